@@ -1,0 +1,53 @@
+package authz
+
+import (
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// Client is an OAuth client. The JSON form is the one of the configuration and of `client add`.
+type Client struct {
+	ID   string `json:"id"`
+	Name string `json:"name,omitempty"` // shown to people. Default: the id
+	// Public clients have no secret and must use PKCE.
+	Public bool `json:"public,omitempty"`
+	// Secrets are valid all at once, for rotation. Each has at least 32 characters.
+	Secrets []secret.String `json:"secrets,omitempty"`
+	// SecretHashes are secrets in PHC form (Argon2id, bcrypt) or, for stored clients, "hmac:" and the keyed hash in base64url.
+	SecretHashes           []string  `json:"secret_hashes,omitempty"`
+	AuthMethod             string    `json:"auth_method,omitempty"` // basic (default), post (basic and post), private_key_jwt
+	RedirectURIs           []string  `json:"redirect_uris,omitempty"`
+	PostLogoutRedirectURIs []string  `json:"post_logout_redirect_uris,omitempty"`
+	Grants                 []string  `json:"grants,omitempty"` // authorization_code, refresh_token, client_credentials
+	Scopes                 []string  `json:"scopes,omitempty"`
+	DefaultScopes          []string  `json:"default_scopes,omitempty"`
+	IDPs                   []string  `json:"idps,omitempty"`    // Default: identity
+	Consent                string    `json:"consent,omitempty"` // on (default: remembered), off, always
+	PKCERequired           bool      `json:"pkce_required,omitempty"`
+	IDTokenAlg             string    `json:"id_token_alg,omitempty"` // RS256 (default), ES256, EdDSA
+	Audiences              []string  `json:"audiences,omitempty"`    // resources it may ask tokens for (RFC 8707)
+	Origins                []string  `json:"origins,omitempty"`      // CORS origins beside those of its https redirect URIs
+	Disabled               bool      `json:"disabled,omitempty"`
+	Lifetimes              Lifetimes `json:"lifetimes,omitzero"`
+}
+
+// Lifetimes of what a client gets. Zero means the default.
+type Lifetimes struct {
+	Code         time.Duration `json:"code,omitempty"`          // Default: 30s
+	AccessToken  time.Duration `json:"access_token,omitempty"`  // Default: 15m
+	RefreshToken time.Duration `json:"refresh_token,omitempty"` // of one refresh token. Default: 30d
+	RefreshChain time.Duration `json:"refresh_chain,omitempty"` // of the whole rotation chain. Default: 90d
+	RefreshGrace time.Duration `json:"refresh_grace,omitempty"` // how long a spent refresh token gets the same answer. Default: 10s
+	Session      time.Duration `json:"session,omitempty"`       // the oldest sign-in that the client accepts. Default: any
+}
+
+// APIClient holds Basic credentials of the APIs. It is not an OAuth client.
+type APIClient struct {
+	ID           string          `json:"id"`
+	Secrets      []secret.String `json:"secrets,omitempty"`
+	SecretHashes []string        `json:"secret_hashes,omitempty"`
+	APIs         []string        `json:"apis,omitempty"`      // introspection, configuration, credentials, events, persons
+	Audiences    []string        `json:"audiences,omitempty"` // introspects only tokens for these. Default: all
+	Disabled     bool            `json:"disabled,omitempty"`
+}

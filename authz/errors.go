@@ -1,0 +1,96 @@
+package authz
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Error is a refusal or failure as an OAuth client reads it. Functions return it as error; the writers at the end of this file write it, once.
+type Error struct {
+	Status      int    // HTTP status where the answer is not a redirect
+	Code        string // RFC 6749 4.1.2.1, 5.2 and their extensions
+	Description string // printable ASCII, nothing internal, nothing of the caller's input
+	Cause       error  // for the log only
+	// Challenge is the WWW-Authenticate header. Empty: none.
+	Challenge string
+	// Fields are extension parameters of an authorization error: service_saml_error, service_error_cause.
+	Fields map[string]string
+}
+
+func (e *Error) Error() string {
+	if e.Cause != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Code, e.Description, e.Cause)
+	}
+	return e.Code + ": " + e.Description
+}
+
+func (e *Error) Unwrap() error { return e.Cause }
+
+// The error codes, one constructor each. cause is for the log and may be nil.
+
+func invalidRequest(cause error, description string) error {
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_request", Description: description, Cause: cause}
+}
+
+func invalidGrant(cause error, description string) error {
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_grant", Description: description, Cause: cause}
+}
+
+// invalidClient is the same whether the client is unknown or disabled, or the secret wrong. (RFC 6749 5.2)
+func invalidClient(cause error) error {
+	return &Error{Status: http.StatusUnauthorized, Code: "invalid_client", Description: "client authentication failed", Cause: cause, Challenge: `Basic realm="gatehouse", charset="UTF-8"`}
+}
+
+func unauthorizedClient(cause error, description string) error {
+	return &Error{Status: http.StatusBadRequest, Code: "unauthorized_client", Description: description, Cause: cause}
+}
+
+func unsupportedGrantType(cause error) error {
+	return &Error{Status: http.StatusBadRequest, Code: "unsupported_grant_type", Description: "grant type is not supported", Cause: cause}
+}
+
+func unsupportedResponseType(cause error) error {
+	return &Error{Status: http.StatusBadRequest, Code: "unsupported_response_type", Description: "response type is not supported", Cause: cause}
+}
+
+func invalidScope(cause error, description string) error {
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_scope", Description: description, Cause: cause}
+}
+
+// invalidTarget: RFC 8707 2.
+func invalidTarget(cause error) error {
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_target", Description: "the resource is unknown or not allowed", Cause: cause}
+}
+
+func accessDenied(cause error) error {
+	return &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the request was denied", Cause: cause}
+}
+
+// serverError is whatever we cannot tell; the client reads nothing of the cause.
+func serverError(cause error) error {
+	return &Error{Status: http.StatusInternalServerError, Code: "server_error", Description: "internal error", Cause: cause}
+}
+
+// temporarilyUnavailable is a failure that may pass: storage, or too many password checks. It is answered 503 with Retry-After.
+func temporarilyUnavailable(cause error) error {
+	return &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "try again later", Cause: cause}
+}
+
+// asError turns any error into an Error: storage failures are 503, what is unknown is 500.
+func asError(err error) *Error {
+	if e := new(Error); errors.As(err, &e) {
+		return e
+	}
+	if isUnavailable(err) {
+		return temporarilyUnavailable(err).(*Error) //nolint:errorlint,forcetypeassert // just made
+	}
+	return serverError(err).(*Error) //nolint:errorlint,forcetypeassert // just made
+}
+
+// isUnavailable tells failures of storage, the caller's cancelled context included, from everything else.
+func isUnavailable(err error) bool {
+	return errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrCorrupt)
+}

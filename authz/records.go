@@ -1,0 +1,211 @@
+package authz
+
+import (
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Every stored record of the package. Tokens, codes and cookies are keys by their hash (secret.Hash), never values. Validity is
+// decided from the records' own times and the epochs; the expiry given to storage is for collection.
+var (
+	requests     = storage.NewTable[requestRecord]("authz_request")    // id of the request
+	codes        = storage.NewTable[codeRecord]("authz_code")          // hash of the code
+	grants       = storage.NewTable[grantRecord]("authz_grant")        // grant id
+	grantsOf     = storage.NewTable[struct{}]("authz_grant_of")        // person, client, time of the grant, grant id
+	accessTokens = storage.NewTable[accessRecord]("authz_access")      // hash of the access token
+	refreshes    = storage.NewTable[refreshRecord]("authz_refresh")    // hash of the refresh token
+	consents     = storage.NewTable[consentRecord]("authz_consent")    // person, client
+	clients      = storage.NewTable[clientRecord]("authz_client")      // client id; those added by command
+	clientStates = storage.NewTable[clientState]("authz_client_state") // client id
+	apiClients   = storage.NewTable[apiClientRecord]("authz_api_client")
+	signingKeys  = storage.NewTable[keyRecord]("authz_key")                  // key id
+	siteFlows    = storage.NewTable[siteFlowRecord]("authz_site_flow")       // flow id
+	siteCodes    = storage.NewTable[siteCodeRecord]("authz_site_code")       // hash of the one-time code
+	siteSessions = storage.NewTable[siteSessionRecord]("authz_site_session") // hash of the cookie
+	globals      = storage.NewTable[globalRecord]("authz_global")            // globalKey
+	assertions   = storage.NewTable[struct{}]("authz_assertion")             // client, jti of a client assertion that was used
+)
+
+const globalKey = "state"
+
+// globalRecord is what concerns every token at once.
+type globalRecord struct {
+	// Epoch grows with "revoke everything issued before now" and with each restore of a backup.
+	Epoch int64 `cbor:"1,keyasint"`
+}
+
+// signIn is how and when the person signed in, as tokens tell it.
+type signIn struct {
+	Subject   string    `cbor:"1,keyasint,omitempty"`
+	SessionID string    `cbor:"2,keyasint,omitempty"`
+	AuthTime  time.Time `cbor:"3,keyasint,omitempty"`
+	Level     int       `cbor:"4,keyasint,omitempty"`
+	AMR       []string  `cbor:"5,keyasint,omitempty"`
+	Provider  string    `cbor:"6,keyasint,omitempty"`
+}
+
+// epochs are those in force when the record was made. A record with another epoch than the one in force is dead.
+type epochs struct {
+	Person int64 `cbor:"1,keyasint,omitempty"`
+	Client int64 `cbor:"2,keyasint,omitempty"`
+	Global int64 `cbor:"3,keyasint,omitempty"`
+}
+
+// requestRecord is an authorization request that waits for a sign-in or a consent. It is bound to the browser that started it.
+type requestRecord struct {
+	ClientID     string    `cbor:"1,keyasint"`
+	RedirectURI  string    `cbor:"2,keyasint"`
+	RedirectSent bool      `cbor:"3,keyasint,omitempty"` // the request named it, so the token request must too (RFC 6749 4.1.3)
+	ResponseType string    `cbor:"4,keyasint"`
+	ResponseMode string    `cbor:"5,keyasint,omitempty"`
+	State        string    `cbor:"6,keyasint,omitempty"`
+	Scope        []string  `cbor:"7,keyasint,omitempty"`
+	Nonce        string    `cbor:"8,keyasint,omitempty"`
+	Challenge    string    `cbor:"9,keyasint,omitempty"` // PKCE, S256
+	Prompt       []string  `cbor:"10,keyasint,omitempty"`
+	MaxAge       *int64    `cbor:"11,keyasint,omitempty"` // seconds
+	Level        int       `cbor:"12,keyasint,omitempty"`
+	LoginHint    string    `cbor:"13,keyasint,omitempty"`
+	HintSubject  string    `cbor:"14,keyasint,omitempty"` // the person an id_token_hint names
+	Locales      []string  `cbor:"15,keyasint,omitempty"`
+	View         string    `cbor:"16,keyasint,omitempty"`
+	IDP          string    `cbor:"17,keyasint,omitempty"`
+	Resources    []string  `cbor:"18,keyasint,omitempty"`
+	Browser      string    `cbor:"19,keyasint"` // hash of the browser cookie
+	CreatedAt    time.Time `cbor:"20,keyasint"`
+	ExpiresAt    time.Time `cbor:"21,keyasint"`
+	// CustomParams and the ACR values are carried as they came.
+	CustomParams map[string][]string `cbor:"22,keyasint,omitempty"`
+	ACRValues    []string            `cbor:"23,keyasint,omitempty"`
+}
+
+// codeRecord is an authorization code. It stays after it was spent, so that a replay is seen and what it gave is revoked.
+type codeRecord struct {
+	signIn       `cbor:"1,keyasint"`
+	Epochs       epochs    `cbor:"2,keyasint"`
+	ClientID     string    `cbor:"3,keyasint"`
+	RedirectURI  string    `cbor:"4,keyasint"`
+	RedirectSent bool      `cbor:"5,keyasint,omitempty"`
+	Scope        []string  `cbor:"6,keyasint,omitempty"`
+	Nonce        string    `cbor:"7,keyasint,omitempty"`
+	Challenge    string    `cbor:"8,keyasint,omitempty"`
+	Resources    []string  `cbor:"9,keyasint,omitempty"`
+	CreatedAt    time.Time `cbor:"10,keyasint"`
+	ExpiresAt    time.Time `cbor:"11,keyasint"`
+	Spent        bool      `cbor:"12,keyasint,omitempty"` // redeemed, or burned by a failed check
+	GrantID      string    `cbor:"13,keyasint,omitempty"` // what it gave
+}
+
+// grantRecord is what a person gave a client at one sign-in. Its tokens live while it is there: revoking it is one Delete.
+type grantRecord struct {
+	signIn    `cbor:"1,keyasint"`
+	Epochs    epochs    `cbor:"2,keyasint"`
+	ClientID  string    `cbor:"3,keyasint"`
+	Scope     []string  `cbor:"4,keyasint,omitempty"`
+	Resources []string  `cbor:"5,keyasint,omitempty"`
+	CreatedAt time.Time `cbor:"6,keyasint"`
+	ExpiresAt time.Time `cbor:"7,keyasint"` // end of the rotation chain, or of the last access token where there is none
+	Nonce     string    `cbor:"8,keyasint,omitempty"`
+}
+
+// accessRecord is an opaque access token, or the record of a JWT one by its jti. GrantID is empty for client credentials.
+type accessRecord struct {
+	GrantID   string    `cbor:"1,keyasint,omitempty"`
+	ClientID  string    `cbor:"2,keyasint"`
+	Subject   string    `cbor:"3,keyasint,omitempty"` // the person; empty for client credentials
+	Scope     []string  `cbor:"4,keyasint,omitempty"`
+	Audience  []string  `cbor:"5,keyasint,omitempty"`
+	Epochs    epochs    `cbor:"6,keyasint"`
+	CreatedAt time.Time `cbor:"7,keyasint"`
+	ExpiresAt time.Time `cbor:"8,keyasint"`
+	Level     int       `cbor:"9,keyasint,omitempty"`
+	AMR       []string  `cbor:"10,keyasint,omitempty"`
+	AuthTime  time.Time `cbor:"11,keyasint,omitempty"`
+	SessionID string    `cbor:"12,keyasint,omitempty"`
+}
+
+// refreshRecord is one refresh token of a rotation chain. It stays after it was spent, so that a reuse is seen.
+type refreshRecord struct {
+	GrantID   string    `cbor:"1,keyasint"`
+	ClientID  string    `cbor:"2,keyasint"`
+	Scope     []string  `cbor:"3,keyasint,omitempty"` // what it may give, never more than the grant's
+	CreatedAt time.Time `cbor:"4,keyasint"`
+	ExpiresAt time.Time `cbor:"5,keyasint"`
+	// SpentAt is when it was rotated; zero: not yet.
+	SpentAt time.Time `cbor:"6,keyasint,omitempty"`
+	// Successor is the hash of the refresh token that replaced it.
+	Successor string `cbor:"7,keyasint,omitempty"`
+	// Answer is the token response of the rotation, sealed with a key derived from the spent token. It is answered again
+	// within the grace, while the successor is unspent.
+	Answer []byte `cbor:"8,keyasint,omitempty"`
+}
+
+// consentRecord is what a person allowed a client, remembered.
+type consentRecord struct {
+	Scope     []string  `cbor:"1,keyasint,omitempty"`
+	CreatedAt time.Time `cbor:"2,keyasint"`
+	UpdatedAt time.Time `cbor:"3,keyasint"`
+}
+
+// clientState is what changes about a client of either origin.
+type clientState struct {
+	// Epoch grows with "revoke everything of this client".
+	Epoch int64 `cbor:"1,keyasint"`
+}
+
+// clientRecord is a client that was added by command; Client is its configuration in JSON, with hashed secrets.
+type clientRecord struct {
+	Client    []byte    `cbor:"1,keyasint"`
+	CreatedAt time.Time `cbor:"2,keyasint"`
+}
+
+// apiClientRecord is an API client that was added by command.
+type apiClientRecord struct {
+	Client    []byte    `cbor:"1,keyasint"`
+	CreatedAt time.Time `cbor:"2,keyasint"`
+}
+
+// keyRecord is a signing key. The private part is sealed by the encryption key.
+type keyRecord struct {
+	Algorithm  string    `cbor:"1,keyasint"` // RS256, ES256, EdDSA
+	Private    []byte    `cbor:"2,keyasint"` // PKCS #8, sealed
+	CreatedAt  time.Time `cbor:"3,keyasint"` // published from then on
+	ActiveFrom time.Time `cbor:"4,keyasint"` // signs from then on
+	RetiresAt  time.Time `cbor:"5,keyasint"` // signs no more; zero while it is the newest
+	GoneAt     time.Time `cbor:"6,keyasint"` // no longer published; zero while it is the newest
+}
+
+// siteFlowRecord is a browser on its way from a protected site to the sign-in and back.
+type siteFlowRecord struct {
+	Origin    string    `cbor:"1,keyasint"` // of the site
+	Return    string    `cbor:"2,keyasint"` // the very URL that was asked for
+	Binding   string    `cbor:"3,keyasint"` // hash of the cookie that the site set before it redirected
+	Level     int       `cbor:"4,keyasint,omitempty"`
+	CreatedAt time.Time `cbor:"5,keyasint"`
+	ExpiresAt time.Time `cbor:"6,keyasint"`
+	MaxAge    int64     `cbor:"7,keyasint,omitempty"` // seconds; 0: any
+}
+
+// siteCodeRecord is the one-time code that a browser carries back to the site.
+type siteCodeRecord struct {
+	signIn    `cbor:"1,keyasint"`
+	Epochs    epochs    `cbor:"2,keyasint"`
+	FlowID    string    `cbor:"3,keyasint"`
+	Origin    string    `cbor:"4,keyasint"`
+	Binding   string    `cbor:"5,keyasint"`
+	ExpiresAt time.Time `cbor:"6,keyasint"`
+	Spent     bool      `cbor:"7,keyasint,omitempty"`
+	// SiteSession is the key of the session that it gave, which ends when the code is replayed.
+	SiteSession string `cbor:"8,keyasint,omitempty"`
+	Return      string `cbor:"9,keyasint"`
+}
+
+// siteSessionRecord is a browser's session at a protected site. It hangs on the issuer's session and ends with it.
+type siteSessionRecord struct {
+	signIn    `cbor:"1,keyasint"`
+	Epochs    epochs    `cbor:"2,keyasint"`
+	Origin    string    `cbor:"3,keyasint"`
+	CreatedAt time.Time `cbor:"4,keyasint"`
+	ExpiresAt time.Time `cbor:"5,keyasint"`
+}

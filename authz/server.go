@@ -1,0 +1,132 @@
+// Package authz is an OAuth 2.0 authorization server and OpenID provider over plain net/http and storage. Who the people are and how
+// they sign in is not its business: it asks an Authenticator and reads Subjects.
+//
+// The documents behind it: the token server document, RFC 6749, 6750, 7009, 7636, 7662, 8414, 8707, 9068, 9207, OpenID Connect
+// Core, Discovery, RP-Initiated Logout.
+package authz
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Authenticator signs people in. identity implements it.
+type Authenticator interface {
+	// Authenticate returns the browser's sign-in when it satisfies d. Otherwise it redirects the browser to a page that leads
+	// back to d.Return and returns login.ErrResponded, or returns a *login.Refusal. Any other error: we cannot tell.
+	Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error)
+	// Current returns the browser's sign-in, or nil when there is none, without any page.
+	Current(r *http.Request) (*login.Result, error)
+	// SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer.
+	SignOut(w http.ResponseWriter, r *http.Request) error
+}
+
+// Subjects reads persons and their sessions inside a transaction. identity implements it.
+type Subjects interface {
+	// Get returns the state of a person, or storage.ErrNotFound.
+	Get(tx storage.Tx, subject string) (login.Subject, error)
+	// Session returns a live session, or storage.ErrNotFound when it has ended, has expired or never was.
+	Session(tx storage.Tx, id string, now time.Time) (login.Session, error)
+	// Touch marks a session as used now. It writes at most once a minute and never blocks longer than a storage write.
+	Touch(ctx context.Context, id string) error
+}
+
+// Config is what the operator decided. It is not changed once given to New.
+type Config struct {
+	Issuer     string // no trailing slash
+	Clients    []*Client
+	APIClients []*APIClient
+	Scopes     []Scope
+	// SiteOrigins are the origins of the sites that declare login, the only places that a site flow returns to.
+	SiteOrigins []string
+	// Outbound is not used for anything but URLs that clients name (jwks_uri and the like). nil: none is fetched.
+	Outbound *http.Client
+}
+
+// Scope is a scope that has more to say than its name.
+type Scope struct {
+	Name        string
+	Description string // shown on the consent page
+	UsageLimit  int    // uses of an access token; 0: unlimited
+	Level       int    // authentication level that the person must have reached; 0: any
+}
+
+// Deps is what the server works with. Store, Keys, Keyring, Auth, Subjects and Pages are required.
+type Deps struct {
+	Store    storage.Store
+	Keys     *Keys // signing keys, shared by the servers of one store
+	Keyring  *secret.Keyring
+	Hasher   *secret.Hasher // for client secrets in PHC form
+	Events   *event.Recorder
+	Auth     Authenticator
+	Subjects Subjects
+	Pages    *page.Renderer
+	// Origin says where a request came from. Default: its peer address.
+	Origin func(*http.Request) event.Origin
+	Log    *zap.Logger
+	Now    func() time.Time
+	Random io.Reader
+}
+
+// Server is the authorization server. It is safe for concurrent use.
+type Server struct {
+	Deps
+
+	cfg     Config
+	clients *registry
+	jar     cookie.Jar
+	mux     *http.ServeMux
+	sites   map[string]bool
+	global  *globalState
+}
+
+// New returns a server for one configuration. Several may share one store at a time, such as during a reload.
+func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
+	if deps.Store == nil || deps.Keys == nil || deps.Keyring == nil || deps.Auth == nil || deps.Subjects == nil || deps.Pages == nil {
+		return nil, errors.New("authz: Store, Keys, Keyring, Auth, Subjects and Pages are required")
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	if deps.Random == nil {
+		deps.Random = rand.Reader
+	}
+	if deps.Log == nil {
+		deps.Log = zap.NewNop()
+	}
+	if deps.Events == nil {
+		deps.Events = &event.Recorder{Random: deps.Random, Now: deps.Now}
+	}
+	if deps.Origin == nil {
+		deps.Origin = peerOrigin
+	}
+	s := &Server{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), sites: map[string]bool{}}
+	for _, o := range cfg.SiteOrigins {
+		s.sites[o] = true
+	}
+	var err error
+	if s.clients, err = newRegistry(cfg, s); err != nil {
+		return nil, err
+	}
+	if s.global, err = loadGlobalState(ctx, deps.Store); err != nil {
+		return nil, err
+	}
+	s.mux = s.routes()
+	return s, nil
+}
+
+// ServeHTTP answers the paths of routes.go and 404 for others.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }

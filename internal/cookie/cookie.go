@@ -1,0 +1,91 @@
+// Package cookie names and sets the cookies of an origin. Browsers keep cookies by host and ignore the port, so the name
+// carries a hash of the origin: two sites on one host never overwrite each other's.
+package cookie
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// Jar sets and reads the cookies of one origin.
+type Jar struct {
+	secure bool
+	stem   string
+}
+
+// namespace is what every cookie name of ours contains, so that protect can keep them all from upstreams.
+const namespace = "gh-"
+
+// For returns the jar of an origin such as https://auth.example.com or http://localhost:9080. Cookies of an https origin
+// have the __Host- prefix and Secure, others neither.
+func For(origin string) Jar {
+	origin = strings.ToLower(origin)
+	h := sha256.Sum256([]byte(origin))
+	j := Jar{secure: strings.HasPrefix(origin, "https://")}
+	j.stem = namespace + strings.ToLower(base32.StdEncoding.EncodeToString(h[:5])) + "-"
+	if j.secure {
+		j.stem = "__Host-" + j.stem
+	}
+	return j
+}
+
+// Name returns the full name of the cookie of this kind, a short lower-case word.
+func (j Jar) Name(kind string) string { return j.stem + kind }
+
+// Set sets a host-only, HttpOnly, SameSite=Lax cookie for the whole origin. maxAge 0: until the browser closes.
+func (j Jar) Set(w http.ResponseWriter, kind, value string, maxAge time.Duration) {
+	http.SetCookie(w, &http.Cookie{
+		Name: j.Name(kind), Value: value, Path: "/", MaxAge: int(maxAge / time.Second),
+		Secure: j.secure, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
+}
+
+// Clear removes a cookie.
+func (j Jar) Clear(w http.ResponseWriter, kind string) {
+	http.SetCookie(w, &http.Cookie{
+		Name: j.Name(kind), Path: "/", MaxAge: -1, Secure: j.secure, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
+}
+
+// Get returns the one value of a cookie, or "" when it is absent, sent more than once or longer than any of ours.
+func (j Jar) Get(r *http.Request, kind string) string {
+	found := r.CookiesNamed(j.Name(kind))
+	if len(found) != 1 || len(found[0].Value) > 256 {
+		return ""
+	}
+	return found[0].Value
+}
+
+// IsOurs tells whether a cookie name belongs to Gatehouse, whatever the origin.
+func IsOurs(name string) bool {
+	name = strings.ToLower(name)
+	name = strings.TrimPrefix(name, "__host-")
+	return strings.HasPrefix(name, namespace)
+}
+
+// KindBrowser is the cookie that binds flows to the browser that started them. It opens nothing by itself.
+const KindBrowser = "browser"
+
+// Browser returns the value that binds flows to this browser, and sets the cookie when the browser has none yet. Store only its secret.Hash.
+func (j Jar) Browser(w http.ResponseWriter, r *http.Request, newID func() (string, error)) (string, error) {
+	if v := j.Get(r, KindBrowser); len(v) >= 43 {
+		return v, nil
+	}
+	v, err := newID()
+	if err != nil {
+		return "", err
+	}
+	j.Set(w, KindBrowser, v, 0)
+	return v, nil
+}
+
+// SameBrowser tells whether the request carries the browser cookie whose secret.Hash is bound.
+func (j Jar) SameBrowser(r *http.Request, bound string) bool {
+	v := j.Get(r, KindBrowser)
+	return v != "" && bound != "" && secret.New(bound).Equal(secret.Hash(v))
+}

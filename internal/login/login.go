@@ -1,0 +1,101 @@
+// Package login is the words in which authz asks for a signed-in person and identity answers. It holds values only, so
+// that neither package needs to know the other.
+package login
+
+import (
+	"errors"
+	"time"
+)
+
+// Demand says who may go on without a page and what a page needs to know.
+type Demand struct {
+	// Level is the least authentication level, 1 to 4. 0: any.
+	Level int
+	// MaxAge is how long ago the sign-in may be at most. Negative: any time. (OpenID Connect Core 3.1.2.1, max_age)
+	MaxAge time.Duration
+	// NotBefore is the earliest sign-in that counts: the start of a request with prompt=login. Zero: any.
+	NotBefore time.Time
+	// SelectAccount asks the person to confirm or change the account before going on (prompt=select_account).
+	// A sign-in or confirmation at or after NotBefore satisfies it.
+	SelectAccount bool
+	// Passive forbids every page: the answer is a Result or a *Refusal. (prompt=none)
+	Passive bool
+	// Provider is the identity provider to use. Empty: the person chooses.
+	Provider string
+	// Hint fills in the username. (login_hint)
+	Hint string
+	// Locales in order of preference. (ui_locales, language)
+	Locales []string
+	// View is "mobile" for pages without navigation. (app_view)
+	View string
+	// CustomParams go into the request to an external SAML provider.
+	CustomParams map[string][]string
+	// Client is who asks, for "Continue to The shop".
+	Client Client
+	// Return is the path and query on the issuer's origin that the browser comes back to, once signed in.
+	Return string
+	// Cancel is the path and query on the issuer's origin for a person who does not want to sign in. Empty: no such link.
+	Cancel string
+}
+
+// Client is what pages show of the application that asks.
+type Client struct {
+	ID, Name string
+	// Targets are the origins or schemes that the browser is sent to in the end. The pages' form-action must name
+	// them, since browsers apply it to the redirects that follow a POST.
+	Targets []string
+}
+
+// Result is a sign-in that satisfies a Demand.
+type Result struct {
+	Subject   string // the person's id
+	SessionID string // not secret: names the session, opens nothing
+	AuthTime  time.Time
+	Level     int
+	AMR       []string // words of the token server document: DEFAULT, FINGER_PRINT, IMPLICIT, CUSTOM_AUTHENTICATOR
+	Provider  string
+}
+
+// Subject is the state of a person that decides about tokens, and what tokens and headers say of them.
+type Subject struct {
+	ID string
+	// Active is false for a person who is blocked, inactive or removed: nothing of theirs is valid then.
+	Active bool
+	// Epoch grows when everything given earlier ends (password change, block, "sign out everywhere"). A grant or session with another epoch is dead.
+	Epoch  int64
+	Groups []string
+	// Username as the person writes it.
+	Username string
+	// Profile carries the standard claims (OpenID Connect Core 5.1): name, given_name, family_name, email,
+	// email_verified ("true" or "false"), phone_number, locale, updated_at (seconds) and so on.
+	Profile map[string]string
+	// Details are the mapped attributes of the provider that signed the person in: user_details.
+	Details map[string][]string
+}
+
+// Session is a live sign-in as authz sees it inside its own transaction.
+type Session struct {
+	Result
+	// Epoch of the person when the session was made.
+	Epoch int64
+	// Ends is when the session ends at the latest, were it used no more: the earlier of idle and absolute end.
+	Ends time.Time
+	// Seen is the idle mark: when the session was last known to be used. It is written at most once a minute.
+	Seen time.Time
+}
+
+// ErrResponded says that the Authenticator has written the answer (a redirect to a page); the caller writes nothing more.
+var ErrResponded = errors.New("login: the answer has been written")
+
+// Refusal says why a Demand cannot be met. Code is an OAuth error code.
+type Refusal struct {
+	// Code: login_required, interaction_required, account_selection_required (OpenID Connect Core 3.1.2.6),
+	// unmet_authentication_requirements (OpenID Connect Unmet Authentication Requirements 1.0), access_denied.
+	Code string
+	// Reason is for the log and error_description: printable ASCII, nothing secret.
+	Reason string
+	// SAMLStatus and Cause are what a SAML provider said when it refused. (token server document, "Authorization error extension fields")
+	SAMLStatus, Cause string
+}
+
+func (r *Refusal) Error() string { return "login: " + r.Code + ": " + r.Reason }
