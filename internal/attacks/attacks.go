@@ -1,0 +1,207 @@
+// Package attacks holds the catalogue of attacks that the tests of this tree carry by number, and writes docs/attacks.md:
+// each number with its tests, or with the reason why it cannot be met yet.
+//
+// A test carries a number by a subtest whose name has the form "attack 12: words" or "attack 12,13: words".
+package attacks
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Test is a subtest that carries numbers.
+type Test struct {
+	File string // slash separated, from the root of the tree
+	Func string // the function it stands in, or "" for a table of the package
+	Name string // of the subtest
+}
+
+var nameForm = regexp.MustCompile(`^attack (\d+(?:, ?\d+)*): \S`)
+
+// numbers returns the numbers that a subtest's name carries.
+func numbers(name string) []int {
+	m := nameForm.FindStringSubmatch(name)
+	if m == nil {
+		return nil
+	}
+	var out []int
+	for f := range strings.SplitSeq(m[1], ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(f))
+		if err == nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Scan finds the tests below root by their numbers. Files that do not parse are an error.
+func Scan(root string) (map[int][]Test, error) {
+	found := map[int][]Test{}
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		switch {
+		case d.IsDir() && rel != "." && skipped(rel):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(rel, "_test.go"):
+			return nil
+		}
+		src, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		tests, err := scanFile(rel, src)
+		for _, t := range tests {
+			for _, n := range numbers(t.Name) {
+				found[n] = append(found[n], t)
+			}
+		}
+		return err
+	})
+	for n := range found {
+		slices.SortFunc(found[n], func(a, b Test) int {
+			return strings.Compare(a.File+"\x00"+a.Func+"\x00"+a.Name, b.File+"\x00"+b.Func+"\x00"+b.Name)
+		})
+		found[n] = slices.Compact(found[n])
+	}
+	return found, err
+}
+
+// skipped leaves out what is no test of this tree, and the tests of this package, which speak of numbers.
+func skipped(dir string) bool {
+	base := path.Base(dir)
+	return strings.HasPrefix(base, ".") || base == "testdata" || base == "node_modules" || dir == "internal/attacks"
+}
+
+func scanFile(name string, src []byte) ([]Test, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, fmt.Errorf("scan for attacks: %w", err)
+	}
+	var tests []Test
+	for _, decl := range file.Decls {
+		in := ""
+		if f, ok := decl.(*ast.FuncDecl); ok {
+			in = f.Name.Name
+		}
+		ast.Inspect(decl, func(n ast.Node) bool {
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING {
+				return true
+			}
+			if s, err := strconv.Unquote(lit.Value); err == nil && len(numbers(s)) > 0 {
+				tests = append(tests, Test{File: name, Func: in, Name: s})
+			}
+			return true
+		})
+	}
+	return tests, nil
+}
+
+// Check returns what is wrong with the tests found: a number without test and reason, with both, or one that the
+// catalogue does not know.
+func Check(found map[int][]Test) []string {
+	var wrong []string
+	known := map[int]bool{}
+	for _, s := range Catalogue {
+		for _, c := range s.Cases {
+			known[c.Number] = true
+			reason, excused := reasons[c.Number]
+			tested := len(found[c.Number]) > 0
+			switch {
+			case !tested && !excused:
+				wrong = append(wrong, fmt.Sprintf("attack %d has neither a test nor a reason: %s", c.Number, c.Attack))
+			case tested && excused:
+				wrong = append(wrong, fmt.Sprintf("attack %d has a test, and still the reason %q", c.Number, reason))
+			}
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(open)) {
+		if len(found[n]) == 0 {
+			wrong = append(wrong, fmt.Sprintf("attack %d is said to leave something out, but it has no test", n))
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(reasons)) {
+		if !known[n] {
+			wrong = append(wrong, fmt.Sprintf("a reason is given for attack %d, which the catalogue does not have", n))
+		}
+	}
+	return wrong
+}
+
+const head = `# Attacks
+
+Written by ` + "`make golden`" + ` from the catalogue in internal/attacks and the names of the tests. Each attack stands here with the
+tests that carry its number, or with the reason why what is here cannot meet it yet. The numbers have gaps and never
+change. After each attack a test also asserts what must hold after all of them: no 5xx that the case does not name, no
+panic, nothing internal in the answer, a good token still active, a revoked one still inactive.
+`
+
+// Render returns docs/attacks.md.
+func Render(found map[int][]Test) []byte {
+	var b strings.Builder
+	b.WriteString(head)
+	cases, tested := 0, 0
+	var body strings.Builder
+	for _, s := range Catalogue {
+		fmt.Fprintf(&body, "\n## %s\n\n| # | Attack | What must come of it | Shown by |\n|---|---|---|---|\n", s.Title)
+		for _, c := range s.Cases {
+			cases++
+			if len(found[c.Number]) > 0 {
+				tested++
+			}
+			fmt.Fprintf(&body, "| %d | %s | %s | %s |\n", c.Number, cell(c.Attack), cell(c.Outcome), cell(shownBy(c.Number, found)))
+		}
+	}
+	fmt.Fprintf(&b, "\n%d attacks, %d with tests, %d with a reason.\n", cases, tested, cases-tested)
+	b.WriteString(body.String())
+	return []byte(b.String())
+}
+
+func shownBy(n int, found map[int][]Test) string {
+	var parts []string
+	files := map[string][]string{}
+	for _, t := range found[n] {
+		name := t.Func
+		if !strings.HasPrefix(name, "Test") {
+			name = "" // a helper or a table: the file is enough
+		}
+		if !slices.Contains(files[t.File], name) {
+			files[t.File] = append(files[t.File], name)
+		}
+	}
+	for _, f := range slices.Sorted(maps.Keys(files)) {
+		line := "`" + f + "`"
+		if names := slices.DeleteFunc(files[f], func(s string) bool { return s == "" }); len(names) > 0 {
+			slices.Sort(names)
+			line += " " + strings.Join(names, ", ")
+		}
+		parts = append(parts, line)
+	}
+	if r, ok := reasons[n]; ok {
+		parts = append(parts, "not yet: "+r)
+	}
+	if r, ok := open[n]; ok {
+		parts = append(parts, "not yet in it: "+r)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

@@ -1,0 +1,118 @@
+package attacks
+
+import (
+	"bytes"
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write docs/attacks.md")
+
+const root = "../.."
+
+func TestEveryAttackIsTestedOrExcused(t *testing.T) {
+	t.Parallel()
+	found, err := Scan(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range Check(found) {
+		t.Error(w)
+	}
+}
+
+func TestDocumentIsFresh(t *testing.T) {
+	t.Parallel()
+	found, err := Scan(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Render(found)
+	name := filepath.Join(root, "docs", "attacks.md")
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("docs/attacks.md is stale: run `make golden`")
+	}
+}
+
+func TestNumbersAreUniqueAndSorted(t *testing.T) {
+	t.Parallel()
+	last := 0
+	for _, s := range Catalogue {
+		for _, c := range s.Cases {
+			if c.Number <= last {
+				t.Errorf("attack %d stands after %d", c.Number, last)
+			}
+			last = c.Number
+		}
+	}
+}
+
+func TestScanFile(t *testing.T) {
+	t.Parallel()
+	src := `package p
+var table = []string{"attack 3: a table"}
+func TestX(t *testing.T) {
+	t.Run("attack 1,2: words", nil)
+	t.Run("attack 4", nil)
+	t.Run("an attack 5: words", nil)
+	t.Run(` + "`attack 6, 7: raw`" + `, nil)
+}`
+	tests, err := scanFile("p_test.go", []byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[int]string{}
+	for _, x := range tests {
+		for _, n := range numbers(x.Name) {
+			got[n] = x.Func
+		}
+	}
+	want := map[int]string{1: "TestX", 2: "TestX", 3: "", 6: "TestX", 7: "TestX"}
+	if !maps.Equal(got, want) {
+		t.Errorf("numbers = %v, want %v", got, want)
+	}
+}
+
+// TestCheck tells each of the ways in which tests and reasons can disagree.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	all := map[int][]Test{}
+	for _, s := range Catalogue {
+		for _, c := range s.Cases {
+			if _, excused := reasons[c.Number]; !excused {
+				all[c.Number] = []Test{{File: "x_test.go", Func: "TestX", Name: "attack"}}
+			}
+		}
+	}
+	if wrong := Check(all); len(wrong) > 0 {
+		t.Fatalf("Check = %q, want none", wrong)
+	}
+	missing := maps.Clone(all)
+	delete(missing, 1)
+	if wrong := Check(missing); len(wrong) != 1 || !strings.Contains(wrong[0], "attack 1 has neither") {
+		t.Errorf("without a test: Check = %q", wrong)
+	}
+	excused := slices.Sorted(maps.Keys(reasons))[0]
+	both := maps.Clone(all)
+	both[excused] = all[1]
+	if wrong := Check(both); len(wrong) != 1 || !strings.Contains(wrong[0], "still the reason") {
+		t.Errorf("with a test and a reason: Check = %q", wrong)
+	}
+}
