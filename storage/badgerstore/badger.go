@@ -1,0 +1,95 @@
+package badgerstore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+	"go.uber.org/zap"
+)
+
+const maxSeq = math.MaxUint64
+
+// ttlMargin is how long after its expiry Badger may collect a record by the clock of the machine.
+const ttlMargin = time.Hour
+
+// settings returns Badger's options. Its defaults take 900 MB at a million records, these a quarter of it.
+func settings(o Options) badger.Options {
+	b := badger.DefaultOptions(o.Dir).
+		WithSyncWrites(true). // without it a power loss takes what was answered
+		WithMemTableSize(8 << 20).
+		WithNumMemtables(2).
+		WithNumLevelZeroTables(5).
+		WithNumLevelZeroTablesStall(15).
+		WithNumCompactors(2).
+		WithBlockCacheSize(0).
+		WithIndexCacheSize(8 << 20).
+		WithCompression(options.None). // so needs no block cache; Snappy's builders take hundreds of MiB
+		WithNumVersionsToKeep(1).
+		WithDetectConflicts(false). // there is one writer
+		WithValueLogFileSize(64 << 20).
+		WithMetricsEnabled(false).
+		WithLogger(logger{o.Log.Named("badger").WithOptions(zap.AddCallerSkip(1)).Sugar()})
+	// Tables are verified by examine before Badger sees them: Badger's own check goes on without a table that fails it.
+	b.ChecksumVerificationMode = options.NoVerification
+	if o.memory {
+		b.Dir, b.ValueDir, b.InMemory, b.SyncWrites, b.IndexCacheSize = "", "", true, false, 0
+	}
+	return b
+}
+
+// openBadger turns a panic, which Badger prefers on some damaged files, into an error.
+func openBadger(o badger.Options) (db *badger.DB, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			db, err = nil, lost("badger panicked: %v", p)
+		}
+	}()
+	db, err = badger.OpenManaged(o)
+	if err != nil {
+		return nil, lost("badger: %w", err)
+	}
+	return db, nil
+}
+
+func (s *Store) badgerEntry(e *entry) *badger.Entry {
+	key := make([]byte, 0, 1+len(e.key))
+	key = append(append(key, recordSpace), e.key...)
+	b := badger.NewEntry(key, e.stored)
+	if s.opt.collects && e.stored != nil {
+		b.ExpiresAt = timeToLive(e.stored, ttlMargin)
+	}
+	return b
+}
+
+func encodeCounter(seq uint64) []byte {
+	b := make([]byte, recordHead+8)
+	binary.BigEndian.PutUint64(b[recordHead:], seq)
+	binary.BigEndian.PutUint64(b, recordSum(counterKey, b))
+	return b
+}
+
+func decodeCounter(b []byte) (uint64, error) {
+	if err := checkRecord(counterKey, b); err != nil || len(b) != recordHead+8 {
+		return 0, lost("the commit counter is damaged")
+	}
+	return binary.BigEndian.Uint64(b[recordHead:]), nil
+}
+
+// lost is the error of a directory from which something is missing.
+func lost(format string, args ...any) error {
+	return fmt.Errorf("storage is damaged: "+format+": restore a backup into an empty directory "+
+		"with `caddy gatehouse restore`", args...)
+}
+
+// logger hands Badger's words to zap: its chatter about compactions is for debugging.
+type logger struct{ log *zap.SugaredLogger }
+
+func (l logger) Errorf(f string, a ...any)   { l.log.Errorf(strings.TrimSpace(f), a...) }
+func (l logger) Warningf(f string, a ...any) { l.log.Warnf(strings.TrimSpace(f), a...) }
+func (l logger) Infof(f string, a ...any)    { l.log.Debugf(strings.TrimSpace(f), a...) }
+func (l logger) Debugf(string, ...any)       {}

@@ -1,0 +1,37 @@
+//go:build linux || darwin || freebsd || dragonfly
+
+package badgerstore
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// freeSpace returns the bytes that a process without privileges may still use on the file system of dir.
+func freeSpace(dir string) (uint64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, err
+	}
+	return uint64(max(int64(st.Bavail), 0)) * uint64(st.Bsize), nil //nolint:unconvert // the types differ between systems
+}
+
+// lockDir keeps the directory to this process until the file is closed.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, errInUse
+		}
+		return nil, fmt.Errorf("lock the directory: %w", err)
+	}
+	return f, nil
+}

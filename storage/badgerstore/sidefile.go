@@ -1,0 +1,106 @@
+package badgerstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// sideName is the file that holds the number of the last answered commit, beside Badger's own files.
+const sideName = "COMMITS"
+
+// sideFile has two slots, written in turn, so that one that was torn by a power loss costs one commit of knowledge. It
+// is not synced: after a power loss it may know less than Badger, never more.
+type sideFile struct{ f *os.File }
+
+const (
+	slotSize = 16  // seq and its checksum
+	slotStep = 512 // apart, so that no sector holds both
+)
+
+func slot(seq uint64) []byte {
+	var b [slotSize]byte
+	binary.BigEndian.PutUint64(b[:], seq)
+	binary.BigEndian.PutUint64(b[8:], xxhash.Sum64(b[:8]))
+	return b[:]
+}
+
+// openSideFile opens the file, or makes one that says seq.
+func openSideFile(dir string, seq uint64) (*sideFile, error) {
+	path := filepath.Join(dir, sideName)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err == nil {
+		return &sideFile{f}, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return nil, err
+	}
+	s := &sideFile{f}
+	if err = errors.Join(s.write(seq), f.Sync(), syncDir(dir)); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return s, nil
+}
+
+func (s *sideFile) write(seq uint64) error {
+	if s == nil {
+		return nil // in memory
+	}
+	if _, err := s.f.WriteAt(slot(seq), int64(seq%2)*slotStep); err != nil {
+		return fmt.Errorf("write the commit number: %w", err)
+	}
+	return nil
+}
+
+func (s *sideFile) close() error { return errors.Join(s.f.Sync(), s.f.Close()) }
+
+// checkSideFile refuses a directory whose side file knows of a commit that is not there any more.
+func checkSideFile(dir string, last found) error {
+	f, err := os.Open(filepath.Join(dir, sideName))
+	if errors.Is(err, fs.ErrNotExist) {
+		if last.seq == 0 {
+			return nil
+		}
+		return lost("%s is missing, which holds the number of the last commit", sideName)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var seq uint64
+	intact := 0
+	for i := range int64(2) {
+		var b [slotSize]byte
+		if _, err := f.ReadAt(b[:], i*slotStep); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if n := binary.BigEndian.Uint64(b[:]); string(slot(n)) == string(b[:]) {
+			intact++
+			seq = max(seq, n)
+		}
+	}
+	switch {
+	case intact == 0:
+		return lost("%s, which holds the number of the last commit, is damaged", sideName)
+	case seq > last.seq:
+		return lost("commit %d was answered, but the last one found is %d", seq, last.seq)
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

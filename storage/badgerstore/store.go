@@ -1,0 +1,363 @@
+// Package badgerstore keeps records in a Badger database inside the process: nothing else to install or run.
+//
+// All updates pass one writer, which runs the waiting ones one after the other and makes them durable with one sync.
+// They are serializable without conflicts or reruns, and views never wait for the disk. What Badger does not do is
+// done here: a checksum bound to the key in every record, a watermark of free space, and a commit counter in two
+// places, which finds at Open what a damaged disk has lost. The storage directory belongs to one process at a time.
+package badgerstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// DefaultMinFree is the watermark of free space in bytes, unless Options says otherwise. Badger writes through memory
+// maps: on a full disk the process would die of SIGBUS, so writes are refused well before.
+const DefaultMinFree = 128 << 20
+
+// Options of a store. Only Dir is needed.
+type Options struct {
+	// Dir is the storage directory; it is created with mode 0700. No other process may use it at the same time.
+	Dir string
+	// MinFree is the free space in bytes below which writes are refused with storage.ErrFull, and Open too.
+	// Default: DefaultMinFree.
+	MinFree uint64
+	// Log receives faults, and what Badger says about its own work. Default: nothing is logged.
+	Log *zap.Logger
+	// Now tells when a record may be collected. Default: time.Now.
+	Now func() time.Time
+	// FreeSpace returns the bytes free for us on the file system of dir. Default: what the system says.
+	FreeSpace func(dir string) (uint64, error)
+	// SweepEvery is the time between two collections of expired records. Default: 10 minutes; negative: never.
+	SweepEvery time.Duration
+
+	memory bool
+	// collects tells Badger to collect by itself too, which it does by the clock of the machine.
+	collects bool
+	// commit stands in for badger.Txn.CommitAt in tests of its failures.
+	commit func(*badger.Txn, uint64) error
+}
+
+// Store is a storage.Store, storage.Backuper and storage.Checker on a directory.
+type Store struct {
+	opt       Options
+	log       *zap.Logger
+	now       func() time.Time
+	db        *badger.DB
+	lock      *os.File // keeps other processes out; nil in memory
+	side      *sideFile
+	snapshots snapshots
+	writer    *writer
+	commit    func(*badger.Txn, uint64) error
+
+	maxSize  int64 // of a batch, in bytes as Badger counts them
+	maxCount int   // of a batch, in records
+
+	fault atomic.Pointer[error] // why the store is poisoned
+
+	sweeping   sync.Mutex // one sweep at a time
+	stopSweeps context.CancelFunc
+	sweeps     sync.WaitGroup
+
+	closing sync.Once
+	closed  error
+
+	statsMu sync.Mutex // guards stats
+	stats   Stats
+}
+
+var (
+	_ storage.Store    = (*Store)(nil)
+	_ storage.Backuper = (*Store)(nil)
+	_ storage.Checker  = (*Store)(nil)
+)
+
+// Stats is what a store counts, for metrics.
+type Stats struct {
+	Updates      uint64        // transactions answered, those that wrote nothing or failed too
+	Commits      uint64        // synced batches
+	Records      uint64        // records written or deleted by them
+	LastBatch    int           // records of the last batch
+	LastCommit   time.Duration // time that the last batch took, sync included
+	TotalCommits time.Duration // time that all batches took
+	Collected    uint64        // expired records that sweeps removed
+	Seq          uint64        // number of the last durable commit
+	Views        int           // views that are open now
+	Free         uint64        // bytes free when last looked at
+	LSMBytes     int64         // size of the tables on disk
+}
+
+// OpenMemory returns a store that keeps everything in memory and forgets it on Close: for tests. Opts change its
+// options, for instance its clock; Dir is not used.
+func OpenMemory(opts ...func(*Options)) (*Store, error) {
+	o := Options{memory: true, SweepEvery: -1, FreeSpace: func(string) (uint64, error) { return 1 << 40, nil }}
+	for _, f := range opts {
+		f(&o)
+	}
+	return open(o)
+}
+
+// Open opens the store of a directory, or makes a new one when the directory is empty or missing. It refuses a
+// directory that another process uses, that has too little free space, or from which something was lost; it does not
+// change such a directory.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if o.Dir == "" {
+		return nil, errors.New("open storage: no directory given")
+	}
+	s, err := open(o)
+	if err != nil {
+		return nil, fmt.Errorf("open storage %s: %w", o.Dir, err)
+	}
+	return s, nil
+}
+
+func (o *Options) defaults() {
+	o.collects = o.Now == nil
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.MinFree == 0 {
+		o.MinFree = DefaultMinFree
+	}
+	if o.FreeSpace == nil {
+		o.FreeSpace = freeSpace
+	}
+	if o.SweepEvery == 0 {
+		o.SweepEvery = 10 * time.Minute
+	}
+	if o.commit == nil {
+		o.commit = func(txn *badger.Txn, seq uint64) error { return txn.CommitAt(seq, nil) }
+	}
+}
+
+func open(o Options) (_ *Store, err error) {
+	o.defaults()
+	s := &Store{opt: o, log: o.Log, now: o.Now, commit: o.commit}
+	defer func() {
+		if err != nil {
+			s.abandon()
+		}
+	}()
+	last := found{}
+	if !o.memory {
+		if last, err = s.prepare(); err != nil {
+			return nil, err
+		}
+	}
+	if s.db, err = openBadger(settings(o)); err != nil {
+		return nil, err
+	}
+	seq, err := s.counter()
+	if err != nil {
+		return nil, err
+	}
+	if !o.memory && seq != last.seq {
+		return nil, lost("the commit counter reads %d, the files say %d", seq, last.seq)
+	}
+	if !o.memory {
+		if s.side, err = openSideFile(o.Dir, seq); err != nil {
+			return nil, err
+		}
+	}
+	// Half of what Badger takes in one transaction, which counts a little differently.
+	s.maxSize, s.maxCount = s.db.MaxBatchSize()/2, int(s.db.MaxBatchCount()/2)
+	s.snapshots.init(seq)
+	s.db.SetDiscardTs(seq)
+	s.stats.Seq = seq
+	s.writer = newWriter(s, seq)
+	go s.writer.loop()
+	s.startSweeps()
+	return s, nil
+}
+
+// prepare makes, locks and examines the directory, before Badger sees it: Badger throws away what it cannot read.
+func (s *Store) prepare() (found, error) {
+	dir := s.opt.Dir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return found{}, err
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		s.log.Warn("storage directory may be open to others", zap.String("dir", dir), zap.Error(err))
+	}
+	var err error
+	if s.lock, err = lockDir(dir); err != nil {
+		return found{}, err
+	}
+	if err := s.writable(); err != nil {
+		return found{}, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, restoring)); !errors.Is(err, fs.ErrNotExist) {
+		return found{}, fmt.Errorf("a restore did not finish (%s is there): empty the directory and restore again", restoring)
+	}
+	last, err := examine(dir)
+	if err != nil {
+		return found{}, err
+	}
+	return last, checkSideFile(dir, last)
+}
+
+// abandon releases what a failed Open holds.
+func (s *Store) abandon() {
+	if s.db != nil {
+		_ = s.db.Close()
+	}
+	if s.side != nil {
+		_ = s.side.close()
+	}
+	if s.lock != nil {
+		_ = s.lock.Close()
+	}
+}
+
+// counter reads the number of the last commit, 0 in a new store.
+func (s *Store) counter() (uint64, error) {
+	txn := s.db.NewTransactionAt(maxSeq, false)
+	defer txn.Discard()
+	item, err := txn.Get(counterKey)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the commit counter: %w", err)
+	}
+	var seq uint64
+	err = item.Value(func(v []byte) error {
+		seq, err = decodeCounter(v)
+		return err
+	})
+	return seq, err
+}
+
+// View implements storage.Store.
+func (s *Store) View(ctx context.Context, fn func(storage.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.faulty(); err != nil {
+		return err
+	}
+	snap, err := s.snapshots.open()
+	if err != nil {
+		return err
+	}
+	defer s.snapshots.release(snap)
+	t := &tx{store: s, ctx: ctx, seq: snap.seq}
+	defer t.end()
+	return fn(t)
+}
+
+// Close implements storage.Store. It waits for views and updates under way. Further calls return what the first did.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		s.stopSweeps()
+		s.writer.close()
+		s.snapshots.close()
+		s.sweeps.Wait()
+		err := s.db.Close()
+		if s.side != nil {
+			err = errors.Join(err, s.side.close())
+		}
+		if s.lock != nil {
+			err = errors.Join(err, s.lock.Close())
+		}
+		if err != nil {
+			s.closed = fmt.Errorf("close storage: %w", err)
+		}
+	})
+	return s.closed
+}
+
+// Check implements storage.Checker.
+func (s *Store) Check(context.Context) error {
+	if err := s.faulty(); err != nil {
+		return err
+	}
+	snap, err := s.snapshots.open()
+	if err != nil {
+		return err
+	}
+	defer s.snapshots.release(snap)
+	return s.writable()
+}
+
+// Stats returns what the store has counted since it was opened.
+func (s *Store) Stats() Stats {
+	views, _, _ := s.snapshots.count()
+	lsm := int64(0)
+	if snap, err := s.snapshots.open(); err == nil {
+		lsm, _ = s.db.Size()
+		s.snapshots.release(snap)
+	}
+	s.statsMu.Lock()
+	defer s.statsMu.Unlock()
+	st := s.stats
+	st.Views, st.LSMBytes = views, lsm
+	return st
+}
+
+func (s *Store) count(updates int) {
+	s.statsMu.Lock()
+	s.stats.Updates += uint64(updates)
+	s.statsMu.Unlock()
+}
+
+func (s *Store) committed(seq uint64, records int, took time.Duration) {
+	s.statsMu.Lock()
+	defer s.statsMu.Unlock()
+	s.stats.Seq = seq
+	s.stats.Commits++
+	s.stats.Records += uint64(records)
+	s.stats.LastBatch = records
+	s.stats.LastCommit = took
+	s.stats.TotalCommits += took
+}
+
+// writable returns ErrFull when free space is below the watermark.
+func (s *Store) writable() error {
+	free, err := s.opt.FreeSpace(s.opt.Dir)
+	if err != nil {
+		return fmt.Errorf("%w: look for free space: %w", storage.ErrUnavailable, err)
+	}
+	s.statsMu.Lock()
+	s.stats.Free = free
+	s.statsMu.Unlock()
+	if free < s.opt.MinFree {
+		return fmt.Errorf("%w: %d MiB are free, %d MiB are needed", storage.ErrFull, free>>20, s.opt.MinFree>>20)
+	}
+	return nil
+}
+
+// poison makes the store answer ErrUnavailable until it is opened again: whether the last batch is there only a fresh
+// look at the disk can tell.
+func (s *Store) poison(cause error) error {
+	err := fmt.Errorf("%w: a commit failed and its outcome is unknown; restart to look at the disk again: %w", storage.ErrUnavailable, cause)
+	if s.fault.CompareAndSwap(nil, &err) {
+		s.log.Error("storage failed and takes no more requests until it is opened again", zap.Error(cause))
+	}
+	return err
+}
+
+func (s *Store) faulty() error {
+	if err := s.fault.Load(); err != nil {
+		return *err
+	}
+	return nil
+}

@@ -1,0 +1,321 @@
+package badgerstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+var errEnded = unavailable("the transaction has ended")
+
+// tx is a view, or one closure of a batch: its own writes over those of the batch over a snapshot.
+type tx struct {
+	store *Store
+	ctx   context.Context // of a view, so that a long scan ends with its caller
+	seq   uint64          // the snapshot
+	base  *badger.Txn     // reads it; nil until something is read
+	batch *overlay        // what earlier closures of the batch wrote; nil in a view
+	own   *overlay        // what this closure wrote; nil in a view
+	fail  error           // a write that was refused: nothing of the closure is kept
+	ended bool
+	iters []*badger.Iterator // those that are open
+	key   []byte             // scratch for stored keys
+}
+
+// end makes the transaction unusable and releases what it holds.
+func (t *tx) end() {
+	t.ended = true
+	for _, it := range t.iters { // left open by a caller that pulled a scan and did not stop
+		it.Close()
+	}
+	t.iters = nil
+	if t.base != nil {
+		t.base.Discard()
+	}
+}
+
+func (t *tx) snapshot() *badger.Txn {
+	if t.base == nil {
+		t.base = t.store.db.NewTransactionAt(t.seq, false)
+	}
+	return t.base
+}
+
+// Get implements storage.Tx.
+func (t *tx) Get(key []byte) ([]byte, error) {
+	stored, err := t.stored(key)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(stored[recordHead:]), nil
+}
+
+// GetMany implements storage.Tx.
+func (t *tx) GetMany(keys ...[]byte) ([][]byte, error) {
+	values := make([][]byte, len(keys))
+	for i, key := range keys {
+		v, err := t.Get(key)
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return nil, err
+		}
+		values[i] = v
+	}
+	return values, nil
+}
+
+// stored returns the checked record of key. It may be shared: callers copy it.
+func (t *tx) stored(key []byte) ([]byte, error) {
+	if t.ended {
+		return nil, errEnded
+	}
+	for _, o := range [...]*overlay{t.own, t.batch} {
+		if o == nil {
+			continue
+		}
+		if e, ok := o.get(key); ok {
+			if e.stored == nil {
+				return nil, storage.ErrNotFound
+			}
+			return e.stored, nil
+		}
+	}
+	if len(key) > storage.MaxKey {
+		return nil, storage.ErrNotFound // it cannot have been written
+	}
+	t.key = append(append(t.key[:0], recordSpace), key...)
+	item, err := t.snapshot().Get(t.key)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, storage.ErrNotFound
+	}
+	if err != nil {
+		return nil, readError(err)
+	}
+	var stored []byte
+	err = item.Value(func(v []byte) error {
+		stored = v // a copy that belongs to this item alone; every caller copies it once more
+		return checkRecord(key, v)
+	})
+	if err != nil {
+		return nil, readError(err)
+	}
+	return stored, nil
+}
+
+// Create implements storage.Tx.
+func (t *tx) Create(key, value []byte, expires time.Time) error {
+	switch _, err := t.stored(key); {
+	case err == nil:
+		return storage.ErrExists
+	case !errors.Is(err, storage.ErrNotFound):
+		return err
+	}
+	return t.Put(key, value, expires)
+}
+
+// Put implements storage.Tx.
+func (t *tx) Put(key, value []byte, expires time.Time) error {
+	if len(value) > storage.MaxValue {
+		return t.refuse(fmt.Errorf("%w: a value of %d bytes", storage.ErrTooLarge, len(value)))
+	}
+	return t.write(key, func() []byte { return encodeRecord(key, value, expires) })
+}
+
+// Delete implements storage.Tx.
+func (t *tx) Delete(key []byte) error {
+	return t.write(key, func() []byte { return nil })
+}
+
+func (t *tx) write(key []byte, stored func() []byte) error {
+	switch {
+	case t.ended:
+		return errEnded
+	case t.own == nil:
+		return storage.ErrReadOnly
+	case len(key) > storage.MaxKey:
+		return t.refuse(fmt.Errorf("%w: a key of %d bytes", storage.ErrTooLarge, len(key)))
+	}
+	t.own.put(&entry{key: string(key), stored: stored()})
+	if t.own.size > t.store.maxSize || len(t.own.m) > t.store.maxCount {
+		return t.refuse(fmt.Errorf("%w: a transaction of %d records and %d bytes", storage.ErrTooLarge, len(t.own.m), t.own.size))
+	}
+	return nil
+}
+
+// refuse remembers the error, so that a closure that overlooks it does not commit half of what it meant.
+func (t *tx) refuse(err error) error {
+	switch {
+	case t.ended:
+		return errEnded
+	case t.own == nil:
+		return storage.ErrReadOnly
+	case t.fail == nil:
+		t.fail = err
+	}
+	return err
+}
+
+// Scan implements storage.Tx.
+func (t *tx) Scan(r storage.Range) iter.Seq2[storage.Record, error] {
+	return func(yield func(storage.Record, error) bool) {
+		if t.ended {
+			yield(storage.Record{}, errEnded)
+			return
+		}
+		b := boundsOf(r)
+		if b.empty() {
+			return
+		}
+		s := scan{tx: t, bounds: b, descending: r.Descending, pending: layered(t.batch.within(b), t.own.within(b))}
+		if r.Descending {
+			slices.Reverse(s.pending)
+		}
+		s.open(r.Prefix)
+		defer s.close()
+		for n := 0; r.Limit <= 0 || n < r.Limit; n++ {
+			rec, ok, err := s.next()
+			if err == nil && n%256 == 255 && t.ctx != nil {
+				err = t.ctx.Err()
+			}
+			if err != nil {
+				yield(storage.Record{}, err)
+				return
+			}
+			if !ok || !yield(rec, nil) {
+				return
+			}
+		}
+	}
+}
+
+// scan merges the writes that are not in Badger yet with an iterator over the snapshot.
+type scan struct {
+	*tx
+	bounds
+	descending bool
+	pending    []*entry // those of the range, in the direction of the scan
+	it         *badger.Iterator
+}
+
+func (s *scan) open(prefix []byte) {
+	o := badger.IteratorOptions{Reverse: s.descending}
+	if s.descending {
+		o.Prefix = []byte{recordSpace} // a longer one would hide keys behind a seek to the end of the range
+	} else {
+		o.Prefix = append([]byte{recordSpace}, prefix...)
+	}
+	s.it = s.snapshot().NewIterator(o)
+	s.iters = append(s.iters, s.it)
+	switch {
+	case !s.descending:
+		s.it.Seek(append([]byte{recordSpace}, s.low...))
+	case s.bounded:
+		s.it.Seek(append([]byte{recordSpace}, s.high...))
+		if s.it.Valid() && string(s.it.Item().Key()[1:]) == s.high {
+			s.it.Next()
+		}
+	default:
+		s.it.Seek([]byte{recordSpace + 1})
+	}
+}
+
+func (s *scan) close() {
+	s.it.Close()
+	s.iters = slices.DeleteFunc(s.iters, func(it *badger.Iterator) bool { return it == s.it })
+}
+
+// next returns the next record; ok is false at the end.
+func (s *scan) next() (rec storage.Record, ok bool, err error) {
+	for {
+		if s.ended {
+			return rec, false, errEnded
+		}
+		var item *badger.Item
+		if s.it.Valid() {
+			item = s.it.Item()
+			if !s.has(string(item.Key()[1:])) {
+				item = nil
+			}
+		}
+		if len(s.pending) > 0 {
+			e, before, same := s.pending[0], true, false
+			if item != nil {
+				c := strings.Compare(e.key, string(item.Key()[1:]))
+				same = c == 0
+				before = same || (c < 0) != s.descending
+			}
+			if before {
+				s.pending = s.pending[1:]
+				if same {
+					s.it.Next()
+				}
+				if e.stored == nil {
+					continue
+				}
+				return storage.Record{Key: []byte(e.key), Value: slices.Clone(e.stored[recordHead:])}, true, nil
+			}
+		}
+		if item == nil {
+			return rec, false, nil
+		}
+		rec.Key = slices.Clone(item.Key()[1:])
+		err = item.Value(func(v []byte) error {
+			if err := checkRecord(rec.Key, v); err != nil {
+				return err
+			}
+			rec.Value = slices.Clone(v[recordHead:])
+			return nil
+		})
+		if err != nil {
+			return rec, false, readError(err)
+		}
+		s.it.Next()
+		return rec, true, nil
+	}
+}
+
+// boundsOf turns a range into the keys it spans.
+func boundsOf(r storage.Range) bounds {
+	b := bounds{low: string(r.Prefix)}
+	b.high, b.bounded = successor(r.Prefix)
+	switch after := string(r.After); {
+	case r.After == nil:
+	case r.Descending:
+		if !b.bounded || after < b.high {
+			b.high, b.bounded = after, true
+		}
+	default:
+		b.low = max(b.low, after+"\x00")
+	}
+	return b
+}
+
+// successor returns the first key behind all those that start with prefix; ok is false when there is none.
+func successor(prefix []byte) (key string, ok bool) {
+	p := slices.Clone(prefix)
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i] < 0xff {
+			p[i]++
+			return string(p[:i+1]), true
+		}
+	}
+	return "", false
+}
+
+// readError keeps Badger's own text out, which would quote the key.
+func readError(err error) error {
+	if errors.Is(err, storage.ErrCorrupt) {
+		return err
+	}
+	if errors.Is(err, badger.ErrDBClosed) {
+		return errClosed
+	}
+	return fmt.Errorf("read record: %w", storage.ErrUnavailable)
+}

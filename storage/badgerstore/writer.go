@@ -1,0 +1,331 @@
+package badgerstore
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// maxWaiting bounds the closures that wait for the disk: beyond, a slow disk would only pile up memory.
+const maxWaiting = 8192
+
+// maxTogether bounds the closures of one batch, so that late comers do not put off the answer to the first.
+const maxTogether = 1024
+
+// request is one Update on its way through the writer.
+type request struct {
+	fn   func(storage.Tx) error
+	done chan struct{} // closed once everything below is final
+
+	mu    sync.Mutex // held while fn runs: a caller that gives up does not leave fn behind with its variables
+	state state      // guarded by mu
+
+	err      error
+	panicked any
+	exited   bool // fn called runtime.Goexit, as t.FailNow does
+}
+
+type state int
+
+const (
+	queued state = iota
+	given  // given up by its caller before it ran
+	ran
+)
+
+// Update implements storage.Store.
+func (s *Store) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r := &request{fn: fn, done: make(chan struct{})}
+	if err := s.writer.enqueue(r); err != nil {
+		return err
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		if !r.giveUp() {
+			return fmt.Errorf("outcome of the transaction is unknown: %w", ctx.Err())
+		}
+		if r.state == given {
+			return ctx.Err()
+		}
+	}
+	switch {
+	case r.panicked != nil:
+		panic(r.panicked)
+	case r.exited:
+		runtime.Goexit()
+	}
+	return r.err
+}
+
+// giveUp takes the request back when it has not run yet. It returns false when it ran and its outcome is not known.
+func (r *request) giveUp() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state == queued {
+		r.state = given
+		return true
+	}
+	if r.panicked != nil || r.exited {
+		return true
+	}
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// writer runs the closures of all updates, one after the other, and commits them in batches: one sync for many.
+type writer struct {
+	store *Store
+
+	mu      sync.Mutex // guards queue and closed
+	queue   []*request
+	closed  bool
+	wake    chan struct{} // holds a token when there is something in the queue, or the writer shall end
+	stopped chan struct{}
+
+	// What follows belongs to the goroutine of loop.
+	todo  []*request // taken from the queue, not run yet
+	ran   []*request // run, waiting for the sync
+	spare []*request // memory for the next queue
+	seq   uint64     // the last durable commit
+	batch *overlay
+	own   *overlay
+}
+
+func newWriter(s *Store, seq uint64) *writer {
+	return &writer{
+		store: s, seq: seq, batch: newOverlay(), own: newOverlay(),
+		wake: make(chan struct{}, 1), stopped: make(chan struct{}),
+	}
+}
+
+func (w *writer) enqueue(r *request) error {
+	if err := w.store.faulty(); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	switch {
+	case w.closed:
+		w.mu.Unlock()
+		return errClosed
+	case len(w.queue) >= maxWaiting:
+		w.mu.Unlock()
+		return errBusy
+	}
+	w.queue = append(w.queue, r)
+	first := len(w.queue) == 1
+	w.mu.Unlock()
+	if first {
+		w.poke()
+	}
+	return nil
+}
+
+var errBusy = unavailable("too many transactions wait for the disk")
+
+func (w *writer) poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close lets the writer finish what is queued and refuses more.
+func (w *writer) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.poke()
+	<-w.stopped
+}
+
+// loop runs until close. A closure that calls runtime.Goexit takes the goroutine with it: the next one goes on where
+// this one was.
+func (w *writer) loop() {
+	finished := false
+	defer func() {
+		if finished {
+			close(w.stopped)
+		} else {
+			go w.loop()
+		}
+	}()
+	for w.step() {
+	}
+	finished = true
+}
+
+// step runs and commits one batch. It returns false when the writer shall end.
+func (w *writer) step() bool {
+	if len(w.todo) == 0 && len(w.ran) == 0 && !w.take(true) {
+		return false
+	}
+	if len(w.ran) == 0 {
+		if err := w.store.writable(); err != nil {
+			w.refuse(err)
+			return true
+		}
+	}
+	for len(w.todo) > 0 || len(w.ran) < maxTogether && w.take(false) {
+		r := w.todo[0]
+		w.todo = w.todo[1:]
+		w.run(r)
+	}
+	w.commit()
+	return true
+}
+
+// take fetches what is queued; with wait set it waits for something and returns false only when the writer shall end.
+func (w *writer) take(wait bool) bool {
+	for {
+		w.mu.Lock()
+		if len(w.queue) > 0 {
+			w.todo, w.queue, w.spare = w.queue, w.spare[:0], w.queue
+			w.mu.Unlock()
+			return true
+		}
+		closed := w.closed
+		w.mu.Unlock()
+		if !wait || closed {
+			return false
+		}
+		<-w.wake
+	}
+}
+
+// refuse answers everything that has not run yet.
+func (w *writer) refuse(err error) {
+	for _, r := range w.todo {
+		r.mu.Lock()
+		if r.state == queued {
+			r.state, r.err = ran, err
+		}
+		r.mu.Unlock()
+		close(r.done)
+	}
+	w.todo = nil
+}
+
+// run runs one closure and, when all is well, adds its writes to the batch.
+func (w *writer) run(r *request) {
+	t := &tx{store: w.store, seq: w.seq, batch: w.batch, own: w.own}
+	if !w.call(r, t) {
+		return
+	}
+	if w.batch.size+w.own.size > w.store.maxSize || len(w.batch.m)+len(w.own.m) > w.store.maxCount {
+		// The batch is full. The closure saw it, and nothing can come between: it opens the next one.
+		self := w.ran[len(w.ran)-1]
+		w.ran = w.ran[:len(w.ran)-1]
+		w.commit()
+		w.ran = append(w.ran, self)
+		if err := w.store.writable(); err != nil {
+			self.err = err
+			w.own.reset()
+			return
+		}
+	}
+	for _, e := range w.own.m {
+		w.batch.put(e)
+	}
+	w.own.reset()
+}
+
+// call runs the closure and tells whether its writes are to be kept. Its bookkeeping is deferred: the closure may panic
+// or end the goroutine.
+func (w *writer) call(r *request, t *tx) (keep bool) {
+	r.mu.Lock()
+	if r.state != queued {
+		r.mu.Unlock()
+		return false
+	}
+	returned := false
+	defer func() {
+		if !returned {
+			if r.panicked = recover(); r.panicked == nil {
+				r.exited = true
+			} else {
+				w.store.log.Error("panic in a transaction", zap.ByteString("stack", debug.Stack()))
+			}
+		}
+		t.end()
+		if !keep {
+			w.own.reset()
+		}
+		r.state = ran
+		r.mu.Unlock()
+		w.ran = append(w.ran, r)
+	}()
+	r.err = r.fn(t)
+	returned = true
+	if r.err == nil {
+		r.err = t.fail
+	}
+	return r.err == nil
+}
+
+// commit makes the batch durable and only then answers its closures: even one that wrote nothing, or returned an error,
+// may have decided on a neighbour's write.
+func (w *writer) commit() {
+	if len(w.batch.m) > 0 {
+		if err := w.store.faulty(); err != nil {
+			w.fail(err)
+		} else if err := w.sync(); err != nil {
+			w.fail(w.store.poison(err))
+		}
+		w.batch.reset()
+	}
+	w.store.count(len(w.ran))
+	for i, r := range w.ran {
+		close(r.done)
+		w.ran[i] = nil
+	}
+	w.ran = w.ran[:0]
+}
+
+func (w *writer) fail(err error) {
+	for _, r := range w.ran {
+		r.err = err
+	}
+}
+
+// sync writes the batch and the commit counter in one synced transaction.
+func (w *writer) sync() error {
+	s, seq := w.store, w.seq+1
+	start := time.Now()
+	txn := s.db.NewTransactionAt(w.seq, true)
+	defer txn.Discard()
+	for _, e := range w.batch.m {
+		if err := txn.SetEntry(s.badgerEntry(e)); err != nil {
+			return err
+		}
+	}
+	if err := txn.SetEntry(badger.NewEntry(counterKey, encodeCounter(seq))); err != nil {
+		return err
+	}
+	if err := s.commit(txn, seq); err != nil {
+		return err
+	}
+	// Before anybody is answered: a store that later opens with less has lost something.
+	if err := s.side.write(seq); err != nil {
+		return err
+	}
+	w.seq = seq
+	s.db.SetDiscardTs(s.snapshots.advance(seq))
+	s.committed(seq, len(w.batch.m), time.Since(start))
+	return nil
+}
