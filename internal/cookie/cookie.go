@@ -18,6 +18,8 @@ type Jar struct {
 	stem   string
 }
 
+const hashLen = 8 // base32 characters of the origin's hash
+
 // namespace is what every cookie name of ours contains, so that protect can keep them all from upstreams.
 const namespace = "gh-"
 
@@ -63,9 +65,8 @@ func (j Jar) Get(r *http.Request, kind string) string {
 
 // IsOurs tells whether a cookie name belongs to Gatehouse, whatever the origin.
 func IsOurs(name string) bool {
-	name = strings.ToLower(name)
-	name = strings.TrimPrefix(name, "__host-")
-	return strings.HasPrefix(name, namespace)
+	rest, ok := strings.CutPrefix(strings.TrimPrefix(strings.ToLower(name), "__host-"), namespace)
+	return ok && len(rest) > hashLen && rest[hashLen] == '-' && strings.Trim(rest[:hashLen], "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
 // KindBrowser is the cookie that binds flows to the browser that started them. It opens nothing by itself.

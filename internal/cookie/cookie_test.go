@@ -1,0 +1,108 @@
+package cookie_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	https, http1, http2 := cookie.For("https://auth.example.com"), cookie.For("http://localhost:9080"), cookie.For("http://localhost:9081")
+	if n := https.Name("session"); !strings.HasPrefix(n, "__Host-gh-") {
+		t.Errorf("https name = %q, want the __Host- prefix", n)
+	}
+	if strings.HasPrefix(http1.Name("session"), "__Host-") {
+		t.Error("http name has a prefix that browsers refuse without Secure")
+	}
+	if http1.Name("session") == http2.Name("session") {
+		t.Error("two ports of one host share a cookie name")
+	}
+	if cookie.For("https://AUTH.example.com").Name("a") != https.Name("a") {
+		t.Error("an origin is not compared without regard to case")
+	}
+}
+
+func TestIsOurs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		want bool
+	}{
+		{cookie.For("https://a.example").Name("session"), true},
+		{cookie.For("http://localhost:1").Name("browser"), true},
+		{strings.ToUpper(cookie.For("https://a.example").Name("session")), true},
+		{"session", false},
+		{"gh-session", false},
+		{"gh-preferences-x", false},
+		{"__Host-sid", false},
+		{"gh-", false},
+		{"", false},
+	} {
+		if got := cookie.IsOurs(c.name); got != c.want {
+			t.Errorf("IsOurs(%q) = %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestAttributes(t *testing.T) {
+	t.Parallel()
+	for origin, secure := range map[string]bool{"https://a.example": true, "http://localhost:1": false} {
+		w := httptest.NewRecorder()
+		cookie.For(origin).Set(w, "session", "v", 0)
+		got := w.Result().Cookies()
+		if len(got) != 1 {
+			t.Fatalf("%s: %d cookies, want 1", origin, len(got))
+		}
+		c := got[0]
+		if c.Secure != secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Domain != "" || c.Path != "/" {
+			t.Errorf("%s: cookie = %v", origin, c)
+		}
+	}
+}
+
+func TestGet(t *testing.T) {
+	t.Parallel()
+	j := cookie.For("http://localhost:1")
+	name := j.Name("session")
+	for header, want := range map[string]string{
+		name + "=v":                             "v",
+		name + "=v; " + name + "=w":             "", // two: nobody can tell which is ours
+		"other=v":                               "",
+		name + "=" + strings.Repeat("x", 257):   "",
+		cookie.For("http://x").Name("s") + "=v": "",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Cookie", header)
+		if got := j.Get(r, "session"); got != want {
+			t.Errorf("Get of %q = %q, want %q", header, got, want)
+		}
+	}
+}
+
+func TestBrowser(t *testing.T) {
+	t.Parallel()
+	j := cookie.For("http://localhost:1")
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
+	id := strings.Repeat("a", 43)
+	got, err := j.Browser(w, r, func() (string, error) { return id, nil })
+	if err != nil || got != id {
+		t.Fatalf("Browser = %q, %v", got, err)
+	}
+	again := httptest.NewRequest(http.MethodGet, "/", nil)
+	again.AddCookie(w.Result().Cookies()[0])
+	if !j.SameBrowser(again, secret.Hash(id)) {
+		t.Error("the browser that got the cookie is not recognised")
+	}
+	if j.SameBrowser(r, secret.Hash(id)) || j.SameBrowser(again, "") || j.SameBrowser(again, secret.Hash("b")) {
+		t.Error("another browser is taken for the one that started")
+	}
+	w2 := httptest.NewRecorder()
+	if v, err := j.Browser(w2, again, func() (string, error) { t.Error("a new id for a known browser"); return "", nil }); err != nil || v != id || len(w2.Result().Cookies()) != 0 {
+		t.Errorf("second Browser = %q, %v", v, err)
+	}
+}
