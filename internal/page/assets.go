@@ -1,0 +1,174 @@
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"image"
+	_ "image/gif"  // logos
+	_ "image/jpeg" // logos
+	_ "image/png"  // logos
+	"net/http"
+	"strings"
+)
+
+var (
+	//go:embed assets/gatehouse.css
+	stylesheet string
+	//go:embed assets/icon.svg
+	iconSVG string
+)
+
+const (
+	defaultColor = "#3b5bdb"
+	maxLogo      = 256 << 10 // bytes
+	maxLogoSide  = 2048      // pixels: a small file can unpack to a huge image
+	textContrast = 4.5       // WCAG 2.2, 1.4.3
+)
+
+// palette is the colors of one scheme by the names of their custom properties.
+type palette []struct{ name, value string }
+
+// The colors of the stylesheet stand here, so that the brand's color can be measured against them.
+var (
+	light = palette{
+		{"ink", "#171a21"}, {"ink-soft", "#565d6b"}, {"paper", "#f4f5f8"}, {"card", "#ffffff"}, {"line", "#dfe3ea"}, {"edge", "#868e9c"},
+		{"good", "#1b743c"}, {"warn", "#835600"}, {"bad", "#b3261e"}, {"good-soft", "#e7f6ec"}, {"warn-soft", "#fdf3dc"}, {"bad-soft", "#fdecea"},
+	}
+	dark = palette{
+		{"ink", "#eceff4"}, {"ink-soft", "#a5adbb"}, {"paper", "#0e1116"}, {"card", "#171b22"}, {"line", "#2c323d"}, {"edge", "#737c8b"},
+		{"good", "#6fd598"}, {"warn", "#eab654"}, {"bad", "#ff9b92"}, {"good-soft", "#14291c"}, {"warn-soft", "#2c230f"}, {"bad-soft", "#341a19"},
+	}
+)
+
+func (p palette) get(name string) color {
+	for _, c := range p {
+		if c.name == name {
+			return mustColor(c.value)
+		}
+	}
+	panic("page: no color " + name)
+}
+
+// accent returns the brand's color as links and buttons show it in this scheme, and the color of text on it.
+func (p palette) accent(brand color) (accent, ink color) {
+	white, black := mustColor("#ffffff"), mustColor("#0b0d11")
+	accent = brand.readable(textContrast, p.get("card"), p.get("paper"))
+	if contrast(accent, white) >= contrast(accent, black) {
+		return accent, white
+	}
+	return accent, black
+}
+
+func (p palette) css(brand color) string {
+	var b strings.Builder
+	accent, ink := p.accent(brand)
+	fmt.Fprintf(&b, ":root{--accent:%s;--accent-ink:%s", accent, ink)
+	for _, c := range p {
+		fmt.Fprintf(&b, ";--%s:%s", c.name, c.value)
+	}
+	b.WriteString("}")
+	return b.String()
+}
+
+// assets are the files that pages refer to. Their names carry a hash of their content.
+type assets struct {
+	css, icon, logo string // paths
+	logoSize        [2]int // as shown: at most 40 pixels high
+	files           map[string]file
+}
+
+type file struct {
+	name, contentType string
+	body              []byte
+}
+
+func newAssets(b Brand) (*assets, error) {
+	if b.Color == "" {
+		b.Color = defaultColor
+	}
+	brand, err := parseColor(b.Color)
+	if err != nil {
+		return nil, err
+	}
+	a := &assets{files: map[string]file{}}
+	css := light.css(brand) + "@media(prefers-color-scheme:dark){" + dark.css(brand) + "}\n" + stylesheet
+	a.css = a.add("gatehouse", "css", "text/css; charset=utf-8", []byte(css))
+	accent, ink := light.accent(brand)
+	icon := strings.NewReplacer("ACCENT", accent.String(), "INK", ink.String()).Replace(iconSVG)
+	a.icon = a.add("icon", "svg", "image/svg+xml", []byte(icon))
+	if len(b.Logo) == 0 {
+		return a, nil
+	}
+	kind, w, h, err := checkLogo(b)
+	if err != nil {
+		return nil, err
+	}
+	a.logo = a.add("logo", strings.TrimPrefix(kind, "image/"), kind, b.Logo)
+	a.logoSize = [2]int{max(1, w*40/h), 40}
+	return a, nil
+}
+
+// checkLogo accepts raster images only: an SVG can carry script.
+func checkLogo(b Brand) (kind string, w, h int, err error) {
+	if len(b.Logo) > maxLogo {
+		return "", 0, 0, fmt.Errorf("page: the logo is larger than %d KiB", maxLogo>>10)
+	}
+	cfg, format, err := image.DecodeConfig(bytes.NewReader(b.Logo))
+	if err != nil {
+		return "", 0, 0, errors.New("page: the logo is not a PNG, JPEG or GIF image")
+	}
+	if cfg.Width < 1 || cfg.Height < 1 || cfg.Width > maxLogoSide || cfg.Height > maxLogoSide {
+		return "", 0, 0, fmt.Errorf("page: the logo is larger than %d pixels", maxLogoSide)
+	}
+	kind = "image/" + format
+	if b.LogoType != "" && b.LogoType != kind {
+		return "", 0, 0, fmt.Errorf("page: the logo is %s, not what its type says", kind)
+	}
+	return kind, cfg.Width, cfg.Height, nil
+}
+
+func (a *assets) add(name, ext, contentType string, body []byte) string {
+	sum := sha256.Sum256(body)
+	f := file{name: name + "-" + hex.EncodeToString(sum[:6]) + "." + ext, contentType: contentType, body: body}
+	a.files[name] = f
+	return "/assets/" + f.name
+}
+
+// Assets serves GET /assets/…: the stylesheet, the icon, the logo. A name with the hash of the content is kept by browsers for
+// ever; one with another hash (a page made before a reload, or by another node) gets what is current and is not kept.
+func (p *Renderer) Assets() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			p.Error(w, r, http.StatusMethodNotAllowed, "error.method", "")
+			return
+		}
+		path := strings.TrimPrefix(r.URL.Path, "/assets/")
+		stem, _, _ := strings.Cut(path, "-")
+		f, ok := p.assets.files[stem]
+		if !ok || path == r.URL.Path || strings.Contains(path, "/") {
+			p.Error(w, r, http.StatusNotFound, "error.not_found", "")
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", f.contentType)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("ETag", `"`+f.name+`"`)
+		h.Set("Cache-Control", "no-cache")
+		if path == f.name {
+			h.Set("Cache-Control", "public, max-age=31536000, immutable")
+		}
+		if r.Header.Get("If-None-Match") == `"`+f.name+`"` {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		h.Set("Content-Length", fmt.Sprint(len(f.body)))
+		w.Write(f.body) //nolint:errcheck // the browser went away
+	})
+}

@@ -1,0 +1,318 @@
+// Package page writes the HTML that people see: templates, the stylesheet, messages, and what guards them (Content-Security-Policy,
+// CSRF tokens). What a page says is the caller's; how it looks and what it forbids is this package's.
+package page
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/login"
+)
+
+// Brand is how the pages present whoever runs them.
+type Brand struct {
+	Name string // Default: Gatehouse
+	// Logo is a PNG, JPEG or GIF image of at most 256 KiB. Empty: the name alone.
+	Logo []byte
+	// LogoType is its media type. Default: found out from the image.
+	LogoType string
+	// Color is #rgb or #rrggbb. It is darkened or lightened until text in it can be read. Default: #3b5bdb
+	Color string
+}
+
+// Config is what the operator decided about the pages.
+type Config struct {
+	Brand   Brand
+	Locales []string // BCP 47, the first is the default. Default: en
+	Issuer  string   // origin of the pages, no trailing slash
+	Key     []byte   // HMAC key of CSRF tokens, at least 32 bytes
+	Random  io.Reader
+	Log     *zap.Logger
+}
+
+// View is one page.
+type View struct {
+	// Template: sign_in, choose, consent, sign_out, signed_out, account, error, message.
+	Template string
+	Status   int // 0: 200
+	// Locales in order of preference, before those of the request.
+	Locales []string
+	// Mobile leaves out what leads away from the page. (token server document, app_view)
+	Mobile bool
+	// Client is who asks. Its Targets go into form-action.
+	Client login.Client
+	// Data is the struct of the template.
+	Data any
+}
+
+// SignIn is the data of sign_in.
+type SignIn struct {
+	Action, CSRF string
+	Username     string
+	Remember     bool
+	CanRemember  bool
+	// Problem is the key of the message that says what to do next. Empty: none.
+	Problem string
+	// Wait is for how many seconds more no try is taken, for the message problem.wait.
+	Wait   int
+	Cancel string // same-origin link. Empty: none
+}
+
+// MarkUsername tells whether the problem is the username field's.
+func (s SignIn) MarkUsername() bool { return s.Problem == "problem.mismatch" || s.Problem == "problem.username" }
+
+// MarkPassword tells whether the problem is the password field's.
+func (s SignIn) MarkPassword() bool { return s.Problem == "problem.mismatch" || s.Problem == "problem.password" }
+
+// Choose is the data of choose: go on as the person who is signed in, or as another. Its form sends csrf and choice: continue or other.
+type Choose struct {
+	Action, CSRF, Account, Detail string
+	Cancel                        string
+}
+
+// Consent is the data of consent. Its form sends csrf, request (the RequestID) and decision: allow or deny.
+type Consent struct {
+	Action, CSRF, RequestID string
+	Account                 string // who is asked
+	Owner                   string // host of the client's redirect URI
+	Scopes                  []ScopeLine
+}
+
+// ScopeLine is one thing that is allowed. Description empty: the standard scopes have one of ours, others show their name.
+type ScopeLine struct{ Name, Description string }
+
+// SignOut is the data of sign_out.
+type SignOut struct {
+	Action, CSRF string
+	Account      string
+	Hidden       map[string]string // further fields of the form
+	Cancel       string            // same-origin link. Empty: none
+}
+
+// SignedOut is the data of signed_out.
+type SignedOut struct {
+	Continue string // link. Empty: none
+}
+
+// Account is the data of account.
+type Account struct {
+	Username, Name, Email string
+	Groups                []string
+	Action, CSRF          string // of the form that signs out
+}
+
+// Message is the data of message: message.<Key>.title and message.<Key>.text.
+type Message struct {
+	Key  string
+	Next string // same-origin link to go on. Empty: none
+}
+
+// failure is the data of error.
+type failure struct{ Title, Text, Again, Ref string }
+
+// Renderer writes pages. It is safe for concurrent use.
+type Renderer struct {
+	cfg       Config
+	catalogue *catalogue
+	templates map[string]*template.Template
+	assets    *assets
+	origin    string // scheme and host of the issuer
+	host      string
+}
+
+// New returns a renderer, or an error that says what is wrong with the brand, the locales or the key.
+func New(cfg Config) (*Renderer, error) {
+	if len(cfg.Key) < 32 {
+		return nil, errors.New("page: the key of CSRF tokens needs at least 32 bytes")
+	}
+	if cfg.Random == nil {
+		cfg.Random = rand.Reader
+	}
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	if cfg.Brand.Name == "" {
+		cfg.Brand.Name = "Gatehouse"
+	}
+	u, err := url.Parse(cfg.Issuer)
+	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
+		return nil, errors.New("page: the issuer must be an http or https URL")
+	}
+	p := &Renderer{cfg: cfg, origin: strings.ToLower(u.Scheme + "://" + u.Host), host: u.Host}
+	if p.catalogue, err = newCatalogue(cfg.Locales); err != nil {
+		return nil, err
+	}
+	if p.assets, err = newAssets(cfg.Brand); err != nil {
+		return nil, err
+	}
+	if p.templates, err = parseTemplates(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Render writes a page with its status and headers. A page that cannot be made becomes the error page; it never breaks off half-way.
+func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, v View) {
+	body, lang, err := p.make(r, v)
+	if err != nil {
+		p.cfg.Log.Error("page not made", zap.String("template", v.Template), zap.Error(err))
+		v = View{Template: "error", Status: http.StatusInternalServerError, Locales: v.Locales, Data: p.failure(lang, "error.internal", "", p.ref())}
+		if body, _, err = p.make(r, v); err != nil {
+			http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+			return
+		}
+	}
+	p.headers(w.Header(), v.Client.Targets)
+	w.Header().Set("Content-Language", lang.tag)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(max(v.Status, http.StatusOK))
+	if _, err := w.Write(body); err != nil {
+		p.cfg.Log.Debug("page not sent", zap.Error(err))
+	}
+}
+
+// Error writes an error page and returns the reference id that it shows, for the log line. key is the key of a message
+// ("error.expired"), again a same-origin link that starts again, or "". Pages below 500 are expected: they have no reference and the
+// same bytes each time, so the answer is "" there. 503 and 429 set Retry-After when it is not set yet.
+func (p *Renderer) Error(w http.ResponseWriter, r *http.Request, status int, key, again string) (ref string) {
+	if status >= http.StatusInternalServerError {
+		ref = p.ref()
+	}
+	if (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && w.Header().Get("Retry-After") == "" {
+		w.Header().Set("Retry-After", "5")
+	}
+	lang := p.catalogue.match(r, nil)
+	p.Render(w, r, View{Template: "error", Status: status, Data: p.failure(lang, key, again, ref)})
+	return ref
+}
+
+func (p *Renderer) failure(lang *language, key, again, ref string) failure {
+	if _, ok := lang.texts[key+".title"]; !ok {
+		key = "error.internal"
+	}
+	return failure{Title: lang.T(key + ".title"), Text: lang.T(key + ".text"), Again: LocalPath(again), Ref: ref}
+}
+
+// ref returns a short id that a person can read out: 8 letters and digits.
+func (p *Renderer) ref() string {
+	var b [5]byte
+	if _, err := io.ReadFull(p.cfg.Random, b[:]); err != nil {
+		return ""
+	}
+	s := base32.StdEncoding.EncodeToString(b[:])
+	return s[:4] + "-" + s[4:]
+}
+
+// frame is what every template sees.
+type frame struct {
+	*language
+	Brand    Brand
+	Host     string
+	CSS      string
+	Icon     string
+	Logo     string
+	LogoSize [2]int
+	Mobile   bool
+	Client   login.Client
+	Data     any
+}
+
+func (p *Renderer) make(r *http.Request, v View) ([]byte, *language, error) {
+	lang := p.catalogue.match(r, v.Locales)
+	t, ok := p.templates[v.Template]
+	if !ok {
+		return nil, lang, fmt.Errorf("page: unknown template %q", v.Template)
+	}
+	var b bytes.Buffer
+	err := t.ExecuteTemplate(&b, "frame", frame{
+		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Icon: p.assets.icon, Logo: p.assets.logo, LogoSize: p.assets.logoSize,
+		Mobile: v.Mobile, Client: v.Client, Data: v.Data,
+	})
+	return b.Bytes(), lang, err
+}
+
+// headers sets what every page carries.
+func (p *Renderer) headers(h http.Header, targets []string) {
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", policy(targets))
+	h.Set("X-Frame-Options", "DENY") // RFC 7034, for browsers without frame-ancestors
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Vary", "Accept-Language, Cookie")
+}
+
+// policy is the Content-Security-Policy. Browsers apply form-action to the redirects that follow a POST, so the places where the
+// flow ends must be named.
+func policy(targets []string) string {
+	actions := []string{"'self'"}
+	for _, t := range targets {
+		if isTarget(t) && !slices.Contains(actions, t) {
+			actions = append(actions, t)
+		}
+	}
+	return "default-src 'none'; style-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action " + strings.Join(actions, " ")
+}
+
+// isTarget accepts an origin (https://app.example.com:8443) or a scheme (com.example.app:) and nothing that could end or widen the directive.
+func isTarget(t string) bool {
+	if t == "" || len(t) > 300 || strings.ContainsAny(t, " ;,'\"*\\\t\r\n") {
+		return false
+	}
+	for _, c := range t {
+		if c <= 0x20 || c >= 0x7f {
+			return false
+		}
+	}
+	u, err := url.Parse(t)
+	if err != nil || u.Scheme == "" {
+		return false
+	}
+	switch strings.ToLower(u.Scheme) {
+	case "javascript", "data", "blob", "vbscript", "about", "filesystem":
+		return false
+	case "http", "https":
+		return u.Host != "" && u.User == nil && (u.Path == "" || u.Path == "/") && u.RawQuery == "" && u.Fragment == ""
+	}
+	return t == u.Scheme+":"
+}
+
+// LocalPath returns ref when it is a path (and query) on our own origin, and "" otherwise: nothing that a browser could read as
+// another host, scheme or directory.
+func LocalPath(ref string) string {
+	if ref == "" || ref[0] != '/' || strings.ContainsAny(ref, "\\#") || len(ref) > 4096 {
+		return ""
+	}
+	for i := range len(ref) {
+		if ref[i] <= 0x20 || ref[i] >= 0x7f {
+			return ""
+		}
+	}
+	u, err := url.Parse(ref)
+	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || u.Opaque != "" {
+		return ""
+	}
+	// Judged after decoding too: /%2f/evil or /%5cevil may be read as another host further on, and dots lead elsewhere.
+	for seg := range strings.SplitSeq(strings.TrimPrefix(u.Path, "/"), "/") {
+		if seg == "." || seg == ".." {
+			return ""
+		}
+	}
+	if strings.Contains(u.Path, "//") || strings.ContainsAny(u.Path, "\\\x00\t\r\n") {
+		return ""
+	}
+	return ref
+}

@@ -1,0 +1,220 @@
+package secret
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/argon2"
+	"golang.org/x/crypto/bcrypt"
+)
+
+// HashCost says what a new password hash costs and how many are computed at once.
+type HashCost struct {
+	MemoryKiB   uint32 // of one Argon2id computation. Default: 19456 (19 MiB)
+	Iterations  uint32 // passes over the memory. Default: 2
+	Concurrency int    // computations at once. Default: max(1, cores-1)
+}
+
+// The costs of new hashes (OWASP Password Storage Cheat Sheet) and the bounds of those that are verified: a hash from elsewhere must
+// not be able to exhaust the machine.
+const (
+	defaultMemoryKiB  = 19 << 10
+	defaultIterations = 2
+	lanes             = 1 // one core a computation: what is bounded is the number of computations
+	saltBytes         = 16
+	hashBytes         = 32
+
+	maxMemoryKiB  = 256 << 10
+	maxIterations = 64
+	maxWork       = 2 << 20 // memory in KiB times iterations
+	maxLanes      = 16
+	maxBcryptCost = 14
+	bcryptBytes   = 72 // of a password that bcrypt reads; it would pass over the rest
+
+	queueFactor = 16              // waiting computations for each one that runs
+	maxWait     = 2 * time.Second // of one in the queue
+)
+
+// ErrHashFormat says that a stored hash is not one that Verify can compute within its bounds.
+var ErrHashFormat = errors.New("secret: not a hash in PHC form that is supported (argon2id, bcrypt)")
+
+// Hasher computes slow hashes of passwords: a bounded number at once, a bounded number waiting, the rest is ErrBusy. It is safe
+// for concurrent use.
+type Hasher struct {
+	cost     HashCost
+	slots    chan struct{}
+	waiting  atomic.Int64
+	computed atomic.Int64
+	wait     time.Duration
+	random   io.Reader
+}
+
+// NewHasher returns a hasher. Zero members of c mean their defaults.
+func NewHasher(c HashCost) *Hasher {
+	if c.MemoryKiB == 0 {
+		c.MemoryKiB = defaultMemoryKiB
+	}
+	if c.Iterations == 0 {
+		c.Iterations = defaultIterations
+	}
+	if c.Concurrency <= 0 {
+		c.Concurrency = max(1, runtime.GOMAXPROCS(0)-1)
+	}
+	c.MemoryKiB, c.Iterations = min(c.MemoryKiB, maxMemoryKiB), min(c.Iterations, maxIterations)
+	c.Iterations = max(1, min(c.Iterations, maxWork/c.MemoryKiB))
+	return &Hasher{cost: c, slots: make(chan struct{}, c.Concurrency), wait: maxWait, random: rand.Reader}
+}
+
+// Hash returns the Argon2id hash of a password in PHC form, or ErrBusy.
+func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
+	salt := make([]byte, saltBytes)
+	if _, err := io.ReadFull(h.random, salt); err != nil {
+		return "", err
+	}
+	sum, err := h.argon2id(ctx, password, argonParams{h.cost.MemoryKiB, h.cost.Iterations, lanes, salt, hashBytes})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, h.cost.MemoryKiB, h.cost.Iterations, lanes,
+		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(sum)), nil
+}
+
+// Verify tells whether the password has this hash (Argon2id or bcrypt, PHC form). stale says that the hash is right but was made
+// at another cost than new ones. The error is ErrBusy, ErrHashFormat or that of the context; then nobody can tell.
+func (h *Hasher) Verify(ctx context.Context, phc, password string) (ok, stale bool, err error) {
+	if isBcrypt(phc) {
+		ok, err = h.bcrypt(ctx, phc, password)
+		return ok, ok, err
+	}
+	p, want, err := parseArgon2id(phc)
+	if err != nil {
+		return false, false, err
+	}
+	got, err := h.argon2id(ctx, password, p)
+	if err != nil {
+		return false, false, err
+	}
+	ok = subtle.ConstantTimeCompare(got, want) == 1
+	stale = p.memory != h.cost.MemoryKiB || p.iterations != h.cost.Iterations || p.lanes != lanes || len(want) != hashBytes
+	return ok, ok && stale, nil
+}
+
+// Waste costs what Verify costs. An unknown user's password goes here, so that time does not tell who exists.
+func (h *Hasher) Waste(ctx context.Context, password string) error {
+	_, err := h.argon2id(ctx, password, argonParams{h.cost.MemoryKiB, h.cost.Iterations, lanes, make([]byte, saltBytes), hashBytes})
+	return err
+}
+
+// Computed returns how many slow hashes have been computed, for metrics and for tests that count work.
+func (h *Hasher) Computed() int64 { return h.computed.Load() }
+
+// CheckPHC tells whether Verify would accept the hash: a configuration can be refused before anybody signs in.
+func CheckPHC(phc string) error {
+	if isBcrypt(phc) {
+		if cost, err := bcrypt.Cost([]byte(phc)); err != nil || cost > maxBcryptCost {
+			return ErrHashFormat
+		}
+		return nil
+	}
+	_, _, err := parseArgon2id(phc)
+	return err
+}
+
+func (h *Hasher) argon2id(ctx context.Context, password string, p argonParams) ([]byte, error) {
+	release, err := h.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return argon2.IDKey([]byte(password), p.salt, p.iterations, p.memory, p.lanes, p.length), nil
+}
+
+// bcrypt refuses what lies beyond its 72 bytes: two passwords that share them are not the same password.
+func (h *Hasher) bcrypt(ctx context.Context, phc, password string) (bool, error) {
+	if CheckPHC(phc) != nil {
+		return false, ErrHashFormat
+	}
+	release, err := h.enter(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	short := password[:min(len(password), bcryptBytes)]
+	ok := bcrypt.CompareHashAndPassword([]byte(phc), []byte(short)) == nil
+	return ok && len(password) <= bcryptBytes && !strings.Contains(password, "\x00"), nil
+}
+
+// enter waits for a free place among those that compute.
+func (h *Hasher) enter(ctx context.Context) (release func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	release = func() { <-h.slots }
+	select {
+	case h.slots <- struct{}{}:
+		h.computed.Add(1)
+		return release, nil
+	default:
+	}
+	defer h.waiting.Add(-1)
+	if h.waiting.Add(1) > int64(queueFactor*cap(h.slots)) {
+		return nil, ErrBusy
+	}
+	timer := time.NewTimer(h.wait)
+	defer timer.Stop()
+	select {
+	case h.slots <- struct{}{}:
+		h.computed.Add(1)
+		return release, nil
+	case <-timer.C:
+		return nil, ErrBusy
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+type argonParams struct {
+	memory, iterations uint32
+	lanes              uint8
+	salt               []byte
+	length             uint32
+}
+
+// parseArgon2id reads $argon2id$v=19$m=19456,t=2,p=1$salt$hash strictly and within the bounds.
+func parseArgon2id(phc string) (argonParams, []byte, error) {
+	var p argonParams
+	parts := strings.Split(phc, "$")
+	if len(phc) > 512 || len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
+		return p, nil, ErrHashFormat
+	}
+	n, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &p.memory, &p.iterations, &p.lanes)
+	if err != nil || n != 3 || parts[3] != fmt.Sprintf("m=%d,t=%d,p=%d", p.memory, p.iterations, p.lanes) {
+		return p, nil, ErrHashFormat
+	}
+	if p.lanes < 1 || p.lanes > maxLanes || p.iterations < 1 || p.iterations > maxIterations ||
+		p.memory < 8*uint32(p.lanes) || p.memory > maxMemoryKiB || uint64(p.memory)*uint64(p.iterations) > maxWork {
+		return p, nil, ErrHashFormat
+	}
+	var sum []byte
+	if p.salt, err = base64.RawStdEncoding.Strict().DecodeString(parts[4]); err != nil || len(p.salt) < 8 || len(p.salt) > 64 {
+		return p, nil, ErrHashFormat
+	}
+	if sum, err = base64.RawStdEncoding.Strict().DecodeString(parts[5]); err != nil || len(sum) < 16 || len(sum) > 64 {
+		return p, nil, ErrHashFormat
+	}
+	p.length = uint32(len(sum)) //nolint:gosec // at most 64
+	return p, sum, nil
+}
+
+func isBcrypt(phc string) bool {
+	return strings.HasPrefix(phc, "$2a$") || strings.HasPrefix(phc, "$2b$") || strings.HasPrefix(phc, "$2y$")
+}
