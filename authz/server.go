@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -88,7 +89,9 @@ type Server struct {
 	cfg     Config
 	clients *registry
 	jar     cookie.Jar
-	mux     *http.ServeMux
+	mux     http.Handler
+	panics  atomic.Int64
+	origins corsOrigins
 	sites   map[string]bool
 	global  *globalState
 }

@@ -1,0 +1,113 @@
+package authz
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// retryAfter is when a client should come back after a 503, in seconds.
+const retryAfter = "5"
+
+// apiHeaders sets what every answer of the endpoints for machines carries. (token server document, "Token response"; RFC 6749 5.1)
+func apiHeaders(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json;charset=UTF-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Pragma", "no-cache")
+	h.Set("X-Content-Type-Options", "nosniff")
+}
+
+// json writes v with the headers of apiHeaders.
+func (s *Server) json(w http.ResponseWriter, r *http.Request, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		s.fail(w, r, serverError(err))
+		return
+	}
+	apiHeaders(w)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	w.Write(body) //nolint:errcheck // the client has gone
+}
+
+// errorBody is the OAuth error of the endpoints for machines. (RFC 6749 5.2)
+type errorBody struct {
+	Error       string `json:"error"`
+	Description string `json:"error_description,omitempty"`
+}
+
+// fail writes err as an OAuth error and logs it, once.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	e := asError(err)
+	s.logRefusal(r, e, "")
+	if e.Challenge != "" {
+		w.Header().Set("WWW-Authenticate", e.Challenge)
+	}
+	if e.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	s.json(w, r, e.Status, errorBody{e.Code, e.Description})
+}
+
+// logRefusal is the one log line of a refusal (info) or failure (error).
+func (s *Server) logRefusal(r *http.Request, e *Error, reference string) {
+	fields := []zap.Field{
+		zap.String("path", r.URL.Path), zap.Int("status", e.Status), zap.String("error", e.Code), zap.String("description", e.Description),
+	}
+	if reference != "" {
+		fields = append(fields, zap.String("reference", reference))
+	}
+	if e.Cause != nil {
+		fields = append(fields, zap.Error(e.Cause))
+	}
+	if e.Status >= http.StatusInternalServerError {
+		s.Log.Error("request failed", fields...)
+		return
+	}
+	s.Log.Info("request refused", fields...)
+}
+
+// failPage writes err as a page that people read and logs it. key is the message for what is not our failure; again is a link
+// of our own origin for "Start again", or "".
+func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error, key, again string) {
+	e := asError(err)
+	switch e.Status {
+	case http.StatusServiceUnavailable:
+		key = "error.unavailable"
+	case http.StatusInternalServerError:
+		key = "error.internal"
+	}
+	reference := s.Pages.Error(w, r, e.Status, key, again)
+	s.logRefusal(r, e, reference)
+}
+
+// update is Store.Update whose failures are 503: we cannot tell what was written.
+func (s *Server) update(ctx context.Context, fn func(storage.Tx) error) error {
+	return storageError(s.Store.Update(ctx, fn))
+}
+
+// view is Store.View whose failures are 503.
+func (s *Server) view(ctx context.Context, fn func(storage.Tx) error) error {
+	return storageError(s.Store.View(ctx, fn))
+}
+
+func storageError(err error) error {
+	if e := new(Error); errors.As(err, &e) {
+		return err
+	}
+	if storage.IsFailure(err) {
+		return temporarilyUnavailable(err)
+	}
+	return err
+}
+
+// now is the clock of everything. Read it before a transaction, once.
+func (s *Server) now() time.Time { return s.Now().UTC() }

@@ -1,0 +1,116 @@
+package authz
+
+import (
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// route is one line of the table below.
+type route struct {
+	handle func(http.ResponseWriter, *http.Request) error // an error is written by the kind's writer
+	// methods in the order of the Allow header. HEAD is only answered where it is named.
+	methods []string
+	// machine: errors are JSON; otherwise pages.
+	machine bool
+	// cors: scripts of the clients' own origins may call it.
+	cors bool
+}
+
+// table is EVERY route of the package. (token server document, "Endpoints" and "Versioning")
+func (s *Server) table() map[string]route {
+	var (
+		get  = []string{http.MethodGet, http.MethodHead}
+		view = []string{http.MethodGet} // pages that change something do not answer HEAD
+		post = []string{http.MethodPost}
+		both = []string{http.MethodGet, http.MethodPost}
+	)
+	t := map[string]route{
+		"/oauth/api/v2/token/introspect":          {handle: s.handleIntrospect, methods: post, machine: true},
+		"/oauth/userinfo":                         {handle: s.handleUserinfo, methods: both, machine: true, cors: true},
+		"/oauth/jwks":                             {handle: s.handleJWKS, methods: get, machine: true, cors: true},
+		"/oauth/logout":                           {handle: s.handleLogout, methods: both},
+		"/oauth/consent":                          {handle: s.handleConsent, methods: post},
+		"/oauth/site":                             {handle: s.handleSite, methods: view},
+		"/.well-known/openid-configuration":       {handle: s.handleMetadata, methods: get, machine: true, cors: true},
+		"/.well-known/oauth-authorization-server": {handle: s.handleMetadata, methods: get, machine: true, cors: true},
+	}
+	for _, version := range []string{"/oauth", "/oauth/v1"} {
+		t[version+"/authorize"] = route{handle: s.handleAuthorize, methods: both}
+		t[version+"/token"] = route{handle: s.handleToken, methods: post, machine: true, cors: true}
+		t[version+"/revoke"] = route{handle: s.handleRevoke, methods: post, machine: true, cors: true}
+	}
+	return t
+}
+
+// Paths are the prefixes of what the server answers.
+func (s *Server) Paths() []string {
+	return []string{"/oauth/", "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"}
+}
+
+// routes answers the table. A path is compared as it is: no cleaning and no redirect, so that //oauth/token and the like are 404.
+func (s *Server) routes() http.Handler {
+	table := s.table()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rt, found := table[r.URL.Path]
+		if !found {
+			s.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
+			return
+		}
+		defer s.recovered(w, r, rt)
+		if rt.cors && s.cors(w, r, rt) {
+			return
+		}
+		if !slices.Contains(rt.methods, r.Method) {
+			w.Header().Set("Allow", strings.Join(rt.methods, ", ")) // RFC 9110 15.5.6
+			s.refuse(w, r, rt, &Error{Status: http.StatusMethodNotAllowed, Code: "invalid_request", Description: "method is not allowed"})
+			return
+		}
+		if err := rt.handle(w, r); err != nil {
+			s.refuse(w, r, rt, err)
+		}
+	})
+}
+
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, rt route, err error) {
+	if rt.machine {
+		s.fail(w, r, err)
+		return
+	}
+	key := "error.bad_request"
+	switch asError(err).Status {
+	case http.StatusForbidden:
+		key = "error.forbidden"
+	case http.StatusMethodNotAllowed:
+		key = "error.method"
+	}
+	s.failPage(w, r, err, key, "")
+}
+
+// recovered turns a panic into a 500 with a reference, and counts it: a count above zero is a defect.
+func (s *Server) recovered(w http.ResponseWriter, r *http.Request, rt route) {
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	if cause == http.ErrAbortHandler { //nolint:errorlint // the value itself, as net/http compares it
+		panic(cause)
+	}
+	s.panics.Add(1)
+	reference := ""
+	if rt.machine {
+		reference, _ = secret.ID(s.Random, 16) //nolint:errcheck // without a reference the answer is the same
+		s.json(w, r, http.StatusInternalServerError, errorBody{"server_error", "internal error, reference " + reference})
+	} else {
+		reference = s.Pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
+	}
+	s.Log.Error("panic", zap.String("path", r.URL.Path), zap.String("reference", reference), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
+}
+
+// Panics is how many requests have ended in a panic since the server was made.
+func (s *Server) Panics() int64 { return s.panics.Load() }
