@@ -1,0 +1,21 @@
+package authz
+
+import "github.com/gatehouse-id/gatehouse/internal/event"
+
+// The kinds of events of the package.
+var (
+	eventAccessIssued     = event.Type{Type: "token.AccessTokenIssuedEvent", Name: "Access Token Issued"}
+	eventAccessRefreshed  = event.Type{Type: "token.AccessTokenRefreshedEvent", Name: "Access Token Refreshed"}
+	eventAccessRevoked    = event.Type{Type: "token.AccessTokenRevokedEvent", Name: "Access Token Revoked"}
+	eventGrantRevoked     = event.Type{Type: "token.RefreshTokenRevokedEvent", Name: "Refresh Token Revoked"}
+	eventRefreshReused    = event.Type{Type: "token.RefreshTokenReusedEvent", Name: "Refresh Token Reused"}
+	eventCodeReplayed     = event.Type{Type: "token.CodeReplayedEvent", Name: "Authorization Code Replayed"}
+	eventCodeRefused      = event.Type{Type: "token.CodeRefusedEvent", Name: "Authorization Code Refused"}
+	eventClientAuthFailed = event.Type{Type: "token.ClientAuthenticationFailedEvent", Name: "Client Authentication Failed"}
+	eventClientRevoked    = event.Type{Type: "token.ClientRevokedEvent", Name: "Everything Of Client Revoked"}
+	eventAllRevoked       = event.Type{Type: "token.EverythingRevokedEvent", Name: "Everything Revoked"}
+	eventClientAdded      = event.Type{Type: "client.ClientAddedEvent", Name: "Client Added"}
+	eventClientRemoved    = event.Type{Type: "client.ClientRemovedEvent", Name: "Client Removed"}
+	eventConsentGiven     = event.Type{Type: "consent.ConsentGivenEvent", Name: "Consent Given"}
+	eventConsentWithdrawn = event.Type{Type: "consent.ConsentWithdrawnEvent", Name: "Consent Withdrawn"}
+)
