@@ -56,14 +56,18 @@ func openBadger(o badger.Options) (db *badger.DB, err error) {
 	return db, nil
 }
 
-func (s *Store) badgerEntry(e *entry) *badger.Entry {
+// stage hands one write to a Badger transaction.
+func (s *Store) stage(txn *badger.Txn, e *entry) error {
 	key := make([]byte, 0, 1+len(e.key))
 	key = append(append(key, recordSpace), e.key...)
+	if e.stored == nil {
+		return txn.Delete(key)
+	}
 	b := badger.NewEntry(key, e.stored)
-	if s.opt.collects && e.stored != nil {
+	if s.opt.collects {
 		b.ExpiresAt = timeToLive(e.stored, ttlMargin)
 	}
-	return b
+	return txn.SetEntry(b)
 }
 
 func encodeCounter(seq uint64) []byte {

@@ -310,7 +310,7 @@ func (w *writer) sync() error {
 	txn := s.db.NewTransactionAt(w.seq, true)
 	defer txn.Discard()
 	for _, e := range w.batch.m {
-		if err := txn.SetEntry(s.badgerEntry(e)); err != nil {
+		if err := s.stage(txn, e); err != nil {
 			return err
 		}
 	}
