@@ -29,6 +29,7 @@ type Client struct {
 	Audiences              []string  `json:"audiences,omitempty"`    // resources it may ask tokens for (RFC 8707)
 	Origins                []string  `json:"origins,omitempty"`      // CORS origins beside those of its https redirect URIs
 	Disabled               bool      `json:"disabled,omitempty"`
+	MaxSessions            int       `json:"max_sessions,omitempty"` // grants of one person that live at a time; the oldest goes. Default: 25
 	Lifetimes              Lifetimes `json:"lifetimes,omitzero"`
 }
 

@@ -9,15 +9,16 @@ import (
 // Every stored record of the package. Tokens, codes and cookies are keys by their hash (secret.Hash), never values. Validity is
 // decided from the records' own times and the epochs; the expiry given to storage is for collection.
 var (
-	requests     = storage.NewTable[requestRecord]("authz_request")    // id of the request
-	codes        = storage.NewTable[codeRecord]("authz_code")          // hash of the code
-	grants       = storage.NewTable[grantRecord]("authz_grant")        // grant id
-	grantsOf     = storage.NewTable[struct{}]("authz_grant_of")        // person, client, time of the grant, grant id
-	accessTokens = storage.NewTable[accessRecord]("authz_access")      // hash of the access token
-	refreshes    = storage.NewTable[refreshRecord]("authz_refresh")    // hash of the refresh token
-	consents     = storage.NewTable[consentRecord]("authz_consent")    // person, client
-	clients      = storage.NewTable[clientRecord]("authz_client")      // client id; those added by command
-	clientStates = storage.NewTable[clientState]("authz_client_state") // client id
+	requests     = storage.NewTable[requestRecord]("authz_request")       // id of the request
+	codes        = storage.NewTable[codeRecord]("authz_code")             // hash of the code
+	grants       = storage.NewTable[grantRecord]("authz_grant")           // grant id
+	grantsOf     = storage.NewTable[struct{}]("authz_grant_of")           // person, client, grant id, which sorts by time
+	accessTokens = storage.NewTable[accessRecord]("authz_access")         // hash of the access token
+	refreshes    = storage.NewTable[refreshRecord]("authz_refresh")       // hash of the refresh token
+	answers      = storage.NewTable[answerRecord]("authz_refresh_answer") // hash of the spent refresh token
+	consents     = storage.NewTable[consentRecord]("authz_consent")       // person, client
+	clients      = storage.NewTable[clientRecord]("authz_client")         // client id; those added by command
+	clientStates = storage.NewTable[clientState]("authz_client_state")    // client id
 	apiClients   = storage.NewTable[apiClientRecord]("authz_api_client")
 	signingKeys  = storage.NewTable[keyRecord]("authz_key")                  // key id
 	siteFlows    = storage.NewTable[siteFlowRecord]("authz_site_flow")       // flow id
@@ -136,9 +137,12 @@ type refreshRecord struct {
 	SpentAt time.Time `cbor:"6,keyasint,omitempty"`
 	// Successor is the hash of the refresh token that replaced it.
 	Successor string `cbor:"7,keyasint,omitempty"`
-	// Answer is the token response of the rotation, sealed with a key derived from the spent token. It is answered again
-	// within the grace, while the successor is unspent.
-	Answer []byte `cbor:"8,keyasint,omitempty"`
+}
+
+// answerRecord is the token response of a rotation, sealed with a key derived from the spent token. It is answered again within the
+// grace, while the successor is unspent. It is a record of its own so that storage collects it long before the spent token.
+type answerRecord struct {
+	Sealed []byte `cbor:"1,keyasint"`
 }
 
 // consentRecord is what a person allowed a client, remembered.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -94,6 +95,8 @@ type Server struct {
 	origins corsOrigins
 	sites   map[string]bool
 	global  *globalState
+	// failures bounds the events of failed client authentications.
+	failures *rate.Limiter
 }
 
 // New returns a server for one configuration. Several may share one store at a time, such as during a reload.
@@ -117,11 +120,12 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		deps.Origin = peerOrigin
 	}
 	s := &Server{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), sites: map[string]bool{}}
+	s.failures = rate.NewLimiter(failureEventsPerSecond, failureEventsBurst)
 	for _, o := range cfg.SiteOrigins {
 		s.sites[o] = true
 	}
 	var err error
-	if s.clients, err = newRegistry(cfg, s); err != nil {
+	if s.clients, err = newRegistry(ctx, cfg, s); err != nil {
 		return nil, err
 	}
 	if s.global, err = loadGlobalState(ctx, deps.Store); err != nil {

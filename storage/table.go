@@ -113,6 +113,13 @@ func (t Table[T]) Scan(tx Tx, r Range) iter.Seq2[Entry[T], error] {
 	}
 }
 
+// Decode returns the record of a value that GetMany has read. A record that cannot be read is ErrCorrupt.
+func (t Table[T]) Decode(raw []byte) (T, error) {
+	var v T
+	err := t.decode(raw, &v)
+	return v, err
+}
+
 func (t Table[T]) decode(raw []byte, v *T) error {
 	if err := decoding.Unmarshal(raw, v); err != nil {
 		return fmt.Errorf("%w: decode %s record: %w", ErrCorrupt, t.name, err)

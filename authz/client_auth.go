@@ -1,0 +1,243 @@
+package authz
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// How often failed authentications become events: an event is a synced write, and strangers must not be able to ask for many.
+const (
+	failureEventsPerSecond = 5
+	failureEventsBurst     = 50
+)
+
+// presented is how a caller says who it is.
+type presented struct {
+	id, secret string
+	method     string // basic, post, none
+}
+
+var (
+	errNoCredentials = errors.New("credentials are missing or malformed")
+	errAssertion     = errors.New("client assertions are not supported")
+	errUnknownClient = errors.New("unknown client")
+	errDisabled      = errors.New("the client is disabled")
+	errSecret        = errors.New("wrong secret")
+	errMethod        = errors.New("another authentication method than the client's")
+)
+
+// authenticateClient returns the client that sent the request. (RFC 6749 2.3, 3.2.1; token server document, "Authentication")
+func (s *Server) authenticateClient(r *http.Request, f form) (*Client, error) {
+	p, err := readCredentials(r.Header, f)
+	if err != nil {
+		return nil, s.refuseClient(r, p.id, err)
+	}
+	var reg *registered[Client]
+	err = s.withClient(r.Context(), func(tx storage.Tx) (err error) {
+		reg, err = s.clients.lookup(tx, p.id)
+		return err
+	}, s.clients.fixed[p.id] != nil)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return nil, err
+	}
+	known, against := reg != nil, s.clients.checks.decoy
+	if known {
+		against = reg.credential
+	}
+	// The comparison is made for an unknown client too, so that time does not tell who exists.
+	right, err := s.clients.checks.check(r.Context(), against, "client", p.id, p.secret)
+	if err != nil {
+		return nil, cannotCheck(err)
+	}
+	switch {
+	case !known:
+		err = errUnknownClient
+	case reg.client.Disabled:
+		err = errDisabled
+	case reg.client.Public != (p.method == "none"): // a confidential client is never let in by its name alone
+		err = errMethod
+	case p.method == "post" && reg.client.AuthMethod != "post":
+		err = errMethod
+	case p.method != "none" && !right:
+		err = errSecret
+	default:
+		return reg.client, nil
+	}
+	return nil, s.refuseClient(r, p.id, invalidClient(err))
+}
+
+// withClient reads in a View unless the client is in memory.
+func (s *Server) withClient(ctx context.Context, fn func(storage.Tx) error, inMemory bool) error {
+	if inMemory {
+		return fn(nil)
+	}
+	return s.view(ctx, fn)
+}
+
+// cannotCheck: too many slow hashes at once, or a caller that has gone.
+func cannotCheck(err error) error {
+	if errors.Is(err, secret.ErrHashFormat) {
+		return serverError(err)
+	}
+	return temporarilyUnavailable(err)
+}
+
+// readCredentials finds the one way in which a request authenticates its client.
+func readCredentials(h http.Header, f form) (presented, error) {
+	headers := h.Values("Authorization")
+	posted := f.has("client_secret")
+	asserted := f.has("client_assertion") || f.has("client_assertion_type")
+	ways := len(headers)
+	for _, way := range []bool{posted, asserted} {
+		if way {
+			ways++
+		}
+	}
+	if ways > 1 {
+		return presented{}, invalidRequest(nil, "more than one way of client authentication") // RFC 6749 2.3
+	}
+	switch {
+	case len(headers) == 1:
+		p, err := basicCredentials(headers[0], true)
+		if err != nil {
+			return presented{}, err
+		}
+		if f.has("client_id") && f.get("client_id") != p.id {
+			return presented{}, invalidRequest(nil, "client_id is not the authenticated client")
+		}
+		return p, nil
+	case posted:
+		return presented{id: f.get("client_id"), secret: f.get("client_secret"), method: "post"}, nil
+	case asserted:
+		return presented{id: f.get("client_id")}, invalidClient(errAssertion)
+	case f.has("client_id"):
+		return presented{id: f.get("client_id"), method: "none"}, nil
+	}
+	return presented{}, invalidRequest(errNoCredentials, "client authentication or client_id is missing")
+}
+
+// basicCredentials reads HTTP Basic (RFC 7617). Clients encode id and secret as form values before (RFC 6749 2.3.1); there
+// is no second reading for those that do not, since two readings would let one client's name be another's.
+func basicCredentials(header string, formEncoded bool) (presented, error) {
+	scheme, encoded, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "Basic") {
+		return presented{}, invalidClient(errNoCredentials)
+	}
+	if strings.Contains(encoded, ",") {
+		return presented{}, invalidRequest(nil, "more than one way of client authentication") // two headers that a proxy has joined
+	}
+	raw, err := base64.StdEncoding.Strict().DecodeString(strings.TrimLeft(encoded, " "))
+	if err != nil || strings.ContainsAny(encoded, "\r\n") {
+		return presented{}, invalidClient(errNoCredentials)
+	}
+	id, password, ok := strings.Cut(string(raw), ":")
+	if !ok || id == "" || password == "" {
+		return presented{}, invalidClient(errNoCredentials)
+	}
+	if formEncoded {
+		if id, err = url.QueryUnescape(id); err != nil {
+			return presented{}, invalidClient(errNoCredentials)
+		}
+		if password, err = url.QueryUnescape(password); err != nil {
+			return presented{}, invalidClient(errNoCredentials)
+		}
+	}
+	if checkID(id) != nil || !isText(password) || len(password) > maxSecret {
+		return presented{}, invalidClient(errNoCredentials)
+	}
+	return presented{id: id, secret: password, method: "basic"}, nil
+}
+
+// authenticateAPI returns the API client of HTTP Basic credentials, which may use this API. OAuth clients are not API
+// clients: their credentials are wrong here. (token server document, "Authentication")
+func (s *Server) authenticateAPI(r *http.Request, api string) (*APIClient, error) {
+	headers := r.Header.Values("Authorization")
+	if len(headers) > 1 {
+		return nil, invalidRequest(nil, "more than one Authorization header")
+	}
+	if len(headers) == 0 {
+		return nil, invalidClient(errNoCredentials)
+	}
+	p, err := basicCredentials(headers[0], false) // no OAuth client, so no form encoding
+	if err != nil {
+		return nil, s.refuseClient(r, "", err)
+	}
+	var reg *registered[APIClient]
+	err = s.withClient(r.Context(), func(tx storage.Tx) (err error) {
+		reg, err = s.clients.lookupAPI(tx, p.id)
+		return err
+	}, s.clients.apis[p.id] != nil)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return nil, err
+	}
+	against := s.clients.checks.decoy
+	if reg != nil {
+		against = reg.credential
+	}
+	right, err := s.clients.checks.check(r.Context(), against, "api_client", p.id, p.secret)
+	if err != nil {
+		return nil, cannotCheck(err)
+	}
+	switch {
+	case reg == nil:
+		err = errUnknownClient
+	case reg.client.Disabled:
+		err = errDisabled
+	case !right:
+		err = errSecret
+	case !slices.Contains(reg.client.APIs, api):
+		return nil, &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the API client may not use this API"}
+	default:
+		return reg.client, nil
+	}
+	return nil, s.refuseClient(r, p.id, invalidClient(err))
+}
+
+// refuseClient writes the event of a failed authentication, as far as the rate allows, and returns err.
+func (s *Server) refuseClient(r *http.Request, id string, err error) error {
+	if e := new(Error); !errors.As(err, &e) || e.Status != http.StatusUnauthorized || !s.failures.AllowN(s.Now(), 1) {
+		return err
+	}
+	e, failed := s.Events.New(eventClientAuthFailed, s.Origin(r))
+	if failed == nil {
+		e.ClientID, e.Actor = event.Clean(id), event.Clean(id)
+		e.Reason = reasonOf(err)
+		failed = s.Store.Update(r.Context(), func(tx storage.Tx) error { return s.Events.Append(tx, e) })
+	}
+	if failed != nil {
+		// The answer is a refusal whatever becomes of its event.
+		s.Log.Error("event of a failed client authentication not written", zap.Error(failed))
+	}
+	return err
+}
+
+func reasonOf(err error) string {
+	if cause := errors.Unwrap(err); cause != nil {
+		return cause.Error()
+	}
+	return fmt.Sprint(err)
+}
+
+func compare(a, b []byte) int { return subtle.ConstantTimeCompare(a, b) }
+
+func keyedHash(h string) ([]byte, bool) {
+	text, ok := strings.CutPrefix(h, hmacPrefix)
+	if !ok {
+		return nil, false
+	}
+	sum, err := decodeKeyedHash(text)
+	return sum, err == nil
+}

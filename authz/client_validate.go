@@ -1,0 +1,323 @@
+package authz
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// The grants, as grant_type and the configuration name them.
+const (
+	grantCode = "authorization_code"
+	grantRefreshToken      = "refresh_token"
+	grantClientCredentials = "client_credentials"
+)
+
+const (
+	minSecret = 32   // characters of a client secret
+	maxSecret = 1024 // bytes of one
+	maxID     = 128  // bytes of a client id
+
+	// hmacPrefix marks the keyed hash of a secret that was added by command.
+	hmacPrefix = "hmac:"
+	hmacSize   = 32
+)
+
+// defaultProvider is the provider that is always there: the identity service.
+const defaultProvider = "identity"
+
+const day = 24 * time.Hour
+
+// withDefaults returns a copy in which every empty member says what it means.
+func (c *Client) withDefaults() *Client {
+	out := *c
+	setDefault(&out.Name, c.ID)
+	setDefault(&out.AuthMethod, "basic")
+	setDefault(&out.Consent, "on")
+	setDefault(&out.IDTokenAlg, "RS256")
+	setDefault(&out.MaxSessions, 25)
+	if len(out.IDPs) == 0 {
+		out.IDPs = []string{defaultProvider}
+	}
+	l := &out.Lifetimes
+	setDefault(&l.Code, 30*time.Second)
+	setDefault(&l.AccessToken, 15*time.Minute)
+	setDefault(&l.RefreshToken, 30*day)
+	setDefault(&l.RefreshChain, 90*day)
+	setDefault(&l.RefreshGrace, 10*time.Second)
+	out.PKCERequired = out.PKCERequired || out.Public
+	return &out
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// Validate says what is wrong with a client, all of it at once, or returns nil. It looks at nothing but the client.
+func (c *Client) Validate() error {
+	var p problems
+	p.addErr(checkID(c.ID))
+	c.checkAuth(&p)
+	c.checkGrants(&p)
+	for _, list := range [...]struct {
+		option string
+		uris   []string
+	}{{"redirect_uris", c.RedirectURIs}, {"post_logout_redirect_uris", c.PostLogoutRedirectURIs}} {
+		for _, uri := range list.uris {
+			if err := validateRedirectURI(uri); err != nil {
+				p.addf("%s: %q: %w", list.option, uri, err)
+			}
+		}
+	}
+	for _, scope := range slices.Concat(c.Scopes, c.DefaultScopes) {
+		if !isScopeToken(scope) {
+			p.addf("scopes: %q has a character that no scope may have", scope)
+		}
+	}
+	for _, scope := range c.DefaultScopes {
+		if !c.hasScope(scope) {
+			p.addf("default_scopes: %q is not one of the client's scopes", scope)
+		}
+	}
+	for _, idp := range c.IDPs {
+		if idp != defaultProvider {
+			p.addf("idps: %q is not supported yet; the only identity provider is %q", idp, defaultProvider)
+		}
+	}
+	p.oneOf("consent", c.Consent, "on", "off", "always")
+	p.oneOf("id_token_alg", c.IDTokenAlg, "RS256", "ES256", "EdDSA")
+	for _, a := range c.Audiences {
+		p.addErr(checkAudience(a))
+	}
+	for _, o := range c.Origins {
+		p.addErr(checkOrigin(o))
+	}
+	c.checkLimits(&p)
+	if err := p.join(); err != nil {
+		return fmt.Errorf("client %q: %w", c.ID, err)
+	}
+	return nil
+}
+
+func (c *Client) checkAuth(p *problems) {
+	switch c.AuthMethod {
+	case "", "basic", "post":
+	case "private_key_jwt":
+		p.addf("auth_method: private_key_jwt is not supported yet; use basic or post")
+	default:
+		p.addf("auth_method: %q is none of basic, post", c.AuthMethod)
+	}
+	if c.Public {
+		if len(c.Secrets)+len(c.SecretHashes) > 0 {
+			p.addf("a public client has no secret: remove either")
+		}
+		if c.AuthMethod != "" {
+			p.addf("a public client does not authenticate: remove public or auth_method")
+		}
+		return
+	}
+	checkSecrets(p, c.Secrets, c.SecretHashes)
+}
+
+func checkSecrets(p *problems, secrets []secret.String, hashes []string) {
+	if len(secrets)+len(hashes) == 0 {
+		p.addf("secret is missing; `caddy gatehouse secret` prints a good one")
+	}
+	for _, s := range secrets {
+		text := s.Reveal()
+		switch {
+		case utf8.RuneCountInString(text) < minSecret:
+			p.addf("secret: it has fewer than %d characters; `caddy gatehouse secret` prints a good one", minSecret)
+		case len(text) > maxSecret:
+			p.addf("secret: it has more than %d bytes", maxSecret)
+		case !isText(text):
+			p.addf("secret: it has control characters or is not UTF-8")
+		}
+	}
+	for _, h := range hashes {
+		if text, ok := strings.CutPrefix(h, hmacPrefix); ok {
+			if _, err := decodeKeyedHash(text); err != nil {
+				p.addf("secret_hash: %w", err)
+			}
+		} else if err := secret.CheckPHC(h); err != nil {
+			p.addf("secret_hash: %w", err)
+		}
+	}
+}
+
+func decodeKeyedHash(text string) ([]byte, error) {
+	sum, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(sum) != hmacSize {
+		return nil, errors.New("not a keyed hash")
+	}
+	return sum, nil
+}
+
+func (c *Client) checkGrants(p *problems) {
+	if len(c.Grants) == 0 {
+		p.addf("grants is missing: one or more of authorization_code, refresh_token, client_credentials")
+	}
+	for _, g := range c.Grants {
+		switch g {
+		case grantCode, grantRefreshToken, grantClientCredentials:
+		case "implicit", "password", "validate_bearer", "device_code":
+			p.addf("grants: %s is not supported yet", g)
+		default:
+			p.addf("grants: %q is none of authorization_code, refresh_token, client_credentials", g)
+		}
+	}
+	if c.Public && c.hasGrant(grantClientCredentials) {
+		p.addf("grants: a public client cannot use client_credentials, since it has none") // RFC 6749 4.4
+	}
+	if c.hasGrant(grantRefreshToken) && !c.hasGrant(grantCode) {
+		p.addf("grants: refresh_token needs a grant that gives one: add authorization_code")
+	}
+	if c.hasGrant(grantCode) && len(c.RedirectURIs) == 0 {
+		p.addf("redirect_uris is missing: authorization_code needs one")
+	}
+}
+
+func (c *Client) checkLimits(p *problems) {
+	if c.MaxSessions < 0 || c.MaxSessions > 1000 {
+		p.addf("max_sessions: %d is not between 1 and 1000", c.MaxSessions)
+	}
+	l := c.Lifetimes
+	for _, t := range [...]struct {
+		option    string
+		is        time.Duration
+		low, high time.Duration
+	}{
+		{"code", l.Code, time.Second, 10 * time.Minute}, // RFC 6749 4.1.2: at most 10 minutes
+		{"access_token", l.AccessToken, time.Second, 366 * day},
+		{"refresh_token", l.RefreshToken, time.Second, 10 * 366 * day},
+		{"refresh_chain", l.RefreshChain, time.Second, 10 * 366 * day},
+		{"refresh_grace", l.RefreshGrace, time.Millisecond, 5 * time.Minute},
+		{"session", l.Session, time.Second, 10 * 366 * day},
+	} {
+		if t.is != 0 && (t.is < t.low || t.is > t.high) {
+			p.addf("lifetimes: %s is %s, not between %s and %s", t.option, t.is, t.low, t.high)
+		}
+	}
+}
+
+// apis are what an API client may be allowed.
+var apis = []string{"introspection", "configuration", "credentials", "events", "persons"}
+
+// Validate says what is wrong with an API client, all of it at once, or returns nil.
+func (c *APIClient) Validate() error {
+	var p problems
+	p.addErr(checkID(c.ID))
+	if strings.Contains(c.ID, ":") {
+		p.addf("id: a colon ends the user-id of Basic credentials (RFC 7617 2)")
+	}
+	checkSecrets(&p, c.Secrets, c.SecretHashes)
+	if len(c.APIs) == 0 {
+		p.addf("apis is missing: one or more of %s", strings.Join(apis, ", "))
+	}
+	for _, api := range c.APIs {
+		if !slices.Contains(apis, api) {
+			p.addf("apis: %q is none of %s", api, strings.Join(apis, ", "))
+		}
+	}
+	for _, a := range c.Audiences {
+		p.addErr(checkAudience(a))
+	}
+	if err := p.join(); err != nil {
+		return fmt.Errorf("api_client %q: %w", c.ID, err)
+	}
+	return nil
+}
+
+// Validate says what is wrong with a scope, or returns nil.
+func (sc Scope) Validate() error {
+	var p problems
+	if !isScopeToken(sc.Name) {
+		p.addf("the name is empty or has a character that no scope may have")
+	}
+	if sc.Level < 0 || sc.Level > 4 {
+		p.addf("level: %d is not between 1 and 4", sc.Level)
+	}
+	if sc.UsageLimit < 0 {
+		p.addf("usage_limit: %d is negative", sc.UsageLimit)
+	} else if sc.UsageLimit > 0 {
+		p.addf("usage_limit is not supported yet")
+	}
+	if err := p.join(); err != nil {
+		return fmt.Errorf("scope %q: %w", sc.Name, err)
+	}
+	return nil
+}
+
+// checkID: ids stand in keys, logs and Basic credentials.
+func checkID(id string) error {
+	switch {
+	case id == "":
+		return errors.New("the id is missing")
+	case len(id) > maxID:
+		return fmt.Errorf("the id has more than %d bytes", maxID)
+	case !isText(id) || strings.TrimSpace(id) != id:
+		return errors.New("the id has control characters, outer spaces or is not UTF-8")
+	}
+	return nil
+}
+
+// checkAudience: RFC 8707 2: an absolute URI without a fragment.
+func checkAudience(a string) error {
+	u, err := url.Parse(a)
+	if err != nil || !u.IsAbs() || strings.Contains(a, "#") || !isText(a) || strings.Contains(a, " ") {
+		return fmt.Errorf("audiences: %q is not an absolute URI without fragment", a)
+	}
+	return nil
+}
+
+func checkOrigin(o string) error {
+	u, err := url.Parse(o)
+	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil ||
+		strings.Trim(u.Path, "/") != "" || strings.ContainsAny(o, "?#*") {
+		return fmt.Errorf("origins: %q is not an origin such as https://app.example.com", o)
+	}
+	return nil
+}
+
+// isText tells whether s is UTF-8 without control characters.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) }
+
+// problems collects what is wrong, so that the operator mends it in one go.
+type problems []error
+
+func (p *problems) addf(format string, args ...any) { *p = append(*p, fmt.Errorf(format, args...)) }
+
+func (p *problems) addErr(err error) {
+	if err != nil {
+		*p = append(*p, err)
+	}
+}
+
+func (p *problems) oneOf(option, value string, allowed ...string) {
+	if value != "" && !slices.Contains(allowed, value) {
+		p.addf("%s: %q is none of %s", option, value, strings.Join(allowed, ", "))
+	}
+}
+
+// join writes the problems in one line.
+func (p *problems) join() error {
+	if len(*p) == 0 {
+		return nil
+	}
+	text := make([]string, len(*p))
+	for i, err := range *p {
+		text[i] = err.Error()
+	}
+	return errors.New(strings.Join(text, "; "))
+}

@@ -1,0 +1,130 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"weak"
+
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// globalState is the record that concerns every token at once, in memory: it is read with each token and changes once a year.
+type globalState struct {
+	epoch atomic.Int64
+}
+
+// sharedStates holds the one globalState of each store that is in use: during a reload two servers work on one store, and
+// what one of them ends must end in the other. An entry goes with the last server of its store.
+var sharedStates struct {
+	mu sync.Mutex // guards of
+	of map[storage.Store]weak.Pointer[globalState]
+}
+
+// loadGlobalState returns the state of a store, shared by its servers.
+func loadGlobalState(ctx context.Context, store storage.Store) (*globalState, error) {
+	var rec globalRecord
+	err := store.View(ctx, func(tx storage.Tx) (err error) {
+		rec, err = globals.Get(tx, globalKey)
+		return err
+	})
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return nil, fmt.Errorf("load global state: %w", err)
+	}
+	g := sharedState(store)
+	g.raise(rec.Epoch)
+	return g, nil
+}
+
+func sharedState(store storage.Store) *globalState {
+	st := &sharedStates
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if g := st.of[store].Value(); g != nil {
+		return g
+	}
+	g := &globalState{}
+	if st.of == nil {
+		st.of = map[storage.Store]weak.Pointer[globalState]{}
+	}
+	st.of[store] = weak.Make(g)
+	runtime.AddCleanup(g, func(store storage.Store) {
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		if st.of[store].Value() == nil { // no newer one has taken its place
+			delete(st.of, store)
+		}
+	}, store)
+	return g
+}
+
+// raise never goes back: an older record that was read late changes nothing.
+func (g *globalState) raise(epoch int64) {
+	for {
+		old := g.epoch.Load()
+		if epoch <= old || g.epoch.CompareAndSwap(old, epoch) {
+			return
+		}
+	}
+}
+
+// EndEverything makes all tokens, grants, codes and site sessions of a store invalid: those of a restored backup, which may have been
+// revoked since it was written, for one.
+func EndEverything(ctx context.Context, store storage.Store) error {
+	_, err := endEverything(ctx, store, func(storage.Tx) error { return nil })
+	return err
+}
+
+func endEverything(ctx context.Context, store storage.Store, also func(storage.Tx) error) (epoch int64, err error) {
+	err = store.Update(ctx, func(tx storage.Tx) error {
+		rec, err := globals.Get(tx, globalKey)
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return err
+		}
+		rec.Epoch++
+		epoch = rec.Epoch
+		if err := globals.Put(tx, globalKey, rec, never); err != nil {
+			return err
+		}
+		return also(tx)
+	})
+	return epoch, err
+}
+
+// standing is what a record hangs on, as it is now.
+type standing struct {
+	Client  *Client       // nil where no client was asked for
+	Subject login.Subject // zero where no person was asked for
+	Epochs  epochs
+}
+
+// standing reads client and person. It is false when one of them is not there, disabled or blocked: then nothing of theirs
+// is valid. An empty clientID or subject is not looked at.
+func (s *Server) standing(tx storage.Tx, clientID, subject string) (standing, bool, error) {
+	st := standing{Epochs: epochs{Global: s.global.epoch.Load()}}
+	if clientID != "" {
+		c, state, err := s.clients.state(tx, clientID)
+		if errors.Is(err, storage.ErrNotFound) || (err == nil && c.Disabled) {
+			return st, false, nil
+		}
+		if err != nil {
+			return st, false, err
+		}
+		st.Client, st.Epochs.Client = c, state.Epoch
+	}
+	if subject != "" {
+		sub, err := s.Subjects.Get(tx, subject)
+		if errors.Is(err, storage.ErrNotFound) || (err == nil && !sub.Active) {
+			return st, false, nil
+		}
+		if err != nil {
+			return st, false, err
+		}
+		st.Subject, st.Epochs.Person = sub, sub.Epoch
+	}
+	return st, true, nil
+}

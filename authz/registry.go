@@ -1,0 +1,316 @@
+package authz
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// never is the expiry of what storage must not collect.
+var never time.Time
+
+// maxParsed bounds the stored clients that are kept parsed.
+const maxParsed = 4096
+
+// registry knows the clients: those of the configuration in memory, those added by command in storage. Ids are one space: a
+// client of the configuration that is stored too is an error, so that nobody wonders which of them counts.
+type registry struct {
+	store  storage.Store
+	fixed  map[string]*registered[Client]
+	apis   map[string]*registered[APIClient]
+	scopes map[string]Scope
+	checks *secretChecks
+
+	clients    parsed[Client] // stored ones
+	apiClients parsed[APIClient]
+}
+
+// registered is a client ready for use: defaults filled in, secrets as keyed hashes.
+type registered[T any] struct {
+	client     *T
+	credential credential
+}
+
+func newRegistry(ctx context.Context, cfg Config, s *Server) (*registry, error) {
+	r := &registry{
+		store: s.Store, fixed: map[string]*registered[Client]{}, apis: map[string]*registered[APIClient]{}, scopes: map[string]Scope{},
+		checks: newSecretChecks(s.Keyring, s.Hasher),
+	}
+	var p problems
+	for _, sc := range cfg.Scopes {
+		p.addErr(sc.Validate())
+		if _, ok := r.scopes[sc.Name]; ok {
+			p.addf("scope %q is declared twice", sc.Name)
+		}
+		r.scopes[sc.Name] = sc
+	}
+	for _, c := range cfg.Clients {
+		p.addErr(c.Validate())
+		if r.fixed[c.ID] != nil {
+			p.addf("client %q is declared twice", c.ID)
+		}
+		r.fixed[c.ID] = &registered[Client]{c.withDefaults(), r.checks.credential("client", c.ID, c.Secrets, c.SecretHashes)}
+	}
+	for _, c := range cfg.APIClients {
+		p.addErr(c.Validate())
+		if r.apis[c.ID] != nil {
+			p.addf("api_client %q is declared twice", c.ID)
+		}
+		r.apis[c.ID] = &registered[APIClient]{c, r.checks.credential("api_client", c.ID, c.Secrets, c.SecretHashes)}
+	}
+	if err := r.checkStored(ctx, &p); err != nil {
+		return nil, err
+	}
+	if err := p.join(); err != nil {
+		return nil, fmt.Errorf("authz: %w", err)
+	}
+	return r, nil
+}
+
+// checkStored finds ids of the configuration that are stored too.
+func (r *registry) checkStored(ctx context.Context, p *problems) error {
+	err := r.store.View(ctx, func(tx storage.Tx) error {
+		for id := range r.fixed {
+			if ok, err := clients.Has(tx, id); err != nil {
+				return err
+			} else if ok {
+				p.addf("client %q is in the configuration and was added by command too: rename or remove one", id)
+			}
+		}
+		for id := range r.apis {
+			if ok, err := apiClients.Has(tx, id); err != nil {
+				return err
+			} else if ok {
+				p.addf("api_client %q is in the configuration and was added by command too: rename or remove one", id)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read stored clients: %w", err)
+	}
+	return nil
+}
+
+// get returns a client with its defaults filled in, or storage.ErrNotFound. It may be disabled. It must not be changed.
+func (r *registry) get(tx storage.Tx, id string) (*Client, error) {
+	reg, err := r.lookup(tx, id)
+	if err != nil {
+		return nil, err
+	}
+	return reg.client, nil
+}
+
+func (r *registry) lookup(tx storage.Tx, id string) (*registered[Client], error) {
+	if reg := r.fixed[id]; reg != nil {
+		return reg, nil
+	}
+	if checkID(id) != nil {
+		return nil, storage.ErrNotFound
+	}
+	rec, err := clients.Get(tx, id)
+	if err != nil {
+		return nil, err
+	}
+	return r.parse(id, rec.Client)
+}
+
+// parse returns the stored client, whose JSON is read once as long as it stays the same.
+func (r *registry) parse(id string, raw []byte) (*registered[Client], error) {
+	return r.clients.get(id, raw, func(c *Client) (*registered[Client], error) {
+		return &registered[Client]{c.withDefaults(), r.checks.credential("client", c.ID, nil, c.SecretHashes)}, nil
+	})
+}
+
+func (r *registry) lookupAPI(tx storage.Tx, id string) (*registered[APIClient], error) {
+	if reg := r.apis[id]; reg != nil {
+		return reg, nil
+	}
+	if checkID(id) != nil {
+		return nil, storage.ErrNotFound
+	}
+	rec, err := apiClients.Get(tx, id)
+	if err != nil {
+		return nil, err
+	}
+	return r.apiClients.get(id, rec.Client, func(c *APIClient) (*registered[APIClient], error) {
+		return &registered[APIClient]{c, r.checks.credential("api_client", c.ID, nil, c.SecretHashes)}, nil
+	})
+}
+
+// state returns a client and what changes about it.
+func (r *registry) state(tx storage.Tx, id string) (*Client, clientState, error) {
+	c, err := r.get(tx, id)
+	if err != nil {
+		return nil, clientState{}, err
+	}
+	state, err := clientStates.Get(tx, id)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return nil, clientState{}, err
+	}
+	return c, state, nil
+}
+
+// stateKeys are the keys of what stateOf reads, for one GetMany together with other records.
+func (r *registry) stateKeys(id string) [][]byte {
+	if r.fixed[id] != nil {
+		return [][]byte{clientStates.Key(id)}
+	}
+	return [][]byte{clientStates.Key(id), clients.Key(id)}
+}
+
+// stateOf is state for values that GetMany has read of stateKeys; nil: the client is not there.
+func (r *registry) stateOf(id string, values [][]byte) (*Client, clientState, error) {
+	var state clientState
+	var err error
+	if values[0] != nil {
+		if state, err = clientStates.Decode(values[0]); err != nil {
+			return nil, state, err
+		}
+	}
+	if reg := r.fixed[id]; reg != nil {
+		return reg.client, state, nil
+	}
+	if values[1] == nil {
+		return nil, state, nil
+	}
+	rec, err := clients.Decode(values[1])
+	if err != nil {
+		return nil, state, err
+	}
+	reg, err := r.parse(id, rec.Client)
+	if err != nil {
+		return nil, state, err
+	}
+	return reg.client, state, nil
+}
+
+// parsed keeps what was made of stored JSON, as long as the JSON is the same.
+type parsed[T any] struct {
+	mu sync.Mutex // guards of
+	of map[string]parsedEntry[T]
+}
+
+type parsedEntry[T any] struct {
+	raw []byte
+	reg *registered[T]
+}
+
+func (p *parsed[T]) get(id string, raw []byte, build func(*T) (*registered[T], error)) (*registered[T], error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e, ok := p.of[id]; ok && bytes.Equal(e.raw, raw) {
+		return e.reg, nil
+	}
+	c := new(T)
+	if err := json.Unmarshal(raw, c); err != nil {
+		return nil, fmt.Errorf("%w: client %q: %w", storage.ErrCorrupt, id, err)
+	}
+	reg, err := build(c)
+	if err != nil {
+		return nil, err
+	}
+	if p.of == nil || len(p.of) >= maxParsed {
+		p.of = map[string]parsedEntry[T]{}
+	}
+	p.of[id] = parsedEntry[T]{bytes.Clone(raw), reg}
+	return reg, nil
+}
+
+// credential is what a secret is compared with.
+type credential struct {
+	kind, id string
+	sums     [][]byte // keyed hashes
+	phcs     []string
+}
+
+// secretChecks compares secrets. They are random, so a keyed hash is enough and costs microseconds; a hash in PHC form that
+// was brought from elsewhere is slow once, then its keyed hash is remembered.
+type secretChecks struct {
+	keys   [][]byte // of each encryption key, the newest first
+	hasher *secret.Hasher
+	decoy  credential
+
+	mu    sync.Mutex // guards known
+	known map[string]struct{}
+}
+
+const maxKnown = 4096 // remembered successes
+
+func newSecretChecks(k *secret.Keyring, h *secret.Hasher) *secretChecks {
+	c := &secretChecks{keys: k.DeriveAll("gatehouse client secret v1"), hasher: h, known: map[string]struct{}{}}
+	c.decoy = credential{sums: [][]byte{make([]byte, hmacSize)}}
+	return c
+}
+
+// credential prepares secrets and hashes. Hashes were validated before.
+func (s *secretChecks) credential(kind, id string, secrets []secret.String, hashes []string) credential {
+	c := credential{kind: kind, id: id}
+	for _, text := range secrets {
+		c.sums = append(c.sums, secret.MAC(s.keys[0], kind, id, text.Reveal()))
+	}
+	for _, h := range hashes {
+		if sum, ok := keyedHash(h); ok {
+			c.sums = append(c.sums, sum)
+		} else {
+			c.phcs = append(c.phcs, h)
+		}
+	}
+	return c
+}
+
+// check tells whether text is one of the client's secrets. A client that does not exist has the decoy, which no secret
+// equals. The error means that nobody can tell.
+func (s *secretChecks) check(ctx context.Context, c credential, kind, id, text string) (bool, error) {
+	ok := 0
+	for _, key := range s.keys {
+		sum := secret.MAC(key, kind, id, text)
+		for _, want := range c.sums {
+			ok |= compare(sum, want)
+		}
+	}
+	if ok == 1 || len(c.phcs) == 0 {
+		return ok == 1, nil
+	}
+	if s.hasher == nil {
+		return false, errors.New("no hasher for secrets in PHC form")
+	}
+	for _, phc := range c.phcs {
+		memory := string(secret.MAC(s.keys[0], kind, id, text, phc))
+		if s.remembers(memory) {
+			return true, nil
+		}
+		good, _, err := s.hasher.Verify(ctx, phc, text)
+		if err != nil {
+			return false, err
+		}
+		if good {
+			s.remember(memory)
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (s *secretChecks) remembers(sum string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.known[sum]
+	return ok
+}
+
+func (s *secretChecks) remember(sum string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.known) >= maxKnown {
+		clear(s.known)
+	}
+	s.known[sum] = struct{}{}
+}
