@@ -124,11 +124,19 @@ func Restore(ctx context.Context, o Options, r io.Reader, after func(storage.Tx)
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return err
 	}
+	lock, err := lockDir(o.Dir) // of a server, or of another restore
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	if err := emptyDir(o.Dir); err != nil {
 		return err
 	}
 	work := filepath.Join(o.Dir, restoring)
-	if err := os.Mkdir(work, 0o700); err != nil { // one restore at a time
+	if err := os.RemoveAll(work); err != nil { // left by one that was killed
+		return err
+	}
+	if err := os.Mkdir(work, 0o700); err != nil {
 		return err
 	}
 	if err := restoreInto(ctx, o, work, r, after); err != nil {
@@ -137,7 +145,7 @@ func Restore(ctx context.Context, o Options, r io.Reader, after func(storage.Tx)
 	return moveUp(work, o.Dir)
 }
 
-// emptyDir refuses a directory with anything in it but what a file system puts there itself.
+// emptyDir refuses a directory with anything in it but our own lock, and what a file system puts there itself.
 func emptyDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -145,11 +153,9 @@ func emptyDir(dir string) error {
 	}
 	for _, e := range entries {
 		switch e.Name() {
-		case "lost+found":
-		case restoring:
-			return fmt.Errorf("another restore is at work, or did not finish: remove %s when none is", restoring)
+		case lockName, restoring, "lost+found":
 		default:
-			return errors.New("the directory is in use or not empty: stop the server and move its content away first")
+			return fmt.Errorf("the directory is not empty, %s is there: move its content away first", e.Name())
 		}
 	}
 	return nil
@@ -302,6 +308,12 @@ func moveUp(work, dir string) error {
 		return err
 	}
 	for _, e := range entries {
+		if e.Name() == lockName {
+			if err := os.Remove(filepath.Join(work, lockName)); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := os.Rename(filepath.Join(work, e.Name()), filepath.Join(dir, e.Name())); err != nil {
 			return err
 		}

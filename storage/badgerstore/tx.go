@@ -141,6 +141,8 @@ func (t *tx) write(key []byte, stored func() []byte) error {
 		return storage.ErrReadOnly
 	case len(key) > storage.MaxKey:
 		return t.refuse(fmt.Errorf("%w: a key of %d bytes", storage.ErrTooLarge, len(key)))
+	case t.fail != nil:
+		return t.fail // nothing will be kept, so nothing more is gathered
 	}
 	t.own.put(&entry{key: string(key), stored: stored()})
 	if t.own.size > t.store.maxSize || len(t.own.m) > t.store.maxCount {
