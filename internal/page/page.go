@@ -71,10 +71,14 @@ type SignIn struct {
 }
 
 // MarkUsername tells whether the problem is the username field's.
-func (s SignIn) MarkUsername() bool { return s.Problem == "problem.mismatch" || s.Problem == "problem.username" }
+func (s SignIn) MarkUsername() bool {
+	return s.Problem == "problem.mismatch" || s.Problem == "problem.username"
+}
 
 // MarkPassword tells whether the problem is the password field's.
-func (s SignIn) MarkPassword() bool { return s.Problem == "problem.mismatch" || s.Problem == "problem.password" }
+func (s SignIn) MarkPassword() bool {
+	return s.Problem == "problem.mismatch" || s.Problem == "problem.password"
+}
 
 // Choose is the data of choose: go on as the person who is signed in, or as another. Its form sends csrf and choice: continue or other.
 type Choose struct {

@@ -1,0 +1,38 @@
+package identity
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+// showAccount serves GET /account: who is signed in.
+func (s *Service) showAccount(w http.ResponseWriter, r *http.Request) {
+	_, err := s.Authenticate(w, r, login.Demand{MaxAge: -1, Return: "/account"})
+	if errors.Is(err, login.ErrResponded) {
+		return
+	}
+	var si *signedIn
+	if err == nil {
+		si, err = s.current(r)
+	}
+	if err != nil {
+		s.fail(w, r, err, "/account")
+		return
+	}
+	if si == nil { // ended this very moment
+		s.redirect(w, r, "/sign-in")
+		return
+	}
+	csrf, err := s.signOutToken(w, r, si)
+	if err != nil {
+		s.fail(w, r, err, "/account")
+		return
+	}
+	p := si.person
+	s.Pages.Render(w, r, page.View{Template: "account", Data: page.Account{
+		Username: p.Username, Name: p.Name, Email: p.Email, Groups: p.Groups, Action: "/sign-out", CSRF: csrf,
+	}})
+}

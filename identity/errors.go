@@ -1,0 +1,18 @@
+package identity
+
+import "errors"
+
+var (
+	// ErrUsernameTaken says that another person has the username, regardless of case and spelling.
+	ErrUsernameTaken = errors.New("identity: the username is taken")
+	// ErrNoPerson says that nobody has the username or id.
+	ErrNoPerson = errors.New("identity: no such person")
+
+	// errMismatch is every reason why a username and password do not sign anybody in.
+	errMismatch = errors.New("identity: username and password do not match")
+)
+
+// ValidationError says which member of a person cannot be stored and why. It repeats no value.
+type ValidationError struct{ Field, Problem string }
+
+func (e *ValidationError) Error() string { return "identity: " + e.Field + " " + e.Problem }

@@ -1,0 +1,31 @@
+package identity
+
+import "github.com/gatehouse-id/gatehouse/internal/event"
+
+// The kinds of events of this package.
+var (
+	personCreated   = event.Type{Type: "person.PersonCreatedEvent", Name: "Person Created"}
+	personActivated = event.Type{Type: "person.PersonActivatedEvent", Name: "Person Activated"}
+	personInactive  = event.Type{Type: "person.PersonDeactivatedEvent", Name: "Person Deactivated"}
+	personBlocked   = event.Type{Type: "person.PersonBlockedEvent", Name: "Person Blocked"}
+	personRemoved   = event.Type{Type: "person.PersonRemovedEvent", Name: "Person Removed"}
+	passwordChanged = event.Type{Type: "person.PasswordChangedEvent", Name: "Password Changed"}
+	loginSucceeded  = event.Type{Type: "login.LoginSucceededEvent", Name: "Login Succeeded"}
+	loginFailed     = event.Type{Type: "login.LoginFailedEvent", Name: "Login Failed"}
+	loginThrottled  = event.Type{Type: "login.LoginThrottledEvent", Name: "Login Throttled"}
+	signedOut       = event.Type{Type: "session.SignedOutEvent", Name: "Signed Out"}
+	sessionsEnded   = event.Type{Type: "session.SessionsEndedEvent", Name: "Sessions Ended"}
+)
+
+// newEvents makes one event of each kind before a transaction that appends those it needs.
+func (s *Service) newEvents(from event.Origin, kinds ...event.Type) ([]event.Event, error) {
+	out := make([]event.Event, len(kinds))
+	for i, k := range kinds {
+		e, err := s.Events.New(k, from)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = e
+	}
+	return out, nil
+}

@@ -1,0 +1,172 @@
+// Package identity holds persons and signs them in: who they are, their passwords, their sessions, the pages for it. It answers
+// authz, which it does not know, in the words of internal/login.
+package identity
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Config is what the operator decided. It is not changed once given to New.
+type Config struct {
+	Issuer  string      // no trailing slash
+	Persons []NewPerson // created when their username is not taken; never changed afterwards
+	Session SessionConfig
+	Lockout LockoutConfig
+	Locales []string
+}
+
+// SessionConfig says how long a sign-in lasts.
+type SessionConfig struct {
+	Idle     time.Duration // without use. Default: 1 hour
+	Absolute time.Duration // at the most. Default: 12 hours
+	Remember time.Duration // when the person asked to stay signed in: at the most, used or not. Default: 30 days. Negative: not offered
+}
+
+// LockoutConfig says when failed sign-ins are slowed down.
+type LockoutConfig struct {
+	Failures int           // of one person from one address. Default: 5
+	Window   time.Duration // in which they count. Default: 15 minutes
+}
+
+// Deps is what the service works with. Store, Hasher and Pages are required.
+type Deps struct {
+	Store   storage.Store
+	Keyring *secret.Keyring
+	Hasher  *secret.Hasher
+	Events  *event.Recorder
+	Pages   *page.Renderer
+	// Origin says where a request came from. Default: its peer address.
+	Origin func(*http.Request) event.Origin
+	Log    *zap.Logger
+	Now    func() time.Time
+	Random io.Reader
+}
+
+// Service signs persons in. It is safe for concurrent use.
+type Service struct {
+	Deps
+
+	cfg    Config
+	jar    cookie.Jar
+	mux    http.Handler
+	panics atomic.Int64
+}
+
+// New returns a service for one configuration and creates the persons of it that are absent. Several may share one store at a time,
+// such as during a reload.
+func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
+	if deps.Store == nil || deps.Hasher == nil || deps.Pages == nil {
+		return nil, errors.New("identity: Store, Hasher and Pages are required")
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	if deps.Random == nil {
+		deps.Random = rand.Reader
+	}
+	if deps.Log == nil {
+		deps.Log = zap.NewNop()
+	}
+	if deps.Events == nil {
+		deps.Events = &event.Recorder{Random: deps.Random, Now: deps.Now}
+	}
+	if deps.Origin == nil {
+		deps.Origin = peerOrigin
+	}
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	s := &Service{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer)}
+	s.mux = s.routes()
+	for _, p := range cfg.Persons {
+		if err := s.addConfigured(ctx, p); err != nil {
+			return nil, fmt.Errorf("identity: person %q: %w", p.Username, err)
+		}
+	}
+	return s, nil
+}
+
+// complete fills in the defaults.
+func (c *Config) complete() error {
+	se, lo := &c.Session, &c.Lockout
+	if se.Idle == 0 {
+		se.Idle = time.Hour
+	}
+	if se.Absolute == 0 {
+		se.Absolute = 12 * time.Hour
+	}
+	if se.Remember == 0 {
+		se.Remember = 30 * 24 * time.Hour
+	}
+	if lo.Failures == 0 {
+		lo.Failures = 5
+	}
+	if lo.Window == 0 {
+		lo.Window = 15 * time.Minute
+	}
+	if se.Idle < time.Minute || se.Absolute < time.Minute {
+		return errors.New("identity: sessions must last a minute at least")
+	}
+	if lo.Failures < 1 || lo.Window < time.Second {
+		return errors.New("identity: lockout needs at least one failure and one second")
+	}
+	return nil
+}
+
+// ServeHTTP answers the paths of routes.go and 404 for others. A panic becomes a 500 page with a reference.
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			panic(v)
+		}
+		s.panics.Add(1)
+		ref := s.Pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
+		s.Log.Error("panic in a handler", zap.String("ref", ref), zap.String("type", fmt.Sprintf("%T", v)), zap.ByteString("stack", debug.Stack()))
+	}()
+	s.mux.ServeHTTP(w, r)
+}
+
+// Panics returns how many panics the handlers have met.
+func (s *Service) Panics() int64 { return s.panics.Load() }
+
+// newID returns a random identifier of 256 bits, for the cookies that bind and recognise a browser.
+func (s *Service) newID() (string, error) { return secret.ID(s.Random, 32) }
+
+func peerOrigin(r *http.Request) event.Origin {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	return event.Origin{ClientIP: host, UserAgent: r.UserAgent()}
+}
+
+// fail answers what is not the person's doing: 503 when we cannot tell or too much is asked at once, otherwise 500. It logs once.
+func (s *Service) fail(w http.ResponseWriter, r *http.Request, err error, again string) {
+	status, key := http.StatusInternalServerError, "error.internal"
+	if errors.Is(err, secret.ErrBusy) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || storage.IsFailure(err) {
+		status, key = http.StatusServiceUnavailable, "error.unavailable"
+	}
+	ref := s.Pages.Error(w, r, status, key, again)
+	s.Log.Error("request failed", zap.String("path", r.URL.Path), zap.Int("status", status), zap.String("ref", ref), zap.Error(err))
+}

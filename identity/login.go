@@ -1,0 +1,137 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	flowLife = time.Hour
+	// flowMemory is how long after its end a flow still knows where "Start again" leads.
+	flowMemory = 7 * 24 * time.Hour
+)
+
+// Authenticate returns the browser's sign-in when it satisfies d. Otherwise it stores d, bound to this browser, redirects to the sign-in page
+// and returns login.ErrResponded, or returns a *login.Refusal. Any other error: we cannot tell.
+func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error) {
+	if page.LocalPath(d.Return) == "" {
+		return nil, errors.New("identity: Demand.Return is not a path of ours")
+	}
+	if d.Provider != "" && d.Provider != provider {
+		return nil, &login.Refusal{Code: "access_denied", Reason: "the identity provider is not available"}
+	}
+	si, err := s.current(r)
+	if err != nil {
+		return nil, err
+	}
+	if d.Level > passwordLevel && !(d.Passive && si == nil) {
+		code := "unmet_authentication_requirements"
+		if d.Passive {
+			code = "interaction_required"
+		}
+		return nil, &login.Refusal{Code: code, Reason: "the authentication level cannot be reached"}
+	}
+	if si != nil && s.satisfies(si, d) {
+		s.touch(r, si)
+		return si.result(), nil
+	}
+	if d.Passive {
+		return nil, &login.Refusal{Code: "login_required", Reason: "nobody is signed in, or not as is demanded"}
+	}
+	id, err := s.newFlow(w, r, d)
+	if err != nil {
+		return nil, err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(w, r, flowURL(id), http.StatusSeeOther)
+	return nil, login.ErrResponded
+}
+
+// satisfies tells whether a sign-in is good enough. What the person did for this very Return is not asked for twice, so that no demand
+// can lead in circles.
+func (s *Service) satisfies(si *signedIn, d login.Demand) bool {
+	rec, purpose := si.session, secret.Hash(d.Return)
+	if rec.Level < d.Level {
+		return false
+	}
+	forThis := rec.SignedInFor == purpose
+	// Stored times have microseconds; what is compared is coarser, so that rounding decides nothing.
+	notBefore := d.NotBefore.Truncate(time.Millisecond)
+	since := func(t time.Time) bool { return !d.NotBefore.IsZero() && !t.Before(notBefore) }
+	if d.SelectAccount {
+		return forThis || since(rec.AuthTime) || (s.chosen(si, d) && s.isFresh(rec, d))
+	}
+	if !d.NotBefore.IsZero() && !since(rec.AuthTime) && !forThis {
+		return false // prompt=login
+	}
+	return forThis || s.isFresh(rec, d)
+}
+
+// chosen tells whether the person has confirmed this account for the demand.
+func (s *Service) chosen(si *signedIn, d login.Demand) bool {
+	return si.session.ConfirmedFor == secret.Hash(d.Return) ||
+		(!d.NotBefore.IsZero() && !si.session.ConfirmedAt.Before(d.NotBefore.Truncate(time.Millisecond)))
+}
+
+// isFresh: OpenID Connect Core 3.1.2.1, max_age.
+func (s *Service) isFresh(rec sessionRecord, d login.Demand) bool {
+	return d.MaxAge < 0 || s.Now().Sub(rec.AuthTime) <= d.MaxAge
+}
+
+// newFlow stores a sign-in under way and returns its id.
+func (s *Service) newFlow(w http.ResponseWriter, r *http.Request, d login.Demand) (string, error) {
+	browser, err := s.jar.Browser(w, r, s.newID)
+	if err != nil {
+		return "", err
+	}
+	id, err := secret.ID(s.Random, 16)
+	if err != nil {
+		return "", err
+	}
+	now := s.Now()
+	rec := flowRecord{Demand: d, Browser: secret.Hash(browser), CreatedAt: now, ExpiresAt: now.Add(flowLife)}
+	return id, s.Store.Update(r.Context(), func(tx storage.Tx) error {
+		return flows.Create(tx, id, rec, rec.ExpiresAt.Add(flowMemory))
+	})
+}
+
+func flowURL(id string) string { return "/sign-in?flow=" + url.QueryEscape(id) }
+
+// flow returns the flow of the request when it is of this browser and still good; otherwise it has written the answer and is not ok.
+func (s *Service) flow(w http.ResponseWriter, r *http.Request) (id string, rec flowRecord, ok bool) {
+	id = r.URL.Query().Get("flow")
+	rec, err := s.readFlow(r.Context(), id)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		s.Pages.Error(w, r, http.StatusBadRequest, "error.expired", "/account")
+	case err != nil:
+		s.fail(w, r, err, "")
+	case !s.jar.SameBrowser(r, rec.Browser):
+		// The id alone opens nothing: it may have come in a link from somebody else. Nor does the answer lead into that flow.
+		s.Pages.Error(w, r, http.StatusForbidden, "error.forbidden", "")
+	case !rec.ExpiresAt.After(s.Now()):
+		s.Pages.Error(w, r, http.StatusBadRequest, "error.expired", rec.Demand.Return)
+	default:
+		return id, rec, true
+	}
+	return "", rec, false
+}
+
+func (s *Service) readFlow(ctx context.Context, id string) (rec flowRecord, err error) {
+	if id == "" || len(id) > 64 {
+		return rec, storage.ErrNotFound
+	}
+	err = s.Store.View(ctx, func(tx storage.Tx) error {
+		rec, err = flows.Get(tx, id)
+		return err
+	})
+	return rec, err
+}

@@ -1,0 +1,143 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Bounds of a password, in characters.
+const (
+	minPassword = 8
+	maxPassword = 256
+)
+
+// SetPassword changes the password of a person (username or id). It ends everything given before, but for the session that by names.
+// ErrNoPerson, *ValidationError, secret.ErrBusy.
+func (s *Service) SetPassword(ctx context.Context, usernameOrID string, password secret.String, by Actor) error {
+	phc, err := s.hashNew(ctx, password.Reveal())
+	if err != nil {
+		return err
+	}
+	now := s.Now()
+	return s.change(ctx, usernameOrID, by, passwordChanged, func(tx storage.Tx, id string, rec *personRecord) (bool, error) {
+		if rec.State == Removed {
+			return false, ErrNoPerson
+		}
+		own, err := sessions.Get(tx, by.Session)
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return false, err
+		}
+		keep := err == nil && own.PersonID == id && own.Epoch == rec.Epoch
+		rec.Epoch++
+		if keep {
+			own.Epoch = rec.Epoch
+			if err := sessions.Put(tx, by.Session, own, s.collect(own)); err != nil {
+				return false, err
+			}
+		}
+		return true, passwords.Put(tx, id, passwordRecord{PHC: phc, ChangedAt: now}, time.Time{})
+	})
+}
+
+// firstPassword returns the hash that a new person starts with, or "".
+func (s *Service) firstPassword(ctx context.Context, n NewPerson) (string, error) {
+	switch {
+	case n.PasswordHash != "" && !n.Password.IsZero():
+		return "", &ValidationError{"password", "and password_hash cannot both be given"}
+	case n.PasswordHash != "":
+		if secret.CheckPHC(n.PasswordHash) != nil {
+			return "", &ValidationError{"password_hash", "is not an Argon2id or bcrypt hash in PHC form, or costs too much"}
+		}
+		return n.PasswordHash, nil
+	case !n.Password.IsZero():
+		return s.hashNew(ctx, n.Password.Reveal())
+	}
+	return "", nil
+}
+
+// hashNew hashes a password that the policy allows.
+func (s *Service) hashNew(ctx context.Context, password string) (string, error) {
+	normal, ok := normalPassword(password)
+	if !ok || utf8.RuneCountInString(normal) < minPassword {
+		return "", &ValidationError{"password", fmt.Sprintf("must have %d to %d characters", minPassword, maxPassword)}
+	}
+	return s.Hasher.Hash(ctx, normal)
+}
+
+// normalPassword returns the form of a password that is hashed: NFC, so that it does not matter how a keyboard composes é (RFC 8265 4.2).
+// It is not ok when no stored password can be like it: empty, longer than the bound, not UTF-8, or with a NUL.
+func normalPassword(password string) (normal string, ok bool) {
+	if len(password) > 4*maxPassword*3 || !utf8.ValidString(password) || strings.Contains(password, "\x00") {
+		return "", false
+	}
+	normal = norm.NFC.String(password)
+	n := utf8.RuneCountInString(normal)
+	return normal, n >= 1 && n <= maxPassword
+}
+
+// account is what a sign-in needs to know of the person who may own a username.
+type account struct {
+	id     string // empty: nobody has the username
+	person personRecord
+	phc    string // empty: no password
+}
+
+// lookUp returns the owner of a username, or an empty account.
+func (s *Service) lookUp(ctx context.Context, username string) (a account, err error) {
+	err = s.Store.View(ctx, func(tx storage.Tx) error {
+		a = account{}
+		id, rec, err := find(tx, username)
+		if errors.Is(err, ErrNoPerson) || isID(username) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		a.id, a.person = id, rec
+		pw, err := passwords.Get(tx, id)
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
+		a.phc = pw.PHC
+		return err
+	})
+	return a, err
+}
+
+// verify returns nil when the password is the account's and the person may sign in, and errMismatch for every other verdict. It
+// computes exactly one slow hash whatever the verdict, unless the password could be nobody's. fresh is a new hash when the stored one
+// was made at another cost.
+func (s *Service) verify(ctx context.Context, a account, password string) (fresh string, err error) {
+	normal, ok := normalPassword(password)
+	if !ok {
+		return "", errMismatch
+	}
+	if a.phc == "" {
+		if err := s.Hasher.Waste(ctx, normal); err != nil {
+			return "", err
+		}
+		return "", errMismatch
+	}
+	ok, stale, err := s.Hasher.Verify(ctx, a.phc, normal)
+	if err != nil {
+		return "", err
+	}
+	if !ok || a.person.State != Active {
+		return "", errMismatch
+	}
+	if stale {
+		if fresh, err = s.Hasher.Hash(ctx, normal); err != nil {
+			return "", nil //nolint:nilerr // the sign-in is good; the next one rehashes
+		}
+	}
+	return fresh, nil
+}

@@ -1,0 +1,45 @@
+package identity
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Paths returns the prefixes of the paths that ServeHTTP answers.
+func (s *Service) Paths() []string { return []string{"/sign-in", "/sign-out", "/account", "/assets/"} }
+
+// routes: every path of the package.
+func (s *Service) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/sign-in", s.methods(s.showSignIn, s.handleSignIn))
+	mux.Handle("/sign-in/account", s.methods(nil, s.handleChoose))
+	mux.Handle("/sign-out", s.methods(s.showSignOut, s.handleSignOut))
+	mux.Handle("/account", s.methods(s.showAccount, nil))
+	mux.Handle("/assets/", s.Pages.Assets())
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
+	})
+	return mux
+}
+
+// methods serves GET and HEAD by show, POST by handle, and answers 405 for others. Either may be nil.
+func (s *Service) methods(show, handle http.HandlerFunc) http.Handler {
+	var allow []string
+	if show != nil {
+		allow = append(allow, http.MethodGet, http.MethodHead)
+	}
+	if handle != nil {
+		allow = append(allow, http.MethodPost)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case show != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+			show(w, r)
+		case handle != nil && r.Method == http.MethodPost:
+			handle(w, r)
+		default:
+			w.Header().Set("Allow", strings.Join(allow, ", "))
+			s.Pages.Error(w, r, http.StatusMethodNotAllowed, "error.method", "")
+		}
+	})
+}

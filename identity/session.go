@@ -1,0 +1,252 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	kindSession = "session" // cookie that opens a session
+	kindDevice  = "device"  // cookie that recognises a browser; it opens nothing
+
+	markEvery    = time.Minute          // the idle mark is written at most so often
+	deviceLife   = 400 * 24 * time.Hour // the longest that browsers keep a cookie
+	collectAfter = time.Hour            // how long after its end a record may be collected
+
+	passwordLevel = 1
+	provider      = "identity"
+)
+
+// signedIn is a live session with its person.
+type signedIn struct {
+	id      string
+	session sessionRecord
+	person  personRecord
+}
+
+func (si *signedIn) result() *login.Result {
+	return &login.Result{
+		Subject: si.session.PersonID, SessionID: si.id, AuthTime: si.session.AuthTime, Level: si.session.Level,
+		AMR: si.session.AMR, Provider: si.session.Provider,
+	}
+}
+
+// Current returns the browser's sign-in, or nil when there is none, without any page.
+func (s *Service) Current(r *http.Request) (*login.Result, error) {
+	si, err := s.current(r)
+	if err != nil || si == nil {
+		return nil, err
+	}
+	return si.result(), nil
+}
+
+// current returns the live session that the request's cookie opens, or nil.
+func (s *Service) current(r *http.Request) (si *signedIn, err error) {
+	token := s.jar.Get(r, kindSession)
+	if !secret.IsToken(secret.Session, token) {
+		return nil, nil //nolint:nilnil // nobody is signed in
+	}
+	hash, now := secret.Hash(token), s.Now()
+	err = s.Store.View(r.Context(), func(tx storage.Tx) error {
+		si, err = s.open(tx, hash, now)
+		return err
+	})
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil //nolint:nilnil // nobody is signed in
+	}
+	return si, err
+}
+
+// open returns the live session of a cookie and its person, or storage.ErrNotFound.
+func (s *Service) open(tx storage.Tx, hash string, now time.Time) (*signedIn, error) {
+	key, err := sessionKeys.Get(tx, hash)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := s.live(tx, key.SessionID, now)
+	if err != nil {
+		return nil, err
+	}
+	p, err := persons.Get(tx, rec.PersonID)
+	if err != nil {
+		return nil, err
+	}
+	if rec.Cookie != hash || p.State != Active || p.Epoch != rec.Epoch {
+		return nil, storage.ErrNotFound
+	}
+	return &signedIn{id: key.SessionID, session: rec, person: p}, nil
+}
+
+// live returns a session that has not ended by itself, or storage.ErrNotFound. The person's state and epoch are the caller's to check.
+func (s *Service) live(tx storage.Tx, id string, now time.Time) (sessionRecord, error) {
+	rec, err := sessions.Get(tx, id)
+	if err != nil {
+		return rec, err
+	}
+	g, err := globals.Get(tx, globalKey)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return rec, err
+	}
+	if rec.Global != g.Epoch || !s.ends(rec).After(now) {
+		return rec, storage.ErrNotFound
+	}
+	return rec, nil
+}
+
+// Session returns a live session, or storage.ErrNotFound when it has ended, has expired or never was. The caller compares its epoch with
+// the person's.
+func (s *Service) Session(tx storage.Tx, id string, now time.Time) (login.Session, error) {
+	rec, err := s.live(tx, id, now)
+	if err != nil {
+		return login.Session{}, err
+	}
+	si := signedIn{id: id, session: rec}
+	return login.Session{Result: *si.result(), Epoch: rec.Epoch, Ends: s.ends(rec), Seen: rec.Seen}, nil
+}
+
+// ends returns when a session ends at the latest, were it used no more. It follows the configuration of today.
+func (s *Service) ends(rec sessionRecord) time.Time {
+	if rec.Remembered && s.cfg.Session.Remember > 0 {
+		return rec.AuthTime.Add(s.cfg.Session.Remember)
+	}
+	idle, absolute := rec.Seen.Add(s.cfg.Session.Idle), rec.AuthTime.Add(s.cfg.Session.Absolute)
+	if idle.Before(absolute) {
+		return idle
+	}
+	return absolute
+}
+
+// collect returns when the records of a session may be collected.
+func (s *Service) collect(rec sessionRecord) time.Time {
+	return rec.AuthTime.Add(max(s.cfg.Session.Absolute, s.cfg.Session.Remember) + collectAfter)
+}
+
+// Touch marks a session as used now, at most once a minute.
+func (s *Service) Touch(ctx context.Context, id string) error {
+	now := s.Now()
+	due := func(tx storage.Tx) (sessionRecord, bool, error) {
+		rec, err := s.live(tx, id, now)
+		if errors.Is(err, storage.ErrNotFound) {
+			return rec, false, nil
+		}
+		return rec, err == nil && now.Sub(rec.Seen) >= markEvery, err
+	}
+	var write bool
+	err := s.Store.View(ctx, func(tx storage.Tx) (err error) {
+		_, write, err = due(tx)
+		return err
+	})
+	if err != nil || !write {
+		return err
+	}
+	return s.Store.Update(ctx, func(tx storage.Tx) error {
+		rec, ok, err := due(tx)
+		if err != nil || !ok {
+			return err
+		}
+		rec.Seen = now
+		return sessions.Put(tx, id, rec, s.collect(rec))
+	})
+}
+
+// touch is Touch for a request that goes on even when the mark cannot be written.
+func (s *Service) touch(r *http.Request, si *signedIn) {
+	if s.Now().Sub(si.session.Seen) < markEvery {
+		return
+	}
+	if err := s.Touch(r.Context(), si.id); err != nil {
+		s.Log.Error("idle mark not written", zap.String("session_id", si.id), zap.Error(err))
+	}
+}
+
+// begin opens a session for the person in tx. token is the new cookie, old the hash of the browser's cookie before, id the id of a new
+// session. The same person in the same browser goes on in the same session under a new cookie, so that what hangs on it lives on;
+// another person's session in this browser ends.
+func (s *Service) begin(tx storage.Tx, id, token, old string, rec sessionRecord) (sessionID string, ended *signedIn, err error) {
+	g, err := globals.Get(tx, globalKey)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return "", nil, err
+	}
+	rec.Global, rec.Cookie, sessionID = g.Epoch, secret.Hash(token), id
+	before, err := s.open(tx, old, rec.AuthTime)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return "", nil, err
+	}
+	if err == nil {
+		if err := sessionKeys.Delete(tx, old); err != nil {
+			return "", nil, err
+		}
+		if before.session.PersonID == rec.PersonID {
+			sessionID = before.id
+		} else {
+			ended = before
+			if err := sessions.Delete(tx, before.id); err != nil {
+				return "", nil, err
+			}
+		}
+	}
+	if err := sessions.Put(tx, sessionID, rec, s.collect(rec)); err != nil {
+		return "", nil, err
+	}
+	return sessionID, ended, sessionKeys.Create(tx, rec.Cookie, sessionKeyRecord{SessionID: sessionID}, s.collect(rec))
+}
+
+// SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer.
+func (s *Service) SignOut(w http.ResponseWriter, r *http.Request) error {
+	token := s.jar.Get(r, kindSession)
+	if !secret.IsToken(secret.Session, token) {
+		s.jar.Clear(w, kindSession)
+		return nil
+	}
+	ev, err := s.newEvents(s.Origin(r), signedOut)
+	if err != nil {
+		return err
+	}
+	hash, now := secret.Hash(token), s.Now()
+	err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
+		si, err := s.open(tx, hash, now)
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := sessionKeys.Delete(tx, hash); err != nil {
+			return err
+		}
+		if err := sessions.Delete(tx, si.id); err != nil {
+			return err
+		}
+		return s.Events.Append(tx, si.own(ev[0], ""))
+	})
+	if err != nil {
+		return err
+	}
+	s.jar.Clear(w, kindSession)
+	return nil
+}
+
+// own completes an event that the person of a session caused.
+func (si *signedIn) own(e event.Event, reason string) event.Event {
+	by := Actor{ID: si.session.PersonID, Name: si.person.Username, Session: si.id}
+	return by.did(e, si.session.PersonID, reason)
+}
+
+// EndAllSessions ends every session there is, within tx. A restore of a backup calls it, so that what was ended since stays ended.
+func EndAllSessions(tx storage.Tx) error {
+	g, err := globals.Get(tx, globalKey)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	g.Epoch++
+	return globals.Put(tx, globalKey, g, time.Time{})
+}
