@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -99,8 +100,9 @@ func (s *Server) view(ctx context.Context, fn func(storage.Tx) error) error {
 	return storageError(s.Store.View(ctx, fn))
 }
 
+// storageError leaves verdicts as they are and turns what says "we cannot tell" into a 503.
 func storageError(err error) error {
-	if e := new(Error); errors.As(err, &e) {
+	if errors.As(err, new(*Error)) || errors.As(err, new(*login.Refusal)) || errors.Is(err, login.ErrResponded) {
 		return err
 	}
 	if storage.IsFailure(err) {

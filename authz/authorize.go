@@ -1,0 +1,293 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// authorizing is one authorization request while it is checked.
+type authorizing struct {
+	form   form
+	client *Client
+	rec    requestRecord
+	now    time.Time
+	// page is the message of the page that shows the error of a check. Empty: the client reads it, by redirect.
+	page string
+}
+
+// authorizeChecks is every check of an authorization request, in this order. The first ones decide where an answer may go at all, so
+// their errors are pages (RFC 6749 4.1.2.1: "MUST NOT automatically redirect"); those of the others go to the redirect URI.
+var authorizeChecks = []func(*Server, context.Context, *authorizing) error{
+	(*Server).checkClient,       // RFC 6749 4.1.2.1: an unknown client is told to the person alone
+	(*Server).checkRedirectURI,  // RFC 6749 3.1.2.3, RFC 9700 2.1: the same string as registered
+	(*Server).checkState,        // RFC 6749 4.1.1: echoed exactly or not at all
+	(*Server).checkRepeats,      // RFC 6749 3.1: no parameter more than once
+	(*Server).checkObjects,      // OpenID Connect Core 3.1.2.6: request_not_supported and its kin
+	(*Server).checkResponseType, // RFC 6749 3.1.1, 4.1.2.1
+	(*Server).checkResponseMode, // OAuth 2.0 Multiple Response Type Encoding Practices 2.1
+	(*Server).checkProvider,     // token server document, "Authorization endpoint": idp, external_idp
+	(*Server).checkChallenge,    // RFC 7636 4.3, 4.4.1
+	(*Server).checkScope,        // RFC 6749 3.3
+	(*Server).checkResources,    // RFC 8707 2
+	(*Server).checkPrompt,       // OpenID Connect Core 3.1.2.1
+	(*Server).checkMaxAge,       // OpenID Connect Core 3.1.2.1
+	(*Server).checkNonce,        // OpenID Connect Core 3.1.2.1
+	(*Server).checkHints,        // OpenID Connect Core 3.1.2.1: login_hint, id_token_hint
+	(*Server).checkACR,          // OpenID Connect Core 3.1.2.1; RFC 9470 4
+	(*Server).checkCustomParams, // token server document, "Authorization endpoint": external_idp_custom_param
+	(*Server).readPresentation,  // token server document: app_view, language; OpenID Connect Core 3.1.2.1: ui_locales
+}
+
+// handleAuthorize serves GET and POST /oauth/authorize (RFC 6749 4.1.1; OpenID Connect Core 3.1.2; token server document,
+// "Authorization endpoint").
+func (s *Server) handleAuthorize(w http.ResponseWriter, r *http.Request) error {
+	f, err := authorizeForm(r)
+	if err != nil {
+		return err
+	}
+	if r.Method == http.MethodGet && isResume(f) {
+		return s.resume(w, r, f)
+	}
+	a := &authorizing{form: f, now: s.now(), page: "error.client"}
+	for _, check := range authorizeChecks {
+		if err := check(s, r.Context(), a); err != nil {
+			return s.refuseAuthorize(w, r, a, err)
+		}
+	}
+	if r.Method == http.MethodPost {
+		// A POST from the client's site brings no SameSite cookie, so the browser comes again by GET and is recognised.
+		http.Redirect(w, r, r.URL.Path+"?"+f.encode(), http.StatusSeeOther)
+		return nil
+	}
+	return s.proceed(w, r, &pending{client: a.client, rec: a.rec})
+}
+
+// authorizeForm reads the parameters from one place: the query of a GET, the body of a POST.
+func authorizeForm(r *http.Request) (form, error) {
+	query, err := parseQuery(r.URL.RawQuery)
+	if err != nil || r.Method != http.MethodPost {
+		return query, err
+	}
+	if len(query.values) > 0 {
+		return form{}, invalidRequest(nil, "parameters of a POST belong in the body")
+	}
+	return readForm(r)
+}
+
+// refuseAuthorize writes the error of a check as a page or to the client.
+func (s *Server) refuseAuthorize(w http.ResponseWriter, r *http.Request, a *authorizing, err error) error {
+	if a.page != "" {
+		s.failPage(w, r, err, a.page, "")
+		return nil
+	}
+	if e := asError(err); e.Status >= http.StatusInternalServerError && !slices.Contains(a.rec.Prompt, "none") {
+		s.failPage(w, r, err, "", "") // a person is looking, who can try again here
+		return nil
+	}
+	s.redirectError(w, r, &a.rec, err, http.StatusFound)
+	return nil
+}
+
+// pending is an authorization request that has passed its checks.
+type pending struct {
+	id     string // of the stored record; empty: not stored, since nothing has had to wait yet
+	client *Client
+	rec    requestRecord
+}
+
+// proceed goes on with a request: sign-in, consent, code.
+func (s *Server) proceed(w http.ResponseWriter, r *http.Request, p *pending) error {
+	result, err := s.signedIn(w, r, p)
+	if errors.Is(err, login.ErrResponded) {
+		return nil
+	}
+	if err != nil {
+		return s.refusePending(w, r, p, err)
+	}
+	ask, account, err := s.mustConsent(r.Context(), p, result)
+	if err != nil {
+		return s.refusePending(w, r, p, err)
+	}
+	if ask {
+		return s.askConsent(w, r, p, result, account)
+	}
+	code, err := s.issueCode(r, p, result, false)
+	if err != nil {
+		return s.refusePending(w, r, p, err)
+	}
+	s.redirectCode(w, r, &p.rec, code, http.StatusFound)
+	return nil
+}
+
+// signedIn returns the sign-in that satisfies the request, after asking for one where it must.
+func (s *Server) signedIn(w http.ResponseWriter, r *http.Request, p *pending) (*login.Result, error) {
+	refusal := new(login.Refusal)
+	if p.id == "" {
+		// Without a page first: who is signed in already costs no stored request.
+		d := s.demand(p)
+		d.Passive = true
+		result, err := s.Auth.Authenticate(w, r, d)
+		if err == nil && p.rec.hinted(result) {
+			return result, nil
+		}
+		if err != nil && !errors.As(err, &refusal) {
+			return nil, storageError(err)
+		}
+		if p.rec.has("none") {
+			if err == nil {
+				err = &login.Refusal{Code: "login_required", Reason: "another person is signed in"}
+			}
+			return nil, err
+		}
+		if err == nil && !p.rec.has("select_account") {
+			p.rec.Prompt = append(p.rec.Prompt, "select_account")
+		}
+		if err := s.storeRequest(w, r, p); err != nil {
+			return nil, err
+		}
+	}
+	result, err := s.Auth.Authenticate(w, r, s.demand(p))
+	if err == nil && !p.rec.hinted(result) {
+		// OpenID Connect Core 3.1.2.1: a positive answer is for the person of id_token_hint alone.
+		return nil, &login.Refusal{Code: "login_required", Reason: "another person signed in"}
+	}
+	return result, storageError(err)
+}
+
+// has tells whether prompt has a value.
+func (q *requestRecord) has(prompt string) bool { return slices.Contains(q.Prompt, prompt) }
+
+// hinted tells whether the person is the one that id_token_hint names, if it names any.
+func (q *requestRecord) hinted(result *login.Result) bool {
+	return q.HintSubject == "" || q.HintSubject == result.Subject
+}
+
+// demand says what the request asks of a sign-in. Ages are counted back from the start of the request: otherwise max_age=1 could never be met.
+func (s *Server) demand(p *pending) login.Demand {
+	d := login.Demand{
+		Level: p.rec.Level, MaxAge: -1, Passive: p.rec.has("none"), Provider: p.rec.IDP, Hint: p.rec.LoginHint, Locales: p.rec.Locales,
+		View: p.rec.View, CustomParams: p.rec.CustomParams, Client: loginClient(p.client, p.rec.RedirectURI),
+		SelectAccount: p.rec.has("select_account"),
+	}
+	if p.id != "" {
+		d.Return = resumePath + "?flow=" + url.QueryEscape(p.id)
+		d.Cancel = d.Return + "&cancel=true"
+	}
+	if limit := p.client.Lifetimes.Session; limit > 0 {
+		d.MaxAge = limit
+	}
+	if p.rec.MaxAge != nil {
+		if asked := time.Duration(*p.rec.MaxAge) * time.Second; d.MaxAge < 0 || asked < d.MaxAge {
+			d.MaxAge = asked
+		}
+	}
+	if d.MaxAge == 0 || p.rec.has("login") || d.SelectAccount {
+		// OpenID Connect Core 3.1.2.1: max_age=0 is the same as prompt=login.
+		d.NotBefore = p.rec.CreatedAt
+	}
+	if d.MaxAge == 0 {
+		d.MaxAge = -1
+	}
+	if d.MaxAge > 0 {
+		d.MaxAge += max(0, s.now().Sub(p.rec.CreatedAt))
+	}
+	return d
+}
+
+// loginClient is what the sign-in and consent pages show of a client.
+func loginClient(c *Client, redirectURI string) login.Client {
+	name := c.Name
+	if name == "" {
+		name = c.ID
+	}
+	return login.Client{ID: c.ID, Name: name, Targets: []string{redirectTarget(redirectURI)}}
+}
+
+// refusePending writes the error of a checked request.
+func (s *Server) refusePending(w http.ResponseWriter, r *http.Request, p *pending, err error) error {
+	if refusal := new(login.Refusal); errors.As(err, &refusal) {
+		err = refused(refusal)
+	}
+	again := ""
+	if p.id != "" {
+		again = resumePath + "?flow=" + url.QueryEscape(p.id)
+	}
+	if e := asError(err); e.Status >= http.StatusInternalServerError && !p.rec.has("none") {
+		s.failPage(w, r, err, "", again)
+		return nil
+	}
+	status := http.StatusFound
+	if r.Method == http.MethodPost {
+		status = http.StatusSeeOther
+	}
+	s.redirectError(w, r, &p.rec, err, status)
+	return nil
+}
+
+// refused translates a refusal of the sign-in. (token server document, "Authorization error extension fields")
+func refused(refusal *login.Refusal) error {
+	e := &Error{Status: http.StatusBadRequest, Code: refusal.Code, Description: refusal.Reason, Cause: refusal}
+	if refusal.SAMLStatus != "" {
+		e.Fields = map[string]string{"service_saml_error": refusal.SAMLStatus}
+		if refusal.Cause != "" {
+			e.Fields["service_error_cause"] = refusal.Cause
+		}
+	}
+	return e
+}
+
+// redirectError sends the browser to the client with an error. (RFC 6749 4.1.2.1)
+func (s *Server) redirectError(w http.ResponseWriter, r *http.Request, rec *requestRecord, err error, status int) {
+	e := asError(err)
+	s.logRefusal(r, e, "")
+	params := url.Values{"error": {e.Code}, "error_description": {printable(e.Description)}}
+	for name, value := range e.Fields {
+		params.Set(name, printable(value))
+	}
+	s.redirectClient(w, rec, params, status)
+}
+
+// redirectCode sends the browser to the client with a code. (RFC 6749 4.1.2)
+func (s *Server) redirectCode(w http.ResponseWriter, _ *http.Request, rec *requestRecord, code string, status int) {
+	s.redirectClient(w, rec, url.Values{"code": {code}}, status)
+}
+
+func (s *Server) redirectClient(w http.ResponseWriter, rec *requestRecord, params url.Values, status int) {
+	params.Set("iss", s.cfg.Issuer) // RFC 9207 2
+	if rec.State != "" {
+		params.Set("state", rec.State) // RFC 6749 4.1.2: the exact value received
+	}
+	redirect(w, withQuery(rec.RedirectURI, params), status)
+}
+
+// redirect answers with a Location that is used as it is. http.Redirect would clean and complete it.
+func redirect(w http.ResponseWriter, location string, status int) {
+	h := w.Header()
+	h.Set("Location", location)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Pragma", "no-cache")
+	h.Set("Referrer-Policy", "no-referrer") // the code must not travel on from where it arrives
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+}
+
+// printable keeps what RFC 6749 4.1.2.1 allows in error_description.
+func printable(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return -1
+		}
+		return c
+	}, text)
+}
+
+// newID returns an identifier that cannot be guessed.
+func (s *Server) newID() (string, error) { return secret.ID(s.Random, 32) }

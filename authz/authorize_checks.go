@@ -1,0 +1,295 @@
+package authz
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	maxState     = 4096 // bytes of state
+	maxNonce     = 4096 // bytes of nonce
+	maxLoginHint = 256  // characters of login_hint
+	maxMaxAge    = 1 << 31
+
+	maxCustomKeys, maxCustomKey      = 20, 64  // of external_idp_custom_param, and characters of a key
+	maxCustomValues, maxCustomLength = 20, 512 // of one key, and characters of a value
+
+	externalIDPPrefix = "urn:com:service:saml:idp:"
+	customParam       = "external_idp_custom_param."
+)
+
+// errClient is the same for a client that is unknown and one that is disabled.
+func errClient(cause error) error { return invalidRequest(cause, "client_id is not usable") }
+
+func (s *Server) checkClient(ctx context.Context, a *authorizing) error {
+	id := a.form.get("client_id")
+	if id == "" {
+		return errClient(nil) // absent or repeated
+	}
+	c, err := s.findClient(ctx, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return errClient(err)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Disabled {
+		return errClient(errors.New("client is disabled"))
+	}
+	a.client = c
+	a.rec = requestRecord{ClientID: c.ID, CreatedAt: a.now, ExpiresAt: a.now.Add(requestLifetime)}
+	return nil
+}
+
+func (s *Server) checkRedirectURI(_ context.Context, a *authorizing) error {
+	if a.form.repeated("redirect_uri") {
+		return invalidRequest(nil, "redirect_uri is repeated")
+	}
+	sent := a.form.get("redirect_uri")
+	if sent == "" {
+		if len(a.client.RedirectURIs) != 1 { // RFC 6749 3.1.2.3: then it must be sent
+			return invalidRequest(nil, "redirect_uri is missing")
+		}
+		a.rec.RedirectURI = a.client.RedirectURIs[0]
+		return nil
+	}
+	// What is allowed in a registered one is demanded of this one too, before it is written into a Location header.
+	if err := validateRedirectURI(sent); err != nil {
+		return invalidRequest(err, "redirect_uri is not registered")
+	}
+	if !slices.ContainsFunc(a.client.RedirectURIs, func(registered string) bool { return matchRedirectURI(registered, sent) }) {
+		return invalidRequest(nil, "redirect_uri is not registered")
+	}
+	a.rec.RedirectURI, a.rec.RedirectSent = sent, true
+	return nil
+}
+
+func (s *Server) checkState(_ context.Context, a *authorizing) error {
+	state := a.form.get("state") // "" when repeated: none of them would be the exact value
+	if len(state) > maxState {
+		a.page = "error.bad_request"
+		return invalidRequest(nil, "state is too long")
+	}
+	a.rec.State = state
+	a.page = "" // from here on the client reads the errors
+	// Known before the first error, so that a silent request gets even failures by redirect.
+	a.rec.Prompt = strings.Fields(a.form.get("prompt"))
+	return nil
+}
+
+func (s *Server) checkRepeats(_ context.Context, a *authorizing) error {
+	for name, values := range a.form.values {
+		if len(values) > 1 && name != "resource" && !strings.HasPrefix(name, customParam) {
+			return invalidRequest(nil, "a parameter is repeated")
+		}
+	}
+	return nil
+}
+
+func (s *Server) checkObjects(_ context.Context, a *authorizing) error {
+	for _, name := range []string{"request", "request_uri", "registration"} {
+		if _, sent := a.form.values[name]; sent {
+			return &Error{Status: http.StatusBadRequest, Code: name + "_not_supported", Description: "the parameter " + name + " is not supported"}
+		}
+	}
+	return nil
+}
+
+func (s *Server) checkResponseType(_ context.Context, a *authorizing) error {
+	switch a.form.get("response_type") {
+	case "":
+		return invalidRequest(nil, "response_type is missing")
+	case "code":
+	default:
+		return unsupportedResponseType(nil)
+	}
+	a.rec.ResponseType = "code"
+	return s.may(a.client, ask{Grant: grantCode})
+}
+
+func (s *Server) checkResponseMode(_ context.Context, a *authorizing) error {
+	if mode := a.form.get("response_mode"); mode != "" && mode != "query" {
+		return invalidRequest(nil, "response_mode is not supported")
+	}
+	a.rec.ResponseMode = a.form.get("response_mode")
+	return nil
+}
+
+// checkProvider: a provider that is unknown, disabled or not the client's is the document's 403, as a page.
+func (s *Server) checkProvider(_ context.Context, a *authorizing) error {
+	external, sent := a.form.values["external_idp"]
+	if sent && !strings.HasPrefix(external[0], externalIDPPrefix) {
+		return invalidRequest(nil, "external_idp must start with "+externalIDPPrefix)
+	}
+	idp := a.form.get("idp")
+	err := s.may(a.client, ask{Provider: cmp.Or(idp, defaultProvider)})
+	if err == nil && (sent || (idp != "" && idp != defaultProvider)) {
+		err = errProvider
+	}
+	if err != nil {
+		a.page = "error.no_idp"
+		return &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "unable to determine identity provider", Cause: err}
+	}
+	a.rec.IDP = idp
+	return nil
+}
+
+// base64url of a SHA-256.
+var challengeForm = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
+
+func (s *Server) checkChallenge(_ context.Context, a *authorizing) error {
+	challenge, method := a.form.get("code_challenge"), a.form.get("code_challenge_method")
+	switch {
+	case challenge == "" && method != "":
+		return invalidRequest(nil, "code_challenge is missing")
+	case challenge == "" && (a.client.Public || a.client.PKCERequired):
+		return invalidRequest(nil, "code_challenge is required") // RFC 7636 4.4.1; RFC 9700 2.1.1
+	case challenge == "":
+		return nil
+	case method != "S256": // RFC 7636 4.2; plain protects nothing against who reads the request
+		return invalidRequest(nil, "code_challenge_method must be S256")
+	case !challengeForm.MatchString(challenge):
+		return invalidRequest(nil, "code_challenge must be 43 characters of base64url")
+	}
+	a.rec.Challenge = challenge
+	return nil
+}
+
+func (s *Server) checkScope(_ context.Context, a *authorizing) error {
+	scope, err := s.scopesFor(a.client, a.form)
+	if err != nil {
+		return err
+	}
+	a.rec.Scope, a.rec.Level = scope, s.scopeLevel(scope) // the highest of those asked
+	return s.may(a.client, ask{Grant: grantCode, Scope: scope})
+}
+
+func (s *Server) checkResources(_ context.Context, a *authorizing) error {
+	a.rec.Resources = a.form.all("resource")
+	return s.may(a.client, ask{Resources: a.rec.Resources})
+}
+
+func (s *Server) checkPrompt(_ context.Context, a *authorizing) error {
+	for _, p := range a.rec.Prompt {
+		switch p {
+		case "none", "login", "consent", "select_account":
+		default:
+			return invalidRequest(nil, "prompt has an unknown value")
+		}
+	}
+	if a.rec.has("none") && len(a.rec.Prompt) > 1 { // OpenID Connect Core 3.1.2.1
+		return invalidRequest(nil, "prompt none stands alone")
+	}
+	return nil
+}
+
+func (s *Server) checkMaxAge(_ context.Context, a *authorizing) error {
+	raw := a.form.get("max_age")
+	if raw == "" {
+		return nil
+	}
+	seconds, err := strconv.ParseUint(raw, 10, 63)
+	if err != nil || strings.HasPrefix(raw, "+") {
+		return invalidRequest(err, "max_age must be a number of seconds")
+	}
+	age := int64(min(seconds, maxMaxAge))
+	a.rec.MaxAge = &age
+	return nil
+}
+
+func (s *Server) checkNonce(_ context.Context, a *authorizing) error {
+	a.rec.Nonce = a.form.get("nonce")
+	if len(a.rec.Nonce) > maxNonce {
+		return invalidRequest(nil, "nonce is too long")
+	}
+	return nil
+}
+
+func (s *Server) checkHints(_ context.Context, a *authorizing) error {
+	// A hint is for the sign-in page, which shows it as text. One that cannot be a username is no help and is passed over.
+	if hint := a.form.get("login_hint"); utf8.RuneCountInString(hint) <= maxLoginHint && !hasControl(hint) {
+		a.rec.LoginHint = hint
+	}
+	raw := a.form.get("id_token_hint")
+	if raw == "" {
+		return nil
+	}
+	hint, err := s.idTokenHint(raw)
+	if err != nil {
+		return invalidRequest(err, "id_token_hint is not an ID token of this server")
+	}
+	a.rec.HintSubject = hint.Subject
+	return nil
+}
+
+// checkACR: a sign-in of any of the levels named is good, so the lowest is demanded. Values of others say nothing to us.
+func (s *Server) checkACR(_ context.Context, a *authorizing) error {
+	lowest := 0
+	for _, value := range strings.Fields(a.form.get("acr_values")) {
+		if level := acrLevel(value); level > 0 {
+			a.rec.ACRValues = append(a.rec.ACRValues, value)
+			if lowest == 0 || level < lowest {
+				lowest = level
+			}
+		}
+	}
+	a.rec.ACRValues = a.rec.ACRValues[:min(len(a.rec.ACRValues), 4)]
+	a.rec.Level = max(a.rec.Level, lowest)
+	return nil
+}
+
+func (s *Server) checkCustomParams(_ context.Context, a *authorizing) error {
+	for name, values := range a.form.values {
+		key, ours := strings.CutPrefix(name, customParam)
+		if !ours {
+			continue
+		}
+		if key == "" || utf8.RuneCountInString(key) > maxCustomKey || len(values) > maxCustomValues || len(a.rec.CustomParams) == maxCustomKeys {
+			return invalidRequest(nil, "too many or too long external_idp_custom_param")
+		}
+		for _, v := range values {
+			if utf8.RuneCountInString(v) > maxCustomLength || hasControl(v) {
+				return invalidRequest(nil, "an external_idp_custom_param is too long or has control characters")
+			}
+		}
+		if a.rec.CustomParams == nil {
+			a.rec.CustomParams = map[string][]string{}
+		}
+		a.rec.CustomParams[key] = values
+	}
+	return nil
+}
+
+var (
+	// languageCode, languageCode_countryCode, languageCode_countryCode_variant
+	languageForm = regexp.MustCompile(`^[A-Za-z]{2,3}(_([A-Za-z]{2}|[0-9]{3})(_[A-Za-z0-9]{1,8})?)?$`)
+	localeForm   = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}$`) // RFC 5646
+)
+
+// readPresentation never refuses: what it cannot read is as if it were not there.
+func (s *Server) readPresentation(_ context.Context, a *authorizing) error {
+	if language := a.form.get("language"); languageForm.MatchString(language) {
+		// Variant, then country, then language.
+		for tag := strings.ReplaceAll(language, "_", "-"); tag != ""; tag = tag[:max(0, strings.LastIndexByte(tag, '-'))] {
+			a.rec.Locales = append(a.rec.Locales, tag)
+		}
+	}
+	for _, tag := range strings.Fields(a.form.get("ui_locales")) {
+		if len(a.rec.Locales) < 10 && localeForm.MatchString(tag) {
+			a.rec.Locales = append(a.rec.Locales, tag)
+		}
+	}
+	if a.form.get("app_view") == "mobile" {
+		a.rec.View = "mobile"
+	}
+	return nil
+}

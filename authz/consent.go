@@ -1,0 +1,238 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// consentPath answers the form of the consent page. The flow in its query says which request the form belongs to.
+const consentPath = "/oauth/consent"
+
+// codeKept is how long a code stays after its end, so that a replay is seen.
+const codeKept = 24 * time.Hour
+
+// errSignedOut says that the sign-in ended while its request was under way.
+var errSignedOut = &login.Refusal{Code: "login_required", Reason: "the sign-in has ended"}
+
+// mustConsent tells whether the person has to be asked, and the person's name for the page. With prompt=none it is consent_required.
+func (s *Server) mustConsent(ctx context.Context, p *pending, result *login.Result) (ask bool, account string, err error) {
+	var given consentRecord
+	err = s.view(ctx, func(tx storage.Tx) error {
+		subject, err := s.Subjects.Get(tx, result.Subject)
+		if errors.Is(err, storage.ErrNotFound) {
+			return errSignedOut
+		}
+		if err != nil {
+			return err
+		}
+		account = subject.Username
+		given, err = consents.Get(tx, storage.Key(result.Subject, p.client.ID))
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return false, "", err
+	}
+	switch {
+	case p.rec.has("consent"): // OpenID Connect Core 3.1.2.1
+		ask = true
+	case p.client.Consent == "off":
+	case p.client.Consent == "always":
+		ask = true
+	default:
+		ask = given.CreatedAt.IsZero() || !isSubset(p.rec.Scope, given.Scope)
+	}
+	if ask && p.rec.has("none") {
+		return false, "", &Error{Status: http.StatusBadRequest, Code: "consent_required", Description: "the person has to be asked"}
+	}
+	return ask, account, nil
+}
+
+// askConsent shows the consent page.
+func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pending, result *login.Result, account string) error {
+	browser := s.jar.Get(r, cookie.KindBrowser)
+	if p.id == "" {
+		if err := s.storeRequest(w, r, p); err != nil {
+			return s.refusePending(w, r, p, err)
+		}
+		if browser == "" {
+			// The cookie has just been set: it comes back with the next request, which shows the page.
+			redirect(w, resumePath+"?flow="+url.QueryEscape(p.id), http.StatusFound)
+			return nil
+		}
+	}
+	scopes := make([]page.ScopeLine, len(p.rec.Scope))
+	for i, name := range p.rec.Scope {
+		scopes[i] = page.ScopeLine{Name: name, Description: s.clients.scopes[name].Description}
+	}
+	s.Pages.Render(w, r, page.View{
+		Template: "consent", Locales: p.rec.Locales, Mobile: p.rec.View == "mobile", Client: loginClient(p.client, p.rec.RedirectURI),
+		Data: page.Consent{
+			Action: consentPath + "?flow=" + url.QueryEscape(p.id), CSRF: s.Pages.CSRF(browser, consentForm(p.id, result.Subject)),
+			RequestID: p.id, Account: account, Owner: redirectOwner(p.rec.RedirectURI), Scopes: scopes,
+		},
+	})
+	return nil
+}
+
+// consentForm binds the form to its request and to the person who was asked.
+func consentForm(id, subject string) string { return "consent " + id + " " + subject }
+
+// handleConsent serves POST /oauth/consent, the form of the consent page (RFC 6749 4.1.1: "the authorization server authenticates the
+// resource owner and obtains an authorization decision").
+func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
+	query, err := parseQuery(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	id := query.get("flow")
+	current, err := s.Auth.Current(r)
+	if err != nil {
+		return storageError(err)
+	}
+	subject := ""
+	if current != nil {
+		subject = current.Subject
+	}
+	if err := s.checkConsentPost(r, id, subject); err != nil {
+		s.Pages.Refuse(w, r, err, "")
+		s.logRefusal(r, &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the consent form is refused", Cause: err}, "")
+		return nil
+	}
+	p, err := s.loadRequest(r, id)
+	if err != nil {
+		s.refuseRequest(w, r, p, err)
+		return nil
+	}
+	if r.PostForm.Get("decision") != "allow" {
+		return s.refusePending(w, r, p, accessDenied(nil))
+	}
+	d := s.demand(p)
+	d.Passive = true
+	result, err := s.Auth.Authenticate(w, r, d)
+	if refusal := new(login.Refusal); errors.As(err, &refusal) || (err == nil && result.Subject != subject) {
+		redirect(w, resumePath+"?flow="+url.QueryEscape(p.id), http.StatusSeeOther) // sign in again, then be asked again
+		return nil
+	}
+	if err != nil {
+		return s.refusePending(w, r, p, storageError(err))
+	}
+	code, err := s.issueCode(r, p, result, true)
+	if err != nil {
+		return s.refusePending(w, r, p, err)
+	}
+	s.redirectCode(w, r, &p.rec, code, http.StatusSeeOther) // RFC 9700 4.12: never 307
+	return nil
+}
+
+// checkConsentPost accepts the form that askConsent made, for this browser, request and person, and no field beside.
+func (s *Server) checkConsentPost(r *http.Request, id, subject string) error {
+	if err := s.Pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), consentForm(id, subject)); err != nil {
+		return err
+	}
+	for name := range r.PostForm {
+		if name != "csrf" && name != "request" && name != "decision" {
+			return &page.Forbidden{Status: http.StatusForbidden, Reason: "the form has a field that is not its own"}
+		}
+	}
+	decision := r.PostForm.Get("decision")
+	if r.PostForm.Get("request") != id || (decision != "allow" && decision != "deny") {
+		return &page.Forbidden{Status: http.StatusForbidden, Reason: "the form is of another request"}
+	}
+	return nil
+}
+
+// issueCode makes the code of a request in the transaction that looks once more whether person, session and client are good, and
+// remembers the consent when it was given just now.
+func (s *Server) issueCode(r *http.Request, p *pending, result *login.Result, consent bool) (string, error) {
+	now := s.now()
+	code, err := secret.NewToken(s.Random, secret.Code)
+	if err != nil {
+		return "", err
+	}
+	given, err := s.Events.New(eventConsentGiven, s.Origin(r))
+	if err != nil {
+		return "", err
+	}
+	given.PersonID, given.Actor, given.ClientID, given.SessionID = result.Subject, result.Subject, p.client.ID, result.SessionID
+	err = s.update(r.Context(), func(tx storage.Tx) error {
+		st, err := s.signedInStill(tx, p.client.ID, result, now)
+		if err != nil {
+			return err
+		}
+		given.AgentUser = st.Subject.Username
+		if consent {
+			if err := rememberConsent(tx, result.Subject, p.client.ID, p.rec.Scope, now); err != nil {
+				return err
+			}
+			if err := s.Events.Append(tx, given); err != nil {
+				return err
+			}
+		}
+		rec := codeRecord{
+			signIn: newSignIn(result), Epochs: st.Epochs, ClientID: p.client.ID, RedirectURI: p.rec.RedirectURI, RedirectSent: p.rec.RedirectSent,
+			Scope: p.rec.Scope, Nonce: p.rec.Nonce, Challenge: p.rec.Challenge, Resources: p.rec.Resources, CreatedAt: now,
+			ExpiresAt: now.Add(p.client.Lifetimes.Code),
+		}
+		return codes.Create(tx, secret.Hash(code), rec, rec.ExpiresAt.Add(codeKept))
+	})
+	return code, err
+}
+
+// signedInStill reads in tx what a code hangs on: the person is active, the session lives and is of the person's epoch, the
+// client is usable. Otherwise it is a *login.Refusal. An empty clientID is not looked at.
+func (s *Server) signedInStill(tx storage.Tx, clientID string, result *login.Result, now time.Time) (standing, error) {
+	st, good, err := s.standing(tx, clientID, result.Subject)
+	if err != nil {
+		return st, err
+	}
+	session, err := s.Subjects.Session(tx, result.SessionID, now)
+	if errors.Is(err, storage.ErrNotFound) {
+		return st, errSignedOut
+	}
+	if err != nil {
+		return st, err
+	}
+	if !good || session.Subject != result.Subject || session.Epoch != st.Subject.Epoch {
+		return st, errSignedOut
+	}
+	return st, nil
+}
+
+func newSignIn(result *login.Result) signIn {
+	return signIn{
+		Subject: result.Subject, SessionID: result.SessionID, AuthTime: result.AuthTime, Level: result.Level, AMR: result.AMR, Provider: result.Provider,
+	}
+}
+
+// rememberConsent adds the scopes to those that the person has allowed the client.
+func rememberConsent(tx storage.Tx, subject, clientID string, scope []string, now time.Time) error {
+	key := storage.Key(subject, clientID)
+	rec, err := consents.Get(tx, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		rec = consentRecord{CreatedAt: now}
+	} else if err != nil {
+		return err
+	}
+	rec.UpdatedAt = now
+	rec.Scope = slices.Clone(rec.Scope)
+	for _, name := range scope {
+		if !slices.Contains(rec.Scope, name) {
+			rec.Scope = append(rec.Scope, name)
+		}
+	}
+	return consents.Put(tx, key, rec, time.Time{})
+}

@@ -1,0 +1,119 @@
+package authz
+
+import (
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/login"
+)
+
+// idTokenLifetime is how long an ID token is valid: long enough for a client to read it, and to hand it round its own parts.
+const idTokenLifetime = time.Hour
+
+// acrPrefix and a level from 1 to 4 make an acr value. (docs/decisions.md)
+const acrPrefix = "urn:gatehouse:level:"
+
+// idTokenClaims are the claims of OpenID Connect Core 2.
+type idTokenClaims struct {
+	Issuer   string   `json:"iss"`
+	Subject  string   `json:"sub"`
+	Audience string   `json:"aud"`
+	Expires  int64    `json:"exp"`
+	IssuedAt int64    `json:"iat"`
+	AuthTime int64    `json:"auth_time"`
+	Nonce    string   `json:"nonce,omitempty"`
+	ACR      string   `json:"acr,omitempty"`
+	AMR      []string `json:"amr,omitempty"`
+	AZP      string   `json:"azp"`
+	ATHash   string   `json:"at_hash,omitempty"`
+	Session  string   `json:"sid,omitempty"` // OpenID Connect Back-Channel Logout 2.1
+}
+
+// idToken returns a signed ID token for a client. What it says about the person is the subject alone: the rest is the
+// userinfo endpoint's. accessToken is the one issued beside it, or "".
+func (s *Server) idToken(c *Client, si signIn, subj login.Subject, nonce, accessToken string, _ []string, now time.Time) (string, error) {
+	alg := c.IDTokenAlg
+	if alg == "" {
+		alg = string(signingAlgs[0])
+	}
+	claims := idTokenClaims{
+		Issuer: s.cfg.Issuer, Subject: subj.ID, Audience: c.ID, Expires: now.Add(idTokenLifetime).Unix(), IssuedAt: now.Unix(),
+		AuthTime: si.AuthTime.Unix(), Nonce: nonce, ACR: acr(si.Level), AMR: methodReferences(si), AZP: c.ID, Session: si.SessionID,
+	}
+	if accessToken != "" {
+		claims.ATHash = tokenHash(alg, accessToken)
+	}
+	return s.Keys.Sign(alg, typIDToken, claims)
+}
+
+// acr writes an authentication level; 0 is no statement.
+func acr(level int) string {
+	if level <= 0 {
+		return ""
+	}
+	return acrPrefix + strconv.Itoa(level)
+}
+
+// acrLevel reads an authentication level, or returns 0.
+func acrLevel(value string) int {
+	rest, ours := strings.CutPrefix(value, acrPrefix)
+	if !ours || len(rest) != 1 || rest[0] < '1' || rest[0] > '4' {
+		return 0
+	}
+	return int(rest[0] - '0')
+}
+
+// methodReferences translates the words of the token server document into those of RFC 8176. What has no value there is left out.
+func methodReferences(si signIn) []string {
+	var out []string
+	for _, word := range si.AMR {
+		switch {
+		case word == "FINGER_PRINT": // a passkey with user verification
+			out = append(out, "hwk", "user")
+		case word == "DEFAULT" && (si.Provider == "" || si.Provider == defaultProvider):
+			out = append(out, "pwd")
+		}
+	}
+	return slices.Compact(out)
+}
+
+// tokenHash is at_hash: the left half of the hash that the signature uses. (OpenID Connect Core 3.1.3.6)
+func tokenHash(alg, token string) string {
+	if alg == "EdDSA" { // Ed25519 hashes with SHA-512
+		sum := sha512.Sum512([]byte(token))
+		return base64.RawURLEncoding.EncodeToString(sum[:32])
+	}
+	sum := sha256.Sum256([]byte(token))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}
+
+// hintClaims is what an id_token_hint is believed for.
+type hintClaims struct {
+	Issuer   string `json:"iss"`
+	Subject  string `json:"sub"`
+	Audience string `json:"aud"`
+	Session  string `json:"sid"`
+}
+
+// idTokenHint reads an ID token that we issued, expired or not. (OpenID Connect Core 3.1.2.1; RP-Initiated Logout 2)
+func (s *Server) idTokenHint(raw string) (hintClaims, error) {
+	var claims hintClaims
+	payload, err := s.Keys.Verify(raw, typIDToken)
+	if err != nil {
+		return claims, err
+	}
+	if err := json.Unmarshal(payload, &claims); err != nil {
+		return claims, fmt.Errorf("%w: %w", errUnverified, err)
+	}
+	if claims.Issuer != s.cfg.Issuer || claims.Subject == "" || claims.Audience == "" {
+		return claims, errUnverified
+	}
+	return claims, nil
+}

@@ -1,0 +1,190 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	logoutPath = "/oauth/logout"
+	logoutForm = "logout" // purpose of the confirmation form
+)
+
+// logoutParameters are those of RP-Initiated Logout 2 that we carry through the confirmation page.
+var logoutParameters = []string{"id_token_hint", "client_id", "post_logout_redirect_uri", "state"}
+
+// leaving is a sign-out while it is decided.
+type leaving struct {
+	form    form
+	current *login.Result // who is signed in; nil: nobody
+	account string
+	hint    hintClaims // zero: no hint, or none of ours
+	// target is where the browser goes afterwards, with the state. Empty: our own page.
+	target string
+	// offered is a target that nothing vouches for but its registration: a link, never a redirect.
+	offered string
+}
+
+// handleLogout serves GET and POST /oauth/logout (OpenID Connect RP-Initiated Logout 2). Without a hint that names the person who is
+// signed in here anybody could have sent the browser, so the person is asked.
+func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
+	f, err := authorizeForm(r)
+	if err != nil {
+		return err
+	}
+	for name, values := range f.values {
+		if len(values) > 1 {
+			return invalidRequest(nil, "the parameter "+printable(name[:min(len(name), 32)])+" is repeated")
+		}
+	}
+	confirmed := r.Method == http.MethodPost && f.has("csrf")
+	if r.Method == http.MethodPost && !confirmed {
+		// From the client's site no SameSite cookie comes along; by GET the browser is recognised.
+		redirect(w, logoutPath+"?"+f.encode(), http.StatusSeeOther)
+		return nil
+	}
+	l := &leaving{form: f}
+	if l.current, err = s.Auth.Current(r); err != nil {
+		return storageError(err)
+	}
+	if err := s.checkLogout(r.Context(), l); err != nil {
+		return err
+	}
+	if confirmed {
+		if err := s.checkLogoutPost(r, f); err != nil {
+			return err
+		}
+		return s.leave(w, r, l, http.StatusSeeOther)
+	}
+	if l.current == nil || l.current.Subject == l.hint.Subject {
+		return s.leave(w, r, l, http.StatusFound)
+	}
+	return s.askLogout(w, r, l)
+}
+
+// checkLogoutPost checks the confirmation form, whose body has been read already.
+func (s *Server) checkLogoutPost(r *http.Request, f form) error {
+	r.PostForm = url.Values(f.values)
+	err := s.Pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), logoutForm)
+	if err != nil {
+		return &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the form is refused", Cause: err}
+	}
+	return nil
+}
+
+// checkLogout decides where the browser may go. A hint that is not ours counts as none; a target that is not registered is an error.
+func (s *Server) checkLogout(ctx context.Context, l *leaving) error {
+	target, clientID := l.form.get("post_logout_redirect_uri"), l.form.get("client_id")
+	if raw := l.form.get("id_token_hint"); raw != "" {
+		if hint, err := s.idTokenHint(raw); err == nil {
+			l.hint = hint
+		}
+	}
+	if l.hint.Audience != "" {
+		if clientID != "" && clientID != l.hint.Audience { // RP-Initiated Logout 2: "MUST verify that the Client Identifier matches"
+			return invalidRequest(nil, "client_id is not the audience of id_token_hint")
+		}
+		clientID = l.hint.Audience
+	}
+	err := s.view(ctx, func(tx storage.Tx) error { return s.logoutTarget(tx, l, clientID, target) })
+	if errors.Is(err, storage.ErrNotFound) {
+		return invalidRequest(err, "client_id is not usable")
+	}
+	return err
+}
+
+func (s *Server) logoutTarget(tx storage.Tx, l *leaving, clientID, target string) error {
+	if l.current != nil {
+		subject, err := s.Subjects.Get(tx, l.current.Subject)
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return err
+		}
+		l.account = subject.Username
+	}
+	if target == "" {
+		return nil
+	}
+	if s.isSiteTarget(target) {
+		l.target = target
+		return nil
+	}
+	if clientID == "" {
+		return nil // nobody says whose it is: our own page
+	}
+	c, err := s.clients.get(tx, clientID)
+	if err != nil {
+		return err
+	}
+	// RP-Initiated Logout 3: the same string as registered.
+	if c.Disabled || !slices.Contains(c.PostLogoutRedirectURIs, target) {
+		return invalidRequest(nil, "post_logout_redirect_uri is not registered")
+	}
+	if l.hint.Audience == "" {
+		l.offered = target
+		return nil
+	}
+	l.target = target
+	return nil
+}
+
+// isSiteTarget tells whether the target is the start page of a site that declares login.
+func (s *Server) isSiteTarget(target string) bool {
+	n := len(target) - 1
+	return n > 0 && target[n] == '/' && s.sites[target[:n]]
+}
+
+// leave ends the session and sends the browser on.
+func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *leaving, status int) error {
+	if err := s.Auth.SignOut(w, r); err != nil {
+		return storageError(err)
+	}
+	params := url.Values{}
+	if state := l.form.get("state"); state != "" {
+		params.Set("state", state) // RP-Initiated Logout 3: only when it was sent
+	}
+	if l.target != "" {
+		redirect(w, withQuery(l.target, params), status)
+		return nil
+	}
+	offered := l.offered
+	if offered != "" {
+		offered = withQuery(offered, params)
+	}
+	s.Pages.Render(w, r, page.View{Template: "signed_out", Data: page.SignedOut{Continue: offered}})
+	return nil
+}
+
+// askLogout shows the confirmation page.
+func (s *Server) askLogout(w http.ResponseWriter, r *http.Request, l *leaving) error {
+	browser, err := s.jar.Browser(w, r, s.newID)
+	if err != nil {
+		return err
+	}
+	hidden := map[string]string{}
+	for _, name := range logoutParameters {
+		if value := l.form.get(name); value != "" {
+			hidden[name] = value
+		}
+	}
+	view := page.View{Template: "sign_out", Data: page.SignOut{
+		Action: logoutPath, CSRF: s.Pages.CSRF(browser, logoutForm), Account: l.account, Hidden: hidden,
+	}}
+	if l.target != "" {
+		view.Client.Targets = []string{redirectTarget(l.target)}
+	}
+	s.Pages.Render(w, r, view)
+	return nil
+}
+
+// LogoutURL is where a site of this origin sends a browser that wants to sign out everywhere here; it comes back to the site's start page.
+func (s *Server) LogoutURL(origin string) string {
+	return withQuery(s.cfg.Issuer+logoutPath, url.Values{"post_logout_redirect_uri": {origin + "/"}})
+}

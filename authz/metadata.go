@@ -1,0 +1,89 @@
+package authz
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+)
+
+// metadata is the answer of both discovery documents. It names what works today and nothing else. (OpenID Connect Discovery 3;
+// RFC 8414 2; OpenID Connect RP-Initiated Logout 2.1)
+type metadata struct {
+	Issuer                string   `json:"issuer"`
+	Authorization         string   `json:"authorization_endpoint"`
+	Token                 string   `json:"token_endpoint"`
+	Userinfo              string   `json:"userinfo_endpoint"`
+	JWKS                  string   `json:"jwks_uri"`
+	Revocation            string   `json:"revocation_endpoint"`
+	Introspection         string   `json:"introspection_endpoint"`
+	EndSession            string   `json:"end_session_endpoint"`
+	Scopes                []string `json:"scopes_supported"`
+	ResponseTypes         []string `json:"response_types_supported"`
+	ResponseModes         []string `json:"response_modes_supported"`
+	Grants                []string `json:"grant_types_supported"`
+	ACRValues             []string `json:"acr_values_supported"`
+	SubjectTypes          []string `json:"subject_types_supported"`
+	IDTokenAlgs           []string `json:"id_token_signing_alg_values_supported"`
+	TokenAuthMethods      []string `json:"token_endpoint_auth_methods_supported"`
+	RevocationAuthMethods []string `json:"revocation_endpoint_auth_methods_supported"`
+	IntrospectionMethods  []string `json:"introspection_endpoint_auth_methods_supported"`
+	Claims                []string `json:"claims_supported"`
+	ChallengeMethods      []string `json:"code_challenge_methods_supported"`
+	Prompts               []string `json:"prompt_values_supported"`
+	ClaimsParameter       bool     `json:"claims_parameter_supported"`
+	RequestParameter      bool     `json:"request_parameter_supported"`
+	RequestURIParameter   bool     `json:"request_uri_parameter_supported"`
+	IssParameter          bool     `json:"authorization_response_iss_parameter_supported"` // RFC 9207 3
+}
+
+func (s *Server) metadata() metadata {
+	at := func(path string) string { return s.cfg.Issuer + path }
+	algs := make([]string, len(signingAlgs))
+	for i, alg := range signingAlgs {
+		algs[i] = string(alg)
+	}
+	scopes := []string{scopeOpenID, "profile", "email", "address", "phone", scopeOffline}
+	for _, scope := range s.cfg.Scopes {
+		if !slices.Contains(scopes, scope.Name) {
+			scopes = append(scopes, scope.Name)
+		}
+	}
+	methods := []string{"client_secret_basic", "client_secret_post", "none"}
+	return metadata{
+		Issuer: s.cfg.Issuer, Authorization: at("/oauth/authorize"), Token: at("/oauth/token"), Userinfo: at("/oauth/userinfo"),
+		JWKS: at("/oauth/jwks"), Revocation: at("/oauth/revoke"), Introspection: at("/oauth/api/v2/token/introspect"), EndSession: at(logoutPath),
+		Scopes: scopes, ResponseTypes: []string{"code"}, ResponseModes: []string{"query"},
+		Grants:    []string{grantCode, grantRefreshToken, grantClientCredentials},
+		ACRValues: []string{acr(1)}, SubjectTypes: []string{"public"}, IDTokenAlgs: algs,
+		TokenAuthMethods: methods, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic"},
+		Claims: claimsSupported(), ChallengeMethods: []string{"S256"}, Prompts: []string{"none", "login", "consent", "select_account"},
+		IssParameter: true,
+	}
+}
+
+// handleMetadata serves GET /.well-known/openid-configuration (OpenID Connect Discovery 4) and
+// GET /.well-known/oauth-authorization-server (RFC 8414 3).
+func (s *Server) handleMetadata(w http.ResponseWriter, _ *http.Request) error {
+	return public(w, "application/json", s.metadata())
+}
+
+// handleJWKS serves GET /oauth/jwks (RFC 7517 5).
+func (s *Server) handleJWKS(w http.ResponseWriter, _ *http.Request) error {
+	return public(w, "application/jwk-set+json", s.Keys.JWKS())
+}
+
+// public writes what is the same for everybody and may be kept for an hour, less than keyOverlap.
+func public(w http.ResponseWriter, contentType string, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Cache-Control", "public, max-age=3600")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.Write(body) //nolint:errcheck // the client has gone
+	return nil
+}

@@ -1,0 +1,169 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	requestLifetime = time.Hour     // how long a request waits for a person
+	requestKept     = 6 * time.Hour // how long after that "Start again" still knows where to go
+	resumePath      = "/oauth/authorize"
+)
+
+// errExpired and errBrowser are told by pages: the request is not known well enough to answer the client.
+var (
+	errExpired = errors.New("the request has expired or never was")
+	errBrowser = errors.New("the request was started by another browser")
+)
+
+// isResume tells the way back from a page of ours from an authorization request. A client's own parameter called flow is just unknown.
+func isResume(f form) bool {
+	for name := range f.values {
+		if name != "flow" && name != "cancel" && name != "again" {
+			return false
+		}
+	}
+	return f.has("flow")
+}
+
+// storeRequest keeps a request until the browser comes back, bound to this browser.
+func (s *Server) storeRequest(w http.ResponseWriter, r *http.Request, p *pending) error {
+	browser, err := s.jar.Browser(w, r, s.newID)
+	if err != nil {
+		return err
+	}
+	id, err := s.newID()
+	if err != nil {
+		return err
+	}
+	p.rec.Browser = secret.Hash(browser)
+	err = s.update(r.Context(), func(tx storage.Tx) error {
+		return requests.Create(tx, id, p.rec, p.rec.ExpiresAt.Add(requestKept))
+	})
+	if err == nil {
+		p.id = id
+	}
+	return err
+}
+
+// loadRequest returns a stored request of this browser, with errExpired beside it when it has expired.
+func (s *Server) loadRequest(r *http.Request, id string) (*pending, error) {
+	p := &pending{id: id}
+	err := s.view(r.Context(), func(tx storage.Tx) (err error) {
+		p.rec, err = requests.Get(tx, id)
+		return err
+	})
+	switch {
+	case errors.Is(err, storage.ErrNotFound), errors.Is(err, storage.ErrTooLarge):
+		return nil, errExpired
+	case err != nil:
+		return nil, err
+	case !s.jar.SameBrowser(r, p.rec.Browser):
+		return nil, errBrowser
+	case !p.rec.ExpiresAt.After(s.now()):
+		return p, errExpired
+	}
+	p.client, err = s.usableClient(r.Context(), &p.rec)
+	return p, err
+}
+
+// usableClient reads the client of a stored request again, since its configuration may have changed.
+func (s *Server) usableClient(ctx context.Context, rec *requestRecord) (*Client, error) {
+	c, err := s.findClient(ctx, rec.ClientID)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return nil, err
+	}
+	if err != nil || c.Disabled {
+		return nil, errClient(err)
+	}
+	for _, registered := range c.RedirectURIs {
+		if matchRedirectURI(registered, rec.RedirectURI) {
+			return c, nil
+		}
+	}
+	return nil, errClient(errors.New("redirect_uri is no longer registered"))
+}
+
+// resume serves GET /oauth/authorize?flow=…, where the pages of a request lead back to: to go on, to give up (cancel) or to start
+// again after it has expired (again).
+func (s *Server) resume(w http.ResponseWriter, r *http.Request, f form) error {
+	p, err := s.loadRequest(r, f.get("flow"))
+	if errors.Is(err, errExpired) && p != nil && f.has("again") {
+		redirect(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
+		return nil
+	}
+	if err != nil {
+		s.refuseRequest(w, r, p, err)
+		return nil
+	}
+	switch {
+	case f.has("again"):
+		redirect(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
+		return nil
+	case f.has("cancel"):
+		return s.refusePending(w, r, p, accessDenied(nil))
+	}
+	return s.proceed(w, r, p)
+}
+
+// refuseRequest writes the page for what loadRequest returned.
+func (s *Server) refuseRequest(w http.ResponseWriter, r *http.Request, p *pending, err error) {
+	switch {
+	case errors.Is(err, errExpired):
+		again := ""
+		if p != nil {
+			again = resumePath + "?flow=" + url.QueryEscape(p.id) + "&again=true"
+		}
+		s.failPage(w, r, invalidRequest(err, "the request has expired"), "error.expired", again)
+	case errors.Is(err, errBrowser):
+		s.failPage(w, r, &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the request is of another browser", Cause: err}, "error.forbidden", "")
+	default:
+		s.failPage(w, r, err, "error.client", "")
+	}
+}
+
+// parameters writes the request as the client sent it, for "Start again". What only a signed hint said is left out.
+func (q *requestRecord) parameters() url.Values {
+	v := url.Values{"response_type": {q.ResponseType}, "client_id": {q.ClientID}}
+	set := func(name, value string) {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	if q.RedirectSent {
+		v.Set("redirect_uri", q.RedirectURI)
+	}
+	set("response_mode", q.ResponseMode)
+	set("state", q.State)
+	set("scope", strings.Join(q.Scope, " "))
+	set("nonce", q.Nonce)
+	if q.Challenge != "" {
+		v.Set("code_challenge", q.Challenge)
+		v.Set("code_challenge_method", "S256")
+	}
+	set("prompt", strings.Join(q.Prompt, " "))
+	if q.MaxAge != nil {
+		v.Set("max_age", strconv.FormatInt(*q.MaxAge, 10))
+	}
+	set("login_hint", q.LoginHint)
+	set("acr_values", strings.Join(q.ACRValues, " "))
+	set("ui_locales", strings.Join(q.Locales, " "))
+	set("app_view", q.View)
+	set("idp", q.IDP)
+	if len(q.Resources) > 0 {
+		v["resource"] = q.Resources
+	}
+	for key, values := range q.CustomParams {
+		v[customParam+key] = values
+	}
+	return v
+}

@@ -1,0 +1,308 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// SiteCodeParam is the reserved query parameter in which a browser carries the one-time code back to a site.
+const SiteCodeParam = "gatehouse_code"
+
+const (
+	sitePath         = "/oauth/site"
+	siteFlowLifetime = time.Hour           // how long a sign-in for a site may take
+	siteFlowKept     = 24 * time.Hour      // how long after that the way back to the site is still known
+	siteCodeLifetime = 60 * time.Second    // from redirect to redirect
+	siteCodeKept     = 24 * time.Hour      // how long a spent code stays, so that a replay is seen
+	siteSessionLimit = 31 * 24 * time.Hour // of a site's session, whatever the issuer's session does
+	touchEvery       = time.Minute         // how often the use of a site keeps the issuer's session from going idle
+	rememberedFrom   = 24 * time.Hour      // a session that ends later than this outlives the browser window, and so does the site's cookie
+)
+
+// SiteDemand is what a protected site asks for when a browser without a session comes.
+type SiteDemand struct {
+	Origin string        // of the site, as registered
+	Return string        // the very URL that was asked for, on that origin
+	Level  int           // least authentication level. 0: any
+	MaxAge time.Duration // oldest sign-in. 0: any
+}
+
+// SiteLogin is what the site gets for a one-time code.
+type SiteLogin struct {
+	Token  string        // value of the site's cookie
+	Return string        // the clean URL to send the browser to
+	MaxAge time.Duration // of the cookie. 0: until the browser closes
+}
+
+// BeginSite keeps the demand and returns the issuer's URL to send the browser to. binding is the value of a cookie that the site sets on the
+// same answer. An origin that is not registered, or a Return elsewhere, is an error.
+func (s *Server) BeginSite(ctx context.Context, d SiteDemand, binding string) (string, error) {
+	if !s.sites[d.Origin] {
+		return "", fmt.Errorf("authz: %q is not the origin of a site with login", d.Origin)
+	}
+	if !strings.HasPrefix(d.Return, d.Origin+"/") || strings.ContainsAny(d.Return, "#\r\n") || len(d.Return) > 16<<10 || binding == "" {
+		return "", invalidRequest(nil, "the URL cannot be returned to")
+	}
+	now := s.now()
+	id, err := s.newID()
+	if err != nil {
+		return "", err
+	}
+	rec := siteFlowRecord{
+		Origin: d.Origin, Return: d.Return, Binding: secret.Hash(binding), Level: d.Level, CreatedAt: now, ExpiresAt: now.Add(siteFlowLifetime),
+		MaxAge: int64(d.MaxAge / time.Second),
+	}
+	err = s.update(ctx, func(tx storage.Tx) error {
+		return siteFlows.Create(tx, id, rec, rec.ExpiresAt.Add(siteFlowKept))
+	})
+	return s.cfg.Issuer + sitePath + "?flow=" + url.QueryEscape(id), err
+}
+
+// handleSite serves GET /oauth/site: a browser on its way from a site to the sign-in and back. (docs/decisions.md, "protect { login }")
+func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
+	query, err := parseQuery(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	id := query.get("flow")
+	var flow siteFlowRecord
+	err = s.view(r.Context(), func(tx storage.Tx) (err error) {
+		flow, err = siteFlows.Get(tx, id)
+		return err
+	})
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrTooLarge) || (err == nil && !s.sites[flow.Origin]) {
+		s.failPage(w, r, invalidRequest(errExpired, "the sign-in has expired"), "error.expired", "")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !flow.ExpiresAt.After(s.now()) {
+		redirect(w, flow.Return, http.StatusFound) // the site begins anew and leads to the same place
+		return nil
+	}
+	result, err := s.Auth.Authenticate(w, r, s.siteDemand(id, &flow))
+	refusal := new(login.Refusal)
+	switch {
+	case errors.Is(err, login.ErrResponded):
+		return nil
+	case errors.As(err, &refusal):
+		s.failPage(w, r, &Error{Status: http.StatusForbidden, Code: refusal.Code, Description: refusal.Reason, Cause: refusal}, "error.denied", "")
+		return nil
+	case err != nil:
+		return storageError(err)
+	}
+	code, err := s.issueSiteCode(r.Context(), id, &flow, result)
+	if errors.As(err, &refusal) { // the session ended in between: once more, which asks
+		redirect(w, sitePath+"?flow="+url.QueryEscape(id), http.StatusFound)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	redirect(w, withQuery(flow.Return, url.Values{SiteCodeParam: {code}}), http.StatusFound)
+	return nil
+}
+
+func (s *Server) siteDemand(id string, flow *siteFlowRecord) login.Demand {
+	name := flow.Origin[strings.Index(flow.Origin, "://")+3:]
+	d := login.Demand{
+		Level: flow.Level, MaxAge: -1, Return: sitePath + "?flow=" + url.QueryEscape(id),
+		Client: login.Client{ID: flow.Origin, Name: name, Targets: []string{flow.Origin}},
+	}
+	if flow.MaxAge > 0 {
+		d.MaxAge = time.Duration(flow.MaxAge)*time.Second + max(0, s.now().Sub(flow.CreatedAt))
+	}
+	return d
+}
+
+func (s *Server) issueSiteCode(ctx context.Context, id string, flow *siteFlowRecord, result *login.Result) (string, error) {
+	now := s.now()
+	code, err := secret.NewToken(s.Random, secret.SiteCode)
+	if err != nil {
+		return "", err
+	}
+	err = s.update(ctx, func(tx storage.Tx) error {
+		st, err := s.signedInStill(tx, "", result, now)
+		if err != nil {
+			return err
+		}
+		rec := siteCodeRecord{
+			signIn: newSignIn(result), Epochs: st.Epochs, FlowID: id, Origin: flow.Origin, Binding: flow.Binding, Return: flow.Return,
+			ExpiresAt: now.Add(siteCodeLifetime),
+		}
+		return siteCodes.Create(tx, secret.Hash(code), rec, rec.ExpiresAt.Add(siteCodeKept))
+	})
+	return code, err
+}
+
+// FinishSite exchanges a one-time code for a session at the site. The code is good once, for 60 seconds, at the site and in the browser that
+// began; anything else is an *Error invalid_grant, burns the code, and ends the session that it may have given before.
+func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, from event.Origin) (SiteLogin, error) {
+	refused := invalidGrant(nil, "the code is not good here")
+	if !secret.IsToken(secret.SiteCode, code) {
+		return SiteLogin{}, refused
+	}
+	now, hash := s.now(), secret.Hash(code)
+	token, err := secret.NewToken(s.Random, secret.SiteSession)
+	if err != nil {
+		return SiteLogin{}, err
+	}
+	replayed, err := s.Events.New(eventCodeReplayed, from)
+	if err != nil {
+		return SiteLogin{}, err
+	}
+	var out SiteLogin
+	err = s.update(ctx, func(tx storage.Tx) error {
+		out = SiteLogin{}
+		rec, err := siteCodes.Get(tx, hash)
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		kept := rec.ExpiresAt.Add(siteCodeKept)
+		if rec.Spent {
+			if rec.SiteSession == "" {
+				return nil
+			}
+			replayed.PersonID, replayed.SessionID = rec.Subject, rec.SessionID
+			if err := siteSessions.Delete(tx, rec.SiteSession); err != nil {
+				return err
+			}
+			rec.SiteSession = "" // told once
+			if err := siteCodes.Put(tx, hash, rec, kept); err != nil {
+				return err
+			}
+			return s.Events.Append(tx, replayed)
+		}
+		rec.Spent = true
+		session, err := s.openSite(tx, &rec, origin, binding, now)
+		if err != nil {
+			return err
+		}
+		if session != nil {
+			rec.SiteSession = secret.Hash(token)
+			if err := siteSessions.Create(tx, rec.SiteSession, session.record, session.record.ExpiresAt); err != nil {
+				return err
+			}
+			out = SiteLogin{Token: token, Return: rec.Return, MaxAge: session.cookie}
+		}
+		return siteCodes.Put(tx, hash, rec, kept)
+	})
+	if err == nil && out.Token == "" {
+		err = refused
+	}
+	return out, err
+}
+
+type newSiteSession struct {
+	record siteSessionRecord
+	cookie time.Duration
+}
+
+// openSite returns the session that a code gives, or nil when the code is not good here.
+func (s *Server) openSite(tx storage.Tx, rec *siteCodeRecord, origin, binding string, now time.Time) (*newSiteSession, error) {
+	if !rec.ExpiresAt.After(now) || rec.Origin != origin || !secret.New(rec.Binding).Equal(secret.Hash(binding)) {
+		return nil, nil
+	}
+	st, good, err := s.standing(tx, "", rec.Subject)
+	if err != nil || !good || st.Epochs != rec.Epochs {
+		return nil, err
+	}
+	session, err := s.Subjects.Session(tx, rec.SessionID, now)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil || session.Epoch != st.Subject.Epoch {
+		return nil, err
+	}
+	out := &newSiteSession{record: siteSessionRecord{
+		signIn: rec.signIn, Epochs: rec.Epochs, Origin: origin, CreatedAt: now, ExpiresAt: now.Add(siteSessionLimit),
+	}}
+	if left := session.Ends.Sub(now); left > rememberedFrom {
+		out.cookie = left
+	}
+	return out, nil
+}
+
+// SiteSession tells who the cookie of a site belongs to. One that is unknown, expired or signed out is inactive; an error means that we
+// cannot tell. The use of the site counts as a use of the issuer's session.
+func (s *Server) SiteSession(ctx context.Context, origin, token string) (*Introspection, error) {
+	inactive := &Introspection{}
+	if !secret.IsToken(secret.SiteSession, token) {
+		return inactive, nil
+	}
+	now := s.now()
+	var rec siteSessionRecord
+	var session login.Session
+	var subject login.Subject
+	active := false
+	err := s.view(ctx, func(tx storage.Tx) (err error) {
+		if rec, err = siteSessions.Get(tx, secret.Hash(token)); err != nil {
+			return err
+		}
+		if rec.Origin != origin || !rec.ExpiresAt.After(now) {
+			return nil
+		}
+		st, good, err := s.standing(tx, "", rec.Subject)
+		if err != nil || !good || st.Epochs != rec.Epochs {
+			return err
+		}
+		session, err = s.Subjects.Session(tx, rec.SessionID, now)
+		if err == nil {
+			subject, active = st.Subject, session.Epoch == st.Subject.Epoch
+		}
+		return err
+	})
+	if errors.Is(err, storage.ErrNotFound) {
+		return inactive, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !active {
+		return inactive, nil
+	}
+	if now.Sub(session.Seen) >= touchEvery {
+		if err := s.Subjects.Touch(ctx, rec.SessionID); err != nil {
+			s.Log.Warn("session not marked as used", zap.String("session_id", rec.SessionID), zap.Error(err)) // it is valid all the same
+		}
+	}
+	// What the session reached since, such as a higher level, counts here too.
+	return &Introspection{
+		Active: true, Subject: rec.Subject, TokenType: "session", IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: session.AuthTime,
+		Level: session.Level, AMR: session.AMR, SessionID: rec.SessionID, Person: &subject,
+	}, nil
+}
+
+// EndSite ends the session of a site's cookie; the issuer's session goes on.
+func (s *Server) EndSite(ctx context.Context, origin, token string) error {
+	if !secret.IsToken(secret.SiteSession, token) {
+		return nil
+	}
+	hash := secret.Hash(token)
+	return s.update(ctx, func(tx storage.Tx) error {
+		rec, err := siteSessions.Get(tx, hash)
+		if errors.Is(err, storage.ErrNotFound) || (err == nil && rec.Origin != origin) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return siteSessions.Delete(tx, hash)
+	})
+}

@@ -1,0 +1,148 @@
+package authz
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// scopeClaims are the claims that a scope gives. (OpenID Connect Core 5.4)
+var scopeClaims = map[string][]string{
+	"profile": {
+		"name", "family_name", "given_name", "middle_name", "nickname", "preferred_username", "profile", "picture", "website", "gender",
+		"birthdate", "zoneinfo", "locale", "updated_at",
+	},
+	"email":   {"email", "email_verified"},
+	"phone":   {"phone_number", "phone_number_verified"},
+	"address": {"address"},
+}
+
+// claimsSupported are the claims of ID tokens and the userinfo endpoint.
+func claimsSupported() []string {
+	claims := []string{"iss", "sub", "aud", "exp", "iat", "auth_time", "nonce", "acr", "amr", "azp", "at_hash", "sid"}
+	for _, scope := range slices.Sorted(maps.Keys(scopeClaims)) {
+		claims = append(claims, scopeClaims[scope]...)
+	}
+	return claims
+}
+
+const bearerRealm = `Bearer realm="gatehouse"`
+
+// handleUserinfo serves GET and POST /oauth/userinfo (OpenID Connect Core 5.3; RFC 6750).
+func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
+	token, err := bearerToken(r)
+	if err != nil {
+		return err
+	}
+	invalid := &Error{
+		Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is not valid",
+		Challenge: bearerRealm + `, error="invalid_token", error_description="the access token is not valid"`,
+	}
+	if !secret.IsToken(secret.AccessToken, token) { // a refresh token can be introspected too, but opens nothing
+		return invalid
+	}
+	in, err := s.Introspect(r.Context(), token)
+	if err != nil {
+		return storageError(err)
+	}
+	if !in.Active {
+		return invalid
+	}
+	if in.Person == nil || !slices.Contains(in.Scope, scopeOpenID) {
+		return &Error{
+			Status: http.StatusForbidden, Code: "insufficient_scope", Description: "the access token lacks the scope openid",
+			Challenge: bearerRealm + `, error="insufficient_scope", scope="openid"`, // RFC 6750 3.1
+		}
+	}
+	s.json(w, r, http.StatusOK, userinfo(in.Person, in.Scope))
+	return nil
+}
+
+// bearerToken returns the one token of a request: in the header or, with POST, in the form. (RFC 6750 2.1, 2.2) One in the query
+// (2.3) is not looked at, since URLs are logged.
+func bearerToken(r *http.Request) (string, error) {
+	none := &Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required", Challenge: bearerRealm}
+	headers := r.Header.Values("Authorization")
+	if len(headers) > 1 {
+		return "", twoTokens()
+	}
+	token := ""
+	if len(headers) == 1 {
+		scheme, rest, _ := strings.Cut(headers[0], " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return "", none
+		}
+		token = strings.TrimLeft(rest, " ")
+	}
+	query, err := parseQuery(r.URL.RawQuery)
+	if err != nil {
+		return "", err
+	}
+	if _, sent := query.values["access_token"]; sent {
+		if token != "" {
+			return "", twoTokens()
+		}
+		return "", none
+	}
+	if r.Method == http.MethodPost && r.ContentLength != 0 && r.Header.Get("Content-Type") != "" {
+		f, err := parseForm(r)
+		if err != nil {
+			return "", err
+		}
+		if f.has("access_token") {
+			if token != "" {
+				return "", twoTokens()
+			}
+			token = f.get("access_token")
+		}
+	}
+	if token == "" {
+		return "", none
+	}
+	return token, nil
+}
+
+// twoTokens: RFC 6750 2: "Clients MUST NOT use more than one method".
+func twoTokens() error {
+	return &Error{
+		Status: http.StatusBadRequest, Code: "invalid_request", Description: "more than one access token was sent",
+		Challenge: bearerRealm + `, error="invalid_request"`,
+	}
+}
+
+// userinfo returns the claims of a person that the scopes give, in the types of OpenID Connect Core 5.1.
+func userinfo(person *login.Subject, scope []string) map[string]any {
+	claims := map[string]any{"sub": person.ID}
+	for _, name := range scope {
+		for _, claim := range scopeClaims[name] {
+			value := person.Profile[claim]
+			if claim == "preferred_username" && value == "" {
+				value = person.Username
+			}
+			if value != "" {
+				claims[claim] = claimValue(claim, value)
+			}
+		}
+	}
+	return claims
+}
+
+func claimValue(claim, value string) any {
+	switch claim {
+	case "email_verified", "phone_number_verified":
+		return value == "true"
+	case "updated_at":
+		if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
+			return json.Number(strconv.FormatInt(seconds, 10))
+		}
+	case "address":
+		return map[string]string{"formatted": value} // OpenID Connect Core 5.1.1
+	}
+	return value
+}
