@@ -1,0 +1,480 @@
+package badgerstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+var (
+	flips = flag.Int("flips", 60, "how many bits TestBitFlips flips")
+	seed  = flag.Uint64("seed", 1, "which bits TestBitFlips flips")
+)
+
+// copyDir copies a storage directory as a crash would leave it; the logs are sparse files and stay so.
+func copyDir(t *testing.T, from string) string {
+	t.Helper()
+	to := t.TempDir()
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(from, e.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // Badger took it away meanwhile
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeSparse(t, filepath.Join(to, e.Name()), b)
+	}
+	return to
+}
+
+func writeSparse(t *testing.T, path string, b []byte) {
+	t.Helper()
+	if err := errors.Join(os.WriteFile(path, bytes.TrimRight(b, "\x00"), 0o600), os.Truncate(path, int64(len(b)))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fill writes n records of 300 bytes in commits of ten and returns them.
+func fill(t *testing.T, s *Store, name string, n int) map[string]string {
+	t.Helper()
+	want := map[string]string{}
+	for i := 0; i < n; i += 10 {
+		if err := s.Update(t.Context(), func(tx storage.Tx) error {
+			for j := i; j < i+10; j++ {
+				k := fmt.Sprintf("%s/%06d", name, j)
+				want[k] = strings.Repeat(fmt.Sprintf("%x.", j*7919), 50)
+				if err := tx.Put([]byte(k), []byte(want[k]), time.Time{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return want
+}
+
+// readAll compares a store with what was answered. It returns how many records are damaged, and says so, and fails the
+// test for each that is missing or wrong without a word.
+func readAll(t *testing.T, s *Store, want map[string]string) (damaged int) {
+	t.Helper()
+	missing, wrong := 0, 0
+	err := s.View(t.Context(), func(tx storage.Tx) error {
+		for k, v := range want {
+			got, err := tx.Get([]byte(k))
+			switch {
+			case errors.Is(err, storage.ErrNotFound):
+				missing++
+			case err != nil:
+				damaged++
+			case string(got) != v:
+				wrong++
+			}
+		}
+		return nil
+	})
+	if err != nil || missing+wrong > 0 {
+		t.Errorf("of %d records %d are missing and %d are wrong; %v", len(want), missing, wrong, err)
+	}
+	return damaged
+}
+
+func openError(t *testing.T, dir string) error {
+	t.Helper()
+	s, err := Open(t.Context(), Options{Dir: dir, SweepEvery: -1})
+	if err == nil {
+		_ = s.Close()
+		t.Errorf("Open of a damaged directory = nil, want an error")
+		return errors.New("none")
+	}
+	return err
+}
+
+// wantRefused wants Open to refuse a directory and to leave every byte of it as it was.
+func wantRefused(t *testing.T, dir, because string) {
+	t.Helper()
+	before := contents(t, dir)
+	for range 2 { // the refusal must not be the cure
+		if err := openError(t, dir); !strings.Contains(err.Error(), because) || !strings.Contains(err.Error(), "caddy gatehouse restore") {
+			t.Errorf("Open = %v, want %q and the command that repairs", err, because)
+		}
+	}
+	after := contents(t, dir)
+	delete(after, lockName)
+	delete(before, lockName)
+	for name, b := range before {
+		if !bytes.Equal(after[name], b) {
+			t.Errorf("Open changed %s of a directory that it refused", name)
+		}
+	}
+	if len(after) != len(before) {
+		t.Errorf("Open left %d files of %d in a directory that it refused", len(after), len(before))
+	}
+}
+
+func contents(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	names, _ := filepath.Glob(filepath.Join(dir, "*"))
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[filepath.Base(name)] = b
+	}
+	return all
+}
+
+func names(t *testing.T, dir, pattern string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestCrashedDirectoryOpens(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	want := map[string]string{}
+	for round := range 8 { // through several logs and tables
+		for k, v := range fill(t, s, fmt.Sprint(round), 4000) {
+			want[k] = v
+		}
+		crashed := mustOpen(t, copyDir(t, dir))
+		if n := readAll(t, crashed, want); n > 0 {
+			t.Errorf("round %d: %d records are damaged", round, n)
+		}
+		if err := crashed.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+	}
+	if n := len(names(t, dir, "*.sst")); n == 0 {
+		t.Error("no table was written: the test is too small")
+	}
+}
+
+// A log stays on disk as long as an iterator reads its memory, also when tables hold it already and were compacted.
+func TestLogsThatTablesHoldAlready(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	want := fill(t, s, "before", 1000)
+	err := s.View(t.Context(), func(tx storage.Tx) error {
+		for _, err := range tx.Scan(storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			for round := range 6 {
+				for k, v := range fill(t, s, fmt.Sprint(round), 4000) {
+					want[k] = v
+				}
+			}
+			if err := s.Flatten(t.Context()); err != nil {
+				return err
+			}
+			if n := len(names(t, dir, "*.mem")); n < 2 {
+				t.Errorf("%d logs, want the one that is read and the new one", n)
+			}
+			crashed := mustOpen(t, copyDir(t, dir))
+			if n := readAll(t, crashed, want); n > 0 {
+				t.Errorf("%d records are damaged", n)
+			}
+			return crashed.Close()
+		}
+		return errors.New("nothing to scan")
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLostTail(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	fill(t, s, "a", 100)
+	crash := copyDir(t, dir)
+	fill(t, s, "b", 100)
+	side, err := os.ReadFile(filepath.Join(dir, sideName))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	older := copyDir(t, crash) // a directory put back from before, but for the side file
+	writeSparse(t, filepath.Join(older, sideName), side)
+	wantRefused(t, older, "commit 20 was answered, but the last one found is 10")
+
+	gone := copyDir(t, crash)
+	if err := os.Remove(names(t, gone, "*.mem")[0]); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, gone, "commit 10 was answered, but the last one found is 0")
+
+	without := copyDir(t, crash)
+	if err := os.Remove(filepath.Join(without, sideName)); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, without, sideName+" is missing")
+
+	damaged := copyDir(t, crash)
+	writeSparse(t, filepath.Join(damaged, sideName), bytes.Repeat([]byte{7}, len(side)))
+	wantRefused(t, damaged, "is damaged")
+
+	torn := copyDir(t, crash) // one slot of two: the other still counts
+	b := bytes.Clone(contents(t, torn)[sideName])
+	b[(10%2)*slotStep] ^= 1
+	writeSparse(t, filepath.Join(torn, sideName), b)
+	if err := mustOpen(t, torn).Close(); err != nil {
+		t.Error(err)
+	}
+	if err := mustOpen(t, crash).Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHoleInTheLogs builds what a flipped bit in an older log makes: its last commits are unreadable, and the next log
+// goes on behind them.
+func TestHoleInTheLogs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	want := fill(t, s, "a", 200)
+	crash := copyDir(t, dir)
+	log := names(t, crash, "*.mem")[0]
+	whole, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Cut the log in two between commits, as if Badger had begun a new one after the twelfth.
+	ends := commitEnds(whole)
+	if len(ends) != 20 {
+		t.Fatalf("%d commits in the log, want 20", len(ends))
+	}
+	cut := ends[11]
+	second := filepath.Join(crash, "00002.mem")
+	size := len(whole)
+	writeSparse(t, log, append(bytes.Clone(whole[:cut]), make([]byte, size-cut)...))
+	writeSparse(t, second, append(append(bytes.Clone(whole[:logHead]), whole[cut:]...), make([]byte, cut-logHead)...))
+
+	good := mustOpen(t, copyDir(t, crash))
+	if n := readAll(t, good, want); n > 0 {
+		t.Errorf("%d records are damaged in two logs that join", n)
+	}
+	for name, damage := range map[string]struct {
+		do  func(dir string)
+		say string
+	}{
+		"bit in the last commit of the first log": {func(dir string) { flip(t, filepath.Join(dir, filepath.Base(log)), ends[10]+40) }, "00002.mem begins with commit 13, but what comes before ends with 11"},
+		"bit in its first commit":                 {func(dir string) { flip(t, filepath.Join(dir, filepath.Base(log)), logHead+40) }, "begins with commit 13, but what comes before ends with 0"},
+		"first log gone":                          {func(dir string) { _ = os.Remove(filepath.Join(dir, filepath.Base(log))) }, "begins with commit 13"},
+		"second log gone":                         {func(dir string) { _ = os.Remove(filepath.Join(dir, filepath.Base(second))) }, "commit 20 was answered"},
+		"bit in the second log":                   {func(dir string) { flip(t, filepath.Join(dir, filepath.Base(second)), logHead+40) }, "commit 20 was answered"},
+		"manifest gone":                           {func(dir string) { _ = os.Remove(filepath.Join(dir, "MANIFEST")) }, "MANIFEST is missing"},
+	} {
+		bad := copyDir(t, crash)
+		damage.do(bad)
+		t.Log(name)
+		wantRefused(t, bad, damage.say)
+	}
+}
+
+// commitEnds returns where each commit of a log ends.
+func commitEnds(b []byte) (ends []int) {
+	for at := logHead; ; {
+		e, n := readLogEntry(b[at:])
+		if n == 0 {
+			return ends
+		}
+		at += n
+		if e.meta&metaEndsTxn != 0 {
+			ends = append(ends, at)
+		}
+	}
+}
+
+func flip(t *testing.T, path string, at int) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var b [1]byte
+	_, err = f.ReadAt(b[:], int64(at))
+	b[0] ^= 1
+	_, err2 := f.WriteAt(b[:], int64(at))
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBitFlips flips single bits all over a directory. Either Open refuses, or a record says that it is damaged, or
+// nothing is wrong at all. What never happens: a wrong value, or a record that is missing without a word.
+func TestBitFlips(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	want := map[string]string{}
+	for i := range 6 {
+		for k, v := range fill(t, s, fmt.Sprint(i), 4000) {
+			want[k] = v
+		}
+	}
+	base := copyDir(t, dir)
+	if len(names(t, base, "*.sst")) == 0 || len(names(t, base, "*.mem")) == 0 {
+		t.Fatal("there is no table or no log: the test is too small")
+	}
+	var files []string
+	for _, e := range names(t, base, "*") {
+		if filepath.Base(e) != lockName && filepath.Base(e) != "LOCK" {
+			files = append(files, filepath.Base(e))
+		}
+	}
+	r := rand.New(rand.NewPCG(*seed, *seed))
+	outcome := map[string]int{}
+	for range *flips {
+		name := files[r.IntN(len(files))]
+		if r.IntN(2) == 0 { // most of the bytes are in these
+			few := append(names(t, base, "*.sst"), names(t, base, "*.mem")...)
+			name = filepath.Base(few[r.IntN(len(few))])
+		}
+		whole := contents(t, base)[name]
+		used := len(bytes.TrimRight(whole, "\x00"))
+		if used == 0 {
+			continue
+		}
+		at := r.IntN(used)
+		if r.IntN(4) == 0 {
+			at = used - 1 - r.IntN(min(used, 200)) // feet of tables hold the lengths of everything
+		}
+		bit := r.IntN(8)
+		bad := copyDir(t, base)
+		broken := bytes.Clone(whole)
+		broken[at] ^= 1 << bit
+		writeSparse(t, filepath.Join(bad, name), broken)
+		outcome[judge(t, bad, want, fmt.Sprintf("%s, byte %d of %d, bit %d", name, at, used, bit))]++
+		_ = os.RemoveAll(bad)
+	}
+	t.Logf("%d flips: %v", *flips, outcome)
+	if outcome["refused"] == 0 || outcome["nothing wrong"] == 0 {
+		t.Errorf("outcomes = %v, want some of each kind", outcome)
+	}
+}
+
+func judge(t *testing.T, dir string, want map[string]string, what string) string {
+	t.Helper()
+	s, err := Open(t.Context(), Options{Dir: dir, SweepEvery: -1})
+	if err != nil {
+		if !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: Open = %v, want an error that names the directory", what, err)
+		}
+		return "refused"
+	}
+	defer s.Close()
+	damaged := readAll(t, s, want)
+	if t.Failed() {
+		t.Fatalf("%s was flipped", what)
+	}
+	if damaged > 0 {
+		return "damaged records"
+	}
+	return "nothing wrong"
+}
+
+// TestTruncatedFiles cuts or takes away one file at a time.
+func TestTruncatedFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	want := map[string]string{}
+	for i := range 3 {
+		for k, v := range fill(t, s, fmt.Sprint(i), 4000) {
+			want[k] = v
+		}
+	}
+	base := copyDir(t, dir)
+	for name, b := range contents(t, base) {
+		used := len(bytes.TrimRight(b, "\x00"))
+		for _, left := range []int{-1, 0, 1, used / 2, used - 1} {
+			if left >= used {
+				continue
+			}
+			bad := copyDir(t, base)
+			path := filepath.Join(bad, name)
+			err := os.Truncate(path, int64(max(left, 0)))
+			if left < 0 {
+				err = os.Remove(path)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			judge(t, bad, want, fmt.Sprintf("%s, %d of %d bytes left; it", name, left, used))
+			_ = os.RemoveAll(bad)
+		}
+	}
+}
+
+func TestReadLogEntry(t *testing.T) {
+	t.Parallel()
+	for name, b := range map[string][]byte{
+		"empty":              {},
+		"zeros":              make([]byte, 100),
+		"endless uvarint":    append([]byte{0x40, 0}, bytes.Repeat([]byte{0xff}, 60)...),
+		"key without length": {0x40, 0, 0, 1, 0, 'v', 1, 2, 3, 4, 5, 6},
+		"huge value":         append(binary.AppendUvarint([]byte{0x40, 0, 9}, 1<<40), make([]byte, 100)...),
+	} {
+		if e, n := readLogEntry(b); n != 0 {
+			t.Errorf("%s: readLogEntry = %+v, %d, want none", name, e, n)
+		}
+	}
+}
+
+func FuzzReadLogEntry(f *testing.F) {
+	f.Add([]byte{0x40, 0, 9, 1, 0, 'k', 0, 0, 0, 0, 0, 0, 0, 1, 'v', 1, 2, 3, 4})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if e, n := readLogEntry(b); n < 0 || n > len(b) || len(e.value) > n {
+			t.Errorf("readLogEntry = %+v, %d of %d bytes", e, n, len(b))
+		}
+	})
+}
+
+func TestOpenWithoutDirectory(t *testing.T) {
+	t.Parallel()
+	if _, err := Open(t.Context(), Options{}); err == nil {
+		t.Error("Open without a directory = nil, want an error")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Open(ctx, Options{Dir: t.TempDir()}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Open = %v, want %v", err, context.Canceled)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Options{Dir: file}); err == nil {
+		t.Error("Open of a file = nil, want an error")
+	}
+}
