@@ -1,0 +1,159 @@
+package faults
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/gatehouse-id/gatehouse/faults/lab"
+)
+
+// look introspects a token and holds the answer against what the ledger knows. No answer proves nothing.
+func (r *Run) look(ctx context.Context, t *token, when string) (told bool) {
+	r.Reads.Add(1)
+	active, told := r.Server.Introspect(ctx, t.text).Active()
+	if !told {
+		r.Unanswered.Add(1)
+		return false
+	}
+	switch t.expected() {
+	case living:
+		if !active {
+			r.Lost.Add(1)
+			r.violation("%s: an acknowledged token of %s is not active (…%s)", when, t.client, tail(t.text))
+		}
+	case ended:
+		if active {
+			r.Lost.Add(1)
+			r.violation("%s: an acknowledged revocation is undone (…%s)", when, tail(t.text))
+		}
+	case doubtful:
+		if t.seen != nil && *t.seen != active {
+			r.violation("%s: a token of unknown fate changed from active=%t (…%s)", when, *t.seen, tail(t.text))
+		}
+		t.seen = &active
+	}
+	return true
+}
+
+// Check asks the server, which must run and be left alone, for everything the ledger knows of. all goes over every
+// object, otherwise over the last ones and a sample of the older.
+func (r *Run) Check(ctx context.Context, when string, all bool) {
+	each(r.workers, func(w *worker) {
+		for _, g := range w.grants {
+			r.settle(ctx, w, g, when)
+		}
+		w.codes = r.replay(ctx, w, when)
+	})
+	var tokens []*token
+	for _, w := range r.workers {
+		from := max(0, len(w.tokens)-400)
+		for i, t := range w.tokens {
+			if all || i >= from || w.rand.IntN(20) == 0 {
+				tokens = append(tokens, t)
+			}
+		}
+	}
+	each(tokens, func(t *token) {
+		if !r.look(ctx, t, when) {
+			r.violation("%s: introspection gives no answer", when)
+		}
+	})
+	for _, t := range tokens {
+		switch t.expected() {
+		case living:
+			r.Active++
+		case ended:
+			r.Ended++
+		}
+	}
+	r.gate(ctx, tokens, when)
+}
+
+// gate sends some ended tokens through protect: none may reach the upstream.
+func (r *Run) gate(ctx context.Context, tokens []*token, when string) {
+	n := 0
+	for _, t := range tokens {
+		if t.expected() != ended || n >= 50 {
+			continue
+		}
+		n++
+		if a := r.Server.Call(ctx, t.text, lab.MustNotArrive, "1"); a.Status != http.StatusUnauthorized {
+			r.violation("%s: protect answered %d to an ended token", when, a.Status)
+		}
+	}
+	if f := r.Echo.Forbidden.Load(); f > 0 {
+		r.violation("%s: %d requests reached the upstream that should not have", when, f)
+	}
+}
+
+// settle ends the doubt about a rotation: whatever came of it, the spent token has one successor.
+func (r *Run) settle(ctx context.Context, w *worker, g *grant, when string) {
+	if !g.rotating || g.fate != living {
+		return
+	}
+	first := r.Server.Refresh(ctx, g.client, g.refresh)
+	second := r.Server.Refresh(ctx, g.client, g.refresh)
+	next := first.Text("refresh_token")
+	if first.Status != http.StatusOK || next == "" {
+		r.Lost.Add(1)
+		r.violation("%s: a refresh token whose rotation was not answered is refused: %d %s", when, first.Status, first.Body)
+		g.fate = doubtful
+		return
+	}
+	if second.Status != http.StatusOK || second.Text("refresh_token") != next {
+		r.Doubles.Add(1)
+		r.violation("%s: a refresh token has two successors (%d)", when, second.Status)
+	}
+	g.rotating = false
+	g.spent = append(g.spent, g.refresh)
+	g.refresh = next
+	w.keep(g, first)
+}
+
+// replay redeems again: every code of unknown outcome, and one in four of those that gave something. It returns the
+// codes that are still to be watched.
+func (r *Run) replay(ctx context.Context, w *worker, when string) []*code {
+	var left []*code
+	for _, c := range w.codes {
+		if c.outcome == lab.OK && c.successes > 0 && w.rand.IntN(4) != 0 {
+			left = append(left, c)
+			continue
+		}
+		for range 2 {
+			a := r.Server.Redeem(ctx, c.client, c.text, c.verifier)
+			switch a.Outcome() {
+			case lab.OK:
+				c.successes++
+			case lab.Unknown:
+				r.violation("%s: a replayed code is answered %d: %v", when, a.Status, a.Err)
+			}
+		}
+		if c.successes > 1 {
+			r.Doubles.Add(1)
+			r.violation("%s: a code was redeemed %d times", when, c.successes)
+		}
+		if c.grant != nil {
+			c.grant.fate = ended // a replay revokes what the code gave
+		}
+	}
+	// Older ones are past their lifetime: a replay of them tells nothing more.
+	return left[max(0, len(left)-50):]
+}
+
+func each[T any](items []T, f func(T)) {
+	var wg sync.WaitGroup
+	next := make(chan T)
+	for range 16 {
+		wg.Go(func() {
+			for it := range next {
+				f(it)
+			}
+		})
+	}
+	for _, it := range items {
+		next <- it
+	}
+	close(next)
+	wg.Wait()
+}

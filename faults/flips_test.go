@@ -1,0 +1,193 @@
+package faults
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/faults/lab"
+)
+
+// flipped counts what became of the directories with one wrong bit.
+type flipped struct {
+	refused, answered5xx, noEffect atomic.Int64
+	wrong, missing, panicked       atomic.Int64
+}
+
+// bitFlips is F10: one bit of a copied directory is wrong. Nothing wrong is ever active, nothing is missing in silence.
+func bitFlips(t *testing.T, rep *report) {
+	s := start(t, lab.Config{}, workers)
+	s.Begin(t.Context())
+	s.For(t.Context(), time.Duration(cycles(2, 6))*time.Second) // enough for tables on disk beside the log
+	s.Halt()
+	if err := s.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	s.Check(t.Context(), "before the flips", true)
+	s.Server.Kill()
+
+	good, bad := s.sample(200)
+	n := *flips
+	if n == 0 {
+		n = cycles(12, 1000)
+	}
+	var out flipped
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range 2 {
+		wg.Go(func() {
+			for i := next.Add(1); i <= int64(n) && t.Context().Err() == nil; i = next.Add(1) {
+				s.flip(t, i, good, bad, &out)
+			}
+		})
+	}
+	wg.Wait()
+	rep.add("%d flips: %d refused at start, %d seen at reading, %d without effect", n, out.refused.Load(), out.answered5xx.Load(), out.noEffect.Load())
+	rep.add("wrong active %d, missing in silence %d, panics %d", out.wrong.Load(), out.missing.Load(), out.panicked.Load())
+}
+
+// sample returns tokens that must be active and tokens that must not, the newest and some of each age.
+func (s setup) sample(n int) (good, bad []*token) {
+	for _, w := range s.workers {
+		for _, t := range w.tokens {
+			switch t.expected() {
+			case living:
+				good = append(good, t)
+			case ended:
+				bad = append(bad, t)
+			}
+		}
+	}
+	rnd := random()
+	thin := func(all []*token) []*token {
+		rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		return all[:min(n, len(all))]
+	}
+	return thin(good), thin(bad)
+}
+
+func (s setup) flip(t *testing.T, i int64, good, bad []*token, out *flipped) {
+	dir, err := os.MkdirTemp(s.Server.Dir, "flip-")
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	data := filepath.Join(dir, "data")
+	if err := run("cp", "-a", "--sparse=always", s.Server.Data, data); err != nil {
+		t.Error(err)
+		return
+	}
+	where, err := flipOne(data, rand.New(rand.NewPCG(*seed, uint64(i))))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	server, err := s.Server.Clone(dir, data)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer server.Kill()
+	_, err = server.StartReady(t.Context())
+	switch {
+	case err != nil && server.Alive():
+		t.Errorf("%s: neither ready nor ended: %v", where, err)
+	case err != nil:
+		out.refused.Add(1)
+	default:
+		s.readAll(t, server, where, good, bad, out)
+	}
+	if p := server.Panics(); p > 0 {
+		out.panicked.Add(1)
+		t.Errorf("%s: the log tells of a panic:\n%s", where, server.LogTail(12))
+	}
+}
+
+func (s setup) readAll(t *testing.T, server *lab.Server, where string, good, bad []*token, out *flipped) {
+	var untold, wrong, missing atomic.Int64
+	ask := func(tok *token, want bool) {
+		active, told := server.Introspect(t.Context(), tok.text).Active()
+		switch {
+		case !told:
+			untold.Add(1)
+		case active && !want:
+			wrong.Add(1)
+		case !active && want:
+			missing.Add(1)
+		}
+	}
+	each(bad, func(tok *token) { ask(tok, false) })
+	each(good, func(tok *token) { ask(tok, true) })
+	switch {
+	case untold.Load() > 0:
+		out.answered5xx.Add(1)
+	case wrong.Load()+missing.Load() == 0:
+		out.noEffect.Add(1)
+	}
+	if wrong.Load() > 0 {
+		out.wrong.Add(1)
+		t.Errorf("%s: %d tokens are active that must not be", where, wrong.Load())
+	}
+	if missing.Load() > 0 {
+		out.missing.Add(1)
+		t.Errorf("%s: %d tokens are gone in silence", where, missing.Load())
+	}
+}
+
+// flipOne turns one bit: half of the time somewhere in the bytes that are used, half of the time in any file.
+func flipOne(dir string, r *rand.Rand) (where string, err error) {
+	used := map[string]int{}
+	total := 0
+	err = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		n := len(strings.TrimRight(string(b), "\x00"))
+		if n > 0 {
+			used[p] = n
+			total += n
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	for p := range used {
+		names = append(names, p)
+	}
+	slices.Sort(names)
+	name, at := names[r.IntN(len(names))], -1
+	if r.IntN(2) == 0 {
+		at = r.IntN(total)
+		for _, p := range names {
+			if at < used[p] {
+				name = p
+				break
+			}
+			at -= used[p]
+		}
+	} else {
+		at = r.IntN(used[name])
+	}
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return "", err
+	}
+	bit := r.IntN(8)
+	var b [1]byte
+	_, err = f.ReadAt(b[:], int64(at))
+	b[0] ^= 1 << bit
+	_, err2 := f.WriteAt(b[:], int64(at))
+	return fmt.Sprintf("bit %d of byte %d of %s", bit, at, filepath.Base(name)), errorsJoin(err, err2, f.Close())
+}

@@ -1,0 +1,3 @@
+module github.com/gatehouse-id/gatehouse/faults
+
+go 1.26.0

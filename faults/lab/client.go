@@ -1,0 +1,163 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Answer is what a request came to.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	Err    error // no answer: refused, reset, timed out, cut short
+	Took   time.Duration
+}
+
+// Outcome is what a client knows after a request.
+type Outcome string
+
+// The outcomes. Unknown is whatever may have happened or not: no answer, or a 5xx.
+const (
+	OK      Outcome = "ok"
+	Refused Outcome = "refused"
+	Unknown Outcome = "unknown"
+)
+
+// Outcome classifies the answer.
+func (a Answer) Outcome() Outcome {
+	switch {
+	case a.Err != nil || a.Status >= 500:
+		return Unknown
+	case a.Status >= 400:
+		return Refused
+	default:
+		return OK
+	}
+}
+
+// Text returns a member of the JSON body.
+func (a Answer) Text(member string) string {
+	var m map[string]any
+	if json.Unmarshal(a.Body, &m) != nil {
+		return ""
+	}
+	s, _ := m[member].(string)
+	return s
+}
+
+// Active tells the member active of an introspection, and whether the answer was one.
+func (a Answer) Active() (active, told bool) {
+	var m struct {
+		Active *bool `json:"active"`
+	}
+	if a.Err != nil || a.Status != http.StatusOK || json.Unmarshal(a.Body, &m) != nil || m.Active == nil {
+		return false, false
+	}
+	return *m.Active, true
+}
+
+func do(c *http.Client, req *http.Request) Answer {
+	begin := time.Now()
+	// The server may close a kept connection while a request is on its way to it. Such a request has not been read: with
+	// this key the transport sends it again on another connection, whatever its method. No header is sent.
+	req.Header["Idempotency-Key"] = nil
+	res, err := c.Do(req)
+	if err != nil {
+		return Answer{Err: err, Took: time.Since(begin)}
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 4<<20))
+	return Answer{Status: res.StatusCode, Header: res.Header, Body: body, Err: err, Took: time.Since(begin)}
+}
+
+// Get sends a GET with further headers given as name, value, name, value.
+func (s *Server) Get(ctx context.Context, target string, headers ...string) Answer {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return Answer{Err: err}
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	return do(s.HTTP, req)
+}
+
+// Post sends a form with Basic credentials.
+func (s *Server) Post(ctx context.Context, path, id, secret string, form url.Values) Answer {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Issuer()+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		return Answer{Err: err}
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if id != "" {
+		req.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret))
+	}
+	return do(s.HTTP, req)
+}
+
+// Issue asks for a client-credentials token.
+func (s *Server) Issue(ctx context.Context) Answer {
+	return s.Post(ctx, "/oauth/token", MachineID, s.Machine, url.Values{"grant_type": {"client_credentials"}, "scope": {Scope}})
+}
+
+// Redeem exchanges a code.
+func (s *Server) Redeem(ctx context.Context, client, code, verifier string) Answer {
+	return s.Post(ctx, "/oauth/token", client, s.Web, url.Values{
+		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {Callback}, "code_verifier": {verifier},
+	})
+}
+
+// Refresh rotates a refresh token.
+func (s *Server) Refresh(ctx context.Context, client, token string) Answer {
+	return s.Post(ctx, "/oauth/token", client, s.Web, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}})
+}
+
+// Revoke revokes a token of a client.
+func (s *Server) Revoke(ctx context.Context, client, token string) Answer {
+	secret := s.Web
+	if client == MachineID {
+		secret = s.Machine
+	}
+	return s.Post(ctx, "/oauth/revoke", client, secret, url.Values{"token": {token}})
+}
+
+// Introspect asks whether a token is active.
+func (s *Server) Introspect(ctx context.Context, token string) Answer {
+	return s.Post(ctx, "/oauth/api/v2/token/introspect", APIID, s.API, url.Values{"token": {token}})
+}
+
+// Call calls the protected API with a bearer token.
+func (s *Server) Call(ctx context.Context, token string, headers ...string) Answer {
+	return s.Get(ctx, s.APISite()+"/orders", append([]string{"Authorization", "Bearer " + token}, headers...)...)
+}
+
+// Metric sums the samples of a metric whose labels contain all of with. It returns 0 when there is none.
+func (s *Server) Metric(ctx context.Context, name string, with ...string) float64 {
+	sum := 0.0
+	for line := range bytes.Lines(s.Get(ctx, s.Admin()+"/metrics").Body) {
+		l := strings.TrimSpace(string(line))
+		rest, ok := strings.CutPrefix(l, name)
+		if !ok || rest == "" || rest[0] != '{' && rest[0] != ' ' {
+			continue
+		}
+		labels, value, ok := strings.Cut(rest, " ")
+		if i := strings.LastIndex(rest, "} "); i >= 0 {
+			labels, value, ok = rest[:i], rest[i+2:], true
+		}
+		for _, w := range with {
+			ok = ok && strings.Contains(labels, w)
+		}
+		var v float64
+		if ok && json.Unmarshal([]byte(value), &v) == nil {
+			sum += v
+		}
+	}
+	return sum
+}

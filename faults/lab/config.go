@@ -1,0 +1,121 @@
+// Package lab runs the built binary on ports of this machine, speaks to it as clients and browsers do, and watches its
+// process. Faults and benchmarks are made of it. It needs nothing but the standard library.
+package lab
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"strings"
+)
+
+// Config describes the server under test.
+type Config struct {
+	Binary string
+	Dir    string // working directory: configuration, log, default place of the data
+	Data   string // Badger directory. Default: Dir/data
+	// WebClients is how many clients with the code flow are declared: web-0, web-1, ...
+	WebClients int
+	// MinFree is the watermark of free space in Caddyfile form. Default: the server's.
+	MinFree string
+	// Sites are further site blocks. {echo} is replaced by the address of the upstream.
+	Sites string
+	// Global are further lines of the global options.
+	Global string
+	// Gatehouse are further lines of the gatehouse block.
+	Gatehouse string
+	// Echo is the address of the upstream, host and port.
+	Echo string
+	// Env are further environment variables of the server.
+	Env []string
+}
+
+// The credentials of the lab. The secrets are drawn for each lab, so that none is written down.
+const (
+	MachineID = "machine"
+	APIID     = "rs"
+	Username  = "demo@example.com"
+	Scope     = "orders.read"
+)
+
+// Secrets of one lab.
+type Secrets struct {
+	Machine, Web, API, Password, Key string
+}
+
+// Ports of one lab, on 127.0.0.1.
+type Ports struct {
+	Issuer, API, Open, Wiki, Admin int
+}
+
+func newSecrets() Secrets {
+	return Secrets{Machine: text(32), Web: text(32), API: text(32), Password: text(16), Key: base64.StdEncoding.EncodeToString(Random(32))}
+}
+
+// Random returns n random bytes.
+func Random(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return b
+}
+
+func text(n int) string { return base64.RawURLEncoding.EncodeToString(Random(n)) }
+
+// FreePorts returns n ports that nobody listens on.
+func FreePorts(n int) ([]int, error) {
+	var ports []int
+	var open []net.Listener
+	defer func() {
+		for _, l := range open {
+			_ = l.Close()
+		}
+	}()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		open = append(open, l)
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// WebClient returns the id of a client with the code flow.
+func WebClient(n int) string { return fmt.Sprintf("web-%d", n) }
+
+// Callback is the redirect URI of the web clients. Nobody listens there: the lab reads the Location.
+const Callback = "http://localhost:1/callback"
+
+// Caddyfile writes the configuration. Comment is a line that makes it differ, since Caddy leaves out a reload that
+// changes nothing.
+func (c *Config) Caddyfile(p Ports, s Secrets, comment string) string {
+	var b strings.Builder
+	w := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	w("# %s", comment)
+	w("{\n\tadmin 127.0.0.1:%d\n\tpersist_config off\n\tauto_https off\n\tdefault_bind 127.0.0.1\n\tgrace_period 10s", p.Admin)
+	w("%s", c.Global)
+	w("\tgatehouse {\n\t\tissuer http://localhost:%d", p.Issuer)
+	if c.MinFree != "" {
+		w("\t\tstorage badger %s {\n\t\t\tmin_free %s\n\t\t}", c.Data, c.MinFree)
+	} else {
+		w("\t\tstorage badger %s", c.Data)
+	}
+	w("\t\tencryption_key %s", s.Key)
+	w("\t\tclient %s {\n\t\t\tsecret %s\n\t\t\tgrants client_credentials\n\t\t\tscopes %s other\n\t\t\tdefault_scopes %s\n\t\t\tlifetimes {\n\t\t\t\taccess_token 24h\n\t\t\t}\n\t\t}",
+		MachineID, s.Machine, Scope, Scope)
+	for i := range c.WebClients {
+		w("\t\tclient %s {\n\t\t\tsecret %s\n\t\t\tredirect_uris %s\n\t\t\tgrants authorization_code refresh_token\n\t\t\tscopes openid profile %s\n\t\t\tconsent off\n\t\t\tlifetimes {\n\t\t\t\taccess_token 24h\n\t\t\t\trefresh_grace 5m\n\t\t\t\tcode 5m\n\t\t\t}\n\t\t}",
+			WebClient(i), s.Web, Callback, Scope)
+	}
+	w("\t\tapi_client %s {\n\t\t\tsecret %s\n\t\t\tapis introspection\n\t\t}", APIID, s.API)
+	w("\t\tidentity {\n\t\t\tperson %s {\n\t\t\t\tpassword %s\n\t\t\t\tname Demo Person\n\t\t\t\tgroups staff\n\t\t\t}\n\t\t}", Username, s.Password)
+	w("%s\n\t}\n}", c.Gatehouse)
+	w("http://localhost:%d {\n\tgatehouse\n}", p.Issuer)
+	w("http://localhost:%d {\n\tprotect %s\n\treverse_proxy %s\n}", p.API, Scope, c.Echo)
+	w("http://localhost:%d {\n\treverse_proxy %s\n}", p.Open, c.Echo)
+	w("http://localhost:%d {\n\tprotect {\n\t\tlogin\n\t}\n\treverse_proxy %s\n}", p.Wiki, c.Echo)
+	w("%s", strings.ReplaceAll(c.Sites, "{echo}", c.Echo))
+	return b.String()
+}

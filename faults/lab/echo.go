@@ -1,0 +1,61 @@
+package lab
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// Echo is the upstream. It counts what reaches it.
+type Echo struct {
+	Addr      string
+	Hits      atomic.Int64
+	Forbidden atomic.Int64 // requests marked MustNotArrive
+	server    *http.Server
+}
+
+// MustNotArrive marks requests that protect has to refuse.
+const MustNotArrive = "X-Lab-Must-Not-Arrive"
+
+// NewEcho starts an upstream. A query "ms" makes it wait so many milliseconds before it answers.
+func NewEcho() (*Echo, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	e := &Echo{Addr: l.Addr().String()}
+	e.server = &http.Server{Handler: e, ReadHeaderTimeout: 10 * time.Second}
+	go e.server.Serve(l) //nolint:errcheck // ends with Close
+	return e, nil
+}
+
+// Close ends the upstream.
+func (e *Echo) Close() { _ = e.server.Close() }
+
+func (e *Echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.Hits.Add(1)
+	if r.Header.Get(MustNotArrive) != "" {
+		e.Forbidden.Add(1)
+	}
+	if ms, err := strconv.Atoi(r.URL.Query().Get("ms")); err == nil {
+		Pause(r.Context(), time.Duration(ms)*time.Millisecond)
+	}
+	w.Header().Set("Content-Type", "text/plain")
+	w.Header().Set("Content-Length", "3")
+	_, _ = w.Write([]byte("ok\n"))
+}
+
+// Pause waits for d or until ctx ends, and tells whether it waited to the end.
+func Pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

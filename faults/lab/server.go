@@ -1,0 +1,232 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Server is the binary under test, started and killed many times on the same ports and data.
+type Server struct {
+	Config
+	Secrets
+	Ports Ports
+
+	Log  string // file that its standard error goes to, all starts one after the other
+	HTTP *http.Client
+
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when the process is gone
+	exit   error
+	loads  int
+}
+
+// New prepares a server and writes its configuration. It does not start it.
+func New(c Config) (*Server, error) {
+	if c.Data == "" {
+		c.Data = filepath.Join(c.Dir, "data")
+	}
+	if _, err := os.Stat(c.Binary); err != nil {
+		return nil, fmt.Errorf("the binary under test is missing, `make build` makes it: %w", err)
+	}
+	p, err := FreePorts(5)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		Config: c, Ports: Ports{p[0], p[1], p[2], p[3], p[4]}, Secrets: newSecrets(),
+		Log: filepath.Join(c.Dir, "server.log"), HTTP: NewHTTP(),
+	}
+	return s, s.WriteConfig()
+}
+
+// NewHTTP returns a client that keeps connections, follows no redirect and gives up after 10 s.
+func NewHTTP() *http.Client {
+	return &http.Client{
+		Timeout:       10 * time.Second,
+		Transport:     &http.Transport{MaxIdleConns: 0, MaxIdleConnsPerHost: 512, DisableCompression: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// URLs of the lab.
+func (s *Server) Issuer() string  { return fmt.Sprintf("http://localhost:%d", s.Ports.Issuer) }
+func (s *Server) APISite() string { return fmt.Sprintf("http://localhost:%d", s.Ports.API) }
+func (s *Server) Open() string    { return fmt.Sprintf("http://localhost:%d", s.Ports.Open) }
+func (s *Server) Wiki() string    { return fmt.Sprintf("http://localhost:%d", s.Ports.Wiki) }
+func (s *Server) Admin() string   { return fmt.Sprintf("http://127.0.0.1:%d", s.Ports.Admin) }
+
+func (s *Server) configFile() string { return filepath.Join(s.Dir, "Caddyfile") }
+
+// WriteConfig writes the Caddyfile that the next start reads.
+func (s *Server) WriteConfig() error {
+	return os.WriteFile(s.configFile(), []byte(s.Caddyfile(s.Ports, s.Secrets, "start")), 0o600)
+}
+
+// Start starts the process without waiting until it is ready.
+func (s *Server) Start() error {
+	log, err := os.OpenFile(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	s.cmd = exec.Command(s.Binary, "run", "--config", s.configFile(), "--adapter", "caddyfile")
+	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.Dir, log, log
+	s.cmd.Env = append(os.Environ(), "HOME="+s.Dir, "XDG_DATA_HOME="+s.Dir+"/xdg-data", "XDG_CONFIG_HOME="+s.Dir+"/xdg-config")
+	s.cmd.Env = append(s.cmd.Env, s.Env...)
+	// The process dies with the one that watches it.
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	s.exited = make(chan struct{})
+	go func(c *exec.Cmd, done chan struct{}) {
+		s.exit = c.Wait()
+		close(done)
+	}(s.cmd, s.exited)
+	return nil
+}
+
+// StartReady starts the process and returns how long it took until /healthz said 200.
+func (s *Server) StartReady(ctx context.Context) (time.Duration, error) {
+	begin := time.Now()
+	if err := s.Start(); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if s.Healthy(ctx) {
+			return time.Since(begin), nil
+		}
+		select {
+		case <-tick.C:
+		case <-s.exited:
+			return 0, fmt.Errorf("the server ended at its start: %w\n%s", errors.Join(s.exit), s.LogTail(15))
+		case <-ctx.Done():
+			return 0, fmt.Errorf("the server is not ready after 30 s\n%s", s.LogTail(15))
+		}
+	}
+}
+
+// Healthy tells whether /healthz says 200.
+func (s *Server) Healthy(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return s.Get(ctx, s.Issuer()+"/healthz").Status == http.StatusOK
+}
+
+// PID returns the process id.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Signal sends a signal to the process.
+func (s *Server) Signal(sig syscall.Signal) error { return s.cmd.Process.Signal(sig) }
+
+// Kill ends the process at once and waits until it is gone.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGKILL) // it may be gone already
+	<-s.exited
+	s.HTTP.CloseIdleConnections()
+}
+
+// Exited is closed when the process is gone.
+func (s *Server) Exited() <-chan struct{} { return s.exited }
+
+// Alive tells whether the process runs.
+func (s *Server) Alive() bool {
+	select {
+	case <-s.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// WaitExit waits until the process is gone and returns its exit error, or false when it is still there after d.
+func (s *Server) WaitExit(d time.Duration) (error, bool) { //nolint:revive // the error is a value here
+	select {
+	case <-s.exited:
+		return s.exit, true
+	case <-time.After(d):
+		return nil, false
+	}
+}
+
+// Load posts a Caddyfile to the admin API, as `caddy reload` does. An empty one is the lab's own, changed in a comment.
+func (s *Server) Load(ctx context.Context, caddyfile string) Answer {
+	if caddyfile == "" {
+		s.loads++
+		caddyfile = s.Caddyfile(s.Ports, s.Secrets, "") + fmt.Sprintf("http://localhost:%d/lab-load-%d {\n\trespond ok\n}\n", s.Ports.Open, s.loads)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Admin()+"/load", strings.NewReader(caddyfile))
+	if err != nil {
+		return Answer{Err: err}
+	}
+	req.Header.Set("Content-Type", "text/caddyfile")
+	req.Header.Set("Cache-Control", "must-revalidate") // load it although it may be the same
+	slow := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
+	return do(slow, req)
+}
+
+// LogText returns the whole log.
+func (s *Server) LogText() string {
+	b, err := os.ReadFile(s.Log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// LogTail returns the last lines of the log.
+func (s *Server) LogTail(n int) string {
+	lines := strings.Split(strings.TrimSpace(s.LogText()), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// Panics counts the lines of the log that tell of a panic or of a fatal end of the Go runtime.
+func (s *Server) Panics() int {
+	f, err := os.Open(s.Log)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	all, err := io.ReadAll(f)
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for line := range bytes.Lines(all) {
+		l := bytes.ToLower(line)
+		if bytes.Contains(l, []byte("panic")) || bytes.HasPrefix(l, []byte("fatal error:")) || bytes.Contains(l, []byte("sigbus")) {
+			n++
+		}
+	}
+	return n
+}
+
+// Clone returns another server with the same secrets and configuration on ports of its own, with another working
+// directory and Badger directory. It is not started.
+func (s *Server) Clone(dir, data string) (*Server, error) {
+	c := s.Config
+	c.Dir, c.Data = dir, data
+	n, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	n.Secrets = s.Secrets
+	return n, n.WriteConfig()
+}

@@ -1,0 +1,91 @@
+// Package faults kills, freezes, fills and breaks the built binary under load, and holds it to a ledger of what it
+// answered.
+package faults
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/faults/lab"
+)
+
+// Ledger is an append-only file of intents and outcomes: an intent before each request, its outcome after. What the
+// checker expects is held in memory beside it; the file is for whoever asks later what happened.
+type Ledger struct {
+	mu   sync.Mutex // guards the file
+	file *os.File
+	buf  *bufio.Writer
+	next atomic.Int64
+
+	Acked, Refused, Unknown atomic.Int64 // outcomes of all operations
+}
+
+type entry struct {
+	N       int64       `json:"n"`
+	At      int64       `json:"at"` // microseconds since 1970
+	Op      string      `json:"op"`
+	Client  string      `json:"client,omitempty"`
+	Object  string      `json:"object,omitempty"` // end of the token, enough to find it and useless to anybody
+	Outcome lab.Outcome `json:"outcome,omitempty"`
+	Status  int         `json:"status,omitempty"`
+}
+
+// OpenLedger creates the file.
+func OpenLedger(name string) (*Ledger, error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &Ledger{file: f, buf: bufio.NewWriterSize(f, 1<<16)}, nil
+}
+
+func (l *Ledger) write(e entry) {
+	e.At = time.Now().UnixMicro()
+	b, err := json.Marshal(e)
+	if err != nil {
+		panic(err) // numbers and strings always encode
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = l.buf.Write(append(b, '\n')) // an error comes back at Sync
+}
+
+// Do writes the intent, sends the request and writes its outcome.
+func (l *Ledger) Do(op, client, object string, send func() lab.Answer) (lab.Answer, lab.Outcome) {
+	n := l.next.Add(1)
+	l.write(entry{N: n, Op: op, Client: client, Object: tail(object)})
+	a := send()
+	out := a.Outcome()
+	switch out {
+	case lab.OK:
+		l.Acked.Add(1)
+	case lab.Refused:
+		l.Refused.Add(1)
+	case lab.Unknown:
+		l.Unknown.Add(1)
+	}
+	l.write(entry{N: n, Op: op, Client: client, Object: tail(object), Outcome: out, Status: a.Status})
+	return a, out
+}
+
+// Sync makes what was written durable.
+func (l *Ledger) Sync() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.buf.Flush(); err != nil {
+		return err
+	}
+	return l.file.Sync()
+}
+
+// Close syncs and closes the file.
+func (l *Ledger) Close() error {
+	err := l.Sync()
+	return errorsJoin(err, l.file.Close())
+}
+
+func tail(token string) string { return token[max(0, len(token)-8):] }

@@ -1,0 +1,229 @@
+package faults
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/faults/lab"
+)
+
+// doubleOpen is F12: a second process on the same directory ends with a clear message and harms nobody.
+func doubleOpen(t *testing.T, rep *report) {
+	s := start(t, lab.Config{}, 8)
+	s.Begin(t.Context())
+	second, err := s.Server.Clone(t.TempDir(), s.Server.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(second.Kill)
+	exit, gone := second.WaitExit(20 * time.Second)
+	if !gone || exit == nil {
+		t.Errorf("a second process on the same directory: ended %t, error %v", gone, exit)
+	}
+	if said := strings.ToLower(second.LogText()); !strings.Contains(said, "in use") && !strings.Contains(said, "another process") && !strings.Contains(said, "lock") {
+		t.Errorf("the second process does not say why it ends:\n%s", second.LogTail(5))
+	}
+	// The same directory with other options is refused at a reload, and the running configuration goes on.
+	other := strings.Replace(s.Server.Caddyfile(s.Server.Ports, s.Server.Secrets, "other options"),
+		"storage badger "+s.Server.Data, "storage badger "+s.Server.Data+" {\n\t\t\tmin_free 200MiB\n\t\t}", 1)
+	if a := s.Server.Load(t.Context(), other); a.Err != nil || a.Status == http.StatusOK {
+		t.Errorf("Load(other options for an open directory) = %d, want a refusal: %v", a.Status, a.Err)
+	}
+	s.undisturbed(t)
+	s.Server.Kill() // its lock stays behind
+	s.restart(t)
+	s.Check(t.Context(), "after a stale lock", true)
+	rep.add("second process refused, first answered %d requests, %d failed", s.Ledger.Acked.Load()+s.Reads.Load(), s.failed())
+}
+
+// failed counts requests without an answer or with a 5xx.
+func (s setup) failed() int64 { return s.Ledger.Unknown.Load() + s.Unanswered.Load() }
+
+// undisturbed ends the load and demands that no request failed.
+func (s setup) undisturbed(t *testing.T) {
+	t.Helper()
+	s.Halt()
+	if err := s.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.failed(); n > 0 {
+		t.Errorf("%d of %d requests failed, want none", n, s.Ledger.Acked.Load()+s.Reads.Load()+n)
+	}
+}
+
+// visitor reads a page that needs a session, again and again, on a kept connection.
+type visitor struct {
+	browser       *lab.Browser
+	pages, turned atomic.Int64 // turned: anything but the page itself
+	wg            sync.WaitGroup
+}
+
+func (s setup) visit(ctx context.Context, t *testing.T) *visitor {
+	t.Helper()
+	v := &visitor{browser: s.Server.NewBrowser()}
+	a, at := v.browser.Visit(ctx, s.Server.Wiki()+"/page?a=1&b=2")
+	a, at, err := v.browser.FillIn(ctx, a, at)
+	if err != nil || a.Status != http.StatusOK || at != s.Server.Wiki()+"/page?a=1&b=2" {
+		t.Fatalf("sign in at the protected page: %d at %s: %v", a.Status, at, err)
+	}
+	v.wg.Go(func() {
+		for ctx.Err() == nil {
+			a := v.once(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			v.pages.Add(1)
+			if a.Status != http.StatusOK {
+				v.turned.Add(1)
+			}
+		}
+	})
+	return v
+}
+
+// once asks for the page without following any redirect.
+func (v *visitor) once(ctx context.Context) lab.Answer {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, v.browser.Server.Wiki()+"/page", nil)
+	if err != nil {
+		return lab.Answer{Err: err}
+	}
+	req.Header.Set("Sec-Fetch-Mode", "navigate")
+	res, err := v.browser.HTTP.Do(req)
+	if err != nil {
+		return lab.Answer{Err: err}
+	}
+	return lab.Answer{Status: res.StatusCode, Err: res.Body.Close()}
+}
+
+// reloadsUnderLoad is F13: reloads on kept-alive connections fail no request and sign nobody out.
+func reloadsUnderLoad(t *testing.T, rep *report) {
+	s := start(t, lab.Config{}, 32)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	v := s.visit(ctx, t)
+	s.Begin(t.Context())
+	n := cycles(4, 20)
+	var longest time.Duration
+	for range n {
+		a := s.Server.Load(t.Context(), "")
+		if a.Err != nil || a.Status != http.StatusOK {
+			t.Fatalf("Load = %d %s: %v", a.Status, a.Body, a.Err)
+		}
+		longest = max(longest, a.Took)
+		s.For(t.Context(), 250*time.Millisecond)
+	}
+	s.undisturbed(t)
+	cancel()
+	v.wg.Wait()
+	if v.turned.Load() > 0 {
+		t.Errorf("a signed-in browser was turned away %d of %d times", v.turned.Load(), v.pages.Load())
+	}
+	if _, _, a := s.workers[0].browser.Code(t.Context(), lab.WebClient(0)); a.Err != nil {
+		t.Errorf("the person is signed out at the issuer: %v", a.Err)
+	}
+	s.Check(t.Context(), "after reloads", true)
+	rep.add("%d reloads, %d requests and %d pages, %d failed, longest reload %d ms", n, s.Ledger.Acked.Load()+s.Reads.Load(),
+		v.pages.Load(), s.failed()+v.turned.Load(), longest.Milliseconds())
+}
+
+// brokenReload is F14: a configuration that cannot be loaded changes nothing.
+func brokenReload(t *testing.T, rep *report) {
+	s := start(t, lab.Config{}, 16)
+	locked := start(t, lab.Config{}, 1) // another server, whose directory is in use
+	good := s.Server.Caddyfile(s.Server.Ports, s.Server.Secrets, "broken")
+	noDir := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(noDir, []byte("no directory"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	replace := func(old, by string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("the configuration has no %q", old)
+		}
+		return strings.Replace(good, old, by, 1)
+	}
+	broken := map[string]string{
+		"an open block":        good + "\nhttp://localhost:1 {\n",
+		"an unknown directive": replace("\tgatehouse\n}", "\tgatehouse\n\tno_such_directive\n}"),
+		"an unknown option":    replace("\t\tencryption_key", "\t\tno_such_option x\n\t\tencryption_key"),
+		"a bad key":            replace(s.Server.Key, "short"),
+		"a short secret":       replace(s.Server.Machine, "short"),
+		"an issuer with path":  replace("issuer "+s.Server.Issuer(), "issuer "+s.Server.Issuer()+"/path"),
+		"a locked directory":   replace("storage badger "+s.Server.Data, "storage badger "+locked.Server.Data),
+		"a file for directory": replace("storage badger "+s.Server.Data, "storage badger "+filepath.Join(noDir, "data")),
+		"a storage to come":    replace("storage badger "+s.Server.Data, "storage postgres postgres://localhost/x"),
+	}
+	s.Begin(t.Context())
+	for name, c := range broken {
+		a := s.Server.Load(t.Context(), c)
+		if a.Err != nil || a.Status < 400 {
+			t.Errorf("Load(%s) = %d %s, want a refusal: %v", name, a.Status, a.Body, a.Err)
+		}
+		if strings.Contains(string(a.Body), s.Server.Machine) || strings.Contains(string(a.Body), s.Server.Password) {
+			t.Errorf("Load(%s) tells a secret in its error", name)
+		}
+		s.For(t.Context(), 100*time.Millisecond)
+	}
+	s.undisturbed(t)
+	if a := s.Server.Load(t.Context(), ""); a.Status != http.StatusOK {
+		t.Errorf("a good configuration after the broken ones: %d %s", a.Status, a.Body)
+	}
+	s.Check(t.Context(), "after broken reloads", true)
+	locked.Check(t.Context(), "the other server", true)
+	rep.add("%d broken configurations refused, %d requests, %d failed", len(broken), s.Ledger.Acked.Load()+s.Reads.Load(), s.failed())
+}
+
+// gracefulShutdown is F15: SIGTERM ends the process when everything under way is answered.
+func gracefulShutdown(t *testing.T, rep *report) {
+	s := start(t, lab.Config{}, 32)
+	ctx := t.Context()
+	good := s.Server.Issue(ctx).Text("access_token")
+	s.Begin(ctx)
+	const slow = 20
+	var done atomic.Int64
+	var wg sync.WaitGroup
+	hits := s.Echo.Hits.Load()
+	for range slow {
+		wg.Go(func() {
+			a := s.Server.Get(ctx, s.Server.APISite()+"/slow?ms=1500", "Authorization", "Bearer "+good, "X-Lab-Slow", "1")
+			if a.Status == http.StatusOK {
+				done.Add(1)
+			} else {
+				t.Errorf("a slow request under way at SIGTERM = %d: %v", a.Status, a.Err)
+			}
+		})
+	}
+	eventually(ctx, 5*time.Second, func() bool { return s.Echo.Hits.Load() >= hits+slow })
+	s.For(ctx, 300*time.Millisecond)
+	s.Halt()
+	begin := time.Now()
+	if err := s.Server.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	exit, gone := s.Server.WaitExit(15 * time.Second)
+	if !gone {
+		t.Fatal("the server does not end within its grace")
+	}
+	took := time.Since(begin)
+	if exit != nil {
+		t.Errorf("the server ended with %v, want 0", exit)
+	}
+	if err := s.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	s.restart(t)
+	s.Check(ctx, "after a graceful end", true)
+	s.figures(rep)
+	rep.add("%d of %d slow requests completed, ended after %d ms", done.Load(), slow, took.Milliseconds())
+}
