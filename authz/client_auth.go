@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -59,6 +60,9 @@ func (s *Server) authenticateClient(r *http.Request, f form) (*Client, error) {
 	}
 	// The comparison is made for an unknown client too, so that time does not tell who exists.
 	right, err := s.clients.checks.check(r.Context(), against, "client", p.id, p.secret)
+	if err == nil && !right {
+		err = s.costLookup(r.Context(), s.clients.fixed[p.id] != nil)
+	}
 	if err != nil {
 		return nil, cannotCheck(err)
 	}
@@ -85,6 +89,17 @@ func (s *Server) withClient(ctx context.Context, fn func(storage.Tx) error, inMe
 		return fn(nil)
 	}
 	return s.view(ctx, fn)
+}
+
+// costLookup makes a wrong secret of a client in memory as dear as an unknown client, which was looked for in storage.
+func (s *Server) costLookup(ctx context.Context, inMemory bool) error {
+	if !inMemory {
+		return nil
+	}
+	return s.view(ctx, func(tx storage.Tx) error {
+		_, err := clients.Has(tx, "")
+		return err
+	})
 }
 
 // cannotCheck: too many slow hashes at once, or a caller that has gone.
@@ -188,6 +203,9 @@ func (s *Server) authenticateAPI(r *http.Request, api string) (*APIClient, error
 		against = reg.credential
 	}
 	right, err := s.clients.checks.check(r.Context(), against, "api_client", p.id, p.secret)
+	if err == nil && !right {
+		err = s.costLookup(r.Context(), s.clients.apis[p.id] != nil)
+	}
 	if err != nil {
 		return nil, cannotCheck(err)
 	}
@@ -240,4 +258,13 @@ func keyedHash(h string) ([]byte, bool) {
 	}
 	sum, err := decodeKeyedHash(text)
 	return sum, err == nil
+}
+
+// peerOrigin is where a request came from when nobody says which proxies to believe: its peer.
+func peerOrigin(r *http.Request) event.Origin {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	return event.Origin{ClientIP: host, UserAgent: r.UserAgent()}
 }

@@ -16,7 +16,7 @@ import (
 
 // The grants, as grant_type and the configuration name them.
 const (
-	grantCode = "authorization_code"
+	grantCode              = "authorization_code"
 	grantRefreshToken      = "refresh_token"
 	grantClientCredentials = "client_credentials"
 )

@@ -99,6 +99,18 @@ func (r *registry) checkStored(ctx context.Context, p *problems) error {
 	return nil
 }
 
+// findClient is registry.get outside a transaction.
+func (s *Server) findClient(ctx context.Context, id string) (c *Client, err error) {
+	if reg := s.clients.fixed[id]; reg != nil {
+		return reg.client, nil
+	}
+	err = s.view(ctx, func(tx storage.Tx) (err error) {
+		c, err = s.clients.get(tx, id)
+		return err
+	})
+	return c, err
+}
+
 // get returns a client with its defaults filled in, or storage.ErrNotFound. It may be disabled. It must not be changed.
 func (r *registry) get(tx storage.Tx, id string) (*Client, error) {
 	reg, err := r.lookup(tx, id)

@@ -1,0 +1,261 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// collectMargin is how much longer than its validity a record stays: storage collects by another clock than ours.
+const collectMargin = 10 * time.Minute
+
+// Types of tokens, as introspection names them.
+const (
+	typeBearer  = "bearer"        // token server document, "Token response"
+	typeRefresh = "refresh_token" // RFC 7662 leaves it open
+)
+
+// Introspection is what a token says, now. For a token that is unknown, expired or revoked Active is false and nothing else is
+// set. It belongs to the caller, except that Person is shared and must not be changed.
+type Introspection struct {
+	Active    bool
+	Scope     []string
+	ClientID  string
+	Subject   string // the person, or the client for its own token
+	TokenType string // bearer or refresh_token
+	IssuedAt  time.Time
+	ExpiresAt time.Time
+	AuthTime  time.Time // zero for a client's own token
+	Audience  []string  // resources it is meant for (RFC 8707). Empty: any
+	Level     int       // authentication level, 1 to 4. 0 for a client's own token
+	AMR       []string  // words of the token server document
+	SessionID string
+	Person    *login.Subject // nil for a client's own token
+}
+
+// Introspect tells what an access token says. A token that is unknown, expired or revoked, or that is no access token, is an inactive
+// result; an error means that nobody can tell, and must let nobody in.
+func (s *Server) Introspect(ctx context.Context, token string) (*Introspection, error) {
+	if !secret.IsToken(secret.AccessToken, token) {
+		return &Introspection{}, nil // without a storage read
+	}
+	key, now := secret.Hash(token), s.now()
+	out := &Introspection{}
+	err := s.view(ctx, func(tx storage.Tx) error {
+		rec, err := accessTokens.Get(tx, key)
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !rec.ExpiresAt.After(now) || rec.Epochs.Global != s.global.epoch.Load() {
+			return nil
+		}
+		c, person, ok, err := s.holders(tx, &rec, now)
+		if err != nil || !ok {
+			return err
+		}
+		*out = Introspection{
+			Active: true, Scope: c.stillAllowed(rec.Scope), ClientID: rec.ClientID, Subject: rec.Subject, TokenType: typeBearer,
+			IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: rec.AuthTime, Audience: rec.Audience, Level: rec.Level,
+			AMR: rec.AMR, SessionID: rec.SessionID, Person: person,
+		}
+		if out.Subject == "" {
+			out.Subject = rec.ClientID // docs/decisions.md: a client-credentials token has the client as its sub
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// holders reads what an access token hangs on: its grant, its client and its person, in one round trip and one more read. It is false
+// when one of them has ended.
+func (s *Server) holders(tx storage.Tx, rec *accessRecord, now time.Time) (*Client, *login.Subject, bool, error) {
+	keys := make([][]byte, 0, 3)
+	keys = append(keys, s.clients.stateKeys(rec.ClientID)...)
+	if rec.GrantID != "" {
+		keys = append(keys, grants.Key(rec.GrantID))
+	}
+	values, err := tx.GetMany(keys...)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	c, state, err := s.clients.stateOf(rec.ClientID, values)
+	if err != nil || c == nil || c.Disabled || state.Epoch != rec.Epochs.Client {
+		return nil, nil, false, err
+	}
+	if rec.GrantID != "" {
+		raw := values[len(values)-1]
+		if raw == nil {
+			return nil, nil, false, nil // revoked
+		}
+		g, err := grants.Decode(raw)
+		if err != nil || !g.ExpiresAt.After(now) {
+			return nil, nil, false, err
+		}
+	}
+	if rec.Subject == "" {
+		return c, nil, true, nil
+	}
+	person, err := s.Subjects.Get(tx, rec.Subject)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil, false, nil
+	}
+	if err != nil || !person.Active || person.Epoch != rec.Epochs.Person {
+		return nil, nil, false, err
+	}
+	return c, &person, true, nil
+}
+
+// introspectRefresh is Introspect for refresh tokens. They open nothing at a resource server, so Introspect does not know them.
+func (s *Server) introspectRefresh(ctx context.Context, token string) (*Introspection, error) {
+	key, now := secret.Hash(token), s.now()
+	out := &Introspection{}
+	err := s.view(ctx, func(tx storage.Tx) error {
+		ch, err := s.chain(tx, key, now)
+		if err != nil || ch.verdict != refreshGood {
+			return err
+		}
+		person := ch.standing.Subject
+		*out = Introspection{
+			Active: true, Scope: ch.standing.Client.stillAllowed(ch.rec.Scope), ClientID: ch.rec.ClientID, Subject: ch.grant.Subject,
+			TokenType: typeRefresh, IssuedAt: ch.rec.CreatedAt, ExpiresAt: ch.rec.ExpiresAt, AuthTime: ch.grant.AuthTime,
+			Audience: ch.grant.Resources, Level: ch.grant.Level, AMR: ch.grant.AMR, SessionID: ch.grant.SessionID, Person: &person,
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// HasScopes tells whether the token has all of these scopes.
+func (i *Introspection) HasScopes(names ...string) bool { return isSubset(names, i.Scope) }
+
+// Claims returns the flat claims for headers and placeholders: sub, client_id, scope, username, preferred_username, groups (comma
+// separated), acr, amr, auth_time (seconds) and those of the person's profile. What is not known is absent.
+func (i *Introspection) Claims() map[string]string {
+	if !i.Active {
+		return map[string]string{}
+	}
+	m := map[string]string{}
+	if p := i.Person; p != nil {
+		for name, value := range p.Profile {
+			m[name] = value
+		}
+		m["username"], m["preferred_username"] = p.Username, p.Username
+		m["groups"] = strings.Join(p.Groups, ",")
+	}
+	m["sub"], m["client_id"], m["scope"] = i.Subject, i.ClientID, strings.Join(i.Scope, " ")
+	m["aud"], m["amr"], m["acr"] = strings.Join(i.Audience, ","), strings.Join(i.AMR, ","), acr(i.Level)
+	if !i.AuthTime.IsZero() {
+		m["auth_time"] = strconv.FormatInt(i.AuthTime.Unix(), 10)
+	}
+	for name, value := range m {
+		if value == "" {
+			delete(m, name)
+		}
+	}
+	return m
+}
+
+// issue is an access token on its way into storage.
+type issue struct {
+	token, key string
+	rec        accessRecord
+	event      event.Event
+}
+
+// newAccess makes an access token. issueAccess stores it, in the transaction of whatever gives it.
+func (s *Server) newAccess(rec accessRecord, kind event.Type, from event.Origin) (*issue, error) {
+	token, err := secret.NewToken(s.Random, secret.AccessToken)
+	if err != nil {
+		return nil, serverError(err)
+	}
+	e, err := s.Events.New(kind, from)
+	if err != nil {
+		return nil, serverError(err)
+	}
+	e.PersonID, e.ClientID, e.SessionID, e.Actor = rec.Subject, rec.ClientID, rec.SessionID, rec.Subject
+	if rec.Subject == "" {
+		e.Actor = rec.ClientID
+	}
+	return &issue{token: token, key: secret.Hash(token), rec: rec, event: e}, nil
+}
+
+func (s *Server) issueAccess(tx storage.Tx, i *issue) error {
+	if err := accessTokens.Create(tx, i.key, i.rec, i.rec.ExpiresAt.Add(collectMargin)); err != nil {
+		return fmt.Errorf("store access token: %w", err)
+	}
+	return s.Events.Append(tx, i.event)
+}
+
+// newGrantID sorts by time, so that the oldest grant of a person and client is the first.
+func (s *Server) newGrantID(now time.Time) (string, error) {
+	id, err := secret.ID(s.Random, 16)
+	if err != nil {
+		return "", serverError(err)
+	}
+	return fmt.Sprintf("%012x-%s", max(now.UnixMilli(), 0), id), nil
+}
+
+// storeGrant writes a grant and its place in the list of its person and client, from which the oldest go when there are too many.
+func (s *Server) storeGrant(tx storage.Tx, id string, g grantRecord, limit int) error {
+	prefix := storage.Prefix(g.Subject, g.ClientID)
+	var have []string
+	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: prefix}) {
+		if err != nil {
+			return err
+		}
+		have = append(have, storage.Parts(e.Key)[2])
+	}
+	slices.Sort(have)
+	for len(have) >= limit {
+		if err := dropGrant(tx, g.Subject, g.ClientID, have[0]); err != nil {
+			return err
+		}
+		have = have[1:]
+	}
+	expires := g.ExpiresAt.Add(collectMargin)
+	if err := grants.Create(tx, id, g, expires); err != nil {
+		return fmt.Errorf("store grant: %w", err)
+	}
+	return grantsOf.Put(tx, storage.Key(g.Subject, g.ClientID, id), struct{}{}, expires)
+}
+
+// dropGrant ends a grant and with it every token it gave.
+func dropGrant(tx storage.Tx, subject, clientID, id string) error {
+	if err := grants.Delete(tx, id); err != nil {
+		return err
+	}
+	return grantsOf.Delete(tx, storage.Key(subject, clientID, id))
+}
+
+// dropGrants ends every grant of a person to a client: the consent was withdrawn. It returns how many there were.
+func dropGrants(tx storage.Tx, subject, clientID string) (int, error) {
+	n := 0
+	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(subject, clientID)}) {
+		if err != nil {
+			return n, err
+		}
+		if err := dropGrant(tx, subject, clientID, storage.Parts(e.Key)[2]); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}

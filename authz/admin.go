@@ -1,0 +1,282 @@
+package authz
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// What the commands do. Whoever may call these functions is the operator: there is no authentication here.
+
+var (
+	// ErrClientExists says that the id is taken, by the configuration or by an earlier command.
+	ErrClientExists = errors.New("authz: a client of this id exists already")
+	// ErrClientUnknown says that there is no such client.
+	ErrClientUnknown = errors.New("authz: no such client")
+	// ErrClientFixed says that a client stands in the configuration, where it is changed and removed.
+	ErrClientFixed = errors.New("authz: the client stands in the configuration; change it there")
+)
+
+// secretBytes is the randomness of a client secret that we make.
+const secretBytes = 32
+
+// AddClient stores a client. A confidential one without a secret gets one, which is returned and stored as a keyed hash only; in
+// all other cases secretText is empty. Errors: ErrClientExists, what Validate says, a failure of storage.
+func (s *Server) AddClient(ctx context.Context, c Client) (secretText string, err error) {
+	if !c.Public && len(c.Secrets)+len(c.SecretHashes) == 0 {
+		if secretText, err = newSecret(s.Random); err != nil {
+			return "", err
+		}
+		c.Secrets = []secret.String{secret.New(secretText)}
+	}
+	if err := c.Validate(); err != nil {
+		return "", err
+	}
+	if s.clients.fixed[c.ID] != nil {
+		return "", ErrClientExists
+	}
+	now := s.now()
+	c.SecretHashes = s.hashed("client", c.ID, c.Secrets, c.SecretHashes)
+	c.Secrets = nil
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return "", fmt.Errorf("encode client: %w", err)
+	}
+	e, err := s.Events.New(eventClientAdded, event.Origin{})
+	if err != nil {
+		return "", err
+	}
+	e.ClientID = c.ID
+	return secretText, s.addOnce(ctx, e, func(tx storage.Tx) error {
+		return clients.Create(tx, c.ID, clientRecord{Client: raw, CreatedAt: now}, never)
+	})
+}
+
+// AddAPIClient stores an API client, as AddClient does.
+func (s *Server) AddAPIClient(ctx context.Context, c APIClient) (secretText string, err error) {
+	if len(c.Secrets)+len(c.SecretHashes) == 0 {
+		if secretText, err = newSecret(s.Random); err != nil {
+			return "", err
+		}
+		c.Secrets = []secret.String{secret.New(secretText)}
+	}
+	if err := c.Validate(); err != nil {
+		return "", err
+	}
+	if s.clients.apis[c.ID] != nil {
+		return "", ErrClientExists
+	}
+	now := s.now()
+	c.SecretHashes = s.hashed("api_client", c.ID, c.Secrets, c.SecretHashes)
+	c.Secrets = nil
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return "", fmt.Errorf("encode client: %w", err)
+	}
+	e, err := s.Events.New(eventClientAdded, event.Origin{})
+	if err != nil {
+		return "", err
+	}
+	e.ClientID = c.ID
+	return secretText, s.addOnce(ctx, e, func(tx storage.Tx) error {
+		return apiClients.Create(tx, c.ID, apiClientRecord{Client: raw, CreatedAt: now}, never)
+	})
+}
+
+func (s *Server) addOnce(ctx context.Context, e event.Event, create func(storage.Tx) error) error {
+	err := s.Store.Update(ctx, func(tx storage.Tx) error {
+		if err := create(tx); err != nil {
+			return err
+		}
+		return s.Events.Append(tx, e)
+	})
+	if errors.Is(err, storage.ErrExists) {
+		return ErrClientExists
+	}
+	return err
+}
+
+// newSecret returns a client secret of 256 bits, which needs no encoding anywhere.
+func newSecret(random io.Reader) (string, error) {
+	b := make([]byte, secretBytes)
+	if _, err := io.ReadFull(random, b); err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(b), nil
+}
+
+// hashed returns what is stored in place of secrets.
+func (s *Server) hashed(kind, id string, secrets []secret.String, hashes []string) []string {
+	out := slices.Clone(hashes)
+	for _, sum := range s.clients.checks.credential(kind, id, secrets, nil).sums {
+		out = append(out, hmacPrefix+base64.RawURLEncoding.EncodeToString(sum))
+	}
+	return out
+}
+
+// ClientInfo is a client as ListClients shows it: without secrets and their hashes.
+type ClientInfo struct {
+	Client
+
+	// Stored clients were added by command; the others stand in the configuration.
+	Stored    bool      `json:"stored"`
+	CreatedAt time.Time `json:"created_at,omitzero"` // of stored ones
+}
+
+// ListClients returns all clients in the order of their ids, defaults filled in.
+func (s *Server) ListClients(ctx context.Context) ([]ClientInfo, error) {
+	var out []ClientInfo
+	for _, reg := range s.clients.fixed {
+		out = append(out, ClientInfo{Client: *reg.client})
+	}
+	err := s.Store.View(ctx, func(tx storage.Tx) error {
+		for e, err := range clients.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			reg, err := s.clients.parse(e.Key, e.Value.Client)
+			if err != nil {
+				return err
+			}
+			out = append(out, ClientInfo{Client: *reg.client, Stored: true, CreatedAt: e.Value.CreatedAt})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list clients: %w", err)
+	}
+	for i := range out {
+		out[i].Secrets, out[i].SecretHashes = nil, nil
+	}
+	slices.SortFunc(out, func(a, b ClientInfo) int { return cmp.Compare(a.ID, b.ID) })
+	return out, nil
+}
+
+// RemoveClient removes a client that was added by command and ends everything it was given, for a later client of that id too.
+// Errors: ErrClientUnknown, ErrClientFixed, a failure of storage.
+func (s *Server) RemoveClient(ctx context.Context, id string) error {
+	if s.clients.fixed[id] != nil {
+		return ErrClientFixed
+	}
+	return s.endClient(ctx, id, eventClientRemoved, func(tx storage.Tx) error { return clients.Delete(tx, id) })
+}
+
+// RevokeClient ends every token, code and grant of a client. It may get new ones at once. Errors: ErrClientUnknown, a failure of storage.
+func (s *Server) RevokeClient(ctx context.Context, id string) error {
+	return s.endClient(ctx, id, eventClientRevoked, func(storage.Tx) error { return nil })
+}
+
+func (s *Server) endClient(ctx context.Context, id string, kind event.Type, also func(storage.Tx) error) error {
+	e, err := s.Events.New(kind, event.Origin{})
+	if err != nil {
+		return err
+	}
+	e.ClientID = id
+	err = s.Store.Update(ctx, func(tx storage.Tx) error {
+		_, state, err := s.clients.state(tx, id)
+		if err != nil {
+			return err
+		}
+		state.Epoch++
+		if err := clientStates.Put(tx, id, state, never); err != nil { // kept for ever: the epoch never comes back
+			return err
+		}
+		if err := also(tx); err != nil {
+			return err
+		}
+		return s.Events.Append(tx, e)
+	})
+	if errors.Is(err, storage.ErrNotFound) {
+		return ErrClientUnknown
+	}
+	return err
+}
+
+// RevokeEverything ends every token, code, grant and site session issued before now, whoever has it.
+func (s *Server) RevokeEverything(ctx context.Context) error {
+	e, err := s.Events.New(eventAllRevoked, event.Origin{})
+	if err != nil {
+		return err
+	}
+	epoch, err := endEverything(ctx, s.Store, func(tx storage.Tx) error { return s.Events.Append(tx, e) })
+	if err != nil {
+		return err
+	}
+	s.global.raise(epoch)
+	return nil
+}
+
+// RevokeToken ends a token of whichever client: an access token alone, a refresh token with all that its grant gave. One that is not
+// known is no error.
+func (s *Server) RevokeToken(ctx context.Context, token string) error {
+	return s.revoke(ctx, token, "", event.Origin{})
+}
+
+// EndGrants ends every grant of a person to a client, as when a consent is withdrawn. It returns how many there were.
+func (s *Server) EndGrants(ctx context.Context, subject, clientID string) (n int, err error) {
+	e, err := s.Events.New(eventGrantRevoked, event.Origin{})
+	if err != nil {
+		return 0, err
+	}
+	e.PersonID, e.ClientID = subject, clientID
+	err = s.Store.Update(ctx, func(tx storage.Tx) error {
+		if n, err = dropGrants(tx, subject, clientID); err != nil || n == 0 {
+			return err
+		}
+		return s.Events.Append(tx, e)
+	})
+	return n, err
+}
+
+// IssueRequest asks for an access token of a client itself.
+type IssueRequest struct {
+	ClientID  string        // one with the grant client_credentials
+	Scope     []string      // empty: the client's default scopes
+	Resources []string      // empty: for no resource in particular
+	Lifetime  time.Duration // zero: the client's
+}
+
+// Issued is an access token that was issued by command.
+type Issued struct {
+	Token     secret.String
+	Scope     []string
+	ExpiresAt time.Time
+}
+
+// IssueToken issues an access token to a client as client_credentials would, without its secret. Errors: ErrClientUnknown, an *Error
+// with the reason of a refusal, a failure of storage.
+func (s *Server) IssueToken(ctx context.Context, q IssueRequest) (Issued, error) {
+	c, err := s.findClient(ctx, q.ClientID)
+	if errors.Is(err, storage.ErrNotFound) {
+		return Issued{}, ErrClientUnknown
+	}
+	if err != nil {
+		return Issued{}, err
+	}
+	scope := q.Scope
+	if len(scope) == 0 {
+		scope = c.DefaultScopes
+	}
+	if len(scope) == 0 {
+		return Issued{}, invalidScope(nil, "no scope was asked and the client has no default")
+	}
+	lifetime := cmp.Or(q.Lifetime, c.Lifetimes.AccessToken)
+	if lifetime < 0 {
+		return Issued{}, invalidRequest(nil, "the lifetime is negative")
+	}
+	i, err := s.issueOwn(ctx, c, scope, q.Resources, lifetime, event.Origin{}, s.now())
+	if err != nil {
+		return Issued{}, err
+	}
+	return Issued{Token: secret.New(i.token), Scope: i.rec.Scope, ExpiresAt: i.rec.ExpiresAt}, nil
+}

@@ -1,0 +1,298 @@
+package authz
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// spentCodeKept is how long a spent code is remembered, or as long as what it gave, if that is shorter: a replay is seen.
+const spentCodeKept = day
+
+// codeVerdict says what a code is worth to who presents it.
+type codeVerdict int
+
+const (
+	codeUnknown codeVerdict = iota
+	codeForeign             // another client's
+	codeSpent               // was redeemed or burned before
+	codeExpired
+	codeMismatch // its redirect_uri or code_verifier is wrong
+	codeEnded    // client, person or what they agreed on has ended
+	codeGood
+)
+
+// codeReasons are the reasons for log and event; the client reads one text for all of them.
+var codeReasons = map[codeVerdict]error{
+	codeUnknown: errors.New("unknown code"), codeForeign: errors.New("the code is another client's"), codeSpent: errors.New("the code was used before"),
+	codeExpired: errors.New("expired code"), codeMismatch: errors.New("redirect_uri or code_verifier is wrong"),
+	codeEnded: errors.New("client or person has ended"),
+}
+
+// codeGrant is the redemption of one code.
+type codeGrant struct {
+	*tokenRequest
+
+	key       string // of the code
+	challenge string // S256 of the code_verifier that was sent; empty: none was
+	resources []string
+
+	// What redeeming would give, made before the transaction.
+	grantID string
+	grant   grantRecord
+	access  *issue
+	refresh *newRefresh // nil: the client has no such grant
+	refusal event.Event // of a code that is refused
+}
+
+// grantAuthorizationCode redeems a code. (RFC 6749 4.1.3; RFC 7636 4.6; token server document, "Token endpoint")
+func (s *Server) grantAuthorizationCode(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
+	code := q.form.get("code")
+	if code == "" {
+		return nil, invalidRequest(nil, "code is missing")
+	}
+	if !secret.IsToken(secret.Code, code) {
+		return nil, refuseCode(codeUnknown)
+	}
+	g := &codeGrant{tokenRequest: q, key: secret.Hash(code), challenge: challengeOf(q.form.get("code_verifier")), resources: q.form.all("resource")}
+	if err := s.may(q.client, ask{Resources: g.resources}); err != nil {
+		return nil, err
+	}
+	var rec codeRecord
+	var st standing
+	var v codeVerdict
+	err := s.view(ctx, func(tx storage.Tx) (err error) {
+		rec, st, v, err = s.judgeCode(tx, g)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if v == codeUnknown || v == codeExpired || v == codeEnded {
+		return nil, refuseCode(v) // nothing to write down
+	}
+	if v == codeGood {
+		if err := s.prepareCode(g, &rec); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.prepareRefusal(g, &rec, v); err != nil {
+		return nil, err
+	}
+	var answer *tokenResponse
+	if v == codeGood {
+		if answer, err = s.codeAnswer(g, st); err != nil {
+			return nil, err
+		}
+	}
+	err = s.update(ctx, func(tx storage.Tx) (err error) {
+		v, err = s.redeem(tx, g)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if v != codeGood {
+		return nil, refuseCode(v)
+	}
+	return answer, nil
+}
+
+func refuseCode(v codeVerdict) error {
+	return invalidGrant(codeReasons[v], "code is invalid, expired or was used before")
+}
+
+// judgeCode says what the code is worth. It writes nothing.
+func (s *Server) judgeCode(tx storage.Tx, g *codeGrant) (codeRecord, standing, codeVerdict, error) {
+	rec, err := codes.Get(tx, g.key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return rec, standing{}, codeUnknown, nil
+	}
+	if err != nil {
+		return rec, standing{}, codeUnknown, err
+	}
+	switch {
+	case rec.ClientID != g.client.ID: // RFC 6749 4.1.3: issued to the authenticated client
+		return rec, standing{}, codeForeign, nil
+	case rec.Spent: // before the expiry: a replay is one however late
+		return rec, standing{}, codeSpent, nil
+	case !rec.ExpiresAt.After(g.now):
+		return rec, standing{}, codeExpired, nil
+	case !g.redirectMatches(&rec) || !g.verifierMatches(&rec):
+		return rec, standing{}, codeMismatch, nil
+	}
+	st, ok, err := s.standing(tx, rec.ClientID, rec.Subject)
+	if err != nil {
+		return rec, st, codeUnknown, err
+	}
+	if !ok || st.Epochs != rec.Epochs {
+		return rec, st, codeEnded, nil
+	}
+	return rec, st, codeGood, nil
+}
+
+// redirectMatches: RFC 6749 4.1.3: identical where the authorization request had one; where it had none, the token request
+// may repeat the registered one, and no other.
+func (g *codeGrant) redirectMatches(rec *codeRecord) bool {
+	sent := g.form.get("redirect_uri")
+	return sent == rec.RedirectURI || (sent == "" && !rec.RedirectSent)
+}
+
+// verifierMatches: RFC 7636 4.6. A verifier for a code without challenge means that somebody has taken the challenge away
+// (RFC 9700 2.1.1), so it is refused as well.
+func (g *codeGrant) verifierMatches(rec *codeRecord) bool {
+	if rec.Challenge == "" {
+		return !g.form.has("code_verifier") && !g.client.Public && !g.client.PKCERequired
+	}
+	return subtle.ConstantTimeCompare([]byte(g.challenge), []byte(rec.Challenge)) == 1
+}
+
+// challengeOf returns the S256 challenge of a verifier, or "" for what is no verifier. (RFC 7636 4.1, 4.2)
+func challengeOf(verifier string) string {
+	if len(verifier) < 43 || len(verifier) > 128 {
+		return ""
+	}
+	for i := range len(verifier) {
+		c := verifier[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~') {
+			return ""
+		}
+	}
+	sum := sha256.Sum256([]byte(verifier))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// prepareCode makes what the code gives.
+func (s *Server) prepareCode(g *codeGrant, rec *codeRecord) error {
+	scope := g.client.stillAllowed(rec.Scope)
+	if len(scope) == 0 {
+		return invalidScope(nil, "the client may have none of the scopes any more")
+	}
+	resources, err := audience(g.resources, rec.Resources)
+	if err != nil {
+		return err
+	}
+	if err := s.may(g.client, ask{Grant: grantCode, Scope: scope, Provider: rec.Provider, Resources: resources}); err != nil {
+		return err
+	}
+	l := g.client.Lifetimes
+	ends := g.now.Add(l.AccessToken)
+	refreshes := g.client.hasGrant(grantRefreshToken)
+	if refreshes {
+		ends = g.now.Add(l.RefreshChain)
+	}
+	if g.grantID, err = s.newGrantID(g.now); err != nil {
+		return err
+	}
+	g.grant = grantRecord{
+		signIn: rec.signIn, Epochs: rec.Epochs, ClientID: rec.ClientID, Scope: scope, Resources: rec.Resources,
+		CreatedAt: g.now, ExpiresAt: ends, Nonce: rec.Nonce,
+	}
+	if g.access, err = s.accessOfGrant(g.grantID, &g.grant, scope, resources, g.tokenRequest, eventAccessIssued); err != nil {
+		return err
+	}
+	if refreshes {
+		g.refresh, err = s.makeRefresh(g.grantID, &g.grant, scope, l, g.now)
+	}
+	return err
+}
+
+// accessOfGrant makes an access token of a grant. It ends with the grant at the latest.
+func (s *Server) accessOfGrant(id string, g *grantRecord, scope, resources []string, q *tokenRequest, kind event.Type) (*issue, error) {
+	return s.newAccess(accessRecord{
+		GrantID: id, ClientID: g.ClientID, Subject: g.Subject, Scope: scope, Audience: resources, Epochs: g.Epochs, CreatedAt: q.now,
+		ExpiresAt: earlier(q.now.Add(q.client.Lifetimes.AccessToken), g.ExpiresAt), Level: g.Level, AMR: g.AMR, AuthTime: g.AuthTime,
+		SessionID: g.SessionID,
+	}, kind, q.from)
+}
+
+// prepareRefusal makes the event for the case that the code turns out to be bad, which may be within the transaction only.
+func (s *Server) prepareRefusal(g *codeGrant, rec *codeRecord, v codeVerdict) error {
+	kind := eventCodeReplayed
+	if v == codeForeign || v == codeMismatch {
+		kind = eventCodeRefused
+	}
+	e, err := s.Events.New(kind, g.from)
+	if err != nil {
+		return serverError(err)
+	}
+	e.PersonID, e.ClientID, e.SessionID, e.Actor = rec.Subject, g.client.ID, rec.SessionID, g.client.ID
+	if reason := codeReasons[v]; reason != nil {
+		e.Reason = reason.Error()
+	}
+	g.refusal = e
+	return nil
+}
+
+func (s *Server) codeAnswer(g *codeGrant, st standing) (*tokenResponse, error) {
+	answer := respond(g.access, g.now)
+	if g.refresh != nil {
+		answer.RefreshToken = g.refresh.token
+	}
+	if slices.Contains(g.grant.Scope, scopeOpenID) {
+		id, err := s.idToken(g.client, g.grant.signIn, st.Subject, g.grant.Nonce, g.access.token, g.grant.Scope, g.now)
+		if err != nil {
+			return nil, serverError(err)
+		}
+		answer.IDToken = id
+	}
+	return answer, nil
+}
+
+// redeem spends the code and stores what it gives, or does what its misuse calls for.
+func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
+	rec, _, v, err := s.judgeCode(tx, g)
+	if err != nil {
+		return v, err
+	}
+	switch v {
+	case codeForeign:
+		return v, s.Events.Append(tx, g.refusal)
+	case codeSpent:
+		// RFC 6749 4.1.2: what the code gave is revoked.
+		if rec.GrantID != "" {
+			if err := dropGrant(tx, rec.Subject, rec.ClientID, rec.GrantID); err != nil {
+				return v, err
+			}
+		}
+		return v, s.Events.Append(tx, g.refusal)
+	case codeMismatch:
+		rec.Spent = true // burned: there is no second try
+		if err := codes.Put(tx, g.key, rec, rec.ExpiresAt.Add(collectMargin)); err != nil {
+			return v, err
+		}
+		return v, s.Events.Append(tx, g.refusal)
+	case codeGood:
+	default:
+		return v, nil
+	}
+	if g.access == nil {
+		return codeEnded, nil // was not good a moment ago: a person unblocked meanwhile, who may try again
+	}
+	rec.Spent, rec.GrantID = true, g.grantID
+	if err := codes.Put(tx, g.key, rec, g.rememberUntil()); err != nil {
+		return v, err
+	}
+	if err := s.storeGrant(tx, g.grantID, g.grant, g.client.MaxSessions); err != nil {
+		return v, err
+	}
+	if g.refresh != nil {
+		if err := g.refresh.store(tx); err != nil {
+			return v, err
+		}
+	}
+	return v, s.issueAccess(tx, g.access)
+}
+
+// rememberUntil is when a spent code may be forgotten.
+func (g *codeGrant) rememberUntil() time.Time {
+	return earlier(g.grant.ExpiresAt, g.now.Add(spentCodeKept)).Add(collectMargin)
+}

@@ -1,0 +1,312 @@
+package authz
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// answerPurpose binds the key of a sealed answer to its use.
+const answerPurpose = "gatehouse refresh answer v1"
+
+// refreshVerdict says what a refresh token is worth.
+type refreshVerdict int
+
+const (
+	refreshUnknown refreshVerdict = iota
+	refreshExpired
+	refreshEnded // its grant, client or person has ended
+	refreshGood
+	refreshSpent // rotated before
+)
+
+var errRefreshReused = errors.New("the refresh token was used before")
+
+// refreshReasons are for the log; the client reads one text for all of them.
+var refreshReasons = map[refreshVerdict]error{
+	refreshUnknown: errors.New("unknown refresh token"), refreshExpired: errors.New("expired refresh token"),
+	refreshEnded: errors.New("grant, client or person has ended"), refreshSpent: errRefreshReused,
+}
+
+// chain is a refresh token and what it hangs on.
+type chain struct {
+	rec      refreshRecord
+	grant    grantRecord
+	standing standing
+	verdict  refreshVerdict
+}
+
+// chain reads a refresh token. It writes nothing.
+func (s *Server) chain(tx storage.Tx, key string, now time.Time) (ch chain, err error) {
+	if ch.rec, err = refreshes.Get(tx, key); errors.Is(err, storage.ErrNotFound) {
+		return ch, nil
+	} else if err != nil {
+		return ch, err
+	}
+	if !ch.rec.ExpiresAt.After(now) {
+		ch.verdict = refreshExpired
+		return ch, nil
+	}
+	ch.verdict = refreshEnded
+	if ch.grant, err = grants.Get(tx, ch.rec.GrantID); errors.Is(err, storage.ErrNotFound) {
+		return ch, nil
+	} else if err != nil {
+		return ch, err
+	}
+	st, ok, err := s.standing(tx, ch.rec.ClientID, ch.grant.Subject)
+	if err != nil || !ok || st.Epochs != ch.grant.Epochs || !ch.grant.ExpiresAt.After(now) {
+		return ch, err
+	}
+	ch.standing = st
+	if ch.verdict = refreshGood; !ch.rec.SpentAt.IsZero() {
+		ch.verdict = refreshSpent
+	}
+	return ch, nil
+}
+
+// newRefresh is a refresh token on its way into storage.
+type newRefresh struct {
+	token, key string
+	rec        refreshRecord
+}
+
+// makeRefresh makes a refresh token of a grant. It ends with the grant at the latest: the end of the rotation chain.
+func (s *Server) makeRefresh(grantID string, g *grantRecord, scope []string, l Lifetimes, now time.Time) (*newRefresh, error) {
+	token, err := secret.NewToken(s.Random, secret.RefreshToken)
+	if err != nil {
+		return nil, serverError(err)
+	}
+	return &newRefresh{token: token, key: secret.Hash(token), rec: refreshRecord{
+		GrantID: grantID, ClientID: g.ClientID, Scope: scope, CreatedAt: now, ExpiresAt: earlier(now.Add(l.RefreshToken), g.ExpiresAt),
+	}}, nil
+}
+
+func (n *newRefresh) store(tx storage.Tx) error {
+	if err := refreshes.Create(tx, n.key, n.rec, n.rec.ExpiresAt.Add(collectMargin)); err != nil {
+		return fmt.Errorf("store refresh token: %w", err)
+	}
+	return nil
+}
+
+// rotation is one use of a refresh token.
+type rotation struct {
+	*tokenRequest
+
+	token, key string
+	asked      []string // scope parameter; empty: as before
+	resources  []string
+
+	// What the rotation gives, made before the transaction.
+	access *issue
+	next   *newRefresh
+	sealed []byte // the answer
+	reuse  event.Event
+}
+
+// outcome is what a rotation came to.
+type outcome struct {
+	verdict refreshVerdict
+	fresh   bool   // rotated now
+	sealed  []byte // the answer of the earlier rotation, within its grace
+	spentAt time.Time
+	scope   []string // of the refresh token
+}
+
+// grantRefresh rotates a refresh token. (RFC 6749 6; RFC 9700 4.14.2; docs/decisions.md, "Refresh") A lost answer or a second tab is
+// answered once more within the grace, with the very same successor; any other second use ends the grant.
+func (s *Server) grantRefresh(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
+	g := &rotation{tokenRequest: q, token: q.form.get("refresh_token"), resources: q.form.all("resource")}
+	if g.token == "" {
+		return nil, invalidRequest(nil, "refresh_token is missing")
+	}
+	var err error
+	if g.asked, err = parseScope(q.form.get("scope")); err != nil {
+		return nil, invalidScope(err, "scope is malformed")
+	}
+	if err := s.may(q.client, ask{Resources: g.resources}); err != nil {
+		return nil, err
+	}
+	if !secret.IsToken(secret.RefreshToken, g.token) {
+		return nil, refuseRefresh(refreshUnknown)
+	}
+	g.key = secret.Hash(g.token)
+	var ch chain
+	var out outcome
+	err = s.view(ctx, func(tx storage.Tx) (err error) {
+		ch, out, err = s.judgeRefresh(tx, g)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if out.sealed != nil { // what was durable a moment ago is enough to repeat it
+		return g.open(out)
+	}
+	if ch.verdict != refreshGood && ch.verdict != refreshSpent {
+		return nil, refuseRefresh(ch.verdict)
+	}
+	answer, err := s.prepareRotation(g, &ch)
+	if err != nil {
+		return nil, err
+	}
+	err = s.update(ctx, func(tx storage.Tx) (err error) {
+		out, err = s.rotate(tx, g)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case out.fresh:
+		return answer, nil
+	case out.sealed != nil:
+		return g.open(out)
+	}
+	return nil, refuseRefresh(out.verdict)
+}
+
+func refuseRefresh(v refreshVerdict) error {
+	return invalidGrant(refreshReasons[v], "refresh token is invalid, expired or was used before")
+}
+
+// judgeRefresh reads the token as the client that presents it may see it, and the answer of an earlier rotation that is to be repeated.
+func (s *Server) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error) {
+	ch, err := s.chain(tx, g.key, g.now)
+	if err != nil {
+		return ch, outcome{}, err
+	}
+	if ch.verdict != refreshUnknown && ch.rec.ClientID != g.client.ID {
+		ch.verdict = refreshUnknown // RFC 6749 6: bound to the client it was issued to
+	}
+	out := outcome{verdict: ch.verdict}
+	if ch.verdict != refreshSpent || g.now.Sub(ch.rec.SpentAt) >= g.client.Lifetimes.RefreshGrace {
+		return ch, out, nil
+	}
+	next, err := refreshes.Get(tx, ch.rec.Successor)
+	if errors.Is(err, storage.ErrNotFound) || (err == nil && !next.SpentAt.IsZero()) {
+		return ch, out, nil // the successor has arrived, so nobody needs it again
+	}
+	if err != nil {
+		return ch, out, err
+	}
+	again, err := answers.Get(tx, g.key)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return ch, out, err
+	}
+	out.sealed, out.spentAt, out.scope = again.Sealed, ch.rec.SpentAt, ch.rec.Scope
+	return ch, out, nil
+}
+
+// prepareRotation makes the successor, the access token, the answer and the event of a reuse.
+func (s *Server) prepareRotation(g *rotation, ch *chain) (*tokenResponse, error) {
+	e, err := s.Events.New(eventRefreshReused, g.from)
+	if err != nil {
+		return nil, serverError(err)
+	}
+	e.PersonID, e.ClientID, e.SessionID, e.Actor = ch.grant.Subject, g.client.ID, ch.grant.SessionID, g.client.ID
+	if g.reuse = e; ch.verdict == refreshSpent {
+		return nil, nil //nolint:nilnil // a reuse has no answer
+	}
+	scope := ch.standing.Client.stillAllowed(ch.rec.Scope)
+	if len(g.asked) > 0 {
+		if !isSubset(g.asked, scope) { // RFC 6749 6: no scope that was not granted
+			return nil, invalidScope(nil, "scope is more than was granted")
+		}
+		scope = g.asked
+	}
+	if len(scope) == 0 {
+		return nil, invalidScope(nil, "the client may have none of the scopes any more")
+	}
+	resources, err := audience(g.resources, ch.grant.Resources)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.may(g.client, ask{Grant: grantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources}); err != nil {
+		return nil, err
+	}
+	if g.access, err = s.accessOfGrant(ch.rec.GrantID, &ch.grant, scope, resources, g.tokenRequest, eventAccessRefreshed); err != nil {
+		return nil, err
+	}
+	// RFC 6749 6: the new refresh token has the scope of the old one, not the narrower one asked for this access token.
+	if g.next, err = s.makeRefresh(ch.rec.GrantID, &ch.grant, ch.rec.Scope, g.client.Lifetimes, g.now); err != nil {
+		return nil, err
+	}
+	answer := respond(g.access, g.now)
+	answer.RefreshToken = g.next.token
+	if slices.Contains(scope, scopeOpenID) {
+		// OpenID Connect Core 12.2: the auth_time of the sign-in, and no nonce.
+		if answer.IDToken, err = s.idToken(g.client, ch.grant.signIn, ch.standing.Subject, "", g.access.token, scope, g.now); err != nil {
+			return nil, serverError(err)
+		}
+	}
+	return answer, g.seal(answer)
+}
+
+func (g *rotation) seal(answer *tokenResponse) error {
+	body, err := json.Marshal(answer)
+	if err == nil {
+		g.sealed, err = secret.SealWithToken(g.token, answerPurpose, body)
+	}
+	if err != nil {
+		return serverError(err)
+	}
+	return nil
+}
+
+// open reads the answer of the earlier rotation, which is as old as the grace at most.
+func (g *rotation) open(out outcome) (*tokenResponse, error) {
+	if !isSubset(g.asked, out.scope) {
+		return nil, invalidScope(nil, "scope is more than was granted")
+	}
+	body, err := secret.OpenWithToken(g.token, answerPurpose, out.sealed)
+	if err != nil {
+		return nil, serverError(err)
+	}
+	answer := new(tokenResponse)
+	if err := json.Unmarshal(body, answer); err != nil {
+		return nil, serverError(err)
+	}
+	answer.ExpiresIn = max(0, answer.ExpiresIn-seconds(g.now.Sub(out.spentAt)))
+	return answer, nil
+}
+
+// rotate spends the token and stores what it gives, or does what its reuse calls for.
+func (s *Server) rotate(tx storage.Tx, g *rotation) (outcome, error) {
+	ch, out, err := s.judgeRefresh(tx, g)
+	if err != nil || out.sealed != nil {
+		return out, err
+	}
+	switch {
+	case ch.verdict == refreshSpent:
+		// RFC 9700 4.14.2: one of the two who have it is a thief, and nobody knows which.
+		if err := dropGrant(tx, ch.grant.Subject, ch.grant.ClientID, ch.rec.GrantID); err != nil {
+			return out, err
+		}
+		return out, s.Events.Append(tx, g.reuse)
+	case ch.verdict != refreshGood:
+		return out, nil
+	case g.access == nil:
+		out.verdict = refreshEnded // spent a moment ago and good now: cannot be, and gives nothing
+		return out, nil
+	}
+	rec := ch.rec
+	rec.SpentAt, rec.Successor = g.now, g.next.key
+	if err := refreshes.Put(tx, g.key, rec, rec.ExpiresAt.Add(collectMargin)); err != nil {
+		return out, err
+	}
+	expires := g.now.Add(g.client.Lifetimes.RefreshGrace + collectMargin)
+	if err := answers.Put(tx, g.key, answerRecord{Sealed: g.sealed}, expires); err != nil {
+		return out, err
+	}
+	if err := g.next.store(tx); err != nil {
+		return out, err
+	}
+	out.fresh = true
+	return out, s.issueAccess(tx, g.access)
+}

@@ -1,0 +1,125 @@
+package authz
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// inactiveBody is the whole answer for any token that is not active: nothing else may tell one reason from another. (RFC 7662 2.2)
+var inactiveBody = []byte(`{"active":false}`)
+
+// introspectionBody is the answer for an active token. (RFC 7662 2.2; token server document, "Introspection response")
+type introspectionBody struct {
+	Active           bool                `json:"active"`
+	Scope            string              `json:"scope"`
+	ClientID         string              `json:"client_id"`
+	TokenType        string              `json:"token_type"`
+	Expires          int64               `json:"exp"` // seconds since 1970, as all times here
+	IssuedAt         int64               `json:"iat"`
+	NotBefore        int64               `json:"nbf"`
+	Subject          string              `json:"sub"`
+	Audience         []string            `json:"aud,omitempty"`
+	Issuer           string              `json:"iss"`
+	Username         string              `json:"username,omitempty"`
+	AMR              []string            `json:"amr,omitempty"`
+	ACR              string              `json:"acr,omitempty"`       // RFC 9470 6.2
+	AuthTime         int64               `json:"auth_time,omitempty"` // RFC 9470 6.2
+	AppIdentifier    string              `json:"app_identifier"`      // empty: no mobile app instance
+	AppPlatform      string              `json:"app_platform"`
+	AppVersion       string              `json:"app_version"`
+	UserDetails      map[string]any      `json:"user_details,omitempty"`
+	GroupPermissions map[string][]string `json:"group_permissions,omitempty"` // group to its permissions
+}
+
+// handleIntrospect serves POST /oauth/api/v2/token/introspect (RFC 7662; token server document, "Token introspection"). Only API
+// clients may ask.
+func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error {
+	asker, err := s.authenticateAPI(r, "introspection")
+	if err != nil {
+		return err
+	}
+	f, err := parseForm(r)
+	if err != nil {
+		return err
+	}
+	token := f.get("token")
+	if token == "" {
+		return invalidRequest(nil, "token is missing")
+	}
+	switch f.get("refresh_user_details") {
+	case "", "true", "false": // the details are read from the person each time, so they are always fresh
+	default:
+		return invalidRequest(nil, "refresh_user_details must be true or false")
+	}
+	introspect := s.Introspect
+	if secret.IsToken(secret.RefreshToken, token) {
+		introspect = s.introspectRefresh
+	}
+	i, err := introspect(r.Context(), token)
+	if err != nil {
+		return err
+	}
+	if !i.Active || !asker.concerns(i) {
+		apiHeaders(w)
+		w.Header().Set("Content-Length", strconv.Itoa(len(inactiveBody)))
+		w.WriteHeader(http.StatusOK)
+		w.Write(inactiveBody) //nolint:errcheck // the caller has gone
+		return nil
+	}
+	s.json(w, r, http.StatusOK, s.introspectionBody(i))
+	return nil
+}
+
+// concerns tells whether the token is meant for one of the API client's audiences. One without audiences may read every token.
+func (c *APIClient) concerns(i *Introspection) bool {
+	return len(c.Audiences) == 0 || slices.ContainsFunc(i.Audience, func(a string) bool { return slices.Contains(c.Audiences, a) })
+}
+
+func (s *Server) introspectionBody(i *Introspection) *introspectionBody {
+	b := &introspectionBody{
+		Active: true, Scope: strings.Join(i.Scope, " "), ClientID: i.ClientID, TokenType: i.TokenType, Expires: i.ExpiresAt.Unix(),
+		IssuedAt: i.IssuedAt.Unix(), NotBefore: i.IssuedAt.Unix(), Subject: i.Subject, Audience: i.Audience, Issuer: s.cfg.Issuer,
+		AMR: i.AMR, ACR: acr(i.Level),
+	}
+	if !i.AuthTime.IsZero() {
+		b.AuthTime = i.AuthTime.Unix()
+	}
+	if p := i.Person; p != nil {
+		b.Username = p.Username
+		b.UserDetails = details(p.Details)
+		b.GroupPermissions = permissions(p.Groups)
+	}
+	return b
+}
+
+// details writes an attribute of one value as that value, one of several as a list.
+func details(of map[string][]string) map[string]any {
+	if len(of) == 0 {
+		return nil
+	}
+	out := make(map[string]any, len(of))
+	for name, values := range of {
+		if len(values) == 1 {
+			out[name] = values[0]
+		} else {
+			out[name] = values
+		}
+	}
+	return out
+}
+
+// permissions lists the groups of a person. Groups carry no permissions of their own, so the lists are empty.
+func permissions(groups []string) map[string][]string {
+	if len(groups) == 0 {
+		return nil
+	}
+	out := make(map[string][]string, len(groups))
+	for _, g := range groups {
+		out[g] = []string{}
+	}
+	return out
+}

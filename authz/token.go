@@ -1,0 +1,114 @@
+package authz
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+)
+
+// tokenRequest is a request of the token endpoint, its client authenticated.
+type tokenRequest struct {
+	client *Client
+	form   form
+	from   event.Origin
+	now    time.Time // of the whole request
+}
+
+// tokenResponse is the answer. (RFC 6749 5.1; token server document, "Token response")
+type tokenResponse struct {
+	TokenType    string `json:"token_type"`
+	AccessToken  string `json:"access_token"`
+	RefreshToken string `json:"refresh_token,omitempty"`
+	ExpiresIn    int64  `json:"expires_in"` // seconds
+	Scope        string `json:"scope,omitempty"`
+	IDToken      string `json:"id_token,omitempty"`
+	ProfileID    string `json:"profile_id,omitempty"`
+}
+
+// profileStatic is the profile_id of a web client. (docs/decisions.md) A client's own token is of no profile.
+const profileStatic = "static"
+
+// tokenGrants is every grant_type that is served.
+var tokenGrants = map[string]func(*Server, context.Context, *tokenRequest) (*tokenResponse, error){
+	grantCode:              (*Server).grantAuthorizationCode,
+	grantRefreshToken:      (*Server).grantRefresh,
+	grantClientCredentials: (*Server).grantClientCredentials,
+}
+
+// grantTypes are the grant types served, for the metadata.
+func grantTypes() []string {
+	out := make([]string, 0, len(tokenGrants))
+	for name := range tokenGrants {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// handleToken serves POST /oauth/token (RFC 6749 3.2; token server document, "Token endpoint"). The order is: one reading of the
+// request, who is it, may it use this grant, the grant. Nothing is answered before it is durable.
+func (s *Server) handleToken(w http.ResponseWriter, r *http.Request) error {
+	f, err := parseForm(r)
+	if err != nil {
+		return err
+	}
+	c, err := s.authenticateClient(r, f)
+	if err != nil {
+		return err
+	}
+	name := f.get("grant_type")
+	if name == "" {
+		return invalidRequest(nil, "grant_type is missing")
+	}
+	grant := tokenGrants[name]
+	if grant == nil {
+		return unsupportedGrantType(nil)
+	}
+	if err := s.may(c, ask{Grant: name}); err != nil {
+		return err
+	}
+	answer, err := grant(s, r.Context(), &tokenRequest{client: c, form: f, from: s.Origin(r), now: s.now()})
+	if err != nil {
+		return err
+	}
+	s.json(w, r, http.StatusOK, answer)
+	return nil
+}
+
+// respond makes the answer that gives an access token.
+func respond(i *issue, now time.Time) *tokenResponse {
+	t := &tokenResponse{
+		TokenType: typeBearer, AccessToken: i.token, ExpiresIn: seconds(i.rec.ExpiresAt.Sub(now)), Scope: strings.Join(i.rec.Scope, " "),
+	}
+	if i.rec.Subject != "" {
+		t.ProfileID = profileStatic
+	}
+	return t
+}
+
+func seconds(d time.Duration) int64 { return max(0, int64(d/time.Second)) }
+
+// earlier returns the earlier of two times.
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// audience returns the resources of a token: those asked for, which must be among those that the authorization named, if it named
+// any; none asked: all of them. (RFC 8707 2.2)
+func audience(asked, granted []string) ([]string, error) {
+	if len(asked) == 0 {
+		return granted, nil
+	}
+	if len(granted) > 0 && !isSubset(asked, granted) {
+		return nil, invalidTarget(nil)
+	}
+	slices.Sort(asked)
+	return slices.Compact(asked), nil
+}
