@@ -1,0 +1,44 @@
+# One set of flags for every go command: another set means compiling Caddy once more, which takes minutes.
+export GOFLAGS := -trimpath -buildvcs=false -tags=nobadger,nomysql,nopgx
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MODULES     := . $(patsubst %/go.mod,%,$(wildcard e2e/go.mod faults/go.mod bench/go.mod))
+LINT        := $(CURDIR)/.bin/golangci-lint
+
+export GATEHOUSE_BIN := $(CURDIR)/bin/gatehouse
+
+.PHONY: help run build test check bench faults golden install
+
+help: ## Lists the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
+
+run: build ## Serves Caddyfile.example on localhost and prints what there is to see
+	@./scripts/run.sh
+
+build: ## Builds bin/gatehouse, a Caddy with the plugins that xcaddy.json names
+	@go run ./internal/build -o bin/gatehouse
+
+test: install build check ## Everything: check, end to end in a real browser, a short round of faults
+	cd e2e && go test -count=1 -timeout=10m ./...
+	cd faults && go test -count=1 -short -timeout=10m ./...
+
+check: $(LINT) ## Format, vet, lint and the unit tests with the race detector
+	@for m in $(MODULES); do echo "vet and lint $$m"; (cd $$m && go vet ./... && $(LINT) run --config $(CURDIR)/.golangci.yml ./...); done
+	go test -race -timeout=15m ./...
+
+bench: build ## Measures: benchmarks of the packages, then the built binary under load
+	go test -run='^$$' -bench=. -benchmem ./...
+
+faults: build ## Kills, fills, freezes and corrupts the built binary under load, whole, and prints the figures
+	cd faults && go test -count=1 -timeout=90m -v ./...
+
+golden: ## Rewrites what is generated and the expected output of tests
+	@scripts/golden.sh
+
+install: ## Installs with apt and npm what the tests need and this machine lacks
+	@./scripts/install.sh
+
+$(LINT): tools/go.mod tools/go.sum
+	@mkdir -p .bin
+	cd tools && go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// TestBuild builds a custom Caddy in a temporary module that requires ours, as xcaddy does, and asks it for its modules.
+func TestBuild(t *testing.T) {
+	t.Parallel()
+	bin := filepath.Join(t.TempDir(), "caddy")
+	if err := build(filepath.Join(root, "xcaddy.json"), bin); err != nil {
+		t.Fatalf("build: %v", err)
+	}
+	out, err := exec.CommandContext(t.Context(), bin, "list-modules").CombinedOutput()
+	if err != nil {
+		t.Fatalf("list-modules: %v\n%s", err, out)
+	}
+	got := "\n" + string(out) + "\n"
+	for _, want := range []string{
+		"gatehouse", "http.handlers.gatehouse", "http.handlers.protect", "gatehouse.storage.badger", "http.handlers.reverse_proxy",
+	} {
+		if !strings.Contains(got, "\n"+want+"\n") {
+			t.Errorf("list-modules lacks %s", want)
+		}
+	}
+}
+
+// TestFile holds xcaddy.json against go.mod and the Makefile: a version or a flag that stands twice must be the same twice.
+func TestFile(t *testing.T) {
+	t.Parallel()
+	b, err := read(filepath.Join(root, "xcaddy.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod := text(t, "go.mod")
+	if want := caddyModule + " " + b.CaddyVersion + "\n"; !strings.Contains(mod, want) {
+		t.Errorf("go.mod requires another Caddy than xcaddy.json, which says %s", b.CaddyVersion)
+	}
+	module := strings.Fields(mod)[1]
+	var ours bool
+	for _, p := range b.Plugins {
+		ours = ours || p.Package == module
+	}
+	if !ours {
+		t.Errorf("xcaddy.json does not name %s", module)
+	}
+	if !strings.Contains(text(t, "Makefile"), "export GOFLAGS := "+b.BuildFlags+"\n") {
+		t.Errorf("xcaddy.json builds with %q, the Makefile with other flags", b.BuildFlags)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{
+		"unknown word": `{"caddy": "v2"}`,
+		"no JSON":      `caddy_version: v2`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "xcaddy.json")
+			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := read(file); err == nil {
+				t.Errorf("read(%s) accepted it", content)
+			}
+		})
+	}
+}
+
+func text(t *testing.T, name string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}

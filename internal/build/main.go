@@ -1,0 +1,173 @@
+// Command build makes a Caddy of the standard modules and the plugins that xcaddy.json names, the way xcaddy does it: a main of
+// its own in a temporary module that requires them. The file is the JSON form of xcaddy's Builder, so xcaddy's users can read it.
+//
+// It takes the sums of this tree's go.sum, so that a machine with a filled module cache needs no network.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/template"
+)
+
+// A builder is the part of xcaddy.Builder that is used here.
+type builder struct {
+	CaddyVersion string        `json:"caddy_version"`
+	Plugins      []plugin      `json:"plugins"`
+	Replacements []replacement `json:"replacements"`
+	BuildFlags   string        `json:"build_flags"`
+}
+
+type plugin struct {
+	Package string `json:"module_path"`
+	Version string `json:"version"`
+}
+
+type replacement struct {
+	Old string `json:"old"`
+	New string `json:"new"` // a path is relative to the file
+}
+
+const caddyModule = "github.com/caddyserver/caddy/v2"
+
+var modFile = template.Must(template.New("go.mod").Parse(`module caddy
+
+go {{.Go}}
+
+require (
+	{{.Caddy}} {{.B.CaddyVersion}}
+{{- range .B.Plugins}}
+	{{.Package}} {{.Version}}
+{{- end}}
+)
+{{range .B.Replacements}}
+replace {{.Old}} => {{.New}}
+{{- end}}
+`))
+
+var mainFile = template.Must(template.New("main.go").Parse(`package main
+
+import (
+	caddycmd "{{.Caddy}}/cmd"
+
+	_ "{{.Caddy}}/modules/standard"
+{{- range .B.Plugins}}
+	_ "{{.Package}}"
+{{- end}}
+)
+
+func main() {
+	caddycmd.Main()
+}
+`))
+
+func main() {
+	out := flag.String("o", "bin/gatehouse", "where the binary goes")
+	file := flag.String("f", "xcaddy.json", "what to build")
+	flag.Parse()
+	if err := build(*file, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "build:", err)
+		os.Exit(1)
+	}
+}
+
+// build builds what file names into out. The temporary module is removed again.
+func build(file, out string) error {
+	b, err := read(file)
+	if err != nil {
+		return err
+	}
+	root, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	out, err = filepath.Abs(out)
+	if err != nil {
+		return err
+	}
+	for i, r := range b.Replacements {
+		if strings.HasPrefix(r.New, ".") {
+			b.Replacements[i].New = filepath.Join(root, r.New)
+		}
+	}
+	dir, err := os.MkdirTemp("", "gatehouse-build-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := lay(dir, root, b); err != nil {
+		return err
+	}
+	args := append([]string{"build", "-mod=mod"}, strings.Fields(b.BuildFlags)...)
+	return run(dir, append(args, "-o", out, ".")...)
+}
+
+// read reads an xcaddy.json.
+func read(file string) (*builder, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var b builder
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields() // a word that does nothing would be a lie
+	if err := d.Decode(&b); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return &b, nil
+}
+
+// lay writes the temporary module into dir.
+func lay(dir, root string, b *builder) error {
+	version, err := goVersion(filepath.Join(root, "go.mod"))
+	if err != nil {
+		return err
+	}
+	data := map[string]any{"Go": version, "Caddy": caddyModule, "B": b}
+	for name, t := range map[string]*template.Template{"go.mod": modFile, "main.go": mainFile} {
+		var text bytes.Buffer
+		if err := t.Execute(&text, data); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text.Bytes(), 0o600); err != nil {
+			return err
+		}
+	}
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o600)
+}
+
+// goVersion reads the go line of a go.mod.
+func goVersion(file string) (string, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(raw)) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "go "); ok {
+			return v, nil
+		}
+	}
+	return "", fmt.Errorf("%s: no go line", file)
+}
+
+// run runs the go command in dir, outside of any workspace and with no flags but those given.
+func run(dir string, args ...string) error {
+	cmd := exec.Command("go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "PWD="+dir)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("go %s: %w", args[0], err)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package rules
+
+import (
+	"encoding/json"
+	"go/ast"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// foreign are words that belong to the machine or the network that somebody works on, not to the project.
+// They are spelled in two parts, since this file is read too.
+var foreign = []struct{ word, why string }{
+	{"/wo" + "rk/", "a path of one machine"},
+	{"/ro" + "ot/", "a path of one machine"},
+	{"../sha" + "red", "a path outside of the tree"},
+	{"registry.npm" + "js.org", "npm asks the registry that the machine is set up for"},
+	{"registry.yarn" + "pkg.com", "npm asks the registry that the machine is set up for"},
+	{"proxy.go" + "lang.org", "go asks the proxy that the machine is set up for"},
+	{"deb.deb" + "ian.org", "apt asks the mirror that the machine is set up for"},
+}
+
+// TestNoForeignWords finds paths of a machine and hosts of registries in files that others will clone.
+func TestNoForeignWords(t *testing.T) {
+	t.Parallel()
+	all, err := files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if filepath.Base(f) == "go.sum" {
+			continue
+		}
+		content := text(t, f)
+		if !utf8.ValidString(content) {
+			continue // a picture
+		}
+		for n, line := range strings.Split(content, "\n") {
+			for _, w := range foreign {
+				if strings.Contains(line, w.word) {
+					t.Errorf("%s:%d says %q: %s", f, n+1, w.word, w.why)
+				}
+			}
+		}
+	}
+}
+
+var targetLine = regexp.MustCompile(`(?m)^([a-z]+):.*## `)
+
+// TestDocumentsKnowMake holds what the documents say of make against the Makefile, both ways.
+func TestDocumentsKnowMake(t *testing.T) {
+	t.Parallel()
+	var targets []string
+	for _, m := range targetLine.FindAllStringSubmatch(text(t, "Makefile"), -1) {
+		targets = append(targets, m[1])
+	}
+	docs := text(t, "README.md") + text(t, "CONTRIBUTING.md") + text(t, "ARCHITECTURE.md")
+	for _, target := range targets {
+		if !strings.Contains(docs, "`make "+target+"`") && !strings.Contains(docs, "\nmake "+target) {
+			t.Errorf("no document names `make %s`", target)
+		}
+	}
+	for _, m := range regexp.MustCompile("(?:`|\n)make ([a-z]+)").FindAllStringSubmatch(docs, -1) {
+		if !slices.Contains(targets, m[1]) {
+			t.Errorf("a document names `make %s`, which does not exist", m[1])
+		}
+	}
+}
+
+var namedFile = regexp.MustCompile("`([a-z0-9_./-]+\\.(?:go|md|json|yml|sh|css|example))`")
+
+// TestDocumentsNameRealFiles holds the files that the documents name against the tree.
+func TestDocumentsNameRealFiles(t *testing.T) {
+	t.Parallel()
+	all, err := files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, doc := range []string{"README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/decisions.md"} {
+		for _, m := range namedFile.FindAllStringSubmatch(text(t, doc), -1) {
+			name := m[1]
+			found := slices.ContainsFunc(all, func(f string) bool { return f == name || !strings.Contains(name, "/") && filepath.Base(f) == name })
+			if !found {
+				t.Errorf("%s names %s, which is not in the tree", doc, name)
+			}
+		}
+	}
+}
+
+// TestReadmeListsRoutes holds the README's table of endpoints against the routes.
+func TestReadmeListsRoutes(t *testing.T) {
+	t.Parallel()
+	readme := text(t, "README.md")
+	for _, f := range goFiles(t) {
+		if f.path != "authz/routes.go" && f.path != "identity/routes.go" {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			lit, ok := n.(*ast.BasicLit)
+			if !ok {
+				return true
+			}
+			route, err := strconv.Unquote(lit.Value)
+			if err != nil || !strings.HasPrefix(route, "/") || len(route) < 2 || strings.HasPrefix(route, "/oauth/v1/") {
+				return true
+			}
+			if !strings.Contains(readme, strings.TrimSuffix(route, "/")) {
+				t.Errorf("%s: README.md does not list %s", f.at(n), route)
+			}
+			return true
+		})
+	}
+}
+
+// TestLockFile keeps addresses of downloads out of the npm lock file: the registry is the machine's business, the hash is ours.
+func TestLockFile(t *testing.T) {
+	t.Parallel()
+	var lock struct {
+		Packages map[string]struct {
+			Resolved, Integrity string
+		}
+	}
+	if err := json.Unmarshal([]byte(text(t, "e2e/node/package-lock.json")), &lock); err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range lock.Packages {
+		if p.Resolved != "" {
+			t.Errorf("package-lock.json says where %s was downloaded: remove \"resolved\"", name)
+		}
+		if name != "" && p.Integrity == "" {
+			t.Errorf("package-lock.json has no hash of %s", name)
+		}
+	}
+	if len(lock.Packages) < 2 {
+		t.Error("package-lock.json names no package")
+	}
+}

@@ -1,0 +1,129 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mayImport says which packages of ours the packages below a directory may import, beside those below that directory itself.
+// The longest directory that fits decides.
+var mayImport = map[string][]string{
+	".":                   {"caddymodule"},
+	"cmd":                 {"."},
+	"caddymodule":         {"authz", "identity", "idp", "storage", "internal"},
+	"authz":               {"storage", "internal"},
+	"identity":            {"idp", "storage", "internal"},
+	"identity/config":     {"storage", "internal"},
+	"identity/api":        {"identity", "storage", "internal"},
+	"identity/account":    {"identity", "storage", "internal"},
+	"identity/scim":       {"identity", "storage", "internal"},
+	"identity/notify":     {"identity", "storage", "internal"},
+	"idp":                 {"internal/secret", "internal/login"},
+	"storage":             {},
+	"storage/badgerstore": {"storage"},
+	"storage/pgstore":     {"storage"},
+	"storage/storagetest": {"storage"},
+	"internal":            {"storage", "internal"},
+	"internal/secret":     {},
+	"internal/login":      {},
+	"e2e":                 {},
+	"faults":              {"storage", "internal/attacks"},
+	"bench":               {"storage"},
+}
+
+// drivers are libraries that one directory alone may import, so that they can be replaced there and nowhere else.
+var drivers = []struct{ library, dir, why string }{
+	{"github.com/caddyserver/", "caddymodule", "Caddy lives in caddymodule, protocol rules elsewhere"},
+	{"github.com/dgraph-io/", "storage/badgerstore", "a driver stays in its backend"},
+	{"github.com/jackc/pgx", "storage/pgstore", "a driver stays in its backend"},
+	{"github.com/crewjam/saml", "idp/saml", "a protocol library stays in its provider"},
+	{"github.com/go-ldap/", "idp/ldap", "a protocol library stays in its provider"},
+	{"github.com/jcmturner/gokrb5", "idp/kerberos", "a protocol library stays in its provider"},
+	{"github.com/chromedp/", "e2e", "what only tests need stays out of our go.mod"},
+}
+
+// mains may name Caddy or a driver: they are programs that link it or measure against it.
+var mains = []string{"cmd", "bench", "faults", "e2e"}
+
+func TestImportsOfOurs(t *testing.T) {
+	t.Parallel()
+	for _, f := range goFiles(t) {
+		allowed, rule := allowedFor(f.dir())
+		for _, i := range f.ast.Imports {
+			p := strings.Trim(i.Path.Value, `"`)
+			if p != module && !strings.HasPrefix(p, module+"/") {
+				continue
+			}
+			target := strings.TrimPrefix(strings.TrimPrefix(p, module), "/")
+			if target == "" {
+				target = "."
+			}
+			if f.dir() == target || under(target, rule) && rule != "." || permits(allowed, target) {
+				continue
+			}
+			if harness(f) && under(target, "storage") { // tests run on a real store
+				continue
+			}
+			t.Errorf("%s imports %s: packages below %q may import %v of ours; what both need goes to internal/, what ties them together to caddymodule",
+				f.at(i), target, rule, allowed)
+		}
+	}
+}
+
+func TestAuthzAndIdentityAreStrangers(t *testing.T) {
+	t.Parallel()
+	for _, f := range goFiles(t) {
+		for _, i := range f.ast.Imports {
+			p := strings.TrimPrefix(strings.Trim(i.Path.Value, `"`), module+"/")
+			if under(f.dir(), "authz") && under(p, "identity") || under(f.dir(), "identity") && under(p, "authz") {
+				t.Errorf("%s imports %s: authz declares the small interfaces that it needs, identity implements them, caddymodule ties them", f.at(i), p)
+			}
+		}
+	}
+}
+
+func TestDriversStayAtHome(t *testing.T) {
+	t.Parallel()
+	for _, f := range goFiles(t) {
+		if slices.ContainsFunc(mains, func(m string) bool { return under(f.dir(), m) }) {
+			continue
+		}
+		for _, i := range f.ast.Imports {
+			p := strings.Trim(i.Path.Value, `"`)
+			for _, d := range drivers {
+				if strings.HasPrefix(p, d.library) && !under(f.dir(), d.dir) {
+					t.Errorf("%s imports %s: only %s may: %s", f.at(i), p, d.dir, d.why)
+				}
+			}
+		}
+	}
+}
+
+// harness tells whether a file is test code: a _test.go file or a package such as authztest.
+func harness(f source) bool {
+	return f.test() || strings.HasSuffix(f.dir(), "test")
+}
+
+func permits(allowed []string, target string) bool {
+	return slices.ContainsFunc(allowed, func(a string) bool {
+		if a == "storage" || a == "." { // an engine is named by caddymodule alone
+			return target == a
+		}
+		return under(target, a)
+	})
+}
+
+func allowedFor(dir string) (allowed []string, rule string) {
+	rule = "."
+	for r := range mayImport {
+		if under(dir, r) && (rule == "." || len(r) > len(rule)) {
+			rule = r
+		}
+	}
+	allowed = mayImport[rule]
+	if rule == "caddymodule" {
+		allowed = append(slices.Clone(allowed), "storage/badgerstore", "storage/pgstore")
+	}
+	return allowed, rule
+}

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Rewrites the golden files: every test package that has an -update flag, and the documents that are generated.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+grep -rlE 'flag\.Bool\("update"' --include='*_test.go' . | xargs -r -n1 dirname | sort -u | while read -r dir; do
+	(cd "$dir" && go test -count=1 . -update)
+done
