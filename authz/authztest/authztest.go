@@ -1,0 +1,273 @@
+// Package authztest is a running authorization server for tests: on HTTP, with a store in memory, a clock that stands still, people who
+// sign in by a button, and browsers that keep cookies.
+package authztest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+)
+
+// Start is when the clock of every harness begins. It lies ahead so that storage, which may look at the real time, collects nothing.
+var Start = time.Date(2035, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// Verifier and Challenge are a PKCE pair (RFC 7636 appendix B).
+const (
+	Verifier  = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+	Challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+)
+
+// Harness is one server and what it stands on.
+type Harness struct {
+	T       testing.TB
+	Issuer  string
+	Store   *FaultyStore
+	Clock   *Clock
+	People  *People
+	Keys    *authz.Keys
+	Keyring *secret.Keyring
+	Config  authz.Config
+	// Client sends requests without cookies and without following redirects.
+	Client *http.Client
+
+	server   atomic.Pointer[authz.Server]
+	deps     authz.Deps
+	log      *syncBuffer
+	watch    *watcher
+	canaries canaries
+}
+
+// Option changes a harness before it starts.
+type Option func(*Harness)
+
+// WithConfig changes the configuration, which holds World beforehand.
+func WithConfig(f func(*authz.Config)) Option { return func(h *Harness) { f(&h.Config) } }
+
+// WithClients adds clients.
+func WithClients(clients ...*authz.Client) Option {
+	return WithConfig(func(c *authz.Config) { c.Clients = append(c.Clients, clients...) })
+}
+
+// WithStore uses another store than one in memory. The test closes it.
+func WithStore(store storage.Store) Option {
+	return func(h *Harness) { h.Store = &FaultyStore{Store: store} }
+}
+
+// New starts a server that ends with the test.
+func New(t testing.TB, opts ...Option) *Harness {
+	t.Helper()
+	h := &Harness{T: t, Clock: NewClock(), Config: World(), log: &syncBuffer{}, watch: &watcher{}}
+	h.People = newPeople(h.Clock)
+	web := httptest.NewServer(h.handler())
+	t.Cleanup(web.Close)
+	h.Issuer, h.Config.Issuer = web.URL, web.URL
+	h.Client = &http.Client{Transport: web.Client().Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, o := range opts {
+		o(h)
+	}
+	if h.Store == nil {
+		store, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = h.Clock.Now })
+		h.must(err)
+		t.Cleanup(func() { h.must(store.Close()) })
+		h.Store = &FaultyStore{Store: store}
+	}
+	h.makeDeps()
+	h.Restart(nil)
+	h.canaries = h.newCanaries()
+	return h
+}
+
+func (h *Harness) makeDeps() {
+	h.T.Helper()
+	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), h.log, zapcore.DebugLevel))
+	var err error
+	h.Keyring, err = secret.NewKeyring(bytes.Repeat([]byte{7}, secret.KeySize))
+	h.must(err)
+	h.must(plantKeys(h.Store.Store, h.Keyring))
+	h.Keys, err = authz.NewKeys(h.T.Context(), h.Store.Store, h.Keyring, h.Clock.Now, nil, log)
+	h.must(err)
+	pages, err := page.New(page.Config{Issuer: h.Issuer, Key: h.Keyring.Derive("csrf"), Log: log})
+	h.must(err)
+	h.deps = authz.Deps{
+		Store: h.Store, Keys: h.Keys, Keyring: h.Keyring, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 64, Iterations: 1, Concurrency: 2}),
+		Auth: h.People, Subjects: h.People, Pages: pages, Log: log, Now: h.Clock.Now,
+	}
+	h.deps.Events = &event.Recorder{Random: randomReader, Now: h.Clock.Now}
+}
+
+// Server returns the server that answers now.
+func (h *Harness) Server() *authz.Server { return h.server.Load() }
+
+// Restart replaces the server by a new one on the same store, as a restart or reload does. change may be nil.
+func (h *Harness) Restart(change func(*authz.Config)) {
+	h.T.Helper()
+	if change != nil {
+		change(&h.Config)
+	}
+	s, err := authz.New(h.T.Context(), h.Config, h.deps)
+	h.must(err)
+	h.server.Store(s)
+}
+
+func (h *Harness) handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == buttonPath {
+			h.People.button(w, r)
+			return
+		}
+		h.watch.around(h.server.Load(), w, r)
+	})
+}
+
+func (h *Harness) must(err error) {
+	h.T.Helper()
+	if err != nil {
+		h.T.Fatal(err)
+	}
+}
+
+// Log returns everything logged so far.
+func (h *Harness) Log() string { return h.log.String() }
+
+// World is the configuration of every harness: clients for each kind of case. Each secret is the client's id and Secret.
+func World() authz.Config {
+	confidential := func(id string, grants ...string) *authz.Client {
+		return &authz.Client{
+			ID: id, Name: "The " + id, Secrets: []secret.String{secret.New(Secret(id))}, RedirectURIs: []string{"https://" + id + ".example.com/callback"},
+			PostLogoutRedirectURIs: []string{"https://" + id + ".example.com/"}, Grants: grants, Consent: "off",
+			Scopes: []string{"openid", "profile", "email", "address", "phone", "orders.read", "orders.write"}, DefaultScopes: []string{"openid"},
+			Audiences: []string{"https://api.example.com"},
+		}
+	}
+	public := func(id string, uris ...string) *authz.Client {
+		return &authz.Client{
+			ID: id, Public: true, RedirectURIs: uris, Grants: []string{"authorization_code", "refresh_token"}, Consent: "off",
+			Scopes: []string{"openid", "profile", "email"}, DefaultScopes: []string{"openid"},
+		}
+	}
+	asks := confidential("asks", "authorization_code", "refresh_token")
+	asks.Consent = "on"
+	disabled := confidential("disabled", "authorization_code", "refresh_token")
+	disabled.Disabled = true
+	two := confidential("two", "authorization_code")
+	two.RedirectURIs = append(two.RedirectURIs, "https://two.example.com/other")
+	reports := confidential("reports", "client_credentials")
+	reports.RedirectURIs, reports.PostLogoutRedirectURIs = nil, nil
+	reports.Scopes, reports.DefaultScopes = []string{"reports.read", "orders.read", "secure.read"}, []string{"reports.read"}
+	post := confidential("poster", "authorization_code", "refresh_token", "client_credentials")
+	post.AuthMethod = "post"
+	return authz.Config{
+		Clients: []*authz.Client{
+			confidential("shop", "authorization_code", "refresh_token"), confidential("other", "authorization_code", "refresh_token"),
+			asks, disabled, two, reports, post, public("spa", "https://spa.example.com/"),
+			public("native", "http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb"),
+		},
+		APIClients: []*authz.APIClient{
+			{ID: "ops", Secrets: []secret.String{secret.New(Secret("ops"))}, APIs: []string{"introspection"}},
+			{ID: "auditor", Secrets: []secret.String{secret.New(Secret("auditor"))}, APIs: []string{"events"}},
+			{ID: "narrow", Secrets: []secret.String{secret.New(Secret("narrow"))}, APIs: []string{"introspection"}, Audiences: []string{"https://narrow.example.com"}},
+		},
+		Scopes: []authz.Scope{
+			{Name: "orders.read", Description: "Read your orders"}, {Name: "secure.read", Description: "Read what is secret", Level: 2},
+		},
+		SiteOrigins: []string{"https://wiki.example.com", "https://files.example.com"},
+	}
+}
+
+// Secret is the secret of a client or API client of World.
+func Secret(id string) string {
+	sum := sha256.Sum256([]byte("secret of " + id))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// Clock is a clock that moves when it is told to. It is safe for concurrent use.
+type Clock struct {
+	mu sync.Mutex // guards t
+	t  time.Time
+}
+
+// NewClock returns a clock that shows Start.
+func NewClock() *Clock { return &Clock{t: Start} }
+
+// Now returns the time that the clock shows.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+// Advance moves the clock.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = c.t.Add(d)
+}
+
+// FaultyStore is a store that fails when it is told to.
+type FaultyStore struct {
+	storage.Store
+
+	failing atomic.Pointer[error]
+}
+
+// Fail makes every transaction return err, until it is called with nil.
+func (s *FaultyStore) Fail(err error) {
+	if err == nil {
+		s.failing.Store(nil)
+		return
+	}
+	s.failing.Store(&err)
+}
+
+// View is Store.View, or the failure.
+func (s *FaultyStore) View(ctx context.Context, fn func(storage.Tx) error) error {
+	if err := s.failing.Load(); err != nil {
+		return *err
+	}
+	return s.Store.View(ctx, fn)
+}
+
+// Update is Store.Update, or the failure.
+func (s *FaultyStore) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	if err := s.failing.Load(); err != nil {
+		return *err
+	}
+	return s.Store.Update(ctx, fn)
+}
+
+// syncBuffer is a log that many write.
+type syncBuffer struct {
+	mu sync.Mutex // guards b
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) Sync() error { return nil }
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}

@@ -1,0 +1,254 @@
+package authztest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	buttonPath    = "/test/sign-in" // where the button is
+	sessionCookie = "test-session"
+	sessionEnds   = 12 * time.Hour
+)
+
+var never time.Time
+
+// People are persons who sign in by a button. They implement authz.Authenticator and authz.Subjects and are safe for concurrent use.
+type People struct {
+	clock *Clock
+
+	mu       sync.Mutex // guards all below
+	persons  map[string]login.Subject
+	sessions map[string]*session
+	demands  []login.Demand
+	touched  map[string]int
+	made     int
+	failure  error
+}
+
+type session struct {
+	login.Session
+
+	confirmed time.Time
+}
+
+// Demo and Guest are the persons of every harness.
+const (
+	Demo  = "11111111-1111-4111-8111-111111111111"
+	Guest = "22222222-2222-4222-8222-222222222222"
+)
+
+func newPeople(clock *Clock) *People {
+	p := &People{clock: clock, persons: map[string]login.Subject{}, sessions: map[string]*session{}, touched: map[string]int{}}
+	for id, name := range map[string]string{Demo: "demo", Guest: "guest"} {
+		p.persons[id] = login.Subject{
+			ID: id, Active: true, Epoch: 1, Groups: []string{"staff"}, Username: name + "@example.com",
+			Profile: map[string]string{
+				"name": name + " Person", "given_name": name, "family_name": "Person", "email": name + "@example.com", "email_verified": "true",
+				"phone_number": "+31201234567", "phone_number_verified": "false", "address": "1 Main Street", "updated_at": "1700000000", "locale": "en",
+			},
+		}
+	}
+	return p
+}
+
+// Change changes a person, as an administrator would.
+func (p *People) Change(id string, change func(*login.Subject)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.persons[id]
+	change(&s)
+	p.persons[id] = s
+}
+
+// Fail makes every question about people fail with err, until it is called with nil.
+func (p *People) Fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failure = err
+}
+
+// Demands returns what was asked of sign-ins so far, silent questions included.
+func (p *People) Demands() []login.Demand {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]login.Demand(nil), p.demands...)
+}
+
+// SignIn opens a session and returns its id, which is the cookie too.
+func (p *People) SignIn(person string, level int) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.made++
+	now := p.clock.Now()
+	s := &session{confirmed: now}
+	s.Session = login.Session{
+		Result: login.Result{
+			Subject: person, SessionID: "session-" + strconv.Itoa(p.made), AuthTime: now, Level: level, AMR: []string{"DEFAULT"}, Provider: "identity",
+		},
+		Epoch: p.persons[person].Epoch, Ends: now.Add(sessionEnds), Seen: now,
+	}
+	p.sessions[s.SessionID] = s
+	return s.SessionID
+}
+
+// EndSession ends a session.
+func (p *People) EndSession(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.sessions, id)
+}
+
+// Touched returns how often a session was marked as used.
+func (p *People) Touched(id string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.touched[id]
+}
+
+// Get implements authz.Subjects.
+func (p *People) Get(_ storage.Tx, subject string) (login.Subject, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, ok := p.persons[subject]
+	switch {
+	case p.failure != nil:
+		return s, p.failure
+	case !ok:
+		return s, storage.ErrNotFound
+	}
+	return s, nil
+}
+
+// Session implements authz.Subjects.
+func (p *People) Session(_ storage.Tx, id string, now time.Time) (login.Session, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.sessions[id]
+	switch {
+	case p.failure != nil:
+		return login.Session{}, p.failure
+	case s == nil || !s.Ends.After(now):
+		return login.Session{}, storage.ErrNotFound
+	}
+	return s.Session, nil
+}
+
+// Touch implements authz.Subjects.
+func (p *People) Touch(_ context.Context, id string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.touched[id]++
+	if s := p.sessions[id]; s != nil {
+		s.Seen = p.clock.Now()
+	}
+	return nil
+}
+
+// Current implements authz.Authenticator.
+func (p *People) Current(r *http.Request) (*login.Result, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failure != nil {
+		return nil, p.failure
+	}
+	s := p.current(r)
+	if s == nil {
+		return nil, nil //nolint:nilnil // as the interface says
+	}
+	result := s.Result
+	return &result, nil
+}
+
+func (p *People) current(r *http.Request) *session {
+	c, err := r.Cookie(sessionCookie)
+	if err != nil {
+		return nil
+	}
+	s := p.sessions[c.Value]
+	if s == nil || !s.Ends.After(p.clock.Now()) || !p.persons[s.Subject].Active || p.persons[s.Subject].Epoch != s.Epoch {
+		return nil
+	}
+	return s
+}
+
+// Authenticate implements authz.Authenticator: whoever has no session that is good enough is sent to the button.
+func (p *People) Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failure != nil {
+		return nil, p.failure
+	}
+	p.demands = append(p.demands, d)
+	s := p.current(r)
+	now := p.clock.Now()
+	refusal := &login.Refusal{Code: "login_required", Reason: "nobody is signed in"}
+	if s != nil {
+		switch {
+		case d.MaxAge >= 0 && now.Sub(s.AuthTime) > d.MaxAge, !d.SelectAccount && s.AuthTime.Before(d.NotBefore):
+			refusal.Reason = "the sign-in is too old"
+		case d.SelectAccount && s.confirmed.Before(d.NotBefore):
+			refusal = &login.Refusal{Code: "account_selection_required", Reason: "the account has to be chosen"}
+		case s.Level < d.Level:
+			refusal = &login.Refusal{Code: "interaction_required", Reason: "the level is too low"}
+		default:
+			result := s.Result
+			return &result, nil
+		}
+	}
+	if d.Passive {
+		return nil, refusal
+	}
+	if d.Level > 3 {
+		return nil, &login.Refusal{Code: "unmet_authentication_requirements", Reason: "the level cannot be reached"}
+	}
+	q := url.Values{"return": {d.Return}, "cancel": {d.Cancel}, "level": {strconv.Itoa(max(1, d.Level))}}
+	http.Redirect(w, r, buttonPath+"?"+q.Encode(), http.StatusSeeOther)
+	return nil, login.ErrResponded
+}
+
+// SignOut implements authz.Authenticator.
+func (p *People) SignOut(w http.ResponseWriter, r *http.Request) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failure != nil {
+		return p.failure
+	}
+	if s := p.current(r); s != nil {
+		delete(p.sessions, s.SessionID)
+	}
+	http.SetCookie(w, &http.Cookie{Name: sessionCookie, Path: "/", MaxAge: -1})
+	return nil
+}
+
+// button shows the sign-in page of the test, or signs in: POST as=<person>, or confirm=true for the person who is signed in.
+func (p *People) button(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		fmt.Fprintln(w, "sign in")
+		return
+	}
+	q := r.URL.Query()
+	if r.FormValue("confirm") != "" {
+		p.mu.Lock()
+		if s := p.current(r); s != nil {
+			s.confirmed = p.clock.Now()
+		}
+		p.mu.Unlock()
+	} else {
+		level, err := strconv.Atoi(q.Get("level"))
+		if err != nil {
+			level = 1
+		}
+		// Like SameSite=Lax, a browser of ours sends it with navigations.
+		http.SetCookie(w, &http.Cookie{Name: sessionCookie, Value: p.SignIn(r.FormValue("as"), level), Path: "/"})
+	}
+	http.Redirect(w, r, q.Get("return"), http.StatusSeeOther)
+}
