@@ -27,6 +27,7 @@ const (
 	maxLogo      = 256 << 10 // bytes
 	maxLogoSide  = 2048      // pixels: a small file can unpack to a huge image
 	textContrast = 4.5       // WCAG 2.2, 1.4.3
+	darkContrast = 5.5       // on dark grounds a little more looks the same
 )
 
 // palette is the colors of one scheme by the names of their custom properties.
@@ -56,7 +57,11 @@ func (p palette) get(name string) color {
 // accent returns the brand's color as links and buttons show it in this scheme, and the color of text on it.
 func (p palette) accent(brand color) (accent, ink color) {
 	white, black := mustColor("#ffffff"), mustColor("#0b0d11")
-	accent = brand.readable(textContrast, p.get("card"), p.get("paper"))
+	ratio := textContrast
+	if p.get("card").luminance() < 0.18 {
+		ratio = darkContrast
+	}
+	accent = brand.readable(ratio, p.get("card"), p.get("paper"))
 	if contrast(accent, white) >= contrast(accent, black) {
 		return accent, white
 	}

@@ -117,7 +117,7 @@ type Account struct {
 	Action, CSRF          string // of the form that signs out
 }
 
-// Message is the data of message: message.<Key>.title and message.<Key>.text.
+// Message is the data of message: the messages <Key>.title and <Key>.text.
 type Message struct {
 	Key  string
 	Next string // same-origin link to go on. Empty: none
@@ -297,7 +297,7 @@ func isTarget(t string) bool {
 // LocalPath returns ref when it is a path (and query) on our own origin, and "" otherwise: nothing that a browser could read as
 // another host, scheme or directory.
 func LocalPath(ref string) string {
-	if ref == "" || ref[0] != '/' || strings.ContainsAny(ref, "\\#") || len(ref) > 4096 {
+	if ref == "" || ref[0] != '/' || strings.HasPrefix(ref, "//") || strings.ContainsAny(ref, "\\#") || len(ref) > 4096 {
 		return ""
 	}
 	for i := range len(ref) {

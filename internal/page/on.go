@@ -1,0 +1,25 @@
+package page
+
+import (
+	"maps"
+	"net/url"
+	"strings"
+)
+
+// On returns a renderer for pages that another origin than the issuer's shows, such as a site that protect guards. prefix is the path
+// below which that origin serves Assets.
+func (p *Renderer) On(origin, prefix string) *Renderer {
+	q := *p
+	if u, err := url.Parse(origin); err == nil && u.Host != "" {
+		q.origin, q.host = strings.ToLower(origin), u.Host
+	}
+	a := *p.assets
+	a.files = maps.Clone(p.assets.files)
+	for _, path := range []*string{&a.css, &a.icon, &a.logo} {
+		if *path != "" {
+			*path = prefix + *path
+		}
+	}
+	q.assets = &a
+	return &q
+}

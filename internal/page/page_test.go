@@ -1,0 +1,469 @@
+package page_test
+
+import (
+	"bytes"
+	"flag"
+	"image"
+	"image/png"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// zeros is a source of randomness that makes pages repeatable.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
+
+func newRenderer(t *testing.T, brand page.Brand) *page.Renderer {
+	t.Helper()
+	p, err := page.New(page.Config{Brand: brand, Issuer: "https://auth.example.com", Key: make([]byte, 32), Random: zeros{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+var shop = login.Client{ID: "shop", Name: "The shop", Targets: []string{"https://shop.example.com", "com.example.app:"}}
+
+// views is every page in the shapes that matter.
+func views() map[string]page.View {
+	return map[string]page.View{
+		"sign_in":        {Template: "sign_in", Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", CanRemember: true, Cancel: "/oauth/authorize?request=r&cancel=1"}},
+		"sign_in_alone":  {Template: "sign_in", Mobile: true, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", Username: "demo@example.com"}},
+		"sign_in_wrong":  {Template: "sign_in", Status: 422, Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", CanRemember: true, Remember: true, Username: "demo@example.com", Problem: "problem.mismatch"}},
+		"sign_in_wait":   {Template: "sign_in", Status: 429, Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", Username: "demo@example.com", Problem: "problem.wait", Wait: 40}},
+		"choose":         {Template: "choose", Client: shop, Data: page.Choose{Action: "/sign-in/account?flow=f", CSRF: "t", Account: "demo@example.com", Detail: "Demo Person", Cancel: "/c"}},
+		"consent":        {Template: "consent", Client: shop, Data: page.Consent{Action: "/oauth/consent", CSRF: "t", RequestID: "r", Account: "demo@example.com", Owner: "shop.example.com", Scopes: []page.ScopeLine{{Name: "openid"}, {Name: "email"}, {Name: "orders.read", Description: "Read your orders"}, {Name: "x.y"}}}},
+		"consent_none":   {Template: "consent", Client: shop, Data: page.Consent{Action: "/oauth/consent", CSRF: "t", RequestID: "r", Account: "demo@example.com"}},
+		"sign_out":       {Template: "sign_out", Data: page.SignOut{Action: "/sign-out", CSRF: "t", Account: "demo@example.com", Cancel: "/account", Hidden: map[string]string{"state": "s"}}},
+		"sign_out_blank": {Template: "sign_out", Data: page.SignOut{Action: "/sign-out", CSRF: "t"}},
+		"signed_out":     {Template: "signed_out", Data: page.SignedOut{}},
+		"signed_out_to":  {Template: "signed_out", Data: page.SignedOut{Continue: "https://shop.example.com/"}},
+		"account":        {Template: "account", Data: page.Account{Username: "demo@example.com", Name: "Demo Person", Email: "demo@example.com", Groups: []string{"staff", "editors"}, Action: "/sign-out", CSRF: "t"}},
+		"message":        {Template: "message", Data: page.Message{Key: "signed_out", Next: "/account"}},
+	}
+}
+
+func render(p *page.Renderer, v page.View) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	p.Render(w, httptest.NewRequest(http.MethodGet, "https://auth.example.com/x", nil), v)
+	return w
+}
+
+// everyPage returns every page and the error pages, written.
+func everyPage(t *testing.T) map[string]*httptest.ResponseRecorder {
+	t.Helper()
+	p := newRenderer(t, page.Brand{})
+	out := map[string]*httptest.ResponseRecorder{}
+	for name, v := range views() {
+		out[name] = render(p, v)
+	}
+	for name, e := range map[string]struct {
+		status     int
+		key, again string
+	}{
+		"error_expired":  {400, "error.expired", "/oauth/authorize?request=r"},
+		"error_internal": {500, "error.internal", ""},
+		"error_down":     {503, "error.unavailable", "/account"},
+		"error_unknown":  {400, "error.no_such_key", ""},
+	} {
+		w := httptest.NewRecorder()
+		p.Error(w, httptest.NewRequest(http.MethodGet, "https://auth.example.com/x", nil), e.status, e.key, e.again)
+		out[name] = w
+	}
+	return out
+}
+
+func TestPagesGolden(t *testing.T) {
+	t.Parallel()
+	for name, w := range everyPage(t) {
+		file := filepath.Join("testdata", name+".html")
+		if *update {
+			if err := os.MkdirAll("testdata", 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, w.Body.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(w.Body.Bytes(), want) {
+			t.Errorf("page %q differs from %s; run `make golden` and read the difference. It is now:\n%s", name, file, w.Body)
+		}
+	}
+}
+
+func TestPagesArriveAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, w := range everyPage(t) {
+		if n := w.Body.Len(); n > 20_000 {
+			t.Errorf("page %q has %d bytes, want at most 20000", name, n)
+		}
+	}
+	css := asset(t, newRenderer(t, page.Brand{}), "gatehouse.css")
+	if css.Body.Len() > 15_000 {
+		t.Errorf("stylesheet has %d bytes, want at most 15000", css.Body.Len())
+	}
+}
+
+// TestPagesAreSound reads every page as a screen reader and a strict browser would.
+func TestPagesAreSound(t *testing.T) {
+	t.Parallel()
+	for name, w := range everyPage(t) {
+		doc, err := html.Parse(w.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids, labels, described := map[string]int{}, map[string]bool{}, []string{}
+		count := map[string]int{}
+		var inputs []string
+		for n := range doc.Descendants() {
+			if n.Type != html.ElementNode {
+				continue
+			}
+			count[n.Data]++
+			attrs := map[string]string{}
+			for _, a := range n.Attr {
+				attrs[a.Key] = a.Val
+				if a.Key == "style" || strings.HasPrefix(a.Key, "on") {
+					t.Errorf("page %q: attribute %s on %s, want none: the policy forbids it", name, a.Key, n.Data)
+				}
+				if a.Key == "autofocus" {
+					count["autofocus"]++
+				}
+				if strings.Contains(a.Val, "//") && a.Key != "d" && !strings.HasPrefix(a.Val, "https://shop.example.com/") {
+					t.Errorf("page %q: %s=%q leads elsewhere", name, a.Key, a.Val)
+				}
+			}
+			if id := attrs["id"]; id != "" {
+				ids[id]++
+			}
+			switch {
+			case n.Data == "label":
+				labels[attrs["for"]] = true
+			case n.Data == "input" && attrs["type"] != "hidden":
+				inputs = append(inputs, attrs["id"])
+			case n.Data == "svg" && attrs["aria-hidden"] != "true":
+				t.Errorf("page %q: an icon is not hidden from screen readers", name)
+			case n.Data == "img" && attrs["alt"] == "":
+				t.Errorf("page %q: an image has no text", name)
+			case n.Data == "form" && attrs["method"] != "post":
+				t.Errorf("page %q: form method %q, want post", name, attrs["method"])
+			}
+			described = append(described, strings.Fields(attrs["aria-describedby"]+" "+attrs["aria-labelledby"])...)
+		}
+		for id, n := range ids {
+			if n > 1 {
+				t.Errorf("page %q: id %q stands %d times", name, id, n)
+			}
+		}
+		for _, id := range inputs {
+			if id == "" || !labels[id] {
+				t.Errorf("page %q: input %q has no label", name, id)
+			}
+		}
+		for _, id := range described {
+			if ids[id] == 0 {
+				t.Errorf("page %q: described by %q, which is not there", name, id)
+			}
+		}
+		if count["h1"] != 1 || count["main"] != 1 || count["title"] != 1 {
+			t.Errorf("page %q: h1 %d, main %d, title %d, want one each", name, count["h1"], count["main"], count["title"])
+		}
+		if count["script"]+count["style"]+count["iframe"] > 0 {
+			t.Errorf("page %q has script, style or iframe elements", name)
+		}
+		if count["autofocus"] > 1 {
+			t.Errorf("page %q: %d elements take the focus, want at most one", name, count["autofocus"])
+		}
+	}
+}
+
+func TestPageHeaders(t *testing.T) {
+	t.Parallel()
+	pages := everyPage(t)
+	t.Run("attack 272: every page forbids what is not ours", func(t *testing.T) {
+		t.Parallel()
+		for name, w := range pages {
+			csp := w.Header().Get("Content-Security-Policy")
+			for _, want := range []string{"default-src 'none'", "style-src 'self'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'", "form-action 'self'"} {
+				if !slices.ContainsFunc(strings.Split(csp, "; "), func(d string) bool { return d == want || strings.HasPrefix(d, want+" ") }) {
+					t.Errorf("page %q: policy %q, want %s", name, csp, want)
+				}
+			}
+			if strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") {
+				t.Errorf("page %q: policy %q is too wide", name, csp)
+			}
+		}
+		if csp := pages["consent"].Header().Get("Content-Security-Policy"); !strings.HasSuffix(csp, "form-action 'self' https://shop.example.com com.example.app:") {
+			t.Errorf("policy %q, want form-action to name the client's targets", csp)
+		}
+	})
+	t.Run("attack 273: no page can be framed", func(t *testing.T) {
+		t.Parallel()
+		for name, w := range pages {
+			if got := w.Header().Get("X-Frame-Options"); got != "DENY" {
+				t.Errorf("page %q: X-Frame-Options %q, want DENY", name, got)
+			}
+		}
+	})
+	t.Run("attack 34: no referrer leaves, nothing comes from elsewhere", func(t *testing.T) {
+		t.Parallel()
+		for name, w := range pages {
+			if got := w.Header().Get("Referrer-Policy"); got != "same-origin" {
+				t.Errorf("page %q: Referrer-Policy %q, want same-origin", name, got)
+			}
+		}
+	})
+	t.Run("attack 279: no page is kept", func(t *testing.T) {
+		t.Parallel()
+		for name, w := range pages {
+			h := w.Header()
+			if h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Vary") == "" {
+				t.Errorf("page %q: headers %v, want no-store, nosniff and Vary", name, h)
+			}
+		}
+	})
+}
+
+func TestFormAction(t *testing.T) {
+	t.Parallel()
+	p := newRenderer(t, page.Brand{})
+	for target, ok := range map[string]bool{
+		"https://app.example.com": true, "http://127.0.0.1:8080": true, "com.example.app:": true,
+		"*": false, "https:": false, "https://*.example.com": false, "https://a.example; script-src *": false, "'unsafe-inline'": false, "javascript:": false,
+		"data:": false, "https://a.example/path": false, "https://u@a.example": false, "https://a.example,b": false, "": false, "a\nb:": false, "//a.example": false,
+	} {
+		w := render(p, page.View{Template: "sign_in", Client: login.Client{Name: "x", Targets: []string{target}}, Data: page.SignIn{}})
+		csp := w.Header().Get("Content-Security-Policy")
+		want := "form-action 'self'"
+		if ok {
+			want += " " + target
+		}
+		if !strings.HasSuffix(csp, want) {
+			t.Errorf("target %q: policy %q, want it to end in %q", target, csp, want)
+		}
+	}
+}
+
+func TestTextsAreText(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 276: stored text never becomes markup", func(t *testing.T) {
+		t.Parallel()
+		evil := `"><script>alert(1)</script><img src=x onerror=alert(1)>`
+		p := newRenderer(t, page.Brand{Name: evil})
+		for _, v := range []page.View{
+			{Template: "sign_in", Client: login.Client{Name: evil}, Data: page.SignIn{Username: evil, Cancel: "javascript:alert(1)", CSRF: evil, Action: "javascript:alert(1)"}},
+			{Template: "choose", Client: login.Client{Name: evil}, Data: page.Choose{Account: evil, Detail: evil}},
+			{Template: "consent", Client: login.Client{Name: evil}, Data: page.Consent{Account: evil, Owner: evil, RequestID: evil, Scopes: []page.ScopeLine{{Name: evil}, {Name: "x", Description: evil}}}},
+			{Template: "account", Data: page.Account{Username: evil, Name: evil, Email: evil, Groups: []string{evil}}},
+			{Template: "sign_out", Data: page.SignOut{Account: evil, Hidden: map[string]string{evil: evil}}},
+			{Template: "signed_out", Data: page.SignedOut{Continue: "javascript:alert(1)"}},
+		} {
+			body := render(p, v).Body.String()
+			if strings.Contains(body, "<script") || strings.Contains(body, "<img src=x") || strings.Contains(body, `="javascript:`) {
+				t.Errorf("page %q runs what was stored:\n%s", v.Template, body)
+			}
+		}
+	})
+	t.Run("attack 278: braces in names stay what they are", func(t *testing.T) {
+		t.Parallel()
+		p := newRenderer(t, page.Brand{Name: `{{.CSS}} ${7*7} {client}`})
+		body := render(p, page.View{Template: "consent", Client: login.Client{Name: `{{ env "X" }}{owner}{brand}`}, Data: page.Consent{Owner: "o"}}).Body.String()
+		for _, want := range []string{`{{.CSS}} ${7*7} {client}`, `{{ env &#34;X&#34; }}{owner}{brand}`} {
+			if !strings.Contains(body, want) {
+				t.Errorf("page has no literal %q:\n%s", want, body)
+			}
+		}
+	})
+	t.Run("attack 283: languages of the browser are not repeated", func(t *testing.T) {
+		t.Parallel()
+		p := newRenderer(t, page.Brand{})
+		for _, lang := range []string{"../../etc/passwd", "en_US_<script>", "{env.HOME}", "x-klingon", strings.Repeat("a-", 5000), "de, en;q=0", "\xff\xfe"} {
+			r := httptest.NewRequest(http.MethodGet, "https://auth.example.com/", nil)
+			r.Header.Set("Accept-Language", lang)
+			w := httptest.NewRecorder()
+			p.Render(w, r, page.View{Template: "signed_out", Locales: []string{lang}, Data: page.SignedOut{}})
+			if w.Code != 200 || w.Header().Get("Content-Language") != "en" || strings.Contains(w.Body.String(), lang) {
+				t.Errorf("Accept-Language %.20q: status %d, language %q", lang, w.Code, w.Header().Get("Content-Language"))
+			}
+		}
+	})
+}
+
+func TestBrokenViewIsAnError(t *testing.T) {
+	t.Parallel()
+	p := newRenderer(t, page.Brand{})
+	for _, v := range []page.View{{Template: "no_such"}, {Template: "sign_in"}, {Template: "account", Data: page.SignIn{}}} {
+		w := render(p, v)
+		if w.Code != 500 || !strings.Contains(w.Body.String(), "Something went wrong") || strings.Contains(w.Body.String(), "page.") {
+			t.Errorf("view %+v: status %d, body\n%s", v, w.Code, w.Body)
+		}
+	}
+}
+
+func TestErrorReference(t *testing.T) {
+	t.Parallel()
+	p := newRenderer(t, page.Brand{})
+	r := httptest.NewRequest(http.MethodGet, "https://auth.example.com/x", nil)
+	w := httptest.NewRecorder()
+	if ref := p.Error(w, r, 503, "error.unavailable", "//evil.example"); ref == "" || !strings.Contains(w.Body.String(), ref) {
+		t.Errorf("Error(503) = %q, want a reference that the page shows", ref)
+	}
+	if got := w.Header().Get("Retry-After"); got == "" {
+		t.Error("Error(503) has no Retry-After")
+	}
+	if strings.Contains(w.Body.String(), "evil.example") {
+		t.Error("the link to start again leads elsewhere")
+	}
+	w = httptest.NewRecorder()
+	if ref := p.Error(w, r, 400, "error.client", ""); ref != "" || strings.Contains(w.Body.String(), "eference") {
+		t.Errorf("Error(400) = %q, want no reference: the same page each time", ref)
+	}
+}
+
+func TestLocalPath(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 281: only a path of our own is followed", func(t *testing.T) {
+		t.Parallel()
+		for _, evil := range []string{
+			"//evil.example", "https:evil.example", `/\evil.example`, "/%09/evil.example", "///evil.example", "javascript:alert(1)", "/..//evil.example",
+			"https://evil.example", "evil.example", "", "/%2f/evil.example", "/%5cevil.example", "/a/../b", "/a/%2e%2e/b", "/a\nb", "/a b", "/\x00", "/%00", "/é", "/a#b", "/%zz",
+			"/" + strings.Repeat("a", 5000), "\\\\evil.example", "/.", "//",
+		} {
+			if got := page.LocalPath(evil); got != "" {
+				t.Errorf("LocalPath(%q) = %q, want nothing", evil, got)
+			}
+		}
+	})
+	for _, good := range []string{"/", "/account", "/oauth/authorize?request=abc&x=%2F%2Fy", "/oauth/site?flow=1", "/a?u=https://x.example/"} {
+		if got := page.LocalPath(good); got != good {
+			t.Errorf("LocalPath(%q) = %q, want it unchanged", good, got)
+		}
+	}
+}
+
+// TestMessagesExist finds the keys that templates and code name.
+func TestMessagesExist(t *testing.T) {
+	t.Parallel()
+	for name, w := range everyPage(t) {
+		if key := regexp.MustCompile(`\b(sign_in|choose|consent|sign_out|signed_out|account|error|problem|footer|duration|scope)\.[a-z_.]+[a-z]\b`).FindString(w.Body.String()); key != "" {
+			t.Errorf("page %q shows the key %q", name, key)
+		}
+		if left := regexp.MustCompile(`\{(client|brand|time|n|host|ref|owner|account)\}`).FindString(w.Body.String()); left != "" {
+			t.Errorf("page %q shows the placeholder %q", name, left)
+		}
+	}
+}
+
+func asset(t *testing.T, p *page.Renderer, name string) *httptest.ResponseRecorder {
+	t.Helper()
+	stem, ext, _ := strings.Cut(name, ".")
+	path := regexp.MustCompile(`/assets/` + stem + `-[0-9a-f]+\.` + ext).FindString(render(p, views()["sign_in"]).Body.String())
+	if path == "" {
+		t.Fatalf("the page names no %s", name)
+	}
+	return get(p, path)
+}
+
+func get(p *page.Renderer, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	p.Assets().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "https://auth.example.com"+path, nil))
+	return w
+}
+
+func TestAssets(t *testing.T) {
+	t.Parallel()
+	p := newRenderer(t, page.Brand{Color: "#0a7"})
+	w := asset(t, p, "gatehouse.css")
+	if w.Code != 200 || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") || w.Header().Get("Content-Type") != "text/css; charset=utf-8" {
+		t.Errorf("stylesheet: status %d, headers %v", w.Code, w.Header())
+	}
+	if icon := asset(t, p, "icon.svg"); icon.Code != 200 || !strings.Contains(icon.Header().Get("Content-Security-Policy"), "sandbox") {
+		t.Errorf("icon: status %d, headers %v", icon.Code, icon.Header())
+	}
+	if old := get(p, "/assets/gatehouse-000000000000.css"); old.Code != 200 || old.Header().Get("Cache-Control") != "no-cache" {
+		t.Errorf("stylesheet of another hash: status %d, Cache-Control %q, want what is current, not kept", old.Code, old.Header().Get("Cache-Control"))
+	}
+	for _, path := range []string{"/assets/", "/assets/x", "/assets/../page.go", "/assets/gatehouse-1/x.css", "/assets/logo-1.png"} {
+		if got := get(p, path); got.Code != 404 {
+			t.Errorf("GET %s: status %d, want 404", path, got.Code)
+		}
+	}
+	w = httptest.NewRecorder()
+	p.Assets().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/assets/x", nil))
+	if w.Code != 405 || w.Header().Get("Allow") == "" {
+		t.Errorf("POST: status %d, Allow %q, want 405 with Allow", w.Code, w.Header().Get("Allow"))
+	}
+}
+
+func TestLogo(t *testing.T) {
+	t.Parallel()
+	encode := func(w, h int) []byte {
+		var b bytes.Buffer
+		if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, w, h))); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	p := newRenderer(t, page.Brand{Name: "Albers", Logo: encode(120, 40)})
+	if body := render(p, views()["sign_in"]).Body.String(); !strings.Contains(body, `alt="Albers" width="120" height="40"`) {
+		t.Errorf("page shows no logo:\n%s", body)
+	}
+	if w := asset(t, p, "logo.png"); w.Code != 200 || w.Header().Get("Content-Type") != "image/png" {
+		t.Errorf("logo: status %d, headers %v", w.Code, w.Header())
+	}
+	t.Run("attack 286: a logo is a raster image of a sane size", func(t *testing.T) {
+		t.Parallel()
+		for name, b := range map[string]page.Brand{
+			"svg":        {Logo: []byte(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`)},
+			"html":       {Logo: []byte("<html>")},
+			"type":       {Logo: encode(1, 1), LogoType: "text/html"},
+			"dimensions": {Logo: encode(5000, 1)},
+			"bytes":      {Logo: append(encode(1, 1), make([]byte, 1<<20)...)},
+			"cut":        {Logo: encode(9, 9)[:12]},
+		} {
+			if _, err := page.New(page.Config{Brand: b, Issuer: "https://auth.example.com", Key: make([]byte, 32)}); err == nil {
+				t.Errorf("New with logo %q succeeded, want an error", name)
+			}
+		}
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	good := page.Config{Issuer: "https://auth.example.com", Key: make([]byte, 32)}
+	for name, change := range map[string]func(*page.Config){
+		"short key":      func(c *page.Config) { c.Key = c.Key[:16] },
+		"no issuer":      func(c *page.Config) { c.Issuer = "" },
+		"bad color":      func(c *page.Config) { c.Brand.Color = "red" },
+		"bad locale":     func(c *page.Config) { c.Locales = []string{"!"} },
+		"unknown locale": func(c *page.Config) { c.Locales = []string{"en", "xh"} },
+	} {
+		c := good
+		change(&c)
+		if _, err := page.New(c); err == nil {
+			t.Errorf("New with %s succeeded, want an error", name)
+		}
+	}
+	if _, err := page.New(good); err != nil {
+		t.Error(err)
+	}
+}
