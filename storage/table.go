@@ -13,7 +13,8 @@ import (
 // Times are seconds since 1970 with microseconds, the zero time is null.
 var (
 	encoding = must(cbor.EncOptions{Time: cbor.TimeUnixMicro, Sort: cbor.SortNone}.EncMode())
-	decoding = must(cbor.DecOptions{DupMapKey: cbor.DupMapKeyQuiet}.DecMode())
+	// Strings of records are bytes, hashes among them, so they need not be UTF-8.
+	decoding = must(cbor.DecOptions{DupMapKey: cbor.DupMapKeyQuiet, UTF8: cbor.UTF8DecodeInvalid}.DecMode())
 )
 
 func must[T any](v T, err error) T {
