@@ -67,7 +67,7 @@ func (s *Server) logRefusal(r *http.Request, e *Error, reference string) {
 		fields = append(fields, zap.String("reference", reference))
 	}
 	if e.Cause != nil {
-		fields = append(fields, zap.Error(e.Cause))
+		fields = append(fields, zap.NamedError("cause", e.Cause))
 	}
 	if e.Status >= http.StatusInternalServerError {
 		s.Log.Error("request failed", fields...)

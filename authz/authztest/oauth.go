@@ -54,7 +54,7 @@ func (b *Browser) Code(client string, changes ...string) string {
 	res := b.Authorize(client, changes...)
 	_, params := res.Redirect()
 	if params.Get("code") == "" {
-		b.h.T.Fatalf("Authorize(%q) = %d %q %s, want a code", client, res.Status, res.Location(), res.Body)
+		b.h.T.Fatalf("Authorize(%q) = %d %q, want a code; log: %s", client, res.Status, res.Location(), b.h.Log())
 	}
 	return params.Get("code")
 }
