@@ -35,3 +35,12 @@ func lockDir(dir string) (*os.File, error) {
 	}
 	return f, nil
 }
+
+// syncDir makes created, renamed and removed names in dir durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

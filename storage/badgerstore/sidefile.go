@@ -96,11 +96,3 @@ func checkSideFile(dir string, last found) error {
 	}
 	return nil
 }
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}

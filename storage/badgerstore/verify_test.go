@@ -8,9 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,32 +25,65 @@ var (
 	seed  = flag.Uint64("seed", 1, "which bits TestBitFlips flips")
 )
 
-// copyDir copies a storage directory as a crash would leave it; the logs are sparse files and stay so.
-func copyDir(t *testing.T, from string) string {
+// image is the content of a storage directory. Its logs are sparse files of many MiB: zeros at their end are cut off.
+type image map[string]file
+
+type file struct {
+	data []byte
+	size int64
+}
+
+func load(t *testing.T, dir string) image {
 	t.Helper()
-	to := t.TempDir()
-	entries, err := os.ReadDir(from)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	img := image{}
 	for _, e := range entries {
-		b, err := os.ReadFile(filepath.Join(from, e.Name()))
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // Badger took it away meanwhile
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		writeSparse(t, filepath.Join(to, e.Name()), b)
+		img[e.Name()] = file{bytes.Clone(bytes.TrimRight(b, "\x00")), int64(len(b))}
 	}
-	return to
+	return img
 }
 
-func writeSparse(t *testing.T, path string, b []byte) {
+// write makes a directory of the image.
+func (img image) write(t *testing.T) string {
 	t.Helper()
-	if err := errors.Join(os.WriteFile(path, bytes.TrimRight(b, "\x00"), 0o600), os.Truncate(path, int64(len(b)))); err != nil {
+	dir := t.TempDir()
+	for name, f := range img {
+		writeSparse(t, filepath.Join(dir, name), f.data, f.size)
+	}
+	return dir
+}
+
+// names returns the files with an ending, in order.
+func (img image) names(ending string) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(img)) {
+		if strings.HasSuffix(name, ending) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func writeSparse(t *testing.T, path string, b []byte, size int64) {
+	t.Helper()
+	if err := errors.Join(os.WriteFile(path, b, 0o600), os.Truncate(path, size)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// copyDir copies a storage directory as a crash would leave it.
+func copyDir(t *testing.T, from string) string {
+	t.Helper()
+	return load(t, from).write(t)
 }
 
 // fill writes n records of 300 bytes in commits of ten and returns them.
@@ -111,37 +146,23 @@ func openError(t *testing.T, dir string) error {
 // wantRefused wants Open to refuse a directory and to leave every byte of it as it was.
 func wantRefused(t *testing.T, dir, because string) {
 	t.Helper()
-	before := contents(t, dir)
+	before := load(t, dir)
 	for range 2 { // the refusal must not be the cure
 		if err := openError(t, dir); !strings.Contains(err.Error(), because) || !strings.Contains(err.Error(), "caddy gatehouse restore") {
 			t.Errorf("Open = %v, want %q and the command that repairs", err, because)
 		}
 	}
-	after := contents(t, dir)
+	after := load(t, dir)
 	delete(after, lockName)
 	delete(before, lockName)
-	for name, b := range before {
-		if !bytes.Equal(after[name], b) {
+	for name, f := range before {
+		if !bytes.Equal(after[name].data, f.data) || after[name].size != f.size {
 			t.Errorf("Open changed %s of a directory that it refused", name)
 		}
 	}
 	if len(after) != len(before) {
 		t.Errorf("Open left %d files of %d in a directory that it refused", len(after), len(before))
 	}
-}
-
-func contents(t *testing.T, dir string) map[string][]byte {
-	t.Helper()
-	all := map[string][]byte{}
-	names, _ := filepath.Glob(filepath.Join(dir, "*"))
-	for _, name := range names {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[filepath.Base(name)] = b
-	}
-	return all
 }
 
 func names(t *testing.T, dir, pattern string) []string {
@@ -223,7 +244,7 @@ func TestLostTail(t *testing.T) {
 	}
 
 	older := copyDir(t, crash) // a directory put back from before, but for the side file
-	writeSparse(t, filepath.Join(older, sideName), side)
+	writeSparse(t, filepath.Join(older, sideName), side, int64(len(side)))
 	wantRefused(t, older, "commit 20 was answered, but the last one found is 10")
 
 	gone := copyDir(t, crash)
@@ -239,13 +260,11 @@ func TestLostTail(t *testing.T) {
 	wantRefused(t, without, sideName+" is missing")
 
 	damaged := copyDir(t, crash)
-	writeSparse(t, filepath.Join(damaged, sideName), bytes.Repeat([]byte{7}, len(side)))
+	writeSparse(t, filepath.Join(damaged, sideName), bytes.Repeat([]byte{7}, len(side)), int64(len(side)))
 	wantRefused(t, damaged, "is damaged")
 
 	torn := copyDir(t, crash) // one slot of two: the other still counts
-	b := bytes.Clone(contents(t, torn)[sideName])
-	b[(10%2)*slotStep] ^= 1
-	writeSparse(t, filepath.Join(torn, sideName), b)
+	flip(t, filepath.Join(torn, sideName), (10%2)*slotStep)
 	if err := mustOpen(t, torn).Close(); err != nil {
 		t.Error(err)
 	}
@@ -274,9 +293,8 @@ func TestHoleInTheLogs(t *testing.T) {
 	}
 	cut := ends[11]
 	second := filepath.Join(crash, "00002.mem")
-	size := len(whole)
-	writeSparse(t, log, append(bytes.Clone(whole[:cut]), make([]byte, size-cut)...))
-	writeSparse(t, second, append(append(bytes.Clone(whole[:logHead]), whole[cut:]...), make([]byte, cut-logHead)...))
+	writeSparse(t, log, whole[:cut], int64(len(whole)))
+	writeSparse(t, second, append(bytes.Clone(whole[:logHead]), whole[cut:ends[19]]...), int64(len(whole)))
 
 	good := mustOpen(t, copyDir(t, crash))
 	if n := readAll(t, good, want); n > 0 {
@@ -342,26 +360,23 @@ func TestBitFlips(t *testing.T) {
 			want[k] = v
 		}
 	}
-	base := copyDir(t, dir)
-	if len(names(t, base, "*.sst")) == 0 || len(names(t, base, "*.mem")) == 0 {
+	base := load(t, dir)
+	most := append(base.names(".sst"), base.names(".mem")...) // of the bytes are in these
+	if len(base.names(".sst")) == 0 || len(base.names(".mem")) == 0 {
 		t.Fatal("there is no table or no log: the test is too small")
 	}
-	var files []string
-	for _, e := range names(t, base, "*") {
-		if filepath.Base(e) != lockName && filepath.Base(e) != "LOCK" {
-			files = append(files, filepath.Base(e))
-		}
-	}
+	delete(base, lockName)
+	delete(base, "LOCK")
+	files := base.names("")
 	r := rand.New(rand.NewPCG(*seed, *seed))
 	outcome := map[string]int{}
 	for range *flips {
 		name := files[r.IntN(len(files))]
-		if r.IntN(2) == 0 { // most of the bytes are in these
-			few := append(names(t, base, "*.sst"), names(t, base, "*.mem")...)
-			name = filepath.Base(few[r.IntN(len(few))])
+		if r.IntN(2) == 0 {
+			name = most[r.IntN(len(most))]
 		}
-		whole := contents(t, base)[name]
-		used := len(bytes.TrimRight(whole, "\x00"))
+		whole := base[name]
+		used := len(whole.data)
 		if used == 0 {
 			continue
 		}
@@ -370,12 +385,10 @@ func TestBitFlips(t *testing.T) {
 			at = used - 1 - r.IntN(min(used, 200)) // feet of tables hold the lengths of everything
 		}
 		bit := r.IntN(8)
-		bad := copyDir(t, base)
-		broken := bytes.Clone(whole)
-		broken[at] ^= 1 << bit
-		writeSparse(t, filepath.Join(bad, name), broken)
-		outcome[judge(t, bad, want, fmt.Sprintf("%s, byte %d of %d, bit %d", name, at, used, bit))]++
-		_ = os.RemoveAll(bad)
+		bad := maps.Clone(base)
+		bad[name] = file{bytes.Clone(whole.data), whole.size}
+		bad[name].data[at] ^= 1 << bit
+		outcome[judge(t, bad.write(t), want, fmt.Sprintf("%s, byte %d of %d, bit %d", name, at, used, bit))]++
 	}
 	t.Logf("%d flips: %v", *flips, outcome)
 	if outcome["refused"] == 0 || outcome["nothing wrong"] == 0 {
@@ -385,6 +398,7 @@ func TestBitFlips(t *testing.T) {
 
 func judge(t *testing.T, dir string, want map[string]string, what string) string {
 	t.Helper()
+	defer os.RemoveAll(dir)
 	s, err := Open(t.Context(), Options{Dir: dir, SweepEvery: -1})
 	if err != nil {
 		if !strings.Contains(err.Error(), dir) {
@@ -414,24 +428,18 @@ func TestTruncatedFiles(t *testing.T) {
 			want[k] = v
 		}
 	}
-	base := copyDir(t, dir)
-	for name, b := range contents(t, base) {
-		used := len(bytes.TrimRight(b, "\x00"))
+	base := load(t, dir)
+	for name, f := range base {
+		used := len(f.data)
 		for _, left := range []int{-1, 0, 1, used / 2, used - 1} {
 			if left >= used {
 				continue
 			}
-			bad := copyDir(t, base)
-			path := filepath.Join(bad, name)
-			err := os.Truncate(path, int64(max(left, 0)))
-			if left < 0 {
-				err = os.Remove(path)
+			bad := maps.Clone(base)
+			if delete(bad, name); left >= 0 {
+				bad[name] = file{f.data[:left], int64(left)}
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			judge(t, bad, want, fmt.Sprintf("%s, %d of %d bytes left; it", name, left, used))
-			_ = os.RemoveAll(bad)
+			judge(t, bad.write(t), want, fmt.Sprintf("%s, %d of %d bytes left; it", name, left, used))
 		}
 	}
 }

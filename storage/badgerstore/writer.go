@@ -37,7 +37,7 @@ type state int
 
 const (
 	queued state = iota
-	given  // given up by its caller before it ran
+	given        // given up by its caller before it ran
 	ran
 )
 
