@@ -1,0 +1,469 @@
+package authz_test
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+)
+
+func TestCodeAttacks(t *testing.T) {
+	t.Parallel()
+	attack(t, "attack 41: a code is redeemed twice", func(t *testing.T, h *authztest.Harness) {
+		code := h.Browser(authztest.Demo).Code("shop")
+		first := h.Redeem("shop", code)
+		wantStatus(t, "first", first, http.StatusOK)
+		wantActive(t, h, "before", first.Text("access_token"), true)
+		wantError(t, "second", h.Redeem("shop", code), 400, "invalid_grant")
+		wantActive(t, h, "access token", first.Text("access_token"), false)
+		wantActive(t, h, "refresh token", first.Text("refresh_token"), false)
+		wantError(t, "refresh", h.Refresh("shop", first.Text("refresh_token")), 400, "invalid_grant")
+		wantEvent(t, h, authztest.Demo, "token.CodeReplayedEvent", 1)
+	})
+	attack(t, "attack 41: a code is replayed after a rotation and after its lifetime", func(t *testing.T, h *authztest.Harness) {
+		code := h.Browser(authztest.Demo).Code("shop")
+		second := h.Refresh("shop", h.Redeem("shop", code).Text("refresh_token"))
+		h.Clock.Advance(10 * time.Minute)
+		wantActive(t, h, "before", second.Text("access_token"), true)
+		wantError(t, "replay", h.Redeem("shop", code), 400, "invalid_grant")
+		wantActive(t, h, "rotated access token", second.Text("access_token"), false)
+		wantActive(t, h, "rotated refresh token", second.Text("refresh_token"), false)
+	})
+	attack(t, "attack 42: another client presents the code", func(t *testing.T, h *authztest.Harness) {
+		code := h.Browser(authztest.Demo).Code("shop")
+		wantError(t, "other", h.Token("other", h.CodeForm("shop", code)), 400, "invalid_grant")
+		wantEvent(t, h, authztest.Demo, "token.CodeRefusedEvent", 1)
+		res := h.Redeem("shop", code)
+		wantStatus(t, "shop afterwards", res, http.StatusOK)
+		wantError(t, "other, spent", h.Token("other", h.CodeForm("shop", code)), 400, "invalid_grant")
+		wantActive(t, h, "shop's token", res.Text("access_token"), true)
+	})
+	attack(t, "attack 43: 64 redeem one code at once", func(t *testing.T, h *authztest.Harness) {
+		code := h.Browser(authztest.Demo).Code("shop")
+		all := together(64, func(int) *authztest.Response { return h.Redeem("shop", code) })
+		if n := countStatus(all, 200); n != 1 {
+			t.Errorf("%d of 64 got tokens, want exactly 1", n)
+		}
+		for _, res := range all {
+			if res.Status == 200 {
+				wantActive(t, h, "after the replays", res.Text("access_token"), false)
+				wantActive(t, h, "again", res.Text("access_token"), false)
+			} else {
+				wantError(t, "loser", res, 400, "invalid_grant")
+			}
+		}
+		wantEvent(t, h, authztest.Demo, "token.CodeReplayedEvent", 63)
+	})
+	attack(t, "attack 44: a code after its lifetime", func(t *testing.T, h *authztest.Harness) {
+		b := h.Browser(authztest.Demo)
+		good, late := b.Code("shop"), b.Code("shop")
+		h.Clock.Advance(30*time.Second - time.Millisecond)
+		wantStatus(t, "in time", h.Redeem("shop", good), http.StatusOK)
+		h.Clock.Advance(time.Millisecond)
+		wantError(t, "late", h.Redeem("shop", late), 400, "invalid_grant")
+	})
+	attack(t, "attack 24: a verifier for a code without challenge", func(t *testing.T, h *authztest.Harness) {
+		code := h.Browser(authztest.Demo).Code("shop", "code_challenge", "", "code_challenge_method", "")
+		wantError(t, "downgrade", h.Redeem("shop", code), 400, "invalid_grant")
+		f := h.CodeForm("shop", code)
+		f.Del("code_verifier")
+		wantError(t, "burned", h.Token("shop", f), 400, "invalid_grant")
+	})
+	attack(t, "attack 11: the redirect URI of the token request", func(t *testing.T, h *authztest.Harness) {
+		b := h.Browser(authztest.Demo)
+		for _, tc := range []struct {
+			name       string
+			sent       bool
+			redirect   string
+			wantStatus int
+		}{
+			{"same", true, "https://shop.example.com/callback", 200}, {"none", true, "", 400}, {"other", true, "https://shop.example.com/callback/", 400},
+			{"not sent, none", false, "", 200}, {"not sent, registered", false, "https://shop.example.com/callback", 200},
+			{"not sent, other", false, "https://evil.example.com/", 400},
+		} {
+			var changes []string
+			if !tc.sent {
+				changes = []string{"redirect_uri", ""}
+			}
+			f := h.CodeForm("shop", b.Code("shop", changes...))
+			f.Set("redirect_uri", tc.redirect)
+			if tc.redirect == "" {
+				f.Del("redirect_uri")
+			}
+			wantStatus(t, tc.name, h.Token("shop", f), tc.wantStatus)
+			if tc.wantStatus != 200 {
+				f.Set("redirect_uri", "https://shop.example.com/callback")
+				wantError(t, tc.name+", second try", h.Token("shop", f), 400, "invalid_grant")
+			}
+		}
+	})
+	attack(t, "attack 69: the person is disabled before the code is redeemed", func(t *testing.T, h *authztest.Harness) {
+		b := h.Browser(authztest.Demo)
+		code := b.Code("shop")
+		h.People.Change(authztest.Demo, func(p *login.Subject) { p.Active = false })
+		wantError(t, "blocked", h.Redeem("shop", code), 400, "invalid_grant")
+		h.People.Change(authztest.Demo, func(p *login.Subject) { p.Active = true; p.Epoch++ })
+		wantError(t, "after a new password", h.Redeem("shop", code), 400, "invalid_grant")
+	})
+	attack(t, "attack 72: 10,000 tokens and codes are unique", func(t *testing.T, h *authztest.Harness) {
+		seen := map[string]bool{}
+		bits := [256]int{}
+		for range 10_000 {
+			token, err := secret.NewToken(randomness, secret.AccessToken)
+			if err != nil || seen[token] {
+				t.Fatalf("NewToken = %v, or a token twice", err)
+			}
+			seen[token] = true
+			raw, err := base64.RawURLEncoding.DecodeString(token[5:48])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range bits {
+				bits[i] += int(raw[i/8] >> (i % 8) & 1)
+			}
+		}
+		for i, n := range bits {
+			if n < 4700 || n > 5300 { // six standard deviations
+				t.Errorf("bit %d is set in %d of 10000 tokens", i, n)
+			}
+		}
+		for range 50 {
+			token := own(h).Text("access_token")
+			if seen[token] || !secret.IsToken(secret.AccessToken, token) {
+				t.Fatal("a token that is no token, or twice")
+			}
+			seen[token] = true
+		}
+	})
+}
+
+func TestVerifier(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	b := h.Browser(authztest.Demo)
+	for name, verifier := range map[string]string{
+		"none": "", "short": authztest.Verifier[:42], "other": strings.Repeat("a", 43), "padded": authztest.Verifier + "=", "the challenge": authztest.Challenge,
+		"long": strings.Repeat("a", 129),
+	} {
+		code := b.Code("spa")
+		f := h.CodeForm("spa", code)
+		f.Set("code_verifier", verifier)
+		wantError(t, name, h.Token("spa", f), 400, "invalid_grant")
+		wantError(t, name+", then right", h.Redeem("spa", code), 400, "invalid_grant")
+	}
+	wantStatus(t, "right", h.Redeem("spa", b.Code("spa")), 200)
+	h.Invariants(t)
+}
+
+func TestRequestAttacks(t *testing.T) {
+	t.Parallel()
+	attack(t, "attack 46: repeated parameters", func(t *testing.T, h *authztest.Harness) {
+		for _, body := range []string{
+			"grant_type=client_credentials&grant_type=client_credentials", "grant_type=client_credentials&scope=reports.read&scope=reports.read",
+			"grant_type=client_credentials&client_id=reports&client_id=reports", "grant_type=authorization_code&code=a&code=b",
+		} {
+			wantError(t, body, postRaw(h, "/oauth/token", body), 400, "invalid_request")
+		}
+		code := h.Browser(authztest.Demo).Code("shop")
+		res := h.Call("/oauth/token?code="+code, "shop", h.CodeForm("shop", code))
+		wantError(t, "code in query and body", res, 400, "invalid_request")
+	})
+	attack(t, "attack 47: two ways of client authentication", func(t *testing.T, h *authztest.Harness) {
+		for name, body := range map[string]string{
+			"secret":    "client_secret=" + authztest.Secret("reports"),
+			"assertion": "client_assertion_type=urn%3Aietf%3Aparams%3Aoauth%3Aclient-assertion-type%3Ajwt-bearer&client_assertion=e30.e30.e30",
+			"other id":  "client_id=shop",
+		} {
+			wantError(t, name, postRaw(h, "/oauth/token", "grant_type=client_credentials&"+body), 400, "invalid_request")
+		}
+		wantStatus(t, "same id", postRaw(h, "/oauth/token", "grant_type=client_credentials&client_id=reports"), 200)
+	})
+	attack(t, "attack 48: two Authorization headers", func(t *testing.T, h *authztest.Harness) {
+		basic := authztest.Basic("reports", authztest.Secret("reports"))
+		wantError(t, "two", postRaw(h, "/oauth/token", "grant_type=client_credentials", basic...), 400, "invalid_request")
+		res := h.Do(http.MethodPost, "/oauth/token", "grant_type=client_credentials", "Content-Type", formType, "Authorization", basic[1]+", "+basic[1])
+		wantError(t, "joined", res, 400, "invalid_request")
+	})
+	attack(t, "attack 49: secrets in the query", func(t *testing.T, h *authztest.Harness) {
+		for _, q := range []string{
+			"client_id=poster&client_secret=" + authztest.Secret("poster"), "client_secret=" + authztest.Secret("poster"), "code=c-o-d-e", "refresh_token=r-t",
+			"password=p-w", "grant_type=client_credentials",
+		} {
+			res := h.Do(http.MethodPost, "/oauth/token?"+q, "grant_type=client_credentials&scope=openid", "Content-Type", formType)
+			wantError(t, q, res, 400, "invalid_request")
+		}
+		if strings.Contains(h.Log(), authztest.Secret("poster")) || strings.Contains(h.Log(), "c-o-d-e") {
+			t.Error("the log holds the query")
+		}
+	})
+	attack(t, "attack 51: other content types", func(t *testing.T, h *authztest.Harness) {
+		for _, ct := range []string{
+			"application/json", "text/plain", "multipart/form-data; boundary=x", "", formType + "; charset=utf-16", formType + "; charset=utf-8; charset=utf-8",
+			formType + "; boundary=x",
+		} {
+			res := postRaw(h, "/oauth/token", "grant_type=client_credentials", "Content-Type", ct)
+			wantError(t, ct, res, 400, "invalid_request")
+		}
+		res := postRaw(h, "/oauth/token", "grant_type=client_credentials", "Content-Type", formType, "Content-Type", formType)
+		wantError(t, "twice", res, 400, "invalid_request")
+		res = postRaw(h, "/oauth/token", "grant_type=client_credentials", "Content-Type", formType+"; charset=UTF-8")
+		wantStatus(t, "utf-8", res, 200)
+	})
+	attack(t, "attack 52: all parameters in the query", func(t *testing.T, h *authztest.Harness) {
+		wantError(t, "query", postRaw(h, "/oauth/token?grant_type=client_credentials&scope=reports.read", ""), 400, "invalid_request")
+		wantError(t, "nothing", postRaw(h, "/oauth/token", ""), 400, "invalid_request")
+	})
+	attack(t, "attack 53: bodies with two readings", func(t *testing.T, h *authztest.Harness) {
+		for _, body := range []string{
+			"grant_type=client_credentials;scope=reports.read", "grant_type=client_credentials&scope=%zz", "grant_type=client_credentials&scope=a%00b",
+			"grant_type=client_credentials&scope=%c0%af", "\ufeffgrant_type=client_credentials", "grant_type=client_credentials&scope=\xff",
+			"grant_type=client_credentials&scope=a%0d%0ab",
+		} {
+			wantError(t, body, postRaw(h, "/oauth/token", body), 400, "invalid_request")
+		}
+		for _, body := range []string{"scope=reports.read+orders.read", "scope=reports.read%20orders.read"} {
+			res := postRaw(h, "/oauth/token", "grant_type=client_credentials&"+body)
+			if got := scopesOf(res); got != "orders.read reports.read" {
+				t.Errorf("%s gave scope %q", body, got)
+			}
+		}
+	})
+	attack(t, "attack 54: grant types that are none", func(t *testing.T, h *authztest.Harness) {
+		for _, gt := range []string{
+			"foo", "CLIENT_CREDENTIALS", "client_credentials ", " client_credentials", "implicit", "password", "urn:service:oauth2:grant_type:validate_bearer",
+			"urn:ietf:params:oauth:grant-type:device_code",
+		} {
+			wantError(t, gt, own(h, "grant_type", gt), 400, "unsupported_grant_type")
+		}
+		wantError(t, "none", postRaw(h, "/oauth/token", "scope=reports.read"), 400, "invalid_request")
+	})
+	attack(t, "attack 62: scopes without end", func(t *testing.T, h *authztest.Harness) {
+		var many strings.Builder
+		for i := range 9000 {
+			many.WriteString("s" + string(rune('a'+i%26)) + strings.Repeat("x", i%3) + " ")
+		}
+		for name, scope := range map[string]string{"long": strings.Repeat("a", 50_000), "many": many.String()} {
+			wantError(t, name, own(h, "scope", scope), 400, "invalid_scope")
+			res := h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "scope": {scope}}, authztest.Basic("reports", strings.Repeat("x", 40))...)
+			wantError(t, name+", a stranger", res, 401, "invalid_client")
+		}
+		wantError(t, "body", own(h, "scope", strings.Repeat("a", 70_000)), 400, "invalid_request")
+	})
+	attack(t, "attack 63: scopes that are none", func(t *testing.T, h *authztest.Harness) {
+		for _, scope := range []string{`reports.read "x"`, `reports.read\x`, "reports.read\x7f", "reports.reäd", "unknown", "reports.read unknown", "openid"} {
+			wantError(t, scope, own(h, "scope", scope), 400, "invalid_scope")
+		}
+		res := own(h, "scope", "reports.read orders.read reports.read")
+		if res.Text("scope") != "reports.read orders.read" {
+			t.Errorf("duplicates: scope = %q, want them once", res.Text("scope"))
+		}
+		wantError(t, "a scope with a level", own(h, "scope", "secure.read"), 400, "invalid_scope")
+	})
+	attack(t, "attack 76: other spellings of the path", func(t *testing.T, h *authztest.Harness) {
+		for _, path := range []string{
+			"//oauth/token", "/oauth/./token", "/oauth/token/", "/OAuth/Token", "/oauth/v2/token", "/oauth/v1/../token", "/oauth//token", "/oauth/token;x",
+		} {
+			wantStatus(t, path, postRaw(h, h.Issuer+path, "grant_type=client_credentials"), 404)
+		}
+		for _, path := range []string{"/oauth/token", "/oauth/v1/token", "/%6fauth/token"} {
+			res := h.Do(http.MethodPost, path, "grant_type=client_credentials&client_id=reports", "Content-Type", formType)
+			wantError(t, path, res, 401, "invalid_client")
+			wantStatus(t, path, postRaw(h, path, "grant_type=client_credentials"), 200)
+		}
+		code := h.Browser(authztest.Demo).Code("shop")
+		wantStatus(t, "v1", h.Call("/oauth/v1/token", "shop", h.CodeForm("shop", code)), 200)
+	})
+	attack(t, "attack 77: scripts of other origins", func(t *testing.T, h *authztest.Harness) {
+		for _, path := range []string{"/oauth/token", "/oauth/revoke", "/oauth/v1/token", "/oauth/api/v2/token/introspect", "/oauth/authorize"} {
+			for _, origin := range []string{"https://evil.example.com", "null", "https://spa.example.com.evil.example", "http://spa.example.com"} {
+				for _, method := range []string{http.MethodOptions, http.MethodPost} {
+					res := h.Do(method, path, "", "Origin", origin, "Access-Control-Request-Method", "POST", "Content-Type", formType)
+					if got := res.Header.Get("Access-Control-Allow-Origin"); got != "" {
+						t.Errorf("%s %s from %s: Access-Control-Allow-Origin = %q, want none", method, path, origin, got)
+					}
+				}
+			}
+		}
+		res := h.Do(http.MethodPost, "/oauth/token", "", "Origin", "https://spa.example.com", "Content-Type", formType)
+		if got := res.Header.Get("Access-Control-Allow-Origin"); got != "https://spa.example.com" || res.Header.Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("token from the client's origin: %q, want it allowed without credentials", got)
+		}
+		res = h.Do(http.MethodPost, "/oauth/api/v2/token/introspect", "", "Origin", "https://spa.example.com", "Content-Type", formType)
+		if got := res.Header.Get("Access-Control-Allow-Origin"); got != "" {
+			t.Errorf("introspection: Access-Control-Allow-Origin = %q, want none", got)
+		}
+	})
+	attack(t, "attack 78: headers of every answer", func(t *testing.T, h *authztest.Harness) {
+		wantAPIHeaders(t, "200", own(h))
+		wantAPIHeaders(t, "code", h.Redeem("shop", h.Browser(authztest.Demo).Code("shop")))
+		wantError(t, "400", own(h, "scope", "nope"), 400, "invalid_scope")
+		wantError(t, "401", h.Post("/oauth/token", url.Values{}, authztest.Basic("x", "y")...), 401, "invalid_client")
+		res := h.Get("/oauth/token")
+		wantError(t, "405", res, 405, "invalid_request")
+		if res.Header.Get("Allow") != "POST" {
+			t.Errorf("405: Allow = %q, want POST", res.Header.Get("Allow"))
+		}
+	})
+}
+
+func TestClientAttacks(t *testing.T) {
+	t.Parallel()
+	good := authztest.Secret("shop")
+	attack(t, "attack 56: wrong secret, unknown and disabled client are one answer", func(t *testing.T, h *authztest.Harness) {
+		f := url.Values{"grant_type": {"client_credentials"}}
+		wrong := h.Post("/oauth/token", f, authztest.Basic("shop", authztest.Secret("nobody"))...)
+		wantError(t, "wrong", wrong, 401, "invalid_client")
+		if got := wrong.Header.Get("WWW-Authenticate"); !strings.HasPrefix(got, "Basic ") {
+			t.Errorf("WWW-Authenticate = %q, want Basic", got)
+		}
+		for name, basic := range map[string][]string{
+			"unknown": authztest.Basic("nobody", authztest.Secret("nobody")), "disabled": authztest.Basic("disabled", authztest.Secret("disabled")),
+			"public": authztest.Basic("spa", authztest.Secret("spa")),
+		} {
+			res := h.Post("/oauth/token", f, basic...)
+			if res.Status != wrong.Status || res.Body != wrong.Body || res.Header.Get("WWW-Authenticate") != wrong.Header.Get("WWW-Authenticate") {
+				t.Errorf("%s = %d %s, want the bytes of a wrong secret: %s", name, res.Status, res.Body, wrong.Body)
+			}
+		}
+		wantEvent(t, h, "", "token.ClientAuthenticationFailedEvent", 4)
+	})
+	attack(t, "attack 56: failed authentications do not fill the disk", func(t *testing.T, h *authztest.Harness) {
+		for range 200 {
+			h.Post("/oauth/token", url.Values{}, authztest.Basic("shop", "wrong")...)
+		}
+		n := 0
+		for _, kind := range eventsOf(t, h, "") {
+			if kind == "token.ClientAuthenticationFailedEvent" {
+				n++
+			}
+		}
+		if n == 0 || n > 60 {
+			t.Errorf("%d events of 200 failures, want some and at most 60", n)
+		}
+	})
+	attack(t, "attack 57: names and secrets with special characters", func(t *testing.T, h *authztest.Harness) {
+		f := url.Values{"grant_type": {"client_credentials"}}
+		for id, text := range odd {
+			wantStatus(t, id+" encoded", h.Post("/oauth/token", f, authztest.Basic(id, text)...), 200)
+		}
+		for id := range odd {
+			for other, text := range odd {
+				if id != other {
+					wantError(t, id+" with the secret of "+other, h.Post("/oauth/token", f, authztest.Basic(id, text)...), 401, "invalid_client")
+				}
+			}
+		}
+		// Raw, "a+b" reads as "a b": it has that one reading, and never the other client's.
+		wantError(t, "raw a+b", h.Post("/oauth/token", f, rawBasic("a+b:"+odd["a+b"])...), 401, "invalid_client")
+		wantError(t, "raw a%", h.Post("/oauth/token", f, rawBasic("a%:"+odd["a%"])...), 401, "invalid_client")
+		wantError(t, "raw a:b", h.Post("/oauth/token", f, rawBasic("a:b:"+odd["a:b"])...), 401, "invalid_client")
+		wantStatus(t, "raw a+b as a b", h.Post("/oauth/token", f, rawBasic("a+b:"+url.QueryEscape(odd["a b"]))...), 200)
+	}, authztest.WithClients(oddClients()...))
+	attack(t, "attack 58: half a credential", func(t *testing.T, h *authztest.Harness) {
+		f := url.Values{"grant_type": {"client_credentials"}}
+		for name, headers := range map[string][]string{
+			"empty secret": rawBasic("shop:"), "no colon": rawBasic("shop"), "not base64": {"Authorization", "Basic %%%"}, "nothing": {"Authorization", "Basic"},
+			"bearer": {"Authorization", "Bearer " + good}, "empty id": rawBasic(":" + good), "control": rawBasic("shop\x00:" + good),
+			"raw base64url": {"Authorization", "Basic " + base64.RawURLEncoding.EncodeToString([]byte("shop:"+good+"??>"))},
+			"half a rune":   rawBasic("sh\xffop:" + good), "bad escape": rawBasic("shop%zz:" + good),
+		} {
+			wantError(t, name, h.Post("/oauth/token", f, headers...), 401, "invalid_client")
+		}
+		wantError(t, "as public", h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"reports"}}), 401, "invalid_client")
+		post := func(id, text string) *authztest.Response {
+			return h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {id}, "client_secret": {text}, "scope": {"openid"}})
+		}
+		wantError(t, "post, not enabled", post("reports", authztest.Secret("reports")), 401, "invalid_client")
+		wantError(t, "post, wrong", post("poster", authztest.Secret("shop")), 401, "invalid_client")
+		wantError(t, "post, no id", post("", authztest.Secret("poster")), 401, "invalid_client")
+		wantStatus(t, "post", post("poster", authztest.Secret("poster")), 200)
+		wantError(t, "an assertion", h.Post("/oauth/token", url.Values{"client_id": {"shop"}, "client_assertion": {"e30.e30."}}), 401, "invalid_client")
+	})
+	attack(t, "attack 59: a public client asks for client_credentials", func(t *testing.T, h *authztest.Harness) {
+		wantError(t, "spa", h.Token("spa", url.Values{"grant_type": {"client_credentials"}}), 400, "unauthorized_client")
+		wantError(t, "shop", h.Token("shop", url.Values{"grant_type": {"client_credentials"}}), 400, "unauthorized_client")
+		wantError(t, "reports", h.Token("reports", url.Values{"grant_type": {"authorization_code"}, "code": {"x"}}), 400, "unauthorized_client")
+	})
+}
+
+// Whoever times answers counts work: these tests count it exactly.
+func TestClientWork(t *testing.T) {
+	t.Parallel()
+	inner, err := badgerstore.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &countingStore{Store: inner}
+	h := authztest.New(t, authztest.WithStore(store))
+	t.Cleanup(func() {
+		if err := inner.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("attack 56,74: an unknown client costs as much as a wrong secret", func(t *testing.T) {
+		if _, err := h.Server().AddClient(t.Context(), authz.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a"}}); err != nil {
+			t.Fatal(err)
+		}
+		f := url.Values{"grant_type": {"client_credentials"}}
+		for range 300 { // beyond the rate of events
+			h.Post("/oauth/token", f, authztest.Basic("shop", authztest.Secret("x"))...)
+		}
+		want := [3]int64{1, 0, 1}
+		for name, basic := range map[string][]string{
+			"wrong secret": authztest.Basic("shop", authztest.Secret("x")), "right prefix": authztest.Basic("shop", authztest.Secret("shop")+"x"),
+			"unknown": authztest.Basic("nobody", authztest.Secret("x")), "stored, wrong": authztest.Basic("stored", authztest.Secret("x")),
+		} {
+			if got := store.work(func() { h.Post("/oauth/token", f, basic...) }); got != want {
+				t.Errorf("%s cost %v (views, updates, reads), want %v", name, got, want)
+			}
+		}
+	})
+	t.Run("attack 94: a token that nearly is one costs what a stranger costs", func(t *testing.T) {
+		token := own(h).Text("access_token")
+		other, err := secret.NewToken(nearly{token}, secret.AccessToken)
+		if err != nil || other[:40] != token[:40] {
+			t.Fatalf("NewToken = %v", err)
+		}
+		stranger, err := secret.NewToken(randomness, secret.AccessToken)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := store.work(func() { wantActive(t, h, "stranger", stranger, false) })
+		if got := store.work(func() { wantActive(t, h, "nearly", other, false) }); got != want {
+			t.Errorf("a near miss cost %v (views, updates, reads), a stranger %v", got, want)
+		}
+		if got := store.work(func() { wantActive(t, h, "forged", token[:len(token)-1]+"_", false) }); got != [3]int64{} {
+			t.Errorf("a forged token cost %v (views, updates, reads), want none", got)
+		}
+	})
+	h.Invariants(t)
+}
+
+// odd are client ids and their secrets, all different in one character that some reading changes.
+var odd = map[string]string{
+	"a+b": "+++++++++++++++++++++++++++++++++", "a b": strings.Repeat("secret with spaces ", 3), "a:b": ":::::::::::::::::::::::::::::::::",
+	"a%": "%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%", "a%20b": strings.Repeat("%20", 20), "ünï": strings.Repeat("ü", 33), "a%2Bb": strings.Repeat("%2B", 20),
+	"a": "b:" + strings.Repeat(":", 40),
+}
+
+func oddClients() (out []*authz.Client) {
+	for id, text := range odd {
+		out = append(out, &authz.Client{
+			ID: id, Secrets: []secret.String{secret.New(strings.TrimSpace(text))}, Grants: []string{"client_credentials"}, Scopes: []string{"a"}, DefaultScopes: []string{"a"},
+		})
+		odd[id] = strings.TrimSpace(text)
+	}
+	return out
+}
+
+func rawBasic(text string) []string {
+	return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(text))}
+}
