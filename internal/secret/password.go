@@ -117,6 +117,9 @@ func (h *Hasher) Waste(ctx context.Context, password string) error {
 // Computed returns how many slow hashes have been computed, for metrics and for tests that count work.
 func (h *Hasher) Computed() int64 { return h.computed.Load() }
 
+// Waiting returns how many computations wait for their turn now, for metrics.
+func (h *Hasher) Waiting() int64 { return h.waiting.Load() }
+
 // CheckPHC tells whether Verify would accept the hash: a configuration can be refused before anybody signs in.
 func CheckPHC(phc string) error {
 	if isBcrypt(phc) {

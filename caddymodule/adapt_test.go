@@ -1,0 +1,77 @@
+package caddymodule_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+	"github.com/google/go-cmp/cmp"
+
+	_ "github.com/gatehouse-id/gatehouse/caddymodule"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const separator = "----------\n"
+
+// adapt returns the JSON of a Caddyfile, or the error as text.
+func adapt(t *testing.T, caddyfile string) (string, error) {
+	t.Helper()
+	raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		return "", err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, raw, "", "\t"); err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), nil
+}
+
+// TestAdaptGolden holds each file of testdata/adapt: a Caddyfile above the line, the JSON or the error below it.
+func TestAdaptGolden(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/adapt/*.caddyfiletest")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no golden files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".caddyfiletest"), func(t *testing.T) {
+			t.Parallel()
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			input, want, _ := strings.Cut(string(raw), separator)
+			got, err := adapt(t, input)
+			good := !strings.HasPrefix(filepath.Base(file), "bad_") && !strings.HasPrefix(filepath.Base(file), "later_")
+			switch {
+			case err != nil && good:
+				t.Fatalf("Adapt failed: %v", err)
+			case err == nil && !good:
+				t.Fatal("Adapt took what it must refuse")
+			case err != nil:
+				got = err.Error()
+				if !strings.Contains(got, "Caddyfile:") {
+					t.Errorf("error names no file and line: %s", got)
+				}
+			}
+			got += "\n"
+			if *update {
+				if err := os.WriteFile(file, []byte(input+separator+got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("Adapt differs from %s (-want +got):\n%s", file, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,275 @@
+package caddymodule
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+func init() {
+	caddy.RegisterModule(AdminAPI{})
+}
+
+// maxAdminBody is the size in bytes of a request to the admin API.
+const maxAdminBody = 1 << 20
+
+// AdminAPI adds /gatehouse/ to Caddy's admin endpoint, for the commands. Caddy guards it: it listens on a loopback address unless configured
+// otherwise, and refuses foreign Host and Origin headers.
+type AdminAPI struct{}
+
+// CaddyModule implements caddy.Module.
+func (AdminAPI) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "admin.api.gatehouse", New: func() caddy.Module { return new(AdminAPI) }}
+}
+
+// adminCall answers one operation with what is written as JSON. nil: it has written the answer itself.
+type adminCall func(i *instance, w http.ResponseWriter, r *http.Request) (any, error)
+
+// adminHandler finds the app of the configuration that is active now, since after a failed reload one that was remembered would be wrong.
+func adminHandler(call adminCall) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		found, err := caddy.ActiveContext().AppIfConfigured(appName)
+		if err != nil {
+			writeAdmin(w, http.StatusNotFound, adminError{"the running configuration has no gatehouse"})
+			return
+		}
+		inst, err := found.(*App).enter(r.Context()) //nolint:forcetypeassert // registered under that name
+		if err != nil {
+			writeAdmin(w, http.StatusServiceUnavailable, adminError{reason(err)})
+			return
+		}
+		defer inst.leave()
+		if err := checkAdminRequest(r); err != nil {
+			writeAdmin(w, http.StatusUnsupportedMediaType, adminError{err.Error()})
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxAdminBody)
+		answer, err := call(inst, w, r)
+		switch {
+		case err != nil:
+			writeAdmin(w, adminStatus(err), adminError{err.Error()})
+		case answer != nil:
+			writeAdmin(w, http.StatusOK, answer)
+		}
+	}
+}
+
+// checkAdminRequest demands JSON of whatever changes something: a page elsewhere cannot send that without asking first.
+func checkAdminRequest(r *http.Request) error {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return nil
+	}
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		return errors.New("want Content-Type: application/json")
+	}
+	return nil
+}
+
+// adminError is the body of a refusal, as Caddy's own.
+type adminError struct {
+	Error string `json:"error"`
+}
+
+func writeAdmin(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func adminStatus(err error) int {
+	switch {
+	case errors.Is(err, identity.ErrUsernameTaken), errors.Is(err, authz.ErrClientExists):
+		return http.StatusConflict
+	case errors.Is(err, identity.ErrNoPerson), errors.Is(err, authz.ErrClientUnknown):
+		return http.StatusNotFound
+	case errors.Is(err, secret.ErrBusy), errors.Is(err, storage.ErrFull), errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrCorrupt):
+		return http.StatusServiceUnavailable
+	}
+	if e := new(authz.Error); errors.As(err, &e) {
+		return e.Status
+	}
+	return http.StatusBadRequest
+}
+
+// body reads the one JSON value of a request, strictly.
+func body(r *http.Request, v any) error {
+	dec := json.NewDecoder(r.Body)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		return fmt.Errorf("read request: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("read request: more than one JSON value")
+	}
+	return nil
+}
+
+// commandActor is who acts by the admin API, for the events.
+var commandActor = identity.Actor{ID: "admin", Name: "admin API"}
+
+// done is the answer of what has nothing to say.
+type done struct {
+	Status string `json:"status"`
+}
+
+// checkAnswer is what the running server says about itself.
+type checkAnswer struct {
+	Issuer  string `json:"issuer"`
+	Storage string `json:"storage"`          // ok, or what is wrong with it
+	Free    uint64 `json:"free,omitempty"`   // bytes
+	Clients int    `json:"clients"`          // those of the configuration and those added by command
+	Place   string `json:"place"`            // where the records lie
+	Error   string `json:"error,omitempty"`  // set when something is wrong
+	Address string `json:"address,omitzero"` // what the issuer's address answered; filled in by the command
+}
+
+func adminCheck(i *instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	answer := checkAnswer{Issuer: i.issuer.String(), Storage: "ok", Place: i.core.place}
+	if err := i.check(r.Context()); err != nil {
+		answer.Storage, answer.Error = err.Error(), reason(err)
+	}
+	if i.core.metrics.stats != nil {
+		answer.Free = i.core.metrics.stats().Free
+	}
+	list, err := i.authz.ListClients(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	answer.Clients = len(list)
+	return answer, nil
+}
+
+func adminAddPerson(i *instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var p identity.NewPerson
+	if err := body(r, &p); err != nil {
+		return nil, err
+	}
+	return i.identity.AddPerson(r.Context(), p, commandActor)
+}
+
+// personsPage is one page of persons in the order of their usernames.
+type personsPage struct {
+	Items []identity.Person `json:"items"`
+	Next  string            `json:"next,omitempty"` // the value of after for the next page
+}
+
+const maxPersons = 500 // of one page
+
+func adminListPersons(i *instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	limit := 100
+	if s := r.URL.Query().Get("limit"); s != "" {
+		var err error
+		if limit, err = strconv.Atoi(s); err != nil || limit < 1 || limit > maxPersons {
+			return nil, fmt.Errorf("limit is not between 1 and %d", maxPersons)
+		}
+	}
+	list, err := i.identity.ListPersons(r.Context(), r.URL.Query().Get("after"), limit)
+	if err != nil {
+		return nil, err
+	}
+	page := personsPage{Items: list}
+	if list == nil {
+		page.Items = []identity.Person{}
+	}
+	if len(list) == limit {
+		page.Next = list[len(list)-1].Username
+	}
+	return page, nil
+}
+
+func adminSetPassword(i *instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in struct {
+		Person   string        `json:"person"`
+		Password secret.String `json:"password"`
+	}
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	return done{"changed"}, i.identity.SetPassword(r.Context(), in.Person, in.Password, commandActor)
+}
+
+func adminSetState(i *instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in struct {
+		Person string         `json:"person"`
+		State  identity.State `json:"state"`
+	}
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	return done{string(in.State)}, i.identity.SetState(r.Context(), in.Person, in.State, commandActor)
+}
+
+// addedClient is the answer of a client that was added: the only time that its secret is shown.
+type addedClient struct {
+	ID     string `json:"id"`
+	Secret string `json:"secret,omitempty"`
+}
+
+func adminAddClient(i *instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var c Client
+	if err := body(r, &c); err != nil {
+		return nil, err
+	}
+	// A request holds no placeholders: they would read the server's own environment and files.
+	res := &resolver{verbatim: true}
+	client := c.build(res)
+	if err := res.err(); err != nil {
+		return nil, err
+	}
+	text, err := i.authz.AddClient(r.Context(), *client)
+	if err != nil {
+		return nil, err
+	}
+	return addedClient{client.ID, text}, nil
+}
+
+// adminBackup streams a copy of the store. A stream that breaks off is seen by the reader, since it has no end.
+func adminBackup(i *instance, w http.ResponseWriter, r *http.Request) (any, error) {
+	b, ok := i.core.Store.(storage.Backuper)
+	if !ok {
+		return nil, errors.New("this storage has its own way of making backups")
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	if err := b.Backup(r.Context(), w); err != nil {
+		i.log.Error("backup failed", zap.Error(err))
+		panic(http.ErrAbortHandler)
+	}
+	return nil, nil
+}
+
+// txStore lets a function that wants a store work in one transaction.
+type txStore struct {
+	storage.Store
+	tx storage.Tx
+}
+
+func (t txStore) Update(_ context.Context, fn func(storage.Tx) error) error { return fn(t.tx) }
+func (t txStore) View(_ context.Context, fn func(storage.Tx) error) error   { return fn(t.tx) }
+
+// endOlder ends every token and session of a restored store: some may have been revoked after the backup was made.
+func endOlder(ctx context.Context) func(storage.Tx) error {
+	return func(tx storage.Tx) error {
+		if err := authz.EndEverything(ctx, txStore{tx: tx}); err != nil {
+			return err
+		}
+		return identity.EndAllSessions(tx)
+	}
+}
+
+var _ caddy.AdminRouter = (*AdminAPI)(nil)

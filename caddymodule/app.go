@@ -1,0 +1,365 @@
+// Package caddymodule ties Gatehouse to Caddy: the app, its storage modules, the handlers, the admin API and the commands. It holds no protocol
+// rule; those live in authz and identity.
+package caddymodule
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+func init() {
+	caddy.RegisterModule(new(App))
+}
+
+const appName = "gatehouse"
+
+// startWait is how long a request waits for the app, since Caddy starts its apps in random order.
+const startWait = 15 * time.Second
+
+// App is the authorization server and identity service. Its endpoints and pages are served by the handler gatehouse; the handler protect asks it who may pass.
+type App struct {
+	// The address that every endpoint and page lives under, such as https://auth.example.com: scheme and host, no path. http is accepted for loopback hosts only. Required.
+	Issuer string `json:"issuer,omitempty"`
+	// Where the records are kept. Default: badger in Caddy's data directory.
+	StorageRaw json.RawMessage `json:"storage,omitempty" caddy:"namespace=gatehouse.storage inline_key=module"`
+	// Keys of 32 bytes in base64 that seal private keys and other secrets at rest: the first seals, all of them open. Default: one that is made once and
+	// kept beside the storage directory, mode 0600.
+	EncryptionKeys []Sensitive `json:"encryption_keys,omitempty"`
+	// Scopes that have more to say than their names. Default: none.
+	Scopes []Scope `json:"scopes,omitempty"`
+	// The OAuth clients. Those added by command are kept in storage. Default: none.
+	Clients []Client `json:"clients,omitempty"`
+	// Basic credentials of the APIs. Default: none.
+	APIClients []APIClient `json:"api_clients,omitempty"`
+	// The persons and how they sign in.
+	Identity Identity `json:"identity,omitzero"`
+	// How long events are kept.
+	Events Events `json:"events,omitzero"`
+
+	laterApp
+
+	ctx     caddy.Context
+	log     *zap.Logger
+	issuer  *url.URL
+	storage Storage
+	keys    [][]byte
+	cost    secret.HashCost
+	brand   page.Brand
+	authz   authz.Config
+	persons identity.Config
+	events  event.Recorder
+
+	mu    sync.Mutex // guards sites and state below
+	sites map[string]bool
+
+	running atomic.Pointer[instance] // nil before Start and after Cleanup
+	ready   chan struct{}            // closed when Start or Cleanup is done
+	settle  sync.Once                // closes ready
+	failure error                    // why nothing runs; read after ready
+}
+
+// instance is what one configuration runs.
+type instance struct {
+	authz    *authz.Server
+	identity *identity.Service
+	pages    *page.Renderer
+	issuer   *url.URL
+	core     *core
+	log      *zap.Logger
+
+	users atomic.Int64  // the app itself and the requests under way
+	gone  chan struct{} // closed when nobody uses it any more
+}
+
+var (
+	errNotReady = errors.New("gatehouse is starting")
+	errStopped  = errors.New("gatehouse has stopped")
+)
+
+// CaddyModule implements caddy.Module.
+func (*App) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: appName, New: func() caddy.Module { return new(App) }}
+}
+
+// Provision resolves the configuration and says all that is wrong with it at once. It opens nothing.
+func (a *App) Provision(ctx caddy.Context) error {
+	a.ctx, a.log = ctx, ctx.Logger()
+	a.ready = make(chan struct{})
+	r := &resolver{repl: caddy.NewReplacer()}
+	for _, name := range notYet(a.laterApp, false) {
+		r.fail("%s %v", name, errNotSupported)
+	}
+	for _, name := range notYet(a.Events.laterEvents, false) {
+		r.fail("events: %s %v", name, errNotSupported)
+	}
+	if a.Issuer == "" {
+		r.fail("issuer is missing: add for example https://auth.example.com")
+	}
+	a.issuer = &url.URL{}
+	if s, ok := r.text("issuer", a.Issuer, checkIssuer); ok {
+		a.issuer, _ = parseIssuer(s)
+	}
+	for i, k := range a.EncryptionKeys {
+		if s, ok := r.text(fmt.Sprintf("encryption_key %d", i+1), string(k), checkKey); ok {
+			key, _ := parseKey(s)
+			a.keys = append(a.keys, key)
+		}
+	}
+	a.authz, a.persons = a.buildAuthz(r), a.buildIdentity(r)
+	a.cost, a.brand = a.buildHashCost(r), a.buildBrand(r)
+	a.events = event.Recorder{
+		Retention:      r.duration("events: retention", a.Events.Retention),
+		TokenRetention: r.duration("events: token_retention", a.Events.TokenRetention),
+	}
+	if err := r.err(); err != nil {
+		return fmt.Errorf("gatehouse: %w", err)
+	}
+	if _, err := a.newPages(make([]byte, secret.KeySize)); err != nil {
+		return fmt.Errorf("gatehouse: identity: %w", err)
+	}
+	a.warn()
+	return a.loadStorage()
+}
+
+func (a *App) loadStorage() error {
+	if a.StorageRaw == nil {
+		b := new(BadgerStorage)
+		a.storage = b
+		return b.Provision(a.ctx)
+	}
+	mod, err := a.ctx.LoadModule(a, "StorageRaw")
+	if err != nil {
+		return fmt.Errorf("gatehouse: storage: %w", err)
+	}
+	s, ok := mod.(Storage)
+	if !ok {
+		return fmt.Errorf("gatehouse: storage module %T does not open a store", mod)
+	}
+	a.storage = s
+	return nil
+}
+
+// warn names what is accepted and has no effect yet.
+func (a *App) warn() {
+	for _, c := range a.authz.APIClients {
+		for _, api := range c.APIs {
+			if api != "introspection" {
+				a.log.Warn("this API is not served yet", zap.String("api_client", c.ID), zap.String("api", api))
+			}
+		}
+	}
+}
+
+func (a *App) newPages(key []byte) (*page.Renderer, error) {
+	return page.New(page.Config{Brand: a.brand, Locales: a.persons.Locales, Issuer: a.issuer.String(), Key: key, Log: a.log})
+}
+
+// registerSite names the origins of a site that declares login. Sites do so while they are provisioned, before Start.
+func (a *App) registerSite(origins ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.sites == nil {
+		a.sites = map[string]bool{}
+	}
+	for _, o := range origins {
+		a.sites[o] = true
+	}
+}
+
+// Start opens what the configuration needs and lets the waiting requests in.
+func (a *App) Start() error {
+	inst, err := a.open()
+	if err != nil {
+		a.settled(nil, err)
+		return err
+	}
+	a.settled(inst, nil)
+	return nil
+}
+
+func (a *App) settled(inst *instance, err error) {
+	a.settle.Do(func() {
+		a.running.Store(inst)
+		a.failure = err
+		close(a.ready)
+	})
+}
+
+func (a *App) open() (_ *instance, err error) {
+	c, err := openCore(a.ctx, a.storage, a.keys, a.cost, a.log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.release())
+		}
+	}()
+	inst := &instance{issuer: a.issuer, core: c, log: a.log, gone: make(chan struct{})}
+	inst.users.Store(1)
+	if inst.pages, err = a.newPages(c.keyring.Derive("gatehouse csrf v1")); err != nil {
+		return nil, err
+	}
+	events := a.events
+	events.Now, events.Random = time.Now, rand.Reader
+	a.mu.Lock()
+	a.authz.SiteOrigins = slices.Sorted(maps.Keys(a.sites))
+	a.mu.Unlock()
+	inst.identity, err = identity.New(a.ctx, a.persons, identity.Deps{
+		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: &events, Pages: inst.pages, Origin: a.origin, Log: a.log.Named("identity"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	inst.authz, err = authz.New(a.ctx, a.authz, authz.Deps{
+		Store: c.Store, Keys: c.keys, Keyring: c.keyring, Hasher: c.hasher, Events: &events, Auth: inst.identity, Subjects: inst.identity,
+		Pages: inst.pages, Origin: a.origin, Log: a.log.Named("authz"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.metrics.register(a.ctx.GetMetricsRegistry()); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return inst, nil
+}
+
+// Stop implements caddy.App. Requests may still be under way and other apps may stop later, so everything is kept until Cleanup.
+func (a *App) Stop() error { return nil }
+
+// Cleanup lets go of what Start took, as soon as the last request that uses it is done. It may follow a Provision that failed or a Start that never
+// happened, and may be called again.
+func (a *App) Cleanup() error {
+	if a.ready == nil {
+		return nil
+	}
+	a.settled(nil, errStopped)
+	inst := a.running.Swap(nil)
+	if inst == nil {
+		return nil
+	}
+	inst.leave()
+	if caddy.Exiting() { // nobody waits for us after this
+		inst.drained(5 * time.Second)
+	}
+	return nil
+}
+
+// await returns what runs. It waits for Start, for a bounded time; an error means 503.
+func (a *App) await(ctx context.Context) (*instance, error) {
+	if inst := a.running.Load(); inst != nil {
+		return inst, nil
+	}
+	timer := time.NewTimer(startWait)
+	defer timer.Stop()
+	select {
+	case <-a.ready:
+	case <-timer.C:
+		return nil, errNotReady
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if inst := a.running.Load(); inst != nil {
+		return inst, nil
+	}
+	if a.failure != nil {
+		return nil, a.failure
+	}
+	return nil, errStopped
+}
+
+// enter is await, and keeps what it returns open until the caller leaves it.
+func (a *App) enter(ctx context.Context) (*instance, error) {
+	inst, err := a.await(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		n := inst.users.Load()
+		if n == 0 {
+			return nil, errStopped
+		}
+		if inst.users.CompareAndSwap(n, n+1) {
+			return inst, nil
+		}
+	}
+}
+
+// leave undoes enter. The last one to leave a configuration that has ended releases its share of the pools.
+func (i *instance) leave() {
+	if i.users.Add(-1) > 0 {
+		return
+	}
+	if err := i.core.release(); err != nil {
+		i.log.Error("storage not closed cleanly", zap.Error(err))
+	}
+	close(i.gone)
+}
+
+// drained waits until nobody uses the instance any more, but not for ever.
+func (i *instance) drained(most time.Duration) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-i.gone:
+	case <-timer.C:
+		i.log.Warn("requests were still under way at the end")
+	}
+}
+
+// check tells whether the instance can serve and write.
+func (i *instance) check(ctx context.Context) error {
+	if c, ok := i.core.Store.(storage.Checker); ok {
+		return c.Check(ctx)
+	}
+	return i.core.Store.View(ctx, func(storage.Tx) error { return nil })
+}
+
+// origin says where a request came from. Which proxies to believe is Caddy's to decide (trusted_proxies).
+func (a *App) origin(r *http.Request) event.Origin {
+	ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	return event.Origin{ClientIP: ip, UserAgent: r.UserAgent()}
+}
+
+// app returns the configured app, or an error that says how to configure it.
+func app(ctx caddy.Context) (*App, error) {
+	found, err := ctx.AppIfConfigured(appName)
+	if errors.Is(err, caddy.ErrNotConfigured) {
+		return nil, errors.New("the global option gatehouse is missing: add `gatehouse { issuer https://auth.example.com }` to the global options")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found.(*App), nil //nolint:forcetypeassert // registered under that name
+}
+
+var (
+	_ caddy.App             = (*App)(nil)
+	_ caddy.Provisioner     = (*App)(nil)
+	_ caddy.CleanerUpper    = (*App)(nil)
+	_ caddyfile.Unmarshaler = (*App)(nil)
+	_ authz.Authenticator   = (*identity.Service)(nil)
+	_ authz.Subjects        = (*identity.Service)(nil)
+)

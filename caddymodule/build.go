@@ -1,0 +1,254 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// The build methods turn the configuration's texts into what the packages work with. While a Caddyfile is adapted the
+// resolver knows no placeholders; then stand-ins keep a value that is not known yet from being missed.
+
+const (
+	standInSecret = "a-secret-that-is-known-when-the-configuration-is-loaded"
+	standInURI    = "https://placeholder.invalid/"
+)
+
+// maxLogo is the size in bytes of the brand's logo.
+const maxLogo = 64 << 10
+
+func (a *App) buildAuthz(r *resolver) authz.Config {
+	cfg := authz.Config{Issuer: a.issuer.String()}
+	for _, s := range a.Scopes {
+		name := r.plain("scope", s.Name, checkScope)
+		of := "scope " + s.Name + ": "
+		cfg.Scopes = append(cfg.Scopes, authz.Scope{
+			Name: name, Description: r.plain(of+"description", s.Description, nil),
+			Level: r.count(of+"level", s.Level, checkLevel), UsageLimit: r.count(of+"usage_limit", s.UsageLimit, checkUsageLimit),
+		})
+	}
+	seen := map[string]bool{}
+	for i := range a.Clients {
+		c := a.Clients[i].build(r)
+		if c.ID != "" && seen[c.ID] {
+			r.fail("client %s is defined twice: keep one of them", c.ID)
+		}
+		seen[c.ID] = true
+		cfg.Clients = append(cfg.Clients, c)
+	}
+	clear(seen)
+	for i := range a.APIClients {
+		c := a.APIClients[i].build(r)
+		if c.ID != "" && seen[c.ID] {
+			r.fail("api_client %s is defined twice: keep one of them", c.ID)
+		}
+		seen[c.ID] = true
+		cfg.APIClients = append(cfg.APIClients, c)
+	}
+	return cfg
+}
+
+func (c *Client) build(r *resolver) *authz.Client {
+	of := "client " + c.ID + ": "
+	for _, name := range notYet(c.laterClient, false) {
+		r.fail("%s%s %v", of, name, errNotSupported)
+	}
+	r.plain(of+"token_format", c.TokenFormat, checkTokenFormat)
+	r.plain(of+"subject_type", c.SubjectType, checkSubjectType)
+	before := len(r.problems)
+	out := &authz.Client{
+		ID: r.plain("client", c.ID, nil), Name: r.plain(of+"name", c.Name, nil), Public: c.Public,
+		Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
+		AuthMethod:             r.plain(of+"auth_method", c.AuthMethod, checkAuthMethod),
+		RedirectURIs:           uris(r, of+"redirect_uris", c.RedirectURIs),
+		PostLogoutRedirectURIs: uris(r, of+"post_logout_redirect_uris", c.PostLogoutRedirectURIs),
+		Grants:                 r.list(of+"grants", c.Grants, checkGrant),
+		Scopes:                 r.list(of+"scopes", c.Scopes, checkScope),
+		DefaultScopes:          r.list(of+"default_scopes", c.DefaultScopes, checkScope),
+		IDPs:                   r.list(of+"idps", c.IDPs, checkIDP),
+		Consent:                r.plain(of+"consent", c.Consent, checkConsent), PKCERequired: c.PKCERequired,
+		IDTokenAlg:  r.plain(of+"id_token_alg", c.IDTokenAlg, checkAlg),
+		Audiences:   r.list(of+"audiences", c.Audiences, checkURI),
+		Origins:     r.list(of+"origins", c.Origins, checkOrigin),
+		MaxSessions: r.count(of+"max_sessions", c.MaxSessions, checkMaxSessions), Disabled: c.Disabled,
+		Lifetimes: authz.Lifetimes{
+			Code:         r.duration(of+"lifetimes code", c.Lifetimes.Code),
+			AccessToken:  r.duration(of+"lifetimes access_token", c.Lifetimes.AccessToken),
+			RefreshToken: r.duration(of+"lifetimes refresh_token", c.Lifetimes.RefreshToken),
+			RefreshChain: r.duration(of+"lifetimes refresh_chain", c.Lifetimes.RefreshChain),
+			RefreshGrace: r.duration(of+"lifetimes refresh_grace", c.Lifetimes.RefreshGrace),
+			Session:      r.duration(of+"lifetimes session", c.Lifetimes.Session),
+		},
+	}
+	if r.adapting() { // what is only known later must not look missing or wrong now
+		if hasPlaceholder(c.ID) {
+			out.ID = "placeholder"
+		}
+		if hasPlaceholder(strings.Join(c.Grants, "")) || hasPlaceholder(strings.Join(c.Scopes, "")+strings.Join(c.DefaultScopes, "")) {
+			return out
+		}
+	}
+	if len(r.problems) > before { // the whole is not judged by its broken parts
+		return out
+	}
+	r.failed(out.Validate())
+	return out
+}
+
+func (c *APIClient) build(r *resolver) *authz.APIClient {
+	of := "api_client " + c.ID + ": "
+	before := len(r.problems)
+	out := &authz.APIClient{
+		ID: r.plain("api_client", c.ID, nil), Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
+		APIs: r.list(of+"apis", c.APIs, checkAPI), Audiences: r.list(of+"audiences", c.Audiences, checkURI), Disabled: c.Disabled,
+	}
+	if r.adapting() {
+		if hasPlaceholder(c.ID) {
+			out.ID = "placeholder"
+		}
+		if hasPlaceholder(strings.Join(c.APIs, "")) {
+			return out
+		}
+	}
+	if len(r.problems) == before {
+		r.failed(out.Validate())
+	}
+	return out
+}
+
+func secrets(r *resolver, option string, vs []Sensitive) []secret.String {
+	var out []secret.String
+	for _, v := range vs {
+		switch s, ok := r.text(option, string(v), checkSecret); {
+		case ok:
+			out = append(out, secret.New(s))
+		case v == "":
+			r.fail("%s: the value is empty", option)
+		case r.adapting():
+			out = append(out, secret.New(standInSecret))
+		}
+	}
+	return out
+}
+
+func hashes(r *resolver, option string, vs []Sensitive) []string {
+	var out []string
+	for _, v := range vs {
+		switch s, ok := r.text(option, string(v), checkPHC); {
+		case ok:
+			out = append(out, s)
+		case v == "":
+			r.fail("%s: the value is empty", option)
+		case r.adapting(): // bcrypt of nothing in particular
+			out = append(out, "$2a$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy")
+		}
+	}
+	return out
+}
+
+func uris(r *resolver, option string, vs []string) []string {
+	out := r.list(option, vs, checkURI)
+	if r.adapting() && len(out) == 0 && len(vs) > 0 {
+		return []string{standInURI}
+	}
+	return out
+}
+
+func (a *App) buildIdentity(r *resolver) identity.Config {
+	i := &a.Identity
+	for _, name := range notYet(i.laterIdentity, false) {
+		r.fail("identity: %s %v", name, errNotSupported)
+	}
+	cfg := identity.Config{
+		Issuer:  a.issuer.String(),
+		Locales: r.list("identity: locales", i.Locales, checkLocale),
+		Session: identity.SessionConfig{
+			Idle:     r.duration("identity: session idle", i.Session.Idle),
+			Absolute: r.duration("identity: session absolute", i.Session.Absolute),
+			Remember: r.duration("identity: session remember", i.Session.Remember),
+		},
+		Lockout: identity.LockoutConfig{
+			Failures: r.count("identity: lockout failures", i.Lockout.Failures, checkFailures),
+			Window:   r.duration("identity: lockout window", i.Lockout.Window),
+		},
+	}
+	seen := map[string]bool{}
+	for _, p := range i.Persons {
+		person := p.build(r)
+		if folded := strings.ToLower(person.Username); folded != "" && seen[folded] {
+			r.fail("person %s is defined twice: keep one of them", person.Username)
+		} else {
+			seen[folded] = true
+		}
+		cfg.Persons = append(cfg.Persons, person)
+	}
+	return cfg
+}
+
+func (p *Person) build(r *resolver) identity.NewPerson {
+	of := "person " + p.Username + ": "
+	if p.Username == "" {
+		r.fail("person: username is missing")
+	}
+	if p.Password != "" && p.PasswordHash != "" {
+		r.fail("%spassword and password_hash are both set: keep one of them", of)
+	}
+	return identity.NewPerson{
+		Username: r.plain("person", p.Username, nil), Password: secret.New(r.plain(of+"password", string(p.Password), checkPassword)),
+		PasswordHash: r.plain(of+"password_hash", string(p.PasswordHash), checkPHC),
+		Name:         r.plain(of+"name", p.Name, nil), GivenName: r.plain(of+"given_name", p.GivenName, nil), FamilyName: r.plain(of+"family_name", p.FamilyName, nil),
+		Email: r.plain(of+"email", p.Email, checkEmail), EmailVerified: p.EmailVerified,
+		Groups: r.list(of+"groups", p.Groups, nil), Locale: r.plain(of+"locale", p.Locale, nil),
+	}
+}
+
+func (a *App) buildHashCost(r *resolver) secret.HashCost {
+	p := a.Identity.PasswordHash
+	var cost secret.HashCost
+	if s, ok := r.text("identity: password_hash memory", p.Memory, checkHashMemory); ok {
+		n, _ := parseSize(s)
+		cost.MemoryKiB = uint32(min(n>>10, 256<<10)) //nolint:gosec // bounded
+	}
+	cost.Iterations = uint32(r.count("identity: password_hash iterations", p.Iterations, checkIterations)) //nolint:gosec // checked: 1 to 20
+	cost.Concurrency = r.count("identity: password_hash concurrency", p.Concurrency, checkConcurrency)
+	return cost
+}
+
+func (a *App) buildBrand(r *resolver) page.Brand {
+	b := a.Identity.Brand
+	brand := page.Brand{Name: r.plain("identity: brand name", b.Name, nil)}
+	if color := r.plain("identity: brand color", b.Color, checkColor); color != "" {
+		brand.Color = "#" + strings.TrimPrefix(color, "#")
+	}
+	if file, ok := r.text("identity: brand logo", b.Logo, nil); ok {
+		var err error
+		if brand.Logo, brand.LogoType, err = readLogo(file); err != nil {
+			r.fail("identity: brand logo: %v", err)
+		}
+	}
+	return brand
+}
+
+// readLogo returns a picture and its media type. The type is that of the file's name: it is the operator who vouches for it.
+func readLogo(file string) ([]byte, string, error) {
+	kinds := map[string]string{".svg": "image/svg+xml", ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp"}
+	kind, ok := kinds[strings.ToLower(filepath.Ext(file))]
+	if !ok {
+		return nil, "", fmt.Errorf("%s is not an .svg, .png, .jpg or .webp file", file)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(raw) == 0 || len(raw) > maxLogo {
+		return nil, "", errors.New("want a picture of 1 byte to 64 KiB")
+	}
+	return raw, kind, nil
+}

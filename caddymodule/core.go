@@ -1,0 +1,207 @@
+package caddymodule
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// What outlives a configuration lies in two pools. At a reload the new configuration starts before the old one is cleaned up: it
+// finds the store open, with its workers and counters. A store goes with its last configuration, after the vaults over it.
+var (
+	stores = caddy.NewUsagePool() // place of the store -> *openStore
+	vaults = caddy.NewUsagePool() // place, keys and hash cost -> *vault
+)
+
+// openStore is a store that configurations share.
+type openStore struct {
+	storage.Store
+	options string
+	metrics *metrics
+}
+
+// Destruct closes the store when the last configuration has let go of it.
+func (o *openStore) Destruct() error { return o.Close() }
+
+// vault is what belongs to one set of encryption keys over a store: the keys that sign tokens, the worker that rotates them, and the one bounded hasher
+// of passwords. A reload that changes the keys makes a vault of its own beside the old one.
+type vault struct {
+	keyring *secret.Keyring
+	keys    *authz.Keys
+	hasher  *secret.Hasher
+	stop    context.CancelFunc
+	stopped chan struct{}
+}
+
+// Destruct ends the worker and waits for it.
+func (v *vault) Destruct() error {
+	v.stop()
+	<-v.stopped
+	return nil
+}
+
+// core is one configuration's share of the pools. Its release gives back exactly what was taken, once.
+type core struct {
+	*openStore
+	*vault
+
+	place, vaultKey string
+}
+
+// openCore takes a store and a vault out of the pools, and makes those that are not there. On an error it has taken nothing.
+func openCore(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCost, log *zap.Logger) (*core, error) {
+	if len(keys) == 0 {
+		key, err := keyBeside(s, log)
+		if err != nil {
+			return nil, err
+		}
+		keys = [][]byte{key}
+	}
+	c := &core{place: s.Place()}
+	pooled, loaded, err := stores.LoadOrNew(c.place, func() (caddy.Destructor, error) {
+		store, err := s.Open(ctx, log.Named("storage"))
+		if err != nil {
+			return nil, err
+		}
+		return &openStore{Store: store, options: s.Options(), metrics: newMetrics(store)}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.openStore = pooled.(*openStore) //nolint:forcetypeassert // nothing else is stored
+	if loaded && c.options != s.Options() {
+		_, err := stores.Delete(c.place)
+		return nil, errors.Join(fmt.Errorf("storage %s is open with other options (%s, now %s): restart to change them", c.place, c.options, s.Options()), err)
+	}
+	if err := c.openVault(ctx, keys, cost, log); err != nil {
+		_, closeErr := stores.Delete(c.place)
+		return nil, errors.Join(err, closeErr)
+	}
+	return c, nil
+}
+
+func (c *core) openVault(ctx context.Context, keys [][]byte, cost secret.HashCost, log *zap.Logger) error {
+	ring, err := secret.NewKeyring(keys...)
+	if err != nil {
+		return err
+	}
+	print := sha256.New()
+	for _, key := range keys {
+		print.Write(key)
+	}
+	c.vaultKey = fmt.Sprintf("%s %s %v", c.place, hex.EncodeToString(print.Sum(nil)), cost)
+	pooled, _, err := vaults.LoadOrNew(c.vaultKey, func() (caddy.Destructor, error) {
+		signing, err := authz.NewKeys(ctx, c.Store, ring, time.Now, rand.Reader, log.Named("keys"))
+		if err != nil {
+			return nil, fmt.Errorf("signing keys: %w (is encryption_key the one that sealed them?)", err)
+		}
+		work, stop := context.WithCancel(context.Background())
+		v := &vault{keyring: ring, keys: signing, hasher: secret.NewHasher(cost), stop: stop, stopped: make(chan struct{})}
+		go func() {
+			defer close(v.stopped)
+			if err := signing.Run(work); err != nil && !errors.Is(err, context.Canceled) {
+				log.Error("key rotation stopped", zap.Error(err))
+			}
+		}()
+		return v, nil
+	})
+	if err != nil {
+		return err
+	}
+	c.vault = pooled.(*vault) //nolint:forcetypeassert // nothing else is stored
+	c.metrics.watch(c.hasher)
+	return nil
+}
+
+// release lets go of the vault and the store.
+func (c *core) release() error {
+	_, err := vaults.Delete(c.vaultKey)
+	_, storeErr := stores.Delete(c.place)
+	return errors.Join(err, storeErr)
+}
+
+// keyBeside returns the key that lies beside the store, and makes it when both are new.
+func keyBeside(s Storage, log *zap.Logger) ([]byte, error) {
+	kf, ok := s.(KeyFiler)
+	if !ok {
+		return nil, fmt.Errorf("encryption_key is required with this storage (%s)", s.Place())
+	}
+	path, needed := kf.KeyFile()
+	key, err := readKeyFile(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	if needed {
+		return nil, fmt.Errorf("the storage exists, and its key %s is missing: put the file back, or give the key as encryption_key", path)
+	}
+	key = make([]byte, secret.KeySize)
+	if _, err := io.ReadFull(rand.Reader, key); err != nil {
+		return nil, err
+	}
+	if err := writeKeyFile(path, key); err != nil {
+		return nil, fmt.Errorf("write the encryption key: %w", err)
+	}
+	log.Info("made an encryption key: keep a copy of it apart from the backups", zap.String("file", path))
+	return readKeyFile(path)
+}
+
+func readKeyFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("encryption key %s can be read by others: chmod 600 it", path)
+	}
+	raw, err := os.ReadFile(path) //nolint:gosec // the operator's own path
+	if err != nil {
+		return nil, err
+	}
+	key, err := parseKey(strings.TrimSpace(string(raw)))
+	if err != nil {
+		return nil, fmt.Errorf("encryption key %s: %w", path, err)
+	}
+	return key, nil
+}
+
+// writeKeyFile writes a new file whole and synced, or nothing; a file that is already there stays.
+func writeKeyFile(path string, key []byte) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, filepath.Base(path)+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // linked below, or of no use
+	_, err = f.WriteString(base64.StdEncoding.EncodeToString(key) + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	d, err := os.Open(dir) //nolint:gosec // the operator's own path
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

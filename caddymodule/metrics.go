@@ -1,0 +1,157 @@
+package caddymodule
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+)
+
+// metrics belong to the open store, so that counters go on over reloads; each configuration registers them in its own registry.
+type metrics struct {
+	requests       *prometheus.CounterVec // by endpoint and outcome
+	tokens         prometheus.Counter
+	introspections *prometheus.CounterVec // by who asked: endpoint or protect
+	panics         prometheus.Counter
+
+	stats  func() badgerstore.Stats // nil: the engine counts nothing
+	hasher atomic.Pointer[secret.Hasher]
+}
+
+// statsKeeper is a store that counts what it does.
+type statsKeeper interface{ Stats() badgerstore.Stats }
+
+func newMetrics(s storage.Store) *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gatehouse_requests_total", Help: "Requests answered, by endpoint and outcome (ok, redirect, refused, failed, none).",
+		}, []string{"endpoint", "outcome"}),
+		tokens: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gatehouse_token_responses_total", Help: "Token requests that were answered with tokens.",
+		}),
+		introspections: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gatehouse_introspections_total", Help: "Tokens looked up, by who asked (endpoint, protect).",
+		}, []string{"by"}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gatehouse_panics_total", Help: "Requests that ended in a panic. Anything above zero is a defect.",
+		}),
+	}
+	if k, ok := s.(statsKeeper); ok {
+		m.stats = k.Stats
+	}
+	for _, by := range []string{"endpoint", "protect"} {
+		m.introspections.WithLabelValues(by)
+	}
+	return m
+}
+
+// watch follows a hasher; that of the newest configuration is shown.
+func (m *metrics) watch(h *secret.Hasher) { m.hasher.Store(h) }
+
+// register adds the metrics to the registry of a configuration.
+func (m *metrics) register(reg *prometheus.Registry) error {
+	if reg == nil {
+		return nil
+	}
+	if err := reg.Register(m); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
+		return err
+	}
+	return nil
+}
+
+var (
+	descUpdates  = prometheus.NewDesc("gatehouse_storage_updates_total", "Transactions answered, those that failed too.", nil, nil)
+	descCommits  = prometheus.NewDesc("gatehouse_storage_commits_total", "Synced batches of transactions.", nil, nil)
+	descRecords  = prometheus.NewDesc("gatehouse_storage_records_total", "Records written or deleted.", nil, nil)
+	descSync     = prometheus.NewDesc("gatehouse_storage_sync_seconds_total", "Time that batches took, sync included.", nil, nil)
+	descLastSync = prometheus.NewDesc("gatehouse_storage_last_sync_seconds", "Time that the last batch took, sync included.", nil, nil)
+	descFree     = prometheus.NewDesc("gatehouse_storage_free_bytes", "Free space when last looked at.", nil, nil)
+	descHashed   = prometheus.NewDesc("gatehouse_password_hashes_total", "Slow password hashes computed.", nil, nil)
+	descQueue    = prometheus.NewDesc("gatehouse_password_hash_queue", "Password hashes that wait for their turn.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	m.requests.Describe(ch)
+	m.tokens.Describe(ch)
+	m.introspections.Describe(ch)
+	m.panics.Describe(ch)
+	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descHashed, descQueue} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	m.requests.Collect(ch)
+	m.tokens.Collect(ch)
+	m.introspections.Collect(ch)
+	m.panics.Collect(ch)
+	if m.stats != nil {
+		st := m.stats()
+		ch <- prometheus.MustNewConstMetric(descUpdates, prometheus.CounterValue, float64(st.Updates))
+		ch <- prometheus.MustNewConstMetric(descCommits, prometheus.CounterValue, float64(st.Commits))
+		ch <- prometheus.MustNewConstMetric(descRecords, prometheus.CounterValue, float64(st.Records))
+		ch <- prometheus.MustNewConstMetric(descSync, prometheus.CounterValue, st.TotalCommits.Seconds())
+		ch <- prometheus.MustNewConstMetric(descLastSync, prometheus.GaugeValue, st.LastCommit.Seconds())
+		ch <- prometheus.MustNewConstMetric(descFree, prometheus.GaugeValue, float64(st.Free))
+	}
+	if h := m.hasher.Load(); h != nil {
+		ch <- prometheus.MustNewConstMetric(descHashed, prometheus.CounterValue, float64(h.Computed()))
+		ch <- prometheus.MustNewConstMetric(descQueue, prometheus.GaugeValue, float64(h.Waiting()))
+	}
+}
+
+// endpoints are the labels of paths. All others share one, so that strangers cannot make labels.
+var endpoints = map[string]string{
+	"/oauth/authorize": "authorize", "/oauth/v1/authorize": "authorize",
+	"/oauth/token": "token", "/oauth/v1/token": "token",
+	"/oauth/revoke": "revoke", "/oauth/v1/revoke": "revoke",
+	"/oauth/api/v2/token/introspect":    "introspect",
+	"/oauth/userinfo":                   "userinfo",
+	"/oauth/jwks":                       "jwks",
+	"/oauth/logout":                     "logout",
+	"/oauth/consent":                    "consent",
+	"/oauth/site":                       "site",
+	"/.well-known/openid-configuration": "discovery", "/.well-known/oauth-authorization-server": "discovery",
+	"/sign-in": "sign_in", "/sign-out": "sign_out", "/account": "account",
+}
+
+// request counts an answer. status 0: there was none.
+func (m *metrics) request(path string, status int) {
+	endpoint, ok := endpoints[path]
+	switch {
+	case ok:
+	case strings.HasPrefix(path, "/assets/"):
+		endpoint = "assets"
+	default:
+		endpoint = "other"
+	}
+	outcome := "ok"
+	switch {
+	case status == 0:
+		outcome = "none"
+	case status >= http.StatusInternalServerError:
+		outcome = "failed"
+	case status >= http.StatusBadRequest:
+		outcome = "refused"
+	case status >= http.StatusMultipleChoices:
+		outcome = "redirect"
+	}
+	m.requests.WithLabelValues(endpoint, outcome).Inc()
+	if outcome != "ok" {
+		return
+	}
+	switch endpoint {
+	case "token":
+		m.tokens.Inc()
+	case "introspect":
+		m.introspections.WithLabelValues("endpoint").Inc()
+	}
+}

@@ -1,0 +1,31 @@
+package caddymodule
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// Routes implements caddy.AdminRouter: EVERY route under /gatehouse/ of Caddy's admin endpoint.
+func (AdminAPI) Routes() []caddy.AdminRoute {
+	mux := http.NewServeMux()
+	for pattern, call := range map[string]adminCall{
+		"GET /gatehouse/check":              adminCheck,
+		"GET /gatehouse/persons":            adminListPersons,
+		"POST /gatehouse/persons":           adminAddPerson,
+		"POST /gatehouse/persons/password":  adminSetPassword,
+		"POST /gatehouse/persons/state":     adminSetState,
+		"GET /gatehouse/clients":            adminListClients,
+		"POST /gatehouse/clients":           adminAddClient,
+		"POST /gatehouse/tokens":            adminIssueToken,
+		"POST /gatehouse/tokens/introspect": adminIntrospect,
+		"POST /gatehouse/tokens/revoke":     adminRevokeToken,
+		"GET /gatehouse/backup":             adminBackup,
+	} {
+		mux.HandleFunc(pattern, adminHandler(call))
+	}
+	return []caddy.AdminRoute{{Pattern: "/gatehouse/", Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		mux.ServeHTTP(w, r)
+		return nil
+	})}}
+}

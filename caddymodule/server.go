@@ -1,0 +1,236 @@
+package caddymodule
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+func init() {
+	caddy.RegisterModule(Handler{})
+	httpcaddyfile.RegisterHandlerDirective("gatehouse", parseHandler)
+	httpcaddyfile.RegisterDirectiveOrder("gatehouse", httpcaddyfile.Before, "respond")
+}
+
+// Handler serves every endpoint and page of the issuer, and /healthz. Other paths are not found; another Host than the issuer's is misdirected (421).
+type Handler struct {
+	app *App
+	log *zap.Logger
+}
+
+// CaddyModule implements caddy.Module.
+func (Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.gatehouse", New: func() caddy.Module { return new(Handler) }}
+}
+
+// parseHandler reads
+//
+//	gatehouse [<matcher>]
+func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	handler := new(Handler)
+	if err := handler.UnmarshalCaddyfile(h.Dispenser); err != nil {
+		return nil, err
+	}
+	if h.Option(appName) == nil {
+		return nil, h.Err("gatehouse: the global option of the same name is missing: add `gatehouse { issuer https://auth.example.com }` to the global options at the top")
+	}
+	return handler, nil
+}
+
+// UnmarshalCaddyfile reads the directive, which has neither arguments nor a block.
+func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	return noMore(d, "gatehouse")
+}
+
+// Provision finds the app.
+func (h *Handler) Provision(ctx caddy.Context) error {
+	h.log = ctx.Logger()
+	var err error
+	h.app, err = app(ctx)
+	return err
+}
+
+// ServeHTTP implements caddyhttp.MiddlewareHandler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	if r.URL.Path == "/healthz" && isHost(r, h.app.issuer) {
+		h.serveHealth(w, r)
+		return nil
+	}
+	inst, err := h.app.enter(r.Context())
+	if err != nil {
+		h.log.Error("not ready", zap.Error(err))
+		notReady(w)
+		return nil
+	}
+	defer inst.leave()
+	if !isHost(r, inst.issuer) {
+		plain(w, http.StatusMisdirectedRequest, "This is not the address of the issuer.\n")
+		return nil
+	}
+	inst.serve(w, r)
+	return nil
+}
+
+// serve gives the request to whom its path belongs to, counts it, and turns a panic into an error page.
+func (i *instance) serve(w http.ResponseWriter, r *http.Request) {
+	out := &statusWriter{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
+	defer func() {
+		if cause := recover(); cause != nil {
+			i.recovered(out, r, cause)
+		}
+		i.core.metrics.request(r.URL.Path, out.status)
+	}()
+	switch path := r.URL.Path; {
+	case under(path, i.authz.Paths()):
+		i.authz.ServeHTTP(out, r)
+	case under(path, i.identity.Paths()):
+		i.identity.ServeHTTP(out, r)
+	default:
+		i.pages.Error(out, r, http.StatusNotFound, "error.not_found", "")
+	}
+}
+
+func (i *instance) recovered(w *statusWriter, r *http.Request, cause any) {
+	if cause == http.ErrAbortHandler { //nolint:errorlint // the value itself, as net/http compares it
+		panic(cause)
+	}
+	i.core.metrics.panics.Inc()
+	ref := ""
+	if w.status == 0 {
+		ref = i.pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
+	}
+	i.log.Error("panic", zap.String("path", r.URL.Path), zap.String("reference", ref), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
+}
+
+// under tells whether a path is one of the paths, or below one that ends with a slash.
+func under(path string, paths []string) bool {
+	for _, p := range paths {
+		if path == p || strings.HasPrefix(path, strings.TrimSuffix(p, "/")+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// isHost tells whether the request names the issuer's host. A default port may be left out or written.
+func isHost(r *http.Request, issuer *url.URL) bool {
+	host := strings.ToLower(r.Host)
+	if host == issuer.Host {
+		return true
+	}
+	port := ":443"
+	if issuer.Scheme == "http" {
+		port = ":80"
+	}
+	return issuer.Port() == "" && host == issuer.Host+port
+}
+
+// health is the answer of GET /healthz.
+type health struct {
+	Status string `json:"status"`           // ok or unavailable
+	Reason string `json:"reason,omitempty"` // why it is unavailable
+}
+
+// serveHealth serves GET /healthz: 200 when the store is open and takes writes, otherwise 503 with the reason.
+func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		plain(w, http.StatusMethodNotAllowed, "Method not allowed.\n")
+		return
+	}
+	status, answer := http.StatusOK, health{Status: "ok"}
+	if err := h.app.healthy(r.Context()); err != nil {
+		status, answer = http.StatusServiceUnavailable, health{Status: "unavailable", Reason: reason(err)}
+		w.Header().Set("Retry-After", "5")
+		h.log.Warn("not healthy", zap.Error(err))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// healthy does not wait for Start, unlike other requests: who asks wants to know about now.
+func (a *App) healthy(ctx context.Context) error {
+	select {
+	case <-a.ready:
+	default:
+		return errNotReady
+	}
+	inst, err := a.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer inst.leave()
+	return inst.check(ctx)
+}
+
+// reason is what a stranger may know of an error.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, errNotReady):
+		return "starting"
+	case errors.Is(err, errStopped):
+		return "stopping"
+	case errors.Is(err, storage.ErrFull):
+		return "storage: too little free space"
+	case errors.Is(err, storage.ErrCorrupt):
+		return "storage: damaged"
+	default:
+		return "storage: unavailable"
+	}
+}
+
+func notReady(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	plain(w, http.StatusServiceUnavailable, "Not ready. Try again in a moment.\n")
+}
+
+// plain answers where no page can be made, or none would be read.
+func plain(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text))
+}
+
+// statusWriter remembers the status of an answer, 0 while there is none.
+type statusWriter struct {
+	*caddyhttp.ResponseWriterWrapper
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+	}
+	w.ResponseWriterWrapper.WriteHeader(status)
+}
+
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriterWrapper.Write(b)
+}
+
+var (
+	_ caddy.Provisioner           = (*Handler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+	_ caddyfile.Unmarshaler       = (*Handler)(nil)
+)

@@ -1,0 +1,128 @@
+package caddymodule
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+)
+
+func init() {
+	caddy.RegisterModule(BadgerStorage{})
+}
+
+// storageNamespace holds the storage engines. A package of one's own can add another.
+const storageNamespace = "gatehouse.storage"
+
+// Storage is a guest module of the namespace gatehouse.storage. It names a store in Provision and opens it when the app starts, never before: a
+// configuration is also provisioned to be validated beside the running server.
+type Storage interface {
+	// Place names what is opened, such as a directory. All configurations of one process with the same place share one opened store.
+	Place() string
+	// Options are the rest of the configuration, as text. A reload with the same place and other options is refused.
+	Options() string
+	// Open opens the store. The caller closes it.
+	Open(ctx context.Context, log *zap.Logger) (storage.Store, error)
+}
+
+// KeyFiler is a Storage beside which an encryption key can be kept. Without it encryption_key is required.
+type KeyFiler interface {
+	// KeyFile returns the path of the key file, and whether the store exists already, so that its key must exist too.
+	KeyFile() (path string, needed bool)
+}
+
+// Restorer is a Storage that can be filled from a backup while no server uses it.
+type Restorer interface {
+	// Restore fills the empty store from r and then runs after in a transaction of its own. It refuses a store in use.
+	Restore(ctx context.Context, r io.Reader, after func(storage.Tx) error) error
+}
+
+// BadgerStorage keeps the records in a directory of this machine, for one process. Everything is durable when it is answered.
+type BadgerStorage struct {
+	// The directory; it is created with mode 0700. Default: gatehouse in Caddy's data directory.
+	Path string `json:"path,omitempty"`
+	// The free space below which nothing is written and 503 is answered, since a full disk would end the process. Default: 128MiB.
+	MinFree string `json:"min_free,omitempty"`
+
+	minFree uint64
+}
+
+// CaddyModule implements caddy.Module.
+func (BadgerStorage) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: storageNamespace + ".badger", New: func() caddy.Module { return new(BadgerStorage) }}
+}
+
+// UnmarshalCaddyfile reads
+//
+//	storage badger [<path>] {
+//		min_free <size>
+//	}
+func (b *BadgerStorage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	if d.NextArg() {
+		b.Path = d.Val()
+	}
+	if d.NextArg() {
+		return d.Errf("storage badger: unexpected argument %q", d.Val())
+	}
+	return readBlock(d, "storage badger", subdirectives{"min_free": value(&b.MinFree, checkSize)})
+}
+
+// Provision resolves the options; it opens nothing.
+func (b *BadgerStorage) Provision(caddy.Context) error {
+	r := &resolver{repl: caddy.NewReplacer()}
+	path := r.plain("path", b.Path, nil)
+	if s, ok := r.text("min_free", b.MinFree, checkSize); ok {
+		b.minFree, _ = parseSize(s)
+	}
+	if err := r.err(); err != nil {
+		return fmt.Errorf("storage badger: %w", err)
+	}
+	if path == "" {
+		path = filepath.Join(caddy.AppDataDir(), "gatehouse")
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("storage badger: %w", err)
+	}
+	b.Path = abs
+	return nil
+}
+
+// Place implements Storage.
+func (b *BadgerStorage) Place() string { return "badger " + b.Path }
+
+// Options implements Storage.
+func (b *BadgerStorage) Options() string { return fmt.Sprintf("min_free %d", b.minFree) }
+
+// Open implements Storage.
+func (b *BadgerStorage) Open(ctx context.Context, log *zap.Logger) (storage.Store, error) {
+	return badgerstore.Open(ctx, badgerstore.Options{Dir: b.Path, MinFree: b.minFree, Log: log})
+}
+
+// KeyFile implements KeyFiler: the file lies beside the directory, so that a copy of the directory alone opens nothing.
+func (b *BadgerStorage) KeyFile() (string, bool) {
+	_, err := os.Stat(filepath.Join(b.Path, "MANIFEST"))
+	return b.Path + ".key", err == nil
+}
+
+// Restore implements Restorer.
+func (b *BadgerStorage) Restore(ctx context.Context, r io.Reader, after func(storage.Tx) error) error {
+	return badgerstore.Restore(ctx, badgerstore.Options{Dir: b.Path, MinFree: b.minFree}, r, after)
+}
+
+var (
+	_ caddy.Provisioner     = (*BadgerStorage)(nil)
+	_ caddyfile.Unmarshaler = (*BadgerStorage)(nil)
+	_ Storage               = (*BadgerStorage)(nil)
+	_ KeyFiler              = (*BadgerStorage)(nil)
+	_ Restorer              = (*BadgerStorage)(nil)
+)
