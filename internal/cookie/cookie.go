@@ -77,6 +77,12 @@ func (j Jar) Browser(w http.ResponseWriter, r *http.Request, newID func() (strin
 	if v := j.Get(r, KindBrowser); len(v) >= 43 {
 		return v, nil
 	}
+	// Two flows may begin in one answer, such as an authorization request and its sign-in: they share the cookie.
+	for _, c := range (&http.Response{Header: w.Header()}).Cookies() {
+		if c.Name == j.Name(KindBrowser) && c.Value != "" {
+			return c.Value, nil
+		}
+	}
 	v, err := newID()
 	if err != nil {
 		return "", err

@@ -106,3 +106,17 @@ func TestBrowser(t *testing.T) {
 		t.Errorf("second Browser = %q, %v", v, err)
 	}
 }
+
+func TestBrowserIsSetOnceAnAnswer(t *testing.T) {
+	t.Parallel()
+	j := cookie.For("https://auth.example.com")
+	n := 0
+	newID := func() (string, error) { n++; return strings.Repeat("abc"[n-1:n], 43), nil }
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
+	first, err1 := j.Browser(w, r, newID)
+	second, err2 := j.Browser(w, r, newID)
+	if err1 != nil || err2 != nil || first != second || len(w.Result().Cookies()) != 1 {
+		t.Errorf("Browser twice in one answer = %q, %q with %d cookies, want one value and one cookie: %v %v",
+			first, second, len(w.Result().Cookies()), err1, err2)
+	}
+}
