@@ -22,7 +22,7 @@ const (
 // Authenticate returns the browser's sign-in when it satisfies d. Otherwise it stores d, bound to this browser, redirects to the sign-in page
 // and returns login.ErrResponded, or returns a *login.Refusal. Any other error: we cannot tell.
 func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error) {
-	if page.LocalPath(d.Return) == "" {
+	if !d.Passive && page.LocalPath(d.Return) == "" { // who asks without a page needs no way back
 		return nil, errors.New("identity: Demand.Return is not a path of ours")
 	}
 	if d.Provider != "" && d.Provider != provider {
@@ -62,7 +62,7 @@ func (s *Service) satisfies(si *signedIn, d login.Demand) bool {
 	if rec.Level < d.Level {
 		return false
 	}
-	forThis := rec.SignedInFor == purpose
+	forThis := d.Return != "" && rec.SignedInFor == purpose
 	// Stored times have microseconds; what is compared is coarser, so that rounding decides nothing.
 	notBefore := d.NotBefore.Truncate(time.Millisecond)
 	since := func(t time.Time) bool { return !d.NotBefore.IsZero() && !t.Before(notBefore) }
@@ -77,7 +77,7 @@ func (s *Service) satisfies(si *signedIn, d login.Demand) bool {
 
 // chosen tells whether the person has confirmed this account for the demand.
 func (s *Service) chosen(si *signedIn, d login.Demand) bool {
-	return si.session.ConfirmedFor == secret.Hash(d.Return) ||
+	return (d.Return != "" && si.session.ConfirmedFor == secret.Hash(d.Return)) ||
 		(!d.NotBefore.IsZero() && !si.session.ConfirmedAt.Before(d.NotBefore.Truncate(time.Millisecond)))
 }
 

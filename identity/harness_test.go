@@ -1,0 +1,343 @@
+package identity_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+)
+
+const issuer = "https://auth.example.com"
+
+const (
+	demo         = "demo@example.com"
+	demoPassword = "correct horse 1"
+)
+
+// clock is a clock that stands still until it is moved.
+type clock struct {
+	mu  sync.Mutex // guards now
+	now time.Time
+}
+
+func (c *clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.now }
+
+func (c *clock) Advance(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.now = c.now.Add(d) }
+
+// faulty is a store that can be switched off.
+type faulty struct {
+	storage.Store
+	down, readOnly atomic.Bool
+}
+
+func (f *faulty) View(ctx context.Context, fn func(storage.Tx) error) error {
+	if f.down.Load() {
+		return storage.ErrUnavailable
+	}
+	return f.Store.View(ctx, fn)
+}
+
+func (f *faulty) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	if f.down.Load() {
+		return storage.ErrUnavailable
+	}
+	if f.readOnly.Load() {
+		return storage.ErrFull
+	}
+	return f.Store.Update(ctx, fn)
+}
+
+// harness is a service with its own store and clock, and a stand-in for what asks it to sign people in: GET /next?… answers "signed in
+// as ID" once its demand is met.
+type harness struct {
+	*identity.Service
+	t      *testing.T
+	store  *faulty
+	clock  *clock
+	hasher *secret.Hasher
+	logs   *observer.ObservedLogs
+	cfg    identity.Config
+	demand func(r *http.Request) login.Demand
+}
+
+func newHarness(t *testing.T, change ...func(*identity.Config)) *harness {
+	t.Helper()
+	c := &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	store, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = c.Now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	h := &harness{t: t, store: &faulty{Store: store}, clock: c, hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100})}
+	h.cfg = identity.Config{Issuer: issuer, Persons: []identity.NewPerson{{
+		Username: demo, Password: secret.New(demoPassword), Name: "Demo Person", Groups: []string{"staff", "editors"},
+	}}}
+	for _, f := range change {
+		f(&h.cfg)
+	}
+	h.demand = func(r *http.Request) login.Demand {
+		return login.Demand{MaxAge: -1, Return: r.URL.RequestURI(), Client: login.Client{ID: "shop", Name: "The shop", Targets: []string{"https://shop.example.com"}}}
+	}
+	h.start()
+	return h
+}
+
+// start makes the service anew over the same store, as a restart does.
+func (h *harness) start() {
+	h.t.Helper()
+	var core zapcore.Core
+	core, h.logs = observer.New(zap.DebugLevel)
+	log := zap.New(core)
+	pages, err := page.New(page.Config{Issuer: h.cfg.Issuer, Key: make([]byte, 32), Random: rand.Reader, Log: log})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.Service, err = identity.New(h.t.Context(), h.cfg, identity.Deps{
+		Store: h.store, Hasher: h.hasher, Pages: pages, Log: log, Now: h.clock.Now, Random: rand.Reader,
+		Events: &event.Recorder{Random: rand.Reader, Now: h.clock.Now},
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *harness) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasPrefix(r.URL.Path, "/next") {
+		h.Service.ServeHTTP(w, r)
+		return
+	}
+	result, err := h.Authenticate(w, r, h.demand(r))
+	refusal := new(login.Refusal)
+	switch {
+	case errors.Is(err, login.ErrResponded):
+	case errors.As(err, &refusal):
+		http.Error(w, refusal.Code, http.StatusForbidden)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	default:
+		io.WriteString(w, "signed in as "+result.Subject) //nolint:errcheck // a recorder
+	}
+}
+
+// browser keeps cookies and sends what a browser sends.
+type browser struct {
+	h       *harness
+	cookies map[string]string
+	address string
+	header  http.Header // in place of the usual headers of a POST
+}
+
+func (h *harness) browser() *browser {
+	return &browser{h: h, cookies: map[string]string{}, address: "203.0.113.7:4711"}
+}
+
+// answer is a response with its body and where it came from.
+type answer struct {
+	*httptest.ResponseRecorder
+	url string
+}
+
+func (b *browser) do(method, target, body string) *answer {
+	r := httptest.NewRequest(method, issuer+target, strings.NewReader(body))
+	r.RemoteAddr = b.address
+	r.Header.Set("User-Agent", "test browser")
+	for name, value := range b.cookies {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	for name, values := range b.header {
+		r.Header.Del(name)
+		for _, v := range values {
+			r.Header.Add(name, v)
+		}
+	}
+	w := httptest.NewRecorder()
+	b.h.ServeHTTP(w, r)
+	for _, c := range w.Result().Cookies() {
+		if c.MaxAge < 0 {
+			delete(b.cookies, c.Name)
+		} else {
+			b.cookies[c.Name] = c.Value
+		}
+	}
+	return &answer{w, target}
+}
+
+// get follows redirects.
+func (b *browser) get(target string) *answer {
+	b.h.t.Helper()
+	for range 10 {
+		a := b.do(http.MethodGet, target, "")
+		to := a.Header().Get("Location")
+		if to == "" {
+			return a
+		}
+		target = to
+	}
+	b.h.t.Fatalf("GET %s leads in circles", target)
+	return nil
+}
+
+var field = regexp.MustCompile(`<input type="hidden" name="csrf" value="([^"]*)">`)
+
+func (a *answer) csrf() string {
+	if m := field.FindStringSubmatch(a.Body.String()); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// post sends the form of a page with these fields, without following the redirect.
+func (b *browser) post(page *answer, fields ...string) *answer {
+	v := url.Values{"csrf": {page.csrf()}}
+	for i := 0; i+1 < len(fields); i += 2 {
+		v.Set(fields[i], fields[i+1])
+	}
+	action := regexp.MustCompile(`<form method="post" action="([^"]*)"`).FindStringSubmatch(page.Body.String())
+	if action == nil {
+		b.h.t.Helper()
+		b.h.t.Fatalf("GET %s: status %d, no form:\n%s", page.url, page.Code, page.Body)
+	}
+	return b.do(http.MethodPost, strings.ReplaceAll(action[1], "&amp;", "&"), v.Encode())
+}
+
+// try opens a sign-in page and sends it.
+func (b *browser) try(username, password string) *answer {
+	b.h.t.Helper()
+	return b.post(b.get("/next"), "username", username, "password", password)
+}
+
+// signIn signs the person in and follows.
+func (b *browser) signIn(username, password string) {
+	b.h.t.Helper()
+	a := b.try(username, password)
+	if a.Code != http.StatusSeeOther {
+		b.h.t.Fatalf("sign-in of %q: status %d, want 303:\n%s", username, a.Code, a.Body)
+	}
+	if a = b.get(a.Header().Get("Location")); !strings.HasPrefix(a.Body.String(), "signed in as ") {
+		b.h.t.Fatalf("after sign-in of %q: status %d:\n%s", username, a.Code, a.Body)
+	}
+}
+
+// session returns the value of the session cookie.
+func (b *browser) session() string { return b.cookie("session") }
+
+func (b *browser) cookie(kind string) string {
+	for name, v := range b.cookies {
+		if strings.HasSuffix(name, "-"+kind) {
+			return v
+		}
+	}
+	return ""
+}
+
+// isSignedIn asks without any page.
+func (b *browser) isSignedIn() bool {
+	b.h.t.Helper()
+	r := httptest.NewRequest(http.MethodGet, issuer+"/x", nil)
+	for name, value := range b.cookies {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	result, err := b.h.Current(r)
+	if err != nil {
+		b.h.t.Fatal(err)
+	}
+	return result != nil
+}
+
+// events returns how many events of each type there are.
+func (h *harness) events() map[string]int {
+	h.t.Helper()
+	n := map[string]int{}
+	err := h.store.Store.View(h.t.Context(), func(tx storage.Tx) error {
+		for e, err := range event.All(tx) {
+			if err != nil {
+				return err
+			}
+			n[e.Type]++
+		}
+		return nil
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return n
+}
+
+// session returns what authz would see of the browser's session.
+func (h *harness) session(b *browser) (login.Session, error) {
+	h.t.Helper()
+	r := httptest.NewRequest(http.MethodGet, issuer+"/x", nil)
+	for name, value := range b.cookies {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	result, err := h.Current(r)
+	if err != nil || result == nil {
+		return login.Session{}, errors.Join(err, storage.ErrNotFound)
+	}
+	return h.sessionByID(result.SessionID)
+}
+
+func (h *harness) sessionByID(id string) (s login.Session, err error) {
+	h.t.Helper()
+	err = h.store.Store.View(h.t.Context(), func(tx storage.Tx) error {
+		s, err = h.Session(tx, id, h.clock.Now())
+		return err
+	})
+	return s, err
+}
+
+// checkInvariants: no panic, and nothing secret in any log line.
+func (h *harness) checkInvariants() {
+	h.t.Helper()
+	if n := h.Panics(); n != 0 {
+		h.t.Errorf("%d panics, want none", n)
+	}
+	for _, e := range h.logs.All() {
+		line := e.Message
+		for k, v := range e.ContextMap() {
+			line += " " + k + "=" + strings.TrimSpace(strings.ReplaceAll(toString(v), "\n", "\\n"))
+		}
+		if strings.Contains(line, demoPassword) || strings.Contains(line, "ghss_") {
+			h.t.Errorf("log line tells a secret: %s", line)
+		}
+	}
+}
+
+func toString(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case error:
+		return v.Error()
+	}
+	return ""
+}
