@@ -64,7 +64,7 @@ func (s *Server) handleAuthorize(w http.ResponseWriter, r *http.Request) error {
 	}
 	if r.Method == http.MethodPost {
 		// A POST from the client's site brings no SameSite cookie, so the browser comes again by GET and is recognised.
-		http.Redirect(w, r, r.URL.Path+"?"+f.encode(), http.StatusSeeOther)
+		redirect(w, r.URL.Path+"?"+f.encode(), http.StatusSeeOther)
 		return nil
 	}
 	return s.proceed(w, r, &pending{client: a.client, rec: a.rec})

@@ -173,10 +173,11 @@ func World() authz.Config {
 	reports.Scopes, reports.DefaultScopes = []string{"reports.read", "orders.read", "secure.read"}, []string{"reports.read"}
 	post := confidential("poster", "authorization_code", "refresh_token", "client_credentials")
 	post.AuthMethod = "post"
+	other := confidential("other", "authorization_code", "refresh_token")
+	other.Lifetimes.AccessToken = 366 * 24 * time.Hour // its canary outlives whatever a test does to the clock
 	return authz.Config{
 		Clients: []*authz.Client{
-			confidential("shop", "authorization_code", "refresh_token"), confidential("other", "authorization_code", "refresh_token"),
-			asks, disabled, two, reports, post, public("spa", "https://spa.example.com/"),
+			confidential("shop", "authorization_code", "refresh_token"), other, asks, disabled, two, reports, post, public("spa", "https://spa.example.com/"),
 			public("native", "http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb"),
 		},
 		APIClients: []*authz.APIClient{

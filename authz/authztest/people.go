@@ -211,6 +211,8 @@ func (p *People) Authenticate(w http.ResponseWriter, r *http.Request, d login.De
 		return nil, &login.Refusal{Code: "unmet_authentication_requirements", Reason: "the level cannot be reached"}
 	}
 	q := url.Values{"return": {d.Return}, "cancel": {d.Cancel}, "level": {strconv.Itoa(max(1, d.Level))}}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	http.Redirect(w, r, buttonPath+"?"+q.Encode(), http.StatusSeeOther)
 	return nil, login.ErrResponded
 }

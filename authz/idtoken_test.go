@@ -1,0 +1,137 @@
+package authz_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+)
+
+// idClaims verifies an ID token as a relying party does and returns its claims.
+func idClaims(t *testing.T, h *authztest.Harness, raw string) map[string]any {
+	t.Helper()
+	return idClaimsFor(t, h, raw, "shop")
+}
+
+func idClaimsFor(t *testing.T, h *authztest.Harness, raw, client string) map[string]any {
+	t.Helper()
+	ctx := oidc.ClientContext(t.Context(), h.Client)
+	provider, err := oidc.NewProvider(ctx, h.Issuer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := provider.VerifierContext(ctx, &oidc.Config{ClientID: client, Now: h.Clock.Now}).Verify(ctx, raw)
+	if err != nil {
+		t.Fatalf("Verify(ID token) = %v", err)
+	}
+	var claims map[string]any
+	if err := token.Claims(&claims); err != nil {
+		t.Fatal(err)
+	}
+	return claims
+}
+
+func TestIDToken(t *testing.T) {
+	t.Parallel()
+	for _, alg := range []string{"RS256", "ES256", "EdDSA"} {
+		t.Run(alg, func(t *testing.T) {
+			t.Parallel()
+			h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Clients[0].IDTokenAlg = alg }))
+			b := h.Browser(authztest.Demo)
+			signedIn := h.Clock.Now()
+			tokens := b.Tokens("shop")
+			h.Clock.Advance(time.Minute)
+			claims := idClaims(t, h, tokens.ID)
+			for name, want := range map[string]any{
+				"iss": h.Issuer, "sub": authztest.Demo, "aud": "shop", "azp": "shop", "nonce": "the nonce", "auth_time": float64(signedIn.Unix()),
+				"iat": float64(signedIn.Unix()), "exp": float64(signedIn.Add(time.Hour).Unix()), "acr": "urn:gatehouse:level:1", "sid": b.Session(),
+			} {
+				if claims[name] != want {
+					t.Errorf("%s = %v, want %v", name, claims[name], want)
+				}
+			}
+			if amr, err := json.Marshal(claims["amr"]); err != nil || string(amr) != `["pwd"]` {
+				t.Errorf("amr = %s, want pwd (RFC 8176)", amr)
+			}
+			provider, err := oidc.NewProvider(oidc.ClientContext(t.Context(), h.Client), h.Issuer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := oidc.ClientContext(context.Background(), h.Client)
+			verified, err := provider.Verifier(&oidc.Config{ClientID: "shop", Now: h.Clock.Now, SupportedSigningAlgs: []string{alg}}).Verify(ctx, tokens.ID)
+			if err != nil {
+				t.Fatalf("Verify with %s alone = %v", alg, err)
+			}
+			if alg != "EdDSA" { // go-oidc knows no hash for it
+				if err := verified.VerifyAccessToken(tokens.Access); err != nil {
+					t.Errorf("at_hash: %v", err)
+				}
+			}
+			h.Invariants(t)
+		})
+	}
+}
+
+// TestIDTokenAfterReauthentication: OpenID Connect Core 3.1.2.1, prompt=login and max_age.
+func TestIDTokenAfterReauthentication(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	b := h.Browser(authztest.Demo)
+	at := func(with ...string) float64 {
+		h.Clock.Advance(2 * time.Second)
+		seconds, ok := idClaims(t, h, b.Tokens("shop", with...).ID)["auth_time"].(float64)
+		if !ok {
+			t.Fatal("no auth_time")
+		}
+		return seconds
+	}
+	first := at()
+	for _, c := range []struct {
+		with  []string
+		again bool
+	}{
+		{nil, false},
+		{[]string{"max_age", "10000"}, false},
+		{[]string{"prompt", "none"}, false},
+		{[]string{"max_age", "1"}, true},
+		{[]string{"max_age", "0"}, true},
+		{[]string{"prompt", "login"}, true},
+	} {
+		got := at(c.with...)
+		if (got > first) != c.again {
+			t.Errorf("Authorize(%q): auth_time %v after %v, want a new sign-in: %v", c.with, got, first, c.again)
+		}
+		first = got
+	}
+	h.Invariants(t)
+}
+
+func TestTokensAreNotEachOther(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	tokens := h.Tokens("shop", authztest.Demo)
+	t.Run("attack 107: an ID token is no access token, an access token no ID token", func(t *testing.T) {
+		if h.Active(tokens.ID) {
+			t.Error("Introspect(ID token) is active")
+		}
+		if res := h.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens.ID); res.Status != http.StatusUnauthorized {
+			t.Errorf("Userinfo(ID token) = %d, want 401", res.Status)
+		}
+		res := h.Browser("").Authorize("shop", "id_token_hint", tokens.Access)
+		wantRedirectError(t, h, "access token as hint", res, "invalid_request")
+		parts := strings.Split(tokens.ID, ".")
+		for _, forged := range []string{
+			"eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0." + parts[1] + ".", parts[0] + "." + parts[1] + ".AAAA", parts[0] + "." + parts[1] + ".",
+		} {
+			wantRedirectError(t, h, "forged hint", h.Browser("").Authorize("shop", "id_token_hint", forged), "invalid_request")
+		}
+		h.Invariants(t)
+	})
+}
