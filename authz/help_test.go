@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -190,4 +191,9 @@ func scopesOf(res *authztest.Response) string {
 	s := strings.Fields(res.Text("scope"))
 	slices.Sort(s)
 	return strings.Join(s, " ")
+}
+
+// narrowAudience lets reports ask for tokens that the API client narrow may read.
+func narrowAudience(c *authz.Config) {
+	changeClient(c, "reports", func(c *authz.Client) { c.Audiences = []string{"https://narrow.example.com"} })
 }

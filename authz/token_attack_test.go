@@ -206,7 +206,7 @@ func TestRequestAttacks(t *testing.T) {
 	})
 	attack(t, "attack 51: other content types", func(t *testing.T, h *authztest.Harness) {
 		for _, ct := range []string{
-			"application/json", "text/plain", "multipart/form-data; boundary=x", "", formType + "; charset=utf-16", formType + "; charset=utf-8; charset=utf-8",
+			"application/json", "text/plain", "multipart/form-data; boundary=x", "", formType + "; charset=utf-16", formType + "; charset=utf-8; charset=utf-16",
 			formType + "; boundary=x",
 		} {
 			res := postRaw(h, "/oauth/token", "grant_type=client_credentials", "Content-Type", ct)

@@ -1,0 +1,324 @@
+package authz_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const introspectPath = "/oauth/api/v2/token/introspect"
+
+func introspectAs(h *authztest.Harness, id string, f url.Values) *authztest.Response {
+	return h.Post(introspectPath, f, authztest.Basic(id, authztest.Secret(id))...)
+}
+
+func TestRevokeAttacks(t *testing.T) {
+	t.Parallel()
+	attack(t, "attack 79: a revoked token is inactive at once", func(t *testing.T, h *authztest.Harness) {
+		got := h.Tokens("shop", authztest.Demo)
+		for _, path := range []string{"/oauth/revoke", "/oauth/v1/revoke"} {
+			res := h.Call(path, "shop", url.Values{"token": {got.Access}})
+			if res.Status != 200 || res.Body != "" {
+				t.Errorf("%s = %d %q, want 200 and nothing", path, res.Status, res.Body)
+			}
+			wantAPIHeaders(t, path, res)
+			wantActive(t, h, "access token", got.Access, false)
+		}
+		wantEvent(t, h, authztest.Demo, "token.AccessTokenRevokedEvent", 1)
+		wantActive(t, h, "its refresh token", got.Refresh, true) // an access token takes nothing along
+		next := h.Refresh("shop", got.Refresh)
+		wantStatus(t, "revoke", h.Revoke("shop", next.Text("refresh_token")), 200)
+		wantActive(t, h, "refresh token", next.Text("refresh_token"), false)
+		wantActive(t, h, "access token of the same grant", next.Text("access_token"), false)
+		wantEvent(t, h, authztest.Demo, "token.RefreshTokenRevokedEvent", 1)
+	})
+	attack(t, "attack 79: a public client revokes", func(t *testing.T, h *authztest.Harness) {
+		got := h.Tokens("spa", authztest.Demo)
+		wantError(t, "no client_id", h.Post("/oauth/revoke", url.Values{"token": {got.Refresh}}), 400, "invalid_request")
+		wantActive(t, h, "without client_id", got.Refresh, true)
+		wantStatus(t, "with", h.Revoke("spa", got.Refresh), 200)
+		wantActive(t, h, "revoked", got.Access, false)
+	})
+	attack(t, "attack 81: another client's token", func(t *testing.T, h *authztest.Harness) {
+		got := h.Tokens("shop", authztest.Demo)
+		want := h.Revoke("other", "unknown")
+		for _, token := range []string{got.Access, got.Refresh} {
+			res := h.Revoke("other", token)
+			if res.Status != want.Status || res.Body != want.Body {
+				t.Errorf("another's = %d %q, want the answer for an unknown one: %d %q", res.Status, res.Body, want.Status, want.Body)
+			}
+			wantActive(t, h, "after", token, true)
+		}
+		wantEvent(t, h, authztest.Demo, "token.AccessTokenRevokedEvent", 0)
+	})
+	attack(t, "attack 82: garbage, nothing, no token", func(t *testing.T, h *authztest.Harness) {
+		wantStatus(t, "garbage", h.Revoke("shop", "garbage"), 200)
+		wantStatus(t, "long garbage", h.Revoke("shop", strings.Repeat("x", 10_000)), 200)
+		wantError(t, "empty", h.Revoke("shop", ""), 400, "invalid_request")
+		wantError(t, "none", h.Call("/oauth/revoke", "shop", url.Values{}), 400, "invalid_request")
+		wantError(t, "stranger", h.Post("/oauth/revoke", url.Values{"token": {"x"}}, authztest.Basic("x", "y")...), 401, "invalid_client")
+		wantError(t, "GET", h.Get("/oauth/revoke?token=x"), 405, "invalid_request")
+	})
+	attack(t, "attack 83: a wrong hint", func(t *testing.T, h *authztest.Harness) {
+		for _, hint := range []string{"refresh_token", "foo", "access_token"} {
+			got := h.Tokens("shop", authztest.Demo)
+			wantStatus(t, hint, h.Call("/oauth/revoke", "shop", url.Values{"token": {got.Access}, "token_type_hint": {hint}}), 200)
+			wantActive(t, h, hint, got.Access, false)
+			wantStatus(t, hint, h.Call("/oauth/revoke", "shop", url.Values{"token": {got.Refresh}, "token_type_hint": {hint}}), 200)
+			wantActive(t, h, hint, got.Refresh, false)
+		}
+	})
+	attack(t, "attack 84: the store fails", func(t *testing.T, h *authztest.Harness) {
+		got := h.Tokens("shop", authztest.Demo)
+		code := h.Browser(authztest.Demo).Code("shop")
+		for _, failure := range []error{storage.ErrFull, storage.ErrUnavailable, storage.ErrCorrupt} {
+			h.AllowFailures()
+			h.Store.Fail(failure)
+			for what, res := range map[string]*authztest.Response{
+				"revoke": h.Revoke("shop", got.Access), "revoke refresh": h.Revoke("shop", got.Refresh), "introspect": h.Introspect(got.Access),
+				"refresh": h.Refresh("shop", got.Refresh), "code": h.Redeem("shop", code), "own": own(h),
+			} {
+				wantError(t, what, res, 503, "temporarily_unavailable")
+				if res.Header.Get("Retry-After") == "" {
+					t.Errorf("%s: no Retry-After", what)
+				}
+			}
+			h.Store.Fail(nil)
+			wantActive(t, h, "after", got.Access, true)
+		}
+		h.People.Fail(storage.ErrCorrupt)
+		wantError(t, "people", h.Introspect(got.Access), 503, "temporarily_unavailable")
+		wantError(t, "people", h.Refresh("shop", got.Refresh), 503, "temporarily_unavailable")
+		h.People.Fail(nil)
+		wantStatus(t, "code afterwards", h.Redeem("shop", code), 200)
+		wantStatus(t, "revoke afterwards", h.Revoke("shop", got.Access), 200)
+		wantActive(t, h, "revoked", got.Access, false)
+	})
+}
+
+func TestIntrospectAttacks(t *testing.T) {
+	t.Parallel()
+	attack(t, "attack 86: who may introspect", func(t *testing.T, h *authztest.Harness) {
+		f := url.Values{"token": {own(h).Text("access_token")}}
+		wantError(t, "nobody", h.Post(introspectPath, f), 401, "invalid_client")
+		wrong := h.Post(introspectPath, f, authztest.Basic("ops", "wrong")...)
+		wantError(t, "wrong secret", wrong, 401, "invalid_client")
+		for name, res := range map[string]*authztest.Response{
+			"unknown":     h.Post(introspectPath, f, authztest.Basic("nobody", "wrong")...),
+			"OAuth":       introspectAs(h, "shop", f),
+			"body secret": h.Post(introspectPath, url.Values{"token": f["token"], "client_id": {"ops"}, "client_secret": {authztest.Secret("ops")}}),
+		} {
+			if res.Status != 401 || res.Body != wrong.Body || !strings.HasPrefix(res.Header.Get("WWW-Authenticate"), "Basic ") {
+				t.Errorf("%s = %d %s, want the bytes of a wrong secret", name, res.Status, res.Body)
+			}
+		}
+		wantError(t, "another API", introspectAs(h, "auditor", f), 403, "access_denied")
+		basic := authztest.Basic("ops", authztest.Secret("ops"))
+		wantError(t, "two headers", h.Post(introspectPath, f, append(basic, basic...)...), 400, "invalid_request")
+		wantStatus(t, "ops", introspectAs(h, "ops", f), 200)
+	})
+	attack(t, "attack 87: inactive tokens are one answer", func(t *testing.T, h *authztest.Harness) {
+		b := h.Browser(authztest.Demo)
+		revoked, spent := b.Tokens("shop"), b.Tokens("shop")
+		h.Revoke("shop", revoked.Access)
+		h.Refresh("shop", spent.Refresh)
+		unknown, err := secret.NewToken(randomness, secret.AccessToken)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expired := own(h).Text("access_token")
+		h.Clock.Advance(15 * time.Minute)
+		var first *authztest.Response
+		for what, token := range map[string]string{
+			"garbage": "garbage", "unknown": unknown, "revoked": revoked.Access, "expired": expired, "spent refresh token": spent.Refresh,
+			"code": b.Code("shop"), "ID token": b.Tokens("shop").ID, "long": strings.Repeat("a", 20_000),
+		} {
+			res := h.Introspect(token)
+			if res.Status != 200 || res.Body != `{"active":false}` {
+				t.Errorf("%s = %d %s, want {\"active\":false}", what, res.Status, res.Body)
+			}
+			if first == nil {
+				first = res
+			}
+			for _, name := range []string{"Content-Type", "Content-Length", "Cache-Control", "Pragma", "Vary"} {
+				if res.Header.Get(name) != first.Header.Get(name) {
+					t.Errorf("%s: %s = %q, want %q", what, name, res.Header.Get(name), first.Header.Get(name))
+				}
+			}
+		}
+	})
+	attack(t, "attack 88: an API client for another audience", func(t *testing.T, h *authztest.Harness) {
+		token := own(h).Text("access_token")
+		meant := own(h, "resource", "https://api.example.com").Text("access_token")
+		for _, token := range []string{token, meant} {
+			if res := introspectAs(h, "narrow", url.Values{"token": {token}}); res.Body != `{"active":false}` {
+				t.Errorf("narrow = %d %s, want inactive", res.Status, res.Body)
+			}
+			wantActive(t, h, "ops", token, true)
+		}
+	})
+	attack(t, "attack 88: an API client for this audience", func(t *testing.T, h *authztest.Harness) {
+		meant := own(h, "resource", "https://narrow.example.com").Text("access_token")
+		if res := introspectAs(h, "narrow", url.Values{"token": {meant}}); !strings.Contains(res.Body, `"active":true`) {
+			t.Errorf("narrow = %d %s, want active", res.Status, res.Body)
+		}
+	}, authztest.WithConfig(narrowAudience))
+	attack(t, "attack 89: other ways to ask", func(t *testing.T, h *authztest.Harness) {
+		token := own(h).Text("access_token")
+		basic := authztest.Basic("ops", authztest.Secret("ops"))
+		res := h.Get(introspectPath+"?token="+token, basic...)
+		wantError(t, "GET", res, 405, "invalid_request")
+		if res.Header.Get("Allow") != http.MethodPost {
+			t.Errorf("Allow = %q, want POST", res.Header.Get("Allow"))
+		}
+		wantError(t, "query", h.Post(introspectPath+"?token="+token, url.Values{}, basic...), 400, "invalid_request")
+		wantError(t, "query and body", h.Post(introspectPath+"?token="+token, url.Values{"token": {token}}, basic...), 400, "invalid_request")
+		res = h.Do(http.MethodPost, introspectPath, `{"token":"`+token+`"}`, append(basic, "Content-Type", "application/json")...)
+		wantError(t, "JSON", res, 400, "invalid_request")
+		wantError(t, "none", h.Post(introspectPath, url.Values{}, basic...), 400, "invalid_request")
+		wantError(t, "empty", h.Introspect(""), 400, "invalid_request")
+		wantStatus(t, "v1", h.Post("/oauth/v1/api/v2/token/introspect", url.Values{}, basic...), 404)
+		for value, status := range map[string]int{"true": 200, "false": 200, "": 200, "TRUE": 400, "1": 400, "yes": 400} {
+			wantStatus(t, "refresh_user_details="+value, introspectAs(h, "ops", url.Values{"token": {token}, "refresh_user_details": {value}}), status)
+		}
+	})
+	attack(t, "attack 93: what an answer says", func(t *testing.T, h *authztest.Harness) {
+		h.People.Change(authztest.Demo, func(p *login.Subject) {
+			p.Details = map[string][]string{"mail": {"demo@example.com"}, "role": {"a", "b"}}
+		})
+		got := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read")
+		want := map[string][]string{
+			"person": {
+				"active", "scope", "client_id", "token_type", "exp", "iat", "nbf", "sub", "iss", "username", "amr", "acr", "auth_time", "app_identifier", "app_platform",
+				"app_version", "user_details", "group_permissions",
+			},
+			"client": {"active", "scope", "client_id", "token_type", "exp", "iat", "nbf", "sub", "iss", "app_identifier", "app_platform", "app_version"},
+		}
+		for what, token := range map[string]string{"person": got.Access, "client": own(h).Text("access_token")} {
+			res := h.Introspect(token)
+			for member := range res.JSON() {
+				if !slices.Contains(want[what], member) {
+					t.Errorf("%s has the member %s: %s", what, member, res.Body)
+				}
+			}
+			for _, member := range want[what] {
+				if _, ok := res.JSON()[member]; !ok {
+					t.Errorf("%s lacks the member %s: %s", what, member, res.Body)
+				}
+			}
+			if strings.Contains(res.Body, "session-") {
+				t.Errorf("%s shows the session: %s", what, res.Body)
+			}
+		}
+	})
+	attack(t, "attack 96: everything of a person ends", func(t *testing.T, h *authztest.Harness) {
+		revokeAll(t, h, func() { h.People.Change(authztest.Demo, func(p *login.Subject) { p.Epoch++ }) }, true, false)
+	})
+	attack(t, "attack 96: everything of a client ends", func(t *testing.T, h *authztest.Harness) {
+		revokeAll(t, h, func() {
+			for _, id := range []string{"shop", "reports"} {
+				if err := h.Server().RevokeClient(t.Context(), id); err != nil {
+					t.Error(err)
+				}
+			}
+		}, true, true)
+	})
+	t.Run("attack 96: everything ends", func(t *testing.T) {
+		t.Parallel()
+		h := authztest.New(t) // without its invariants: the canary ends too
+		revokeAll(t, h, func() {
+			if err := h.Server().RevokeEverything(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}, true, true)
+		old := h.Server()
+		before := own(h).Text("access_token")
+		h.Restart(nil)
+		wantActive(t, h, "after a restart", before, true)
+		if err := old.RevokeEverything(t.Context()); err != nil { // by the server of the old configuration, still draining
+			t.Error(err)
+		}
+		wantActive(t, h, "in the other server", before, false)
+		h.People.Change(authztest.Demo, func(p *login.Subject) { p.Epoch++ })
+		if err := h.Server().RevokeClient(t.Context(), "shop"); err != nil {
+			t.Error(err)
+		}
+		wantActive(t, h, "all three, newer", h.Tokens("shop", authztest.Demo).Access, true)
+	})
+}
+
+// revokeAll gets tokens, ends them and gets new ones. person and client say which of the old ones must end.
+func revokeAll(t *testing.T, h *authztest.Harness, end func(), person, client bool) {
+	t.Helper()
+	b := h.Browser(authztest.Demo)
+	got, code, mine := b.Tokens("shop"), b.Code("shop"), own(h).Text("access_token")
+	end()
+	wantActive(t, h, "access token", got.Access, !person)
+	wantActive(t, h, "refresh token", got.Refresh, !person)
+	wantError(t, "code", h.Redeem("shop", code), 400, "invalid_grant")
+	wantError(t, "refresh", h.Refresh("shop", got.Refresh), 400, "invalid_grant")
+	wantActive(t, h, "client's own token", mine, !client)
+	newer := h.Tokens("shop", authztest.Demo)
+	wantActive(t, h, "newer access token", newer.Access, true)
+	wantStatus(t, "newer refresh", h.Refresh("shop", newer.Refresh), 200)
+	wantActive(t, h, "newer own", own(h).Text("access_token"), true)
+}
+
+func TestIntrospect(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	h.People.Change(authztest.Demo, func(p *login.Subject) {
+		p.Details = map[string][]string{"mail": {"demo@example.com"}, "role": {"a", "b"}}
+	})
+	got := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read", "resource", "https://api.example.com")
+	now := authztest.Start.Unix()
+	want := map[string]any{
+		"active": true, "scope": "openid orders.read", "client_id": "shop", "token_type": "bearer", "exp": now + 900, "iat": now, "nbf": now, "sub": authztest.Demo,
+		"aud": []string{"https://api.example.com"}, "iss": h.Issuer, "username": "demo@example.com", "amr": []string{"DEFAULT"}, "acr": "urn:gatehouse:level:1",
+		"auth_time": now, "app_identifier": "", "app_platform": "", "app_version": "", "user_details": map[string]any{"mail": "demo@example.com", "role": []string{"a", "b"}},
+		"group_permissions": map[string]any{"staff": []string{}},
+	}
+	sameJSON(t, "access token", h.Introspect(got.Access).JSON(), want)
+	want["token_type"], want["exp"] = "refresh_token", now+30*24*3600
+	sameJSON(t, "refresh token", h.Introspect(got.Refresh).JSON(), want)
+	sameJSON(t, "own", h.Introspect(own(h).Text("access_token")).JSON(), map[string]any{
+		"active": true, "scope": "reports.read", "client_id": "reports", "token_type": "bearer", "exp": now + 900, "iat": now, "nbf": now, "sub": "reports",
+		"iss": h.Issuer, "app_identifier": "", "app_platform": "", "app_version": "",
+	})
+	i, err := h.Server().Introspect(t.Context(), got.Access)
+	if err != nil || !i.Active || !i.HasScopes("orders.read", "openid") || i.HasScopes("orders.write") {
+		t.Fatalf("Introspect = %+v, %v", i, err)
+	}
+	claims := i.Claims()
+	for name, value := range map[string]string{
+		"sub": authztest.Demo, "username": "demo@example.com", "preferred_username": "demo@example.com", "groups": "staff", "client_id": "shop",
+		"scope": "openid orders.read", "name": "demo Person", "acr": "urn:gatehouse:level:1",
+	} {
+		if claims[name] != value {
+			t.Errorf("Claims()[%q] = %q, want %q", name, claims[name], value)
+		}
+	}
+	// A refresh token opens nothing.
+	if i, err := h.Server().Introspect(t.Context(), got.Refresh); err != nil || i.Active || len(i.Claims()) != 0 {
+		t.Errorf("Introspect(refresh token) = %+v, %v, want inactive", i, err)
+	}
+	h.Invariants(t)
+}
+
+func sameJSON(t *testing.T, what string, got, want any) {
+	t.Helper()
+	a, errA := json.Marshal(got)
+	b, errB := json.Marshal(want)
+	if errA != nil || errB != nil || string(a) != string(b) {
+		t.Errorf("%s = %s, want %s", what, a, b)
+	}
+}

@@ -1,0 +1,337 @@
+package authz_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+const grace = 10 * time.Second
+
+func refreshWith(h *authztest.Harness, client, token string, changes ...string) *authztest.Response {
+	f := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}
+	for i := 0; i+1 < len(changes); i += 2 {
+		f.Add(changes[i], changes[i+1])
+	}
+	return h.Token(client, f)
+}
+
+func TestRefreshAttacks(t *testing.T) {
+	t.Parallel()
+	attack(t, "attack 61: more scope than was granted", func(t *testing.T, h *authztest.Harness) {
+		got := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read")
+		for _, scope := range []string{"openid orders.read orders.write", "orders.write", "openid nope"} {
+			wantError(t, scope, refreshWith(h, "shop", got.Refresh, "scope", scope), 400, "invalid_scope")
+		}
+		narrow := refreshWith(h, "shop", got.Refresh, "scope", "orders.read")
+		if scopesOf(narrow) != "orders.read" || narrow.Text("id_token") != "" {
+			t.Errorf("narrower = %d %s, want orders.read alone", narrow.Status, narrow.Body)
+		}
+		if scope := scopesOf(h.Introspect(narrow.Text("access_token"))); scope != "orders.read" {
+			t.Errorf("introspected scope = %q, want orders.read", scope)
+		}
+		whole := refreshWith(h, "shop", narrow.Text("refresh_token"))
+		if scopesOf(whole) != "openid orders.read" {
+			t.Errorf("none asked = %q, want the original ones", scopesOf(whole))
+		}
+		wantError(t, "more, later", refreshWith(h, "shop", whole.Text("refresh_token"), "scope", "openid orders.read orders.write"), 400, "invalid_scope")
+	})
+	attack(t, "attack 61: more scope within the grace", func(t *testing.T, h *authztest.Harness) {
+		got := h.Tokens("shop", authztest.Demo, "scope", "orders.read")
+		next := h.Refresh("shop", got.Refresh)
+		wantError(t, "more", refreshWith(h, "shop", got.Refresh, "scope", "orders.write"), 400, "invalid_scope")
+		wantActive(t, h, "successor", next.Text("refresh_token"), true)
+	})
+	attack(t, "attack 64: a spent refresh token after its grace", func(t *testing.T, h *authztest.Harness) {
+		first := h.Tokens("shop", authztest.Demo)
+		second := h.Refresh("shop", first.Refresh)
+		h.Clock.Advance(grace)
+		wantError(t, "reuse", h.Refresh("shop", first.Refresh), 400, "invalid_grant")
+		for what, token := range map[string]string{
+			"first access": first.Access, "second access": second.Text("access_token"), "second refresh": second.Text("refresh_token"), "first refresh": first.Refresh,
+		} {
+			wantActive(t, h, what, token, false)
+		}
+		wantError(t, "successor", h.Refresh("shop", second.Text("refresh_token")), 400, "invalid_grant")
+		wantEvent(t, h, authztest.Demo, "token.RefreshTokenReusedEvent", 1)
+	})
+	attack(t, "attack 64: a spent refresh token after its successor was used", func(t *testing.T, h *authztest.Harness) {
+		first := h.Tokens("shop", authztest.Demo)
+		second := h.Refresh("shop", first.Refresh)
+		third := h.Refresh("shop", second.Text("refresh_token"))
+		wantError(t, "reuse within the grace", h.Refresh("shop", first.Refresh), 400, "invalid_grant")
+		wantActive(t, h, "third", third.Text("access_token"), false)
+		wantError(t, "third", h.Refresh("shop", third.Text("refresh_token")), 400, "invalid_grant")
+		wantEvent(t, h, authztest.Demo, "token.RefreshTokenReusedEvent", 1)
+	})
+	attack(t, "attack 66: a spent refresh token after a restart", func(t *testing.T, h *authztest.Harness) {
+		first := h.Tokens("shop", authztest.Demo)
+		second := h.Refresh("shop", first.Refresh)
+		h.Restart(nil)
+		again := h.Refresh("shop", first.Refresh)
+		if again.Status != 200 || again.Text("refresh_token") != second.Text("refresh_token") {
+			t.Errorf("within the grace = %d %s, want the same successor", again.Status, again.Body)
+		}
+		h.Clock.Advance(grace)
+		wantError(t, "reuse", h.Refresh("shop", first.Refresh), 400, "invalid_grant")
+		wantActive(t, h, "successor", second.Text("refresh_token"), false)
+	})
+	attack(t, "attack 67: another client's refresh token", func(t *testing.T, h *authztest.Harness) {
+		shop, spa := h.Tokens("shop", authztest.Demo), h.Tokens("spa", authztest.Demo)
+		wantError(t, "other uses shop's", h.Refresh("other", shop.Refresh), 400, "invalid_grant")
+		wantError(t, "native uses spa's", h.Refresh("native", spa.Refresh), 400, "invalid_grant")
+		f := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {spa.Refresh}}
+		wantError(t, "no client_id", h.Post("/oauth/token", f), 400, "invalid_request")
+		wantStatus(t, "spa itself", h.Refresh("spa", spa.Refresh), 200)
+		wantStatus(t, "shop itself", h.Refresh("shop", shop.Refresh), 200)
+		h.Clock.Advance(grace)
+		wantError(t, "other reuses shop's", h.Refresh("other", shop.Refresh), 400, "invalid_grant")
+		wantEvent(t, h, authztest.Demo, "token.RefreshTokenReusedEvent", 0) // nobody ends a grant with a token of someone else
+	})
+	attack(t, "attack 71: tokens that are nearly right", func(t *testing.T, h *authztest.Harness) {
+		got := h.Tokens("shop", authztest.Demo)
+		for _, token := range []string{got.Access, got.Refresh} {
+			flipped := strings.ToUpper(token[5:10]) + strings.ToLower(token[5:10])
+			for _, near := range []string{
+				token[:len(token)-1], token + "A", token + "=", " " + token, token + " ", strings.ToLower(token), token[:5] + flipped[:5] + token[10:],
+				url.QueryEscape(url.QueryEscape(token + "%")), "ghat_" + token[5:] + "x", "Bearer " + token,
+			} {
+				if near != token {
+					wantActive(t, h, near, near, false)
+				}
+			}
+			wantActive(t, h, "itself", token, true)
+		}
+		wantError(t, "access as refresh token", h.Refresh("shop", got.Access), 400, "invalid_grant")
+		wantError(t, "refresh token as code", h.Redeem("shop", got.Refresh), 400, "invalid_grant")
+	})
+}
+
+// attack 68: what ends a grant ends its refresh token.
+func TestRefreshAfterEnd(t *testing.T) {
+	t.Parallel()
+	ends := func(end func(t *testing.T, h *authztest.Harness)) func(*testing.T, *authztest.Harness) {
+		return func(t *testing.T, h *authztest.Harness) {
+			got := h.Tokens("shop", authztest.Demo)
+			end(t, h)
+			wantActive(t, h, "access token", got.Access, false)
+			wantActive(t, h, "refresh token", got.Refresh, false)
+			wantError(t, "refresh", h.Refresh("shop", got.Refresh), 400, "invalid_grant")
+		}
+	}
+	attack(t, "attack 68: the person was blocked", ends(func(_ *testing.T, h *authztest.Harness) {
+		h.People.Change(authztest.Demo, func(p *login.Subject) { p.Active = false })
+	}))
+	attack(t, "attack 68: the person was blocked and unblocked", ends(func(_ *testing.T, h *authztest.Harness) {
+		h.People.Change(authztest.Demo, func(p *login.Subject) { p.Active, p.Epoch = false, p.Epoch+1 })
+		h.People.Change(authztest.Demo, func(p *login.Subject) { p.Active = true })
+	}))
+	attack(t, "attack 68: the password was changed", ends(func(_ *testing.T, h *authztest.Harness) {
+		h.People.Change(authztest.Demo, func(p *login.Subject) { p.Epoch++ })
+	}))
+	attack(t, "attack 68: the consent was withdrawn", ends(func(t *testing.T, h *authztest.Harness) {
+		if n, err := h.Server().EndGrants(t.Context(), authztest.Demo, "shop"); n != 1 || err != nil {
+			t.Errorf("EndGrants = %d, %v, want 1", n, err)
+		}
+	}))
+	attack(t, "attack 68: the client was disabled", func(t *testing.T, h *authztest.Harness) {
+		got := h.Tokens("shop", authztest.Demo)
+		h.Restart(func(c *authz.Config) { changeClient(c, "shop", func(c *authz.Client) { c.Disabled = true }) })
+		wantActive(t, h, "access token", got.Access, false)
+		wantError(t, "refresh", h.Refresh("shop", got.Refresh), 401, "invalid_client")
+	})
+	attack(t, "attack 68: the client is gone", func(t *testing.T, h *authztest.Harness) {
+		got := h.Tokens("native", authztest.Demo)
+		h.Restart(func(c *authz.Config) { c.Clients = c.Clients[:len(c.Clients)-1] })
+		wantActive(t, h, "access token", got.Access, false)
+		wantActive(t, h, "refresh token", got.Refresh, false)
+		res := h.Post("/oauth/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {got.Refresh}, "client_id": {"native"}})
+		wantError(t, "refresh", res, 401, "invalid_client")
+	})
+	attack(t, "attack 68: a scope was taken from the client", func(t *testing.T, h *authztest.Harness) {
+		got := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read orders.write")
+		only := h.Tokens("shop", authztest.Demo, "scope", "orders.write")
+		h.Restart(func(c *authz.Config) {
+			changeClient(c, "shop", func(c *authz.Client) { c.Scopes = []string{"openid", "orders.read"} })
+		})
+		if scope := scopesOf(h.Introspect(got.Access)); scope != "openid orders.read" {
+			t.Errorf("introspected scope = %q, want it narrowed", scope)
+		}
+		wantError(t, "asked", refreshWith(h, "shop", got.Refresh, "scope", "orders.write"), 400, "invalid_scope")
+		if res := h.Refresh("shop", got.Refresh); scopesOf(res) != "openid orders.read" {
+			t.Errorf("refresh = %d %s, want it narrowed", res.Status, res.Body)
+		}
+		wantError(t, "nothing left", h.Refresh("shop", only.Refresh), 400, "invalid_scope")
+	})
+	attack(t, "attack 68: the grant was taken from the client", func(t *testing.T, h *authztest.Harness) {
+		got := h.Tokens("shop", authztest.Demo)
+		h.Restart(func(c *authz.Config) {
+			changeClient(c, "shop", func(c *authz.Client) { c.Grants = []string{"authorization_code"} })
+		})
+		wantError(t, "refresh", h.Refresh("shop", got.Refresh), 400, "unauthorized_client")
+	})
+}
+
+func changeClient(c *authz.Config, id string, change func(*authz.Client)) {
+	for i, old := range c.Clients {
+		if old.ID == id {
+			next := *old
+			change(&next)
+			c.Clients[i] = &next
+		}
+	}
+}
+
+func TestRefreshGrace(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	first := h.Tokens("shop", authztest.Demo)
+	second := h.Refresh("shop", first.Refresh)
+	h.Clock.Advance(4 * time.Second)
+	again := h.Refresh("shop", first.Refresh)
+	for _, member := range []string{"access_token", "refresh_token", "id_token", "scope", "token_type", "profile_id"} {
+		if again.Text(member) != second.Text(member) {
+			t.Errorf("repeated %s = %q, want %q", member, again.Text(member), second.Text(member))
+		}
+	}
+	if got := again.JSON()["expires_in"]; got != 896.0 {
+		t.Errorf("expires_in 4 s later = %v, want 896", got)
+	}
+	h.Clock.Advance(grace - 4*time.Second - time.Millisecond)
+	wantStatus(t, "at the end of the grace", h.Refresh("shop", first.Refresh), 200)
+	wantEvent(t, h, authztest.Demo, "token.AccessTokenRefreshedEvent", 1)
+	wantEvent(t, h, authztest.Demo, "token.RefreshTokenReusedEvent", 0)
+	// The person's end is the grace's end too.
+	h.People.Change(authztest.Demo, func(p *login.Subject) { p.Active = false })
+	wantError(t, "blocked", h.Refresh("shop", first.Refresh), 400, "invalid_grant")
+	h.Invariants(t)
+}
+
+func TestRefreshLifetimes(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
+		changeClient(c, "shop", func(c *authz.Client) {
+			c.Lifetimes = authz.Lifetimes{AccessToken: time.Hour, RefreshToken: 2 * time.Hour, RefreshChain: 5 * time.Hour}
+		})
+	}))
+	idle := h.Tokens("shop", authztest.Demo).Refresh
+	res := h.Redeem("shop", h.Browser(authztest.Demo).Code("shop"))
+	for range 4 {
+		h.Clock.Advance(time.Hour)
+		res = h.Refresh("shop", res.Text("refresh_token"))
+		wantStatus(t, "refresh", res, 200)
+	}
+	h.Clock.Advance(30 * time.Minute)
+	wantError(t, "idle beyond its own lifetime", h.Refresh("shop", idle), 400, "invalid_grant")
+	res = h.Refresh("shop", res.Text("refresh_token"))
+	if got := res.JSON()["expires_in"]; got != 1800.0 {
+		t.Errorf("expires_in half an hour before the end of the chain = %v, want 1800", got)
+	}
+	h.Clock.Advance(30*time.Minute - time.Second)
+	wantActive(t, h, "just before the end", res.Text("access_token"), true)
+	h.Clock.Advance(time.Second)
+	wantActive(t, h, "at the end", res.Text("access_token"), false)
+	wantError(t, "at the end of the chain", h.Refresh("shop", res.Text("refresh_token")), 400, "invalid_grant")
+	h.Invariants(t)
+}
+
+func TestRefreshAtOnce(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	first := h.Tokens("shop", authztest.Demo)
+	all := together(50, func(int) *authztest.Response { return h.Refresh("shop", first.Refresh) })
+	if n := countStatus(all, 200); n != 50 {
+		t.Fatalf("%d of 50 were answered 200, want each: %s", n, all[0].Body)
+	}
+	for _, res := range all {
+		if res.Body != all[0].Body {
+			t.Fatalf("two answers: %s and %s", res.Body, all[0].Body)
+		}
+	}
+	wantActive(t, h, "the successor", all[0].Text("refresh_token"), true)
+	wantEvent(t, h, authztest.Demo, "token.AccessTokenRefreshedEvent", 1)
+	wantEvent(t, h, authztest.Demo, "token.RefreshTokenReusedEvent", 0)
+	h.Invariants(t)
+}
+
+// Whoever races a thief: the successor and its spent predecessor are used at once, after the grace.
+func TestReuseAtOnce(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	first := h.Tokens("shop", authztest.Demo)
+	second := h.Refresh("shop", first.Refresh).Text("refresh_token")
+	h.Clock.Advance(grace)
+	all := together(50, func(i int) *authztest.Response {
+		if i%2 == 0 {
+			return h.Refresh("shop", first.Refresh)
+		}
+		return h.Refresh("shop", second)
+	})
+	for i, res := range all {
+		if i%2 == 0 {
+			wantError(t, "reuse", res, 400, "invalid_grant")
+		} else if res.Status == 200 {
+			wantActive(t, h, "in the end", res.Text("access_token"), false)
+			wantActive(t, h, "in the end", res.Text("refresh_token"), false)
+		}
+	}
+	wantEvent(t, h, authztest.Demo, "token.RefreshTokenReusedEvent", 1)
+	h.Invariants(t)
+}
+
+func TestResources(t *testing.T) {
+	t.Parallel()
+	const a, b = "https://a.example.com", "https://b.example.com"
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
+		changeClient(c, "shop", func(c *authz.Client) { c.Audiences = []string{a, b} })
+		changeClient(c, "reports", func(c *authz.Client) { c.Audiences = []string{a, b} })
+	}))
+	aud := func(token string) string {
+		var out []string
+		list, _ := h.Introspect(token).JSON()["aud"].([]any)
+		for _, v := range list {
+			out = append(out, v.(string))
+		}
+		return strings.Join(out, " ")
+	}
+	for _, tc := range []struct{ name, body, want string }{
+		{"none", "", ""}, {"one", "&resource=" + a, a}, {"two", "&resource=" + b + "&resource=" + a, a + " " + b}, {"twice", "&resource=" + a + "&resource=" + a, a},
+	} {
+		res := postRaw(h, "/oauth/token", "grant_type=client_credentials"+tc.body)
+		if got := aud(res.Text("access_token")); got != tc.want {
+			t.Errorf("%s: aud = %q, want %q (%s)", tc.name, got, tc.want, res.Body)
+		}
+	}
+	wantError(t, "unknown", own(h, "resource", "https://c.example.com"), 400, "invalid_target")
+	got := h.Tokens("shop", authztest.Demo, "resource", a)
+	if aud(got.Access) != a {
+		t.Errorf("code: aud = %q, want %q", aud(got.Access), a)
+	}
+	wantError(t, "not authorized", refreshWith(h, "shop", got.Refresh, "resource", b), 400, "invalid_target")
+	if res := refreshWith(h, "shop", got.Refresh, "resource", a); aud(res.Text("access_token")) != a {
+		t.Errorf("refresh: aud = %q, want %q", aud(res.Text("access_token")), a)
+	}
+	any := h.Tokens("shop", authztest.Demo)
+	if res := refreshWith(h, "shop", any.Refresh, "resource", b); aud(res.Text("access_token")) != b {
+		t.Errorf("refresh of a grant for any resource: aud = %q, want %q", aud(res.Text("access_token")), b)
+	}
+	h.Invariants(t)
+}
+
+// The answer that is kept for the grace opens with the spent token alone.
+func TestSealedAnswer(t *testing.T) {
+	t.Parallel()
+	sealed, err := secret.SealWithToken("token", "purpose", []byte("answer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secret.OpenWithToken("other", "purpose", sealed); err == nil {
+		t.Error("another token opens the answer")
+	}
+}
