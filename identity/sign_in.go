@@ -46,15 +46,16 @@ func (s *Service) showSignIn(w http.ResponseWriter, r *http.Request) {
 		s.redirect(w, r, f.Demand.Return)
 		return
 	}
-	if si != nil && f.Demand.SelectAccount && !s.chosen(si, f.Demand) && r.URL.Query().Get("other") == "" {
+	other := r.URL.Query().Get("other") != "" // the person asked for another account
+	if si != nil && f.Demand.SelectAccount && !s.chosen(si, f.Demand) && !other {
 		s.showChoice(w, r, id, f, si)
 		return
 	}
 	in := page.SignIn{Username: strings.TrimSpace(f.Demand.Hint)}
-	if !isText(in.Username, maxUsername) {
+	if !isText(in.Username, maxUsername) || other {
 		in.Username = ""
 	}
-	if in.Username == "" && si != nil && !f.Demand.SelectAccount {
+	if in.Username == "" && si != nil && !other {
 		in.Username = si.person.Username // asked to sign in again
 	}
 	s.signInPage(w, r, id, f, http.StatusOK, in)

@@ -1,0 +1,358 @@
+package identity_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// demandLogin makes GET /next ask for a sign-in after now (prompt=login).
+func (h *harness) demandLogin() {
+	from := h.clock.Now().Add(time.Second)
+	before := h.demand
+	h.demand = func(r *http.Request) login.Demand {
+		d := before(r)
+		d.NotBefore = from
+		return d
+	}
+	h.clock.Advance(time.Second)
+}
+
+func TestSignInFlow(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.browser()
+	first := b.do(http.MethodGet, "/next?a=1&b=%2F", "")
+	if first.Code != http.StatusSeeOther || !strings.HasPrefix(first.Header().Get("Location"), "/sign-in?flow=") {
+		t.Fatalf("GET /next: status %d to %q, want 303 to the sign-in page", first.Code, first.Header().Get("Location"))
+	}
+	form := b.get(first.Header().Get("Location"))
+	for _, want := range []string{"Continue to The shop", `autocomplete="username"`, `autocomplete="current-password"`, "https://shop.example.com"} {
+		if !strings.Contains(form.Body.String()+form.Header().Get("Content-Security-Policy"), want) {
+			t.Errorf("sign-in page lacks %q:\n%s", want, form.Body)
+		}
+	}
+	a := b.post(form, "username", demo, "password", demoPassword)
+	t.Run("attack 32: what was posted is not posted again", func(t *testing.T) {
+		if a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next?a=1&b=%2F" {
+			t.Errorf("POST: status %d to %q, want 303 to where it began", a.Code, a.Header().Get("Location"))
+		}
+	})
+	if got := b.get("/next?a=1&b=%2F").Body.String(); !strings.HasPrefix(got, "signed in as ") {
+		t.Errorf("after sign-in: %s", got)
+	}
+	// Back and reload: the page leads on, and so does the form.
+	if a := b.do(http.MethodGet, form.url, ""); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next?a=1&b=%2F" {
+		t.Errorf("GET of the page again: status %d, want 303 to where it began", a.Code)
+	}
+	if a := b.post(form, "username", demo, "password", demoPassword); a.Code != http.StatusSeeOther {
+		t.Errorf("POST again: status %d, want 303", a.Code)
+	}
+	if n := h.events(); n["login.LoginSucceededEvent"] != 2 || n["login.LoginFailedEvent"] != 0 {
+		t.Errorf("events %v, want 2 Login Succeeded", n)
+	}
+	h.checkInvariants()
+}
+
+func TestSeveralTabs(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.browser()
+	one, two, three := b.get("/next?tab=1"), b.get("/next?tab=2"), b.get("/next?tab=3")
+	for i, tab := range []*answer{two, one} {
+		if a := b.post(tab, "username", demo, "password", demoPassword); a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/next?tab=") {
+			t.Errorf("tab %d: status %d to %q, want 303 to its own place", i, a.Code, a.Header().Get("Location"))
+		}
+	}
+	if a := b.do(http.MethodGet, three.url, ""); a.Header().Get("Location") != "/next?tab=3" {
+		t.Errorf("reload of the third tab: to %q, want its own place without a page", a.Header().Get("Location"))
+	}
+}
+
+func TestExpiredFlow(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.browser()
+	form := b.get("/next?x=1")
+	h.clock.Advance(time.Hour)
+	for _, a := range []*answer{b.get(form.url), b.post(form, "username", demo, "password", demoPassword)} {
+		if a.Code != http.StatusBadRequest || !strings.Contains(a.Body.String(), `href="/next?x=1"`) || !strings.Contains(a.Body.String(), "Start again") {
+			t.Errorf("expired flow: status %d, want 400 and a link to the same place:\n%s", a.Code, a.Body)
+		}
+	}
+	for _, target := range []string{"/sign-in?flow=nonsense", "/sign-in?flow=" + strings.Repeat("a", 2000), "/sign-in?flow=%00", "/sign-in?flow=a%2Fb"} {
+		if a := b.get(target); a.Code != http.StatusBadRequest {
+			t.Errorf("GET %.40s: status %d, want 400", target, a.Code)
+		}
+	}
+}
+
+func TestSignInWithoutFlow(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.browser()
+	a := b.post(b.get("/sign-in"), "username", demo, "password", demoPassword)
+	if a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/account" {
+		t.Errorf("sign-in for nothing in particular: status %d to %q, want the account page", a.Code, a.Header().Get("Location"))
+	}
+	if a := b.do(http.MethodGet, "/sign-in", ""); a.Header().Get("Location") != "/account" {
+		t.Errorf("GET /sign-in when signed in: to %q, want the account page", a.Header().Get("Location"))
+	}
+}
+
+func TestDemands(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	signedIn, nobody := h.browser(), h.browser()
+	signedIn.signIn(demo, demoPassword)
+	h.clock.Advance(10 * time.Minute)
+	now := h.clock.Now()
+	for _, c := range []struct {
+		name string
+		b    *browser
+		d    login.Demand
+		want string // "result", "page" or the code of a refusal
+	}{
+		{"any", signedIn, login.Demand{MaxAge: -1}, "result"},
+		{"any, nobody", nobody, login.Demand{MaxAge: -1}, "page"},
+		{"passive", signedIn, login.Demand{MaxAge: -1, Passive: true}, "result"},
+		{"passive, nobody", nobody, login.Demand{MaxAge: -1, Passive: true}, "login_required"},
+		{"old enough", signedIn, login.Demand{MaxAge: 10 * time.Minute}, "result"},
+		{"too old", signedIn, login.Demand{MaxAge: 10*time.Minute - time.Second}, "page"},
+		{"too old, passive", signedIn, login.Demand{MaxAge: time.Minute, Passive: true}, "login_required"},
+		{"before", signedIn, login.Demand{MaxAge: -1, NotBefore: now}, "page"},
+		{"since", signedIn, login.Demand{MaxAge: -1, NotBefore: now.Add(-10 * time.Minute)}, "result"},
+		{"choice", signedIn, login.Demand{MaxAge: -1, SelectAccount: true}, "page"},
+		{"choice, nobody", nobody, login.Demand{MaxAge: -1, SelectAccount: true}, "page"},
+		{"choice, passive", signedIn, login.Demand{MaxAge: -1, SelectAccount: true, Passive: true}, "login_required"},
+		{"level", signedIn, login.Demand{MaxAge: -1, Level: 1}, "result"},
+		{"level too high", signedIn, login.Demand{MaxAge: -1, Level: 2}, "unmet_authentication_requirements"},
+		{"level too high, nobody", nobody, login.Demand{MaxAge: -1, Level: 2}, "unmet_authentication_requirements"},
+		{"level too high, passive", signedIn, login.Demand{MaxAge: -1, Level: 2, Passive: true}, "interaction_required"},
+		{"level too high, passive, nobody", nobody, login.Demand{MaxAge: -1, Level: 2, Passive: true}, "login_required"},
+		{"provider", signedIn, login.Demand{MaxAge: -1, Provider: "identity"}, "result"},
+		{"other provider", signedIn, login.Demand{MaxAge: -1, Provider: "corp"}, "access_denied"},
+	} {
+		r := httptest.NewRequest(http.MethodGet, issuer+"/next", nil)
+		for name, v := range c.b.cookies {
+			r.AddCookie(&http.Cookie{Name: name, Value: v})
+		}
+		c.d.Return = "/elsewhere"
+		w := httptest.NewRecorder()
+		result, err := h.Authenticate(w, r, c.d)
+		got := "page"
+		if refusal := new(login.Refusal); errors.As(err, &refusal) {
+			got = refusal.Code
+		} else if err == nil {
+			got = "result"
+			if result.Level != 1 || result.AMR[0] != "DEFAULT" || result.Provider != "identity" || !result.AuthTime.Equal(now.Add(-10*time.Minute)) {
+				t.Errorf("Authenticate(%s) = %+v", c.name, result)
+			}
+		} else if !errors.Is(err, login.ErrResponded) {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("Authenticate(%s) = %s, want %s", c.name, got, c.want)
+		}
+	}
+	if _, err := h.Authenticate(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, issuer+"/next", nil), login.Demand{MaxAge: -1, Return: "https://evil.example/"}); err == nil || errors.Is(err, login.ErrResponded) {
+		t.Errorf("Authenticate(Return elsewhere) = %v, want an error", err)
+	}
+}
+
+// TestStrictDemandsEnd: no demand leads in circles, however strict.
+func TestStrictDemandsEnd(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(h *harness, d *login.Demand){
+		"max_age 0":    func(_ *harness, d *login.Demand) { d.MaxAge = 0 },
+		"prompt=login": func(h *harness, d *login.Demand) { d.NotBefore = h.clock.Now() },
+		"both and choice": func(h *harness, d *login.Demand) {
+			d.MaxAge, d.NotBefore, d.SelectAccount = 0, h.clock.Now(), true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t)
+			b := h.browser()
+			b.signIn(demo, demoPassword)
+			h.clock.Advance(time.Minute)
+			before := h.demand
+			var d login.Demand
+			h.demand = func(r *http.Request) login.Demand {
+				if d.Return == "" {
+					d = before(r)
+					change(h, &d)
+				}
+				return d
+			}
+			page := b.get("/next?again")
+			if name == "both and choice" {
+				a := b.post(page, "choice", "continue")
+				page = b.get(a.Header().Get("Location"))
+			}
+			if !strings.Contains(page.Body.String(), `value="`+demo+`"`) {
+				t.Errorf("asked to sign in again, the page does not know who:\n%s", page.Body)
+			}
+			a := b.post(page, "username", demo, "password", demoPassword)
+			h.clock.Advance(3 * time.Second)
+			if got := b.get(a.Header().Get("Location")).Body.String(); !strings.HasPrefix(got, "signed in as ") {
+				t.Errorf("after the second sign-in: %s", got)
+			}
+		})
+	}
+}
+
+func TestChooseAccount(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	if _, err := h.AddPerson(t.Context(), identity.NewPerson{Username: "anna", Password: secret.New("12345678")}, admin); err != nil {
+		t.Fatal(err)
+	}
+	before := h.demand
+	b := h.browser()
+	b.signIn(demo, demoPassword)
+	h.clock.Advance(time.Minute)
+	h.demand = func(r *http.Request) login.Demand {
+		d := before(r)
+		d.SelectAccount = true
+		return d
+	}
+	page := b.get("/next?1")
+	if !strings.Contains(page.Body.String(), "Continue as "+demo) {
+		t.Fatalf("no choice:\n%s", page.Body)
+	}
+	a := b.post(page, "choice", "continue")
+	if got := b.get(a.Header().Get("Location")).Body.String(); !strings.HasPrefix(got, "signed in as ") {
+		t.Errorf("after the choice: %s", got)
+	}
+	// Another request asks again; the other account signs in.
+	page = b.get("/next?2")
+	a = b.post(page, "choice", "other")
+	form := b.get(a.Header().Get("Location"))
+	if strings.Contains(form.Body.String(), demo) {
+		t.Errorf("the page for another account names the first one:\n%s", form.Body)
+	}
+	a = b.post(form, "username", "anna", "password", "12345678")
+	if got := b.get(a.Header().Get("Location")).Body.String(); !strings.HasPrefix(got, "signed in as ") {
+		t.Errorf("after the sign-in of another: %s", got)
+	}
+	// The form of the first person, kept by another tab, confirms nothing for the second.
+	stale := b.post(page, "choice", "continue")
+	if stale.Code != http.StatusForbidden {
+		t.Errorf("choice of who is signed in no more: status %d, want 403", stale.Code)
+	}
+}
+
+func TestEmptyFields(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.browser()
+	form := b.get("/next")
+	before := h.hasher.Computed()
+	for _, c := range []struct{ username, password, want string }{{"", "x", "Enter your username."}, {"  ", "", "Enter your username."}, {"anna", "", "Enter your password."}} {
+		a := b.post(form, "username", c.username, "password", c.password)
+		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), c.want) {
+			t.Errorf("username %q, password %q: status %d, want 422 and %q", c.username, c.password, a.Code, c.want)
+		}
+	}
+	if h.hasher.Computed() != before {
+		t.Error("an empty field was hashed")
+	}
+}
+
+func TestMethods(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.browser()
+	for _, c := range []struct {
+		method, path string
+		want         int
+	}{
+		{"DELETE", "/sign-in", 405}, {"PUT", "/sign-out", 405}, {"POST", "/account", 405}, {"GET", "/sign-in/account", 405}, {"HEAD", "/sign-out", 200},
+		{"GET", "/nothing", 404}, {"GET", "/sign-in/x", 404}, {"GET", "/assets/none", 404}, {"POST", "/sign-in", 400}, {"POST", "/sign-in/account", 400},
+	} {
+		a := b.do(c.method, c.path, "")
+		if a.Code != c.want || (c.want == 405) != (a.Header().Get("Allow") != "") {
+			t.Errorf("%s %s: status %d, Allow %q, want %d", c.method, c.path, a.Code, a.Header().Get("Allow"), c.want)
+		}
+	}
+	h.checkInvariants()
+}
+
+func TestStorageDown(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.browser()
+	form := b.get("/next")
+	signedIn := h.browser()
+	signedIn.signIn(demo, demoPassword)
+	ask := signedIn.get("/sign-out")
+	h.store.down.Store(true)
+	for name, a := range map[string]*answer{
+		"page": b.do("GET", form.url, ""), "form": b.post(form, "username", demo, "password", demoPassword), "account": signedIn.do("GET", "/account", ""),
+		"sign-out page": signedIn.do("GET", "/sign-out", ""), "sign-out": signedIn.post(ask), "next": signedIn.do("GET", "/next", ""),
+	} {
+		if a.Code != http.StatusServiceUnavailable || (name != "next" && a.Header().Get("Retry-After") == "") {
+			t.Errorf("%s without storage: status %d, Retry-After %q, want 503 with it", name, a.Code, a.Header().Get("Retry-After"))
+		}
+	}
+	if b.session() != "" || signedIn.session() == "" {
+		t.Error("a cookie changed although nothing could be told")
+	}
+	h.store.down.Store(false)
+	h.store.readOnly.Store(true)
+	if a := b.post(form, "username", demo, "password", demoPassword); a.Code != http.StatusServiceUnavailable || b.session() != "" {
+		t.Errorf("sign-in on a full disk: status %d, want 503", a.Code)
+	}
+	if !signedIn.isSignedIn() {
+		t.Error("session is not good on a full disk, want good: reads go on")
+	}
+	h.checkInvariants()
+}
+
+func TestHint(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	before := h.demand
+	for hint, want := range map[string]string{"anna": `value="anna"`, `"><script>`: `value="&#34;&gt;&lt;script&gt;"`, "a\x00b": `value=""`, strings.Repeat("a", 300): `value=""`} {
+		h.demand = func(r *http.Request) login.Demand {
+			d := before(r)
+			d.Hint = hint
+			return d
+		}
+		if page := h.browser().get("/next"); !strings.Contains(page.Body.String(), want) {
+			t.Errorf("hint %.20q: page lacks %s:\n%s", hint, want, page.Body)
+		}
+	}
+}
+
+func FuzzSignIn(f *testing.F) {
+	f.Add("demo@example.com", "correct horse 1", "yes")
+	f.Add("\x00", "\xff", "")
+	f.Add(strings.Repeat("é", 300), strings.Repeat("x", 300), "\r\n")
+	f.Fuzz(func(t *testing.T, username, password, remember string) {
+		h := newHarness(t)
+		b := h.browser()
+		form := b.get("/next")
+		v := url.Values{"csrf": {form.csrf()}, "username": {username}, "password": {password}, "remember": {remember}}
+		a := b.do(http.MethodPost, form.url, v.Encode())
+		switch a.Code {
+		case http.StatusSeeOther:
+			if !strings.EqualFold(strings.TrimSpace(username), demo) || password != demoPassword {
+				t.Errorf("username %q and password %q sign in", username, password)
+			}
+		case http.StatusUnprocessableEntity, http.StatusBadRequest, http.StatusRequestEntityTooLarge:
+		default:
+			t.Errorf("username %q, password %q: status %d", username, password, a.Code)
+		}
+		h.checkInvariants()
+	})
+}
