@@ -1,0 +1,112 @@
+package authz_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+func TestValidateClient(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		change func(*authz.Client)
+		want   string // part of the error; empty: none
+	}{
+		{"good", func(*authz.Client) {}, ""},
+		{"no id", func(c *authz.Client) { c.ID = "" }, "id is missing"},
+		{"long id", func(c *authz.Client) { c.ID = strings.Repeat("x", 129) }, "128 bytes"},
+		{"control in id", func(c *authz.Client) { c.ID = "a\nb" }, "control characters"},
+		{"no secret", func(c *authz.Client) { c.Secrets = nil }, "secret is missing"},
+		{"short secret", func(c *authz.Client) { c.Secrets = []secret.String{secret.New(strings.Repeat("x", 31))} }, "fewer than 32"},
+		{"bad hash", func(c *authz.Client) { c.SecretHashes = []string{"$md5$x"} }, "secret_hash"},
+		{"bad keyed hash", func(c *authz.Client) { c.SecretHashes = []string{"hmac:x"} }, "secret_hash"},
+		{"public with secret", func(c *authz.Client) { c.Public = true }, "public client has no secret"},
+		{"public", func(c *authz.Client) { c.Public, c.Secrets = true, nil }, ""},
+		{"public, client_credentials", func(c *authz.Client) {
+			c.Public, c.Secrets, c.Grants = true, nil, []string{"client_credentials"}
+		}, "public client cannot use client_credentials"},
+		{"public, post", func(c *authz.Client) { c.Public, c.Secrets, c.AuthMethod = true, nil, "post" }, "does not authenticate"},
+		{"private_key_jwt", func(c *authz.Client) { c.AuthMethod = "private_key_jwt" }, "private_key_jwt is not supported yet"},
+		{"unknown method", func(c *authz.Client) { c.AuthMethod = "digest" }, `"digest" is none of`},
+		{"no grants", func(c *authz.Client) { c.Grants = nil }, "grants is missing"},
+		{"implicit", func(c *authz.Client) { c.Grants = []string{"implicit"} }, "implicit is not supported yet"},
+		{"password", func(c *authz.Client) { c.Grants = []string{"password"} }, "password is not supported yet"},
+		{"unknown grant", func(c *authz.Client) { c.Grants = []string{"foo"} }, `"foo" is none of`},
+		{"refresh alone", func(c *authz.Client) { c.Grants = []string{"refresh_token"} }, "add authorization_code"},
+		{"no redirect", func(c *authz.Client) { c.RedirectURIs = nil }, "redirect_uris is missing"},
+		{"fragment", func(c *authz.Client) { c.RedirectURIs = []string{"https://a.example/#x"} }, "fragment"},
+		{"post logout", func(c *authz.Client) { c.PostLogoutRedirectURIs = []string{"javascript:alert(1)"} }, "post_logout_redirect_uris"},
+		{"scope", func(c *authz.Client) { c.Scopes = []string{`a"b`} }, "scopes"},
+		{"default scope", func(c *authz.Client) { c.DefaultScopes = []string{"other"} }, "not one of the client's scopes"},
+		{"default offline_access", func(c *authz.Client) {
+			c.Grants = append(c.Grants, "refresh_token")
+			c.DefaultScopes = []string{"offline_access"}
+		}, ""},
+		{"idp", func(c *authz.Client) { c.IDPs = []string{"partner"} }, `"partner" is not supported yet`},
+		{"consent", func(c *authz.Client) { c.Consent = "never" }, `"never" is none of on, off, always`},
+		{"alg", func(c *authz.Client) { c.IDTokenAlg = "HS256" }, "none of RS256, ES256, EdDSA"},
+		{"audience", func(c *authz.Client) { c.Audiences = []string{"api"} }, "absolute URI"},
+		{"audience fragment", func(c *authz.Client) { c.Audiences = []string{"https://a.example/#x"} }, "absolute URI"},
+		{"origin", func(c *authz.Client) { c.Origins = []string{"https://a.example/path"} }, "not an origin"},
+		{"origins", func(c *authz.Client) { c.Origins = []string{"https://a.example", "*"} }, `"*"`},
+		{"code lifetime", func(c *authz.Client) { c.Lifetimes.Code = time.Hour }, "lifetimes: code"},
+		{"negative lifetime", func(c *authz.Client) { c.Lifetimes.AccessToken = -1 }, "lifetimes: access_token"},
+		{"max_sessions", func(c *authz.Client) { c.MaxSessions = -1 }, "max_sessions"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := &authz.Client{
+				ID: "shop", Secrets: []secret.String{secret.New(authztest.Secret("shop"))}, RedirectURIs: []string{"https://shop.example.com/cb"},
+				Grants: []string{"authorization_code"}, Scopes: []string{"openid"}, DefaultScopes: []string{"openid"},
+			}
+			tc.change(c)
+			wantProblem(t, c.Validate(), tc.want)
+		})
+	}
+}
+
+func wantProblem(t *testing.T, err error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("Validate = %v, want nil", err)
+	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+		t.Errorf("Validate = %v, want %q in it", err, want)
+	case err != nil && strings.Contains(err.Error(), authztest.Secret("shop")):
+		t.Errorf("Validate = %v, which holds the secret", err)
+	}
+}
+
+func TestValidateAPIClient(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		change func(*authz.APIClient)
+		want   string
+	}{
+		{"good", func(*authz.APIClient) {}, ""},
+		{"colon", func(c *authz.APIClient) { c.ID = "a:b" }, "colon"},
+		{"no secret", func(c *authz.APIClient) { c.Secrets = nil }, "secret is missing"},
+		{"no apis", func(c *authz.APIClient) { c.APIs = nil }, "apis is missing"},
+		{"unknown api", func(c *authz.APIClient) { c.APIs = []string{"all"} }, `"all" is none of`},
+		{"audience", func(c *authz.APIClient) { c.Audiences = []string{"x"} }, "absolute URI"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := &authz.APIClient{ID: "ops", Secrets: []secret.String{secret.New(authztest.Secret("shop"))}, APIs: []string{"introspection"}}
+			tc.change(c)
+			wantProblem(t, c.Validate(), tc.want)
+		})
+	}
+	for name, want := range map[authz.Scope]string{
+		{Name: "a"}: "", {Name: ""}: "name", {Name: "a b"}: "name", {Name: "a", Level: 5}: "level", {Name: "a", UsageLimit: 5}: "not supported yet",
+		{Name: "a", UsageLimit: -1}: "negative",
+	} {
+		wantProblem(t, name.Validate(), want)
+	}
+}

@@ -1,0 +1,251 @@
+package authz_test
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// The members of the documented answer, for each grant.
+func TestToken(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	code := h.Redeem("shop", h.Browser(authztest.Demo).Code("shop"))
+	plain := h.Redeem("two", h.Browser(authztest.Demo).Code("two", "scope", "profile"))
+	for _, tc := range []struct {
+		name string
+		res  *authztest.Response
+		want []string
+	}{
+		{"code", code, []string{"access_token", "expires_in", "id_token", "profile_id", "refresh_token", "scope", "token_type"}},
+		{"code without openid and refresh", plain, []string{"access_token", "expires_in", "profile_id", "scope", "token_type"}},
+		{"refresh", h.Refresh("shop", code.Text("refresh_token")), []string{"access_token", "expires_in", "id_token", "profile_id", "refresh_token", "scope", "token_type"}},
+		{"client_credentials", own(h), []string{"access_token", "expires_in", "scope", "token_type"}},
+	} {
+		wantStatus(t, tc.name, tc.res, http.StatusOK)
+		wantAPIHeaders(t, tc.name, tc.res)
+		var got []string
+		for member := range tc.res.JSON() {
+			got = append(got, member)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: members = %v, want %v", tc.name, got, tc.want)
+		}
+		if tc.res.Text("token_type") != "bearer" || tc.res.JSON()["expires_in"] != 900.0 {
+			t.Errorf("%s = %s, want bearer for 900 seconds", tc.name, tc.res.Body)
+		}
+	}
+	if code.Text("profile_id") != "static" {
+		t.Errorf("profile_id = %q, want static", code.Text("profile_id"))
+	}
+	wantEvent(t, h, authztest.Demo, "token.AccessTokenIssuedEvent", 2)
+	wantEvent(t, h, authztest.Demo, "token.AccessTokenRefreshedEvent", 1)
+	h.Invariants(t)
+}
+
+func TestScopes(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
+		changeClient(c, "poster", func(c *authz.Client) { c.DefaultScopes = nil })
+	}))
+	for _, tc := range []struct{ name, scope, want string }{
+		{"none: the defaults", "", "reports.read"}, {"one", "orders.read", "orders.read"}, {"two", "reports.read orders.read", "reports.read orders.read"},
+		{"spaces", " reports.read  orders.read ", "reports.read orders.read"},
+	} {
+		if res := own(h, "scope", tc.scope); res.Text("scope") != tc.want {
+			t.Errorf("%s: scope = %d %s, want %q", tc.name, res.Status, res.Body, tc.want)
+		}
+	}
+	res := h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"poster"}, "client_secret": {authztest.Secret("poster")}})
+	wantError(t, "none and no defaults", res, 400, "invalid_scope")
+	if got := h.Tokens("shop", authztest.Demo, "scope", "openid offline_access"); scopesOf(h.Introspect(got.Access)) != "offline_access openid" {
+		t.Error("offline_access is not granted")
+	}
+	wantError(t, "offline_access of a client that cannot refresh", own(h, "scope", "offline_access"), 400, "invalid_scope")
+	h.Invariants(t)
+}
+
+// golang.org/x/oauth2 is what Go clients use.
+func TestOAuth2Package(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	ep := oauth2.Endpoint{AuthURL: h.Issuer + "/oauth/authorize", TokenURL: h.Issuer + "/oauth/token"}
+	for client, style := range map[string]oauth2.AuthStyle{"shop": oauth2.AuthStyleInHeader, "poster": oauth2.AuthStyleInParams, "spa": oauth2.AuthStyleAutoDetect} {
+		c := &oauth2.Config{ClientID: client, ClientSecret: authztest.Secret(client), Endpoint: ep, Scopes: []string{"openid", "profile"}}
+		c.Endpoint.AuthStyle = style
+		for _, known := range h.Config.Clients {
+			if known.ID == client {
+				c.RedirectURL = known.RedirectURIs[0]
+				if known.Public {
+					c.ClientSecret = ""
+				}
+			}
+		}
+		verifier := oauth2.GenerateVerifier()
+		res := h.Browser(authztest.Demo).Follow(c.AuthCodeURL("state", oauth2.S256ChallengeOption(verifier)))
+		_, params := res.Redirect()
+		tok, err := c.Exchange(t.Context(), params.Get("code"), oauth2.VerifierOption(verifier))
+		if err != nil {
+			t.Errorf("%s: Exchange: %v", client, err)
+			continue
+		}
+		wantActive(t, h, client, tok.AccessToken, true)
+		tok.Expiry = time.Unix(1, 0)
+		next, err := c.TokenSource(t.Context(), tok).Token()
+		if err != nil || next.AccessToken == tok.AccessToken || next.RefreshToken == tok.RefreshToken {
+			t.Errorf("%s: refresh: %v", client, err)
+		}
+	}
+	cc := &clientcredentials.Config{ClientID: "reports", ClientSecret: authztest.Secret("reports"), TokenURL: ep.TokenURL}
+	tok, err := cc.Token(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantActive(t, h, "client credentials", tok.AccessToken, true)
+	h.Invariants(t)
+}
+
+func TestMaxSessions(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
+		changeClient(c, "shop", func(c *authz.Client) { c.MaxSessions = 3 })
+	}))
+	b := h.Browser(authztest.Demo)
+	other := b.Tokens("spa")
+	var got []authztest.Tokens
+	for range 5 {
+		got = append(got, b.Tokens("shop"))
+		h.Clock.Advance(time.Second)
+	}
+	for i, tokens := range got {
+		wantActive(t, h, "access token", tokens.Access, i >= 2)
+		wantActive(t, h, "refresh token", tokens.Refresh, i >= 2)
+	}
+	wantActive(t, h, "another client's", other.Access, true)
+	wantStatus(t, "revoke", h.Revoke("shop", got[3].Refresh), 200)
+	b.Tokens("shop")
+	wantActive(t, h, "the oldest, after another was revoked", got[2].Access, true)
+	h.Invariants(t)
+}
+
+func TestImportedHashes(t *testing.T) {
+	t.Parallel()
+	const text = "an imported secret of the old house"
+	hasher := secret.NewHasher(secret.HashCost{MemoryKiB: 64, Iterations: 1, Concurrency: 1})
+	phc, err := hasher.Hash(t.Context(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := authztest.New(t, authztest.WithClients(&authz.Client{
+		ID: "imported", SecretHashes: []string{phc}, Grants: []string{"client_credentials"}, Scopes: []string{"a"}, DefaultScopes: []string{"a"},
+	}))
+	f := url.Values{"grant_type": {"client_credentials"}}
+	before := h.Hashes()
+	for range 5 {
+		wantStatus(t, "right", h.Post("/oauth/token", f, authztest.Basic("imported", text)...), 200)
+	}
+	if n := h.Hashes() - before; n != 1 {
+		t.Errorf("%d slow hashes for 5 right secrets, want 1", n)
+	}
+	wantError(t, "wrong", h.Post("/oauth/token", f, authztest.Basic("imported", text+"x")...), 401, "invalid_client")
+	h.Invariants(t)
+}
+
+func TestAdmin(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	ctx, s := t.Context(), h.Server()
+	text, err := s.AddClient(ctx, authz.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a", "b"}, DefaultScopes: []string{"a"}})
+	if err != nil || len(text) < 32 {
+		t.Fatalf("AddClient = %q, %v, want a secret", text, err)
+	}
+	f := url.Values{"grant_type": {"client_credentials"}}
+	basic := authztest.Basic("stored", text)
+	token := h.Post("/oauth/token", f, basic...)
+	wantStatus(t, "stored", token, 200)
+	wantActive(t, h, "stored", token.Text("access_token"), true)
+	for _, id := range []string{"stored", "shop"} {
+		c := authz.Client{ID: id, Grants: []string{"client_credentials"}}
+		if _, err := s.AddClient(ctx, c); !errors.Is(err, authz.ErrClientExists) {
+			t.Errorf("AddClient(%q) = %v, want ErrClientExists", id, err)
+		}
+	}
+	if _, err := s.AddClient(ctx, authz.Client{ID: "bad"}); err == nil {
+		t.Error("AddClient without grants = nil, want an error")
+	}
+	list, err := s.ListClients(ctx)
+	if err != nil || len(list) != len(h.Config.Clients)+1 {
+		t.Fatalf("ListClients = %d, %v", len(list), err)
+	}
+	for _, c := range list {
+		if len(c.Secrets)+len(c.SecretHashes) > 0 || c.Stored != (c.ID == "stored") {
+			t.Errorf("ListClients: %q stored = %t, secrets = %d", c.ID, c.Stored, len(c.Secrets)+len(c.SecretHashes))
+		}
+	}
+	issued, err := s.IssueToken(ctx, authz.IssueRequest{ClientID: "stored", Lifetime: time.Minute})
+	if err != nil || !issued.ExpiresAt.Equal(authztest.Start.Add(time.Minute)) {
+		t.Fatalf("IssueToken = %+v, %v", issued, err)
+	}
+	wantActive(t, h, "issued", issued.Token.Reveal(), true)
+	if err := s.RevokeToken(ctx, issued.Token.Reveal()); err != nil {
+		t.Error(err)
+	}
+	wantActive(t, h, "revoked", issued.Token.Reveal(), false)
+	for _, q := range []authz.IssueRequest{{ClientID: "shop"}, {ClientID: "stored", Scope: []string{"c"}}, {ClientID: "nobody"}, {ClientID: "stored", Lifetime: -1}} {
+		if _, err := s.IssueToken(ctx, q); err == nil {
+			t.Errorf("IssueToken(%+v) = nil, want an error", q)
+		}
+	}
+	if err := s.RemoveClient(ctx, "shop"); !errors.Is(err, authz.ErrClientFixed) {
+		t.Errorf("RemoveClient(shop) = %v, want ErrClientFixed", err)
+	}
+	if err := s.RemoveClient(ctx, "stored"); err != nil {
+		t.Fatal(err)
+	}
+	wantActive(t, h, "of a client that is gone", token.Text("access_token"), false)
+	wantError(t, "gone", h.Post("/oauth/token", f, basic...), 401, "invalid_client")
+	for name, err := range map[string]error{"RemoveClient": s.RemoveClient(ctx, "stored"), "RevokeClient": s.RevokeClient(ctx, "stored")} {
+		if !errors.Is(err, authz.ErrClientUnknown) {
+			t.Errorf("%s = %v, want ErrClientUnknown", name, err)
+		}
+	}
+	// A later client of that name inherits nothing.
+	if _, err := s.AddClient(ctx, authz.Client{ID: "stored", Secrets: []secret.String{secret.New(text)}, Grants: []string{"client_credentials"}, Scopes: []string{"a"}, DefaultScopes: []string{"a"}}); err != nil {
+		t.Fatal(err)
+	}
+	wantActive(t, h, "of the former client", token.Text("access_token"), false)
+	wantStatus(t, "the new one", h.Post("/oauth/token", f, basic...), 200)
+	api, err := s.AddAPIClient(ctx, authz.APIClient{ID: "rs", APIs: []string{"introspection"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantStatus(t, "stored API client", h.Post(introspectPath, url.Values{"token": {"x"}}, authztest.Basic("rs", api)...), 200)
+	h.Invariants(t)
+}
+
+// An id that is stored and in the configuration is an error, so that nobody wonders which one counts.
+func TestClientTwice(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	if _, err := h.Server().AddClient(t.Context(), authz.Client{ID: "later", Grants: []string{"client_credentials"}}); err != nil {
+		t.Fatal(err)
+	}
+	later := &authz.Client{ID: "later", Secrets: []secret.String{secret.New(authztest.Secret("later"))}, Grants: []string{"client_credentials"}}
+	if err := h.Try(func(c *authz.Config) { c.Clients = append(slices.Clone(c.Clients), later) }); err == nil {
+		t.Error("New = nil, want an error for a client that is stored too")
+	}
+	if err := h.Try(func(c *authz.Config) { c.Clients = append(slices.Clone(c.Clients), c.Clients[0]) }); err == nil {
+		t.Error("New = nil, want an error for a client that is declared twice")
+	}
+}
