@@ -1,0 +1,178 @@
+package authz_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+)
+
+const (
+	asked_    = "asks"
+	signedOut = "signed out"
+	refusedAs = "refused"
+)
+
+// signedIn tells whether the browser is still signed in, as a client sees it.
+func signedIn(b *authztest.Browser) bool {
+	_, params := b.Authorize("shop", "prompt", "none").Redirect()
+	return params.Get("code") != ""
+}
+
+// outcome names what a logout answer is: asks, signed out, refused, or where it leads.
+func outcome(res *authztest.Response) string {
+	switch {
+	case res.Location() != "":
+		return res.Location()
+	case res.Status == http.StatusBadRequest:
+		return refusedAs
+	case strings.Contains(res.Body, `action="/oauth/logout"`):
+		return asked_
+	case res.Status == http.StatusOK:
+		return signedOut
+	}
+	return res.Body
+}
+
+// TestLogout has the rows of the conformance suite's logout plans.
+func TestLogout(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	const back = "https://shop.example.com/"
+	foreign := h.Tokens("shop", authztest.Guest).ID
+	for _, c := range []struct {
+		name string
+		with []string
+		// first is the answer, then what the confirmation form gives.
+		first, then string
+	}{
+		{"everything", []string{"id_token_hint", "own", "post_logout_redirect_uri", back, "state", "x y"}, back + "?state=x+y", ""},
+		{"client_id beside the hint", []string{"id_token_hint", "own", "client_id", "shop", "post_logout_redirect_uri", back}, back, ""},
+		{"no state", []string{"id_token_hint", "own", "post_logout_redirect_uri", back}, back, ""},
+		{"no parameters", nil, asked_, signedOut},
+		{"only state", []string{"state", "x"}, asked_, signedOut},
+		{"hint alone", []string{"id_token_hint", "own"}, signedOut, ""},
+		{"hint and state alone", []string{"id_token_hint", "own", "state", "x"}, signedOut, ""},
+		{"no hint", []string{"post_logout_redirect_uri", back, "state", "x"}, asked_, signedOut},
+		{"client_id instead of a hint", []string{"client_id", "shop", "post_logout_redirect_uri", back}, asked_, signedOut},
+		{"hint of another person", []string{"id_token_hint", foreign, "post_logout_redirect_uri", back}, asked_, back},
+		{"broken hint", []string{"id_token_hint", "broken", "post_logout_redirect_uri", back}, asked_, signedOut},
+		{"hint that says alg none", []string{"id_token_hint", "none", "post_logout_redirect_uri", back}, asked_, signedOut},
+		{"unregistered target", []string{"id_token_hint", "own", "post_logout_redirect_uri", "https://evil.example/"}, refusedAs, ""},
+		{"query added to the target", []string{"id_token_hint", "own", "post_logout_redirect_uri", back + "?foo=bar"}, refusedAs, ""},
+		{"target of another client", []string{"id_token_hint", "own", "post_logout_redirect_uri", "https://other.example.com/"}, refusedAs, ""},
+		{"another client_id", []string{"id_token_hint", "own", "client_id", "other"}, refusedAs, ""},
+		{"unknown client_id", []string{"client_id", "nobody", "post_logout_redirect_uri", back}, refusedAs, ""},
+		{"start page of a site", []string{"post_logout_redirect_uri", "https://wiki.example.com/"}, asked_, "https://wiki.example.com/"},
+		{"other page of a site", []string{"post_logout_redirect_uri", "https://wiki.example.com/x"}, asked_, signedOut},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := h.Browser(authztest.Demo)
+			own := b.Tokens("shop").ID
+			b.Person = ""
+			h.Clock.Advance(2 * time.Hour) // hints count after they have expired
+			v := url.Values{}
+			for i := 0; i < len(c.with); i += 2 {
+				value := c.with[i+1]
+				switch value {
+				case "own":
+					value = own
+				case "broken":
+					value = own[:len(own)-4] + "AAAA"
+				case "none":
+					value = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0." + strings.Split(own, ".")[1] + "."
+				}
+				v.Set(c.with[i], value)
+			}
+			res := b.Get("/oauth/logout?" + v.Encode())
+			if got := outcome(res); got != c.first {
+				t.Fatalf("Logout(%q) = %d %s, want %s", c.with, res.Status, got, c.first)
+			}
+			if c.then != "" {
+				if !signedIn(b) {
+					t.Fatal("signed out before the confirmation")
+				}
+				action, fields := authztest.Form(res.Body)
+				res = b.Post(action, fields)
+				if got := outcome(res); got != c.then {
+					t.Errorf("Logout(confirmed %q) = %d %s, want %s", c.with, res.Status, got, c.then)
+				}
+			}
+			if still := signedIn(b); still != (c.first == refusedAs) {
+				t.Errorf("Logout(%q): still signed in = %v", c.with, still)
+			}
+			h.Invariants(t)
+		})
+	}
+}
+
+func TestLogoutByPost(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	b := h.Browser(authztest.Demo)
+	own := b.Tokens("shop").ID
+	res := h.Post("/oauth/logout", url.Values{"id_token_hint": {own}, "post_logout_redirect_uri": {"https://shop.example.com/"}})
+	if res.Status != http.StatusSeeOther {
+		t.Fatalf("Logout(POST of a client) = %d, want 303", res.Status)
+	}
+	if res = b.Get(res.Location()); res.Location() != "https://shop.example.com/" {
+		t.Errorf("Logout = %d %q, want back to the client", res.Status, res.Location())
+	}
+	h.Invariants(t)
+}
+
+func TestLogoutNobody(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	res := h.Browser("").Get("/oauth/logout")
+	if got := outcome(res); got != signedOut {
+		t.Errorf("Logout(nobody) = %d %s, want the page that says signed out", res.Status, got)
+	}
+	res = h.Browser("").Get("/oauth/logout?client_id=shop&post_logout_redirect_uri=https://shop.example.com/")
+	if !strings.Contains(res.Body, `href="https://shop.example.com/"`) {
+		t.Errorf("Logout(nobody, client_id) = %d %s, want a link to the client", res.Status, res.Body)
+	}
+	h.Invariants(t)
+}
+
+func TestAttacksOnLogout(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	t.Run("attack 108: signing somebody else out", func(t *testing.T) {
+		b := h.Browser(authztest.Demo)
+		own := b.Tokens("shop").ID
+		b.Person = ""
+		foreign := h.Tokens("shop", authztest.Guest).ID
+		for _, query := range []string{
+			"", "?state=x", "?id_token_hint=" + foreign, "?post_logout_redirect_uri=" + url.QueryEscape(evil),
+			"?id_token_hint=" + own + "&post_logout_redirect_uri=" + url.QueryEscape(evil),
+			"?id_token_hint=" + own + "&id_token_hint=" + foreign,
+		} {
+			if res := b.Get("/oauth/logout" + query); res.Location() != "" {
+				t.Errorf("Logout(%s) leads to %s", query, res.Location())
+			}
+		}
+		if !signedIn(b) {
+			t.Error("the person was signed out")
+		}
+		// The confirmation form, sent by somebody else.
+		_, fields := authztest.Form(b.Get("/oauth/logout").Body)
+		for name, headers := range map[string][]string{
+			"cross-site": {"Sec-Fetch-Site", "cross-site"}, "other origin": {"Origin", evil}, "no origin": {"X-Nothing", "x"},
+		} {
+			if res := b.Post("/oauth/logout", fields, headers...); res.Status != http.StatusForbidden {
+				t.Errorf("Logout(%s) = %d, want 403", name, res.Status)
+			}
+		}
+		if res := b.Post("/oauth/logout", url.Values{"csrf": {"made up"}}); res.Status != http.StatusForbidden {
+			t.Errorf("Logout(made-up token) = %d, want 403", res.Status)
+		}
+		if !signedIn(b) {
+			t.Error("the person was signed out")
+		}
+		h.Invariants(t)
+	})
+}
