@@ -1,0 +1,82 @@
+// Drives openid-client through the endpoints that an application uses. Prints "open URL" when a person must sign in and reads from
+// standard input where the browser ended; prints "ok STEP" for each step that held and "fail STEP: reason" for the others.
+import readline from 'node:readline';
+import { webcrypto } from 'node:crypto';
+
+globalThis.crypto ??= webcrypto; // Node.js 18 keeps it behind a flag
+const oidc = await import('openid-client');
+
+const env = process.env;
+const insecure = { execute: [oidc.allowInsecureRequests] }; // plain http on this machine
+const input = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+let failed = false;
+
+async function step(name, f) {
+	try {
+		const value = await f();
+		console.log('ok ' + name);
+		return value;
+	} catch (e) {
+		failed = true;
+		console.log(`fail ${name}: ${e.name} ${e.message} ${e.code ?? ''} ${e.error ?? e.cause?.error ?? ''} ${e.error_description ?? ''}`);
+	}
+}
+
+function expect(holds, what) {
+	if (!holds) throw new Error('expected ' + what);
+}
+
+function remember(tokens) {
+	for (const name of ['access_token', 'refresh_token', 'id_token']) {
+		if (tokens[name]) console.log('secret ' + tokens[name]);
+	}
+	return tokens;
+}
+
+const client = await step('discovery', () => oidc.discovery(new URL(env.ISSUER), env.CLIENT_ID, undefined, oidc.ClientSecretBasic(env.CLIENT_SECRET), insecure));
+if (!client) process.exit(1);
+const api = await oidc.discovery(new URL(env.ISSUER), env.API_CLIENT_ID, undefined, oidc.ClientSecretBasic(env.API_CLIENT_SECRET), insecure);
+
+let tokens = await step('code', async () => {
+	const pkceCodeVerifier = oidc.randomPKCECodeVerifier(), expectedState = oidc.randomState(), expectedNonce = oidc.randomNonce();
+	const url = oidc.buildAuthorizationUrl(client, {
+		redirect_uri: env.REDIRECT_URI, scope: env.SCOPE, state: expectedState, nonce: expectedNonce,
+		code_challenge: await oidc.calculatePKCECodeChallenge(pkceCodeVerifier), code_challenge_method: 'S256',
+	});
+	console.log('open ' + url.href);
+	const { value } = await input.next();
+	const t = await oidc.authorizationCodeGrant(client, new URL(value), { pkceCodeVerifier, expectedState, expectedNonce, idTokenExpected: true });
+	expect(t.refresh_token, 'a refresh token');
+	return remember(t);
+});
+if (!tokens) process.exit(1);
+
+await step('userinfo', async () => {
+	const info = await oidc.fetchUserInfo(client, tokens.access_token, tokens.claims().sub);
+	expect(info.preferred_username === env.PERSON, 'preferred_username ' + env.PERSON);
+});
+await step('introspect', async () => {
+	const t = await oidc.tokenIntrospection(api, tokens.access_token);
+	expect(t.active === true && t.client_id === env.CLIENT_ID, 'an active token of the client');
+});
+await step('refresh', async () => {
+	const next = remember(await oidc.refreshTokenGrant(client, tokens.refresh_token));
+	expect(next.refresh_token !== tokens.refresh_token, 'another refresh token');
+	tokens = { ...tokens, ...next };
+});
+await step('introspect_revoked', async () => {
+	await oidc.tokenRevocation(client, tokens.access_token);
+	expect((await oidc.tokenIntrospection(api, tokens.access_token)).active === false, 'a revoked token to be inactive');
+});
+await step('refresh_revoked', async () => {
+	await oidc.tokenRevocation(client, tokens.refresh_token, { token_type_hint: 'refresh_token' });
+	const error = await oidc.refreshTokenGrant(client, tokens.refresh_token).then(() => undefined, e => e);
+	expect(error?.error === 'invalid_grant', 'invalid_grant, got ' + (error?.error ?? error?.message ?? 'tokens'));
+});
+await step('client_credentials', async () => {
+	remember(await oidc.clientCredentialsGrant(client, { scope: env.SCOPE.split(' ').at(-1) }));
+});
+await step('logout_url', async () => {
+	expect(oidc.buildEndSessionUrl(client, { id_token_hint: tokens.id_token }).origin === new URL(env.ISSUER).origin, 'the end-session endpoint at the issuer');
+});
+process.exit(failed ? 1 : 0);

@@ -1,0 +1,327 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"text/template"
+	"time"
+)
+
+const (
+	person   = "demo@example.com"
+	apiScope = "reports.read"
+)
+
+// binary is the path of the built binary, set by TestMain.
+var binary string
+
+func TestMain(m *testing.M) {
+	binary = os.Getenv("GATEHOUSE_BIN")
+	if binary == "" {
+		binary = "../bin/gatehouse"
+	}
+	var err error
+	if binary, err = filepath.Abs(binary); err == nil {
+		_, err = os.Stat(binary)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "e2e: %v: build it with make build, or name it in GATEHOUSE_BIN\n", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// A server is a running gatehouse with an issuer, a site that browsers sign in to and an API that takes bearer tokens.
+type server struct {
+	t    *testing.T
+	dir  string
+	cmd  *exec.Cmd
+	log  string // path
+	exit chan error
+
+	ports                                     map[string]int
+	Issuer, Wiki, API, Admin                  string // addresses without a trailing slash
+	ShopSecret, ReportsSecret, OpsSecret, Key string
+	Password                                  string
+	Callback                                  string // of the client shop
+	Echo                                      string // address of the upstream
+
+	mu      sync.Mutex // guards secrets
+	secrets map[string]string
+}
+
+var config = template.Must(template.New("Caddyfile").Parse(`{
+	admin {{.AdminAddr}}
+	persist_config off
+	auto_https off
+	default_bind 127.0.0.1
+	grace_period 5s
+	log {
+		level DEBUG
+	}
+	gatehouse {
+		issuer {{.S.Issuer}}
+		storage badger {{.S.Dir}}/data
+		encryption_key {env.TEST_KEY}
+		scope {{.Scope}} {
+			description "Read the reports"
+		}
+		client shop {
+			name "The shop"
+			secret {env.TEST_SHOP_SECRET}
+			redirect_uris {{.S.Callback}}
+			post_logout_redirect_uris {{.S.Callback}}/bye
+			grants authorization_code refresh_token client_credentials
+			scopes openid profile email {{.Scope}}
+			default_scopes {{.Scope}}
+		}
+		client reports {
+			secret {env.TEST_REPORTS_SECRET}
+			grants client_credentials
+			scopes {{.Scope}}
+			default_scopes {{.Scope}}
+		}
+		api_client ops {
+			secret {env.TEST_OPS_SECRET}
+			apis introspection
+		}
+		identity {
+			person {{.Person}} {
+				password {env.TEST_PASSWORD}
+				name "Demo Person"
+				groups staff
+			}
+		}
+	}
+}
+
+{{.S.Issuer}} {
+	log
+	gatehouse
+}
+
+{{.S.Wiki}} {
+	log
+	protect {
+		login
+	}
+	reverse_proxy {{.S.Echo}}
+}
+
+{{.S.API}} {
+	log
+	protect {{.Scope}}
+	reverse_proxy {{.S.Echo}}
+}
+`))
+
+// Dir is where the server's data and logs lie.
+func (s *server) Dir() string { return s.dir }
+
+// start runs a server until the end of the test, which also searches its log for every secret that was seen.
+// callback is the redirect URI of the client shop; empty when the test needs none.
+func start(t *testing.T, callback string) *server {
+	t.Helper()
+	s := &server{t: t, dir: t.TempDir(), ports: map[string]int{}, secrets: map[string]string{}}
+	for i, p := range freePorts(t, 4) {
+		s.ports[[]string{"issuer", "wiki", "api", "admin"}[i]] = p
+	}
+	s.Issuer = fmt.Sprintf("http://localhost:%d", s.ports["issuer"])
+	s.Wiki = fmt.Sprintf("http://localhost:%d", s.ports["wiki"])
+	s.API = fmt.Sprintf("http://localhost:%d", s.ports["api"])
+	s.Admin = fmt.Sprintf("localhost:%d", s.ports["admin"])
+	s.Callback = callback
+	if callback == "" {
+		s.Callback = "http://127.0.0.1:1/callback"
+	}
+	s.Echo = echo(t)
+	s.ShopSecret, s.ReportsSecret, s.OpsSecret = random(32), random(32), random(32)
+	s.Password = random(12)
+	s.Key = base64.StdEncoding.EncodeToString([]byte(random(24))) // 24 random bytes make 32 characters
+	for name, value := range map[string]string{
+		"client secret of shop": s.ShopSecret, "client secret of reports": s.ReportsSecret, "secret of ops": s.OpsSecret,
+		"password": s.Password, "encryption key": s.Key,
+	} {
+		s.secret(name, value)
+	}
+	s.write(s.caddyfile())
+	s.run(filepath.Join(s.dir, "Caddyfile"), s.dir, s.env()...)
+	s.await(s.Issuer + "/healthz")
+	return s
+}
+
+func (s *server) env() []string {
+	return []string{
+		"TEST_KEY=" + s.Key, "TEST_SHOP_SECRET=" + s.ShopSecret, "TEST_REPORTS_SECRET=" + s.ReportsSecret,
+		"TEST_OPS_SECRET=" + s.OpsSecret, "TEST_PASSWORD=" + s.Password,
+	}
+}
+
+func (s *server) caddyfile() string {
+	var b bytes.Buffer
+	err := config.Execute(&b, map[string]any{"S": s, "AdminAddr": s.Admin, "Person": person, "Scope": apiScope})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return b.String()
+}
+
+func (s *server) write(content string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, "Caddyfile"), []byte(content), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// environ is the environment of a process that neither sees nor leaves anything outside of dir.
+func environ(dir string, more ...string) []string {
+	return append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_DATA_HOME=" + dir + "/xdg/data", "XDG_CONFIG_HOME=" + dir + "/xdg/config",
+	}, more...)
+}
+
+// run starts the binary with a configuration and sees to its end: it must stop on SIGTERM, and its log must hold no secret.
+func (s *server) run(configFile, dir string, env ...string) {
+	t := s.t
+	t.Helper()
+	s.log = filepath.Join(s.dir, "log")
+	out, err := os.Create(s.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	s.cmd = exec.Command(binary, "run", "--config", configFile, "--adapter", "caddyfile")
+	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr, s.cmd.Env = dir, out, out, environ(s.dir, env...)
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.exit = make(chan error, 1)
+	go func() { s.exit <- s.cmd.Wait() }()
+	t.Cleanup(s.stop)
+}
+
+func (s *server) stop() {
+	t := s.t
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Errorf("server is gone before the end of the test: %v", err)
+	} else {
+		select {
+		case err := <-s.exit:
+			if err != nil {
+				t.Errorf("server ended with %v", err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("server runs on 20 s after SIGTERM")
+			_ = s.cmd.Process.Kill() // the failure is told already
+			<-s.exit
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	raw, err := os.ReadFile(s.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, leak := range leaks(raw, s.secrets) {
+		t.Error(leak)
+	}
+	if strings.Contains(string(raw), "panic") {
+		t.Error("the log tells of a panic")
+	}
+	if t.Failed() {
+		keep := artifact(t, strings.ReplaceAll(t.Name(), "/", "_")+".log")
+		if err := os.WriteFile(keep, raw, 0o600); err == nil {
+			t.Logf("the server's log is %s", keep)
+		}
+	}
+}
+
+// await waits until an address answers 200, at most 20 s.
+func (s *server) await(address string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+			err = errors.New(resp.Status)
+		}
+		select {
+		case done := <-s.exit:
+			s.exit <- done
+			raw, _ := os.ReadFile(s.log) // what is there is shown
+			s.t.Fatalf("server ended at its start: %v\n%s", done, tail(raw, 3000))
+		case <-ctx.Done():
+			raw, _ := os.ReadFile(s.log) // what is there is shown
+			s.t.Fatalf("GET %s: no 200 in 20 s: %v\n%s", address, err, tail(raw, 3000))
+		case <-tick.C:
+		}
+	}
+}
+
+// gatehouse runs the binary with arguments, with input on its standard input, and returns what it prints.
+func (s *server) gatehouse(input string, args ...string) (string, error) {
+	cmd := exec.CommandContext(s.t.Context(), binary, args...)
+	cmd.Env = environ(s.dir, s.env()...)
+	cmd.Dir, cmd.Stdin = s.dir, strings.NewReader(input)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func tail(b []byte, n int) []byte { return b[max(0, len(b)-n):] }
+
+func random(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func freePorts(t *testing.T, n int) []int {
+	t.Helper()
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() // all at the end, so that no port comes twice
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports
+}
+
+// artifact names a file that outlives the run.
+func artifact(t *testing.T, name string) string {
+	t.Helper()
+	if err := os.MkdirAll("artifacts", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p, err := filepath.Abs(filepath.Join("artifacts", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
