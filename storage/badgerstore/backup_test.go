@@ -25,7 +25,7 @@ func backupOf(t *testing.T, s *Store) []byte {
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, t.TempDir())
-	want := fill(t, s, "a", 5000) // several batches
+	want := fill(t, s, "a", 1000) // several batches
 	expires := time.Now().Add(time.Hour)
 	if err := s.Update(t.Context(), func(tx storage.Tx) error { return tx.Put([]byte("expiring"), nil, expires) }); err != nil {
 		t.Fatal(err)

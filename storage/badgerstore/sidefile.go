@@ -89,6 +89,8 @@ func checkSideFile(dir string, last found) error {
 		}
 	}
 	switch {
+	case intact == 0 && last.seq == 0:
+		return nil // a power loss while the store was made
 	case intact == 0:
 		return lost("%s, which holds the number of the last commit, is damaged", sideName)
 	case seq > last.seq:

@@ -43,7 +43,7 @@ func examine(dir string) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	for i, name := range logs {
+	for _, name := range logs {
 		first, end, err := readLog(filepath.Join(dir, name))
 		if err != nil {
 			return found{}, err
@@ -52,10 +52,8 @@ func examine(dir string) (found, error) {
 		case first == 0: // empty: it was just begun, or its first commit is damaged, which the next log or COMMITS shows
 		case first > last+1:
 			return found{}, lost("%s begins with commit %d, but what comes before ends with %d", name, first, last)
-		case i > 0 && end < last:
-			return found{}, lost("%s ends with commit %d, before %d", name, end, last)
 		default:
-			last = max(last, end)
+			last = max(last, end) // a log may linger behind tables that hold it already, as long as somebody reads it
 		}
 	}
 	return found{seq: last}, nil
