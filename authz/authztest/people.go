@@ -32,6 +32,7 @@ type People struct {
 	touched  map[string]int
 	made     int
 	failure  error
+	panics   bool
 }
 
 type session struct {
@@ -74,6 +75,13 @@ func (p *People) Fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failure = err
+}
+
+// Panic makes the next question about a sign-in panic, as a defect would.
+func (p *People) Panic() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.panics = true
 }
 
 // Demands returns what was asked of sign-ins so far, silent questions included.
@@ -184,6 +192,10 @@ func (p *People) current(r *http.Request) *session {
 func (p *People) Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.panics {
+		p.panics = false
+		panic("a defect that the test asked for")
+	}
 	if p.failure != nil {
 		return nil, p.failure
 	}

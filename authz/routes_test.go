@@ -1,0 +1,90 @@
+package authz_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+)
+
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	h.AllowFailures()
+	h.People.Panic()
+	res := h.Browser("").Get(h.AuthorizeURL("shop"))
+	if res.Status != http.StatusInternalServerError || strings.Contains(res.Body, "defect") || strings.Contains(res.Body, ".go") {
+		t.Errorf("Authorize(panic) = %d %s, want 500 without our inside", res.Status, res.Body)
+	}
+	if h.Server().Panics() != 1 || !strings.Contains(h.Log(), "a defect that the test asked for") {
+		t.Errorf("Panics = %d, want 1 and a log line", h.Server().Panics())
+	}
+	h.Browser(authztest.Demo).Code("shop") // it goes on
+}
+
+func TestAttacksOnPaths(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	t.Run("attack 76: other spellings of a path", func(t *testing.T) {
+		same := h.Do(http.MethodGet, "/oauth/v1/token", "")
+		for path, want := range map[string]int{
+			"//oauth/token": 404, "/oauth/./token": 404, "/oauth/x/../token": 404, "/oauth/token/": 404, "/OAuth/Token": 404, "/oauth//token": 404,
+			"/oauth/v2/token": 404, "/oauth/token;x": 404, "/oauth": 404, "/": 404, "/oauth/token%00": 404,
+			"/oauth/v1/token": same.Status, "/%6fauth/token": same.Status, "/oauth%2ftoken": same.Status,
+		} {
+			res := h.Do(http.MethodGet, h.Issuer+path, "")
+			if res.Status != want || res.Location() != "" {
+				t.Errorf("GET %s = %d %q, want %d", path, res.Status, res.Location(), want)
+			}
+		}
+		h.Invariants(t)
+	})
+}
+
+func TestAttacksOnCORS(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Clients[0].Origins = []string{"https://tools.example.com"} }))
+	open := []string{
+		"/oauth/token", "/oauth/v1/token", "/oauth/revoke", "/oauth/userinfo", "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/oauth/jwks",
+	}
+	closed := []string{"/oauth/authorize", "/oauth/api/v2/token/introspect", "/oauth/consent", "/oauth/logout", "/oauth/site"}
+	t.Run("attack 77: scripts of other origins", func(t *testing.T) {
+		for _, path := range append(open, closed...) {
+			for _, origin := range []string{
+				evil, "null", "http://spa.example.com", "https://spa.example.com.evil.example", "https://spa.example.com:8443", "https://SPA.example.com", "*",
+				"https://disabled.example.com", "http://127.0.0.1",
+			} {
+				for _, method := range []string{http.MethodOptions, http.MethodGet, http.MethodPost} {
+					res := h.Do(method, path, "", "Origin", origin, "Access-Control-Request-Method", "POST")
+					if got := res.Header.Get("Access-Control-Allow-Origin"); got != "" {
+						t.Errorf("%s %s from %s: Access-Control-Allow-Origin = %q, want none", method, path, origin, got)
+					}
+				}
+			}
+		}
+		for _, path := range closed {
+			res := h.Do(http.MethodOptions, path, "", "Origin", "https://spa.example.com", "Access-Control-Request-Method", "POST")
+			if res.Header.Get("Access-Control-Allow-Origin") != "" || res.Status < 400 {
+				t.Errorf("preflight of %s = %d %v, want a refusal", path, res.Status, res.Header)
+			}
+		}
+		h.Invariants(t)
+	})
+	for _, path := range open {
+		for _, origin := range []string{"https://spa.example.com", "https://shop.example.com", "https://tools.example.com"} {
+			res := h.Do(http.MethodOptions, path, "", "Origin", origin, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")
+			if res.Status != http.StatusNoContent || res.Header.Get("Access-Control-Allow-Origin") != origin ||
+				!strings.Contains(res.Header.Get("Access-Control-Allow-Headers"), "Authorization") {
+				t.Errorf("preflight of %s from %s = %d %v", path, origin, res.Status, res.Header)
+			}
+			res = h.Get(path, "Origin", origin)
+			if res.Header.Get("Access-Control-Allow-Origin") != origin || res.Header.Get("Access-Control-Allow-Credentials") != "" ||
+				!strings.Contains(strings.Join(res.Header.Values("Vary"), ","), "Origin") {
+				t.Errorf("GET %s from %s = %d %v", path, origin, res.Status, res.Header)
+			}
+		}
+	}
+	h.Invariants(t)
+}
