@@ -72,7 +72,7 @@ func (f *faulty) Update(ctx context.Context, fn func(storage.Tx) error) error {
 // as ID" once its demand is met.
 type harness struct {
 	*identity.Service
-	t      *testing.T
+	t      testing.TB
 	store  *faulty
 	clock  *clock
 	hasher *secret.Hasher
@@ -81,7 +81,7 @@ type harness struct {
 	demand func(r *http.Request) login.Demand
 }
 
-func newHarness(t *testing.T, change ...func(*identity.Config)) *harness {
+func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 	t.Helper()
 	c := &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 	store, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = c.Now })
