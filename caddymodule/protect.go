@@ -245,6 +245,7 @@ func (p *Protect) admit(g *passage) (ok bool) {
 // judge finds out who asks and whether they may enter.
 func (p *Protect) judge(g *passage, rec *received) bool {
 	if bad := tokenInQuery(g.r.URL.RawQuery); bad != nil {
+		caddyhttp.SetVar(g.r.Context(), caddyhttp.LogSkipVar, true) // the access log would keep the token
 		return p.answer(g, *bad)
 	}
 	token, bad := rec.bearer()

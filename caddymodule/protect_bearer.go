@@ -14,7 +14,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 )
 
-const maxBearer = 8 << 10 // bytes of a bearer token; a JWT has a few thousand at most
+const (
+	maxBearer = 8 << 10   // bytes of a bearer token; a JWT has a few thousand at most
+	drained   = 256 << 10 // bytes of a refused request's body that the server reads, so that the connection can go on
+)
 
 // received is what a request carried when it reached the first protect of its way: a later one on the same way finds it
 // here, since by then it has been taken out of the request. It prints as "[redacted]".
@@ -171,8 +174,9 @@ func (p *Protect) answer(g *passage, f refusal) bool {
 	case f.status == http.StatusMethodNotAllowed:
 		h.Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
 	}
-	if g.upgrade {
-		h.Set("Connection", "close") // RFC 9931: what was sent ahead in the hope of an upgrade is no request
+	if g.upgrade || (r.ProtoMajor == 1 && (r.ContentLength < 0 || r.ContentLength > drained)) {
+		// RFC 9931: what was sent ahead in the hope of an upgrade is no request. And nobody waits for a body without known end.
+		h.Set("Connection", "close")
 	}
 	ref := ""
 	if p.Login && f.page != "" && isNavigation(r) {

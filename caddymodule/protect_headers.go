@@ -194,7 +194,7 @@ func (p *Protect) introduce(r *http.Request, who *authz.Introspection) {
 			return nil, false
 		}
 		v, _ := claim(who, name)
-		return v, true
+		return fieldValue(v), true // most of them end up in headers
 	})
 }
 
@@ -238,7 +238,10 @@ func withoutOurs(lines []string) (kept []string, found bool) {
 			kept = append(kept, s)
 		}
 	}
-	return kept, found
+	if !found {
+		return lines, false
+	}
+	return kept, true
 }
 
 // mayBeOurs is a quick look for the "gh-" that each of our cookie names holds.

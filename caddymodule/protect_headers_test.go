@@ -34,13 +34,13 @@ func TestWithoutOurs(t *testing.T) {
 	}{
 		{"none", []string{"a=1; b=2"}, []string{"a=1; b=2"}, false},
 		{"untouched", []string{`a="x,y";b=2 ;; c`}, []string{`a="x,y";b=2 ;; c`}, false},
-		{"only ours", []string{"gh-abc-site=x"}, nil, true},
-		{"prefixed", []string{"a=1; __Host-gh-abc-site=x; b=2"}, []string{"a=1; b=2"}, true},
-		{"any case", []string{"__HOST-GH-abc-site=x; a=1"}, []string{"a=1"}, true},
-		{"two lines", []string{"gh-abc-site=x", "a=1"}, []string{"a=1"}, true},
-		{"no space", []string{"a=1;gh-abc-browser=x;b=2"}, []string{"a=1; b=2"}, true},
-		{"tab", []string{"a=1;\tgh-abc-site=x"}, []string{"a=1"}, true},
-		{"value only", []string{"a=gh-abc"}, []string{"a=gh-abc"}, false},
+		{"only ours", []string{"gh-abcdefgh-site=x"}, nil, true},
+		{"prefixed", []string{"a=1; __Host-gh-abcdefgh-site=x; b=2"}, []string{"a=1; b=2"}, true},
+		{"any case", []string{"__HOST-GH-abcdefgh-site=x; a=1"}, []string{"a=1"}, true},
+		{"two lines", []string{"gh-abcdefgh-site=x", "a=1"}, []string{"a=1"}, true},
+		{"no space", []string{"a=1;gh-abcdefgh-browser=x;b=2"}, []string{"a=1; b=2"}, true},
+		{"tab", []string{"a=1;\tgh-abcdefgh-site=x"}, []string{"a=1"}, true},
+		{"value only", []string{"a=gh-abcdefgh-site;b"}, []string{"a=gh-abcdefgh-site;b"}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func FuzzFieldValue(f *testing.F) {
 
 func TestDropOurs(t *testing.T) {
 	t.Parallel()
-	h := http.Header{"Set-Cookie": {"a=1; Path=/", "__Host-gh-abc-site=evil; Path=/; Secure", "gh-abc-site=evil", "b=gh-x"}}
+	h := http.Header{"Set-Cookie": {"a=1; Path=/", "__Host-gh-abcdefgh-site=evil; Path=/; Secure", "gh-abcdefgh-site=evil", "b=gh-x"}}
 	dropOurs(h)
 	if want := []string{"a=1; Path=/", "b=gh-x"}; !slices.Equal(h["Set-Cookie"], want) {
 		t.Errorf("dropOurs left %q, want %q", h["Set-Cookie"], want)

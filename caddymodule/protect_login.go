@@ -152,6 +152,9 @@ func (p *Protect) ownPath(g *passage, rec *received) bool {
 	if codes == nil && !own {
 		return false
 	}
+	if codes != nil {
+		caddyhttp.SetVar(g.r.Context(), caddyhttp.LogSkipVar, true) // the access log would keep the code; our own line follows
+	}
 	if g.site = p.siteOf(g.r); g.site == nil {
 		p.answer(g, refusal{status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
 		return true
@@ -208,7 +211,6 @@ func (p *Protect) signIn(g *passage, rec *received, auth authority, target strin
 // finish exchanges the code that the browser brought for a session, and leads to the clean URL.
 func (p *Protect) finish(g *passage, rec *received, auth authority, codes []string) {
 	w, r, s := g.ResponseWriter, g.r, g.site
-	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true) // the access log would keep the code; our own line follows
 	clean := s.origin + requestURI(r)
 	tries := p.tries(rec, s)
 	binding := rec.cookie(s.jar, cookie.KindBrowser)
