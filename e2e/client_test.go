@@ -29,23 +29,29 @@ type introspection struct {
 func (s *server) clientCredentials(id, secret string) string {
 	s.t.Helper()
 	resp := s.form("/oauth/token", id, secret, url.Values{"grant_type": {"client_credentials"}, "scope": {apiScope}})
-	var body struct {
+	token := body[struct {
 		AccessToken string `json:"access_token"`
+	}](s.t, resp).AccessToken
+	if token == "" {
+		s.t.Fatal("client_credentials: no access_token")
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&body); err != nil || resp.StatusCode != http.StatusOK || body.AccessToken == "" {
-		s.t.Fatalf("client_credentials: %s, %v", resp.Status, err)
-	}
-	return body.AccessToken
+	return token
 }
 
 func (s *server) introspect(token string) introspection {
 	s.t.Helper()
-	resp := s.form("/oauth/api/v2/token/introspect", "ops", s.OpsSecret, url.Values{"token": {token}})
-	var body introspection
-	if err := json.NewDecoder(resp.Body).Decode(&body); err != nil || resp.StatusCode != http.StatusOK {
-		s.t.Fatalf("introspect: %s, %v", resp.Status, err)
+	return body[introspection](s.t, s.form("/oauth/api/v2/token/introspect", "ops", s.OpsSecret, url.Values{"token": {token}}))
+}
+
+// body reads the JSON of an answer that must be 200.
+func body[T any](t *testing.T, resp *http.Response) T {
+	t.Helper()
+	defer resp.Body.Close()
+	var out T
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v", resp.Request.URL.Path, resp.Status, err)
 	}
-	return body
+	return out
 }
 
 func (s *server) revoke(id, secret, token string) {

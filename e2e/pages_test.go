@@ -1,0 +1,128 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+const (
+	maxPage  = 20_000 // bytes of HTML
+	maxStyle = 15_000 // bytes of CSS
+)
+
+// TestPages looks at every page in every size and colour scheme: nothing scrolls sideways at 320 pixels, axe finds nothing to mend,
+// no script, nothing from elsewhere, and few bytes. The pictures are kept for people to look at.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	p, s := openShop(t)
+	axe, err := os.ReadFile("node/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		t.Fatalf("%v: make install", err)
+	}
+	b := s.browse(t)
+	look := func(name string) {
+		t.Helper()
+		inspect(b, name, string(axe))
+	}
+
+	b.open(s.Issuer + "/nowhere")
+	look("not-found")
+	b.open(s.Issuer + "/oauth/authorize?client_id=nobody")
+	look("error")
+	b.open(p.address + "/")
+	look("sign-in")
+	b.signIn(person, "not the password")
+	look("sign-in-wrong")
+	b.signIn(person, s.Password)
+	look("consent")
+	b.click("button[value=allow]")
+	b.open(s.Issuer + "/account")
+	look("account")
+	b.open(p.address + "/?prompt=select_account")
+	look("select-account")
+	b.open(s.Issuer + "/sign-out")
+	look("sign-out")
+	b.click("main form button")
+	look("signed-out")
+	b.open(s.Issuer + "/oauth/authorize?flow=gone")
+	look("expired")
+}
+
+// inspect looks at the page that the tab shows. The page is not loaded again, so that a form keeps what it says.
+func inspect(b *tab, name, axe string) {
+	t := b.t
+	t.Helper()
+	facts := eval[struct {
+		HTML, Styles, Scripts, Inline int
+		Foreign                       []string
+		Title, Lang                   string
+		Style                         string
+	}](b, `({
+		HTML: document.documentElement.outerHTML.length,
+		Styles: document.querySelectorAll('link[rel=stylesheet]').length,
+		Scripts: document.scripts.length,
+		Inline: document.querySelectorAll('[style],style').length,
+		Foreign: [...document.querySelectorAll('[src],link[href]')].map(e => new URL(e.src || e.href, location)).filter(u => u.origin !== location.origin).map(u => u.href),
+		Title: document.title,
+		Lang: document.documentElement.lang,
+		Style: document.querySelector('link[rel=stylesheet]')?.href ?? '',
+	})`)
+	if facts.HTML > maxPage || facts.Styles != 1 || facts.Scripts != 0 || facts.Inline != 0 || len(facts.Foreign) != 0 || facts.Title == "" || facts.Lang == "" {
+		t.Errorf("page %s: %+v; want at most %d bytes, one style sheet, no scripts, nothing inline or foreign, a title and a language", name, facts, maxPage)
+	}
+	if size := eval[int](b, chromeFetch(facts.Style)); size > maxStyle || size == 0 {
+		t.Errorf("page %s: the style sheet has %d bytes, want at most %d", name, size, maxStyle)
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		for _, screen := range []struct {
+			name          string
+			width, height int64
+		}{{"desktop", 1280, 800}, {"phone", 390, 844}, {"narrow", 320, 640}} {
+			b.screen(screen.width, screen.height, scheme)
+			wide := eval[int64](b, `document.documentElement.scrollWidth`)
+			if wide > screen.width {
+				t.Errorf("page %s is %d pixels wide on a %s screen of %d", name, wide, screen.name, screen.width)
+			}
+			b.shot(fmt.Sprintf("page-%s-%s-%s", name, screen.name, scheme))
+		}
+		b.screen(1280, 800, scheme)
+		for _, v := range violations(b, axe) {
+			t.Errorf("page %s, %s: %s", name, scheme, v)
+		}
+	}
+}
+
+// chromeFetch is a script that tells how many bytes an address has, from the browser's cache.
+func chromeFetch(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "0"
+	}
+	return `performance.getEntriesByName(` + quote(u.String()) + `)[0]?.decodedBodySize ?? 0`
+}
+
+// violations runs axe in the page.
+func violations(b *tab, axe string) []string {
+	b.t.Helper()
+	get(b, chromedp.Evaluate[chromedp.Void](axe+";undefined"))
+	raw := get(b, chromedp.Evaluate[string](
+		`axe.run().then(r => JSON.stringify({
+			Passed: r.passes.length,
+			Found: r.violations.map(v => v.id + ': ' + v.help + ': ' + v.nodes.map(n => n.html + ' ' + n.failureSummary).join(' | ')),
+		}))`,
+		chromedp.EvalAwaitPromise,
+	))
+	var result struct {
+		Passed int
+		Found  []string
+	}
+	if err := json.Unmarshal([]byte(raw), &result); err != nil || result.Passed < 10 {
+		b.t.Fatalf("axe looked at little: %d rules passed, %v", result.Passed, err)
+	}
+	return result.Found
+}
