@@ -222,15 +222,23 @@ func (s *Server) RevokeToken(ctx context.Context, token string) error {
 	return s.revoke(ctx, token, "", event.Origin{})
 }
 
-// EndGrants ends every grant of a person to a client, as when a consent is withdrawn. It returns how many there were.
-func (s *Server) EndGrants(ctx context.Context, subject, clientID string) (n int, err error) {
-	e, err := s.Events.New(eventGrantRevoked, event.Origin{})
+// WithdrawConsent forgets what a person allowed a client and ends every grant that came of it. It returns how many grants there were.
+func (s *Server) WithdrawConsent(ctx context.Context, subject, clientID string) (n int, err error) {
+	e, err := s.Events.New(eventConsentWithdrawn, event.Origin{})
 	if err != nil {
 		return 0, err
 	}
 	e.PersonID, e.ClientID = subject, clientID
+	key := storage.Key(subject, clientID)
 	err = s.Store.Update(ctx, func(tx storage.Tx) error {
-		if n, err = dropGrants(tx, subject, clientID); err != nil || n == 0 {
+		had, err := consents.Has(tx, key)
+		if err != nil {
+			return err
+		}
+		if n, err = dropGrants(tx, subject, clientID); err != nil || (n == 0 && !had) {
+			return err
+		}
+		if err := consents.Delete(tx, key); err != nil {
 			return err
 		}
 		return s.Events.Append(tx, e)
