@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -14,7 +15,8 @@ import (
 )
 
 const (
-	flowLife = time.Hour
+	flowLife   = time.Hour
+	maxLocales = 10
 	// flowMemory is how long after its end a flow still knows where "Start again" leads.
 	flowMemory = 7 * 24 * time.Hour
 )
@@ -96,6 +98,11 @@ func (s *Service) newFlow(w http.ResponseWriter, r *http.Request, d login.Demand
 	if err != nil {
 		return "", err
 	}
+	// What cannot be shown need not be stored.
+	if !isText(d.Hint, maxUsername) {
+		d.Hint = ""
+	}
+	d.Locales = slices.DeleteFunc(slices.Clone(d.Locales[:min(len(d.Locales), maxLocales)]), func(l string) bool { return !isText(l, 64) })
 	now := s.Now()
 	rec := flowRecord{Demand: d, Browser: secret.Hash(browser), CreatedAt: now, ExpiresAt: now.Add(flowLife)}
 	return id, s.Store.Update(r.Context(), func(tx storage.Tx) error {

@@ -252,12 +252,19 @@ func (s *Service) Get(tx storage.Tx, subject string) (login.Subject, error) {
 		return login.Subject{}, err
 	}
 	sub := login.Subject{ID: subject, Active: rec.State == Active, Epoch: rec.Epoch, Groups: rec.Groups, Username: rec.Username}
-	sub.Profile = map[string]string{"preferred_username": rec.Username, "updated_at": strconv.FormatInt(rec.UpdatedAt.Unix(), 10)}
-	for claim, v := range map[string]string{"name": rec.Name, "given_name": rec.GivenName, "family_name": rec.FamilyName, "email": rec.Email, "locale": rec.Locale} {
+	sub.Profile = make(map[string]string, 8)
+	set := func(claim, v string) {
 		if v != "" {
 			sub.Profile[claim] = v
 		}
 	}
+	set("preferred_username", rec.Username)
+	set("name", rec.Name)
+	set("given_name", rec.GivenName)
+	set("family_name", rec.FamilyName)
+	set("email", rec.Email)
+	set("locale", rec.Locale)
+	set("updated_at", strconv.FormatInt(rec.UpdatedAt.Unix(), 10))
 	if rec.Email != "" {
 		sub.Profile["email_verified"] = strconv.FormatBool(rec.EmailVerified)
 	}

@@ -52,7 +52,7 @@ func (s *Service) showSignIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	in := page.SignIn{Username: strings.TrimSpace(f.Demand.Hint)}
-	if !isText(in.Username, maxUsername) || other {
+	if other {
 		in.Username = ""
 	}
 	if in.Username == "" && si != nil && !other {

@@ -228,6 +228,7 @@ type frame struct {
 	Icon     string
 	Logo     string
 	LogoSize [2]int
+	Secure   bool // the issuer has https: only then does the footer show a lock
 	Mobile   bool
 	Client   login.Client
 	Data     any
@@ -242,7 +243,7 @@ func (p *Renderer) make(r *http.Request, v View) ([]byte, *language, error) {
 	var b bytes.Buffer
 	err := t.ExecuteTemplate(&b, "frame", frame{
 		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Icon: p.assets.icon, Logo: p.assets.logo, LogoSize: p.assets.logoSize,
-		Mobile: v.Mobile, Client: v.Client, Data: v.Data,
+		Secure: strings.HasPrefix(p.origin, "https:"), Mobile: v.Mobile, Client: v.Client, Data: v.Data,
 	})
 	return b.Bytes(), lang, err
 }
