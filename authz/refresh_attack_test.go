@@ -317,8 +317,8 @@ func TestResources(t *testing.T) {
 	if res := refreshWith(h, "shop", got.Refresh, "resource", a); aud(res.Text("access_token")) != a {
 		t.Errorf("refresh: aud = %q, want %q", aud(res.Text("access_token")), a)
 	}
-	any := h.Tokens("shop", authztest.Demo)
-	if res := refreshWith(h, "shop", any.Refresh, "resource", b); aud(res.Text("access_token")) != b {
+	open := h.Tokens("shop", authztest.Demo)
+	if res := refreshWith(h, "shop", open.Refresh, "resource", b); aud(res.Text("access_token")) != b {
 		t.Errorf("refresh of a grant for any resource: aud = %q, want %q", aud(res.Text("access_token")), b)
 	}
 	h.Invariants(t)

@@ -1,0 +1,167 @@
+package authz_test
+
+import (
+	"encoding/base64"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+)
+
+func TestClientAttacks(t *testing.T) {
+	t.Parallel()
+	good := authztest.Secret("shop")
+	attack(t, "attack 56: wrong secret, unknown and disabled client are one answer", func(t *testing.T, h *authztest.Harness) {
+		f := url.Values{"grant_type": {"client_credentials"}}
+		wrong := h.Post("/oauth/token", f, authztest.Basic("shop", authztest.Secret("nobody"))...)
+		wantError(t, "wrong", wrong, 401, "invalid_client")
+		if got := wrong.Header.Get("WWW-Authenticate"); !strings.HasPrefix(got, "Basic ") {
+			t.Errorf("WWW-Authenticate = %q, want Basic", got)
+		}
+		for name, basic := range map[string][]string{
+			"unknown": authztest.Basic("nobody", authztest.Secret("nobody")), "disabled": authztest.Basic("disabled", authztest.Secret("disabled")),
+			"public": authztest.Basic("spa", authztest.Secret("spa")),
+		} {
+			res := h.Post("/oauth/token", f, basic...)
+			if res.Status != wrong.Status || res.Body != wrong.Body || res.Header.Get("WWW-Authenticate") != wrong.Header.Get("WWW-Authenticate") {
+				t.Errorf("%s = %d %s, want the bytes of a wrong secret: %s", name, res.Status, res.Body, wrong.Body)
+			}
+		}
+		wantEvent(t, h, "", "token.ClientAuthenticationFailedEvent", 4)
+	})
+	attack(t, "attack 56: failed authentications do not fill the disk", func(t *testing.T, h *authztest.Harness) {
+		for range 200 {
+			h.Post("/oauth/token", url.Values{}, authztest.Basic("shop", "wrong")...)
+		}
+		n := 0
+		for _, kind := range eventsOf(t, h, "") {
+			if kind == "token.ClientAuthenticationFailedEvent" {
+				n++
+			}
+		}
+		if n == 0 || n > 60 {
+			t.Errorf("%d events of 200 failures, want some and at most 60", n)
+		}
+	})
+	attack(t, "attack 57: names and secrets with special characters", func(t *testing.T, h *authztest.Harness) {
+		f := url.Values{"grant_type": {"client_credentials"}}
+		for id, text := range odd {
+			wantStatus(t, id+" encoded", h.Post("/oauth/token", f, authztest.Basic(id, text)...), 200)
+		}
+		for id := range odd {
+			for other, text := range odd {
+				if id != other {
+					wantError(t, id+" with the secret of "+other, h.Post("/oauth/token", f, authztest.Basic(id, text)...), 401, "invalid_client")
+				}
+			}
+		}
+		// Raw, "a+b" reads as "a b": it has that one reading, and never the other client's.
+		wantError(t, "raw a+b", h.Post("/oauth/token", f, rawBasic("a+b:"+odd["a+b"])...), 401, "invalid_client")
+		wantError(t, "raw a%", h.Post("/oauth/token", f, rawBasic("a%:"+odd["a%"])...), 401, "invalid_client")
+		wantError(t, "raw a:b", h.Post("/oauth/token", f, rawBasic("a:b:"+odd["a:b"])...), 401, "invalid_client")
+		wantStatus(t, "raw a+b as a b", h.Post("/oauth/token", f, rawBasic("a+b:"+url.QueryEscape(odd["a b"]))...), 200)
+	}, authztest.WithClients(oddClients()...))
+	attack(t, "attack 58: half a credential", func(t *testing.T, h *authztest.Harness) {
+		f := url.Values{"grant_type": {"client_credentials"}}
+		for name, headers := range map[string][]string{
+			"empty secret": rawBasic("shop:"), "no colon": rawBasic("shop"), "not base64": {"Authorization", "Basic %%%"}, "nothing": {"Authorization", "Basic"},
+			"bearer": {"Authorization", "Bearer " + good}, "empty id": rawBasic(":" + good), "control": rawBasic("shop\x00:" + good),
+			"raw base64url": {"Authorization", "Basic " + base64.RawURLEncoding.EncodeToString([]byte("shop:"+good+"??>"))},
+			"half a rune":   rawBasic("sh\xffop:" + good), "bad escape": rawBasic("shop%zz:" + good),
+		} {
+			wantError(t, name, h.Post("/oauth/token", f, headers...), 401, "invalid_client")
+		}
+		wantError(t, "as public", h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"reports"}}), 401, "invalid_client")
+		post := func(id, text string) *authztest.Response {
+			return h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {id}, "client_secret": {text}, "scope": {"openid"}})
+		}
+		wantError(t, "post, not enabled", post("reports", authztest.Secret("reports")), 401, "invalid_client")
+		wantError(t, "post, wrong", post("poster", authztest.Secret("shop")), 401, "invalid_client")
+		wantError(t, "post, no id", post("", authztest.Secret("poster")), 401, "invalid_client")
+		wantStatus(t, "post", post("poster", authztest.Secret("poster")), 200)
+		wantError(t, "an assertion", h.Post("/oauth/token", url.Values{"client_id": {"shop"}, "client_assertion": {"e30.e30."}}), 401, "invalid_client")
+	})
+	attack(t, "attack 59: a public client asks for client_credentials", func(t *testing.T, h *authztest.Harness) {
+		wantError(t, "spa", h.Token("spa", url.Values{"grant_type": {"client_credentials"}}), 400, "unauthorized_client")
+		wantError(t, "shop", h.Token("shop", url.Values{"grant_type": {"client_credentials"}}), 400, "unauthorized_client")
+		wantError(t, "reports", h.Token("reports", url.Values{"grant_type": {"authorization_code"}, "code": {"x"}}), 400, "unauthorized_client")
+	})
+}
+
+// Whoever times answers counts work: these tests count it exactly.
+func TestClientWork(t *testing.T) {
+	t.Parallel()
+	inner, err := badgerstore.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &countingStore{Store: inner}
+	h := authztest.New(t, authztest.WithStore(store))
+	t.Cleanup(func() {
+		if err := inner.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("attack 56,74: an unknown client costs as much as a wrong secret", func(t *testing.T) {
+		if _, err := h.Server().AddClient(t.Context(), authz.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a"}}); err != nil {
+			t.Fatal(err)
+		}
+		f := url.Values{"grant_type": {"client_credentials"}}
+		for range 300 { // beyond the rate of events
+			h.Post("/oauth/token", f, authztest.Basic("shop", authztest.Secret("x"))...)
+		}
+		want := [3]int64{1, 0, 1}
+		for name, basic := range map[string][]string{
+			"wrong secret": authztest.Basic("shop", authztest.Secret("x")), "right prefix": authztest.Basic("shop", authztest.Secret("shop")+"x"),
+			"unknown": authztest.Basic("nobody", authztest.Secret("x")), "stored, wrong": authztest.Basic("stored", authztest.Secret("x")),
+		} {
+			if got := store.work(func() { h.Post("/oauth/token", f, basic...) }); got != want {
+				t.Errorf("%s cost %v (views, updates, reads), want %v", name, got, want)
+			}
+		}
+	})
+	t.Run("attack 94: a token that nearly is one costs what a stranger costs", func(t *testing.T) {
+		token := own(h).Text("access_token")
+		other, err := secret.NewToken(nearly{token}, secret.AccessToken)
+		if err != nil || other[:40] != token[:40] {
+			t.Fatalf("NewToken = %v", err)
+		}
+		stranger, err := secret.NewToken(randomness, secret.AccessToken)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := store.work(func() { wantActive(t, h, "stranger", stranger, false) })
+		if got := store.work(func() { wantActive(t, h, "nearly", other, false) }); got != want {
+			t.Errorf("a near miss cost %v (views, updates, reads), a stranger %v", got, want)
+		}
+		if got := store.work(func() { wantActive(t, h, "forged", token[:len(token)-1]+"_", false) }); got != [3]int64{} {
+			t.Errorf("a forged token cost %v (views, updates, reads), want none", got)
+		}
+	})
+	h.Invariants(t)
+}
+
+// odd are client ids and their secrets, all different in one character that some reading changes.
+var odd = map[string]string{
+	"a+b": "+++++++++++++++++++++++++++++++++", "a b": strings.Repeat("secret with spaces ", 3), "a:b": ":::::::::::::::::::::::::::::::::",
+	"a%": "%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%", "a%20b": strings.Repeat("%20", 20), "ünï": strings.Repeat("ü", 33), "a%2Bb": strings.Repeat("%2B", 20),
+	"a": "b:" + strings.Repeat(":", 40),
+}
+
+func oddClients() (out []*authz.Client) {
+	for id, text := range odd {
+		out = append(out, &authz.Client{
+			ID: id, Secrets: []secret.String{secret.New(strings.TrimSpace(text))}, Grants: []string{"client_credentials"}, Scopes: []string{"a"}, DefaultScopes: []string{"a"},
+		})
+		odd[id] = strings.TrimSpace(text)
+	}
+	return out
+}
+
+func rawBasic(text string) []string {
+	return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(text))}
+}
