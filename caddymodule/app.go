@@ -290,8 +290,21 @@ func (a *App) await(ctx context.Context) (*instance, error) {
 	return nil, errStopped
 }
 
-// enter is await, and keeps what it returns open until the caller leaves it.
+// enter is await, and keeps what it returns open until the caller leaves it. After a reload it returns what runs now: while Caddy shuts the old
+// server down, a kept-alive connection may bring one more request to the configuration that was replaced.
 func (a *App) enter(ctx context.Context) (*instance, error) {
+	inst, err := a.hold(ctx)
+	if !errors.Is(err, errStopped) {
+		return inst, err
+	}
+	now, unknown := caddy.ActiveContext().AppIfConfigured(appName)
+	if b, ok := now.(*App); unknown == nil && ok && b != a {
+		return b.hold(ctx)
+	}
+	return nil, err
+}
+
+func (a *App) hold(ctx context.Context) (*instance, error) {
 	inst, err := a.await(ctx)
 	if err != nil {
 		return nil, err
