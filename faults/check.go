@@ -11,9 +11,11 @@ import (
 // look introspects a token and holds the answer against what the ledger knows. No answer proves nothing.
 func (r *Run) look(ctx context.Context, t *token, when string) (told bool) {
 	r.Reads.Add(1)
-	active, told := r.Server.Introspect(ctx, t.text).Active()
+	a := r.Server.Introspect(ctx, t.text)
+	active, told := a.Active()
 	if !told {
 		r.Unanswered.Add(1)
+		r.Ledger.fail("introspect", a)
 		return false
 	}
 	switch t.expected() {

@@ -39,7 +39,7 @@ var faults = []fault{
 	{"F14", "broken reload", false, brokenReload},
 	{"F15", "graceful shutdown", false, gracefulShutdown},
 	{"F16", "SIGTERM, then SIGKILL", false, termThenKill},
-	{"F40", "malformed input and panics", false, malformed},
+	{"F40", "malformed input, broken handlers", false, malformed},
 	{"T", "times tell nothing", true, timing},
 }
 
@@ -155,8 +155,8 @@ func start(t *testing.T, c lab.Config, n int) setup {
 		for _, v := range r.Violations() {
 			t.Error(v)
 		}
-		if p := s.Panics(); p > 0 {
-			t.Errorf("the log tells of %d panics", p)
+		if p := s.Panics(); len(p) > 0 {
+			t.Errorf("the log tells of %d panics; the first:\n%s", len(p), p[0])
 		}
 		if t.Failed() {
 			t.Logf("end of the log:\n%s", s.LogTail(25))

@@ -106,9 +106,9 @@ func (s setup) flip(t *testing.T, i int64, good, bad []*token, out *flipped) {
 	default:
 		s.readAll(t, server, where, good, bad, out)
 	}
-	if p := server.Panics(); p > 0 {
+	if p := server.Panics(); len(p) > 0 {
 		out.panicked.Add(1)
-		t.Errorf("%s: the log tells of a panic:\n%s", where, server.LogTail(12))
+		t.Errorf("%s: the log tells of a panic:\n%s", where, p[0])
 	}
 }
 

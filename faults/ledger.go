@@ -5,7 +5,9 @@ package faults
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +22,7 @@ type Ledger struct {
 	file *os.File
 	buf  *bufio.Writer
 	next atomic.Int64
+	seen []string // the first failures, in words
 
 	Acked, Refused, Unknown atomic.Int64 // outcomes of all operations
 }
@@ -67,9 +70,26 @@ func (l *Ledger) Do(op, client, object string, send func() lab.Answer) (lab.Answ
 		l.Refused.Add(1)
 	case lab.Unknown:
 		l.Unknown.Add(1)
+		l.fail(op, a)
 	}
 	l.write(entry{N: n, Op: op, Client: client, Object: tail(object), Outcome: out, Status: a.Status})
 	return a, out
+}
+
+// fail keeps the first failures in words, for tests that expect none.
+func (l *Ledger) fail(op string, a lab.Answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.seen) < 8 {
+		l.seen = append(l.seen, fmt.Sprintf("%s: %d %.120s %v", op, a.Status, a.Body, a.Err))
+	}
+}
+
+// Failures returns the first failures in words.
+func (l *Ledger) Failures() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.seen)
 }
 
 // Sync makes what was written durable.

@@ -58,7 +58,7 @@ func (s setup) undisturbed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := s.failed(); n > 0 {
-		t.Errorf("%d of %d requests failed, want none", n, s.Ledger.Acked.Load()+s.Reads.Load()+n)
+		t.Errorf("%d of %d requests failed, want none; the first:\n%s", n, s.Ledger.Acked.Load()+s.Reads.Load()+n, strings.Join(s.Ledger.Failures(), "\n"))
 	}
 }
 
@@ -79,31 +79,18 @@ func (s setup) visit(ctx context.Context, t *testing.T) *visitor {
 	}
 	v.wg.Go(func() {
 		for ctx.Err() == nil {
-			a := v.once(ctx)
+			a := v.browser.Page(ctx, s.Server.Wiki()+"/page")
 			if ctx.Err() != nil {
 				return
 			}
 			v.pages.Add(1)
 			if a.Status != http.StatusOK {
 				v.turned.Add(1)
+				s.Ledger.fail("page", a)
 			}
 		}
 	})
 	return v
-}
-
-// once asks for the page without following any redirect.
-func (v *visitor) once(ctx context.Context) lab.Answer {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, v.browser.Server.Wiki()+"/page", nil)
-	if err != nil {
-		return lab.Answer{Err: err}
-	}
-	req.Header.Set("Sec-Fetch-Mode", "navigate")
-	res, err := v.browser.HTTP.Do(req)
-	if err != nil {
-		return lab.Answer{Err: err}
-	}
-	return lab.Answer{Status: res.StatusCode, Err: res.Body.Close()}
 }
 
 // reloadsUnderLoad is F13: reloads on kept-alive connections fail no request and sign nobody out.
@@ -112,6 +99,7 @@ func reloadsUnderLoad(t *testing.T, rep *report) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	v := s.visit(ctx, t)
+	s.Server.Resend.Store(true)
 	s.Begin(t.Context())
 	n := cycles(4, 20)
 	var longest time.Duration
@@ -133,8 +121,8 @@ func reloadsUnderLoad(t *testing.T, rep *report) {
 		t.Errorf("the person is signed out at the issuer: %v", a.Err)
 	}
 	s.Check(t.Context(), "after reloads", true)
-	rep.add("%d reloads, %d requests and %d pages, %d failed, longest reload %d ms", n, s.Ledger.Acked.Load()+s.Reads.Load(),
-		v.pages.Load(), s.failed()+v.turned.Load(), longest.Milliseconds())
+	rep.add("%d reloads, %d requests and %d pages, %d failed, %d sent again on a closed connection, longest reload %d ms", n,
+		s.Ledger.Acked.Load()+s.Reads.Load(), v.pages.Load(), s.failed()+v.turned.Load(), s.Server.Resent.Load(), longest.Milliseconds())
 }
 
 // brokenReload is F14: a configuration that cannot be loaded changes nothing.

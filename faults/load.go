@@ -386,6 +386,7 @@ func (w *worker) call(ctx context.Context) {
 	switch {
 	case a.Outcome() == lab.Unknown:
 		w.run.Unanswered.Add(1)
+		w.run.Ledger.fail("protect", a)
 	case want == doubtful:
 	case want == living && a.Status != http.StatusOK:
 		w.run.violation("protect refused a good token: %d %.200s", a.Status, a.Body)

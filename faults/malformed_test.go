@@ -111,7 +111,7 @@ func malformed(t *testing.T, rep *report) {
 	if !s.Server.Alive() {
 		t.Error("the process is gone")
 	}
-	rep.add("%d malformed requests, %d µs of processor each, panics %d", sent, each.Microseconds(), s.Server.Panics())
+	rep.add("%d malformed requests, %d µs of processor each, panics %d", sent, each.Microseconds(), len(s.Server.Panics()))
 	if !testing.Short() {
 		panicPoint(t, rep)
 	}

@@ -56,7 +56,7 @@ func (b *Browser) navigate(ctx context.Context, method, target, from string, for
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		req.Header.Set("Origin", req.URL.Scheme+"://"+req.URL.Host)
 	}
-	a := do(b.HTTP, req)
+	a := b.Server.do(b.HTTP, req)
 	next := ""
 	if a.Status >= 300 && a.Status < 400 {
 		if u, err := req.URL.Parse(a.Header.Get("Location")); err == nil {
@@ -98,6 +98,12 @@ func (b *Browser) Submit(ctx context.Context, page string, f Form) (Answer, stri
 		return a, to.String()
 	}
 	return b.Visit(ctx, next)
+}
+
+// Page asks for a page as a navigation does, and follows nothing.
+func (b *Browser) Page(ctx context.Context, target string) Answer {
+	a, _ := b.navigate(ctx, http.MethodGet, target, "", nil)
+	return a
 }
 
 // Form is a form of a page.

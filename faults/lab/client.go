@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -63,7 +65,24 @@ func (a Answer) Active() (active, told bool) {
 	return *m.Active, true
 }
 
-func do(c *http.Client, req *http.Request) Answer {
+func (s *Server) do(c *http.Client, req *http.Request) Answer {
+	again := req.Clone(req.Context()) // Do adds the cookies to the request itself
+	a := once(c, req)
+	if a.Err == nil || !s.Resend.Load() || !errors.Is(a.Err, io.EOF) && !errors.Is(a.Err, syscall.ECONNRESET) {
+		return a
+	}
+	s.Resent.Add(1)
+	if req.GetBody != nil {
+		body, err := req.GetBody()
+		if err != nil {
+			return a
+		}
+		again.Body = body
+	}
+	return once(c, again)
+}
+
+func once(c *http.Client, req *http.Request) Answer {
 	begin := time.Now()
 	// The server may close a kept connection while a request is on its way to it. Such a request has not been read: with
 	// this key the transport sends it again on another connection, whatever its method. No header is sent.
@@ -86,7 +105,7 @@ func (s *Server) Get(ctx context.Context, target string, headers ...string) Answ
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	return do(s.HTTP, req)
+	return s.do(s.HTTP, req)
 }
 
 // Post sends a form with Basic credentials.
@@ -99,7 +118,7 @@ func (s *Server) Post(ctx context.Context, path, id, secret string, form url.Val
 	if id != "" {
 		req.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret))
 	}
-	return do(s.HTTP, req)
+	return s.do(s.HTTP, req)
 }
 
 // Issue asks for a client-credentials token.

@@ -1,16 +1,15 @@
 package lab
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -20,6 +19,11 @@ type Server struct {
 	Config
 	Secrets
 	Ports Ports
+
+	// Resend makes clients send a request once more when its connection was closed before any answer, as HTTP clients do
+	// (RFC 9112 9.3.1). Resent counts them.
+	Resend atomic.Bool
+	Resent atomic.Int64
 
 	Log  string // file that its standard error goes to, all starts one after the other
 	HTTP *http.Client
@@ -179,7 +183,7 @@ func (s *Server) Load(ctx context.Context, caddyfile string) Answer {
 	req.Header.Set("Content-Type", "text/caddyfile")
 	req.Header.Set("Cache-Control", "must-revalidate") // load it although it may be the same
 	slow := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
-	return do(slow, req)
+	return s.do(slow, req)
 }
 
 // LogText returns the whole log.
@@ -197,25 +201,16 @@ func (s *Server) LogTail(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// Panics counts the lines of the log that tell of a panic or of a fatal end of the Go runtime.
-func (s *Server) Panics() int {
-	f, err := os.Open(s.Log)
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	all, err := io.ReadAll(f)
-	if err != nil {
-		return 0
-	}
-	n := 0
-	for line := range bytes.Lines(all) {
-		l := bytes.ToLower(line)
-		if bytes.Contains(l, []byte("panic")) || bytes.HasPrefix(l, []byte("fatal error:")) || bytes.Contains(l, []byte("sigbus")) {
-			n++
+// Panics returns the lines of the log that tell of a panic or of a fatal end of the Go runtime.
+func (s *Server) Panics() []string {
+	var found []string
+	for line := range strings.Lines(s.LogText()) {
+		l := strings.ToLower(line)
+		if strings.Contains(l, "panic") || strings.HasPrefix(l, "fatal error:") || strings.Contains(l, "sigbus") {
+			found = append(found, line[:min(len(line), 1500)])
 		}
 	}
-	return n
+	return found
 }
 
 // Clone returns another server with the same secrets and configuration on ports of its own, with another working
