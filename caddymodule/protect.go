@@ -85,6 +85,7 @@ type IdentityHeader struct {
 type entrance struct {
 	authority authority
 	pages     *page.Renderer
+	metrics   *metrics // nil: nothing is counted
 	leave     func()
 }
 
@@ -124,7 +125,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 		if err != nil {
 			return entrance{}, err
 		}
-		return entrance{inst.authz, inst.pages, inst.leave}, nil
+		return entrance{inst.authz, inst.pages, inst.core.metrics, inst.leave}, nil
 	}
 	p.origin = a.origin
 	if err := p.setUp(caddy.NewReplacer()); err != nil {
@@ -214,7 +215,10 @@ func (p *Protect) admit(g *passage) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			ok = false
-			p.log.Error("request not judged", zap.String("error", fmt.Sprintf("%T", v)), zap.Stack("stack"))
+			if m := g.entrance.metrics; m != nil {
+				m.panics.Inc()
+			}
+			p.log.Error("panic", zap.Any("panic", v), zap.Stack("stack"))
 			p.answer(g, refusal{status: http.StatusInternalServerError, code: "server_error", text: "internal error", page: "error.internal"})
 		}
 	}()
@@ -266,6 +270,9 @@ func (p *Protect) judge(g *passage, rec *received) bool {
 	}
 	if c.token == "" {
 		return p.turnAway(g, rec, in.authority, noCredentials)
+	}
+	if in.metrics != nil {
+		in.metrics.introspections.WithLabelValues("protect").Inc()
 	}
 	who, err := c.ask(g.r.Context(), in.authority)
 	if err != nil {

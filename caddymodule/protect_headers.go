@@ -208,6 +208,9 @@ func (p *Protect) detach(g *passage, rec *received) {
 			delete(r.Header, "Cookie")
 		}
 	}
+	if ref := r.Header["Referer"]; p.Login && len(ref) > 0 && strings.Contains(ref[0], authz.SiteCodeParam) {
+		delete(r.Header, "Referer") // some clients name the redirecting URL there, code and all
+	}
 	if p.StripToken && len(r.Header["Authorization"]) > 0 {
 		if token, bad := rec.bearer(); token != "" || bad != nil {
 			taken = true

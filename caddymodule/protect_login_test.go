@@ -66,7 +66,8 @@ func TestProtectLogin(t *testing.T) {
 				}
 			}
 			session := setCookie(a, jar.Name(kindSession))
-			s := g.passed(t, g.open(t, host, target, "Cookie: "+browser+"; "+session))
+			s := g.passed(t, g.open(t, host, target, "Cookie: "+browser+"; "+session, "Referer: "+g.origin(host)+withCode("/", "spent")))
+			none(t, s, "Referer")
 			one(t, s, "Remote-User", demoName)
 			none(t, s, "Cookie")
 			if s.target != target {
