@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"internal/login":      {},
 	"e2e":                 {},
 	"faults":              {"storage", "internal/attacks"},
-	"bench":               {"storage"},
+	"bench":               {"storage", "faults"},
 }
 
 // drivers are libraries that one directory alone may import, so that they can be replaced there and nowhere else.
