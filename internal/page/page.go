@@ -256,7 +256,6 @@ func (p *Renderer) headers(h http.Header, targets []string) {
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Vary", "Accept-Language, Cookie")
 }
 
