@@ -201,14 +201,7 @@ func (s *Service) succeed(w http.ResponseWriter, r *http.Request, f flowRecord, 
 		Remembered: c.remember && s.cfg.Session.Remember > 0, SignedInFor: secret.Hash(f.Demand.Return),
 	}
 	err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
-		p, err := persons.Get(tx, a.id)
-		if err != nil && !errors.Is(err, storage.ErrNotFound) {
-			return err
-		}
-		pw, err := passwords.Get(tx, a.id)
-		if errors.Is(err, storage.ErrNotFound) || (err == nil && (pw.PHC != a.phc || p.State != Active || p.Epoch != a.person.Epoch)) {
-			return errMismatch // changed while the password was checked
-		}
+		p, pw, err := a.unchanged(tx)
 		if err != nil {
 			return err
 		}
@@ -240,13 +233,28 @@ func (s *Service) succeed(w http.ResponseWriter, r *http.Request, f flowRecord, 
 	if err != nil {
 		return err
 	}
+	s.setCookies(w, rec, token, device)
+	return nil
+}
+
+func (s *Service) setCookies(w http.ResponseWriter, rec sessionRecord, token, device string) {
 	var life time.Duration
 	if rec.Remembered {
 		life = s.cfg.Session.Remember
 	}
 	s.jar.Set(w, kindSession, token, life)
 	s.jar.Set(w, kindDevice, device, deviceLife)
-	return nil
+}
+
+// unchanged returns what is stored of an account, or errMismatch when it is not what was verified.
+func (a account) unchanged(tx storage.Tx) (p personRecord, pw passwordRecord, err error) {
+	if p, err = persons.Get(tx, a.id); err == nil {
+		pw, err = passwords.Get(tx, a.id)
+	}
+	if errors.Is(err, storage.ErrNotFound) || (err == nil && (pw.PHC != a.phc || p.State != Active || p.Epoch != a.person.Epoch)) {
+		return p, pw, errMismatch
+	}
+	return p, pw, err
 }
 
 // device returns the value of the cookie that recognises this browser, or "".
