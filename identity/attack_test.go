@@ -123,8 +123,13 @@ func TestNobodyLearnsWhoExists(t *testing.T) {
 		var first string
 		var firstHeader http.Header
 		for _, c := range []struct{ name, username, password string }{
-			{"wrong password", "person-a", "wrong password."}, {"unknown", "person-x", demoPassword}, {"blocked", "person-b", demoPassword}, {"inactive", "person-c", demoPassword},
-			{"no password", "person-d", demoPassword}, {"removed", "person-e", demoPassword}, {"not a username", "person x", demoPassword},
+			{"wrong password", "person-a", "wrong password."},
+			{"unknown", "person-x", demoPassword},
+			{"blocked", "person-b", demoPassword},
+			{"inactive", "person-c", demoPassword},
+			{"no password", "person-d", demoPassword},
+			{"removed", "person-e", demoPassword},
+			{"not a username", "person x", demoPassword},
 		} {
 			b := h.browser()
 			b.address = "192.0.2.1:1"
@@ -160,7 +165,9 @@ func TestNobodyLearnsWhoExists(t *testing.T) {
 		long := strings.Repeat("p", 72)
 		h := newHarness(t, func(c *identity.Config) {
 			c.Persons = []identity.NewPerson{
-				{Username: "long", Password: secret.New(long + "1")}, {Username: "accent", Password: secret.New("caf\u00e9 au lait")}, {Username: "space", Password: secret.New(" 12345678 ")},
+				{Username: "long", Password: secret.New(long + "1")},
+				{Username: "accent", Password: secret.New("caf\u00e9 au lait")},
+				{Username: "space", Password: secret.New(" 12345678 ")},
 				{Username: "max", Password: secret.New(strings.Repeat("m", 256))},
 			}
 		})
@@ -168,10 +175,17 @@ func TestNobodyLearnsWhoExists(t *testing.T) {
 			username, password string
 			ok                 bool
 		}{
-			{"long", long + "2", false}, {"long", long, false}, {"long", long + "1", true}, {"long", long + "1\x00", false},
-			{"accent", "cafe\u0301 au lait", true}, {"accent", "caf\u00e9 au lait", true}, {"accent", "cafe au lait", false},
-			{"space", "12345678", false}, {"space", " 12345678 ", true},
-			{"max", strings.Repeat("m", 257), false}, {"max", strings.Repeat("m", 256), true},
+			{"long", long + "2", false},
+			{"long", long, false},
+			{"long", long + "1", true},
+			{"long", long + "1\x00", false},
+			{"accent", "cafe\u0301 au lait", true},
+			{"accent", "caf\u00e9 au lait", true},
+			{"accent", "cafe au lait", false},
+			{"space", "12345678", false},
+			{"space", " 12345678 ", true},
+			{"max", strings.Repeat("m", 257), false},
+			{"max", strings.Repeat("m", 256), true},
 		} {
 			before := h.hasher.Computed()
 			a := h.browser().try(c.username, c.password)

@@ -276,8 +276,16 @@ func TestMethods(t *testing.T) {
 		method, path string
 		want         int
 	}{
-		{"DELETE", "/sign-in", 405}, {"PUT", "/sign-out", 405}, {"POST", "/account", 405}, {"GET", "/sign-in/account", 405}, {"HEAD", "/sign-out", 200},
-		{"GET", "/nothing", 404}, {"GET", "/sign-in/x", 404}, {"GET", "/assets/none", 404}, {"POST", "/sign-in", 400}, {"POST", "/sign-in/account", 400},
+		{"DELETE", "/sign-in", 405},
+		{"PUT", "/sign-out", 405},
+		{"POST", "/account", 405},
+		{"GET", "/sign-in/account", 405},
+		{"HEAD", "/sign-out", 200},
+		{"GET", "/nothing", 404},
+		{"GET", "/sign-in/x", 404},
+		{"GET", "/assets/none", 404},
+		{"POST", "/sign-in", 400},
+		{"POST", "/sign-in/account", 400},
 	} {
 		a := b.do(c.method, c.path, "")
 		if a.Code != c.want || (c.want == 405) != (a.Header().Get("Allow") != "") {

@@ -36,12 +36,32 @@ type palette []struct{ name, value string }
 // The colors of the stylesheet stand here, so that the brand's color can be measured against them.
 var (
 	light = palette{
-		{"ink", "#171a21"}, {"ink-soft", "#565d6b"}, {"paper", "#f4f5f8"}, {"card", "#ffffff"}, {"line", "#dfe3ea"}, {"edge", "#868e9c"},
-		{"good", "#1b743c"}, {"warn", "#835600"}, {"bad", "#b3261e"}, {"good-soft", "#e7f6ec"}, {"warn-soft", "#fdf3dc"}, {"bad-soft", "#fdecea"},
+		{"ink", "#171a21"},
+		{"ink-soft", "#565d6b"},
+		{"paper", "#f4f5f8"},
+		{"card", "#ffffff"},
+		{"line", "#dfe3ea"},
+		{"edge", "#868e9c"},
+		{"good", "#1b743c"},
+		{"warn", "#835600"},
+		{"bad", "#b3261e"},
+		{"good-soft", "#e7f6ec"},
+		{"warn-soft", "#fdf3dc"},
+		{"bad-soft", "#fdecea"},
 	}
 	dark = palette{
-		{"ink", "#eceff4"}, {"ink-soft", "#a5adbb"}, {"paper", "#0e1116"}, {"card", "#171b22"}, {"line", "#2c323d"}, {"edge", "#737c8b"},
-		{"good", "#6fd598"}, {"warn", "#eab654"}, {"bad", "#ff9b92"}, {"good-soft", "#14291c"}, {"warn-soft", "#2c230f"}, {"bad-soft", "#341a19"},
+		{"ink", "#eceff4"},
+		{"ink-soft", "#a5adbb"},
+		{"paper", "#0e1116"},
+		{"card", "#171b22"},
+		{"line", "#2c323d"},
+		{"edge", "#737c8b"},
+		{"good", "#6fd598"},
+		{"warn", "#eab654"},
+		{"bad", "#ff9b92"},
+		{"good-soft", "#14291c"},
+		{"warn-soft", "#2c230f"},
+		{"bad-soft", "#341a19"},
 	}
 )
 

@@ -13,9 +13,22 @@ func TestContrast(t *testing.T) {
 			fore, back string
 			least      float64
 		}{
-			{"ink", "paper", 7}, {"ink", "card", 7}, {"ink-soft", "paper", 4.5}, {"ink-soft", "card", 4.5}, {"edge", "card", 3}, {"edge", "paper", 3},
-			{"good", "card", 4.5}, {"good", "good-soft", 4.5}, {"bad", "card", 4.5}, {"bad", "bad-soft", 4.5}, {"bad", "paper", 4.5},
-			{"warn", "card", 4.5}, {"warn", "warn-soft", 4.5}, {"ink", "good-soft", 4.5}, {"ink", "bad-soft", 4.5}, {"ink", "warn-soft", 4.5},
+			{"ink", "paper", 7},
+			{"ink", "card", 7},
+			{"ink-soft", "paper", 4.5},
+			{"ink-soft", "card", 4.5},
+			{"edge", "card", 3},
+			{"edge", "paper", 3},
+			{"good", "card", 4.5},
+			{"good", "good-soft", 4.5},
+			{"bad", "card", 4.5},
+			{"bad", "bad-soft", 4.5},
+			{"bad", "paper", 4.5},
+			{"warn", "card", 4.5},
+			{"warn", "warn-soft", 4.5},
+			{"ink", "good-soft", 4.5},
+			{"ink", "bad-soft", 4.5},
+			{"ink", "warn-soft", 4.5},
 		} {
 			if got := contrast(p.get(c.fore), p.get(c.back)); got < c.least {
 				t.Errorf("%s: %s on %s has contrast %.2f, want %.1f", name, c.fore, c.back, got, c.least)

@@ -36,7 +36,7 @@ func TestCheckPost(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := "x=1&csrf=" + p.CSRF("browser", "flow")
-	if p.CSRF("browser", "flow") == p.CSRF("browser", "flow") {
+	if one, two := p.CSRF("browser", "flow"), p.CSRF("browser", "flow"); one == two {
 		t.Error("CSRF twice is the same token, want different ones")
 	}
 	if p.CSRF("", "flow") != "" {
