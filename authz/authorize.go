@@ -72,6 +72,9 @@ func (s *Server) handleAuthorize(w http.ResponseWriter, r *http.Request) error {
 
 // authorizeForm reads the parameters from one place: the query of a GET, the body of a POST.
 func authorizeForm(r *http.Request) (form, error) {
+	if len(r.URL.RawQuery) > maxQuery {
+		return form{}, invalidRequest(nil, "the query is too long")
+	}
 	query, err := parseQuery(r.URL.RawQuery)
 	if err != nil || r.Method != http.MethodPost {
 		return query, err

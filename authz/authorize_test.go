@@ -402,6 +402,34 @@ func TestAuthorizeChanged(t *testing.T) {
 	}
 }
 
+// TestAuthorizeInBetween holds that a code is issued in the transaction that looks once more.
+func TestAuthorizeInBetween(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*authztest.Harness, *login.Result){
+		"session ended": func(h *authztest.Harness, r *login.Result) { h.People.EndSession(r.SessionID) },
+		"person blocked": func(h *authztest.Harness, r *login.Result) {
+			h.People.Change(r.Subject, func(s *login.Subject) { s.Active = false })
+		},
+		"password changed": func(h *authztest.Harness, r *login.Result) {
+			h.People.Change(r.Subject, func(s *login.Subject) { s.Epoch++ })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := authztest.New(t)
+			b := h.Browser("").SignIn(authztest.Demo)
+			start := begin(t, h, authz.SiteDemand{Origin: wiki, Return: wiki + "/"})
+			h.People.After(func(r *login.Result) { change(h, r) })
+			wantRedirectError(t, h, name, b.Authorize("shop"), "login_required")
+			h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = true })
+			if res := b.SignIn(authztest.Demo).Follow(start); strings.Contains(res.Location(), authz.SiteCodeParam) {
+				t.Errorf("Site = %q, want no code", res.Location())
+			}
+			h.Invariants(t)
+		})
+	}
+}
+
 func TestAuthorizeStorageFails(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)

@@ -47,9 +47,8 @@ type Keys struct {
 	random  io.Reader
 	log     *zap.Logger
 
-	mu     sync.RWMutex // guards keys and loaded
-	keys   map[string]*signingKey
-	loaded time.Time
+	mu   sync.RWMutex // guards keys
+	keys map[string]*signingKey
 }
 
 type signingKey struct {
@@ -208,7 +207,6 @@ func keyPurpose(id string) string { return "authz_key/" + id }
 func (k *Keys) load(ctx context.Context) error {
 	have := k.snapshot()
 	keys := map[string]*signingKey{}
-	now := k.now()
 	err := k.store.View(ctx, func(tx storage.Tx) error {
 		for e, err := range signingKeys.Scan(tx, storage.Range{}) {
 			if err != nil {
@@ -229,7 +227,7 @@ func (k *Keys) load(ctx context.Context) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.keys, k.loaded = keys, now
+	k.keys = keys
 	return nil
 }
 
@@ -248,7 +246,7 @@ func (k *Keys) open(key *signingKey) error {
 		return errors.New("not a signing key")
 	}
 	key.private, key.signers = private, map[string]jose.Signer{}
-	for _, typ := range []string{typIDToken, typAccessToken, typLogoutToken} {
+	for _, typ := range []string{typIDToken, typAccessToken} {
 		opts := (&jose.SignerOptions{}).WithType(jose.ContentType(typ)).WithHeader("kid", key.id)
 		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key.private}, opts)
 		if err != nil {
@@ -268,8 +266,7 @@ func (k *Keys) snapshot() map[string]*signingKey {
 // The typ headers of what we sign. Each kind is only accepted as itself. (RFC 8725 3.11)
 const (
 	typIDToken     = "JWT"
-	typAccessToken = "at+jwt"     // RFC 9068 2.1
-	typLogoutToken = "logout+jwt" // OpenID Connect Back-Channel Logout 2.4
+	typAccessToken = "at+jwt" // RFC 9068 2.1
 )
 
 // Sign returns claims as a signed JWT in compact form. alg is RS256, ES256 or EdDSA; typ is the type header.

@@ -18,9 +18,6 @@ const (
 	logoutForm = "logout" // purpose of the confirmation form
 )
 
-// logoutParameters are those of RP-Initiated Logout 2 that we carry through the confirmation page.
-var logoutParameters = []string{"id_token_hint", "client_id", "post_logout_redirect_uri", "state"}
-
 // leaving is a sign-out while it is decided.
 type leaving struct {
 	form    form
@@ -59,7 +56,7 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if confirmed {
-		if err := s.checkLogoutPost(r, f); err != nil {
+		if err := s.checkLogoutPost(r, l); err != nil {
 			return err
 		}
 		return s.leave(w, r, l, http.StatusSeeOther)
@@ -70,15 +67,25 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 	return s.askLogout(w, r, l)
 }
 
-// checkLogoutPost checks the confirmation form, whose body has been read already.
-func (s *Server) checkLogoutPost(r *http.Request, f form) error {
-	r.PostForm = url.Values(f.values)
-	err := s.Pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), logoutForm)
-	if err != nil {
+// checkLogoutPost checks the confirmation form, whose body has been read already. The hint itself is not in the page: that a client
+// was vouched for is what the form's token says.
+func (s *Server) checkLogoutPost(r *http.Request, l *leaving) error {
+	r.PostForm = url.Values(l.form.values)
+	browser := s.jar.Get(r, cookie.KindBrowser)
+	if s.Pages.CheckPost(r, browser, vouchedForm(l.form.get("client_id"))) == nil {
+		if l.offered != "" {
+			l.target = l.offered
+		}
+		return nil
+	}
+	if err := s.Pages.CheckPost(r, browser, logoutForm); err != nil {
 		return &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the form is refused", Cause: err}
 	}
 	return nil
 }
+
+// vouchedForm is the purpose of a confirmation form to which a hint for this client led.
+func vouchedForm(clientID string) string { return logoutForm + " for " + clientID }
 
 // checkLogout decides where the browser may go. A hint that is not ours counts as none; a target that is not registered is an error.
 func (s *Server) checkLogout(ctx context.Context, l *leaving) error {
@@ -168,14 +175,17 @@ func (s *Server) askLogout(w http.ResponseWriter, r *http.Request, l *leaving) e
 	if err != nil {
 		return err
 	}
-	hidden := map[string]string{}
-	for _, name := range logoutParameters {
+	purpose, hidden := logoutForm, map[string]string{}
+	for _, name := range []string{"client_id", "post_logout_redirect_uri", "state"} {
 		if value := l.form.get(name); value != "" {
 			hidden[name] = value
 		}
 	}
+	if l.hint.Audience != "" {
+		purpose, hidden["client_id"] = vouchedForm(l.hint.Audience), l.hint.Audience
+	}
 	view := page.View{Template: "sign_out", Data: page.SignOut{
-		Action: logoutPath, CSRF: s.Pages.CSRF(browser, logoutForm), Account: l.account, Hidden: hidden,
+		Action: logoutPath, CSRF: s.Pages.CSRF(browser, purpose), Account: l.account, Hidden: hidden,
 	}}
 	if l.target != "" {
 		view.Client.Targets = []string{redirectTarget(l.target)}

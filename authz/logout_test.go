@@ -96,6 +96,9 @@ func TestLogout(t *testing.T) {
 					t.Fatal("signed out before the confirmation")
 				}
 				action, fields := authztest.Form(res.Body)
+				if fields.Has("id_token_hint") || strings.Contains(res.Body, foreign) {
+					t.Error("the page holds the ID token")
+				}
 				res = b.Post(action, fields)
 				if got := outcome(res); got != c.then {
 					t.Errorf("Logout(confirmed %q) = %d %s, want %s", c.with, res.Status, got, c.then)
@@ -172,6 +175,12 @@ func TestAttacksOnLogout(t *testing.T) {
 		}
 		if !signedIn(b) {
 			t.Error("the person was signed out")
+		}
+		// A confirmation that nobody vouched for does not become one for a client.
+		fields.Set("client_id", "shop")
+		fields.Set("post_logout_redirect_uri", "https://shop.example.com/")
+		if res := b.Post("/oauth/logout", fields); res.Location() != "" {
+			t.Errorf("Logout(fields added) leads to %s", res.Location())
 		}
 		h.Invariants(t)
 	})

@@ -54,7 +54,7 @@ func (s *Server) metadata() metadata {
 		Issuer: s.cfg.Issuer, Authorization: at("/oauth/authorize"), Token: at("/oauth/token"), Userinfo: at("/oauth/userinfo"),
 		JWKS: at("/oauth/jwks"), Revocation: at("/oauth/revoke"), Introspection: at("/oauth/api/v2/token/introspect"), EndSession: at(logoutPath),
 		Scopes: scopes, ResponseTypes: []string{"code"}, ResponseModes: []string{"query"},
-		Grants:    []string{grantCode, grantRefreshToken, grantClientCredentials},
+		Grants:    grantTypes(),
 		ACRValues: []string{acr(1)}, SubjectTypes: []string{"public"}, IDTokenAlgs: algs,
 		TokenAuthMethods: methods, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic"},
 		Claims: claimsSupported(), ChallengeMethods: []string{"S256"}, Prompts: []string{"none", "login", "consent", "select_account"},

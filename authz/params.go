@@ -13,6 +13,7 @@ import (
 
 const (
 	maxForm       = 64 << 10 // bytes of a form body
+	maxQuery      = 32 << 10 // bytes of a query: anybody can have one stored, so it is bounded
 	maxParameters = 1024     // name=value pairs of a form or query
 )
 

@@ -32,7 +32,8 @@ func claimsSupported() []string {
 	return claims
 }
 
-const bearerRealm = `Bearer realm="gatehouse"`
+// userinfoRealm begins each challenge of the endpoint.
+const userinfoRealm = `Bearer realm="gatehouse"`
 
 // handleUserinfo serves GET and POST /oauth/userinfo (OpenID Connect Core 5.3; RFC 6750).
 func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
@@ -42,7 +43,7 @@ func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
 	}
 	invalid := &Error{
 		Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is not valid",
-		Challenge: bearerRealm + `, error="invalid_token", error_description="the access token is not valid"`,
+		Challenge: userinfoRealm + `, error="invalid_token", error_description="the access token is not valid"`,
 	}
 	if !secret.IsToken(secret.AccessToken, token) { // a refresh token can be introspected too, but opens nothing
 		return invalid
@@ -57,7 +58,7 @@ func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
 	if in.Person == nil || !slices.Contains(in.Scope, scopeOpenID) {
 		return &Error{
 			Status: http.StatusForbidden, Code: "insufficient_scope", Description: "the access token lacks the scope openid",
-			Challenge: bearerRealm + `, error="insufficient_scope", scope="openid"`, // RFC 6750 3.1
+			Challenge: userinfoRealm + `, error="insufficient_scope", scope="openid"`, // RFC 6750 3.1
 		}
 	}
 	s.json(w, r, http.StatusOK, userinfo(in.Person, in.Scope))
@@ -67,7 +68,7 @@ func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
 // bearerToken returns the one token of a request: in the header or, with POST, in the form. (RFC 6750 2.1, 2.2) One in the query
 // (2.3) is not looked at, since URLs are logged.
 func bearerToken(r *http.Request) (string, error) {
-	none := &Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required", Challenge: bearerRealm}
+	none := &Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required", Challenge: userinfoRealm}
 	headers := r.Header.Values("Authorization")
 	if len(headers) > 1 {
 		return "", twoTokens()
@@ -112,7 +113,7 @@ func bearerToken(r *http.Request) (string, error) {
 func twoTokens() error {
 	return &Error{
 		Status: http.StatusBadRequest, Code: "invalid_request", Description: "more than one access token was sent",
-		Challenge: bearerRealm + `, error="invalid_request"`,
+		Challenge: userinfoRealm + `, error="invalid_request"`,
 	}
 }
 

@@ -33,6 +33,7 @@ type People struct {
 	made     int
 	failure  error
 	panics   bool
+	after    func(*login.Result)
 }
 
 type session struct {
@@ -82,6 +83,13 @@ func (p *People) Panic() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.panics = true
+}
+
+// After calls f with each sign-in that Authenticate is about to return, for what happens in between.
+func (p *People) After(f func(*login.Result)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.after = f
 }
 
 // Demands returns what was asked of sign-ins so far, silent questions included.
@@ -190,6 +198,17 @@ func (p *People) current(r *http.Request) *session {
 
 // Authenticate implements authz.Authenticator: whoever has no session that is good enough is sent to the button.
 func (p *People) Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error) {
+	result, err := p.authenticate(w, r, d)
+	p.mu.Lock()
+	after := p.after
+	p.mu.Unlock()
+	if err == nil && after != nil {
+		after(result)
+	}
+	return result, err
+}
+
+func (p *People) authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.panics {
