@@ -96,7 +96,7 @@ type Stats struct {
 	Seq          uint64        // number of the last durable commit
 	Views        int           // views that are open now
 	Free         uint64        // bytes free when last looked at
-	LSMBytes     int64         // size of the tables on disk
+	LSMBytes     int64         // size of the tables on disk, looked at once a minute
 }
 
 // OpenMemory returns a store that keeps everything in memory and forgets it on Close: for tests. Opts change its

@@ -180,7 +180,11 @@ func (w *writer) step() bool {
 		}
 	}
 	if len(w.ran) == 0 {
-		if err := w.store.writable(); err != nil {
+		err := w.store.faulty()
+		if err == nil {
+			err = w.store.writable()
+		}
+		if err != nil {
 			w.refuse(err)
 			return true
 		}
