@@ -1,0 +1,130 @@
+//go:build unix
+
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// sink is an answer that nobody reads.
+type sink struct {
+	header http.Header
+	status int
+}
+
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) WriteHeader(status int)      { s.status = status }
+func (s *sink) Write(b []byte) (int, error) { return len(b), nil }
+
+// cpuTime returns what the process has used so far, in nanoseconds.
+func cpuTime(b *testing.B) int64 {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
+}
+
+// BenchmarkProtect measures what protect adds to a site: the same Caddy, the same handler behind it, records on disk, no network.
+func BenchmarkProtect(b *testing.B) {
+	config := fmt.Sprintf(`{
+	admin off
+	persist_config off
+	log {
+		output discard
+	}
+	gatehouse {
+		issuer http://localhost:1
+		storage badger %s
+		client bench {
+			secret %s
+			grants client_credentials
+			scopes a
+			default_scopes a
+		}
+		identity {
+			person demo@example.com {
+				password "%s"
+				name Demo Person
+				groups staff
+			}
+		}
+	}
+}
+http://localhost:0 {
+	@issuer host localhost
+	handle @issuer {
+		gatehouse
+	}
+}
+http://127.0.0.1:0 {
+	@protected path /protected
+	protect @protected a
+	respond ok
+}
+`, filepath.Join(b.TempDir(), "store"), testSecret, testPassword)
+	raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := caddy.Load(raw, true); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			b.Error(err)
+		}
+	})
+	app, err := caddy.ActiveContext().App("http")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var server *caddyhttp.Server
+	for _, s := range app.(*caddyhttp.App).Servers { //nolint:forcetypeassert // it is Caddy's own
+		server = s
+	}
+
+	form := url.Values{"grant_type": {"client_credentials"}}.Encode()
+	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "http://localhost:1/oauth/token", strings.NewReader(form))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.SetBasicAuth("bench", testSecret)
+	rec := httptest.NewRecorder()
+	server.ServeHTTP(rec, r)
+	var answer struct {
+		AccessToken string `json:"access_token"`
+	}
+	if err := json.Unmarshal(rec.Body.Bytes(), &answer); err != nil || answer.AccessToken == "" {
+		b.Fatalf("token: %d %s", rec.Code, rec.Body)
+	}
+
+	for _, bb := range []struct{ name, path, token string }{{"without", "/open", ""}, {"with", "/protected", answer.AccessToken}} {
+		b.Run(bb.name, func(b *testing.B) {
+			b.ReportAllocs()
+			before := cpuTime(b)
+			for b.Loop() {
+				r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "http://127.0.0.1"+bb.path, nil)
+				r.Header = http.Header{
+					"Accept": {"*/*"}, "Accept-Encoding": {"gzip"}, "User-Agent": {"bench"}, "Authorization": {"Bearer " + bb.token}, "X-Request-Id": {"1"},
+				}
+				w := &sink{header: http.Header{}}
+				if server.ServeHTTP(w, r); w.status != http.StatusOK {
+					b.Fatalf("status = %d, want 200", w.status)
+				}
+			}
+			b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
+		})
+	}
+}
