@@ -69,7 +69,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		h.serveHealth(w, r)
 		return nil
 	}
-	inst, err := h.app.enter(r.Context())
+	inst, err := h.app.enterNow(r.Context())
 	if err != nil {
 		h.log.Error("not ready", zap.Error(err))
 		notReady(w)
@@ -91,6 +91,7 @@ func (i *instance) serve(w http.ResponseWriter, r *http.Request) {
 		if cause := recover(); cause != nil {
 			i.recovered(out, r, cause)
 		}
+		i.keepFromAccessLog(out, r)
 		i.core.metrics.request(r.URL.Path, out.status)
 	}()
 	switch path := r.URL.Path; {
@@ -171,7 +172,7 @@ func (a *App) healthy(ctx context.Context) error {
 	default:
 		return errNotReady
 	}
-	inst, err := a.enter(ctx)
+	inst, err := a.enterNow(ctx)
 	if err != nil {
 		return err
 	}

@@ -100,10 +100,10 @@ func (w watch) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// secretsOf remembers the one-time codes of an address.
+// secretsOf remembers the one-time codes and tokens of an address.
 func (s *server) secretsOf(u *url.URL) {
 	for name, values := range u.Query() {
-		if strings.Contains(name, "code") && !strings.HasPrefix(name, "code_challenge") {
+		if strings.Contains(name, "code") && !strings.HasPrefix(name, "code_challenge") || strings.Contains(name, "token") {
 			for _, v := range values {
 				s.secret("query parameter "+name, v)
 			}

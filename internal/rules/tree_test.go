@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,8 +68,8 @@ func (s source) uses(fn func(n *ast.SelectorExpr, importPath string)) {
 	})
 }
 
-// skippedDirs are not ours to judge: made, fetched, or git's own.
-var skippedDirs = []string{".git", "bin", ".bin", "data", "node_modules", "artifacts"}
+// skippedDirs are not ours to judge: made or fetched. So are hidden ones, but for .ci.
+var skippedDirs = []string{"bin", "data", "node_modules", "artifacts"}
 
 // files returns every file of the tree that is ours, slash separated, from the root.
 var files = sync.OnceValues(func() ([]string, error) {
@@ -78,10 +79,9 @@ var files = sync.OnceValues(func() ([]string, error) {
 			return err
 		}
 		if d.IsDir() {
-			for _, s := range skippedDirs {
-				if d.Name() == s {
-					return filepath.SkipDir
-				}
+			hidden := strings.HasPrefix(d.Name(), ".") && d.Name() != ".ci" && p != root
+			if hidden || slices.Contains(skippedDirs, d.Name()) {
+				return filepath.SkipDir
 			}
 			return nil
 		}

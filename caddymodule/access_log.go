@@ -1,0 +1,49 @@
+package caddymodule
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+)
+
+// secretParams are the query parameters whose values open something, or say who somebody is.
+var secretParams = []string{
+	"code", authz.SiteCodeParam, "id_token_hint", "id_token", "access_token", "refresh_token", "token",
+	"client_secret", "client_assertion", "assertion", "password", "code_verifier",
+}
+
+// keepFromAccessLog leaves a request out of Caddy's access log when its address or the Location of its answer holds a secret: that log
+// writes both as they are. Our own line takes its place. (docs/decisions.md, "Access logs")
+func (i *instance) keepFromAccessLog(w *statusWriter, r *http.Request) {
+	if !hasSecret(r.URL.RawQuery) && !locationHasSecret(w.Header().Get("Location")) {
+		return
+	}
+	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+	i.log.Info("handled request, kept out of the access log", zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Int("status", w.status))
+}
+
+func locationHasSecret(location string) bool {
+	u, err := url.Parse(location)
+	return location != "" && (err != nil || hasSecret(u.RawQuery) || hasSecret(u.Fragment))
+}
+
+// hasSecret tells whether a query names a secret parameter. One that cannot be read may hold anything.
+func hasSecret(rawQuery string) bool {
+	if rawQuery == "" {
+		return false
+	}
+	q, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return true
+	}
+	for _, name := range secretParams {
+		if q.Has(name) {
+			return true
+		}
+	}
+	return false
+}
