@@ -317,29 +317,33 @@ func startGateway(t *testing.T) *gateway {
 	g.port = freePort(t)
 	g.addr, g.trusted = "127.0.0.1:"+g.port, "127.0.0.1:"+freePort(t)
 	sites := map[string]string{
-		"bearer.test":    `"scopes":["a"]`,
-		"open.test":      ``,
-		"c.test":         `"scopes":["a","c"]`,
-		"aud.test":       `"audience":["https://aud.test"]`,
-		"strip.test":     `"strip_token":true`,
-		"own.test":       `"headers":[{"name":"X-Auth-User","claim":"sub"},{"name":"X-Auth-Name","claim":"name"}]`,
-		"public.test":    `"public":["/public/*","/healthz"]`,
-		"staff.test":     `"groups":["staff","admins"]`,
-		"level.test":     `"level":"2"`,
-		"wiki.localhost": `"login":true,"session":"12h","origins":["` + g.origin("wiki.localhost") + `"]`,
-		"step.localhost": `"login":true,"level":"2","groups":["staff"],"origins":["` + g.origin("step.localhost") + `"]`,
-		"pub.localhost":  `"login":true,"public":["/public/*"],"origins":["` + g.origin("pub.localhost") + `"]`,
-		"tls.test":       `"login":true,"origins":["https://tls.test"]`,
+		"bearer.test":     `"scopes":["a"]`,
+		"open.test":       ``,
+		"c.test":          `"scopes":["a","c"]`,
+		"aud.test":        `"audience":["https://aud.test"]`,
+		"strip.test":      `"strip_token":true`,
+		"own.test":        `"headers":[{"name":"X-Auth-User","claim":"sub"},{"name":"X-Auth-Name","claim":"name"}]`,
+		"public.test":     `"public":["/public/*","/healthz"]`,
+		"staff.test":      `"groups":["staff","admins"]`,
+		"level.test":      `"level":"2"`,
+		"wiki.localhost":  `"login":true,"session":"12h","origins":["` + g.origin("wiki.localhost") + `"]`,
+		"step.localhost":  `"login":true,"level":"2","groups":["staff"],"origins":["` + g.origin("step.localhost") + `"]`,
+		"pub.localhost":   `"login":true,"public":["/public/*"],"origins":["` + g.origin("pub.localhost") + `"]`,
+		"twice.localhost": `"login":true,"strip_token":true,"origins":["` + g.origin("twice.localhost") + `"]`,
+		"tls.test":        `"login":true,"origins":["https://tls.test"]`,
 	}
 	var routes []string
 	for host, options := range sites {
 		if options != "" {
 			options = "," + options
 		}
-		routes = append(routes, fmt.Sprintf(`{"match":[{"host":[%q]}],"terminal":true,"handle":[
-			{"handler":"protect_test","fake":%q%s},
+		first := fmt.Sprintf(`{"handler":"protect_test","fake":%q%s}`, t.Name(), options)
+		if host == "twice.localhost" { // a second protect on the same way, with rules of its own
+			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q,"login":true,"groups":["staff"],"origins":[%q]}`, t.Name(), g.origin(host))
+		}
+		routes = append(routes, fmt.Sprintf(`{"match":[{"host":[%q]}],"terminal":true,"handle":[%s,
 			{"handler":"reverse_proxy","flush_interval":-1,"upstreams":[{"dial":%q}],"headers":{"request":{"set":{"X-Placeholder":["{http.auth.user.id}|{http.auth.user.name}|{http.auth.user.nothing}"]}}}}]}`,
-			host, t.Name(), options, g.echo.addr))
+			host, first, g.echo.addr))
 	}
 	slices.Sort(routes)
 	server := func(addr, more string) string {

@@ -229,6 +229,15 @@ func TestProtectLogin(t *testing.T) {
 		g.refused(t, g.open(t, "pub.localhost", "/private"), http.StatusFound)
 		g.refused(t, g.open(t, "pub.localhost", "/.gatehouse/logout"), http.StatusSeeOther)
 	})
+	t.Run("two protects on one way", func(t *testing.T) {
+		const host = "twice.localhost"
+		staff, guest := g.session(t, host, person(1, "staff")), g.session(t, host, person(1, "guests"))
+		s := g.passed(t, g.open(t, host, "/", "Cookie: a=1; "+staff))
+		one(t, s, "Cookie", "a=1")
+		one(t, s, "Remote-Groups", "staff")
+		g.refused(t, g.open(t, host, "/", "Cookie: "+guest), http.StatusForbidden)
+		none(t, g.passed(t, g.get(t, host+":"+g.port, "/")), "Authorization", "Cookie")
+	})
 	t.Run("https origins", func(t *testing.T) {
 		a := g.raw(t, "GET /x HTTP/1.1", "Host: tls.test", "Accept: text/html")
 		g.refused(t, a, http.StatusFound)

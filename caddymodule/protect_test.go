@@ -232,3 +232,31 @@ func TestProtectCodeInAnotherBrowser(t *testing.T) {
 		t.Errorf("the thief, who is signed in at the issuer, ends at %s with %d", res.Request.URL, res.StatusCode)
 	}
 }
+
+func TestProtectBlockedPerson(t *testing.T) {
+	w := newWalk(t)
+	b := newBrowser(t)
+	if res, body := b.signIn(w.wiki + "/"); res.StatusCode != http.StatusOK || res.Request.URL.String() != w.wiki+"/" {
+		t.Fatalf("after sign-in: %d at %s: %s", res.StatusCode, res.Request.URL, body)
+	}
+	state := func(to string) {
+		t.Helper()
+		r := w.request(http.MethodPost, "http://"+w.admin+"/gatehouse/persons/state", strings.NewReader(`{"person":"demo@example.com","state":"`+to+`"}`))
+		r.Header.Set("Content-Type", "application/json")
+		if res, body := w.do(r); res.StatusCode != http.StatusOK {
+			t.Fatalf("state %s: %d %s", to, res.StatusCode, body)
+		}
+	}
+	state("BLOCKED")
+	if res, _ := b.open(w.wiki + "/"); !strings.HasPrefix(res.Request.URL.String(), w.issuer()) {
+		t.Errorf("a blocked person ends at %s with %d, want the issuer's sign-in", res.Request.URL, res.StatusCode)
+	}
+	if res, _ := b.signIn(w.wiki + "/"); res.Request.URL.String() == w.wiki+"/" {
+		t.Error("a blocked person signs in")
+	}
+	// Whoever is let in again has to sign in again.
+	state("ACTIVE")
+	if res, _ := b.open(w.wiki + "/"); !strings.HasPrefix(res.Request.URL.String(), w.issuer()) {
+		t.Errorf("the old session is back: %d at %s", res.StatusCode, res.Request.URL)
+	}
+}
