@@ -238,10 +238,10 @@ func (a *App) buildBrand(r *resolver) page.Brand {
 
 // readLogo returns a picture and its media type. The type is that of the file's name: it is the operator who vouches for it.
 func readLogo(file string) ([]byte, string, error) {
-	kinds := map[string]string{".svg": "image/svg+xml", ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp"}
+	kinds := map[string]string{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif"}
 	kind, ok := kinds[strings.ToLower(filepath.Ext(file))]
 	if !ok {
-		return nil, "", fmt.Errorf("%s is not an .svg, .png, .jpg or .webp file", file)
+		return nil, "", fmt.Errorf("%s is not a .png, .jpg or .gif file", file)
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil {

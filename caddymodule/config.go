@@ -227,7 +227,7 @@ type PasswordHash struct {
 type Brand struct {
 	// The name above each page. Default: Gatehouse.
 	Name string `json:"name,omitempty"`
-	// A file with an SVG, PNG, JPEG or WebP picture of at most 64 KiB. Default: the name as text.
+	// A file with a PNG, JPEG or GIF picture of at most 64 KiB. Default: the name as text.
 	Logo string `json:"logo,omitempty"`
 	// The accent colour as rrggbb, with or without a # in front. It is darkened or lightened until it can be read. Default: Gatehouse's own.
 	Color string `json:"color,omitempty"`

@@ -1,0 +1,566 @@
+package caddymodule_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+)
+
+func TestServe(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+
+	t.Run("health", func(t *testing.T) {
+		resp, body := s.get("/healthz")
+		if resp.StatusCode != http.StatusOK || strings.TrimSpace(body) != `{"status":"ok"}` {
+			t.Errorf("GET /healthz = %d %s", resp.StatusCode, body)
+		}
+		resp, _ = s.do(s.request(http.MethodPost, s.issuer()+"/healthz", nil))
+		if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") == "" {
+			t.Errorf("POST /healthz = %d, Allow %q", resp.StatusCode, resp.Header.Get("Allow"))
+		}
+	})
+	t.Run("discovery", func(t *testing.T) {
+		_, body := s.get("/.well-known/openid-configuration")
+		var m struct {
+			Issuer string `json:"issuer"`
+			Token  string `json:"token_endpoint"`
+		}
+		if err := json.Unmarshal([]byte(body), &m); err != nil || m.Issuer != s.issuer() || m.Token != s.issuer()+"/oauth/token" {
+			t.Errorf("metadata = %+v, %v", m, err)
+		}
+	})
+	t.Run("token opens the API", func(t *testing.T) {
+		if got := s.enters(s.token()); got != http.StatusOK {
+			t.Errorf("status = %d, want 200", got)
+		}
+		if got := s.enters("ghat_nothing"); got != http.StatusUnauthorized {
+			t.Errorf("forged token: status = %d, want 401", got)
+		}
+	})
+	t.Run("unknown path", func(t *testing.T) {
+		for _, path := range []string{"/", "/nothing", "/oauthx", "/sign-inx", "/oauth/../sign-in", "/healthz/x"} {
+			resp, body := s.get(path)
+			if resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "<html") {
+				t.Errorf("GET %s = %d", path, resp.StatusCode)
+			}
+		}
+	})
+	t.Run("another host", func(t *testing.T) {
+		port := s.addr[strings.Index(s.addr, ":"):]
+		for host, want := range map[string]int{
+			"LOCALHOST" + port: http.StatusOK, "localhost": http.StatusMisdirectedRequest, "localhost:1": http.StatusMisdirectedRequest,
+		} {
+			for _, path := range []string{"/oauth/jwks", "/healthz"} {
+				r := s.request(http.MethodGet, s.issuer()+path, nil)
+				r.Host = host
+				if resp, _ := s.do(r); resp.StatusCode != want {
+					t.Errorf("Host %s %s: status = %d, want %d", host, path, resp.StatusCode, want)
+				}
+			}
+		}
+	})
+	t.Run("metrics", func(t *testing.T) {
+		_, body := s.do(s.request(http.MethodGet, "http://"+s.admin+"/metrics", nil))
+		for _, want := range []string{
+			`gatehouse_requests_total{endpoint="token",outcome="ok"} 1`, "gatehouse_token_responses_total 1", "gatehouse_storage_commits_total ",
+			"gatehouse_storage_free_bytes ", "gatehouse_password_hash_queue 0", "gatehouse_panics_total 0", `gatehouse_requests_total{endpoint="other",outcome="refused"} 6`,
+		} {
+			if !strings.Contains(body, want) {
+				t.Errorf("/metrics lacks %s", want)
+			}
+		}
+	})
+}
+
+// TestServeWhenStorageFails: what cannot be told is 503, /healthz says why, and all of it passes by itself.
+func TestServeWhenStorageFails(t *testing.T) {
+	s := newServer(t)
+	s.storage, s.key = "storage memory failing", "encryption_key "+testKey
+	s.mustLoad()
+	token := s.token()
+	m := memoryOf(t, "failing")
+
+	m.full.Store(true)
+	resp, body := s.get("/healthz")
+	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "free space") || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("GET /healthz on a full disk = %d %s", resp.StatusCode, body)
+	}
+	if got := s.enters(token); got != http.StatusOK {
+		t.Errorf("reads on a full disk: status = %d, want 200", got)
+	}
+	m.full.Store(false)
+	broken := fmt.Errorf("%w: /secret/path is on fire", storage.ErrUnavailable)
+	m.fail.Store(&broken)
+	if got := s.enters(token); got != http.StatusServiceUnavailable {
+		t.Errorf("storage down: status = %d, want 503", got)
+	}
+	m.fail.Store(nil)
+	if got := s.enters(token); got != http.StatusOK {
+		t.Errorf("storage back: status = %d, want 200", got)
+	}
+	if resp, body = s.get("/healthz"); resp.StatusCode != http.StatusOK {
+		t.Errorf("GET /healthz = %d %s", resp.StatusCode, body)
+	}
+}
+
+func TestReloadUnderLoad(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+	token := s.token()
+	before := runtime.NumGoroutine()
+
+	var failed, lost, done atomic.Int64
+	stop, progress := make(chan struct{}), make(chan struct{})
+	var load sync.WaitGroup
+	for range 8 {
+		load.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case progress <- struct{}{}:
+				default:
+				}
+				done.Add(1)
+				got, err := s.try(token)
+				if err != nil { // Caddy loses a connection that is made at the moment of a reload; clients try again
+					lost.Add(1)
+					got, err = s.try(token)
+				}
+				if err != nil || got != http.StatusOK {
+					failed.Add(1)
+					t.Errorf("request = %d, %v, want 200", got, err)
+				}
+			}
+		})
+	}
+	for i := range 20 {
+		for range 100 { // requests between two reloads, on connections that are kept alive
+			<-progress
+		}
+		s.extra = fmt.Sprintf("scope round.%d", i) // another configuration, so that Caddy does reload
+		s.mustLoad()
+		if i%5 == 0 {
+			if err := caddy.Load(s.broken(), true); err == nil {
+				t.Error("a broken configuration was loaded")
+			}
+		}
+		if open, _ := caddymodule.OpenStores(); open != 1 {
+			t.Errorf("after reload %d: %d stores open, want 1", i, open)
+		}
+	}
+	close(stop)
+	load.Wait()
+	t.Logf("%d requests, %d connections lost, %d requests failed, 20 reloads", done.Load(), lost.Load(), failed.Load())
+	s.transport.CloseIdleConnections()
+	eventually(t, "one configuration uses the store", func() bool {
+		_, users := caddymodule.OpenStores()
+		return users == 1
+	})
+	if after := runtime.NumGoroutine(); after > before+50 {
+		t.Errorf("%d goroutines, %d before the reloads", after, before)
+	}
+}
+
+// eventually waits for what happens soon by itself.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	tick, give := time.NewTicker(5*time.Millisecond), time.After(10*time.Second)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-give:
+			t.Fatalf("not so after 10 s: %s", what)
+		}
+	}
+}
+
+// try sends a token to the protected API; unlike enters it may run in any goroutine.
+func (s *server) try(token string) (int, error) {
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.api+"/", nil)
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	resp, err := s.transport.RoundTrip(r)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, errors.Join(err, resp.Body.Close())
+}
+
+// broken is a configuration that names a client twice.
+func (s *server) broken() []byte {
+	s.t.Helper()
+	var config map[string]any
+	if err := json.Unmarshal(s.json(), &config); err != nil {
+		s.t.Fatal(err)
+	}
+	app := config["apps"].(map[string]any)["gatehouse"].(map[string]any)
+	clients := app["clients"].([]any)
+	app["clients"] = append(clients, clients[0])
+	raw, err := json.Marshal(config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return raw
+}
+
+// validate does what `caddy validate` does.
+func validate(t *testing.T, raw []byte) error {
+	t.Helper()
+	var config caddy.Config
+	if err := json.Unmarshal(raw, &config); err != nil {
+		t.Fatal(err)
+	}
+	return caddy.Validate(&config)
+}
+
+func TestValidateBesideServer(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+	for range 3 {
+		if err := validate(t, s.json()); err != nil {
+			t.Fatalf("Validate beside a running server: %v", err)
+		}
+	}
+	if open, users := caddymodule.OpenStores(); open != 1 || users != 1 {
+		t.Errorf("%d stores open with %d users, want 1 and 1", open, users)
+	}
+	if got := s.enters(s.token()); got != http.StatusOK {
+		t.Errorf("after Validate: status = %d, want 200", got)
+	}
+	// Nothing is made by looking: neither the directory nor the key.
+	other := newServer(t)
+	if err := validate(t, other.json()); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(other.dir); err != nil || len(entries) != 0 {
+		t.Errorf("Validate left %v, %v", entries, err)
+	}
+}
+
+// TestFailedStart: whatever cannot start says why, leaves nothing open, and lets the running configuration serve.
+func TestFailedStart(t *testing.T) {
+	taken := func(t *testing.T, dir string) {
+		t.Helper()
+		st, err := badgerstore.Open(t.Context(), badgerstore.Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { st.Close() })
+	}
+	for name, tt := range map[string]struct {
+		prepare func(t *testing.T, s *server)
+		want    string
+	}{
+		"attack F12: second opener of a directory": {func(t *testing.T, s *server) {
+			writeFile(t, filepath.Join(s.dir, "store.key"), testKey, 0o600)
+			taken(t, filepath.Join(s.dir, "store"))
+		}, "another process"},
+		"key file readable by others": {func(t *testing.T, s *server) {
+			writeFile(t, filepath.Join(s.dir, "store.key"), testKey, 0o644)
+		}, "chmod 600"},
+		"key file damaged": {func(t *testing.T, s *server) {
+			writeFile(t, filepath.Join(s.dir, "store.key"), "not a key", 0o600)
+		}, "32 bytes"},
+		"key file lost": {func(t *testing.T, s *server) {
+			st, err := badgerstore.Open(t.Context(), badgerstore.Options{Dir: filepath.Join(s.dir, "store")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			st.Close()
+		}, "is missing: put the file back"},
+		"no room":               {func(_ *testing.T, s *server) { s.storage += " {\n min_free 100000TiB\n}" }, "free"},
+		"a guest without a key": {func(_ *testing.T, s *server) { s.storage = "storage memory keyless" }, "encryption_key is required"},
+		"a directory that is a file": {func(t *testing.T, s *server) {
+			writeFile(t, filepath.Join(s.dir, "store"), "x", 0o600)
+		}, "store"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			running := newServer(t)
+			running.mustLoad()
+			s := newServer(t)
+			s.admin = running.admin
+			tt.prepare(t, s)
+			if err := s.load(); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("load = %v, want an error with %q", err, tt.want)
+			}
+			if open, users := caddymodule.OpenStores(); open != 1 || users != 1 {
+				t.Errorf("%d stores open with %d users, want those of the running configuration", open, users)
+			}
+			if got := running.enters(running.token()); got != http.StatusOK {
+				t.Errorf("the old configuration answers %d, want 200", got)
+			}
+		})
+	}
+}
+
+func writeFile(t *testing.T, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReloadWithOtherOptions(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+	token := s.token()
+	storage := s.storage
+
+	s.storage = storage + " {\n min_free 64MiB\n}"
+	if err := s.load(); err == nil || !strings.Contains(err.Error(), "other options") {
+		t.Errorf("reload with another min_free = %v, want a refusal", err)
+	}
+	if got := s.enters(token); got != http.StatusOK {
+		t.Errorf("after a refused reload: status = %d, want 200", got)
+	}
+	// After a full stop it is another start.
+	s.stop()
+	if open, _ := caddymodule.OpenStores(); open != 0 {
+		t.Errorf("%d stores open after the stop", open)
+	}
+	s.mustLoad()
+	if got := s.enters(token); got != http.StatusOK {
+		t.Errorf("after a restart: status = %d, want 200", got)
+	}
+	// A client that is gone from the configuration has inactive tokens.
+	s.extra = ""
+	raw := bytes.Replace(s.json(), []byte(`"id":"reports"`), []byte(`"id":"renamed"`), 1)
+	if err := caddy.Load(raw, true); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.enters(token); got != http.StatusUnauthorized {
+		t.Errorf("token of a client that is gone: status = %d, want 401", got)
+	}
+}
+
+func TestEncryptionKey(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+	file := filepath.Join(s.dir, "store.key")
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("key file: %v, %v", info, err)
+	}
+	first, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, jwks := s.get("/oauth/jwks")
+	token := s.token()
+
+	s.key = "encryption_key " + testKey + " " + strings.TrimSpace(string(first)) // rotation: a new one seals, both open
+	s.mustLoad()
+	if _, now := s.get("/oauth/jwks"); now != jwks {
+		t.Error("the signing keys changed with the encryption key")
+	}
+	if got := s.enters(token); got != http.StatusOK {
+		t.Errorf("after the rotation: status = %d, want 200", got)
+	}
+	s.key = "encryption_key " + otherKey // none that opens what is sealed
+	if err := s.load(); err == nil || !strings.Contains(err.Error(), "encryption_key") {
+		t.Errorf("load with a wrong key = %v, want an error that names encryption_key", err)
+	}
+	if got := s.enters(token); got != http.StatusOK {
+		t.Errorf("after a refused key: status = %d, want 200", got)
+	}
+	s.key = ""
+	s.mustLoad()
+	if again, err := os.ReadFile(file); err != nil || string(again) != string(first) {
+		t.Error("the key file changed")
+	}
+}
+
+// TestStoreOutlivesRequests: a request of a configuration that was replaced keeps its store open until it is done.
+func TestStoreOutlivesRequests(t *testing.T) {
+	s := newServer(t)
+	s.storage, s.key = "storage memory first", "encryption_key "+testKey
+	s.mustLoad()
+	token := s.token()
+	first := memoryOf(t, "first")
+
+	gate := make(chan struct{})
+	first.gate.Store(&gate)
+	answered := make(chan int, 1)
+	go func() {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.api+"/", nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		resp, err := (&http.Transport{}).RoundTrip(r)
+		if err != nil {
+			answered <- 0 // the connection was cut at the end of the grace period
+			return
+		}
+		resp.Body.Close()
+		answered <- resp.StatusCode
+	}()
+	<-first.inside // the request is in the store now
+
+	s.storage = "storage memory second"
+	s.mustLoad() // returns after the grace period, while the request still waits
+	select {
+	case <-first.closed:
+		t.Fatal("the store was closed under a request")
+	default:
+	}
+	if open, _ := caddymodule.OpenStores(); open != 2 {
+		t.Errorf("%d stores open, want 2", open)
+	}
+	first.gate.Store(nil)
+	close(gate)
+	<-answered
+	s.transport.CloseIdleConnections()
+	select {
+	case <-first.closed:
+	case <-time.After(10 * time.Second):
+		t.Error("the store was never closed")
+	}
+	if got := s.enters(s.token()); got != http.StatusOK {
+		t.Errorf("the new configuration answers %d, want 200", got)
+	}
+}
+
+// TestProvision: JSON is judged as the Caddyfile is, all of it in one message, without any secret in it.
+func TestProvision(t *testing.T) {
+	t.Setenv("GATEHOUSE_TEST_ISSUER", "http://localhost:8080")
+	t.Setenv("GATEHOUSE_TEST_SHORT", "hunter2")
+	good := `"issuer":"{env.GATEHOUSE_TEST_ISSUER}"`
+	for name, tt := range map[string]struct {
+		app  string
+		want []string // parts of the error; none: it is good
+	}{
+		"issuer by placeholder":         {good, nil},
+		"everything missing":            {``, []string{"issuer is missing"}},
+		"unknown member":                {good + `,"issuers":"x"`, []string{"issuers"}},
+		"placeholder that is not set":   {`"issuer":"{env.GATEHOUSE_TEST_NOTHING}"`, []string{"issuer", "{env.GATEHOUSE_TEST_NOTHING}", "set it"}},
+		"placeholder that is not known": {`"issuer":"{http.request.host}"`, []string{"issuer", "unrecognized placeholder"}},
+		"issuer with a path":            {`"issuer":"https://a.example.com/auth"`, []string{"a path (/auth)"}},
+		"idps":                          {good + `,"idps":{}`, []string{"idps is not supported yet"}},
+		"mail, sms and outbound":        {good + `,"mail":{},"sms":{},"outbound":{}`, []string{"mail is", "sms is", "outbound is not supported yet"}},
+		"webhook of events":             {good + `,"events":{"webhook":"x"}`, []string{"events: webhook is not supported yet"}},
+		"parts of identity":             {good + `,"identity":{"partitions":true,"bootstrap":"x"}`, []string{"partitions is not supported yet", "bootstrap is"}},
+		"other languages":               {good + `,"identity":{"locales":["nl"]}`, []string{"language nl is not supported yet"}},
+		"parts of a client": {good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"jwks":"x","logo":"x"}]`,
+			[]string{"client a: jwks is not supported yet", "logo is"}},
+		"jwt access tokens": {good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"token_format":"jwt"}]`,
+			[]string{"client a: token_format: jwt is not supported yet"}},
+		"short secret out of a placeholder": {good + `,"clients":[{"id":"a","secrets":["{env.GATEHOUSE_TEST_SHORT}"],"grants":["client_credentials"],"scopes":["x"]}]`,
+			[]string{"client a: secret: has 7 characters"}},
+		"usage limit": {good + `,"scopes":[{"name":"x","usage_limit":5}]`, []string{"usage limit is not supported yet"}},
+		"numbers as numbers": {good + `,"scopes":[{"name":"x","usage_limit":0,"level":2}],"identity":{"session":{"idle":3600000000000}},"clients":[{"id":"a","public":true,` +
+			`"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"lifetimes":{"code":30000000000}}]`, nil},
+		"client twice":   {good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]},{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]}]`, []string{"client a is defined twice"}},
+		"person twice":   {good + `,"identity":{"persons":[{"username":"a","password":"long enough"},{"username":"A","password":"long enough"}]}`, []string{"person A is defined twice"}},
+		"storage":        {good + `,"storage":{"module":"postgres"}`, []string{"gatehouse.storage.postgres"}},
+		"storage size":   {good + `,"storage":{"module":"badger","min_free":"much"}`, []string{"min_free"}},
+		"key":            {good + `,"encryption_keys":["c2hvcnQ="]`, []string{"encryption_key 1: has 5 bytes"}},
+		"logo not there": {good + `,"identity":{"brand":{"logo":"/nowhere/logo.png"}}`, []string{"brand logo", "/nowhere/logo.png"}},
+		"several at once": {`"issuer":"ftp://x","encryption_keys":["x"],"identity":{"lockout":{"failures":0}}`,
+			[]string{"issuer: ", "encryption_key 1: ", "lockout failures: "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := validate(t, []byte(`{"admin":{"disabled":true},"apps":{"gatehouse":{`+tt.app+`}}}`))
+			if tt.want == nil && err != nil {
+				t.Fatalf("Validate: %v", err)
+			}
+			for _, want := range tt.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("Validate = %v, want an error with %q", err, want)
+				}
+			}
+			if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), testSecret)) {
+				t.Errorf("the error repeats a secret: %v", err)
+			}
+		})
+	}
+}
+
+// TestJSONEqualsCaddyfile: what every good golden file adapts to can be provisioned.
+func TestJSONEqualsCaddyfile(t *testing.T) {
+	var picture bytes.Buffer
+	if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 4, 4))); err != nil {
+		t.Fatal(err)
+	}
+	logo := filepath.Join(t.TempDir(), "logo.png")
+	writeFile(t, logo, picture.String(), 0o600)
+	for name, value := range map[string]string{
+		"GATEHOUSE_KEY": testKey, "GATEHOUSE_OLD_KEY": otherKey, "SHOP_SECRET": testSecret, "SHOP_OLD_SECRET": testSecret + "-old",
+		"OPS_SECRET": testSecret, "DEMO_PASSWORD": testPassword, "LOGO": logo,
+	} {
+		t.Setenv(name, value)
+	}
+	files, err := filepath.Glob("testdata/adapt/*.caddyfiletest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, file := range append(files, "../Caddyfile.example") {
+		if base := filepath.Base(file); strings.HasPrefix(base, "bad_") || strings.HasPrefix(base, "later_") {
+			continue
+		}
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		input, _, _ := strings.Cut(string(raw), separator)
+		adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(input), map[string]any{"filename": "Caddyfile"})
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if err := validate(t, adapted); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		n++
+	}
+	if n < 3 {
+		t.Errorf("only %d configurations", n)
+	}
+}
+
+// TestSecretsAreNotPrinted: a configuration can be printed by accident.
+func TestSecretsAreNotPrinted(t *testing.T) {
+	t.Parallel()
+	a := &caddymodule.App{
+		EncryptionKeys: []caddymodule.Sensitive{testKey},
+		Clients:        []caddymodule.Client{{ID: "a", Secrets: []caddymodule.Sensitive{testSecret}, SecretHashes: []caddymodule.Sensitive{"$2a$hash"}}},
+		Identity:       caddymodule.Identity{Persons: []caddymodule.Person{{Username: "demo", Password: testPassword}}},
+	}
+	for _, text := range []string{fmt.Sprintf("%v", a.Clients), fmt.Sprintf("%+v", a.Identity), fmt.Sprintf("%#v", a.EncryptionKeys), fmt.Sprint(errors.New(fmt.Sprint(a.Clients[0])))} {
+		for _, s := range []string{testKey, testSecret, testPassword, "$2a$hash"} {
+			if strings.Contains(text, s) {
+				t.Errorf("printed: %s", text)
+			}
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package caddymodule_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+)
+
+// Caddy runs one configuration in a process, so that tests which load one are not parallel.
+
+const (
+	testSecret   = "the-secret-of-reports-in-these-tests"
+	testPassword = "the password of demo"
+	testKey      = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+	otherKey     = "HxAREhMUFRYXGBkaGwAECAwQFBgcICQoLDA0ODx8eXk="
+)
+
+// server is a Caddy in this process.
+type server struct {
+	t         *testing.T
+	addr      string // host and port of the issuer
+	api       string // host and port of the protected API
+	admin     string // host and port of the admin API
+	dir       string
+	storage   string // the storage line of the Caddyfile
+	key       string // the encryption_key line
+	extra     string // further lines of the gatehouse block
+	options   string // further global options
+	transport *http.Transport
+}
+
+// newServer picks ports and a directory; nothing runs yet.
+func newServer(t *testing.T) *server {
+	t.Helper()
+	s := &server{t: t, addr: freeAddr(t), api: freeAddr(t), admin: freeAddr(t), dir: t.TempDir(), transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	s.storage = "storage badger " + filepath.Join(s.dir, "store")
+	t.Cleanup(func() {
+		s.transport.CloseIdleConnections()
+		s.stop()
+	})
+	return s
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strings.Replace(l.Addr().String(), "127.0.0.1", "localhost", 1)
+}
+
+// stop ends what runs, the admin endpoint included.
+func (s *server) stop() {
+	s.t.Helper()
+	if err := caddy.Load([]byte(`{"admin":{"disabled":true,"config":{"persist":false}}}`), true); err != nil {
+		s.t.Errorf("stop: %v", err)
+	}
+	if err := caddy.Stop(); err != nil {
+		s.t.Errorf("stop: %v", err)
+	}
+}
+
+func (s *server) issuer() string { return "http://" + s.addr }
+
+func (s *server) caddyfile() string {
+	return fmt.Sprintf(`{
+	admin %s
+	persist_config off
+	grace_period 2s
+	%s
+	gatehouse {
+		issuer %s
+		%s
+		%s
+		client reports {
+			secret %s
+			grants client_credentials
+			scopes orders.read
+			default_scopes orders.read
+		}
+		api_client ops {
+			secret the-secret-of-ops-in-all-of-these-tests
+			apis introspection events
+		}
+		identity {
+			person demo@example.com {
+				password "%s"
+				name Demo Person
+				groups staff
+			}
+			password_hash {
+				memory 8MiB
+				iterations 1
+			}
+		}
+		%s
+	}
+}
+http://%s {
+	gatehouse
+}
+http://%s {
+	protect orders.read
+	respond "in"
+}
+`, s.admin, s.options, s.issuer(), s.storage, s.key, testSecret, testPassword, s.extra, s.addr, s.api)
+}
+
+// json adapts the server's Caddyfile.
+func (s *server) json() []byte {
+	s.t.Helper()
+	raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(s.caddyfile()), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		s.t.Fatalf("adapt: %v", err)
+	}
+	return raw
+}
+
+// load starts the configuration, or reloads it.
+func (s *server) load() error {
+	s.t.Helper()
+	return caddy.Load(s.json(), true)
+}
+
+func (s *server) mustLoad() {
+	s.t.Helper()
+	if err := s.load(); err != nil {
+		s.t.Fatalf("load: %v", err)
+	}
+}
+
+// do sends a request and returns its status and body.
+func (s *server) do(r *http.Request) (*http.Response, string) {
+	s.t.Helper()
+	resp, err := (&http.Client{Transport: s.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(r)
+	if err != nil {
+		s.t.Fatalf("%s %s: %v", r.Method, r.URL.Path, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatalf("%s %s: %v", r.Method, r.URL.Path, err)
+	}
+	return resp, string(body)
+}
+
+func (s *server) request(method, target string, body io.Reader) *http.Request {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, target, body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r
+}
+
+func (s *server) get(path string) (*http.Response, string) {
+	s.t.Helper()
+	return s.do(s.request(http.MethodGet, s.issuer()+path, nil))
+}
+
+// token gets a client-credentials token.
+func (s *server) token() string {
+	s.t.Helper()
+	r := s.request(http.MethodPost, s.issuer()+"/oauth/token", strings.NewReader(url.Values{"grant_type": {"client_credentials"}}.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.SetBasicAuth("reports", testSecret)
+	resp, body := s.do(r)
+	var answer struct {
+		AccessToken string `json:"access_token"`
+	}
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || resp.StatusCode != http.StatusOK || answer.AccessToken == "" {
+		s.t.Fatalf("Token status = %d, body %s", resp.StatusCode, body)
+	}
+	return answer.AccessToken
+}
+
+// enters tells whether protect lets a token in.
+func (s *server) enters(token string) int {
+	s.t.Helper()
+	r := s.request(http.MethodGet, "http://"+s.api+"/", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	resp, _ := s.do(r)
+	return resp.StatusCode
+}
+
+// memory is a store that a test can break, block and watch. It also shows that a storage engine can be added from another package.
+type memory struct {
+	*badgerstore.Store
+	full   atomic.Bool
+	fail   atomic.Pointer[error]
+	gate   atomic.Pointer[chan struct{}] // Views wait for it
+	inside chan struct{}                 // told when a View waits
+	closed chan struct{}
+}
+
+func (m *memory) View(ctx context.Context, fn func(storage.Tx) error) error {
+	if g := m.gate.Load(); g != nil {
+		m.inside <- struct{}{}
+		<-*g
+	}
+	if err := m.fail.Load(); err != nil {
+		return *err
+	}
+	return m.Store.View(ctx, fn)
+}
+
+func (m *memory) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	if m.full.Load() {
+		return storage.ErrFull
+	}
+	return m.Store.Update(ctx, fn)
+}
+
+func (m *memory) Check(ctx context.Context) error {
+	if m.full.Load() {
+		return storage.ErrFull
+	}
+	return m.Store.Check(ctx)
+}
+
+func (m *memory) Close() error {
+	defer close(m.closed)
+	return m.Store.Close()
+}
+
+var memories sync.Map // name -> *memory, the newest opened
+
+func memoryOf(t *testing.T, name string) *memory {
+	t.Helper()
+	m, ok := memories.Load(name)
+	if !ok {
+		t.Fatalf("store %s was never opened", name)
+	}
+	return m.(*memory)
+}
+
+// MemoryStorage is the guest module gatehouse.storage.memory of these tests.
+type MemoryStorage struct {
+	Name string `json:"name,omitempty"`
+}
+
+func init() { caddy.RegisterModule(MemoryStorage{}) }
+
+func (MemoryStorage) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "gatehouse.storage.memory", New: func() caddy.Module { return new(MemoryStorage) }}
+}
+
+func (m *MemoryStorage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	if !d.Args(&m.Name) {
+		return d.ArgErr()
+	}
+	return nil
+}
+
+func (m *MemoryStorage) Place() string   { return "memory " + m.Name }
+func (m *MemoryStorage) Options() string { return "" }
+
+func (m *MemoryStorage) Open(context.Context, *zap.Logger) (storage.Store, error) {
+	s, err := badgerstore.OpenMemory()
+	if err != nil {
+		return nil, err
+	}
+	out := &memory{Store: s, closed: make(chan struct{}), inside: make(chan struct{}, 64)}
+	memories.Store(m.Name, out)
+	return out, nil
+}
+
+var _ caddymodule.Storage = (*MemoryStorage)(nil)
