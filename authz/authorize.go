@@ -192,7 +192,11 @@ func (s *Server) demand(p *pending) login.Demand {
 			d.MaxAge = asked
 		}
 	}
-	if d.MaxAge == 0 || p.rec.has("login") || d.SelectAccount {
+	forced := d.MaxAge == 0 || p.rec.has("login")
+	if forced {
+		d.SelectAccount = false // a forced sign-in names the account; a mere confirmation would let the password be passed over
+	}
+	if forced || d.SelectAccount {
 		// OpenID Connect Core 3.1.2.1: max_age=0 is the same as prompt=login.
 		d.NotBefore = p.rec.CreatedAt
 	}

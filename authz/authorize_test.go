@@ -249,6 +249,23 @@ func TestAuthorizeClientSession(t *testing.T) {
 	h.Invariants(t)
 }
 
+// TestAuthorizeForcedSelectAccount: a click on one's own name is no sign-in.
+func TestAuthorizeForcedSelectAccount(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	b := h.Browser("").SignIn(authztest.Demo)
+	for _, with := range [][]string{{"prompt", "login select_account"}, {"prompt", "select_account", "max_age", "0"}} {
+		h.Clock.Advance(time.Minute)
+		b.Authorize("shop", with...)
+		demands := h.People.Demands()
+		d := demands[len(demands)-1]
+		if d.SelectAccount || d.NotBefore.IsZero() {
+			t.Errorf("Authorize(%q) demands SelectAccount %v, NotBefore %v, want a new sign-in", with, d.SelectAccount, d.NotBefore)
+		}
+	}
+	h.Invariants(t)
+}
+
 // TestAuthorizeDemand holds what the sign-in page is told.
 func TestAuthorizeDemand(t *testing.T) {
 	t.Parallel()

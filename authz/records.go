@@ -25,7 +25,6 @@ var (
 	siteCodes    = storage.NewTable[siteCodeRecord]("authz_site_code")       // hash of the one-time code
 	siteSessions = storage.NewTable[siteSessionRecord]("authz_site_session") // hash of the cookie
 	globals      = storage.NewTable[globalRecord]("authz_global")            // globalKey
-	assertions   = storage.NewTable[struct{}]("authz_assertion")             // client, jti of a client assertion that was used
 )
 
 const globalKey = "state"
