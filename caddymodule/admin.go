@@ -227,7 +227,7 @@ func adminAddClient(i *instance, _ http.ResponseWriter, r *http.Request) (any, e
 	}
 	// A request holds no placeholders: they would read the server's own environment and files.
 	res := &resolver{verbatim: true}
-	client := c.build(res)
+	client := c.resolve(res) // AddClient judges the whole, once it has a secret
 	if err := res.err(); err != nil {
 		return nil, err
 	}

@@ -55,15 +55,33 @@ func (a *App) buildAuthz(r *resolver) authz.Config {
 	return cfg
 }
 
+// build returns the client, judged as a whole unless parts of it are wrong or not known yet.
 func (c *Client) build(r *resolver) *authz.Client {
+	before := len(r.problems)
+	out := c.resolve(r)
+	if r.adapting() { // what is only known later must not look missing or wrong now
+		if hasPlaceholder(c.ID) {
+			out.ID = "placeholder"
+		}
+		if hasPlaceholder(strings.Join(c.Grants, "")) || hasPlaceholder(strings.Join(c.Scopes, "")+strings.Join(c.DefaultScopes, "")) {
+			return out
+		}
+	}
+	if len(r.problems) == before {
+		r.failed(out.Validate())
+	}
+	return out
+}
+
+// resolve returns the client with each of its values checked for itself.
+func (c *Client) resolve(r *resolver) *authz.Client {
 	of := "client " + c.ID + ": "
 	for _, name := range notYet(c.laterClient, false) {
 		r.fail("%s%s %v", of, name, errNotSupported)
 	}
 	r.plain(of+"token_format", c.TokenFormat, checkTokenFormat)
 	r.plain(of+"subject_type", c.SubjectType, checkSubjectType)
-	before := len(r.problems)
-	out := &authz.Client{
+	return &authz.Client{
 		ID: r.plain("client", c.ID, nil), Name: r.plain(of+"name", c.Name, nil), Public: c.Public,
 		Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
 		AuthMethod:             r.plain(of+"auth_method", c.AuthMethod, checkAuthMethod),
@@ -87,19 +105,6 @@ func (c *Client) build(r *resolver) *authz.Client {
 			Session:      r.duration(of+"lifetimes session", c.Lifetimes.Session),
 		},
 	}
-	if r.adapting() { // what is only known later must not look missing or wrong now
-		if hasPlaceholder(c.ID) {
-			out.ID = "placeholder"
-		}
-		if hasPlaceholder(strings.Join(c.Grants, "")) || hasPlaceholder(strings.Join(c.Scopes, "")+strings.Join(c.DefaultScopes, "")) {
-			return out
-		}
-	}
-	if len(r.problems) > before { // the whole is not judged by its broken parts
-		return out
-	}
-	r.failed(out.Validate())
-	return out
 }
 
 func (c *APIClient) build(r *resolver) *authz.APIClient {

@@ -1,0 +1,348 @@
+package caddymodule_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule"
+)
+
+// run runs `caddy gatehouse` with these arguments and input, and returns what it printed.
+func run(t *testing.T, input string, args ...string) (string, error) {
+	t.Helper()
+	root := &cobra.Command{Use: "gatehouse"}
+	caddymodule.AddCommands(root)
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&bytes.Buffer{})
+	root.SetIn(strings.NewReader(input))
+	root.SetArgs(args)
+	root.SilenceErrors = true
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func (s *server) run(input string, args ...string) string {
+	s.t.Helper()
+	out, err := run(s.t, input, append(args, "--address", s.admin)...)
+	if err != nil {
+		s.t.Fatalf("gatehouse %s: %v", strings.Join(args, " "), err)
+	}
+	return out
+}
+
+// refused runs a command that must fail with these words.
+func (s *server) refused(want, input string, args ...string) {
+	s.t.Helper()
+	out, err := run(s.t, input, append(args, "--address", s.admin)...)
+	if err == nil || !strings.Contains(err.Error(), want) {
+		s.t.Errorf("gatehouse %s = %q, %v, want an error with %q", strings.Join(args, " "), out, err, want)
+	}
+}
+
+func decode[T any](t *testing.T, text string) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return v
+}
+
+func TestCommands(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+
+	t.Run("check", func(t *testing.T) {
+		if out := s.run("", "check"); !strings.Contains(out, "running, 1 clients") || !strings.Contains(out, s.issuer()) {
+			t.Errorf("check = %s", out)
+		}
+		answer := decode[map[string]any](t, s.run("", "check", "--json"))
+		if answer["storage"] != "ok" || answer["address"] != "ok" || answer["issuer"] != s.issuer() {
+			t.Errorf("check --json = %v", answer)
+		}
+		config := filepath.Join(t.TempDir(), "caddy.json")
+		writeFile(t, config, string(s.json()), 0o600)
+		if out, err := run(t, "", "check", "--config", config); err != nil || !strings.Contains(out, "configuration  ok") {
+			t.Errorf("check --config = %s, %v", out, err)
+		}
+		writeFile(t, config, string(s.broken()), 0o600)
+		if _, err := run(t, "", "check", "--config", config); err == nil || !strings.Contains(err.Error(), "client reports is defined twice") {
+			t.Errorf("check of a broken configuration = %v", err)
+		}
+	})
+
+	t.Run("person", func(t *testing.T) {
+		out := s.run("the password of ann\n", "person", "add", "ann@example.com", "--name", "Ann", "--groups", "staff,admins", "--json")
+		ann := decode[struct {
+			ID            string   `json:"id"`
+			State         string   `json:"state"`
+			EmailVerified bool     `json:"email_verified"`
+			Groups        []string `json:"groups"`
+		}](t, out)
+		if len(ann.ID) != 36 || ann.State != "ACTIVE" || !ann.EmailVerified || len(ann.Groups) != 2 {
+			t.Errorf("person add = %s", out)
+		}
+		if strings.Contains(out, "password of ann") || strings.Contains(out, "argon2id") {
+			t.Errorf("person add prints the password: %s", out)
+		}
+		s.refused("taken", "the password of ann\n", "person", "add", "ANN@example.com")
+		s.refused("8 to 256", "short\n", "person", "add", "bob")
+		s.refused("no password given", "", "person", "add", "bob")
+		s.run("", "person", "add", "bob", "--no-password")
+
+		file := filepath.Join(t.TempDir(), "password")
+		writeFile(t, file, "another password of ann\r\n", 0o600)
+		s.run("", "person", "passwd", "ann@example.com", "--password-file", file)
+		s.refused("no such person", "whatever it is\n", "person", "passwd", "nobody")
+
+		if out := s.run("", "person", "block", ann.ID); !strings.Contains(out, "blocked") {
+			t.Errorf("person block = %s", out)
+		}
+		s.refused("no such person", "", "person", "block", "nobody")
+		list := decode[[]map[string]any](t, s.run("", "person", "list", "--json"))
+		states := map[any]any{}
+		for _, p := range list {
+			states[p["username"]] = p["state"]
+		}
+		if len(list) != 3 || states["ann@example.com"] != "BLOCKED" || states["demo@example.com"] != "ACTIVE" {
+			t.Errorf("person list = %v", list)
+		}
+		if out := s.run("", "person", "unblock", "ann@example.com"); !strings.Contains(out, "active") {
+			t.Errorf("person unblock = %s", out)
+		}
+		if out := s.run("", "person", "list"); !strings.HasPrefix(out, "3 persons\n") {
+			t.Errorf("person list = %s", out)
+		}
+	})
+
+	t.Run("client", func(t *testing.T) {
+		added := decode[map[string]string](t, s.run("", "client", "add", "robot", "--grants", "client_credentials", "--scopes", "orders.read,x", "--json"))
+		if added["id"] != "robot" || len(added["secret"]) < 43 {
+			t.Errorf("client add = %v", added)
+		}
+		r := s.request(http.MethodPost, s.issuer()+"/oauth/token", strings.NewReader("grant_type=client_credentials&scope=x"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.SetBasicAuth("robot", added["secret"])
+		if resp, body := s.do(r); resp.StatusCode != http.StatusOK {
+			t.Errorf("token of an added client = %d %s", resp.StatusCode, body)
+		}
+		s.refused("exists already", "", "client", "add", "robot", "--grants", "client_credentials", "--scopes", "x")
+		s.refused("exists already", "", "client", "add", "reports", "--grants", "client_credentials", "--scopes", "x")
+		s.refused("not supported yet", "", "client", "add", "old", "--grants", "implicit", "--scopes", "x")
+		s.refused("redirect_uris", "", "client", "add", "web", "--grants", "authorization_code", "--scopes", "x", "--redirect-uris", "javascript:alert(1)")
+
+		t.Setenv("GATEHOUSE_TEST_NAME", "out of the environment")
+		file := filepath.Join(t.TempDir(), "client.json")
+		writeFile(t, file, `{"id":"spa","name":"{env.GATEHOUSE_TEST_NAME}","public":true,"grants":["authorization_code"],"redirect_uris":["https://spa.example.com/"],"scopes":["openid"],"lifetimes":{"access_token":"5m"}}`, 0o600)
+		if out := s.run("", "client", "add", "--file", file); strings.Contains(out, "secret") {
+			t.Errorf("a public client got a secret: %s", out)
+		}
+		out := s.run("", "client", "list", "--json")
+		list := decode[[]map[string]any](t, out)
+		if len(list) != 3 || strings.Contains(out, "hmac:") || strings.Contains(out, testSecret) || !strings.Contains(out, "{env.GATEHOUSE_TEST_NAME}") || !strings.Contains(out, "5m0s") {
+			t.Errorf("client list = %s", out)
+		}
+		if out := s.run("", "client", "list"); !strings.HasPrefix(out, "3 clients\n") {
+			t.Errorf("client list = %s", out)
+		}
+	})
+
+	t.Run("token", func(t *testing.T) {
+		token := strings.TrimSpace(s.run("", "token", "issue", "--client", "reports", "--lifetime", "1m"))
+		if got := s.enters(token); got != http.StatusOK {
+			t.Errorf("issued token: status = %d, want 200", got)
+		}
+		says := decode[map[string]any](t, s.run(token+"\n", "token", "introspect", "--json"))
+		if says["active"] != true || says["client_id"] != "reports" {
+			t.Errorf("token introspect = %v", says)
+		}
+		if out := s.run("", "token", "introspect", token); !strings.HasPrefix(out, "active until ") {
+			t.Errorf("token introspect = %s", out)
+		}
+		s.run(token+"\n", "token", "revoke")
+		if got := s.enters(token); got != http.StatusUnauthorized {
+			t.Errorf("revoked token: status = %d, want 401", got)
+		}
+		if out := s.run(token, "token", "introspect"); strings.TrimSpace(out) != "not active" {
+			t.Errorf("token introspect = %s", out)
+		}
+		s.refused("no such client", "", "token", "issue", "--client", "nobody")
+		s.refused("scope", "", "token", "issue", "--client", "reports", "--scope", "everything")
+		s.refused("--client is missing", "", "token", "issue")
+		s.refused("no token given", "", "token", "revoke")
+	})
+
+	t.Run("config is not there yet", func(t *testing.T) {
+		for _, name := range []string{"export", "import", "diff"} {
+			s.refused("not supported yet", "", "config", name)
+		}
+	})
+}
+
+func TestCommandsWithoutServer(t *testing.T) {
+	one, err := run(t, "", "secret")
+	two, err2 := run(t, "", "secret", "--json")
+	if err != nil || err2 != nil || len(strings.TrimSpace(one)) != 43 || decode[map[string]string](t, two)["secret"] == strings.TrimSpace(one) {
+		t.Errorf("secret = %q, %q, %v, %v", one, two, err, err2)
+	}
+	addr := freeAddr(t)
+	if _, err := run(t, "", "person", "list", "--address", addr); err == nil || !strings.Contains(err.Error(), "admin off") || !strings.Contains(err.Error(), addr) {
+		t.Errorf("no server: %v", err)
+	}
+	config := filepath.Join(t.TempDir(), "Caddyfile")
+	writeFile(t, config, "{\n\tadmin off\n\tgatehouse {\n\t\tissuer http://localhost:8420\n\t}\n}\n", 0o600)
+	for _, args := range [][]string{{"person", "list"}, {"client", "list"}, {"token", "revoke", "x"}, {"backup", "x"}} {
+		if _, err := run(t, "", append(args, "--config", config, "--adapter", "caddyfile")...); err == nil || !strings.Contains(err.Error(), "has `admin off`") {
+			t.Errorf("%v with admin off: %v", args, err)
+		}
+	}
+	for _, args := range [][]string{
+		{"check"}, {"secret"}, {"person"}, {"person", "add"}, {"person", "passwd"}, {"person", "list"}, {"person", "block"}, {"client", "add"}, {"client", "list"},
+		{"token", "issue"}, {"token", "introspect"}, {"token", "revoke"}, {"backup"}, {"restore"}, {"config"},
+	} {
+		if out, err := run(t, "", append(args, "--help")...); err != nil || !strings.Contains(out, "Usage:") || !strings.Contains(out, "--json") {
+			t.Errorf("%v --help = %s, %v", args, out, err)
+		}
+	}
+}
+
+func TestBackupAndRestore(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+	s.run("the password of ann\n", "person", "add", "ann")
+	token := s.token()
+	_, jwks := s.get("/oauth/jwks")
+
+	file := filepath.Join(t.TempDir(), "backup")
+	out := s.run("", "backup", file)
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 || !strings.Contains(out, "encryption key is not in it") {
+		t.Fatalf("backup = %s, %v, %v", out, info, err)
+	}
+	s.refused("exists already", "", "backup", file)
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key, err := os.ReadFile(filepath.Join(s.dir, "store.key")); err != nil || bytes.Contains(raw, bytes.TrimSpace(key)) {
+		t.Error("the backup holds the encryption key")
+	}
+	if bytes.Contains(raw, []byte(token)) || bytes.Contains(raw, []byte("the password of ann")) {
+		t.Error("the backup holds a token or password")
+	}
+
+	store := filepath.Join(s.dir, "store")
+	if _, err := run(t, "", "restore", file, "--storage", store); err == nil || !strings.Contains(err.Error(), "uses the directory") {
+		t.Errorf("restore into a directory in use = %v", err)
+	}
+	if got := s.enters(token); got != http.StatusOK {
+		t.Errorf("after a refused restore: status = %d, want 200", got)
+	}
+	s.stop()
+	if err := os.Rename(store, store+".old"); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(t.TempDir(), "caddy.json")
+	writeFile(t, config, string(s.json()), 0o600)
+	cut := filepath.Join(t.TempDir(), "cut")
+	writeFile(t, cut, string(raw[:len(raw)-7]), 0o600)
+	if _, err := run(t, "", "restore", cut, "--config", config); err == nil {
+		t.Error("a backup that was cut short was restored")
+	}
+	if out, err := run(t, "", "restore", file, "--config", config); err != nil || !strings.Contains(out, "Older tokens and sessions are ended") {
+		t.Fatalf("restore = %s, %v", out, err)
+	}
+	s.mustLoad()
+	if got := s.enters(token); got != http.StatusUnauthorized {
+		t.Errorf("a token from before the restore: status = %d, want 401", got)
+	}
+	if got := s.enters(s.token()); got != http.StatusOK {
+		t.Errorf("a new token: status = %d, want 200", got)
+	}
+	if _, now := s.get("/oauth/jwks"); now != jwks {
+		t.Error("the signing keys are not those of the backup")
+	}
+	if out := s.run("", "person", "list"); !strings.Contains(out, "ann") {
+		t.Errorf("person list after the restore = %s", out)
+	}
+}
+
+// TestAdminAttacks: the admin API takes orders from commands, not from pages.
+func TestAdminAttacks(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+	admin := "http://" + s.admin
+	person := `{"username":"mallory","password":"the password of mallory"}`
+	canary := s.token()
+
+	t.Run("attack 211: the admin API from elsewhere, no way around the door", func(t *testing.T) {
+		for name, change := range map[string]func(r *http.Request){
+			"foreign origin":     func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") },
+			"origin null":        func(r *http.Request) { r.Header.Set("Origin", "null") },
+			"rebound host":       func(r *http.Request) { r.Host = "evil.example" },
+			"no-cors":            func(r *http.Request) { r.Header.Set("Sec-Fetch-Mode", "no-cors") },
+			"text/plain":         func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
+			"no content type":    func(r *http.Request) { r.Header.Del("Content-Type") },
+			"form":               func(r *http.Request) { r.Header.Set("Content-Type", "application/x-www-form-urlencoded") },
+			"foreign origin get": func(r *http.Request) { r.Method = http.MethodGet; r.Header.Set("Origin", "https://evil.example") },
+		} {
+			r := s.request(http.MethodPost, admin+"/gatehouse/persons", strings.NewReader(person))
+			r.Header.Set("Content-Type", "application/json")
+			change(r)
+			if resp, body := s.do(r); resp.StatusCode < 400 || resp.StatusCode >= 500 {
+				t.Errorf("%s: status = %d %s, want a refusal", name, resp.StatusCode, body)
+			}
+		}
+		if out := s.run("", "person", "list"); strings.Contains(out, "mallory") {
+			t.Error("mallory was added")
+		}
+		// Nothing of it is reachable on the public listeners, and no name or path opens the protected site.
+		for _, path := range []string{"/gatehouse/persons", "/gatehouse/backup", "/metrics", "/debug/pprof/", "/config/", "/load"} {
+			if resp, _ := s.get(path); resp.StatusCode != http.StatusNotFound {
+				t.Errorf("GET %s on the issuer = %d, want 404", path, resp.StatusCode)
+			}
+		}
+		for _, path := range []string{"/ping", "/healthz", "/healthz?x", "/metrics", "/debug/pprof/", "/gatehouse/persons"} {
+			for _, agent := range []string{"GoogleHC/1.0", "ELB-HealthChecker/2.0", ""} {
+				r := s.request(http.MethodGet, "http://"+s.api+path, nil)
+				r.Header.Set("User-Agent", agent)
+				if resp, _ := s.do(r); resp.StatusCode != http.StatusUnauthorized {
+					t.Errorf("GET %s as %q = %d, want 401", path, agent, resp.StatusCode)
+				}
+			}
+		}
+		if got := s.enters(canary); got != http.StatusOK {
+			t.Errorf("canary token: status = %d, want 200", got)
+		}
+	})
+
+	t.Run("malformed requests", func(t *testing.T) {
+		for name, body := range map[string]string{
+			"empty": ``, "not JSON": `x`, "unknown member": `{"username":"x","admin":true}`, "two values": person + person, "array": `[]`,
+			"too large": `{"username":"` + strings.Repeat("x", 2<<20) + `"}`,
+		} {
+			for _, path := range []string{"/persons", "/persons/password", "/persons/state", "/clients", "/tokens", "/tokens/introspect", "/tokens/revoke"} {
+				r := s.request(http.MethodPost, admin+"/gatehouse"+path, strings.NewReader(body))
+				r.Header.Set("Content-Type", "application/json")
+				if resp, answer := s.do(r); resp.StatusCode != http.StatusBadRequest || !strings.Contains(answer, `"error"`) {
+					t.Errorf("%s to %s: status = %d %s, want 400", name, path, resp.StatusCode, answer)
+				}
+			}
+		}
+		for path, want := range map[string]int{"/gatehouse/persons?limit=0": 400, "/gatehouse/persons?limit=501": 400, "/gatehouse/nothing": 404} {
+			if resp, _ := s.do(s.request(http.MethodGet, admin+path, nil)); resp.StatusCode != want {
+				t.Errorf("GET %s = %d, want %d", path, resp.StatusCode, want)
+			}
+		}
+		if resp, _ := s.do(s.request(http.MethodDelete, admin+"/gatehouse/persons", nil)); resp.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("DELETE = %d, want 405", resp.StatusCode)
+		}
+	})
+}
