@@ -259,20 +259,12 @@ func (s *Server) redirectError(w http.ResponseWriter, r *http.Request, rec *requ
 	for name, value := range e.Fields {
 		params.Set(name, printable(value))
 	}
-	s.redirectClient(w, rec, params, status)
+	s.redirectClient(w, r, rec, params, status)
 }
 
 // redirectCode sends the browser to the client with a code. (RFC 6749 4.1.2)
-func (s *Server) redirectCode(w http.ResponseWriter, _ *http.Request, rec *requestRecord, code string, status int) {
-	s.redirectClient(w, rec, url.Values{"code": {code}}, status)
-}
-
-func (s *Server) redirectClient(w http.ResponseWriter, rec *requestRecord, params url.Values, status int) {
-	params.Set("iss", s.cfg.Issuer) // RFC 9207 2
-	if rec.State != "" {
-		params.Set("state", rec.State) // RFC 6749 4.1.2: the exact value received
-	}
-	redirect(w, withQuery(rec.RedirectURI, params), status)
+func (s *Server) redirectCode(w http.ResponseWriter, r *http.Request, rec *requestRecord, code string, status int) {
+	s.redirectClient(w, r, rec, url.Values{"code": {code}}, status)
 }
 
 // redirect answers with a Location that is used as it is. http.Redirect would clean and complete it.

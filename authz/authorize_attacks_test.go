@@ -134,8 +134,26 @@ func TestAttacksOnParameters(t *testing.T) {
 		}
 		h.Invariants(t)
 	})
-	t.Run("attack 17: response modes are not offered", func(t *testing.T) {
-		refused(t, "invalid_request", "shop", "response_mode", "form_post", "state", `"><script>alert(1)</script>`)
+	t.Run("attack 17: markup in what a form posts to the client", func(t *testing.T) {
+		evil := `"><script>alert(1)</script>`
+		for _, with := range [][]string{{"scope", "openid"}, {"scope", "nonsense"}} {
+			res := b.Authorize("shop", append(with, "response_mode", "form_post", "state", evil)...)
+			wantPage(t, "form_post", res, http.StatusOK)
+			action, fields := authztest.Form(res.Body)
+			if action != "https://shop.example.com/callback" || fields.Get("state") != evil || fields.Get("iss") != h.Issuer {
+				t.Errorf("form to %q with %v, want the registered URI, state and iss as they are", action, fields)
+			}
+			if fields.Has("code") == fields.Has("error") {
+				t.Errorf("fields %v, want a code or an error", fields)
+			}
+			if strings.Contains(res.Body, "<script>alert") {
+				t.Errorf("the state became markup: %s", res.Body)
+			}
+			policy := res.Header.Get("Content-Security-Policy")
+			if !strings.HasSuffix(policy, "; form-action https://shop.example.com/callback") || strings.Contains(policy, "unsafe-inline") {
+				t.Errorf("policy %q, want the registered URI as the only form-action", policy)
+			}
+		}
 		h.Invariants(t)
 	})
 	t.Run("attack 18: the state comes back exactly or not at all", func(t *testing.T) {

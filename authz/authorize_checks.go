@@ -83,6 +83,7 @@ func (s *Server) checkState(_ context.Context, a *authorizing) error {
 	a.page = "" // from here on the client reads the errors
 	// Known before the first error, so that a silent request gets even failures by redirect.
 	a.rec.Prompt = strings.Fields(a.form.get("prompt"))
+	a.rec.ResponseMode = responseMode(a)
 	return nil
 }
 
@@ -116,11 +117,11 @@ func (s *Server) checkResponseType(_ context.Context, a *authorizing) error {
 	return s.may(a.client, ask{Grant: grantCode})
 }
 
+// checkResponseMode refuses a mode that is unknown, or in which this answer would not be safe.
 func (s *Server) checkResponseMode(_ context.Context, a *authorizing) error {
-	if mode := a.form.get("response_mode"); mode != "" && mode != "query" {
-		return invalidRequest(nil, "response_mode is not supported")
+	if mode := a.form.get("response_mode"); mode != "" && mode != a.rec.ResponseMode {
+		return invalidRequest(nil, "response_mode is not supported here")
 	}
-	a.rec.ResponseMode = a.form.get("response_mode")
 	return nil
 }
 

@@ -21,14 +21,19 @@ type Response struct {
 // Location returns the Location header.
 func (r *Response) Location() string { return r.Header.Get("Location") }
 
-// Redirect returns the parameters of the Location header and the URL before them.
+// Redirect returns the parameters of the Location header, in its query or its fragment, and the URL before them.
 func (r *Response) Redirect() (target string, params url.Values) {
 	u, err := url.Parse(r.Location())
 	if err != nil {
 		return r.Location(), url.Values{}
 	}
 	params = u.Query()
-	u.RawQuery = ""
+	if u.Fragment != "" {
+		if params, err = url.ParseQuery(u.EscapedFragment()); err != nil {
+			params = url.Values{}
+		}
+	}
+	u.RawQuery, u.Fragment, u.RawFragment = "", "", ""
 	return u.String(), params
 }
 

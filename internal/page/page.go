@@ -5,7 +5,9 @@ package page
 import (
 	"bytes"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base32"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"html/template"
@@ -44,7 +46,7 @@ type Config struct {
 
 // View is one page.
 type View struct {
-	// Template: sign_in, choose, consent, sign_out, signed_out, account, error, message.
+	// Template: sign_in, choose, consent, sign_out, signed_out, account, error, message, form_post.
 	Template string
 	Status   int // 0: 200
 	// Locales in order of preference, before those of the request.
@@ -56,6 +58,16 @@ type View struct {
 	// Data is the struct of the template.
 	Data any
 }
+
+// FormPost is the data of form_post: the answer of an authorization request that the browser posts to the client. (OAuth 2.0 Form
+// Post Response Mode 2) It goes by itself where scripts run, otherwise by a button.
+type FormPost struct {
+	Action string // the client's redirect URI, http or https: the only place that the form may go to
+	Fields []Field
+}
+
+// Field is a hidden field of a form.
+type Field struct{ Name, Value string }
 
 // SignIn is the data of sign_in.
 type SignIn struct {
@@ -178,7 +190,7 @@ func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, v View) {
 			return
 		}
 	}
-	p.headers(w.Header(), v.Client.Targets)
+	p.headers(w.Header(), v)
 	w.Header().Set("Content-Language", lang.tag)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(max(v.Status, http.StatusOK))
@@ -249,9 +261,9 @@ func (p *Renderer) make(r *http.Request, v View) ([]byte, *language, error) {
 }
 
 // headers sets what every page carries.
-func (p *Renderer) headers(h http.Header, targets []string) {
+func (p *Renderer) headers(h http.Header, v View) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", policy(targets))
+	h.Set("Content-Security-Policy", policy(v))
 	h.Set("X-Frame-Options", "DENY") // RFC 7034, for browsers without frame-ancestors
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -261,14 +273,47 @@ func (p *Renderer) headers(h http.Header, targets []string) {
 
 // policy is the Content-Security-Policy. Browsers apply form-action to the redirects that follow a POST, so the places where the
 // flow ends must be named.
-func policy(targets []string) string {
-	actions := []string{"'self'"}
-	for _, t := range targets {
+func policy(v View) string {
+	actions, more := []string{"'self'"}, ""
+	for _, t := range v.Client.Targets {
 		if isTarget(t) && !slices.Contains(actions, t) {
 			actions = append(actions, t)
 		}
 	}
-	return "default-src 'none'; style-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action " + strings.Join(actions, " ")
+	if f, ok := v.Data.(FormPost); ok {
+		actions = []string{formTarget(f.Action)}
+		more = " script-src '" + submitHash + "';"
+	}
+	return "default-src 'none';" + more + " style-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action " +
+		strings.Join(actions, " ")
+}
+
+// submitScript is the one script there is. It stands on the page of FormPost alone and is allowed by its hash.
+const submitScript = "document.forms[0].submit()"
+
+var submitHash = func() string {
+	sum := sha256.Sum256([]byte(submitScript))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}()
+
+// IsFormTarget tells whether a policy can name the URI as the one place that a form may go to: http or https, and a host that is a name
+// or an IPv4 address, since source expressions know no other. (Content Security Policy Level 3 2.3.1)
+func IsFormTarget(uri string) bool { return formTarget(uri) != "'none'" }
+
+// formTarget is the source expression of exactly this URI, whose query does not count, or 'none'.
+func formTarget(uri string) string {
+	u, err := url.Parse(uri)
+	if err != nil || u.User != nil || !isTarget(u.Scheme+"://"+u.Host) || strings.ContainsAny(u.Host, "[]") {
+		return "'none'"
+	}
+	path := strings.ReplaceAll(u.EscapedPath(), ",", "%2C") // a comma would end the policy
+	if path == "" {
+		path = "/"
+	}
+	if strings.ContainsAny(path, " ;'\"\t\r\n") {
+		return "'none'"
+	}
+	return u.Scheme + "://" + u.Host + path
 }
 
 // isTarget accepts an origin (https://app.example.com:8443) or a scheme (com.example.app:) and nothing that could end or widen the directive.

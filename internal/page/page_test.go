@@ -53,6 +53,7 @@ func views() map[string]page.View {
 		"signed_out":     {Template: "signed_out", Data: page.SignedOut{}},
 		"signed_out_to":  {Template: "signed_out", Data: page.SignedOut{Continue: "https://shop.example.com/"}},
 		"account":        {Template: "account", Data: page.Account{Username: "demo@example.com", Name: "Demo Person", Email: "demo@example.com", Groups: []string{"staff", "editors"}, Action: "/sign-out", CSRF: "t"}},
+		"form_post":      {Template: "form_post", Client: shop, Data: page.FormPost{Action: "https://shop.example.com/callback?x=1", Fields: []page.Field{{"code", "c"}, {"state", "a \"state\""}}}},
 		"message":        {Template: "message", Data: page.Message{Key: "signed_out", Next: "/account"}},
 	}
 }
@@ -187,7 +188,11 @@ func TestPagesAreSound(t *testing.T) {
 		if count["h1"] != 1 || count["main"] != 1 || count["title"] != 1 {
 			t.Errorf("page %q: h1 %d, main %d, title %d, want one each", name, count["h1"], count["main"], count["title"])
 		}
-		if count["script"]+count["style"]+count["iframe"] > 0 {
+		scripts := 0
+		if name == "form_post" {
+			scripts = 1 // which its policy names by hash
+		}
+		if count["script"] != scripts || count["style"]+count["iframe"] > 0 {
 			t.Errorf("page %q has script, style or iframe elements", name)
 		}
 		if count["autofocus"] > 1 {
@@ -204,6 +209,9 @@ func TestPageHeaders(t *testing.T) {
 		for name, w := range pages {
 			csp := w.Header().Get("Content-Security-Policy")
 			for _, want := range []string{"default-src 'none'", "style-src 'self'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'", "form-action 'self'"} {
+				if name == "form_post" {
+					want = strings.Replace(want, "form-action 'self'", "form-action https://shop.example.com/callback", 1) // there alone
+				}
 				if !slices.ContainsFunc(strings.Split(csp, "; "), func(d string) bool { return d == want || strings.HasPrefix(d, want+" ") }) {
 					t.Errorf("page %q: policy %q, want %s", name, csp, want)
 				}
@@ -259,6 +267,35 @@ func TestFormAction(t *testing.T) {
 		}
 		if !strings.HasSuffix(csp, want) {
 			t.Errorf("target %q: policy %q, want it to end in %q", target, csp, want)
+		}
+	}
+}
+
+// TestFormPostPolicy holds that the form of a form_post answer goes to the redirect URI and nowhere else. (OAuth 2.0 Form Post Response Mode)
+func TestFormPostPolicy(t *testing.T) {
+	t.Parallel()
+	p := newRenderer(t, page.Brand{})
+	for action, want := range map[string]string{
+		"https://app.example.com/cb":            "https://app.example.com/cb",
+		"https://app.example.com/cb?a=b":        "https://app.example.com/cb",
+		"https://app.example.com:8443/":         "https://app.example.com:8443/",
+		"https://app.example.com":               "https://app.example.com/",
+		"http://127.0.0.1:9/cb":                 "http://127.0.0.1:9/cb",
+		"https://app.example.com/a,script-src*": "https://app.example.com/a%2Cscript-src*",
+		"https://app.example.com/a;b":           "'none'",
+		"http://[::1]/cb":                       "'none'",
+		"com.example.app:/cb":                   "'none'",
+		"javascript:alert(1)":                   "'none'",
+		"https://*/cb":                          "'none'",
+		"https://u@app.example.com/":            "'none'",
+	} {
+		w := render(p, page.View{Template: "form_post", Client: shop, Data: page.FormPost{Action: action}})
+		csp := w.Header().Get("Content-Security-Policy")
+		if !strings.HasSuffix(csp, "form-action "+want) || page.IsFormTarget(action) != (want != "'none'") {
+			t.Errorf("FormPost(%q): policy %q, want it to end in %q", action, csp, want)
+		}
+		if !strings.Contains(csp, "default-src 'none'; script-src 'sha256-") || strings.Contains(csp, "unsafe") {
+			t.Errorf("FormPost(%q): policy %q allows more than the one script", action, csp)
 		}
 	}
 }

@@ -12,7 +12,9 @@ var templateFiles embed.FS
 
 // parseTemplates returns each page by its name, joined with the frame and the parts that all share.
 func parseTemplates() (map[string]*template.Template, error) {
-	shared, err := template.New("").Option("missingkey=error").ParseFS(templateFiles, "templates/_*.html")
+	shared, err := template.New("").Option("missingkey=error").Funcs(template.FuncMap{
+		"submitScript": func() template.JS { return submitScript },
+	}).ParseFS(templateFiles, "templates/_*.html")
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,64 @@
+package authz
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+// The response modes. (OAuth 2.0 Multiple Response Type Encoding Practices 2.1; OAuth 2.0 Form Post Response Mode 2)
+const (
+	modeQuery    = "query"
+	modeFragment = "fragment"
+	modeFormPost = "form_post"
+)
+
+// responseModes are those served, for the metadata.
+var responseModes = []string{modeQuery, modeFragment, modeFormPost}
+
+// responseMode is how the answer of a request travels, an error too: the mode that was asked for where it is safe, otherwise the
+// default of the response type, which for a code is the query. A token is only ever in a fragment, which no server and no log sees.
+func responseMode(a *authorizing) string {
+	if a.form.get("response_type") == "token" {
+		return modeFragment
+	}
+	switch mode := a.form.get("response_mode"); mode {
+	case modeQuery, modeFragment:
+		return mode
+	case modeFormPost:
+		if page.IsFormTarget(a.rec.RedirectURI) { // an application's private scheme takes no form
+			return mode
+		}
+	}
+	return ""
+}
+
+// redirectClient sends the answer of a request to the client, with iss and state.
+func (s *Server) redirectClient(w http.ResponseWriter, r *http.Request, rec *requestRecord, params url.Values, status int) {
+	params.Set("iss", s.cfg.Issuer) // RFC 9207 2
+	if rec.State != "" {
+		params.Set("state", rec.State) // RFC 6749 4.1.2: the exact value received
+	}
+	switch rec.ResponseMode {
+	case modeFragment:
+		redirect(w, rec.RedirectURI+"#"+params.Encode(), status) // a redirect URI has no fragment of its own (RFC 6749 3.1.2)
+	case modeFormPost:
+		s.postClient(w, r, rec, params)
+	default:
+		redirect(w, withQuery(rec.RedirectURI, params), status)
+	}
+}
+
+// postClient answers with a page whose form goes to the client.
+func (s *Server) postClient(w http.ResponseWriter, r *http.Request, rec *requestRecord, params url.Values) {
+	data := page.FormPost{Action: rec.RedirectURI}
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		data.Fields = append(data.Fields, page.Field{Name: name, Value: params.Get(name)})
+	}
+	view := page.View{Template: "form_post", Locales: rec.Locales, Mobile: rec.View == "mobile", Data: data}
+	view.Client.Name = redirectOwner(rec.RedirectURI)
+	s.Pages.Render(w, r, view)
+}
