@@ -40,45 +40,79 @@ type Introspection struct {
 	AMR       []string  // words of the token server document
 	SessionID string
 	Person    *login.Subject // nil for a client's own token
+	// UsageLimit is how often the token may be used, UsageCount how often it was. 0 and 0: as often as one likes.
+	UsageLimit, UsageCount int
+
+	provider string   // of the sign-in
+	claims   []string // for the userinfo endpoint, beside those of the scopes
 }
 
-// Introspect tells what an access token says. A token that is unknown, expired or revoked, or that is no access token, is an inactive
-// result; an error means that nobody can tell, and must let nobody in.
+// Introspect tells what an access token says. It is no use of the token. A token that is unknown, expired, revoked or used up, or that is
+// no access token, is an inactive result; an error means that nobody can tell, and must let nobody in.
 func (s *Server) Introspect(ctx context.Context, token string) (*Introspection, error) {
+	in, err := s.Recheck(ctx, token)
+	if err == nil && in.usedUp() {
+		in = &Introspection{}
+	}
+	return in, err
+}
+
+// Recheck is Introspect for a request that has been let in already: a token that was used up since, by that very request perhaps, is
+// active still.
+func (s *Server) Recheck(ctx context.Context, token string) (*Introspection, error) {
 	if !secret.IsToken(secret.AccessToken, token) {
 		return &Introspection{}, nil // without a storage read
 	}
 	key, now := secret.Hash(token), s.now()
-	out := &Introspection{}
-	err := s.view(ctx, func(tx storage.Tx) error {
-		rec, err := accessTokens.Get(tx, key)
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if !rec.ExpiresAt.After(now) || rec.Epochs.Global != s.global.epoch.Load() {
-			return nil
-		}
-		c, person, ok, err := s.holders(tx, &rec, now)
-		if err != nil || !ok {
-			return err
-		}
-		*out = Introspection{
-			Active: true, Scope: c.stillAllowed(rec.Scope), ClientID: rec.ClientID, Subject: rec.Subject, TokenType: typeBearer,
-			IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: rec.AuthTime, Audience: rec.Audience, Level: rec.Level,
-			AMR: rec.AMR, SessionID: rec.SessionID, Person: person,
-		}
-		if out.Subject == "" {
-			out.Subject = rec.ClientID // docs/decisions.md: a client-credentials token has the client as its sub
-		}
-		return nil
+	var out *Introspection
+	err := s.view(ctx, func(tx storage.Tx) (err error) {
+		out, err = s.inspect(tx, key, now)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// inspect reads what an access token says. It is never nil without an error.
+func (s *Server) inspect(tx storage.Tx, key string, now time.Time) (*Introspection, error) {
+	inactive := &Introspection{}
+	rec, err := accessTokens.Get(tx, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return inactive, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !rec.ExpiresAt.After(now) || rec.Epochs.Global != s.global.epoch.Load() {
+		return inactive, nil
+	}
+	c, person, ok, err := s.holders(tx, &rec, now)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return inactive, nil
+	}
+	out := &Introspection{
+		Active: true, Scope: c.stillAllowed(rec.Scope), ClientID: rec.ClientID, Subject: rec.Subject, TokenType: typeBearer,
+		IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: rec.AuthTime, Audience: rec.Audience, Level: rec.Level,
+		AMR: rec.AMR, SessionID: rec.SessionID, Person: person, UsageLimit: rec.UsageLimit, provider: rec.Provider,
+		claims: c.allowedClaims(rec.Claims),
+	}
+	if out.Subject == "" {
+		out.Subject = rec.ClientID // docs/decisions.md: a client-credentials token has the client as its sub
+	}
+	if rec.UsageLimit == 0 {
+		return out, nil
+	}
+	used, err := uses.Get(tx, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return inactive, nil
+	}
+	out.UsageCount = used.Count
+	return out, err
 }
 
 // holders reads what an access token hangs on: its grant, its client and its person, in one round trip and one more read. It is false
@@ -190,6 +224,7 @@ func (s *Server) newAccess(rec accessRecord, kind event.Type, from event.Origin)
 	if err != nil {
 		return nil, serverError(err)
 	}
+	rec.UsageLimit = s.usageLimit(rec.Scope)
 	e.PersonID, e.ClientID, e.SessionID, e.Actor = rec.Subject, rec.ClientID, rec.SessionID, rec.Subject
 	if rec.Subject == "" {
 		e.Actor = rec.ClientID
@@ -200,6 +235,11 @@ func (s *Server) newAccess(rec accessRecord, kind event.Type, from event.Origin)
 func (s *Server) issueAccess(tx storage.Tx, i *issue) error {
 	if err := accessTokens.Create(tx, i.key, i.rec, i.rec.ExpiresAt.Add(collectMargin)); err != nil {
 		return fmt.Errorf("store access token: %w", err)
+	}
+	if i.rec.UsageLimit > 0 {
+		if err := uses.Create(tx, i.key, useRecord{}, i.rec.ExpiresAt.Add(collectMargin)); err != nil {
+			return fmt.Errorf("store use of access token: %w", err)
+		}
 	}
 	return s.Events.Append(tx, i.event)
 }

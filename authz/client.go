@@ -19,7 +19,7 @@ type Client struct {
 	AuthMethod             string    `json:"auth_method,omitempty"` // basic (default), post (basic and post), private_key_jwt
 	RedirectURIs           []string  `json:"redirect_uris,omitempty"`
 	PostLogoutRedirectURIs []string  `json:"post_logout_redirect_uris,omitempty"`
-	Grants                 []string  `json:"grants,omitempty"` // authorization_code, refresh_token, client_credentials
+	Grants                 []string  `json:"grants,omitempty"` // grantNames says which there are
 	Scopes                 []string  `json:"scopes,omitempty"`
 	DefaultScopes          []string  `json:"default_scopes,omitempty"`
 	IDPs                   []string  `json:"idps,omitempty"`    // Default: identity

@@ -19,12 +19,15 @@ const (
 	grantCode              = "authorization_code"
 	grantRefreshToken      = "refresh_token"
 	grantClientCredentials = "client_credentials"
+	grantValidateBearer    = "validate_bearer" // token server document: "Validate access token"
 )
 
 const (
 	minSecret = 32   // characters of a client secret
 	maxSecret = 1024 // bytes of one
 	maxID     = 128  // bytes of a client id
+
+	maxUsageLimit = 1_000_000_000
 
 	// hmacPrefix marks the keyed hash of a secret that was added by command.
 	hmacPrefix = "hmac:"
@@ -164,21 +167,27 @@ func decodeKeyedHash(text string) ([]byte, error) {
 	return sum, nil
 }
 
+// grantNames are the grants in the order in which messages name them.
+var grantNames = []string{grantCode, grantRefreshToken, grantClientCredentials, grantValidateBearer}
+
 func (c *Client) checkGrants(p *problems) {
 	if len(c.Grants) == 0 {
-		p.addf("grants is missing: one or more of authorization_code, refresh_token, client_credentials")
+		p.addf("grants is missing: one or more of %s", strings.Join(grantNames, ", "))
 	}
 	for _, g := range c.Grants {
 		switch g {
-		case grantCode, grantRefreshToken, grantClientCredentials:
-		case "implicit", "password", "validate_bearer", "device_code":
+		case grantCode, grantRefreshToken, grantClientCredentials, grantValidateBearer:
+		case "implicit", "password", "device_code":
 			p.addf("grants: %s is not supported yet", g)
 		default:
-			p.addf("grants: %q is none of authorization_code, refresh_token, client_credentials", g)
+			p.addf("grants: %q is none of %s", g, strings.Join(grantNames, ", "))
 		}
 	}
 	if c.Public && c.hasGrant(grantClientCredentials) {
 		p.addf("grants: a public client cannot use client_credentials, since it has none") // RFC 6749 4.4
+	}
+	if c.Public && c.hasGrant(grantValidateBearer) {
+		p.addf("grants: a public client cannot use validate_bearer, since it has no credentials")
 	}
 	if c.hasGrant(grantRefreshToken) && !c.hasGrant(grantCode) {
 		p.addf("grants: refresh_token needs a grant that gives one: add authorization_code")
@@ -248,10 +257,8 @@ func (sc Scope) Validate() error {
 	if sc.Level < 0 || sc.Level > 4 {
 		p.addf("level: %d is not between 1 and 4", sc.Level)
 	}
-	if sc.UsageLimit < 0 {
-		p.addf("usage_limit: %d is negative", sc.UsageLimit)
-	} else if sc.UsageLimit > 0 {
-		p.addf("usage_limit is not supported yet")
+	if sc.UsageLimit < 0 || sc.UsageLimit > maxUsageLimit {
+		p.addf("usage_limit: %d is not between 0 and %d", sc.UsageLimit, maxUsageLimit)
 	}
 	if err := p.join(); err != nil {
 		return fmt.Errorf("scope %q: %w", sc.Name, err)

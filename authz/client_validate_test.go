@@ -104,8 +104,8 @@ func TestValidateAPIClient(t *testing.T) {
 		})
 	}
 	for name, want := range map[authz.Scope]string{
-		{Name: "a"}: "", {Name: ""}: "name", {Name: "a b"}: "name", {Name: "a", Level: 5}: "level", {Name: "a", UsageLimit: 5}: "not supported yet",
-		{Name: "a", UsageLimit: -1}: "negative",
+		{Name: "a"}: "", {Name: ""}: "name", {Name: "a b"}: "name", {Name: "a", Level: 5}: "level", {Name: "a", UsageLimit: 5}: "",
+		{Name: "a", UsageLimit: -1}: "usage_limit: -1 is not between",
 	} {
 		wantProblem(t, name.Validate(), want)
 	}

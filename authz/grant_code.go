@@ -185,7 +185,8 @@ func (s *Server) prepareCode(g *codeGrant, rec *codeRecord) error {
 	}
 	l := g.client.Lifetimes
 	ends := g.now.Add(l.AccessToken)
-	refreshes := g.client.hasGrant(grantRefreshToken)
+	// A limited token comes without a refresh token, which would lift the limit. (docs/decisions.md, "Usage limits")
+	refreshes := g.client.hasGrant(grantRefreshToken) && s.usageLimit(scope) == 0
 	if refreshes {
 		ends = g.now.Add(l.RefreshChain)
 	}
@@ -194,7 +195,7 @@ func (s *Server) prepareCode(g *codeGrant, rec *codeRecord) error {
 	}
 	g.grant = grantRecord{
 		signIn: rec.signIn, Epochs: rec.Epochs, ClientID: rec.ClientID, Scope: scope, Resources: rec.Resources,
-		CreatedAt: g.now, ExpiresAt: ends, Nonce: rec.Nonce,
+		CreatedAt: g.now, ExpiresAt: ends, Nonce: rec.Nonce, Claims: rec.Claims,
 	}
 	if g.access, err = s.accessOfGrant(g.grantID, &g.grant, scope, resources, g.tokenRequest, eventAccessIssued); err != nil {
 		return err
@@ -210,7 +211,7 @@ func (s *Server) accessOfGrant(id string, g *grantRecord, scope, resources []str
 	return s.newAccess(accessRecord{
 		GrantID: id, ClientID: g.ClientID, Subject: g.Subject, Scope: scope, Audience: resources, Epochs: g.Epochs, CreatedAt: q.now,
 		ExpiresAt: earlier(q.now.Add(q.client.Lifetimes.AccessToken), g.ExpiresAt), Level: g.Level, AMR: g.AMR, AuthTime: g.AuthTime,
-		SessionID: g.SessionID,
+		SessionID: g.SessionID, Provider: g.Provider, Claims: g.Claims.Userinfo,
 	}, kind, q.from)
 }
 
@@ -238,7 +239,7 @@ func (s *Server) codeAnswer(g *codeGrant, st standing) (*tokenResponse, error) {
 		answer.RefreshToken = g.refresh.token
 	}
 	if slices.Contains(g.grant.Scope, scopeOpenID) {
-		id, err := s.idToken(g.client, g.grant.signIn, st.Subject, g.grant.Nonce, g.access.token, g.grant.Scope, g.now)
+		id, err := s.idToken(g.client, g.grant.signIn, st.Subject, g.grant.Nonce, g.access.token, g.grant.Claims.IDToken, g.now)
 		if err != nil {
 			return nil, serverError(err)
 		}

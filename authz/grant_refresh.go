@@ -223,6 +223,9 @@ func (s *Server) prepareRotation(g *rotation, ch *chain) (*tokenResponse, error)
 	if len(scope) == 0 {
 		return nil, invalidScope(nil, "the client may have none of the scopes any more")
 	}
+	if s.usageLimit(scope) > 0 { // a limit that was set since
+		return nil, invalidScope(nil, "a scope has a usage limit and is not given by a refresh token")
+	}
 	resources, err := audience(g.resources, ch.grant.Resources)
 	if err != nil {
 		return nil, err
@@ -241,7 +244,7 @@ func (s *Server) prepareRotation(g *rotation, ch *chain) (*tokenResponse, error)
 	answer.RefreshToken = g.next.token
 	if slices.Contains(scope, scopeOpenID) {
 		// OpenID Connect Core 12.2: the auth_time of the sign-in, and no nonce.
-		if answer.IDToken, err = s.idToken(g.client, ch.grant.signIn, ch.standing.Subject, "", g.access.token, scope, g.now); err != nil {
+		if answer.IDToken, err = s.idToken(g.client, ch.grant.signIn, ch.standing.Subject, "", g.access.token, ch.grant.Claims.IDToken, g.now); err != nil {
 			return nil, serverError(err)
 		}
 	}

@@ -31,6 +31,8 @@ type introspectionBody struct {
 	AppIdentifier    string              `json:"app_identifier"`      // empty: no mobile app instance
 	AppPlatform      string              `json:"app_platform"`
 	AppVersion       string              `json:"app_version"`
+	UsageLimit       int                 `json:"usage_limit,omitempty"` // absent: unlimited
+	UsageCount       int                 `json:"usage_count,omitempty"`
 	UserDetails      map[string]any      `json:"user_details,omitempty"`
 	GroupPermissions map[string][]string `json:"group_permissions,omitempty"` // group to its permissions
 }
@@ -60,6 +62,9 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 		introspect = s.introspectRefresh
 	}
 	i, err := introspect(r.Context(), token)
+	if err == nil && i.UsageLimit > 0 && asker.concerns(i) {
+		i, err = s.Use(r.Context(), token) // an inactive answer counts nothing
+	}
 	if err != nil {
 		return err
 	}
@@ -83,7 +88,7 @@ func (s *Server) introspectionBody(i *Introspection) *introspectionBody {
 	b := &introspectionBody{
 		Active: true, Scope: strings.Join(i.Scope, " "), ClientID: i.ClientID, TokenType: i.TokenType, Expires: i.ExpiresAt.Unix(),
 		IssuedAt: i.IssuedAt.Unix(), NotBefore: i.IssuedAt.Unix(), Subject: i.Subject, Audience: i.Audience, Issuer: s.cfg.Issuer,
-		AMR: i.AMR, ACR: acr(i.Level),
+		AMR: i.AMR, ACR: acr(i.Level), UsageLimit: i.UsageLimit, UsageCount: i.UsageCount,
 	}
 	if !i.AuthTime.IsZero() {
 		b.AuthTime = i.AuthTime.Unix()

@@ -14,6 +14,7 @@ var (
 	grants       = storage.NewTable[grantRecord]("authz_grant")           // grant id
 	grantsOf     = storage.NewTable[struct{}]("authz_grant_of")           // person, client, grant id, which sorts by time
 	accessTokens = storage.NewTable[accessRecord]("authz_access")         // hash of the access token
+	uses         = storage.NewTable[useRecord]("authz_access_use")        // hash of an access token with a usage limit
 	refreshes    = storage.NewTable[refreshRecord]("authz_refresh")       // hash of the refresh token
 	answers      = storage.NewTable[answerRecord]("authz_refresh_answer") // hash of the spent refresh token
 	consents     = storage.NewTable[consentRecord]("authz_consent")       // person, client
@@ -78,6 +79,7 @@ type requestRecord struct {
 	// CustomParams and the ACR values are carried as they came.
 	CustomParams map[string][]string `cbor:"22,keyasint,omitempty"`
 	ACRValues    []string            `cbor:"23,keyasint,omitempty"`
+	Claims       string              `cbor:"24,keyasint,omitempty"` // the claims parameter, checked
 }
 
 // codeRecord is an authorization code. It stays after it was spent, so that a replay is seen and what it gave is revoked.
@@ -95,6 +97,8 @@ type codeRecord struct {
 	ExpiresAt    time.Time `cbor:"11,keyasint"`
 	Spent        bool      `cbor:"12,keyasint,omitempty"` // redeemed, or burned by a failed check
 	GrantID      string    `cbor:"13,keyasint,omitempty"` // what it gave
+
+	Claims claimsRequest `cbor:"14,keyasint,omitzero"`
 }
 
 // grantRecord is what a person gave a client at one sign-in. Its tokens live while it is there: revoking it is one Delete.
@@ -107,6 +111,8 @@ type grantRecord struct {
 	CreatedAt time.Time `cbor:"6,keyasint"`
 	ExpiresAt time.Time `cbor:"7,keyasint"` // end of the rotation chain, or of the last access token where there is none
 	Nonce     string    `cbor:"8,keyasint,omitempty"`
+
+	Claims claimsRequest `cbor:"9,keyasint,omitzero"`
 }
 
 // accessRecord is an opaque access token, or the record of a JWT one by its jti. GrantID is empty for client credentials.
@@ -123,6 +129,17 @@ type accessRecord struct {
 	AMR       []string  `cbor:"10,keyasint,omitempty"`
 	AuthTime  time.Time `cbor:"11,keyasint,omitempty"`
 	SessionID string    `cbor:"12,keyasint,omitempty"`
+	// UsageLimit is how often it may be used; its uses record says how often it was. 0: unlimited, and there is no such record.
+	UsageLimit int    `cbor:"13,keyasint,omitempty"`
+	Provider   string `cbor:"14,keyasint,omitempty"` // of the sign-in
+	// Claims are those that the userinfo endpoint gives beside those of the scopes.
+	Claims []string `cbor:"15,keyasint,omitempty"`
+}
+
+// useRecord counts the uses of an access token with a usage limit. It is made with the token: where it is missing nobody can tell how
+// often the token was used, so it is not valid.
+type useRecord struct {
+	Count int `cbor:"1,keyasint"`
 }
 
 // refreshRecord is one refresh token of a rotation chain. It stays after it was spent, so that a reuse is seen.

@@ -32,11 +32,19 @@ type tokenResponse struct {
 // profileStatic is the profile_id of a web client. (docs/decisions.md) A client's own token is of no profile.
 const profileStatic = "static"
 
-// tokenGrants is every grant_type that is served.
-var tokenGrants = map[string]func(*Server, context.Context, *tokenRequest) (*tokenResponse, error){
-	grantCode:              (*Server).grantAuthorizationCode,
-	grantRefreshToken:      (*Server).grantRefresh,
-	grantClientCredentials: (*Server).grantClientCredentials,
+// tokenGrants is every grant_type that is served: the grant that the client must have, and what answers.
+var tokenGrants = map[string]struct {
+	grant  string
+	answer func(*Server, context.Context, *tokenRequest) (any, error)
+}{
+	grantCode:              {grantCode, issuing((*Server).grantAuthorizationCode)},
+	grantRefreshToken:      {grantRefreshToken, issuing((*Server).grantRefresh)},
+	grantClientCredentials: {grantClientCredentials, issuing((*Server).grantClientCredentials)},
+	typeValidateBearer:     {grantValidateBearer, (*Server).validateBearer},
+}
+
+func issuing(grant func(*Server, context.Context, *tokenRequest) (*tokenResponse, error)) func(*Server, context.Context, *tokenRequest) (any, error) {
+	return func(s *Server, ctx context.Context, q *tokenRequest) (any, error) { return grant(s, ctx, q) }
 }
 
 // grantTypes are the grant types served, for the metadata.
@@ -56,22 +64,25 @@ func (s *Server) handleToken(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	name := f.get("grant_type")
+	if name == typeValidateBearer {
+		*r = *r.WithContext(context.WithValue(r.Context(), validating{}, true))
+	}
 	c, err := s.authenticateClient(r, f)
 	if err != nil {
 		return err
 	}
-	name := f.get("grant_type")
 	if name == "" {
 		return invalidRequest(nil, "grant_type is missing")
 	}
-	grant := tokenGrants[name]
-	if grant == nil {
+	served, ok := tokenGrants[name]
+	if !ok {
 		return unsupportedGrantType(nil)
 	}
-	if err := s.may(c, ask{Grant: name}); err != nil {
+	if err := s.may(c, ask{Grant: served.grant}); err != nil {
 		return err
 	}
-	answer, err := grant(s, r.Context(), &tokenRequest{client: c, form: f, from: s.Origin(r), now: s.now()})
+	answer, err := served.answer(s, r.Context(), &tokenRequest{client: c, form: f, from: s.Origin(r), now: s.now()})
 	if err != nil {
 		return err
 	}

@@ -477,8 +477,8 @@ func TestProvision(t *testing.T) {
 			[]string{"client a: token_format: jwt is not supported yet"}},
 		"short secret out of a placeholder": {good + `,"clients":[{"id":"a","secrets":["{env.GATEHOUSE_TEST_SHORT}"],"grants":["client_credentials"],"scopes":["x"]}]`,
 			[]string{"client a: secret: has 7 characters"}},
-		"usage limit": {good + `,"scopes":[{"name":"x","usage_limit":5}]`, []string{"usage limit is not supported yet"}},
-		"numbers as numbers": {good + `,"scopes":[{"name":"x","usage_limit":0,"level":2}],"identity":{"session":{"idle":3600000000000}},"clients":[{"id":"a","public":true,` +
+		"usage limit": {good + `,"scopes":[{"name":"x","usage_limit":-5}]`, []string{"is not between 0 and"}},
+		"numbers as numbers": {good + `,"scopes":[{"name":"x","usage_limit":5,"level":2}],"identity":{"session":{"idle":3600000000000}},"clients":[{"id":"a","public":true,` +
 			`"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"lifetimes":{"code":30000000000}}]`, nil},
 		"client twice":   {good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]},{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]}]`, []string{"client a is defined twice"}},
 		"person twice":   {good + `,"identity":{"persons":[{"username":"a","password":"long enough"},{"username":"A","password":"long enough"}]}`, []string{"person A is defined twice"}},
@@ -516,7 +516,7 @@ func TestJSONEqualsCaddyfile(t *testing.T) {
 	writeFile(t, logo, picture.String(), 0o600)
 	for name, value := range map[string]string{
 		"GATEHOUSE_KEY": testKey, "GATEHOUSE_OLD_KEY": otherKey, "SHOP_SECRET": testSecret, "SHOP_OLD_SECRET": testSecret + "-old",
-		"OPS_SECRET": testSecret, "DEMO_PASSWORD": testPassword, "LOGO": logo,
+		"OPS_SECRET": testSecret, "RS_SECRET": testSecret, "DEMO_PASSWORD": testPassword, "LOGO": logo,
 	} {
 		t.Setenv(name, value)
 	}

@@ -200,7 +200,7 @@ func oneOf(works []string, later ...string) func(string) error {
 }
 
 var (
-	checkGrant       = oneOf([]string{"authorization_code", "refresh_token", "client_credentials"}, "implicit", "password", "validate_bearer")
+	checkGrant       = oneOf([]string{"authorization_code", "refresh_token", "client_credentials", "validate_bearer"}, "implicit", "password")
 	checkAuthMethod  = oneOf([]string{"basic", "post"}, "private_key_jwt")
 	checkConsent     = oneOf([]string{"on", "off", "always"})
 	checkAlg         = oneOf([]string{"RS256", "ES256", "EdDSA"})
@@ -209,6 +209,7 @@ var (
 	checkAPI         = oneOf([]string{"introspection", "configuration", "credentials", "events", "persons"})
 	checkLevel       = between(1, 4)
 	checkMaxSessions = between(1, 10_000)
+	checkUsageLimit  = between(0, 1_000_000_000)
 )
 
 // checkIDP: the identity service itself is the only provider there is.
@@ -224,14 +225,6 @@ func checkLocale(s string) error {
 		return fmt.Errorf("language %s %w: only en is there", s, errNotSupported)
 	}
 	return nil
-}
-
-func checkUsageLimit(s string) error {
-	n, err := parseCount(s)
-	if err == nil && n != 0 {
-		err = fmt.Errorf("a usage limit %w", errNotSupported)
-	}
-	return err
 }
 
 func checkEmail(s string) error {

@@ -66,7 +66,7 @@ type Scope struct {
 	Description string `json:"description,omitempty"`
 	// The authentication level that the person must have reached, 1 to 4. Default: any.
 	Level Count `json:"level,omitempty"`
-	// How often an access token with this scope may be used. Default: 0, unlimited; other values are not supported yet.
+	// How often an access token with this scope may be used; the lowest of its scopes counts. Default: 0, unlimited.
 	UsageLimit Count `json:"usage_limit,omitempty"`
 }
 
@@ -88,8 +88,8 @@ type Client struct {
 	RedirectURIs []string `json:"redirect_uris,omitempty"`
 	// Where the browser may be sent after sign-out; compared exactly. Default: none.
 	PostLogoutRedirectURIs []string `json:"post_logout_redirect_uris,omitempty"`
-	// What the client may do: authorization_code, refresh_token, client_credentials. Default: none. implicit, password and
-	// validate_bearer are not supported yet.
+	// What the client may do: authorization_code, refresh_token, client_credentials, validate_bearer (deprecated). Default: none. implicit
+	// and password are not supported yet.
 	Grants []string `json:"grants,omitempty"`
 	// The scopes it may ask for. Default: none.
 	Scopes []string `json:"scopes,omitempty"`

@@ -1,6 +1,7 @@
 package caddymodule_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -44,6 +45,7 @@ type server struct {
 	key       string // the encryption_key line
 	extra     string // further lines of the gatehouse block
 	options   string // further global options
+	site      string // directives of the API's site. Default: protect orders.read
 	transport *http.Transport
 }
 
@@ -120,10 +122,10 @@ http://%s {
 	gatehouse
 }
 http://%s {
-	protect orders.read
+	%s
 	respond "in"
 }
-`, s.admin, s.options, s.issuer(), s.storage, s.key, testSecret, testPassword, s.extra, s.addr, s.api)
+`, s.admin, s.options, s.issuer(), s.storage, s.key, testSecret, testPassword, s.extra, s.addr, s.api, cmp.Or(s.site, "protect orders.read"))
 }
 
 // json adapts the server's Caddyfile.

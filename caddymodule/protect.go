@@ -92,6 +92,8 @@ type entrance struct {
 // authority answers who somebody is. *authz.Server is one.
 type authority interface {
 	Introspect(ctx context.Context, token string) (*authz.Introspection, error)
+	Recheck(ctx context.Context, token string) (*authz.Introspection, error)
+	Use(ctx context.Context, token string) (*authz.Introspection, error)
 	SiteSession(ctx context.Context, origin, token string) (*authz.Introspection, error)
 	BeginSite(ctx context.Context, d authz.SiteDemand, binding string) (url string, err error)
 	FinishSite(ctx context.Context, origin, code, binding string, from event.Origin) (authz.SiteLogin, error)
@@ -274,11 +276,21 @@ func (p *Protect) judge(g *passage, rec *received) bool {
 	if in.metrics != nil {
 		in.metrics.introspections.WithLabelValues("protect").Inc()
 	}
-	who, err := c.ask(g.r.Context(), in.authority)
+	who, err := c.ask(g.r, in.authority)
 	if err != nil {
 		return p.answer(g, cannotTell(err))
 	}
-	if v := p.examine(who, c.site != nil); v != allowed {
+	v := p.examine(who, c.site != nil)
+	if v == allowed && who.UsageLimit > 0 && !c.used(g.r) {
+		// A request counts once it is let through, and once however many protects it meets.
+		if who, err = in.authority.Use(g.r.Context(), c.token); err != nil {
+			return p.answer(g, cannotTell(err))
+		}
+		if v = p.examine(who, false); v == allowed {
+			caddyhttp.SetVar(g.r.Context(), usedVar, c)
+		}
+	}
+	if v != allowed {
 		return p.turnAway(g, rec, in.authority, v)
 	}
 	g.credential = c
@@ -293,10 +305,29 @@ type credential struct {
 	token string
 }
 
-// ask looks the credential up. Unknown, expired, revoked is an inactive answer; an error means that it cannot be told.
-func (c credential) ask(ctx context.Context, auth authority) (*authz.Introspection, error) {
+// String keeps the token out of whatever prints the variables of a request.
+func (credential) String() string { return "[redacted]" }
+
+// usedVar holds the credential that a protect has counted a use of for this request.
+const usedVar = "gatehouse.used"
+
+func (c credential) used(r *http.Request) bool {
+	counted, _ := caddyhttp.GetVar(r.Context(), usedVar).(credential)
+	return counted == c
+}
+
+// ask looks the credential of a request up. Unknown, expired, revoked, used up is an inactive answer; an error means that it cannot be told.
+func (c credential) ask(r *http.Request, auth authority) (*authz.Introspection, error) {
+	if c.site == nil && !c.used(r) {
+		return auth.Introspect(r.Context(), c.token)
+	}
+	return c.recheck(r.Context(), auth)
+}
+
+// recheck is ask for a request that has been let in.
+func (c credential) recheck(ctx context.Context, auth authority) (*authz.Introspection, error) {
 	if c.site == nil {
-		return auth.Introspect(ctx, c.token)
+		return auth.Recheck(ctx, c.token)
 	}
 	if !secret.IsToken(secret.SiteSession, c.token) {
 		return &authz.Introspection{}, nil

@@ -88,6 +88,14 @@ func (f *fakeAuthority) Introspect(_ context.Context, token string) (*authz.Intr
 	return f.answer(f.tokens, token)
 }
 
+func (f *fakeAuthority) Recheck(_ context.Context, token string) (*authz.Introspection, error) {
+	return f.answer(f.tokens, token)
+}
+
+func (f *fakeAuthority) Use(_ context.Context, token string) (*authz.Introspection, error) {
+	return f.answer(f.tokens, token)
+}
+
 func (f *fakeAuthority) SiteSession(_ context.Context, origin, token string) (*authz.Introspection, error) {
 	return f.answer(f.sessions, origin+" "+token)
 }

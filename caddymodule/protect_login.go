@@ -233,7 +233,7 @@ func (p *Protect) finish(g *passage, rec *received, auth authority, codes []stri
 	}
 	// The code is not good here: another browser's, spent, expired. Whoever is signed in already (the back button) just goes on.
 	c := credential{site: s, token: rec.cookie(s.jar, kindSession)}
-	who, err := c.ask(r.Context(), auth)
+	who, err := c.recheck(r.Context(), auth)
 	switch {
 	case err != nil:
 		p.answer(g, cannotTell(err))

@@ -160,7 +160,7 @@ func (g *passage) stillAllowed(ctx context.Context) (ok bool) {
 		return false
 	}
 	defer in.leave()
-	who, err := g.credential.ask(ctx, in.authority)
+	who, err := g.credential.recheck(ctx, in.authority)
 	return err == nil && g.protect.examine(who, g.credential.site != nil) == allowed
 }
 

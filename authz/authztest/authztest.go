@@ -175,9 +175,11 @@ func World() authz.Config {
 	post.AuthMethod = "post"
 	other := confidential("other", "authorization_code", "refresh_token")
 	other.Lifetimes.AccessToken = 366 * 24 * time.Hour // its canary outlives whatever a test does to the clock
+	rs := confidential("rs", "validate_bearer")
+	rs.RedirectURIs, rs.PostLogoutRedirectURIs = nil, nil
 	return authz.Config{
 		Clients: []*authz.Client{
-			confidential("shop", "authorization_code", "refresh_token"), other, asks, disabled, two, reports, post, public("spa", "https://spa.example.com/"),
+			confidential("shop", "authorization_code", "refresh_token"), other, asks, disabled, two, reports, post, rs, public("spa", "https://spa.example.com/"),
 			public("native", "http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb"),
 		},
 		APIClients: []*authz.APIClient{
@@ -225,7 +227,7 @@ func (c *Clock) Advance(d time.Duration) {
 type FaultyStore struct {
 	storage.Store
 
-	failing atomic.Pointer[error]
+	failing, updates atomic.Pointer[error]
 }
 
 // Fail makes every transaction return err, until it is called with nil.
@@ -235,6 +237,15 @@ func (s *FaultyStore) Fail(err error) {
 		return
 	}
 	s.failing.Store(&err)
+}
+
+// FailUpdates makes every Update return err, until it is called with nil. Views go on.
+func (s *FaultyStore) FailUpdates(err error) {
+	if err == nil {
+		s.updates.Store(nil)
+		return
+	}
+	s.updates.Store(&err)
 }
 
 // View is Store.View, or the failure.
@@ -248,6 +259,9 @@ func (s *FaultyStore) View(ctx context.Context, fn func(storage.Tx) error) error
 // Update is Store.Update, or the failure.
 func (s *FaultyStore) Update(ctx context.Context, fn func(storage.Tx) error) error {
 	if err := s.failing.Load(); err != nil {
+		return *err
+	}
+	if err := s.updates.Load(); err != nil {
 		return *err
 	}
 	return s.Store.Update(ctx, fn)

@@ -137,6 +137,12 @@ func (h *Harness) Active(token string) bool {
 	return strings.Contains(res.Body, `"active":true`)
 }
 
+// Validate asks about a token by the validation grant, as the client rs.
+func (h *Harness) Validate(token string) *Response {
+	h.T.Helper()
+	return h.Token("rs", url.Values{"grant_type": {"urn:service:oauth2:grant_type:validate_bearer"}, "token": {token}})
+}
+
 // Revoke revokes a token with the client's credentials.
 func (h *Harness) Revoke(client, token string) *Response {
 	h.T.Helper()

@@ -33,6 +33,7 @@ type People struct {
 	made     int
 	failure  error
 	panics   bool
+	panicGet bool
 	after    func(*login.Result)
 }
 
@@ -85,6 +86,13 @@ func (p *People) Panic() {
 	p.panics = true
 }
 
+// PanicOnGet makes the next question about a person panic, as a defect would.
+func (p *People) PanicOnGet() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.panicGet = true
+}
+
 // After calls f with each sign-in that Authenticate is about to return, for what happens in between.
 func (p *People) After(f func(*login.Result)) {
 	p.mu.Lock()
@@ -134,6 +142,10 @@ func (p *People) Touched(id string) int {
 func (p *People) Get(_ storage.Tx, subject string) (login.Subject, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.panicGet {
+		p.panicGet = false
+		panic("a defect that the test asked for")
+	}
 	s, ok := p.persons[subject]
 	switch {
 	case p.failure != nil:

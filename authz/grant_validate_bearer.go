@@ -1,0 +1,101 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// typeValidateBearer is the grant_type of the deprecated validation. (token server document, "Custom token validation")
+const typeValidateBearer = "urn:service:oauth2:grant_type:validate_bearer"
+
+// validating marks the context of a request for validation, whose unexpected errors have a code of their own.
+type validating struct{}
+
+// wireCode is how an error code is spelled for this request. (token server document, "Errors": internal_server_error)
+func wireCode(r *http.Request, code string) string {
+	if code == "server_error" && r.Context().Value(validating{}) != nil {
+		return "internal_server_error"
+	}
+	return code
+}
+
+// validation is the answer for a token that is valid. (token server document, "Custom validation response")
+type validation struct {
+	TokenType      string            `json:"token_type"`
+	ClientID       string            `json:"client_id"`
+	ExpiresIn      int64             `json:"expires_in"` // seconds
+	Scope          string            `json:"scope"`
+	UsageLimit     int               `json:"usage_limit,omitempty"` // absent: unlimited
+	UsageCount     int               `json:"usage_count,omitempty"`
+	ReferenceID    string            `json:"reference_id,omitempty"` // absent: the client's own token
+	AppIdentifier  string            `json:"app_identifier"`         // empty: no mobile app instance
+	AppVersion     string            `json:"app_version"`
+	AppPlatform    string            `json:"app_platform"`
+	UserAttributes map[string]string `json:"user_attributes,omitzero"` // absent: the client's own token
+}
+
+var errInvalidAccessToken = errors.New("the access token is unknown, expired, revoked or used up")
+
+// validateBearer tells a resource server what an access token says, and counts it as a use. (token server document, "Custom token
+// validation") It is deprecated there in favour of introspection.
+func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (any, error) {
+	token := q.form.get("token")
+	if token == "" {
+		return nil, invalidRequest(nil, "token is missing")
+	}
+	in, err := s.Introspect(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	if in.Active {
+		if err := s.providerStands(ctx, in); err != nil {
+			return nil, err // no use
+		}
+	}
+	if in.UsageLimit > 0 {
+		if in, err = s.Use(ctx, token); err != nil {
+			return nil, err
+		}
+	}
+	if !in.Active {
+		return nil, invalidGrant(errInvalidAccessToken, "access token is invalid or expired")
+	}
+	v := &validation{
+		TokenType: typeBearer, ClientID: in.ClientID, ExpiresIn: seconds(in.ExpiresAt.Sub(q.now)), Scope: strings.Join(in.Scope, " "),
+		UsageLimit: in.UsageLimit, UsageCount: in.UsageCount,
+	}
+	if p := in.Person; p != nil {
+		v.ReferenceID = in.Subject
+		v.UserAttributes = map[string]string{}
+		for name, values := range p.Details {
+			v.UserAttributes[name] = strings.Join(values, ",") // string to string in this document, whatever there is more of
+		}
+	}
+	return v, nil
+}
+
+// providerStands refuses a token whose person signed in with a provider that its client may not use any more: removed, disabled or
+// taken from the client. (token server document, "Errors", 403)
+func (s *Server) providerStands(ctx context.Context, in *Introspection) error {
+	if in.provider == "" {
+		return nil
+	}
+	c, err := s.findClient(ctx, in.ClientID)
+	if errors.Is(err, storage.ErrNotFound) {
+		return invalidGrant(errInvalidAccessToken, "access token is invalid or expired")
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.may(c, ask{Provider: in.provider}); err != nil {
+		return &Error{
+			Status: http.StatusForbidden, Code: "Unable to determine identity provider", Cause: err,
+			Description: "the identity provider is disabled, does not exist or is not configured for the client",
+		}
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package authz
+
+import (
+	"context"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// usageLimit returns how often an access token of these scopes may be used: the lowest limit of them. 0: unlimited.
+// (docs/decisions.md, "Usage limits")
+func (s *Server) usageLimit(scope []string) int {
+	limit := 0
+	for _, name := range scope {
+		if l := s.clients.scopes[name].UsageLimit; l > 0 && (limit == 0 || l < limit) {
+			limit = l
+		}
+	}
+	return limit
+}
+
+// usedUp tells whether every use that the token allows has been made.
+func (i *Introspection) usedUp() bool { return i.UsageLimit > 0 && i.UsageCount >= i.UsageLimit }
+
+// Use counts one use of an access token and returns what it says, this use included. The count is durable when Use returns, and no
+// more uses than the limit are ever counted, however many ask at once: the next one is inactive. A token without limit is Introspect.
+func (s *Server) Use(ctx context.Context, token string) (*Introspection, error) {
+	in, err := s.Introspect(ctx, token)
+	if err != nil || in.UsageLimit == 0 {
+		return in, err
+	}
+	key, now := secret.Hash(token), s.now()
+	err = s.update(ctx, func(tx storage.Tx) (err error) {
+		if in, err = s.inspect(tx, key, now); err != nil || !in.Active {
+			return err
+		}
+		if in.usedUp() {
+			in = &Introspection{}
+			return nil
+		}
+		in.UsageCount++
+		return uses.Put(tx, key, useRecord{Count: in.UsageCount}, in.ExpiresAt.Add(collectMargin))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return in, nil
+}

@@ -1,0 +1,172 @@
+package authz_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+)
+
+// limited gives scopes usage limits: two.read may be used twice, ten.read ten times.
+func limited(c *authz.Config) {
+	c.Scopes = append(c.Scopes, authz.Scope{Name: "two.read", UsageLimit: 2}, authz.Scope{Name: "ten.read", UsageLimit: 10})
+	for _, client := range c.Clients {
+		if client.ID == "shop" || client.ID == "reports" {
+			client.Scopes = append(client.Scopes, "two.read", "ten.read")
+		}
+	}
+}
+
+// usage_limit and usage_count of the token server document, "Custom validation response", "Introspection response" and "Limits".
+func TestUsageLimit(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(limited))
+	for _, tc := range []struct {
+		name, scope string
+		limit       float64 // 0: unlimited
+	}{
+		{"none", "orders.read", 0}, {"one", "orders.read two.read", 2}, {"the lowest wins", "ten.read two.read orders.read", 2}, {"the other alone", "ten.read", 10},
+	} {
+		token := own(h, "scope", tc.scope).Text("access_token")
+		for i := range 12 {
+			ask := h.Introspect
+			if i%2 == 1 {
+				ask = h.Validate
+			}
+			res := ask(token)
+			got := res.JSON()
+			_, told := got["usage_limit"]
+			_, counted := got["usage_count"]
+			switch n := float64(i + 1); {
+			case tc.limit == 0 && (res.Status != 200 || told || counted):
+				t.Errorf("%s: use %v = %s, want no word of limits", tc.name, n, res.Body)
+			case tc.limit > 0 && n <= tc.limit && (got["usage_limit"] != tc.limit || got["usage_count"] != n):
+				t.Errorf("%s: use %v = %s, want usage_limit %v, usage_count %v", tc.name, n, res.Body, tc.limit, n)
+			case tc.limit > 0 && n > tc.limit && i%2 == 0 && res.Body != `{"active":false}`:
+				t.Errorf("%s: use %v = %s, want inactive", tc.name, n, res.Body)
+			case tc.limit > 0 && n > tc.limit && i%2 == 1:
+				wantError(t, tc.name, res, 400, "invalid_grant")
+			}
+		}
+	}
+	h.Invariants(t)
+}
+
+func TestUsageLimitOfAPerson(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(limited))
+	res := h.Redeem("shop", h.Browser(authztest.Demo).Code("shop", "scope", "openid two.read"))
+	wantStatus(t, "Token", res, 200)
+	if _, given := res.JSON()["refresh_token"]; given {
+		t.Error("a limited token comes with a refresh token")
+	}
+	token := res.Text("access_token")
+	for range 5 { // none of these is a use: another audience, the operator, the server's own userinfo
+		if got := introspectAs(h, "narrow", url.Values{"token": {token}}); got.Body != `{"active":false}` {
+			t.Errorf("Introspect of another audience = %s, want inactive", got.Body)
+		}
+		in, err := h.Server().Introspect(t.Context(), token)
+		if err != nil || !in.Active || in.UsageCount != 0 || in.UsageLimit != 2 {
+			t.Errorf("Introspect = %+v, %v, want 0 of 2 uses", in, err)
+		}
+		wantStatus(t, "userinfo", h.Get("/oauth/userinfo", "Authorization", "Bearer "+token), 200)
+	}
+	wantActive(t, h, "first use", token, true)
+	h.Restart(nil)
+	wantActive(t, h, "second use, after a restart", token, true)
+	wantActive(t, h, "third use", token, false)
+	wantStatus(t, "userinfo of a token that is used up", h.Get("/oauth/userinfo", "Authorization", "Bearer "+token), 401)
+	if in, err := h.Server().Recheck(t.Context(), token); err != nil || !in.Active || in.UsageCount != 2 {
+		t.Errorf("Recheck = %+v, %v, want active: the request that used it up goes on", in, err)
+	}
+	// A limit that is set later holds for the tokens from then on, and ends the refreshing that would lift it.
+	old := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read")
+	h.Restart(func(c *authz.Config) {
+		for i := range c.Scopes {
+			if c.Scopes[i].Name == "orders.read" {
+				c.Scopes[i].UsageLimit = 1
+			}
+		}
+	})
+	wantError(t, "refresh of what is limited now", h.Refresh("shop", old.Refresh), 400, "invalid_scope")
+	narrow := h.Token("shop", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old.Refresh}, "scope": {"openid"}})
+	wantStatus(t, "refresh without it", narrow, 200)
+	lost := own(h, "scope", "two.read").Text("access_token")
+	if err := authz.LoseUses(t.Context(), h.Store, lost); err != nil {
+		t.Fatal(err)
+	}
+	wantActive(t, h, "a token whose count is lost", lost, false)
+	h.Invariants(t)
+}
+
+func TestUsageLimitAttacks(t *testing.T) {
+	t.Parallel()
+	attack(t, "attack 91: more uses at once than the limit", func(t *testing.T, h *authztest.Harness) {
+		token := own(h, "scope", "ten.read").Text("access_token")
+		first := h.Server()
+		h.Restart(nil) // a second server on the same store, as during a reload
+		var direct [64]bool
+		all := together(192, func(i int) *authztest.Response {
+			switch i % 3 {
+			case 0:
+				in, err := first.Use(t.Context(), token)
+				direct[i/3] = err == nil && in.Active
+				return &authztest.Response{}
+			case 1:
+				return h.Validate(token)
+			}
+			return h.Introspect(token)
+		})
+		good := 0
+		for _, d := range direct {
+			if d {
+				good++
+			}
+		}
+		for _, res := range all {
+			if strings.Contains(res.Body, "usage_count") {
+				good++
+			}
+		}
+		if good != 10 {
+			t.Errorf("%d uses succeeded, want 10", good)
+		}
+		in, err := h.Server().Recheck(t.Context(), token)
+		if err != nil || in.UsageCount != 10 {
+			t.Errorf("usage_count ends at %d (%v), want 10", in.UsageCount, err)
+		}
+	}, authztest.WithConfig(limited))
+	attack(t, "attack 91: the store fails under a use", func(t *testing.T, h *authztest.Harness) {
+		token := own(h, "scope", "two.read").Text("access_token")
+		h.AllowFailures()
+		h.Store.FailUpdates(errFull)
+		wantError(t, "introspection", h.Introspect(token), 503, "temporarily_unavailable")
+		wantError(t, "validation", h.Validate(token), 503, "temporarily_unavailable")
+		h.Store.FailUpdates(nil)
+		for i := range 2 {
+			if got := h.Introspect(token).JSON()["usage_count"]; got != float64(i+1) {
+				t.Errorf("usage_count = %v after a failure that counted nothing, want %d", got, i+1)
+			}
+		}
+		wantActive(t, h, "used up", token, false)
+	}, authztest.WithConfig(limited))
+}
+
+// Tokens without a limit cost what they cost before there were limits.
+func TestUsageLimitCostsTheOthersNothing(t *testing.T) {
+	t.Parallel()
+	counted := &countingStore{}
+	h := authztest.New(t, authztest.WithConfig(limited))
+	counted.Store = h.Store.Store
+	h.Store.Store = counted
+	free, bound := own(h, "scope", "orders.read").Text("access_token"), own(h, "scope", "ten.read").Text("access_token")
+	if got := counted.work(func() { h.Introspect(free) }); got[1] != 0 || got[2] > 2 {
+		t.Errorf("an unlimited token: %d views, %d updates, %d reads; want no update and 2 reads", got[0], got[1], got[2])
+	}
+	if got := counted.work(func() { wantStatus(t, "limited", h.Introspect(bound), http.StatusOK) }); got[1] != 1 {
+		t.Errorf("a limited token: %d updates, want 1", got[1])
+	}
+}
