@@ -40,6 +40,7 @@ var authorizeChecks = []func(*Server, context.Context, *authorizing) error{
 	(*Server).checkPrompt,       // OpenID Connect Core 3.1.2.1
 	(*Server).checkMaxAge,       // OpenID Connect Core 3.1.2.1
 	(*Server).checkNonce,        // OpenID Connect Core 3.1.2.1
+	(*Server).checkClaims,       // OpenID Connect Core 5.5
 	(*Server).checkHints,        // OpenID Connect Core 3.1.2.1: login_hint, id_token_hint
 	(*Server).checkACR,          // OpenID Connect Core 3.1.2.1; RFC 9470 4
 	(*Server).checkCustomParams, // token server document, "Authorization endpoint": external_idp_custom_param

@@ -228,6 +228,9 @@ func (s *Server) checkHints(_ context.Context, a *authorizing) error {
 	if err != nil {
 		return invalidRequest(err, "id_token_hint is not an ID token of this server")
 	}
+	if a.rec.HintSubject != "" && a.rec.HintSubject != hint.Subject {
+		return invalidRequest(nil, "id_token_hint and claims name different persons")
+	}
 	a.rec.HintSubject = hint.Subject
 	return nil
 }

@@ -52,7 +52,7 @@ func (s *Server) mustConsent(ctx context.Context, p *pending, result *login.Resu
 	case p.client.Consent == "always":
 		ask = true
 	default:
-		ask = given.CreatedAt.IsZero() || !isSubset(p.rec.Scope, given.Scope)
+		ask = given.CreatedAt.IsZero() || !isSubset(p.agreed(), given.Scope)
 	}
 	if ask && p.rec.has("none") {
 		return false, "", &Error{Status: http.StatusBadRequest, Code: "consent_required", Description: "the person has to be asked"}
@@ -73,8 +73,9 @@ func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pending, 
 			return nil
 		}
 	}
-	scopes := make([]page.ScopeLine, len(p.rec.Scope))
-	for i, name := range p.rec.Scope {
+	agreed := p.agreed()
+	scopes := make([]page.ScopeLine, len(agreed))
+	for i, name := range agreed {
 		scopes[i] = page.ScopeLine{Name: name, Description: s.clients.scopes[name].Description}
 	}
 	s.Pages.Render(w, r, page.View{
@@ -166,6 +167,7 @@ func (s *Server) issueCode(r *http.Request, p *pending, result *login.Result, co
 	if err != nil {
 		return "", err
 	}
+	agreed, claims := p.agreed(), p.claims()
 	given.PersonID, given.Actor, given.ClientID, given.SessionID = result.Subject, result.Subject, p.client.ID, result.SessionID
 	err = s.update(r.Context(), func(tx storage.Tx) error {
 		st, err := s.signedInStill(tx, p.client.ID, result, now)
@@ -174,7 +176,7 @@ func (s *Server) issueCode(r *http.Request, p *pending, result *login.Result, co
 		}
 		given.AgentUser = st.Subject.Username
 		if consent {
-			if err := rememberConsent(tx, result.Subject, p.client.ID, p.rec.Scope, now); err != nil {
+			if err := rememberConsent(tx, result.Subject, p.client.ID, agreed, now); err != nil {
 				return err
 			}
 			if err := s.Events.Append(tx, given); err != nil {
@@ -184,7 +186,7 @@ func (s *Server) issueCode(r *http.Request, p *pending, result *login.Result, co
 		rec := codeRecord{
 			signIn: newSignIn(result), Epochs: st.Epochs, ClientID: p.client.ID, RedirectURI: p.rec.RedirectURI, RedirectSent: p.rec.RedirectSent,
 			Scope: p.rec.Scope, Nonce: p.rec.Nonce, Challenge: p.rec.Challenge, Resources: p.rec.Resources, CreatedAt: now,
-			ExpiresAt: now.Add(p.client.Lifetimes.Code),
+			ExpiresAt: now.Add(p.client.Lifetimes.Code), Claims: claims,
 		}
 		return codes.Create(tx, secret.Hash(code), rec, rec.ExpiresAt.Add(codeKept))
 	})

@@ -36,9 +36,9 @@ type idTokenClaims struct {
 	Session  string   `json:"sid,omitempty"` // OpenID Connect Back-Channel Logout 2.1
 }
 
-// idToken returns a signed ID token for a client. What it says about the person is the subject alone: the rest is the
-// userinfo endpoint's. accessToken is the one issued beside it, or "".
-func (s *Server) idToken(c *Client, si signIn, subj login.Subject, nonce, accessToken string, _ []string, now time.Time) (string, error) {
+// idToken returns a signed ID token for a client. What it says about the person is the subject and what the claims parameter asked
+// for: the rest is the userinfo endpoint's. accessToken is the one issued beside it, or "".
+func (s *Server) idToken(c *Client, si signIn, subj login.Subject, nonce, accessToken string, asked []string, now time.Time) (string, error) {
 	alg := c.IDTokenAlg
 	if alg == "" {
 		alg = string(signingAlgs[0])
@@ -50,7 +50,29 @@ func (s *Server) idToken(c *Client, si signIn, subj login.Subject, nonce, access
 	if accessToken != "" {
 		claims.ATHash = tokenHash(alg, accessToken)
 	}
-	return s.Keys.Sign(alg, typIDToken, claims)
+	if asked = c.allowedClaims(asked); len(asked) == 0 {
+		return s.Keys.Sign(alg, typIDToken, claims)
+	}
+	return s.Keys.Sign(alg, typIDToken, joinedClaims{claims, personClaims(&subj, asked)})
+}
+
+// joinedClaims are the claims of an ID token with those of the person beside them, which have other names.
+type joinedClaims struct {
+	token  idTokenClaims
+	person map[string]any
+}
+
+// MarshalJSON writes one object.
+func (j joinedClaims) MarshalJSON() ([]byte, error) {
+	raw, err := json.Marshal(j.token)
+	if err != nil || len(j.person) == 0 {
+		return raw, err
+	}
+	more, err := json.Marshal(j.person)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(raw[:len(raw)-1], ','), more[1:]...), nil
 }
 
 // acr writes an authentication level; 0 is no statement.

@@ -58,7 +58,7 @@ func (s *Server) metadata() metadata {
 		ACRValues: []string{acr(1)}, SubjectTypes: []string{"public"}, IDTokenAlgs: algs,
 		TokenAuthMethods: methods, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic"},
 		Claims: claimsSupported(), ChallengeMethods: []string{"S256"}, Prompts: []string{"none", "login", "consent", "select_account"},
-		IssParameter: true,
+		IssParameter: true, ClaimsParameter: true,
 	}
 }
 

@@ -159,6 +159,7 @@ func (q *requestRecord) parameters() url.Values {
 	set("ui_locales", strings.Join(q.Locales, " "))
 	set("app_view", q.View)
 	set("idp", q.IDP)
+	set("claims", q.Claims)
 	if len(q.Resources) > 0 {
 		v["resource"] = q.Resources
 	}

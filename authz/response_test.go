@@ -54,7 +54,7 @@ func TestFormPostAfterConsent(t *testing.T) {
 	for decision, want := range map[string]string{"allow": "code", "deny": "error"} {
 		b := h.Browser(authztest.Demo)
 		b.Decision = decision
-		if mode, answer := answerOf(t, b.Authorize("asks", "response_mode", "form_post")); mode != "form_post" || !answer.Has(want) {
+		if mode, answer := answerOf(t, b.Authorize("asks", "response_mode", "form_post", "prompt", "consent")); mode != "form_post" || !answer.Has(want) {
 			t.Errorf("%s: answer by %s %v, want %s by form_post", decision, mode, answer, want)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -61,7 +60,7 @@ func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
 			Challenge: userinfoRealm + `, error="insufficient_scope", scope="openid"`, // RFC 6750 3.1
 		}
 	}
-	s.json(w, r, http.StatusOK, userinfo(in.Person, in.Scope))
+	s.json(w, r, http.StatusOK, userinfo(in))
 	return nil
 }
 
@@ -117,20 +116,14 @@ func twoTokens() error {
 	}
 }
 
-// userinfo returns the claims of a person that the scopes give, in the types of OpenID Connect Core 5.1.
-func userinfo(person *login.Subject, scope []string) map[string]any {
-	claims := map[string]any{"sub": person.ID}
-	for _, name := range scope {
-		for _, claim := range scopeClaims[name] {
-			value := person.Profile[claim]
-			if claim == "preferred_username" && value == "" {
-				value = person.Username
-			}
-			if value != "" {
-				claims[claim] = claimValue(claim, value)
-			}
-		}
+// userinfo returns the claims of a person that the scopes and the claims parameter give.
+func userinfo(in *Introspection) map[string]any {
+	names := slices.Clone(in.claims)
+	for _, scope := range in.Scope {
+		names = append(names, scopeClaims[scope]...)
 	}
+	claims := personClaims(in.Person, names)
+	claims["sub"] = in.Person.ID
 	return claims
 }
 
