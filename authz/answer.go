@@ -52,7 +52,10 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if e.Challenge != "" {
 		w.Header().Set("WWW-Authenticate", e.Challenge)
 	}
-	if e.Status == http.StatusServiceUnavailable {
+	switch {
+	case e.RetryAfter > 0:
+		w.Header().Set("Retry-After", strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10))
+	case e.Status == http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", retryAfter)
 	}
 	s.json(w, r, e.Status, errorBody{wireCode(r, e.Code), e.Description})

@@ -19,6 +19,7 @@ const (
 	grantCode              = "authorization_code"
 	grantRefreshToken      = "refresh_token"
 	grantClientCredentials = "client_credentials"
+	grantPassword          = "password"
 	grantValidateBearer    = "validate_bearer" // token server document: "Validate access token"
 )
 
@@ -99,6 +100,7 @@ func (c *Client) Validate() error {
 		}
 	}
 	p.oneOf("consent", c.Consent, "on", "off", "always")
+	c.checkSubjectType(&p)
 	p.oneOf("id_token_alg", c.IDTokenAlg, "RS256", "ES256", "EdDSA")
 	for _, a := range c.Audiences {
 		p.addErr(checkAudience(a))
@@ -168,7 +170,7 @@ func decodeKeyedHash(text string) ([]byte, error) {
 }
 
 // grantNames are the grants in the order in which messages name them.
-var grantNames = []string{grantCode, grantRefreshToken, grantClientCredentials, grantValidateBearer}
+var grantNames = []string{grantCode, grantRefreshToken, grantClientCredentials, grantPassword, grantValidateBearer}
 
 func (c *Client) checkGrants(p *problems) {
 	if len(c.Grants) == 0 {
@@ -176,8 +178,8 @@ func (c *Client) checkGrants(p *problems) {
 	}
 	for _, g := range c.Grants {
 		switch g {
-		case grantCode, grantRefreshToken, grantClientCredentials, grantValidateBearer:
-		case "implicit", "password", "device_code":
+		case grantCode, grantRefreshToken, grantClientCredentials, grantPassword, grantValidateBearer:
+		case "implicit", "device_code":
 			p.addf("grants: %s is not supported yet", g)
 		default:
 			p.addf("grants: %q is none of %s", g, strings.Join(grantNames, ", "))
@@ -189,7 +191,13 @@ func (c *Client) checkGrants(p *problems) {
 	if c.Public && c.hasGrant(grantValidateBearer) {
 		p.addf("grants: a public client cannot use validate_bearer, since it has no credentials")
 	}
-	if c.hasGrant(grantRefreshToken) && !c.hasGrant(grantCode) {
+	if c.hasGrant(grantPassword) && c.Public { // docs/decisions.md, "Password grant"
+		p.addf("grants: a public client cannot use password: whoever knows its name could try passwords")
+	}
+	if c.hasGrant(grantPassword) && c.hasGrant(grantCode) { // docs/decisions.md, "Password grant"
+		p.addf("grants: password cannot stand beside authorization_code, which does without the password: keep one of them")
+	}
+	if c.hasGrant(grantRefreshToken) && !c.hasGrant(grantCode) && !c.hasGrant(grantPassword) {
 		p.addf("grants: refresh_token needs a grant that gives one: add authorization_code")
 	}
 	if c.hasGrant(grantCode) && len(c.RedirectURIs) == 0 {

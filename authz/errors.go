@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -16,6 +17,8 @@ type Error struct {
 	Cause       error  // for the log only
 	// Challenge is the WWW-Authenticate header. Empty: none.
 	Challenge string
+	// RetryAfter is when to come back. Zero: not said, or for 503 a few seconds.
+	RetryAfter time.Duration
 	// Fields are extension parameters of an authorization error: service_saml_error, service_error_cause.
 	Fields map[string]string
 }
@@ -77,6 +80,11 @@ func serverError(cause error) error {
 // temporarilyUnavailable is a failure that may pass: storage, or too many password checks. It is answered 503 with Retry-After.
 func temporarilyUnavailable(cause error) error {
 	return &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "try again later", Cause: cause}
+}
+
+// tooManyTries: no password is looked at for a while. RFC 6585 4, as on the sign-in page; RFC 6749 has no code for it.
+func tooManyTries(cause error, wait time.Duration) error {
+	return &Error{Status: http.StatusTooManyRequests, Code: "temporarily_unavailable", Description: "too many tries", Cause: cause, RetryAfter: wait}
 }
 
 // asError turns any error into an Error: storage failures are 503, what is unknown is 500.

@@ -69,7 +69,7 @@ func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (any, erro
 		UsageLimit: in.UsageLimit, UsageCount: in.UsageCount,
 	}
 	if p := in.Person; p != nil {
-		v.ReferenceID = in.Subject
+		v.ReferenceID = s.subject(in)
 		v.UserAttributes = map[string]string{}
 		for name, values := range p.Details {
 			v.UserAttributes[name] = strings.Join(values, ",") // string to string in this document, whatever there is more of

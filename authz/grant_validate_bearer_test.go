@@ -75,7 +75,9 @@ func TestValidateBearerErrors(t *testing.T) {
 	}
 	form := func(token string) url.Values { return url.Values{"grant_type": {validateBearer}, "token": {token}} }
 	basic := authztest.Basic("rs", authztest.Secret("rs"))
-	post := func(f url.Values, headers ...string) *authztest.Response { return h.Post("/oauth/v1/token", f, headers...) }
+	post := func(f url.Values, headers ...string) *authztest.Response {
+		return h.Post("/oauth/v1/token", f, headers...)
+	}
 	raw := func(body string, headers ...string) *authztest.Response {
 		return h.Do(http.MethodPost, "/oauth/token", body, append([]string{"Content-Type", formType}, headers...)...)
 	}

@@ -56,6 +56,9 @@ func newRegistry(ctx context.Context, cfg Config, s *Server) (*registry, error) 
 		if r.fixed[c.ID] != nil {
 			p.addf("client %q is declared twice", c.ID)
 		}
+		if c.hasGrant(grantPassword) && s.Passwords == nil {
+			p.addf("client %q: grants: password: nobody checks passwords here", c.ID)
+		}
 		r.fixed[c.ID] = &registered[Client]{c.withDefaults(), r.checks.credential("client", c.ID, c.Secrets, c.SecretHashes)}
 	}
 	for _, c := range cfg.APIClients {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -34,6 +35,13 @@ type Authenticator interface {
 	Current(r *http.Request) (*login.Result, error)
 	// SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer.
 	SignOut(w http.ResponseWriter, r *http.Request) error
+}
+
+// PasswordChecker signs people in for clients that ask for the password themselves. identity implements it.
+type PasswordChecker interface {
+	// CheckPassword returns the sign-in of a person, without a session, and the person's epoch when the password was looked at; or
+	// login.ErrBadCredentials, or a *login.ThrottledError. Any other error: we cannot tell.
+	CheckPassword(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error)
 }
 
 // Subjects reads persons and their sessions inside a transaction. identity implements it.
@@ -75,7 +83,9 @@ type Deps struct {
 	Events   *event.Recorder
 	Auth     Authenticator
 	Subjects Subjects
-	Pages    *page.Renderer
+	// Passwords is for the password grant. nil: clients with it are an error.
+	Passwords PasswordChecker
+	Pages     *page.Renderer
 	// Origin says where a request came from. Default: its peer address.
 	Origin func(*http.Request) event.Origin
 	Log    *zap.Logger
@@ -95,6 +105,8 @@ type Server struct {
 	origins corsOrigins
 	sites   map[string]bool
 	global  *globalState
+	// pairwise is the key of pairwise subjects.
+	pairwise []byte
 	// failures bounds the events of failed client authentications.
 	failures *rate.Limiter
 }
@@ -130,6 +142,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	}
 	if s.global, err = loadGlobalState(ctx, deps.Store); err != nil {
 		return nil, err
+	}
+	if s.pairwise, err = loadPairwise(ctx, deps.Store, deps.Keyring, deps.Random); err != nil {
+		return nil, fmt.Errorf("authz: %w", err)
 	}
 	s.mux = s.routes()
 	return s, nil

@@ -40,6 +40,7 @@ var tokenGrants = map[string]struct {
 	grantCode:              {grantCode, issuing((*Server).grantAuthorizationCode)},
 	grantRefreshToken:      {grantRefreshToken, issuing((*Server).grantRefresh)},
 	grantClientCredentials: {grantClientCredentials, issuing((*Server).grantClientCredentials)},
+	grantPassword:          {grantPassword, issuing((*Server).grantPassword)},
 	typeValidateBearer:     {grantValidateBearer, (*Server).validateBearer},
 }
 

@@ -200,12 +200,12 @@ func oneOf(works []string, later ...string) func(string) error {
 }
 
 var (
-	checkGrant       = oneOf([]string{"authorization_code", "refresh_token", "client_credentials", "validate_bearer"}, "implicit", "password")
+	checkGrant       = oneOf([]string{"authorization_code", "refresh_token", "client_credentials", "password", "validate_bearer"}, "implicit")
 	checkAuthMethod  = oneOf([]string{"basic", "post"}, "private_key_jwt")
 	checkConsent     = oneOf([]string{"on", "off", "always"})
 	checkAlg         = oneOf([]string{"RS256", "ES256", "EdDSA"})
 	checkTokenFormat = oneOf([]string{"opaque"}, "jwt")
-	checkSubjectType = oneOf([]string{"public"}, "pairwise")
+	checkSubjectType = oneOf([]string{"public", "pairwise"})
 	checkAPI         = oneOf([]string{"introspection", "configuration", "credentials", "events", "persons"})
 	checkLevel       = between(1, 4)
 	checkMaxSessions = between(1, 10_000)

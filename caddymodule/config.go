@@ -88,8 +88,8 @@ type Client struct {
 	RedirectURIs []string `json:"redirect_uris,omitempty"`
 	// Where the browser may be sent after sign-out; compared exactly. Default: none.
 	PostLogoutRedirectURIs []string `json:"post_logout_redirect_uris,omitempty"`
-	// What the client may do: authorization_code, refresh_token, client_credentials, validate_bearer (deprecated). Default: none. implicit
-	// and password are not supported yet.
+	// What the client may do: authorization_code, refresh_token, client_credentials, password, validate_bearer (deprecated).
+	// Default: none. implicit is not supported yet.
 	Grants []string `json:"grants,omitempty"`
 	// The scopes it may ask for. Default: none.
 	Scopes []string `json:"scopes,omitempty"`
@@ -105,7 +105,8 @@ type Client struct {
 	IDTokenAlg string `json:"id_token_alg,omitempty"`
 	// The form of its access tokens: opaque. Default: opaque. jwt is not supported yet.
 	TokenFormat string `json:"token_format,omitempty"`
-	// The form of the subject identifier: public. Default: public. pairwise is not supported yet.
+	// The identifier by which the client knows a person: public, the same for all, or pairwise, one for each host of redirect URIs.
+	// Default: public.
 	SubjectType string `json:"subject_type,omitempty"`
 	// The resources (RFC 8707) that it may ask tokens for. Default: none.
 	Audiences []string `json:"audiences,omitempty"`

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -142,22 +143,27 @@ func (s *Service) signIn(w http.ResponseWriter, r *http.Request, f flowRecord, c
 	switch {
 	case errors.Is(err, errMismatch):
 		s.Log.Info("sign-in refused", zap.String("person_id", a.id), zap.String("client_ip", from.ClientIP))
-		if err := s.failed(r, f, a, at, from); err != nil {
+		if err := s.failed(ctx, f.Demand.Client.ID, a, at, from); err != nil {
 			return 0, err
 		}
 		return 0, errMismatch
-	case err != nil: // not evaluated, so it does not count
-		now := s.Now()
-		if e := s.Store.Update(ctx, func(tx storage.Tx) error { return s.giveBack(tx, at, false, now) }); e != nil {
-			s.Log.Error("try not given back", zap.Error(e))
-		}
+	case err != nil:
+		s.notEvaluated(ctx, at)
 		return 0, err
 	}
 	return 0, s.succeed(w, r, f, a, at, c, fresh, device, from)
 }
 
+// notEvaluated takes back a try whose password nobody could look at.
+func (s *Service) notEvaluated(ctx context.Context, at attempt) {
+	now := s.Now()
+	if err := s.Store.Update(ctx, func(tx storage.Tx) error { return s.giveBack(tx, at, false, now) }); err != nil {
+		s.Log.Error("try not given back", zap.Error(err))
+	}
+}
+
 // failed writes the events of a refused sign-in.
-func (s *Service) failed(r *http.Request, f flowRecord, a account, at attempt, from event.Origin) error {
+func (s *Service) failed(ctx context.Context, clientID string, a account, at attempt, from event.Origin) error {
 	ev, err := s.newEvents(from, loginFailed, loginThrottled)
 	if err != nil {
 		return err
@@ -165,9 +171,9 @@ func (s *Service) failed(r *http.Request, f flowRecord, a account, at attempt, f
 	if !at.exhausted {
 		ev = ev[:1]
 	}
-	return s.Store.Update(r.Context(), func(tx storage.Tx) error {
+	return s.Store.Update(ctx, func(tx storage.Tx) error {
 		for _, e := range ev {
-			e.PersonID, e.ClientID = a.id, f.Demand.Client.ID
+			e.PersonID, e.ClientID = a.id, clientID
 			if err := s.Events.Append(tx, e); err != nil {
 				return err
 			}

@@ -107,7 +107,7 @@ func (h *Harness) makeDeps() {
 	h.must(err)
 	h.deps = authz.Deps{
 		Store: h.Store, Keys: h.Keys, Keyring: h.Keyring, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 64, Iterations: 1, Concurrency: 2}),
-		Auth: h.People, Subjects: h.People, Pages: pages, Log: log, Now: h.Clock.Now,
+		Auth: h.People, Subjects: h.People, Passwords: h.People, Pages: pages, Log: log, Now: h.Clock.Now,
 	}
 	h.deps.Events = &event.Recorder{Random: randomReader, Now: h.Clock.Now}
 }
@@ -177,9 +177,10 @@ func World() authz.Config {
 	other.Lifetimes.AccessToken = 366 * 24 * time.Hour // its canary outlives whatever a test does to the clock
 	rs := confidential("rs", "validate_bearer")
 	rs.RedirectURIs, rs.PostLogoutRedirectURIs = nil, nil
+	legacy := confidential("legacy", "password", "refresh_token")
 	return authz.Config{
 		Clients: []*authz.Client{
-			confidential("shop", "authorization_code", "refresh_token"), other, asks, disabled, two, reports, post, rs, public("spa", "https://spa.example.com/"),
+			confidential("shop", "authorization_code", "refresh_token"), other, asks, disabled, two, reports, post, rs, legacy, public("spa", "https://spa.example.com/"),
 			public("native", "http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb"),
 		},
 		APIClients: []*authz.APIClient{

@@ -1,6 +1,7 @@
 package authztest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -34,6 +36,7 @@ type People struct {
 	failure  error
 	panics   bool
 	panicGet bool
+	by       string // provider; empty: identity
 	after    func(*login.Result)
 }
 
@@ -123,6 +126,39 @@ func (p *People) SignIn(person string, level int) string {
 	p.sessions[s.SessionID] = s
 	return s.SessionID
 }
+
+// Password is the password of everybody.
+const Password = "the password of everybody"
+
+// CheckPassword implements authz.PasswordChecker. The username "throttled" is not looked at for a minute and a bit.
+func (p *People) CheckPassword(_ context.Context, _, username, password string, _ event.Origin) (*login.Session, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failure != nil {
+		return nil, p.failure
+	}
+	if username == "throttled" {
+		return nil, &login.ThrottledError{Wait: time.Minute + time.Millisecond}
+	}
+	for id, s := range p.persons {
+		if s.Username != username || password != Password || !s.Active {
+			continue
+		}
+		return &login.Session{
+			Result: login.Result{Subject: id, AuthTime: p.clock.Now(), Level: 1, AMR: []string{"DEFAULT"}, Provider: p.provider()}, Epoch: s.Epoch,
+		}, nil
+	}
+	return nil, login.ErrBadCredentials
+}
+
+// SignInBy makes another provider the one that looks at passwords.
+func (p *People) SignInBy(provider string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.by = provider
+}
+
+func (p *People) provider() string { return cmp.Or(p.by, "identity") }
 
 // EndSession ends a session.
 func (p *People) EndSession(id string) {

@@ -87,6 +87,14 @@ type Session struct {
 // ErrResponded says that the Authenticator has written the answer (a redirect to a page); the caller writes nothing more.
 var ErrResponded = errors.New("login: the answer has been written")
 
+// ErrBadCredentials says that username and password do not sign anybody in, whatever the reason.
+var ErrBadCredentials = errors.New("login: username and password do not match")
+
+// ThrottledError says that no try is taken for a while, good or not.
+type ThrottledError struct{ Wait time.Duration }
+
+func (*ThrottledError) Error() string { return "login: too many tries" }
+
 // Refusal says why a Demand cannot be met. Code is an OAuth error code.
 type Refusal struct {
 	// Code: login_required, interaction_required, account_selection_required (OpenID Connect Core 3.1.2.6),

@@ -1,0 +1,80 @@
+package identity_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+)
+
+func TestCheckPassword(t *testing.T) {
+	t.Parallel()
+	from := event.Origin{ClientIP: "192.0.2.1"}
+	t.Run("good", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t)
+		si, err := h.CheckPassword(t.Context(), "legacy", " "+demo+" ", demoPassword, from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := h.Person(t.Context(), demo)
+		if err != nil || si.Subject != p.ID || si.SessionID != "" || si.Level != 1 || si.Provider != "identity" || !si.AuthTime.Equal(h.clock.Now()) {
+			t.Errorf("CheckPassword = %+v, %v", si, err)
+		}
+		if n := h.events()["login.LoginSucceededEvent"]; n != 1 {
+			t.Errorf("%d events Login Succeeded, want 1", n)
+		}
+		h.checkInvariants()
+	})
+	t.Run("attack 218: every refusal is the same, at the same cost", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t)
+		if err := h.SetState(t.Context(), demo, identity.Blocked, admin); err != nil {
+			t.Fatal(err)
+		}
+		for name, c := range map[string][2]string{"wrong": {demo, "wrong password"}, "unknown": {"nobody", demoPassword}, "blocked": {demo, demoPassword}} {
+			before := h.hasher.Computed()
+			_, err := h.CheckPassword(t.Context(), "legacy", c[0], c[1], from)
+			if !errors.Is(err, login.ErrBadCredentials) || h.hasher.Computed() != before+1 {
+				t.Errorf("%s: %v after %d hashes, want ErrBadCredentials after one", name, err, h.hasher.Computed()-before)
+			}
+		}
+	})
+	t.Run("attack 222: the page and the password grant share one counter", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t)
+		b := h.browser()
+		b.wrong(demo, 2)
+		from := event.Origin{ClientIP: "203.0.113.7"} // the browser's
+		for range 3 {
+			if _, err := h.CheckPassword(t.Context(), "legacy", demo, "wrong password", from); !errors.Is(err, login.ErrBadCredentials) {
+				t.Errorf("CheckPassword = %v, want ErrBadCredentials", err)
+			}
+		}
+		before := h.hasher.Computed()
+		throttled := new(login.ThrottledError)
+		if _, err := h.CheckPassword(t.Context(), "legacy", demo, demoPassword, from); !errors.As(err, &throttled) || throttled.Wait != 30*time.Second {
+			t.Errorf("sixth try = %v, want a wait of 30 s", err)
+		}
+		if a := b.try(demo, demoPassword); a.Code != http.StatusTooManyRequests {
+			t.Errorf("sixth try on the page = %d, want 429", a.Code)
+		}
+		if h.hasher.Computed() != before {
+			t.Error("a password was looked at")
+		}
+		h.clock.Advance(30 * time.Second)
+		if _, err := h.CheckPassword(t.Context(), "legacy", demo, demoPassword, from); err != nil {
+			t.Errorf("after the wait: %v", err)
+		}
+		if a := b.wrong(demo, 1); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("failure after a good one = %d, want 422", a.Code)
+		}
+		if n := h.events(); n["login.LoginFailedEvent"] != 6 || n["login.LoginThrottledEvent"] != 1 {
+			t.Errorf("events %v, want 6 Login Failed and 1 Login Throttled", n)
+		}
+	})
+}
