@@ -45,6 +45,7 @@ type Introspection struct {
 
 	provider string   // of the sign-in
 	claims   []string // for the userinfo endpoint, beside those of the scopes
+	sector   string   // in which the client knows the person; Subject is the public identifier
 }
 
 // Introspect tells what an access token says. It is no use of the token. A token that is unknown, expired, revoked or used up, or that is
@@ -99,7 +100,7 @@ func (s *Server) inspect(tx storage.Tx, key string, now time.Time) (*Introspecti
 		Active: true, Scope: c.stillAllowed(rec.Scope), ClientID: rec.ClientID, Subject: rec.Subject, TokenType: typeBearer,
 		IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: rec.AuthTime, Audience: rec.Audience, Level: rec.Level,
 		AMR: rec.AMR, SessionID: rec.SessionID, Person: person, UsageLimit: rec.UsageLimit, provider: rec.Provider,
-		claims: c.allowedClaims(rec.Claims),
+		claims: c.allowedClaims(rec.Claims), sector: c.sector(),
 	}
 	if out.Subject == "" {
 		out.Subject = rec.ClientID // docs/decisions.md: a client-credentials token has the client as its sub
@@ -168,6 +169,7 @@ func (s *Server) introspectRefresh(ctx context.Context, token string) (*Introspe
 			Active: true, Scope: ch.standing.Client.stillAllowed(ch.rec.Scope), ClientID: ch.rec.ClientID, Subject: ch.grant.Subject,
 			TokenType: typeRefresh, IssuedAt: ch.rec.CreatedAt, ExpiresAt: ch.rec.ExpiresAt, AuthTime: ch.grant.AuthTime,
 			Audience: ch.grant.Resources, Level: ch.grant.Level, AMR: ch.grant.AMR, SessionID: ch.grant.SessionID, Person: &person,
+			sector: ch.standing.Client.sector(),
 		}
 		return nil
 	})

@@ -139,7 +139,7 @@ func (s *Server) signedIn(w http.ResponseWriter, r *http.Request, p *pending) (*
 		d := s.demand(p)
 		d.Passive = true
 		result, err := s.Auth.Authenticate(w, r, d)
-		if err == nil && p.rec.hinted(result) {
+		if err == nil && s.hinted(&p.rec, result) {
 			return result, nil
 		}
 		if err != nil && !errors.As(err, &refusal) {
@@ -159,7 +159,7 @@ func (s *Server) signedIn(w http.ResponseWriter, r *http.Request, p *pending) (*
 		}
 	}
 	result, err := s.Auth.Authenticate(w, r, s.demand(p))
-	if err == nil && !p.rec.hinted(result) {
+	if err == nil && !s.hinted(&p.rec, result) {
 		// OpenID Connect Core 3.1.2.1: a positive answer is for the person of id_token_hint alone.
 		return nil, &login.Refusal{Code: "login_required", Reason: "another person signed in"}
 	}
@@ -168,11 +168,6 @@ func (s *Server) signedIn(w http.ResponseWriter, r *http.Request, p *pending) (*
 
 // has tells whether prompt has a value.
 func (q *requestRecord) has(prompt string) bool { return slices.Contains(q.Prompt, prompt) }
-
-// hinted tells whether the person is the one that id_token_hint names, if it names any.
-func (q *requestRecord) hinted(result *login.Result) bool {
-	return q.HintSubject == "" || q.HintSubject == result.Subject
-}
 
 // demand says what the request asks of a sign-in. Ages are counted back from the start of the request: otherwise max_age=1 could never be met.
 func (s *Server) demand(p *pending) login.Demand {

@@ -215,7 +215,7 @@ func (s *Server) checkNonce(_ context.Context, a *authorizing) error {
 	return nil
 }
 
-func (s *Server) checkHints(_ context.Context, a *authorizing) error {
+func (s *Server) checkHints(ctx context.Context, a *authorizing) error {
 	// A hint is for the sign-in page, which shows it as text. One that cannot be a username is no help and is passed over.
 	if hint := a.form.get("login_hint"); utf8.RuneCountInString(hint) <= maxLoginHint && !hasControl(hint) {
 		a.rec.LoginHint = hint
@@ -228,11 +228,11 @@ func (s *Server) checkHints(_ context.Context, a *authorizing) error {
 	if err != nil {
 		return invalidRequest(err, "id_token_hint is not an ID token of this server")
 	}
-	if a.rec.HintSubject != "" && a.rec.HintSubject != hint.Subject {
-		return invalidRequest(nil, "id_token_hint and claims name different persons")
+	sector, err := s.hintSector(ctx, hint.Audience)
+	if err != nil {
+		return err
 	}
-	a.rec.HintSubject = hint.Subject
-	return nil
+	return a.rec.hint(sector, hint.Subject)
 }
 
 // checkACR: a sign-in of any of the levels named is good, so the lowest is demanded. Values of others say nothing to us.

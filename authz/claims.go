@@ -113,10 +113,9 @@ func (s *Server) checkClaims(_ context.Context, a *authorizing) error {
 	for _, of := range []map[string]*wantedClaim{p.IDToken, p.Userinfo} {
 		// OpenID Connect Core 5.5.1: a sub with a value is demanded, as id_token_hint demands it.
 		for _, subject := range of["sub"].texts() {
-			if a.rec.HintSubject != "" && a.rec.HintSubject != subject {
-				return invalidRequest(nil, "claims names several persons")
+			if err := a.rec.hint(a.client.sector(), subject); err != nil {
+				return err
 			}
-			a.rec.HintSubject = subject
 		}
 	}
 	return a.demandACR(p.IDToken["acr"])

@@ -26,6 +26,7 @@ type Client struct {
 	Consent                string    `json:"consent,omitempty"` // on (default: remembered), off, always
 	PKCERequired           bool      `json:"pkce_required,omitempty"`
 	IDTokenAlg             string    `json:"id_token_alg,omitempty"` // RS256 (default), ES256, EdDSA
+	SubjectType            string    `json:"subject_type,omitempty"` // public (default), pairwise
 	Audiences              []string  `json:"audiences,omitempty"`    // resources it may ask tokens for (RFC 8707)
 	Origins                []string  `json:"origins,omitempty"`      // CORS origins beside those of its https redirect URIs
 	Disabled               bool      `json:"disabled,omitempty"`

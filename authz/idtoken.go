@@ -44,7 +44,7 @@ func (s *Server) idToken(c *Client, si signIn, subj login.Subject, nonce, access
 		alg = string(signingAlgs[0])
 	}
 	claims := idTokenClaims{
-		Issuer: s.cfg.Issuer, Subject: subj.ID, Audience: c.ID, Expires: now.Add(idTokenLifetime).Unix(), IssuedAt: now.Unix(),
+		Issuer: s.cfg.Issuer, Subject: s.subjectFor(c, subj.ID), Audience: c.ID, Expires: now.Add(idTokenLifetime).Unix(), IssuedAt: now.Unix(),
 		AuthTime: si.AuthTime.Unix(), Nonce: nonce, ACR: acr(si.Level), AMR: methodReferences(si), AZP: c.ID, Session: si.SessionID,
 	}
 	if accessToken != "" {

@@ -87,7 +87,7 @@ func (c *APIClient) concerns(i *Introspection) bool {
 func (s *Server) introspectionBody(i *Introspection) *introspectionBody {
 	b := &introspectionBody{
 		Active: true, Scope: strings.Join(i.Scope, " "), ClientID: i.ClientID, TokenType: i.TokenType, Expires: i.ExpiresAt.Unix(),
-		IssuedAt: i.IssuedAt.Unix(), NotBefore: i.IssuedAt.Unix(), Subject: i.Subject, Audience: i.Audience, Issuer: s.cfg.Issuer,
+		IssuedAt: i.IssuedAt.Unix(), NotBefore: i.IssuedAt.Unix(), Subject: s.subject(i), Audience: i.Audience, Issuer: s.cfg.Issuer,
 		AMR: i.AMR, ACR: acr(i.Level), UsageLimit: i.UsageLimit, UsageCount: i.UsageCount,
 	}
 	if !i.AuthTime.IsZero() {

@@ -24,6 +24,7 @@ type leaving struct {
 	current *login.Result // who is signed in; nil: nobody
 	account string
 	hint    hintClaims // zero: no hint, or none of ours
+	hinted  bool       // the hint names who is signed in
 	// target is where the browser goes afterwards, with the state. Empty: our own page.
 	target string
 	// offered is a target that nothing vouches for but its registration: a link, never a redirect.
@@ -61,7 +62,7 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 		}
 		return s.leave(w, r, l, http.StatusSeeOther)
 	}
-	if l.current == nil || l.current.Subject == l.hint.Subject {
+	if l.current == nil || l.hinted {
 		return s.leave(w, r, l, http.StatusFound)
 	}
 	return s.askLogout(w, r, l)
@@ -100,6 +101,11 @@ func (s *Server) checkLogout(ctx context.Context, l *leaving) error {
 			return invalidRequest(nil, "client_id is not the audience of id_token_hint")
 		}
 		clientID = l.hint.Audience
+		sector, err := s.hintSector(ctx, clientID)
+		if err != nil {
+			return err
+		}
+		l.hinted = l.current != nil && s.subjectIn(sector, l.current.Subject) == l.hint.Subject
 	}
 	err := s.view(ctx, func(tx storage.Tx) error { return s.logoutTarget(tx, l, clientID, target) })
 	if errors.Is(err, storage.ErrNotFound) {

@@ -55,7 +55,7 @@ func (s *Server) metadata() metadata {
 		JWKS: at("/oauth/jwks"), Revocation: at("/oauth/revoke"), Introspection: at("/oauth/api/v2/token/introspect"), EndSession: at(logoutPath),
 		Scopes: scopes, ResponseTypes: []string{"code"}, ResponseModes: responseModes,
 		Grants:    grantTypes(),
-		ACRValues: []string{acr(1)}, SubjectTypes: []string{"public"}, IDTokenAlgs: algs,
+		ACRValues: []string{acr(1)}, SubjectTypes: []string{subjectPublic, subjectPairwise}, IDTokenAlgs: algs,
 		TokenAuthMethods: methods, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic"},
 		Claims: claimsSupported(), ChallengeMethods: []string{"S256"}, Prompts: []string{"none", "login", "consent", "select_account"},
 		IssParameter: true, ClaimsParameter: true,

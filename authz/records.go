@@ -25,6 +25,7 @@ var (
 	siteFlows    = storage.NewTable[siteFlowRecord]("authz_site_flow")       // flow id
 	siteCodes    = storage.NewTable[siteCodeRecord]("authz_site_code")       // hash of the one-time code
 	siteSessions = storage.NewTable[siteSessionRecord]("authz_site_session") // hash of the cookie
+	secrets      = storage.NewTable[secretRecord]("authz_secret")            // what it is for
 	globals      = storage.NewTable[globalRecord]("authz_global")            // globalKey
 )
 
@@ -34,6 +35,11 @@ const globalKey = "state"
 type globalRecord struct {
 	// Epoch grows with "revoke everything issued before now" and with each restore of a backup.
 	Epoch int64 `cbor:"1,keyasint"`
+}
+
+// secretRecord is a secret that was made once for the store, sealed by the encryption key.
+type secretRecord struct {
+	Sealed []byte `cbor:"1,keyasint"`
 }
 
 // signIn is how and when the person signed in, as tokens tell it.
@@ -68,7 +74,7 @@ type requestRecord struct {
 	MaxAge       *int64    `cbor:"11,keyasint,omitempty"` // seconds
 	Level        int       `cbor:"12,keyasint,omitempty"`
 	LoginHint    string    `cbor:"13,keyasint,omitempty"`
-	HintSubject  string    `cbor:"14,keyasint,omitempty"` // the person an id_token_hint names
+	HintSubject  string    `cbor:"14,keyasint,omitempty"` // the person that id_token_hint or claims names, in HintSector
 	Locales      []string  `cbor:"15,keyasint,omitempty"`
 	View         string    `cbor:"16,keyasint,omitempty"`
 	IDP          string    `cbor:"17,keyasint,omitempty"`
@@ -80,6 +86,7 @@ type requestRecord struct {
 	CustomParams map[string][]string `cbor:"22,keyasint,omitempty"`
 	ACRValues    []string            `cbor:"23,keyasint,omitempty"`
 	Claims       string              `cbor:"24,keyasint,omitempty"` // the claims parameter, checked
+	HintSector   string              `cbor:"25,keyasint,omitempty"` // of a pairwise HintSubject
 }
 
 // codeRecord is an authorization code. It stays after it was spent, so that a replay is seen and what it gave is revoked.

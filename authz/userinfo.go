@@ -60,7 +60,7 @@ func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
 			Challenge: userinfoRealm + `, error="insufficient_scope", scope="openid"`, // RFC 6750 3.1
 		}
 	}
-	s.json(w, r, http.StatusOK, userinfo(in))
+	s.json(w, r, http.StatusOK, s.userinfo(in))
 	return nil
 }
 
@@ -117,13 +117,13 @@ func twoTokens() error {
 }
 
 // userinfo returns the claims of a person that the scopes and the claims parameter give.
-func userinfo(in *Introspection) map[string]any {
+func (s *Server) userinfo(in *Introspection) map[string]any {
 	names := slices.Clone(in.claims)
 	for _, scope := range in.Scope {
 		names = append(names, scopeClaims[scope]...)
 	}
 	claims := personClaims(in.Person, names)
-	claims["sub"] = in.Person.ID
+	claims["sub"] = s.subject(in) // OpenID Connect Core 5.3.2: that of the ID token
 	return claims
 }
 

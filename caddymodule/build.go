@@ -80,7 +80,6 @@ func (c *Client) resolve(r *resolver) *authz.Client {
 		r.fail("%s%s %v", of, name, errNotSupported)
 	}
 	r.plain(of+"token_format", c.TokenFormat, checkTokenFormat)
-	r.plain(of+"subject_type", c.SubjectType, checkSubjectType)
 	return &authz.Client{
 		ID: r.plain("client", c.ID, nil), Name: r.plain(of+"name", c.Name, nil), Public: c.Public,
 		Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
@@ -92,6 +91,7 @@ func (c *Client) resolve(r *resolver) *authz.Client {
 		DefaultScopes:          r.list(of+"default_scopes", c.DefaultScopes, checkScope),
 		IDPs:                   r.list(of+"idps", c.IDPs, checkIDP),
 		Consent:                r.plain(of+"consent", c.Consent, checkConsent), PKCERequired: c.PKCERequired,
+		SubjectType: r.plain(of+"subject_type", c.SubjectType, checkSubjectType),
 		IDTokenAlg:  r.plain(of+"id_token_alg", c.IDTokenAlg, checkAlg),
 		Audiences:   r.list(of+"audiences", c.Audiences, checkURI),
 		Origins:     r.list(of+"origins", c.Origins, checkOrigin),

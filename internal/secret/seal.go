@@ -78,6 +78,12 @@ func (k *Keyring) Open(purpose string, sealed []byte) ([]byte, error) {
 	return nil, ErrSealed
 }
 
+// IsCurrent tells whether the key that seals has sealed this. What an older key of the ring sealed can be sealed anew.
+func (k *Keyring) IsCurrent(sealed []byte) bool {
+	id := k.keys[0].id
+	return len(sealed) >= len(id) && string(sealed[:len(id)]) == string(id[:])
+}
+
 // Derive returns 32 bytes for a purpose from the first key (HKDF-SHA256, RFC 5869), such as the key of CSRF tokens.
 func (k *Keyring) Derive(purpose string) []byte { return derive(k.keys[0].root, purpose) }
 
