@@ -107,7 +107,7 @@ type pending struct {
 	rec    requestRecord
 }
 
-// proceed goes on with a request: sign-in, consent, code.
+// proceed goes on with a request: sign-in, consent, answer.
 func (s *Server) proceed(w http.ResponseWriter, r *http.Request, p *pending) error {
 	result, err := s.signedIn(w, r, p)
 	if errors.Is(err, login.ErrResponded) {
@@ -123,11 +123,11 @@ func (s *Server) proceed(w http.ResponseWriter, r *http.Request, p *pending) err
 	if ask {
 		return s.askConsent(w, r, p, result, account)
 	}
-	code, err := s.issueCode(r, p, result, false)
+	answer, err := s.issueAnswer(r, p, result, false)
 	if err != nil {
 		return s.refusePending(w, r, p, err)
 	}
-	s.redirectCode(w, r, &p.rec, code, http.StatusFound)
+	s.redirectClient(w, r, &p.rec, answer, http.StatusFound)
 	return nil
 }
 
@@ -256,11 +256,6 @@ func (s *Server) redirectError(w http.ResponseWriter, r *http.Request, rec *requ
 		params.Set(name, printable(value))
 	}
 	s.redirectClient(w, r, rec, params, status)
-}
-
-// redirectCode sends the browser to the client with a code. (RFC 6749 4.1.2)
-func (s *Server) redirectCode(w http.ResponseWriter, r *http.Request, rec *requestRecord, code string, status int) {
-	s.redirectClient(w, r, rec, url.Values{"code": {code}}, status)
 }
 
 // redirect answers with a Location that is used as it is. http.Redirect would clean and complete it.

@@ -275,7 +275,20 @@ func TestAttacksOnParameters(t *testing.T) {
 func TestAttacksOnFlows(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
-	t.Run("attack 16: no token in an answer of the authorization endpoint", func(t *testing.T) {
+	t.Run("attack 16: a token in the query or a form", func(t *testing.T) {
+		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
+		for _, mode := range []string{"query", "form_post", "jwt"} {
+			for _, path := range []string{"/oauth/authorize?", "/oauth/v1/authorize?"} {
+				res := b.Follow(path + h.Params("fragment", "response_type", "token", "response_mode", mode).Encode())
+				wantRedirectError(t, h, mode, res, "invalid_request")
+				if !strings.Contains(res.Location(), "#") || strings.Contains(res.Location(), "access_token") {
+					t.Errorf("Authorize(token, %q) = %q, want an error in the fragment", mode, res.Location())
+				}
+			}
+		}
+		h.Invariants(t)
+	})
+	t.Run("attack 16: a client without the implicit grant", func(t *testing.T) {
 		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
 		for _, mode := range []string{"", "query", "fragment"} {
 			res := b.Authorize("shop", "response_type", "token", "response_mode", mode)

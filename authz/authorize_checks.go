@@ -106,15 +106,16 @@ func (s *Server) checkObjects(_ context.Context, a *authorizing) error {
 }
 
 func (s *Server) checkResponseType(_ context.Context, a *authorizing) error {
-	switch a.form.get("response_type") {
-	case "":
+	kind := a.form.get("response_type")
+	if kind == "" {
 		return invalidRequest(nil, "response_type is missing")
-	case "code":
-	default:
+	}
+	grant, ok := responseTypes[kind]
+	if !ok {
 		return unsupportedResponseType(nil)
 	}
-	a.rec.ResponseType = "code"
-	return s.may(a.client, ask{Grant: grantCode})
+	a.rec.ResponseType = kind
+	return s.may(a.client, ask{Grant: grant})
 }
 
 // checkResponseMode refuses a mode that is unknown, or in which this answer would not be safe.
@@ -148,6 +149,9 @@ func (s *Server) checkProvider(_ context.Context, a *authorizing) error {
 var challengeForm = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 
 func (s *Server) checkChallenge(_ context.Context, a *authorizing) error {
+	if a.rec.ResponseType != responseCode {
+		return nil // there is no code that a challenge could bind
+	}
 	challenge, method := a.form.get("code_challenge"), a.form.get("code_challenge_method")
 	switch {
 	case challenge == "" && method != "":
@@ -171,7 +175,7 @@ func (s *Server) checkScope(_ context.Context, a *authorizing) error {
 		return err
 	}
 	a.rec.Scope, a.rec.Level = scope, s.scopeLevel(scope) // the highest of those asked
-	return s.may(a.client, ask{Grant: grantCode, Scope: scope})
+	return s.may(a.client, ask{Grant: responseTypes[a.rec.ResponseType], Scope: scope})
 }
 
 func (s *Server) checkResources(_ context.Context, a *authorizing) error {

@@ -129,7 +129,7 @@ func TestAuthorizeRefuses(t *testing.T) {
 		{"no scope and no default", "bare", []string{"scope", ""}, "invalid_scope"},
 		{"resource of nobody", "shop", []string{"resource", "https://else.example.com"}, "invalid_target"},
 		{"unknown prompt", "shop", []string{"prompt", "whatever"}, "invalid_request"},
-		{"implicit", "shop", []string{"response_type", "token"}, "unsupported_response_type"},
+		{"implicit", "shop", []string{"response_type", "token"}, "unauthorized_client"},
 		{"hybrid", "shop", []string{"response_type", "code id_token"}, "unsupported_response_type"},
 		{"unknown response mode", "shop", []string{"response_mode", "web_message"}, "invalid_request"},
 		{"form post to an application's scheme", "native", []string{"response_mode", "form_post", "redirect_uri", "com.example.app:/cb"}, "invalid_request"},

@@ -19,6 +19,7 @@ const (
 	grantCode              = "authorization_code"
 	grantRefreshToken      = "refresh_token"
 	grantClientCredentials = "client_credentials"
+	grantImplicit          = "implicit"
 	grantPassword          = "password"
 	grantValidateBearer    = "validate_bearer" // token server document: "Validate access token"
 )
@@ -170,7 +171,7 @@ func decodeKeyedHash(text string) ([]byte, error) {
 }
 
 // grantNames are the grants in the order in which messages name them.
-var grantNames = []string{grantCode, grantRefreshToken, grantClientCredentials, grantPassword, grantValidateBearer}
+var grantNames = []string{grantCode, grantRefreshToken, grantClientCredentials, grantImplicit, grantPassword, grantValidateBearer}
 
 func (c *Client) checkGrants(p *problems) {
 	if len(c.Grants) == 0 {
@@ -178,8 +179,8 @@ func (c *Client) checkGrants(p *problems) {
 	}
 	for _, g := range c.Grants {
 		switch g {
-		case grantCode, grantRefreshToken, grantClientCredentials, grantPassword, grantValidateBearer:
-		case "implicit", "device_code":
+		case grantCode, grantRefreshToken, grantClientCredentials, grantImplicit, grantPassword, grantValidateBearer:
+		case "device_code":
 			p.addf("grants: %s is not supported yet", g)
 		default:
 			p.addf("grants: %q is none of %s", g, strings.Join(grantNames, ", "))
@@ -202,6 +203,9 @@ func (c *Client) checkGrants(p *problems) {
 	}
 	if c.hasGrant(grantCode) && len(c.RedirectURIs) == 0 {
 		p.addf("redirect_uris is missing: authorization_code needs one")
+	}
+	if c.hasGrant(grantImplicit) && len(c.RedirectURIs) == 0 { // RFC 6749 3.1.2.2
+		p.addf("redirect_uris is missing: implicit needs one")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -130,11 +131,11 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return s.refusePending(w, r, p, storageError(err))
 	}
-	code, err := s.issueCode(r, p, result, true)
+	answer, err := s.issueAnswer(r, p, result, true)
 	if err != nil {
 		return s.refusePending(w, r, p, err)
 	}
-	s.redirectCode(w, r, &p.rec, code, http.StatusSeeOther) // RFC 9700 4.12: never 307
+	s.redirectClient(w, r, &p.rec, answer, http.StatusSeeOther) // RFC 9700 4.12: never 307
 	return nil
 }
 
@@ -155,42 +156,67 @@ func (s *Server) checkConsentPost(r *http.Request, id, subject string) error {
 	return nil
 }
 
-// issueCode makes the code of a request in the transaction that looks once more whether person, session and client are good, and
-// remembers the consent when it was given just now.
-func (s *Server) issueCode(r *http.Request, p *pending, result *login.Result, consent bool) (string, error) {
-	now := s.now()
+// agreement is what a person has agreed to, about to be answered.
+type agreement struct {
+	*pending
+
+	result  *login.Result
+	consent bool        // it was given just now
+	given   event.Event // of that
+	from    event.Origin
+	now     time.Time
+	scope   []string // to remember
+}
+
+// issueAnswer makes what a request asked for: a code, or with the implicit grant a token.
+func (s *Server) issueAnswer(r *http.Request, p *pending, result *login.Result, consent bool) (url.Values, error) {
+	a := &agreement{pending: p, result: result, consent: consent, from: s.Origin(r), now: s.now(), scope: p.agreed()}
+	var err error
+	if a.given, err = s.Events.New(eventConsentGiven, a.from); err != nil {
+		return nil, err
+	}
+	a.given.PersonID, a.given.Actor, a.given.ClientID, a.given.SessionID = result.Subject, result.Subject, p.client.ID, result.SessionID
+	if p.rec.ResponseType == responseToken {
+		return s.issueImplicit(r.Context(), a)
+	}
+	return s.issueCode(r.Context(), a)
+}
+
+// settle looks once more whether person, session and client are good, and remembers the consent when it was given just now. It stands
+// in the transaction of what is given.
+func (s *Server) settle(tx storage.Tx, a *agreement) (standing, error) {
+	st, err := s.signedInStill(tx, a.client.ID, a.result, a.now)
+	if err != nil || !a.consent {
+		return st, err
+	}
+	if err := rememberConsent(tx, a.result.Subject, a.client.ID, a.scope, a.now); err != nil {
+		return st, err
+	}
+	e := a.given
+	e.AgentUser = st.Subject.Username
+	return st, s.Events.Append(tx, e)
+}
+
+// issueCode stores a code. (RFC 6749 4.1.2)
+func (s *Server) issueCode(ctx context.Context, a *agreement) (url.Values, error) {
 	code, err := secret.NewToken(s.Random, secret.Code)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	given, err := s.Events.New(eventConsentGiven, s.Origin(r))
-	if err != nil {
-		return "", err
-	}
-	agreed, claims := p.agreed(), p.claims()
-	given.PersonID, given.Actor, given.ClientID, given.SessionID = result.Subject, result.Subject, p.client.ID, result.SessionID
-	err = s.update(r.Context(), func(tx storage.Tx) error {
-		st, err := s.signedInStill(tx, p.client.ID, result, now)
+	p, now, claims := a.pending, a.now, a.claims()
+	err = s.update(ctx, func(tx storage.Tx) error {
+		st, err := s.settle(tx, a)
 		if err != nil {
 			return err
 		}
-		given.AgentUser = st.Subject.Username
-		if consent {
-			if err := rememberConsent(tx, result.Subject, p.client.ID, agreed, now); err != nil {
-				return err
-			}
-			if err := s.Events.Append(tx, given); err != nil {
-				return err
-			}
-		}
 		rec := codeRecord{
-			signIn: newSignIn(result), Epochs: st.Epochs, ClientID: p.client.ID, RedirectURI: p.rec.RedirectURI, RedirectSent: p.rec.RedirectSent,
+			signIn: newSignIn(a.result), Epochs: st.Epochs, ClientID: p.client.ID, RedirectURI: p.rec.RedirectURI, RedirectSent: p.rec.RedirectSent,
 			Scope: p.rec.Scope, Nonce: p.rec.Nonce, Challenge: p.rec.Challenge, Resources: p.rec.Resources, CreatedAt: now,
 			ExpiresAt: now.Add(p.client.Lifetimes.Code), Claims: claims,
 		}
 		return codes.Create(tx, secret.Hash(code), rec, rec.ExpiresAt.Add(codeKept))
 	})
-	return code, err
+	return url.Values{"code": {code}}, err
 }
 
 // signedInStill reads in tx what a code hangs on: the person is active, the session lives and is of the person's epoch, the

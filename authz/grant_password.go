@@ -88,7 +88,7 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *grantRecord
 		answer.RefreshToken = refresh.token
 	}
 	if slices.Contains(g.Scope, scopeOpenID) {
-		if answer.IDToken, err = s.idToken(q.client, g.signIn, st.Subject, "", access.token, g.Scope, q.now); err != nil {
+		if answer.IDToken, err = s.idToken(q.client, g.signIn, st.Subject, "", access.token, nil, q.now); err != nil {
 			return nil, serverError(err)
 		}
 	}

@@ -53,7 +53,7 @@ func (s *Server) metadata() metadata {
 	return metadata{
 		Issuer: s.cfg.Issuer, Authorization: at("/oauth/authorize"), Token: at("/oauth/token"), Userinfo: at("/oauth/userinfo"),
 		JWKS: at("/oauth/jwks"), Revocation: at("/oauth/revoke"), Introspection: at("/oauth/api/v2/token/introspect"), EndSession: at(logoutPath),
-		Scopes: scopes, ResponseTypes: []string{"code"}, ResponseModes: responseModes,
+		Scopes: scopes, ResponseTypes: []string{responseCode, responseToken}, ResponseModes: responseModes,
 		Grants:    grantTypes(),
 		ACRValues: []string{acr(1)}, SubjectTypes: []string{subjectPublic, subjectPairwise}, IDTokenAlgs: algs,
 		TokenAuthMethods: methods, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic"},

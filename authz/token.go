@@ -50,7 +50,8 @@ func issuing(grant func(*Server, context.Context, *tokenRequest) (*tokenResponse
 
 // grantTypes are the grant types served, for the metadata.
 func grantTypes() []string {
-	out := make([]string, 0, len(tokenGrants))
+	out := make([]string, 0, len(tokenGrants)+1)
+	out = append(out, grantImplicit) // of the authorization endpoint
 	for name := range tokenGrants {
 		out = append(out, name)
 	}

@@ -88,8 +88,8 @@ type Client struct {
 	RedirectURIs []string `json:"redirect_uris,omitempty"`
 	// Where the browser may be sent after sign-out; compared exactly. Default: none.
 	PostLogoutRedirectURIs []string `json:"post_logout_redirect_uris,omitempty"`
-	// What the client may do: authorization_code, refresh_token, client_credentials, password, validate_bearer (deprecated).
-	// Default: none. implicit is not supported yet.
+	// What the client may do: authorization_code, refresh_token, client_credentials, and the deprecated implicit, password and
+	// validate_bearer. Default: none.
 	Grants []string `json:"grants,omitempty"`
 	// The scopes it may ask for. Default: none.
 	Scopes []string `json:"scopes,omitempty"`

@@ -178,9 +178,11 @@ func World() authz.Config {
 	rs := confidential("rs", "validate_bearer")
 	rs.RedirectURIs, rs.PostLogoutRedirectURIs = nil, nil
 	legacy := confidential("legacy", "password", "refresh_token")
+	fragment := public("fragment", "https://fragment.example.com/callback")
+	fragment.Grants, fragment.Scopes, fragment.Audiences = []string{"implicit"}, []string{"openid", "profile", "orders.read"}, []string{"https://api.example.com"}
 	return authz.Config{
 		Clients: []*authz.Client{
-			confidential("shop", "authorization_code", "refresh_token"), other, asks, disabled, two, reports, post, rs, legacy, public("spa", "https://spa.example.com/"),
+			confidential("shop", "authorization_code", "refresh_token"), other, asks, disabled, two, reports, post, rs, legacy, fragment, public("spa", "https://spa.example.com/"),
 			public("native", "http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb"),
 		},
 		APIClients: []*authz.APIClient{

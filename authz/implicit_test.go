@@ -1,0 +1,107 @@
+package authz_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+)
+
+// implicit runs an implicit flow of a person in a new browser and returns the answer in the fragment.
+func implicit(t *testing.T, h *authztest.Harness, changes ...string) url.Values {
+	t.Helper()
+	res := h.Browser(authztest.Demo).Authorize("fragment", append([]string{"response_type", "token"}, changes...)...)
+	mode, answer := answerOf(t, res)
+	if mode != "fragment" {
+		t.Errorf("Authorize(token) = %d %q, want an answer in the fragment", res.Status, res.Location())
+	}
+	return answer
+}
+
+// RFC 6749 4.2; token server document, "Authorization endpoint": "the access token is sent with the response".
+func TestImplicit(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(limited), authztest.WithConfig(func(c *authz.Config) {
+		changeClient(c, "fragment", func(c *authz.Client) { c.Scopes = append(c.Scopes, "two.read", "secure.read") })
+	}))
+	for name, changes := range map[string][]string{
+		"by default": {}, "asked for": {"response_mode", "fragment"}, "without a challenge": {"code_challenge", "", "code_challenge_method", ""},
+		"with a challenge that no code would take": {"code_challenge_method", "plain"},
+	} {
+		got := implicit(t, h, changes...)
+		for param, want := range map[string]string{"token_type": "bearer", "expires_in": "900", "scope": "openid", "state": "the state", "iss": h.Issuer} {
+			if got.Get(param) != want {
+				t.Errorf("%s: %s = %q, want %q", name, param, got.Get(param), want)
+			}
+		}
+		for _, param := range []string{"refresh_token", "code", "id_token", "error"} {
+			if got.Has(param) {
+				t.Errorf("%s: the answer has %s", name, param)
+			}
+		}
+		in := h.Introspect(got.Get("access_token")).JSON()
+		if in["active"] != true || in["client_id"] != "fragment" || in["sub"] != authztest.Demo {
+			t.Errorf("%s: Introspect = %v", name, in)
+		}
+	}
+	// What ends the tokens of other grants ends these.
+	token := implicit(t, h, "scope", "profile two.read", "resource", "https://api.example.com").Get("access_token")
+	in := h.Introspect(token).JSON()
+	if in["usage_limit"] != 2.0 || in["scope"] != "profile two.read" || len(in["aud"].([]any)) != 1 {
+		t.Errorf("Introspect = %v", in)
+	}
+	token = implicit(t, h).Get("access_token")
+	if _, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, "fragment"); err != nil {
+		t.Fatal(err)
+	}
+	wantActive(t, h, "after the consent was withdrawn", token, false)
+	token = implicit(t, h).Get("access_token")
+	wantStatus(t, "revoke", h.Revoke("fragment", token), 200)
+	wantActive(t, h, "revoked", token, false)
+	token = implicit(t, h).Get("access_token")
+	h.People.Change(authztest.Demo, func(s *login.Subject) { s.Epoch++ })
+	wantActive(t, h, "after a changed password", token, false)
+	h.Invariants(t)
+}
+
+func TestImplicitErrors(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
+		changeClient(c, "fragment", func(c *authz.Client) { c.Consent = "on" })
+	}))
+	for name, tc := range map[string]struct {
+		code    string
+		changes []string
+	}{
+		"nobody is signed in":  {"login_required", []string{"prompt", "none"}},
+		"scope":                {"invalid_scope", []string{"scope", "nonsense"}},
+		"resource":             {"invalid_target", []string{"resource", "https://other.example.com"}},
+		"prompt":               {"invalid_request", []string{"prompt", "x"}},
+		"a code, not its kind": {"unauthorized_client", []string{"response_type", "code"}},
+	} {
+		b := h.Browser(authztest.Demo)
+		mode, got := answerOf(t, b.Authorize("fragment", append([]string{"response_type", "token"}, tc.changes...)...))
+		want := "fragment" // RFC 6749 4.2.2.1: errors too
+		if strings.HasPrefix(name, "a code") {
+			want = "query"
+		}
+		if mode != want || got.Get("error") != tc.code || got.Get("state") != "the state" || got.Get("iss") != h.Issuer {
+			t.Errorf("%s = %v by %s, want %s by %s", name, got, mode, tc.code, want)
+		}
+	}
+	b := h.Browser(authztest.Demo)
+	b.Decision = "deny"
+	if mode, got := answerOf(t, b.Authorize("fragment", "response_type", "token")); mode != "fragment" || got.Get("error") != "access_denied" {
+		t.Errorf("denied = %v by %s, want access_denied in the fragment", got, mode)
+	}
+	b.Decision = "allow"
+	if mode, got := answerOf(t, b.Authorize("fragment", "response_type", "token")); mode != "fragment" || got.Get("access_token") == "" {
+		t.Errorf("allowed = %v by %s, want a token in the fragment", got, mode)
+	}
+	wantEvent(t, h, authztest.Demo, "consent.ConsentGivenEvent", 1)
+	wantError(t, "at the token endpoint", h.Token("fragment", url.Values{"grant_type": {"implicit"}}), 400, "unsupported_grant_type")
+	h.Invariants(t)
+}
