@@ -43,6 +43,9 @@ type Introspection struct {
 	// UsageLimit is how often the token may be used, UsageCount how often it was. 0 and 0: as often as one likes.
 	UsageLimit, UsageCount int
 
+	// App is the mobile app instance that the token was given to. nil: another kind of client.
+	App *App
+
 	provider string   // of the sign-in
 	claims   []string // for the userinfo endpoint, beside those of the scopes
 	sector   string   // in which the client knows the person; Subject is the public identifier
@@ -61,10 +64,11 @@ func (s *Server) Introspect(ctx context.Context, token string) (*Introspection, 
 // Recheck is Introspect for a request that has been let in already: a token that was used up since, by that very request perhaps, is
 // active still.
 func (s *Server) Recheck(ctx context.Context, token string) (*Introspection, error) {
-	if !secret.IsToken(secret.AccessToken, token) {
+	key, ok := s.accessKey(token)
+	if !ok {
 		return &Introspection{}, nil // without a storage read
 	}
-	key, now := secret.Hash(token), s.now()
+	now := s.now()
 	var out *Introspection
 	err := s.view(ctx, func(tx storage.Tx) (err error) {
 		out, err = s.inspect(tx, key, now)
@@ -100,7 +104,7 @@ func (s *Server) inspect(tx storage.Tx, key string, now time.Time) (*Introspecti
 		Active: true, Scope: c.stillAllowed(rec.Scope), ClientID: rec.ClientID, Subject: rec.Subject, TokenType: typeBearer,
 		IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: rec.AuthTime, Audience: rec.Audience, Level: rec.Level,
 		AMR: rec.AMR, SessionID: rec.SessionID, Person: person, UsageLimit: rec.UsageLimit, provider: rec.Provider,
-		claims: c.allowedClaims(rec.Claims), sector: c.sector(),
+		claims: c.allowedClaims(rec.Claims), sector: c.sector(), App: c.App,
 	}
 	if out.Subject == "" {
 		out.Subject = rec.ClientID // docs/decisions.md: a client-credentials token has the client as its sub
@@ -169,7 +173,7 @@ func (s *Server) introspectRefresh(ctx context.Context, token string) (*Introspe
 			Active: true, Scope: ch.standing.Client.stillAllowed(ch.rec.Scope), ClientID: ch.rec.ClientID, Subject: ch.grant.Subject,
 			TokenType: typeRefresh, IssuedAt: ch.rec.CreatedAt, ExpiresAt: ch.rec.ExpiresAt, AuthTime: ch.grant.AuthTime,
 			Audience: ch.grant.Resources, Level: ch.grant.Level, AMR: ch.grant.AMR, SessionID: ch.grant.SessionID, Person: &person,
-			sector: ch.standing.Client.sector(),
+			sector: ch.standing.Client.sector(), App: ch.standing.Client.App,
 		}
 		return nil
 	})
@@ -216,12 +220,8 @@ type issue struct {
 	event      event.Event
 }
 
-// newAccess makes an access token. issueAccess stores it, in the transaction of whatever gives it.
-func (s *Server) newAccess(rec accessRecord, kind event.Type, from event.Origin) (*issue, error) {
-	token, err := secret.NewToken(s.Random, secret.AccessToken)
-	if err != nil {
-		return nil, serverError(err)
-	}
+// newAccess makes an access token for a client. issueAccess stores it, in the transaction of whatever gives it.
+func (s *Server) newAccess(c *Client, rec accessRecord, kind event.Type, from event.Origin) (*issue, error) {
 	e, err := s.Events.New(kind, from)
 	if err != nil {
 		return nil, serverError(err)
@@ -231,7 +231,16 @@ func (s *Server) newAccess(rec accessRecord, kind event.Type, from event.Origin)
 	if rec.Subject == "" {
 		e.Actor = rec.ClientID
 	}
-	return &issue{token: token, key: secret.Hash(token), rec: rec, event: e}, nil
+	i := &issue{rec: rec, event: e}
+	if c.TokenFormat == formatJWT {
+		i.token, i.key, err = s.signAccess(c, &rec)
+	} else if i.token, err = secret.NewToken(s.Random, secret.AccessToken); err == nil {
+		i.key = secret.Hash(i.token)
+	}
+	if err != nil {
+		return nil, serverError(err)
+	}
+	return i, nil
 }
 
 func (s *Server) issueAccess(tx storage.Tx, i *issue) error {

@@ -282,6 +282,9 @@ func (s *Server) IssueToken(ctx context.Context, q IssueRequest) (Issued, error)
 	if lifetime < 0 {
 		return Issued{}, invalidRequest(nil, "the lifetime is negative")
 	}
+	if c.TokenFormat == formatJWT && lifetime > maxJWTLifetime {
+		return Issued{}, invalidRequest(nil, "the lifetime is too long for a JWT, whose key must stay published")
+	}
 	i, err := s.issueOwn(ctx, c, scope, q.Resources, lifetime, event.Origin{}, s.now())
 	if err != nil {
 		return Issued{}, err

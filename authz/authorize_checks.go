@@ -296,7 +296,8 @@ func (s *Server) readPresentation(_ context.Context, a *authorizing) error {
 			a.rec.Locales = append(a.rec.Locales, tag)
 		}
 	}
-	if a.form.get("app_view") == "mobile" {
+	// token server document, "Authorization endpoint": "default for mobile apps is mobile"
+	if view := a.form.get("app_view"); view == "mobile" || (view == "" && a.client.App != nil) {
 		a.rec.View = "mobile"
 	}
 	return nil

@@ -19,7 +19,9 @@ type Client struct {
 	AuthMethod             string    `json:"auth_method,omitempty"` // basic (default), post (basic and post), private_key_jwt
 	RedirectURIs           []string  `json:"redirect_uris,omitempty"`
 	PostLogoutRedirectURIs []string  `json:"post_logout_redirect_uris,omitempty"`
-	Grants                 []string  `json:"grants,omitempty"` // grantNames says which there are
+	BackchannelLogoutURI   string    `json:"backchannel_logout_uri,omitempty"`  // gets a logout token when a session ends
+	FrontchannelLogoutURI  string    `json:"frontchannel_logout_uri,omitempty"` // is loaded in a frame after a sign-out
+	Grants                 []string  `json:"grants,omitempty"`                  // grantNames says which there are
 	Scopes                 []string  `json:"scopes,omitempty"`
 	DefaultScopes          []string  `json:"default_scopes,omitempty"`
 	IDPs                   []string  `json:"idps,omitempty"`    // Default: identity
@@ -27,11 +29,20 @@ type Client struct {
 	PKCERequired           bool      `json:"pkce_required,omitempty"`
 	IDTokenAlg             string    `json:"id_token_alg,omitempty"` // RS256 (default), ES256, EdDSA
 	SubjectType            string    `json:"subject_type,omitempty"` // public (default), pairwise
+	TokenFormat            string    `json:"token_format,omitempty"` // opaque (default), jwt
+	App                    *App      `json:"app,omitempty"`          // of a mobile app instance
 	Audiences              []string  `json:"audiences,omitempty"`    // resources it may ask tokens for (RFC 8707)
 	Origins                []string  `json:"origins,omitempty"`      // CORS origins beside those of its https redirect URIs
 	Disabled               bool      `json:"disabled,omitempty"`
 	MaxSessions            int       `json:"max_sessions,omitempty"` // grants of one person that live at a time; the oldest goes. Default: 25
 	Lifetimes              Lifetimes `json:"lifetimes,omitzero"`
+}
+
+// App is the mobile app that a client is an instance of. (token server document, "Introspection response": app_identifier and so on)
+type App struct {
+	Identifier string `json:"identifier"`
+	Platform   string `json:"platform"`
+	Version    string `json:"version"`
 }
 
 // Lifetimes of what a client gets. Zero means the default.

@@ -48,6 +48,7 @@ func (c *Client) withDefaults() *Client {
 	setDefault(&out.AuthMethod, "basic")
 	setDefault(&out.Consent, "on")
 	setDefault(&out.IDTokenAlg, "RS256")
+	setDefault(&out.TokenFormat, formatOpaque)
 	setDefault(&out.MaxSessions, 25)
 	if len(out.IDPs) == 0 {
 		out.IDPs = []string{defaultProvider}
@@ -102,6 +103,14 @@ func (c *Client) Validate() error {
 	}
 	p.oneOf("consent", c.Consent, "on", "off", "always")
 	c.checkSubjectType(&p)
+	c.checkLogoutURIs(&p)
+	p.oneOf("token_format", c.TokenFormat, formatOpaque, formatJWT)
+	if c.TokenFormat == formatJWT && c.Lifetimes.AccessToken > maxJWTLifetime {
+		p.addf("lifetimes: access_token is %s, and more than %s is too long for a JWT, whose key must stay published", c.Lifetimes.AccessToken, maxJWTLifetime)
+	}
+	if c.App != nil {
+		c.App.check(&p)
+	}
 	p.oneOf("id_token_alg", c.IDTokenAlg, "RS256", "ES256", "EdDSA")
 	for _, a := range c.Audiences {
 		p.addErr(checkAudience(a))
@@ -114,6 +123,17 @@ func (c *Client) Validate() error {
 		return fmt.Errorf("client %q: %w", c.ID, err)
 	}
 	return nil
+}
+
+// maxApp is the longest member of an App in bytes.
+const maxApp = 256
+
+func (a *App) check(p *problems) {
+	for _, m := range [...]struct{ name, value string }{{"identifier", a.Identifier}, {"platform", a.Platform}, {"version", a.Version}} {
+		if m.value == "" || len(m.value) > maxApp || !isText(m.value) {
+			p.addf("app: the %s must have 1 to %d bytes without control characters", m.name, maxApp)
+		}
+	}
 }
 
 func (c *Client) checkAuth(p *problems) {

@@ -22,7 +22,7 @@ func (s *Server) grantClientCredentials(ctx context.Context, q *tokenRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	return respond(i, q.now), nil
+	return s.respond(q.client, i, q.now), nil
 }
 
 // issueOwn stores an access token of the client itself.
@@ -30,7 +30,7 @@ func (s *Server) issueOwn(ctx context.Context, c *Client, scope, resources []str
 	if err := s.may(c, ask{Grant: grantClientCredentials, Scope: scope, Resources: resources}); err != nil {
 		return nil, err
 	}
-	i, err := s.newAccess(accessRecord{
+	i, err := s.newAccess(c, accessRecord{
 		ClientID: c.ID, Scope: scope, Audience: resources, CreatedAt: now, ExpiresAt: now.Add(lifetime),
 	}, eventAccessIssued, from)
 	if err != nil {

@@ -208,7 +208,7 @@ func (s *Server) prepareCode(g *codeGrant, rec *codeRecord) error {
 
 // accessOfGrant makes an access token of a grant. It ends with the grant at the latest.
 func (s *Server) accessOfGrant(id string, g *grantRecord, scope, resources []string, q *tokenRequest, kind event.Type) (*issue, error) {
-	return s.newAccess(accessRecord{
+	return s.newAccess(q.client, accessRecord{
 		GrantID: id, ClientID: g.ClientID, Subject: g.Subject, Scope: scope, Audience: resources, Epochs: g.Epochs, CreatedAt: q.now,
 		ExpiresAt: earlier(q.now.Add(q.client.Lifetimes.AccessToken), g.ExpiresAt), Level: g.Level, AMR: g.AMR, AuthTime: g.AuthTime,
 		SessionID: g.SessionID, Provider: g.Provider, Claims: g.Claims.Userinfo,
@@ -234,7 +234,7 @@ func (s *Server) prepareRefusal(g *codeGrant, rec *codeRecord, v codeVerdict) er
 }
 
 func (s *Server) codeAnswer(g *codeGrant, st standing) (*tokenResponse, error) {
-	answer := respond(g.access, g.now)
+	answer := s.respond(g.client, g.access, g.now)
 	if g.refresh != nil {
 		answer.RefreshToken = g.refresh.token
 	}
@@ -289,6 +289,9 @@ func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 		if err := g.refresh.store(tx); err != nil {
 			return v, err
 		}
+	}
+	if err := s.rememberVisit(tx, g.client, &g.grant.signIn, g.grant.Scope, g.now); err != nil {
+		return v, err
 	}
 	return v, s.issueAccess(tx, g.access)
 }

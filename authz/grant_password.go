@@ -79,7 +79,7 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *grantRecord
 	if err != nil {
 		return nil, err
 	}
-	answer := respond(access, q.now)
+	answer := s.respond(q.client, access, q.now)
 	var refresh *newRefresh
 	if refreshes {
 		if refresh, err = s.makeRefresh(id, g, g.Scope, l, q.now); err != nil {

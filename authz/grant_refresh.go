@@ -240,7 +240,7 @@ func (s *Server) prepareRotation(g *rotation, ch *chain) (*tokenResponse, error)
 	if g.next, err = s.makeRefresh(ch.rec.GrantID, &ch.grant, ch.rec.Scope, g.client.Lifetimes, g.now); err != nil {
 		return nil, err
 	}
-	answer := respond(g.access, g.now)
+	answer := s.respond(g.client, g.access, g.now)
 	answer.RefreshToken = g.next.token
 	if slices.Contains(scope, scopeOpenID) {
 		// OpenID Connect Core 12.2: the auth_time of the sign-in, and no nonce.

@@ -68,6 +68,9 @@ func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (any, erro
 		TokenType: typeBearer, ClientID: in.ClientID, ExpiresIn: seconds(in.ExpiresAt.Sub(q.now)), Scope: strings.Join(in.Scope, " "),
 		UsageLimit: in.UsageLimit, UsageCount: in.UsageCount,
 	}
+	if in.App != nil {
+		v.AppIdentifier, v.AppVersion, v.AppPlatform = in.App.Identifier, in.App.Version, in.App.Platform
+	}
 	if p := in.Person; p != nil {
 		v.ReferenceID = s.subject(in)
 		v.UserAttributes = map[string]string{}

@@ -93,6 +93,9 @@ func (s *Server) introspectionBody(i *Introspection) *introspectionBody {
 	if !i.AuthTime.IsZero() {
 		b.AuthTime = i.AuthTime.Unix()
 	}
+	if i.App != nil {
+		b.AppIdentifier, b.AppPlatform, b.AppVersion = i.App.Identifier, i.App.Platform, i.App.Version
+	}
 	if p := i.Person; p != nil {
 		b.Username = p.Username
 		b.UserDetails = details(p.Details)

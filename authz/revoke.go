@@ -38,11 +38,11 @@ func (s *Server) handleRevoke(w http.ResponseWriter, r *http.Request) error {
 // revoke ends a token: an access token alone, a refresh token with its grant and all that this gave. It does nothing to the token of
 // a client other than clientID, unless that is empty.
 func (s *Server) revoke(ctx context.Context, token, clientID string, from event.Origin) error {
-	switch {
-	case secret.IsToken(secret.AccessToken, token):
-		return s.revokeAccess(ctx, secret.Hash(token), clientID, from)
-	case secret.IsToken(secret.RefreshToken, token):
+	if secret.IsToken(secret.RefreshToken, token) {
 		return s.revokeRefresh(ctx, secret.Hash(token), clientID, from)
+	}
+	if key, ok := s.accessKey(token); ok {
+		return s.revokeAccess(ctx, key, clientID, from)
 	}
 	return nil
 }

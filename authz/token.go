@@ -2,12 +2,14 @@ package authz
 
 import (
 	"context"
+	"encoding/base64"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // tokenRequest is a request of the token endpoint, its client authenticated.
@@ -29,8 +31,16 @@ type tokenResponse struct {
 	ProfileID    string `json:"profile_id,omitempty"`
 }
 
-// profileStatic is the profile_id of a web client. (docs/decisions.md) A client's own token is of no profile.
+// profileStatic is the profile_id of a web client. (docs/decisions.md, "profile_id") A client's own token is of no profile.
 const profileStatic = "static"
+
+// profileID names the person at a mobile app instance: always the same for the two, and another for every other pair.
+func (s *Server) profileID(c *Client, person string) string {
+	if c.App == nil {
+		return profileStatic
+	}
+	return base64.RawURLEncoding.EncodeToString(secret.MAC(s.pairwise, "profile", c.ID, person)[:16])
+}
 
 // tokenGrants is every grant_type that is served: the grant that the client must have, and what answers.
 var tokenGrants = map[string]struct {
@@ -93,12 +103,12 @@ func (s *Server) handleToken(w http.ResponseWriter, r *http.Request) error {
 }
 
 // respond makes the answer that gives an access token.
-func respond(i *issue, now time.Time) *tokenResponse {
+func (s *Server) respond(c *Client, i *issue, now time.Time) *tokenResponse {
 	t := &tokenResponse{
 		TokenType: typeBearer, AccessToken: i.token, ExpiresIn: seconds(i.rec.ExpiresAt.Sub(now)), Scope: strings.Join(i.rec.Scope, " "),
 	}
 	if i.rec.Subject != "" {
-		t.ProfileID = profileStatic
+		t.ProfileID = s.profileID(c, i.rec.Subject)
 	}
 	return t
 }

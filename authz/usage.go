@@ -3,7 +3,6 @@ package authz
 import (
 	"context"
 
-	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -29,7 +28,8 @@ func (s *Server) Use(ctx context.Context, token string) (*Introspection, error) 
 	if err != nil || in.UsageLimit == 0 {
 		return in, err
 	}
-	key, now := secret.Hash(token), s.now()
+	key, _ := s.accessKey(token)
+	now := s.now()
 	err = s.update(ctx, func(tx storage.Tx) (err error) {
 		if in, err = s.inspect(tx, key, now); err != nil || !in.Active {
 			return err

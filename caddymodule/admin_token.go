@@ -119,6 +119,7 @@ func shown(c *authz.Client) Client {
 	}
 	l := c.Lifetimes
 	return Client{
+		TokenFormat: c.TokenFormat, App: (*ClientApp)(c.App),
 		ID: c.ID, Name: c.Name, Public: c.Public, AuthMethod: c.AuthMethod, RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
 		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired,
 		IDTokenAlg: c.IDTokenAlg, Audiences: c.Audiences, Origins: c.Origins, MaxSessions: Count(strconv.Itoa(c.MaxSessions)), Disabled: c.Disabled,

@@ -150,6 +150,8 @@ func readName(d *caddyfile.Dispenser, dst *string, fn func(string) error) error 
 //		auth_method               basic|post
 //		redirect_uris             <uri>...
 //		post_logout_redirect_uris <uri>...
+//		backchannel_logout_uri    <uri>
+//		frontchannel_logout_uri   <uri>
 //		grants                    authorization_code|refresh_token|client_credentials|implicit|password|validate_bearer...
 //		scopes                    <scope>...
 //		default_scopes            <scope>...
@@ -157,7 +159,8 @@ func readName(d *caddyfile.Dispenser, dst *string, fn func(string) error) error 
 //		consent                   on|off|always
 //		pkce                      required
 //		id_token_alg              RS256|ES256|EdDSA
-//		token_format              opaque
+//		token_format              opaque|jwt
+//		app                       <identifier> <platform> <version>
 //		subject_type              public|pairwise
 //		audiences                 <uri>...
 //		origins                   <origin>...
@@ -196,6 +199,8 @@ func (c *Client) subdirectives() subdirectives {
 		"secret_hash":               another(&c.SecretHashes, checkPHC),
 		"auth_method":               value(&c.AuthMethod, checkAuthMethod),
 		"redirect_uris":             values(&c.RedirectURIs, checkURI),
+		"backchannel_logout_uri":    value(&c.BackchannelLogoutURI, checkURI),
+		"frontchannel_logout_uri":   value(&c.FrontchannelLogoutURI, checkURI),
 		"post_logout_redirect_uris": values(&c.PostLogoutRedirectURIs, checkURI),
 		"grants":                    values(&c.Grants, checkGrant),
 		"scopes":                    values(&c.Scopes, checkScope),
@@ -206,6 +211,7 @@ func (c *Client) subdirectives() subdirectives {
 		"id_token_alg":              value(&c.IDTokenAlg, checkAlg),
 		"token_format":              value(&c.TokenFormat, checkTokenFormat),
 		"subject_type":              value(&c.SubjectType, checkSubjectType),
+		"app":                       {parse: c.readApp},
 		"audiences":                 values(&c.Audiences, checkURI),
 		"origins":                   values(&c.Origins, checkOrigin),
 		"max_sessions":              value(&c.MaxSessions, checkMaxSessions),
@@ -219,6 +225,15 @@ func (c *Client) subdirectives() subdirectives {
 			"session":       value(&c.Lifetimes.Session, checkDuration),
 		}),
 	}
+}
+
+func (c *Client) readApp(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) != 3 {
+		return d.Err("app: want identifier, platform and version, such as app com.example.app android 4.2.0")
+	}
+	c.App = &ClientApp{Identifier: args[0], Platform: args[1], Version: args[2]}
+	return nil
 }
 
 func (c *Client) readPKCE(d *caddyfile.Dispenser) error {

@@ -79,19 +79,21 @@ func (c *Client) resolve(r *resolver) *authz.Client {
 	for _, name := range notYet(c.laterClient, false) {
 		r.fail("%s%s %v", of, name, errNotSupported)
 	}
-	r.plain(of+"token_format", c.TokenFormat, checkTokenFormat)
 	return &authz.Client{
 		ID: r.plain("client", c.ID, nil), Name: r.plain(of+"name", c.Name, nil), Public: c.Public,
 		Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
 		AuthMethod:             r.plain(of+"auth_method", c.AuthMethod, checkAuthMethod),
 		RedirectURIs:           uris(r, of+"redirect_uris", c.RedirectURIs),
 		PostLogoutRedirectURIs: uris(r, of+"post_logout_redirect_uris", c.PostLogoutRedirectURIs),
+		BackchannelLogoutURI:   r.plain(of+"backchannel_logout_uri", c.BackchannelLogoutURI, checkURI),
+		FrontchannelLogoutURI:  r.plain(of+"frontchannel_logout_uri", c.FrontchannelLogoutURI, checkURI),
 		Grants:                 r.list(of+"grants", c.Grants, checkGrant),
 		Scopes:                 r.list(of+"scopes", c.Scopes, checkScope),
 		DefaultScopes:          r.list(of+"default_scopes", c.DefaultScopes, checkScope),
 		IDPs:                   r.list(of+"idps", c.IDPs, checkIDP),
 		Consent:                r.plain(of+"consent", c.Consent, checkConsent), PKCERequired: c.PKCERequired,
 		SubjectType: r.plain(of+"subject_type", c.SubjectType, checkSubjectType),
+		TokenFormat: r.plain(of+"token_format", c.TokenFormat, checkTokenFormat), App: c.App.build(r, of),
 		IDTokenAlg:  r.plain(of+"id_token_alg", c.IDTokenAlg, checkAlg),
 		Audiences:   r.list(of+"audiences", c.Audiences, checkURI),
 		Origins:     r.list(of+"origins", c.Origins, checkOrigin),
@@ -105,6 +107,20 @@ func (c *Client) resolve(r *resolver) *authz.Client {
 			Session:      r.duration(of+"lifetimes session", c.Lifetimes.Session),
 		},
 	}
+}
+
+// build returns the app of a client, or nil.
+func (a *ClientApp) build(r *resolver, of string) *authz.App {
+	if a == nil {
+		return nil
+	}
+	member := func(name, v string) string {
+		if r.adapting() && hasPlaceholder(v) {
+			return "placeholder"
+		}
+		return r.plain(of+"app "+name, v, nil)
+	}
+	return &authz.App{Identifier: member("identifier", a.Identifier), Platform: member("platform", a.Platform), Version: member("version", a.Version)}
 }
 
 func (c *APIClient) build(r *resolver) *authz.APIClient {

@@ -204,7 +204,7 @@ var (
 	checkAuthMethod  = oneOf([]string{"basic", "post"}, "private_key_jwt")
 	checkConsent     = oneOf([]string{"on", "off", "always"})
 	checkAlg         = oneOf([]string{"RS256", "ES256", "EdDSA"})
-	checkTokenFormat = oneOf([]string{"opaque"}, "jwt")
+	checkTokenFormat = oneOf([]string{"opaque", "jwt"})
 	checkSubjectType = oneOf([]string{"public", "pairwise"})
 	checkAPI         = oneOf([]string{"introspection", "configuration", "credentials", "events", "persons"})
 	checkLevel       = between(1, 4)

@@ -88,6 +88,10 @@ type Client struct {
 	RedirectURIs []string `json:"redirect_uris,omitempty"`
 	// Where the browser may be sent after sign-out; compared exactly. Default: none.
 	PostLogoutRedirectURIs []string `json:"post_logout_redirect_uris,omitempty"`
+	// Where a logout token is sent when a session that the client knows has ended. Default: none.
+	BackchannelLogoutURI string `json:"backchannel_logout_uri,omitempty"`
+	// What the page after a sign-out loads in a frame; its scheme, host and port are those of a redirect URI. Default: none.
+	FrontchannelLogoutURI string `json:"frontchannel_logout_uri,omitempty"`
 	// What the client may do: authorization_code, refresh_token, client_credentials, and the deprecated implicit, password and
 	// validate_bearer. Default: none.
 	Grants []string `json:"grants,omitempty"`
@@ -103,11 +107,13 @@ type Client struct {
 	PKCERequired bool `json:"pkce_required,omitempty"`
 	// The signature of its ID tokens: RS256, ES256 or EdDSA. Default: RS256.
 	IDTokenAlg string `json:"id_token_alg,omitempty"`
-	// The form of its access tokens: opaque. Default: opaque. jwt is not supported yet.
+	// The form of its access tokens: opaque, or jwt (RFC 9068), signed like its ID tokens. Default: opaque.
 	TokenFormat string `json:"token_format,omitempty"`
 	// The identifier by which the client knows a person: public, the same for all, or pairwise, one for each host of redirect URIs.
 	// Default: public.
 	SubjectType string `json:"subject_type,omitempty"`
+	// The mobile app that it is an instance of. Default: none.
+	App *ClientApp `json:"app,omitempty"`
 	// The resources (RFC 8707) that it may ask tokens for. Default: none.
 	Audiences []string `json:"audiences,omitempty"`
 	// Origins of web pages that may call the token endpoint, beside those of its redirect URIs. Default: none.
@@ -120,6 +126,16 @@ type Client struct {
 	Lifetimes Lifetimes `json:"lifetimes,omitzero"`
 
 	laterClient
+}
+
+// ClientApp is a mobile app. Introspection and validation tell of it.
+type ClientApp struct {
+	// What the app calls itself, such as com.example.app. Required.
+	Identifier string `json:"identifier"`
+	// What it runs on, such as android. Required.
+	Platform string `json:"platform"`
+	// Its version. Required.
+	Version string `json:"version"`
 }
 
 // Lifetimes of what a client gets.
@@ -259,13 +275,7 @@ type laterApp struct {
 
 type laterClient struct {
 	// Not supported yet.
-	App json.RawMessage `json:"app,omitempty"`
-	// Not supported yet.
 	JWKS json.RawMessage `json:"jwks,omitempty"`
-	// Not supported yet.
-	FrontchannelLogoutURI json.RawMessage `json:"frontchannel_logout_uri,omitempty"`
-	// Not supported yet.
-	BackchannelLogoutURI json.RawMessage `json:"backchannel_logout_uri,omitempty"`
 	// Not supported yet.
 	Logo json.RawMessage `json:"logo,omitempty"`
 }

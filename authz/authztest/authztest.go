@@ -89,6 +89,9 @@ func New(t testing.TB, opts ...Option) *Harness {
 		h.Store = &FaultyStore{Store: store}
 	}
 	h.makeDeps()
+	h.People.ended = func(person, session string) error {
+		return h.Store.Update(h.T.Context(), func(tx storage.Tx) error { return h.Server().SessionEnded(tx, person, session) })
+	}
 	h.Restart(nil)
 	h.canaries = h.newCanaries()
 	return h
@@ -180,9 +183,13 @@ func World() authz.Config {
 	legacy := confidential("legacy", "password", "refresh_token")
 	fragment := public("fragment", "https://fragment.example.com/callback")
 	fragment.Grants, fragment.Scopes, fragment.Audiences = []string{"implicit"}, []string{"openid", "profile", "orders.read"}, []string{"https://api.example.com"}
+	jwt := confidential("jwt", "authorization_code", "refresh_token", "client_credentials")
+	jwt.TokenFormat = "jwt"
+	phone := public("phone", "com.example.app:/cb")
+	phone.App = &authz.App{Identifier: "com.example.app", Platform: "android", Version: "4.2.0"}
 	return authz.Config{
 		Clients: []*authz.Client{
-			confidential("shop", "authorization_code", "refresh_token"), other, asks, disabled, two, reports, post, rs, legacy, fragment, public("spa", "https://spa.example.com/"),
+			confidential("shop", "authorization_code", "refresh_token"), other, asks, disabled, two, reports, post, rs, legacy, fragment, jwt, phone, public("spa", "https://spa.example.com/"),
 			public("native", "http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb"),
 		},
 		APIClients: []*authz.APIClient{

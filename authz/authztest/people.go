@@ -38,6 +38,7 @@ type People struct {
 	panicGet bool
 	by       string // provider; empty: identity
 	after    func(*login.Result)
+	ended    func(person, session string) error // tells the server of a sign-out; set once
 }
 
 type session struct {
@@ -160,7 +161,7 @@ func (p *People) SignInBy(provider string) {
 
 func (p *People) provider() string { return cmp.Or(p.by, "identity") }
 
-// EndSession ends a session.
+// EndSession ends a session, of which nobody is told: as one that has expired.
 func (p *People) EndSession(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -299,12 +300,18 @@ func (p *People) authenticate(w http.ResponseWriter, r *http.Request, d login.De
 // SignOut implements authz.Authenticator.
 func (p *People) SignOut(w http.ResponseWriter, r *http.Request) error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.failure != nil {
-		return p.failure
-	}
-	if s := p.current(r); s != nil {
+	s, failure := p.current(r), p.failure
+	if s != nil && failure == nil {
 		delete(p.sessions, s.SessionID)
+	}
+	p.mu.Unlock()
+	if failure != nil {
+		return failure
+	}
+	if s != nil {
+		if err := p.ended(s.Subject, s.SessionID); err != nil {
+			return err
+		}
 	}
 	http.SetCookie(w, &http.Cookie{Name: sessionCookie, Path: "/", MaxAge: -1})
 	return nil

@@ -1,0 +1,85 @@
+package authz
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// The forms of access tokens, as the configuration names them.
+const (
+	formatOpaque = "opaque"
+	formatJWT    = "jwt"
+)
+
+// maxJWTLifetime bounds access tokens that are JWTs: a resource server must find the key in the JWKS as long as the token lives, and a key
+// goes keyAfter after it signed last.
+const maxJWTLifetime = 24 * time.Hour
+
+// accessClaims are the claims of an access token that is a JWT. (RFC 9068 2.2) cid and usl are what existing resource servers read.
+type accessClaims struct {
+	Issuer     string   `json:"iss"`
+	Expires    int64    `json:"exp"`
+	Audience   []string `json:"aud"`
+	Subject    string   `json:"sub"`
+	ClientID   string   `json:"client_id"`
+	IssuedAt   int64    `json:"iat"`
+	ID         string   `json:"jti"`
+	Scope      string   `json:"scope,omitempty"`
+	AuthTime   int64    `json:"auth_time,omitempty"`
+	ACR        string   `json:"acr,omitempty"`
+	AMR        []string `json:"amr,omitempty"`
+	CID        string   `json:"cid"`
+	UsageLimit int      `json:"usl,omitempty"`
+}
+
+// signAccess returns an access token as a JWT, signed like the client's ID tokens, and the key of its record, which decides whether it is
+// valid: the JWT alone opens nothing here, so that it can be revoked, limited and counted like any other.
+func (s *Server) signAccess(c *Client, rec *accessRecord) (token, key string, err error) {
+	id, err := secret.ID(s.Random, 32)
+	if err != nil {
+		return "", "", err
+	}
+	claims := accessClaims{
+		Issuer: s.cfg.Issuer, Expires: rec.ExpiresAt.Unix(), Audience: rec.Audience, Subject: s.subjectFor(c, rec.Subject), ClientID: c.ID,
+		IssuedAt: rec.CreatedAt.Unix(), ID: id, Scope: strings.Join(rec.Scope, " "), ACR: acr(rec.Level), CID: c.ID, UsageLimit: rec.UsageLimit,
+	}
+	if len(claims.Audience) == 0 {
+		claims.Audience = []string{s.cfg.Issuer} // RFC 9068 3: a default resource indicator
+	}
+	if rec.Subject == "" {
+		claims.Subject = c.ID // RFC 9068 2.2: the client, where no person is
+	} else {
+		claims.AuthTime, claims.AMR = rec.AuthTime.Unix(), methodReferences(signIn{AMR: rec.AMR, Provider: rec.Provider})
+	}
+	token, err = s.Keys.Sign(c.IDTokenAlg, typAccessToken, claims)
+	return token, jwtKey(id), err
+}
+
+// jwtKey is the key of the record of a JWT. No opaque token has it, since those begin with their prefix.
+func jwtKey(id string) string { return secret.Hash("jti " + id) }
+
+// accessKey returns the key of the record of an access token, without a storage read. It is false for what is no access token of ours:
+// an ID token for one, whose typ is another (RFC 9068 4).
+func (s *Server) accessKey(token string) (string, bool) {
+	if secret.IsToken(secret.AccessToken, token) {
+		return secret.Hash(token), true
+	}
+	if strings.Count(token, ".") != 2 {
+		return "", false
+	}
+	payload, err := s.Keys.Verify(token, typAccessToken)
+	if err != nil {
+		return "", false
+	}
+	var claims struct {
+		Issuer string `json:"iss"`
+		ID     string `json:"jti"`
+	}
+	if json.Unmarshal(payload, &claims) != nil || claims.Issuer != s.cfg.Issuer || claims.ID == "" {
+		return "", false
+	}
+	return jwtKey(claims.ID), true
+}
