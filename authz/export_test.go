@@ -23,3 +23,6 @@ func MoveToProvider(ctx context.Context, store storage.Store, token, provider st
 func LoseUses(ctx context.Context, store storage.Store, token string) error {
 	return store.Update(ctx, func(tx storage.Tx) error { return uses.Delete(tx, secret.Hash(token)) })
 }
+
+// SendLogouts makes one round of what Run does.
+func SendLogouts(ctx context.Context, s *Server) error { return s.sendLogouts(ctx) }

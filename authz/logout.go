@@ -156,22 +156,32 @@ func (s *Server) isSiteTarget(target string) bool {
 
 // leave ends the session and sends the browser on.
 func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *leaving, status int) error {
+	var frames []string
+	if l.current != nil {
+		var err error
+		if frames, err = s.LogoutFrames(r.Context(), l.current.Subject, l.current.SessionID); err != nil {
+			return err
+		}
+	}
 	if err := s.Auth.SignOut(w, r); err != nil {
 		return storageError(err)
 	}
+	s.wakeUp()
 	params := url.Values{}
 	if state := l.form.get("state"); state != "" {
 		params.Set("state", state) // RP-Initiated Logout 3: only when it was sent
 	}
-	if l.target != "" {
+	if l.target != "" && len(frames) == 0 {
 		redirect(w, withQuery(l.target, params), status)
 		return nil
 	}
-	offered := l.offered
-	if offered != "" {
-		offered = withQuery(offered, params)
+	data := page.SignedOut{Frames: frames}
+	if l.target != "" {
+		data.Continue, data.GoOn = withQuery(l.target, params), true // once the frames have had their time
+	} else if l.offered != "" {
+		data.Continue = withQuery(l.offered, params)
 	}
-	s.Pages.Render(w, r, page.View{Template: "signed_out", Data: page.SignedOut{Continue: offered}})
+	s.Pages.Render(w, r, page.View{Template: "signed_out", Data: data})
 	return nil
 }
 

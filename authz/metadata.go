@@ -34,6 +34,10 @@ type metadata struct {
 	ClaimsParameter       bool     `json:"claims_parameter_supported"`
 	RequestParameter      bool     `json:"request_parameter_supported"`
 	RequestURIParameter   bool     `json:"request_uri_parameter_supported"`
+	BackchannelLogout     bool     `json:"backchannel_logout_supported"`
+	BackchannelSession    bool     `json:"backchannel_logout_session_supported"`
+	FrontchannelLogout    bool     `json:"frontchannel_logout_supported"`
+	FrontchannelSession   bool     `json:"frontchannel_logout_session_supported"`
 	IssParameter          bool     `json:"authorization_response_iss_parameter_supported"` // RFC 9207 3
 }
 
@@ -58,7 +62,7 @@ func (s *Server) metadata() metadata {
 		ACRValues: []string{acr(1)}, SubjectTypes: []string{subjectPublic, subjectPairwise}, IDTokenAlgs: algs,
 		TokenAuthMethods: methods, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic"},
 		Claims: claimsSupported(), ChallengeMethods: []string{"S256"}, Prompts: []string{"none", "login", "consent", "select_account"},
-		IssParameter: true, ClaimsParameter: true,
+		IssParameter: true, ClaimsParameter: true, BackchannelLogout: true, BackchannelSession: true, FrontchannelLogout: true, FrontchannelSession: true,
 	}
 }
 

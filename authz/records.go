@@ -25,6 +25,8 @@ var (
 	siteFlows    = storage.NewTable[siteFlowRecord]("authz_site_flow")       // flow id
 	siteCodes    = storage.NewTable[siteCodeRecord]("authz_site_code")       // hash of the one-time code
 	siteSessions = storage.NewTable[siteSessionRecord]("authz_site_session") // hash of the cookie
+	visits       = storage.NewTable[visitRecord]("authz_visit")              // person, session, client
+	logouts      = storage.NewTable[logoutRecord]("authz_logout")            // person, session, client
 	secrets      = storage.NewTable[secretRecord]("authz_secret")            // what it is for
 	globals      = storage.NewTable[globalRecord]("authz_global")            // globalKey
 )
@@ -40,6 +42,17 @@ type globalRecord struct {
 // secretRecord is a secret that was made once for the store, sealed by the encryption key.
 type secretRecord struct {
 	Sealed []byte `cbor:"1,keyasint"`
+}
+
+// visitRecord says that a client that wants to hear of logouts knows a session.
+type visitRecord struct {
+	At time.Time `cbor:"1,keyasint"`
+}
+
+// logoutRecord is a logout token that is to be sent. It goes when the client has taken it.
+type logoutRecord struct {
+	DueAt time.Time `cbor:"1,keyasint,omitempty"` // zero: at once
+	Tries int       `cbor:"2,keyasint,omitempty"`
 }
 
 // signIn is how and when the person signed in, as tokens tell it.

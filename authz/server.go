@@ -2,7 +2,7 @@
 // they sign in is not its business: it asks an Authenticator and reads Subjects.
 //
 // The documents behind it: the token server document, RFC 6749, 6750, 7009, 7636, 7662, 8414, 8707, 9068, 9207, OpenID Connect
-// Core, Discovery, RP-Initiated Logout.
+// Core, Discovery, RP-Initiated Logout, Back-Channel Logout, Front-Channel Logout.
 package authz
 
 import (
@@ -21,6 +21,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -62,8 +63,6 @@ type Config struct {
 	Scopes     []Scope
 	// SiteOrigins are the origins of the sites that declare login, the only places that a site flow returns to.
 	SiteOrigins []string
-	// Outbound is not used for anything but URLs that clients name (jwks_uri and the like). nil: none is fetched.
-	Outbound *http.Client
 }
 
 // Scope is a scope that has more to say than its name.
@@ -105,6 +104,9 @@ type Server struct {
 	origins corsOrigins
 	sites   map[string]bool
 	global  *globalState
+	// trusted and untrusted make requests to addresses of the configuration and of clients that were added since.
+	trusted, untrusted *http.Client
+	wake               chan struct{} // of Run
 	// pairwise is the key of pairwise subjects.
 	pairwise []byte
 	// failures bounds the events of failed client authentications.
@@ -132,6 +134,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		deps.Origin = peerOrigin
 	}
 	s := &Server{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), sites: map[string]bool{}}
+	s.trusted, s.untrusted, s.wake = outbound.New(true), outbound.New(false), make(chan struct{}, 1)
 	s.failures = rate.NewLimiter(failureEventsPerSecond, failureEventsBurst)
 	for _, o := range cfg.SiteOrigins {
 		s.sites[o] = true

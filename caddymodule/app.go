@@ -89,6 +89,9 @@ type instance struct {
 	core     *core
 	log      *zap.Logger
 
+	stop    context.CancelFunc // ends the worker
+	stopped chan struct{}      // closed when it has
+
 	users atomic.Int64  // the app itself and the requests under way
 	gone  chan struct{} // closed when nobody uses it any more
 }
@@ -240,10 +243,24 @@ func (a *App) open() (_ *instance, err error) {
 	if err != nil {
 		return nil, err
 	}
+	inst.identity.Watch(inst.authz)
 	if err := c.metrics.register(a.ctx.GetMetricsRegistry()); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
+	inst.work()
 	return inst, nil
+}
+
+// work starts what the instance does by itself, until its last user leaves.
+func (i *instance) work() {
+	ctx, stop := context.WithCancel(context.Background())
+	i.stop, i.stopped = stop, make(chan struct{})
+	go func() {
+		defer close(i.stopped)
+		if err := i.authz.Run(ctx); err != nil {
+			i.log.Error("worker stopped", zap.Error(err))
+		}
+	}()
 }
 
 // Stop implements caddy.App. Requests may still be under way and other apps may stop later, so everything is kept until Cleanup.
@@ -339,6 +356,8 @@ func (i *instance) leave() {
 	if i.users.Add(-1) > 0 {
 		return
 	}
+	i.stop()
+	<-i.stopped
 	if err := i.core.release(); err != nil {
 		i.log.Error("storage not closed cleanly", zap.Error(err))
 	}
@@ -389,4 +408,5 @@ var (
 	_ caddyfile.Unmarshaler = (*App)(nil)
 	_ authz.Authenticator   = (*identity.Service)(nil)
 	_ authz.Subjects        = (*identity.Service)(nil)
+	_ identity.Watcher      = (*authz.Server)(nil)
 )

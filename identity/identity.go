@@ -59,14 +59,36 @@ type Deps struct {
 	Random io.Reader
 }
 
+// Watcher is told when sessions end, so that clients hear of it. authz implements it. The first two are called in the transaction that
+// ends the sessions; an error undoes it.
+type Watcher interface {
+	// SessionEnded: one session of a person ends.
+	SessionEnded(tx storage.Tx, person, session string) error
+	// SessionsEnded: every session of a person ends, but for one ("": none).
+	SessionsEnded(tx storage.Tx, person, except string) error
+	// LogoutFrames returns the addresses that the page after the sign-out of a live session loads in frames.
+	LogoutFrames(ctx context.Context, person, session string) ([]string, error)
+}
+
+// unwatched is the Watcher of a service that nobody watches.
+type unwatched struct{}
+
+func (unwatched) SessionEnded(storage.Tx, string, string) error                  { return nil }
+func (unwatched) SessionsEnded(storage.Tx, string, string) error                 { return nil }
+func (unwatched) LogoutFrames(context.Context, string, string) ([]string, error) { return nil, nil }
+
+// Watch names who is told when sessions end. It is called before the service is used, if at all.
+func (s *Service) Watch(w Watcher) { s.watcher = w }
+
 // Service signs persons in. It is safe for concurrent use.
 type Service struct {
 	Deps
 
-	cfg    Config
-	jar    cookie.Jar
-	mux    http.Handler
-	panics atomic.Int64
+	cfg     Config
+	jar     cookie.Jar
+	mux     http.Handler
+	watcher Watcher
+	panics  atomic.Int64
 }
 
 // New returns a service for one configuration and creates the persons of it that are absent. Several may share one store at a time,
@@ -93,7 +115,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	s := &Service{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer)}
+	s := &Service{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), watcher: unwatched{}}
 	s.mux = s.routes()
 	for _, p := range cfg.Persons {
 		if err := s.addConfigured(ctx, p); err != nil {

@@ -233,9 +233,19 @@ func (s *Service) change(ctx context.Context, usernameOrID string, by Actor, kin
 		if err != nil {
 			return err
 		}
+		epoch := rec.Epoch
 		changed, err := fn(tx, id, &rec)
 		if err != nil || !changed {
 			return err
+		}
+		if rec.Epoch != epoch {
+			except := ""
+			if kind == passwordChanged { // the one session that may go on
+				except = by.Session
+			}
+			if err := s.watcher.SessionsEnded(tx, id, except); err != nil {
+				return err
+			}
 		}
 		rec.UpdatedAt = now
 		if err := persons.Put(tx, id, rec, time.Time{}); err != nil {

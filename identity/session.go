@@ -192,6 +192,9 @@ func (s *Service) begin(tx storage.Tx, id, token, old string, rec sessionRecord)
 			if err := sessions.Delete(tx, before.id); err != nil {
 				return "", nil, err
 			}
+			if err := s.watcher.SessionEnded(tx, before.session.PersonID, before.id); err != nil {
+				return "", nil, err
+			}
 		}
 	}
 	if err := sessions.Put(tx, sessionID, rec, s.collect(rec)); err != nil {
@@ -224,6 +227,9 @@ func (s *Service) SignOut(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if err := sessions.Delete(tx, si.id); err != nil {
+			return err
+		}
+		if err := s.watcher.SessionEnded(tx, si.session.PersonID, si.id); err != nil {
 			return err
 		}
 		return s.Events.Append(tx, si.own(ev[0], ""))

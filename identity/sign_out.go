@@ -52,8 +52,16 @@ func (s *Service) handleSignOut(w http.ResponseWriter, r *http.Request) {
 		s.Pages.Refuse(w, r, err, "/sign-out")
 		return
 	}
-	if err := s.SignOut(w, r); err != nil {
+	frames, err := s.watcher.LogoutFrames(r.Context(), si.session.PersonID, si.id)
+	if err == nil {
+		err = s.SignOut(w, r)
+	}
+	if err != nil {
 		s.fail(w, r, err, "/sign-out")
+		return
+	}
+	if len(frames) > 0 {
+		s.Pages.Render(w, r, page.View{Template: "signed_out", Data: page.SignedOut{Frames: frames}})
 		return
 	}
 	s.redirect(w, r, "/sign-out")

@@ -120,7 +120,14 @@ type SignOut struct {
 // SignedOut is the data of signed_out.
 type SignedOut struct {
 	Continue string // link. Empty: none
+	// GoOn leads to Continue by itself, after the frames have had a few seconds.
+	GoOn bool
+	// Frames are pages of clients that are loaded unseen, so that they end their own sessions. (OpenID Connect Front-Channel Logout 2)
+	Frames []string
 }
+
+// frameSeconds is how long the frames have before the page goes on.
+const frameSeconds = "3"
 
 // Account is the data of account.
 type Account struct {
@@ -264,6 +271,9 @@ func (p *Renderer) make(r *http.Request, v View) ([]byte, *language, error) {
 func (p *Renderer) headers(h http.Header, v View) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", policy(v))
+	if d, ok := v.Data.(SignedOut); ok && d.GoOn && d.Continue != "" {
+		h.Set("Refresh", frameSeconds+"; url="+d.Continue)
+	}
 	h.Set("X-Frame-Options", "DENY") // RFC 7034, for browsers without frame-ancestors
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -280,12 +290,31 @@ func policy(v View) string {
 			actions = append(actions, t)
 		}
 	}
-	if f, ok := v.Data.(FormPost); ok {
-		actions = []string{formTarget(f.Action)}
+	switch d := v.Data.(type) {
+	case FormPost:
+		actions = []string{formTarget(d.Action)}
 		more = " script-src '" + submitHash + "';"
+	case SignedOut:
+		if hosts := frameHosts(d.Frames); len(hosts) > 0 {
+			more = " frame-src " + strings.Join(hosts, " ") + ";"
+		}
 	}
 	return "default-src 'none';" + more + " style-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action " +
 		strings.Join(actions, " ")
+}
+
+// frameHosts are the origins of the frames, as a policy names them.
+func frameHosts(frames []string) (hosts []string) {
+	for _, f := range frames {
+		u, err := url.Parse(f)
+		if err != nil {
+			continue
+		}
+		if host := u.Scheme + "://" + u.Host; isTarget(host) && !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
 }
 
 // submitScript is the one script there is. It stands on the page of FormPost alone and is allowed by its hash.

@@ -1,0 +1,385 @@
+package authz_test
+
+import (
+	"context"
+	"encoding/json"
+
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// party is a relying party that takes logout tokens.
+type party struct {
+	url string
+
+	mu     sync.Mutex // guards all below
+	forms  []url.Values
+	status int
+	held   chan struct{} // not nil: answers wait for it
+}
+
+func newParty(t *testing.T) *party {
+	t.Helper()
+	p := &party{status: http.StatusOK}
+	web := httptest.NewServer(p)
+	t.Cleanup(web.Close)
+	p.url = web.URL
+	return p
+}
+
+func (p *party) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost || r.ParseForm() != nil || r.URL.Path != "/logout" {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	p.mu.Lock()
+	p.forms = append(p.forms, r.PostForm)
+	status, held := p.status, p.held
+	p.mu.Unlock()
+	if held != nil {
+		<-held
+	}
+	w.WriteHeader(status)
+}
+
+func (p *party) answer(status int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.status = status
+}
+
+// taken returns the logout tokens that have come since the last call.
+func (p *party) taken() (tokens []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range p.forms {
+		tokens = append(tokens, f.Get("logout_token"))
+	}
+	p.forms = nil
+	return tokens
+}
+
+// hears is a client that hears of logouts at the party, and reads public or pairwise subjects.
+func (p *party) hears(id string) *authz.Client {
+	c := pairwiseClient(id, id+".example.com")
+	c.SubjectType, c.BackchannelLogoutURI = "", p.url+"/logout"
+	return c
+}
+
+// logoutToken verifies a logout token as a relying party does (Back-Channel Logout 2.6) and returns its claims.
+func logoutToken(t *testing.T, h *authztest.Harness, raw string) map[string]any {
+	t.Helper()
+	parsed, err := jose.ParseSignedCompact(raw, []jose.SignatureAlgorithm{jose.RS256, jose.ES256})
+	if err != nil {
+		t.Fatalf("logout token %q: %v", raw, err)
+	}
+	header := parsed.Signatures[0].Header
+	var set jose.JSONWebKeySet
+	if err := json.Unmarshal([]byte(h.Get("/oauth/jwks").Body), &set); err != nil {
+		t.Fatal(err)
+	}
+	keys := set.Key(header.KeyID)
+	if len(keys) != 1 || header.ExtraHeaders[jose.HeaderType] != "logout+jwt" {
+		t.Fatalf("logout token has header %v, want a published key and logout+jwt", header)
+	}
+	payload, err := parsed.Verify(keys[0].Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var claims map[string]any
+	if err := json.Unmarshal(payload, &claims); err != nil {
+		t.Fatal(err)
+	}
+	return claims
+}
+
+// send makes one round of what Run does.
+func send(t *testing.T, h *authztest.Harness) {
+	t.Helper()
+	if err := authz.SendLogouts(t.Context(), h.Server()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBackchannelLogout(t *testing.T) {
+	t.Parallel()
+	p, q := newParty(t), newParty(t)
+	pair := q.hears("pair")
+	pair.SubjectType, pair.IDTokenAlg = "pairwise", "ES256"
+	h := authztest.New(t, authztest.WithClients(p.hears("listener"), pair))
+	b := h.Browser(authztest.Demo)
+	hint := b.Tokens("listener").ID
+	b.Tokens("listener") // twice in one session: one logout token
+	pairSub := idClaimsAs(t, h, b.Tokens("pair").ID)["sub"]
+	b.Tokens("shop") // does not want to hear
+	elsewhere := h.Browser(authztest.Demo)
+	elsewhere.Tokens("listener") // another session of the same person
+	session := b.Session()
+	if res := b.Get("/oauth/logout?id_token_hint=" + hint); res.Status != http.StatusOK {
+		t.Fatalf("logout = %d %s", res.Status, res.Body)
+	}
+	send(t, h)
+	tokens := p.taken()
+	if len(tokens) != 1 {
+		t.Fatalf("%d logout tokens came, want 1", len(tokens))
+	}
+	claims := logoutToken(t, h, tokens[0])
+	now := float64(h.Clock.Now().Unix())
+	for name, want := range map[string]any{"iss": h.Issuer, "aud": "listener", "sub": authztest.Demo, "sid": session, "iat": now, "exp": now + 120} {
+		if claims[name] != want {
+			t.Errorf("%s = %v, want %v", name, claims[name], want)
+		}
+	}
+	if events, err := json.Marshal(claims["events"]); err != nil || string(events) != `{"http://schemas.openid.net/event/backchannel-logout":{}}` {
+		t.Errorf("events = %s, %v", events, err)
+	}
+	if claims["nonce"] != nil || claims["jti"] == nil {
+		t.Errorf("claims %v, want jti and no nonce", claims)
+	}
+	if other := q.taken(); len(other) != 1 || logoutToken(t, h, other[0])["sub"] != pairSub {
+		t.Errorf("%d logout tokens for the pairwise client, want one for %v", len(other), pairSub)
+	}
+	send(t, h)
+	if again := p.taken(); len(again) != 0 {
+		t.Errorf("%d logout tokens came again", len(again))
+	}
+	// A logout token is nothing else.
+	if res := h.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens[0]); res.Status != http.StatusUnauthorized {
+		t.Errorf("userinfo by a logout token = %d", res.Status)
+	}
+	wantRedirectError(t, h, "logout token as a hint", b.Authorize("shop", "id_token_hint", tokens[0]), "invalid_request")
+	h.Invariants(t)
+}
+
+// idClaimsAs reads the claims of an ID token without looking at its audience and algorithm.
+func idClaimsAs(t *testing.T, h *authztest.Harness, raw string) map[string]any {
+	t.Helper()
+	payload, err := h.Keys.Verify(raw, "JWT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var claims map[string]any
+	if err := json.Unmarshal(payload, &claims); err != nil {
+		t.Fatal(err)
+	}
+	return claims
+}
+
+// TestBackchannelLogoutRetries holds that a party that is away hears of it later, and that nobody asks it for ever.
+func TestBackchannelLogoutRetries(t *testing.T) {
+	t.Parallel()
+	p, well := newParty(t), newParty(t)
+	h := authztest.New(t, authztest.WithClients(p.hears("listener"), well.hears("well")))
+	out := func() {
+		b := h.Browser(authztest.Demo)
+		b.Tokens("listener")
+		b.Tokens("well")
+		if err := h.Store.Update(t.Context(), func(tx storage.Tx) error { return h.Server().SessionEnded(tx, authztest.Demo, b.Session()) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.answer(http.StatusServiceUnavailable)
+	out()
+	send(t, h)
+	if n, m := len(p.taken()), len(well.taken()); n != 1 || m != 1 {
+		t.Fatalf("%d and %d tokens, want one each", n, m)
+	}
+	send(t, h)
+	h.Restart(nil) // it is on disk
+	send(t, h)
+	if n := len(p.taken()); n != 0 {
+		t.Errorf("%d tries before it is time", n)
+	}
+	h.Clock.Advance(10 * time.Second)
+	send(t, h)
+	h.Clock.Advance(10 * time.Second) // the wait grows
+	send(t, h)
+	if n := len(p.taken()); n != 1 {
+		t.Errorf("%d tries, want 1", n)
+	}
+	p.answer(http.StatusNoContent)
+	h.Clock.Advance(10 * time.Second)
+	send(t, h)
+	h.Clock.Advance(24 * time.Hour)
+	send(t, h)
+	if n := len(p.taken()); n != 1 {
+		t.Errorf("%d tries, want 1 and then none, since it was taken", n)
+	}
+	p.answer(http.StatusBadRequest)
+	out()
+	for range 100 {
+		send(t, h)
+		h.Clock.Advance(time.Hour)
+	}
+	if n := len(p.taken()); n != 16 {
+		t.Errorf("%d tries, want 16 and no more", n)
+	}
+	if n := len(well.taken()); n != 1 {
+		t.Errorf("the party that is well got %d tokens, want 1", n)
+	}
+	h.Invariants(t)
+}
+
+// TestBackchannelLogoutNeverDelays holds that a person who signs out waits for no party.
+func TestBackchannelLogoutNeverDelays(t *testing.T) {
+	t.Parallel()
+	p := newParty(t)
+	p.held = make(chan struct{})
+	h := authztest.New(t, authztest.WithClients(p.hears("listener")))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- h.Server().Run(ctx) }()
+	b := h.Browser(authztest.Demo)
+	hint := b.Tokens("listener").ID
+	if res := b.Get("/oauth/logout?id_token_hint=" + hint); res.Status != http.StatusOK || b.Session() != "" {
+		t.Errorf("logout = %d, want it at once", res.Status)
+	}
+	close(p.held)
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for got := 0; got == 0; {
+		select {
+		case <-tick.C:
+			got = len(p.taken())
+		case <-deadline:
+			t.Fatal("no logout token came")
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Errorf("Run = %v", err)
+	}
+	h.Invariants(t)
+}
+
+// TestBackchannelLogoutLate holds that a client that redeems its code after the session has ended hears of it too.
+func TestBackchannelLogoutLate(t *testing.T) {
+	t.Parallel()
+	p := newParty(t)
+	h := authztest.New(t, authztest.WithClients(p.hears("listener")))
+	b := h.Browser(authztest.Demo)
+	code := b.Code("listener")
+	h.People.EndSession(b.Session())
+	wantStatus(t, "Token", h.Redeem("listener", code), http.StatusOK)
+	h.Clock.Advance(10 * time.Second)
+	send(t, h)
+	if n := len(p.taken()); n != 1 {
+		t.Errorf("%d logout tokens, want 1", n)
+	}
+	h.Invariants(t)
+}
+
+// TestSessionsEnded holds that what ends every session of a person is told of each, but for the one that goes on.
+func TestSessionsEnded(t *testing.T) {
+	t.Parallel()
+	p := newParty(t)
+	h := authztest.New(t, authztest.WithClients(p.hears("listener")))
+	var all []*authztest.Browser
+	for range 3 {
+		b := h.Browser(authztest.Demo)
+		b.Tokens("listener")
+		all = append(all, b)
+	}
+	h.Tokens("listener", authztest.Guest)
+	if err := h.Store.Update(t.Context(), func(tx storage.Tx) error { return h.Server().SessionsEnded(tx, authztest.Demo, all[1].Session()) }); err != nil {
+		t.Fatal(err)
+	}
+	send(t, h)
+	ended := map[any]bool{}
+	for _, raw := range p.taken() {
+		ended[logoutToken(t, h, raw)["sid"]] = true
+	}
+	if len(ended) != 2 || ended[all[1].Session()] {
+		t.Errorf("sessions %v were told of, want the first and the third", ended)
+	}
+	h.Invariants(t)
+}
+
+// TestBackchannelLogoutAddress holds that a client that was added by command cannot make us call addresses that are not public.
+func TestBackchannelLogoutAddress(t *testing.T) {
+	t.Parallel()
+	p := newParty(t)
+	h := authztest.New(t)
+	c := p.hears("added")
+	c.Secrets = []secret.String{secret.New(authztest.Secret("added"))}
+	if _, err := h.Server().AddClient(t.Context(), *c); err != nil {
+		t.Fatal(err)
+	}
+	h.Config.Clients = append(h.Config.Clients, c) // for the harness alone
+	b := h.Browser(authztest.Demo)
+	b.Tokens("added")
+	if err := h.Store.Update(t.Context(), func(tx storage.Tx) error { return h.Server().SessionEnded(tx, authztest.Demo, b.Session()) }); err != nil {
+		t.Fatal(err)
+	}
+	send(t, h)
+	if n := len(p.taken()); n != 0 {
+		t.Errorf("%d logout tokens were sent to a loopback address", n)
+	}
+	if !strings.Contains(h.Log(), "the address is not a public one") {
+		t.Error("the log does not say why")
+	}
+}
+
+// TestFrontchannelLogout holds that the page after a sign-out loads the clients' pages in frames and then goes on.
+func TestFrontchannelLogout(t *testing.T) {
+	t.Parallel()
+	front := pairwiseClient("front", "front.example.com")
+	front.SubjectType, front.FrontchannelLogoutURI = "", "https://front.example.com/out?a=b"
+	h := authztest.New(t, authztest.WithClients(front))
+	b := h.Browser(authztest.Demo)
+	hint := b.Tokens("front").ID
+	session := b.Session()
+	target := "/oauth/logout?" + url.Values{"id_token_hint": {hint}, "post_logout_redirect_uri": {"https://front.example.com/"}, "state": {"s"}}.Encode()
+	res := b.Get(target)
+	frame := "https://front.example.com/out?a=b&amp;" + strings.ReplaceAll(url.Values{"iss": {h.Issuer}, "sid": {session}}.Encode(), "&", "&amp;")
+	if res.Status != http.StatusOK || !strings.Contains(res.Body, `<iframe src="`+frame+`"`) {
+		t.Errorf("logout = %d %s, want a frame of %s", res.Status, res.Body, frame)
+	}
+	if policy := res.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "; frame-src https://front.example.com;") && !strings.Contains(policy, " frame-src https://front.example.com;") {
+		t.Errorf("policy %q, want the client's origin in frame-src", policy)
+	}
+	if got := res.Header.Get("Refresh"); got != "3; url=https://front.example.com/?state=s" {
+		t.Errorf("Refresh = %q, want the way on", got)
+	}
+	if b.Session() != "" {
+		t.Error("the session goes on")
+	}
+	if res := b.Get(target); res.Status != http.StatusFound { // nobody is signed in any more: no frames
+		t.Errorf("second logout = %d, want a redirect", res.Status)
+	}
+	h.Invariants(t)
+}
+
+func TestLogoutURIsValidate(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ back, front, want string }{
+		{"https://else.example.com/x", "https://p.example.com/y", ""},
+		{"http://localhost:9/x", "", ""},
+		{"http://else.example.com/x", "", "must be https"},
+		{"com.example.app:/x", "", "must be https"},
+		{"https://else.example.com/x#f", "", "fragment"},
+		{"/x", "", "absolute"},
+		{"", "https://else.example.com/y", "has not the scheme, host and port"},
+		{"", "https://p.example.com:8443/y", "has not the scheme, host and port"},
+	} {
+		client := pairwiseClient("p", "p.example.com")
+		client.BackchannelLogoutURI, client.FrontchannelLogoutURI = c.back, c.front
+		err := client.Validate()
+		if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("Validate(%q, %q) = %v, want %q", c.back, c.front, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package identity_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// watcher writes down what it is told.
+type watcher struct {
+	told   []string
+	frames []string
+	err    error
+}
+
+func (w *watcher) SessionEnded(_ storage.Tx, person, session string) error {
+	w.told = append(w.told, "session "+session+" of "+person)
+	return w.err
+}
+
+func (w *watcher) SessionsEnded(_ storage.Tx, person, except string) error {
+	w.told = append(w.told, "all of "+person+" but "+except)
+	return w.err
+}
+
+func (w *watcher) LogoutFrames(context.Context, string, string) ([]string, error) {
+	return w.frames, w.err
+}
+
+// TestWatcher holds that the watcher hears of whatever ends sessions, and of nothing else.
+func TestWatcher(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  func(t *testing.T, h *harness, b *browser, session string)
+		want string // with PERSON and SESSION
+	}{
+		"sign-out": {func(_ *testing.T, _ *harness, b *browser, _ string) { b.post(b.get("/sign-out")) }, "session SESSION of PERSON"},
+		"block": {func(t *testing.T, h *harness, _ *browser, _ string) {
+			if err := h.SetState(t.Context(), demo, identity.Blocked, admin); err != nil {
+				t.Error(err)
+			}
+		}, "all of PERSON but "},
+		"password": {func(t *testing.T, h *harness, _ *browser, _ string) {
+			if err := h.SetPassword(t.Context(), demo, secret.New("another one"), admin); err != nil {
+				t.Error(err)
+			}
+		}, "all of PERSON but "},
+		"own password": {func(t *testing.T, h *harness, _ *browser, session string) {
+			if err := h.SetPassword(t.Context(), demo, secret.New("another one"), identity.Actor{Session: session}); err != nil {
+				t.Error(err)
+			}
+		}, "all of PERSON but SESSION"},
+		"own block": {func(t *testing.T, h *harness, _ *browser, session string) {
+			if err := h.SetState(t.Context(), demo, identity.Blocked, identity.Actor{Session: session}); err != nil {
+				t.Error(err)
+			}
+		}, "all of PERSON but "},
+		"end": {func(t *testing.T, h *harness, _ *browser, _ string) {
+			if err := h.EndSessions(t.Context(), demo); err != nil {
+				t.Error(err)
+			}
+		}, "all of PERSON but "},
+		"another person in this browser": {func(t *testing.T, h *harness, b *browser, _ string) {
+			if _, err := h.AddPerson(t.Context(), identity.NewPerson{Username: "anna", Password: secret.New("12345678")}, admin); err != nil {
+				t.Error(err)
+			}
+			h.demandLogin()
+			b.post(b.get("/next?again=anna"), "username", "anna", "password", "12345678")
+		}, "session SESSION of PERSON"},
+		"the same person again": {func(_ *testing.T, h *harness, b *browser, _ string) {
+			h.demandLogin()
+			b.post(b.get("/next?again=demo"), "username", demo, "password", demoPassword)
+		}, ""},
+		"a wrong password": {func(_ *testing.T, h *harness, _ *browser, _ string) { h.browser().try(demo, "wrong password") }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t)
+			w := &watcher{}
+			h.Watch(w)
+			b := h.browser()
+			b.signIn(demo, demoPassword)
+			s, err := h.session(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.end(t, h, b, s.SessionID)
+			var want []string
+			if c.want != "" {
+				want = []string{strings.NewReplacer("PERSON", s.Subject, "SESSION", s.SessionID).Replace(c.want)}
+			}
+			if !slices.Equal(w.told, want) {
+				t.Errorf("told %q, want %q", w.told, want)
+			}
+		})
+	}
+}
+
+// TestWatcherFails holds that a session ends together with what is told of it, or not at all.
+func TestWatcherFails(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.browser()
+	b.signIn(demo, demoPassword)
+	ask := b.get("/sign-out")
+	h.Watch(&watcher{err: storage.ErrUnavailable})
+	if a := b.post(ask); a.Code != http.StatusServiceUnavailable {
+		t.Errorf("POST /sign-out = %d, want 503", a.Code)
+	}
+	if err := h.SetState(t.Context(), demo, identity.Blocked, admin); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("SetState = %v, want the watcher's error", err)
+	}
+	if !b.isSignedIn() {
+		t.Error("the session has ended, and nobody was told")
+	}
+}
+
+// TestSignOutFrames holds that our own sign-out shows the clients' frames too.
+func TestSignOutFrames(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.Watch(&watcher{frames: []string{"https://shop.example.com/out?sid=1"}})
+	b := h.browser()
+	b.signIn(demo, demoPassword)
+	a := b.post(b.get("/sign-out"))
+	if a.Code != http.StatusOK || !strings.Contains(a.Body.String(), `<iframe src="https://shop.example.com/out?sid=1"`) || b.session() != "" {
+		t.Errorf("POST /sign-out = %d, want the page with the frame and no session:\n%s", a.Code, a.Body)
+	}
+}

@@ -1,0 +1,91 @@
+// Package outbound makes requests to addresses that somebody else has named: bounded in time and size, without redirects and without
+// compression, and, where nobody vouches for the address, to public hosts alone.
+package outbound
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+const (
+	// Timeout is for a whole exchange.
+	Timeout = 5 * time.Second
+	// MaxBody is the largest answer in bytes that Body reads.
+	MaxBody = 1 << 20
+)
+
+// ErrAddress says that a host has an address that is not public.
+var ErrAddress = errors.New("outbound: the address is not a public one")
+
+// errTooLarge says that an answer was not read to its end.
+var errTooLarge = errors.New("outbound: the answer is too large")
+
+// New returns a client. trusted: the operator has written the addresses, so they may lead to an intranet. Otherwise each is judged when
+// the connection is made, after its name was resolved, so that no name can change its mind.
+func New(trusted bool) *http.Client {
+	dialer := &net.Dialer{Timeout: Timeout}
+	if !trusted {
+		dialer.Control = func(_, address string, _ syscall.RawConn) error { return check(address) }
+	}
+	return &http.Client{
+		Timeout: Timeout,
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableCompression: true, TLSHandshakeTimeout: Timeout,
+			ResponseHeaderTimeout: Timeout, MaxResponseHeaderBytes: 64 << 10, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Body reads an answer of at most MaxBody bytes and closes it.
+func Body(res *http.Response) ([]byte, error) {
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, MaxBody+1))
+	if err == nil && len(body) > MaxBody {
+		err = errTooLarge
+	}
+	return body, err
+}
+
+// reserved are the networks that are neither public nor known to netip: IANA's special-purpose registries (RFC 6890), and the prefixes
+// that carry an IPv4 address inside an IPv6 one.
+var reserved = func() (list []netip.Prefix) {
+	for _, p := range []string{
+		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
+		"::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fec0::/10",
+	} {
+		list = append(list, netip.MustParsePrefix(p))
+	}
+	return list
+}()
+
+// check refuses an address (host and port) that is not public.
+func check(address string) error {
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrAddress, err)
+	}
+	if !isPublic(ap.Addr()) {
+		return ErrAddress
+	}
+	return nil
+}
+
+func isPublic(ip netip.Addr) bool {
+	ip = ip.Unmap().WithZone("")
+	if !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() {
+		return false
+	}
+	for _, p := range reserved {
+		if p.Contains(ip) {
+			return false
+		}
+	}
+	return true
+}
