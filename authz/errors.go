@@ -72,6 +72,10 @@ func accessDenied(cause error) error {
 	return &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the request was denied", Cause: cause}
 }
 
+func notFound() error {
+	return &Error{Status: http.StatusNotFound, Code: "not_found", Description: "there is no such thing"}
+}
+
 // serverError is whatever we cannot tell; the client reads nothing of the cause.
 func serverError(cause error) error {
 	return &Error{Status: http.StatusInternalServerError, Code: "server_error", Description: "internal error", Cause: cause}

@@ -16,6 +16,7 @@ var (
 	eventAllRevoked       = event.Type{Type: "token.EverythingRevokedEvent", Name: "Everything Revoked"}
 	eventClientAdded      = event.Type{Type: "client.ClientAddedEvent", Name: "Client Added"}
 	eventClientRemoved    = event.Type{Type: "client.ClientRemovedEvent", Name: "Client Removed"}
+	eventSessionEnded     = event.Type{Type: "session.SessionEndedEvent", Name: "Session Ended"}
 	eventConsentGiven     = event.Type{Type: "consent.ConsentGivenEvent", Name: "Consent Given"}
 	eventConsentWithdrawn = event.Type{Type: "consent.ConsentWithdrawnEvent", Name: "Consent Withdrawn"}
 )

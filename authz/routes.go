@@ -32,6 +32,7 @@ func (s *Server) table() map[string]route {
 	)
 	t := map[string]route{
 		"/oauth/api/v2/token/introspect":          {handle: s.handleIntrospect, methods: post, machine: true},
+		"/oauth/api/v1/users/":                    {handle: s.handleUsers, methods: []string{http.MethodGet, http.MethodDelete}, machine: true},
 		"/oauth/userinfo":                         {handle: s.handleUserinfo, methods: both, machine: true, cors: true},
 		"/oauth/jwks":                             {handle: s.handleJWKS, methods: get, machine: true, cors: true},
 		"/oauth/logout":                           {handle: s.handleLogout, methods: both},
@@ -58,6 +59,9 @@ func (s *Server) routes() http.Handler {
 	table := s.table()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rt, found := table[r.URL.Path]
+		if strings.HasPrefix(r.URL.Path, usersPath) {
+			rt, found = table[usersPath], true // the one path with parts that vary
+		}
 		if !found {
 			s.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
 			return

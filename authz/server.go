@@ -53,6 +53,10 @@ type Subjects interface {
 	Session(tx storage.Tx, id string, now time.Time) (login.Session, error)
 	// Touch marks a session as used now. It writes at most once a minute and never blocks longer than a storage write.
 	Touch(ctx context.Context, id string) error
+	// Sessions returns the live sessions of a person, the oldest first.
+	Sessions(tx storage.Tx, subject string, now time.Time) ([]login.Session, error)
+	// CloseSession ends a session of a person, or returns storage.ErrNotFound when the person has none of this id.
+	CloseSession(tx storage.Tx, subject, id string) error
 }
 
 // Config is what the operator decided. It is not changed once given to New.
@@ -107,6 +111,7 @@ type Server struct {
 	// trusted and untrusted make requests to addresses of the configuration and of clients that were added since.
 	trusted, untrusted *http.Client
 	wake               chan struct{} // of Run
+	remote             remoteKeys
 	// pairwise is the key of pairwise subjects.
 	pairwise []byte
 	// failures bounds the events of failed client authentications.

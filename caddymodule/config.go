@@ -82,8 +82,11 @@ type Client struct {
 	Secrets []Sensitive `json:"secrets,omitempty"`
 	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
 	SecretHashes []Sensitive `json:"secret_hashes,omitempty"`
-	// How the client sends its secret: basic, or post (which allows both). Default: basic. private_key_jwt is not supported yet.
+	// How the client authenticates: basic, post (which allows basic too), or private_key_jwt, which needs jwks and no secret. Default: basic.
 	AuthMethod string `json:"auth_method,omitempty"`
+	// A file or a URL with the public keys (JSON Web Key Set) of private_key_jwt. A file is read when the configuration is loaded, a URL when
+	// it is needed. Default: none.
+	JWKS string `json:"jwks,omitempty"`
 	// Where the browser may be sent after authorization; compared exactly. Default: none.
 	RedirectURIs []string `json:"redirect_uris,omitempty"`
 	// Where the browser may be sent after sign-out; compared exactly. Default: none.
@@ -162,7 +165,8 @@ type APIClient struct {
 	Secrets []Sensitive `json:"secrets,omitempty"`
 	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
 	SecretHashes []Sensitive `json:"secret_hashes,omitempty"`
-	// The APIs it may use: introspection, configuration, credentials, events, persons. Only introspection is served yet. Default: none.
+	// The APIs it may use: introspection, configuration, credentials, events, persons. Of persons
+	// only what they hold (tokens, sessions, consents) is served yet, of configuration, credentials and events nothing. Default: none.
 	APIs []string `json:"apis,omitempty"`
 	// It introspects only tokens for these resources (RFC 8707). Default: all.
 	Audiences []string `json:"audiences,omitempty"`
@@ -274,8 +278,6 @@ type laterApp struct {
 }
 
 type laterClient struct {
-	// Not supported yet.
-	JWKS json.RawMessage `json:"jwks,omitempty"`
 	// Not supported yet.
 	Logo json.RawMessage `json:"logo,omitempty"`
 }

@@ -15,6 +15,7 @@ var (
 	passwords   = storage.NewTable[passwordRecord]("identity_password")      // person id
 	sessions    = storage.NewTable[sessionRecord]("identity_session")        // session id
 	sessionKeys = storage.NewTable[sessionKeyRecord]("identity_session_key") // hash of the cookie
+	sessionsOf  = storage.NewTable[struct{}]("identity_session_of")          // person id, session id
 	flows       = storage.NewTable[flowRecord]("identity_flow")              // flow id
 	devices     = storage.NewTable[deviceRecord]("identity_device")          // person id, hash of the device cookie
 	failures    = storage.NewTable[failureRecord]("identity_failure")        // kind of counter, whom, from where

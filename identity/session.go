@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -189,10 +190,7 @@ func (s *Service) begin(tx storage.Tx, id, token, old string, rec sessionRecord)
 			sessionID = before.id
 		} else {
 			ended = before
-			if err := sessions.Delete(tx, before.id); err != nil {
-				return "", nil, err
-			}
-			if err := s.watcher.SessionEnded(tx, before.session.PersonID, before.id); err != nil {
+			if err := s.end(tx, before.id, before.session); err != nil {
 				return "", nil, err
 			}
 		}
@@ -200,7 +198,62 @@ func (s *Service) begin(tx storage.Tx, id, token, old string, rec sessionRecord)
 	if err := sessions.Put(tx, sessionID, rec, s.collect(rec)); err != nil {
 		return "", nil, err
 	}
+	if err := sessionsOf.Put(tx, storage.Key(rec.PersonID, sessionID), struct{}{}, s.collect(rec)); err != nil {
+		return "", nil, err
+	}
 	return sessionID, ended, sessionKeys.Create(tx, rec.Cookie, sessionKeyRecord{SessionID: sessionID}, s.collect(rec))
+}
+
+// end removes a session and its cookie, and tells who wants to know.
+func (s *Service) end(tx storage.Tx, id string, rec sessionRecord) error {
+	if err := sessionKeys.Delete(tx, rec.Cookie); err != nil {
+		return err
+	}
+	if err := sessions.Delete(tx, id); err != nil {
+		return err
+	}
+	if err := sessionsOf.Delete(tx, storage.Key(rec.PersonID, id)); err != nil {
+		return err
+	}
+	return s.watcher.SessionEnded(tx, rec.PersonID, id)
+}
+
+// Sessions returns the live sessions of a person, the oldest first.
+func (s *Service) Sessions(tx storage.Tx, subject string, now time.Time) ([]login.Session, error) {
+	p, err := persons.Get(tx, subject)
+	if err != nil || p.State != Active {
+		return nil, err
+	}
+	var out []login.Session
+	for e, err := range sessionsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(subject)}) {
+		if err != nil {
+			return nil, err
+		}
+		si, err := s.Session(tx, storage.Parts(e.Key)[1], now)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if si.Epoch == p.Epoch && si.Subject == subject {
+			out = append(out, si)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b login.Session) int { return a.AuthTime.Compare(b.AuthTime) })
+	return out, nil
+}
+
+// CloseSession ends a session of a person within tx, or returns storage.ErrNotFound when the person has none of this id.
+func (s *Service) CloseSession(tx storage.Tx, subject, id string) error {
+	rec, err := sessions.Get(tx, id)
+	if err != nil {
+		return err
+	}
+	if rec.PersonID != subject {
+		return storage.ErrNotFound
+	}
+	return s.end(tx, id, rec)
 }
 
 // SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer.
@@ -223,13 +276,7 @@ func (s *Service) SignOut(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if err := sessionKeys.Delete(tx, hash); err != nil {
-			return err
-		}
-		if err := sessions.Delete(tx, si.id); err != nil {
-			return err
-		}
-		if err := s.watcher.SessionEnded(tx, si.session.PersonID, si.id); err != nil {
+		if err := s.end(tx, si.id, si.session); err != nil {
 			return err
 		}
 		return s.Events.Append(tx, si.own(ev[0], ""))

@@ -310,3 +310,67 @@ func TestBrokenCookies(t *testing.T) {
 		t.Error("the right cookie does not sign in")
 	}
 }
+
+func TestSessionsOfAPerson(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	list := func() (ids []string) {
+		t.Helper()
+		p, err := h.Person(t.Context(), demo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = h.store.View(t.Context(), func(tx storage.Tx) error {
+			live, err := h.Sessions(tx, p.ID, h.clock.Now())
+			for _, si := range live {
+				ids = append(ids, si.SessionID)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ids
+	}
+	closeOne := func(person, id string) error {
+		return h.store.Update(t.Context(), func(tx storage.Tx) error { return h.CloseSession(tx, person, id) })
+	}
+	one, two := h.browser(), h.browser()
+	one.signIn(demo, demoPassword)
+	h.clock.Advance(time.Second)
+	two.signIn(demo, demoPassword)
+	ids := list()
+	if len(ids) != 2 {
+		t.Fatalf("%d sessions, want 2", len(ids))
+	}
+	p, err := h.Person(t.Context(), demo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range [][2]string{{"somebody else", ids[0]}, {p.ID, "nothing"}} {
+		if err := closeOne(wrong[0], wrong[1]); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("CloseSession(%q) = %v, want ErrNotFound", wrong, err)
+		}
+	}
+	if err := closeOne(p.ID, ids[0]); err != nil {
+		t.Fatal(err)
+	}
+	if one.isSignedIn() || !two.isSignedIn() {
+		t.Errorf("signed in: %t and %t, want the second alone", one.isSignedIn(), two.isSignedIn())
+	}
+	if got := list(); len(got) != 1 || got[0] != ids[1] {
+		t.Errorf("sessions = %v, want %s", got, ids[1])
+	}
+	h.clock.Advance(2 * time.Hour)
+	if got := list(); len(got) != 0 {
+		t.Errorf("sessions after the idle time = %v", got)
+	}
+	two.signIn(demo, demoPassword)
+	if err := h.EndSessions(t.Context(), demo); err != nil {
+		t.Fatal(err)
+	}
+	if got := list(); len(got) != 0 {
+		t.Errorf("sessions after all were ended = %v", got)
+	}
+	h.checkInvariants()
+}

@@ -195,6 +195,7 @@ func World() authz.Config {
 		APIClients: []*authz.APIClient{
 			{ID: "ops", Secrets: []secret.String{secret.New(Secret("ops"))}, APIs: []string{"introspection"}},
 			{ID: "auditor", Secrets: []secret.String{secret.New(Secret("auditor"))}, APIs: []string{"events"}},
+			{ID: "registrar", Secrets: []secret.String{secret.New(Secret("registrar"))}, APIs: []string{"persons"}},
 			{ID: "narrow", Secrets: []secret.String{secret.New(Secret("narrow"))}, APIs: []string{"introspection"}, Audiences: []string{"https://narrow.example.com"}},
 		},
 		Scopes: []authz.Scope{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -205,6 +206,37 @@ func (p *People) Session(_ storage.Tx, id string, now time.Time) (login.Session,
 		return login.Session{}, storage.ErrNotFound
 	}
 	return s.Session, nil
+}
+
+// Sessions implements authz.Subjects.
+func (p *People) Sessions(_ storage.Tx, subject string, now time.Time) ([]login.Session, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []login.Session
+	for _, s := range p.sessions {
+		if s.Subject == subject && s.Ends.After(now) && s.Epoch == p.persons[subject].Epoch {
+			out = append(out, s.Session)
+		}
+	}
+	slices.SortFunc(out, func(a, b login.Session) int {
+		return cmp.Or(a.AuthTime.Compare(b.AuthTime), cmp.Compare(a.SessionID, b.SessionID))
+	})
+	return out, p.failure
+}
+
+// CloseSession implements authz.Subjects.
+func (p *People) CloseSession(_ storage.Tx, subject, id string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.sessions[id]
+	switch {
+	case p.failure != nil:
+		return p.failure
+	case s == nil || s.Subject != subject:
+		return storage.ErrNotFound
+	}
+	delete(p.sessions, id)
+	return nil
 }
 
 // Touch implements authz.Subjects.
