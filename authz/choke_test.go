@@ -1,0 +1,223 @@
+package authz_test
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+var (
+	chokeGrants    = []string{"authorization_code", "refresh_token", "client_credentials", "implicit", "password", "validate_bearer"}
+	chokeScopes    = []string{"a.read", "b.read", "high.read"} // the last one needs level 2
+	chokeResources = []string{"https://one.example.com", "https://two.example.com"}
+)
+
+// wish is a request of the client under test, for one grant and with one of each thing that a client may be kept from.
+type wish struct {
+	grant, provider string
+	scope           []string
+	resource        string // empty: none
+}
+
+// choke is the client under test, drawn anew each time.
+type choke struct {
+	h      *authztest.Harness
+	client authz.Client
+	other  string // a token of another client, for validation
+}
+
+func (c *choke) has(grant string) bool { return slices.Contains(c.client.Grants, grant) }
+
+// allowed is the rules of the choke point, written once more.
+func (c *choke) allowed(w wish) bool {
+	switch {
+	case c.client.Disabled, !c.has(w.grant):
+		return false
+	case w.grant == "validate_bearer":
+		return true // it asks for nothing further
+	case slices.ContainsFunc(w.scope, func(s string) bool { return !slices.Contains(c.client.Scopes, s) }):
+		return false
+	case w.resource != "" && !slices.Contains(c.client.Audiences, w.resource):
+		return false
+	case slices.Contains(w.scope, "high.read") && (w.grant == "client_credentials" || w.grant == "password"):
+		return false // there is no person, or nobody who could be asked for more
+	}
+	byPerson := w.grant == "authorization_code" || w.grant == "implicit" || w.grant == "password"
+	return !byPerson || w.provider == "identity"
+}
+
+// failer is a *testing.T or a *rapid.T.
+type failer interface {
+	Fatalf(format string, args ...any)
+}
+
+// configure makes the client one of the configuration, as a reload does.
+func (c *choke) configure(client authz.Client) {
+	c.h.Restart(func(cfg *authz.Config) {
+		cfg.Clients = slices.DeleteFunc(slices.Clone(cfg.Clients), func(o *authz.Client) bool { return o.ID == client.ID })
+		cfg.Clients = append(cfg.Clients, &client)
+	})
+}
+
+// try makes the request and returns the answer that would hold a token.
+func (c *choke) try(t failer, w wish) url.Values {
+	c.h.People.SignInBy(w.provider)
+	c.h.People.After(func(r *login.Result) { r.Provider = w.provider })
+	defer c.h.People.After(nil)
+	defer c.h.People.SignInBy("")
+	f := url.Values{"grant_type": {w.grant}, "scope": {strings.Join(w.scope, " ")}}
+	changes := []string{"scope", strings.Join(w.scope, " ")}
+	if w.resource != "" {
+		f.Set("resource", w.resource)
+		changes = append(changes, "resource", w.resource)
+	}
+	switch w.grant {
+	case "authorization_code", "implicit":
+		if w.grant == "implicit" {
+			changes = append(changes, "response_type", "token")
+		}
+		res := c.h.Browser(authztest.Demo).Authorize("choke", changes...)
+		_, answer := res.Redirect()
+		if res.Status >= 500 {
+			t.Fatalf("%+v = %d %s", w, res.Status, res.Body)
+		}
+		if w.grant == "implicit" || !answer.Has("code") {
+			return answer
+		}
+		f = c.h.CodeForm("choke", answer.Get("code"))
+	case "refresh_token":
+		liberal := c.client
+		liberal.Grants, liberal.Scopes, liberal.Audiences, liberal.Disabled = []string{"authorization_code", "refresh_token"}, chokeScopes, chokeResources, false
+		c.configure(liberal)
+		c.h.People.After(nil)
+		f.Set("refresh_token", c.h.Tokens("choke", authztest.Demo, "scope", strings.Join(w.scope, " ")).Refresh)
+		c.configure(c.client)
+	case "password":
+		f.Set("username", "demo@example.com")
+		f.Set("password", authztest.Password)
+	case "validate_bearer":
+		f = url.Values{"grant_type": {validateBearer}, "token": {c.other}}
+	}
+	res := c.h.Token("choke", f)
+	if res.Status >= 500 {
+		t.Fatalf("%+v = %d %s", w, res.Status, res.Body)
+	}
+	answer := url.Values{}
+	if res.Status == http.StatusOK {
+		answer.Set("access_token", res.Text("access_token"))
+		if w.grant == "validate_bearer" {
+			answer.Set("access_token", c.other) // it told of it, which is what must be allowed
+		}
+	}
+	return answer
+}
+
+// subset draws some of the values, in their order.
+func subset(t *rapid.T, of []string, label string) []string {
+	return slices.DeleteFunc(slices.Clone(of), func(v string) bool { return rapid.IntRange(0, 3).Draw(t, label+" "+v) == 0 })
+}
+
+// Every grant gives what the client may have, and nothing else, whatever the client is kept from.
+func TestChokePoint(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Scopes = append(c.Scopes, authz.Scope{Name: "high.read", Level: 2}) }))
+	other := h.Tokens("other", authztest.Guest).Access
+	rapid.Check(t, func(t *rapid.T) {
+		c := &choke{h: h, other: other, client: authz.Client{
+			ID: "choke", Secrets: []secret.String{secret.New(authztest.Secret("choke"))}, RedirectURIs: []string{"https://choke.example.com/callback"},
+			Consent: "off", Grants: subset(t, chokeGrants, "grant"), Scopes: subset(t, chokeScopes, "scope"), Audiences: subset(t, chokeResources, "audience"),
+			Disabled: rapid.IntRange(0, 9).Draw(t, "disabled") == 0,
+		}}
+		if c.has("password") { // never beside a code
+			c.client.Grants = slices.DeleteFunc(c.client.Grants, func(g string) bool { return g == "authorization_code" })
+		}
+		if !c.has("authorization_code") && !c.has("password") {
+			c.client.Grants = slices.DeleteFunc(c.client.Grants, func(g string) bool { return g == "refresh_token" })
+		}
+		if len(c.client.Grants) == 0 {
+			c.client.Grants = []string{"client_credentials"}
+		}
+		c.configure(c.client)
+		w := wish{
+			grant: rapid.SampledFrom(chokeGrants).Draw(t, "asked grant"), scope: subset(t, chokeScopes, "asked scope"),
+			provider: rapid.SampledFrom([]string{"identity", "identity", "partner"}).Draw(t, "provider"),
+			resource: rapid.SampledFrom(append([]string{""}, chokeResources...)).Draw(t, "asked resource"),
+		}
+		if len(w.scope) == 0 {
+			w.scope = chokeScopes[:1]
+		}
+		c.check(t, w)
+	})
+	h.Invariants(t)
+}
+
+// Each grant is given to a client that may have all, and withheld by each restriction that concerns it.
+func TestChokePointRestrictions(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Scopes = append(c.Scopes, authz.Scope{Name: "high.read", Level: 2}) }))
+	other := h.Tokens("other", authztest.Guest).Access
+	full := authz.Client{
+		ID: "choke", Secrets: []secret.String{secret.New(authztest.Secret("choke"))}, RedirectURIs: []string{"https://choke.example.com/callback"},
+		Consent: "off", Scopes: chokeScopes, Audiences: chokeResources,
+	}
+	for _, tc := range []struct {
+		name     string
+		restrict func(*authz.Client, *wish)
+		spares   []string // the grants that it does not concern
+	}{
+		{"none", func(*authz.Client, *wish) {}, chokeGrants},
+		{"grant", func(c *authz.Client, w *wish) {
+			c.Grants = slices.DeleteFunc(slices.Clone(c.Grants), func(g string) bool {
+				return g == w.grant || (w.grant == "authorization_code" && g == "refresh_token") // which needs it
+			})
+		}, nil},
+		{"scope", func(c *authz.Client, _ *wish) { c.Scopes = []string{"b.read"} }, []string{"validate_bearer"}},
+		{"level", func(_ *authz.Client, w *wish) { w.scope = []string{"high.read"} }, []string{"authorization_code", "implicit", "refresh_token", "validate_bearer"}},
+		{"resource", func(c *authz.Client, _ *wish) { c.Audiences = chokeResources[1:] }, []string{"validate_bearer"}},
+		{"provider", func(_ *authz.Client, w *wish) { w.provider = "partner" }, []string{"client_credentials", "refresh_token", "validate_bearer"}},
+		{"disabled", func(c *authz.Client, _ *wish) { c.Disabled = true }, nil},
+	} {
+		for _, grant := range chokeGrants {
+			t.Run(tc.name+" "+grant, func(t *testing.T) {
+				c := &choke{h: h, client: full, other: other}
+				c.client.Grants = []string{"authorization_code", "refresh_token", "client_credentials", "implicit", "validate_bearer"}
+				if grant == "password" {
+					c.client.Grants = []string{"password", "client_credentials"}
+				}
+				w := wish{grant: grant, provider: "identity", scope: chokeScopes[:1], resource: chokeResources[0]}
+				tc.restrict(&c.client, &w)
+				if want := slices.Contains(tc.spares, grant); c.allowed(w) != want {
+					t.Fatalf("the rules give it: %t, want %t", c.allowed(w), want)
+				}
+				c.configure(c.client)
+				c.check(t, w)
+			})
+		}
+	}
+	h.Invariants(t)
+}
+
+// check makes the request and holds what it gave against the rules.
+func (c *choke) check(t failer, w wish) {
+	token := c.try(t, w).Get("access_token")
+	if got, want := token != "", c.allowed(w); got != want {
+		t.Fatalf("%+v of a client with grants %v, scopes %v, audiences %v, disabled %t: given = %t, want %t; log: %s",
+			w, c.client.Grants, c.client.Scopes, c.client.Audiences, c.client.Disabled, got, want, c.h.Log())
+	}
+	if token == "" || w.grant == "validate_bearer" {
+		return
+	}
+	in, err := c.h.Server().Introspect(c.h.T.Context(), token)
+	if err != nil || !in.Active || !slices.Equal(in.Scope, w.scope) || (w.resource != "" && !slices.Equal(in.Audience, []string{w.resource})) {
+		t.Fatalf("%+v gave %+v, %v", w, in, err)
+	}
+}
