@@ -30,10 +30,10 @@ var (
 // secretBytes is the randomness of a client secret that we make.
 const secretBytes = 32
 
-// AddClient stores a client. A confidential one without a secret gets one, which is returned and stored as a keyed hash only; in
+// AddClient stores a client. A confidential one without a secret or keys gets one, which is returned and stored as a keyed hash only; in
 // all other cases secretText is empty. Errors: ErrClientExists, what Validate says, a failure of storage.
 func (s *Server) AddClient(ctx context.Context, c Client) (secretText string, err error) {
-	if !c.Public && len(c.Secrets)+len(c.SecretHashes) == 0 {
+	if !c.Public && c.AuthMethod != methodPrivateKey && len(c.Secrets)+len(c.SecretHashes) == 0 {
 		if secretText, err = newSecret(s.Random); err != nil {
 			return "", err
 		}

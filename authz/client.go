@@ -3,6 +3,8 @@ package authz
 import (
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -15,27 +17,29 @@ type Client struct {
 	// Secrets are valid all at once, for rotation. Each has at least 32 characters.
 	Secrets []secret.String `json:"secrets,omitempty"`
 	// SecretHashes are secrets in PHC form (Argon2id, bcrypt) or, for stored clients, "hmac:" and the keyed hash in base64url.
-	SecretHashes           []string  `json:"secret_hashes,omitempty"`
-	AuthMethod             string    `json:"auth_method,omitempty"` // basic (default), post (basic and post), private_key_jwt
-	RedirectURIs           []string  `json:"redirect_uris,omitempty"`
-	PostLogoutRedirectURIs []string  `json:"post_logout_redirect_uris,omitempty"`
-	BackchannelLogoutURI   string    `json:"backchannel_logout_uri,omitempty"`  // gets a logout token when a session ends
-	FrontchannelLogoutURI  string    `json:"frontchannel_logout_uri,omitempty"` // is loaded in a frame after a sign-out
-	Grants                 []string  `json:"grants,omitempty"`                  // grantNames says which there are
-	Scopes                 []string  `json:"scopes,omitempty"`
-	DefaultScopes          []string  `json:"default_scopes,omitempty"`
-	IDPs                   []string  `json:"idps,omitempty"`    // Default: identity
-	Consent                string    `json:"consent,omitempty"` // on (default: remembered), off, always
-	PKCERequired           bool      `json:"pkce_required,omitempty"`
-	IDTokenAlg             string    `json:"id_token_alg,omitempty"` // RS256 (default), ES256, EdDSA
-	SubjectType            string    `json:"subject_type,omitempty"` // public (default), pairwise
-	TokenFormat            string    `json:"token_format,omitempty"` // opaque (default), jwt
-	App                    *App      `json:"app,omitempty"`          // of a mobile app instance
-	Audiences              []string  `json:"audiences,omitempty"`    // resources it may ask tokens for (RFC 8707)
-	Origins                []string  `json:"origins,omitempty"`      // CORS origins beside those of its https redirect URIs
-	Disabled               bool      `json:"disabled,omitempty"`
-	MaxSessions            int       `json:"max_sessions,omitempty"` // grants of one person that live at a time; the oldest goes. Default: 25
-	Lifetimes              Lifetimes `json:"lifetimes,omitzero"`
+	SecretHashes           []string            `json:"secret_hashes,omitempty"`
+	AuthMethod             string              `json:"auth_method,omitempty"` // basic (default), post (basic and post), private_key_jwt
+	JWKS                   *jose.JSONWebKeySet `json:"jwks,omitempty"`        // public keys of private_key_jwt
+	JWKSURI                string              `json:"jwks_uri,omitempty"`    // or where they are
+	RedirectURIs           []string            `json:"redirect_uris,omitempty"`
+	PostLogoutRedirectURIs []string            `json:"post_logout_redirect_uris,omitempty"`
+	BackchannelLogoutURI   string              `json:"backchannel_logout_uri,omitempty"`  // gets a logout token when a session ends
+	FrontchannelLogoutURI  string              `json:"frontchannel_logout_uri,omitempty"` // is loaded in a frame after a sign-out
+	Grants                 []string            `json:"grants,omitempty"`                  // grantNames says which there are
+	Scopes                 []string            `json:"scopes,omitempty"`
+	DefaultScopes          []string            `json:"default_scopes,omitempty"`
+	IDPs                   []string            `json:"idps,omitempty"`    // Default: identity
+	Consent                string              `json:"consent,omitempty"` // on (default: remembered), off, always
+	PKCERequired           bool                `json:"pkce_required,omitempty"`
+	IDTokenAlg             string              `json:"id_token_alg,omitempty"` // RS256 (default), ES256, EdDSA
+	SubjectType            string              `json:"subject_type,omitempty"` // public (default), pairwise
+	TokenFormat            string              `json:"token_format,omitempty"` // opaque (default), jwt
+	App                    *App                `json:"app,omitempty"`          // of a mobile app instance
+	Audiences              []string            `json:"audiences,omitempty"`    // resources it may ask tokens for (RFC 8707)
+	Origins                []string            `json:"origins,omitempty"`      // CORS origins beside those of its https redirect URIs
+	Disabled               bool                `json:"disabled,omitempty"`
+	MaxSessions            int                 `json:"max_sessions,omitempty"` // grants of one person that live at a time; the oldest goes. Default: 25
+	Lifetimes              Lifetimes           `json:"lifetimes,omitzero"`
 }
 
 // App is the mobile app that a client is an instance of. (token server document, "Introspection response": app_identifier and so on)

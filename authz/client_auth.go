@@ -28,12 +28,13 @@ const (
 // presented is how a caller says who it is.
 type presented struct {
 	id, secret string
-	method     string // basic, post, none
+	method     string // basic, post, none, private_key_jwt; then secret is the assertion
 }
 
 var (
 	errNoCredentials = errors.New("credentials are missing or malformed")
-	errAssertion     = errors.New("client assertions are not supported")
+	errAssertion     = errors.New("the client assertion is not good")
+	errReplayed      = errors.New("the client assertion was used before")
 	errUnknownClient = errors.New("unknown client")
 	errDisabled      = errors.New("the client is disabled")
 	errSecret        = errors.New("wrong secret")
@@ -45,6 +46,10 @@ func (s *Server) authenticateClient(r *http.Request, f form) (*Client, error) {
 	p, err := readCredentials(r.Header, f)
 	if err != nil {
 		return nil, s.refuseClient(r, p.id, err)
+	}
+	if p.method == methodPrivateKey {
+		c, err := s.authenticateByKey(r.Context(), p)
+		return c, s.refuseClient(r, p.id, err)
 	}
 	var reg *registered[Client]
 	err = s.withClient(r.Context(), func(tx storage.Tx) (err error) {
@@ -71,6 +76,8 @@ func (s *Server) authenticateClient(r *http.Request, f form) (*Client, error) {
 		err = errUnknownClient
 	case reg.client.Disabled:
 		err = errDisabled
+	case reg.client.AuthMethod == methodPrivateKey:
+		err = errMethod // it has no secret
 	case reg.client.Public != (p.method == "none"): // a confidential client is never let in by its name alone
 		err = errMethod
 	case p.method == "post" && reg.client.AuthMethod != "post":
@@ -137,7 +144,7 @@ func readCredentials(h http.Header, f form) (presented, error) {
 	case posted:
 		return presented{id: f.get("client_id"), secret: f.get("client_secret"), method: "post"}, nil
 	case asserted:
-		return presented{id: f.get("client_id")}, invalidClient(errAssertion)
+		return readAssertion(f)
 	case f.has("client_id"):
 		return presented{id: f.get("client_id"), method: "none"}, nil
 	}
@@ -226,6 +233,9 @@ func (s *Server) authenticateAPI(r *http.Request, api string) (*APIClient, error
 
 // refuseClient writes the event of a failed authentication, as far as the rate allows, and returns err.
 func (s *Server) refuseClient(r *http.Request, id string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if e := new(Error); !errors.As(err, &e) || e.Status != http.StatusUnauthorized || !s.failures.AllowN(s.Now(), 1) {
 		return err
 	}

@@ -138,12 +138,11 @@ func (a *App) check(p *problems) {
 
 func (c *Client) checkAuth(p *problems) {
 	switch c.AuthMethod {
-	case "", "basic", "post":
-	case "private_key_jwt":
-		p.addf("auth_method: private_key_jwt is not supported yet; use basic or post")
+	case "", "basic", "post", methodPrivateKey:
 	default:
-		p.addf("auth_method: %q is none of basic, post", c.AuthMethod)
+		p.addf("auth_method: %q is none of basic, post, private_key_jwt", c.AuthMethod)
 	}
+	c.checkKeys(p)
 	if c.Public {
 		if len(c.Secrets)+len(c.SecretHashes) > 0 {
 			p.addf("a public client has no secret: remove either")
@@ -153,7 +152,9 @@ func (c *Client) checkAuth(p *problems) {
 		}
 		return
 	}
-	checkSecrets(p, c.Secrets, c.SecretHashes)
+	if c.AuthMethod != methodPrivateKey {
+		checkSecrets(p, c.Secrets, c.SecretHashes)
+	}
 }
 
 func checkSecrets(p *problems, secrets []secret.String, hashes []string) {

@@ -31,7 +31,6 @@ func TestValidateClient(t *testing.T) {
 			c.Public, c.Secrets, c.Grants = true, nil, []string{"client_credentials"}
 		}, "public client cannot use client_credentials"},
 		{"public, post", func(c *authz.Client) { c.Public, c.Secrets, c.AuthMethod = true, nil, "post" }, "does not authenticate"},
-		{"private_key_jwt", func(c *authz.Client) { c.AuthMethod = "private_key_jwt" }, "private_key_jwt is not supported yet"},
 		{"unknown method", func(c *authz.Client) { c.AuthMethod = "digest" }, `"digest" is none of`},
 		{"no grants", func(c *authz.Client) { c.Grants = nil }, "grants is missing"},
 		{"implicit", func(c *authz.Client) { c.Grants = []string{"implicit"} }, ""},

@@ -26,6 +26,8 @@ type metadata struct {
 	SubjectTypes          []string `json:"subject_types_supported"`
 	IDTokenAlgs           []string `json:"id_token_signing_alg_values_supported"`
 	TokenAuthMethods      []string `json:"token_endpoint_auth_methods_supported"`
+	TokenAuthAlgs         []string `json:"token_endpoint_auth_signing_alg_values_supported"`
+	RevocationAuthAlgs    []string `json:"revocation_endpoint_auth_signing_alg_values_supported"`
 	RevocationAuthMethods []string `json:"revocation_endpoint_auth_methods_supported"`
 	IntrospectionMethods  []string `json:"introspection_endpoint_auth_methods_supported"`
 	Claims                []string `json:"claims_supported"`
@@ -53,14 +55,18 @@ func (s *Server) metadata() metadata {
 			scopes = append(scopes, scope.Name)
 		}
 	}
-	methods := []string{"client_secret_basic", "client_secret_post", "none"}
+	methods := []string{"client_secret_basic", "client_secret_post", methodPrivateKey, "none"}
+	assertionAlgNames := make([]string, len(assertionAlgs))
+	for i, alg := range assertionAlgs {
+		assertionAlgNames[i] = string(alg)
+	}
 	return metadata{
 		Issuer: s.cfg.Issuer, Authorization: at("/oauth/authorize"), Token: at("/oauth/token"), Userinfo: at("/oauth/userinfo"),
 		JWKS: at("/oauth/jwks"), Revocation: at("/oauth/revoke"), Introspection: at("/oauth/api/v2/token/introspect"), EndSession: at(logoutPath),
 		Scopes: scopes, ResponseTypes: []string{responseCode, responseToken}, ResponseModes: responseModes,
 		Grants:    grantTypes(),
 		ACRValues: []string{acr(1)}, SubjectTypes: []string{subjectPublic, subjectPairwise}, IDTokenAlgs: algs,
-		TokenAuthMethods: methods, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic"},
+		TokenAuthMethods: methods, TokenAuthAlgs: assertionAlgNames, RevocationAuthAlgs: assertionAlgNames, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic"},
 		Claims: claimsSupported(), ChallengeMethods: []string{"S256"}, Prompts: []string{"none", "login", "consent", "select_account"},
 		IssParameter: true, ClaimsParameter: true, BackchannelLogout: true, BackchannelSession: true, FrontchannelLogout: true, FrontchannelSession: true,
 	}

@@ -25,6 +25,7 @@ var (
 	siteFlows    = storage.NewTable[siteFlowRecord]("authz_site_flow")       // flow id
 	siteCodes    = storage.NewTable[siteCodeRecord]("authz_site_code")       // hash of the one-time code
 	siteSessions = storage.NewTable[siteSessionRecord]("authz_site_session") // hash of the cookie
+	assertions   = storage.NewTable[struct{}]("authz_assertion")             // client, hash of the jti of a used client assertion
 	visits       = storage.NewTable[visitRecord]("authz_visit")              // person, session, client
 	logouts      = storage.NewTable[logoutRecord]("authz_logout")            // person, session, client
 	secrets      = storage.NewTable[secretRecord]("authz_secret")            // what it is for
@@ -39,9 +40,10 @@ type globalRecord struct {
 	Epoch int64 `cbor:"1,keyasint"`
 }
 
-// secretRecord is a secret that was made once for the store, sealed by the encryption key.
+// secretRecord is a secret that was made once for the store, sealed by each encryption key that was in use since, the newest first: the
+// old key can go, and a return to a configuration that has the old one alone works too.
 type secretRecord struct {
-	Sealed []byte `cbor:"1,keyasint"`
+	Sealed [][]byte `cbor:"1,keyasint"`
 }
 
 // visitRecord says that a client that wants to hear of logouts knows a session.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -94,52 +95,70 @@ func (s *Server) hintSector(ctx context.Context, clientID string) (string, error
 	return c.sector(), nil
 }
 
+// maxSeals are the encryption keys of which a secret is remembered as sealed.
+const maxSeals = 4
+
 // loadPairwise returns the key of pairwise subjects. It is made once for a store and never changed, since every pairwise subject would
 // change with it; the encryption key that seals it may be.
-func loadPairwise(ctx context.Context, store storage.Store, keyring *secret.Keyring, random io.Reader) ([]byte, error) {
-	purpose := "authz_secret/" + pairwiseKey
-	var rec secretRecord
-	read := func(tx storage.Tx) (err error) {
-		rec, err = secrets.Get(tx, pairwiseKey)
-		return err
-	}
-	err := store.View(ctx, read)
-	if errors.Is(err, storage.ErrNotFound) {
-		key := make([]byte, secret.KeySize)
-		if _, err := io.ReadFull(random, key); err != nil {
-			return nil, err
-		}
-		sealed, err := keyring.Seal(purpose, key)
-		if err != nil {
-			return nil, err
-		}
-		err = store.Update(ctx, func(tx storage.Tx) error {
-			if err := read(tx); !errors.Is(err, storage.ErrNotFound) {
-				return err // another server was faster
-			}
-			rec = secretRecord{Sealed: sealed}
-			return secrets.Create(tx, pairwiseKey, rec, never)
-		})
-		if err != nil {
-			return nil, fmt.Errorf("store the key of pairwise subjects: %w", err)
-		}
-	} else if err != nil {
-		return nil, fmt.Errorf("load the key of pairwise subjects: %w", err)
-	}
-	key, err := keyring.Open(purpose, rec.Sealed)
-	if err != nil {
-		return nil, fmt.Errorf("the key of pairwise subjects: the encryption key does not open it: %w", err)
-	}
-	if keyring.IsCurrent(rec.Sealed) {
-		return key, nil
-	}
-	sealed, err := keyring.Seal(purpose, key) // so that the old encryption key can go
-	if err != nil {
+func loadPairwise(ctx context.Context, store storage.Store, keyring *secret.Keyring, random io.Reader) (key []byte, err error) {
+	fresh := make([]byte, secret.KeySize)
+	if _, err := io.ReadFull(random, fresh); err != nil {
 		return nil, err
 	}
-	err = store.Update(ctx, func(tx storage.Tx) error { return secrets.Put(tx, pairwiseKey, secretRecord{Sealed: sealed}, never) })
-	if err != nil {
-		return nil, fmt.Errorf("seal the key of pairwise subjects anew: %w", err)
+	current := false
+	read := func(tx storage.Tx) (rec secretRecord, err error) {
+		rec, err = secrets.Get(tx, pairwiseKey)
+		if errors.Is(err, storage.ErrNotFound) {
+			key, current = fresh, false
+			return rec, nil
+		}
+		if err == nil {
+			key, current, err = rec.open(keyring)
+		}
+		return rec, err
 	}
-	return key, nil
+	err = store.View(ctx, func(tx storage.Tx) error {
+		_, err := read(tx)
+		return err
+	})
+	if err != nil || current {
+		return key, wrapPairwise(err)
+	}
+	err = store.Update(ctx, func(tx storage.Tx) error {
+		rec, err := read(tx) // another server may have been faster
+		if err != nil || current {
+			return err
+		}
+		sealed, err := keyring.Seal(pairwisePurpose, key)
+		if err != nil {
+			return err
+		}
+		rec.Sealed = append([][]byte{sealed}, rec.Sealed...)
+		rec.Sealed = rec.Sealed[:min(len(rec.Sealed), maxSeals)]
+		return secrets.Put(tx, pairwiseKey, rec, never)
+	})
+	return key, wrapPairwise(err)
+}
+
+const pairwisePurpose = "authz_secret/" + pairwiseKey
+
+func wrapPairwise(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("key of pairwise subjects: %w", err)
+}
+
+// open returns the secret and whether the encryption key that seals today has sealed it.
+func (r *secretRecord) open(keyring *secret.Keyring) (text []byte, current bool, err error) {
+	err = secret.ErrSealed
+	for _, sealed := range r.Sealed {
+		if text, err = keyring.Open(pairwisePurpose, sealed); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("the encryption key does not open it: %w", err)
+	}
+	return text, slices.ContainsFunc(r.Sealed, keyring.IsCurrent), nil
 }

@@ -38,6 +38,9 @@ func TestPairwiseKeyOutlivesEncryptionKeys(t *testing.T) {
 	if is, err := load(second, first); err != nil || !bytes.Equal(is, was) {
 		t.Errorf("both: %v, another key", err)
 	}
+	if is, err := load(first); err != nil || !bytes.Equal(is, was) {
+		t.Errorf("back to the old one alone: %v, another key", err)
+	}
 	if is, err := load(second); err != nil || !bytes.Equal(is, was) {
 		t.Errorf("the new one alone: %v, another key", err)
 	}

@@ -147,7 +147,8 @@ func readName(d *caddyfile.Dispenser, dst *string, fn func(string) error) error 
 //		public
 //		secret                    <secret>     # twice while it is rotated
 //		secret_hash               <PHC string>
-//		auth_method               basic|post
+//		auth_method               basic|post|private_key_jwt
+//		jwks                      <file or URL>
 //		redirect_uris             <uri>...
 //		post_logout_redirect_uris <uri>...
 //		backchannel_logout_uri    <uri>
@@ -198,6 +199,7 @@ func (c *Client) subdirectives() subdirectives {
 		"secret":                    another(&c.Secrets, checkSecret),
 		"secret_hash":               another(&c.SecretHashes, checkPHC),
 		"auth_method":               value(&c.AuthMethod, checkAuthMethod),
+		"jwks":                      value(&c.JWKS, nil),
 		"redirect_uris":             values(&c.RedirectURIs, checkURI),
 		"backchannel_logout_uri":    value(&c.BackchannelLogoutURI, checkURI),
 		"frontchannel_logout_uri":   value(&c.FrontchannelLogoutURI, checkURI),

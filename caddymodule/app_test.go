@@ -456,6 +456,12 @@ func TestProvision(t *testing.T) {
 	t.Setenv("GATEHOUSE_TEST_ISSUER", "http://localhost:8080")
 	t.Setenv("GATEHOUSE_TEST_SHORT", "hunter2")
 	good := `"issuer":"{env.GATEHOUSE_TEST_ISSUER}"`
+	keys, private := filepath.Join(t.TempDir(), "keys.json"), filepath.Join(t.TempDir(), "private.json")
+	writeFile(t, keys, `{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`, 0o600) // RFC 8037 appendix A
+	writeFile(t, private, `{"keys":[{"kty":"OKP","crv":"Ed25519","d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`, 0o600)
+	clientWithKeys := func(jwks string) string {
+		return `,"clients":[{"id":"a","auth_method":"private_key_jwt","jwks":"` + jwks + `","grants":["client_credentials"],"scopes":["x"]}]`
+	}
 	for name, tt := range map[string]struct {
 		app  string
 		want []string // parts of the error; none: it is good
@@ -471,8 +477,15 @@ func TestProvision(t *testing.T) {
 		"webhook of events":             {good + `,"events":{"webhook":"x"}`, []string{"events: webhook is not supported yet"}},
 		"parts of identity":             {good + `,"identity":{"partitions":true,"bootstrap":"x"}`, []string{"partitions is not supported yet", "bootstrap is"}},
 		"other languages":               {good + `,"identity":{"locales":["nl"]}`, []string{"language nl is not supported yet"}},
-		"parts of a client": {good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"jwks":"x","logo":"x"}]`,
-			[]string{"client a: jwks is not supported yet", "logo is"}},
+		"parts of a client": {good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"logo":"x"}]`,
+			[]string{"client a: logo is not supported yet"}},
+		"keys in a file":       {good + clientWithKeys(keys), nil},
+		"keys at a URL":        {good + clientWithKeys("https://a.example.com/jwks"), nil},
+		"keys in no file":      {good + clientWithKeys(keys+".not"), []string{"client a: jwks: ", "no such file"}},
+		"a private key":        {good + clientWithKeys(private), []string{"client a: jwks: ", "publish the public part alone"}},
+		"keys beside a secret": {good + strings.Replace(clientWithKeys(keys), `"grants"`, `"secrets":["`+testSecret+`"],"grants"`, 1), []string{"remove either"}},
+		"logout pages of others": {good + strings.Replace(clientWithKeys(keys), `"grants"`, `"redirect_uris":["https://a.example.com/"],"frontchannel_logout_uri":"https://b.example.com/","grants"`, 1),
+			[]string{"frontchannel_logout_uri"}},
 		"jwt access tokens": {good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"token_format":"jwt"}]`, nil},
 		"app without a version": {good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"app":{"identifier":"x","platform":"y"}}]`,
 			[]string{"app: the version"}},

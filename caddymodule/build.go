@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -79,10 +81,12 @@ func (c *Client) resolve(r *resolver) *authz.Client {
 	for _, name := range notYet(c.laterClient, false) {
 		r.fail("%s%s %v", of, name, errNotSupported)
 	}
+	jwks, jwksURI := c.keys(r, of+"jwks")
 	return &authz.Client{
 		ID: r.plain("client", c.ID, nil), Name: r.plain(of+"name", c.Name, nil), Public: c.Public,
 		Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
-		AuthMethod:             r.plain(of+"auth_method", c.AuthMethod, checkAuthMethod),
+		AuthMethod: r.plain(of+"auth_method", c.AuthMethod, checkAuthMethod),
+		JWKS:       jwks, JWKSURI: jwksURI,
 		RedirectURIs:           uris(r, of+"redirect_uris", c.RedirectURIs),
 		PostLogoutRedirectURIs: uris(r, of+"post_logout_redirect_uris", c.PostLogoutRedirectURIs),
 		BackchannelLogoutURI:   r.plain(of+"backchannel_logout_uri", c.BackchannelLogoutURI, checkURI),
@@ -121,6 +125,43 @@ func (a *ClientApp) build(r *resolver, of string) *authz.App {
 		return r.plain(of+"app "+name, v, nil)
 	}
 	return &authz.App{Identifier: member("identifier", a.Identifier), Platform: member("platform", a.Platform), Version: member("version", a.Version)}
+}
+
+// maxJWKS is the size in bytes of a file with keys.
+const maxJWKS = 256 << 10
+
+// keys returns the client's public keys, or where they are.
+func (c *Client) keys(r *resolver, option string) (*jose.JSONWebKeySet, string) {
+	at, ok := r.text(option, c.JWKS, nil)
+	switch {
+	case !ok && c.JWKS != "" && r.adapting():
+		return nil, standInURI
+	case !ok:
+		return nil, ""
+	case strings.Contains(at, "://"):
+		return nil, r.plain(option, at, checkURI)
+	case r.verbatim: // the request of somebody, who must not read our files
+		r.fail("%s: want the URL of a JSON Web Key Set", option)
+		return nil, ""
+	case r.adapting(): // the file may lie on another machine
+		return nil, standInURI
+	}
+	info, err := os.Stat(at)
+	if err == nil && info.Size() > maxJWKS {
+		err = errors.New("is too large")
+	}
+	var raw []byte
+	if err == nil {
+		raw, err = os.ReadFile(at) //nolint:gosec // the operator's own path
+	}
+	var keys *jose.JSONWebKeySet
+	if err == nil {
+		keys, err = authz.ParseJWKS(raw)
+	}
+	if err != nil {
+		r.fail("%s: %s: %v", option, at, err)
+	}
+	return keys, ""
 }
 
 func (c *APIClient) build(r *resolver) *authz.APIClient {

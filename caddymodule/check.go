@@ -201,7 +201,7 @@ func oneOf(works []string, later ...string) func(string) error {
 
 var (
 	checkGrant       = oneOf([]string{"authorization_code", "refresh_token", "client_credentials", "implicit", "password", "validate_bearer"})
-	checkAuthMethod  = oneOf([]string{"basic", "post"}, "private_key_jwt")
+	checkAuthMethod  = oneOf([]string{"basic", "post", "private_key_jwt"})
 	checkConsent     = oneOf([]string{"on", "off", "always"})
 	checkAlg         = oneOf([]string{"RS256", "ES256", "EdDSA"})
 	checkTokenFormat = oneOf([]string{"opaque", "jwt"})

@@ -139,6 +139,10 @@ func TestCommands(t *testing.T) {
 		s.refused("is not known", "", "client", "add", "old", "--grants", "device_code", "--scopes", "x")
 		s.refused("redirect_uris", "", "client", "add", "web", "--grants", "authorization_code", "--scopes", "x", "--redirect-uris", "javascript:alert(1)")
 
+		signer := filepath.Join(t.TempDir(), "signer.json")
+		writeFile(t, signer, `{"id":"signer","auth_method":"private_key_jwt","jwks":"/etc/passwd","grants":["client_credentials"],"scopes":["x"]}`, 0o600)
+		s.refused("jwks: want the URL", "", "client", "add", "--file", signer) // a request reads no file of the server
+
 		t.Setenv("GATEHOUSE_TEST_NAME", "out of the environment")
 		file := filepath.Join(t.TempDir(), "client.json")
 		writeFile(t, file, `{"id":"spa","name":"{env.GATEHOUSE_TEST_NAME}","public":true,"grants":["authorization_code"],"redirect_uris":["https://spa.example.com/"],"scopes":["openid"],"lifetimes":{"access_token":"5m"}}`, 0o600)

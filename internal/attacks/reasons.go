@@ -2,7 +2,6 @@ package attacks
 
 // reasons say why what stands here cannot meet a case yet. A reason for a case that has a test is an error.
 var reasons = map[int]string{
-	73: "`private_key_jwt` is not served: `auth_method private_key_jwt` is refused when the configuration is read.",
 	92: "There are no external providers, so there are no user details to fetch.",
 }
 
