@@ -10,7 +10,7 @@ import (
 )
 
 // typeValidateBearer is the grant_type of the deprecated validation. (token server document, "Custom token validation")
-const typeValidateBearer = "urn:service:oauth2:grant_type:validate_bearer"
+const typeValidateBearer = "urn:service:oauth2:grant_type:validate_bearer" //nolint:gosec // a name, no credentials
 
 // validating marks the context of a request for validation, whose unexpected errors have a code of their own.
 type validating struct{}

@@ -74,6 +74,7 @@ func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
 	if err := s.endHeld(r.Context(), h, person, item, asker, s.Origin(r)); err != nil {
 		return err
 	}
+	s.wakeUp() // clients hear of ended sessions
 	apiHeaders(w)
 	w.Header().Del("Content-Type")
 	w.WriteHeader(http.StatusNoContent)

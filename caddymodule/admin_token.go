@@ -59,6 +59,9 @@ type introspected struct {
 	IssuedAt  time.Time `json:"issued_at,omitzero"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	AuthTime  time.Time `json:"auth_time,omitzero"`
+	// How often it may be used and was used. Absent: unlimited. To look here is no use.
+	UsageLimit int `json:"usage_limit,omitempty"`
+	UsageCount int `json:"usage_count,omitempty"`
 }
 
 func adminIntrospect(i *instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -72,7 +75,7 @@ func adminIntrospect(i *instance, _ http.ResponseWriter, r *http.Request) (any, 
 	}
 	out := introspected{
 		Active: t.Active, ClientID: t.ClientID, Subject: t.Subject, Scope: t.Scope, Audience: t.Audience, Level: t.Level,
-		IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, AuthTime: t.AuthTime,
+		IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, AuthTime: t.AuthTime, UsageLimit: t.UsageLimit, UsageCount: t.UsageCount,
 	}
 	if t.Person != nil {
 		out.Username = t.Person.Username

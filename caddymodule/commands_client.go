@@ -57,7 +57,7 @@ client is read from a JSON file in the form of the configuration's clients.`,
 	f.BoolVar(&c.Public, "public", false, "The client cannot keep a secret and must use PKCE")
 	f.StringSliceVar(&c.RedirectURIs, "redirect-uris", nil, "Where the browser may be sent after authorization")
 	f.StringSliceVar(&c.PostLogoutRedirectURIs, "post-logout-redirect-uris", nil, "Where the browser may be sent after sign-out")
-	f.StringSliceVar(&c.Grants, "grants", nil, "authorization_code, refresh_token, client_credentials")
+	f.StringSliceVar(&c.Grants, "grants", nil, "authorization_code, refresh_token, client_credentials, implicit, password, validate_bearer")
 	f.StringSliceVar(&c.Scopes, "scopes", nil, "The scopes it may ask for")
 	f.StringSliceVar(&c.DefaultScopes, "default-scopes", nil, "The scopes it gets when it asks for none")
 	f.StringSliceVar(&c.Audiences, "audiences", nil, "The resources it may ask tokens for")

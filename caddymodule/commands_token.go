@@ -69,6 +69,9 @@ standard input than as an argument, which everybody on the machine can see.`,
 					lines = append(lines, "user   "+out.Username)
 				}
 				lines = append(lines, "scope  "+strings.Join(out.Scope, " "))
+				if out.UsageLimit > 0 {
+					lines = append(lines, fmt.Sprintf("used   %d of %d times", out.UsageCount, out.UsageLimit))
+				}
 			}
 			return printResult(cmd, out, lines...)
 		},

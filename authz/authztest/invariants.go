@@ -96,7 +96,7 @@ func (a *watcher) issued() (out []string) {
 
 var (
 	insides   = regexp.MustCompile(`goroutine \d|\.go:\d|runtime error|badger|storage:|authz[.:]|SELECT |zap\.|\[redacted\]`)
-	tokenForm = regexp.MustCompile(`gh[a-z]{2}_[A-Za-z0-9_-]{49}`)
+	tokenForm = regexp.MustCompile(`gh[a-z]{2}_[A-Za-z0-9_-]{49}|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{20,}`)
 )
 
 type recorder struct {
