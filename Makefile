@@ -8,7 +8,7 @@ LINT        := $(CURDIR)/.bin/golangci-lint
 
 export GATEHOUSE_BIN := $(CURDIR)/bin/gatehouse
 
-.PHONY: help run build test check bench faults golden install
+.PHONY: help run build test check conformance bench faults golden install
 
 help: ## Lists the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -26,6 +26,9 @@ test: install build check ## Everything: check, end to end in a real browser, a 
 check: $(LINT) ## Format, vet, lint and the unit tests with the race detector
 	@for m in $(MODULES); do echo "vet and lint $$m"; (cd $$m && go vet ./... && $(LINT) run --config $(CURDIR)/.golangci.yml ./...); done
 	go test -race -timeout=15m ./...
+
+conformance: ## Prints a line for each module of the OpenID conformance plans Basic OP, Config OP, RP-initiated and back-channel logout
+	@./scripts/conformance.sh
 
 bench: build ## Measures: benchmarks of the packages, then the built binary under load
 	go test -run='^$$' -bench=. -benchmem -benchtime=200ms ./...
