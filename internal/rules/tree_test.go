@@ -86,7 +86,7 @@ var files = sync.OnceValues(func() ([]string, error) {
 			return nil
 		}
 		rel, err := filepath.Rel(root, p)
-		if err == nil && d.Type().IsRegular() {
+		if err == nil && d.Type().IsRegular() && rel != ".git" { // a file where git has linked another work tree
 			out = append(out, filepath.ToSlash(rel))
 		}
 		return err
