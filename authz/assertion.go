@@ -285,6 +285,7 @@ func (s *Server) fetchKeys(ctx context.Context, c *Client) ([]jose.JSONWebKey, e
 	if err != nil {
 		return nil, fmt.Errorf("fetch jwks_uri: %w", errors.Unwrap(err))
 	}
+	defer res.Body.Close()
 	body, err := outbound.Body(res)
 	if err != nil {
 		return nil, err

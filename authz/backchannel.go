@@ -253,7 +253,7 @@ func (s *Server) postLogout(ctx context.Context, c *Client, d dueLogout) error {
 		return err
 	}
 	now := s.now()
-	token, err := s.Keys.Sign(c.IDTokenAlg, typLogoutToken, logoutClaims{
+	token, err := s.Keys.Sign(c.IDTokenAlg, typLogout, logoutClaims{
 		Issuer: s.cfg.Issuer, Subject: s.subjectFor(c, d.person), Audience: c.ID, IssuedAt: now.Unix(), Expires: now.Add(logoutLifetime).Unix(), ID: id,
 		Events: map[string]struct{}{logoutEvent: {}}, Session: d.session,
 	})
@@ -270,6 +270,7 @@ func (s *Server) postLogout(ctx context.Context, c *Client, d dueLogout) error {
 	if err != nil {
 		return fmt.Errorf("post logout token: %w", errors.Unwrap(err)) // without the URL, which may hold a secret of the client's
 	}
+	defer res.Body.Close()
 	if _, err := outbound.Body(res); err != nil {
 		return err
 	}

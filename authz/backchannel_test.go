@@ -3,7 +3,6 @@ package authz_test
 import (
 	"context"
 	"encoding/json"
-
 	"net/http"
 	"net/http/httptest"
 	"net/url"

@@ -246,7 +246,7 @@ func (k *Keys) open(key *signingKey) error {
 		return errors.New("not a signing key")
 	}
 	key.private, key.signers = private, map[string]jose.Signer{}
-	for _, typ := range []string{typIDToken, typAccessToken, typLogoutToken} {
+	for _, typ := range []string{typIDToken, typAccessToken, typLogout} {
 		opts := (&jose.SignerOptions{}).WithType(jose.ContentType(typ)).WithHeader("kid", key.id)
 		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key.private}, opts)
 		if err != nil {
@@ -267,7 +267,7 @@ func (k *Keys) snapshot() map[string]*signingKey {
 const (
 	typIDToken     = "JWT"
 	typAccessToken = "at+jwt"     // RFC 9068 2.1
-	typLogoutToken = "logout+jwt" // OpenID Connect Back-Channel Logout 2.4
+	typLogout      = "logout+jwt" // OpenID Connect Back-Channel Logout 2.4
 )
 
 // Sign returns claims as a signed JWT in compact form. alg is RS256, ES256 or EdDSA; typ is the type header.

@@ -43,9 +43,8 @@ func New(trusted bool) *http.Client {
 	}
 }
 
-// Body reads an answer of at most MaxBody bytes and closes it.
+// Body reads an answer of at most MaxBody bytes. It does not close it.
 func Body(res *http.Response) ([]byte, error) {
-	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, MaxBody+1))
 	if err == nil && len(body) > MaxBody {
 		err = errTooLarge

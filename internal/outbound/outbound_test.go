@@ -48,6 +48,7 @@ func TestClients(t *testing.T) {
 		if err != nil {
 			return 0, "", err
 		}
+		defer res.Body.Close()
 		body, err := Body(res)
 		return res.StatusCode, string(body), err
 	}
