@@ -136,6 +136,7 @@ func (s *Server) holders(tx storage.Tx, rec *accessRecord, now time.Time) (*Clie
 	if err != nil || c == nil || c.Disabled || state.Epoch != rec.Epochs.Client {
 		return nil, nil, false, err
 	}
+	var details map[string][]string
 	if rec.GrantID != "" {
 		raw := values[len(values)-1]
 		if raw == nil {
@@ -145,6 +146,7 @@ func (s *Server) holders(tx storage.Tx, rec *accessRecord, now time.Time) (*Clie
 		if err != nil || !g.ExpiresAt.After(now) {
 			return nil, nil, false, err
 		}
+		details = g.Details
 	}
 	if rec.Subject == "" {
 		return c, nil, true, nil
@@ -155,6 +157,9 @@ func (s *Server) holders(tx storage.Tx, rec *accessRecord, now time.Time) (*Clie
 	}
 	if err != nil || !person.Active || person.Epoch != rec.Epochs.Person {
 		return nil, nil, false, err
+	}
+	if details != nil {
+		person.Details = details
 	}
 	return c, &person, true, nil
 }
@@ -169,6 +174,9 @@ func (s *Server) introspectRefresh(ctx context.Context, token string) (*Introspe
 			return err
 		}
 		person := ch.standing.Subject
+		if ch.grant.Details != nil {
+			person.Details = ch.grant.Details
+		}
 		*out = Introspection{
 			Active: true, Scope: ch.standing.Client.stillAllowed(ch.rec.Scope), ClientID: ch.rec.ClientID, Subject: ch.grant.Subject,
 			TokenType: typeRefresh, IssuedAt: ch.rec.CreatedAt, ExpiresAt: ch.rec.ExpiresAt, AuthTime: ch.grant.AuthTime,

@@ -39,7 +39,7 @@ func (s *Server) AddClient(ctx context.Context, c Client) (secretText string, er
 		}
 		c.Secrets = []secret.String{secret.New(secretText)}
 	}
-	if err := c.Validate(); err != nil {
+	if err := cmp.Or(c.Validate(), s.clients.checkProviders(&c)); err != nil {
 		return "", err
 	}
 	if s.clients.fixed[c.ID] != nil {

@@ -44,6 +44,7 @@ var authorizeChecks = []func(*Server, context.Context, *authorizing) error{
 	(*Server).checkHints,        // OpenID Connect Core 3.1.2.1: login_hint, id_token_hint
 	(*Server).checkACR,          // OpenID Connect Core 3.1.2.1; RFC 9470 4
 	(*Server).checkCustomParams, // token server document, "Authorization endpoint": external_idp_custom_param
+	(*Server).checkParams,       // token server document, "Introspection response": user_details of the header authenticator
 	(*Server).readPresentation,  // token server document: app_view, language; OpenID Connect Core 3.1.2.1: ui_locales
 }
 
@@ -172,8 +173,8 @@ func (q *requestRecord) has(prompt string) bool { return slices.Contains(q.Promp
 // demand says what the request asks of a sign-in. Ages are counted back from the start of the request: otherwise max_age=1 could never be met.
 func (s *Server) demand(p *pending) login.Demand {
 	d := login.Demand{
-		Level: p.rec.Level, MaxAge: -1, Passive: p.rec.has("none"), Provider: p.rec.IDP, Hint: p.rec.LoginHint, Locales: p.rec.Locales,
-		View: p.rec.View, CustomParams: p.rec.CustomParams, Client: loginClient(p.client, p.rec.RedirectURI),
+		Level: p.rec.Level, MaxAge: -1, Passive: p.rec.has("none"), Provider: p.rec.IDP, Providers: s.clients.usable(p.client), Hint: p.rec.LoginHint, Locales: p.rec.Locales,
+		View: p.rec.View, CustomParams: p.rec.CustomParams, Params: p.rec.Params, Client: loginClient(p.client, p.rec.RedirectURI),
 		SelectAccount: p.rec.has("select_account"),
 	}
 	if p.id != "" {

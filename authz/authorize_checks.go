@@ -23,6 +23,8 @@ const (
 	maxCustomKeys, maxCustomKey      = 20, 64  // of external_idp_custom_param, and characters of a key
 	maxCustomValues, maxCustomLength = 20, 512 // of one key, and characters of a value
 
+	maxParam = 512 // characters of a parameter that a provider wants
+
 	externalIDPPrefix = "urn:com:service:saml:idp:"
 	customParam       = "external_idp_custom_param."
 )
@@ -133,8 +135,8 @@ func (s *Server) checkProvider(_ context.Context, a *authorizing) error {
 		return invalidRequest(nil, "external_idp must start with "+externalIDPPrefix)
 	}
 	idp := a.form.get("idp")
-	err := s.may(a.client, ask{Provider: cmp.Or(idp, defaultProvider)})
-	if err == nil && (sent || (idp != "" && idp != defaultProvider)) {
+	err := s.may(a.client, ask{Provider: cmp.Or(idp, a.client.IDPs[0])})
+	if err == nil && sent { // there are no providers behind the identity service
 		err = errProvider
 	}
 	if err != nil {
@@ -273,6 +275,26 @@ func (s *Server) checkCustomParams(_ context.Context, a *authorizing) error {
 			a.rec.CustomParams = map[string][]string{}
 		}
 		a.rec.CustomParams[key] = values
+	}
+	return nil
+}
+
+// checkParams keeps the parameters that one of the client's providers wants.
+func (s *Server) checkParams(_ context.Context, a *authorizing) error {
+	for _, id := range s.clients.usable(a.client) {
+		for _, name := range s.clients.providers[id].Parameters {
+			value := a.form.get(name)
+			if utf8.RuneCountInString(value) > maxParam || hasControl(value) {
+				return invalidRequest(nil, "a parameter is too long or has control characters")
+			}
+			if value == "" {
+				continue
+			}
+			if a.rec.Params == nil {
+				a.rec.Params = map[string][]string{}
+			}
+			a.rec.Params[name] = []string{value}
+		}
 	}
 	return nil
 }

@@ -96,9 +96,9 @@ func (c *Client) Validate() error {
 			p.addf("default_scopes: %q is not one of the client's scopes", scope)
 		}
 	}
-	for _, idp := range c.IDPs {
-		if idp != defaultProvider {
-			p.addf("idps: %q is not supported yet; the only identity provider is %q", idp, defaultProvider)
+	for i, idp := range c.IDPs {
+		if slices.Contains(c.IDPs[:i], idp) {
+			p.addf("idps: %q is named twice", idp)
 		}
 	}
 	p.oneOf("consent", c.Consent, "on", "off", "always")

@@ -52,7 +52,8 @@ func TestValidateClient(t *testing.T) {
 			c.Grants = append(c.Grants, "refresh_token")
 			c.DefaultScopes = []string{"offline_access"}
 		}, ""},
-		{"idp", func(c *authz.Client) { c.IDPs = []string{"partner"} }, `"partner" is not supported yet`},
+		{"idps", func(c *authz.Client) { c.IDPs = []string{"identity", "partner"} }, ""},
+		{"idp twice", func(c *authz.Client) { c.IDPs = []string{"partner", "partner"} }, `"partner" is named twice`},
 		{"consent", func(c *authz.Client) { c.Consent = "never" }, `"never" is none of on, off, always`},
 		{"alg", func(c *authz.Client) { c.IDTokenAlg = "HS256" }, "none of RS256, ES256, EdDSA"},
 		{"jwt", func(c *authz.Client) { c.TokenFormat, c.Lifetimes.AccessToken = "jwt", 24*time.Hour }, ""},

@@ -53,7 +53,7 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 		return invalidRequest(nil, "token is missing")
 	}
 	switch f.get("refresh_user_details") {
-	case "", "true", "false": // the details are read from the person each time, so they are always fresh
+	case "", "true", "false": // no provider has an endpoint to ask again, so what is known is the answer
 	default:
 		return invalidRequest(nil, "refresh_user_details must be true or false")
 	}

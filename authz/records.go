@@ -65,6 +65,8 @@ type signIn struct {
 	Level     int       `cbor:"4,keyasint,omitempty"`
 	AMR       []string  `cbor:"5,keyasint,omitempty"`
 	Provider  string    `cbor:"6,keyasint,omitempty"`
+	// Details are user_details.
+	Details map[string][]string `cbor:"7,keyasint,omitempty"`
 }
 
 // epochs are those in force when the record was made. A record with another epoch than the one in force is dead.
@@ -102,6 +104,7 @@ type requestRecord struct {
 	ACRValues    []string            `cbor:"23,keyasint,omitempty"`
 	Claims       string              `cbor:"24,keyasint,omitempty"` // the claims parameter, checked
 	HintSector   string              `cbor:"25,keyasint,omitempty"` // of a pairwise HintSubject
+	Params       map[string][]string `cbor:"26,keyasint,omitempty"` // that a provider wants
 }
 
 // codeRecord is an authorization code. It stays after it was spent, so that a replay is seen and what it gave is revoked.

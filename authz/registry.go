@@ -26,7 +26,9 @@ type registry struct {
 	fixed  map[string]*registered[Client]
 	apis   map[string]*registered[APIClient]
 	scopes map[string]Scope
-	checks *secretChecks
+	// providers are those that clients may use, identity among them. Disabled ones are known and of no use.
+	providers map[string]Provider
+	checks    *secretChecks
 
 	clients    parsed[Client] // stored ones
 	apiClients parsed[APIClient]
@@ -41,9 +43,16 @@ type registered[T any] struct {
 func newRegistry(ctx context.Context, cfg Config, s *Server) (*registry, error) {
 	r := &registry{
 		store: s.Store, fixed: map[string]*registered[Client]{}, apis: map[string]*registered[APIClient]{}, scopes: map[string]Scope{},
-		checks: newSecretChecks(s.Keyring, s.Hasher),
+		checks: newSecretChecks(s.Keyring, s.Hasher), providers: map[string]Provider{defaultProvider: {ID: defaultProvider}},
 	}
 	var p problems
+	for _, provider := range cfg.Providers {
+		p.addErr(provider.Validate())
+		if _, ok := r.providers[provider.ID]; ok {
+			p.addf("idp %q is declared twice", provider.ID)
+		}
+		r.providers[provider.ID] = provider
+	}
 	for _, sc := range cfg.Scopes {
 		p.addErr(sc.Validate())
 		if _, ok := r.scopes[sc.Name]; ok {
@@ -59,6 +68,7 @@ func newRegistry(ctx context.Context, cfg Config, s *Server) (*registry, error) 
 		if c.hasGrant(grantPassword) && s.Passwords == nil {
 			p.addf("client %q: grants: password: nobody checks passwords here", c.ID)
 		}
+		p.addErr(r.checkProviders(c))
 		r.fixed[c.ID] = &registered[Client]{c.withDefaults(), r.checks.credential("client", c.ID, c.Secrets, c.SecretHashes)}
 	}
 	for _, c := range cfg.APIClients {

@@ -166,5 +166,8 @@ func (q *requestRecord) parameters() url.Values {
 	for key, values := range q.CustomParams {
 		v[customParam+key] = values
 	}
+	for name, values := range q.Params {
+		v[name] = values
+	}
 	return v
 }

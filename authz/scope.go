@@ -129,7 +129,7 @@ func (s *Server) may(c *Client, a ask) error {
 			return invalidScope(nil, "a scope needs a person")
 		}
 	}
-	if a.Provider != "" && !slices.Contains(c.IDPs, a.Provider) {
+	if a.Provider != "" && !slices.Contains(s.clients.usable(c), a.Provider) {
 		return accessDenied(errProvider)
 	}
 	if !isSubset(a.Resources, c.Audiences) {

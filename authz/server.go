@@ -65,6 +65,7 @@ type Config struct {
 	Clients    []*Client
 	APIClients []*APIClient
 	Scopes     []Scope
+	Providers  []Provider // beside identity, which is always there
 	// SiteOrigins are the origins of the sites that declare login, the only places that a site flow returns to.
 	SiteOrigins []string
 }
@@ -75,6 +76,14 @@ type Scope struct {
 	Description string // shown on the consent page
 	UsageLimit  int    // uses of an access token; 0: unlimited
 	Level       int    // authentication level that the person must have reached; 0: any
+}
+
+// Provider is an identity provider that clients may use.
+type Provider struct {
+	ID       string
+	Disabled bool
+	// Parameters are those of an authorization request that go into the details of a person whom the provider signs in.
+	Parameters []string
 }
 
 // Deps is what the server works with. Store, Keys, Keyring, Auth, Subjects and Pages are required.

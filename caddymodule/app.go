@@ -53,6 +53,8 @@ type App struct {
 	Clients []Client `json:"clients,omitempty"`
 	// Basic credentials of the APIs. Default: none.
 	APIClients []APIClient `json:"api_clients,omitempty"`
+	// The identity providers beside the identity service itself, by the ids that clients and the parameter idp use. Default: none.
+	IDPsRaw caddy.ModuleMap `json:"idps,omitempty" caddy:"namespace=gatehouse.idp inline_key=module"`
 	// The persons and how they sign in.
 	Identity Identity `json:"identity,omitzero"`
 	// How long events are kept.
@@ -141,6 +143,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	if _, err := a.newPages(make([]byte, secret.KeySize)); err != nil {
 		return fmt.Errorf("gatehouse: identity: %w", err)
+	}
+	if err := a.loadIDPs(); err != nil {
+		return err
 	}
 	a.warn()
 	return a.loadStorage()

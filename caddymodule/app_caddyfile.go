@@ -38,6 +38,7 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //		scope <name> { ... }
 //		client <id> { ... }
 //		api_client <id> { ... }
+//		idp <id> <module> { ... }
 //		identity { ... }
 //		events { ... }
 //	}
@@ -58,10 +59,14 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"scope":          {parse: a.readScope, repeats: true},
 		"client":         {parse: a.readClient, repeats: true},
 		"api_client":     {parse: a.readAPIClient, repeats: true},
+		"idp":            {parse: a.readIDP, repeats: true},
 		"identity":       {parse: a.Identity.readBlock},
 		"events":         {parse: a.Events.readBlock},
-	}, "idp", "mail", "sms", "outbound")
+	}, "mail", "sms", "outbound")
 	if err != nil {
+		return err
+	}
+	if err := a.checkIDPs(); err != nil {
 		return err
 	}
 	if a.Issuer == "" {
@@ -156,7 +161,7 @@ func readName(d *caddyfile.Dispenser, dst *string, fn func(string) error) error 
 //		grants                    authorization_code|refresh_token|client_credentials|implicit|password|validate_bearer...
 //		scopes                    <scope>...
 //		default_scopes            <scope>...
-//		idps                      identity
+//		idps                      identity|<id of an idp>...
 //		consent                   on|off|always
 //		pkce                      required
 //		id_token_alg              RS256|ES256|EdDSA
@@ -188,6 +193,7 @@ func (a *App) readClient(d *caddyfile.Dispenser) error {
 	if c.build(r); r.err() != nil {
 		return at(start, r.err())
 	}
+	c.token = start
 	a.Clients = append(a.Clients, c)
 	return nil
 }

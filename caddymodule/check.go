@@ -212,14 +212,6 @@ var (
 	checkUsageLimit  = between(0, 1_000_000_000)
 )
 
-// checkIDP: the identity service itself is the only provider there is.
-func checkIDP(s string) error {
-	if s != "identity" {
-		return fmt.Errorf("identity provider %s %w: only identity is there", s, errNotSupported)
-	}
-	return nil
-}
-
 func checkLocale(s string) error {
 	if s != "en" {
 		return fmt.Errorf("language %s %w: only en is there", s, errNotSupported)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
 // Every text of the configuration may hold Caddy's global placeholders, such as {env.X} and {file./path}. They are
@@ -102,7 +103,7 @@ type Client struct {
 	Scopes []string `json:"scopes,omitempty"`
 	// The scopes it gets when it asks for none; each must be among scopes. Default: none.
 	DefaultScopes []string `json:"default_scopes,omitempty"`
-	// The identity providers it may use, the first is the default. Default: identity, the only one that is supported yet.
+	// The identity providers it may use, the first is the default: identity, and those of idps. Default: identity.
 	IDPs []string `json:"idps,omitempty"`
 	// Whether people are asked: on (asked once and remembered), off, or always. Default: on.
 	Consent string `json:"consent,omitempty"`
@@ -129,6 +130,8 @@ type Client struct {
 	Lifetimes Lifetimes `json:"lifetimes,omitzero"`
 
 	laterClient
+
+	token caddyfile.Token // where it stands in a Caddyfile
 }
 
 // ClientApp is a mobile app. Introspection and validation tell of it.
@@ -267,8 +270,6 @@ type Events struct {
 // The later types are options that are known and not supported yet. They are refused with these words, never passed over.
 
 type laterApp struct {
-	// Not supported yet.
-	IDPs json.RawMessage `json:"idps,omitempty"`
 	// Not supported yet.
 	Mail json.RawMessage `json:"mail,omitempty"`
 	// Not supported yet.

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -70,7 +71,8 @@ type Protect struct {
 	headers []IdentityHeader
 	guarded *nameSet
 	public  publicPaths
-	realm   string // start of every challenge
+	idps    []idp.RequestReader // whose headers strangers may not send upstream either
+	realm   string              // start of every challenge
 }
 
 // IdentityHeader is one header and the claim that it carries.
@@ -129,7 +131,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 		}
 		return entrance{inst.authz, inst.pages, inst.core.metrics, inst.leave}, nil
 	}
-	p.origin = a.origin
+	p.origin, p.idps = a.origin, a.readers()
 	if err := p.setUp(caddy.NewReplacer()); err != nil {
 		return err
 	}
@@ -229,6 +231,9 @@ func (p *Protect) admit(g *passage) (ok bool) {
 		return p.answer(g, *bad)
 	}
 	p.cleanse(g)
+	for _, provider := range p.idps {
+		provider.Cleanse(g.r)
+	}
 	open := false
 	if len(p.public) > 0 {
 		path := g.r.URL.EscapedPath()

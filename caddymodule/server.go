@@ -94,6 +94,7 @@ func (i *instance) serve(w http.ResponseWriter, r *http.Request) {
 		i.keepFromAccessLog(out, r)
 		i.core.metrics.request(r.URL.Path, out.status)
 	}()
+	i.identity.Cleanse(r)
 	switch path := r.URL.Path; {
 	case under(path, i.authz.Paths()):
 		i.authz.ServeHTTP(out, r)

@@ -30,6 +30,8 @@ type Config struct {
 	Session SessionConfig
 	Lockout LockoutConfig
 	Locales []string
+	// Providers are the identity providers beside the service itself, which is called identity.
+	Providers []Provider
 }
 
 // SessionConfig says how long a sign-in lasts.
@@ -88,6 +90,7 @@ type Service struct {
 	jar     cookie.Jar
 	mux     http.Handler
 	watcher Watcher
+	readers map[string]reader // providers that read the identity from the request
 	panics  atomic.Int64
 }
 
@@ -116,6 +119,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), watcher: unwatched{}}
+	var err error
+	if s.readers, err = readers(cfg.Providers); err != nil {
+		return nil, err
+	}
 	s.mux = s.routes()
 	for _, p := range cfg.Persons {
 		if err := s.addConfigured(ctx, p); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -27,26 +28,35 @@ func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.D
 	if !d.Passive && page.LocalPath(d.Return) == "" { // who asks without a page needs no way back
 		return nil, errors.New("identity: Demand.Return is not a path of ours")
 	}
-	if d.Provider != "" && d.Provider != provider {
-		return nil, &login.Refusal{Code: "access_denied", Reason: "the identity provider is not available"}
-	}
 	si, err := s.current(r)
 	if err != nil {
 		return nil, err
 	}
-	if d.Level > passwordLevel && !(d.Passive && si == nil) {
-		code := "unmet_authentication_requirements"
-		if d.Passive {
-			code = "interaction_required"
+	reader, known := s.reader(d)
+	if !known {
+		return nil, &login.Refusal{Code: "access_denied", Reason: "the identity provider is not available"}
+	}
+	if reader != nil {
+		switch id, err := reader.Source.Read(r); {
+		case err == nil:
+			return s.authenticateExternal(w, r, d, reader, id, si)
+		case !errors.Is(err, idp.ErrNoIdentity):
+			return nil, s.refuseExternal(w, r, d, reader, err)
 		}
-		return nil, &login.Refusal{Code: code, Reason: "the authentication level cannot be reached"}
+		d = withoutIdentity(d, reader.ID)
 	}
 	if si != nil && s.satisfies(si, d) {
 		s.touch(r, si)
-		return si.result(), nil
+		return s.resultFor(si, d), nil
+	}
+	if d.Level > passwordLevel && !(d.Passive && si == nil) {
+		return nil, unreachable(d)
 	}
 	if d.Passive {
 		return nil, &login.Refusal{Code: "login_required", Reason: "nobody is signed in, or not as is demanded"}
+	}
+	if !accepts(d, provider) {
+		return nil, s.refuseExternal(w, r, d, reader, idp.ErrNoIdentity)
 	}
 	id, err := s.newFlow(w, r, d)
 	if err != nil {
@@ -57,11 +67,20 @@ func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.D
 	return nil, login.ErrResponded
 }
 
+// unreachable says that no sign-in there is reaches the level that is demanded.
+func unreachable(d login.Demand) error {
+	code := "unmet_authentication_requirements"
+	if d.Passive {
+		code = "interaction_required"
+	}
+	return &login.Refusal{Code: code, Reason: "the authentication level cannot be reached"}
+}
+
 // satisfies tells whether a sign-in is good enough. What the person did for this very Return is not asked for twice, so that no demand
 // can lead in circles.
 func (s *Service) satisfies(si *signedIn, d login.Demand) bool {
 	rec, purpose := si.session, secret.Hash(d.Return)
-	if rec.Level < d.Level {
+	if rec.Level < d.Level || !accepts(d, rec.Provider) {
 		return false
 	}
 	forThis := d.Return != "" && rec.SignedInFor == purpose

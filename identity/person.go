@@ -205,6 +205,11 @@ func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, b
 		if err != nil {
 			return false, err
 		}
+		if rec.External != "" {
+			if err := identities.Delete(tx, rec.External); err != nil {
+				return false, err
+			}
+		}
 		*rec = personRecord{State: Removed, Epoch: rec.Epoch, Username: rec.Username, CreatedAt: rec.CreatedAt}
 		if err := usernames.Delete(tx, folded); err != nil {
 			return false, err

@@ -19,6 +19,7 @@ var (
 	flows       = storage.NewTable[flowRecord]("identity_flow")              // flow id
 	devices     = storage.NewTable[deviceRecord]("identity_device")          // person id, hash of the device cookie
 	failures    = storage.NewTable[failureRecord]("identity_failure")        // kind of counter, whom, from where
+	identities  = storage.NewTable[identityRecord]("identity_external")      // provider, hash of the folded username there
 	globals     = storage.NewTable[globalRecord]("identity_global")          // globalKey
 )
 
@@ -44,6 +45,8 @@ type personRecord struct {
 	Locale        string    `cbor:"10,keyasint,omitempty"`
 	CreatedAt     time.Time `cbor:"11,keyasint"`
 	UpdatedAt     time.Time `cbor:"12,keyasint"`
+	// External is the key in identities of a person whom a provider has brought.
+	External string `cbor:"13,keyasint,omitempty"`
 }
 
 // usernameRecord makes a username unique: its key is the folded name.
@@ -74,6 +77,13 @@ type sessionRecord struct {
 	SignedInFor  string    `cbor:"11,keyasint,omitempty"`
 	ConfirmedFor string    `cbor:"12,keyasint,omitempty"`
 	ConfirmedAt  time.Time `cbor:"13,keyasint,omitempty"`
+	// Details are what the provider has said of the person at the last sign-in.
+	Details map[string][]string `cbor:"14,keyasint,omitempty"`
+}
+
+// identityRecord leads from who somebody is at a provider to the person.
+type identityRecord struct {
+	PersonID string `cbor:"1,keyasint"`
 }
 
 // sessionKeyRecord leads from the cookie to its session.

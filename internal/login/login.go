@@ -20,8 +20,12 @@ type Demand struct {
 	SelectAccount bool
 	// Passive forbids every page: the answer is a Result or a *Refusal. (prompt=none)
 	Passive bool
-	// Provider is the identity provider to use. Empty: the person chooses.
+	// Provider is the identity provider that was asked for. Empty: any of Providers.
 	Provider string
+	// Providers are those that may have signed the person in; the first is used where nobody has. Empty: any, and identity is used.
+	Providers []string
+	// Params are the parameters of the request that one of the providers wants in the person's details.
+	Params map[string][]string
 	// Hint fills in the username. (login_hint)
 	Hint string
 	// Locales in order of preference. (ui_locales, language)
@@ -54,6 +58,8 @@ type Result struct {
 	Level     int
 	AMR       []string // words of the token server document: DEFAULT, FINGER_PRINT, IMPLICIT, CUSTOM_AUTHENTICATOR
 	Provider  string
+	// Details are what the provider has said of the person, mapped: user_details. They must not be changed.
+	Details map[string][]string
 }
 
 // Subject is the state of a person that decides about tokens, and what tokens and headers say of them.
@@ -69,7 +75,7 @@ type Subject struct {
 	// Profile carries the standard claims (OpenID Connect Core 5.1): name, given_name, family_name, email,
 	// email_verified ("true" or "false"), phone_number, locale, updated_at (seconds) and so on.
 	Profile map[string]string
-	// Details are the mapped attributes of the provider that signed the person in: user_details.
+	// Details are user_details. identity leaves them empty: they belong to a sign-in, and its Result has them.
 	Details map[string][]string
 }
 
