@@ -82,23 +82,22 @@ func (s *Server) Recheck(ctx context.Context, token string) (*Introspection, err
 
 // inspect reads what an access token says. It is never nil without an error.
 func (s *Server) inspect(tx storage.Tx, key string, now time.Time) (*Introspection, error) {
-	inactive := &Introspection{}
 	rec, err := accessTokens.Get(tx, key)
 	if errors.Is(err, storage.ErrNotFound) {
-		return inactive, nil
+		return &Introspection{}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	if !rec.ExpiresAt.After(now) || rec.Epochs.Global != s.global.epoch.Load() {
-		return inactive, nil
+		return &Introspection{}, nil
 	}
 	c, person, ok, err := s.holders(tx, &rec, now)
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
-		return inactive, nil
+		return &Introspection{}, nil
 	}
 	out := &Introspection{
 		Active: true, Scope: c.stillAllowed(rec.Scope), ClientID: rec.ClientID, Subject: rec.Subject, TokenType: typeBearer,
@@ -114,7 +113,7 @@ func (s *Server) inspect(tx storage.Tx, key string, now time.Time) (*Introspecti
 	}
 	used, err := uses.Get(tx, key)
 	if errors.Is(err, storage.ErrNotFound) {
-		return inactive, nil
+		return &Introspection{}, nil
 	}
 	out.UsageCount = used.Count
 	return out, err
