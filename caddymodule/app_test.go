@@ -472,7 +472,13 @@ func TestProvision(t *testing.T) {
 		"placeholder that is not set":   {`"issuer":"{env.GATEHOUSE_TEST_NOTHING}"`, []string{"issuer", "{env.GATEHOUSE_TEST_NOTHING}", "set it"}},
 		"placeholder that is not known": {`"issuer":"{http.request.host}"`, []string{"issuer", "unrecognized placeholder"}},
 		"issuer with a path":            {`"issuer":"https://a.example.com/auth"`, []string{"a path (/auth)"}},
-		"idps":                          {good + `,"idps":{}`, []string{"idps is not supported yet"}},
+		"idps":                          {good + `,"idps":{"edge":{"module":"header","trust":["10.0.0.0/8"],"user":"X-Remote-User"}}`, nil},
+		"idp without trust":             {good + `,"idps":{"edge":{"module":"header","user":"X-Remote-User"}}`, []string{"idp", "trust is missing"}},
+		"idp of another kind":           {good + `,"idps":{"corp":{"module":"oidc"}}`, []string{"gatehouse.idp.oidc"}},
+		"idp called identity":           {good + `,"idps":{"identity":{"module":"header","trust":["10.0.0.0/8"],"user":"X-Remote-User"}}`, []string{"choose another id"}},
+		"idp with a parameter of ours":  {good + `,"idps":{"edge":{"module":"header","trust":["10.0.0.0/8"],"user":"X-Remote-User","parameters":["state"]}}`, []string{`parameters: "state"`}},
+		"idps of a client": {good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"idps":["identity","edge"]}]`,
+			[]string{"client a: idps: there is no provider edge"}},
 		"mail, sms and outbound":        {good + `,"mail":{},"sms":{},"outbound":{}`, []string{"mail is", "sms is", "outbound is not supported yet"}},
 		"webhook of events":             {good + `,"events":{"webhook":"x"}`, []string{"events: webhook is not supported yet"}},
 		"parts of identity":             {good + `,"identity":{"partitions":true,"bootstrap":"x"}`, []string{"partitions is not supported yet", "bootstrap is"}},
@@ -531,6 +537,7 @@ func TestJSONEqualsCaddyfile(t *testing.T) {
 	for name, value := range map[string]string{
 		"GATEHOUSE_KEY": testKey, "GATEHOUSE_OLD_KEY": otherKey, "SHOP_SECRET": testSecret, "SHOP_OLD_SECRET": testSecret + "-old",
 		"OPS_SECRET": testSecret, "RS_SECRET": testSecret, "DEMO_PASSWORD": testPassword, "LOGO": logo,
+		"OFFICE": "192.0.2.0/24",
 	} {
 		t.Setenv(name, value)
 	}
