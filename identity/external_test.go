@@ -1,0 +1,311 @@
+package identity_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/idp/header"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const proxy = "10.0.0.7:4711" // whom the provider edge believes
+
+// withEdge adds the provider edge, which a proxy speaks for.
+func withEdge(c *identity.Config) {
+	source, err := header.New(header.Config{
+		Trust: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, User: "X-Remote-User", LevelHeader: "X-Remote-Level",
+		Attributes: []header.Attribute{{Header: "X-Remote-Email", Detail: "email"}}, Parameters: []string{"branch"},
+	})
+	if err != nil {
+		panic(err)
+	}
+	c.Providers = []identity.Provider{{ID: "edge", Source: source}}
+}
+
+// edge is a browser behind the proxy, or not.
+type edge struct {
+	*browser
+	demand  login.Demand
+	headers []string
+}
+
+// behind returns a browser whose requests the proxy marks with headers.
+func (h *harness) behind(headers ...string) *edge {
+	e := &edge{browser: h.browser(), headers: headers, demand: login.Demand{MaxAge: -1, Providers: []string{"edge"}, Return: "/next", Client: login.Client{ID: "shop"}}}
+	e.address = proxy
+	return e
+}
+
+// ask asks for a sign-in and returns what came of it; nil when a page or redirect was written.
+func (e *edge) ask() (*login.Result, *httptest.ResponseRecorder, error) {
+	e.h.t.Helper()
+	r := httptest.NewRequest(http.MethodGet, issuer+"/next", nil)
+	r.RemoteAddr = e.address
+	for name, value := range e.cookies {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	for i := 0; i+1 < len(e.headers); i += 2 {
+		r.Header.Add(e.headers[i], e.headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	result, err := e.h.Authenticate(w, r, e.demand)
+	for _, c := range w.Result().Cookies() {
+		e.cookies[c.Name] = c.Value
+	}
+	return result, w, err
+}
+
+func (e *edge) mustSignIn() *login.Result {
+	e.h.t.Helper()
+	result, w, err := e.ask()
+	if err != nil {
+		e.h.t.Fatalf("Authenticate(%q) = %v, %d %s, want a sign-in", e.headers, err, w.Code, w.Body)
+	}
+	return result
+}
+
+// wantPage asserts that a person sees a page, and that who asks silently is refused.
+func (e *edge) wantPage(what, words string) {
+	e.h.t.Helper()
+	e.demand.Passive = false
+	if result, w, err := e.ask(); err != login.ErrResponded || w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), words) { //nolint:errorlint // as it is
+		e.h.t.Errorf("Authenticate(%s) = %+v, %v, %d %s, want a 403 page with %q", what, result, err, w.Code, w.Body, words)
+	}
+	e.wantRefused(what, "login_required")
+}
+
+func (e *edge) wantRefused(what, code string) {
+	e.h.t.Helper()
+	e.demand.Passive = true
+	result, w, err := e.ask()
+	if refusal, ok := err.(*login.Refusal); !ok || refusal.Code != code || w.Body.Len() > 0 { //nolint:errorlint // as it is
+		e.h.t.Errorf("Authenticate(%s, passive) = %+v, %v, want %s", what, result, err, code)
+	}
+	if e.session() != "" {
+		e.h.t.Errorf("Authenticate(%s) left a session cookie", what)
+	}
+}
+
+func TestHeaderSignIn(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, withEdge)
+	e := h.behind("X-Remote-User", "Ann", "X-Remote-Level", "2", "X-Remote-Email", "ann@example.com")
+	e.demand.Passive, e.demand.Level = true, 2 // no page is needed
+	e.demand.Params = map[string][]string{"branch": {"north"}, "other": {"x"}}
+	got := e.mustSignIn()
+	p, err := h.Person(t.Context(), "ann")
+	if err != nil || p.Username != "Ann" || p.State != identity.Active || p.EmailVerified {
+		t.Fatalf("Person = %+v, %v, want an active Ann", p, err)
+	}
+	want := &login.Result{
+		Subject: p.ID, SessionID: got.SessionID, AuthTime: h.clock.Now(), Level: 2, AMR: []string{"IMPLICIT"}, Provider: "edge",
+		Details: map[string][]string{"email": {"ann@example.com"}, "branch": {"north"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Result (-want +got):\n%s", diff)
+	}
+	if n := h.events(); n["person.PersonCreatedEvent"] != 2 || n["login.LoginSucceededEvent"] != 1 {
+		t.Errorf("events = %v, want Ann created and signed in once", n)
+	}
+
+	// The same again: nothing new, and another request's parameters are not this one's.
+	cookie := e.session()
+	h.clock.Advance(30 * time.Second)
+	e.demand.Params = nil
+	again := e.mustSignIn()
+	if again.SessionID != got.SessionID || !again.AuthTime.Equal(got.AuthTime) || e.session() != cookie || again.Details["branch"] != nil {
+		t.Errorf("second sign-in = %+v, want the same session without branch", again)
+	}
+	// Another attribute is a new sign-in in the same session.
+	e.headers[5] = "ann@example.org"
+	changed := e.mustSignIn()
+	if changed.SessionID != got.SessionID || e.session() == cookie || changed.Details["email"][0] != "ann@example.org" || !changed.AuthTime.Equal(h.clock.Now()) {
+		t.Errorf("sign-in with another attribute = %+v, want it in the same session", changed)
+	}
+	// prompt=login and max_age are met by what the proxy says now.
+	h.clock.Advance(time.Minute)
+	e.demand.NotBefore, e.demand.MaxAge, e.demand.Return = h.clock.Now(), 0, "/next?again"
+	if forced := e.mustSignIn(); !forced.AuthTime.Equal(h.clock.Now()) {
+		t.Errorf("forced sign-in at %v, want now", forced.AuthTime)
+	}
+	// In another browser and other case it is the same person.
+	other := h.behind("X-Remote-User", "ANN")
+	if r := other.mustSignIn(); r.Subject != p.ID || r.SessionID == got.SessionID || r.Level != 1 {
+		t.Errorf("in another browser = %+v, want the same person", r)
+	}
+	// The session serves without the headers too, as any session, but no demand that is stricter.
+	e.headers, e.demand = nil, login.Demand{MaxAge: -1, Providers: []string{"identity", "edge"}, Return: "/next"}
+	if r := e.mustSignIn(); r.Subject != p.ID || r.Provider != "edge" {
+		t.Errorf("without headers = %+v, want the session", r)
+	}
+	e.demand.Providers = []string{"identity"}
+	if _, w, err := e.ask(); err != login.ErrResponded || !strings.HasPrefix(w.Header().Get("Location"), "/sign-in") { //nolint:errorlint // as it is
+		t.Errorf("for a client that may not use edge = %v, %d %q, want the sign-in page", err, w.Code, w.Header().Get("Location"))
+	}
+	h.checkInvariants()
+}
+
+// Who the proxy names now is signed in, whoever was before.
+func TestHeaderDecides(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, withEdge)
+	e := h.behind("X-Remote-User", "ann")
+	e.signIn(demo, demoPassword)
+	before, err := h.session(e.browser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.demand.Providers = []string{"edge", "identity"}
+	ann := e.mustSignIn()
+	if ann.Provider != "edge" || ann.Subject == before.Subject {
+		t.Errorf("sign-in = %+v, want Ann", ann)
+	}
+	if _, err := h.sessionByID(before.SessionID); err == nil {
+		t.Error("the session of the person before lives on")
+	}
+	e.headers[1] = "bob"
+	bob := e.mustSignIn()
+	if bob.Subject == ann.Subject || bob.SessionID == ann.SessionID {
+		t.Errorf("sign-in = %+v, want another person than %+v", bob, ann)
+	}
+	if _, err := h.sessionByID(ann.SessionID); err == nil {
+		t.Error("Ann's session lives on in Bob's browser")
+	}
+	if n := h.events()["session.SignedOutEvent"]; n != 2 {
+		t.Errorf("%d sign-outs, want 2", n)
+	}
+}
+
+func TestHeaderRefusals(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, withEdge, func(c *identity.Config) { c.Persons = append(c.Persons, identity.NewPerson{Username: "root"}) })
+	for name, headers := range map[string][]string{
+		"taken username": {"X-Remote-User", "ROOT"}, "no username": {"X-Remote-User", "a b"}, "two users": {"X-Remote-User", "ann", "X-Remote-User", "root"},
+		"an id": {"X-Remote-User", "11111111-1111-4111-8111-111111111111"}, "no level": {"X-Remote-User", "ann", "X-Remote-Level", "high"},
+	} {
+		h.behind(headers...).wantPage(name, "This account can’t be used here")
+	}
+	h.behind().wantPage("no identity", "Unable to determine identity provider")
+	low := h.behind("X-Remote-User", "ann")
+	low.demand.Level = 2
+	low.wantRefused("level", "interaction_required")
+
+	ann := h.behind("X-Remote-User", "ann").mustSignIn()
+	if err := h.SetState(t.Context(), "ann", identity.Blocked, identity.Actor{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.sessionByID(ann.SessionID); err == nil {
+		if b := h.behind("X-Remote-User", "ann"); b.isSignedIn() {
+			t.Error("a blocked person is signed in")
+		}
+	}
+	h.behind("X-Remote-User", "ann").wantPage("blocked", "You don’t have access")
+	// Removed is gone: the name is free, and whom the proxy names next by it is somebody else.
+	if err := h.SetState(t.Context(), "ann", identity.Removed, identity.Actor{}); err != nil {
+		t.Fatal(err)
+	}
+	if r := h.behind("X-Remote-User", "ann").mustSignIn(); r.Subject == ann.Subject {
+		t.Error("a removed person is back")
+	}
+	unknown := h.behind("X-Remote-User", "ann")
+	unknown.demand.Provider = "partner"
+	unknown.wantRefused("unknown provider", "access_denied")
+	h.checkInvariants()
+}
+
+// attack 36's sister: the headers of a stranger say nothing. The sign-in page answers where the client may use it, otherwise a page.
+func TestHeaderFromStrangers(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, withEdge)
+	e := h.behind("X-Remote-User", "ann", "X-Remote-Level", "4", "X-Forwarded-For", "10.0.0.7", "Forwarded", "for=10.0.0.7")
+	e.address = "203.0.113.7:4711"
+	e.wantPage("edge alone", "Unable to determine identity provider")
+	for _, provider := range []string{"", "edge"} {
+		e.demand = login.Demand{MaxAge: -1, Provider: provider, Providers: []string{"edge", "identity"}, Return: "/next"}
+		_, w, err := e.ask()
+		if err != login.ErrResponded || !strings.HasPrefix(w.Header().Get("Location"), "/sign-in") { //nolint:errorlint // as it is
+			t.Errorf("Authenticate(provider %q) = %v, %d %q, want the sign-in page", provider, err, w.Code, w.Header().Get("Location"))
+		}
+	}
+	if _, err := h.Person(t.Context(), "ann"); err == nil {
+		t.Error("a stranger's header has made a person")
+	}
+	// A password is then good for the very demand, so that nothing goes round and round.
+	e.headers = nil
+	h.demand = func(*http.Request) login.Demand { return e.demand }
+	page := e.get("/next")
+	if a := e.post(page, "username", demo, "password", demoPassword); a.Code != http.StatusSeeOther {
+		t.Fatalf("sign-in = %d %s", a.Code, a.Body)
+	}
+	if r := e.mustSignIn(); r.Provider != "identity" {
+		t.Errorf("sign-in = %+v, want one by password", r)
+	}
+	e.demand.Providers = []string{"edge"}
+	e.demand.Passive = true
+	if _, _, err := e.ask(); err == nil {
+		t.Error("a sign-in by password is good for a client that may only use edge")
+	}
+	// What goes further into the house has lost these headers.
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.RemoteAddr = "203.0.113.7:4711"
+	r.Header.Set("X-Remote-User", "ann")
+	if h.Cleanse(r); r.Header.Get("X-Remote-User") != "" {
+		t.Error("Cleanse leaves the header of a stranger")
+	}
+}
+
+// Twenty first sign-ins at once make one person.
+func TestHeaderAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, withEdge)
+	subjects := make([]string, 20)
+	var wg sync.WaitGroup
+	for i := range subjects {
+		wg.Go(func() { subjects[i] = h.behind("X-Remote-User", "ann").mustSignIn().Subject })
+	}
+	wg.Wait()
+	for _, s := range subjects {
+		if s != subjects[0] {
+			t.Fatalf("subjects = %q, want one", subjects)
+		}
+	}
+	if n := h.events(); n["person.PersonCreatedEvent"] != 2 { // demo is the other
+		t.Errorf("%d persons created, want 2", n["person.PersonCreatedEvent"])
+	}
+}
+
+func TestHeaderCannotTell(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, withEdge)
+	h.store.down.Store(true)
+	if result, w, err := h.behind("X-Remote-User", "ann").ask(); !storage.IsFailure(err) || w.Body.Len() > 0 {
+		t.Errorf("Authenticate without storage = %+v, %v, want the failure", result, err)
+	}
+}
+
+func TestProviders(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, withEdge, func(c *identity.Config) { c.Providers[0].Disabled = true })
+	e := h.behind("X-Remote-User", "ann")
+	e.wantRefused("disabled", "access_denied")
+	// Somebody whom a provider brought has no password, whatever is tried.
+	on := newHarness(t, withEdge)
+	on.behind("X-Remote-User", "ann").mustSignIn()
+	if a := on.browser().try("ann", ""); a.Code == http.StatusSeeOther {
+		t.Error("signed in without a password")
+	}
+	if err := on.SetPassword(t.Context(), "ann", secret.New("a password of Ann"), identity.Actor{}); err != nil {
+		t.Fatal(err)
+	}
+	on.browser().signIn("ann", "a password of Ann")
+}
