@@ -8,15 +8,40 @@ import (
 	"time"
 )
 
-// TestOpenIDClient lets npm's openid-client, a certified client library, speak to the server. The driver prints the address
-// where the person must sign in; the test walks a browser there and hands back where it ended.
-func TestOpenIDClient(t *testing.T) {
+// TestClientLibraries lets libraries that applications use speak to the server: npm's openid-client, which is certified;
+// passport-openidconnect, a confidential client without PKCE that sends its secret in the body; Python's requests-oauthlib.
+func TestClientLibraries(t *testing.T) {
 	t.Parallel()
-	_, s := openShop(t) // its callback fails, since the state is not its own; the address is what counts
-	cmd := exec.CommandContext(t.Context(), "node", "openid-client.mjs")
-	cmd.Dir = "node"
+	for _, l := range []struct {
+		name, client string
+		command      []string
+		consents     bool // the person is asked
+		want         string
+	}{
+		{
+			"openid-client", "shop", []string{"node", "node/openid-client.mjs"}, true,
+			"discovery code userinfo introspect refresh introspect_revoked refresh_revoked client_credentials logout_url",
+		},
+		{"passport-openidconnect", "passport", []string{"node", "node/passport-openidconnect.mjs"}, false, "redirect callback replay"},
+		{"requests-oauthlib", "shop", []string{"/usr/bin/python3", "python/requests_oauthlib_driver.py"}, true, "code userinfo refresh client_credentials"},
+	} {
+		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
+			if got := drive(t, l.client, l.consents, l.command); got != l.want {
+				t.Errorf("%s did %q, want %q", l.name, got, l.want)
+			}
+		})
+	}
+}
+
+// drive runs a driver. It prints the address where the person must sign in; the test walks a browser there and hands back where it ended.
+// The steps that held are returned.
+func drive(t *testing.T, client string, consents bool, command []string) string {
+	t.Helper()
+	_, s := openShop(t)                                                 // its callback fails, since the state is not its own; the address is what counts
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...) //nolint:gosec // of the table above
 	cmd.WaitDelay = 5 * time.Second
-	cmd.Env = environ(s.dir, "ISSUER="+s.Issuer, "CLIENT_ID=shop", "CLIENT_SECRET="+s.ShopSecret, "REDIRECT_URI="+s.Callback,
+	cmd.Env = environ(s.dir, "ISSUER="+s.Issuer, "CLIENT_ID="+client, "CLIENT_SECRET="+s.ShopSecret, "REDIRECT_URI="+s.Callback,
 		"SCOPE=openid profile "+apiScope, "API_CLIENT_ID=ops", "API_CLIENT_SECRET="+s.OpsSecret, "PERSON="+person)
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -29,7 +54,7 @@ func TestOpenIDClient(t *testing.T) {
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("node: %v: make install", err)
+		t.Fatalf("%s: %v: make install", command[0], err)
 	}
 	b := s.browse(t)
 	var steps []string
@@ -39,23 +64,22 @@ func TestOpenIDClient(t *testing.T) {
 		case "open":
 			b.open(rest)
 			b.signIn(person, s.Password)
-			b.click("button[value=allow]")
+			if consents {
+				b.click("button[value=allow]")
+			}
 			if _, err := in.Write([]byte(b.location() + "\n")); err != nil {
 				t.Fatal(err)
 			}
 		case "secret":
-			s.secret("token at openid-client", rest)
+			s.secret("token at "+command[1], rest)
 		case "ok":
 			steps = append(steps, rest)
 		default:
-			t.Errorf("openid-client: %s", lines.Text())
+			t.Errorf("%s: %s", command[1], lines.Text())
 		}
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("openid-client: %v\n%s", err, errs.String())
+		t.Errorf("%s: %v\n%s", command[1], err, errs.String())
 	}
-	want := "discovery code userinfo introspect refresh introspect_revoked refresh_revoked client_credentials logout_url"
-	if got := strings.Join(steps, " "); got != want {
-		t.Errorf("openid-client did %q, want %q", got, want)
-	}
+	return strings.Join(steps, " ")
 }

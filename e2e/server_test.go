@@ -88,6 +88,14 @@ var config = template.Must(template.New("Caddyfile").Parse(`{
 			scopes openid profile email {{.Scope}}
 			default_scopes {{.Scope}}
 		}
+		client passport {
+			secret {env.TEST_SHOP_SECRET}
+			auth_method post
+			redirect_uris {{.S.Callback}}
+			grants authorization_code refresh_token
+			scopes openid profile email
+			consent off
+		}
 		client reports {
 			secret {env.TEST_REPORTS_SECRET}
 			grants client_credentials

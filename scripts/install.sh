@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js with npm,
-# and the npm packages of e2e/node. Debian and Ubuntu; elsewhere it names what is missing. Needs root or sudo only when it installs.
+# Python's requests-oauthlib, and the npm packages of e2e/node. Debian and Ubuntu; elsewhere it names what is missing. Needs root or sudo only when it installs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,6 +11,7 @@ have gcc || missing+=(gcc libc6-dev)
 have chromium || have chromium-browser || have google-chrome || missing+=(chromium fonts-dejavu-core)
 have node || missing+=(nodejs)
 have npm || missing+=(npm)
+/usr/bin/python3 -c 'import requests_oauthlib' 2>/dev/null || missing+=(python3-requests-oauthlib)
 have curl || missing+=(curl ca-certificates)
 
 if ((${#missing[@]})); then
