@@ -19,7 +19,9 @@ func TestClientLibraries(t *testing.T) {
 		want         string
 	}{
 		{
-			"openid-client", "shop", []string{"node", "node/openid-client.mjs"}, true,
+			"openid-client", "shop",
+			[]string{"node", "node/openid-client.mjs"},
+			true,
 			"discovery code userinfo introspect refresh introspect_revoked refresh_revoked client_credentials logout_url",
 		},
 		{"passport-openidconnect", "passport", []string{"node", "node/passport-openidconnect.mjs"}, false, "redirect callback replay"},
