@@ -2,7 +2,7 @@ package attacks
 
 // reasons say why what stands here cannot meet a case yet. A reason for a case that has a test is an error.
 var reasons = map[int]string{
-	92: "There are no external providers, so there are no user details to fetch.",
+	92: "No provider has an endpoint for user details yet: those of the header provider come with the sign-in.",
 }
 
 // open says what a tested case still leaves out, because what it concerns is not there yet.
