@@ -479,10 +479,10 @@ func TestProvision(t *testing.T) {
 		"idp with a parameter of ours":  {good + `,"idps":{"edge":{"module":"header","trust":["10.0.0.0/8"],"user":"X-Remote-User","parameters":["state"]}}`, []string{`parameters: "state"`}},
 		"idps of a client": {good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"idps":["identity","edge"]}]`,
 			[]string{"client a: idps: there is no provider edge"}},
-		"mail, sms and outbound":        {good + `,"mail":{},"sms":{},"outbound":{}`, []string{"mail is", "sms is", "outbound is not supported yet"}},
-		"webhook of events":             {good + `,"events":{"webhook":"x"}`, []string{"events: webhook is not supported yet"}},
-		"parts of identity":             {good + `,"identity":{"partitions":true,"bootstrap":"x"}`, []string{"partitions is not supported yet", "bootstrap is"}},
-		"other languages":               {good + `,"identity":{"locales":["nl"]}`, []string{"language nl is not supported yet"}},
+		"mail, sms and outbound": {good + `,"mail":{},"sms":{},"outbound":{}`, []string{"mail is", "sms is", "outbound is not supported yet"}},
+		"webhook of events":      {good + `,"events":{"webhook":"x"}`, []string{"events: webhook is not supported yet"}},
+		"parts of identity":      {good + `,"identity":{"partitions":true,"bootstrap":"x"}`, []string{"partitions is not supported yet", "bootstrap is"}},
+		"other languages":        {good + `,"identity":{"locales":["nl"]}`, []string{"language nl is not supported yet"}},
 		"parts of a client": {good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"logo":"x"}]`,
 			[]string{"client a: logo is not supported yet"}},
 		"keys in a file":       {good + clientWithKeys(keys), nil},
@@ -536,7 +536,7 @@ func TestJSONEqualsCaddyfile(t *testing.T) {
 	writeFile(t, logo, picture.String(), 0o600)
 	for name, value := range map[string]string{
 		"GATEHOUSE_KEY": testKey, "GATEHOUSE_OLD_KEY": otherKey, "SHOP_SECRET": testSecret, "SHOP_OLD_SECRET": testSecret + "-old",
-		"OPS_SECRET": testSecret, "RS_SECRET": testSecret, "DEMO_PASSWORD": testPassword, "LOGO": logo,
+		"OPS_SECRET": testSecret, "S": testSecret, "RS_SECRET": testSecret, "DEMO_PASSWORD": testPassword, "LOGO": logo,
 		"OFFICE": "192.0.2.0/24",
 	} {
 		t.Setenv(name, value)
