@@ -477,26 +477,36 @@ func TestProvision(t *testing.T) {
 		"idp of another kind":           {good + `,"idps":{"corp":{"module":"oidc"}}`, []string{"gatehouse.idp.oidc"}},
 		"idp called identity":           {good + `,"idps":{"identity":{"module":"header","trust":["10.0.0.0/8"],"user":"X-Remote-User"}}`, []string{"choose another id"}},
 		"idp with a parameter of ours":  {good + `,"idps":{"edge":{"module":"header","trust":["10.0.0.0/8"],"user":"X-Remote-User","parameters":["state"]}}`, []string{`parameters: "state"`}},
-		"idps of a client": {good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"idps":["identity","edge"]}]`,
-			[]string{"client a: idps: there is no provider edge"}},
+		"idps of a client": {
+			good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"idps":["identity","edge"]}]`,
+			[]string{"client a: idps: there is no provider edge"},
+		},
 		"mail, sms and outbound": {good + `,"mail":{},"sms":{},"outbound":{}`, []string{"mail is", "sms is", "outbound is not supported yet"}},
 		"webhook of events":      {good + `,"events":{"webhook":"x"}`, []string{"events: webhook is not supported yet"}},
 		"parts of identity":      {good + `,"identity":{"partitions":true,"bootstrap":"x"}`, []string{"partitions is not supported yet", "bootstrap is"}},
 		"other languages":        {good + `,"identity":{"locales":["nl"]}`, []string{"language nl is not supported yet"}},
-		"parts of a client": {good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"logo":"x"}]`,
-			[]string{"client a: logo is not supported yet"}},
+		"parts of a client": {
+			good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"logo":"x"}]`,
+			[]string{"client a: logo is not supported yet"},
+		},
 		"keys in a file":       {good + clientWithKeys(keys), nil},
 		"keys at a URL":        {good + clientWithKeys("https://a.example.com/jwks"), nil},
 		"keys in no file":      {good + clientWithKeys(keys+".not"), []string{"client a: jwks: ", "no such file"}},
 		"a private key":        {good + clientWithKeys(private), []string{"client a: jwks: ", "publish the public part alone"}},
 		"keys beside a secret": {good + strings.Replace(clientWithKeys(keys), `"grants"`, `"secrets":["`+testSecret+`"],"grants"`, 1), []string{"remove either"}},
-		"logout pages of others": {good + strings.Replace(clientWithKeys(keys), `"grants"`, `"redirect_uris":["https://a.example.com/"],"frontchannel_logout_uri":"https://b.example.com/","grants"`, 1),
-			[]string{"frontchannel_logout_uri"}},
+		"logout pages of others": {
+			good + strings.Replace(clientWithKeys(keys), `"grants"`, `"redirect_uris":["https://a.example.com/"],"frontchannel_logout_uri":"https://b.example.com/","grants"`, 1),
+			[]string{"frontchannel_logout_uri"},
+		},
 		"jwt access tokens": {good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"token_format":"jwt"}]`, nil},
-		"app without a version": {good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"app":{"identifier":"x","platform":"y"}}]`,
-			[]string{"app: the version"}},
-		"short secret out of a placeholder": {good + `,"clients":[{"id":"a","secrets":["{env.GATEHOUSE_TEST_SHORT}"],"grants":["client_credentials"],"scopes":["x"]}]`,
-			[]string{"client a: secret: has 7 characters"}},
+		"app without a version": {
+			good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"app":{"identifier":"x","platform":"y"}}]`,
+			[]string{"app: the version"},
+		},
+		"short secret out of a placeholder": {
+			good + `,"clients":[{"id":"a","secrets":["{env.GATEHOUSE_TEST_SHORT}"],"grants":["client_credentials"],"scopes":["x"]}]`,
+			[]string{"client a: secret: has 7 characters"},
+		},
 		"usage limit": {good + `,"scopes":[{"name":"x","usage_limit":-5}]`, []string{"is not between 0 and"}},
 		"numbers as numbers": {good + `,"scopes":[{"name":"x","usage_limit":5,"level":2}],"identity":{"session":{"idle":3600000000000}},"clients":[{"id":"a","public":true,` +
 			`"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"lifetimes":{"code":30000000000}}]`, nil},
@@ -506,8 +516,10 @@ func TestProvision(t *testing.T) {
 		"storage size":   {good + `,"storage":{"module":"badger","min_free":"much"}`, []string{"min_free"}},
 		"key":            {good + `,"encryption_keys":["c2hvcnQ="]`, []string{"encryption_key 1: has 5 bytes"}},
 		"logo not there": {good + `,"identity":{"brand":{"logo":"/nowhere/logo.png"}}`, []string{"brand logo", "/nowhere/logo.png"}},
-		"several at once": {`"issuer":"ftp://x","encryption_keys":["x"],"identity":{"lockout":{"failures":0}}`,
-			[]string{"issuer: ", "encryption_key 1: ", "lockout failures: "}},
+		"several at once": {
+			`"issuer":"ftp://x","encryption_keys":["x"],"identity":{"lockout":{"failures":0}}`,
+			[]string{"issuer: ", "encryption_key 1: ", "lockout failures: "},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := validate(t, []byte(`{"admin":{"disabled":true},"apps":{"gatehouse":{`+tt.app+`}}}`))

@@ -187,7 +187,7 @@ func same(a, b string) bool {
 		}
 		return unicode.ToLower(c)
 	}
-	return strings.Map(fold, a) == strings.Map(fold, b)
+	return len(a) == len(b) && strings.Map(fold, a) == strings.Map(fold, b)
 }
 
 // isToken: RFC 9110 5.6.2.
