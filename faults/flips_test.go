@@ -167,7 +167,8 @@ func flipOne(dir string, r *rand.Rand) (where string, err error) {
 		names = append(names, p)
 	}
 	slices.Sort(names)
-	name, at := names[r.IntN(len(names))], -1
+	name := names[r.IntN(len(names))]
+	var at int
 	if r.IntN(2) == 0 {
 		at = r.IntN(total)
 		for _, p := range names {
