@@ -148,7 +148,8 @@ func start(t *testing.T, callback string) *server {
 		s.Callback = "http://127.0.0.1:1/callback"
 	}
 	s.Echo = echo(t)
-	s.ShopSecret, s.ReportsSecret, s.OpsSecret = random(32), random(32), random(32)
+	const odd = "-_.~" // some libraries encode these in Basic credentials
+	s.ShopSecret, s.ReportsSecret, s.OpsSecret = odd+random(32), odd+random(32), odd+random(32)
 	s.Password = random(12)
 	s.Key = base64.StdEncoding.EncodeToString([]byte(random(24))) // 24 random bytes make 32 characters
 	for name, value := range map[string]string{
