@@ -320,20 +320,6 @@ func (a *App) hold(ctx context.Context) (*instance, error) {
 	}
 }
 
-// enterNow is enter, and turns to the configuration that runs now when this one has ended: Caddy ends connections that are kept alive only after
-// it has cleaned up, so that a request may still come by one of them.
-func (a *App) enterNow(ctx context.Context) (*instance, error) {
-	inst, err := a.enter(ctx)
-	if !errors.Is(err, errStopped) {
-		return inst, err
-	}
-	now, err := app(caddy.ActiveContext())
-	if err != nil || now == a {
-		return nil, errStopped
-	}
-	return now.enter(ctx)
-}
-
 // leave undoes enter. The last one to leave a configuration that has ended releases its share of the pools.
 func (i *instance) leave() {
 	if i.users.Add(-1) > 0 {

@@ -204,6 +204,11 @@ func TestCommandsWithoutServer(t *testing.T) {
 			t.Errorf("%v with admin off: %v", args, err)
 		}
 	}
+	for _, args := range [][]string{{"nothing"}, {"person", "nothing"}, {"secret", "x"}} {
+		if _, err := run(t, "", args...); err == nil || !strings.Contains(err.Error(), "unknown command") {
+			t.Errorf("%v: %v, want an error", args, err)
+		}
+	}
 	for _, args := range [][]string{
 		{"check"}, {"secret"}, {"person"}, {"person", "add"}, {"person", "passwd"}, {"person", "list"}, {"person", "block"}, {"client", "add"}, {"client", "list"},
 		{"token", "issue"}, {"token", "introspect"}, {"token", "revoke"}, {"backup"}, {"restore"}, {"config"},

@@ -69,7 +69,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		h.serveHealth(w, r)
 		return nil
 	}
-	inst, err := h.app.enterNow(r.Context())
+	inst, err := h.app.enter(r.Context())
 	if err != nil {
 		h.log.Error("not ready", zap.Error(err))
 		notReady(w)
@@ -172,7 +172,7 @@ func (a *App) healthy(ctx context.Context) error {
 	default:
 		return errNotReady
 	}
-	inst, err := a.enterNow(ctx)
+	inst, err := a.enter(ctx)
 	if err != nil {
 		return err
 	}
