@@ -83,8 +83,11 @@ func TestCodeAttacks(t *testing.T) {
 			redirect   string
 			wantStatus int
 		}{
-			{"same", true, "https://shop.example.com/callback", 200}, {"none", true, "", 400}, {"other", true, "https://shop.example.com/callback/", 400},
-			{"not sent, none", false, "", 200}, {"not sent, registered", false, "https://shop.example.com/callback", 200},
+			{"same", true, "https://shop.example.com/callback", 200},
+			{"none", true, "", 400},
+			{"other", true, "https://shop.example.com/callback/", 400},
+			{"not sent, none", false, "", 200},
+			{"not sent, registered", false, "https://shop.example.com/callback", 200},
 			{"not sent, other", false, "https://evil.example.com/", 400},
 		} {
 			var changes []string

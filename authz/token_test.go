@@ -60,7 +60,9 @@ func TestScopes(t *testing.T) {
 		changeClient(c, "poster", func(c *authz.Client) { c.DefaultScopes = nil })
 	}))
 	for _, tc := range []struct{ name, scope, want string }{
-		{"none: the defaults", "", "reports.read"}, {"one", "orders.read", "orders.read"}, {"two", "reports.read orders.read", "reports.read orders.read"},
+		{"none: the defaults", "", "reports.read"},
+		{"one", "orders.read", "orders.read"},
+		{"two", "reports.read orders.read", "reports.read orders.read"},
 		{"spaces", " reports.read  orders.read ", "reports.read orders.read"},
 	} {
 		if res := own(h, "scope", tc.scope); res.Text("scope") != tc.want {

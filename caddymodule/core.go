@@ -102,11 +102,11 @@ func (c *core) openVault(ctx context.Context, keys [][]byte, cost secret.HashCos
 	if err != nil {
 		return err
 	}
-	print := sha256.New()
+	fingerprint := sha256.New()
 	for _, key := range keys {
-		print.Write(key)
+		fingerprint.Write(key)
 	}
-	c.vaultKey = fmt.Sprintf("%s %s %v", c.place, hex.EncodeToString(print.Sum(nil)), cost)
+	c.vaultKey = fmt.Sprintf("%s %s %v", c.place, hex.EncodeToString(fingerprint.Sum(nil)), cost)
 	pooled, _, err := vaults.LoadOrNew(c.vaultKey, func() (caddy.Destructor, error) {
 		signing, err := authz.NewKeys(ctx, c.Store, ring, time.Now, rand.Reader, log.Named("keys"))
 		if err != nil {

@@ -41,8 +41,15 @@ func TestProtectAttacksOnHeaders(t *testing.T) {
 	g := startGateway(t)
 	g.attack(t, "attack 182: identity headers in every case, twice, with comma and space", func(t *testing.T) {
 		for _, lines := range [][]string{
-			{"X-Auth-User: admin"}, {"x-auth-user: admin"}, {"X-AUTH-USER: admin"}, {"X-aUtH-uSeR: admin"}, {"X-Auth-User: admin", "X-Auth-User: root"}, {"X-Auth-User: admin, root"},
-			{"X-Auth-User:admin\t"}, {"X-Auth-User:   "}, {"Remote-User: admin", "remote-user: root", "Remote-Groups: admins", "REMOTE-NAME: x", "Remote-email: y"},
+			{"X-Auth-User: admin"},
+			{"x-auth-user: admin"},
+			{"X-AUTH-USER: admin"},
+			{"X-aUtH-uSeR: admin"},
+			{"X-Auth-User: admin", "X-Auth-User: root"},
+			{"X-Auth-User: admin, root"},
+			{"X-Auth-User:admin\t"},
+			{"X-Auth-User:   "},
+			{"Remote-User: admin", "remote-user: root", "Remote-Groups: admins", "REMOTE-NAME: x", "Remote-email: y"},
 		} {
 			s := g.passed(t, g.get(t, "own.test", "/", lines...))
 			one(t, s, "X-Auth-User", demoID)
@@ -271,9 +278,20 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 		}
 		good := "Authorization: Bearer " + g.user
 		for _, lines := range [][]string{
-			{good, good}, {good, "Authorization: Basic eDp5"}, {"Authorization: Bearer"}, {"Authorization: Bearer "}, {"Authorization: Bearer  " + g.user}, {"Authorization: Bearer\t" + g.user},
-			{good + "," + g.user}, {good + ", Bearer x"}, {good + " x"}, {"Authorization: Bearer " + strings.Repeat("a", 64<<10)}, {"Authorization: Bearer \"" + g.user + "\""}, {"Authorization: Bearer=" + g.user},
-			{"Authorization: Bearer é"}, {"Authorization: Bearer " + strings.Repeat("a", 9<<10)},
+			{good, good},
+			{good, "Authorization: Basic eDp5"},
+			{"Authorization: Bearer"},
+			{"Authorization: Bearer "},
+			{"Authorization: Bearer  " + g.user},
+			{"Authorization: Bearer\t" + g.user},
+			{good + "," + g.user},
+			{good + ", Bearer x"},
+			{good + " x"},
+			{"Authorization: Bearer " + strings.Repeat("a", 64<<10)},
+			{"Authorization: Bearer \"" + g.user + "\""},
+			{"Authorization: Bearer=" + g.user},
+			{"Authorization: Bearer é"},
+			{"Authorization: Bearer " + strings.Repeat("a", 9<<10)},
 		} {
 			a := bearer("open.test", lines...)
 			g.refused(t, a, http.StatusBadRequest, http.StatusUnauthorized, http.StatusRequestHeaderFieldsTooLarge)

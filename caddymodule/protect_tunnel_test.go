@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -95,7 +96,7 @@ func TestProtectAttacksOnUpgrades(t *testing.T) {
 		g.fake.set(func() { delete(g.fake.tokens, token) })
 		if _, err := io.ReadAll(res.Body); err == nil {
 			t.Log("the stream ended cleanly")
-		} else if nerr, ok := err.(net.Error); ok && nerr.Timeout() {
+		} else if nerr := net.Error(nil); errors.As(err, &nerr) && nerr.Timeout() {
 			t.Error("the stream goes on")
 		}
 		g.take()
