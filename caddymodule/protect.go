@@ -116,12 +116,6 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	}
 	p.enter = func(ctx context.Context) (entrance, error) {
 		inst, err := a.enter(ctx)
-		if errors.Is(err, errStopped) {
-			// A connection that outlives its configuration asks the one that runs now.
-			if now, appErr := app(caddy.ActiveContext()); appErr == nil {
-				inst, err = now.enter(ctx)
-			}
-		}
 		if err != nil {
 			return entrance{}, err
 		}

@@ -103,9 +103,13 @@ func TestProtectAttacksOnUpgrades(t *testing.T) {
 	})
 	g.attack(t, "attack 197: other protocols, broken handshakes and early data", func(t *testing.T) {
 		for _, lines := range [][]string{
-			{"Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAMAAABkAAQAAP__"}, {"Upgrade: foo", "Connection: Upgrade"}, {"Upgrade: websocket, foo", "Connection: Upgrade"},
-			{"Upgrade: websocket", "Upgrade: foo", "Connection: Upgrade"}, {"Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 12", "Sec-WebSocket-Key: eA=="},
-			{"Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"}, {"Upgrade: TLS/1.2", "Connection: upgrade"},
+			{"Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAMAAABkAAQAAP__"},
+			{"Upgrade: foo", "Connection: Upgrade"},
+			{"Upgrade: websocket, foo", "Connection: Upgrade"},
+			{"Upgrade: websocket", "Upgrade: foo", "Connection: Upgrade"},
+			{"Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 12", "Sec-WebSocket-Key: eA=="},
+			{"Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"},
+			{"Upgrade: TLS/1.2", "Connection: upgrade"},
 		} {
 			early := "\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: open.test\r\nAuthorization: Bearer " + g.user
 			conn := dial(t, g.addr)
