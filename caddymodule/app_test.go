@@ -471,12 +471,18 @@ func TestProvision(t *testing.T) {
 		"webhook of events":             {good + `,"events":{"webhook":"x"}`, []string{"events: webhook is not supported yet"}},
 		"parts of identity":             {good + `,"identity":{"partitions":true,"bootstrap":"x"}`, []string{"partitions is not supported yet", "bootstrap is"}},
 		"other languages":               {good + `,"identity":{"locales":["nl"]}`, []string{"language nl is not supported yet"}},
-		"parts of a client": {good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"jwks":"x","logo":"x"}]`,
-			[]string{"client a: jwks is not supported yet", "logo is"}},
-		"jwt access tokens": {good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"token_format":"jwt"}]`,
-			[]string{"client a: token_format: jwt is not supported yet"}},
-		"short secret out of a placeholder": {good + `,"clients":[{"id":"a","secrets":["{env.GATEHOUSE_TEST_SHORT}"],"grants":["client_credentials"],"scopes":["x"]}]`,
-			[]string{"client a: secret: has 7 characters"}},
+		"parts of a client": {
+			good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"jwks":"x","logo":"x"}]`,
+			[]string{"client a: jwks is not supported yet", "logo is"},
+		},
+		"jwt access tokens": {
+			good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"token_format":"jwt"}]`,
+			[]string{"client a: token_format: jwt is not supported yet"},
+		},
+		"short secret out of a placeholder": {
+			good + `,"clients":[{"id":"a","secrets":["{env.GATEHOUSE_TEST_SHORT}"],"grants":["client_credentials"],"scopes":["x"]}]`,
+			[]string{"client a: secret: has 7 characters"},
+		},
 		"usage limit": {good + `,"scopes":[{"name":"x","usage_limit":5}]`, []string{"usage limit is not supported yet"}},
 		"numbers as numbers": {good + `,"scopes":[{"name":"x","usage_limit":0,"level":2}],"identity":{"session":{"idle":3600000000000}},"clients":[{"id":"a","public":true,` +
 			`"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"lifetimes":{"code":30000000000}}]`, nil},
@@ -486,8 +492,10 @@ func TestProvision(t *testing.T) {
 		"storage size":   {good + `,"storage":{"module":"badger","min_free":"much"}`, []string{"min_free"}},
 		"key":            {good + `,"encryption_keys":["c2hvcnQ="]`, []string{"encryption_key 1: has 5 bytes"}},
 		"logo not there": {good + `,"identity":{"brand":{"logo":"/nowhere/logo.png"}}`, []string{"brand logo", "/nowhere/logo.png"}},
-		"several at once": {`"issuer":"ftp://x","encryption_keys":["x"],"identity":{"lockout":{"failures":0}}`,
-			[]string{"issuer: ", "encryption_key 1: ", "lockout failures: "}},
+		"several at once": {
+			`"issuer":"ftp://x","encryption_keys":["x"],"identity":{"lockout":{"failures":0}}`,
+			[]string{"issuer: ", "encryption_key 1: ", "lockout failures: "},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := validate(t, []byte(`{"admin":{"disabled":true},"apps":{"gatehouse":{`+tt.app+`}}}`))

@@ -210,8 +210,21 @@ func TestCommandsWithoutServer(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"check"}, {"secret"}, {"person"}, {"person", "add"}, {"person", "passwd"}, {"person", "list"}, {"person", "block"}, {"client", "add"}, {"client", "list"},
-		{"token", "issue"}, {"token", "introspect"}, {"token", "revoke"}, {"backup"}, {"restore"}, {"config"},
+		{"check"},
+		{"secret"},
+		{"person"},
+		{"person", "add"},
+		{"person", "passwd"},
+		{"person", "list"},
+		{"person", "block"},
+		{"client", "add"},
+		{"client", "list"},
+		{"token", "issue"},
+		{"token", "introspect"},
+		{"token", "revoke"},
+		{"backup"},
+		{"restore"},
+		{"config"},
 	} {
 		if out, err := run(t, "", append(args, "--help")...); err != nil || !strings.Contains(out, "Usage:") || !strings.Contains(out, "--json") {
 			t.Errorf("%v --help = %s, %v", args, out, err)
