@@ -89,6 +89,8 @@ type instance struct {
 	core     *core
 	log      *zap.Logger
 
+	panics atomic.Int64 // of authz and identity, as far as they are counted
+
 	users atomic.Int64  // the app itself and the requests under way
 	gone  chan struct{} // closed when nobody uses it any more
 }

@@ -93,6 +93,9 @@ func (i *instance) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		i.keepFromAccessLog(out, r)
 		i.core.metrics.request(r.URL.Path, out.status)
+		if out.status >= http.StatusInternalServerError {
+			i.countPanics()
+		}
 	}()
 	switch path := r.URL.Path; {
 	case under(path, i.authz.Paths()):
@@ -114,6 +117,21 @@ func (i *instance) recovered(w *statusWriter, r *http.Request, cause any) {
 		ref = i.pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
 	}
 	i.log.Error("panic", zap.String("path", r.URL.Path), zap.String("reference", ref), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
+}
+
+// countPanics adds the panics that authz and identity have caught themselves since the last look.
+func (i *instance) countPanics() {
+	now := i.authz.Panics() + i.identity.Panics()
+	for {
+		seen := i.panics.Load()
+		if now <= seen {
+			return
+		}
+		if i.panics.CompareAndSwap(seen, now) {
+			i.core.metrics.panics.Add(float64(now - seen))
+			return
+		}
+	}
 }
 
 // under tells whether a path is one of the paths, or below one that ends with a slash.
