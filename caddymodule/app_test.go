@@ -423,6 +423,10 @@ func TestEncryptionKey(t *testing.T) {
 	if again, err := os.ReadFile(file); err != nil || string(again) != string(first) {
 		t.Error("the key file changed")
 	}
+	// Counters go on in the registry of each new configuration.
+	if _, body := s.do(s.request(http.MethodGet, "http://"+s.admin+"/metrics", nil)); !strings.Contains(body, "gatehouse_token_responses_total 1\n") {
+		t.Error("/metrics lost its counters at a reload")
+	}
 }
 
 // TestStoreOutlivesRequests: a request of a configuration that was replaced keeps its store open until it is done.
