@@ -234,6 +234,7 @@ func (p *Protect) admit(g *passage) (ok bool) {
 		return false
 	}
 	if open {
+		placeholders(g.r, nil)
 		p.detach(g, rec)
 		return true
 	}

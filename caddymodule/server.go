@@ -64,7 +64,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+func (h *Handler) ServeHTTP(answer http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	w := &statusWriter{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: answer}}
+	defer h.keepFromAccessLog(w, r)
 	if r.URL.Path == "/healthz" && isHost(r, h.app.issuer) {
 		h.serveHealth(w, r)
 		return nil
@@ -85,13 +87,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 }
 
 // serve gives the request to whom its path belongs to, counts it, and turns a panic into an error page.
-func (i *instance) serve(w http.ResponseWriter, r *http.Request) {
-	out := &statusWriter{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
+func (i *instance) serve(out *statusWriter, r *http.Request) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			i.recovered(out, r, cause)
 		}
-		i.keepFromAccessLog(out, r)
 		i.core.metrics.request(r.URL.Path, out.status)
 		if out.status >= http.StatusInternalServerError {
 			i.countPanics()
