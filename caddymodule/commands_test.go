@@ -123,6 +123,14 @@ func TestCommands(t *testing.T) {
 		}
 	})
 
+	t.Run("withdraw", func(t *testing.T) {
+		got := decode[map[string]int](t, s.run("", "person", "withdraw", "demo@example.com", "shop", "--json"))
+		if n, ok := got["grants"]; !ok || n != 0 {
+			t.Errorf("person withdraw = %v, want no grant of a client that has none", got)
+		}
+		s.refused("no such person", "", "person", "withdraw", "nobody", "shop")
+	})
+
 	t.Run("client", func(t *testing.T) {
 		added := decode[map[string]string](t, s.run("", "client", "add", "robot", "--grants", "client_credentials", "--scopes", "orders.read,x", "--json"))
 		if added["id"] != "robot" || len(added["secret"]) < 43 {
@@ -217,6 +225,7 @@ func TestCommandsWithoutServer(t *testing.T) {
 		{"person", "passwd"},
 		{"person", "list"},
 		{"person", "block"},
+		{"person", "withdraw"},
 		{"client", "add"},
 		{"client", "list"},
 		{"token", "issue"},
