@@ -214,6 +214,15 @@ func (e *echo) serve(conn net.Conn) {
 		if _, err := io.WriteString(conn, answer); err != nil {
 			return
 		}
+		if req.URL.Path == "/ticks" {
+			tick := time.NewTicker(fakeRecheck / 4)
+			defer tick.Stop()
+			for range tick.C {
+				if _, err := io.WriteString(conn, "data: 2\n\n"); err != nil {
+					return
+				}
+			}
+		}
 		if strings.HasPrefix(answer, "HTTP/1.1 101") || strings.Contains(answer, "text/event-stream") {
 			io.Copy(conn, br) //nolint:errcheck // until one side ends it
 			return
