@@ -197,7 +197,7 @@ func (p *Protect) signIn(g *passage, rec *received, auth authority, target strin
 		}
 		s.jar.Set(w, cookie.KindBrowser, binding, 0)
 	}
-	to, err := auth.BeginSite(r.Context(), authz.SiteDemand{Origin: s.origin, Return: target, Level: p.level, MaxAge: p.session}, binding)
+	to, err := auth.BeginSite(r.Context(), authz.SiteDemand{Origin: s.origin, Return: target, Level: p.reach, MaxAge: p.session}, binding)
 	if err != nil {
 		if e := new(authz.Error); errors.As(err, &e) && e.Status < http.StatusInternalServerError {
 			return p.answer(g, refusal{status: http.StatusBadRequest, code: e.Code, text: e.Description, page: "error.bad_request", cause: err})
