@@ -17,8 +17,9 @@ import (
 const (
 	flowLife   = time.Hour
 	maxLocales = 10
-	// flowMemory is how long after its end a flow still knows where "Start again" leads.
-	flowMemory = 7 * 24 * time.Hour
+	// flowMemory is how long after its end a flow still knows where "Start again" leads. What it leads to is not kept for longer either, and
+	// strangers can have flows stored.
+	flowMemory = 24 * time.Hour
 )
 
 // Authenticate returns the browser's sign-in when it satisfies d. Otherwise it stores d, bound to this browser, redirects to the sign-in page
