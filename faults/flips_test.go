@@ -51,6 +51,9 @@ func bitFlips(t *testing.T, rep *report) {
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(n) && t.Context().Err() == nil; i = next.Add(1) {
 				s.flip(t, i, files, good, bad, &out)
+				if i%100 == 0 {
+					t.Logf("%d flips", i)
+				}
 			}
 		})
 	}
