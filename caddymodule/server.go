@@ -67,6 +67,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 func (h *Handler) ServeHTTP(answer http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
 	w := &statusWriter{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: answer}}
 	defer h.keepFromAccessLog(w, r)
+	defer hurry(w, r, formTime)()
 	if r.URL.Path == "/healthz" && isHost(r, h.app.issuer) {
 		h.serveHealth(w, r)
 		return nil
