@@ -230,14 +230,14 @@ func (a *App) open() (_ *instance, err error) {
 	a.authz.SiteOrigins = slices.Sorted(maps.Keys(a.sites))
 	a.mu.Unlock()
 	inst.identity, err = identity.New(a.ctx, a.persons, identity.Deps{
-		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: &events, Pages: inst.pages, Origin: a.origin, Log: a.log.Named("identity"),
+		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: &events, Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("identity"),
 	})
 	if err != nil {
 		return nil, err
 	}
 	inst.authz, err = authz.New(a.ctx, a.authz, authz.Deps{
 		Store: c.Store, Keys: c.keys, Keyring: c.keyring, Hasher: c.hasher, Events: &events, Auth: inst.identity, Subjects: inst.identity,
-		Pages: inst.pages, Origin: a.origin, Log: a.log.Named("authz"),
+		Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("authz"),
 	})
 	if err != nil {
 		return nil, err

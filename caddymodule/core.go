@@ -35,6 +35,7 @@ type openStore struct {
 	storage.Store
 	options string
 	metrics *metrics
+	pace    *pace
 }
 
 // Destruct closes the store when the last configuration has let go of it.
@@ -80,7 +81,7 @@ func openCore(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCos
 		if err != nil {
 			return nil, err
 		}
-		return &openStore{Store: store, options: s.Options(), metrics: newMetrics(store)}, nil
+		return &openStore{Store: store, options: s.Options(), metrics: newMetrics(store), pace: newPace(time.Now)}, nil
 	})
 	if err != nil {
 		return nil, err

@@ -87,6 +87,7 @@ type entrance struct {
 	authority authority
 	pages     *page.Renderer
 	metrics   *metrics // nil: nothing is counted
+	pace      *pace    // nil: strangers begin what they like
 	leave     func()
 }
 
@@ -120,7 +121,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 		if err != nil {
 			return entrance{}, err
 		}
-		return entrance{inst.authz, inst.pages, inst.core.metrics, inst.leave}, nil
+		return entrance{inst.authz, inst.pages, inst.core.metrics, inst.core.pace, inst.leave}, nil
 	}
 	p.origin = a.origin
 	if err := p.setUp(caddy.NewReplacer()); err != nil {

@@ -91,6 +91,9 @@ func (s *Service) isFresh(rec sessionRecord, d login.Demand) bool {
 
 // newFlow stores a sign-in under way and returns its id.
 func (s *Service) newFlow(w http.ResponseWriter, r *http.Request, d login.Demand) (string, error) {
+	if !s.Admit(r) {
+		return "", errTooMany
+	}
 	browser, err := s.jar.Browser(w, r, s.newID)
 	if err != nil {
 		return "", err
