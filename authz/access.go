@@ -251,7 +251,8 @@ func (s *Server) newAccess(c *Client, rec accessRecord, kind event.Type, from ev
 }
 
 func (s *Server) issueAccess(tx storage.Tx, i *issue) error {
-	if err := accessTokens.Create(tx, i.key, i.rec, i.rec.ExpiresAt.Add(collectMargin)); err != nil {
+	// Put, not Create: a key of 256 random bits exists nowhere, and looking would be a read on the way of every writer.
+	if err := accessTokens.Put(tx, i.key, i.rec, i.rec.ExpiresAt.Add(collectMargin)); err != nil {
 		return fmt.Errorf("store access token: %w", err)
 	}
 	if i.rec.UsageLimit > 0 {

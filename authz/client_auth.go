@@ -193,28 +193,21 @@ func (s *Server) authenticateAPI(r *http.Request, api string) (*APIClient, error
 	if len(headers) == 0 {
 		return nil, invalidClient(errNoCredentials)
 	}
-	p, err := basicCredentials(headers[0], false) // no OAuth client, so no form encoding
+	p, err := basicCredentials(headers[0], false)
 	if err != nil {
 		return nil, s.refuseClient(r, "", err)
 	}
-	var reg *registered[APIClient]
-	err = s.withClient(r.Context(), func(tx storage.Tx) (err error) {
-		reg, err = s.clients.lookupAPI(tx, p.id)
-		return err
-	}, s.clients.apis[p.id] != nil)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return nil, err
-	}
-	against := s.clients.checks.decoy
-	if reg != nil {
-		against = reg.credential
-	}
-	right, err := s.clients.checks.check(r.Context(), against, "api_client", p.id, p.secret)
+	reg, right, err := s.checkAPI(r.Context(), p)
 	if err == nil && !right {
-		err = s.costLookup(r.Context(), s.clients.apis[p.id] != nil)
+		// The document says HTTP Basic and no more. Libraries of OAuth clients encode the two as form values all the same
+		// (RFC 6749 2.3.1), so what is wrong as it stands is read again that way. Either way it takes that very API client's secret.
+		if q, encoded := basicCredentials(headers[0], true); encoded == nil && q != p {
+			p = q
+			reg, right, err = s.checkAPI(r.Context(), p)
+		}
 	}
 	if err != nil {
-		return nil, cannotCheck(err)
+		return nil, err
 	}
 	switch {
 	case reg == nil:
@@ -229,6 +222,30 @@ func (s *Server) authenticateAPI(r *http.Request, api string) (*APIClient, error
 		return reg.client, nil
 	}
 	return nil, s.refuseClient(r, p.id, invalidClient(err))
+}
+
+// checkAPI finds an API client, nil when there is none, and tells whether the secret is its own.
+func (s *Server) checkAPI(ctx context.Context, p presented) (reg *registered[APIClient], right bool, err error) {
+	declared := s.clients.apis[p.id] != nil
+	err = s.withClient(ctx, func(tx storage.Tx) (err error) {
+		reg, err = s.clients.lookupAPI(tx, p.id)
+		return err
+	}, declared)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return nil, false, err
+	}
+	against := s.clients.checks.decoy
+	if reg != nil {
+		against = reg.credential
+	}
+	right, err = s.clients.checks.check(ctx, against, "api_client", p.id, p.secret)
+	if err == nil && !right {
+		err = s.costLookup(ctx, declared)
+	}
+	if err != nil {
+		return nil, false, cannotCheck(err)
+	}
+	return reg, right, nil
 }
 
 // refuseClient writes the event of a failed authentication, as far as the rate allows, and returns err.

@@ -247,3 +247,22 @@ func cookies(b *authztest.Browser) string {
 	}
 	return strings.Join(out, "; ")
 }
+
+// A code that is on its way when the consent is withdrawn gives nothing, as what it would have given ends with the consent.
+func TestConsentWithdrawnBeforeRedeeming(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	b := h.Browser(authztest.Demo)
+	code := b.Code("asks")
+	if _, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, "asks"); err != nil {
+		t.Fatal(err)
+	}
+	if res := h.Redeem("asks", code); res.Status != http.StatusBadRequest || !strings.Contains(res.Body, "invalid_grant") {
+		t.Errorf("Token(withdrawn) = %d %s, want 400 invalid_grant", res.Status, res.Body)
+	}
+	// What is allowed anew gives a code anew.
+	if res := h.Redeem("asks", b.Code("asks")); res.Status != http.StatusOK {
+		t.Errorf("Token(allowed again) = %d %s, want 200", res.Status, res.Body)
+	}
+	h.Invariants(t)
+}

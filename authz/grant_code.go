@@ -136,7 +136,22 @@ func (s *Server) judgeCode(tx storage.Tx, g *codeGrant) (codeRecord, standing, c
 	if !ok || st.Epochs != rec.Epochs {
 		return rec, st, codeEnded, nil
 	}
+	if given, err := consented(tx, st.Client, &rec); err != nil || !given {
+		return rec, st, codeEnded, err
+	}
 	return rec, st, codeGood, nil
+}
+
+// consented tells whether the consent that the code came of is still there. A client that asks for none needs none.
+func consented(tx storage.Tx, c *Client, rec *codeRecord) (bool, error) {
+	if c.Consent == "off" {
+		return true, nil
+	}
+	given, err := consents.Get(tx, storage.Key(rec.Subject, rec.ClientID))
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && isSubset(rec.Scope, given.Scope), err
 }
 
 // redirectMatches: RFC 6749 4.1.3: identical where the authorization request had one; where it had none, the token request

@@ -262,6 +262,7 @@ type secretChecks struct {
 	keys   [][]byte // of each encryption key, the newest first
 	hasher *secret.Hasher
 	decoy  credential
+	slow   chan struct{} // held while a slow hash is computed: one at a time, so that strangers leave room for people who sign in
 
 	mu    sync.Mutex // guards known
 	known map[string]struct{}
@@ -270,7 +271,7 @@ type secretChecks struct {
 const maxKnown = 4096 // remembered successes
 
 func newSecretChecks(k *secret.Keyring, h *secret.Hasher) *secretChecks {
-	c := &secretChecks{keys: k.DeriveAll("gatehouse client secret v1"), hasher: h, known: map[string]struct{}{}}
+	c := &secretChecks{keys: k.DeriveAll("gatehouse client secret v1"), hasher: h, slow: make(chan struct{}, 1), known: map[string]struct{}{}}
 	c.decoy = credential{sums: [][]byte{make([]byte, hmacSize)}}
 	return c
 }
@@ -308,20 +309,37 @@ func (s *secretChecks) check(ctx context.Context, c credential, kind, id, text s
 		return false, errors.New("no hasher for secrets in PHC form")
 	}
 	for _, phc := range c.phcs {
-		memory := string(secret.MAC(s.keys[0], kind, id, text, phc))
-		if s.remembers(memory) {
-			return true, nil
-		}
-		good, _, err := s.hasher.Verify(ctx, phc, text)
-		if err != nil {
-			return false, err
-		}
-		if good {
-			s.remember(memory)
-			return true, nil
+		if good, err := s.checkSlow(ctx, phc, text, string(secret.MAC(s.keys[0], kind, id, text, phc))); err != nil || good {
+			return good, err
 		}
 	}
 	return false, nil
+}
+
+// maxSlowWait is how long a check waits for its turn to compute a slow hash.
+const maxSlowWait = 2 * time.Second
+
+// checkSlow computes a slow hash, unless its success is remembered under memory.
+func (s *secretChecks) checkSlow(ctx context.Context, phc, text, memory string) (bool, error) {
+	if s.remembers(memory) {
+		return true, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxSlowWait)
+	defer cancel()
+	select {
+	case s.slow <- struct{}{}:
+		defer func() { <-s.slow }()
+	case <-ctx.Done():
+		return false, secret.ErrBusy
+	}
+	if s.remembers(memory) { // found out meanwhile
+		return true, nil
+	}
+	good, _, err := s.hasher.Verify(ctx, phc, text)
+	if good {
+		s.remember(memory)
+	}
+	return good, err
 }
 
 func (s *secretChecks) remembers(sum string) bool {

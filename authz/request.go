@@ -23,6 +23,7 @@ const (
 var (
 	errExpired = errors.New("the request has expired or never was")
 	errBrowser = errors.New("the request was started by another browser")
+	errTooMany = errors.New("too much was begun from this network")
 )
 
 // isResume tells the way back from a page of ours from an authorization request. A client's own parameter called flow is just unknown.
@@ -37,6 +38,9 @@ func isResume(f form) bool {
 
 // storeRequest keeps a request until the browser comes back, bound to this browser.
 func (s *Server) storeRequest(w http.ResponseWriter, r *http.Request, p *pending) error {
+	if !s.Admit(r) {
+		return temporarilyUnavailable(errTooMany)
+	}
 	browser, err := s.jar.Browser(w, r, s.newID)
 	if err != nil {
 		return err

@@ -100,6 +100,8 @@ type Deps struct {
 	Pages     *page.Renderer
 	// Origin says where a request came from. Default: its peer address.
 	Origin func(*http.Request) event.Origin
+	// Admit counts what strangers begin and have stored, and is false when the request's sender began too much. Default: anything goes.
+	Admit  func(*http.Request) bool
 	Log    *zap.Logger
 	Now    func() time.Time
 	Random io.Reader
@@ -146,6 +148,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	}
 	if deps.Origin == nil {
 		deps.Origin = peerOrigin
+	}
+	if deps.Admit == nil {
+		deps.Admit = func(*http.Request) bool { return true }
 	}
 	s := &Server{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), sites: map[string]bool{}}
 	s.trusted, s.untrusted, s.wake = outbound.New(true), outbound.New(false), make(chan struct{}, 1)

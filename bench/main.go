@@ -209,7 +209,7 @@ func (b *bench) fresh() error {
 		return err
 	}
 	b.server, err = lab.New(lab.Config{
-		Binary: bin, Dir: dir, Echo: b.echo, WebClients: 32,
+		Binary: bin, Dir: dir, Echo: b.echo, WebClients: 32, Persons: 31,
 		Sites: fmt.Sprintf(`http://localhost:%d {
 	forward_auth {echo} {
 		uri /auth

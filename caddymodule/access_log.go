@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
@@ -16,19 +17,24 @@ var secretParams = []string{
 	"client_secret", "client_assertion", "assertion", "password", "code_verifier",
 }
 
-// keepFromAccessLog leaves a request out of Caddy's access log when its address or the Location of its answer holds a secret: that log
-// writes both as they are. Our own line takes its place. (docs/decisions.md, "Access logs")
-func (i *instance) keepFromAccessLog(w *statusWriter, r *http.Request) {
-	if !hasSecret(r.URL.RawQuery) && !locationHasSecret(w.Header().Get("Location")) {
+// keepFromAccessLog leaves a request out of Caddy's access log when its address, that of the page it came from or the Location of its answer
+// holds a secret: that log writes all three as they are. Our own line takes its place, so that nobody can hide a request by adding such
+// a parameter. (docs/decisions.md, "Access logs")
+func (h *Handler) keepFromAccessLog(w *statusWriter, r *http.Request) {
+	if !hasSecret(r.URL.RawQuery) && !slices.ContainsFunc(r.Header["Referer"], addressHasSecret) && !addressHasSecret(w.Header().Get("Location")) {
 		return
 	}
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
-	i.log.Info("handled request, kept out of the access log", zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Int("status", w.status))
+	h.log.Info("handled request, kept out of the access log", zap.String("method", r.Method), zap.String("host", r.Host), zap.String("path", r.URL.Path),
+		zap.Int("status", w.status), zap.String("client_ip", h.app.origin(r).ClientIP))
 }
 
-func locationHasSecret(location string) bool {
-	u, err := url.Parse(location)
-	return location != "" && (err != nil || hasSecret(u.RawQuery) || hasSecret(u.Fragment))
+func addressHasSecret(address string) bool {
+	if address == "" {
+		return false
+	}
+	u, err := url.Parse(address)
+	return err != nil || hasSecret(u.RawQuery) || hasSecret(u.Fragment)
 }
 
 // hasSecret tells whether a query names a secret parameter. One that cannot be read may hold anything.

@@ -214,6 +214,27 @@ func adminSetState(i *instance, _ http.ResponseWriter, r *http.Request) (any, er
 	return done{string(in.State)}, i.identity.SetState(r.Context(), in.Person, in.State, commandActor)
 }
 
+// withdrawn is the answer of a consent that was withdrawn.
+type withdrawn struct {
+	Grants int `json:"grants"` // how many of the client's grants ended
+}
+
+func adminWithdrawConsent(i *instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in struct {
+		Person string `json:"person"`
+		Client string `json:"client"`
+	}
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	person, err := i.identity.Person(r.Context(), in.Person)
+	if err != nil {
+		return nil, err
+	}
+	n, err := i.authz.WithdrawConsent(r.Context(), person.ID, in.Client)
+	return withdrawn{n}, err
+}
+
 // addedClient is the answer of a client that was added: the only time that its secret is shown.
 type addedClient struct {
 	ID     string `json:"id"`

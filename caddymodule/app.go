@@ -94,6 +94,8 @@ type instance struct {
 	stop    context.CancelFunc // ends the worker
 	stopped chan struct{}      // closed when it has
 
+	panics atomic.Int64 // of authz and identity, as far as they are counted
+
 	users atomic.Int64  // the app itself and the requests under way
 	gone  chan struct{} // closed when nobody uses it any more
 }
@@ -236,14 +238,14 @@ func (a *App) open() (_ *instance, err error) {
 	a.authz.SiteOrigins = slices.Sorted(maps.Keys(a.sites))
 	a.mu.Unlock()
 	inst.identity, err = identity.New(a.ctx, a.persons, identity.Deps{
-		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: &events, Pages: inst.pages, Origin: a.origin, Log: a.log.Named("identity"),
+		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: &events, Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("identity"),
 	})
 	if err != nil {
 		return nil, err
 	}
 	inst.authz, err = authz.New(a.ctx, a.authz, authz.Deps{
 		Store: c.Store, Keys: c.keys, Keyring: c.keyring, Hasher: c.hasher, Events: &events, Auth: inst.identity, Subjects: inst.identity,
-		Passwords: inst.identity, Pages: inst.pages, Origin: a.origin, Log: a.log.Named("authz"),
+		Passwords: inst.identity, Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("authz"),
 	})
 	if err != nil {
 		return nil, err
@@ -340,20 +342,6 @@ func (a *App) hold(ctx context.Context) (*instance, error) {
 			return inst, nil
 		}
 	}
-}
-
-// enterNow is enter, and turns to the configuration that runs now when this one has ended: Caddy ends connections that are kept alive only after
-// it has cleaned up, so that a request may still come by one of them.
-func (a *App) enterNow(ctx context.Context) (*instance, error) {
-	inst, err := a.enter(ctx)
-	if !errors.Is(err, errStopped) {
-		return inst, err
-	}
-	now, err := app(caddy.ActiveContext())
-	if err != nil || now == a {
-		return nil, errStopped
-	}
-	return now.enter(ctx)
 }
 
 // leave undoes enter. The last one to leave a configuration that has ended releases its share of the pools.

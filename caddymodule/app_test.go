@@ -124,6 +124,32 @@ func TestServeWhenStorageFails(t *testing.T) {
 	}
 }
 
+// TestPanic: a panic is an answer with a reference, and it is counted.
+func TestPanic(t *testing.T) {
+	s := newServer(t)
+	s.storage, s.key = "storage memory panicking", "encryption_key "+testKey
+	s.mustLoad()
+	token := s.token()
+	m := memoryOf(t, "panicking")
+	m.panics.Store(true)
+	r := s.request(http.MethodPost, s.issuer()+"/oauth/api/v2/token/introspect", strings.NewReader("token="+token))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.SetBasicAuth("ops", "the-secret-of-ops-in-all-of-these-tests")
+	if resp, body := s.do(r); resp.StatusCode != http.StatusInternalServerError || strings.Contains(body, "goroutine") || strings.Contains(body, "the store is broken") {
+		t.Errorf("introspection = %d %s, want 500 without any detail", resp.StatusCode, body)
+	}
+	if got := s.enters(token); got != http.StatusInternalServerError {
+		t.Errorf("protect: status = %d, want 500", got)
+	}
+	m.panics.Store(false)
+	if got := s.enters(token); got != http.StatusOK {
+		t.Errorf("afterwards: status = %d, want 200", got)
+	}
+	if _, body := s.do(s.request(http.MethodGet, "http://"+s.admin+"/metrics", nil)); !strings.Contains(body, "gatehouse_panics_total 2\n") {
+		t.Errorf("/metrics does not count 2 panics: %s", body[strings.Index(body, "gatehouse_panics"):][:200])
+	}
+}
+
 func TestReloadUnderLoad(t *testing.T) {
 	s := newServer(t)
 	s.mustLoad()
@@ -396,6 +422,10 @@ func TestEncryptionKey(t *testing.T) {
 	s.mustLoad()
 	if again, err := os.ReadFile(file); err != nil || string(again) != string(first) {
 		t.Error("the key file changed")
+	}
+	// Counters go on in the registry of each new configuration.
+	if _, body := s.do(s.request(http.MethodGet, "http://"+s.admin+"/metrics", nil)); !strings.Contains(body, "gatehouse_token_responses_total 1\n") {
+		t.Error("/metrics lost its counters at a reload")
 	}
 }
 

@@ -133,7 +133,7 @@ func checkSecret(s string) error {
 
 func checkPHC(s string) error {
 	if secret.CheckPHC(s) != nil {
-		return errors.New("want an Argon2id or bcrypt PHC string of usual cost, such as $argon2id$v=19$m=19456,t=2,p=1$...")
+		return errors.New("want an Argon2id or bcrypt PHC string of usual cost, such as one that begins with $argon2id$v=19$m=19456,t=2,p=1$")
 	}
 	return nil
 }

@@ -39,6 +39,8 @@ func addCommands(root *cobra.Command) {
 	root.PersistentFlags().StringP("adapter", "a", "", "The name of the configuration's adapter, where its file name does not tell")
 	root.PersistentFlags().Bool("json", false, "Print one JSON value")
 	root.SilenceUsage = true
+	root.Args = cobra.NoArgs // a misspelled command is an error, not a request for help
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.AddCommand(
 		checkCommand(), secretCommand(), personCommands(), clientCommands(), tokenCommands(), backupCommand(), restoreCommand(), configCommands(),
 	)

@@ -31,9 +31,10 @@ type newPerson struct {
 }
 
 func personCommands() *cobra.Command {
-	return group("person", "Adds, lists and blocks persons", addPersonCommand(), passwdCommand(), listPersonsCommand(),
+	return group("person", "Adds, lists and blocks persons, and withdraws what they allowed", addPersonCommand(), passwdCommand(), listPersonsCommand(),
 		stateCommand("block", "Blocks a person: sessions and tokens end at once", identity.Blocked),
-		stateCommand("unblock", "Lets a blocked person sign in again", identity.Active))
+		stateCommand("unblock", "Lets a blocked person sign in again", identity.Active),
+		withdrawCommand())
 }
 
 func addPersonCommand() *cobra.Command {
@@ -107,6 +108,23 @@ func stateCommand(use, short string, state identity.State) *cobra.Command {
 				return err
 			}
 			return printResult(cmd, answer, fmt.Sprintf("%s is %s", args[0], strings.ToLower(answer.Status)))
+		},
+	}
+}
+
+func withdrawCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "withdraw <username or id> <client>",
+		Short: "Withdraws what a person allowed a client",
+		Long: `Forgets the consent that a person gave a client, and ends every token that the client got from it.
+The client has to ask again.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var answer withdrawn
+			if err := call(cmd, "/persons/withdraw", map[string]string{"person": args[0], "client": args[1]}, &answer); err != nil {
+				return err
+			}
+			return printResult(cmd, answer, fmt.Sprintf("withdrawn; grants ended: %d", answer.Grants))
 		},
 	}
 }

@@ -123,6 +123,14 @@ func TestCommands(t *testing.T) {
 		}
 	})
 
+	t.Run("withdraw", func(t *testing.T) {
+		got := decode[map[string]int](t, s.run("", "person", "withdraw", "demo@example.com", "shop", "--json"))
+		if n, ok := got["grants"]; !ok || n != 0 {
+			t.Errorf("person withdraw = %v, want no grant of a client that has none", got)
+		}
+		s.refused("no such person", "", "person", "withdraw", "nobody", "shop")
+	})
+
 	t.Run("client", func(t *testing.T) {
 		added := decode[map[string]string](t, s.run("", "client", "add", "robot", "--grants", "client_credentials", "--scopes", "orders.read,x", "--json"))
 		if added["id"] != "robot" || len(added["secret"]) < 43 {
@@ -208,9 +216,28 @@ func TestCommandsWithoutServer(t *testing.T) {
 			t.Errorf("%v with admin off: %v", args, err)
 		}
 	}
+	for _, args := range [][]string{{"nothing"}, {"person", "nothing"}, {"secret", "x"}} {
+		if _, err := run(t, "", args...); err == nil || !strings.Contains(err.Error(), "unknown command") {
+			t.Errorf("%v: %v, want an error", args, err)
+		}
+	}
 	for _, args := range [][]string{
-		{"check"}, {"secret"}, {"person"}, {"person", "add"}, {"person", "passwd"}, {"person", "list"}, {"person", "block"}, {"client", "add"}, {"client", "list"},
-		{"token", "issue"}, {"token", "introspect"}, {"token", "revoke"}, {"backup"}, {"restore"}, {"config"},
+		{"check"},
+		{"secret"},
+		{"person"},
+		{"person", "add"},
+		{"person", "passwd"},
+		{"person", "list"},
+		{"person", "block"},
+		{"person", "withdraw"},
+		{"client", "add"},
+		{"client", "list"},
+		{"token", "issue"},
+		{"token", "introspect"},
+		{"token", "revoke"},
+		{"backup"},
+		{"restore"},
+		{"config"},
 	} {
 		if out, err := run(t, "", append(args, "--help")...); err != nil || !strings.Contains(out, "Usage:") || !strings.Contains(out, "--json") {
 			t.Errorf("%v --help = %s, %v", args, out, err)

@@ -35,6 +35,7 @@ type openStore struct {
 	storage.Store
 	options string
 	metrics *metrics
+	pace    *pace
 }
 
 // Destruct closes the store when the last configuration has let go of it.
@@ -80,7 +81,7 @@ func openCore(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCos
 		if err != nil {
 			return nil, err
 		}
-		return &openStore{Store: store, options: s.Options(), metrics: newMetrics(store)}, nil
+		return &openStore{Store: store, options: s.Options(), metrics: newMetrics(store), pace: newPace(time.Now)}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -102,11 +103,11 @@ func (c *core) openVault(ctx context.Context, keys [][]byte, cost secret.HashCos
 	if err != nil {
 		return err
 	}
-	print := sha256.New()
+	fingerprint := sha256.New()
 	for _, key := range keys {
-		print.Write(key)
+		fingerprint.Write(key)
 	}
-	c.vaultKey = fmt.Sprintf("%s %s %v", c.place, hex.EncodeToString(print.Sum(nil)), cost)
+	c.vaultKey = fmt.Sprintf("%s %s %v", c.place, hex.EncodeToString(fingerprint.Sum(nil)), cost)
 	pooled, _, err := vaults.LoadOrNew(c.vaultKey, func() (caddy.Destructor, error) {
 		signing, err := authz.NewKeys(ctx, c.Store, ring, time.Now, rand.Reader, log.Named("keys"))
 		if err != nil {

@@ -209,6 +209,7 @@ func (s *server) enters(token string) int {
 type memory struct {
 	*badgerstore.Store
 	full   atomic.Bool
+	panics atomic.Bool
 	fail   atomic.Pointer[error]
 	gate   atomic.Pointer[chan struct{}] // Views wait for it
 	inside chan struct{}                 // told when a View waits
@@ -219,6 +220,9 @@ func (m *memory) View(ctx context.Context, fn func(storage.Tx) error) error {
 	if g := m.gate.Load(); g != nil {
 		m.inside <- struct{}{}
 		<-*g
+	}
+	if m.panics.Load() {
+		panic("the store is broken")
 	}
 	if err := m.fail.Load(); err != nil {
 		return *err

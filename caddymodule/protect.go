@@ -32,7 +32,7 @@ func init() {
 // What the client sent as identity is deleted before ours is set, in every spelling. It sets {http.auth.user.id} (the subject) and
 // {http.auth.user.<claim>}.
 type Protect struct {
-	// Scopes that a bearer token must have, all of them. A browser session at this site is not limited by scopes. Default: none.
+	// Scopes that a bearer token must have, all of them. A browser session at this site has them, once it has the level that they need. Default: none.
 	Scopes []string `json:"scopes,omitempty"`
 	// Groups of which the person must be in at least one. Default: any person, and clients with a token of their own.
 	Groups []string `json:"groups,omitempty"`
@@ -66,6 +66,7 @@ type Protect struct {
 	recheck time.Duration // how often open connections are looked at again
 
 	level   int
+	reach   int // least level of a browser: that of the scopes too, as if the site had asked for a token with them
 	session time.Duration
 	sites   map[string][]*site // by Host header
 	headers []IdentityHeader
@@ -88,6 +89,7 @@ type entrance struct {
 	authority authority
 	pages     *page.Renderer
 	metrics   *metrics // nil: nothing is counted
+	pace      *pace    // nil: strangers begin what they like
 	leave     func()
 }
 
@@ -120,20 +122,19 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	}
 	p.enter = func(ctx context.Context) (entrance, error) {
 		inst, err := a.enter(ctx)
-		if errors.Is(err, errStopped) {
-			// A connection that outlives its configuration asks the one that runs now.
-			if now, appErr := app(caddy.ActiveContext()); appErr == nil {
-				inst, err = now.enter(ctx)
-			}
-		}
 		if err != nil {
 			return entrance{}, err
 		}
-		return entrance{inst.authz, inst.pages, inst.core.metrics, inst.leave}, nil
+		return entrance{inst.authz, inst.pages, inst.core.metrics, inst.core.pace, inst.leave}, nil
 	}
 	p.origin, p.idps = a.origin, a.readers()
 	if err := p.setUp(caddy.NewReplacer()); err != nil {
 		return err
+	}
+	for _, scope := range a.authz.Scopes {
+		if slices.Contains(p.Scopes, scope.Name) {
+			p.reach = max(p.reach, scope.Level)
+		}
 	}
 	if p.Login {
 		a.registerSite(p.Origins...)
@@ -149,6 +150,7 @@ func (p *Protect) setUp(repl *caddy.Replacer) error {
 	p.Audience = res.list("audience", p.Audience, checkURI)
 	p.Public = res.list("public", p.Public, checkPublic)
 	p.level = res.count("level", p.Level, between(1, 4))
+	p.reach = p.level
 	p.session = res.duration("session", p.Session)
 	p.Origins = res.list("login", p.Origins, checkIssuer)
 	p.headers = nil
@@ -247,6 +249,7 @@ func (p *Protect) admit(g *passage) (ok bool) {
 		return false
 	}
 	if open {
+		placeholders(g.r, nil)
 		p.detach(g, rec)
 		return true
 	}
@@ -363,7 +366,7 @@ func (p *Protect) examine(who *authz.Introspection, browser bool) verdict {
 		return elsewhere
 	case browser && p.session > 0 && p.now().Sub(who.AuthTime) >= p.session:
 		return tooOld
-	case who.Level < p.level:
+	case who.Level < p.level, browser && who.Level < p.reach:
 		return tooLow
 	case !browser && slices.ContainsFunc(p.Scopes, func(s string) bool { return !slices.Contains(who.Scope, s) }):
 		return scopeMissing

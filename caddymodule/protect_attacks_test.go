@@ -41,8 +41,15 @@ func TestProtectAttacksOnHeaders(t *testing.T) {
 	g := startGateway(t)
 	g.attack(t, "attack 182: identity headers in every case, twice, with comma and space", func(t *testing.T) {
 		for _, lines := range [][]string{
-			{"X-Auth-User: admin"}, {"x-auth-user: admin"}, {"X-AUTH-USER: admin"}, {"X-aUtH-uSeR: admin"}, {"X-Auth-User: admin", "X-Auth-User: root"}, {"X-Auth-User: admin, root"},
-			{"X-Auth-User:admin\t"}, {"X-Auth-User:   "}, {"Remote-User: admin", "remote-user: root", "Remote-Groups: admins", "REMOTE-NAME: x", "Remote-email: y"},
+			{"X-Auth-User: admin"},
+			{"x-auth-user: admin"},
+			{"X-AUTH-USER: admin"},
+			{"X-aUtH-uSeR: admin"},
+			{"X-Auth-User: admin", "X-Auth-User: root"},
+			{"X-Auth-User: admin, root"},
+			{"X-Auth-User:admin\t"},
+			{"X-Auth-User:   "},
+			{"Remote-User: admin", "remote-user: root", "Remote-Groups: admins", "REMOTE-NAME: x", "Remote-email: y"},
 		} {
 			s := g.passed(t, g.get(t, "own.test", "/", lines...))
 			one(t, s, "X-Auth-User", demoID)
@@ -139,6 +146,10 @@ func TestProtectAttacksOnHeaders(t *testing.T) {
 		one(t, s, "Remote-Groups", "{env.SECRET}")
 		one(t, s, "X-Placeholder", demoID+"|{file./etc/passwd}{{.}}|")
 		one(t, s, "X-Other", "{http.request.header.Authorization}{{.}}")
+		// Nobody is not a name that a placeholder would have.
+		one(t, g.passed(t, g.raw(t, "GET /public/x HTTP/1.1", "Host: public.test")), "X-Placeholder", "||")
+		// Whoever a second protect on the way asks is told of all the same.
+		one(t, g.passed(t, g.get(t, "inner.test", "/public/x")), "X-Placeholder", demoID+"|{file./etc/passwd}{{.}}|")
 		if strings.Contains(s.raw, "opensesame") || strings.Contains(s.raw, "root:") {
 			t.Errorf("a placeholder was resolved: %q", s.raw)
 		}
@@ -271,9 +282,20 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 		}
 		good := "Authorization: Bearer " + g.user
 		for _, lines := range [][]string{
-			{good, good}, {good, "Authorization: Basic eDp5"}, {"Authorization: Bearer"}, {"Authorization: Bearer "}, {"Authorization: Bearer  " + g.user}, {"Authorization: Bearer\t" + g.user},
-			{good + "," + g.user}, {good + ", Bearer x"}, {good + " x"}, {"Authorization: Bearer " + strings.Repeat("a", 64<<10)}, {"Authorization: Bearer \"" + g.user + "\""}, {"Authorization: Bearer=" + g.user},
-			{"Authorization: Bearer é"}, {"Authorization: Bearer " + strings.Repeat("a", 9<<10)},
+			{good, good},
+			{good, "Authorization: Basic eDp5"},
+			{"Authorization: Bearer"},
+			{"Authorization: Bearer "},
+			{"Authorization: Bearer  " + g.user},
+			{"Authorization: Bearer\t" + g.user},
+			{good + "," + g.user},
+			{good + ", Bearer x"},
+			{good + " x"},
+			{"Authorization: Bearer " + strings.Repeat("a", 64<<10)},
+			{"Authorization: Bearer \"" + g.user + "\""},
+			{"Authorization: Bearer=" + g.user},
+			{"Authorization: Bearer é"},
+			{"Authorization: Bearer " + strings.Repeat("a", 9<<10)},
 		} {
 			a := bearer("open.test", lines...)
 			g.refused(t, a, http.StatusBadRequest, http.StatusUnauthorized, http.StatusRequestHeaderFieldsTooLarge)
@@ -399,7 +421,8 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 	g.attack(t, "attack 209: an upstream neither sees nor sets our cookies", func(t *testing.T) {
 		c := g.session(t, "wiki.localhost", person(1))
 		name, _, _ := strings.Cut(c, "=")
-		set := "Set-Cookie: " + name + "=evil; Path=/\r\nset-cookie: __Host-" + name + "=evil; Path=/; Secure\r\nSet-Cookie: fine=1\r\n"
+		set := "Set-Cookie: " + name + "=evil; Path=/\r\nset-cookie: __Host-" + name + "=evil; Path=/; Secure\r\n" +
+			"Set-Cookie: =" + name + "=evil; Path=/\r\nSet-Cookie:  = " + name + "=evil\r\nSet-Cookie: fine=1\r\n"
 		g.reply("/cookies", "HTTP/1.1 200 OK\r\n"+set+"Content-Length: 2\r\n\r\nok")
 		g.reply("/early", "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n"+set+"\r\nHTTP/1.1 200 OK\r\n"+set+"Content-Length: 2\r\n\r\nok")
 		g.reply("/chunks", "HTTP/1.1 200 OK\r\n"+set+"Transfer-Encoding: chunked\r\nTrailer: Set-Cookie\r\n\r\n2\r\nok\r\n0\r\nSet-Cookie: "+name+"=evil\r\n\r\n")
@@ -427,6 +450,7 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 		none(t, g.passed(t, g.get(t, "strip.test", "/")), "Authorization")
 		s := g.passed(t, g.get(t, "open.test", "/", "Cookie: "+c))
 		none(t, s, "Cookie")
+		none(t, g.passed(t, g.get(t, "open.test", "/", "Cookie: ="+c)), "Cookie") // the value of a cookie without a name
 	})
 	t.Run("a panic lets nobody in", func(t *testing.T) {
 		g.fake.set(func() { g.fake.panics = true })

@@ -165,7 +165,7 @@ func (p *Protect) turnAway(g *passage, rec *received, auth authority, v verdict)
 func (p *Protect) answer(g *passage, f refusal) bool {
 	w, r := g.ResponseWriter, g.r
 	h := w.Header()
-	if f.status == http.StatusServiceUnavailable {
+	if f.status == http.StatusServiceUnavailable || f.status == http.StatusTooManyRequests {
 		h.Set("Retry-After", "5")
 	}
 	switch {

@@ -222,6 +222,15 @@ func (e *echo) serve(conn net.Conn) {
 		if _, err := io.WriteString(conn, answer); err != nil {
 			return
 		}
+		if req.URL.Path == "/ticks" {
+			tick := time.NewTicker(fakeRecheck / 4)
+			defer tick.Stop()
+			for range tick.C {
+				if _, err := io.WriteString(conn, "data: 2\n\n"); err != nil {
+					return
+				}
+			}
+		}
 		if strings.HasPrefix(answer, "HTTP/1.1 101") || strings.Contains(answer, "text/event-stream") {
 			io.Copy(conn, br) //nolint:errcheck // until one side ends it
 			return
@@ -332,6 +341,7 @@ func startGateway(t *testing.T) *gateway {
 		"strip.test":      `"strip_token":true`,
 		"own.test":        `"headers":[{"name":"X-Auth-User","claim":"sub"},{"name":"X-Auth-Name","claim":"name"}]`,
 		"public.test":     `"public":["/public/*","/healthz"]`,
+		"inner.test":      `"public":["/public/*"]`,
 		"staff.test":      `"groups":["staff","admins"]`,
 		"level.test":      `"level":"2"`,
 		"wiki.localhost":  `"login":true,"session":"12h","origins":["` + g.origin("wiki.localhost") + `"]`,
@@ -348,6 +358,9 @@ func startGateway(t *testing.T) *gateway {
 		first := fmt.Sprintf(`{"handler":"protect_test","fake":%q%s}`, t.Name(), options)
 		if host == "twice.localhost" { // a second protect on the same way, with rules of its own
 			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q,"login":true,"groups":["staff"],"origins":[%q]}`, t.Name(), g.origin(host))
+		}
+		if host == "inner.test" { // what the first leaves open, the second guards
+			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q}`, t.Name())
 		}
 		routes = append(routes, fmt.Sprintf(`{"match":[{"host":[%q]}],"terminal":true,"handle":[%s,
 			{"handler":"reverse_proxy","flush_interval":-1,"upstreams":[{"dial":%q}],"headers":{"request":{"set":{"X-Placeholder":["{http.auth.user.id}|{http.auth.user.name}|{http.auth.user.nothing}"]}}}}]}`,

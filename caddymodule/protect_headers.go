@@ -183,19 +183,44 @@ func (p *Protect) introduce(r *http.Request, who *authz.Introspection) {
 			r.Header[h.Name] = values[len(values)-1 : len(values) : len(values)]
 		}
 	}
+	placeholders(r, who)
+}
+
+// holder is whom the placeholders of a request tell of: whom the last protect on its way let in.
+type holder struct{ who *authz.Introspection }
+
+const holderVar = "gatehouse.holder"
+
+func (*holder) String() string { return "[redacted]" }
+
+// placeholders sets {http.auth.user.*}. who nil: nobody was asked, so all are empty; one that is unknown would go upstream as it is written.
+func placeholders(r *http.Request, who *authz.Introspection) {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
 		return
 	}
-	repl.Set("http.auth.user.id", who.Subject)
-	repl.Map(func(key string) (any, bool) {
-		name, ok := strings.CutPrefix(key, "http.auth.user.")
-		if !ok {
-			return nil, false
-		}
-		v, _ := claim(who, name)
-		return fieldValue(v), true // most of them end up in headers
-	})
+	h, ok := caddyhttp.GetVar(r.Context(), holderVar).(*holder)
+	if !ok {
+		h = new(holder)
+		caddyhttp.SetVar(r.Context(), holderVar, h)
+		repl.Map(func(key string) (any, bool) {
+			name, ok := strings.CutPrefix(key, "http.auth.user.")
+			if !ok {
+				return nil, false
+			}
+			if h.who == nil {
+				return "", true
+			}
+			v, _ := claim(h.who, name)
+			return fieldValue(v), true // most of them end up in headers
+		})
+	}
+	h.who = who
+	id := ""
+	if who != nil {
+		id = who.Subject
+	}
+	repl.Set("http.auth.user.id", id)
 }
 
 // detach takes what is ours out of the request before it goes upstream, and leaves it for a further protect on the way.
@@ -230,7 +255,7 @@ func withoutOurs(lines []string) (kept []string, found bool) {
 	for _, line := range lines {
 		var rest []string
 		for pair := range strings.SplitSeq(line, ";") {
-			name, _, _ := strings.Cut(pair, "=")
+			name, _, _ := strings.Cut(strings.TrimLeft(pair, "= \t"), "=")
 			if cookie.IsOurs(strings.Trim(name, " \t\"")) {
 				found = true
 				continue
@@ -262,7 +287,8 @@ func dropOurs(h http.Header) {
 	for _, field := range [...]string{"Set-Cookie", http.TrailerPrefix + "Set-Cookie"} {
 		if lines := h[field]; slices.ContainsFunc(lines, mayBeOurs) {
 			h[field] = slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
-				name, _, _ := strings.Cut(line, "=")
+				// A cookie without a name comes back as its value alone, which then reads as a name and a value.
+				name, _, _ := strings.Cut(strings.TrimLeft(line, "= \t"), "=")
 				return cookie.IsOurs(strings.Trim(name, " \t\""))
 			})
 		}

@@ -189,6 +189,9 @@ func (p *Protect) signIn(g *passage, rec *received, auth authority, target strin
 		s.jar.Clear(w, kindTries)
 		return p.answer(g, refusal{status: http.StatusBadRequest, code: "invalid_request", text: "the browser does not keep the site's session", page: "error.expired", again: requestURI(r)})
 	}
+	if in := g.entrance; in.pace != nil && !in.pace.admit(r) {
+		return p.answer(g, refusal{status: http.StatusTooManyRequests, code: "temporarily_unavailable", text: "too much was begun from this network", page: "error.unavailable"})
+	}
 	binding := rec.cookie(s.jar, cookie.KindBrowser)
 	if len(binding) < 43 {
 		var err error
@@ -197,7 +200,7 @@ func (p *Protect) signIn(g *passage, rec *received, auth authority, target strin
 		}
 		s.jar.Set(w, cookie.KindBrowser, binding, 0)
 	}
-	to, err := auth.BeginSite(r.Context(), authz.SiteDemand{Origin: s.origin, Return: target, Level: p.level, MaxAge: p.session}, binding)
+	to, err := auth.BeginSite(r.Context(), authz.SiteDemand{Origin: s.origin, Return: target, Level: p.reach, MaxAge: p.session}, binding)
 	if err != nil {
 		if e := new(authz.Error); errors.As(err, &e) && e.Status < http.StatusInternalServerError {
 			return p.answer(g, refusal{status: http.StatusBadRequest, code: e.Code, text: e.Description, page: "error.bad_request", cause: err})

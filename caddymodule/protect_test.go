@@ -260,3 +260,23 @@ func TestProtectBlockedPerson(t *testing.T) {
 		t.Errorf("the old session is back: %d at %s", res.StatusCode, res.Request.URL)
 	}
 }
+
+// A site is a client of the issuer: the level of a scope that it asks for holds for browsers too.
+func TestProtectScopeWithLevel(t *testing.T) {
+	w := newWalk(t)
+	config := w.config
+	site := "http://" + freeAddr(t)
+	w.extra = "scope ledger.read {\n\t\t\tlevel 2\n\t\t}"
+	w.config = func() string {
+		return config() + fmt.Sprintf("\n%s {\n\tprotect ledger.read {\n\t\tlogin\n\t}\n\trespond \"the ledger\"\n}\n", site)
+	}
+	w.reload()
+	b := newBrowser(t)
+	if res, body := b.signIn(w.wiki + "/"); res.StatusCode != http.StatusOK || res.Request.URL.String() != w.wiki+"/" {
+		t.Fatalf("after sign-in: %d at %s: %s", res.StatusCode, res.Request.URL, body)
+	}
+	res, body := b.open(site + "/")
+	if strings.Contains(body, "the ledger") || res.StatusCode != http.StatusForbidden || !strings.HasPrefix(res.Request.URL.String(), w.issuer()) {
+		t.Errorf("with level 1: %d at %s: %.80s, want the issuer's refusal", res.StatusCode, res.Request.URL, body)
+	}
+}

@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -29,6 +30,8 @@ type passage struct {
 	entrance entrance
 	err      error
 
+	looked time.Time // when the credential was last looked up
+
 	mu   sync.Mutex // guards conn
 	conn net.Conn   // of an upgraded connection
 }
@@ -51,6 +54,7 @@ func (g *passage) close() {
 
 // forward hands the request on. Connections that stay open are looked at again while they do.
 func (g *passage) forward(next caddyhttp.Handler) error {
+	g.looked = g.protect.now()
 	if g.credential.token != "" && (g.webSocket || isEventStream(g.r)) {
 		ctx, cancel := context.WithCancel(g.r.Context())
 		defer cancel()
@@ -73,6 +77,9 @@ func (g *passage) WriteHeader(status int) {
 
 func (g *passage) Write(b []byte) (int, error) {
 	dropOurs(g.Header())
+	if err := g.lookAgain(); err != nil {
+		return 0, err
+	}
 	return g.ResponseWriter.Write(b)
 }
 
@@ -140,11 +147,29 @@ func (g *passage) watch(ctx context.Context, cancel context.CancelFunc) {
 		if g.stillAllowed(ctx) || ctx.Err() != nil {
 			continue
 		}
-		g.protect.log.Info("open connection ended", zap.String("reason", "the token or session is no longer good here"))
+		g.protect.log.Info("open connection ended", zap.NamedError("reason", errNoLonger))
 		g.hangUp()
 		cancel() // ends the upstream's side, and the streams that have no connection of their own
 		return
 	}
+}
+
+var errNoLonger = errors.New("the token or session is no longer good here")
+
+// lookAgain keeps an answer that goes on for long from outliving its credential, whatever its kind: nothing of it is sent once that has ended.
+func (g *passage) lookAgain() error {
+	if g.credential.token == "" {
+		return nil
+	}
+	now := g.protect.now()
+	if now.Sub(g.looked) < g.protect.recheck {
+		return nil
+	}
+	if g.looked = now; g.stillAllowed(g.r.Context()) {
+		return nil
+	}
+	g.protect.log.Info("answer broken off", zap.NamedError("reason", errNoLonger))
+	return errNoLonger
 }
 
 func (g *passage) stillAllowed(ctx context.Context) (ok bool) {

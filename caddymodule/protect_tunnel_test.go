@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -75,36 +76,45 @@ func TestProtectAttacksOnUpgrades(t *testing.T) {
 		one(t, s[0], "Remote-User", demoName)
 		a.conn.Close()
 	})
-	t.Run("an event stream ends with its token", func(t *testing.T) {
-		g.reply("/events", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
-		token := newToken(t, secret.AccessToken)
-		g.fake.set(func() { g.fake.tokens[token] = person(1) })
-		conn := dial(t, g.addr)
-		if _, err := io.WriteString(conn, "GET /events HTTP/1.1\r\nHost: open.test\r\nAccept: text/event-stream\r\nAuthorization: Bearer "+token+"\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		first := make([]byte, 9)
-		if _, err := io.ReadFull(res.Body, first); err != nil || string(first) != "data: 1\n\n" {
-			t.Fatalf("the first event is %q, %v: it was held back", first, err)
-		}
-		g.fake.set(func() { delete(g.fake.tokens, token) })
-		if _, err := io.ReadAll(res.Body); err == nil {
-			t.Log("the stream ended cleanly")
-		} else if nerr, ok := err.(net.Error); ok && nerr.Timeout() {
-			t.Error("the stream goes on")
-		}
-		g.take()
-	})
+	// The client says what it accepts, so that does not decide whether its stream is looked at again.
+	for name, accept := range map[string]string{"an event stream": "text/event-stream", "a stream that never pauses": "*/*"} {
+		t.Run(name+" ends with its token", func(t *testing.T) {
+			g.reply("/events", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
+			g.reply("/ticks", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
+			path := map[string]string{"text/event-stream": "/events", "*/*": "/ticks"}[accept]
+			token := newToken(t, secret.AccessToken)
+			g.fake.set(func() { g.fake.tokens[token] = person(1) })
+			conn := dial(t, g.addr)
+			if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: open.test\r\nAccept: "+accept+"\r\nAuthorization: Bearer "+token+"\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			first := make([]byte, 9)
+			if _, err := io.ReadFull(res.Body, first); err != nil || string(first) != "data: 1\n\n" {
+				t.Fatalf("the first event is %q, %v: it was held back", first, err)
+			}
+			g.fake.set(func() { delete(g.fake.tokens, token) })
+			if _, err := io.ReadAll(res.Body); err == nil {
+				t.Log("the stream ended cleanly")
+			} else if nerr := net.Error(nil); errors.As(err, &nerr) && nerr.Timeout() {
+				t.Error("the stream goes on")
+			}
+			g.take()
+		})
+	}
 	g.attack(t, "attack 197: other protocols, broken handshakes and early data", func(t *testing.T) {
 		for _, lines := range [][]string{
-			{"Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAMAAABkAAQAAP__"}, {"Upgrade: foo", "Connection: Upgrade"}, {"Upgrade: websocket, foo", "Connection: Upgrade"},
-			{"Upgrade: websocket", "Upgrade: foo", "Connection: Upgrade"}, {"Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 12", "Sec-WebSocket-Key: eA=="},
-			{"Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"}, {"Upgrade: TLS/1.2", "Connection: upgrade"},
+			{"Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAMAAABkAAQAAP__"},
+			{"Upgrade: foo", "Connection: Upgrade"},
+			{"Upgrade: websocket, foo", "Connection: Upgrade"},
+			{"Upgrade: websocket", "Upgrade: foo", "Connection: Upgrade"},
+			{"Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 12", "Sec-WebSocket-Key: eA=="},
+			{"Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"},
+			{"Upgrade: TLS/1.2", "Connection: upgrade"},
 		} {
 			early := "\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: open.test\r\nAuthorization: Bearer " + g.user
 			conn := dial(t, g.addr)

@@ -15,6 +15,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/persons":           adminAddPerson,
 		"POST /gatehouse/persons/password":  adminSetPassword,
 		"POST /gatehouse/persons/state":     adminSetState,
+		"POST /gatehouse/persons/withdraw":  adminWithdrawConsent,
 		"GET /gatehouse/clients":            adminListClients,
 		"POST /gatehouse/clients":           adminAddClient,
 		"POST /gatehouse/tokens":            adminIssueToken,

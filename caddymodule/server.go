@@ -64,12 +64,15 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+func (h *Handler) ServeHTTP(answer http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	w := &statusWriter{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: answer}}
+	defer h.keepFromAccessLog(w, r)
+	defer hurry(w, r, formTime)()
 	if r.URL.Path == "/healthz" && isHost(r, h.app.issuer) {
 		h.serveHealth(w, r)
 		return nil
 	}
-	inst, err := h.app.enterNow(r.Context())
+	inst, err := h.app.enter(r.Context())
 	if err != nil {
 		h.log.Error("not ready", zap.Error(err))
 		notReady(w)
@@ -85,14 +88,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 }
 
 // serve gives the request to whom its path belongs to, counts it, and turns a panic into an error page.
-func (i *instance) serve(w http.ResponseWriter, r *http.Request) {
-	out := &statusWriter{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
+func (i *instance) serve(out *statusWriter, r *http.Request) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			i.recovered(out, r, cause)
 		}
-		i.keepFromAccessLog(out, r)
 		i.core.metrics.request(r.URL.Path, out.status)
+		if out.status >= http.StatusInternalServerError {
+			i.countPanics()
+		}
 	}()
 	i.identity.Cleanse(r)
 	switch path := r.URL.Path; {
@@ -115,6 +119,21 @@ func (i *instance) recovered(w *statusWriter, r *http.Request, cause any) {
 		ref = i.pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
 	}
 	i.log.Error("panic", zap.String("path", r.URL.Path), zap.String("reference", ref), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
+}
+
+// countPanics adds the panics that authz and identity have caught themselves since the last look.
+func (i *instance) countPanics() {
+	now := i.authz.Panics() + i.identity.Panics()
+	for {
+		seen := i.panics.Load()
+		if now <= seen {
+			return
+		}
+		if i.panics.CompareAndSwap(seen, now) {
+			i.core.metrics.panics.Add(float64(now - seen))
+			return
+		}
+	}
 }
 
 // under tells whether a path is one of the paths, or below one that ends with a slash.
@@ -173,7 +192,7 @@ func (a *App) healthy(ctx context.Context) error {
 	default:
 		return errNotReady
 	}
-	inst, err := a.enterNow(ctx)
+	inst, err := a.enter(ctx)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ func TestExample(t *testing.T) {
 	t.Parallel()
 	example := read(t, "../Caddyfile.example")
 	script := read(t, "../scripts/run.sh")
-	s := &server{t: t, dir: t.TempDir(), ports: map[string]int{}, secrets: map[string]string{}}
+	s := &server{t: t, dir: t.TempDir(), secrets: map[string]string{}}
 	moved := move(t, example)
 	content := strings.Replace(moved(example), "{\n", fmt.Sprintf("{\n\tadmin localhost:%d\n", freePorts(t, 1)[0]), 1)
 	s.write(content)

@@ -52,7 +52,6 @@ type server struct {
 	log  string // path
 	exit chan error
 
-	ports                                     map[string]int
 	Issuer, Wiki, API, Admin                  string // addresses without a trailing slash
 	ShopSecret, ReportsSecret, OpsSecret, Key string
 	Password                                  string
@@ -143,22 +142,28 @@ func (s *server) Dir() string { return s.dir }
 // callback is the redirect URI of the client shop; empty when the test needs none.
 func start(t *testing.T, callback string) *server {
 	t.Helper()
-	s := &server{t: t, dir: t.TempDir(), ports: map[string]int{}, secrets: map[string]string{}}
-	for i, p := range freePorts(t, 4) {
-		s.ports[[]string{"issuer", "wiki", "api", "admin"}[i]] = p
-	}
-	s.Issuer = fmt.Sprintf("http://localhost:%d", s.ports["issuer"])
-	s.Wiki = fmt.Sprintf("http://localhost:%d", s.ports["wiki"])
-	s.API = fmt.Sprintf("http://localhost:%d", s.ports["api"])
-	s.Admin = fmt.Sprintf("localhost:%d", s.ports["admin"])
-	s.Callback = callback
+	s := &server{Callback: callback, Echo: echo(t)}
 	if callback == "" {
 		s.Callback = "http://127.0.0.1:1/callback"
 	}
-	s.Echo = echo(t)
-	s.ShopSecret, s.ReportsSecret, s.OpsSecret = random(32), random(32), random(32)
+	const odd = "-_.~" // some libraries encode these in Basic credentials
+	s.ShopSecret, s.ReportsSecret, s.OpsSecret = odd+random(32), odd+random(32), odd+random(32)
 	s.Password = random(12)
 	s.Key = base64.StdEncoding.EncodeToString([]byte(random(24))) // 24 random bytes make 32 characters
+	s.place(t)
+	s.serve()
+	return s
+}
+
+// place gives the server a directory and ports of its own.
+func (s *server) place(t *testing.T) {
+	t.Helper()
+	s.t, s.dir, s.secrets = t, t.TempDir(), map[string]string{}
+	ports := freePorts(t, 4)
+	s.Issuer = fmt.Sprintf("http://localhost:%d", ports[0])
+	s.Wiki = fmt.Sprintf("http://localhost:%d", ports[1])
+	s.API = fmt.Sprintf("http://localhost:%d", ports[2])
+	s.Admin = fmt.Sprintf("localhost:%d", ports[3])
 	for name, value := range map[string]string{
 		"client secret of shop": s.ShopSecret, "client secret of reports": s.ReportsSecret, "secret of ops": s.OpsSecret,
 		"password": s.Password, "encryption key": s.Key,
@@ -166,9 +171,13 @@ func start(t *testing.T, callback string) *server {
 		s.secret(name, value)
 	}
 	s.write(s.caddyfile())
+}
+
+// serve runs the server on its own configuration until the end of the test.
+func (s *server) serve() {
+	s.t.Helper()
 	s.run(filepath.Join(s.dir, "Caddyfile"), s.dir, s.env()...)
 	s.await(s.Issuer + "/healthz")
-	return s
 }
 
 func (s *server) env() []string {

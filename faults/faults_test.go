@@ -18,6 +18,7 @@ import (
 
 var (
 	seed  = flag.Uint64("seed", 1, "seed of the random choices")
+	more  = flag.Int("cycles", 0, "cycles of the faults that repeat. 0: 20, in the short round 1 to 4")
 	flips = flag.Int("flips", 0, "bit flips of F10. 0: 1000, in the short round 12")
 )
 
@@ -189,6 +190,9 @@ func median(d []time.Duration) time.Duration {
 }
 
 func cycles(short, all int) int {
+	if *more > 0 && all == 20 {
+		return *more
+	}
 	if !testing.Short() {
 		return all
 	}

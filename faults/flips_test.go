@@ -1,13 +1,13 @@
 package faults
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,8 +25,9 @@ type flipped struct {
 // bitFlips is F10: one bit of a copied directory is wrong. Nothing wrong is ever active, nothing is missing in silence.
 func bitFlips(t *testing.T, rep *report) {
 	s := start(t, lab.Config{}, workers)
+	s.bulk(t, cycles(0, 2))
 	s.Begin(t.Context())
-	s.For(t.Context(), time.Duration(cycles(2, 6))*time.Second) // enough for tables on disk beside the log
+	s.For(t.Context(), time.Duration(cycles(2, 4))*time.Second)
 	s.Halt()
 	if err := s.Wait(); err != nil {
 		t.Fatal(err)
@@ -35,6 +36,10 @@ func bitFlips(t *testing.T, rep *report) {
 	s.Server.Kill()
 
 	good, bad := s.sample(200)
+	files, err := measure(s.Server.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
 	n := *flips
 	if n == 0 {
 		n = cycles(12, 1000)
@@ -45,13 +50,45 @@ func bitFlips(t *testing.T, rep *report) {
 	for range 2 {
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(n) && t.Context().Err() == nil; i = next.Add(1) {
-				s.flip(t, i, good, bad, &out)
+				s.flip(t, i, files, good, bad, &out)
+				if i%100 == 0 {
+					t.Logf("%d flips", i)
+				}
 			}
 		})
 	}
 	wg.Wait()
 	rep.add("%d flips: %d refused at start, %d seen at reading, %d without effect", n, out.refused.Load(), out.answered5xx.Load(), out.noEffect.Load())
 	rep.add("wrong active %d, missing in silence %d, panics %d", out.wrong.Load(), out.missing.Load(), out.panicked.Load())
+}
+
+// bulk issues tokens until there are so many tables on disk beside the log, and keeps some of them for the checks.
+func (s setup) bulk(t *testing.T, tables int) {
+	t.Helper()
+	full := func() bool {
+		names, err := filepath.Glob(filepath.Join(s.Server.Data, "*.sst"))
+		return err != nil || len(names) >= tables
+	}
+	var wg sync.WaitGroup
+	var done atomic.Bool
+	for _, w := range s.workers {
+		wg.Go(func() {
+			for n := 0; !done.Load(); n++ {
+				if n%50 == 0 {
+					w.issue(t.Context())
+				} else if a := s.Server.Issue(t.Context()); a.Status != http.StatusOK {
+					t.Errorf("Issue = %d: %v", a.Status, a.Err)
+					return
+				}
+			}
+		})
+	}
+	_, ok := eventually(t.Context(), 3*time.Minute, full)
+	done.Store(true)
+	wg.Wait()
+	if !ok {
+		t.Errorf("there are no %d tables after 3 minutes of load", tables)
+	}
 }
 
 // sample returns tokens that must be active and tokens that must not, the newest and some of each age.
@@ -74,7 +111,7 @@ func (s setup) sample(n int) (good, bad []*token) {
 	return thin(good), thin(bad)
 }
 
-func (s setup) flip(t *testing.T, i int64, good, bad []*token, out *flipped) {
+func (s setup) flip(t *testing.T, i int64, files []file, good, bad []*token, out *flipped) {
 	dir, err := os.MkdirTemp(s.Server.Dir, "flip-")
 	if err != nil {
 		t.Error(err)
@@ -82,11 +119,11 @@ func (s setup) flip(t *testing.T, i int64, good, bad []*token, out *flipped) {
 	}
 	defer os.RemoveAll(dir)
 	data := filepath.Join(dir, "data")
-	if err := run("cp", "-a", "--sparse=always", s.Server.Data, data); err != nil {
+	if err := run("cp", "-a", s.Server.Data, data); err != nil {
 		t.Error(err)
 		return
 	}
-	where, err := flipOne(data, rand.New(rand.NewPCG(*seed, uint64(i))))
+	where, err := flipOne(data, files, rand.New(rand.NewPCG(*seed, uint64(i))))
 	if err != nil {
 		t.Error(err)
 		return
@@ -143,43 +180,44 @@ func (s setup) readAll(t *testing.T, server *lab.Server, where string, good, bad
 	}
 }
 
-// flipOne turns one bit: half of the time somewhere in the bytes that are used, half of the time in any file.
-func flipOne(dir string, r *rand.Rand) (where string, err error) {
-	used := map[string]int{}
-	total := 0
+// file is one file of the directory and how many of its bytes are used: files are made long and filled from the start.
+type file struct {
+	name string
+	used int
+}
+
+func measure(dir string) (files []file, err error) {
 	err = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		b, err := os.ReadFile(p)
-		n := len(strings.TrimRight(string(b), "\x00"))
-		if n > 0 {
-			used[p] = n
-			total += n
+		if n := len(bytes.TrimRight(b, "\x00")); n > 0 {
+			files = append(files, file{d.Name(), n})
 		}
 		return err
 	})
-	if err != nil {
-		return "", err
+	return files, err
+}
+
+// flipOne turns one bit: half of the time somewhere in the bytes that are used, half of the time in any file.
+func flipOne(dir string, files []file, r *rand.Rand) (where string, err error) {
+	total := 0
+	for _, f := range files {
+		total += f.used
 	}
-	var names []string
-	for p := range used {
-		names = append(names, p)
-	}
-	slices.Sort(names)
-	name, at := names[r.IntN(len(names))], -1
+	pick := files[r.IntN(len(files))]
+	at := r.IntN(pick.used)
 	if r.IntN(2) == 0 {
 		at = r.IntN(total)
-		for _, p := range names {
-			if at < used[p] {
-				name = p
+		for _, pick = range files {
+			if at < pick.used {
 				break
 			}
-			at -= used[p]
+			at -= pick.used
 		}
-	} else {
-		at = r.IntN(used[name])
 	}
+	name := filepath.Join(dir, pick.name)
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		return "", err

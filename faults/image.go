@@ -63,7 +63,7 @@ func (i *Image) Unmount() error {
 
 // Copy copies the image as it lies on the disk under it: what the mounted file system has not written is not in it.
 func (i *Image) Copy(to string) error {
-	return run("cp", "--sparse=always", i.File, to)
+	return run("cp", "--sparse=auto", i.File, to)
 }
 
 // Replace mounts another image in the place of this one, which is gone then.

@@ -120,7 +120,7 @@ func NewRun(ctx context.Context, s *lab.Server, e *lab.Echo, l *Ledger, n int, s
 		return nil, fmt.Errorf("the first code: %d %s: %w", a.Status, a.Body, a.Err)
 	}
 	for i := range n {
-		w := &worker{run: r, client: lab.WebClient(i), rand: rand.New(rand.NewPCG(seed, uint64(i)))}
+		w := &worker{run: r, client: lab.WebClient(i), rand: rand.New(rand.NewPCG(seed, uint64(i)))} //nolint:gosec // a load that can be repeated
 		w.browser = &lab.Browser{Server: s, HTTP: lab.NewHTTP()}
 		w.browser.HTTP.Jar = b.HTTP.Jar // one browser, many tabs
 		r.workers = append(r.workers, w)

@@ -73,8 +73,8 @@ func unknownToken() string {
 }
 
 // nearMiss shares all but the end of the random part with a real token.
-func nearMiss(real string) string {
-	body := []byte(real[:len(real)-6])
+func nearMiss(issued string) string {
+	body := []byte(issued[:len(issued)-6])
 	for i := len(body) - 9; i < len(body)-1; i++ {
 		body[i] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"[lab.Random(1)[0]%32]
 	}

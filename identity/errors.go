@@ -8,6 +8,8 @@ var (
 	// ErrNoPerson says that nobody has the username or id.
 	ErrNoPerson = errors.New("identity: no such person")
 
+	// errTooMany says that too many sign-ins were begun from one network.
+	errTooMany = errors.New("identity: too many sign-ins were begun from this network")
 	// errMismatch is every reason why a username and password do not sign anybody in.
 	errMismatch = errors.New("identity: username and password do not match")
 )

@@ -56,6 +56,8 @@ type Deps struct {
 	Pages   *page.Renderer
 	// Origin says where a request came from. Default: its peer address.
 	Origin func(*http.Request) event.Origin
+	// Admit counts what strangers begin and have stored, and is false when the request's sender began too much. Default: anything goes.
+	Admit  func(*http.Request) bool
 	Log    *zap.Logger
 	Now    func() time.Time
 	Random io.Reader
@@ -114,6 +116,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	if deps.Origin == nil {
 		deps.Origin = peerOrigin
+	}
+	if deps.Admit == nil {
+		deps.Admit = func(*http.Request) bool { return true }
 	}
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -193,7 +198,7 @@ func peerOrigin(r *http.Request) event.Origin {
 // fail answers what is not the person's doing: 503 when we cannot tell or too much is asked at once, otherwise 500. It logs once.
 func (s *Service) fail(w http.ResponseWriter, r *http.Request, err error, again string) {
 	status, key := http.StatusInternalServerError, "error.internal"
-	if errors.Is(err, secret.ErrBusy) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || storage.IsFailure(err) {
+	if errors.Is(err, secret.ErrBusy) || errors.Is(err, errTooMany) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || storage.IsFailure(err) {
 		status, key = http.StatusServiceUnavailable, "error.unavailable"
 	}
 	ref := s.Pages.Error(w, r, status, key, again)

@@ -18,8 +18,9 @@ import (
 const (
 	flowLife   = time.Hour
 	maxLocales = 10
-	// flowMemory is how long after its end a flow still knows where "Start again" leads.
-	flowMemory = 7 * 24 * time.Hour
+	// flowMemory is how long after its end a flow still knows where "Start again" leads. What it leads to is not kept for longer either, and
+	// strangers can have flows stored.
+	flowMemory = 24 * time.Hour
 )
 
 // Authenticate returns the browser's sign-in when it satisfies d. Otherwise it stores d, bound to this browser, redirects to the sign-in page
@@ -109,6 +110,9 @@ func (s *Service) isFresh(rec sessionRecord, d login.Demand) bool {
 
 // newFlow stores a sign-in under way and returns its id.
 func (s *Service) newFlow(w http.ResponseWriter, r *http.Request, d login.Demand) (string, error) {
+	if !s.Admit(r) {
+		return "", errTooMany
+	}
 	browser, err := s.jar.Browser(w, r, s.newID)
 	if err != nil {
 		return "", err

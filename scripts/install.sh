@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 have() { command -v "$1" >/dev/null 2>&1; }
 
 missing=()
+have make || missing+=(make)
 have gcc || missing+=(gcc libc6-dev)
 have chromium || have chromium-browser || have google-chrome || missing+=(chromium fonts-dejavu-core)
 have node || missing+=(nodejs)

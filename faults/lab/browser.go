@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -19,6 +20,7 @@ import (
 type Browser struct {
 	Server *Server
 	HTTP   *http.Client
+	Person string // who signs in. Default: Username
 }
 
 // NewBrowser returns a browser without cookies that keeps its connections.
@@ -191,7 +193,7 @@ func (b *Browser) FillIn(ctx context.Context, a Answer, at string) (Answer, stri
 	if err != nil {
 		return a, at, fmt.Errorf("%s answered %d: %w: %.300s", at, a.Status, errors.Join(err, a.Err), a.Body)
 	}
-	f.Values.Set(f.Username, Username)
+	f.Values.Set(f.Username, cmp.Or(b.Person, Username))
 	f.Values.Set(f.Password, b.Server.Password)
 	a, at = b.Submit(ctx, at, f)
 	return a, at, nil

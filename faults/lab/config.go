@@ -17,6 +17,8 @@ type Config struct {
 	Data   string // Badger directory. Default: Dir/data
 	// WebClients is how many clients with the code flow are declared: web-0, web-1, ...
 	WebClients int
+	// Persons is how many persons are declared beside the first, all with the lab's password. Person names them.
+	Persons int
 	// MinFree is the watermark of free space in Caddyfile form. Default: the server's.
 	MinFree string
 	// Sites are further site blocks. {echo} is replaced by the address of the upstream.
@@ -82,6 +84,14 @@ func FreePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
+// Person returns the name of a person, the first of which is Username.
+func Person(n int) string {
+	if n == 0 {
+		return Username
+	}
+	return fmt.Sprintf("person-%d@example.com", n)
+}
+
 // WebClient returns the id of a client with the code flow.
 func WebClient(n int) string { return fmt.Sprintf("web-%d", n) }
 
@@ -110,7 +120,11 @@ func (c *Config) Caddyfile(p Ports, s Secrets, comment string) string {
 			WebClient(i), s.Web, Callback, Scope)
 	}
 	w("\t\tapi_client %s {\n\t\t\tsecret %s\n\t\t\tapis introspection\n\t\t}", APIID, s.API)
-	w("\t\tidentity {\n\t\t\tperson %s {\n\t\t\t\tpassword %s\n\t\t\t\tname Demo Person\n\t\t\t\tgroups staff\n\t\t\t}\n\t\t}", Username, s.Password)
+	w("\t\tidentity {")
+	for i := range c.Persons + 1 {
+		w("\t\t\tperson %s {\n\t\t\t\tpassword %s\n\t\t\t\tname Demo Person\n\t\t\t\tgroups staff\n\t\t\t}", Person(i), s.Password)
+	}
+	w("\t\t}")
 	w("%s\n\t}\n}", c.Gatehouse)
 	w("http://localhost:%d {\n\tgatehouse\n}", p.Issuer)
 	w("http://localhost:%d {\n\tprotect %s\n\treverse_proxy %s\n}", p.API, Scope, c.Echo)

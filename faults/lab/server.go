@@ -62,12 +62,22 @@ func NewHTTP() *http.Client {
 	}
 }
 
-// URLs of the lab.
-func (s *Server) Issuer() string  { return fmt.Sprintf("http://localhost:%d", s.Ports.Issuer) }
-func (s *Server) APISite() string { return fmt.Sprintf("http://localhost:%d", s.Ports.API) }
-func (s *Server) Open() string    { return fmt.Sprintf("http://localhost:%d", s.Ports.Open) }
-func (s *Server) Wiki() string    { return fmt.Sprintf("http://localhost:%d", s.Ports.Wiki) }
-func (s *Server) Admin() string   { return fmt.Sprintf("http://127.0.0.1:%d", s.Ports.Admin) }
+// Issuer returns the address of the issuer.
+func (s *Server) Issuer() string { return site(s.Ports.Issuer) }
+
+// APISite returns the address of the site that takes bearer tokens.
+func (s *Server) APISite() string { return site(s.Ports.API) }
+
+// Open returns the address of the site without protect.
+func (s *Server) Open() string { return site(s.Ports.Open) }
+
+// Wiki returns the address of the site that signs browsers in.
+func (s *Server) Wiki() string { return site(s.Ports.Wiki) }
+
+// Admin returns the address of Caddy's admin API.
+func (s *Server) Admin() string { return fmt.Sprintf("http://127.0.0.1:%d", s.Ports.Admin) }
+
+func site(port int) string { return fmt.Sprintf("http://localhost:%d", port) }
 
 func (s *Server) configFile() string { return filepath.Join(s.Dir, "Caddyfile") }
 

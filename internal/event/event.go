@@ -70,19 +70,20 @@ func (r *Recorder) Append(tx storage.Tx, e Event) error {
 		expires = e.Occurred.Add(keep)
 	}
 	e.Reason = Clean(e.Reason)
-	if err := events.Create(tx, e.ID, e, expires); err != nil {
+	// Put, not Create: identifiers are random, and looking would be a read on the way of every writer.
+	if err := events.Put(tx, e.ID, e, expires); err != nil {
 		return err
 	}
 	if e.PersonID == "" {
 		return nil
 	}
-	if err := byPerson.Create(tx, storage.Key(e.PersonID, e.ID), struct{}{}, expires); err != nil {
+	if err := byPerson.Put(tx, storage.Key(e.PersonID, e.ID), struct{}{}, expires); err != nil {
 		return err
 	}
 	if e.Actor == "" {
 		return nil
 	}
-	return byActor.Create(tx, storage.Key(e.Actor, e.ID), struct{}{}, expires)
+	return byActor.Put(tx, storage.Key(e.Actor, e.ID), struct{}{}, expires)
 }
 
 // Clean makes text from outside fit for one line of a log or record: control characters become spaces, invalid UTF-8 a

@@ -13,6 +13,9 @@ func (p *Renderer) On(origin, prefix string) *Renderer {
 	if u, err := url.Parse(origin); err == nil && u.Host != "" {
 		q.origin, q.host = strings.ToLower(origin), u.Host
 	}
+	// The address of such a page may hold a one-time code, which the requests for its assets would carry into logs. It has no form whose
+	// Origin would be missed.
+	q.referrer = "no-referrer"
 	a := *p.assets
 	a.files = maps.Clone(p.assets.files)
 	for _, path := range []*string{&a.css, &a.icon, &a.logo} {

@@ -153,6 +153,7 @@ type Renderer struct {
 	assets    *assets
 	origin    string // scheme and host of the issuer
 	host      string
+	referrer  string // Referrer-Policy
 }
 
 // New returns a renderer, or an error that says what is wrong with the brand, the locales or the key.
@@ -173,7 +174,7 @@ func New(cfg Config) (*Renderer, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return nil, errors.New("page: the issuer must be an http or https URL")
 	}
-	p := &Renderer{cfg: cfg, origin: strings.ToLower(u.Scheme + "://" + u.Host), host: u.Host}
+	p := &Renderer{cfg: cfg, origin: strings.ToLower(u.Scheme + "://" + u.Host), host: u.Host, referrer: "same-origin"}
 	if p.catalogue, err = newCatalogue(cfg.Locales); err != nil {
 		return nil, err
 	}
@@ -275,7 +276,7 @@ func (p *Renderer) headers(h http.Header, v View) {
 		h.Set("Refresh", frameSeconds+"; url="+d.Continue)
 	}
 	h.Set("X-Frame-Options", "DENY") // RFC 7034, for browsers without frame-ancestors
-	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Referrer-Policy", p.referrer)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept-Language, Cookie")

@@ -244,6 +244,12 @@ func TestPageHeaders(t *testing.T) {
 				t.Errorf("page %q: Referrer-Policy %q, want same-origin", name, got)
 			}
 		}
+		// A page at a site's own address has no form, and its address may hold a one-time code.
+		w := httptest.NewRecorder()
+		newRenderer(t, page.Brand{}).On("https://wiki.example.com", "/.gatehouse").Error(w, httptest.NewRequest(http.MethodGet, "/", nil), http.StatusBadRequest, "error.expired", "")
+		if got := w.Header().Get("Referrer-Policy"); got != "no-referrer" {
+			t.Errorf("page of a site: Referrer-Policy %q, want no-referrer", got)
+		}
 	})
 	t.Run("attack 279: no page is kept", func(t *testing.T) {
 		t.Parallel()

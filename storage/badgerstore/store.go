@@ -211,7 +211,10 @@ func (s *Store) prepare() (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	return last, checkSideFile(dir, last)
+	if err := checkSideFile(dir, last); err != nil {
+		return found{}, err
+	}
+	return last, removeEmptyLogs(dir)
 }
 
 // abandon releases what a failed Open holds.

@@ -79,6 +79,27 @@ func logFiles(dir string) ([]string, error) {
 	return names, nil
 }
 
+// removeEmptyLogs removes logs without a single byte. A process that is killed while it makes a log, or while it removes
+// one that tables hold, leaves such a file, and Badger refuses to open it. Call it when nothing is missing.
+func removeEmptyLogs(dir string) error {
+	logs, err := logFiles(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range logs {
+		path := filepath.Join(dir, name)
+		if st, err := os.Stat(path); err != nil {
+			return err
+		} else if st.Size() > 0 {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Layout of a log: 20 bytes of head, then entries of meta, user meta, length of key and of value and expiry as
 // uvarints, key with 8 bytes of version, value, CRC-32C. A transaction ends with an entry of its own.
 const (

@@ -198,6 +198,32 @@ func TestLogsThatLinger(t *testing.T) {
 	}
 }
 
+// A process that is killed while it makes a log, or removes one that tables hold, leaves a file of no length.
+func TestLogsWithoutAByte(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	want := fill(t, s, "a", 200)
+	open := load(t, dir)
+	if err := s.Close(); err != nil { // writes it all to a table
+		t.Fatal(err)
+	}
+	closed := load(t, dir)
+	for name, crash := range map[string]image{"made": open, "removed": closed} {
+		crash["00009.mem"] = file{}
+		if name == "removed" {
+			crash["00001.mem"] = file{}
+		}
+		s := mustOpen(t, crash.write(t))
+		if n := readAll(t, s, want); n > 0 {
+			t.Errorf("%s: %d records are damaged", name, n)
+		}
+	}
+	// What only that log held is missing all the same.
+	open["00001.mem"] = file{}
+	wantRefused(t, open.write(t), "but the last one found is 0")
+}
+
 // A power loss while the store is being made leaves nothing that anybody was told of.
 func TestUnfinishedStore(t *testing.T) {
 	t.Parallel()
