@@ -68,6 +68,9 @@ type core struct {
 
 // openCore takes a store and a vault out of the pools, and makes those that are not there. On an error it has taken nothing.
 func openCore(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCost, log *zap.Logger) (*core, error) {
+	if n := cores(); cost.Concurrency <= 0 {
+		cost.Concurrency = max(1, n-1) // hashes leave one for everything else
+	}
 	if len(keys) == 0 {
 		key, err := keyBeside(s, log)
 		if err != nil {
