@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/faults/lab"
@@ -16,7 +15,6 @@ type sample struct {
 	elapsed  time.Duration
 	cpu      time.Duration // of the server
 	p50, p99 time.Duration
-	statuses map[int]int
 }
 
 func (s sample) rate() float64 { return float64(s.requests) / s.elapsed.Seconds() }
@@ -35,63 +33,33 @@ type target struct {
 }
 
 // load keeps the connections busy for d, after a warm-up, or until limit requests when that is not 0. pid is the server.
-func load(t target, pid int, d time.Duration, limit int64) (sample, error) {
-	warm := min(d/5, 400*time.Millisecond)
-	if limit > 0 {
-		warm = 0
+// One thread serves all connections, so that the client takes as little as it can of the processors it shares.
+func load(t target, pid int, d time.Duration, limit int) (sample, error) {
+	l, err := newLoop(t)
+	if err != nil {
+		return sample{}, err
 	}
-	var measuring, stop atomic.Bool
-	var count atomic.Int64
-	var wg sync.WaitGroup
-	var mu sync.Mutex // guards what follows
-	var all []time.Duration
-	statuses := map[int]int{}
-	var failed error
-	for range t.conns {
-		c, err := lab.Dial(t.addr)
-		if err != nil {
+	defer l.close() //nolint:errcheck // it was only read
+	if limit == 0 {
+		if err := l.run(time.Now().Add(min(d/5, 400*time.Millisecond)), 0); err != nil {
 			return sample{}, err
 		}
-		wg.Go(func() {
-			defer c.Close()
-			lat, seen, err := busy(c, t.request, &measuring, &stop, &count, limit)
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, lat...)
-			for s, n := range seen {
-				statuses[s] += n
-			}
-			if err != nil {
-				failed = err
-			}
-		})
-	}
-	pause(warm)
-	before, err := lab.CPU(pid)
-	begin := time.Now()
-	measuring.Store(true)
-	if limit > 0 {
-		wg.Wait()
 	} else {
-		pause(d)
+		d = 24 * time.Hour
 	}
-	measuring.Store(false)
+	l.latencies, l.done = l.latencies[:0], 0
+	before, err1 := lab.CPU(pid)
+	begin := time.Now()
+	err = l.run(begin.Add(d), limit)
 	elapsed := time.Since(begin)
 	after, err2 := lab.CPU(pid)
-	stop.Store(true)
-	wg.Wait()
-	if err != nil || err2 != nil || failed != nil {
-		return sample{}, fmt.Errorf("load on %s: %w", t.addr, firstOf(err, err2, failed))
+	if err := firstOf(err, err1, err2); err != nil {
+		return sample{}, fmt.Errorf("load on %s: %w", t.addr, err)
 	}
-	for s, n := range statuses {
-		if s != t.want {
-			return sample{}, fmt.Errorf("load on %s: %d answers with status %d, want %d only", t.addr, n, s, t.want)
-		}
-	}
-	slices.Sort(all)
+	slices.Sort(l.latencies)
 	return sample{
-		requests: len(all), elapsed: elapsed, cpu: after - before,
-		p50: quantile(all, 0.5), p99: quantile(all, 0.99), statuses: statuses,
+		requests: l.done, elapsed: elapsed, cpu: after - before,
+		p50: quantile(l.latencies, 0.5), p99: quantile(l.latencies, 0.99),
 	}, nil
 }
 
@@ -102,28 +70,6 @@ func firstOf(errs ...error) error {
 		}
 	}
 	return nil
-}
-
-func busy(c *lab.Conn, request []byte, measuring, stop *atomic.Bool, count *atomic.Int64, limit int64) (lat []time.Duration, seen map[int]int, err error) {
-	seen = map[int]int{}
-	if limit == 0 {
-		lat = make([]time.Duration, 0, 1<<16)
-	}
-	for !stop.Load() {
-		if limit > 0 && count.Add(1) > limit {
-			return lat, seen, nil
-		}
-		begin := time.Now()
-		status, err := c.Do(request)
-		if err != nil {
-			return lat, seen, err
-		}
-		seen[status]++
-		if measuring.Load() {
-			lat = append(lat, time.Since(begin))
-		}
-	}
-	return lat, seen, nil
 }
 
 func quantile(sorted []time.Duration, q float64) time.Duration {

@@ -26,7 +26,7 @@ import (
 var (
 	rounds   = flag.Int("rounds", 5, "interleaved rounds; figures are medians of them")
 	seconds  = flag.Float64("seconds", 2, "length of one measurement")
-	tokens   = flag.Int64("tokens", 1_000_000, "live tokens of the memory figures")
+	tokens   = flag.Int("tokens", 1_000_000, "live tokens of the memory figures")
 	only     = flag.String("only", "", "parts to run: speed, durable, beside, flood, memory. Default: all")
 	profile  = flag.String("profile", "", "write a processor profile of the server during this measurement to bin/")
 	role     = flag.String("role", "", "of a child process")
