@@ -2,13 +2,16 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -65,11 +68,15 @@ func TestReload(t *testing.T) {
 	checkSeen(t, b.seen(), "/after")
 }
 
-// A worker sends one request after the other. Each must be answered with 200.
+// A worker sends one request after the other on a connection that it keeps. Each must be answered with 200. A new connection that is
+// closed before anything was answered on it is made again, as browsers do: it waited in the queue of a socket that Caddy closed.
 type worker struct {
 	address, header, value string
 	done                   atomic.Int64
 }
+
+// maxDials is how often in a row a worker makes a new connection.
+const maxDials = 3
 
 // advance waits until the worker has been answered n more times.
 func (w *worker) advance(t *testing.T, n int64) {
@@ -90,8 +97,11 @@ func (w *worker) advance(t *testing.T, n int64) {
 func (w *worker) hammer(ctx context.Context, t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer client.CloseIdleConnections()
+	dials := 0
 	for ctx.Err() == nil {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.address, nil)
+		kept := false
+		traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { kept = c.Reused }})
+		req, err := http.NewRequestWithContext(traced, http.MethodGet, w.address, nil)
 		if err != nil {
 			t.Error(err)
 			return
@@ -102,6 +112,12 @@ func (w *worker) hammer(ctx context.Context, t *testing.T) {
 			_, err = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 		}
+		if resp == nil && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)) && !kept && dials < maxDials {
+			dials++
+			t.Logf("GET %s: a new connection was closed, made again", w.address)
+			continue
+		}
+		dials = 0
 		switch {
 		case ctx.Err() != nil:
 			return
