@@ -71,6 +71,7 @@ func openCore(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCos
 	if n := cores(); cost.Concurrency <= 0 {
 		cost.Concurrency = max(1, n-1) // hashes leave one for everything else
 	}
+	paceCollector()
 	if len(keys) == 0 {
 		key, err := keyBeside(s, log)
 		if err != nil {
