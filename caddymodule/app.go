@@ -72,6 +72,7 @@ type App struct {
 	authz   authz.Config
 	persons identity.Config
 	events  event.Recorder
+	early   *core // opened by Provision and not yet taken by Start
 
 	mu    sync.Mutex // guards sites and state below
 	sites map[string]bool
@@ -110,7 +111,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: appName, New: func() caddy.Module { return new(App) }}
 }
 
-// Provision resolves the configuration and says all that is wrong with it at once. It opens nothing.
+// Provision resolves the configuration and says all that is wrong with it at once. It opens nothing unless a configuration is running.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.log = ctx, ctx.Logger()
 	a.ready = make(chan struct{})
@@ -150,7 +151,24 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.warn()
-	return a.loadStorage()
+	if err := a.loadStorage(); err != nil {
+		return err
+	}
+	return a.openEarly()
+}
+
+// openEarly opens the core at once when this configuration is to replace a running one. Caddy starts its apps in random order: were the
+// storage found to be locked or unusable only in Start, the new http app might have its sockets open already, and the connections that
+// wait in them would be closed together with it. At the first start nobody is connected, and `caddy validate` beside a running server
+// must not ask for the directory's lock.
+func (a *App) openEarly() (err error) {
+	if caddy.ActiveContext().Context == nil {
+		return nil
+	}
+	if a.early, err = openCore(a.ctx, a.storage, a.keys, a.cost, a.log); err != nil {
+		return fmt.Errorf("gatehouse: %w", err)
+	}
+	return nil
 }
 
 func (a *App) loadStorage() error {
@@ -218,9 +236,11 @@ func (a *App) settled(inst *instance, err error) {
 }
 
 func (a *App) open() (_ *instance, err error) {
-	c, err := openCore(a.ctx, a.storage, a.keys, a.cost, a.log)
-	if err != nil {
-		return nil, err
+	c := a.early
+	if a.early = nil; c == nil {
+		if c, err = openCore(a.ctx, a.storage, a.keys, a.cost, a.log); err != nil {
+			return nil, err
+		}
 	}
 	defer func() {
 		if err != nil {
@@ -280,6 +300,10 @@ func (a *App) Cleanup() error {
 		return nil
 	}
 	a.settled(nil, errStopped)
+	if c := a.early; c != nil { // provisioned and never started
+		a.early = nil
+		return c.release()
+	}
 	inst := a.running.Swap(nil)
 	if inst == nil {
 		return nil

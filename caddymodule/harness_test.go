@@ -80,6 +80,11 @@ func (s *server) stop() {
 	if err := caddy.Stop(); err != nil {
 		s.t.Errorf("stop: %v", err)
 	}
+	// An answer can be read before its handler has left the configuration, and the store closes after the last has.
+	eventually(s.t, "every store is closed", func() bool {
+		open, _ := caddymodule.OpenStores()
+		return open == 0
+	})
 }
 
 func (s *server) issuer() string { return "http://" + s.addr }
