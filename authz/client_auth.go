@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -222,6 +223,24 @@ func (s *Server) authenticateAPI(r *http.Request, api string) (*APIClient, error
 		return reg.client, nil
 	}
 	return nil, s.refuseClient(r, p.id, invalidClient(err))
+}
+
+// AuthorizeAPI returns the id of the API client whose Basic credentials a request to another package's API carries, and that may use this
+// API; or login.ErrNoCredentials, or login.ErrNotAllowed. Any other error: we cannot tell.
+func (s *Server) AuthorizeAPI(r *http.Request, api string) (client string, err error) {
+	c, err := s.authenticateAPI(r, api)
+	if err == nil {
+		return c.ID, nil
+	}
+	if e := new(Error); errors.As(err, &e) {
+		switch e.Status {
+		case http.StatusBadRequest, http.StatusUnauthorized:
+			return "", fmt.Errorf("%w: %w", login.ErrNoCredentials, err)
+		case http.StatusForbidden:
+			return "", fmt.Errorf("%w: %w", login.ErrNotAllowed, err)
+		}
+	}
+	return "", err
 }
 
 // checkAPI finds an API client, nil when there is none, and tells whether the secret is its own.

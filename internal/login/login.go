@@ -96,6 +96,12 @@ var ErrResponded = errors.New("login: the answer has been written")
 // ErrBadCredentials says that username and password do not sign anybody in, whatever the reason.
 var ErrBadCredentials = errors.New("login: username and password do not match")
 
+// ErrNoCredentials says that the credentials of an API client are missing, malformed or wrong.
+var ErrNoCredentials = errors.New("login: credentials are missing or wrong")
+
+// ErrNotAllowed says that an API client is who it says, and may not use the API.
+var ErrNotAllowed = errors.New("login: the API is not allowed")
+
 // ThrottledError says that no try is taken for a while, good or not.
 type ThrottledError struct{ Wait time.Duration }
 

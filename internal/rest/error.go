@@ -1,0 +1,132 @@
+// Package rest is what the JSON APIs of the identity service share: who may enter, how a body is read, how an answer or a refusal is
+// written. (identity service document, "Errors", "Authentication")
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// retryAfter is when a client should come back after a 503, in seconds.
+const retryAfter = "5"
+
+// Error is an ErrorResponse. Functions return it as error; Gate.Fail writes it, once.
+type Error struct {
+	Status int
+	// Code is the error_code. 0: the document names none, and the member is left out.
+	Code int
+	// Message is the error_message: nothing internal, nothing secret.
+	Message string
+	// Details are left out when nil.
+	Details any
+
+	cause error // for the log
+}
+
+func (e *Error) Error() string {
+	if e.cause != nil {
+		return e.Message + ": " + e.cause.Error()
+	}
+	return e.Message
+}
+
+func (e *Error) Unwrap() error { return e.cause }
+
+// With returns a copy of e that carries its cause for the log.
+func (e *Error) With(cause error) *Error {
+	out := *e
+	out.cause = cause
+	return &out
+}
+
+// Problem is an entry of Details: where in the body something is wrong, and what.
+type Problem struct {
+	Path    string `json:"path"`
+	Problem string `json:"problem"`
+}
+
+// Invalid is a 400 that names what is wrong in the body. There is at least one problem; the message names the first.
+func Invalid(problems ...Problem) *Error {
+	first := problems[0].Problem
+	if problems[0].Path != "" {
+		first = problems[0].Path + ": " + first
+	}
+	return &Error{Status: http.StatusBadRequest, Message: first, Details: problems}
+}
+
+// NotFound is the same for what does not exist and for what is not the caller's.
+func NotFound() *Error { return &Error{Status: http.StatusNotFound, Message: "not found"} }
+
+// errorResponse is the body of an Error. (identity service document, ErrorResponse)
+type errorResponse struct {
+	Code    int    `json:"error_code,omitempty"`
+	Message string `json:"error_message"`
+	Details any    `json:"details,omitempty"`
+}
+
+// headers sets what every answer of these APIs carries.
+func headers(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+}
+
+// JSON writes v. What cannot be written as JSON is a mistake of ours and panics.
+func JSON(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	headers(w)
+	w.Header().Set("Content-Type", "application/json;charset=UTF-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	w.Write(body) //nolint:errcheck // the client has gone
+}
+
+// Empty writes an answer without a body.
+func Empty(w http.ResponseWriter, status int) {
+	headers(w)
+	w.WriteHeader(status)
+}
+
+// Fail writes err as an ErrorResponse and logs it, once: an *Error as it is, what says "we cannot tell" as 503, anything else as 500.
+func (g *Gate) Fail(w http.ResponseWriter, r *http.Request, err error) {
+	e := asError(err)
+	fields := []zap.Field{zap.String("path", r.URL.Path), zap.Int("status", e.Status), zap.Int("error_code", e.Code), zap.String("reason", e.Message)}
+	if e.cause != nil {
+		fields = append(fields, zap.NamedError("cause", e.cause))
+	}
+	if e.Status >= http.StatusInternalServerError {
+		g.Log.Error("request failed", fields...)
+	} else {
+		g.Log.Info("request refused", fields...)
+	}
+	if e.Status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	JSON(w, e.Status, errorResponse{e.Code, e.Message, e.Details})
+}
+
+func asError(err error) *Error {
+	if e := new(Error); errors.As(err, &e) {
+		return e
+	}
+	for _, unknown := range []error{storage.ErrFull, storage.ErrUnavailable, storage.ErrCorrupt, context.Canceled, context.DeadlineExceeded, secret.ErrBusy} {
+		if errors.Is(err, unknown) {
+			return (&Error{Status: http.StatusServiceUnavailable, Message: "try again later"}).With(err)
+		}
+	}
+	if errors.Is(err, storage.ErrTooLarge) {
+		return (&Error{Status: http.StatusRequestEntityTooLarge, Message: "too large to be stored"}).With(err)
+	}
+	return (&Error{Status: http.StatusInternalServerError, Message: "internal error"}).With(err)
+}

@@ -1,0 +1,120 @@
+package rest
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/login"
+)
+
+// challenge is the WWW-Authenticate header of a 401. (RFC 7617 2)
+const challenge = `Basic realm="gatehouse", charset="UTF-8"`
+
+// Gate lets API clients in. Its fields are set once; Authorize and Log are required.
+type Gate struct {
+	// Authorize returns the id of the API client whose Basic credentials the request carries and that may use the API; or
+	// login.ErrNoCredentials, or login.ErrNotAllowed. Any other error: we cannot tell.
+	Authorize func(r *http.Request, api string) (client string, err error)
+	// Secure tells whether the request came by https, as trusted proxies say. Default: whether the connection has TLS.
+	Secure func(r *http.Request) bool
+	Log    *zap.Logger
+	Issuer string // no trailing slash
+}
+
+// Handler serves one operation of an API client that was let in. What it returns is written by Fail.
+type Handler func(w http.ResponseWriter, r *http.Request, client string) error
+
+// Enter authenticates the API client of a request, before anything else is looked at, and holds the request against the rules that protect
+// credentials. When it is not ok the answer is written.
+func (g *Gate) Enter(w http.ResponseWriter, r *http.Request, api string) (client string, ok bool) {
+	client, err := g.Authorize(r, api)
+	if err == nil {
+		err = g.refuse(r)
+	}
+	switch {
+	case err == nil:
+		return client, true
+	case errors.Is(err, login.ErrNoCredentials):
+		w.Header().Set("WWW-Authenticate", challenge)
+		err = (&Error{Status: http.StatusUnauthorized, Message: "authentication is required"}).With(err)
+	case errors.Is(err, login.ErrNotAllowed):
+		err = (&Error{Status: http.StatusForbidden, Message: "the API client may not use this API"}).With(err)
+	case !errors.As(err, new(*Error)):
+		err = (&Error{Status: http.StatusServiceUnavailable, Message: "try again later"}).With(err)
+	}
+	g.Fail(w, r, err)
+	return "", false
+}
+
+// refuse: credentials in clear text, and requests that another site makes with credentials that a browser has kept.
+func (g *Gate) refuse(r *http.Request) error {
+	secure := r.TLS != nil
+	if g.Secure != nil {
+		secure = g.Secure(r)
+	}
+	if !secure && strings.HasPrefix(g.Issuer, "https://") && !isLoopback(r.RemoteAddr) {
+		return &Error{Status: http.StatusForbidden, Message: "this API is served over https only"}
+	}
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return nil
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		return &Error{Status: http.StatusForbidden, Message: "requests of other sites are refused"}
+	}
+	if origin := r.Header.Values("Origin"); len(origin) > 0 && (len(origin) > 1 || origin[0] != g.Issuer) {
+		return &Error{Status: http.StatusForbidden, Message: "requests of other origins are refused"}
+	}
+	return nil
+}
+
+func isLoopback(peer string) bool {
+	host, _, err := net.SplitHostPort(peer)
+	if err != nil {
+		host = peer
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// Methods serves the operations of one path by their methods: authentication first, then on (which refuses when the API is switched off; nil:
+// it never is), then the method. GET serves HEAD too; other methods are 405 with Allow. (RFC 9110 9.3.2, 15.5.6)
+func (g *Gate) Methods(api string, on func(*http.Request) error, operations map[string]Handler) http.Handler {
+	var allow []string
+	for m := range operations {
+		allow = append(allow, m)
+		if m == http.MethodGet {
+			allow = append(allow, http.MethodHead)
+		}
+	}
+	slices.Sort(allow)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		client, ok := g.Enter(w, r, api)
+		if !ok {
+			return
+		}
+		if on != nil {
+			if err := on(r); err != nil {
+				g.Fail(w, r, err)
+				return
+			}
+		}
+		method := r.Method
+		if method == http.MethodHead {
+			method = http.MethodGet
+		}
+		serve, known := operations[method]
+		if !known {
+			w.Header().Set("Allow", strings.Join(allow, ", "))
+			g.Fail(w, r, &Error{Status: http.StatusMethodNotAllowed, Message: "method not allowed"})
+			return
+		}
+		if err := serve(w, r, client); err != nil {
+			g.Fail(w, r, err)
+		}
+	})
+}
