@@ -22,6 +22,9 @@ type Env struct {
 	Log    *zap.Logger
 	// Client makes every request to the provider. It follows no redirects, knows no compression and ends after 5 seconds.
 	Client *http.Client
+	// Checked is like Client, for addresses that nobody here has written, such as those in a provider's metadata: it connects to public hosts alone,
+	// and to those that the operator has opened.
+	Checked *http.Client
 	// Once marks key as used until the given time: ErrReplayed when it was marked before, by whichever node. Any other error: we cannot
 	// tell, and the answer must not be taken. Keys of different providers never meet. A key has up to 1 KiB.
 	Once func(ctx context.Context, key string, until time.Time) error
