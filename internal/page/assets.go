@@ -173,27 +173,37 @@ func (p *Renderer) Assets() http.Handler {
 			return
 		}
 		path := strings.TrimPrefix(r.URL.Path, "/assets/")
+		if name, ok := strings.CutPrefix(path, "ext/"); ok {
+			p.serveExtension(w, r, name)
+			return
+		}
 		stem, _, _ := strings.Cut(path, "-")
 		f, ok := p.assets.files[stem]
 		if !ok || path == r.URL.Path || strings.Contains(path, "/") {
 			p.Error(w, r, http.StatusNotFound, "error.not_found", "")
 			return
 		}
-		h := w.Header()
-		h.Set("Content-Type", f.contentType)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("ETag", `"`+f.name+`"`)
-		h.Set("Cache-Control", "no-cache")
+		keep := "no-cache"
 		if path == f.name {
-			h.Set("Cache-Control", "public, max-age=31536000, immutable")
+			keep = "public, max-age=31536000, immutable"
 		}
-		if r.Header.Get("If-None-Match") == `"`+f.name+`"` {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		h.Set("Content-Length", fmt.Sprint(len(f.body)))
-		w.Write(f.body) //nolint:errcheck // the browser went away
+		f.serve(w, r, keep)
 	})
+}
+
+// serve writes the file. keep is its Cache-Control.
+func (f file) serve(w http.ResponseWriter, r *http.Request, keep string) {
+	h := w.Header()
+	h.Set("Content-Type", f.contentType)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("ETag", `"`+f.name+`"`)
+	h.Set("Cache-Control", keep)
+	if r.Header.Get("If-None-Match") == `"`+f.name+`"` {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	h.Set("Content-Length", fmt.Sprint(len(f.body)))
+	w.Write(f.body) //nolint:errcheck // the browser went away
 }

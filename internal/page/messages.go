@@ -3,10 +3,16 @@ package page
 import (
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"unicode/utf8"
 
 	xlanguage "golang.org/x/text/language"
 )
@@ -14,54 +20,211 @@ import (
 //go:embed messages/*.json
 var messageFiles embed.FS
 
-// catalogue holds the messages of every language that is switched on; the first one is the default.
+// builtIn is our own messages by the code of their language.
+var builtIn = sync.OnceValue(func() map[string]map[string]string {
+	entries, err := messageFiles.ReadDir("messages")
+	if err != nil {
+		panic(err)
+	}
+	all := map[string]map[string]string{}
+	for _, e := range entries {
+		raw, err := messageFiles.ReadFile("messages/" + e.Name())
+		if err != nil {
+			panic(err)
+		}
+		var texts map[string]string
+		if err := json.Unmarshal(raw, &texts); err != nil {
+			panic(fmt.Errorf("page: %s: %w", e.Name(), err))
+		}
+		all[strings.TrimSuffix(e.Name(), ".json")] = texts
+	}
+	return all
+})
+
+// Languages returns the codes of the languages that have messages of ours, sorted.
+func Languages() []string { return slices.Sorted(maps.Keys(builtIn())) }
+
+const (
+	maxMessage = 4000 // characters
+	// finalLanguage has every message.
+	finalLanguage = "en"
+)
+
+var (
+	// languageCode, languageCode_countryCode, languageCode_countryCode_variant (token server document, "Authorization endpoint", language)
+	localeForm = regexp.MustCompile(`^[A-Za-z]{2,3}([_-]([A-Za-z]{2}|[0-9]{3})([_-][A-Za-z0-9]{1,8})?)?$`)
+	keyForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$`)
+)
+
+// CheckLocale returns what is wrong with the name of a locale: nl, nl_NL and nl_NL_informal are right.
+func CheckLocale(name string) error {
+	if !localeForm.MatchString(name) {
+		return errors.New("is not a locale such as nl, nl_NL or nl_NL_informal")
+	}
+	return nil
+}
+
+// CheckMessage returns what is wrong with a message. Any text can be shown: it is escaped, and what looks like a placeholder and is none stays as
+// it is written.
+func CheckMessage(key, text string) error {
+	switch {
+	case !keyForm.MatchString(key):
+		return errors.New("the key must have 1 to 128 letters, digits and . _ : -")
+	case utf8.RuneCountInString(text) > maxMessage:
+		return fmt.Errorf("the text must have at most %d characters", maxMessage)
+	case !utf8.ValidString(text):
+		return errors.New("the text must be UTF-8")
+	}
+	for _, c := range text {
+		if (c < ' ' && c != '\n' && c != '\t') || (c >= 0x7f && c < 0xa0) {
+			return errors.New("the text must not have control characters")
+		}
+	}
+	return nil
+}
+
+// Overrides are messages that take the place of ours. They must not be changed once they are handed over.
+type Overrides struct {
+	// Default is for every language, by keys.
+	Default map[string]string
+	// Locales are by names such as nl, nl_NL and nl_NL_informal, then by keys. A locale of which we have nothing becomes available.
+	Locales map[string]map[string]string
+}
+
+// localeKey is the form in which names of locales are compared.
+func localeKey(name string) string { return strings.ReplaceAll(strings.ToLower(name), "-", "_") }
+
+// fallbacks yields the name and what it falls back to: nl_nl_informal, nl_nl, nl.
+func fallbacks(name string) (out []string) {
+	for key := localeKey(name); key != ""; key = key[:max(0, strings.LastIndexByte(key, '_'))] {
+		out = append(out, key)
+	}
+	return out
+}
+
+// catalogue holds the messages of every language there is to choose from; the first one is the default.
 type catalogue struct {
 	languages []*language
+	byName    map[string]*language // by localeKey
 	matcher   xlanguage.Matcher
+	matched   []*language // in the order of the matcher's tags
 }
 
-// language is the messages of one language by their keys.
+// language is the messages of one language, the strongest first.
 type language struct {
 	tag   string
-	texts map[string]string
+	texts []map[string]string
+	own   int // how many of texts are not ours
 }
 
-// newCatalogue loads the languages. An unknown one is an error that names those there are.
-func newCatalogue(locales []string) (*catalogue, error) {
+// newCatalogue makes the languages that are switched on and those that the layers bring, of which the first is the strongest. A locale that we have
+// no messages for is an error that names those there are.
+func newCatalogue(locales []string, layers []*Overrides) (*catalogue, error) {
 	if len(locales) == 0 {
-		locales = []string{"en"}
+		locales = []string{finalLanguage}
 	}
-	c := &catalogue{}
-	var tags []xlanguage.Tag
 	for _, l := range locales {
-		tag, err := xlanguage.Parse(l)
-		if err != nil {
-			return nil, fmt.Errorf("page: locale %q is not a language tag", l)
+		if base, ok := baseLanguage(l); !ok || builtIn()[base] == nil {
+			return nil, fmt.Errorf("page: no messages for locale %q; there are: %s", l, strings.Join(Languages(), ", "))
 		}
-		base, _ := tag.Base()
-		raw, err := messageFiles.ReadFile("messages/" + base.String() + ".json")
-		if err != nil {
-			return nil, fmt.Errorf("page: no messages for locale %q; there is: en", l)
+	}
+	var brought []string
+	for _, layer := range layers {
+		brought = slices.AppendSeq(brought, maps.Keys(layer.Locales))
+	}
+	slices.Sort(brought)
+	c := &catalogue{byName: map[string]*language{}}
+	fallback, _ := baseLanguage(locales[0])
+	var tags []xlanguage.Tag
+	for _, name := range slices.Concat(locales, brought) {
+		key := localeKey(name)
+		if c.byName[key] != nil {
+			continue
 		}
-		lang := &language{tag: tag.String()}
-		if err := json.Unmarshal(raw, &lang.texts); err != nil {
-			return nil, fmt.Errorf("page: messages of %q: %w", l, err)
+		lang := newLanguage(name, fallback, layers)
+		c.languages, c.byName[key] = append(c.languages, lang), lang
+		// A variant is for those who ask for it by name, not for whoever speaks the language.
+		if tag, err := xlanguage.Parse(strings.ReplaceAll(name, "_", "-")); err == nil && strings.Count(key, "_") < 2 {
+			tags, c.matched = append(tags, tag), append(c.matched, lang)
 		}
-		c.languages, tags = append(c.languages, lang), append(tags, tag)
 	}
 	c.matcher = xlanguage.NewMatcher(tags)
 	return c, nil
 }
 
-// match chooses the language: what the flow asks for, then what the browser asks for, then the default. Nothing of either is repeated
-// in an answer, only the tag of one of our own languages.
+func baseLanguage(locale string) (string, bool) {
+	tag, err := xlanguage.Parse(strings.ReplaceAll(locale, "_", "-"))
+	if err != nil {
+		return "", false
+	}
+	base, _ := tag.Base()
+	return base.String(), true
+}
+
+// newLanguage gathers what a locale says: what is brought for its variant, its country and its language, then for every language, then ours.
+func newLanguage(name, fallback string, layers []*Overrides) *language {
+	l := &language{tag: htmlTag(name)}
+	add := func(texts map[string]string) {
+		if len(texts) > 0 {
+			l.texts = append(l.texts, texts)
+		}
+	}
+	for _, key := range fallbacks(name) {
+		for _, layer := range layers {
+			add(layer.locale(key))
+		}
+	}
+	for _, layer := range layers {
+		add(layer.Default)
+	}
+	l.own = len(l.texts)
+	base, _ := baseLanguage(name)
+	add(builtIn()[base])
+	add(builtIn()[fallback])
+	add(builtIn()[finalLanguage])
+	return l
+}
+
+// locale returns what is brought for a locale under any spelling of its name; of several spellings the first in order counts.
+func (o *Overrides) locale(key string) map[string]string {
+	if texts, ok := o.Locales[key]; ok {
+		return texts
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Locales)) {
+		if localeKey(name) == key {
+			return o.Locales[name]
+		}
+	}
+	return nil
+}
+
+// htmlTag is the BCP 47 tag of a locale: language and country, as browsers know them.
+func htmlTag(name string) string {
+	parts := strings.SplitN(localeKey(name), "_", 3)
+	parts = parts[:min(len(parts), 2)]
+	if tag, err := xlanguage.Parse(strings.Join(parts, "-")); err == nil {
+		return tag.String()
+	}
+	return strings.Join(parts, "-")
+}
+
+// match chooses the language: what the flow asks for, by name and then by likeness, then what the browser asks for, then the default. Nothing of
+// either is repeated in an answer, only the tag of a language that is there.
 func (c *catalogue) match(r *http.Request, wanted []string) *language {
 	if len(c.languages) == 1 {
 		return c.languages[0]
 	}
 	var tags []xlanguage.Tag
 	for _, l := range wanted[:min(len(wanted), 10)] {
-		if tag, err := xlanguage.Parse(strings.ReplaceAll(l, "_", "-")); err == nil && len(l) < 64 {
+		if len(l) >= 64 {
+			continue
+		}
+		for _, key := range fallbacks(l) {
+			if lang := c.byName[key]; lang != nil {
+				return lang
+			}
+		}
+		if tag, err := xlanguage.Parse(strings.ReplaceAll(l, "_", "-")); err == nil {
 			tags = append(tags, tag)
 		}
 	}
@@ -71,16 +234,29 @@ func (c *catalogue) match(r *http.Request, wanted []string) *language {
 			tags = append(tags, accepted...)
 		}
 	}
+	if len(c.matched) == 0 {
+		return c.languages[0]
+	}
 	_, i, _ := c.matcher.Match(tags...)
-	return c.languages[i]
+	return c.matched[i]
 }
 
 // Lang returns the language tag for the html element.
 func (l *language) Lang() string { return l.tag }
 
+// find returns the message of a key.
+func (l *language) find(key string) (string, bool) {
+	for _, texts := range l.texts {
+		if text, ok := texts[key]; ok {
+			return text, true
+		}
+	}
+	return "", false
+}
+
 // T returns the message of a key. Pairs of name and value fill in "{name}". A missing message is its key, which a test finds.
 func (l *language) T(key string, pairs ...any) string {
-	text, ok := l.texts[key]
+	text, ok := l.find(key)
 	if !ok {
 		return key
 	}
@@ -106,13 +282,18 @@ func (l *language) Duration(seconds int) string {
 	return l.T("duration."+unit, "n", strconv.Itoa(n))
 }
 
-// Scope returns the description of a scope: the operator's, ours for the standard ones, otherwise its name.
+// Scope returns the description of a scope: a message that takes the place of ours, the operator's, ours for the standard ones, otherwise its name.
 func (l *language) Scope(s ScopeLine) string {
+	for i, texts := range l.texts {
+		if i == l.own && s.Description != "" {
+			break
+		}
+		if text, ok := texts["scope."+s.Name]; ok {
+			return text
+		}
+	}
 	if s.Description != "" {
 		return s.Description
-	}
-	if text, ok := l.texts["scope."+s.Name]; ok {
-		return text
 	}
 	return s.Name
 }

@@ -4,6 +4,7 @@ package page
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
@@ -40,8 +41,10 @@ type Config struct {
 	Locales []string // BCP 47, the first is the default. Default: en
 	Issuer  string   // origin of the pages, no trailing slash
 	Key     []byte   // HMAC key of CSRF tokens, at least 32 bytes
-	Random  io.Reader
-	Log     *zap.Logger
+	// Extension is a directory of messages and files that are added. Default: none
+	Extension string
+	Random    io.Reader
+	Log       *zap.Logger
 }
 
 // View is one page.
@@ -147,8 +150,8 @@ type failure struct{ Title, Text, Again, Ref string }
 
 // Renderer writes pages. It is safe for concurrent use.
 type Renderer struct {
-	cfg       Config
-	catalogue *catalogue
+	cfg Config
+	*live
 	templates map[string]*template.Template
 	assets    *assets
 	origin    string // scheme and host of the issuer
@@ -174,8 +177,13 @@ func New(cfg Config) (*Renderer, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return nil, errors.New("page: the issuer must be an http or https URL")
 	}
-	p := &Renderer{cfg: cfg, origin: strings.ToLower(u.Scheme + "://" + u.Host), host: u.Host, referrer: "same-origin"}
-	if p.catalogue, err = newCatalogue(cfg.Locales); err != nil {
+	p := &Renderer{cfg: cfg, live: &live{}, origin: strings.ToLower(u.Scheme + "://" + u.Host), host: u.Host, referrer: "same-origin"}
+	c, err := newCatalogue(cfg.Locales, nil)
+	if err != nil {
+		return nil, err
+	}
+	p.catalogue.Store(&current{nil, c})
+	if err := p.ReloadExtension(context.Background()); err != nil {
 		return nil, err
 	}
 	if p.assets, err = newAssets(cfg.Brand); err != nil {
@@ -217,13 +225,13 @@ func (p *Renderer) Error(w http.ResponseWriter, r *http.Request, status int, key
 	if (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "5")
 	}
-	lang := p.catalogue.match(r, nil)
+	lang := p.messages(r.Context()).match(r, nil)
 	p.Render(w, r, View{Template: "error", Status: status, Data: p.failure(lang, key, again, ref)})
 	return ref
 }
 
 func (p *Renderer) failure(lang *language, key, again, ref string) failure {
-	if _, ok := lang.texts[key+".title"]; !ok {
+	if _, ok := lang.find(key + ".title"); !ok {
 		key = "error.internal"
 	}
 	return failure{Title: lang.T(key + ".title"), Text: lang.T(key + ".text"), Again: LocalPath(again), Ref: ref}
@@ -255,7 +263,7 @@ type frame struct {
 }
 
 func (p *Renderer) make(r *http.Request, v View) ([]byte, *language, error) {
-	lang := p.catalogue.match(r, v.Locales)
+	lang := p.messages(r.Context()).match(r, v.Locales)
 	t, ok := p.templates[v.Template]
 	if !ok {
 		return nil, lang, fmt.Errorf("page: unknown template %q", v.Template)

@@ -1,0 +1,182 @@
+package page
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+)
+
+// Bounds of the extension directory, which is held in memory.
+const (
+	maxExtensionFile  = 1 << 20  // bytes
+	maxExtensionTotal = 16 << 20 // bytes
+	maxExtensionFiles = 1000
+	maxExtensionDepth = 8
+)
+
+// extensionTypes are the media types of the static resources by their endings: nothing that a browser runs.
+var extensionTypes = map[string]string{
+	".avif": "image/avif", ".css": "text/css; charset=utf-8", ".gif": "image/gif", ".ico": "image/x-icon", ".jpeg": "image/jpeg", ".jpg": "image/jpeg",
+	".pdf": "application/pdf", ".png": "image/png", ".txt": "text/plain; charset=utf-8", ".webp": "image/webp", ".woff2": "font/woff2",
+}
+
+// extension is what a directory of the operator's adds: messages, and files under /assets/ext/.
+type extension struct {
+	messages *Overrides
+	files    map[string]file // by their path below the directory
+	total    int             // bytes
+}
+
+// ReloadExtension reads the extension directory again and puts it in the place of what was read before, whole, or leaves that when something
+// in it is wrong. Calls wait for each other. Without a directory there is nothing to do.
+func (p *Renderer) ReloadExtension(ctx context.Context) error {
+	if p.cfg.Extension == "" {
+		return nil
+	}
+	p.reload.Lock()
+	defer p.reload.Unlock()
+	if err := ctx.Err(); err != nil { // waited too long
+		return err
+	}
+	ext, err := p.readExtension(p.cfg.Extension)
+	if err != nil {
+		return fmt.Errorf("page: extension: %w", err)
+	}
+	p.extension.Store(ext)
+	p.cfg.Log.Info("extension read", zap.Int("locales", len(ext.messages.Locales)), zap.Int("files", len(ext.files)))
+	return nil
+}
+
+// readExtension reads the directory: <locale>.json and default.json at its top are messages, every other file of a known type is a resource.
+// Symbolic links, hidden files and unknown types are left out; nothing outside of the directory is opened, whatever happens in it meanwhile.
+func (p *Renderer) readExtension(dir string) (*extension, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() //nolint:errcheck // only read
+	ext := &extension{messages: &Overrides{Locales: map[string]map[string]string{}}, files: map[string]file{}}
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case name == ".":
+			return nil
+		case strings.HasPrefix(d.Name(), "."):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.IsDir() && strings.Count(name, "/")+1 >= maxExtensionDepth:
+			return fmt.Errorf("%s: directories nest deeper than %d", name, maxExtensionDepth)
+		case d.IsDir():
+			return nil
+		case !d.Type().IsRegular():
+			p.cfg.Log.Warn("extension: left out, since it is not a regular file", zap.String("name", name))
+			return nil
+		}
+		return p.addExtension(ext, root, name)
+	})
+	return ext, err
+}
+
+func (p *Renderer) addExtension(ext *extension, root *os.Root, name string) error {
+	ending := strings.ToLower(path.Ext(name))
+	kind, known := extensionTypes[ending]
+	isMessages := ending == ".json" && !strings.Contains(name, "/")
+	if !known && !isMessages {
+		p.cfg.Log.Warn("extension: left out, since its type is not served", zap.String("name", name))
+		return nil
+	}
+	body, err := readFile(root, name)
+	if err != nil {
+		return err
+	}
+	if ext.total += len(body); ext.total > maxExtensionTotal {
+		return fmt.Errorf("the files have more than %d bytes", maxExtensionTotal)
+	}
+	if isMessages {
+		if err := ext.addMessages(strings.TrimSuffix(name, path.Ext(name)), body); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	}
+	if len(ext.files) == maxExtensionFiles {
+		return fmt.Errorf("there are more than %d files", maxExtensionFiles)
+	}
+	sum := sha256.Sum256(body)
+	ext.files[name] = file{name: hex.EncodeToString(sum[:16]), contentType: kind, body: body}
+	return nil
+}
+
+// readFile returns a regular file of a bounded size.
+func readFile(root *os.Root, name string) ([]byte, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s is not a regular file", name), err)
+	}
+	body, err := io.ReadAll(io.LimitReader(f, maxExtensionFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > maxExtensionFile {
+		return nil, fmt.Errorf("%s has more than %d bytes", name, maxExtensionFile)
+	}
+	return body, nil
+}
+
+func (e *extension) addMessages(locale string, body []byte) error {
+	var texts map[string]string
+	if err := rest.DecodeBytes(body, &texts); err != nil {
+		return err
+	}
+	for key, text := range texts {
+		if err := CheckMessage(key, text); err != nil {
+			return fmt.Errorf("%q: %w", key, err)
+		}
+	}
+	if locale == "default" {
+		e.messages.Default = texts
+		return nil
+	}
+	if err := CheckLocale(locale); err != nil {
+		return fmt.Errorf("the name %w, nor default", err)
+	}
+	key := localeKey(locale)
+	if e.messages.Locales[key] != nil {
+		return errors.New("the locale is there twice")
+	}
+	e.messages.Locales[key] = texts
+	return nil
+}
+
+// serveExtension serves GET /assets/ext/…: the resources of the extension directory, as they were when it was read last.
+func (p *Renderer) serveExtension(w http.ResponseWriter, r *http.Request, name string) {
+	ext := p.extension.Load()
+	if ext == nil {
+		p.Error(w, r, http.StatusNotFound, "error.not_found", "")
+		return
+	}
+	f, ok := ext.files[name]
+	if !ok {
+		p.Error(w, r, http.StatusNotFound, "error.not_found", "")
+		return
+	}
+	f.serve(w, r, "no-cache")
+}

@@ -1,0 +1,328 @@
+package page_test
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+// messageFile reads one of our own files.
+func messageFile(t *testing.T, language string) map[string]string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("messages", language+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out map[string]string
+	if err := json.Unmarshal(raw, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+var placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
+
+func placeholders(text string) []string {
+	found := placeholder.FindAllString(text, -1)
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// TestLanguagesAreWhole: every language says everything that English says, with the same things filled in.
+func TestLanguagesAreWhole(t *testing.T) {
+	t.Parallel()
+	if got, want := page.Languages(), []string{"de", "en", "fr", "nl"}; !slices.Equal(got, want) {
+		t.Errorf("Languages() = %q, want %q", got, want)
+	}
+	en := messageFile(t, "en")
+	for _, l := range page.Languages() {
+		texts := messageFile(t, l)
+		for _, key := range slices.Sorted(maps.Keys(en)) {
+			text, ok := texts[key]
+			if !ok || strings.TrimSpace(text) == "" {
+				t.Errorf("%s.json has no %s: %q", l, key, en[key])
+				continue
+			}
+			if got, want := placeholders(text), placeholders(en[key]); !slices.Equal(got, want) {
+				t.Errorf("%s.json: %s fills in %q, want %q", l, key, got, want)
+			}
+			if err := page.CheckMessage(key, text); err != nil {
+				t.Errorf("%s.json: %s %v", l, key, err)
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(texts)) {
+			if _, ok := en[key]; !ok {
+				t.Errorf("%s.json has %s, which en.json does not have", l, key)
+			}
+		}
+	}
+}
+
+// shown is what of a page tells which messages it used.
+type shown struct{ lang, title string }
+
+var (
+	langOf  = regexp.MustCompile(`<html lang="([^"]*)">`)
+	titleOf = regexp.MustCompile(`<h1>([^<]*)</h1>`)
+)
+
+// signIn returns the sign-in page's language and title for who asks for locales and whose browser sends header.
+func signIn(t *testing.T, p *page.Renderer, header string, locales ...string) shown {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, "https://auth.example.com/sign-in", nil)
+	if header != "" {
+		r.Header.Set("Accept-Language", header)
+	}
+	w := httptest.NewRecorder()
+	p.Render(w, r, page.View{Template: "sign_in", Locales: locales, Data: page.SignIn{Action: "/sign-in", CSRF: "t"}})
+	body := w.Body.String()
+	lang, title := langOf.FindStringSubmatch(body), titleOf.FindStringSubmatch(body)
+	if w.Code != http.StatusOK || lang == nil || title == nil {
+		t.Fatalf("sign-in page = %d %s", w.Code, body)
+	}
+	return shown{lang[1], title[1]}
+}
+
+// withMessages returns a renderer for these locales and messages.
+func withMessages(t *testing.T, locales []string, layers ...*page.Overrides) *page.Renderer {
+	t.Helper()
+	p, err := page.New(page.Config{Issuer: "https://auth.example.com", Key: make([]byte, 32), Random: zeros{}, Locales: locales})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SetOverrides(func(context.Context) []*page.Overrides { return layers })
+	return p
+}
+
+func TestLanguageOfAPage(t *testing.T) {
+	t.Parallel()
+	all := []string{"en", "nl", "de", "fr"}
+	tests := map[string]struct {
+		locales []string
+		header  string
+		asked   []string
+		want    shown
+	}{
+		"the first is the default":             {[]string{"de", "en"}, "", nil, shown{"de", "Anmelden"}},
+		"one alone":                            {[]string{"nl"}, "de", []string{"fr"}, shown{"nl", "Inloggen"}},
+		"what the browser asks for":            {all, "fr-CA,fr;q=0.8", nil, shown{"fr", "Connexion"}},
+		"what the flow asks for comes first":   {all, "fr", []string{"de"}, shown{"de", "Anmelden"}},
+		"a country we do not have":             {all, "", []string{"nl-BE"}, shown{"nl", "Inloggen"}},
+		"a variant we do not have":             {all, "", []string{"nl_NL_informal"}, shown{"nl", "Inloggen"}},
+		"a language we do not have":            {all, "nl", []string{"es"}, shown{"nl", "Inloggen"}},
+		"nothing that we have":                 {all, "es", []string{"xh"}, shown{"en", "Sign in"}},
+		"a language that is not switched on":   {[]string{"en", "nl"}, "de", []string{"fr"}, shown{"en", "Sign in"}},
+		"a country of ours":                    {[]string{"de-AT", "en"}, "de-AT", nil, shown{"de-AT", "Anmelden"}},
+		"the second of those the flow accepts": {all, "", []string{"es", "fr-FR"}, shown{"fr", "Connexion"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := signIn(t, withMessages(t, tt.locales), tt.header, tt.asked...); got != tt.want {
+				t.Errorf("sign-in page = %q, want %q", got, tt.want)
+			}
+		})
+	}
+	t.Run("attack 283: a language header that is no language", func(t *testing.T) {
+		t.Parallel()
+		for _, bad := range []string{`"><script>`, "../../etc/passwd", "{env.HOME}", strings.Repeat("nl,", 1000), "nl\x00", "*", "en;q=x"} {
+			if got := signIn(t, withMessages(t, all), bad, bad); got.lang != "en" && got.lang != "nl" {
+				t.Errorf("sign-in page for %q = %q, want one of ours", bad, got)
+			}
+		}
+	})
+}
+
+func TestOverrides(t *testing.T) {
+	t.Parallel()
+	title := func(s string) map[string]string { return map[string]string{"sign_in.title": s} }
+	custom := &page.Overrides{
+		Default: title("Hello"),
+		Locales: map[string]map[string]string{
+			"nl": title("Hallo"), "nl_NL": {"sign_in.submit": "Ga"}, "nl_NL_informal": title("Hoi"), "es": title("Hola"), "pt_BR": {"sign_in.submit": "Entrar"},
+		},
+	}
+	weaker := &page.Overrides{Locales: map[string]map[string]string{"nl_NL": title("Weaker, but nearer"), "nl": title("Weaker"), "fr": title("Salut")}}
+	p := withMessages(t, []string{"en", "nl"}, custom, weaker)
+	for name, tt := range map[string]struct {
+		header string
+		asked  string
+		want   shown
+	}{
+		"default for every language":              {"", "", shown{"en", "Hello"}},
+		"language":                                {"nl", "", shown{"nl", "Hallo"}},
+		"variant by its name":                     {"", "nl_NL_informal", shown{"nl-NL", "Hoi"}},
+		"variant as a tag, in other case":         {"", "NL-nl-Informal", shown{"nl-NL", "Hoi"}},
+		"a nearer locale before a stronger layer": {"", "nl_NL", shown{"nl-NL", "Weaker, but nearer"}},
+		"other variant: its country":              {"", "nl_NL_formal", shown{"nl-NL", "Weaker, but nearer"}},
+		"a language that only the messages bring": {"es-MX", "", shown{"es", "Hola"}},
+		"a country that only the messages bring":  {"", "pt_BR", shown{"pt-BR", "Hello"}},
+		"a variant is not for the browser":        {"nl-NL-informal", "", shown{"en", "Hello"}},
+		"brought by the weaker layer":             {"fr", "", shown{"fr", "Salut"}},
+	} {
+		if name == "a variant is not for the browser" { // it is not a tag that browsers know
+			if got := signIn(t, p, tt.header); got.title == "Hoi" {
+				t.Errorf("%s: sign-in page = %q", name, got)
+			}
+			continue
+		}
+		var asked []string
+		if tt.asked != "" {
+			asked = []string{tt.asked}
+		}
+		if got := signIn(t, p, tt.header, asked...); got != tt.want {
+			t.Errorf("%s: sign-in page = %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestOverridesAtOnce: what changes is shown by the very next page, in those of other origins too.
+func TestOverridesAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newRenderer(t, page.Brand{})
+	now := &page.Overrides{}
+	p.SetOverrides(func(context.Context) []*page.Overrides { return []*page.Overrides{nil, now} })
+	site := p.On("https://wiki.example.com", "/.gatehouse")
+	for _, want := range []string{"Sign in", "One", "Two", "Sign in"} {
+		if want != "Sign in" {
+			now = &page.Overrides{Default: map[string]string{"sign_in.title": want}}
+		} else {
+			now = nil
+		}
+		for _, r := range []*page.Renderer{p, site} {
+			if got := signIn(t, r, ""); got.title != want {
+				t.Errorf("title = %q, want %q", got.title, want)
+			}
+		}
+	}
+}
+
+// TestScopeOfOverrides: a message that takes the place of ours is translated, so it comes before the operator's one description.
+func TestScopeOfOverrides(t *testing.T) {
+	t.Parallel()
+	p := withMessages(t, []string{"en", "nl"}, &page.Overrides{Locales: map[string]map[string]string{"nl": {"scope.orders.read": "Je bestellingen lezen"}}})
+	for lang, want := range map[string]string{"nl": "Je bestellingen lezen", "en": "Read your orders"} {
+		w := httptest.NewRecorder()
+		p.Render(w, httptest.NewRequest(http.MethodGet, "https://auth.example.com/x", nil), page.View{
+			Template: "consent", Locales: []string{lang}, Client: shop,
+			Data: page.Consent{Action: "/oauth/consent", CSRF: "t", Scopes: []page.ScopeLine{{Name: "orders.read", Description: "Read your orders"}, {Name: "x.y"}}},
+		})
+		if body := w.Body.String(); !strings.Contains(body, want) || !strings.Contains(body, "x.y") {
+			t.Errorf("consent in %s does not say %q:\n%s", lang, want, body)
+		}
+	}
+}
+
+func TestMessagesFromOutside(t *testing.T) {
+	t.Parallel()
+	// every replaces each message there is by the same text.
+	every := func(text string) *page.Overrides {
+		o := &page.Overrides{Default: map[string]string{}}
+		for key := range messageFile(t, "en") {
+			o.Default[key] = text
+		}
+		return o
+	}
+	t.Run("attack 276: markup in custom messages", func(t *testing.T) {
+		t.Parallel()
+		for _, bad := range []string{
+			`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `<svg><style><img src=x onerror=alert(1)></style></svg>`, `javascript:alert(1)`,
+			`<math><mtext></form><form action=https://evil.example>`, `</title><script>`, "<noscript><p title=\"</noscript><img src=x onerror=alert(1)>\">",
+		} {
+			p := withMessages(t, nil, every(bad))
+			for name, v := range views() {
+				body := render(p, v).Body.String()
+				if strings.Contains(bad, "<") && strings.Contains(body, bad) {
+					t.Errorf("page %q holds %q as it is", name, bad)
+				}
+				if strings.Contains(body, "<img src=x") || strings.Count(body, "<script>") > strings.Count(render(newRenderer(t, page.Brand{}), v).Body.String(), "<script>") {
+					t.Errorf("page %q took markup from %q", name, bad)
+				}
+				if strings.Contains(body, `href="javascript:`) {
+					t.Errorf("page %q has a link made of a message", name)
+				}
+			}
+		}
+	})
+	t.Run("attack 278: placeholders and templates in custom messages", func(t *testing.T) {
+		t.Parallel()
+		for _, odd := range []string{"{{.}}", `{{ env "HOME" }}`, "{env.HOME}", "${7*7}", "%s %d %!s(MISSING)", "{csrf} {unknown} {", "{{template \"frame\" .}}"} {
+			p := withMessages(t, nil, every(odd))
+			for name, v := range views() {
+				w := render(p, v)
+				text := strings.NewReplacer("&#34;", `"`, "&#39;", "'").Replace(w.Body.String())
+				if w.Code >= 500 || !strings.Contains(text, odd) {
+					t.Errorf("page %q with messages %q = %d without the text as it is", name, odd, w.Code)
+				}
+			}
+		}
+	})
+	t.Run("attack 276, 278: values that look like placeholders stay values", func(t *testing.T) {
+		t.Parallel()
+		p := withMessages(t, nil, &page.Overrides{Default: map[string]string{"sign_in.client": "{client} {client} {brand}"}})
+		v := views()["sign_in"]
+		v.Client.Name = "{client}{brand}<b>"
+		if body := render(p, v).Body.String(); !strings.Contains(body, "{client}{brand}&lt;b&gt; {client}{brand}&lt;b&gt; {brand}") {
+			t.Errorf("sign-in page = %s", body)
+		}
+	})
+}
+
+func TestCheckMessage(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		key, text string
+		good      bool
+	}{
+		{"sign_in.title", "Hello {client}\n\twith two lines", true},
+		{"scope.orders:read-1", "", true},
+		{"", "x", false},
+		{".x", "x", false},
+		{"a b", "x", false},
+		{"a/../b", "x", false},
+		{"a\x00", "x", false},
+		{strings.Repeat("k", 129), "x", false},
+		{"a", strings.Repeat("é", 4000), true},
+		{"a", strings.Repeat("é", 4001), false},
+		{"a", "x\x00", false},
+		{"a", "x\x1b[31m", false},
+		{"a", "x\u0085", false},
+		{"a", "x\xff", false},
+	} {
+		if err := page.CheckMessage(tt.key, tt.text); (err == nil) != tt.good {
+			t.Errorf("CheckMessage(%q, %.20q) = %v, want good %v", tt.key, tt.text, err, tt.good)
+		}
+	}
+	for name, good := range map[string]bool{
+		"nl": true, "nl_NL": true, "nl-nl": true, "nl_NL_informal": true, "es_419": true, "": false, "n": false, "nl_": false, "nl_NLD": false, "../nl": false,
+		"nl_NL_informal_x": false, "nl_NL_toolongname": false, "default": false, "nl\n": false, "{env.X}": false, "nl%00": false,
+	} {
+		if err := page.CheckLocale(name); (err == nil) != good {
+			t.Errorf("CheckLocale(%q) = %v, want good %v", name, err, good)
+		}
+	}
+}
+
+func FuzzOverrides(f *testing.F) {
+	f.Add("nl_NL", "sign_in.title", "{{.}} {client} <b>", "nl-NL")
+	f.Fuzz(func(t *testing.T, locale, key, text, asked string) {
+		p := withMessages(t, nil, &page.Overrides{Default: map[string]string{key: text}, Locales: map[string]map[string]string{locale: {key: text}}})
+		w := httptest.NewRecorder()
+		p.Render(w, httptest.NewRequest(http.MethodGet, "https://auth.example.com/x", nil), page.View{
+			Template: "sign_in", Locales: []string{asked}, Client: shop, Data: page.SignIn{Action: "/sign-in", CSRF: "t", Problem: key},
+		})
+		if w.Code != http.StatusOK {
+			t.Errorf("page with message %q = %q in %q: %d", key, text, locale, w.Code)
+		}
+	})
+}

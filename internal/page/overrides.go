@@ -1,0 +1,51 @@
+package page
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+)
+
+// live is what changes while the renderer is in use. The renderers of other origins share it.
+type live struct {
+	catalogue atomic.Pointer[current]
+	overrides func(context.Context) []*Overrides // nil: none
+	extension atomic.Pointer[extension]          // nil: none
+	reload    sync.Mutex                         // held while the extension directory is read
+}
+
+// SetOverrides names who is asked, at each page, for the messages that take the place of ours, the strongest first. It is called before the
+// renderer is used, if at all. What is returned is compared by its pointers: the same ones mean that nothing has changed.
+func (p *Renderer) SetOverrides(from func(context.Context) []*Overrides) { p.overrides = from }
+
+// current is a catalogue and what it was made of.
+type current struct {
+	layers []*Overrides
+	*catalogue
+}
+
+// messages returns the catalogue of now.
+func (p *Renderer) messages(ctx context.Context) *catalogue {
+	var layers []*Overrides
+	if p.overrides != nil {
+		layers = p.overrides(ctx)
+	}
+	if ext := p.extension.Load(); ext != nil && ext.messages != nil {
+		layers = append(layers[:len(layers):len(layers)], ext.messages)
+	}
+	layers = slices.DeleteFunc(slices.Clone(layers), func(o *Overrides) bool { return o == nil })
+	have := p.catalogue.Load()
+	if slices.Equal(have.layers, layers) {
+		return have.catalogue
+	}
+	c, err := newCatalogue(p.cfg.Locales, layers)
+	if err != nil { // the locales were good when the renderer was made
+		p.cfg.Log.Error("messages not renewed", zap.Error(err))
+		return have.catalogue
+	}
+	p.catalogue.Store(&current{layers, c})
+	return c
+}
