@@ -1,0 +1,289 @@
+package config
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"image"
+	_ "image/gif"  // the kinds of pictures that logos may be
+	_ "image/jpeg" // likewise
+	_ "image/png"  // likewise
+	"net/mail"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	xlanguage "golang.org/x/text/language"
+
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+)
+
+const (
+	maxProblems   = 20
+	maxText       = 4096      // characters of a message
+	maxMetadata   = 256 << 10 // bytes of SAML metadata
+	maxLogoPixels = 4096      // width and height
+)
+
+// checker collects what is wrong, with its path.
+type checker struct{ problems []rest.Problem }
+
+func (c *checker) add(path, format string, args ...any) {
+	if len(c.problems) < maxProblems {
+		c.problems = append(c.problems, rest.Problem{Path: path, Problem: fmt.Sprintf(format, args...)})
+	}
+}
+
+// validate returns what is wrong with the units, or nil.
+func (u *Units) validate() error {
+	c := &checker{}
+	for _, un := range table {
+		f, _ := reflect.TypeFor[Units]().FieldByNameFunc(func(name string) bool {
+			f, _ := reflect.TypeFor[Units]().FieldByName(name)
+			return f.Tag.Get("json") == un.name
+		})
+		c.walk(reflect.ValueOf(un.of(u)).Elem(), un.name, f.Tag.Get("check"))
+		if un.check != nil {
+			un.check(u, c)
+		}
+	}
+	if len(c.problems) > 0 {
+		return rest.Invalid(c.problems...)
+	}
+	return nil
+}
+
+// walk holds a value against the tag of its field:
+//
+//	most,N[,kind...]  an array or object of at most N; kind is that of strings in an array, or of the names in an object
+//	int,MIN,MAX       a number
+//	enum,A|B          one of these; an empty alternative allows the empty string
+//	KIND[,N]          a string of a kind (kinds), of at most N characters. The empty string is always one
+func (c *checker) walk(v reflect.Value, path, tag string) {
+	word, rest, _ := strings.Cut(tag, ",")
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			c.walk(v.Elem(), path, tag)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() {
+				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				c.walk(v.Field(i), path+"."+name, f.Tag.Get("check"))
+			}
+		}
+	case reflect.Slice:
+		most, of, _ := strings.Cut(rest, ",")
+		c.count(v.Len(), path, most)
+		for i := range v.Len() {
+			c.walk(v.Index(i), path+"["+strconv.Itoa(i)+"]", of)
+		}
+	case reflect.Map:
+		most, names, _ := strings.Cut(rest, ",")
+		names, of, _ := strings.Cut(names, ",")
+		if names == "locale" && of == "" {
+			of = "most,2000,key"
+		}
+		if v.Type().Elem().Kind() == reflect.String && of == "" {
+			of = "lines," + strconv.Itoa(maxText)
+		}
+		c.count(v.Len(), path, most)
+		for _, key := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
+			at := path + "." + shown(key.String())
+			if key.String() == "" {
+				c.add(path, "has a member without a name")
+			}
+			c.text(key.String(), at, names)
+			c.walk(v.MapIndex(key), at, of)
+		}
+	case reflect.Int:
+		least, most, _ := strings.Cut(rest, ",")
+		low, _ := strconv.Atoi(least)
+		high, _ := strconv.Atoi(most)
+		if n := v.Int(); n < int64(low) || n > int64(high) {
+			c.add(path, "must be from %s to %s", least, most)
+		}
+	case reflect.String:
+		if word == "enum" {
+			if !slices.Contains(strings.Split(rest, "|"), v.String()) {
+				c.add(path, "must be one of %s", strings.Join(strings.Split(strings.TrimPrefix(rest, "|"), "|"), ", "))
+			}
+			return
+		}
+		c.text(v.String(), path, tag)
+	}
+}
+
+func (c *checker) count(n int, path, most string) {
+	if limit, _ := strconv.Atoi(most); n > limit {
+		c.add(path, "has more than %s entries", most)
+	}
+}
+
+// kinds are what strings may be, and how long at the most unless the tag says so.
+var kinds = map[string]struct {
+	most  int
+	check func(s string) error
+}{
+	"text":        {256, isLine},
+	"lines":       {maxText, isLines},
+	"secret":      {1024, isLine},
+	"id":          {64, isID},
+	"key":         {256, isKey},
+	"locale":      {35, isLocale},
+	"email":       {254, isEmail},
+	"regex":       {512, isRegex},
+	"cidr":        {64, isCIDR},
+	"scope":       {256, isScope},
+	"url":         {maxURL, func(s string) error { _, err := checkURL(s); return err }},
+	"target":      {maxURL, checkTarget},
+	"origin":      {maxURL, checkOrigin},
+	"path":        {maxURL, checkPath},
+	"whitelisted": {maxURL, checkWhitelisted},
+	"metadata":    {maxMetadata, isMetadata},
+	"image":       {64 << 10, isImage},
+}
+
+func (c *checker) text(s, path, tag string) {
+	word, most, _ := strings.Cut(tag, ",")
+	kind := kinds[word]
+	limit := kind.most
+	if n, err := strconv.Atoi(most); err == nil {
+		limit = n
+	}
+	switch {
+	case s == "" && word == "whitelisted":
+		c.add(path, "is empty")
+	case s == "":
+	case len(s) > 4*limit || utf8.RuneCountInString(s) > limit:
+		c.add(path, "has more than %d characters", limit)
+	default:
+		if err := kind.check(s); err != nil {
+			c.add(path, "%v", err)
+		}
+	}
+}
+
+// shown cuts a name that the caller chose.
+func shown(name string) string {
+	if r := []rune(name); len(r) > 64 {
+		return string(r[:64]) + "…"
+	}
+	return name
+}
+
+func isLine(s string) error {
+	if strings.ContainsFunc(s, func(c rune) bool { return unicode.IsControl(c) || c == '\u2028' || c == '\u2029' }) {
+		return errors.New("has a control character")
+	}
+	return nil
+}
+
+func isLines(s string) error {
+	return isLine(strings.NewReplacer("\n", "", "\r", "", "\t", "").Replace(s))
+}
+
+func isID(s string) error {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" || strings.Trim(s, ".") == "" {
+		return errors.New("must be letters, digits, dots, - and _")
+	}
+	return nil
+}
+
+// isKey: the key of a message or attribute: printable, and no space.
+func isKey(s string) error {
+	if strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) || c == ' ' }) {
+		return errors.New("must be printable, without spaces")
+	}
+	return nil
+}
+
+// isLocale: a language tag with hyphens or underlines, and variants of the document such as nl_NL_informal.
+func isLocale(s string) error {
+	parts := strings.FieldsFunc(s, func(c rune) bool { return c == '_' || c == '-' })
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" || len(parts) == 0 || len(parts) > 4 {
+		return errors.New("must be a locale such as nl, nl_NL or nl_NL_informal")
+	}
+	if _, err := xlanguage.ParseBase(parts[0]); err != nil {
+		return errors.New("must begin with a language such as nl")
+	}
+	return nil
+}
+
+func isEmail(s string) error {
+	a, err := mail.ParseAddress(s)
+	if err != nil || a.Address != s || isLine(s) != nil {
+		return errors.New("must be an e-mail address")
+	}
+	return nil
+}
+
+func isRegex(s string) error {
+	_, err := compileWhole(s)
+	return err
+}
+
+func isCIDR(s string) error {
+	if _, err := netip.ParsePrefix(s); err != nil {
+		if _, err := netip.ParseAddr(s); err != nil {
+			return errors.New("must be an address range such as 10.0.0.0/8")
+		}
+	}
+	return nil
+}
+
+// isScope: RFC 6749 3.3.
+func isScope(s string) error {
+	if strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' }) {
+		return errors.New("must be a scope: printable ASCII without spaces, quotes and backslashes")
+	}
+	return nil
+}
+
+// isMetadata: XML of SAML metadata, or where to find it. It is only looked at: who reads it judges it.
+func isMetadata(s string) error {
+	if strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") {
+		_, err := checkURL(s)
+		return err
+	}
+	bad := errors.New("must be SAML metadata, or the https URL of it")
+	dec := xml.NewDecoder(strings.NewReader(s))
+	for {
+		t, err := dec.Token()
+		if err != nil {
+			return bad
+		}
+		switch el := t.(type) {
+		case xml.Directive: // a DOCTYPE
+			return bad
+		case xml.StartElement:
+			if el.Name.Space != "urn:oasis:names:tc:SAML:2.0:metadata" || el.Name.Local != "EntityDescriptor" && el.Name.Local != "EntitiesDescriptor" {
+				return bad
+			}
+			return nil
+		}
+	}
+}
+
+// isImage: a raster picture. Only its head is read, so a small file that unpacks to a huge picture costs nothing.
+func isImage(s string) error {
+	raw, err := base64.StdEncoding.Strict().DecodeString(s)
+	if err != nil {
+		return errors.New("must be a picture in Base64")
+	}
+	cfg, _, err := image.DecodeConfig(bytes.NewReader(raw))
+	if err != nil {
+		return errors.New("must be a PNG, JPEG or GIF picture")
+	}
+	if cfg.Width > maxLogoPixels || cfg.Height > maxLogoPixels {
+		return fmt.Errorf("must have at most %d pixels in width and height", maxLogoPixels)
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package config
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+func checkPasswordPolicy(u *Units, c *checker) {
+	p := u.PasswordPolicy
+	if p.MinLength > p.MaxLength {
+		c.add("password_policy.min_length", "must not be more than max_length")
+	}
+	classes := 0
+	for _, demanded := range []bool{p.LowerCaseCharRequired, p.UpperCaseCharRequired, p.SpecialCharRequired} {
+		if demanded {
+			classes++
+		}
+	}
+	if p.MaxLength < classes {
+		c.add("password_policy.max_length", "leaves no room for the characters that are required")
+	}
+}
+
+// Check returns the rules that a password breaks, as message keys; none: it is good. Lengths count characters. What other rules there are
+// (that it is text, that it was not breached) is not its business.
+func (p PasswordPolicy) Check(password string) []string {
+	var broken []string
+	n := utf8.RuneCountInString(password)
+	if n < p.MinLength {
+		broken = append(broken, "password.too_short")
+	}
+	if n > p.MaxLength {
+		broken = append(broken, "password.too_long")
+	}
+	if p.LowerCaseCharRequired && !strings.ContainsFunc(password, unicode.IsLower) {
+		broken = append(broken, "password.no_lower_case")
+	}
+	if p.UpperCaseCharRequired && !strings.ContainsFunc(password, unicode.IsUpper) {
+		broken = append(broken, "password.no_upper_case")
+	}
+	// Special is what is neither letter nor digit of any script.
+	special := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) }
+	if p.SpecialCharRequired && !strings.ContainsFunc(password, special) {
+		broken = append(broken, "password.no_special")
+	}
+	return broken
+}
+
+func checkProfile(u *Units, c *checker) {
+	for i, r := range u.Profile.Rules {
+		at := "profile.required_attributes_validation_rules[" + strconv.Itoa(i) + "].any_of"
+		if len(r.AnyOf) == 0 {
+			c.add(at, "is empty: nobody could meet the rule")
+		}
+		if hasTwice(r.AnyOf) {
+			c.add(at, "names an attribute twice")
+		}
+	}
+}
+
+func checkFeatures(u *Units, c *checker) {
+	checkWhitelist(u.Features.ActionToken.WhitelistedURLs, "features.action_token.whitelisted_urls", c)
+}
+
+func checkRedirects(u *Units, c *checker) {
+	checkWhitelist(u.Redirects.URLWhitelist, "redirects.url_whitelist", c)
+}
+
+// checkWhitelist: what is there twice would not be gone when one of them is removed.
+func checkWhitelist(list []WhitelistedURL, path string, c *checker) {
+	ids, urls := map[string]bool{}, map[string]bool{}
+	for i, w := range list {
+		at := path + "[" + strconv.Itoa(i) + "]"
+		if ids[w.ID] {
+			c.add(at+".id", "is there twice")
+		}
+		if urls[w.URL] {
+			c.add(at+".url", "is there twice")
+		}
+		ids[w.ID], urls[w.URL] = true, true
+	}
+}
+
+func checkOrganisations(u *Units, c *checker) {
+	ids := map[string]bool{}
+	for i := range u.Organisations {
+		o := &u.Organisations[i]
+		at := "organisations[" + strconv.Itoa(i) + "]"
+		if ids[o.ID] {
+			c.add(at+".id", "is there twice")
+		}
+		ids[o.ID] = true
+		for key, sp := range o.ServiceProviders {
+			if sp.ID != key {
+				c.add(at+".service_providers."+shown(key)+".id", "must be the name of the member")
+			}
+		}
+	}
+}
+
+func hasTwice(list []string) bool {
+	sorted := slices.Sorted(slices.Values(list))
+	return len(slices.Compact(sorted)) != len(list)
+}
+
+// compile makes the expressions ready. Those that cannot be compiled are never stored.
+func (v *CustomEmailValidation) compile() {
+	v.before, _ = compileWhole(v.BeforeAtRegex)
+	v.after, _ = compileWhole(v.AfterAtRegex)
+}
+
+// compileWhole compiles an expression that must match all of a text. Go's expressions run in linear time. Empty: nil.
+func compileWhole(expr string) (*regexp.Regexp, error) {
+	if expr == "" {
+		return nil, nil
+	}
+	// The expression is compiled alone too: one that closes our group would otherwise get round the anchors.
+	if _, err := regexp.Compile(expr); err != nil {
+		return nil, errors.New("is not a regular expression that can be taken")
+	}
+	re, err := regexp.Compile(`\A(?:` + expr + `)\z`)
+	if err != nil {
+		return nil, errors.New("is not a regular expression that can be taken")
+	}
+	return re, nil
+}
+
+// Check tells whether an e-mail address is as demanded: the expressions match the whole of what stands before and after the last @, and
+// no other @ stands there unquoted.
+func (v *CustomEmailValidation) Check(address string) bool {
+	if !v.Enabled {
+		return true
+	}
+	at := strings.LastIndexByte(address, '@')
+	if at < 1 || len(address) > 254 {
+		return false
+	}
+	before, after := address[:at], address[at+1:]
+	quoted := len(before) > 1 && before[0] == '"' && before[len(before)-1] == '"'
+	if strings.Contains(before, "@") && !quoted {
+		return false
+	}
+	return (v.before == nil || v.before.MatchString(before)) && (v.after == nil || v.after.MatchString(after))
+}

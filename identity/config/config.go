@@ -1,0 +1,175 @@
+// Package config holds the configuration units of the identity service: typed, checked whole, stored in one transaction with the event of
+// their change, and effective at once, on every node. It serves both versions of the configuration API.
+// (identity service document, "Resources and fields", "Endpoints")
+package config
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Config is what the operator decided. It is not changed once given to New.
+type Config struct {
+	// Fixed are the login methods that the Caddyfile declares: shown, never stored, never changed.
+	Fixed []LoginMethod
+	// Bootstrap is the JSON of units that is applied when storage holds none. Empty: none.
+	Bootstrap []byte
+}
+
+// Deps is what the service works with. Store and Keyring are required.
+type Deps struct {
+	Store   storage.Store
+	Keyring *secret.Keyring
+	Events  *event.Recorder
+	// Origin says where a request came from. Default: nowhere.
+	Origin func(*http.Request) event.Origin
+	Log    *zap.Logger
+	Now    func() time.Time
+	Random io.Reader
+}
+
+// Service reads and changes the units. Several may share one store at a time, such as during a reload: each sees what the others write.
+// It is safe for concurrent use.
+type Service struct {
+	Deps
+
+	cfg   Config
+	cache atomic.Pointer[state]
+}
+
+// state is what is stored at one version.
+type state struct {
+	version   versionRecord
+	units     *Units
+	revisions map[string]uint64 // of each unit; absent: never changed
+}
+
+// New returns a service and applies the bootstrap when storage holds no unit.
+func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
+	if deps.Store == nil || deps.Keyring == nil {
+		return nil, errors.New("config: Store and Keyring are required")
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	if deps.Random == nil {
+		deps.Random = rand.Reader
+	}
+	if deps.Log == nil {
+		deps.Log = zap.NewNop()
+	}
+	if deps.Events == nil {
+		deps.Events = &event.Recorder{Random: deps.Random, Now: deps.Now}
+	}
+	if deps.Origin == nil {
+		deps.Origin = func(*http.Request) event.Origin { return event.Origin{} }
+	}
+	s := &Service{Deps: deps, cfg: cfg}
+	if _, err := s.Current(ctx); err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return s, nil
+}
+
+// Units returns what is configured, as tx sees it. It is one point read while nothing changes.
+func (s *Service) Units(tx storage.Tx) (*Units, error) {
+	st, err := s.state(tx)
+	if err != nil {
+		return nil, err
+	}
+	return st.units, nil
+}
+
+// Current returns what is configured now.
+func (s *Service) Current(ctx context.Context) (u *Units, err error) {
+	err = s.Store.View(ctx, func(tx storage.Tx) error {
+		u, err = s.Units(tx)
+		return err
+	})
+	return u, err
+}
+
+// Version grows with each change of anything that is configured, key pairs included. 0: nothing was ever changed.
+func (s *Service) Version(tx storage.Tx) (uint64, error) {
+	v, err := version(tx)
+	return v.Version, err
+}
+
+func version(tx storage.Tx) (versionRecord, error) {
+	v, err := versions.Get(tx, versionKey)
+	if errors.Is(err, storage.ErrNotFound) {
+		return versionRecord{}, nil
+	}
+	return v, err
+}
+
+func (s *Service) state(tx storage.Tx) (*state, error) {
+	v, err := version(tx)
+	if err != nil {
+		return nil, err
+	}
+	if known := s.cache.Load(); known != nil && known.version.is(v) {
+		return known, nil
+	}
+	st, err := s.load(tx, v)
+	if err != nil {
+		return nil, err
+	}
+	for { // an older snapshot does not replace a newer one
+		known := s.cache.Load()
+		if known != nil && known.version.Version > v.Version || s.cache.CompareAndSwap(known, st) {
+			return st, nil
+		}
+	}
+}
+
+func (v versionRecord) is(other versionRecord) bool {
+	return v.Version == other.Version && bytes.Equal(v.Nonce, other.Nonce)
+}
+
+// load reads every unit. What a unit does not say is as by default.
+func (s *Service) load(tx storage.Tx, v versionRecord) (*state, error) {
+	u := Defaults()
+	u.LoginMethods.LoginMethods = nil // arrays are replaced, and encoding/json would reuse what is there
+	st := &state{version: v, units: &u, revisions: map[string]uint64{}}
+	for _, un := range table {
+		rec, err := units.Get(tx, un.name)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(rec.JSON, un.of(&u)); err != nil {
+			return nil, fmt.Errorf("%w: unit %s: %w", storage.ErrCorrupt, un.name, err)
+		}
+		if err := s.unseal(&u, rec.Secrets); err != nil {
+			return nil, fmt.Errorf("%w: unit %s: %w", storage.ErrCorrupt, un.name, err)
+		}
+		st.revisions[un.name] = rec.Revision
+	}
+	s.addFixed(&u)
+	u.complete()
+	return st, nil
+}
+
+// newID returns a UUID. (RFC 9562, version 4)
+func (s *Service) newID() (string, error) {
+	id, err := uuid.NewRandomFromReader(s.Random)
+	return id.String(), err
+}

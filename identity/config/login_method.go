@@ -1,0 +1,177 @@
+package config
+
+import (
+	"iter"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// own is the method that Gatehouse brings itself. Whether it is enabled, and its name, can be changed.
+func own() LoginMethod {
+	return LoginMethod{ID: OwnMethod, Name: "Username and password", Type: TypePassword, Enabled: true, AuthenticationLevel: 1}
+}
+
+// addFixed puts our own method first, as far as it is not stored, and the methods of the Caddyfile behind those stored.
+func (s *Service) addFixed(u *Units) {
+	list := slices.DeleteFunc(u.LoginMethods.LoginMethods, func(m LoginMethod) bool { return s.fixed(m.ID) != nil })
+	if !slices.ContainsFunc(list, func(m LoginMethod) bool { return m.ID == OwnMethod }) {
+		list = slices.Insert(list, 0, own())
+	}
+	u.LoginMethods.LoginMethods = append(list, s.cfg.Fixed...)
+}
+
+// fixed returns the method of the Caddyfile that has this id, or nil.
+func (s *Service) fixed(id string) *LoginMethod {
+	i := slices.IndexFunc(s.cfg.Fixed, func(m LoginMethod) bool { return m.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &s.cfg.Fixed[i]
+}
+
+// attributeObjects are the members of a login method that belong to one type each.
+var attributeObjects = map[string]string{
+	"eidas_attributes": TypeEIDAS, "kerberos_attributes": TypeKerberos, "ladp_attributes": TypeLDAP, "open_id_connect_attributes": TypeOIDC,
+	"qr_code_attributes": TypeQRCode, "saml_attributes": TypeSAML, "azure_ad_b2c_attributes": TypeAzureADB2C, "idin_attributes": TypeIDIN,
+	"digid_attributes": TypeDigiD, "itsme_attributes": TypeItsme, "apple_attributes": TypeApple, "facebook_attributes": TypeFacebook,
+	"google_attributes": TypeGoogle, "linkedin_attributes": TypeLinkedIn, "twitter_attributes": TypeTwitter,
+	"instagram_attributes": TypeInstagram, "microsoft_attributes": TypeMicrosoft,
+}
+
+func checkLoginMethods(u *Units, c *checker) {
+	ids := map[string]bool{}
+	for i := range u.LoginMethods.LoginMethods {
+		m := &u.LoginMethods.LoginMethods[i]
+		at := "login_methods.login_methods[" + strconv.Itoa(i) + "]"
+		if ids[m.ID] {
+			c.add(at+".id", "is there twice")
+		}
+		ids[m.ID] = true
+		if (m.ID == OwnMethod) != (m.Type == TypePassword) {
+			c.add(at+".type", "must be %s for the method %s and no other", TypePassword, OwnMethod)
+		}
+		if m.Type == TypeHeader && m.Removable {
+			c.add(at+".type", "is for providers of the Caddyfile only")
+		}
+		v := reflect.ValueOf(m).Elem()
+		for j := range v.NumField() {
+			name, _, _ := strings.Cut(v.Type().Field(j).Tag.Get("json"), ",")
+			if of, ok := attributeObjects[name]; ok && of != m.Type && !v.Field(j).IsNil() {
+				c.add(at+"."+name, "belongs to the type %s", of)
+			}
+		}
+		if m.Removable && m.Enabled {
+			m.checkEnabled(at, c)
+		}
+	}
+}
+
+// checkEnabled demands what a method cannot work without.
+func (m *LoginMethod) checkEnabled(at string, c *checker) {
+	need := func(member, value string) {
+		if value == "" {
+			c.add(at+"."+member, "is required for an enabled method of type %s", m.Type)
+		}
+	}
+	switch m.Type {
+	case TypeSAML:
+		a := m.SAML
+		if a == nil {
+			a = &SAMLAttributes{}
+		}
+		need("saml_attributes.idp_metadata", a.IDPMetadata)
+	case TypeOIDC:
+		a := m.OIDC
+		if a == nil {
+			a = &OIDCAttributes{}
+		}
+		need("open_id_connect_attributes.client_id", a.ClientID)
+		if !a.ManualMetadataSetup {
+			if a.Issuer == "" {
+				need("open_id_connect_attributes.discovery_url", a.DiscoveryURL)
+			}
+			return
+		}
+		need("open_id_connect_attributes.issuer", a.Issuer)
+		need("open_id_connect_attributes.authorization_url", a.AuthorizationURL)
+		need("open_id_connect_attributes.id_token_url", a.IDTokenURL)
+		need("open_id_connect_attributes.jwks_url", a.JWKSURL)
+	}
+}
+
+// secrets yields every secret of the units by where it belongs.
+func (u *Units) secrets() iter.Seq2[string, *Secret] {
+	return func(yield func(string, *Secret) bool) {
+		for i := range u.LoginMethods.LoginMethods {
+			m := &u.LoginMethods.LoginMethods[i]
+			for name, s := range m.secrets() {
+				if !yield(m.ID+"/"+name, s) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// secrets yields the secrets of a method by their members.
+func (m *LoginMethod) secrets() iter.Seq2[string, *Secret] {
+	return func(yield func(string, *Secret) bool) {
+		if m.LDAP != nil && !yield("ladp_attributes.password", &m.LDAP.Password) {
+			return
+		}
+		if m.OIDC != nil && !yield("open_id_connect_attributes.client_secret", &m.OIDC.ClientSecret) {
+			return
+		}
+		for _, social := range []struct {
+			name string
+			of   *SocialAttributes
+		}{
+			{"facebook", m.Facebook}, {"google", m.Google}, {"linkedin", m.LinkedIn}, {"twitter", m.Twitter},
+			{"instagram", m.Instagram}, {"microsoft", m.Microsoft},
+		} {
+			if social.of != nil && !yield(social.name+"_attributes.client_secret", &social.of.ClientSecret) {
+				return
+			}
+		}
+	}
+}
+
+// sealPurpose binds a sealed secret to its place.
+func sealPurpose(key string) string { return "config_unit login_methods " + key }
+
+// unseal fills in the secrets. One that belongs to nothing is passed over.
+func (s *Service) unseal(u *Units, sealed map[string][]byte) error {
+	if len(sealed) == 0 {
+		return nil
+	}
+	for key, into := range u.secrets() {
+		raw, ok := sealed[key]
+		if !ok {
+			continue
+		}
+		plain, err := s.Keyring.Open(sealPurpose(key), raw)
+		if err != nil {
+			return err
+		}
+		*into = Secret(plain)
+	}
+	return nil
+}
+
+// seal returns the secrets as they are stored.
+func (s *Service) seal(u *Units) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for key, plain := range u.secrets() {
+		if *plain == "" {
+			continue
+		}
+		sealed, err := s.Keyring.Seal(sealPurpose(key), []byte(*plain))
+		if err != nil {
+			return nil, err
+		}
+		out[key] = sealed
+	}
+	return out, nil
+}

@@ -1,0 +1,25 @@
+package config
+
+import "github.com/gatehouse-id/gatehouse/storage"
+
+// Every stored record of the package.
+var (
+	versions = storage.NewTable[versionRecord]("config_version") // versionKey
+	units    = storage.NewTable[unitRecord]("config_unit")       // name of the unit; one that was never changed has none
+)
+
+const versionKey = "version"
+
+// versionRecord names one state of everything that is configured: whoever has read it before knows whether it has changed.
+type versionRecord struct {
+	Version uint64 `cbor:"1,keyasint"` // grows with each change
+	// Nonce tells a change that was written from one that was tried under the same number and undone.
+	Nonce []byte `cbor:"2,keyasint"`
+}
+
+// unitRecord is a unit as JSON, without its secrets.
+type unitRecord struct {
+	JSON     []byte            `cbor:"1,keyasint"`
+	Secrets  map[string][]byte `cbor:"2,keyasint,omitempty"` // sealed, by where they belong
+	Revision uint64            `cbor:"3,keyasint"`           // the version of its last change
+}

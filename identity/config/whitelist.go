@@ -1,0 +1,162 @@
+package config
+
+import (
+	"errors"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// maxURL bounds the bytes of a URL.
+const maxURL = 2048
+
+var (
+	errURL     = errors.New("must be an https URL as a browser writes it: a lower case ASCII host, no user, no default port, no dot segments, no backslash")
+	errPlain   = errors.New("must be https; http is for loopback hosts only")
+	errBare    = errors.New("must have neither query nor fragment")
+	errTarget  = errors.New("must be an https URL, or a path such as /welcome")
+	errOrigin  = errors.New("must be an origin such as https://www.example.com, without a path")
+	errTooLong = errors.New("is too long")
+)
+
+// Whitelisted tells whether a person may be sent to raw: one URL of the list has its origin, and a path that is the same or whose segments
+// its own begins with. A URL that a browser would read in another way than it is written is never whitelisted.
+func Whitelisted(list []WhitelistedURL, raw string) bool {
+	u, err := parseURL(raw)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(list, func(w WhitelistedURL) bool {
+		entry, err := parseURL(w.URL)
+		return err == nil && entry.Scheme == u.Scheme && entry.Host == u.Host && isBelow(u.EscapedPath(), entry.EscapedPath())
+	})
+}
+
+// isBelow tells whether path is base, or base and more segments.
+func isBelow(path, base string) bool {
+	base = strings.TrimSuffix(base, "/")
+	return path == base || strings.HasPrefix(path, base+"/")
+}
+
+// parseURL reads an absolute http or https URL, once. It refuses every spelling that parsers understand in different ways.
+func parseURL(raw string) (*url.URL, error) {
+	if len(raw) > maxURL {
+		return nil, errTooLong
+	}
+	for _, c := range []byte(raw) {
+		if c <= ' ' || c >= 0x7f || strings.IndexByte("\\\"<>^`{|}", c) >= 0 { // RFC 3986 2: none of these belongs in a URI
+			return nil, errURL
+		}
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Opaque != "" || u.User != nil || u.Host == "" || u.Host != strings.ToLower(u.Host) {
+		return nil, errURL
+	}
+	if !strings.HasPrefix(raw, "https://") && !strings.HasPrefix(raw, "http://") { // not HTTPS:, not https:/host
+		return nil, errURL
+	}
+	port := u.Port()
+	if strings.HasSuffix(u.Host, ":") || port == "443" && u.Scheme == "https" || port == "80" && u.Scheme == "http" || strings.HasPrefix(port, "0") {
+		return nil, errURL
+	}
+	if !isHostname(u.Hostname()) || !isPlainPath(u.EscapedPath()) {
+		return nil, errURL
+	}
+	return u, nil
+}
+
+// isHostname: a name of letters, digits and hyphens, or an address in its own form.
+func isHostname(h string) bool {
+	if addr, err := netip.ParseAddr(h); err == nil {
+		return addr.String() == h && addr.Zone() == ""
+	}
+	labels := strings.Split(h, ".")
+	for _, label := range labels {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return false
+		}
+	}
+	// What ends in a number is an IPv4 address to a browser, in a form that it alone understands. (URL Standard, "ends in a number")
+	last := labels[len(labels)-1]
+	return len(h) <= 253 && strings.Trim(last, "0123456789") != "" && !strings.HasPrefix(last, "0x")
+}
+
+// isPlainPath: no dot segments, no empty ones but at the end, and no escapes of what would make either.
+func isPlainPath(p string) bool {
+	lower := strings.ToLower(p)
+	for _, hidden := range []string{"%2e", "%2f", "%5c", "%00", "%25"} {
+		if strings.Contains(lower, hidden) {
+			return false
+		}
+	}
+	segments := strings.Split(p, "/")
+	for i, s := range segments {
+		if s == "." || s == ".." || s == "" && i > 0 && i < len(segments)-1 {
+			return false
+		}
+	}
+	return p == "" || p[0] == '/'
+}
+
+// checkURL: an https URL, or http on a loopback host.
+func checkURL(raw string) (*url.URL, error) {
+	u, err := parseURL(raw)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
+		return nil, errPlain
+	}
+	return u, nil
+}
+
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.IsLoopback()
+}
+
+// checkWhitelisted: what a whitelist may hold has no query and no fragment, since those of what is asked for do not matter.
+func checkWhitelisted(raw string) error {
+	u, err := checkURL(raw)
+	if err != nil {
+		return err
+	}
+	if strings.ContainsAny(raw, "?#") || u.RawQuery != "" || u.Fragment != "" {
+		return errBare
+	}
+	return nil
+}
+
+// checkOrigin: scheme and host.
+func checkOrigin(raw string) error {
+	u, err := checkURL(raw)
+	if err != nil {
+		return err
+	}
+	if raw != u.Scheme+"://"+u.Host {
+		return errOrigin
+	}
+	return nil
+}
+
+// checkTarget: a URL, or a path on our own origin or the default one.
+func checkTarget(raw string) error {
+	if !strings.HasPrefix(raw, "/") {
+		_, err := checkURL(raw)
+		return err
+	}
+	if checkPath(raw) != nil {
+		return errTarget
+	}
+	return nil
+}
+
+// checkPath: a path that no browser takes for another host.
+func checkPath(raw string) error {
+	if !strings.HasPrefix(raw, "/") {
+		return errors.New("must be a path such as /login")
+	}
+	_, err := parseURL("https://path.invalid" + raw)
+	return err
+}
