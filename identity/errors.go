@@ -1,12 +1,19 @@
 package identity
 
-import "errors"
+import (
+	"errors"
+	"strconv"
+)
 
 var (
 	// ErrUsernameTaken says that another person has the username, regardless of case and spelling.
 	ErrUsernameTaken = errors.New("identity: the username is taken")
 	// ErrNoPerson says that nobody has the username or id.
 	ErrNoPerson = errors.New("identity: no such person")
+	// ErrNoGroup says that no group has the name or id.
+	ErrNoGroup = errors.New("identity: no such group")
+	// ErrGroupTaken says that another group has the name.
+	ErrGroupTaken = errors.New("identity: the name of the group is taken")
 
 	// errTooMany says that too many sign-ins were begun from one network.
 	errTooMany = errors.New("identity: too many sign-ins were begun from this network")
@@ -18,3 +25,13 @@ var (
 type ValidationError struct{ Field, Problem string }
 
 func (e *ValidationError) Error() string { return "identity: " + e.Field + " " + e.Problem }
+
+// TooManyError says that a change concerns more of something than one change may.
+type TooManyError struct {
+	Field string
+	Most  int
+}
+
+func (e *TooManyError) Error() string {
+	return "identity: more than " + strconv.Itoa(e.Most) + " " + e.Field + " in one change"
+}

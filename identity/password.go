@@ -54,8 +54,8 @@ func (s *Service) firstPassword(ctx context.Context, n NewPerson) (string, error
 	case n.PasswordHash != "" && !n.Password.IsZero():
 		return "", &ValidationError{"password", "and password_hash cannot both be given"}
 	case n.PasswordHash != "":
-		if secret.CheckPHC(n.PasswordHash) != nil {
-			return "", &ValidationError{"password_hash", "is not an Argon2id or bcrypt hash in PHC form, or costs too much"}
+		if secret.CheckImported(n.PasswordHash) != nil {
+			return "", &ValidationError{"password_hash", "is not a hash that is understood, or costs too much"}
 		}
 		return n.PasswordHash, nil
 	case !n.Password.IsZero():
@@ -95,7 +95,7 @@ type account struct {
 func (s *Service) lookUp(ctx context.Context, username string) (a account, err error) {
 	err = s.Store.View(ctx, func(tx storage.Tx) error {
 		a = account{}
-		id, rec, err := find(tx, username)
+		id, rec, err := s.find(tx, username)
 		if errors.Is(err, ErrNoPerson) || isID(username) {
 			return nil
 		}

@@ -10,17 +10,35 @@ import (
 // Every stored record of the package. Cookies are keys by their hash (secret.Hash), never values. Validity is decided from the records'
 // own times and the epochs; the expiry given to storage is for collection.
 var (
-	persons     = storage.NewTable[personRecord]("identity_person")          // person id
-	usernames   = storage.NewTable[usernameRecord]("identity_username")      // folded username
-	passwords   = storage.NewTable[passwordRecord]("identity_password")      // person id
-	sessions    = storage.NewTable[sessionRecord]("identity_session")        // session id
-	sessionKeys = storage.NewTable[sessionKeyRecord]("identity_session_key") // hash of the cookie
-	sessionsOf  = storage.NewTable[struct{}]("identity_session_of")          // person id, session id
-	flows       = storage.NewTable[flowRecord]("identity_flow")              // flow id
-	devices     = storage.NewTable[deviceRecord]("identity_device")          // person id, hash of the device cookie
-	failures    = storage.NewTable[failureRecord]("identity_failure")        // kind of counter, whom, from where
-	identities  = storage.NewTable[identityRecord]("identity_external")      // provider, hash of the folded username there
-	globals     = storage.NewTable[globalRecord]("identity_global")          // globalKey
+	persons      = storage.NewTable[personRecord]("identity_person")          // person id
+	usernames    = storage.NewTable[usernameRecord]("identity_username")      // folded username
+	passwords    = storage.NewTable[passwordRecord]("identity_password")      // person id
+	sessions     = storage.NewTable[sessionRecord]("identity_session")        // session id
+	sessionKeys  = storage.NewTable[sessionKeyRecord]("identity_session_key") // hash of the cookie
+	sessionsOf   = storage.NewTable[struct{}]("identity_session_of")          // person id, session id
+	flows        = storage.NewTable[flowRecord]("identity_flow")              // flow id
+	devices      = storage.NewTable[deviceRecord]("identity_device")          // person id, hash of the device cookie
+	failures     = storage.NewTable[failureRecord]("identity_failure")        // kind of counter, whom, from where
+	identities   = storage.NewTable[identityRecord]("identity_external")      // provider, hash of the folded username or of issuer and subject there
+	profiles     = storage.NewTable[profileRecord]("identity_profile")        // person id
+	groups       = storage.NewTable[groupRecord]("identity_group")            // group id
+	groupNames   = storage.NewTable[string]("identity_group_name")            // group name; the value is its id
+	groupMembers = storage.NewTable[struct{}]("identity_group_member")        // group id, person id
+	tallies      = storage.NewTable[tallyRecord]("identity_tally")            // partition
+
+	partitionUsernames = storage.NewTable[usernameRecord]("identity_partition_username") // partition, folded username; not of the default one
+	personsByEmail     = storage.NewTable[struct{}]("identity_by_email")                 // partition, folded address, person id
+	personsByExternal  = storage.NewTable[struct{}]("identity_by_external_id")           // partition, external id, person id
+
+	globals = storage.NewTable[globalRecord]("identity_global") // globalKey
+
+	identitiesOf  = storage.NewTable[struct{}]("identity_external_of")             // person id, key in identities
+	providerFlows = storage.NewTable[providerFlowRecord]("identity_provider_flow") // hash of the flow's name
+	endings       = storage.NewTable[endingRecord]("identity_provider_end")        // hash of the flow's name
+	refusals      = storage.NewTable[refusalRecord]("identity_refusal")            // hash of the browser cookie, hash of the Return
+	held          = storage.NewTable[heldRecord]("identity_held")                  // session id
+	sessionNames  = storage.NewTable[struct{}]("identity_held_name")               // provider, hash of issuer and subject or name, session id
+	onces         = storage.NewTable[onceRecord]("identity_once")                  // provider, hash of the key
 )
 
 const globalKey = "state"
@@ -47,6 +65,34 @@ type personRecord struct {
 	UpdatedAt     time.Time `cbor:"12,keyasint"`
 	// External is the key in identities of a person whom a provider has brought.
 	External string `cbor:"13,keyasint,omitempty"`
+	// Claims are the standard claims that no member above holds, such as phone_number.
+	Claims    map[string]string `cbor:"14,keyasint,omitempty"`
+	Partition string            `cbor:"15,keyasint,omitempty"` // empty: the default one
+}
+
+// profileRecord is everything else that is kept of a person. What the small record holds too is right there (see overlay).
+type profileRecord struct {
+	Profile   Profile   `cbor:"1,keyasint"`
+	Directory Directory `cbor:"2,keyasint"`
+}
+
+// groupRecord is a group of persons. Their own records name it; its members are keys of their own.
+type groupRecord struct {
+	Name        string    `cbor:"1,keyasint"`
+	ExternalID  string    `cbor:"2,keyasint,omitempty"`
+	Permissions []string  `cbor:"3,keyasint,omitempty"`
+	Members     int64     `cbor:"4,keyasint,omitempty"`
+	CreatedAt   time.Time `cbor:"5,keyasint"`
+	UpdatedAt   time.Time `cbor:"6,keyasint"`
+	Version     int64     `cbor:"7,keyasint,omitempty"` // grows with each change, memberships included
+	// Former is the name that some members' records may still have after a rename; Removing: members are being taken out.
+	Former   string `cbor:"8,keyasint,omitempty"`
+	Removing bool   `cbor:"9,keyasint,omitempty"`
+}
+
+// tallyRecord counts.
+type tallyRecord struct {
+	Persons int64 `cbor:"1,keyasint"`
 }
 
 // usernameRecord makes a username unique: its key is the folded name.
@@ -77,13 +123,69 @@ type sessionRecord struct {
 	SignedInFor  string    `cbor:"11,keyasint,omitempty"`
 	ConfirmedFor string    `cbor:"12,keyasint,omitempty"`
 	ConfirmedAt  time.Time `cbor:"13,keyasint,omitempty"`
-	// Details are what the provider has said of the person at the last sign-in.
+	// Details are what the provider has said of the person at the last sign-in, or since.
 	Details map[string][]string `cbor:"14,keyasint,omitempty"`
+	// Opened is when the sign-in reached us, where AuthTime is when the person signed in elsewhere: lifetimes count from it.
+	Opened time.Time `cbor:"15,keyasint,omitempty"`
+	// NotAfter is when the session ends at the latest, by the word of the provider.
+	NotAfter time.Time `cbor:"16,keyasint,omitempty"`
+	// Held says that there is a heldRecord.
+	Held bool `cbor:"17,keyasint,omitempty"`
+}
+
+// heldRecord is what the provider of a session needs later. It stands apart, since sessions are read often and it is not.
+type heldRecord struct {
+	Provider string   `cbor:"1,keyasint"`
+	Identity string   `cbor:"2,keyasint"`           // key in identities
+	Names    []string `cbor:"3,keyasint,omitempty"` // hashes of what the provider calls the session
+	Sealed   []byte   `cbor:"4,keyasint,omitempty"`
+	// Refreshed counts how often Sealed was replaced, so that a late answer does not undo a later one.
+	Refreshed int64 `cbor:"5,keyasint,omitempty"`
 }
 
 // identityRecord leads from who somebody is at a provider to the person.
 type identityRecord struct {
 	PersonID string `cbor:"1,keyasint"`
+	// Issuer and Subject are empty where the key is that of a folded username.
+	Issuer  string    `cbor:"2,keyasint,omitempty"`
+	Subject string    `cbor:"3,keyasint,omitempty"`
+	Since   time.Time `cbor:"4,keyasint,omitempty"`
+}
+
+// providerFlowRecord is a sign-in that a browser was sent to a provider for. It takes one answer.
+type providerFlowRecord struct {
+	Provider  string    `cbor:"1,keyasint"`
+	SignIn    string    `cbor:"2,keyasint,omitempty"` // flow id of the sign-in; empty: nobody has asked for the answer
+	Tracker   string    `cbor:"3,keyasint"`           // hash of the tracker cookie
+	State     []byte    `cbor:"4,keyasint,omitempty"` // of the provider, sealed
+	Answered  bool      `cbor:"5,keyasint,omitempty"`
+	Identity  []byte    `cbor:"6,keyasint,omitempty"` // verified, sealed; once there is an answer
+	CreatedAt time.Time `cbor:"7,keyasint"`
+	ExpiresAt time.Time `cbor:"8,keyasint"`
+}
+
+// endingRecord is a sign-out that a browser was sent to a provider for, after it has signed out here.
+type endingRecord struct {
+	Provider  string    `cbor:"1,keyasint"`
+	Tracker   string    `cbor:"2,keyasint"`           // hash of the tracker cookie
+	Return    string    `cbor:"3,keyasint"`           // URL
+	Held      []byte    `cbor:"4,keyasint,omitempty"` // sealed
+	State     []byte    `cbor:"5,keyasint,omitempty"` // of the provider, sealed
+	ExpiresAt time.Time `cbor:"6,keyasint"`
+}
+
+// refusalRecord is why a provider has signed nobody in, until whoever asked is told.
+type refusalRecord struct {
+	Code       string    `cbor:"1,keyasint"`
+	Reason     string    `cbor:"2,keyasint"`
+	SAMLStatus string    `cbor:"3,keyasint,omitempty"`
+	Cause      string    `cbor:"4,keyasint,omitempty"`
+	ExpiresAt  time.Time `cbor:"5,keyasint"`
+}
+
+// onceRecord says that something was used.
+type onceRecord struct {
+	Until time.Time `cbor:"1,keyasint"`
 }
 
 // sessionKeyRecord leads from the cookie to its session.

@@ -45,7 +45,7 @@ const (
 )
 
 // ErrHashFormat says that a stored hash is not one that Verify can compute within its bounds.
-var ErrHashFormat = errors.New("secret: not a hash in PHC form that is supported (argon2id, bcrypt)")
+var ErrHashFormat = errors.New("secret: not a hash that is supported (argon2id, bcrypt, scrypt, PBKDF2, salted SHA), or one that costs too much")
 
 // Hasher computes slow hashes of passwords: a bounded number at once, a bounded number waiting, the rest is ErrBusy. It is safe
 // for concurrent use.
@@ -88,11 +88,16 @@ func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(sum)), nil
 }
 
-// Verify tells whether the password has this hash (Argon2id or bcrypt, PHC form). stale says that the hash is right but was made
-// at another cost than new ones. The error is ErrBusy, ErrHashFormat or that of the context; then nobody can tell.
+// Verify tells whether the password has this hash (see CheckImported). stale says that the hash is right but was made
+// in another way or at another cost than new ones. The error is ErrBusy, ErrHashFormat or that of the context; then nobody can tell.
 func (h *Hasher) Verify(ctx context.Context, phc, password string) (ok, stale bool, err error) {
+	phc = unwrap(phc)
 	if isBcrypt(phc) {
 		ok, err = h.bcrypt(ctx, phc, password)
+		return ok, ok, err
+	}
+	if check, err := parseForeign(phc); err == nil {
+		ok, err = h.verifyForeign(ctx, check, password)
 		return ok, ok, err
 	}
 	p, want, err := parseArgon2id(phc)
@@ -120,7 +125,17 @@ func (h *Hasher) Computed() int64 { return h.computed.Load() }
 // Waiting returns how many computations wait for their turn now, for metrics.
 func (h *Hasher) Waiting() int64 { return h.waiting.Load() }
 
-// CheckPHC tells whether Verify would accept the hash: a configuration can be refused before anybody signs in.
+// CheckImported tells whether Verify would accept the hash: those of CheckPHC, and scrypt, PBKDF2 and SHA of other systems.
+func CheckImported(phc string) error {
+	phc = unwrap(phc)
+	if _, err := parseForeign(phc); err == nil {
+		return nil
+	}
+	return CheckPHC(phc)
+}
+
+// CheckPHC tells whether the hash is of a kind that is slow by design, Argon2id or bcrypt in PHC form, within the bounds of Verify: a
+// configuration can be refused before anybody signs in.
 func CheckPHC(phc string) error {
 	if isBcrypt(phc) {
 		if cost, err := bcrypt.Cost([]byte(phc)); err != nil || cost > maxBcryptCost {

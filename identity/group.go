@@ -1,0 +1,571 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Group is a set of persons. Its name is what protect, the claim groups and headers say; its permissions are told with it.
+type Group struct {
+	ID          string    `json:"id"`
+	Name        string    `json:"name"`
+	ExternalID  string    `json:"external_id,omitempty"`
+	Permissions []string  `json:"permissions"`
+	Members     int64     `json:"members"` // how many
+	CreatedAt   time.Time `json:"created_at"`
+	UpdatedAt   time.Time `json:"updated_at"`
+	Version     int64     `json:"-"` // grows with each change, memberships included
+}
+
+// GroupChange is what a group is to be like. UpdateGroup fills in what it is like now; only Add and Remove name members, by their ids.
+type GroupChange struct {
+	Name        string
+	ExternalID  string
+	Permissions []string
+	Add, Remove []string
+	// Clear takes everybody out who is not in Add.
+	Clear bool
+}
+
+const (
+	maxPermissions = 256
+	// maxMemberChanges is how many members one change of a group adds and removes: it is one transaction.
+	maxMemberChanges = 500
+	groupChunk       = 200 // members whose records are changed in one transaction when a group is renamed or removed
+)
+
+// AddGroup makes a group. ErrGroupTaken, ErrNoPerson for a member, *ValidationError.
+func (s *Service) AddGroup(ctx context.Context, c GroupChange, by Actor) (g Group, err error) {
+	if err := c.check(); err != nil {
+		return g, err
+	}
+	id, err := uuid.NewRandomFromReader(s.Random)
+	if err != nil {
+		return g, err
+	}
+	ev, err := s.groupEvents(by, groupCreated, len(c.Add))
+	if err != nil {
+		return g, err
+	}
+	now := s.Now()
+	err = s.Store.Update(ctx, func(tx storage.Tx) error {
+		rec := groupRecord{Name: c.Name, ExternalID: c.ExternalID, Permissions: c.Permissions, CreatedAt: now, UpdatedAt: now}
+		if err := createGroup(tx, id.String(), rec); err != nil {
+			return err
+		}
+		if err := s.addMembers(tx, id.String(), c.Name, c.Add, ev[1:], now); err != nil {
+			return err
+		}
+		if rec, err = groups.Get(tx, id.String()); err != nil {
+			return err
+		}
+		g = rec.group(id.String())
+		ev[0].Reason = c.Name
+		return s.Events.Append(tx, ev[0])
+	})
+	return g, err
+}
+
+// groupEvents makes the event of a group's change and those of its members' changes.
+func (s *Service) groupEvents(by Actor, kind event.Type, members int) ([]event.Event, error) {
+	kinds := append([]event.Type{kind}, slices.Repeat([]event.Type{personUpdated}, members)...)
+	ev, err := s.newEvents(by.Origin, kinds...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range ev {
+		ev[i] = by.did(ev[i], "", "")
+	}
+	return ev, nil
+}
+
+func createGroup(tx storage.Tx, id string, rec groupRecord) error {
+	if err := groupNames.Create(tx, rec.Name, id, time.Time{}); err != nil {
+		if errors.Is(err, storage.ErrExists) {
+			return ErrGroupTaken
+		}
+		return err
+	}
+	return groups.Create(tx, id, rec, time.Time{})
+}
+
+func (c *GroupChange) check() error {
+	if err := checkGroupName(c.Name); err != nil {
+		return &ValidationError{"name", "of a group must have no commas, control characters and spaces around it, and at most 256 characters"}
+	}
+	if !isText(c.ExternalID, maxLine) {
+		return &ValidationError{"externalId", "is too long or has control characters"}
+	}
+	if len(c.Permissions) > maxPermissions {
+		return &ValidationError{"permissions", fmt.Sprintf("are more than %d", maxPermissions)}
+	}
+	for _, p := range c.Permissions {
+		if p == "" || !isText(p, maxLine) {
+			return &ValidationError{"permissions", "must be texts of 1 to 256 characters, none of them a control character"}
+		}
+	}
+	if n := len(c.Add) + len(c.Remove); n > maxMemberChanges {
+		return &TooManyError{"members", maxMemberChanges}
+	}
+	return nil
+}
+
+// addMembers puts persons into a group. Those who are in it stay.
+func (s *Service) addMembers(tx storage.Tx, group, name string, ids []string, ev []event.Event, now time.Time) error {
+	for i, id := range ids {
+		err := s.setMember(tx, id, ev[i], now, func(rec *personRecord) (bool, error) {
+			if slices.Contains(rec.Groups, name) {
+				return false, nil
+			}
+			rec.Groups = append(slices.Clone(rec.Groups), name)
+			if len(rec.Groups) > maxGroups {
+				return false, &ValidationError{"groups", fmt.Sprintf("of a member are more than %d", maxGroups)}
+			}
+			return true, joinGroup(tx, name, id, now)
+		})
+		if err != nil {
+			return fmt.Errorf("member of group %s: %w", group, err)
+		}
+	}
+	return nil
+}
+
+// setMember changes one person's groups, with the event.
+func (s *Service) setMember(tx storage.Tx, id string, e event.Event, now time.Time, fn func(*personRecord) (bool, error)) error {
+	rec, err := persons.Get(tx, id)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.State == Removed {
+		return ErrNoPerson
+	}
+	if err != nil {
+		return err
+	}
+	changed, err := fn(&rec)
+	if err != nil || !changed {
+		return err
+	}
+	rec.UpdatedAt = now
+	if err := persons.Put(tx, id, rec, time.Time{}); err != nil {
+		return err
+	}
+	e.PersonID, e.Reason, e.Partition = id, "groups", rec.partition()
+	return s.Events.Append(tx, e)
+}
+
+// UpdateGroup changes a group: fn gets what it is like and says what it is to be like; an error of it undoes all. ErrNoGroup,
+// ErrGroupTaken, ErrNoPerson for a member, *ValidationError, *TooManyError.
+func (s *Service) UpdateGroup(ctx context.Context, id string, by Actor, fn func(tx storage.Tx, now Group, c *GroupChange) error) (g Group, err error) {
+	ev, err := s.groupEvents(by, groupUpdated, maxMemberChanges)
+	if err != nil {
+		return g, err
+	}
+	if err := s.settle(ctx, id); err != nil {
+		return g, err
+	}
+	now := s.Now()
+	renamed := false
+	err = s.Store.Update(ctx, func(tx storage.Tx) error {
+		rec, err := readGroup(tx, id)
+		if err != nil {
+			return err
+		}
+		g = rec.group(id)
+		c := GroupChange{Name: rec.Name, ExternalID: rec.ExternalID, Permissions: slices.Clone(rec.Permissions)}
+		if err := fn(tx, g, &c); err != nil {
+			return err
+		}
+		if c.Clear {
+			if c.Remove, err = membersBeside(tx, id, c.Add, c.Remove); err != nil {
+				return err
+			}
+		}
+		if c.Add, err = newMembers(tx, id, c.Add); err != nil {
+			return err
+		}
+		if err := c.check(); err != nil {
+			return err
+		}
+		if err := s.changeMembers(tx, id, rec.Name, &c, ev[1:], now); err != nil {
+			return err
+		}
+		after, err := groups.Get(tx, id) // joins and leaves have counted
+		if err != nil {
+			return err
+		}
+		renamed = c.Name != rec.Name
+		if !renamed && c.ExternalID == rec.ExternalID && slices.Equal(c.Permissions, rec.Permissions) && after.Version == rec.Version {
+			return nil
+		}
+		if renamed {
+			if err := groupNames.Create(tx, c.Name, id, time.Time{}); errors.Is(err, storage.ErrExists) {
+				return ErrGroupTaken
+			} else if err != nil {
+				return err
+			}
+			after.Former = rec.Name
+		}
+		after.Name, after.ExternalID, after.Permissions = c.Name, c.ExternalID, c.Permissions
+		after.UpdatedAt = now
+		after.Version++
+		g = after.group(id)
+		e := ev[0]
+		e.Reason = c.Name
+		if err := groups.Put(tx, id, after, time.Time{}); err != nil {
+			return err
+		}
+		return s.Events.Append(tx, e)
+	})
+	if err != nil || !renamed {
+		return g, err
+	}
+	return g, s.settle(ctx, id)
+}
+
+func (s *Service) changeMembers(tx storage.Tx, id, name string, c *GroupChange, ev []event.Event, now time.Time) error {
+	for i, who := range c.Remove {
+		err := s.setMember(tx, who, ev[i], now, func(rec *personRecord) (bool, error) {
+			if !slices.Contains(rec.Groups, name) {
+				return false, nil
+			}
+			rec.Groups = slices.DeleteFunc(slices.Clone(rec.Groups), func(g string) bool { return g == name })
+			return true, leaveGroup(tx, name, who, now)
+		})
+		if err != nil && !errors.Is(err, ErrNoPerson) { // who is not there is not in it
+			return err
+		}
+	}
+	return s.addMembers(tx, id, name, c.Add, ev[len(c.Remove):], now)
+}
+
+// membersBeside are the members who are not to stay, beside those who are to go anyway.
+func membersBeside(tx storage.Tx, id string, stay, gone []string) ([]string, error) {
+	keep := make(map[string]bool, len(stay))
+	for _, k := range stay {
+		keep[k] = true
+	}
+	out := slices.Clone(gone)
+	for e, err := range groupMembers.Scan(tx, storage.Range{Prefix: storage.Prefix(id)}) {
+		if err != nil {
+			return nil, err
+		}
+		if who := storage.Parts(e.Key)[1]; !keep[who] && !slices.Contains(gone, who) {
+			if out = append(out, who); len(out) > maxMemberChanges {
+				return nil, &TooManyError{"members", maxMemberChanges}
+			}
+		}
+	}
+	return out, nil
+}
+
+// newMembers are those of the ids that are not members yet, each once.
+func newMembers(tx storage.Tx, id string, ids []string) (out []string, err error) {
+	seen := make(map[string]bool, len(ids))
+	for _, who := range ids {
+		if seen[who] || len(who) > maxTag {
+			continue
+		}
+		seen[who] = true
+		in, err := groupMembers.Has(tx, storage.Key(id, who))
+		if err != nil {
+			return nil, err
+		}
+		if !in {
+			out = append(out, who)
+		}
+	}
+	return out, nil
+}
+
+// RemoveGroup takes everybody out of a group and removes it. It can be called again when it was interrupted.
+func (s *Service) RemoveGroup(ctx context.Context, id string, by Actor, allow func(Group) error) error {
+	if err := s.settle(ctx, id); err != nil {
+		return err
+	}
+	err := s.Store.Update(ctx, func(tx storage.Tx) error {
+		rec, err := groups.Get(tx, id)
+		if errors.Is(err, storage.ErrNotFound) {
+			return ErrNoGroup
+		}
+		if err != nil || rec.Removing {
+			return err
+		}
+		if allow != nil {
+			if err := allow(rec.group(id)); err != nil {
+				return err
+			}
+		}
+		rec.Removing = true
+		return groups.Put(tx, id, rec, time.Time{})
+	})
+	for more := err == nil; more && err == nil; {
+		more, err = s.emptyGroup(ctx, id, by)
+	}
+	return err
+}
+
+// emptyGroup takes some members out of a group that is being removed, and with the last of them the group.
+func (s *Service) emptyGroup(ctx context.Context, id string, by Actor) (more bool, err error) {
+	ev, err := s.groupEvents(by, groupRemoved, groupChunk)
+	if err != nil {
+		return false, err
+	}
+	now := s.Now()
+	err = s.Store.Update(ctx, func(tx storage.Tx) error {
+		more = false
+		rec, err := groups.Get(tx, id)
+		if err != nil {
+			if errors.Is(err, storage.ErrNotFound) { // another call was faster
+				return nil
+			}
+			return err
+		}
+		members, err := someMembers(tx, id, "", groupChunk)
+		if err != nil {
+			return err
+		}
+		if more = len(members) == groupChunk; len(members) > 0 {
+			c := GroupChange{Remove: members}
+			if err := s.changeMembers(tx, id, rec.Name, &c, ev[1:], now); err != nil {
+				return err
+			}
+		}
+		for _, who := range members { // also those who are no persons any more
+			if err := groupMembers.Delete(tx, storage.Key(id, who)); err != nil {
+				return err
+			}
+		}
+		if more {
+			return nil
+		}
+		if err := groupNames.Delete(tx, rec.Name); err != nil {
+			return err
+		}
+		e := ev[0]
+		e.Reason = rec.Name
+		if err := s.Events.Append(tx, e); err != nil {
+			return err
+		}
+		return groups.Delete(tx, id)
+	})
+	return more, err
+}
+
+// settle gives the members of a renamed group its new name, some in each transaction, and frees the old one in the end.
+func (s *Service) settle(ctx context.Context, id string) error {
+	for after := ""; ; {
+		done := false
+		err := s.Store.Update(ctx, func(tx storage.Tx) error {
+			rec, err := groups.Get(tx, id)
+			if errors.Is(err, storage.ErrNotFound) {
+				return ErrNoGroup
+			}
+			if done = rec.Former == ""; err != nil || done {
+				return err
+			}
+			members, err := someMembers(tx, id, after, groupChunk)
+			if err != nil {
+				return err
+			}
+			for _, who := range members {
+				if err := rename(tx, who, rec.Former, rec.Name); err != nil {
+					return err
+				}
+				after = who
+			}
+			if len(members) == groupChunk {
+				return nil
+			}
+			if err := groupNames.Delete(tx, rec.Former); err != nil {
+				return err
+			}
+			rec.Former, done = "", true
+			return groups.Put(tx, id, rec, time.Time{})
+		})
+		if err != nil || done {
+			return err
+		}
+	}
+}
+
+func rename(tx storage.Tx, person, from, to string) error {
+	rec, err := persons.Get(tx, person)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	at := slices.Index(rec.Groups, from)
+	if err != nil || at < 0 {
+		return err
+	}
+	rec.Groups = slices.Clone(rec.Groups)
+	rec.Groups[at] = to
+	return persons.Put(tx, person, rec, time.Time{})
+}
+
+func someMembers(tx storage.Tx, id, after string, limit int) (out []string, err error) {
+	r := storage.Range{Prefix: storage.Prefix(id), Limit: limit}
+	if after != "" {
+		r.After = []byte(storage.Key(id, after))
+	}
+	for e, err := range groupMembers.Scan(tx, r) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, storage.Parts(e.Key)[1])
+	}
+	return out, nil
+}
+
+// readGroup returns a group that is not being removed, or ErrNoGroup.
+func readGroup(tx storage.Tx, id string) (groupRecord, error) {
+	rec, err := groups.Get(tx, id)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Removing {
+		return rec, ErrNoGroup
+	}
+	return rec, err
+}
+
+// joinGroup notes that a person is in a group of this name, and makes the group when there is none.
+func joinGroup(tx storage.Tx, name, person string, now time.Time) error {
+	id, err := groupNames.Get(tx, name)
+	if errors.Is(err, storage.ErrNotFound) {
+		var space uuid.UUID
+		if space, err = uuid.Parse(person); err != nil {
+			return err
+		}
+		id = uuid.NewSHA1(space, []byte(now.String()+name)).String() // a person's id is random, so this is nobody else's
+		err = createGroup(tx, id, groupRecord{Name: name, CreatedAt: now})
+	}
+	if err != nil {
+		return err
+	}
+	rec, err := groups.Get(tx, id)
+	if err != nil {
+		return err
+	}
+	if rec.Removing || rec.Name != name {
+		return &ValidationError{"groups", "name a group that is being renamed or removed"}
+	}
+	err = groupMembers.Create(tx, storage.Key(id, person), struct{}{}, time.Time{})
+	if errors.Is(err, storage.ErrExists) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	rec.Members++
+	rec.Version++
+	rec.UpdatedAt = now
+	return groups.Put(tx, id, rec, time.Time{})
+}
+
+// leaveGroup notes that a person is no longer in the group.
+func leaveGroup(tx storage.Tx, name, person string, now time.Time) error {
+	id, err := groupNames.Get(tx, name)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	rec, err := groups.Get(tx, id)
+	if err != nil {
+		return err
+	}
+	in, err := groupMembers.Has(tx, storage.Key(id, person))
+	if err != nil || !in {
+		return err
+	}
+	rec.Members--
+	rec.Version++
+	rec.UpdatedAt = now
+	if err := groups.Put(tx, id, rec, time.Time{}); err != nil {
+		return err
+	}
+	return groupMembers.Delete(tx, storage.Key(id, person))
+}
+
+// Group returns the group of a name or id, or ErrNoGroup.
+func (s *Service) Group(tx storage.Tx, nameOrID string) (Group, error) {
+	rec, err := readGroup(tx, nameOrID)
+	if err == nil || !errors.Is(err, ErrNoGroup) {
+		return rec.group(nameOrID), err
+	}
+	id, err := groupNames.Get(tx, nameOrID)
+	if errors.Is(err, storage.ErrNotFound) || len(nameOrID) > maxFolded {
+		return Group{}, ErrNoGroup
+	}
+	if err != nil {
+		return Group{}, err
+	}
+	rec, err = readGroup(tx, id)
+	return rec.group(id), err
+}
+
+// Groups returns at most limit groups (0: all) in the order of their names, those after the name after.
+func (s *Service) Groups(tx storage.Tx, after string, limit int) (list []Group, err error) {
+	r := storage.Range{}
+	if after != "" {
+		r.After = []byte(after)
+	}
+	for e, err := range groupNames.Scan(tx, r) {
+		if err != nil {
+			return nil, err
+		}
+		rec, err := groups.Get(tx, e.Value)
+		if err != nil {
+			return nil, err
+		}
+		if rec.Removing || rec.Name != e.Key {
+			continue
+		}
+		if list = append(list, rec.group(e.Value)); limit > 0 && len(list) == limit {
+			break
+		}
+	}
+	return list, nil
+}
+
+// Members returns the ids of at most limit members of a group (0: all) in their order, those after the id after.
+func (s *Service) Members(tx storage.Tx, group, after string, limit int) ([]string, error) {
+	return someMembers(tx, group, after, limit)
+}
+
+// Permissions returns the permissions of groups by the groups' names. A group that is known by its name alone has none.
+func (s *Service) Permissions(tx storage.Tx, names []string) (map[string][]string, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	out := make(map[string][]string, len(names))
+	for _, n := range names {
+		out[n] = []string{}
+		id, err := groupNames.Get(tx, n)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		rec, err := groups.Get(tx, id)
+		if err != nil {
+			return nil, err
+		}
+		if !rec.Removing && len(rec.Permissions) > 0 {
+			out[n] = rec.Permissions
+		}
+	}
+	return out, nil
+}
+
+func (r *groupRecord) group(id string) Group {
+	return Group{
+		ID: id, Name: r.Name, ExternalID: r.ExternalID, Permissions: slices.Concat([]string{}, r.Permissions), Members: r.Members,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Version: r.Version,
+	}
+}

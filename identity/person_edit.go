@@ -1,0 +1,259 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Details is everything that is kept of a person, but for the password.
+type Details struct {
+	ID          string
+	Username    string
+	Partition   string
+	State       State
+	Groups      []string
+	Profile     Profile
+	Directory   Directory
+	HasPassword bool
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+}
+
+func (r *personRecord) details(id string, p *profileRecord) Details {
+	return Details{
+		ID: id, Username: r.Username, Partition: r.partition(), State: r.State, Groups: slices.Clone(r.Groups), Profile: p.Profile, Directory: p.Directory,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+}
+
+// Profile returns what is known of a person, or ErrNoPerson.
+func (s *Service) Profile(tx storage.Tx, personID string) (Profile, error) {
+	d, err := s.Details(tx, personID)
+	if d.Profile.EmailAddresses == nil {
+		d.Profile.EmailAddresses = []EmailAddress{} // the document demands the member
+	}
+	return d.Profile, err
+}
+
+// Details returns everything that is kept of the person of an id, or ErrNoPerson. Whoever was removed is no person.
+func (s *Service) Details(tx storage.Tx, personID string) (Details, error) {
+	rec, err := persons.Get(tx, personID)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.State == Removed {
+		return Details{}, ErrNoPerson
+	}
+	if err != nil {
+		return Details{}, err
+	}
+	p, err := readProfile(tx, personID, &rec)
+	if err != nil {
+		return Details{}, err
+	}
+	d := rec.details(personID, &p)
+	d.HasPassword, err = passwords.Has(tx, personID)
+	return d, err
+}
+
+// Edit says who changes a person and how far they are believed.
+type Edit struct {
+	By Actor
+	// Password is the new one, by the policy; PasswordHash one that was hashed elsewhere. Neither: it stays.
+	Password     secret.String
+	PasswordHash string
+	// Verified says that what the change calls verified is so. Otherwise nothing becomes verified by it.
+	Verified bool
+}
+
+// UpdatePerson lets fn change what is kept of a person (id): the username, the state, the groups, the profile and the directory's part.
+// An error of fn undoes all and is returned. What ends by the change ends at once. It answers with the person as it is then, and writes
+// nothing when nothing has changed. ErrNoPerson, ErrUsernameTaken, *ValidationError, secret.ErrBusy.
+func (s *Service) UpdatePerson(ctx context.Context, id string, e Edit, fn func(tx storage.Tx, d *Details) error) (after Details, err error) {
+	phc, err := s.firstPassword(ctx, NewPerson{Password: e.Password, PasswordHash: e.PasswordHash})
+	if err != nil {
+		return after, err
+	}
+	ev, err := s.newEvents(e.By.Origin, personUpdated, personActivated, personBlocked, personInactive, passwordChanged)
+	if err != nil {
+		return after, err
+	}
+	now := s.Now()
+	err = s.Store.Update(ctx, func(tx storage.Tx) error {
+		u := update{Service: s, tx: tx, id: id, by: e, now: now, phc: phc, events: ev}
+		after, err = u.run(fn)
+		return err
+	})
+	return after, err
+}
+
+// update is one change of a person in its transaction.
+type update struct {
+	*Service
+
+	tx     storage.Tx
+	id     string
+	by     Edit
+	now    time.Time
+	phc    string
+	events []event.Event // updated, activated, blocked, inactive, password
+}
+
+func (u *update) run(fn func(storage.Tx, *Details) error) (Details, error) {
+	was, err := persons.Get(u.tx, u.id)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && was.State == Removed {
+		return Details{}, ErrNoPerson
+	}
+	if err != nil {
+		return Details{}, err
+	}
+	old, err := readProfile(u.tx, u.id, &was)
+	if err != nil {
+		return Details{}, err
+	}
+	d := was.details(u.id, &old)
+	d.Profile = d.Profile.clone()
+	if err := fn(u.tx, &d); err != nil {
+		return Details{}, err
+	}
+	rec, prof, err := u.settle(&was, &old, &d)
+	if err != nil {
+		return Details{}, err
+	}
+	changes := u.changes(&was, &rec, &old, &prof)
+	if len(changes) > 0 {
+		if err := u.write(&was, &rec, &old, &prof, changes); err != nil {
+			return Details{}, err
+		}
+	}
+	d = rec.details(u.id, &prof)
+	d.HasPassword, err = passwords.Has(u.tx, u.id)
+	return d, err
+}
+
+// clone is a copy whose lists may be changed.
+func (p Profile) clone() Profile {
+	p.EmailAddresses, p.PhoneNumbers = slices.Clone(p.EmailAddresses), slices.Clone(p.PhoneNumbers)
+	p.Addresses, p.CustomAttributes = slices.Clone(p.Addresses), slices.Clone(p.CustomAttributes)
+	return p
+}
+
+// settle checks what the person is to be like and returns the records of it.
+func (u *update) settle(was *personRecord, old *profileRecord, d *Details) (personRecord, profileRecord, error) {
+	rec, prof := *was, profileRecord{Profile: d.Profile, Directory: d.Directory}
+	rec.Username, rec.State, rec.Groups = strings.TrimSpace(d.Username), d.State, d.Groups
+	// A name that was made of its parts follows them.
+	name, before := &prof.Profile.Name, old.Profile.Name
+	if name.DisplayName == before.DisplayName && before.DisplayName == strings.TrimSpace(before.FirstName+" "+before.LastName) {
+		name.DisplayName = ""
+	}
+	if !u.by.Verified {
+		prof.Profile.keepVerified(&old.Profile)
+		if rec.Username != was.Username {
+			prof.Profile.vouch(rec.Username)
+		}
+	}
+	if err := prof.check(); err != nil {
+		return rec, prof, err
+	}
+	if err := checkGroups(rec.Groups); err != nil {
+		return rec, prof, err
+	}
+	if rec.State != was.State && !slices.Contains([]State{Active, Blocked, Inactive}, rec.State) {
+		return rec, prof, &ValidationError{"state", "is not one that a person can be set to"}
+	}
+	if rec.Username != was.Username && (isID(rec.Username) || u.cfg.Partitions.On && strings.Contains(rec.Username, `\`)) {
+		return rec, prof, &ValidationError{"username", "must not look like an id or name a partition"}
+	}
+	rec.take(&prof)
+	return rec, prof, nil
+}
+
+// changes names what differs, for the event.
+func (u *update) changes(was, rec *personRecord, old, prof *profileRecord) (out []string) {
+	for _, c := range []struct {
+		name    string
+		differs bool
+	}{
+		{"username", was.Username != rec.Username},
+		{"state", was.State != rec.State},
+		{"groups", !slices.Equal(was.Groups, rec.Groups)},
+		{"profile", !reflect.DeepEqual(old.Profile, prof.Profile) || !reflect.DeepEqual(old.Directory, prof.Directory)},
+		{"password", u.phc != ""},
+	} {
+		if c.differs {
+			out = append(out, c.name)
+		}
+	}
+	return out
+}
+
+func (u *update) write(was, rec *personRecord, old, prof *profileRecord, changes []string) error {
+	rec.UpdatedAt = u.now
+	if was.State != rec.State || u.phc != "" {
+		rec.Epoch++ // everything given before ends
+		if err := u.watcher.SessionsEnded(u.tx, u.id, ""); err != nil {
+			return err
+		}
+	}
+	if err := u.rename(was, rec); err != nil {
+		return err
+	}
+	if u.phc != "" {
+		if err := passwords.Put(u.tx, u.id, passwordRecord{PHC: u.phc, ChangedAt: u.now}, time.Time{}); err != nil {
+			return err
+		}
+	}
+	if err := reindex(u.tx, u.id, placesOf(was, old), placesOf(rec, prof), u.now); err != nil {
+		return err
+	}
+	if err := persons.Put(u.tx, u.id, *rec, time.Time{}); err != nil {
+		return err
+	}
+	if err := profiles.Put(u.tx, u.id, *prof, time.Time{}); err != nil {
+		return err
+	}
+	ev := []event.Event{u.events[0]}
+	if was.State != rec.State {
+		ev = append(ev, u.events[map[State]int{Active: 1, Blocked: 2, Inactive: 3}[rec.State]])
+	}
+	if u.phc != "" {
+		ev = append(ev, u.events[4])
+	}
+	for i, e := range ev {
+		reason := ""
+		if i == 0 {
+			reason = strings.Join(changes, ", ")
+		}
+		e = u.by.By.did(e, u.id, reason)
+		e.Partition = rec.partition()
+		if err := u.Events.Append(u.tx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rename moves the username where it changes. Another spelling of the same name is the same key.
+func (u *update) rename(was, rec *personRecord) error {
+	if was.Username == rec.Username {
+		return nil
+	}
+	from, err := fold(was.Username)
+	if err != nil {
+		return err
+	}
+	to, err := fold(rec.Username)
+	if err != nil || from == to {
+		return err
+	}
+	if err := deleteName(u.tx, rec.partition(), from); err != nil {
+		return err
+	}
+	return createName(u.tx, rec.partition(), to, u.id)
+}
