@@ -1,0 +1,303 @@
+package oidc
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// Ways in which we authenticate at the token endpoint. (OpenID Connect Core 9)
+const (
+	AuthBasic      = "client_secret_basic"
+	AuthPost       = "client_secret_post"
+	AuthPrivateKey = "private_key_jwt"
+	AuthNone       = "none" // a public client: PKCE alone
+)
+
+const (
+	discoveryPath = "/.well-known/openid-configuration"
+
+	// DefaultTimeout bounds a sign-in's whole talk with the provider.
+	DefaultTimeout = 5 * time.Second
+
+	lowest, highest = 1, 4 // authentication levels
+	maxAddress      = 2048 // bytes of a URL
+	maxScopes       = 64
+	maxClaims       = 8 << 10 // bytes of the claims parameter
+)
+
+// Metadata are the addresses of a provider that is not discovered.
+type Metadata struct {
+	AuthorizationURL string `json:"authorization_url,omitempty"`
+	TokenURL         string `json:"token_url,omitempty"`
+	UserInfoURL      string `json:"user_info_url,omitempty"`
+	JWKSURL          string `json:"jwks_url,omitempty"`
+	EndSessionURL    string `json:"end_session_url,omitempty"`
+}
+
+// IsZero tells whether there are none, so that the provider is discovered.
+func (m Metadata) IsZero() bool { return m == Metadata{} }
+
+// Config is what the operator decided.
+type Config struct {
+	// Issuer is the provider's issuer identifier, exactly as it writes it. Default: what DiscoveryURL stands below.
+	Issuer string `json:"issuer,omitempty"`
+	// DiscoveryURL is where the metadata lie. Default: the well-known place below Issuer.
+	DiscoveryURL string `json:"discovery_url,omitempty"`
+	// Metadata take the place of discovery. With them Issuer, AuthorizationURL, TokenURL and JWKSURL are required.
+	Metadata Metadata `json:"metadata,omitzero"`
+	// MetadataExpiration is how long fetched metadata are used without looking again. Default: what the provider says of caching, otherwise 1 h.
+	MetadataExpiration time.Duration `json:"metadata_expiration,omitempty"`
+	// ClientID is our name there. Required.
+	ClientID     string        `json:"client_id"`
+	ClientSecret secret.String `json:"client_secret,omitzero"`
+	// AuthMethod is one of the Auth constants. Default: client_secret_basic with a secret, otherwise none.
+	AuthMethod string `json:"auth_method,omitempty"`
+	// Key is the key pair that signs for private_key_jwt. Default: Gatehouse's own.
+	Key string `json:"key,omitempty"`
+	// KeyID is the kid under which the provider knows Key. Default: its thumbprint, as in our jwks. (RFC 7638)
+	KeyID string `json:"key_id,omitempty"`
+	// Decrypt are the key pairs that encrypted answers are for. Default: Key.
+	Decrypt []string `json:"decrypt,omitempty"`
+	// Scopes are asked for. openid is added where it is missing. Default: openid.
+	Scopes []string `json:"scopes,omitempty"`
+	// Claims is the claims parameter, a JSON object. (OpenID Connect Core 5.5)
+	Claims json.RawMessage `json:"claims,omitempty"`
+	// ResponseMode is query or form_post. Default: query.
+	ResponseMode string `json:"response_mode,omitempty"`
+	// Audiences may stand in an ID token's aud beside us. Default: nobody.
+	Audiences []string `json:"audiences,omitempty"`
+	// IDTokenEncryptionRequired and UserInfoEncryptionRequired refuse what comes unencrypted.
+	IDTokenEncryptionRequired  bool `json:"id_token_encryption_required,omitempty"`
+	UserInfoEncryptionRequired bool `json:"user_info_encryption_required,omitempty"`
+	// FrontChannelLogout serves the address that the provider loads in a frame when somebody signs out there.
+	FrontChannelLogout bool `json:"front_channel_logout,omitempty"`
+	// Level is that of a sign-in whose acr is not in Levels, 1 to 4. Default: 1.
+	Level int `json:"level,omitempty"`
+	// Levels are the levels of acr values. Those that suffice are asked for as acr_values.
+	Levels map[string]int `json:"levels,omitempty"`
+	// Mapping turns claims into details. A member of an object is named with dots: address.locality.
+	Mapping idp.Mapping `json:"mapping,omitzero"`
+	// Timeout bounds a sign-in's whole talk with the provider. Default and most: 5 s.
+	Timeout time.Duration `json:"timeout,omitempty"`
+}
+
+// Validate returns everything that is wrong, joined.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var wrong []error
+	add := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	if c.Issuer == "" {
+		add("issuer is missing: name the provider's issuer, such as https://login.example.com")
+	} else if err := checkIssuer(c.Issuer); err != nil {
+		add("issuer %q: %w", c.Issuer, err)
+	}
+	for _, e := range c.endpoints() {
+		if err := checkEndpoint(c.Issuer, e.url); e.url != "" && err != nil {
+			add("%s %q: %w", e.name, e.url, err)
+		}
+		if e.url == "" && e.required {
+			add("metadata: %s is missing", e.name)
+		}
+	}
+	if c.ClientID == "" || !idp.IsText(c.ClientID, idp.MaxSubject) {
+		add("client_id is missing: it is what the provider calls Gatehouse")
+	}
+	wrong = append(wrong, c.validateAuth()...)
+	wrong = append(wrong, c.validateRequest()...)
+	if c.Level < lowest || c.Level > highest {
+		add("level %d is not between %d and %d", c.Level, lowest, highest)
+	}
+	for _, acr := range slices.Sorted(maps.Keys(c.Levels)) {
+		if n := c.Levels[acr]; n < lowest || n > highest || acr == "" || strings.ContainsAny(acr, " \t\r\n") {
+			add("map_level %q %d: the acr value has no spaces, the level is between %d and %d", acr, n, lowest, highest)
+		}
+	}
+	if err := c.Mapping.Validate(); err != nil {
+		wrong = append(wrong, err)
+	}
+	if c.Timeout < 0 || c.Timeout > DefaultTimeout {
+		add("timeout %s: at most %s, since a person waits for it", c.Timeout, DefaultTimeout)
+	}
+	if c.MetadataExpiration < 0 || (c.MetadataExpiration > 0 && c.MetadataExpiration < time.Minute) || c.MetadataExpiration > maxFresh {
+		add("metadata expiration %s: between %s and %s", c.MetadataExpiration, time.Minute, maxFresh)
+	}
+	return errors.Join(wrong...)
+}
+
+func (c Config) validateAuth() (wrong []error) {
+	hasSecret := !c.ClientSecret.IsZero()
+	switch c.AuthMethod {
+	case AuthBasic, AuthPost:
+		if !hasSecret {
+			wrong = append(wrong, fmt.Errorf("client_secret is missing: auth_method %s needs it", c.AuthMethod))
+		}
+	case AuthPrivateKey, AuthNone:
+		if hasSecret {
+			wrong = append(wrong, fmt.Errorf("client_secret: auth_method %s has none: remove either", c.AuthMethod))
+		}
+	default:
+		wrong = append(wrong, fmt.Errorf("auth_method %q: want %s, %s, %s or %s", c.AuthMethod, AuthBasic, AuthPost, AuthPrivateKey, AuthNone))
+	}
+	if c.KeyID != "" && !idp.IsText(c.KeyID, 256) {
+		wrong = append(wrong, errors.New("key id: at most 256 printable characters"))
+	}
+	return wrong
+}
+
+func (c Config) validateRequest() (wrong []error) {
+	if len(c.Scopes) > maxScopes {
+		wrong = append(wrong, fmt.Errorf("scopes: at most %d", maxScopes))
+	}
+	for _, s := range c.Scopes {
+		if !isScope(s) {
+			wrong = append(wrong, fmt.Errorf("scopes: %q is not a scope", s))
+		}
+	}
+	if c.ResponseMode != "query" && c.ResponseMode != "form_post" {
+		wrong = append(wrong, fmt.Errorf("response_mode %q: want query or form_post", c.ResponseMode))
+	}
+	if len(c.Claims) > 0 {
+		if _, err := readObject(c.Claims); err != nil || len(c.Claims) > maxClaims {
+			wrong = append(wrong, fmt.Errorf("claims: want a JSON object of at most %d bytes, as in OpenID Connect Core 5.5", maxClaims))
+		}
+	}
+	return wrong
+}
+
+type endpoint struct {
+	name, url string
+	required  bool
+}
+
+func (c Config) endpoints() []endpoint {
+	m, manual := c.Metadata, !c.Metadata.IsZero()
+	list := []endpoint{
+		{"authorization_url", m.AuthorizationURL, manual}, {"token_url", m.TokenURL, manual}, {"jwks_url", m.JWKSURL, manual},
+		{"user_info_url", m.UserInfoURL, false}, {"end_session_url", m.EndSessionURL, false},
+	}
+	if !manual {
+		list = append(list, endpoint{"discovery_url", c.DiscoveryURL, false})
+	}
+	return list
+}
+
+func (c Config) withDefaults() Config {
+	if c.Issuer == "" { // OpenID Connect Discovery 4: the well-known path stands below the issuer
+		if below, ok := strings.CutSuffix(c.DiscoveryURL, discoveryPath); ok {
+			c.Issuer = below
+		}
+	}
+	if c.DiscoveryURL == "" && c.Issuer != "" {
+		c.DiscoveryURL = strings.TrimSuffix(c.Issuer, "/") + discoveryPath
+	}
+	if c.AuthMethod == "" {
+		if c.AuthMethod = AuthBasic; c.ClientSecret.IsZero() {
+			c.AuthMethod = AuthNone
+		}
+	}
+	if !slices.Contains(c.Scopes, "openid") {
+		c.Scopes = append([]string{"openid"}, c.Scopes...)
+	}
+	if len(c.Decrypt) == 0 {
+		c.Decrypt = []string{c.Key}
+	}
+	if c.ResponseMode == "" {
+		c.ResponseMode = "query"
+	}
+	if c.Level == 0 {
+		c.Level = lowest
+	}
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	return c
+}
+
+// ClaimsParameter is the claims parameter that asks for each of the names, at either place and not as essential.
+func ClaimsParameter(names []string) json.RawMessage {
+	if len(names) == 0 {
+		return nil
+	}
+	each := map[string]any{}
+	for _, n := range names {
+		each[n] = nil
+	}
+	raw, err := json.Marshal(map[string]any{"id_token": each, "userinfo": each})
+	if err != nil {
+		return nil // strings and nil always marshal
+	}
+	return raw
+}
+
+// checkIssuer: OpenID Connect Core 16.15 and Discovery 3, https without query and fragment. Plain http is for a provider on this machine.
+func checkIssuer(raw string) error {
+	u, err := checkURL(raw)
+	if err != nil {
+		return err
+	}
+	if u.RawQuery != "" || u.ForceQuery {
+		return errors.New("an issuer has no query")
+	}
+	if u.Scheme == "http" && !isLoopback(u) {
+		return errors.New("must be https")
+	}
+	return nil
+}
+
+// checkEndpoint lets no provider that is reached by https be made one that is not.
+func checkEndpoint(issuer, raw string) error {
+	u, err := checkURL(raw)
+	if err != nil {
+		return err
+	}
+	if u.Scheme == "https" {
+		return nil
+	}
+	if from, err := url.Parse(issuer); err != nil || from.Scheme != "http" || !isLoopback(u) {
+		return errors.New("must be https")
+	}
+	return nil
+}
+
+func checkURL(raw string) (*url.URL, error) {
+	if len(raw) > maxAddress || !idp.IsText(raw, maxAddress) || strings.ContainsAny(raw, " \\") {
+		return nil, errors.New("not an address")
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return nil, errors.New("not an address")
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, errors.New("must be https")
+	case u.Hostname() == "" || u.Opaque != "":
+		return nil, errors.New("it names no host")
+	case u.User != nil:
+		return nil, errors.New("it holds a user or password")
+	case strings.Contains(raw, "#"):
+		return nil, errors.New("it has a fragment")
+	}
+	return u, nil
+}
+
+func isLoopback(u *url.URL) bool {
+	if u.Hostname() == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// isScope: RFC 6749 3.3.
+func isScope(s string) bool {
+	return s != "" && len(s) <= 256 && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' })
+}

@@ -1,0 +1,188 @@
+package oidc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+)
+
+const (
+	minFlow, maxFlow = 22, 80
+	maxCode          = 8 << 10 // bytes
+)
+
+// FlowOf implements idp.Redirector: state.
+func (p *Provider) FlowOf(r *http.Request) (string, error) {
+	v, err := p.parametersOf(r)
+	if err != nil {
+		return "", err
+	}
+	state, err := one(v, "state")
+	if err != nil || state == "" {
+		return "", err
+	}
+	if len(state) < minFlow || len(state) > maxFlow || strings.ContainsFunc(state, notBase64URL) {
+		return "", &idp.Invalid{Reason: "state is none of ours"}
+	}
+	return state, nil
+}
+
+func notBase64URL(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
+}
+
+// parametersOf returns those of an authorization response: of the query, or of the body where form_post was asked for. Never of both.
+func (p *Provider) parametersOf(r *http.Request) (url.Values, error) {
+	want := http.MethodGet
+	if p.cfg.ResponseMode == "form_post" {
+		want = http.MethodPost
+	}
+	if r.Method != want && (r.Method != http.MethodGet || p.cfg.ResponseMode == "query") {
+		return nil, &idp.Invalid{Reason: "the answer came by another method than was asked for"}
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, &idp.Invalid{Reason: "the answer cannot be read"}
+	}
+	if r.Method == http.MethodGet {
+		return query, nil
+	}
+	if err := r.ParseForm(); err != nil {
+		return nil, &idp.Invalid{Reason: "the answer cannot be read"}
+	}
+	if len(query) > 0 {
+		return nil, &idp.Invalid{Reason: "the answer is in two places"}
+	}
+	return r.PostForm, nil
+}
+
+// one returns a parameter that is there once at most. (RFC 6749 3.1)
+func one(v url.Values, name string) (string, error) {
+	switch values := v[name]; len(values) {
+	case 0:
+		return "", nil
+	case 1:
+		return values[0], nil
+	}
+	return "", &idp.Invalid{Reason: name + " is there more than once"}
+}
+
+// response is an authorization response. (RFC 6749 4.1.2, RFC 9207)
+type response struct{ code, state, iss, failure string }
+
+func (p *Provider) readResponse(r *http.Request) (a response, err error) {
+	v, err := p.parametersOf(r)
+	if err != nil {
+		return a, err
+	}
+	for name, into := range map[string]*string{"code": &a.code, "state": &a.state, "iss": &a.iss, "error": &a.failure} {
+		if *into, err = one(v, name); err != nil {
+			return a, err
+		}
+	}
+	// Tokens in the response are what nobody asked for: they would be another way in. (RFC 9700 2.1.2)
+	if v.Has("id_token") || v.Has("access_token") {
+		return a, &idp.Invalid{Reason: "the answer carries tokens"}
+	}
+	if (a.code == "") == (a.failure == "") || len(a.code) > maxCode {
+		return a, &idp.Invalid{Reason: "the answer is neither a code nor an error"}
+	}
+	return a, nil
+}
+
+// Finish implements idp.Redirector.
+func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*idp.Identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
+	defer cancel()
+	if state == nil {
+		return nil, &idp.Invalid{Reason: "an answer that nobody asked for"}
+	}
+	var f flow
+	if err := json.Unmarshal(state, &f); err != nil {
+		return nil, &idp.Invalid{Reason: "the flow cannot be read"}
+	}
+	if f.Provider != p.env.ID || f.Issuer != p.cfg.Issuer || f.Client != p.cfg.ClientID {
+		return nil, &idp.Invalid{Reason: "the flow belongs to another provider"}
+	}
+	a, err := p.readResponse(r)
+	if err != nil {
+		return nil, err
+	}
+	m, err := p.about(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// RFC 9207 2.4: checked before anything else of the response is used, errors included. Where the provider does not announce it, the
+	// redirect URI of its own tells providers apart.
+	if a.iss != p.cfg.Issuer && (a.iss != "" || m.namesItself) {
+		return nil, &idp.Invalid{Reason: "the answer is not from the provider that was asked (iss)"}
+	}
+	if a.failure != "" {
+		return nil, refused(a.failure)
+	}
+	given, err := p.redeem(ctx, m, url.Values{
+		"grant_type": {"authorization_code"}, "code": {a.code}, "redirect_uri": {f.Redirect}, "code_verifier": {f.Verifier},
+	})
+	if errors.Is(err, errGrant) {
+		return nil, &idp.Invalid{Reason: "the provider does not know the code", Cause: err}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("token endpoint: %w", err)
+	}
+	if given.id == "" { // OpenID Connect Core 3.1.3.3
+		return nil, &idp.Invalid{Reason: "the token response has no ID token"}
+	}
+	id, err := p.verifyIDToken(ctx, m, given.id, given.access)
+	if err != nil {
+		return nil, err
+	}
+	if got, err := id.claims.text("nonce"); err != nil || !same(got, f.Nonce) { // OpenID Connect Core 3.1.3.7, 11
+		return nil, &idp.Invalid{Reason: "the ID token is not for this sign-in (nonce)"}
+	}
+	if err := f.judgeAge(id); err != nil {
+		return nil, err
+	}
+	info, err := p.userInfo(ctx, m, given.access, id.subject)
+	if err != nil {
+		return nil, err
+	}
+	return p.identity(id, info, held{Refresh: given.refresh, Nonce: f.Nonce})
+}
+
+// judgeAge holds the sign-in against what was asked, since a person can take prompt and max_age out of the address. (OpenID Connect Core
+// 3.1.2.1 makes auth_time required then.) It counts from the start of the flow.
+func (f flow) judgeAge(id *idToken) error {
+	if f.MaxAge == nil {
+		return nil
+	}
+	if id.authTime.IsZero() {
+		return &idp.Rejection{Reason: "the provider does not say when the person signed in (auth_time)", Passive: f.Passive}
+	}
+	if id.authTime.Before(f.Began.Add(-time.Duration(*f.MaxAge)*time.Second - skew)) {
+		return &idp.Rejection{Reason: "the person signed in there too long ago", Passive: f.Passive}
+	}
+	return nil
+}
+
+// refused says what an error response means. (RFC 6749 4.1.2.1, OpenID Connect Core 3.1.2.6)
+func refused(code string) error {
+	known := []string{
+		"access_denied", "interaction_required", "login_required", "account_selection_required", "consent_required", "invalid_request",
+		"unauthorized_client", "unsupported_response_type", "invalid_scope", "unmet_authentication_requirements",
+	}
+	switch {
+	case code == "server_error" || code == "temporarily_unavailable":
+		return fmt.Errorf("the provider answers %s", code)
+	case !slices.Contains(known, code): // it came through the browser: what is unknown is not repeated, not even in a log
+		return &idp.Rejection{Reason: "the provider answers an error"}
+	}
+	return &idp.Rejection{Reason: "the provider answers " + code, Passive: slices.Contains(known[1:5], code)}
+}

@@ -1,0 +1,150 @@
+package oidc
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+)
+
+const (
+	maxSession = 512      // bytes of sid
+	maxHeldID  = 16 << 10 // bytes of an ID token that is kept
+	maxHeldKey = 8 << 10  // bytes of a refresh token that is kept
+	maxEmail   = 254      // characters (RFC 5321 4.5.3.1.3)
+)
+
+// held is what End and Refresh need. identity seals it.
+type held struct {
+	Subject  string    `json:"sub"`
+	ID       string    `json:"id_token,omitempty"` // as it was signed
+	Refresh  string    `json:"refresh_token,omitempty"`
+	Nonce    string    `json:"nonce,omitempty"`
+	Level    int       `json:"level"`
+	AuthTime time.Time `json:"auth_time,omitzero"`
+	Session  string    `json:"sid,omitempty"`
+}
+
+// identity says who a verified ID token and userinfo speak of.
+func (p *Provider) identity(id *idToken, info object, h held) (*idp.Identity, error) {
+	h.Subject, h.AuthTime, h.Level = id.subject, id.authTime, p.cfg.Level
+	if acr, err := id.claims.text("acr"); err == nil && p.cfg.Levels[acr] > 0 {
+		h.Level = p.cfg.Levels[acr]
+	}
+	if sid, err := id.claims.text("sid"); err == nil && len(sid) <= maxSession {
+		h.Session = sid
+	}
+	if len(id.raw) <= maxHeldID {
+		h.ID = id.raw
+	}
+	return p.describe(merge(id.claims, info), h)
+}
+
+// describe reads the claims about the person.
+func (p *Provider) describe(claims object, h held) (*idp.Identity, error) {
+	if len(h.Refresh) > maxHeldKey {
+		h.Refresh = ""
+	}
+	kept, err := json.Marshal(h)
+	if err != nil {
+		return nil, fmt.Errorf("keep what is needed later: %w", err)
+	}
+	out := &idp.Identity{
+		Issuer: p.cfg.Issuer, Subject: h.Subject, Level: h.Level, AuthTime: h.AuthTime, Details: p.cfg.Mapping.Apply(flatten(claims)), Held: kept,
+	}
+	if name, err := claims.text("preferred_username"); err == nil && idp.IsText(name, idp.MaxSubject) {
+		out.Username = strings.TrimSpace(name)
+	}
+	if mail, err := claims.text("email"); err == nil && idp.IsText(mail, maxEmail) {
+		if out.Email = strings.TrimSpace(mail); out.Email != "" {
+			out.EmailVerified = claims.truth("email_verified")
+		}
+	}
+	if h.Session != "" {
+		out.Sessions = []string{h.Session}
+	}
+	return out, nil
+}
+
+// Refresh implements idp.Refresher with the provider's refresh token. (OpenID Connect Core 12)
+func (p *Provider) Refresh(ctx context.Context, kept []byte) (*idp.Identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
+	defer cancel()
+	var h held
+	if err := json.Unmarshal(kept, &h); err != nil {
+		return nil, fmt.Errorf("what was kept cannot be read: %w", err)
+	}
+	if h.Refresh == "" {
+		return nil, errors.New("the provider gave no refresh token: ask for one in scopes, often offline_access")
+	}
+	m, err := p.about(ctx)
+	if err != nil {
+		return nil, err
+	}
+	given, err := p.redeem(ctx, m, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {h.Refresh}})
+	if errors.Is(err, errGrant) {
+		return nil, &idp.Rejection{Reason: "the provider does not know the refresh token any more"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("token endpoint: %w", err)
+	}
+	if given.refresh != "" {
+		h.Refresh = given.refresh
+	}
+	claims, err := p.refreshedClaims(ctx, m, &h, given)
+	if err != nil {
+		return nil, err
+	}
+	info, err := p.userInfo(ctx, m, given.access, h.Subject)
+	if err != nil {
+		return nil, err
+	}
+	return p.describe(merge(claims, info), h)
+}
+
+// refreshedClaims are those of the new ID token, or of the one that is kept where there is no new one.
+func (p *Provider) refreshedClaims(ctx context.Context, m *metadata, h *held, given *tokens) (object, error) {
+	if given.id == "" {
+		return keptClaims(h.ID), nil
+	}
+	id, err := p.verifyIDToken(ctx, m, given.id, given.access)
+	if err != nil {
+		return nil, err
+	}
+	nonce, err := id.claims.text("nonce")
+	switch { // OpenID Connect Core 12.2
+	case id.subject != h.Subject:
+		return nil, &idp.Invalid{Reason: "the refreshed ID token is of somebody else (sub)"}
+	case err != nil || (nonce != "" && !same(nonce, h.Nonce)):
+		return nil, &idp.Invalid{Reason: "the refreshed ID token is of another sign-in (nonce)"}
+	case !id.authTime.IsZero() && !id.authTime.Equal(h.AuthTime):
+		return nil, &idp.Invalid{Reason: "the refreshed ID token is of another sign-in (auth_time)"}
+	}
+	if len(id.raw) <= maxHeldID {
+		h.ID = id.raw
+	}
+	return id.claims, nil
+}
+
+// keptClaims reads an ID token that was verified when it came and was sealed since.
+func keptClaims(raw string) object {
+	parts := strings.Split(raw, ".")
+	if len(parts) != 3 {
+		return object{}
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return object{}
+	}
+	claims, err := readObject(payload)
+	if err != nil {
+		return object{}
+	}
+	return claims
+}

@@ -1,0 +1,151 @@
+package oidc
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+)
+
+// idToken is a verified ID token: nothing of the unverified one is used after this.
+type idToken struct {
+	raw      string // signed, decrypted
+	claims   object
+	subject  string
+	authTime time.Time // zero: not said
+}
+
+// verifyIDToken checks an ID token as OpenID Connect Core 3.1.3.7 and RFC 8725 say, but for the nonce. Errors: *idp.Invalid, or any other
+// when the keys cannot be had.
+func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, raw, access string) (*idToken, error) {
+	raw, err := p.open(ctx, raw, p.cfg.IDTokenEncryptionRequired)
+	if err != nil {
+		return nil, invalidUnlessOurs("ID token", err)
+	}
+	if typ := typeOf(raw); strings.HasSuffix(typ, "+jwt") { // RFC 8725 3.11: an access token or a logout token is none
+		return nil, &idp.Invalid{Reason: "the ID token is another kind of token"}
+	}
+	keys := &verifier{p: p, m: m}
+	checked, err := oidc.NewVerifier(p.cfg.Issuer, keys, p.rules(m)).Verify(ctx, raw)
+	if keys.err != nil {
+		return nil, keys.err
+	}
+	if err != nil {
+		return nil, &idp.Invalid{Reason: "the ID token does not hold: " + why(err)}
+	}
+	var payload rawClaims
+	if err := checked.Claims(&payload); err != nil {
+		return nil, &idp.Invalid{Reason: "the ID token cannot be read"}
+	}
+	claims, err := readObject(payload)
+	if err != nil {
+		return nil, &idp.Invalid{Reason: "the ID token cannot be read", Cause: err}
+	}
+	if err := p.judge(claims); err != nil {
+		return nil, &idp.Invalid{Reason: "the ID token does not hold", Cause: err}
+	}
+	id := &idToken{raw: raw, claims: claims}
+	if id.subject, err = claims.text("sub"); err != nil || id.subject == "" || !idp.IsText(id.subject, idp.MaxSubject) {
+		return nil, &idp.Invalid{Reason: "the ID token names nobody (sub)"}
+	}
+	if id.authTime, err = claims.moment("auth_time"); err != nil || id.authTime.After(p.env.Now().Add(skew)) {
+		return nil, &idp.Invalid{Reason: "auth_time of the ID token is no time that has been"}
+	}
+	if claims["at_hash"] != nil && access != "" { // OpenID Connect Core 3.1.3.8
+		if err := checked.VerifyAccessToken(access); err != nil {
+			return nil, &idp.Invalid{Reason: "the ID token belongs to another access token (at_hash)"}
+		}
+	}
+	return id, nil
+}
+
+// rules are what go-oidc checks before judge does: the signature, iss, aud, exp.
+func (p *Provider) rules(m *metadata) *oidc.Config {
+	algs := make([]string, len(m.algs))
+	for i, a := range m.algs {
+		algs[i] = string(a)
+	}
+	return &oidc.Config{ClientID: p.cfg.ClientID, SupportedSigningAlgs: algs, Now: p.env.Now}
+}
+
+// judge checks the claims that ID and logout tokens share, in their exact spelling.
+func (p *Provider) judge(claims object) error {
+	if iss, err := claims.text("iss"); err != nil || iss != p.cfg.Issuer {
+		return errors.New("iss is not the provider")
+	}
+	aud, err := claims.texts("aud")
+	if err != nil || !slices.Contains(aud, p.cfg.ClientID) {
+		return errors.New("aud is not us")
+	}
+	for _, a := range aud { // OpenID Connect Core 3.1.3.7, 3: no audience beside us that we do not trust
+		if a != p.cfg.ClientID && !slices.Contains(p.cfg.Audiences, a) {
+			return errors.New("aud names somebody else beside us")
+		}
+	}
+	azp, err := claims.text("azp")
+	if err != nil || (claims["azp"] != nil && azp != p.cfg.ClientID) {
+		return errors.New("azp is not us")
+	}
+	if len(aud) > 1 && azp == "" {
+		return errors.New("azp is missing beside several audiences")
+	}
+	now := p.env.Now()
+	iat, err := claims.moment("iat")
+	if err != nil || iat.IsZero() || iat.After(now.Add(skew)) {
+		return errors.New("iat is missing or in the future")
+	}
+	exp, err := claims.moment("exp")
+	if err != nil || exp.IsZero() || !exp.After(now) || exp.Before(iat) {
+		return errors.New("exp is missing or has passed")
+	}
+	if nbf, err := claims.moment("nbf"); err != nil || nbf.After(now.Add(skew)) {
+		return errors.New("nbf lies ahead")
+	}
+	return nil
+}
+
+// rawClaims takes the payload as it is.
+type rawClaims []byte
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *rawClaims) UnmarshalJSON(b []byte) error { *r = slices.Clone(b); return nil }
+
+// why turns an error of go-oidc, which may hold values, into words.
+func why(err error) string {
+	if expired := new(oidc.TokenExpiredError); errors.As(err, &expired) {
+		return "it has expired"
+	}
+	for _, w := range []struct{ in, say string }{
+		{"different provider", "iss is another"}, {"audience", "aud is another"}, {"nbf", "it is not valid yet"}, {errKey.Error(), errKey.Error()},
+		{"malformed jwt", errUnsigned.Error()}, {errUnsigned.Error(), errUnsigned.Error()},
+	} {
+		if strings.Contains(err.Error(), w.in) {
+			return w.say
+		}
+	}
+	return "its claims cannot be read"
+}
+
+// typeOf returns typ of a compact token in lower case. What cannot be read has none, and fails later.
+func typeOf(raw string) string {
+	parsed, err := jose.ParseSignedCompact(raw, signatures)
+	if err != nil || len(parsed.Signatures) != 1 {
+		return ""
+	}
+	typ, _ := parsed.Signatures[0].Protected.ExtraHeaders[jose.HeaderType].(string)
+	return strings.ToLower(typ)
+}
+
+// same compares in constant time.
+func same(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return a != "" && subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}

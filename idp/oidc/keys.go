@@ -1,0 +1,143 @@
+package oidc
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+const (
+	keysFresh = 15 * time.Minute
+	maxKeys   = 64
+	maxKeyID  = 512 // bytes
+	rsaBits   = 2048
+)
+
+// keySet is what the provider publishes, with the address that it was read from.
+type keySet struct {
+	from string
+	keys []jose.JSONWebKey
+}
+
+var (
+	errKey      = errors.New("no key of the provider has signed it")
+	errNoKeys   = errors.New("its jwks hold no key that can be believed")
+	errUnsigned = errors.New("it is not one signed token")
+)
+
+// verifier implements go-oidc's KeySet for one provider and the algorithms that count there.
+type verifier struct {
+	p *Provider
+	m *metadata
+	// err is why nothing could be said. go-oidc hands errors on as text alone.
+	err error
+}
+
+// VerifySignature returns the payload of a token that a key of the provider has signed. Only the provider's jwks give keys: what the
+// token says about where to find one (jwk, jku, x5u, x5c) is not looked at. (RFC 8725 3.10)
+func (v *verifier) VerifySignature(ctx context.Context, raw string) ([]byte, error) {
+	parsed, err := jose.ParseSignedCompact(raw, v.m.algs)
+	if err != nil || len(parsed.Signatures) != 1 {
+		return nil, errUnsigned
+	}
+	header := parsed.Signatures[0].Header
+	if len(header.KeyID) > maxKeyID {
+		return nil, errKey
+	}
+	set, err := v.p.keys.get(ctx, func(s keySet) bool { return s.from == v.m.JWKSURL && len(candidates(s.keys, header)) > 0 })
+	if err == nil && set.from != v.m.JWKSURL {
+		err = errors.New("those of the new address are not there yet")
+	}
+	if err != nil {
+		v.err = fmt.Errorf("jwks: %w", err)
+		return nil, v.err
+	}
+	for _, key := range candidates(set.keys, header) {
+		if payload, err := parsed.Verify(key.Key); err == nil {
+			return payload, nil
+		}
+	}
+	return nil, errKey
+}
+
+// candidates are the keys that can have made a signature: its kid and nothing else chooses, and without one there must be no choice.
+// (OpenID Connect Core 10.1) The algorithm belongs to the kind of the key, so that no public key is taken for another kind of secret.
+func candidates(keys []jose.JSONWebKey, header jose.Header) (out []jose.JSONWebKey) {
+	for _, k := range keys {
+		if (header.KeyID == "" || k.KeyID == header.KeyID) && (k.Algorithm == "" || k.Algorithm == header.Algorithm) && suits(k.Key, header.Algorithm) {
+			out = append(out, k)
+		}
+	}
+	if header.KeyID == "" && len(out) > 1 {
+		return nil
+	}
+	return out
+}
+
+func suits(key any, alg string) bool {
+	switch k := key.(type) {
+	case *rsa.PublicKey:
+		return strings.HasPrefix(alg, "RS") || strings.HasPrefix(alg, "PS")
+	case *ecdsa.PublicKey:
+		return map[string]elliptic.Curve{"ES256": elliptic.P256(), "ES384": elliptic.P384(), "ES512": elliptic.P521()}[alg] == k.Curve
+	case ed25519.PublicKey:
+		return alg == string(jose.EdDSA)
+	}
+	return false
+}
+
+func (p *Provider) fetchKeys(ctx context.Context) (keySet, time.Duration, error) {
+	m, err := p.about(ctx)
+	if err != nil {
+		return keySet{}, 0, err
+	}
+	doc, fresh, err := p.fetchObject(ctx, m.JWKSURL, "application/json", "application/jwk-set+json")
+	if err != nil {
+		return keySet{}, 0, err
+	}
+	keys, err := readKeys(doc)
+	if fresh == 0 {
+		fresh = keysFresh
+	}
+	return keySet{m.JWKSURL, keys}, min(fresh, time.Hour), err
+}
+
+// readKeys takes the public keys for signatures. Others are passed over, as RFC 7517 5 says.
+func readKeys(doc object) ([]jose.JSONWebKey, error) {
+	list, ok := doc["keys"].([]any)
+	if !ok || len(list) > maxKeys {
+		return nil, fmt.Errorf("want keys, an array of at most %d", maxKeys)
+	}
+	var keys []jose.JSONWebKey
+	for _, one := range list {
+		raw, err := json.Marshal(one)
+		if err != nil {
+			continue
+		}
+		var key jose.JSONWebKey
+		if json.Unmarshal(raw, &key) != nil || !key.Valid() || !key.IsPublic() || (key.Use != "" && key.Use != "sig") {
+			continue
+		}
+		if r, ok := key.Key.(*rsa.PublicKey); ok && (r.N.BitLen() < rsaBits || r.N.BitLen() > 4*rsaBits || r.E < 3) {
+			continue
+		}
+		if key.Algorithm != "" && !slices.Contains(signatures, jose.SignatureAlgorithm(key.Algorithm)) {
+			continue
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return nil, errNoKeys
+	}
+	return keys, nil
+}

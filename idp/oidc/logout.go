@@ -1,0 +1,148 @@
+package oidc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+const (
+	logoutEvent = "http://schemas.openid.net/event/backchannel-logout"
+
+	maxLogoutLife = 24 * time.Hour // how far ahead exp of a logout token may lie
+	maxAddressOut = 7 << 10        // bytes of an address that every server takes
+)
+
+// End implements idp.Ender: the browser signs out at the provider too. (OpenID Connect RP-Initiated Logout 2) It is sent by redirect,
+// since the provider's cookies do not come with a form of ours.
+func (p *Provider) End(ctx context.Context, q idp.EndRequest) (*idp.Next, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
+	defer cancel()
+	m, err := p.about(ctx)
+	if err != nil || m.EndSessionURL == "" {
+		return nil, err
+	}
+	u, err := url.Parse(m.EndSessionURL)
+	if err != nil {
+		return nil, fmt.Errorf("end session endpoint: %w", err)
+	}
+	v := u.Query()
+	v.Set("client_id", p.cfg.ClientID)
+	v.Set("post_logout_redirect_uri", p.at("signed-out"))
+	v.Set("state", q.Flow)
+	if len(q.Locales) > 0 {
+		v.Set("ui_locales", strings.Join(q.Locales, " "))
+	}
+	var h held
+	if json.Unmarshal(q.Held, &h) == nil && h.ID != "" && len(h.ID) < maxAddressOut {
+		v.Set("id_token_hint", h.ID)
+	}
+	u.RawQuery = v.Encode()
+	return &idp.Next{URL: u.String()}, nil
+}
+
+// logoutToken is a verified one.
+type logoutToken struct{ id, subject, session string }
+
+// verifyLogout checks a logout token. (OpenID Connect Back-Channel Logout 2.6) Errors are as those of verifyIDToken, and idp.ErrReplayed.
+func (p *Provider) verifyLogout(ctx context.Context, raw string) (*logoutToken, error) {
+	m, err := p.about(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if raw, err = p.open(ctx, raw, false); err != nil {
+		return nil, invalidUnlessOurs("logout token", err)
+	}
+	if typ := typeOf(raw); typ != "" && typ != "jwt" && typ != "logout+jwt" && typ != "application/logout+jwt" { // RFC 8725 3.11
+		return nil, &idp.Invalid{Reason: "the logout token is another kind of token"}
+	}
+	keys := &verifier{p: p, m: m}
+	checked, err := oidc.NewVerifier(p.cfg.Issuer, keys, p.rules(m)).VerifyLogout(ctx, raw)
+	if keys.err != nil {
+		return nil, keys.err
+	}
+	if err != nil {
+		return nil, &idp.Invalid{Reason: "the logout token does not hold: " + why(err)}
+	}
+	var payload rawClaims
+	if err := checked.Claims(&payload); err != nil {
+		return nil, &idp.Invalid{Reason: "the logout token cannot be read"}
+	}
+	claims, err := readObject(payload)
+	if err != nil {
+		return nil, &idp.Invalid{Reason: "the logout token cannot be read", Cause: err}
+	}
+	if err := p.judge(claims); err != nil {
+		return nil, &idp.Invalid{Reason: "the logout token does not hold", Cause: err}
+	}
+	t, expires, err := readLogout(claims, p.env.Now())
+	if err != nil {
+		return nil, &idp.Invalid{Reason: "the logout token does not hold", Cause: err}
+	}
+	if err := p.env.Once(ctx, "logout "+fmt.Sprintf("%x", secret.Hash(t.id)), expires.Add(skew)); err != nil {
+		return nil, fmt.Errorf("mark the logout token: %w", err)
+	}
+	return t, nil
+}
+
+// readLogout checks what only logout tokens have, in its exact spelling.
+func readLogout(claims object, now time.Time) (*logoutToken, time.Time, error) {
+	var t logoutToken
+	for name, into := range map[string]*string{"jti": &t.id, "sub": &t.subject, "sid": &t.session} {
+		var err error
+		if *into, err = claims.text(name); err != nil || !idp.IsText(*into, idp.MaxSubject) {
+			return nil, now, fmt.Errorf("%s is not a name", name)
+		}
+	}
+	events, _ := claims["events"].(object)
+	_, isLogout := events[logoutEvent].(object)
+	expires, err := claims.moment("exp")
+	_, hasNonce := claims["nonce"]
+	switch {
+	case t.id == "":
+		return nil, now, errors.New("jti is missing")
+	case t.subject == "" && t.session == "":
+		return nil, now, errors.New("sub and sid are missing")
+	case !isLogout:
+		return nil, now, errors.New("events is not a logout")
+	case hasNonce:
+		return nil, now, errors.New("it has a nonce, as ID tokens do")
+	case err != nil || expires.After(now.Add(maxLogoutLife)):
+		return nil, now, errors.New("exp is too far ahead")
+	}
+	return &t, expires, nil
+}
+
+// handleBackChannel serves POST /oidc/<id>/backchannel-logout. (OpenID Connect Back-Channel Logout 2.5 to 2.8)
+func (p *Provider) handleBackChannel(w http.ResponseWriter, r *http.Request, h idp.Host) {
+	if r.Method != http.MethodPost {
+		methodNotAllowed(w, http.MethodPost)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), p.cfg.Timeout)
+	defer cancel()
+	err := r.ParseForm()
+	if err != nil || len(r.PostForm["logout_token"]) != 1 || r.URL.RawQuery != "" {
+		p.answerLogout(w, &idp.Invalid{Reason: "no logout token, or several"})
+		return
+	}
+	t, err := p.verifyLogout(ctx, r.PostForm.Get("logout_token"))
+	if err == nil {
+		q := idp.EndQuery{Issuer: p.cfg.Issuer, Subject: t.subject}
+		if t.session != "" {
+			q.Sessions = []string{t.session}
+		}
+		_, err = h.EndSessions(ctx, q, r)
+	}
+	p.answerLogout(w, err)
+}

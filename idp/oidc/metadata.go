@@ -1,0 +1,102 @@
+package oidc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+const metadataFresh = time.Hour
+
+// signatures are the algorithms that a provider may sign with: never a shared secret, never none. (RFC 8725 3.1)
+var signatures = []jose.SignatureAlgorithm{
+	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+}
+
+// metadata is what is known of the provider. (OpenID Connect Discovery 3)
+type metadata struct {
+	Metadata
+
+	algs        []jose.SignatureAlgorithm // of ID tokens
+	assertions  []string                  // algorithms of private_key_jwt; empty: not said
+	namesItself bool                      // iss is in every authorization response (RFC 9207)
+}
+
+// about returns the metadata, fetched where they are not configured.
+func (p *Provider) about(ctx context.Context) (*metadata, error) {
+	if !p.cfg.Metadata.IsZero() {
+		return &metadata{Metadata: p.cfg.Metadata, algs: signatures}, nil
+	}
+	m, err := p.discovered.get(ctx, func(*metadata) bool { return true })
+	if err != nil {
+		return nil, fmt.Errorf("discovery: %w", err)
+	}
+	return m, nil
+}
+
+func (p *Provider) discover(ctx context.Context) (*metadata, time.Duration, error) {
+	doc, fresh, err := p.fetchObject(ctx, p.cfg.DiscoveryURL, "application/json")
+	if err != nil {
+		return nil, 0, err
+	}
+	m, err := p.readMetadata(doc)
+	if err != nil {
+		return nil, 0, err
+	}
+	if fresh == 0 {
+		fresh = metadataFresh
+	}
+	if p.cfg.MetadataExpiration > 0 {
+		fresh = p.cfg.MetadataExpiration
+	}
+	return m, fresh, nil
+}
+
+func (p *Provider) readMetadata(doc object) (*metadata, error) {
+	// OpenID Connect Discovery 4.3: the issuer must be exactly the one that was asked for
+	if iss, err := doc.text("issuer"); err != nil || iss != p.cfg.Issuer {
+		return nil, errors.New("the provider's metadata name another issuer than the configuration")
+	}
+	m := &metadata{algs: signatures}
+	for _, f := range []struct {
+		name     string
+		into     *string
+		required bool
+	}{
+		{"authorization_endpoint", &m.AuthorizationURL, true}, {"token_endpoint", &m.TokenURL, true}, {"jwks_uri", &m.JWKSURL, true},
+		{"userinfo_endpoint", &m.UserInfoURL, false}, {"end_session_endpoint", &m.EndSessionURL, false},
+	} {
+		at, err := doc.text(f.name)
+		if err == nil && (at != "" || f.required) {
+			err = checkEndpoint(p.cfg.Issuer, at)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		*f.into = at
+	}
+	m.namesItself = doc["authorization_response_iss_parameter_supported"] == true
+	said, err := doc.texts("id_token_signing_alg_values_supported")
+	if err != nil {
+		return nil, err
+	}
+	if len(said) > 0 {
+		m.algs = nil
+		for _, ours := range signatures {
+			for _, theirs := range said {
+				if string(ours) == theirs {
+					m.algs = append(m.algs, ours)
+					break
+				}
+			}
+		}
+		if len(m.algs) == 0 {
+			return nil, errors.New("the provider signs ID tokens with no algorithm that can be believed")
+		}
+	}
+	m.assertions, err = doc.texts("token_endpoint_auth_signing_alg_values_supported")
+	return m, err
+}

@@ -1,0 +1,250 @@
+package oidc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	maxFresh  = 24 * time.Hour  // how long fetched things are used at most without looking again
+	minFresh  = time.Minute     // and at least
+	maxStale  = 24 * time.Hour  // how long they are used after that while nothing can be fetched
+	again     = time.Minute     // how soon they are fetched again, whatever is asked
+	againDown = 5 * time.Second // how soon while there is nothing to use
+	trips     = 5               // failures in a row after which the provider counts as down
+	downFor   = 5 * time.Second // for how long it is left alone then
+	requests  = 32              // to the provider at a time
+	maxBody   = 1 << 20         // bytes of an answer
+	wait      = 5 * time.Second // for one answer
+)
+
+var (
+	errDown   = errors.New("the provider has not answered several times: it is left alone for some seconds")
+	errClosed = errors.New("the configuration has changed meanwhile")
+)
+
+// cached is something that the provider publishes. It is fetched when it is asked for and once more in the background when it is old;
+// whoever finds it there never waits.
+type cached[T any] struct {
+	p     *Provider
+	fetch func(ctx context.Context) (value T, fresh time.Duration, err error)
+
+	mu     sync.Mutex // guards all below
+	value  T
+	have   bool
+	fresh  time.Time // until when nobody looks again
+	tried  time.Time
+	err    error         // of the last try
+	flight chan struct{} // closed when the fetch that runs has ended; nil: none runs
+}
+
+// get returns the value. fits tells whether it holds what is looked for: otherwise it is fetched again, but at most once a minute, so
+// that nobody can make us call the provider as often as they like. The value may not fit even then.
+func (c *cached[T]) get(ctx context.Context, fits func(T) bool) (T, error) {
+	c.mu.Lock()
+	now := c.p.env.Now()
+	usable := c.usable(now)
+	good := usable && fits(c.value)
+	if good && now.Before(c.fresh) {
+		defer c.mu.Unlock()
+		return c.value, nil
+	}
+	pause := again
+	if !usable {
+		pause = againDown
+	}
+	if c.flight == nil && (c.tried.IsZero() || now.Sub(c.tried) >= pause) {
+		c.start(now)
+	}
+	flight := c.flight
+	if good || flight == nil {
+		defer c.mu.Unlock()
+		return c.result(now)
+	}
+	c.mu.Unlock()
+	select {
+	case <-flight:
+	case <-ctx.Done():
+		var zero T
+		return zero, ctx.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.result(now)
+}
+
+func (c *cached[T]) usable(now time.Time) bool {
+	return c.have && now.Before(c.fresh.Add(maxStale))
+}
+
+func (c *cached[T]) result(now time.Time) (T, error) {
+	if c.usable(now) {
+		return c.value, nil
+	}
+	var zero T
+	if c.err == nil {
+		return zero, errClosed
+	}
+	return zero, c.err
+}
+
+// start fetches in a goroutine of the provider's own, so that whoever asked first may leave. c.mu is held.
+func (c *cached[T]) start(now time.Time) {
+	flight := make(chan struct{})
+	if !c.p.spawn(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		value, fresh, err := c.fetch(ctx)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.flight = nil
+		defer close(flight)
+		if c.err = err; err == nil {
+			c.value, c.have, c.fresh = value, true, now.Add(fresh)
+		}
+	}) {
+		c.err = errClosed
+		return
+	}
+	c.tried, c.flight = now, flight
+}
+
+// breaker leaves a provider alone that does not answer: whoever signs in there is told at once instead of waiting.
+type breaker struct {
+	mu    sync.Mutex // guards all below
+	fails int        // in a row
+	until time.Time  // when somebody may try again
+}
+
+func (b *breaker) allow(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fails < trips {
+		return true
+	}
+	if now.Before(b.until) && b.until.Sub(now) <= downFor { // a clock that was set back opens it
+		return false
+	}
+	b.until = now.Add(downFor) // one tries for all
+	return true
+}
+
+func (b *breaker) done(now time.Time, answered bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if answered {
+		b.fails = 0
+		return
+	}
+	if b.fails++; b.fails == trips {
+		b.until = now.Add(downFor)
+	}
+}
+
+// answer is what the provider sent, bounded and of one of the media types that were asked for.
+type answer struct {
+	status int
+	media  string
+	body   []byte
+	header http.Header
+}
+
+// ask makes a request. What the provider says in a status is an answer; an error means that it did not answer, or not in a way that
+// can be read. Errors name neither the address nor what was sent.
+func (p *Provider) ask(ctx context.Context, req *http.Request, media ...string) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	if !p.breaker.allow(p.env.Now()) {
+		return nil, errDown
+	}
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	req.Header.Set("Accept", strings.Join(media, ", "))
+	req.Header.Set("Accept-Encoding", "identity") // an answer that is compressed nevertheless is refused, not inflated
+	res, err := p.client.Do(req.WithContext(ctx))
+	if err != nil {
+		p.judged(ctx, false)
+		if inner := errors.Unwrap(err); inner != nil {
+			err = inner // without the address
+		}
+		return nil, fmt.Errorf("no answer: %w", err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
+	p.judged(ctx, err == nil)
+	if err != nil {
+		return nil, fmt.Errorf("the answer ended early: %w", err)
+	}
+	if len(body) > maxBody {
+		return nil, errors.New("the answer is too large")
+	}
+	if e := res.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+		return nil, errors.New("the answer is compressed, which was not asked for")
+	}
+	if res.StatusCode >= 300 && res.StatusCode < 400 {
+		return nil, fmt.Errorf("status %d: redirects are not followed", res.StatusCode)
+	}
+	a := &answer{status: res.StatusCode, body: body, header: res.Header}
+	got, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if err == nil {
+		a.media = got
+	}
+	for _, m := range media {
+		if a.media == m {
+			return a, nil
+		}
+	}
+	return nil, fmt.Errorf("status %d with another content type than %s", a.status, media[0])
+}
+
+// judged tells the breaker how it went. Where the person has left, nobody knows.
+func (p *Provider) judged(ctx context.Context, answered bool) {
+	if answered || !errors.Is(ctx.Err(), context.Canceled) {
+		p.breaker.done(p.env.Now(), answered)
+	}
+}
+
+// fetchObject reads a published JSON document and how long it may be used.
+func (p *Provider) fetchObject(ctx context.Context, from string, media ...string) (object, time.Duration, error) {
+	req, err := http.NewRequest(http.MethodGet, from, nil) //nolint:noctx // ask gives it one
+	if err != nil {
+		return nil, 0, errors.New("not an address")
+	}
+	a, err := p.ask(ctx, req, media...)
+	if err != nil {
+		return nil, 0, err
+	}
+	if a.status != http.StatusOK {
+		return nil, 0, fmt.Errorf("status %d", a.status)
+	}
+	o, err := readObject(a.body)
+	return o, freshness(a.header), err
+}
+
+// freshness reads Cache-Control (RFC 9111 5.2.2) within our bounds; 0: it says nothing.
+func freshness(h http.Header) time.Duration {
+	for d := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Cache-Control"), ",")), ",") {
+		d = strings.TrimSpace(d)
+		if d == "no-store" || d == "no-cache" {
+			return minFresh
+		}
+		if age, ok := strings.CutPrefix(d, "max-age="); ok {
+			if n, err := strconv.ParseInt(age, 10, 32); err == nil {
+				return min(max(time.Duration(n)*time.Second, minFresh), maxFresh)
+			}
+		}
+	}
+	return 0
+}

@@ -1,0 +1,186 @@
+package oidc
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+const (
+	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+	assertionLife = time.Minute
+
+	maxToken = 128 << 10 // bytes of a token
+)
+
+// errGrant says that the provider gives nothing for the code or refresh token.
+var errGrant = errors.New("invalid_grant")
+
+// tokens are what the token endpoint gave. Nothing of them is verified yet.
+type tokens struct{ access, refresh, id string }
+
+// redeem asks the token endpoint. (RFC 6749 4.1.3 and 6)
+func (p *Provider) redeem(ctx context.Context, m *metadata, form url.Values) (*tokens, error) {
+	req, err := p.tokenRequest(ctx, m, form)
+	if err != nil {
+		return nil, err
+	}
+	a, err := p.ask(ctx, req, "application/json")
+	if err != nil {
+		return nil, err
+	}
+	doc, err := readObject(a.body)
+	if err != nil {
+		return nil, fmt.Errorf("status %d: %w", a.status, err)
+	}
+	if a.status != http.StatusOK {
+		code, err := doc.text("error")
+		if err == nil && code == "invalid_grant" && a.status < http.StatusInternalServerError {
+			return nil, errGrant
+		}
+		if !slices.Contains([]string{"invalid_request", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"}, code) {
+			code = "an error"
+		}
+		return nil, fmt.Errorf("status %d: it answers %s", a.status, code)
+	}
+	var t tokens
+	for name, into := range map[string]*string{"access_token": &t.access, "refresh_token": &t.refresh, "id_token": &t.id} {
+		if *into, err = doc.text(name); err != nil {
+			return nil, err
+		}
+		if len(*into) > maxToken {
+			return nil, fmt.Errorf("%s is too long", name)
+		}
+	}
+	kind, err := doc.text("token_type")
+	if err != nil || t.access == "" || !strings.EqualFold(kind, "Bearer") { // RFC 6749 5.1, OpenID Connect Core 3.1.3.3
+		return nil, errors.New("it gave no bearer access token")
+	}
+	if strings.ContainsFunc(t.access, func(c rune) bool { return c <= ' ' || c > '~' }) { // it goes into a header
+		return nil, errors.New("the access token has characters that no token has")
+	}
+	return &t, nil
+}
+
+// tokenRequest authenticates us in one of the ways of OpenID Connect Core 9.
+func (p *Provider) tokenRequest(ctx context.Context, m *metadata, form url.Values) (*http.Request, error) {
+	basic := ""
+	switch p.cfg.AuthMethod {
+	case AuthBasic: // RFC 6749 2.3.1: both parts are form-encoded first
+		pair := url.QueryEscape(p.cfg.ClientID) + ":" + url.QueryEscape(p.cfg.ClientSecret.Reveal())
+		basic = "Basic " + base64.StdEncoding.EncodeToString([]byte(pair))
+	case AuthPost:
+		form.Set("client_id", p.cfg.ClientID)
+		form.Set("client_secret", p.cfg.ClientSecret.Reveal())
+	case AuthPrivateKey:
+		assertion, err := p.assertion(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		form.Set("client_id", p.cfg.ClientID)
+		form.Set("client_assertion_type", assertionType)
+		form.Set("client_assertion", assertion)
+	default:
+		form.Set("client_id", p.cfg.ClientID)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.TokenURL, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, errors.New("not an address")
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if basic != "" {
+		req.Header.Set("Authorization", basic)
+	}
+	return req, nil
+}
+
+// assertion is a JWT by which our key authenticates us. (RFC 7523 3) Its audience is the provider's issuer and nothing that its metadata
+// say, so that nobody can have us sign one for somebody else.
+func (p *Provider) assertion(ctx context.Context, m *metadata) (string, error) {
+	key, alg, err := p.signingKey(ctx, m)
+	if err != nil {
+		return "", err
+	}
+	id, err := secret.ID(p.env.Random, 24)
+	if err != nil {
+		return "", fmt.Errorf("make a jti: %w", err)
+	}
+	now := p.env.Now()
+	claims, err := json.Marshal(map[string]any{
+		"iss": p.cfg.ClientID, "sub": p.cfg.ClientID, "aud": p.cfg.Issuer, "jti": id,
+		"iat": now.Unix(), "exp": now.Add(assertionLife).Unix(),
+	})
+	if err != nil {
+		return "", err
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, (&jose.SignerOptions{}).WithType("JWT"))
+	if err != nil {
+		return "", fmt.Errorf("sign with the key pair %q: %w", p.cfg.Key, err)
+	}
+	signed, err := signer.Sign(claims)
+	if err != nil {
+		return "", fmt.Errorf("sign with the key pair %q: %w", p.cfg.Key, err)
+	}
+	return signed.CompactSerialize()
+}
+
+// signingKey returns our key for private_key_jwt, and the algorithm that it and the provider know.
+func (p *Provider) signingKey(ctx context.Context, m *metadata) (key *jose.JSONWebKey, alg jose.SignatureAlgorithm, err error) {
+	pair, err := p.env.KeyPair(ctx, p.cfg.Key)
+	if err != nil {
+		return nil, "", fmt.Errorf("key pair %q: %w", p.cfg.Key, err)
+	}
+	var can []jose.SignatureAlgorithm
+	switch k := pair.Signer.(type) {
+	case *rsa.PrivateKey:
+		can = []jose.SignatureAlgorithm{jose.RS256, jose.PS256}
+	case *ecdsa.PrivateKey:
+		switch k.Curve {
+		case elliptic.P256():
+			can = []jose.SignatureAlgorithm{jose.ES256}
+		case elliptic.P384():
+			can = []jose.SignatureAlgorithm{jose.ES384}
+		case elliptic.P521():
+			can = []jose.SignatureAlgorithm{jose.ES512}
+		}
+	case ed25519.PrivateKey:
+		can = []jose.SignatureAlgorithm{jose.EdDSA}
+	}
+	for _, a := range can {
+		if len(m.assertions) == 0 || slices.Contains(m.assertions, string(a)) {
+			id := p.cfg.KeyID
+			if id == "" {
+				if id, err = thumbprint(pair.Signer.Public()); err != nil {
+					return nil, "", err
+				}
+			}
+			return &jose.JSONWebKey{Key: pair.Signer, KeyID: id, Algorithm: string(a), Use: "sig"}, a, nil
+		}
+	}
+	return nil, "", fmt.Errorf("key pair %q: it signs with no algorithm that the provider takes", p.cfg.Key)
+}
+
+// thumbprint names a key. (RFC 7638)
+func thumbprint(public crypto.PublicKey) (string, error) {
+	sum, err := (&jose.JSONWebKey{Key: public}).Thumbprint(crypto.SHA256)
+	if err != nil {
+		return "", fmt.Errorf("name a key: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(sum), nil
+}

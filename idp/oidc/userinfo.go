@@ -1,0 +1,183 @@
+package oidc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+)
+
+const mediaJWT = "application/jwt"
+
+// userInfo returns what the UserInfo endpoint says of the person; nil where there is none. (OpenID Connect Core 5.3)
+func (p *Provider) userInfo(ctx context.Context, m *metadata, access, subject string) (object, error) {
+	if m.UserInfoURL == "" {
+		if p.cfg.UserInfoEncryptionRequired {
+			return nil, errors.New("userinfo: it must be encrypted, and the provider has none")
+		}
+		return nil, nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.UserInfoURL, nil)
+	if err != nil {
+		return nil, errors.New("userinfo: not an address")
+	}
+	req.Header.Set("Authorization", "Bearer "+access) // RFC 6750 2.1: never in the address
+	media := []string{"application/json", mediaJWT}
+	if p.cfg.UserInfoEncryptionRequired {
+		media = []string{mediaJWT}
+	}
+	a, err := p.ask(ctx, req, media...)
+	if err != nil {
+		return nil, fmt.Errorf("userinfo: %w", err)
+	}
+	if a.status != http.StatusOK {
+		return nil, fmt.Errorf("userinfo: status %d", a.status)
+	}
+	var info object
+	if a.media == mediaJWT {
+		info, err = p.openUserInfo(ctx, m, strings.TrimSpace(string(a.body)))
+	} else if info, err = readObject(a.body); err != nil {
+		err = &idp.Invalid{Reason: "userinfo cannot be read", Cause: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	// OpenID Connect Core 5.3.2: somebody else's sub means somebody else's data
+	if sub, err := info.text("sub"); err != nil || sub != subject {
+		return nil, &idp.Invalid{Reason: "userinfo is of somebody else (sub)"}
+	}
+	return info, nil
+}
+
+// openUserInfo reads a signed, an encrypted, or a signed and encrypted answer. (OpenID Connect Core 5.3.2)
+func (p *Provider) openUserInfo(ctx context.Context, m *metadata, raw string) (object, error) {
+	const what = "userinfo"
+	if len(raw) > maxToken {
+		return nil, &idp.Invalid{Reason: "userinfo is too long"}
+	}
+	if strings.Count(raw, ".") == 4 {
+		plain, err := p.decrypt(ctx, raw)
+		if err != nil {
+			return nil, invalidUnlessOurs(what, err)
+		}
+		raw = string(plain)
+		if strings.HasPrefix(strings.TrimSpace(raw), "{") { // encrypted alone: it came by our own request, over TLS
+			info, err := readObject(plain)
+			if err != nil {
+				return nil, &idp.Invalid{Reason: "userinfo cannot be read", Cause: err}
+			}
+			return info, nil
+		}
+	} else if p.cfg.UserInfoEncryptionRequired {
+		return nil, &idp.Invalid{Reason: "userinfo is not encrypted"}
+	}
+	if _, err := jose.ParseSignedCompact(raw, m.algs); err != nil {
+		return nil, &idp.Invalid{Reason: "userinfo cannot be read", Cause: errUnsigned}
+	}
+	keys := &verifier{p: p, m: m}
+	payload, err := keys.VerifySignature(ctx, raw)
+	if keys.err != nil {
+		return nil, keys.err
+	}
+	if err != nil {
+		return nil, &idp.Invalid{Reason: "userinfo does not hold", Cause: err}
+	}
+	info, err := readObject(payload)
+	if err != nil {
+		return nil, &idp.Invalid{Reason: "userinfo cannot be read", Cause: err}
+	}
+	// If signed, iss and aud should be there, the provider and us (OpenID Connect Core 5.3.2). Where they are, they must be.
+	iss, err := info.text("iss")
+	if err != nil || (iss != "" && iss != p.cfg.Issuer) {
+		return nil, &idp.Invalid{Reason: "userinfo is from somebody else (iss)"}
+	}
+	aud, err := info.texts("aud")
+	if err != nil || (len(aud) > 0 && !slices.Contains(aud, p.cfg.ClientID)) {
+		return nil, &idp.Invalid{Reason: "userinfo is for somebody else (aud)"}
+	}
+	return info, nil
+}
+
+// fixed are claims of the ID token that userinfo does not overwrite: they say how the person signed in and what the token is.
+var fixed = []string{
+	"iss", "sub", "aud", "azp", "exp", "iat", "nbf", "jti", "nonce", "acr", "amr", "auth_time", "sid", "at_hash", "c_hash", "s_hash", "events",
+}
+
+// pairs are a claim and the one that says whether it is verified: they come from one place or not at all, so that the proof of one
+// address never vouches for another.
+var pairs = map[string]string{"email": "email_verified", "phone_number": "phone_number_verified"}
+
+// merge lays userinfo over the claims of the ID token.
+func merge(id, info object) object {
+	out := object{}
+	for name, v := range id {
+		out[name] = v
+	}
+	for value, proof := range pairs {
+		if info[value] != nil || info[proof] != nil {
+			delete(out, value)
+			delete(out, proof)
+		}
+	}
+	for name, v := range info {
+		if !slices.Contains(fixed, name) {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// flatten names the values of claims: those of an array follow each other, members of an object are named with dots. A claim that is
+// itself called like that comes before.
+func flatten(claims object) map[string][]string {
+	out := map[string][]string{}
+	for name, v := range claims {
+		out[name] = append(out[name], scalars(v)...)
+	}
+	var nested func(prefix string, o object)
+	nested = func(prefix string, o object) {
+		for name, v := range o {
+			at := prefix + "." + name
+			if _, taken := claims[at]; !taken {
+				out[at] = append(out[at], scalars(v)...)
+			}
+			if inner, ok := v.(object); ok {
+				nested(at, inner)
+			}
+		}
+	}
+	for name, v := range claims {
+		if o, ok := v.(object); ok {
+			nested(name, o)
+		}
+	}
+	return out
+}
+
+// scalars are the texts of a value. What has members has none.
+func scalars(v any) []string {
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case json.Number:
+		return []string{v.String()}
+	case bool:
+		return []string{map[bool]string{true: "true", false: "false"}[v]}
+	case []any:
+		var out []string
+		for _, e := range v {
+			if _, list := e.([]any); !list {
+				out = append(out, scalars(e)...)
+			}
+		}
+		return out
+	}
+	return nil
+}
