@@ -1,0 +1,224 @@
+package saml
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+)
+
+// Config is what the operator decided about a provider.
+type Config struct {
+	// Metadata is where the provider's metadata is: an https URL, the path of a file, or the XML itself. Plain http is for loopback hosts only. Required.
+	Metadata string `json:"metadata"`
+	// MetadataCertificate, as PEM or the path of a PEM file, is the certificate that must have signed the metadata. Default: unsigned metadata is taken.
+	MetadataCertificate string `json:"metadata_certificate,omitempty"`
+	// Refresh is how old metadata becomes before it is fetched again. Default: the provider's cacheDuration, between 5 minutes and a day, or an hour.
+	Refresh time.Duration `json:"refresh,omitempty"`
+	// AllowUnsolicited takes answers that nobody has asked for (IdP-initiated). Default: refused.
+	AllowUnsolicited bool `json:"allow_unsolicited,omitempty"`
+	// Sign are names of key pairs: the first signs, all are in our metadata. Default: Gatehouse's own.
+	Sign []string `json:"sign,omitempty"`
+	// Decrypt are names of key pairs: all of them decrypt, and all are in our metadata. Default: Gatehouse's own.
+	Decrypt []string `json:"decrypt,omitempty"`
+	// NameID is the format of the name that the provider is asked for: persistent, transient, email, unspecified or a URN. Default: the provider chooses.
+	NameID string `json:"name_id,omitempty"`
+	// Subject is the attribute that names the person for good, for providers whose NameID changes each time. Default: the NameID.
+	Subject string `json:"subject,omitempty"`
+	// AuthnContext is the class of sign-in that the provider is asked for. Default: the classes of Levels that reach the level that is
+	// needed, where that is above the lowest; otherwise the provider chooses.
+	AuthnContext *AuthnContext `json:"authn_context,omitempty"`
+	// Levels are authentication levels, 1 to 4, by the class that the provider names.
+	Levels map[string]int `json:"levels,omitempty"`
+	// Level is the level of a sign-in by a class that Levels does not name, 1 to 4. Default: 1.
+	Level int `json:"level,omitempty"`
+	// ProviderName is shown to people at the provider. Default: the name of the application that they go to.
+	ProviderName string `json:"provider_name,omitempty"`
+	// Artifact asks the provider to answer by an artifact, which is resolved at its artifact resolution service. Default: by POST.
+	Artifact bool `json:"artifact,omitempty"`
+	// Mapping makes details of attributes. An attribute is called by its name or its friendly name.
+	Mapping idp.Mapping `json:"mapping"`
+}
+
+// AuthnContext is a samlp:RequestedAuthnContext. (SAML core 3.3.2.2.1)
+type AuthnContext struct {
+	// Comparison is exact, minimum, maximum or better.
+	Comparison string `json:"comparison"`
+	// Classes are class references, such as urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport.
+	Classes []string `json:"classes"`
+}
+
+const (
+	lowest, highest = 1, 4 // authentication levels
+
+	minRefresh     = 5 * time.Minute
+	maxRefresh     = 24 * time.Hour
+	defaultRefresh = time.Hour
+	maxText        = 1024 // characters of a URI, or of a name for people
+	maxKeys        = 4    // of one use
+	maxClasses     = 20
+)
+
+// comparisons: SAML core 3.3.2.2.1.
+var comparisons = []string{"exact", "minimum", "maximum", "better"}
+
+const (
+	formatUnspecified = "urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified"
+	formatEmail       = "urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress"
+	formatPersistent  = "urn:oasis:names:tc:SAML:2.0:nameid-format:persistent"
+	formatTransient   = "urn:oasis:names:tc:SAML:2.0:nameid-format:transient"
+)
+
+// formats are the short words for NameID formats. (SAML core 8.3)
+var formats = map[string]string{
+	"unspecified": formatUnspecified, "email": formatEmail, "persistent": formatPersistent, "transient": formatTransient,
+}
+
+// Validate returns all that is wrong with the configuration. It reads no file and opens no connection.
+func (c Config) Validate() error {
+	var wrong []error
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	if err := validSource(c.Metadata); err != nil {
+		wrong = append(wrong, err)
+	}
+	if c.Refresh != 0 && c.Refresh < minRefresh {
+		say("refresh %s is shorter than %s", c.Refresh, minRefresh)
+	}
+	for _, keys := range [][]string{c.Sign, c.Decrypt} {
+		for i, name := range keys {
+			if name == "" || slices.Contains(keys[:i], name) {
+				say("the key pair %q is named twice or has no name", name)
+			}
+		}
+		if len(keys) > maxKeys {
+			say("%d key pairs are more than %d", len(keys), maxKeys)
+		}
+	}
+	if _, known := formats[c.NameID]; c.NameID != "" && !known && !isURI(c.NameID) {
+		say("name_id %q is none of persistent, transient, email, unspecified, and no URN", c.NameID)
+	}
+	if c.Subject != "" && (!idp.IsText(c.Subject, maxText) || strings.TrimSpace(c.Subject) != c.Subject) {
+		say("subject %q is not the name of an attribute", c.Subject)
+	}
+	wrong = append(wrong, c.AuthnContext.validate())
+	for class, level := range c.Levels {
+		if !isURI(class) {
+			say("map_level %q: a class reference is a URI, such as urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport", class)
+		}
+		if level < lowest || level > highest {
+			say("map_level %s: the level %d is not between %d and %d", class, level, lowest, highest)
+		}
+	}
+	if c.Level != 0 && (c.Level < lowest || c.Level > highest) {
+		say("level %d is not between %d and %d", c.Level, lowest, highest)
+	}
+	if !idp.IsText(c.ProviderName, 256) {
+		say("provider_name has control characters or more than 256 of them")
+	}
+	return errors.Join(append(wrong, c.Mapping.Validate())...)
+}
+
+func (a *AuthnContext) validate() error {
+	switch {
+	case a == nil:
+		return nil
+	case !slices.Contains(comparisons, a.Comparison):
+		return fmt.Errorf("authn_context %q: the comparison is one of %s", a.Comparison, strings.Join(comparisons, ", "))
+	case len(a.Classes) == 0 || len(a.Classes) > maxClasses:
+		return fmt.Errorf("authn_context %s needs 1 to %d class references", a.Comparison, maxClasses)
+	}
+	for i, class := range a.Classes {
+		if !isURI(class) || slices.Contains(a.Classes[:i], class) {
+			return fmt.Errorf("authn_context: %q is not a URI, or there twice", class)
+		}
+	}
+	return nil
+}
+
+// isURI tells whether s is an absolute URI without characters that no URI has.
+func isURI(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Scheme != "" && len(s) <= maxText && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// isXML tells whether the metadata stands in the configuration itself.
+func isXML(source string) bool { return strings.HasPrefix(strings.TrimSpace(source), "<") }
+
+// isRemote tells whether the metadata is fetched.
+func isRemote(source string) bool {
+	return strings.HasPrefix(source, "https://") || strings.HasPrefix(source, "http://")
+}
+
+func validSource(source string) error {
+	switch {
+	case strings.TrimSpace(source) == "":
+		return errors.New("metadata is missing: the path of a file with the provider's metadata, or its https address")
+	case isXML(source):
+		return nil
+	case !isRemote(source):
+		if strings.Contains(source, "://") {
+			return fmt.Errorf("metadata %q: only https addresses and files can be read", source)
+		}
+		return nil
+	}
+	u, err := url.Parse(source)
+	if err != nil || u.Host == "" || u.User != nil {
+		return errors.New("metadata is not a good address: it has no host, or a user name in it")
+	}
+	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
+		return fmt.Errorf("metadata %q: use https, since whoever can change it can sign in as anybody", u.Redacted())
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.IsLoopback()
+}
+
+// trust reads the certificate that must have signed the metadata; nil when there is none.
+func (c Config) trust() (*x509.Certificate, error) {
+	raw := []byte(c.MetadataCertificate)
+	if len(raw) == 0 {
+		return nil, nil //nolint:nilnil // no certificate, and nothing wrong with that
+	}
+	if !strings.Contains(c.MetadataCertificate, "-----BEGIN") {
+		var err error
+		if raw, err = os.ReadFile(c.MetadataCertificate); err != nil {
+			return nil, fmt.Errorf("read metadata_certificate: %w", err)
+		}
+	}
+	block, _ := pem.Decode(raw)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return nil, errors.New("metadata_certificate holds no certificate in PEM form")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("metadata_certificate: %w", err)
+	}
+	return cert, nil
+}
+
+// format is the URI of the NameID format that is asked for; empty: any.
+func (c Config) format() string {
+	if f, ok := formats[c.NameID]; ok {
+		return f
+	}
+	return c.NameID
+}
+
+// level of a sign-in by a class.
+func (c Config) level(class string) int {
+	if n, ok := c.Levels[class]; ok {
+		return n
+	}
+	return max(c.Level, lowest)
+}

@@ -1,0 +1,268 @@
+package saml
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/beevik/etree"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+)
+
+const (
+	statusSuccess   = "urn:oasis:names:tc:SAML:2.0:status:Success"
+	statusResponder = "urn:oasis:names:tc:SAML:2.0:status:Responder"
+)
+
+// End implements idp.Ender: the browser takes a LogoutRequest to the provider. (SAML profiles 4.4)
+func (p *Provider) End(ctx context.Context, q idp.EndRequest) (*idp.Next, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var h held
+	if err := json.Unmarshal(q.Held, &h); err != nil || h.NameID.Value == "" {
+		return nil, nil //nolint:nilnil // the provider knows nothing of the session, so there is nothing to do
+	}
+	m, err := p.metadata.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if m.EntityID != h.Idp || len(m.SLO) == 0 {
+		return nil, nil //nolint:nilnil // it is not there any more, or has no place to sign out
+	}
+	id, err := newID(p.env.Random)
+	if err != nil {
+		return nil, err
+	}
+	next, err := p.sendLogout(ctx, m, bindingRedirect, paramRequest, q.Flow, func(destination string) *etree.Element {
+		return p.logoutRequest(id, destination, h)
+	})
+	if err != nil || next == nil {
+		return nil, err
+	}
+	next.State, err = json.Marshal(flow{ID: id, Idp: m.EntityID})
+	return next, err
+}
+
+// logoutRequest: SAML core 3.7.1. It ends the session that the provider named, or all where it named none.
+func (p *Provider) logoutRequest(id, destination string, h held) *etree.Element {
+	now := p.env.Now()
+	e := message("LogoutRequest", id, p.entityID, destination, now)
+	e.CreateAttr("NotOnOrAfter", now.Add(timeout*60).UTC().Format(instant))
+	e.CreateAttr("Reason", "urn:oasis:names:tc:SAML:2.0:logout:user")
+	n := e.CreateElement("saml:NameID")
+	for _, a := range []struct{ name, value string }{
+		{"Format", h.NameID.Format}, {"NameQualifier", h.NameID.NameQualifier}, {"SPNameQualifier", h.NameID.SPNameQualifier},
+	} {
+		if a.value != "" {
+			n.CreateAttr(a.name, a.value)
+		}
+	}
+	n.SetText(h.NameID.Value)
+	if h.Session != "" {
+		e.CreateElement("samlp:SessionIndex").SetText(h.Session)
+	}
+	return e
+}
+
+// logoutResponse: SAML core 3.7.2.
+func (p *Provider) logoutResponse(id, destination, to, status string) *etree.Element {
+	e := message("LogoutResponse", id, p.entityID, destination, p.env.Now())
+	e.CreateAttr("InResponseTo", to)
+	e.CreateElement("samlp:Status").CreateElement("samlp:StatusCode").CreateAttr("Value", status)
+	return e
+}
+
+// sendLogout sends a message to the provider's logout service by the binding that is preferred, or else the other. nil: it has neither.
+func (p *Provider) sendLogout(ctx context.Context, m *idpMetadata, prefer, param, relay string, build func(destination string) *etree.Element) (*idp.Next, error) {
+	key, err := p.signer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	other := bindingPost
+	if prefer == bindingPost {
+		other = bindingRedirect
+	}
+	for _, binding := range []string{prefer, other} {
+		to := m.SLO[binding].Location
+		if answer := m.SLO[binding].ResponseLocation; answer != "" && param == paramResponse {
+			to = answer
+		}
+		if to == "" {
+			continue
+		}
+		if err := validEndpoint(to); err != nil {
+			return nil, err
+		}
+		e := build(to)
+		if binding == bindingPost {
+			if err := sign(e, key); err != nil {
+				return nil, err
+			}
+		}
+		doc, err := write(e)
+		if err != nil {
+			return nil, err
+		}
+		if binding == bindingPost {
+			return post(to, param, doc, relay)
+		}
+		u, err := redirectURL(p.env.Random, to, param, doc, relay, key)
+		return &idp.Next{URL: u}, err
+	}
+	return nil, nil //nolint:nilnil // there is no place to send it to
+}
+
+// Handle implements idp.Handler.
+func (p *Provider) Handle(w http.ResponseWriter, r *http.Request, op string, h idp.Host) bool {
+	switch op {
+	case "metadata":
+		p.serveMetadata(w, r, h)
+	case "slo":
+		p.serveLogout(w, r, h)
+	default:
+		return false
+	}
+	return true
+}
+
+// serveLogout serves GET and POST /saml/<id>/slo: the provider signs somebody out, or says that it has done so. (SAML profiles 4.4.3)
+func (p *Provider) serveLogout(w http.ResponseWriter, r *http.Request, h idp.Host) {
+	if r.Method != http.MethodGet && r.Method != http.MethodPost {
+		w.Header().Set("Allow", "GET, POST")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	next, err := p.logout(ctx, w, r, h)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	h.Go(w, r, next)
+}
+
+// incoming is a logout message as it came.
+type incoming struct {
+	param, relay, binding string
+	raw                   []byte
+}
+
+// receive reads a logout message and, where the signature is beside it, verifies that.
+func (p *Provider) receive(r *http.Request, m *idpMetadata) (*incoming, error) {
+	if r.Method == http.MethodGet {
+		q, err := parseRedirect(r.URL.RawQuery)
+		if err != nil {
+			return nil, err
+		}
+		if err := q.verify(m, p.env.Now()); err != nil {
+			return nil, err
+		}
+		return &incoming{q.Param, q.Relay, bindingRedirect, q.Raw}, nil
+	}
+	if err := r.ParseForm(); err != nil {
+		return nil, &idp.Invalid{Reason: "the form cannot be read"}
+	}
+	requests, responses, relay := r.PostForm[paramRequest], r.PostForm[paramResponse], r.PostForm[paramRelay]
+	if len(requests)+len(responses) != 1 || len(relay) > 1 {
+		return nil, &idp.Invalid{Reason: "the form has no message, or more than one"}
+	}
+	in := &incoming{param: paramRequest, relay: first(relay), binding: bindingPost}
+	if len(responses) == 1 {
+		in.param = paramResponse
+	}
+	var err error
+	if in.raw, err = decodeBase64(first(append(requests, responses...))); err != nil {
+		return nil, &idp.Invalid{Reason: "the message is not base64"}
+	}
+	return in, nil
+}
+
+func (p *Provider) logout(ctx context.Context, w http.ResponseWriter, r *http.Request, h idp.Host) (*idp.Next, error) {
+	m, err := p.metadata.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in, err := p.receive(r, m)
+	if errors.As(err, new(*idp.Invalid)) && r.Method == http.MethodGet { // by a key that is newer than the metadata
+		if newer := p.metadata.changed(ctx, m); newer != nil {
+			m = newer
+			in, err = p.receive(r, m)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	want := logoutExpectation{Provider: m, Destination: p.at("slo"), Signed: in.binding == bindingRedirect}
+	if in.param == paramResponse {
+		return p.signedOut(ctx, w, r, h, in, want)
+	}
+	msg, err := p.verifier.logoutMessage(ctx, in.raw, want)
+	if err != nil {
+		return nil, err
+	}
+	if !msg.IsRequest {
+		return nil, &idp.Invalid{Reason: "the message is no request"}
+	}
+	return p.signOut(ctx, r, h, in, m, msg)
+}
+
+// signedOut takes the provider's answer to a sign-out of ours: whatever it says, the browser goes on to where the person wanted.
+func (p *Provider) signedOut(ctx context.Context, w http.ResponseWriter, r *http.Request, h idp.Host, in *incoming, want logoutExpectation) (*idp.Next, error) {
+	if !isFlow(in.relay) {
+		return &idp.Next{URL: h.Home()}, nil
+	}
+	state, ret, err := h.Ended(w, r, in.relay)
+	if errors.Is(err, idp.ErrNoFlow) {
+		return &idp.Next{URL: h.Home()}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var f flow
+	if err := json.Unmarshal(state, &f); err != nil || f.ID == "" {
+		return nil, &idp.Invalid{Reason: "the flow is no sign-out"}
+	}
+	want.Request = f.ID
+	msg, err := p.verifier.logoutMessage(ctx, in.raw, want)
+	if err != nil {
+		return nil, err
+	}
+	if msg.IsRequest {
+		return nil, &idp.Invalid{Reason: "the message is no answer"}
+	}
+	if !msg.Success {
+		p.env.Log.Info("the provider has not signed out everywhere", zap.String("provider", p.env.ID), zap.String("status", msg.Status), zap.String("cause", msg.Cause))
+	}
+	return &idp.Next{URL: ret}, nil
+}
+
+// signOut ends the sessions that a request of the provider names, and answers it.
+func (p *Provider) signOut(ctx context.Context, r *http.Request, h idp.Host, in *incoming, m *idpMetadata, msg *logoutMessage) (*idp.Next, error) {
+	id, err := newID(p.env.Random)
+	if err != nil {
+		return nil, err
+	}
+	names, status := sessionNames(msg.NameID.Value, msg.Sessions...), statusSuccess
+	if len(names) > 1 { // these sessions and no others (SAML core 3.7.1)
+		names = names[1:]
+	}
+	ended, err := h.EndSessions(ctx, idp.EndQuery{Issuer: m.EntityID, Sessions: names}, r)
+	if err != nil {
+		// The provider must not believe that it is done.
+		p.env.Log.Error("sessions cannot be ended for the provider", zap.String("provider", p.env.ID), zap.Error(err))
+		status = statusResponder
+	} else {
+		p.env.Log.Info("signed out by the provider", zap.String("provider", p.env.ID), zap.Int("sessions", ended))
+	}
+	next, err := p.sendLogout(ctx, m, in.binding, paramResponse, in.relay, func(destination string) *etree.Element {
+		return p.logoutResponse(id, destination, msg.ID, status)
+	})
+	if err == nil && next == nil {
+		next = &idp.Next{URL: h.Home()}
+	}
+	return next, err
+}

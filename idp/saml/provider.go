@@ -1,0 +1,327 @@
+// Package saml is the provider that speaks SAML 2.0: we are a service provider, it is an identity provider.
+//
+// Verification (verify.go and what it calls) hands back verified values and nothing else is read. What we send is in request.go, redirect.go,
+// spmetadata.go and logout.go; refresh.go keeps the provider's metadata.
+package saml
+
+import (
+	"context"
+	"crypto"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+)
+
+// timeout is how long Begin, Finish and End take at most.
+const timeout = 5 * time.Second
+
+// maxRedirect is how long an address becomes before a form is used where the provider takes one.
+const maxRedirect = 8 << 10
+
+// Provider signs people in at a SAML identity provider. It implements idp.Redirector, idp.Ender, idp.Handler, idp.Checker and idp.Closer.
+type Provider struct {
+	cfg      Config
+	env      idp.Env
+	entityID string // ours: the address of our metadata
+	verifier *verifier
+	metadata *source
+}
+
+var (
+	_ idp.Redirector = (*Provider)(nil)
+	_ idp.Ender      = (*Provider)(nil)
+	_ idp.Handler    = (*Provider)(nil)
+	_ idp.Checker    = (*Provider)(nil)
+	_ idp.Closer     = (*Provider)(nil)
+)
+
+// New returns a provider, or an error that says what is wrong with the configuration. It opens no connection: metadata behind a URL is
+// fetched in the background, until Close.
+func New(cfg Config, env idp.Env) (*Provider, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	p := &Provider{cfg: cfg, env: env}
+	p.entityID = p.at("metadata")
+	p.verifier = &verifier{entityID: p.entityID, now: env.Now, once: env.Once, keys: p.decrypters}
+	var err error
+	if p.metadata, err = newSource(cfg, env); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Close implements idp.Closer.
+func (p *Provider) Close() error { p.metadata.close(); return nil }
+
+// Parameters implements idp.Provider.
+func (*Provider) Parameters() []string { return nil }
+
+// Check implements idp.Checker: it fetches the metadata and opens the keys.
+func (p *Provider) Check(ctx context.Context) error {
+	m, err := p.metadata.fetch(ctx)
+	if err != nil {
+		return err
+	}
+	if m.SSO[bindingRedirect] == "" && m.SSO[bindingPost] == "" {
+		return errNoEndpoint
+	}
+	_, err = p.ownMetadata(ctx)
+	return err
+}
+
+var errNoEndpoint = errors.New("the provider's metadata has no address for sign-in by redirect or POST")
+
+// at is the address of one of our endpoints.
+func (p *Provider) at(op string) string { return p.env.Issuer + "/saml/" + p.env.ID + "/" + op }
+
+// flow is what Begin leaves for Finish.
+type flow struct {
+	ID      string    `json:"id"`                // of the AuthnRequest
+	Idp     string    `json:"idp"`               // the entity that it was sent to
+	Since   time.Time `json:"since,omitzero"`    // the sign-in must not be older
+	Classes []string  `json:"classes,omitempty"` // one of them must come back
+}
+
+// Begin implements idp.Redirector.
+func (p *Provider) Begin(ctx context.Context, q idp.Request) (*idp.Next, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	m, err := p.metadata.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	key, err := p.signer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, err := newID(p.env.Random)
+	if err != nil {
+		return nil, err
+	}
+	req := authnRequest{
+		ID: id, Issuer: p.entityID, ACS: p.at("acs"), Binding: bindingPost, ProviderName: p.cfg.ProviderName, NameID: p.cfg.format(),
+		Now: p.env.Now(), Passive: q.Passive, Context: p.context(q.Level), Custom: q.Custom,
+		// SAML has no word for "not longer ago than", so the person is asked again.
+		Force: q.Force || q.MaxAge >= 0,
+	}
+	if p.cfg.Artifact {
+		req.Binding = bindingArtifact
+	}
+	if req.ProviderName == "" {
+		req.ProviderName = q.ProviderName
+	}
+	next, err := p.send(m, req, q.Flow, key)
+	if err != nil {
+		return nil, err
+	}
+	state := flow{ID: id, Idp: m.EntityID}
+	if req.Force {
+		state.Since = req.Now
+	}
+	if req.Context != nil && req.Context.Comparison == "exact" {
+		state.Classes = req.Context.Classes
+	}
+	next.State, err = json.Marshal(state)
+	return next, err
+}
+
+// send prefers the redirect, which needs no page of ours, unless the address becomes too long for it.
+func (p *Provider) send(m *idpMetadata, req authnRequest, relay string, key *idp.Key) (*idp.Next, error) {
+	to, form := m.SSO[bindingRedirect], m.SSO[bindingPost]
+	if to == "" && form == "" {
+		return nil, errNoEndpoint
+	}
+	if to != "" {
+		if err := validEndpoint(to); err != nil {
+			return nil, err
+		}
+		req.Destination = to
+		doc, err := write(req.element())
+		if err != nil {
+			return nil, err
+		}
+		u, err := redirectURL(p.env.Random, to, paramRequest, doc, relay, key)
+		if err != nil || len(u) <= maxRedirect || form == "" {
+			return &idp.Next{URL: u}, err
+		}
+	}
+	req.Destination = form
+	e := req.element()
+	if err := sign(e, key); err != nil {
+		return nil, err
+	}
+	doc, err := write(e)
+	if err != nil {
+		return nil, err
+	}
+	return post(form, paramRequest, doc, relay)
+}
+
+// context is the class of sign-in that is asked for.
+func (p *Provider) context(level int) *AuthnContext {
+	if p.cfg.AuthnContext != nil || level <= lowest {
+		return p.cfg.AuthnContext
+	}
+	var classes []string
+	for class, n := range p.cfg.Levels {
+		if n >= level {
+			classes = append(classes, class)
+		}
+	}
+	if len(classes) == 0 {
+		return nil
+	}
+	slices.SortFunc(classes, func(a, b string) int { // the least that is enough first: SAML core 3.3.2.2.1, in order of preference
+		if p.cfg.Levels[a] != p.cfg.Levels[b] {
+			return p.cfg.Levels[a] - p.cfg.Levels[b]
+		}
+		return strings.Compare(a, b)
+	})
+	return &AuthnContext{Comparison: "exact", Classes: classes}
+}
+
+// signer is the key that signs what we send.
+func (p *Provider) signer(ctx context.Context) (*idp.Key, error) {
+	key, err := p.env.KeyPair(ctx, names(p.cfg.Sign)[0])
+	if err == nil {
+		err = checkSigner(key)
+	}
+	return key, err
+}
+
+func (p *Provider) decrypters(ctx context.Context) ([]crypto.Decrypter, error) {
+	var keys []crypto.Decrypter
+	for _, name := range names(p.cfg.Decrypt) {
+		key, err := p.env.KeyPair(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		d, ok := key.Signer.(crypto.Decrypter)
+		if !ok {
+			return nil, fmt.Errorf("the key pair %q cannot decrypt", name)
+		}
+		keys = append(keys, d)
+	}
+	return keys, nil
+}
+
+// FlowOf implements idp.Redirector. A RelayState that cannot be ours is the provider's own, with an answer that nobody has asked for.
+func (p *Provider) FlowOf(r *http.Request) (string, error) {
+	form, err := answer(r)
+	if err != nil {
+		return "", err
+	}
+	switch relay := form[paramRelay]; {
+	case len(relay) == 0:
+		return "", nil
+	case len(relay) > 1:
+		return "", &idp.Invalid{Reason: "the RelayState is there more than once"}
+	case !isFlow(relay[0]):
+		return "", nil
+	default:
+		return relay[0], nil
+	}
+}
+
+// isFlow: idp.Request.
+func isFlow(s string) bool {
+	return len(s) >= 22 && len(s) <= 80 && !strings.ContainsFunc(s, func(r rune) bool {
+		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	})
+}
+
+// answer returns the parameters of a callback: of the body for POST, of the query for an artifact by GET. The two are never merged.
+func answer(r *http.Request) (url.Values, error) {
+	if err := r.ParseForm(); err != nil {
+		return nil, &idp.Invalid{Reason: "the form cannot be read"}
+	}
+	if r.Method == http.MethodPost {
+		return r.PostForm, nil
+	}
+	return r.URL.Query(), nil
+}
+
+// Finish implements idp.Redirector.
+func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*idp.Identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	want := expectation{Destination: p.at("acs")}
+	if state == nil {
+		if !p.cfg.AllowUnsolicited {
+			return nil, &idp.Invalid{Reason: "nobody has asked for the answer"}
+		}
+		if p.cfg.AuthnContext != nil && p.cfg.AuthnContext.Comparison == "exact" {
+			want.Classes = p.cfg.AuthnContext.Classes
+		}
+	}
+	var m *idpMetadata
+	var err error
+	if m, err = p.metadata.get(ctx); err != nil {
+		return nil, err
+	}
+	if state != nil {
+		var f flow
+		if err := json.Unmarshal(state, &f); err != nil {
+			return nil, fmt.Errorf("state of the flow: %w", err)
+		}
+		if f.ID == "" || f.Idp != m.EntityID {
+			return nil, &idp.Invalid{Reason: "the sign-in was begun at another provider"}
+		}
+		want.Request, want.Since, want.Classes = f.ID, f.Since, f.Classes
+	}
+	form, err := answer(r)
+	if err != nil {
+		return nil, err
+	}
+	read, err := p.reader(ctx, m, r.Method, form)
+	if err != nil {
+		return nil, err
+	}
+	want.Provider = m
+	v, err := read(ctx, want)
+	if errors.As(err, new(*idp.Invalid)) {
+		// The provider may sign with a key that its metadata did not name when we read it.
+		if newer := p.metadata.changed(ctx, m); newer != nil {
+			want.Provider = newer
+			v, err = read(ctx, want)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.identity(v)
+}
+
+// reader returns how the answer is read: it stands in the form itself, or is fetched with the artifact that stands there.
+func (p *Provider) reader(ctx context.Context, m *idpMetadata, method string, form url.Values) (func(context.Context, expectation) (*verified, error), error) {
+	answers, artifacts := form[paramResponse], form[paramArtifact]
+	switch {
+	case len(answers)+len(artifacts) != 1:
+		return nil, &idp.Invalid{Reason: "there is no answer, or more than one"}
+	case len(artifacts) == 1:
+		id, raw, err := p.resolve(ctx, m, artifacts[0])
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, want expectation) (*verified, error) {
+			return p.verifier.artifactResponse(ctx, raw, id, want)
+		}, nil
+	case method != http.MethodPost: // SAML profiles 4.1.2: the redirect binding must not be used for answers
+		return nil, &idp.Invalid{Reason: "the answer stands in an address"}
+	}
+	raw, err := decodeBase64(answers[0])
+	if err != nil {
+		return nil, &idp.Invalid{Reason: "the answer is not base64"}
+	}
+	return func(ctx context.Context, want expectation) (*verified, error) {
+		return p.verifier.response(ctx, raw, want)
+	}, nil
+}
