@@ -3,11 +3,17 @@ package saml
 import (
 	"context"
 	"crypto"
-	"crypto/x509"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
 )
+
+// maxSessions bounds what one LogoutRequest may name.
+const maxSessions = 50
 
 // verifier reads what a provider sends by way of the browser. It is safe for concurrent use.
 type verifier struct {
@@ -74,44 +80,299 @@ type logoutMessage struct {
 // response verifies a samlp:Response and marks its assertion as used. Errors: *idp.Rejection when the provider has signed nobody in,
 // *idp.Invalid when the answer is not to be believed, any other when we cannot tell.
 func (v *verifier) response(ctx context.Context, raw []byte, want expectation) (*verified, error) {
-	return nil, &idp.Invalid{Reason: "not verified"}
+	ids := map[string]bool{}
+	root, err := messageDoor.parse(raw, ids)
+	if err != nil {
+		return nil, invalidBy("the answer is not well formed", err)
+	}
+	if err := countSignatures(root, root); err != nil {
+		return nil, err
+	}
+	return v.answer(ctx, root, false, ids, want)
+}
+
+// answer verifies the Response n of a document with the given IDs. signed tells that it stands under a valid signature already.
+func (v *verifier) answer(ctx context.Context, n *node, signed bool, ids map[string]bool, want expectation) (*verified, error) {
+	now := v.now()
+	if !n.is(nsProtocol, "Response") {
+		return nil, invalid("the answer is no Response")
+	}
+	again, err := verifyElement(n, want.Provider.Signing, now)
+	if err != nil {
+		return nil, invalidBy("the answer", err)
+	}
+	if again != nil {
+		n, signed = again, true
+	}
+	if err := v.checkResponse(n, want); err != nil {
+		return nil, invalidBy("the answer", err)
+	}
+	assertions := n.count("Assertion", "EncryptedAssertion")
+	rejection, err := status(n)
+	switch {
+	case err != nil:
+		return nil, invalidBy("the status", err)
+	case rejection != nil && assertions > 0:
+		return nil, invalid("an assertion beside a status that is not success")
+	case rejection != nil:
+		return nil, rejection
+	case assertions != 1:
+		return nil, invalid("there must be exactly one assertion")
+	}
+	a, err := v.assertionOf(ctx, n, signed, ids, want)
+	if err != nil {
+		return nil, err
+	}
+	out, until, err := v.readAssertion(ctx, a, want, now)
+	if err != nil {
+		return nil, v.refused("the assertion", err)
+	}
+	// SAML Profiles 4.1.4.5: a bearer assertion is good once, in whatever response.
+	return out, v.mark(ctx, "assertion", out.Issuer, out.ID, until)
+}
+
+func (v *verifier) checkResponse(n *node, want expectation) error {
+	if err := n.closed("Extensions", "Status", "{"+nsAssertion+"}Issuer", "{"+nsDsig+"}Signature", "{"+nsAssertion+"}Assertion",
+		"{"+nsAssertion+"}EncryptedAssertion"); err != nil {
+		return err
+	}
+	if _, err := v.messageHeader(n, want.Provider, want.Destination); err != nil {
+		return err
+	}
+	return checkAnswers(n, want.Request)
+}
+
+// assertionOf returns the only assertion of a response, decrypted and verified. One of the two must be signed, and whatever is signed must be
+// signed well.
+func (v *verifier) assertionOf(ctx context.Context, n *node, signed bool, ids map[string]bool, want expectation) (*node, error) {
+	a, err := n.optional(nsAssertion, "Assertion")
+	if err != nil {
+		return nil, invalidBy("the assertion", err)
+	}
+	sealed, err := n.optional(nsAssertion, "EncryptedAssertion")
+	if err != nil {
+		return nil, invalidBy("the assertion", err)
+	}
+	switch {
+	case sealed != nil:
+		if a, err = v.decrypt(ctx, sealed, signed, ids, nsAssertion, "Assertion"); err != nil {
+			return nil, v.refused("the encrypted assertion", err)
+		}
+		if a.count("Assertion", "EncryptedAssertion") != 1 {
+			return nil, invalid("there must be exactly one assertion")
+		}
+		if err := countSignatures(a, a); err != nil {
+			return nil, err
+		}
+	case a == nil:
+		return nil, invalid("an assertion out of its place")
+	}
+	again, err := verifyElement(a, want.Provider.Signing, v.now())
+	switch {
+	case err != nil:
+		return nil, invalidBy("the assertion", err)
+	case again != nil:
+		return again, nil
+	case !signed:
+		return nil, invalid("neither the answer nor its assertion is signed")
+	}
+	return a, nil
+}
+
+// countSignatures refuses signatures that stand somewhere else than where they are verified: in message, and in its assertion.
+func countSignatures(root, message *node) error {
+	known := len(message.all(nsDsig, "Signature"))
+	for _, a := range message.all(nsAssertion, "Assertion") {
+		known += len(a.all(nsDsig, "Signature"))
+	}
+	if root != message { // the message of an artifact comes in another one
+		for n := root; n != message; {
+			known += len(n.all(nsDsig, "Signature"))
+			n = n.toward(message)
+		}
+	}
+	if root.count("Signature") != known {
+		return invalid("a signature out of its place")
+	}
+	return nil
+}
+
+// toward returns the child of n that holds the element inner.
+func (n *node) toward(inner *node) *node {
+	for _, c := range n.children {
+		if c == inner || c.toward(inner) != nil {
+			return c
+		}
+	}
+	return nil
 }
 
 // artifactResponse verifies the soap:Envelope with which the provider answers the ArtifactResolve of the given ID, and the Response in it as
 // response does.
 func (v *verifier) artifactResponse(ctx context.Context, raw []byte, resolve string, want expectation) (*verified, error) {
-	return nil, &idp.Invalid{Reason: "not verified"}
+	ids := map[string]bool{}
+	root, err := messageDoor.parse(raw, ids)
+	if err != nil {
+		return nil, invalidBy("the artifact's answer is not well formed", err)
+	}
+	message, err := v.unwrapArtifact(root)
+	if err != nil {
+		return nil, invalidBy("the artifact's answer", err)
+	}
+	inner, err := message.optional(nsProtocol, "Response")
+	if err != nil {
+		return nil, invalidBy("the artifact's answer", err)
+	}
+	deepest := message
+	if inner != nil {
+		deepest = inner
+	}
+	if err := countSignatures(root, deepest); err != nil {
+		return nil, err
+	}
+	again, err := verifyElement(message, want.Provider.Signing, v.now())
+	if err != nil {
+		return nil, invalidBy("the artifact's answer", err)
+	}
+	if again != nil {
+		message = again
+	}
+	if err := v.checkArtifact(message, resolve, want); err != nil {
+		return nil, invalidBy("the artifact's answer", err)
+	}
+	if inner, err = message.one(nsProtocol, "Response"); err != nil {
+		return nil, invalidBy("the artifact's answer", err)
+	}
+	return v.answer(ctx, inner, again != nil, ids, want)
+}
+
+func (v *verifier) unwrapArtifact(root *node) (*node, error) {
+	if !root.is(nsSOAP, "Envelope") {
+		return nil, errors.New("it is no SOAP envelope")
+	}
+	if err := root.closed("Header", "Body"); err != nil {
+		return nil, err
+	}
+	body, err := root.one(nsSOAP, "Body")
+	if err != nil {
+		return nil, err
+	}
+	if err := body.closed("{" + nsProtocol + "}ArtifactResponse"); err != nil { // a soap:Fault is no answer either
+		return nil, err
+	}
+	return body.one(nsProtocol, "ArtifactResponse")
+}
+
+func (v *verifier) checkArtifact(n *node, resolve string, want expectation) error {
+	if err := n.closed("Extensions", "Status", "Response", "{"+nsAssertion+"}Issuer", "{"+nsDsig+"}Signature"); err != nil {
+		return err
+	}
+	// It came over a connection that we have opened: there is no Destination to check.
+	if _, err := v.messageHeader(n, want.Provider, n.attrs["Destination"]); err != nil {
+		return err
+	}
+	if resolve == "" || n.attrs["InResponseTo"] != resolve {
+		return errors.New("it answers another request, or none")
+	}
+	rejection, err := status(n)
+	if err == nil && rejection != nil {
+		err = errors.New("the provider does not resolve it")
+	}
+	return err
 }
 
 // logoutMessage verifies a LogoutRequest or LogoutResponse and marks a request as used. Errors as of response.
 func (v *verifier) logoutMessage(ctx context.Context, raw []byte, want logoutExpectation) (*logoutMessage, error) {
-	return nil, &idp.Invalid{Reason: "not verified"}
+	ids := map[string]bool{}
+	n, err := messageDoor.parse(raw, ids)
+	if err != nil {
+		return nil, invalidBy("the message is not well formed", err)
+	}
+	if err := countSignatures(n, n); err != nil {
+		return nil, err
+	}
+	again, err := verifyElement(n, want.Provider.Signing, v.now())
+	switch {
+	case err != nil:
+		return nil, invalidBy("the message", err)
+	case again != nil:
+		n = again
+	case !want.Signed:
+		return nil, invalid("the message is not signed") // SAML Profiles 4.4.4.1: anybody could sign anybody out
+	}
+	h, err := v.messageHeader(n, want.Provider, want.Destination)
+	if err != nil {
+		return nil, invalidBy("the message", err)
+	}
+	switch {
+	case n.is(nsProtocol, "LogoutRequest"):
+		return v.logoutRequest(ctx, n, h)
+	case n.is(nsProtocol, "LogoutResponse"):
+		return logoutResponse(n, h, want.Request)
+	}
+	return nil, invalid("the message is neither a LogoutRequest nor a LogoutResponse")
 }
 
-// verifyQuery checks the signature of the redirect binding over the octets of the query. alg is SigAlg, sig the decoded Signature.
-func (m *idpMetadata) verifyQuery(now time.Time, alg string, octets, sig []byte) error {
-	return &idp.Invalid{Reason: "not verified"}
+func (v *verifier) logoutRequest(ctx context.Context, n *node, h header) (*logoutMessage, error) {
+	if err := n.closed("Extensions", "SessionIndex", "{"+nsAssertion+"}Issuer", "{"+nsDsig+"}Signature", "{"+nsAssertion+"}NameID",
+		"{"+nsAssertion+"}EncryptedID"); err != nil {
+		return nil, invalidBy("the LogoutRequest", err)
+	}
+	now := v.now()
+	if err := within(n, now); err != nil {
+		return nil, invalidBy("the LogoutRequest", err)
+	}
+	out := &logoutMessage{IsRequest: true, ID: h.id}
+	var err error
+	if out.NameID, err = v.readNameID(ctx, n); err != nil {
+		return nil, v.refused("the LogoutRequest", err)
+	}
+	for _, c := range n.all(nsProtocol, "SessionIndex") {
+		index, err := c.leaf()
+		if err != nil || index == "" || !idp.IsText(index, maxIndex) || len(out.Sessions) >= maxSessions {
+			return nil, invalid("the LogoutRequest has a malformed SessionIndex, or too many")
+		}
+		out.Sessions = append(out.Sessions, index)
+	}
+	return out, v.mark(ctx, "logout", h.issuer, h.id, now.Add(maxAge+2*skew))
 }
 
-// idpMetadata is what we know of a provider. It is not changed.
-type idpMetadata struct {
-	EntityID string
-	// SSO, SLO and ARS are the endpoints by binding. ResponseLocation is where answers to a logout go, Location unless it is set.
-	SSO map[string]string
-	SLO map[string]sloEndpoint
-	ARS map[int]string // SOAP endpoints of the artifact resolution service by index
-	// Signing are the certificates that are good for signatures: RSA of 2048 bits and more, P-256, P-384 or P-521.
-	Signing                 []*x509.Certificate
-	NameIDFormats           []string
-	WantAuthnRequestsSigned bool
-	ValidUntil              time.Time     // zero: not said
-	CacheDuration           time.Duration // zero: not said
+func logoutResponse(n *node, h header, request string) (*logoutMessage, error) {
+	if err := n.closed("Extensions", "Status", "{"+nsAssertion+"}Issuer", "{"+nsDsig+"}Signature"); err != nil {
+		return nil, invalidBy("the LogoutResponse", err)
+	}
+	if request == "" || h.inResponseTo != request {
+		return nil, invalid("the LogoutResponse answers another request, or none")
+	}
+	rejection, err := status(n)
+	if err != nil {
+		return nil, invalidBy("the LogoutResponse", err)
+	}
+	out := &logoutMessage{ID: h.id, Success: rejection == nil}
+	if rejection != nil {
+		out.Status, out.Cause = rejection.SAMLStatus, rejection.Cause
+	}
+	return out, nil
 }
 
-type sloEndpoint struct{ Location, ResponseLocation string }
+// mark lets an identifier through once. until is when whatever carries it is no longer good, by the provider's clock.
+func (v *verifier) mark(ctx context.Context, kind, issuer, id string, until time.Time) error {
+	sum := sha256.Sum256([]byte(issuer + "\x00" + id))
+	err := v.once(ctx, kind+" "+hex.EncodeToString(sum[:]), until.Add(skew))
+	switch {
+	case errors.Is(err, idp.ErrReplayed):
+		return invalidBy("the "+kind, err)
+	case err != nil:
+		return fmt.Errorf("mark the %s as used: %w", kind, err)
+	}
+	return nil
+}
 
-// parseMetadata reads the metadata of a provider. With trust it must be signed by that certificate and only what is signed is read. Metadata
-// whose time is over is an error.
-func parseMetadata(raw []byte, trust *x509.Certificate, now time.Time) (*idpMetadata, error) {
-	return nil, &idp.Invalid{Reason: "not verified"}
+// refused tells what cannot be believed from what we could not find out.
+func (v *verifier) refused(what string, err error) error {
+	var unknown *unknownError
+	if errors.As(err, &unknown) {
+		return unknown.cause
+	}
+	return invalidBy(what, err)
 }

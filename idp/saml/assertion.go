@@ -1,0 +1,148 @@
+package saml
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+)
+
+const (
+	maxNameID = 1024 // characters
+	maxIndex  = 1024 // characters of a SessionIndex
+)
+
+// readAssertion checks a verified assertion against all that must hold and returns what it says. until is when it is good for nothing any more.
+func (v *verifier) readAssertion(ctx context.Context, a *node, want expectation, now time.Time) (out *verified, until time.Time, err error) {
+	if err := a.closed("Issuer", "Subject", "Conditions", "Advice", "AuthnStatement", "AttributeStatement", "AuthzDecisionStatement"); err != nil {
+		return nil, until, err
+	}
+	if err := v.issued(a, now); err != nil {
+		return nil, until, err
+	}
+	out = &verified{ID: a.attrs["ID"]}
+	if out.Issuer, err = issuer(a); err != nil {
+		return nil, until, err
+	}
+	if out.Issuer != want.Provider.EntityID {
+		return nil, until, errors.New("the assertion is from another issuer")
+	}
+	if err := v.checkConditions(a, now); err != nil {
+		return nil, until, err
+	}
+	subject, err := a.one(nsAssertion, "Subject")
+	if err != nil {
+		return nil, until, err
+	}
+	if err := subject.closed("NameID", "EncryptedID", "SubjectConfirmation"); err != nil {
+		return nil, until, err
+	}
+	if out.NameID, err = v.readNameID(ctx, subject); err != nil {
+		return nil, until, err
+	}
+	if until, err = checkConfirmation(subject, want, now); err != nil {
+		return nil, until, err
+	}
+	if err := checkAuthn(a, want, now, out); err != nil {
+		return nil, until, err
+	}
+	if len([]rune(out.SessionIndex)) > maxIndex {
+		return nil, until, errors.New("a SessionIndex that is too long")
+	}
+	if out.Attributes, err = readAttributes(a); err != nil {
+		return nil, until, err
+	}
+	return out, until, nil
+}
+
+// readNameID returns the name of the person, exactly: neither space nor case is touched. It may be encrypted, and stands in a verified element.
+func (v *verifier) readNameID(ctx context.Context, around *node) (nameID, error) {
+	n, err := around.optional(nsAssertion, "NameID")
+	if err != nil {
+		return nameID{}, err
+	}
+	sealed, err := around.optional(nsAssertion, "EncryptedID")
+	if err != nil {
+		return nameID{}, err
+	}
+	switch {
+	case n == nil && sealed == nil:
+		return nameID{}, fmt.Errorf("no NameID in %s", around.name)
+	case n != nil && sealed != nil:
+		return nameID{}, fmt.Errorf("two names in %s", around.name)
+	case n == nil:
+		if n, err = v.decrypt(ctx, sealed, true, map[string]bool{}, nsAssertion, "NameID"); err != nil {
+			return nameID{}, fmt.Errorf("EncryptedID: %w", err)
+		}
+	}
+	id := nameID{Format: n.attrs["Format"], NameQualifier: n.attrs["NameQualifier"], SPNameQualifier: n.attrs["SPNameQualifier"]}
+	if id.Value, err = n.leaf(); err != nil {
+		return nameID{}, err
+	}
+	for _, s := range []string{id.Value, id.Format, id.NameQualifier, id.SPNameQualifier} {
+		if !idp.IsText(s, maxNameID) {
+			return nameID{}, errors.New("a NameID with control characters, or too long")
+		}
+	}
+	if collapse(id.Value) == "" {
+		return nameID{}, errors.New("an empty NameID")
+	}
+	return id, nil
+}
+
+// readAttributes returns the attributes. Some providers repeat an attribute for each of its values: those are one.
+func readAttributes(a *node) ([]attribute, error) {
+	var out []attribute
+	index := map[string]int{}
+	for _, s := range a.all(nsAssertion, "AttributeStatement") {
+		if err := s.closed("Attribute", "EncryptedAttribute"); err != nil {
+			return nil, err
+		}
+		for _, c := range s.children {
+			if c.name == "EncryptedAttribute" {
+				return nil, errors.New("an encrypted attribute, which is not taken")
+			}
+			name := c.attrs["Name"]
+			if name == "" {
+				return nil, errors.New("an attribute without a name")
+			}
+			i, ok := index[name]
+			if !ok {
+				i = len(out)
+				index[name] = i
+				out = append(out, attribute{Name: name, FriendlyName: c.attrs["FriendlyName"]})
+			}
+			for _, value := range c.all(nsAssertion, "AttributeValue") {
+				if text, ok := attributeText(value); ok {
+					out[i].Values = append(out[i].Values, text)
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// attributeText returns the text of a value, whole. A NameID in a value (eduPersonTargetedID) is its text; other elements are no value.
+func attributeText(n *node) (string, bool) {
+	if nothing := n.attrs["{"+nsXSI+"}nil"]; nothing == "true" || nothing == "1" {
+		return "", false
+	}
+	if len(n.children) == 1 && n.children[0].is(nsAssertion, "NameID") && collapse(n.text) == "" {
+		n = n.children[0]
+	}
+	return n.text, len(n.children) == 0
+}
+
+// allText returns the text of the element and of all in it.
+func (n *node) allText() string {
+	var b strings.Builder
+	b.WriteString(n.text)
+	for _, c := range n.children {
+		b.WriteString(" ")
+		b.WriteString(c.allText())
+	}
+	return b.String()
+}

@@ -1,0 +1,255 @@
+package saml
+
+import (
+	"context"
+	"crypto"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rsa"
+	_ "crypto/sha1" //nolint:gosec // the usual digest of RSA-OAEP, which needs no collision resistance
+	_ "crypto/sha256"
+	_ "crypto/sha512"
+	"errors"
+	"strings"
+)
+
+// maxWrapped bounds how often one message makes us use a private key: keys of ours times copies of the key in the message.
+const maxWrapped = 6
+
+// errDecrypt is all that anybody learns, whichever step failed.
+var errDecrypt = errors.New("it does not decrypt")
+
+// contentAlgorithm is how the content is encrypted: AES with a key of size bytes.
+type contentAlgorithm struct {
+	size          int
+	authenticated bool
+}
+
+var contentAlgorithms = map[string]contentAlgorithm{
+	nsXenc + "aes128-cbc":   {16, false},
+	nsXenc + "aes192-cbc":   {24, false},
+	nsXenc + "aes256-cbc":   {32, false},
+	nsXenc11 + "aes128-gcm": {16, true},
+	nsXenc11 + "aes192-gcm": {24, true},
+	nsXenc11 + "aes256-gcm": {32, true},
+}
+
+var oaepHashes = map[string]crypto.Hash{
+	nsDsig + "sha1":   crypto.SHA1,
+	nsXenc + "sha256": crypto.SHA256,
+	"http://www.w3.org/2001/04/xmldsig-more#sha384": crypto.SHA384,
+	nsXenc + "sha512": crypto.SHA512,
+}
+
+var maskHashes = map[string]crypto.Hash{
+	nsXenc11 + "mgf1sha1":   crypto.SHA1,
+	nsXenc11 + "mgf1sha256": crypto.SHA256,
+	nsXenc11 + "mgf1sha384": crypto.SHA384,
+	nsXenc11 + "mgf1sha512": crypto.SHA512,
+}
+
+// decrypt opens an EncryptedAssertion or EncryptedID and returns the element in it, which must be space:name. signed tells that the
+// ciphertext stands under a valid signature: content that is not authenticated (CBC) is only touched then, or every answer of ours would tell
+// whoever guesses at it something.
+func (v *verifier) decrypt(ctx context.Context, n *node, signed bool, ids map[string]bool, space, name string) (*node, error) {
+	if v.keys == nil {
+		return nil, errors.New("it is encrypted, and there is no key for it")
+	}
+	data, wrapped, err := encryptedParts(n)
+	if err != nil {
+		return nil, err
+	}
+	algorithm, err := contentAlgorithmOf(data)
+	if err != nil {
+		return nil, err
+	}
+	if !algorithm.authenticated && !signed {
+		return nil, errors.New("it is encrypted by CBC and not under a signature")
+	}
+	content, err := cipherValue(data)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := v.keys(ctx)
+	if err != nil {
+		return nil, &unknownError{err}
+	}
+	tries := 0
+	for _, w := range wrapped {
+		for _, k := range keys {
+			if tries++; tries > maxWrapped {
+				return nil, errDecrypt
+			}
+			plain, err := open(w, k, algorithm, content)
+			if err != nil {
+				continue
+			}
+			inner, err := messageDoor.parse(plain, ids)
+			if err != nil || !inner.is(space, name) {
+				return nil, errDecrypt
+			}
+			return inner, nil
+		}
+	}
+	return nil, errDecrypt
+}
+
+// unknownError is a failure of ours: nothing is said about the message.
+type unknownError struct{ cause error }
+
+func (e *unknownError) Error() string { return e.cause.Error() }
+func (e *unknownError) Unwrap() error { return e.cause }
+
+// wrappedKey is an xenc:EncryptedKey.
+type wrappedKey struct {
+	options rsa.OAEPOptions
+	value   []byte
+}
+
+// encryptedParts finds the content and the keys for it, which stand in its KeyInfo or beside it.
+func encryptedParts(n *node) (data *node, keys []wrappedKey, err error) {
+	if err := n.closed("{"+nsXenc+"}EncryptedData", "{"+nsXenc+"}EncryptedKey"); err != nil {
+		return nil, nil, err
+	}
+	if data, err = n.one(nsXenc, "EncryptedData"); err != nil {
+		return nil, nil, err
+	}
+	if t := data.attrs["Type"]; t != "" && t != nsXenc+"Element" {
+		return nil, nil, errors.New("it is encrypted as something else than an element")
+	}
+	if err := data.closed("EncryptionMethod", "CipherData", "{"+nsDsig+"}KeyInfo"); err != nil {
+		return nil, nil, err
+	}
+	nodes := n.all(nsXenc, "EncryptedKey")
+	info, err := data.optional(nsDsig, "KeyInfo")
+	if err != nil {
+		return nil, nil, err
+	}
+	if info != nil {
+		nodes = append(nodes, info.all(nsXenc, "EncryptedKey")...)
+	}
+	for _, k := range nodes {
+		w, err := newWrappedKey(k)
+		if err != nil {
+			return nil, nil, err
+		}
+		keys = append(keys, w)
+	}
+	if len(keys) == 0 {
+		return nil, nil, errors.New("it is encrypted without a key for us")
+	}
+	return data, keys, nil
+}
+
+func newWrappedKey(n *node) (w wrappedKey, err error) {
+	method, err := n.one(nsXenc, "EncryptionMethod")
+	if err != nil {
+		return w, err
+	}
+	if err := method.closed("{"+nsDsig+"}DigestMethod", "{"+nsXenc11+"}MGF"); err != nil { // OAEPparams is not taken: nobody sends it
+		return w, err
+	}
+	algorithm := method.attrs["Algorithm"]
+	if algorithm != nsXenc+"rsa-oaep-mgf1p" && algorithm != nsXenc11+"rsa-oaep" { // PKCS #1 v1.5 answers questions that nobody may ask
+		return w, errors.New("its key is encrypted by an algorithm that is not taken")
+	}
+	w.options.Hash, w.options.MGFHash = crypto.SHA1, crypto.SHA1 // XML Encryption 1.1, 5.5.2: defaults
+	digest, err := method.optional(nsDsig, "DigestMethod")
+	if err != nil {
+		return w, err
+	}
+	if digest != nil {
+		w.options.Hash = oaepHashes[digest.attrs["Algorithm"]]
+	}
+	mask, err := method.optional(nsXenc11, "MGF")
+	if err != nil {
+		return w, err
+	}
+	if mask != nil {
+		w.options.MGFHash = maskHashes[mask.attrs["Algorithm"]]
+	}
+	if w.options.Hash == 0 || w.options.MGFHash == 0 || mask != nil && strings.HasSuffix(algorithm, "mgf1p") {
+		return w, errors.New("its key is encrypted with a digest that is not taken")
+	}
+	w.value, err = cipherValue(n)
+	return w, err
+}
+
+func contentAlgorithmOf(data *node) (contentAlgorithm, error) {
+	method, err := data.one(nsXenc, "EncryptionMethod")
+	if err != nil {
+		return contentAlgorithm{}, err
+	}
+	a, ok := contentAlgorithms[method.attrs["Algorithm"]]
+	if !ok || len(method.all(nsXenc, "KeySize")) != len(method.children) {
+		return a, errors.New("it is encrypted by an algorithm that is not taken")
+	}
+	return a, nil
+}
+
+// cipherValue returns the octets of CipherData. A CipherReference would have us fetch them from somewhere.
+func cipherValue(n *node) ([]byte, error) {
+	data, err := n.one(nsXenc, "CipherData")
+	if err != nil {
+		return nil, err
+	}
+	if err := data.closed("CipherValue"); err != nil {
+		return nil, err
+	}
+	value, err := data.one(nsXenc, "CipherValue")
+	if err != nil {
+		return nil, err
+	}
+	text, err := value.leaf()
+	if err != nil {
+		return nil, err
+	}
+	return decodeBase64(text)
+}
+
+// open decrypts content by the key in w, which key opens.
+func open(w wrappedKey, key crypto.Decrypter, a contentAlgorithm, content []byte) ([]byte, error) {
+	public, ok := key.Public().(*rsa.PublicKey)
+	if !ok || len(w.value) != public.Size() {
+		return nil, errDecrypt
+	}
+	secret, err := key.Decrypt(nil, w.value, &w.options)
+	if err != nil || len(secret) != a.size {
+		return nil, errDecrypt
+	}
+	block, err := aes.NewCipher(secret)
+	if err != nil {
+		return nil, errDecrypt
+	}
+	if a.authenticated {
+		return openGCM(block, content)
+	}
+	return openCBC(block, content)
+}
+
+func openGCM(block cipher.Block, content []byte) ([]byte, error) {
+	gcm, err := cipher.NewGCM(block)
+	if err != nil || len(content) < gcm.NonceSize()+gcm.Overhead() {
+		return nil, errDecrypt
+	}
+	nonce, sealed := content[:gcm.NonceSize()], content[gcm.NonceSize():]
+	plain, err := gcm.Open(nil, nonce, sealed, nil)
+	if err != nil {
+		return nil, errDecrypt
+	}
+	return plain, nil
+}
+
+// openCBC: XML Encryption 1.1, 5.2.1: the last byte says how much was padded.
+func openCBC(block cipher.Block, content []byte) ([]byte, error) {
+	if len(content) < 2*aes.BlockSize || len(content)%aes.BlockSize != 0 {
+		return nil, errDecrypt
+	}
+	plain := make([]byte, len(content)-aes.BlockSize)
+	cipher.NewCBCDecrypter(block, content[:aes.BlockSize]).CryptBlocks(plain, content[aes.BlockSize:])
+	padding := int(plain[len(plain)-1])
+	if padding < 1 || padding > aes.BlockSize {
+		return nil, errDecrypt
+	}
+	return plain[:len(plain)-padding], nil
+}

@@ -1,0 +1,454 @@
+package saml
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// What a document may have. Libraries that build trees cost far more than reading: these bounds hold before any of them sees a byte.
+const (
+	maxMessage    = 256 << 10 // bytes of a message, decoded
+	maxMetadata   = 1 << 20   // bytes of the metadata of a provider
+	maxDepth      = 64        // elements inside each other
+	maxElements   = 10_000
+	maxWeight     = 80_000 // depths of all elements together: canonicalisation copies what is inside once for each level
+	maxAttributes = 32     // of one element, declarations of namespaces included
+	maxPrefixes   = 32     // namespaces in scope
+	maxName       = 256    // bytes of a name, an ID, a namespace
+)
+
+// door says what a kind of document may have beside elements, attributes and text.
+type door struct {
+	size     int
+	comments bool // metadata is written by hand at times; nobody comments a message
+}
+
+var (
+	messageDoor  = door{size: maxMessage}
+	metadataDoor = door{size: maxMetadata, comments: true}
+)
+
+// scanner reads XML 1.0 without document type, processing instructions and CDATA, in UTF-8 and with names in ASCII. It is narrower than XML on
+// purpose: what it lets through reads the same to everybody.
+type scanner struct {
+	door
+	raw   []byte
+	at    int
+	open  []openElement
+	scope []binding
+	ids   map[string]bool
+	seen  int // elements
+	sum   int // of their depths
+}
+
+type openElement struct {
+	name  string // as written
+	scope int    // length of the scope around it
+}
+
+type binding struct{ prefix, uri string }
+
+// scan checks raw. ids collects the IDs of the document; those that are in it already are refused.
+func (d door) scan(raw []byte, ids map[string]bool) error {
+	if len(raw) > d.size {
+		return fmt.Errorf("it has more than %d bytes", d.size)
+	}
+	if !utf8.Valid(raw) {
+		return errors.New("it is not UTF-8")
+	}
+	s := &scanner{door: d, raw: raw, ids: ids}
+	if err := s.document(); err != nil {
+		return fmt.Errorf("XML at byte %d: %w", s.at, err)
+	}
+	return nil
+}
+
+func (s *scanner) document() error {
+	if err := s.declaration(); err != nil {
+		return err
+	}
+	for done := false; s.at < len(s.raw); {
+		switch {
+		case len(s.open) == 0 && s.skipSpace():
+		case s.next("<!--"):
+			if err := s.comment(); err != nil {
+				return err
+			}
+		case s.next("</"):
+			if err := s.end(); err != nil {
+				return err
+			}
+			done = len(s.open) == 0
+		case s.next("<"):
+			if done {
+				return errors.New("a second root")
+			}
+			empty, err := s.start()
+			if err != nil {
+				return err
+			}
+			done = empty && len(s.open) == 0
+		case len(s.open) == 0:
+			return errors.New("text outside of the root")
+		default:
+			if err := s.text('<'); err != nil {
+				return err
+			}
+		}
+	}
+	if len(s.open) > 0 || s.seen == 0 {
+		return errors.New("the root does not end")
+	}
+	return nil
+}
+
+// declaration reads <?xml ...?>, the only thing with a question mark.
+func (s *scanner) declaration() error {
+	if !s.next("<?xml ") {
+		return nil
+	}
+	inside, _, ok := bytes.Cut(s.raw[s.at:], []byte("?>"))
+	if !ok || len(inside) > maxName {
+		return errors.New("the XML declaration does not end")
+	}
+	for word := range strings.FieldsSeq(string(inside)) {
+		key, value, _ := strings.Cut(word, "=")
+		if len(value) < 2 || value[0] != value[len(value)-1] || value[0] != '"' && value[0] != '\'' {
+			return errors.New("a malformed XML declaration")
+		}
+		value = value[1 : len(value)-1]
+		switch {
+		case key == "version" && value == "1.0", key == "encoding" && strings.EqualFold(value, "utf-8"),
+			key == "standalone" && (value == "yes" || value == "no"):
+		default:
+			return errors.New("an XML declaration of something else than XML 1.0 in UTF-8")
+		}
+	}
+	s.at += len(inside) + 2
+	return nil
+}
+
+func (s *scanner) comment() error {
+	if !s.comments {
+		return errors.New("a comment")
+	}
+	inside, _, ok := bytes.Cut(s.raw[s.at:], []byte("--"))
+	if !ok {
+		return errors.New("a comment that does not end")
+	}
+	if err := characters(inside); err != nil {
+		return err
+	}
+	if s.at += len(inside); !s.next("-->") {
+		return errors.New("two dashes in a comment")
+	}
+	return nil
+}
+
+func (s *scanner) start() (empty bool, err error) {
+	name, err := s.name()
+	if err != nil {
+		return false, err // <!DOCTYPE, <![CDATA[ and <? are here: no name begins so
+	}
+	around := len(s.scope)
+	s.seen++
+	s.sum += len(s.open) + 1
+	if s.seen > maxElements || len(s.open) >= maxDepth || s.sum > maxWeight {
+		return false, errors.New("too many elements, or too deep")
+	}
+	attrs, err := s.attributes()
+	if err != nil {
+		return false, err
+	}
+	space, err := s.checkNames(name, attrs)
+	if err != nil {
+		return false, err
+	}
+	if err := s.checkIDs(space, attrs); err != nil {
+		return false, err
+	}
+	if s.next("/>") {
+		s.scope = s.scope[:around]
+		return true, nil
+	}
+	if !s.next(">") {
+		return false, errors.New("a tag that does not end")
+	}
+	s.open = append(s.open, openElement{name, around})
+	return false, nil
+}
+
+func (s *scanner) end() error {
+	name, err := s.name()
+	if err != nil {
+		return err
+	}
+	s.skipSpace()
+	if len(s.open) == 0 || s.open[len(s.open)-1].name != name || !s.next(">") {
+		return errors.New("an end tag of something else")
+	}
+	s.scope = s.scope[:s.open[len(s.open)-1].scope]
+	s.open = s.open[:len(s.open)-1]
+	return nil
+}
+
+type rawAttr struct{ name, value string }
+
+// attributes reads up to the end of the tag and takes the namespaces into scope.
+func (s *scanner) attributes() ([]rawAttr, error) {
+	var out []rawAttr
+	for n := 0; ; n++ {
+		spaced := s.skipSpace()
+		if s.at >= len(s.raw) || s.raw[s.at] == '>' || s.raw[s.at] == '/' {
+			return out, nil
+		}
+		if !spaced {
+			return nil, errors.New("no space before an attribute")
+		}
+		if n >= maxAttributes {
+			return nil, errors.New("too many attributes")
+		}
+		name, err := s.name()
+		if err != nil {
+			return nil, err
+		}
+		s.skipSpace()
+		if !s.next("=") {
+			return nil, errors.New("an attribute without a value")
+		}
+		s.skipSpace()
+		value, err := s.quoted()
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range out {
+			if a.name == name {
+				return nil, errors.New("an attribute twice")
+			}
+		}
+		out = append(out, rawAttr{name, value})
+		if name == "xmlns" || strings.HasPrefix(name, "xmlns:") {
+			if err := s.bind(strings.TrimPrefix(strings.TrimPrefix(name, "xmlns"), ":"), value); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// bind declares a namespace. Canonicalisation is void or ambiguous for relative and empty ones, and who redefines a prefix wants it misread.
+func (s *scanner) bind(prefix, uri string) error {
+	switch scheme, _, ok := strings.Cut(uri, ":"); {
+	case len(uri) > maxName || !ok || scheme == "" || strings.ContainsFunc(uri, func(c rune) bool { return c <= ' ' || c > '~' || c == '&' }):
+		return errors.New("a namespace that is not an absolute URI")
+	case prefix == "xml" || prefix == "xmlns" || uri == nsXML || uri == nsXMLNS:
+		return errors.New("a reserved namespace")
+	}
+	if bound, ok := s.lookup(prefix); ok && bound != uri && prefix != "" {
+		return errors.New("a prefix that is bound to another namespace already")
+	}
+	if s.scope = append(s.scope, binding{prefix, uri}); len(s.scope) > maxPrefixes {
+		return errors.New("too many namespaces")
+	}
+	return nil
+}
+
+func (s *scanner) lookup(prefix string) (string, bool) {
+	for i := len(s.scope) - 1; i >= 0; i-- {
+		if s.scope[i].prefix == prefix {
+			return s.scope[i].uri, true
+		}
+	}
+	return "", prefix == ""
+}
+
+// checkNames resolves the prefixes and returns the namespace of the element.
+func (s *scanner) checkNames(name string, attrs []rawAttr) (string, error) {
+	prefix, _ := splitName(name)
+	space, ok := s.lookup(prefix)
+	if !ok {
+		return "", errors.New("a prefix that is not bound")
+	}
+	var seen []binding
+	for _, a := range attrs {
+		prefix, local := splitName(a.name)
+		if prefix == "" || prefix == "xmlns" {
+			continue
+		}
+		uri, ok := s.lookup(prefix)
+		if prefix == "xml" {
+			uri, ok = nsXML, true
+		}
+		if !ok {
+			return "", errors.New("a prefix that is not bound")
+		}
+		for _, have := range seen {
+			if have.uri == uri && have.prefix == local {
+				return "", errors.New("an attribute twice")
+			}
+		}
+		seen = append(seen, binding{local, uri})
+	}
+	return space, nil
+}
+
+// checkIDs knows one spelling for each vocabulary: ID of SAML, Id of signatures and encryption. Every other is somebody's attempt to have an
+// element found by one reader and not by the next.
+func (s *scanner) checkIDs(space string, attrs []rawAttr) error {
+	for _, a := range attrs {
+		_, local := splitName(a.name)
+		if !strings.EqualFold(local, "id") {
+			continue
+		}
+		switch {
+		case a.name == "ID" && (space == nsProtocol || space == nsAssertion || space == nsMetadata):
+		case a.name == "Id" && (space == nsDsig || space == nsXenc || space == nsXenc11):
+		default:
+			return errors.New("an ID attribute of another spelling")
+		}
+		if !isNCName(a.value) || len(a.value) > maxName {
+			return errors.New("an ID that is no name")
+		}
+		if s.ids[a.value] {
+			return errors.New("an ID twice")
+		}
+		s.ids[a.value] = true
+	}
+	return nil
+}
+
+// quoted returns the value of an attribute as it is written. References in it are checked, not resolved: no name and no ID has any.
+func (s *scanner) quoted() (string, error) {
+	if s.at >= len(s.raw) || s.raw[s.at] != '"' && s.raw[s.at] != '\'' {
+		return "", errors.New("an attribute without quotes")
+	}
+	quote := s.raw[s.at]
+	s.at++
+	from := s.at
+	if err := s.text(quote); err != nil {
+		return "", err
+	}
+	value := string(s.raw[from:s.at])
+	s.at++
+	return value, nil
+}
+
+// text reads character data up to the byte until, which must come.
+func (s *scanner) text(until byte) error {
+	rest := s.raw[s.at:]
+	n := bytes.IndexByte(rest, until)
+	if n < 0 {
+		return errors.New("something that does not end")
+	}
+	rest = rest[:n]
+	if bytes.Contains(rest, []byte("]]>")) || until != '<' && bytes.IndexByte(rest, '<') >= 0 {
+		return errors.New("markup where text is")
+	}
+	if err := characters(rest); err != nil {
+		return err
+	}
+	for {
+		_, after, ok := bytes.Cut(rest, []byte("&"))
+		if !ok {
+			s.at += n
+			return nil
+		}
+		ref, _, ok := bytes.Cut(after[:min(len(after), 12)], []byte(";"))
+		if !ok || !isReference(string(ref)) {
+			return errors.New("a reference to something that is not predefined")
+		}
+		rest = after
+	}
+}
+
+// isReference tells whether &ref; is one of the five entities that every document has, or a character that text may have.
+func isReference(ref string) bool {
+	switch ref {
+	case "lt", "gt", "amp", "apos", "quot":
+		return true
+	}
+	digits, ok := strings.CutPrefix(ref, "#")
+	base := 10
+	if hex, isHex := strings.CutPrefix(digits, "x"); isHex {
+		digits, base = hex, 16
+	}
+	n, err := strconv.ParseUint(digits, base, 32)
+	return ok && err == nil && digits[0] != '+' && n <= utf8.MaxRune && isCharacter(rune(n))
+}
+
+func characters(b []byte) error {
+	for i := 0; i < len(b); {
+		if c := b[i]; c >= 0x20 && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		c, size := utf8.DecodeRune(b[i:])
+		if !isCharacter(c) {
+			return errors.New("a control character")
+		}
+		i += size
+	}
+	return nil
+}
+
+// isCharacter: Char of XML 1.0, without the control characters that it tolerates above ASCII.
+func isCharacter(c rune) bool {
+	return c == '\t' || c == '\n' || c == '\r' || c >= 0x20 && c < 0x7f || c >= 0xa0 && c <= 0xd7ff || c >= 0xe000 && c <= 0xfffd ||
+		c >= 0x10000 && c <= 0x10ffff
+}
+
+// name reads prefix:local or local.
+func (s *scanner) name() (string, error) {
+	n := 0
+	for s.at+n < len(s.raw) && isNameByte(s.raw[s.at+n]) {
+		n++
+	}
+	name := string(s.raw[s.at : s.at+n])
+	prefix, local, qualified := strings.Cut(name, ":")
+	if n > maxName || !isNCName(prefix) || qualified && !isNCName(local) {
+		return "", errors.New("no name where one must be")
+	}
+	s.at += n
+	return name, nil
+}
+
+func (s *scanner) next(word string) bool {
+	if !bytes.HasPrefix(s.raw[s.at:], []byte(word)) {
+		return false
+	}
+	s.at += len(word)
+	return true
+}
+
+func (s *scanner) skipSpace() bool {
+	from := s.at
+	for s.at < len(s.raw) && isSpace(rune(s.raw[s.at])) {
+		s.at++
+	}
+	return s.at > from
+}
+
+func isSpace(c rune) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+func isNameByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.' || c == ':'
+}
+
+func isNCName(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; !isNameByte(c) || c == ':' || i == 0 && (c == '-' || c == '.' || c >= '0' && c <= '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func splitName(name string) (prefix, local string) {
+	if prefix, local, ok := strings.Cut(name, ":"); ok {
+		return prefix, local
+	}
+	return "", name
+}

@@ -1,0 +1,290 @@
+package saml
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+)
+
+const (
+	skew   = 60 * time.Second // by which the provider's clock may differ from ours
+	maxAge = 10 * time.Minute // of a message, however long its assertion is good for
+)
+
+const (
+	codeSuccess   = "urn:oasis:names:tc:SAML:2.0:status:Success"
+	codeNoPassive = "urn:oasis:names:tc:SAML:2.0:status:NoPassive"
+
+	methodBearer = "urn:oasis:names:tc:SAML:2.0:cm:bearer"
+	formatEntity = "urn:oasis:names:tc:SAML:2.0:nameid-format:entity"
+)
+
+// header is what every protocol message begins with.
+type header struct {
+	id, inResponseTo, issuer string
+}
+
+// messageHeader checks what holds for every message: version, time, who sends it and to whom. Missing is as bad as wrong.
+func (v *verifier) messageHeader(n *node, from *idpMetadata, destination string) (h header, err error) {
+	now := v.now()
+	if !from.ValidUntil.IsZero() && !now.Before(from.ValidUntil) {
+		return h, errors.New("the metadata of the provider is no longer valid")
+	}
+	if err := v.issued(n, now); err != nil {
+		return h, err
+	}
+	// SAML Bindings 3.5.5.2: whoever can have a message signed must not be able to send it elsewhere.
+	if n.attrs["Destination"] != destination {
+		return h, errors.New("the message is for another destination, or for none")
+	}
+	if h.issuer, err = issuer(n); err != nil {
+		return h, err
+	}
+	if h.issuer != from.EntityID {
+		return h, errors.New("the message is from another issuer")
+	}
+	h.id, h.inResponseTo = n.attrs["ID"], n.attrs["InResponseTo"]
+	return h, nil
+}
+
+// issued checks version, ID and time of a message or an assertion.
+func (v *verifier) issued(n *node, now time.Time) error {
+	if n.attrs["Version"] != "2.0" || n.attrs["ID"] == "" {
+		return fmt.Errorf("%s is not of version 2.0, or has no ID", n.name)
+	}
+	at, err := parseTime(n.attrs["IssueInstant"])
+	switch {
+	case err != nil:
+		return fmt.Errorf("IssueInstant of %s: %w", n.name, err)
+	case at.After(now.Add(skew)):
+		return fmt.Errorf("%s is from the future", n.name)
+	case at.Before(now.Add(-maxAge - skew)):
+		return fmt.Errorf("%s is too old", n.name)
+	}
+	return nil
+}
+
+// issuer returns the entity id of who says so.
+func issuer(n *node) (string, error) {
+	c, err := n.one(nsAssertion, "Issuer")
+	if err != nil {
+		return "", err
+	}
+	if f := c.attrs["Format"]; f != "" && f != formatEntity { // SAML Profiles 4.1.4.2
+		return "", errors.New("an issuer that is no entity")
+	}
+	return c.leaf()
+}
+
+// status returns nil for success, otherwise what the provider says instead.
+func status(n *node) (*idp.Rejection, error) {
+	s, err := n.one(nsProtocol, "Status")
+	if err != nil {
+		return nil, err
+	}
+	if err := s.closed("StatusCode", "StatusMessage", "StatusDetail"); err != nil {
+		return nil, err
+	}
+	code, err := s.one(nsProtocol, "StatusCode")
+	if err != nil {
+		return nil, err
+	}
+	if code.attrs["Value"] == codeSuccess {
+		return nil, nil
+	}
+	for {
+		inner, err := code.optional(nsProtocol, "StatusCode")
+		if err != nil {
+			return nil, err
+		}
+		if inner == nil {
+			break
+		}
+		code = inner
+	}
+	cause, err := statusCause(s)
+	if err != nil {
+		return nil, err
+	}
+	r := &idp.Rejection{Reason: "the provider has signed nobody in", SAMLStatus: idp.Printable(code.attrs["Value"]), Cause: cause}
+	r.Passive = r.SAMLStatus == codeNoPassive
+	return r, nil
+}
+
+// statusCause returns the StatusMessage, or the text of StatusDetail where there is none.
+func statusCause(s *node) (string, error) {
+	for _, name := range []string{"StatusMessage", "StatusDetail"} {
+		c, err := s.optional(nsProtocol, name)
+		if err != nil {
+			return "", err
+		}
+		if c == nil {
+			continue
+		}
+		if text := strings.Join(strings.FieldsFunc(c.allText(), isSpace), " "); text != "" {
+			return idp.Printable(text), nil
+		}
+	}
+	return "", nil
+}
+
+// checkConditions: every condition must hold, those that we do not know included. (SAML Core 2.5.1.1)
+func (v *verifier) checkConditions(a *node, now time.Time) error {
+	c, err := a.one(nsAssertion, "Conditions")
+	if err != nil {
+		return err
+	}
+	if err := c.closed("AudienceRestriction", "OneTimeUse", "ProxyRestriction"); err != nil {
+		return err
+	}
+	if err := within(c, now); err != nil {
+		return err
+	}
+	restrictions := c.all(nsAssertion, "AudienceRestriction")
+	if len(restrictions) == 0 {
+		return errors.New("the assertion is for everybody: it has no audience")
+	}
+	for _, r := range restrictions { // SAML Core 2.5.1.4: each of them restricts
+		if err := r.closed("Audience"); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(r.children, func(n *node) bool { return len(n.children) == 0 && collapse(n.text) == v.entityID }) {
+			return errors.New("the assertion is for another audience")
+		}
+	}
+	return nil
+}
+
+// within checks NotBefore and NotOnOrAfter, where they are.
+func within(n *node, now time.Time) error {
+	if s, ok := n.attrs["NotBefore"]; ok {
+		at, err := parseTime(s)
+		if err != nil {
+			return fmt.Errorf("NotBefore of %s: %w", n.name, err)
+		}
+		if now.Add(skew).Before(at) {
+			return fmt.Errorf("%s is not valid yet", n.name)
+		}
+	}
+	if s, ok := n.attrs["NotOnOrAfter"]; ok {
+		at, err := parseTime(s)
+		if err != nil {
+			return fmt.Errorf("NotOnOrAfter of %s: %w", n.name, err)
+		}
+		if !now.Add(-skew).Before(at) {
+			return fmt.Errorf("%s is no longer valid", n.name)
+		}
+	}
+	return nil
+}
+
+// checkConfirmation: SAML Profiles 4.1.4.3 for bearer confirmations, of which there must be one and nothing else. It returns when the
+// assertion is no longer good.
+func checkConfirmation(subject *node, want expectation, now time.Time) (time.Time, error) {
+	c, err := subject.one(nsAssertion, "SubjectConfirmation")
+	if err != nil {
+		return time.Time{}, err
+	}
+	if c.attrs["Method"] != methodBearer {
+		return time.Time{}, errors.New("the subject is not confirmed by bearing the assertion")
+	}
+	d, err := c.one(nsAssertion, "SubjectConfirmationData")
+	if err != nil {
+		return time.Time{}, err
+	}
+	until, err := parseTime(d.attrs["NotOnOrAfter"])
+	if err != nil {
+		return time.Time{}, fmt.Errorf("NotOnOrAfter of the confirmation: %w", err)
+	}
+	if err := within(d, now); err != nil {
+		return time.Time{}, err
+	}
+	if _, ok := d.attrs["NotBefore"]; ok {
+		return time.Time{}, errors.New("a bearer confirmation with NotBefore")
+	}
+	if want.Destination == "" || d.attrs["Recipient"] != want.Destination {
+		return time.Time{}, errors.New("the confirmation is for another recipient, or for none")
+	}
+	if err := checkAnswers(d, want.Request); err != nil {
+		return time.Time{}, err
+	}
+	return until, nil
+}
+
+// checkAnswers: an answer answers the request of this flow, and an unsolicited one none at all: otherwise it is a stolen answer.
+func checkAnswers(n *node, request string) error {
+	got, there := n.attrs["InResponseTo"]
+	switch {
+	case request == "" && there:
+		return errors.New("an unsolicited answer to somebody's request")
+	case request != "" && got != request:
+		return fmt.Errorf("%s answers another request, or none", n.name)
+	}
+	return nil
+}
+
+// checkAuthn reads the only AuthnStatement.
+func checkAuthn(a *node, want expectation, now time.Time, out *verified) error {
+	s, err := a.one(nsAssertion, "AuthnStatement")
+	if err != nil {
+		return err
+	}
+	if out.AuthnInstant, err = parseTime(s.attrs["AuthnInstant"]); err != nil {
+		return fmt.Errorf("AuthnInstant: %w", err)
+	}
+	switch {
+	case out.AuthnInstant.After(now.Add(skew)):
+		return errors.New("a sign-in in the future")
+	case out.AuthnInstant.Before(want.Since.Add(-skew)):
+		return errors.New("the provider did not sign the person in again")
+	}
+	if until, ok := s.attrs["SessionNotOnOrAfter"]; ok {
+		if out.SessionNotOnOrAfter, err = parseTime(until); err != nil {
+			return fmt.Errorf("SessionNotOnOrAfter: %w", err)
+		}
+		if !now.Before(out.SessionNotOnOrAfter) {
+			return errors.New("the session at the provider is over")
+		}
+	}
+	out.SessionIndex = s.attrs["SessionIndex"]
+	c, err := s.one(nsAssertion, "AuthnContext")
+	if err != nil {
+		return err
+	}
+	ref, err := c.optional(nsAssertion, "AuthnContextClassRef")
+	if err != nil {
+		return err
+	}
+	if ref != nil {
+		out.ClassRef = collapse(ref.text)
+	}
+	if len(want.Classes) > 0 && !slices.Contains(want.Classes, out.ClassRef) {
+		return errors.New("a sign-in of another class than was asked for")
+	}
+	return nil
+}
+
+var dateTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)?$`)
+
+// parseTime reads an xs:dateTime. Without a zone it is UTC (SAML Core 1.3.3).
+func parseTime(s string) (time.Time, error) {
+	if !dateTime.MatchString(s) {
+		return time.Time{}, errors.New("missing, or not a time")
+	}
+	if last := s[len(s)-1]; last != 'Z' && !strings.ContainsAny(s[19:], "+-") {
+		s += "Z"
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return time.Time{}, errors.New("not a time")
+	}
+	return t.UTC(), nil
+}
+
+// collapse is how an xs:anyURI is read.
+func collapse(s string) string { return strings.TrimFunc(s, isSpace) }

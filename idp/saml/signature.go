@@ -1,0 +1,231 @@
+package saml
+
+import (
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/beevik/etree"
+	dsig "github.com/russellhaering/goxmldsig"
+)
+
+// verifyElement verifies the signature that n has as a child and returns the element again, made of nothing but the octets that were signed.
+// A nil element without an error: there is no signature.
+func verifyElement(n *node, certificates []*x509.Certificate, now time.Time) (*node, error) {
+	sig, err := n.optional(nsDsig, "Signature")
+	if sig == nil || err != nil {
+		return nil, err
+	}
+	id := n.attrs["ID"]
+	if id == "" {
+		return nil, errors.New("a signature in an element without ID")
+	}
+	// The schemas have it first, behind the Issuer: the library takes the first one that it finds.
+	for i, c := range n.children {
+		if c == sig && i > 1 || c != sig && i == 0 && !c.is(nsAssertion, "Issuer") && n.children[0] != sig {
+			return nil, errors.New("a signature out of its place")
+		}
+		if c == sig {
+			break
+		}
+	}
+	if err := checkShape(sig, id); err != nil {
+		return nil, err
+	}
+	candidates, err := candidates(sig, certificates, now)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range candidates {
+		el := n.detached()
+		if err := prepare(el, sig, c); err != nil {
+			continue // of another kind of key
+		}
+		ctx := dsig.NewDefaultValidationContext(&dsig.MemoryX509CertificateStore{Roots: []*x509.Certificate{c}})
+		ctx.Clock = dsig.NewFakeClockAt(now)
+		signed, err := ctx.Validate(el)
+		if err != nil {
+			continue
+		}
+		out, err := newNode(signed, nil)
+		if err != nil {
+			return nil, err
+		}
+		if out.space != n.space || out.name != n.name || out.attrs["ID"] != id {
+			return nil, errors.New("the signature covers another element")
+		}
+		return out, nil
+	}
+	return nil, errors.New("the signature is not the provider's")
+}
+
+// checkShape refuses every signature that is not the plain one of SAML Core 5.4: enveloped, one reference, to the element around it.
+func checkShape(sig *node, id string) error {
+	if err := sig.closed("SignedInfo", "SignatureValue", "KeyInfo"); err != nil {
+		return err
+	}
+	info, err := sig.one(nsDsig, "SignedInfo")
+	if err != nil {
+		return err
+	}
+	if _, err := sig.one(nsDsig, "SignatureValue"); err != nil {
+		return err
+	}
+	if _, err := sig.optional(nsDsig, "KeyInfo"); err != nil {
+		return err
+	}
+	if err := info.closed("CanonicalizationMethod", "SignatureMethod", "Reference"); err != nil {
+		return err
+	}
+	c14n, err := info.one(nsDsig, "CanonicalizationMethod")
+	if err != nil {
+		return err
+	}
+	if err := checkCanonicalization(c14n); err != nil {
+		return err
+	}
+	method, err := info.one(nsDsig, "SignatureMethod")
+	if err != nil {
+		return err
+	}
+	if _, ok := signatureAlgorithms[method.attrs["Algorithm"]]; !ok || len(method.children) > 0 {
+		return errors.New("a signature algorithm that is not believed")
+	}
+	ref, err := info.one(nsDsig, "Reference")
+	if err != nil {
+		return err
+	}
+	return checkReference(ref, id)
+}
+
+func checkReference(ref *node, id string) error {
+	if err := ref.closed("Transforms", "DigestMethod", "DigestValue"); err != nil {
+		return err
+	}
+	if ref.attrs["URI"] != "#"+id {
+		return errors.New("a reference to another element")
+	}
+	transforms, err := ref.one(nsDsig, "Transforms")
+	if err != nil {
+		return err
+	}
+	if err := transforms.closed("Transform"); err != nil {
+		return err
+	}
+	// SAML Core 5.4.4: these and no others. The second must be there, or comments would be signed text.
+	if t := transforms.children; len(t) != 2 || t[0].attrs["Algorithm"] != transformEnveloped || len(t[0].children) > 0 {
+		return errors.New("transforms that are not those of SAML")
+	}
+	if err := checkCanonicalization(transforms.children[1]); err != nil {
+		return err
+	}
+	method, err := ref.one(nsDsig, "DigestMethod")
+	if err != nil {
+		return err
+	}
+	hash, ok := digestAlgorithms[method.attrs["Algorithm"]]
+	if !ok || len(method.children) > 0 {
+		return errors.New("a digest algorithm that is not believed")
+	}
+	value, err := ref.one(nsDsig, "DigestValue")
+	if err != nil {
+		return err
+	}
+	if digest, err := decodeBase64(value.text); err != nil || len(digest) != hash.Size() || len(value.children) > 0 {
+		return errors.New("a malformed digest")
+	}
+	return nil
+}
+
+func checkCanonicalization(n *node) error {
+	algorithm := n.attrs["Algorithm"]
+	if !canonicalizations[algorithm] {
+		return errors.New("a canonicalization that is not believed")
+	}
+	if err := n.closed("{" + nsExcC14N + "}InclusiveNamespaces"); err != nil {
+		return err
+	}
+	inclusive, err := n.optional(nsExcC14N, "InclusiveNamespaces")
+	if inclusive == nil || err != nil {
+		return err
+	}
+	for prefix := range strings.FieldsSeq(inclusive.attrs["PrefixList"]) {
+		if algorithm != nsExcC14N || prefix == "xml" || prefix == "xmlns" || !isNCName(strings.TrimPrefix(prefix, "#")) {
+			return errors.New("a list of prefixes that has others")
+		}
+	}
+	return nil
+}
+
+// candidates returns the provider's certificates that are good now. What KeyInfo holds is never believed; but a certificate in it that has
+// none of their keys says that somebody else has signed.
+func candidates(sig *node, certificates []*x509.Certificate, now time.Time) ([]*x509.Certificate, error) {
+	named, err := keysNamed(sig)
+	if err != nil {
+		return nil, err
+	}
+	var out []*x509.Certificate
+	for _, c := range certificates {
+		if isCurrent(c, now) && isStrong(c.PublicKey) && (len(named) == 0 || named[string(c.RawSubjectPublicKeyInfo)]) {
+			out = append(out, c)
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("no certificate of the provider fits, or those that do have expired")
+	}
+	return out, nil
+}
+
+// keysNamed returns the public keys of the certificates in KeyInfo.
+func keysNamed(sig *node) (map[string]bool, error) {
+	info, err := sig.optional(nsDsig, "KeyInfo")
+	if info == nil || err != nil {
+		return nil, err
+	}
+	named := map[string]bool{}
+	for _, data := range info.all(nsDsig, "X509Data") {
+		for _, n := range data.all(nsDsig, "X509Certificate") {
+			raw, err := decodeBase64(n.text)
+			if err != nil || len(named) >= 5 {
+				return nil, errors.New("a malformed certificate in KeyInfo")
+			}
+			c, err := x509.ParseCertificate(raw)
+			if err != nil {
+				return nil, errors.New("a malformed certificate in KeyInfo")
+			}
+			named[string(c.RawSubjectPublicKeyInfo)] = true
+		}
+	}
+	return named, nil
+}
+
+// prepare writes into el, which is a copy, what the library needs to verify with c alone. Neither KeyInfo nor SignatureValue is signed.
+func prepare(el *etree.Element, sig *node, c *x509.Certificate) error {
+	value, err := sig.one(nsDsig, "SignatureValue")
+	if err != nil {
+		return err
+	}
+	raw, err := decodeBase64(value.text)
+	if err != nil || len(value.children) > 0 {
+		return errors.New("a malformed signature")
+	}
+	raw, err = derSignature(c, raw)
+	if err != nil {
+		return err
+	}
+	copied, ok := el.Child[sig.el.Index()].(*etree.Element)
+	if !ok {
+		return errors.New("a signature out of its place")
+	}
+	for _, child := range copied.ChildElements() {
+		switch child.Tag {
+		case "KeyInfo":
+			copied.RemoveChild(child)
+		case "SignatureValue":
+			child.SetText(base64.StdEncoding.EncodeToString(raw))
+		}
+	}
+	return nil
+}
