@@ -45,19 +45,8 @@ func (s *Server) AddClient(ctx context.Context, c Client) (secretText string, er
 	if s.clients.fixed[c.ID] != nil {
 		return "", ErrClientExists
 	}
-	now := s.now()
-	c.SecretHashes = s.hashed("client", c.ID, c.Secrets, c.SecretHashes)
-	c.Secrets = nil
-	raw, err := json.Marshal(c)
-	if err != nil {
-		return "", fmt.Errorf("encode client: %w", err)
-	}
-	e, err := s.Events.New(eventClientAdded, event.Origin{})
-	if err != nil {
-		return "", err
-	}
-	e.ClientID = c.ID
-	return secretText, s.addOnce(ctx, e, func(tx storage.Tx) error {
+	c.SecretHashes, c.Secrets = s.hashed("client", c.ID, c.Secrets, c.SecretHashes), nil
+	return secretText, s.addOnce(ctx, c.ID, c, func(tx storage.Tx, raw []byte, now time.Time) error {
 		return clients.Create(tx, c.ID, clientRecord{Client: raw, CreatedAt: now}, never)
 	})
 }
@@ -76,26 +65,26 @@ func (s *Server) AddAPIClient(ctx context.Context, c APIClient) (secretText stri
 	if s.clients.apis[c.ID] != nil {
 		return "", ErrClientExists
 	}
-	now := s.now()
-	c.SecretHashes = s.hashed("api_client", c.ID, c.Secrets, c.SecretHashes)
-	c.Secrets = nil
-	raw, err := json.Marshal(c)
-	if err != nil {
-		return "", fmt.Errorf("encode client: %w", err)
-	}
-	e, err := s.Events.New(eventClientAdded, event.Origin{})
-	if err != nil {
-		return "", err
-	}
-	e.ClientID = c.ID
-	return secretText, s.addOnce(ctx, e, func(tx storage.Tx) error {
+	c.SecretHashes, c.Secrets = s.hashed("api_client", c.ID, c.Secrets, c.SecretHashes), nil
+	return secretText, s.addOnce(ctx, c.ID, c, func(tx storage.Tx, raw []byte, now time.Time) error {
 		return apiClients.Create(tx, c.ID, apiClientRecord{Client: raw, CreatedAt: now}, never)
 	})
 }
 
-func (s *Server) addOnce(ctx context.Context, e event.Event, create func(storage.Tx) error) error {
-	err := s.Store.Update(ctx, func(tx storage.Tx) error {
-		if err := create(tx); err != nil {
+// addOnce stores a client of either kind together with its event.
+func (s *Server) addOnce(ctx context.Context, id string, client any, create func(tx storage.Tx, raw []byte, now time.Time) error) error {
+	raw, err := json.Marshal(client)
+	if err != nil {
+		return fmt.Errorf("encode client: %w", err)
+	}
+	e, err := s.Events.New(eventClientAdded, event.Origin{})
+	if err != nil {
+		return err
+	}
+	e.ClientID = id
+	now := s.now()
+	err = s.Store.Update(ctx, func(tx storage.Tx) error {
+		if err := create(tx, raw, now); err != nil {
 			return err
 		}
 		return s.Events.Append(tx, e)

@@ -230,11 +230,48 @@ type remoteKeys struct {
 
 // remoteSet is what one client publishes.
 type remoteSet struct {
-	mu      sync.Mutex // guards all below, and is held while they are fetched: nobody fetches twice
+	mu      sync.Mutex // guards all below; it is not held while keys are fetched
 	keys    []jose.JSONWebKey
 	fetched time.Time // when it worked last
 	tried   time.Time
-	err     error // of the last try
+	err     error         // of the last try
+	busy    chan struct{} // closed when the fetch under way is done; nil: there is none
+}
+
+// has tells whether a key that an assertion names is here. mu is held.
+func (r *remoteSet) has(kid string) bool {
+	return len(r.keys) > 0 && (kid == "" || slices.ContainsFunc(r.keys, func(k jose.JSONWebKey) bool { return k.KeyID == kid }))
+}
+
+// refresh fetches the keys, once at a time and at most once a minute. Whoever finds a fetch under way waits for it only when the key
+// in question is not here yet: a stranger who names an unknown key and a slow client hold up nobody. mu is held before and after.
+func (r *remoteSet) refresh(ctx context.Context, now time.Time, needed bool, fetch func() ([]jose.JSONWebKey, error)) {
+	if r.busy != nil {
+		if !needed {
+			return
+		}
+		busy := r.busy
+		r.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+		}
+		r.mu.Lock()
+		return
+	}
+	if !r.tried.IsZero() && now.Sub(r.tried) < keysRetry {
+		return
+	}
+	busy := make(chan struct{})
+	r.tried, r.busy = now, busy
+	r.mu.Unlock()
+	keys, err := fetch()
+	r.mu.Lock()
+	if r.err = err; err == nil {
+		r.keys, r.fetched = keys, now
+	}
+	r.busy = nil
+	close(busy)
 }
 
 func (r *remoteKeys) set(id string) *remoteSet {
@@ -259,14 +296,8 @@ func (s *Server) clientKeys(ctx context.Context, c *Client, kid string) ([]jose.
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	now := s.now()
-	known := kid == "" || slices.ContainsFunc(set.keys, func(k jose.JSONWebKey) bool { return k.KeyID == kid })
-	wanted := len(set.keys) == 0 || !known || now.Sub(set.fetched) >= keysFresh
-	if wanted && (set.tried.IsZero() || now.Sub(set.tried) >= keysRetry) {
-		set.tried = now
-		keys, err := s.fetchKeys(context.WithoutCancel(ctx), c)
-		if set.err = err; err == nil {
-			set.keys, set.fetched = keys, now
-		}
+	if known := set.has(kid); !known || now.Sub(set.fetched) >= keysFresh {
+		set.refresh(ctx, now, !known, func() ([]jose.JSONWebKey, error) { return s.fetchKeys(context.WithoutCancel(ctx), c) })
 	}
 	if len(set.keys) > 0 && now.Sub(set.fetched) < keysStale {
 		return set.keys, nil

@@ -359,3 +359,39 @@ func TestAddClientWithKeys(t *testing.T) {
 	}
 	h.Invariants(t)
 }
+
+// TestSlowJWKSURI: a stranger names a key that nobody knows while the client's own server hangs. The client itself is not held up.
+func TestSlowJWKSURI(t *testing.T) {
+	t.Parallel()
+	s, stranger := newSigner(t, "signer", jose.ES256), newSigner(t, "signer", jose.ES256)
+	stranger.kid = "nobody's key"
+	raw, err := json.Marshal(s.set())
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, hang := make(chan struct{}, 8), make(chan struct{})
+	var slow atomic.Bool
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if slow.Load() {
+			asked <- struct{}{}
+			<-hang
+		}
+		w.Write(raw)
+	}))
+	t.Cleanup(web.Close)
+	s.client.JWKS, s.client.JWKSURI = nil, web.URL+"/jwks"
+	h := authztest.New(t, authztest.WithClients(s.client))
+	ask := func(by *signer) *authztest.Response {
+		return h.Post("/oauth/token", assertionForm(by.sign(t, by.claims(h), "")))
+	}
+	wantStatus(t, "before", ask(s), http.StatusOK)
+	slow.Store(true)
+	h.Clock.Advance(time.Minute)
+	refused := make(chan *authztest.Response)
+	go func() { refused <- ask(stranger) }()
+	<-asked
+	wantStatus(t, "while the keys are fetched for a stranger", ask(s), http.StatusOK)
+	close(hang)
+	wantError(t, "the stranger", <-refused, http.StatusUnauthorized, "invalid_client")
+	h.Invariants(t)
+}

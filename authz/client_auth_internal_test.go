@@ -64,3 +64,53 @@ func FuzzScope(f *testing.F) {
 		}
 	})
 }
+
+// What is no assertion is refused; one that is read names a client that can be looked up, and no other than client_id.
+func FuzzReadAssertion(f *testing.F) {
+	for _, seed := range []string{"", "a.b.c", "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4In0.", "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJzaG9wIn0.AA", "eyJhbGciOiJFUzI1NiIsImNyaXQiOlsieCJdfQ.eyJzdWIiOltdfQ.AA"} {
+		f.Add(seed, "shop")
+	}
+	f.Fuzz(func(t *testing.T, raw, id string) {
+		query := url.Values{"client_assertion_type": {assertionType}, "client_assertion": {raw}, "client_id": {id}}.Encode()
+		q, err := parseQuery(query)
+		if err != nil {
+			return
+		}
+		p, err := readAssertion(q)
+		if err != nil {
+			e := new(Error)
+			if !errors.As(err, &e) || (e.Status != http.StatusUnauthorized && e.Status != http.StatusBadRequest) {
+				t.Fatalf("readAssertion(%q) = %v, want a refusal", raw, err)
+			}
+			return
+		}
+		if checkID(p.id) != nil || (id != "" && p.id != id) || p.secret != raw {
+			t.Fatalf("readAssertion(%q, %q) = %q", raw, id, p.id)
+		}
+	})
+}
+
+// The parts of a path of a person are never empty, never steps in it, and say what the path says.
+func FuzzUsersParts(f *testing.F) {
+	for _, seed := range []string{"a/tokens", "a/tokens/b", "../x", "a%2fb/consents", "%00/tokens", "a//b", "a/b/c/d"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, rest string) {
+		u, err := url.Parse("https://auth.example.com" + usersPath + rest)
+		if err != nil {
+			return
+		}
+		person, kind, item, err := usersParts(u)
+		if err != nil {
+			return
+		}
+		for _, part := range []string{person, kind, item} {
+			if len(part) > maxPathPart || !isText(part) {
+				t.Fatalf("usersParts(%q) has the part %q", rest, part)
+			}
+		}
+		if person == "" || kind == "" {
+			t.Fatalf("usersParts(%q) = %q, %q", rest, person, kind)
+		}
+	})
+}

@@ -23,7 +23,8 @@ type loop struct {
 type asker struct {
 	fd    int
 	began time.Time
-	buf   []byte // of the answer, as far as it has come
+	due   time.Time // when a paced request should have been sent
+	buf   []byte    // of the answer, as far as it has come
 }
 
 func newLoop(t target) (*loop, error) {

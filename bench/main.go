@@ -27,7 +27,7 @@ var (
 	rounds   = flag.Int("rounds", 5, "interleaved rounds; figures are medians of them")
 	seconds  = flag.Float64("seconds", 2, "length of one measurement")
 	tokens   = flag.Int("tokens", 1_000_000, "live tokens of the memory figures")
-	only     = flag.String("only", "", "parts to run: speed, durable, beside, flood, memory. Default: all")
+	only     = flag.String("only", "", "parts to run: speed, durable, half, beside, flood, memory. Default: all")
 	profile  = flag.String("profile", "", "write a processor profile of the server during this measurement to bin/")
 	role     = flag.String("role", "", "of a child process")
 	addr     = flag.String("addr", "", "of a child process")
@@ -126,7 +126,7 @@ func run(ctx context.Context) error {
 	parts := []struct {
 		name string
 		run  func() error
-	}{{"speed", b.speed}, {"durable", b.durable}, {"beside", b.beside}, {"flood", b.flood}, {"memory", b.memory}}
+	}{{"speed", b.speed}, {"durable", b.durable}, {"half", b.half}, {"beside", b.beside}, {"flood", b.flood}, {"memory", b.memory}}
 	var failed error
 	if err := b.start(); err != nil {
 		return err

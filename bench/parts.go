@@ -195,6 +195,54 @@ func (b *bench) durable() error {
 	return nil
 }
 
+// half measures the token endpoint and introspection at half of the rate that they reach at the most.
+func (b *bench) half() error {
+	var sync []float64
+	p99s := map[string][]float64{}
+	rates := map[string][]float64{}
+	targets := []named{{"client_credentials", b.issue()}, {"introspection", b.introspect(64)}, {"respond", b.respond()}}
+	for range *rounds {
+		for _, n := range targets {
+			peak, err := load(n.t, b.server.PID(), length(), 0)
+			if err != nil {
+				return err
+			}
+			s, err := halfOf(n.t, int(peak.rate()/2), length())
+			if err != nil {
+				return fmt.Errorf("%s: %w", n.name, err)
+			}
+			p99s[n.name], rates[n.name] = append(p99s[n.name], float64(s.p99.Microseconds())), append(rates[n.name], s.rate())
+		}
+		y, err := b.syncs()
+		if err := errors.Join(err, b.ctx.Err()); err != nil {
+			return err
+		}
+		sync = append(sync, y)
+	}
+	b.note("respond: p99 at half of its peak rate, for comparison", "%.2f ms at %.0f/s", median(p99s["respond"])/1000, median(rates["respond"]))
+	for _, n := range targets[:2] {
+		p99 := median(p99s[n.name])
+		b.figure(p99 <= 8*median(sync), n.name+": p99 at half of its peak rate, in syncs of the disk", "<= 8", "%.1f (%.2f ms at %.0f/s)",
+			p99/median(sync), p99/1000, median(rates[n.name]))
+	}
+	return nil
+}
+
+// halfOf sends requests at a rate over the target's connections.
+func halfOf(t target, rate int, d time.Duration) (sample, error) {
+	l, err := newLoop(t)
+	if err != nil {
+		return sample{}, err
+	}
+	defer l.close() //nolint:errcheck // it was only read
+	begin := time.Now()
+	if err := l.pace(rate, d); err != nil {
+		return sample{}, err
+	}
+	slices.Sort(l.latencies)
+	return sample{requests: l.done, elapsed: time.Since(begin), p50: quantile(l.latencies, 0.5), p99: quantile(l.latencies, 0.99)}, nil
+}
+
 // pacedP99 measures introspection at a rate from a process of its own and returns p99 in microseconds.
 func (b *bench) pacedP99(rate int, d time.Duration) (float64, error) {
 	t := b.introspect(8)
