@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // inactiveBody is the whole answer for any token that is not active: nothing else may tell one reason from another. (RFC 7662 2.2)
@@ -75,7 +76,17 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 		w.Write(inactiveBody) //nolint:errcheck // the caller has gone
 		return nil
 	}
-	s.json(w, r, http.StatusOK, s.introspectionBody(i))
+	body := s.introspectionBody(i)
+	if i.Person != nil && len(i.Person.Groups) > 0 {
+		err = s.view(r.Context(), func(tx storage.Tx) (err error) {
+			body.GroupPermissions, err = s.Subjects.Permissions(tx, i.Person.Groups)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.json(w, r, http.StatusOK, body)
 	return nil
 }
 
@@ -99,7 +110,6 @@ func (s *Server) introspectionBody(i *Introspection) *introspectionBody {
 	if p := i.Person; p != nil {
 		b.Username = p.Username
 		b.UserDetails = details(p.Details)
-		b.GroupPermissions = permissions(p.Groups)
 	}
 	return b
 }
@@ -116,18 +126,6 @@ func details(of map[string][]string) map[string]any {
 		} else {
 			out[name] = values
 		}
-	}
-	return out
-}
-
-// permissions lists the groups of a person. Groups carry no permissions of their own, so the lists are empty.
-func permissions(groups []string) map[string][]string {
-	if len(groups) == 0 {
-		return nil
-	}
-	out := make(map[string][]string, len(groups))
-	for _, g := range groups {
-		out[g] = []string{}
 	}
 	return out
 }

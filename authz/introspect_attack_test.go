@@ -285,7 +285,7 @@ func TestIntrospect(t *testing.T) {
 		"active": true, "scope": "openid orders.read", "client_id": "shop", "token_type": "bearer", "exp": now + 900, "iat": now, "nbf": now, "sub": authztest.Demo,
 		"aud": []string{"https://api.example.com"}, "iss": h.Issuer, "username": "demo@example.com", "amr": []string{"DEFAULT"}, "acr": "urn:gatehouse:level:1",
 		"auth_time": now, "app_identifier": "", "app_platform": "", "app_version": "", "user_details": map[string]any{"mail": "demo@example.com", "role": []string{"a", "b"}},
-		"group_permissions": map[string]any{"staff": []string{}},
+		"group_permissions": map[string]any{"staff": []string{"read"}},
 	}
 	sameJSON(t, "access token", h.Introspect(got.Access).JSON(), want)
 	want["token_type"], want["exp"] = "refresh_token", now+30*24*3600

@@ -57,6 +57,8 @@ type Subjects interface {
 	Sessions(tx storage.Tx, subject string, now time.Time) ([]login.Session, error)
 	// CloseSession ends a session of a person, or returns storage.ErrNotFound when the person has none of this id.
 	CloseSession(tx storage.Tx, subject, id string) error
+	// Permissions returns the permissions of groups by the groups' names; a group without any has an empty list.
+	Permissions(tx storage.Tx, groups []string) (map[string][]string, error)
 }
 
 // Config is what the operator decided. It is not changed once given to New.
