@@ -4,14 +4,14 @@ import "github.com/gatehouse-id/gatehouse/internal/event"
 
 // The kinds of events of the package.
 var (
-	eventAccessIssued     = event.Type{Type: "token.AccessTokenIssuedEvent", Name: "Access Token Issued"}
+	eventAccessIssued     = event.Type{Type: "token.AccessTokenIssuedEvent", Name: "Access Token Issued", Brief: true}
 	eventAccessRefreshed  = event.Type{Type: "token.AccessTokenRefreshedEvent", Name: "Access Token Refreshed"}
-	eventAccessRevoked    = event.Type{Type: "token.AccessTokenRevokedEvent", Name: "Access Token Revoked"}
+	eventAccessRevoked    = event.Type{Type: "token.AccessTokenRevokedEvent", Name: "Access Token Revoked", Brief: true}
 	eventGrantRevoked     = event.Type{Type: "token.RefreshTokenRevokedEvent", Name: "Refresh Token Revoked"}
 	eventRefreshReused    = event.Type{Type: "token.RefreshTokenReusedEvent", Name: "Refresh Token Reused"}
 	eventCodeReplayed     = event.Type{Type: "token.CodeReplayedEvent", Name: "Authorization Code Replayed"}
 	eventCodeRefused      = event.Type{Type: "token.CodeRefusedEvent", Name: "Authorization Code Refused"}
-	eventClientAuthFailed = event.Type{Type: "token.ClientAuthenticationFailedEvent", Name: "Client Authentication Failed"}
+	eventClientAuthFailed = event.Type{Type: "token.ClientAuthenticationFailedEvent", Name: "Client Authentication Failed", Brief: true}
 	eventClientRevoked    = event.Type{Type: "token.ClientRevokedEvent", Name: "Everything Of Client Revoked"}
 	eventAllRevoked       = event.Type{Type: "token.EverythingRevokedEvent", Name: "Everything Revoked"}
 	eventClientAdded      = event.Type{Type: "client.ClientAddedEvent", Name: "Client Added"}

@@ -71,7 +71,7 @@ type App struct {
 	brand   page.Brand
 	authz   authz.Config
 	persons identity.Config
-	events  event.Recorder
+	events  event.Retention
 	early   *core // opened by Provision and not yet taken by Start
 
 	mu    sync.Mutex // guards sites and state below
@@ -137,9 +137,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.authz, a.persons = a.buildAuthz(r), a.buildIdentity(r)
 	a.cost, a.brand = a.buildHashCost(r), a.buildBrand(r)
-	a.events = event.Recorder{
-		Retention:      r.duration("events: retention", a.Events.Retention),
-		TokenRetention: r.duration("events: token_retention", a.Events.TokenRetention),
+	a.events = event.Retention{
+		Kept:  r.duration("events: retention", a.Events.Retention),
+		Brief: r.duration("events: token_retention", a.Events.TokenRetention),
 	}
 	if err := r.err(); err != nil {
 		return fmt.Errorf("gatehouse: %w", err)
@@ -252,19 +252,18 @@ func (a *App) open() (_ *instance, err error) {
 	if inst.pages, err = a.newPages(c.keyring.Derive("gatehouse csrf v1")); err != nil {
 		return nil, err
 	}
-	events := a.events
-	events.Now, events.Random = time.Now, rand.Reader
+	events := &event.Recorder{Now: time.Now, Random: rand.Reader}
 	a.mu.Lock()
 	a.authz.SiteOrigins = slices.Sorted(maps.Keys(a.sites))
 	a.mu.Unlock()
 	inst.identity, err = identity.New(a.ctx, a.persons, identity.Deps{
-		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: &events, Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("identity"),
+		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: events, Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("identity"),
 	})
 	if err != nil {
 		return nil, err
 	}
 	inst.authz, err = authz.New(a.ctx, a.authz, authz.Deps{
-		Store: c.Store, Keys: c.keys, Keyring: c.keyring, Hasher: c.hasher, Events: &events, Auth: inst.identity, Subjects: inst.identity,
+		Store: c.Store, Keys: c.keys, Keyring: c.keyring, Hasher: c.hasher, Events: events, Auth: inst.identity, Subjects: inst.identity,
 		Passwords: inst.identity, Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("authz"),
 	})
 	if err != nil {
@@ -274,6 +273,7 @@ func (a *App) open() (_ *instance, err error) {
 	if err := c.metrics.register(a.ctx.GetMetricsRegistry()); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
+	c.keeper.Keep(a.events)
 	inst.work()
 	return inst, nil
 }

@@ -259,9 +259,9 @@ type Brand struct {
 
 // Events says how long the records of what happened are kept.
 type Events struct {
-	// Of events about a person. Default: for ever.
+	// Of all events but those of token_retention. Default: for ever.
 	Retention Duration `json:"retention,omitempty"`
-	// Of events about no person, such as tokens of clients. Default: as retention.
+	// Of the tokens that clients got for themselves, which concern no person. Default: as retention.
 	TokenRetention Duration `json:"token_retention,omitempty"`
 
 	laterEvents

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -36,10 +37,32 @@ type openStore struct {
 	options string
 	metrics *metrics
 	pace    *pace
+	keeper  *event.Keeper // of the store's events
+
+	stop    context.CancelFunc // ends the keeper
+	stopped chan struct{}      // closed when it has
 }
 
-// Destruct closes the store when the last configuration has let go of it.
-func (o *openStore) Destruct() error { return o.Close() }
+func newOpenStore(store storage.Store, options string, log *zap.Logger) *openStore {
+	o := &openStore{
+		Store: store, options: options, metrics: newMetrics(store), pace: newPace(time.Now),
+		keeper: event.NewKeeper(store, nil, log.Named("events")), stopped: make(chan struct{}),
+	}
+	work, stop := context.WithCancel(context.Background())
+	o.stop = stop
+	go func() {
+		defer close(o.stopped)
+		o.keeper.Run(work)
+	}()
+	return o
+}
+
+// Destruct ends the keeper and closes the store when the last configuration has let go of it.
+func (o *openStore) Destruct() error {
+	o.stop()
+	<-o.stopped
+	return o.Close()
+}
 
 // vault is what belongs to one set of encryption keys over a store: the keys that sign tokens, the worker that rotates them, and the one bounded hasher
 // of passwords. A reload that changes the keys makes a vault of its own beside the old one.
@@ -85,7 +108,7 @@ func openCore(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCos
 		if err != nil {
 			return nil, err
 		}
-		return &openStore{Store: store, options: s.Options(), metrics: newMetrics(store), pace: newPace(time.Now)}, nil
+		return newOpenStore(store, s.Options(), log), nil
 	})
 	if err != nil {
 		return nil, err

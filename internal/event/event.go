@@ -1,8 +1,10 @@
 // Package event writes what happens to persons, clients and configuration, in the transaction of its cause: an answered
-// operation has exactly one event, a failed one none.
+// operation has exactly one event, a failed one none. What is written is found by person and actor, sealed into a chain
+// of blocks soon after, and collected when its time is over. Why it is kept so: docs/adr/0002-event-chain.md.
 package event
 
 import (
+	"context"
 	"io"
 	"time"
 
@@ -11,8 +13,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Type names a kind of event on the wire and in storage; Name is its descriptive name.
-type Type struct{ Type, Name string }
+// Type is a kind of event.
+type Type struct {
+	// Type names it on the wire and in storage; Name is its descriptive name.
+	Type, Name string
+	// Brief: one that concerns no person is kept only for the retention of tokens, neither found by actor nor told to others.
+	Brief bool
+}
 
 // Event is one small operation. (identity service document, "Events API records")
 type Event struct {
@@ -27,64 +34,90 @@ type Event struct {
 	SessionID string    `cbor:"s,omitempty"`
 	ClientIP  string    `cbor:"ip,omitempty"`
 	UserAgent string    `cbor:"ua,omitempty"`
-	Partition string    `cbor:"pt,omitempty"`
+	Partition string    `cbor:"pt,omitempty"` // "": DefaultPartition
 	Reason    string    `cbor:"r,omitempty"`
+
+	brief bool // of its Type
 }
 
 // Origin says from where a request came. The caller has already decided which proxies to believe.
 type Origin struct{ ClientIP, UserAgent string }
 
+// Self is the origin of what the server does by itself: at its start, in its workers.
+var Self = Origin{ClientIP: "127.0.0.1", UserAgent: "gatehouse"}
+
+type originKey struct{}
+
+// WithOrigin returns a context that says from where a request came, for operations that are not handed the request.
+func WithOrigin(ctx context.Context, from Origin) context.Context {
+	return context.WithValue(ctx, originKey{}, from)
+}
+
+// OriginOf returns what WithOrigin was told, or Self.
+func OriginOf(ctx context.Context) Origin {
+	if from, ok := ctx.Value(originKey{}).(Origin); ok {
+		return from
+	}
+	return Self
+}
+
 // DefaultPartition is the partition of everybody while partitions are off.
 const DefaultPartition = "default"
 
-const maxText = 512 // characters of a user agent or reason that are kept
+const (
+	maxText = 512 // characters of a user agent or reason that are kept
+	maxWho  = 256 // bytes of an actor, person or partition: they are parts of keys
+)
 
 // Recorder makes and appends events. Its fields are set once.
 type Recorder struct {
 	Random io.Reader
 	Now    func() time.Time
-	// Retention is how long events are kept; TokenRetention those of tokens alone. 0: for ever.
-	Retention, TokenRetention time.Duration
+	// Also is called for each event that may be told to others, in its transaction. nil: nobody wants to know.
+	Also func(tx storage.Tx, e Event) error
 }
 
-// New returns an event of this kind that occurs now, with an identifier that sorts by time (UUIDv7, RFC 9562). Call it before the transaction.
+// New returns an event of this kind that occurs now, with an identifier of its own (UUIDv7, RFC 9562). Call it before the transaction.
 func (r *Recorder) New(kind Type, from Origin) (Event, error) {
 	id, err := uuid.NewV7FromReader(r.Random)
 	if err != nil {
 		return Event{}, err
 	}
 	return Event{
-		ID: id.String(), Type: kind.Type, Name: kind.Name, Occurred: r.Now(), Partition: DefaultPartition,
+		ID: id.String(), Type: kind.Type, Name: kind.Name, Occurred: r.Now(), Partition: DefaultPartition, brief: kind.Brief,
 		ClientIP: from.ClientIP, UserAgent: Clean(from.UserAgent),
 	}, nil
 }
 
-// Append writes e and its index entries in tx. Events without a person are not indexed.
+// Append writes e behind what its chain has, and into the indexes by person and by actor, in tx.
 func (r *Recorder) Append(tx storage.Tx, e Event) error {
-	var expires time.Time
-	keep := r.Retention
-	if e.PersonID == "" && r.TokenRetention > 0 {
-		keep = r.TokenRetention
-	}
-	if keep > 0 {
-		expires = e.Occurred.Add(keep)
-	}
 	e.Reason = Clean(e.Reason)
-	// Put, not Create: identifiers are random, and looking would be a read on the way of every writer.
-	if err := events.Put(tx, e.ID, e, expires); err != nil {
+	e.PersonID, e.Actor = cut(e.PersonID), cut(e.Actor)
+	if e.Partition = cut(e.Partition); e.Partition == "" {
+		e.Partition = DefaultPartition
+	}
+	c := Chain{Partition: e.Partition, Brief: e.brief && e.PersonID == ""}
+	n, err := c.next(tx)
+	if err != nil {
 		return err
 	}
-	if e.PersonID == "" {
-		return nil
+	rec := record{Event: e}
+	if !c.Brief {
+		if err := rec.enter(tx, n); err != nil {
+			return err
+		}
 	}
-	if err := byPerson.Put(tx, storage.Key(e.PersonID, e.ID), struct{}{}, expires); err != nil {
+	// Put, not Create: the number is new, and looking would be a read on the way of every writer.
+	if err := events.Put(tx, c.at(n), rec, never); err != nil {
 		return err
 	}
-	if e.Actor == "" {
+	if c.Brief || r.Also == nil {
 		return nil
 	}
-	return byActor.Put(tx, storage.Key(e.Actor, e.ID), struct{}{}, expires)
+	return r.Also(tx, e)
 }
+
+func cut(s string) string { return s[:min(len(s), maxWho)] }
 
 // Clean makes text from outside fit for one line of a log or record: control characters become spaces, invalid UTF-8 a
 // replacement character, and no more than 512 characters are kept.

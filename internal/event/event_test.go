@@ -1,42 +1,142 @@
 package event_test
 
 import (
+	"context"
 	"crypto/rand"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-var created = event.Type{Type: "person.PersonCreatedEvent", Name: "Person Created"}
+var (
+	created = event.Type{Type: "person.PersonCreatedEvent", Name: "Person Created"}
+	issued  = event.Type{Type: "token.AccessTokenIssuedEvent", Name: "Access Token Issued", Brief: true}
+)
 
-func TestAppend(t *testing.T) {
-	t.Parallel()
+// harness is a store with a recorder, a keeper and a clock of its own.
+type harness struct {
+	testing.TB
+	store storage.Store
+	rec   *event.Recorder
+	keep  *event.Keeper
+	time  time.Time
+}
+
+func newHarness(t testing.TB) *harness {
+	t.Helper()
 	store, err := badgerstore.OpenMemory()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	rec := &event.Recorder{Random: rand.Reader, Now: func() time.Time { return now }}
+	return over(t, store)
+}
+
+func over(t testing.TB, store storage.Store) *harness {
+	h := &harness{TB: t, store: store, time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	h.rec = &event.Recorder{Random: rand.Reader, Now: h.now}
+	h.keep = event.NewKeeper(store, h.now, zap.NewNop())
+	return h
+}
+
+func (h *harness) now() time.Time { return h.time }
+
+// add appends an event in a transaction of its own and lets a second pass.
+func (h *harness) add(kind event.Type, person, actor string, more ...func(*event.Event)) event.Event {
+	h.Helper()
+	e, err := h.rec.New(kind, event.Origin{ClientIP: "192.0.2.1", UserAgent: "UA\r\nforged: line"})
+	h.must(err)
+	e.PersonID, e.Actor = person, actor
+	for _, fn := range more {
+		fn(&e)
+	}
+	h.must(h.store.Update(context.Background(), func(tx storage.Tx) error { return h.rec.Append(tx, e) }))
+	h.time = h.time.Add(time.Second)
+	return e
+}
+
+func in(partition string) func(*event.Event) {
+	return func(e *event.Event) { e.Partition = partition }
+}
+
+func (h *harness) must(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+// find returns the reasons of a page and the total.
+func (h *harness) find(q event.Query) (ids []string, total int) {
+	h.Helper()
+	h.must(h.store.View(context.Background(), func(tx storage.Tx) error {
+		page, n, err := event.Find(tx, q)
+		for _, e := range page {
+			ids = append(ids, e.ID)
+		}
+		total = n
+		return err
+	}))
+	return ids, total
+}
+
+func (h *harness) count() (n int) {
+	h.Helper()
+	h.must(h.store.View(context.Background(), func(tx storage.Tx) error {
+		for _, err := range event.All(tx) {
+			if err != nil {
+				return err
+			}
+			n++
+		}
+		return nil
+	}))
+	return n
+}
+
+func TestAppend(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
 	var ids []string
 	for _, person := range []string{"p1", "p1", "p2", ""} {
-		e, err := rec.New(created, event.Origin{ClientIP: "192.0.2.1", UserAgent: "UA\r\nforged: line"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.PersonID, e.Actor = person, "admin"
-		if err := store.Update(t.Context(), func(tx storage.Tx) error { return rec.Append(tx, e) }); err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, e.ID)
-		now = now.Add(time.Second)
+		ids = append(ids, h.add(created, person, "admin").ID)
 	}
-	err = store.View(t.Context(), func(tx storage.Tx) error {
+	ids = append(ids, h.add(issued, "", "shop").ID, h.add(issued, "p1", "p1").ID)
+	for _, tt := range []struct {
+		name  string
+		query event.Query
+		want  []string
+	}{
+		{"person", event.Query{Person: "p1"}, []string{ids[5], ids[1], ids[0]}},
+		{"another person", event.Query{Person: "p2"}, []string{ids[2]}},
+		{"actor, also where it happened to nobody", event.Query{Actor: "admin"}, []string{ids[3], ids[2], ids[1], ids[0]}},
+		{"actor of brief events alone", event.Query{Actor: "shop"}, nil},
+		{"both", event.Query{Person: "p1", Actor: "admin"}, []string{ids[1], ids[0]}},
+		{"person who acted", event.Query{Person: "p1", Actor: "p1"}, []string{ids[5]}},
+		{"both, one wrong", event.Query{Person: "p2", Actor: "p1"}, nil},
+		{"unknown", event.Query{Person: "p"}, nil},
+		{"start of another's name", event.Query{Actor: "admi"}, nil},
+		{"nobody", event.Query{Person: "' OR 1=1"}, nil},
+	} {
+		tt.query.Limit = 10
+		got, total := h.find(tt.query)
+		if !slices.Equal(got, tt.want) || total != len(tt.want) {
+			t.Errorf("Find(%s) = %v, total %d, want %v", tt.name, got, total, tt.want)
+		}
+	}
+	if n := h.count(); n != 6 {
+		t.Errorf("All yields %d, want 6", n)
+	}
+	h.must(h.store.View(t.Context(), func(tx storage.Tx) error {
 		var got []string
 		for e, err := range event.OfPerson(tx, "p1") {
 			if err != nil {
@@ -47,68 +147,78 @@ func TestAppend(t *testing.T) {
 				t.Errorf("user agent = %q, want it on one line", e.UserAgent)
 			}
 		}
-		if strings.Join(got, " ") != ids[1]+" "+ids[0] {
-			t.Errorf("OfPerson = %v, want the two of p1, newest first", got)
-		}
-		if n := count(t, tx); n != 4 {
-			t.Errorf("All yields %d, want 4", n)
-		}
-		n := 0
-		for _, err := range event.OfActor(tx, "admin") {
-			if err != nil {
-				return err
-			}
-			n++
-		}
-		if n != 3 {
-			t.Errorf("OfActor yields %d, want the 3 that happened to a person", n)
+		if want := []string{ids[5], ids[1], ids[0]}; !slices.Equal(got, want) {
+			t.Errorf("OfPerson = %v, want %v", got, want)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
-func count(t *testing.T, tx storage.Tx) (n int) {
-	t.Helper()
-	for _, err := range event.All(tx) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		n++
+func TestFindPages(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	var all []string
+	for range 25 {
+		all = append(all, h.add(created, "p", "a").ID)
 	}
-	return n
+	slices.Reverse(all)
+	for _, tt := range []struct{ limit, offset int }{{10, 0}, {10, 10}, {10, 20}, {10, 24}, {10, 25}, {10, 1 << 40}, {1, 7}, {1000, 0}} {
+		got, total := h.find(event.Query{Person: "p", Limit: tt.limit, Offset: tt.offset})
+		from := min(tt.offset, len(all))
+		if want := all[from:min(from+tt.limit, len(all))]; !slices.Equal(got, want) || total != 25 {
+			t.Errorf("Find(limit %d, offset %d) = %d events, total %d, want %d of 25", tt.limit, tt.offset, len(got), total, len(want))
+		}
+	}
 }
 
 func TestNothingIsKeptOfAFailedOperation(t *testing.T) {
 	t.Parallel()
-	store, err := badgerstore.OpenMemory()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
-	rec := &event.Recorder{Random: rand.Reader, Now: time.Now}
-	e, err := rec.New(created, event.Origin{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	boom := storage.ErrExists
-	if err := store.Update(t.Context(), func(tx storage.Tx) error {
-		if err := rec.Append(tx, e); err != nil {
-			return err
-		}
-		return boom
+	h := newHarness(t)
+	e, err := h.rec.New(created, event.Origin{})
+	h.must(err)
+	e.PersonID = "p"
+	if err := h.store.Update(t.Context(), func(tx storage.Tx) error {
+		h.must(h.rec.Append(tx, e))
+		return storage.ErrExists
 	}); err == nil {
 		t.Fatal("Update returned nil")
 	}
-	if err := store.View(t.Context(), func(tx storage.Tx) error {
-		if n := count(t, tx); n != 0 {
-			t.Errorf("%d events of an operation that failed", n)
-		}
+	if _, total := h.find(event.Query{Person: "p", Limit: 1}); total != 0 || h.count() != 0 {
+		t.Errorf("%d events of an operation that failed, total %d", h.count(), total)
+	}
+}
+
+func TestOrigins(t *testing.T) {
+	t.Parallel()
+	if got := event.OriginOf(t.Context()); got != event.Self {
+		t.Errorf("OriginOf(nothing) = %v, want the server itself", got)
+	}
+	want := event.Origin{ClientIP: "192.0.2.7", UserAgent: "x"}
+	if got := event.OriginOf(event.WithOrigin(t.Context(), want)); got != want {
+		t.Errorf("OriginOf = %v, want %v", got, want)
+	}
+}
+
+func TestAlsoIsCalledOncePerEventThatMayBeTold(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	var told []string
+	h.rec.Also = func(_ storage.Tx, e event.Event) error {
+		told = append(told, e.Type+" "+e.PersonID)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
+	}
+	h.add(created, "p", "a")
+	h.add(issued, "", "shop")
+	h.add(issued, "p", "p")
+	if want := []string{created.Type + " p", issued.Type + " p"}; !slices.Equal(told, want) {
+		t.Errorf("Also was told %v, want %v", told, want)
+	}
+	boom := fmt.Errorf("no room")
+	h.rec.Also = func(storage.Tx, event.Event) error { return boom }
+	e, err := h.rec.New(created, event.Self)
+	h.must(err)
+	if err := h.store.Update(t.Context(), func(tx storage.Tx) error { return h.rec.Append(tx, e) }); err == nil {
+		t.Error("Append succeeded, although what belongs to it failed")
 	}
 }
 

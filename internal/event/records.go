@@ -1,49 +1,116 @@
 package event
 
 import (
-	"iter"
+	"encoding/binary"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Every stored record of the package.
+// Every stored record of the package. A place or number is eight bytes at the end of its key, so that keys sort by it.
 var (
-	events   = storage.NewTable[Event]("event")              // id -> event; ids sort by time
-	byPerson = storage.NewTable[struct{}]("event_by_person") // person, id
-	byActor  = storage.NewTable[struct{}]("event_by_actor")  // actor, id
+	events = storage.NewTable[record]("event_log")        // chain, number -> event
+	nexts  = storage.NewTable[nextRecord]("event_next")   // chain -> the number of its next event
+	index  = storage.NewTable[entryRecord]("event_index") // by, who, place -> where the event is
+	counts = storage.NewTable[countRecord]("event_count") // by, who -> how many there are
+	chains = storage.NewTable[chainRecord]("event_chain") // chain -> how far it is sealed, and from where on
+	blocks = storage.NewTable[blockRecord]("event_block") // chain, number -> block
+	never  = time.Time{}                                  // nothing here is collected by storage: the Keeper does it, block by block
 )
 
-// OfPerson yields the events of a person, newest first.
-func OfPerson(tx storage.Tx, personID string) iter.Seq2[Event, error] {
-	return indexed(tx, byPerson, personID)
+// Chain is a sequence of events that is sealed for itself: those of a partition, and apart from them the brief ones, which are collected earlier.
+type Chain struct {
+	Partition string
+	Brief     bool
 }
 
-// OfActor yields the events that an actor caused, newest first.
-func OfActor(tx storage.Tx, actor string) iter.Seq2[Event, error] {
-	return indexed(tx, byActor, actor)
-}
+const (
+	kept  = "kept"
+	brief = "brief"
+)
 
-// All yields every event, newest first.
-func All(tx storage.Tx) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		for e, err := range events.Scan(tx, storage.Range{Descending: true}) {
-			if !yield(e.Value, err) || err != nil {
-				return
-			}
-		}
+// key is that of the chain's own records, and what those of its events and blocks start with.
+func (c Chain) key() string {
+	if c.Brief {
+		return string(storage.Prefix(c.Partition, brief))
 	}
+	return string(storage.Prefix(c.Partition, kept))
 }
 
-func indexed(tx storage.Tx, index storage.Table[struct{}], of string) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		for entry, err := range index.Scan(tx, storage.Range{Prefix: storage.Prefix(of), Descending: true}) {
-			var e Event
-			if err == nil {
-				e, err = events.Get(tx, storage.Parts(entry.Key)[1])
-			}
-			if !yield(e, err) || err != nil {
-				return
-			}
-		}
+// String names the chain for people: the partition, and /tokens for the brief events.
+func (c Chain) String() string {
+	if c.Brief {
+		return c.Partition + "/tokens"
 	}
+	return c.Partition
+}
+
+// at is the key of an event or block of the chain.
+func (c Chain) at(n uint64) string { return numbered(c.key(), n) }
+
+func numbered(prefix string, n uint64) string {
+	b := make([]byte, 0, len(prefix)+8)
+	return string(binary.BigEndian.AppendUint64(append(b, prefix...), n))
+}
+
+// numberOf undoes numbered.
+func numberOf(key string) uint64 { return binary.BigEndian.Uint64([]byte(key[len(key)-8:])) }
+
+func chainOf(key string) Chain {
+	parts := storage.Parts(key)
+	return Chain{Partition: parts[0], Brief: parts[1] == brief}
+}
+
+// record is an event and its places in the indexes, which count from 1.
+type record struct {
+	Event
+
+	AsPerson uint64 `cbor:"xp,omitempty"`
+	AsActor  uint64 `cbor:"xa,omitempty"`
+	AsBoth   uint64 `cbor:"xb,omitempty"`
+}
+
+// nextRecord is read and written by every transaction that appends, so numbers are without gaps and in the order of commits.
+type nextRecord struct {
+	Next uint64 `cbor:"n"`
+}
+
+// entryRecord leads from an index to an event.
+type entryRecord struct {
+	Partition string `cbor:"p,omitempty"` // "": DefaultPartition
+	Number    uint64 `cbor:"n"`
+}
+
+// countRecord counts the entries under one key of an index.
+type countRecord struct {
+	Next  uint64 `cbor:"n"` // the place of the next entry
+	Dense uint64 `cbor:"d"` // each place from here to before Next has an entry
+	Count uint64 `cbor:"c"` // entries, those before Dense included
+}
+
+// chainRecord says how far a chain is sealed, and what was collected of it.
+type chainRecord struct {
+	Block uint64 `cbor:"b"` // the last block; they count from 1
+	Event uint64 `cbor:"e"` // the last event in it
+	Hash  []byte `cbor:"h"` // of the last block
+
+	// The checkpoint: the last block that was collected, so that the first one left can be checked against it.
+	CutBlock uint64    `cbor:"cb,omitempty"`
+	CutEvent uint64    `cbor:"ce,omitempty"`
+	CutHash  []byte    `cbor:"ch,omitempty"`
+	CutAt    time.Time `cbor:"ca"`
+}
+
+// blockRecord seals consecutive events. Hash covers every other member, Previous the whole chain before it.
+type blockRecord struct {
+	Previous []byte    `cbor:"p"` // hash of the block before, empty for the first
+	First    uint64    `cbor:"f"` // number of the first event
+	Last     uint64    `cbor:"l"` // number of the last event
+	FirstID  string    `cbor:"fi"`
+	LastID   string    `cbor:"li"`
+	Count    uint64    `cbor:"c"` // fewer than the numbers span: some were missing already
+	Newest   time.Time `cbor:"n"` // when the latest of them occurred
+	SealedAt time.Time `cbor:"t"`
+	Digest   []byte    `cbor:"d"` // SHA-256 over the numbers and stored encodings of the events
+	Hash     []byte    `cbor:"h"`
 }

@@ -1,0 +1,223 @@
+package event
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// next takes the number of the chain's next event. All who append meet at this record: in one process it costs a look into what is not
+// written yet, and in return numbers follow the order of commits, so that nobody who reads behind a number can miss an event.
+func (c Chain) next(tx storage.Tx) (uint64, error) {
+	key := c.key()
+	rec, err := nexts.Get(tx, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		rec, err = nextRecord{Next: 1}, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("number an event: %w", err)
+	}
+	n := rec.Next
+	rec.Next++
+	return n, nexts.Put(tx, key, rec, never)
+}
+
+// What the keys of the indexes start with. An event with a person and an actor is in all three.
+func byPerson(person string) string      { return string(storage.Prefix("person", person)) }
+func byActor(actor string) string        { return string(storage.Prefix("actor", actor)) }
+func byBoth(person, actor string) string { return string(storage.Prefix("both", person, actor)) }
+
+// enter writes the entries that lead to the event of this number.
+func (r *record) enter(tx storage.Tx, number uint64) (err error) {
+	entry := entryRecord{Number: number}
+	if r.Partition != DefaultPartition {
+		entry.Partition = r.Partition
+	}
+	if r.PersonID != "" {
+		if r.AsPerson, err = entry.put(tx, byPerson(r.PersonID)); err != nil {
+			return err
+		}
+	}
+	if r.Actor != "" {
+		if r.AsActor, err = entry.put(tx, byActor(r.Actor)); err != nil {
+			return err
+		}
+	}
+	if r.PersonID != "" && r.Actor != "" {
+		r.AsBoth, err = entry.put(tx, byBoth(r.PersonID, r.Actor))
+	}
+	return err
+}
+
+// put appends the entry to an index and returns its place.
+func (e entryRecord) put(tx storage.Tx, key string) (uint64, error) {
+	c, err := counts.Get(tx, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		c, err = countRecord{Next: 1, Dense: 1}, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("count events: %w", err)
+	}
+	place := c.Next
+	c.Next++
+	c.Count++
+	if err := counts.Put(tx, key, c, never); err != nil {
+		return 0, err
+	}
+	return place, index.Put(tx, numbered(key, place), e, never)
+}
+
+// Query asks for events of a person, of an actor, or of both at once. At least one is set.
+type Query struct {
+	Person, Actor string
+	Limit, Offset int
+}
+
+func (q Query) key() string {
+	switch {
+	case q.Actor == "":
+		return byPerson(q.Person)
+	case q.Person == "":
+		return byActor(q.Actor)
+	}
+	return byBoth(q.Person, q.Actor)
+}
+
+// Find returns a page of events, newest first, and how many there are in all. Its cost is that of the page, however deep it lies.
+func Find(tx storage.Tx, q Query) (page []Event, total int, err error) {
+	key := q.key()
+	c, err := counts.Get(tx, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("count events: %w", err)
+	}
+	total = int(min(c.Count, math.MaxInt32)) //nolint:gosec // bounded
+	if q.Offset < 0 || q.Limit <= 0 || uint64(q.Offset) >= c.Count {
+		return nil, total, nil
+	}
+	for rec, err := range c.from(tx, key, uint64(q.Offset), q.Limit) {
+		if err != nil {
+			return nil, 0, err
+		}
+		page = append(page, rec.Event)
+	}
+	return page, total, nil
+}
+
+// from yields at most so many events of an index, newest first, after passing over offset of them.
+func (c countRecord) from(tx storage.Tx, key string, offset uint64, limit int) iter.Seq2[record, error] {
+	start, pass := c.Next-min(offset, c.Next-c.Dense), uint64(0)
+	if dense := c.Next - c.Dense; offset > dense {
+		// What lies below was collected in part: other partitions' events of the same actor go in blocks of their own.
+		pass = offset - dense
+	}
+	r := storage.Range{Prefix: []byte(key), After: []byte(numbered(key, start)), Descending: true}
+	if limit > 0 {
+		r.Limit = limit + int(min(pass, math.MaxInt32)) //nolint:gosec // bounded
+	}
+	return func(yield func(record, error) bool) {
+		for e, err := range index.Scan(tx, r) {
+			var rec record
+			if err == nil && pass > 0 {
+				pass--
+				continue
+			}
+			if err == nil {
+				rec, err = e.Value.event(tx)
+			}
+			if !yield(rec, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (e entryRecord) event(tx storage.Tx) (record, error) {
+	c := Chain{Partition: e.Partition}
+	if c.Partition == "" {
+		c.Partition = DefaultPartition
+	}
+	rec, err := events.Get(tx, c.at(e.Number))
+	if errors.Is(err, storage.ErrNotFound) {
+		err = fmt.Errorf("%w: event %d of %s is in an index and not there", storage.ErrCorrupt, e.Number, c)
+	}
+	return rec, err
+}
+
+// OfPerson yields the events of a person, newest first.
+func OfPerson(tx storage.Tx, personID string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		c, err := counts.Get(tx, byPerson(personID))
+		if errors.Is(err, storage.ErrNotFound) {
+			return
+		}
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		for rec, err := range c.from(tx, byPerson(personID), 0, 0) {
+			if !yield(rec.Event, err) {
+				return
+			}
+		}
+	}
+}
+
+// All yields every event, newest first, whichever chain it is in.
+func All(tx storage.Tx) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		var heads []*cursor
+		for e, err := range nexts.Scan(tx, storage.Range{}) {
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			c := newCursor(tx, chainOf(e.Key))
+			defer c.stop()
+			heads = append(heads, c)
+		}
+		for {
+			var first *cursor
+			for _, c := range heads {
+				if c.err != nil {
+					yield(Event{}, c.err)
+					return
+				}
+				if c.ok && (first == nil || c.rec.ID > first.rec.ID) {
+					first = c
+				}
+			}
+			if first == nil || !yield(first.rec.Event, nil) {
+				return
+			}
+			first.advance()
+		}
+	}
+}
+
+// cursor is a place in a chain that is read from its end.
+type cursor struct {
+	rec  record
+	ok   bool
+	err  error
+	next func() (storage.Entry[record], error, bool)
+	stop func()
+}
+
+func newCursor(tx storage.Tx, c Chain) *cursor {
+	cur := new(cursor)
+	cur.next, cur.stop = iter.Pull2(events.Scan(tx, storage.Range{Prefix: []byte(c.key()), Descending: true}))
+	cur.advance()
+	return cur
+}
+
+func (c *cursor) advance() {
+	var e storage.Entry[record]
+	e, c.err, c.ok = c.next()
+	c.rec = e.Value
+}

@@ -1,0 +1,288 @@
+package event
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	sealEvery    = 500 * time.Millisecond // so that an event is sealed within a second
+	collectEvery = time.Minute
+	maxInBlock   = 512 // events; what is removed with a block fits into one transaction
+	maxBlocks    = 8   // of one chain that are made at a time
+)
+
+// Retention says how long events are kept after they occurred. 0: for ever.
+type Retention struct {
+	Kept  time.Duration
+	Brief time.Duration // 0: as Kept
+}
+
+func (r Retention) of(c Chain) time.Duration {
+	if c.Brief && r.Brief > 0 {
+		return r.Brief
+	}
+	return r.Kept
+}
+
+// Keeper is the worker of a store's events: it seals them into chains of blocks, tells what was sealed, and collects whole blocks
+// when their time is over. One runs for a store; a second one would share the work.
+type Keeper struct {
+	store     storage.Store
+	now       func() time.Time
+	log       *zap.Logger
+	retention atomic.Pointer[Retention]
+	tell      atomic.Pointer[func(Event)]
+}
+
+// NewKeeper returns a keeper that keeps everything and tells nobody. now may be nil.
+func NewKeeper(store storage.Store, now func() time.Time, log *zap.Logger) *Keeper {
+	if now == nil {
+		now = time.Now
+	}
+	k := &Keeper{store: store, now: now, log: log}
+	k.retention.Store(&Retention{})
+	return k
+}
+
+// Keep sets how long events are kept from now on, those that are there already too.
+func (k *Keeper) Keep(r Retention) { k.retention.Store(&r) }
+
+// Tell sets who hears of each event that may be told to others, after it was sealed. fn must not wait. nil: nobody.
+func (k *Keeper) Tell(fn func(Event)) {
+	if fn == nil {
+		k.tell.Store(nil)
+		return
+	}
+	k.tell.Store(&fn)
+}
+
+// Run seals and collects until ctx ends, and seals once more then.
+func (k *Keeper) Run(ctx context.Context) {
+	seal, collect := time.NewTicker(sealEvery), time.NewTicker(collectEvery)
+	defer seal.Stop()
+	defer collect.Stop()
+	trouble := ""
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			k.report(k.Seal(last), &trouble)
+			return
+		case <-seal.C:
+			err = k.Seal(ctx)
+		case <-collect.C:
+			_, err = k.Collect(ctx)
+		}
+		if ctx.Err() == nil {
+			k.report(err, &trouble)
+		}
+	}
+}
+
+// report logs an error once, not twice a second.
+func (k *Keeper) report(err error, last *string) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != "" && text != *last {
+		k.log.Error("events not sealed or collected; it is tried again", zap.Error(err))
+	}
+	*last = text
+}
+
+// Seal seals every event that is there. Errors: a failure of storage.
+func (k *Keeper) Seal(ctx context.Context) error {
+	todo, err := k.unsealed(ctx)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, c := range todo {
+		for {
+			more, err := k.sealSome(ctx, c)
+			if err != nil {
+				failed = errors.Join(failed, fmt.Errorf("seal events of %s: %w", c, err))
+			}
+			if err != nil || !more {
+				break
+			}
+		}
+	}
+	return failed
+}
+
+// unsealed returns the chains that have events behind their last block.
+func (k *Keeper) unsealed(ctx context.Context) (list []Chain, err error) {
+	err = k.store.View(ctx, func(tx storage.Tx) error {
+		for e, err := range nexts.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			head, err := chainAt(tx, e.Key)
+			if err != nil {
+				return err
+			}
+			if head.Event+1 < e.Value.Next {
+				list = append(list, chainOf(e.Key))
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// chainAt returns the state of a chain, zero when nothing of it is sealed yet.
+func chainAt(tx storage.Tx, key string) (chainRecord, error) {
+	rec, err := chains.Get(tx, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return chainRecord{}, nil
+	}
+	return rec, err
+}
+
+// sealSome makes at most maxBlocks blocks of a chain and tells whether there may be more to do. What is long (reading, hashing) is done beside the
+// writers; they wait only while the blocks are put in.
+func (k *Keeper) sealSome(ctx context.Context, c Chain) (more bool, err error) {
+	var head chainRecord
+	var made []blockRecord
+	var told []Event
+	now := k.now()
+	tell := k.tell.Load()
+	err = k.store.View(ctx, func(tx storage.Tx) (err error) {
+		made, told = nil, nil
+		if head, err = chainAt(tx, c.key()); err != nil {
+			return err
+		}
+		previous := head.Hash
+		b := newBuilder()
+		for raw, err := range tx.Scan(storage.Range{Prefix: events.Key(c.key()), After: events.Key(c.at(head.Event)), Limit: maxBlocks * maxInBlock}) {
+			if err != nil {
+				return err
+			}
+			rec, err := b.add(raw)
+			if err != nil {
+				return err
+			}
+			if tell != nil && !c.Brief {
+				told = append(told, rec.Event)
+			}
+			if b.rec.Count == maxInBlock {
+				made = append(made, b.block(c, head.Block+uint64(len(made))+1, previous, now))
+				previous = made[len(made)-1].Hash
+			}
+		}
+		if b.rec.Count > 0 {
+			made = append(made, b.block(c, head.Block+uint64(len(made))+1, previous, now))
+		}
+		return nil
+	})
+	if err != nil || len(made) == 0 {
+		return false, err
+	}
+	raced := false
+	err = k.store.Update(ctx, func(tx storage.Tx) error {
+		is, err := chainAt(tx, c.key())
+		if err != nil {
+			return err
+		}
+		if raced = is.Block != head.Block; raced { // another keeper of the store was faster
+			return nil
+		}
+		for i, b := range made {
+			is.Block = head.Block + uint64(i) + 1
+			if err := blocks.Create(tx, c.at(is.Block), b, never); err != nil { // never over one that is there
+				return fmt.Errorf("block %d: %w", is.Block, err)
+			}
+			is.Event, is.Hash = b.Last, b.Hash
+		}
+		return chains.Put(tx, c.key(), is, never)
+	})
+	if err != nil {
+		return false, err
+	}
+	if !raced {
+		for _, e := range told {
+			(*tell)(e)
+		}
+	}
+	return raced || len(made) == maxBlocks, nil
+}
+
+// builder gathers the events of a block.
+type builder struct {
+	rec    blockRecord
+	digest interface {
+		Write(p []byte) (int, error)
+		Sum(b []byte) []byte
+		Reset()
+	}
+}
+
+func newBuilder() *builder { return &builder{digest: sha256.New()} }
+
+// add takes a stored event into the block. What is hashed are the very bytes that are stored, and under which number.
+func (b *builder) add(raw storage.Record) (record, error) {
+	rec, err := events.Decode(raw.Value)
+	if err != nil {
+		return record{}, err
+	}
+	n := numberOf(string(raw.Key))
+	if b.rec.Count == 0 {
+		b.rec.First, b.rec.FirstID = n, rec.ID
+	}
+	b.rec.Last, b.rec.LastID = n, rec.ID
+	b.rec.Count++
+	if rec.Occurred.After(b.rec.Newest) {
+		b.rec.Newest = rec.Occurred
+	}
+	var head [16]byte
+	binary.BigEndian.PutUint64(head[:8], n)
+	binary.BigEndian.PutUint64(head[8:], uint64(len(raw.Value)))
+	_, _ = b.digest.Write(head[:]) // a hash never fails
+	_, _ = b.digest.Write(raw.Value)
+	return rec, nil
+}
+
+// block ends the block and begins the next one.
+func (b *builder) block(c Chain, number uint64, previous []byte, now time.Time) blockRecord {
+	out := b.rec
+	out.Previous, out.SealedAt, out.Digest = previous, now, b.digest.Sum(nil)
+	out.Hash = out.sum(c, number)
+	b.rec = blockRecord{}
+	b.digest.Reset()
+	return out
+}
+
+// sum is the hash of a block: SHA-256 over all it says, each text with its length before it, and over where it stands.
+func (b *blockRecord) sum(c Chain, number uint64) []byte {
+	var buf bytes.Buffer
+	text := func(parts ...[]byte) {
+		for _, p := range parts {
+			buf.Write(binary.BigEndian.AppendUint64(nil, uint64(len(p))))
+			buf.Write(p)
+		}
+	}
+	text([]byte("gatehouse event block v1"), []byte(c.key()), b.Previous, []byte(b.FirstID), []byte(b.LastID), b.Digest)
+	for _, n := range []uint64{number, b.First, b.Last, b.Count, micros(b.Newest), micros(b.SealedAt)} {
+		buf.Write(binary.BigEndian.AppendUint64(nil, n))
+	}
+	sum := sha256.Sum256(buf.Bytes())
+	return sum[:]
+}
+
+// micros is the time as storage keeps it.
+func micros(t time.Time) uint64 { return uint64(t.UnixMicro()) } //nolint:gosec // only hashed

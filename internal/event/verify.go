@@ -1,0 +1,230 @@
+package event
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	verifyStep  = 64 // blocks that are read in one View, so that no snapshot is held for long
+	maxProblems = 20 // of one chain that are told
+)
+
+// Verified is what Verify found out of a chain.
+type Verified struct {
+	Chain    string    `json:"chain"`
+	Blocks   uint64    `json:"blocks"`             // checked
+	Events   uint64    `json:"events"`             // checked
+	Sealed   uint64    `json:"sealed_through"`     // number of the last event that is sealed
+	SealedAt time.Time `json:"sealed_at,omitzero"` // when that was
+	Unsealed uint64    `json:"unsealed"`           // events behind it
+	Head     string    `json:"head"`               // block:hash of the last block, which a copy elsewhere can be held against
+	From     uint64    `json:"from"`               // number of the first event that is left; those before were collected
+	CutAt    time.Time `json:"collected_at,omitzero"`
+	Problems []string  `json:"problems,omitempty"`
+}
+
+func (v *Verified) problem(format string, args ...any) {
+	if len(v.Problems) < maxProblems {
+		v.Problems = append(v.Problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// Verify holds every chain against its blocks, and the blocks against each other. An error means that it could not be told; what is wrong
+// with the events stands in Problems. Only what is sealed is checked. It may run beside everything else.
+func Verify(ctx context.Context, store storage.Store) (list []Verified, err error) {
+	found := map[string]bool{}
+	var keys []string
+	err = store.View(ctx, func(tx storage.Tx) error {
+		// A chain is named by its numbering, its head or its events: removing one record does not hide it.
+		for e, err := range nexts.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			found[e.Key], keys = true, append(keys, e.Key)
+		}
+		for e, err := range chains.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			if !found[e.Key] {
+				keys = append(keys, e.Key)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		v, err := verify(ctx, store, chainOf(key))
+		if err != nil {
+			return list, err
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+// verification is a walk along a chain.
+type verification struct {
+	Verified
+	chain    Chain
+	begun    bool
+	number   uint64 // of the last block that was looked at
+	through  uint64 // the last event that it covers
+	previous []byte // its hash
+	end      bool
+}
+
+func verify(ctx context.Context, store storage.Store, c Chain) (Verified, error) {
+	w := verification{chain: c, Verified: Verified{Chain: c.String()}}
+	for !w.end {
+		if err := store.View(ctx, w.step); err != nil {
+			return w.Verified, fmt.Errorf("verify events of %s: %w", c, err)
+		}
+	}
+	return w.Verified, nil
+}
+
+// step checks the next blocks in one snapshot.
+func (w *verification) step(tx storage.Tx) error {
+	head, err := chainAt(tx, w.chain.key())
+	if err != nil {
+		return err
+	}
+	if !w.begun || head.CutBlock > w.number { // what was collected meanwhile is not missing
+		w.begun = true
+		w.number, w.through, w.previous = head.CutBlock, head.CutEvent, head.CutHash
+		w.From, w.CutAt = head.CutEvent+1, head.CutAt
+		if err := w.noneBefore(tx); err != nil {
+			return err
+		}
+	}
+	for range verifyStep {
+		if w.number == head.Block {
+			w.end = true
+			return w.finish(tx, head)
+		}
+		if err := w.block(tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noneBefore finds events that stand before the first block.
+func (w *verification) noneBefore(tx storage.Tx) error {
+	for raw, err := range tx.Scan(storage.Range{Prefix: events.Key(w.chain.key()), Limit: 1}) {
+		if err != nil {
+			return err
+		}
+		if n := numberOf(string(raw.Key)); n <= w.through {
+			w.problem("event %d was inserted: those up to %d have been collected", n, w.through)
+		}
+	}
+	return nil
+}
+
+func (w *verification) block(tx storage.Tx) error {
+	w.number++
+	b, err := blocks.Get(tx, w.chain.at(w.number))
+	if errors.Is(err, storage.ErrNotFound) {
+		w.problem("block %d was removed", w.number)
+		w.previous = nil
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("block %d (events %d to %d, sealed %s)", w.number, b.First, b.Last, b.SealedAt.UTC().Format(time.RFC3339))
+	if !bytes.Equal(b.Hash, b.sum(w.chain, w.number)) {
+		w.problem("%s was changed itself", name)
+	}
+	if w.previous != nil || w.number == 1 {
+		if !bytes.Equal(b.Previous, w.previous) {
+			w.problem("%s does not follow the block before it", name)
+		}
+		if b.First <= w.through {
+			w.problem("%s begins before the last one ends", name)
+		}
+	}
+	again, from := newBuilder(), w.through+1
+	if w.previous == nil && w.number > 1 { // the block before is gone, and with it what it said
+		from = b.First
+	}
+	err = eachOf(tx, w.chain, blockRecord{First: from, Last: b.Last}, func(n uint64, raw storage.Record, _ record) error {
+		if n < b.First {
+			w.problem("event %d was inserted before %s", n, name)
+			return nil
+		}
+		_, err := again.add(raw)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case again.rec.Count < b.Count:
+		w.problem("%s has lost %d of %d events", name, b.Count-again.rec.Count, b.Count)
+	case again.rec.Count > b.Count:
+		w.problem("%s has %d events that were inserted", name, again.rec.Count-b.Count)
+	case !bytes.Equal(again.digest.Sum(nil), b.Digest):
+		w.problem("an event of %s was changed", name)
+	case b.Count < b.Last-b.First+1:
+		w.problem("%s: %d events were missing when it was sealed", name, b.Last-b.First+1-b.Count)
+	}
+	w.Blocks++
+	w.Events += again.rec.Count
+	w.through, w.previous, w.Sealed, w.SealedAt = b.Last, b.Hash, b.Last, b.SealedAt
+	return nil
+}
+
+// finish looks at what is behind the last block.
+func (w *verification) finish(tx storage.Tx, head chainRecord) error {
+	w.Head = fmt.Sprintf("%d:%s", head.Block, hex.EncodeToString(head.Hash))
+	if w.Sealed == 0 {
+		w.Sealed = head.Event
+	}
+	if !bytes.Equal(head.Hash, w.previous) && w.previous != nil || head.Event != w.through && w.previous != nil {
+		w.problem("the head of the chain does not fit its last block")
+	}
+	for e, err := range blocks.Scan(tx, storage.Range{Prefix: []byte(w.chain.key()), After: []byte(w.chain.at(head.Block)), Limit: 1}) {
+		if err != nil {
+			return err
+		}
+		w.problem("block %d stands behind the head of the chain, which says %d is the last", numberOf(e.Key), head.Block)
+	}
+	next, err := nexts.Get(tx, w.chain.key())
+	if errors.Is(err, storage.ErrNotFound) {
+		w.problem("the number of the next event was removed")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if next.Next <= head.Event {
+		w.problem("the next event would be number %d, and %d is sealed", next.Next, head.Event)
+		return nil
+	}
+	for raw, err := range tx.Scan(storage.Range{Prefix: events.Key(w.chain.key()), After: events.Key(w.chain.at(head.Event))}) {
+		if err != nil {
+			return err
+		}
+		if n := numberOf(string(raw.Key)); n >= next.Next {
+			w.problem("event %d was inserted: the next one would be number %d", n, next.Next)
+			return nil
+		}
+		w.Unsealed++
+	}
+	if want := next.Next - 1 - head.Event; w.Unsealed < want {
+		w.problem("%d events behind the last block are missing", want-w.Unsealed)
+	}
+	return nil
+}
