@@ -50,6 +50,7 @@ type Service struct {
 
 	cfg   Config
 	cache atomic.Pointer[state]
+	pairs pairState
 }
 
 // state is what is stored at one version.

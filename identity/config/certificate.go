@@ -1,0 +1,189 @@
+package config
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	maxCertificateBody = 128 << 10 // bytes: two PEM in Base64, escaped, with room
+	maxBatchBody       = 2 << 20   // bytes
+	// maxDrained is how much of a body that is too large is still read, so that who sends it reads the answer.
+	maxDrained = 16 << 20
+)
+
+// addCertificateRequest and the others are the bodies. (identity service document, "KeyPair")
+type addCertificateRequest struct {
+	KeyPair KeyPair `json:"key_pair" rest:"required"`
+}
+
+type updateCertificateRequest struct {
+	KeyPair KeyPair `json:"key_pair" rest:"required"`
+}
+
+type updateCertificatesInBatchRequest struct {
+	KeyPairs []KeyPair `json:"key_pairs" rest:"required"`
+}
+
+// certificateID is the answer of what adds, changes or removes one.
+type certificateID struct {
+	ID string `json:"id"`
+}
+
+type certificateIDs struct {
+	IDs []string `json:"ids"`
+}
+
+type certificateAnswer struct {
+	KeyPair KeyPair `json:"key_pair"`
+}
+
+type certificatesAnswer struct {
+	KeyPairs []KeyPair `json:"key_pairs"`
+}
+
+// readCertificate reads a body. A PEM that is too large is a bad PEM, so it is 400.
+func readCertificate(w http.ResponseWriter, r *http.Request, most int64, into any) error {
+	err := rest.Decode(w, r, most, into)
+	if e := new(rest.Error); errors.As(err, &e) && e.Status == http.StatusRequestEntityTooLarge {
+		_, _ = io.CopyN(io.Discard, r.Body, maxDrained)
+		return (&rest.Error{Status: http.StatusBadRequest, Message: e.Message}).With(err)
+	}
+	return err
+}
+
+// handleAddCertificate serves POST /v2/config/certificates (identity service document, "Certificates").
+func (s *Service) handleAddCertificate(w http.ResponseWriter, r *http.Request, client string) error {
+	var in addCertificateRequest
+	if err := readCertificate(w, r, maxCertificateBody, &in); err != nil {
+		return err
+	}
+	if in.KeyPair.ID != "" {
+		return rest.Invalid(rest.Problem{Path: "key_pair.id", Problem: "is ours to choose"})
+	}
+	n, err := s.preparePair("key_pair", "", in.KeyPair, s.by(r, client))
+	if err != nil {
+		return err
+	}
+	if err := s.Store.Update(r.Context(), func(tx storage.Tx) error { return s.putPair(tx, n) }); err != nil {
+		return err
+	}
+	rest.JSON(w, http.StatusOK, certificateID{n.id})
+	return nil
+}
+
+// handleGetCertificates serves GET /v2/config/certificates (identity service document, "Certificates").
+func (s *Service) handleGetCertificates(w http.ResponseWriter, r *http.Request, _ string) error {
+	var pairs []KeyPair
+	err := s.Store.View(r.Context(), func(tx storage.Tx) (err error) {
+		pairs, err = s.KeyPairs(tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	rest.JSON(w, http.StatusOK, certificatesAnswer{pairs})
+	return nil
+}
+
+// handleGetCertificate serves GET /v2/config/certificates/{certificateId} (identity service document, "Certificates").
+func (s *Service) handleGetCertificate(w http.ResponseWriter, r *http.Request, _ string) error {
+	id := r.PathValue("certificateId")
+	var pair KeyPair
+	err := s.Store.View(r.Context(), func(tx storage.Tx) error {
+		rec, err := storedPair(tx, id)
+		pair = rec.shown(id)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	rest.JSON(w, http.StatusOK, certificateAnswer{pair})
+	return nil
+}
+
+// storedPair returns the pair of an id that a path names, or 404.
+func storedPair(tx storage.Tx, id string) (keyPairRecord, error) {
+	if !isUUID(id) {
+		return keyPairRecord{}, rest.NotFound()
+	}
+	rec, err := keyPairs.Get(tx, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return rec, rest.NotFound()
+	}
+	return rec, err
+}
+
+// handleUpdateCertificate serves POST /v2/config/certificates/{certificateId} (identity service document, "Certificates").
+func (s *Service) handleUpdateCertificate(w http.ResponseWriter, r *http.Request, client string) error {
+	id := r.PathValue("certificateId")
+	var in updateCertificateRequest
+	if err := readCertificate(w, r, maxCertificateBody, &in); err != nil {
+		return err
+	}
+	err := s.Store.View(r.Context(), func(tx storage.Tx) error {
+		_, err := storedPair(tx, id)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if in.KeyPair.ID != "" && in.KeyPair.ID != id {
+		return rest.Invalid(rest.Problem{Path: "key_pair.id", Problem: "is not that of the path"})
+	}
+	n, err := s.preparePair("key_pair", id, in.KeyPair, s.by(r, client))
+	if err != nil {
+		return err
+	}
+	if err := s.Store.Update(r.Context(), func(tx storage.Tx) error { return s.putPair(tx, n) }); err != nil {
+		return err
+	}
+	rest.JSON(w, http.StatusOK, certificateID{id})
+	return nil
+}
+
+// handleDeleteCertificate serves DELETE /v2/config/certificates/{certificateId} (identity service document, "Certificates").
+func (s *Service) handleDeleteCertificate(w http.ResponseWriter, r *http.Request, client string) error {
+	id := r.PathValue("certificateId")
+	e, err := s.newEvent(certificateRemoved, s.by(r, client))
+	if err != nil {
+		return err
+	}
+	nonce, err := s.nonce()
+	if err != nil {
+		return err
+	}
+	err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
+		if _, err := storedPair(tx, id); err != nil {
+			return err
+		}
+		return s.deletePair(tx, id, e, nonce)
+	})
+	if err != nil {
+		return err
+	}
+	rest.JSON(w, http.StatusOK, certificateID{id})
+	return nil
+}
+
+// handleUpdateCertificates serves POST /v2/config/certificates/batch: a key pair with the id or name of one that is stored takes its place, any other is
+// added, all of them or none. (identity service document, "Certificates")
+func (s *Service) handleUpdateCertificates(w http.ResponseWriter, r *http.Request, client string) error {
+	var in updateCertificatesInBatchRequest
+	if err := readCertificate(w, r, maxBatchBody, &in); err != nil {
+		return err
+	}
+	change, err := s.prepareKeyPairs(r.Context(), "key_pairs", in.KeyPairs, s.by(r, client))
+	if err != nil {
+		return err
+	}
+	if err := s.Store.Update(r.Context(), change.apply); err != nil {
+		return err
+	}
+	rest.JSON(w, http.StatusOK, certificateIDs{change.ids()})
+	return nil
+}
