@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -189,6 +190,25 @@ func (c Config) endpoints() []endpoint {
 		list = append(list, endpoint{"discovery_url", c.DiscoveryURL, false})
 	}
 	return list
+}
+
+// hosts are those that the operator has written, with their ports.
+func (c Config) hosts() map[string]bool {
+	out := map[string]bool{}
+	for _, raw := range []string{c.Issuer, c.DiscoveryURL, c.Metadata.TokenURL, c.Metadata.UserInfoURL, c.Metadata.JWKSURL} {
+		if u, err := url.Parse(raw); err == nil && raw != "" {
+			out[hostPort(u)] = true
+		}
+	}
+	return out
+}
+
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
 func (c Config) withDefaults() Config {

@@ -23,7 +23,9 @@ const skew = time.Minute
 type Provider struct {
 	cfg        Config
 	env        idp.Env
-	client     *http.Client
+	client     *http.Client    // for the hosts of written
+	checked    *http.Client    // for all others
+	written    map[string]bool // hosts with ports that stand in the configuration
 	discovered cached[*metadata]
 	keys       cached[keySet]
 	breaker    breaker
@@ -50,19 +52,24 @@ func New(cfg Config, env idp.Env) (*Provider, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if env.ID == "" || env.Issuer == "" || env.Now == nil || env.Random == nil || env.Log == nil || env.Client == nil || env.Once == nil || env.KeyPair == nil {
+	if env.ID == "" || env.Issuer == "" || env.Now == nil || env.Random == nil || env.Log == nil || env.Client == nil || env.Checked == nil || env.Once == nil || env.KeyPair == nil {
 		return nil, errors.New("oidc: the environment is not whole")
 	}
 	cfg = cfg.withDefaults()
 	cfg.Scopes, cfg.Decrypt, cfg.Audiences = slices.Clone(cfg.Scopes), slices.Clone(cfg.Decrypt), slices.Clone(cfg.Audiences)
 	cfg.Levels = maps.Clone(cfg.Levels)
-	client := *env.Client
-	client.Jar, client.CheckRedirect = nil, func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	p := &Provider{cfg: cfg, env: env, client: &client, slots: make(chan struct{}, requests)}
+	p := &Provider{cfg: cfg, env: env, client: plain(env.Client), checked: plain(env.Checked), written: cfg.hosts(), slots: make(chan struct{}, requests)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.discovered = cached[*metadata]{p: p, fetch: p.discover}
 	p.keys = cached[keySet]{p: p, fetch: p.fetchKeys}
 	return p, nil
+}
+
+// plain returns a client that keeps no cookies and follows nothing.
+func plain(c *http.Client) *http.Client {
+	own := *c
+	own.Jar, own.CheckRedirect = nil, func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &own
 }
 
 // Parameters implements idp.Provider: none is copied.

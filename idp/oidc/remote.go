@@ -173,7 +173,11 @@ func (p *Provider) ask(ctx context.Context, req *http.Request, media ...string) 
 	}
 	req.Header.Set("Accept", strings.Join(media, ", "))
 	req.Header.Set("Accept-Encoding", "identity") // an answer that is compressed nevertheless is refused, not inflated
-	res, err := p.client.Do(req.WithContext(ctx))
+	client := p.checked                           // metadata may name any host, an intranet's too
+	if p.written[hostPort(req.URL)] {
+		client = p.client
+	}
+	res, err := client.Do(req.WithContext(ctx))
 	if err != nil {
 		p.judged(ctx, false)
 		if inner := errors.Unwrap(err); inner != nil {

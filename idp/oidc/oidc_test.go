@@ -1,0 +1,611 @@
+package oidc_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/oidc"
+	"github.com/gatehouse-id/gatehouse/idp/oidc/oidctest"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	l := open(t)
+	got, err := l.signIn(whenever)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &idp.Identity{
+		Issuer: l.op.URL, Subject: "alice", Username: "alice", Email: "alice@example.org", EmailVerified: true, Level: 1, AuthTime: l.clock.Now(),
+		Details:  map[string][]string{"fullName": {"Alice Example"}, "groups": {"staff", "admins"}, "city": {"Utrecht"}},
+		Sessions: []string{"sid-alice"},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(idp.Identity{}, "Held")); diff != "" {
+		t.Errorf("identity (-want +got):\n%s", diff)
+	}
+	if len(got.Held) == 0 || len(got.Held) > 32<<10 {
+		t.Errorf("Held has %d bytes", len(got.Held))
+	}
+	if n := l.op.Count("/jwks"); n != 1 {
+		t.Errorf("jwks were fetched %d times, want once", n)
+	}
+	if _, err := l.signIn(whenever); err != nil {
+		t.Errorf("second sign-in: %v", err)
+	}
+	for path, want := range map[string]int{"/.well-known/openid-configuration": 1, "/jwks": 1, "/userinfo": 2} {
+		if n := l.op.Count(path); n != want {
+			t.Errorf("%s was asked for %d times, want %d", path, n, want)
+		}
+	}
+}
+
+func TestAuthorizationRequest(t *testing.T) {
+	t.Parallel()
+	levels := func(c *oidc.Config) { c.Levels = map[string]int{"silver": 2, "gold": 3, "bronze": 1, "platinum": 4} }
+	for _, tc := range []struct {
+		name   string
+		change func(*oidc.Config)
+		q      idp.Request
+		want   map[string]string // empty: it must not be there
+	}{
+		{"plain", nil, whenever, map[string]string{
+			"response_type": "code", "client_id": oidctest.ClientID, "redirect_uri": issuer + "/oidc/corp/callback", "scope": "openid profile email",
+			"state": flowName, "code_challenge_method": "S256", "prompt": "", "max_age": "", "login_hint": "", "acr_values": "", "response_mode": "", "claims": "",
+		}},
+		{"passive", nil, idp.Request{Passive: true, MaxAge: -1}, map[string]string{"prompt": "none", "max_age": ""}},
+		{"force", nil, idp.Request{Force: true, MaxAge: -1}, map[string]string{"prompt": "login", "max_age": "0"}},
+		{"max age", nil, idp.Request{MaxAge: 90 * time.Second}, map[string]string{"max_age": "90", "prompt": ""}},
+		{
+			"hint and languages", nil, idp.Request{MaxAge: -1, Hint: "ann@example.com", Locales: []string{"nl-NL", "en"}},
+			map[string]string{"login_hint": "ann@example.com", "ui_locales": "nl-NL en"},
+		},
+		{"hint with a line end", nil, idp.Request{MaxAge: -1, Hint: "ann\r\nx"}, map[string]string{"login_hint": ""}},
+		{"level", levels, idp.Request{MaxAge: -1, Level: 2}, map[string]string{"acr_values": "silver gold platinum"}},
+		{"level that every sign-in has", levels, idp.Request{MaxAge: -1, Level: 1}, map[string]string{"acr_values": ""}},
+		{"form_post", func(c *oidc.Config) { c.ResponseMode = "form_post" }, whenever, map[string]string{"response_mode": "form_post"}},
+		{
+			"claims", func(c *oidc.Config) { c.Claims = oidc.ClaimsParameter([]string{"groups"}) }, whenever,
+			map[string]string{"claims": `{"id_token":{"groups":null},"userinfo":{"groups":null}}`},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			l := open(t, func(c *oidc.Config) {
+				if tc.change != nil {
+					tc.change(c)
+				}
+			})
+			u, err := url.Parse(l.begin(tc.q).URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := u.Query()
+			for name, want := range tc.want {
+				if got.Get(name) != want || len(got[name]) > 1 || got.Has(name) != (want != "") {
+					t.Errorf("%s = %q, want %q", name, got[name], want)
+				}
+			}
+			if len(got.Get("nonce")) < 40 || len(got.Get("code_challenge")) != 43 {
+				t.Errorf("nonce %q, code_challenge %q: too short", got.Get("nonce"), got.Get("code_challenge"))
+			}
+		})
+	}
+}
+
+// TestAuthorizationURLWithQuery keeps what the endpoint's own query has, and lets none of it take the place of ours.
+func TestAuthorizationURLWithQuery(t *testing.T) {
+	t.Parallel()
+	l := open(t)
+	l.op.Change(func(s *oidctest.Script) {
+		s.Discovery = map[string]any{"authorization_endpoint": l.op.URL + "/authorize?tenant=a&client_id=other&prompt=none"}
+	})
+	u, err := url.Parse(l.begin(whenever).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q := u.Query(); q.Get("tenant") != "a" || !slices.Equal(q["client_id"], []string{oidctest.ClientID}) {
+		t.Errorf("query = %v", q)
+	}
+}
+
+func TestClientAuthentication(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		method string
+		held   func(t *testing.T, r *http.Request, form url.Values)
+	}{
+		{oidc.AuthBasic, func(t *testing.T, r *http.Request, form url.Values) {
+			user, password, _ := r.BasicAuth()
+			if user != oidctest.ClientID || password != url.QueryEscape(oidctest.ClientSecret) || form.Has("client_secret") || form.Has("client_id") {
+				t.Errorf("Basic %q %q, form %v", user, password, form)
+			}
+		}},
+		{oidc.AuthPost, func(t *testing.T, r *http.Request, form url.Values) {
+			if r.Header.Get("Authorization") != "" || form.Get("client_secret") != oidctest.ClientSecret {
+				t.Errorf("Authorization %q, form %v", r.Header.Get("Authorization"), form)
+			}
+		}},
+		{oidc.AuthPrivateKey, func(t *testing.T, r *http.Request, form url.Values) {
+			if r.Header.Get("Authorization") != "" || form.Has("client_secret") || form.Get("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" {
+				t.Errorf("Authorization %q, form %v", r.Header.Get("Authorization"), form)
+			}
+		}},
+	} {
+		t.Run(tc.method, func(t *testing.T) {
+			t.Parallel()
+			l := open(t, func(c *oidc.Config) {
+				if c.AuthMethod = tc.method; tc.method == oidc.AuthPrivateKey {
+					c.ClientSecret, c.Key = secret.String{}, "signer"
+				}
+			})
+			if tc.method == oidc.AuthPrivateKey {
+				l.op.Change(func(s *oidctest.Script) { s.ClientKeys = l.published() })
+			}
+			if _, err := l.signIn(whenever); err != nil {
+				t.Fatal(err)
+			}
+			r, _ := l.op.Last("/token")
+			tc.held(t, r, r.PostForm)
+			if r.URL.RawQuery != "" {
+				t.Errorf("query = %q, want none", r.URL.RawQuery)
+			}
+		})
+	}
+}
+
+// published are the keys at our jwks.
+func (l *lab) published() *jose.JSONWebKeySet {
+	l.t.Helper()
+	w := httptest.NewRecorder()
+	if !l.Handle(w, httptest.NewRequest(http.MethodGet, "/oidc/corp/jwks", nil), "jwks", nil) || w.Code != http.StatusOK {
+		l.t.Fatalf("jwks: %d", w.Code)
+	}
+	if strings.Contains(w.Body.String(), `"d"`) {
+		l.t.Fatal("our jwks hold a private key")
+	}
+	set := new(jose.JSONWebKeySet)
+	if err := json.Unmarshal(w.Body.Bytes(), set); err != nil {
+		l.t.Fatal(err)
+	}
+	return set
+}
+
+// TestAssertionIsFresh: a jti is used once, and the assertion lives a minute.
+func TestAssertionIsFresh(t *testing.T) {
+	t.Parallel()
+	l := open(t, func(c *oidc.Config) { c.AuthMethod, c.ClientSecret = oidc.AuthPrivateKey, secret.String{} })
+	l.op.Change(func(s *oidctest.Script) { s.ClientKeys = l.published() })
+	seen := map[string]bool{}
+	for range 2 {
+		if _, err := l.signIn(whenever); err != nil {
+			t.Fatal(err)
+		}
+		_, form := l.op.Last("/token")
+		parsed, err := jose.ParseSigned(form.Get("client_assertion"), []jose.SignatureAlgorithm{jose.RS256})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c struct {
+			Aud, Jti string
+			Exp, Iat int64
+		}
+		if err := json.Unmarshal(parsed.UnsafePayloadWithoutVerification(), &c); err != nil {
+			t.Fatal(err)
+		}
+		if c.Aud != l.op.URL || c.Exp-c.Iat != 60 || len(c.Jti) < 22 || seen[c.Jti] {
+			t.Errorf("assertion = %+v", c)
+		}
+		seen[c.Jti] = true
+	}
+}
+
+func TestLevels(t *testing.T) {
+	t.Parallel()
+	l := open(t, func(c *oidc.Config) { c.Level, c.Levels = 2, map[string]int{"gold": 3, "tin": 1} })
+	for acr, want := range map[any]int{"gold": 3, "tin": 1, "unheard of": 2, nil: 2, 3: 2} {
+		l.op.Change(func(s *oidctest.Script) {
+			s.IDToken, s.UserInfo = map[string]any{"acr": acr}, map[string]any{"acr": "gold"}
+		})
+		if got, err := l.signIn(whenever); err != nil || got.Level != want {
+			t.Errorf("acr %v: level = %+v, %v, want %d", acr, got, err, want)
+		}
+	}
+}
+
+func TestAuthTime(t *testing.T) {
+	t.Parallel()
+	l := open(t)
+	for _, tc := range []struct {
+		name string
+		q    idp.Request
+		ago  time.Duration // of the sign-in there; negative: not said
+		want string
+	}{
+		{"any age", whenever, 9 * time.Hour, "none"},
+		{"young enough", idp.Request{MaxAge: time.Hour}, 50 * time.Minute, "none"},
+		{"too old", idp.Request{MaxAge: time.Hour}, 62 * time.Minute, "rejection"},
+		{"not said", idp.Request{MaxAge: time.Hour}, -1, "rejection"},
+		{"not said and not asked", whenever, -1, "none"},
+		{"forced", idp.Request{Force: true, MaxAge: -1}, 0, "none"},
+		{"forced, and the address was changed", idp.Request{Force: true, MaxAge: -1}, time.Hour, "rejection"},
+		{"in the future", whenever, -2 * time.Hour, "invalid"},
+	} {
+		at := any(l.clock.Now().Add(-tc.ago).Unix())
+		if tc.ago == -1 {
+			at = nil
+		}
+		l.op.Change(func(s *oidctest.Script) { s.IDToken = map[string]any{"auth_time": at} })
+		if _, err := l.signIn(tc.q); kind(err) != tc.want {
+			t.Errorf("%s: %v, want %s", tc.name, err, tc.want)
+		}
+	}
+}
+
+func TestErrorResponses(t *testing.T) {
+	t.Parallel()
+	l := open(t)
+	for _, tc := range []struct {
+		code, want string
+		passive    bool
+	}{
+		{"access_denied", "rejection", false},
+		{"login_required", "rejection", true},
+		{"interaction_required", "rejection", true},
+		{"consent_required", "rejection", true},
+		{"server_error", "unknown", false},
+		{"temporarily_unavailable", "unknown", false},
+		{"<script>alert(1)</script>", "rejection", false},
+	} {
+		l.op.Change(func(s *oidctest.Script) {
+			s.Response = map[string]string{"code": "", "error": tc.code, "error_description": "<script>words</script>"}
+		})
+		_, err := l.signIn(whenever)
+		if kind(err) != tc.want || strings.Contains(err.Error(), "script") {
+			t.Errorf("error=%s: %v, want %s without what was sent", tc.code, err, tc.want)
+		}
+		if r, ok := err.(*idp.Rejection); ok && r.Passive != tc.passive {
+			t.Errorf("error=%s: Passive = %t, want %t", tc.code, r.Passive, tc.passive)
+		}
+	}
+	if n := l.op.Count("/token"); n != 0 {
+		t.Errorf("the token endpoint was asked %d times, want never", n)
+	}
+}
+
+func TestFormPost(t *testing.T) {
+	t.Parallel()
+	l := open(t, func(c *oidc.Config) { c.ResponseMode = "form_post" })
+	next := l.begin(whenever)
+	u, err := url.Parse(l.walk(next))
+	if err != nil {
+		t.Fatal(err)
+	}
+	post := func(query string) *http.Request {
+		r := httptest.NewRequest(http.MethodPost, "/oidc/corp/callback"+query, strings.NewReader(u.RawQuery))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		return r
+	}
+	if _, err := l.FlowOf(post("?state=" + flowName)); !isInvalid(err) {
+		t.Errorf("parameters in query and body: %v, want invalid", err)
+	}
+	r := post("")
+	if flow, err := l.FlowOf(r); err != nil || flow != flowName {
+		t.Fatalf("FlowOf = %q, %v", flow, err)
+	}
+	if got, err := l.Finish(t.Context(), next.State, r); err != nil || got.Subject != "alice" {
+		t.Errorf("Finish = %+v, %v, want alice", got, err)
+	}
+	if _, err := open(t).FlowOf(post("")); !isInvalid(err) {
+		t.Errorf("POST where query was asked for: %v, want invalid", err)
+	}
+}
+
+func TestUserInfoOverwrites(t *testing.T) {
+	t.Parallel()
+	l := open(t, func(c *oidc.Config) {
+		c.Mapping.Attributes = append(c.Mapping.Attributes, idp.Attribute{From: "dept", To: "dept"}, idp.Attribute{From: "only", To: "only"}, idp.Attribute{From: "a.b", To: "ab"})
+		c.Mapping.Constants = []idp.Constant{{Detail: "source", Value: "corp"}}
+	})
+	l.op.Change(func(s *oidctest.Script) {
+		s.IDToken = map[string]any{"dept": "old", "only": 7, "a.b": []any{"exact", true}, "a": map[string]any{"b": "nested"}}
+		s.UserInfo = map[string]any{"dept": "new", "groups": []any{"x", 1, map[string]any{"y": 1}, nil, "line\nend"}}
+	})
+	got, err := l.signIn(whenever)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]string{
+		"fullName": {"Alice Example"}, "groups": {"x", "1"}, "city": {"Utrecht"}, "dept": {"new"}, "only": {"7"}, "ab": {"exact", "true"}, "source": {"corp"},
+	}
+	if diff := cmp.Diff(want, got.Details); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+}
+
+// TestVerifiedEmail never lets the proof of one address vouch for another.
+func TestVerifiedEmail(t *testing.T) {
+	t.Parallel()
+	l := open(t)
+	for _, tc := range []struct {
+		name         string
+		id, info     map[string]any
+		mail         string
+		wantVerified bool
+	}{
+		{"both at userinfo", nil, nil, "alice@example.org", true},
+		{"verified in the ID token, other address at userinfo", map[string]any{"email": "a@example.org", "email_verified": true}, map[string]any{"email": "boss@example.org", "email_verified": nil}, "boss@example.org", false},
+		{"proof at userinfo, address in the ID token", map[string]any{"email": "boss@example.org"}, map[string]any{"email": nil, "email_verified": true}, "", false},
+		{"ID token alone", map[string]any{"email": "a@example.org", "email_verified": true}, map[string]any{"email": nil, "email_verified": nil}, "a@example.org", true},
+		{"as a string", nil, map[string]any{"email_verified": "true"}, "alice@example.org", true},
+		{"as another string", nil, map[string]any{"email_verified": "false"}, "alice@example.org", false},
+		{"as a number", nil, map[string]any{"email_verified": 1}, "alice@example.org", false},
+		{"address with a line end", nil, map[string]any{"email": "a@example.org\nb"}, "", false},
+	} {
+		l.op.Change(func(s *oidctest.Script) { s.IDToken, s.UserInfo = tc.id, tc.info })
+		got, err := l.signIn(whenever)
+		if err != nil {
+			t.Fatalf("%s: %v", tc.name, err)
+		}
+		if got.Email != tc.mail || got.EmailVerified != tc.wantVerified {
+			t.Errorf("%s: email %q verified %t, want %q %t", tc.name, got.Email, got.EmailVerified, tc.mail, tc.wantVerified)
+		}
+	}
+}
+
+func TestManualMetadata(t *testing.T) {
+	t.Parallel()
+	op := oidctest.New(t)
+	l := openAs(t, "corp", op, func(c *oidc.Config) {
+		c.Metadata = oidc.Metadata{AuthorizationURL: op.URL + "/authorize", TokenURL: op.URL + "/token", JWKSURL: op.URL + "/jwks"}
+	})
+	got, err := l.signIn(whenever)
+	if err != nil || got.Subject != "alice" || got.Email != "" {
+		t.Errorf("identity = %+v, %v, want alice without userinfo", got, err)
+	}
+	if n := op.Count("/.well-known/openid-configuration") + op.Count("/userinfo"); n != 0 {
+		t.Errorf("what is not configured was asked %d times", n)
+	}
+	if next, err := l.End(t.Context(), idp.EndRequest{Flow: flowName}); next != nil || err != nil {
+		t.Errorf("End without end_session_url = %+v, %v, want nothing", next, err)
+	}
+}
+
+func TestRefresh(t *testing.T) {
+	t.Parallel()
+	l := open(t, func(c *oidc.Config) {
+		c.Mapping.Attributes = append(c.Mapping.Attributes, idp.Attribute{From: "dept", To: "dept"})
+		c.Levels = map[string]int{"gold": 3}
+	})
+	l.op.Change(func(s *oidctest.Script) { s.IDToken = map[string]any{"dept": "one", "acr": "gold"} })
+	was, err := l.signIn(whenever)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.clock.turn(time.Hour)
+	before := was.AuthTime.Unix()
+	l.op.Change(func(s *oidctest.Script) {
+		s.IDToken = map[string]any{"auth_time": before, "nonce": nil}
+		s.UserInfo = map[string]any{"dept": "two", "name": "Alice Married"}
+	})
+	now, err := l.Refresh(t.Context(), was.Held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now.Subject != "alice" || now.Level != 3 || !now.AuthTime.Equal(was.AuthTime) || now.Details["dept"][0] != "two" || now.Details["fullName"][0] != "Alice Married" {
+		t.Errorf("refreshed = %+v", now)
+	}
+	if string(now.Held) == string(was.Held) {
+		t.Error("Held is as before, although the provider has rotated the refresh token")
+	}
+	if _, err := l.Refresh(t.Context(), was.Held); !isRejection(err) {
+		t.Errorf("a spent refresh token: %v, want a rejection", err)
+	}
+	l.op.Change(func(s *oidctest.Script) {
+		s.Token, s.UserInfo = map[string]any{"id_token": nil}, map[string]any{"name": "Alice Again"}
+	})
+	again, err := l.Refresh(t.Context(), now.Held)
+	if err != nil || again.Details["fullName"][0] != "Alice Again" {
+		t.Errorf("without a new ID token: %+v, %v", again, err)
+	}
+	for name, change := range map[string]map[string]any{
+		"somebody else": {"sub": "bob"}, "another sign-in": {"auth_time": before + 1}, "another nonce": {"auth_time": before, "nonce": "other"},
+	} {
+		l.op.Change(func(s *oidctest.Script) { s.Token, s.IDToken = nil, nil })
+		fresh, err := l.signIn(whenever)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.op.Change(func(s *oidctest.Script) { s.IDToken = change })
+		if _, err := l.Refresh(t.Context(), fresh.Held); !isInvalid(err) {
+			t.Errorf("refreshed ID token of %s: %v, want invalid", name, err)
+		}
+	}
+	l.op.Change(func(s *oidctest.Script) { s.IDToken, s.Token = nil, map[string]any{"refresh_token": nil} })
+	without, err := l.signIn(whenever)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Refresh(t.Context(), without.Held); kind(err) != "unknown" {
+		t.Errorf("without a refresh token: %v, want an error that is no verdict", err)
+	}
+}
+
+func TestEncrypted(t *testing.T) {
+	t.Parallel()
+	both := func(c *oidc.Config) { c.IDTokenEncryptionRequired, c.UserInfoEncryptionRequired = true, true }
+	for _, alg := range []jose.KeyAlgorithm{jose.RSA_OAEP, jose.RSA_OAEP_256} {
+		for _, enc := range []jose.ContentEncryption{jose.A128GCM, jose.A256GCM, jose.A128CBC_HS256, jose.A256CBC_HS512} {
+			t.Run(string(alg)+" "+string(enc), func(t *testing.T) {
+				t.Parallel()
+				l := open(t, both)
+				keys := l.published()
+				seal := func(claims map[string]any) string {
+					return oidctest.Encrypt(t, jose.Recipient{Algorithm: alg, Key: keys.Keys[0]}, enc, jose.NONE, l.op.Sign(claims))
+				}
+				l.op.Change(func(s *oidctest.Script) { s.Seal, s.SealUserInfo = seal, seal })
+				if got, err := l.signIn(whenever); err != nil || got.Email != "alice@example.org" {
+					t.Errorf("identity = %+v, %v", got, err)
+				}
+			})
+		}
+	}
+}
+
+func TestEncryptionRequired(t *testing.T) {
+	t.Parallel()
+	l := open(t, func(c *oidc.Config) { c.IDTokenEncryptionRequired = true })
+	if _, err := l.signIn(whenever); !isInvalid(err) {
+		t.Errorf("plain ID token: %v, want invalid", err)
+	}
+	l = open(t, func(c *oidc.Config) { c.UserInfoEncryptionRequired = true })
+	if _, err := l.signIn(whenever); err == nil {
+		t.Error("plain userinfo is taken")
+	}
+	l.op.Change(func(s *oidctest.Script) { s.SealUserInfo = l.op.Sign })
+	if _, err := l.signIn(whenever); !isInvalid(err) {
+		t.Errorf("signed userinfo: %v, want invalid", err)
+	}
+	key := l.published().Keys[0]
+	l.op.Change(func(s *oidctest.Script) {
+		s.SealUserInfo = func(claims map[string]any) string {
+			raw, err := json.Marshal(claims)
+			if err != nil {
+				t.Error(err)
+			}
+			return oidctest.Encrypt(t, jose.Recipient{Algorithm: jose.RSA_OAEP_256, Key: key}, jose.A256GCM, jose.NONE, string(raw))
+		}
+	})
+	if got, err := l.signIn(whenever); err != nil || got.Email == "" {
+		t.Errorf("encrypted userinfo that is not signed: %+v, %v", got, err)
+	}
+}
+
+func TestSignedUserInfo(t *testing.T) {
+	t.Parallel()
+	l := open(t)
+	for name, tc := range map[string]struct {
+		change map[string]any
+		want   string
+	}{
+		"bare": {nil, "none"}, "with iss and aud": {map[string]any{"iss": l.op.URL, "aud": []string{oidctest.ClientID}}, "none"},
+		"other iss": {map[string]any{"iss": "https://evil.example"}, "invalid"}, "other aud": {map[string]any{"aud": "other"}, "invalid"},
+	} {
+		l.op.Change(func(s *oidctest.Script) { s.UserInfo, s.SealUserInfo = tc.change, l.op.Sign })
+		if _, err := l.signIn(whenever); kind(err) != tc.want {
+			t.Errorf("signed userinfo %s: %v, want %s", name, err, tc.want)
+		}
+	}
+	other := oidctest.NewKeys(t, "other")
+	l.op.Change(func(s *oidctest.Script) {
+		s.UserInfo, s.SealUserInfo = nil, func(c map[string]any) string { return other.Sign(t, c) }
+	})
+	if _, err := l.signIn(whenever); !isInvalid(err) {
+		t.Errorf("userinfo signed by a stranger: %v, want invalid", err)
+	}
+}
+
+func TestKeyRotation(t *testing.T) {
+	t.Parallel()
+	l := open(t)
+	if _, err := l.signIn(whenever); err != nil {
+		t.Fatal(err)
+	}
+	l.op.SetKeys(oidctest.NewKeys(t, "next"))
+	if _, err := l.signIn(whenever); !isInvalid(err) {
+		t.Errorf("an unknown key within a minute of the last fetch: %v, want invalid", err)
+	}
+	l.clock.turn(61 * time.Second)
+	if _, err := l.signIn(whenever); err != nil {
+		t.Errorf("the new key: %v", err)
+	}
+	if n := l.op.Count("/jwks"); n != 2 {
+		t.Errorf("jwks were fetched %d times, want 2", n)
+	}
+}
+
+func TestMetadataRefresh(t *testing.T) {
+	t.Parallel()
+	const at = "/.well-known/openid-configuration"
+	l := open(t, func(c *oidc.Config) { c.MetadataExpiration = 10 * time.Minute })
+	l.begin(whenever)
+	l.clock.turn(9 * time.Minute)
+	l.begin(whenever)
+	if n := l.op.Count(at); n != 1 {
+		t.Fatalf("metadata were fetched %d times within their time, want once", n)
+	}
+	l.clock.turn(2 * time.Minute)
+	l.op.Change(func(s *oidctest.Script) { s.Discovery = map[string]any{"authorization_endpoint": l.op.URL + "/moved"} })
+	l.begin(whenever) // what is known, at once; the new ones come in the background
+	await(t, "the new authorization endpoint", func() bool { return strings.Contains(l.begin(whenever).URL, "/moved") })
+	l.clock.turn(11 * time.Minute)
+	l.op.Change(func(s *oidctest.Script) { s.Discovery = map[string]any{"issuer": "https://evil.example"} })
+	n := l.op.Count(at)
+	l.begin(whenever)
+	await(t, "another fetch", func() bool { l.begin(whenever); return l.op.Count(at) > n })
+	if !strings.Contains(l.begin(whenever).URL, "/moved") {
+		t.Error("metadata of another issuer were taken")
+	}
+	l.clock.turn(25 * time.Hour)
+	if _, err := l.Begin(t.Context(), idp.Request{Flow: flowName}); err == nil {
+		t.Error("metadata are used for more than a day after they were good")
+	}
+}
+
+// await waits for something that happens in the background.
+func await(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !f() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s has not come", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	l := open(t)
+	if err := l.Check(t.Context()); err != nil {
+		t.Errorf("Check = %v", err)
+	}
+	l = open(t, func(c *oidc.Config) {
+		c.AuthMethod, c.ClientSecret, c.Key = oidc.AuthPrivateKey, secret.String{}, "missing"
+	})
+	if err := l.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("Check without the key pair = %v", err)
+	}
+	l = open(t)
+	l.op.Change(func(s *oidctest.Script) { s.Keys = map[string]any{"keys": []any{}} })
+	if err := l.Check(t.Context()); err == nil {
+		t.Error("Check without keys = nil")
+	}
+}
+
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	l := open(t)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Begin(t.Context(), idp.Request{Flow: flowName}); err == nil {
+		t.Error("Begin of a closed provider that knows nothing = nil")
+	}
+}
