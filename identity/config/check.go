@@ -142,6 +142,7 @@ var kinds = map[string]struct {
 	"regex":       {512, isRegex},
 	"cidr":        {64, isCIDR},
 	"scope":       {256, isScope},
+	"keypair":     {128, isLine}, // that it exists is seen where it is stored
 	"url":         {maxURL, func(s string) error { _, err := checkURL(s); return err }},
 	"target":      {maxURL, checkTarget},
 	"origin":      {maxURL, checkOrigin},

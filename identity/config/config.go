@@ -27,6 +27,9 @@ import (
 type Config struct {
 	// Fixed are the login methods that the Caddyfile declares: shown, never stored, never changed.
 	Fixed []LoginMethod
+	// Verify tells whether a provider could be made of an enabled login method: nil, ErrTypeNotSupported, or what is wrong with it in words
+	// for the caller of the API. nil: of none.
+	Verify func(LoginMethod) error
 	// Bootstrap is the JSON of units that is applied when storage holds none. Empty: none.
 	Bootstrap []byte
 }
@@ -51,6 +54,7 @@ type Service struct {
 	cfg   Config
 	cache atomic.Pointer[state]
 	pairs pairState
+	shown atomic.Pointer[pageMessages]
 }
 
 // state is what is stored at one version.

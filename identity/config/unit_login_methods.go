@@ -108,8 +108,8 @@ type CustomAttributeField struct {
 
 // SAMLMutualTLS names what authenticates the back channel.
 type SAMLMutualTLS struct {
-	ClientKeyPairID     string `json:"client_key_pair_id" check:"text,128"`
-	ServerCertificateID string `json:"server_certificate_id" check:"text,128"`
+	ClientKeyPairID     string `json:"client_key_pair_id" check:"keypair"`
+	ServerCertificateID string `json:"server_certificate_id" check:"keypair"`
 }
 
 // EIDASAttributes belong to type EIDAS.
@@ -120,11 +120,11 @@ type EIDASAttributes struct {
 	EntityID                         string `json:"entity_id" check:"text,1024"`
 	BSNVerificationPoint             string `json:"bsn_verification_point" check:"text,2048"`
 	PseudoIDVerificationPoint        string `json:"pseudo_id_verification_point" check:"text,2048"`
-	EncryptionKeyID                  string `json:"encryption_key_id" check:"text,128"`
-	SigningKeyID                     string `json:"signing_key_id" check:"text,128"`
-	BSNDecryptionKeyID               string `json:"bsn_decryption_key_id" check:"text,128"`
-	PseudoIDDecryptionKeyID          string `json:"pseudo_id_decryption_key_id" check:"text,128"`
-	PseudoIDClosingKeyID             string `json:"pseudo_id_closing_key_id" check:"text,128"`
+	EncryptionKeyID                  string `json:"encryption_key_id" check:"keypair"`
+	SigningKeyID                     string `json:"signing_key_id" check:"keypair"`
+	BSNDecryptionKeyID               string `json:"bsn_decryption_key_id" check:"keypair"`
+	PseudoIDDecryptionKeyID          string `json:"pseudo_id_decryption_key_id" check:"keypair"`
+	PseudoIDClosingKeyID             string `json:"pseudo_id_closing_key_id" check:"keypair"`
 	IDPMetadata                      string `json:"idp_metadata" check:"metadata"`
 }
 
@@ -151,7 +151,7 @@ type OIDCAttributes struct {
 	ClientAuthenticationMethod  string   `json:"client_authentication_method" check:"enum,|CLIENT_SECRET_BASIC|PRIVATE_KEY_JWT"`
 	ClientID                    string   `json:"client_id" check:"text,256"`
 	ClientSecret                Secret   `json:"client_secret" check:"secret,1024"` // beside the document, which has no place for it (docs/decisions.md)
-	SigningKeyID                string   `json:"signing_key_id" check:"text,128"`   // likewise, for PRIVATE_KEY_JWT
+	SigningKeyID                string   `json:"signing_key_id" check:"keypair"`    // likewise, for PRIVATE_KEY_JWT
 	DiscoveryURL                string   `json:"discovery_url" check:"url"`
 	AuthorizationURL            string   `json:"authorization_url" check:"url"`
 	IDTokenURL                  string   `json:"id_token_url" check:"url"`
@@ -203,12 +203,12 @@ type IDINAttributes struct {
 	DirectoryURL                string `json:"directory_url" check:"url"`
 	TransactionURL              string `json:"transaction_url" check:"url"`
 	StatusURL                   string `json:"status_url" check:"url"`
-	AcquirerPublicCertificateID string `json:"acquirer_public_certificate_id" check:"text,128"`
+	AcquirerPublicCertificateID string `json:"acquirer_public_certificate_id" check:"keypair"`
 	MerchantID                  string `json:"merchant_id" check:"text,128"`
 	SubID                       string `json:"sub_id" check:"text,128"`
 	MerchantReturnHostName      string `json:"merchant_return_host_name" check:"text,256"`
-	MerchantCertificatePairID   string `json:"merchant_certificate_pair_id" check:"text,128"`
-	SAMLCertificatePairID       string `json:"saml_certificate_pair_id" check:"text,128"`
+	MerchantCertificatePairID   string `json:"merchant_certificate_pair_id" check:"keypair"`
+	SAMLCertificatePairID       string `json:"saml_certificate_pair_id" check:"keypair"`
 }
 
 // DigiDAttributes belong to type DIGID.
@@ -236,7 +236,7 @@ type AppleAttributes struct {
 	KeyID                         string   `json:"key_id" check:"text,128"`
 	JWKSURI                       string   `json:"jwks_uri" check:"url"`
 	DomainVerificationFileContent string   `json:"domain_verification_file_content" check:"lines,8192"`
-	SigningKeyID                  string   `json:"signing_key_id" check:"text,128"`
+	SigningKeyID                  string   `json:"signing_key_id" check:"keypair"`
 	Scopes                        []string `json:"scopes" check:"most,100,scope"`
 }
 

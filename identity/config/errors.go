@@ -1,0 +1,39 @@
+package config
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+)
+
+// ErrTypeNotSupported says that no provider can be made of a login method's type yet.
+var ErrTypeNotSupported = errors.New("config: login methods of this type do not exist yet")
+
+// errMoved says that somebody else has changed the configuration since it was read.
+var errMoved = errors.New("config: the configuration has changed meanwhile")
+
+// The refusals of the API. The document shows no body for them; they have that of its other APIs. (docs/decisions.md, "Configuration")
+
+// refusal is a 409: what is asked for is understood, and cannot be as things are.
+func refusal(path, reason string) error {
+	message := reason
+	if path != "" {
+		message = path + ": " + reason
+	}
+	return &rest.Error{Status: http.StatusConflict, Message: message, Details: []rest.Problem{{Path: path, Problem: reason}}}
+}
+
+// switchedOff: version 1 answers 500, version 2 and the certificates 409. (identity service document, "What the service does")
+func switchedOff(status int) error {
+	return &rest.Error{Status: status, Message: "the configuration API is switched off"}
+}
+
+// preconditionFailed: RFC 9110 13.1.1.
+func preconditionFailed() error {
+	return &rest.Error{Status: http.StatusPreconditionFailed, Message: "the configuration has changed since it was read"}
+}
+
+func tooLarge(unit string) error {
+	return &rest.Error{Status: http.StatusRequestEntityTooLarge, Message: unit + ": is too large to be stored"}
+}

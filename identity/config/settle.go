@@ -1,0 +1,203 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+)
+
+// settleLoginMethods keeps what cannot be changed and the secrets that were not given again.
+func (s *Service) settleLoginMethods(from, to *Units) error {
+	list := to.LoginMethods.LoginMethods
+	for i := range list {
+		m := &list[i]
+		at := "login_methods.login_methods[" + strconv.Itoa(i) + "]"
+		if f := s.fixed(m.ID); f != nil {
+			if !sameMethod(*m, *f) {
+				return refusal(at, "is declared in the Caddyfile and cannot be changed here")
+			}
+			continue
+		}
+		m.Removable = m.ID != OwnMethod
+		if m.ID == "" {
+			id, err := s.newID()
+			if err != nil {
+				return err
+			}
+			m.ID = id
+		}
+		if m.ID == OwnMethod && m.AuthenticationLevel == 0 {
+			m.AuthenticationLevel = 1
+		}
+		old := from.method(m.ID)
+		if old == nil {
+			old = &LoginMethod{}
+		}
+		if err := s.settleMappings(old, m); err != nil {
+			return err
+		}
+		m.keepSecrets(old)
+	}
+	list = slices.DeleteFunc(list, func(m LoginMethod) bool { return s.fixed(m.ID) != nil })
+	if !slices.ContainsFunc(list, func(m LoginMethod) bool { return m.ID == OwnMethod }) {
+		list = slices.Insert(list, 0, *from.method(OwnMethod)) // what is not removable stays
+	}
+	to.LoginMethods.LoginMethods = append(list, s.cfg.Fixed...)
+	return nil
+}
+
+// keepSecrets takes from old each secret that is empty.
+func (m *LoginMethod) keepSecrets(old *LoginMethod) {
+	known := map[string]Secret{}
+	for name, s := range old.secrets() {
+		known[name] = *s
+	}
+	for name, s := range m.secrets() {
+		if *s == "" {
+			*s = known[name]
+		}
+	}
+}
+
+// sameMethod compares as the wire does; null and nothing are the same there.
+func sameMethod(a, b LoginMethod) bool {
+	u := Units{LoginMethods: LoginMethods{LoginMethods: []LoginMethod{a, b}}}
+	v := u.clone()
+	v.complete()
+	list := v.LoginMethods.LoginMethods
+	return bytes.Equal(encode(list[0]), encode(list[1]))
+}
+
+// method returns the login method of an id, or nil.
+func (u *Units) method(id string) *LoginMethod {
+	i := slices.IndexFunc(u.LoginMethods.LoginMethods, func(m LoginMethod) bool { return m.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &u.LoginMethods.LoginMethods[i]
+}
+
+// withoutFixed leaves what is stored: the methods of the Caddyfile are not.
+func (s *Service) withoutFixed(u *Units) {
+	list := slices.Clone(u.LoginMethods.LoginMethods)
+	u.LoginMethods.LoginMethods = slices.DeleteFunc(list, func(m LoginMethod) bool { return s.fixed(m.ID) != nil })
+}
+
+// settleMappings gives ids to entries that have none: those that they had, when they say the same.
+func (s *Service) settleMappings(old, m *LoginMethod) (err error) {
+	give := func(id *string, known func() string) {
+		if *id == "" && err == nil {
+			if *id = known(); *id == "" {
+				*id, err = s.newID()
+			}
+		}
+	}
+	for i := range m.AttributeMappings {
+		a := &m.AttributeMappings[i]
+		give(&a.ID, func() string {
+			for _, o := range old.AttributeMappings {
+				if o.MapFrom == a.MapFrom && o.MapTo == a.MapTo {
+					return o.ID
+				}
+			}
+			return ""
+		})
+	}
+	for i := range m.CustomAttributeMappings {
+		a := &m.CustomAttributeMappings[i]
+		give(&a.ID, func() string {
+			for _, o := range old.CustomAttributeMappings {
+				if o.AttributeToMapFrom == a.AttributeToMapFrom && o.AttributeToMapTo == a.AttributeToMapTo {
+					return o.ID
+				}
+			}
+			return ""
+		})
+	}
+	for i := range m.CustomAttributeFields {
+		a := &m.CustomAttributeFields[i]
+		give(&a.ID, func() string {
+			for _, o := range old.CustomAttributeFields {
+				if o.Name == a.Name && o.Type == a.Type {
+					return o.ID
+				}
+			}
+			return ""
+		})
+	}
+	return err
+}
+
+// settleIDs gives ids to what has none. Those of whitelisted URLs are ours: one that is given must be there already.
+func (s *Service) settleIDs(from, to *Units) error {
+	err := s.settleWhitelist(from.Redirects.URLWhitelist, to.Redirects.URLWhitelist, "redirects.url_whitelist")
+	if err != nil {
+		return err
+	}
+	err = s.settleWhitelist(from.Features.ActionToken.WhitelistedURLs, to.Features.ActionToken.WhitelistedURLs, "features.action_token.whitelisted_urls")
+	if err != nil {
+		return err
+	}
+	for i := range to.Organisations {
+		o := &to.Organisations[i]
+		if o.ID == "" {
+			if o.ID, err = s.newID(); err != nil {
+				return err
+			}
+		}
+		for key, sp := range o.ServiceProviders {
+			if sp.ID == "" {
+				sp.ID = key
+				o.ServiceProviders[key] = sp
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Service) settleWhitelist(from, to []WhitelistedURL, path string) error {
+	for i := range to {
+		w := &to[i]
+		if w.ID != "" {
+			if !slices.ContainsFunc(from, func(o WhitelistedURL) bool { return o.ID == w.ID }) {
+				return rest.Invalid(rest.Problem{Path: path + "[" + strconv.Itoa(i) + "].id", Problem: "there is no such entry; leave the id out for a new one"})
+			}
+			continue
+		}
+		if j := slices.IndexFunc(from, func(o WhitelistedURL) bool { return o.URL == w.URL }); j >= 0 {
+			w.ID = from[j].ID
+			continue
+		}
+		id, err := s.newID()
+		if err != nil {
+			return err
+		}
+		w.ID = id
+	}
+	return nil
+}
+
+// verifyMethods asks whoever makes providers whether it could make these.
+func (s *Service) verifyMethods(u *Units) error {
+	for i := range u.LoginMethods.LoginMethods {
+		m := &u.LoginMethods.LoginMethods[i]
+		if !m.Removable || !m.Enabled {
+			continue
+		}
+		at := "login_methods.login_methods[" + strconv.Itoa(i) + "]"
+		err := ErrTypeNotSupported
+		if s.cfg.Verify != nil {
+			err = s.cfg.Verify(*m)
+		}
+		if errors.Is(err, ErrTypeNotSupported) {
+			return refusal(at+".type", "methods of type "+m.Type+" do not exist yet; it can be stored with enabled false")
+		}
+		if err != nil {
+			return rest.Invalid(rest.Problem{Path: at, Problem: err.Error()})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,244 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	// maxUnit is the size in bytes of a unit as it is stored: a record holds 512 KiB, sealed secrets included.
+	maxUnit = 384 << 10
+	// maxTries is how often a change is tried again when another was faster.
+	maxTries = 10
+)
+
+// Actor is who changes the configuration, for the event.
+type Actor struct {
+	ID     string
+	Origin event.Origin
+}
+
+// edit is a change of the units.
+type edit struct {
+	by Actor
+	// match tells whether the state is the one that the caller has read. nil: any.
+	match func(*state) bool
+	// apply changes u, which is a copy.
+	apply func(u *Units) error
+	// with runs in the transaction of the change, before it. nil: nothing.
+	with func(tx storage.Tx) error
+}
+
+// update carries out an edit: all of it or nothing, with one event that names the changed members. What changes nothing writes nothing. It
+// returns the state that it leaves.
+func (s *Service) update(ctx context.Context, e edit) (*state, error) {
+	for range maxTries {
+		var st *state
+		err := s.Store.View(ctx, func(tx storage.Tx) (err error) {
+			st, err = s.state(tx)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if e.match != nil && !e.match(st) {
+			return nil, preconditionFailed()
+		}
+		next := st.units.clone()
+		if err := e.apply(next); err != nil {
+			return nil, err
+		}
+		if err := s.settle(st.units, next); err != nil {
+			return nil, err
+		}
+		after, err := s.write(ctx, e, st, next)
+		if !errors.Is(err, errMoved) {
+			return after, err
+		}
+	}
+	return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, errMoved)
+}
+
+// settle makes the units whole after an edit and judges them: all of them, whatever was edited.
+func (s *Service) settle(from, to *Units) error {
+	if err := s.settleLoginMethods(from, to); err != nil {
+		return err
+	}
+	if err := s.settleIDs(from, to); err != nil {
+		return err
+	}
+	to.complete()
+	if err := to.validate(); err != nil {
+		return err
+	}
+	if err := s.verifyMethods(to); err != nil {
+		return err
+	}
+	return refuseIneffective(to)
+}
+
+// write stores what differs.
+func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*state, error) {
+	names, changed := changes(st.units, next)
+	if len(names) == 0 && e.with == nil {
+		return st, nil
+	}
+	records := map[string]unitRecord{}
+	for _, un := range table {
+		for _, name := range changed {
+			if name == un.name {
+				rec, err := s.record(un, next)
+				if err != nil {
+					return nil, err
+				}
+				records[name] = rec
+			}
+		}
+	}
+	ev, err := s.Events.New(configurationUpdated, e.by.Origin)
+	if err != nil {
+		return nil, err
+	}
+	ev.Actor, ev.AgentUser, ev.Reason = e.by.ID, e.by.ID, listed(names)
+	nonce, err := s.nonce()
+	if err != nil {
+		return nil, err
+	}
+	after := &state{}
+	err = s.Store.Update(ctx, func(tx storage.Tx) error {
+		now, err := version(tx)
+		if err != nil {
+			return err
+		}
+		if !now.is(st.version) {
+			return errMoved
+		}
+		if e.with != nil {
+			if err := e.with(tx); err != nil {
+				return err
+			}
+		}
+		if len(records) > 0 {
+			if err := s.put(tx, records, nonce, next); err != nil {
+				return err
+			}
+			if err := s.Events.Append(tx, ev); err != nil {
+				return err
+			}
+		}
+		after, err = s.state(tx)
+		return err
+	})
+	return after, err
+}
+
+// put writes units under the next version. The key pairs that they name must exist.
+func (s *Service) put(tx storage.Tx, records map[string]unitRecord, nonce []byte, next *Units) error {
+	for at, name := range next.keyPairs() {
+		if _, _, err := findPair(tx, name); errors.Is(err, storage.ErrNotFound) {
+			return rest.Invalid(rest.Problem{Path: at, Problem: "there is no such key pair"})
+		} else if err != nil {
+			return err
+		}
+	}
+	n, err := touch(tx, nonce)
+	if err != nil {
+		return err
+	}
+	for name, rec := range records {
+		rec.Revision = n
+		if err := units.Put(tx, name, rec, time.Time{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// touch makes a new version, so that whoever has cached something reads again.
+func touch(tx storage.Tx, nonce []byte) (uint64, error) {
+	v, err := version(tx)
+	if err != nil {
+		return 0, err
+	}
+	v = versionRecord{Version: v.Version + 1, Nonce: nonce}
+	return v.Version, versions.Put(tx, versionKey, v, time.Time{})
+}
+
+// nonce is what tells a version from another of the same number.
+func (s *Service) nonce() ([]byte, error) {
+	b := make([]byte, 16)
+	_, err := io.ReadFull(s.Random, b)
+	return b, err
+}
+
+// record returns a unit as it is stored.
+func (s *Service) record(un unit, u *Units) (unitRecord, error) {
+	stored := *u
+	var rec unitRecord
+	if un.name == "login_methods" {
+		s.withoutFixed(&stored)
+		var err error
+		if rec.Secrets, err = s.seal(&stored); err != nil {
+			return rec, err
+		}
+	}
+	rec.JSON = encode(un.of(&stored))
+	if len(rec.JSON) > maxUnit {
+		return rec, tooLarge(un.name)
+	}
+	return rec, nil
+}
+
+// listed is as many names as an event has room for.
+func listed(names []string) string {
+	const room = 480
+	var b strings.Builder
+	for i, n := range names {
+		if b.Len()+len(n) > room {
+			fmt.Fprintf(&b, " and %d more", len(names)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(n)
+	}
+	return b.String()
+}
+
+// keyPairs yields the names and ids of key pairs that units name, with their places.
+func (u *Units) keyPairs() func(func(at, name string) bool) {
+	return func(yield func(at, name string) bool) {
+		done := false
+		named := func(v reflect.Value, at string) {
+			if v.Kind() == reflect.String && v.String() != "" && !done {
+				done = !yield(at, v.String())
+			}
+		}
+		var walk func(v reflect.Value, at, tag string)
+		walk = func(v reflect.Value, at, tag string) {
+			switch {
+			case tag == "keypair":
+				named(v, at)
+			case v.Kind() == reflect.Pointer && !v.IsNil():
+				walk(v.Elem(), at, "")
+			case v.Kind() == reflect.Struct:
+				for f := range fieldsOf(v.Type()) {
+					walk(v.Field(f.index), at+"."+f.name, f.check)
+				}
+			}
+		}
+		for i := range u.LoginMethods.LoginMethods {
+			walk(reflect.ValueOf(&u.LoginMethods.LoginMethods[i]).Elem(), fmt.Sprintf("login_methods.login_methods[%d]", i), "")
+		}
+	}
+}
