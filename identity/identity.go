@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -54,6 +55,8 @@ type Deps struct {
 	Hasher  *secret.Hasher
 	Events  *event.Recorder
 	Pages   *page.Renderer
+	// Units returns what the configuration API has set, as tx sees it. Default: nobody has set anything.
+	Units func(tx storage.Tx) (*config.Units, error)
 	// Origin says where a request came from. Default: its peer address.
 	Origin func(*http.Request) event.Origin
 	// Admit counts what strangers begin and have stored, and is false when the request's sender began too much. Default: anything goes.
@@ -116,6 +119,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	if deps.Origin == nil {
 		deps.Origin = peerOrigin
+	}
+	if deps.Units == nil {
+		standard := config.Defaults()
+		deps.Units = func(storage.Tx) (*config.Units, error) { return &standard, nil }
 	}
 	if deps.Admit == nil {
 		deps.Admit = func(*http.Request) bool { return true }
