@@ -1,0 +1,154 @@
+package api
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	maxLimit = 1000 // events of a page
+	maxQuery = 8192 // bytes
+)
+
+// resultSet is the answer of the events API. (identity service document, "Events API records")
+type resultSet struct {
+	ResultSet  []eventInfo `json:"resultSet"`
+	Pagination pagination  `json:"pagination"`
+}
+
+type pagination struct {
+	Offset       int `json:"offset"`
+	PageSize     int `json:"pageSize"` // the limit that was asked
+	TotalResults int `json:"totalResults"`
+}
+
+// eventInfo is one event on the wire.
+type eventInfo struct {
+	EventIdentifier string `json:"event_identifier"`
+	PersonID        string `json:"person_id,omitempty"` // none where it happened to nobody
+	Occurred        int64  `json:"occurred"`            // milliseconds since 1970
+	EventType       string `json:"event_type"`
+	EventName       string `json:"event_name"`
+	ClientIP        string `json:"client_ip"`
+	UserAgent       string `json:"user_agent"`
+	PartitionID     string `json:"partition_id"`
+	EventAgentUser  string `json:"event_agent_user"` // the actor's username, or its id where it has none
+	Reason          string `json:"reason,omitempty"`
+}
+
+// handleEvents serves GET /api/events (identity service document, "Events API"). A page and its total are of one snapshot.
+func (a *API) handleEvents(w http.ResponseWriter, r *http.Request, _ string) error {
+	q, err := readQuery(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	answer := resultSet{Pagination: pagination{Offset: q.Offset, PageSize: q.Limit}}
+	err = a.Store.View(r.Context(), func(tx storage.Tx) error {
+		found, total, err := event.Find(tx, q)
+		if err != nil {
+			return err
+		}
+		answer.Pagination.TotalResults = total
+		answer.ResultSet = make([]eventInfo, len(found))
+		names := map[string]string{}
+		for i, e := range found {
+			if answer.ResultSet[i], err = a.info(tx, e, names); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	rest.JSON(w, http.StatusOK, answer)
+	return nil
+}
+
+func (a *API) info(tx storage.Tx, e event.Event, names map[string]string) (eventInfo, error) {
+	agent := e.AgentUser
+	if agent == "" && e.Actor != "" {
+		var err error
+		if agent, err = a.nameOf(tx, e.Actor, names); err != nil {
+			return eventInfo{}, err
+		}
+	}
+	return eventInfo{
+		EventIdentifier: e.ID, PersonID: e.PersonID, Occurred: e.Occurred.UnixMilli(), EventType: e.Type, EventName: e.Name, ClientIP: e.ClientIP,
+		UserAgent: e.UserAgent, PartitionID: e.Partition, EventAgentUser: agent, Reason: e.Reason,
+	}, nil
+}
+
+// nameOf returns the username of an actor whose event did not keep it; one that is no person is named by its id.
+func (a *API) nameOf(tx storage.Tx, actor string, names map[string]string) (string, error) {
+	if name, ok := names[actor]; ok {
+		return name, nil
+	}
+	name := actor
+	if a.Subject != nil {
+		s, err := a.Subject(tx, actor)
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return "", err
+		}
+		if s.Username != "" {
+			name = s.Username
+		}
+	}
+	names[actor] = name
+	return name, nil
+}
+
+// readQuery reads the parameters actor, userId, limit and offset, each at most once. Others are passed over.
+func readQuery(raw string) (q event.Query, err error) {
+	if len(raw) > maxQuery {
+		return q, badQuery("the query is too long")
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return q, badQuery("the query is malformed").With(err)
+	}
+	for _, name := range []string{"userId", "actor"} {
+		if len(values[name]) > 1 {
+			return q, badQuery(name + " is there twice")
+		}
+	}
+	q.Person, q.Actor = fold(values.Get("userId")), values.Get("actor")
+	if q.Person == "" && q.Actor == "" {
+		return q, noIDs()
+	}
+	var ok bool
+	if q.Limit, ok = number(values["limit"], 1, maxLimit); !ok {
+		return q, badLimit()
+	}
+	if q.Offset, ok = number(values["offset"], 0, math.MaxInt32); !ok { // int32 on the wire
+		return q, badOffset()
+	}
+	return q, nil
+}
+
+// fold: a UUID is the same in either case (RFC 9562 4). Actors may have other names.
+func fold(id string) string {
+	if _, err := uuid.Parse(id); err == nil && len(id) == 36 {
+		return strings.ToLower(id)
+	}
+	return id
+}
+
+// number reads the one value of a parameter: decimal digits and nothing else.
+func number(values []string, low, high int) (int, bool) {
+	if len(values) != 1 || values[0] == "" || strings.Trim(values[0], "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(values[0])
+	return n, err == nil && n >= low && n <= high
+}
