@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -70,6 +71,8 @@ type Config struct {
 	Providers  []Provider // beside identity, which is always there
 	// SiteOrigins are the origins of the sites that declare login, the only places that a site flow returns to.
 	SiteOrigins []string
+	// OutboundAllow are networks that addresses of clients which were added since may lead to, beside public ones.
+	OutboundAllow []netip.Prefix
 }
 
 // Scope is a scope that has more to say than its name.
@@ -155,7 +158,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		deps.Admit = func(*http.Request) bool { return true }
 	}
 	s := &Server{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), sites: map[string]bool{}}
-	s.trusted, s.untrusted, s.wake = outbound.New(true), outbound.New(false), make(chan struct{}, 1)
+	s.trusted, s.untrusted, s.wake = outbound.New(true), outbound.New(false, cfg.OutboundAllow...), make(chan struct{}, 1)
 	s.failures = rate.NewLimiter(failureEventsPerSecond, failureEventsBurst)
 	for _, o := range cfg.SiteOrigins {
 		s.sites[o] = true

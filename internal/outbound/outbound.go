@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -27,11 +28,12 @@ var ErrAddress = errors.New("outbound: the address is not a public one")
 var errTooLarge = errors.New("outbound: the answer is too large")
 
 // New returns a client. trusted: the operator has written the addresses, so they may lead to an intranet. Otherwise each is judged when
-// the connection is made, after its name was resolved, so that no name can change its mind.
-func New(trusted bool) *http.Client {
+// the connection is made, after its name was resolved, so that no name can change its mind; allow are networks that the operator has opened
+// beside the public ones.
+func New(trusted bool, allow ...netip.Prefix) *http.Client {
 	dialer := &net.Dialer{Timeout: Timeout}
 	if !trusted {
-		dialer.Control = func(_, address string, _ syscall.RawConn) error { return check(address) }
+		dialer.Control = func(_, address string, _ syscall.RawConn) error { return check(address, allow) }
 	}
 	return &http.Client{
 		Timeout: Timeout,
@@ -64,20 +66,21 @@ var reserved = func() (list []netip.Prefix) {
 	return list
 }()
 
-// check refuses an address (host and port) that is not public.
-func check(address string) error {
+// check refuses an address (host and port) that is neither public nor allowed.
+func check(address string, allow []netip.Prefix) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrAddress, err)
 	}
-	if !isPublic(ap.Addr()) {
-		return ErrAddress
+	plain := ap.Addr().Unmap().WithZone("")
+	if isPublic(plain) || slices.ContainsFunc(allow, func(p netip.Prefix) bool { return p.Contains(plain) }) {
+		return nil
 	}
-	return nil
+	return ErrAddress
 }
 
+// isPublic judges an address without a zone that is no IPv4 address in IPv6 form.
 func isPublic(ip netip.Addr) bool {
-	ip = ip.Unmap().WithZone("")
 	if !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() {
 		return false
 	}

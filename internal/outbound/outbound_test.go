@@ -1,11 +1,16 @@
 package outbound
 
 import (
+	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func TestAddresses(t *testing.T) {
@@ -18,8 +23,21 @@ func TestAddresses(t *testing.T) {
 		"[::ffff:127.0.0.1]:80": false, "[::ffff:10.0.0.1]:80": false, "[64:ff9b::7f00:1]:80": false, "[2002:7f00:1::]:80": false, "[::7f00:1]:80": false,
 		"localhost:80": false, "": false, "1.1.1.1": false,
 	} {
-		if err := check(address); (err == nil) != public {
+		if err := check(address, nil); (err == nil) != public {
 			t.Errorf("check(%q) = %v, want public %t", address, err, public)
+		}
+	}
+}
+
+func TestAllowedNetworks(t *testing.T) {
+	t.Parallel()
+	allow := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00:1::/32"), netip.MustParsePrefix("127.0.0.1/32")}
+	for address, want := range map[string]bool{
+		"10.1.2.3:443": true, "[::ffff:10.1.2.3]:443": true, "10.2.0.1:443": false, "[fd00:1::5]:80": true, "[fd00:2::5]:80": false, "127.0.0.1:80": true,
+		"127.0.0.2:80": false, "169.254.169.254:80": false, "[::1]:80": false, "1.1.1.1:443": true, "10.1.2.3": false,
+	} {
+		if err := check(address, allow); (err == nil) != want {
+			t.Errorf("check(%q) = %v, want allowed %t", address, err, want)
 		}
 	}
 }
@@ -68,4 +86,64 @@ func TestClients(t *testing.T) {
 	if _, _, err := get(New(false), "/"); !errors.Is(err, ErrAddress) {
 		t.Errorf("an address that nobody vouches for: %v, want ErrAddress", err)
 	}
+	opened := New(false, netip.MustParsePrefix("127.0.0.0/8"))
+	if status, _, err := get(opened, "/"); status != http.StatusOK || err != nil {
+		t.Errorf("an address that the operator has opened: %d %v", status, err)
+	}
+}
+
+// TestUnvouchedAddresses tries every way to reach this machine by an address that somebody else has named.
+func TestUnvouchedAddresses(t *testing.T) {
+	t.Parallel()
+	var reached atomic.Int64
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
+	t.Cleanup(web.Close)
+	_, port, err := net.SplitHostPort(web.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("attack 264: addresses of this machine and its network in every spelling", func(t *testing.T) {
+		t.Parallel()
+		client := New(false, netip.MustParsePrefix("10.9.0.0/16"))
+		for _, host := range []string{
+			"127.0.0.1", "127.1", "127.0.0.1.", "2130706433", "0x7f000001", "0177.0.0.1", "0", "0.0.0.0", "[::]", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::7f00:1]",
+			"[64:ff9b::7f00:1]", "localhost", "LOCALHOST", "localhost.", "169.254.169.254", "[fe80::1%25lo]", "10.0.0.1", "192.168.0.1",
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(strings.Trim(host, "[]"), port)+"/", nil)
+			if err != nil { // not even an address
+				cancel()
+				continue
+			}
+			res, err := client.Do(req)
+			cancel()
+			if err == nil {
+				t.Errorf("GET %s = %d, want no connection", host, res.StatusCode)
+				res.Body.Close()
+			}
+		}
+		if n := reached.Load(); n != 0 {
+			t.Errorf("%d requests arrived, want none", n)
+		}
+	})
+	t.Run("attack 264: a redirect into the network, and a name that changes its address", func(t *testing.T) {
+		t.Parallel()
+		// The address is judged at each connection, after the name was resolved: nothing that was looked at before counts.
+		transport, ok := New(false).Transport.(*http.Transport)
+		if !ok {
+			t.Fatal("the client has another transport")
+		}
+		for range 2 {
+			if conn, err := transport.DialContext(t.Context(), "tcp", net.JoinHostPort("localhost", port)); !errors.Is(err, ErrAddress) {
+				conn.Close()
+				t.Errorf("dial by name = %v, want ErrAddress", err)
+			}
+		}
+		if err := New(false).CheckRedirect(nil, nil); !errors.Is(err, http.ErrUseLastResponse) {
+			t.Errorf("CheckRedirect = %v, want that none is followed", err)
+		}
+		if transport.Proxy != nil {
+			t.Error("the client takes a proxy from the environment")
+		}
+	})
 }

@@ -133,6 +133,7 @@ func newCatalogue(locales []string, layers []*Overrides) (*catalogue, error) {
 		brought = slices.AppendSeq(brought, maps.Keys(layer.Locales))
 	}
 	slices.Sort(brought)
+	layers = byKey(layers)
 	c := &catalogue{byName: map[string]*language{}}
 	fallback, _ := baseLanguage(locales[0])
 	var tags []xlanguage.Tag
@@ -171,7 +172,7 @@ func newLanguage(name, fallback string, layers []*Overrides) *language {
 	}
 	for _, key := range fallbacks(name) {
 		for _, layer := range layers {
-			add(layer.locale(key))
+			add(layer.Locales[key])
 		}
 	}
 	for _, layer := range layers {
@@ -185,17 +186,18 @@ func newLanguage(name, fallback string, layers []*Overrides) *language {
 	return l
 }
 
-// locale returns what is brought for a locale under any spelling of its name; of several spellings the first in order counts.
-func (o *Overrides) locale(key string) map[string]string {
-	if texts, ok := o.Locales[key]; ok {
-		return texts
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.Locales)) {
-		if localeKey(name) == key {
-			return o.Locales[name]
+// byKey returns the layers with their locales by localeKey; of several spellings of a name the first in order counts.
+func byKey(layers []*Overrides) []*Overrides {
+	out := make([]*Overrides, len(layers))
+	for i, layer := range layers {
+		out[i] = &Overrides{Default: layer.Default, Locales: make(map[string]map[string]string, len(layer.Locales))}
+		for _, name := range slices.Sorted(maps.Keys(layer.Locales)) {
+			if key := localeKey(name); out[i].Locales[key] == nil {
+				out[i].Locales[key] = layer.Locales[name]
+			}
 		}
 	}
-	return nil
+	return out
 }
 
 // htmlTag is the BCP 47 tag of a locale: language and country, as browsers know them.
