@@ -1,0 +1,390 @@
+package saml
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	dsig "github.com/russellhaering/goxmldsig"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+)
+
+// publisher is the provider's web server.
+type publisher struct {
+	mu    sync.Mutex // guards what follows
+	body  string
+	code  int
+	err   error
+	asked int
+	wait  chan struct{} // answers wait until it is closed
+}
+
+func (p *publisher) serve(r *http.Request) (*http.Response, error) {
+	p.mu.Lock()
+	p.asked++
+	wait, body, code, err := p.wait, p.body, p.code, p.err
+	p.mu.Unlock()
+	if wait != nil {
+		select {
+		case <-wait:
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answerOf(max(code, http.StatusOK), body), nil
+}
+
+func (p *publisher) set(f func(*publisher)) { p.mu.Lock(); defer p.mu.Unlock(); f(p) }
+
+func (p *publisher) count() int { p.mu.Lock(); defer p.mu.Unlock(); return p.asked }
+
+const metadataURL = "https://idp.example.com/metadata"
+
+func newPublished(t *testing.T, cfg Config, p *publisher) *world {
+	t.Helper()
+	cfg.Metadata = metadataURL
+	return newWorld(t, cfg, func(w *world) { w.calls = p.serve })
+}
+
+// settle waits until no fetch is under way.
+func (s *source) settle() {
+	s.mu.Lock()
+	running := s.running
+	s.mu.Unlock()
+	if running != nil {
+		<-running
+	}
+}
+
+func valid(metadata, until string) string {
+	return strings.Replace(metadata, "entityID=", `validUntil="`+until+`" entityID=`, 1)
+}
+
+func TestRefresh(t *testing.T) {
+	t.Parallel()
+	p := &publisher{body: metadataOf(entity, idpKey())}
+	w := newPublished(t, Config{}, p)
+	first, err := w.metadata.get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.clock.add(defaultRefresh - time.Second)
+	if again, err := w.metadata.get(t.Context()); again != first || err != nil || p.count() != 1 {
+		t.Errorf("young metadata was fetched %d times, %v", p.count(), err)
+	}
+	p.set(func(p *publisher) { p.body = metadataOf(entity, otherKey()) })
+	w.clock.add(time.Second)
+	if second, err := w.metadata.get(t.Context()); err != nil || second == first || !second.Signing[0].Equal(otherKey().Certificate) {
+		t.Errorf("old metadata is still used: %v", err)
+	}
+	for name, bad := range map[string]func(*publisher){
+		"garbage":   func(p *publisher) { p.body = "<html>down</html>" },
+		"an error":  func(p *publisher) { p.code = http.StatusBadGateway },
+		"no answer": func(p *publisher) { p.err = errors.New("connection refused") },
+		"too long":  func(p *publisher) { p.body = strings.Repeat(" ", maxMetadata+1) },
+		"a redirect": func(p *publisher) {
+			p.code = http.StatusFound
+		},
+	} {
+		before := p.count()
+		p.set(bad)
+		w.clock.add(defaultRefresh)
+		if m, err := w.metadata.get(t.Context()); err != nil || !m.Signing[0].Equal(otherKey().Certificate) {
+			t.Errorf("%s: the last good metadata is not used: %v", name, err)
+		}
+		if p.count() == before {
+			t.Errorf("%s: the provider was not asked", name)
+		}
+		p.set(func(p *publisher) { p.code, p.err = 0, nil })
+	}
+}
+
+func TestRefreshInterval(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		cfg    Config
+		cache  time.Duration
+		expect time.Duration
+	}{
+		{"nothing is said", Config{Metadata: metadataURL}, 0, time.Hour},
+		{"the provider says", Config{Metadata: metadataURL}, 2 * time.Hour, 2 * time.Hour},
+		{"the provider says a second", Config{Metadata: metadataURL}, time.Second, minRefresh},
+		{"the provider says a year", Config{Metadata: metadataURL}, 365 * 24 * time.Hour, maxRefresh},
+		{"the operator says", Config{Metadata: metadataURL, Refresh: 10 * time.Minute}, time.Hour, 10 * time.Minute},
+		{"a file", Config{Metadata: "/idp.xml"}, time.Hour, fileRefresh},
+	} {
+		s := &source{cfg: tt.cfg}
+		if got := s.interval(&idpMetadata{CacheDuration: tt.cache}); got != tt.expect {
+			t.Errorf("%s: interval = %s, want %s", tt.name, got, tt.expect)
+		}
+	}
+}
+
+func TestRefreshValidUntil(t *testing.T) {
+	t.Parallel()
+	p := &publisher{body: valid(metadataOf(entity, idpKey()), start.Add(90*time.Minute).Format(instant))}
+	w := newPublished(t, Config{}, p)
+	if _, err := w.metadata.get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	request, _, state := w.begin(idp.Request{MaxAge: -1})
+	p.set(func(p *publisher) { p.err = errors.New("connection refused") })
+	w.clock.add(89 * time.Minute)
+	if _, err := w.metadata.get(t.Context()); err != nil {
+		t.Errorf("metadata in its last minute: %v", err)
+	}
+	w.clock.add(time.Minute)
+	t.Run("attack 146: the provider's metadata has ended", func(t *testing.T) {
+		if _, err := w.Begin(t.Context(), idp.Request{Flow: flowID}); err == nil {
+			t.Error("a sign-in begins by metadata that is no longer valid")
+		}
+		if id, err := w.Finish(t.Context(), state, w.posted(w.answerTo(request.SelectAttrValue("ID", "")), flowID)); err == nil {
+			t.Errorf("Finish = %+v", id)
+		}
+	})
+}
+
+// TestRefreshDown has a provider that does not answer: whoever comes waits for one try, and then for none until a pause is over.
+func TestRefreshDown(t *testing.T) {
+	t.Parallel()
+	p := &publisher{err: errors.New("connection refused")}
+	w := newPublished(t, Config{}, p)
+	w.metadata.settle()
+	for range 100 {
+		if _, err := w.Begin(t.Context(), idp.Request{Flow: flowID}); err == nil {
+			t.Fatal("a sign-in begins without metadata")
+		}
+	}
+	if n := p.count(); n != 1 {
+		t.Errorf("the provider was asked %d times in a moment, want once", n)
+	}
+	p.set(func(p *publisher) { p.err, p.body = nil, metadataOf(entity, idpKey()) })
+	w.clock.add(firstPause)
+	if _, err := w.Begin(t.Context(), idp.Request{Flow: flowID}); err != nil {
+		t.Errorf("the provider is there again: %v", err)
+	}
+}
+
+func TestRefreshSlow(t *testing.T) {
+	t.Parallel()
+	p := &publisher{body: metadataOf(entity, idpKey()), wait: make(chan struct{})}
+	w := newPublished(t, Config{}, p)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := w.Begin(ctx, idp.Request{Flow: flowID}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Begin = %v, want it to end with its context", err)
+	}
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if _, err := w.Begin(t.Context(), idp.Request{Flow: flowID}); err != nil {
+				t.Errorf("Begin after a slow answer: %v", err)
+			}
+		})
+	}
+	close(p.wait)
+	wg.Wait()
+	if n := p.count(); n != 1 {
+		t.Errorf("the provider was asked %d times at once", n)
+	}
+}
+
+// TestRefreshNewKey has a provider that signs with a new key before we have read of it.
+func TestRefreshNewKey(t *testing.T) {
+	t.Parallel()
+	p := &publisher{body: metadataOf(entity, otherKey())}
+	w := newPublished(t, Config{}, p)
+	request, _, state := w.begin(idp.Request{MaxAge: -1})
+	answer := func() *http.Request { return w.posted(w.answerTo(request.SelectAttrValue("ID", "")), flowID) }
+	if _, err := w.Finish(t.Context(), state, answer()); !isInvalid(err) {
+		t.Fatalf("an answer by an unknown key: %v", err)
+	}
+	p.set(func(p *publisher) { p.body = metadataOf(entity, otherKey(), idpKey()) })
+	if _, err := w.Finish(t.Context(), state, answer()); !isInvalid(err) || p.count() != 1 {
+		t.Errorf("metadata of this moment was fetched again: %d, %v", p.count(), err)
+	}
+	w.clock.add(eager)
+	if _, err := w.Finish(t.Context(), state, answer()); err != nil {
+		t.Errorf("an answer by the new key: %v", err)
+	}
+	for range 10 {
+		e := w.answerTo(request.SelectAttrValue("ID", ""))
+		e.CreateAttr("Destination", "https://evil.example")
+		if _, err := w.Finish(t.Context(), state, w.posted(e, flowID)); !isInvalid(err) {
+			t.Errorf("a wrong answer: %v", err)
+		}
+	}
+	if n := p.count(); n != 2 {
+		t.Errorf("wrong answers made us ask the provider: %d times", n)
+	}
+}
+
+func TestMetadataFile(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "idp.xml")
+	if _, err := New(Config{Metadata: name}, newEnv(&world{clock: &clock{t: start}})); err == nil || !strings.Contains(err.Error(), name) {
+		t.Errorf("New without the file = %v, want an error that names it", err)
+	}
+	put := func(content string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(metadataOf(entity, idpKey()))
+	w := newWorld(t, Config{Metadata: name})
+	first, err := w.metadata.get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("<half")
+	w.clock.add(fileRefresh)
+	if m, err := w.metadata.get(t.Context()); err != nil || m != first {
+		t.Errorf("a file that is being written: %v", err)
+	}
+	put(metadataOf(entity, otherKey()))
+	w.clock.add(fileRefresh)
+	if m, err := w.metadata.get(t.Context()); err != nil || !m.Signing[0].Equal(otherKey().Certificate) {
+		t.Errorf("the new file is not read: %v", err)
+	}
+}
+
+func TestMetadataCertificate(t *testing.T) {
+	t.Parallel()
+	signed := func(by *idp.Key) string {
+		e := parsed(t, []byte(strings.Replace(metadataOf(entity, idpKey()), "entityID=", `ID="_m" entityID=`, 1)))
+		ctx, err := dsig.NewSigningContext(by.Signer, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx.Canonicalizer = dsig.MakeC14N10ExclusiveCanonicalizerWithPrefixList("")
+		sig, err := ctx.ConstructSignature(e, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.InsertChildAt(0, sig)
+		raw, err := write(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	certificate := func(k *idp.Key) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: k.Certificate.Raw}))
+	}
+	file := filepath.Join(t.TempDir(), "federation.pem")
+	if err := os.WriteFile(file, []byte(certificate(otherKey())), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, metadata, certificate string
+		good                        bool
+	}{
+		{"signed", signed(otherKey()), certificate(otherKey()), true},
+		{"signed, the certificate in a file", signed(otherKey()), file, true},
+		{"attack 146: metadata signed by another key", signed(idpKey()), certificate(otherKey()), false},
+		{"attack 141: metadata without its signature", metadataOf(entity, idpKey()), certificate(otherKey()), false},
+		{"attack 142: metadata changed after it was signed", strings.Replace(signed(otherKey()), sloAt, "https://evil.example/", 1), certificate(otherKey()), false},
+		{"no certificate in it", signed(otherKey()), "-----BEGIN nothing", false},
+		{"a file that is not there", signed(otherKey()), file + "x", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p, err := New(Config{Metadata: tt.metadata, MetadataCertificate: tt.certificate}, newEnv(&world{clock: &clock{t: start}}))
+			if (err == nil) != tt.good {
+				t.Errorf("New = %v", err)
+			}
+			if p != nil {
+				p.Close()
+			}
+		})
+	}
+}
+
+func TestOwnMetadata(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Config{Sign: []string{"next"}, Decrypt: []string{"next"}, NameID: "persistent"})
+	raw, err := w.ownMetadata(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := parsed(t, raw)
+	if got := e.SelectAttrValue("entityID", ""); got != issuer0+"/saml/partner/metadata" {
+		t.Errorf("entityID = %q", got)
+	}
+	for path, want := range map[string]int{
+		"./SPSSODescriptor[@AuthnRequestsSigned='true']/KeyDescriptor[@use='signing']":                  1,
+		"./SPSSODescriptor/KeyDescriptor[@use='encryption']/EncryptionMethod":                           len(encryptions),
+		"./SPSSODescriptor/SingleLogoutService[@Location='" + issuer0 + "/saml/partner/slo']":           2,
+		"./SPSSODescriptor/AssertionConsumerService[@Location='" + issuer0 + "/saml/partner/acs']":      2,
+		"./SPSSODescriptor/AssertionConsumerService[@isDefault='true'][@Binding='" + bindingPost + "']": 1,
+		"./SPSSODescriptor/AssertionConsumerService[@Binding='" + bindingArtifact + "']":                1,
+		"./SPSSODescriptor/NameIDFormat": 1,
+	} {
+		if got := len(e.FindElements(path)); got != want {
+			t.Errorf("%d of %s, want %d\n%s", got, path, want, raw)
+		}
+	}
+	if strings.Contains(string(raw), "PRIVATE") {
+		t.Error("the metadata holds a private key")
+	}
+}
+
+// TestKeyRollover publishes the next key before it signs, and opens what was encrypted for either.
+func TestKeyRollover(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Config{})
+	w.cfg.Sign, w.cfg.Decrypt = []string{"", "next"}, []string{"next", ""}
+	raw, err := w.ownMetadata(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []*x509.Certificate
+	for _, c := range parsed(t, raw).FindElements("./SPSSODescriptor/KeyDescriptor[@use='signing']//X509Certificate") {
+		der, err := base64.StdEncoding.DecodeString(c.Text())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert, err := x509.ParseCertificate(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, cert)
+	}
+	if len(got) != 2 || !got[0].Equal(ourKey().Certificate) || !got[1].Equal(nextKey().Certificate) {
+		t.Errorf("%d signing certificates, want the current and the next one", len(got))
+	}
+	if keys, err := w.decrypters(t.Context()); err != nil || len(keys) != 2 {
+		t.Errorf("%d keys decrypt, %v, want two", len(keys), err)
+	}
+	if key, err := w.signer(t.Context()); err != nil || key != ourKey() {
+		t.Errorf("signer = %v, %v, want the first key", key, err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	p := &publisher{body: metadataOf(entity, idpKey())}
+	w := newPublished(t, Config{}, p)
+	if err := w.Check(t.Context()); err != nil {
+		t.Errorf("Check = %v", err)
+	}
+	p.set(func(p *publisher) { p.code = http.StatusNotFound })
+	if err := w.Check(t.Context()); err == nil {
+		t.Error("Check finds nothing wrong with metadata that is not there")
+	}
+}
