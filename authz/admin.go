@@ -77,7 +77,7 @@ func (s *Server) addOnce(ctx context.Context, id string, client any, create func
 	if err != nil {
 		return fmt.Errorf("encode client: %w", err)
 	}
-	e, err := s.Events.New(eventClientAdded, event.Origin{})
+	e, err := s.Events.NewBy(ctx, eventClientAdded)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (s *Server) RevokeClient(ctx context.Context, id string) error {
 }
 
 func (s *Server) endClient(ctx context.Context, id string, kind event.Type, also func(storage.Tx) error) error {
-	e, err := s.Events.New(kind, event.Origin{})
+	e, err := s.Events.NewBy(ctx, kind)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (s *Server) endClient(ctx context.Context, id string, kind event.Type, also
 
 // RevokeEverything ends every token, code, grant and site session issued before now, whoever has it.
 func (s *Server) RevokeEverything(ctx context.Context) error {
-	e, err := s.Events.New(eventAllRevoked, event.Origin{})
+	e, err := s.Events.NewBy(ctx, eventAllRevoked)
 	if err != nil {
 		return err
 	}
@@ -208,12 +208,12 @@ func (s *Server) RevokeEverything(ctx context.Context) error {
 // RevokeToken ends a token of whichever client: an access token alone, a refresh token with all that its grant gave. One that is not
 // known is no error.
 func (s *Server) RevokeToken(ctx context.Context, token string) error {
-	return s.revoke(ctx, token, "", event.Origin{})
+	return s.revoke(ctx, token, "", event.CallerOf(ctx).Origin)
 }
 
 // WithdrawConsent forgets what a person allowed a client and ends every grant that came of it. It returns how many grants there were.
 func (s *Server) WithdrawConsent(ctx context.Context, subject, clientID string) (n int, err error) {
-	e, err := s.Events.New(eventConsentWithdrawn, event.Origin{})
+	e, err := s.Events.NewBy(ctx, eventConsentWithdrawn)
 	if err != nil {
 		return 0, err
 	}
@@ -274,7 +274,7 @@ func (s *Server) IssueToken(ctx context.Context, q IssueRequest) (Issued, error)
 	if c.TokenFormat == formatJWT && lifetime > maxJWTLifetime {
 		return Issued{}, invalidRequest(nil, "the lifetime is too long for a JWT, whose key must stay published")
 	}
-	i, err := s.issueOwn(ctx, c, scope, q.Resources, lifetime, event.Origin{}, s.now())
+	i, err := s.issueOwn(ctx, c, scope, q.Resources, lifetime, event.CallerOf(ctx).Origin, s.now())
 	if err != nil {
 		return Issued{}, err
 	}

@@ -47,8 +47,18 @@ func (s *Server) revoke(ctx context.Context, token, clientID string, from event.
 	return nil
 }
 
+// revocation makes the event of a revocation by a client, or by whoever calls.
+func (s *Server) revocation(ctx context.Context, kind event.Type, clientID string, from event.Origin) (event.Event, error) {
+	if clientID == "" {
+		return s.Events.NewBy(ctx, kind)
+	}
+	e, err := s.Events.New(kind, from)
+	e.Actor = clientID
+	return e, err
+}
+
 func (s *Server) revokeAccess(ctx context.Context, key, clientID string, from event.Origin) error {
-	e, err := s.Events.New(eventAccessRevoked, from)
+	e, err := s.revocation(ctx, eventAccessRevoked, clientID, from)
 	if err != nil {
 		return serverError(err)
 	}
@@ -61,13 +71,13 @@ func (s *Server) revokeAccess(ctx context.Context, key, clientID string, from ev
 			return err
 		}
 		e := e
-		e.PersonID, e.ClientID, e.SessionID, e.Actor = rec.Subject, rec.ClientID, rec.SessionID, clientID
+		e.PersonID, e.ClientID, e.SessionID = rec.Subject, rec.ClientID, rec.SessionID
 		return s.Events.Append(tx, e)
 	})
 }
 
 func (s *Server) revokeRefresh(ctx context.Context, key, clientID string, from event.Origin) error {
-	e, err := s.Events.New(eventGrantRevoked, from)
+	e, err := s.revocation(ctx, eventGrantRevoked, clientID, from)
 	if err != nil {
 		return serverError(err)
 	}
@@ -85,7 +95,7 @@ func (s *Server) revokeRefresh(ctx context.Context, key, clientID string, from e
 			return err
 		}
 		e := e
-		e.PersonID, e.ClientID, e.SessionID, e.Actor = g.Subject, g.ClientID, g.SessionID, clientID
+		e.PersonID, e.ClientID, e.SessionID = g.Subject, g.ClientID, g.SessionID
 		return s.Events.Append(tx, e)
 	})
 }

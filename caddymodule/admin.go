@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"strconv"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -57,6 +59,7 @@ func adminHandler(call adminCall) http.HandlerFunc {
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxAdminBody)
+		r = r.WithContext(event.WithCaller(r.Context(), commandCaller(r)))
 		answer, err := call(inst, w, r)
 		switch {
 		case err != nil:
@@ -119,8 +122,20 @@ func body(r *http.Request, v any) error {
 	return nil
 }
 
-// commandActor is who acts by the admin API, for the events.
-var commandActor = identity.Actor{ID: "admin", Name: "admin API"}
+// commandCaller is who acts by the admin API, for the events: whoever may use it, from the very peer.
+func commandCaller(r *http.Request) event.Caller {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil { // a socket of this machine
+		host = event.Self.ClientIP
+	}
+	return event.Caller{ID: "admin", Name: "admin API", Origin: event.Origin{ClientIP: host, UserAgent: r.UserAgent()}}
+}
+
+// commandActor is the same for the operations of identity.
+func commandActor(r *http.Request) identity.Actor {
+	by := event.CallerOf(r.Context())
+	return identity.Actor{ID: by.ID, Name: by.Name, Origin: by.Origin}
+}
 
 // done is the answer of what has nothing to say.
 type done struct {
@@ -159,7 +174,7 @@ func adminAddPerson(i *instance, _ http.ResponseWriter, r *http.Request) (any, e
 	if err := body(r, &p); err != nil {
 		return nil, err
 	}
-	return i.identity.AddPerson(r.Context(), p, commandActor)
+	return i.identity.AddPerson(r.Context(), p, commandActor(r))
 }
 
 // personsPage is one page of persons in the order of their usernames.
@@ -200,7 +215,7 @@ func adminSetPassword(i *instance, _ http.ResponseWriter, r *http.Request) (any,
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return done{"changed"}, i.identity.SetPassword(r.Context(), in.Person, in.Password, commandActor)
+	return done{"changed"}, i.identity.SetPassword(r.Context(), in.Person, in.Password, commandActor(r))
 }
 
 func adminSetState(i *instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -211,7 +226,7 @@ func adminSetState(i *instance, _ http.ResponseWriter, r *http.Request) (any, er
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return done{string(in.State)}, i.identity.SetState(r.Context(), in.Person, in.State, commandActor)
+	return done{string(in.State)}, i.identity.SetState(r.Context(), in.Person, in.State, commandActor(r))
 }
 
 // withdrawn is the answer of a consent that was withdrawn.

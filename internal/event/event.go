@@ -43,22 +43,28 @@ type Event struct {
 // Origin says from where a request came. The caller has already decided which proxies to believe.
 type Origin struct{ ClientIP, UserAgent string }
 
-// Self is the origin of what the server does by itself: at its start, in its workers.
+// Self is the origin of what the server does by itself, at its start and in its workers. An event without an origin has this one.
 var Self = Origin{ClientIP: "127.0.0.1", UserAgent: "gatehouse"}
 
-type originKey struct{}
-
-// WithOrigin returns a context that says from where a request came, for operations that are not handed the request.
-func WithOrigin(ctx context.Context, from Origin) context.Context {
-	return context.WithValue(ctx, originKey{}, from)
+// Caller is who causes an event: the actor and its name, and from where.
+type Caller struct {
+	ID, Name string
+	Origin   Origin
 }
 
-// OriginOf returns what WithOrigin was told, or Self.
-func OriginOf(ctx context.Context) Origin {
-	if from, ok := ctx.Value(originKey{}).(Origin); ok {
-		return from
+type callerKey struct{}
+
+// WithCaller returns a context that says who calls, for operations that are not handed the request.
+func WithCaller(ctx context.Context, by Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, by)
+}
+
+// CallerOf returns what WithCaller was told. By default it is the server itself, which is nobody.
+func CallerOf(ctx context.Context) Caller {
+	if by, ok := ctx.Value(callerKey{}).(Caller); ok {
+		return by
 	}
-	return Self
+	return Caller{Origin: Self}
 }
 
 // DefaultPartition is the partition of everybody while partitions are off.
@@ -83,10 +89,21 @@ func (r *Recorder) New(kind Type, from Origin) (Event, error) {
 	if err != nil {
 		return Event{}, err
 	}
+	if from == (Origin{}) {
+		from = Self
+	}
 	return Event{
 		ID: id.String(), Type: kind.Type, Name: kind.Name, Occurred: r.Now(), Partition: DefaultPartition, brief: kind.Brief,
 		ClientIP: from.ClientIP, UserAgent: Clean(from.UserAgent),
 	}, nil
+}
+
+// NewBy is New with the actor and the origin of the caller in ctx.
+func (r *Recorder) NewBy(ctx context.Context, kind Type) (Event, error) {
+	by := CallerOf(ctx)
+	e, err := r.New(kind, by.Origin)
+	e.Actor, e.AgentUser = by.ID, by.Name
+	return e, err
 }
 
 // Append writes e behind what its chain has, and into the indexes by person and by actor, in tx.

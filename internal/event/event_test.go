@@ -188,14 +188,19 @@ func TestNothingIsKeptOfAFailedOperation(t *testing.T) {
 	}
 }
 
-func TestOrigins(t *testing.T) {
+func TestNewBy(t *testing.T) {
 	t.Parallel()
-	if got := event.OriginOf(t.Context()); got != event.Self {
-		t.Errorf("OriginOf(nothing) = %v, want the server itself", got)
+	h := newHarness(t)
+	e, err := h.rec.NewBy(t.Context(), created)
+	h.must(err)
+	if e.ClientIP != event.Self.ClientIP || e.UserAgent != event.Self.UserAgent || e.Actor != "" {
+		t.Errorf("NewBy(nobody) = %+v, want the server itself", e)
 	}
-	want := event.Origin{ClientIP: "192.0.2.7", UserAgent: "x"}
-	if got := event.OriginOf(event.WithOrigin(t.Context(), want)); got != want {
-		t.Errorf("OriginOf = %v, want %v", got, want)
+	by := event.Caller{ID: "admin", Name: "admin API", Origin: event.Origin{ClientIP: "192.0.2.7", UserAgent: "x"}}
+	e, err = h.rec.NewBy(event.WithCaller(t.Context(), by), created)
+	h.must(err)
+	if e.ClientIP != "192.0.2.7" || e.UserAgent != "x" || e.Actor != "admin" || e.AgentUser != "admin API" {
+		t.Errorf("NewBy = %+v, want it to be by %+v", e, by)
 	}
 }
 
