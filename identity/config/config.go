@@ -82,10 +82,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		deps.Events = &event.Recorder{Random: deps.Random, Now: deps.Now}
 	}
 	if deps.Origin == nil {
-		deps.Origin = func(*http.Request) event.Origin { return event.Origin{} }
+		deps.Origin = func(*http.Request) event.Origin { return event.Self }
 	}
 	s := &Service{Deps: deps, cfg: cfg}
-	if _, err := s.Current(ctx); err != nil {
+	if err := s.bootstrap(ctx); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	return s, nil

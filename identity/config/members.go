@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strconv"
@@ -106,33 +107,45 @@ func visit(v reflect.Value, at, path string, inside bool, fn func(v reflect.Valu
 	fn(v, at, path, inside)
 }
 
-// changes names what differs between two states: the members, arrays as a whole, and the units that they belong to.
-func changes(from, to *Units) (names, inUnits []string) {
-	for _, un := range table {
-		before := len(names)
-		names = append(names, changesOf(reflect.ValueOf(un.of(from)).Elem(), reflect.ValueOf(un.of(to)).Elem(), un.name)...)
-		if un.name == "login_methods" && !sameSecrets(from, to) && len(names) == before {
-			names = append(names, "login_methods.login_methods")
-		}
-		if len(names) > before {
-			inUnits = append(inUnits, un.name)
-		}
-	}
-	return names, inUnits
+// Change is a member that differs between two states; arrays and objects with free names are one member.
+type Change struct {
+	Path string          `json:"path"`
+	From json.RawMessage `json:"from"`
+	To   json.RawMessage `json:"to"`
+
+	unit string
 }
 
-func changesOf(a, b reflect.Value, path string) []string {
+// changes returns what differs between two states.
+func changes(from, to *Units) []Change {
+	var out []Change
+	for _, un := range table {
+		before := len(out)
+		out = append(out, changesOf(reflect.ValueOf(un.of(from)).Elem(), reflect.ValueOf(un.of(to)).Elem(), un.name)...)
+		if un.name == "login_methods" && len(out) == before && !sameSecrets(from, to) {
+			list := encode(from.LoginMethods.LoginMethods) // nothing that is read differs
+			out = append(out, Change{Path: "login_methods.login_methods", From: list, To: list})
+		}
+		for i := range out[before:] {
+			out[before+i].unit = un.name
+		}
+	}
+	return out
+}
+
+func changesOf(a, b reflect.Value, path string) []Change {
 	if a.Kind() == reflect.Struct {
-		var out []string
+		var out []Change
 		for f := range fieldsOf(a.Type()) {
 			out = append(out, changesOf(a.Field(f.index), b.Field(f.index), path+"."+f.name)...)
 		}
 		return out
 	}
-	if bytes.Equal(encode(a.Interface()), encode(b.Interface())) {
+	from, to := encode(a.Interface()), encode(b.Interface())
+	if bytes.Equal(from, to) {
 		return nil
 	}
-	return []string{path}
+	return []Change{{Path: path, From: from, To: to}}
 }
 
 func sameSecrets(a, b *Units) bool {

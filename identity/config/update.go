@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,8 @@ type edit struct {
 	apply func(u *Units) error
 	// with runs in the transaction of the change, before it. nil: nothing.
 	with func(tx storage.Tx) error
+	// tried takes what would change, and nothing is written. nil: it is.
+	tried *[]Change
 }
 
 // update carries out an edit: all of it or nothing, with one event that names the changed members. What changes nothing writes nothing. It
@@ -88,27 +91,30 @@ func (s *Service) settle(from, to *Units) error {
 
 // write stores what differs.
 func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*state, error) {
-	names, changed := changes(st.units, next)
-	if len(names) == 0 && e.with == nil {
+	changed := changes(st.units, next)
+	if e.tried != nil {
+		*e.tried = changed
+		return st, nil
+	}
+	if len(changed) == 0 && e.with == nil {
 		return st, nil
 	}
 	records := map[string]unitRecord{}
 	for _, un := range table {
-		for _, name := range changed {
-			if name == un.name {
-				rec, err := s.record(un, next)
-				if err != nil {
-					return nil, err
-				}
-				records[name] = rec
-			}
+		if !slices.ContainsFunc(changed, func(c Change) bool { return c.unit == un.name }) {
+			continue
 		}
+		rec, err := s.record(un, next)
+		if err != nil {
+			return nil, err
+		}
+		records[un.name] = rec
 	}
 	ev, err := s.Events.New(configurationUpdated, e.by.Origin)
 	if err != nil {
 		return nil, err
 	}
-	ev.Actor, ev.AgentUser, ev.Reason = e.by.ID, e.by.ID, listed(names)
+	ev.Actor, ev.AgentUser, ev.Reason = e.by.ID, e.by.ID, listed(changed)
 	nonce, err := s.nonce()
 	if err != nil {
 		return nil, err
@@ -198,19 +204,19 @@ func (s *Service) record(un unit, u *Units) (unitRecord, error) {
 	return rec, nil
 }
 
-// listed is as many names as an event has room for.
-func listed(names []string) string {
+// listed is as many of the changed members as an event has room for, without their values.
+func listed(changed []Change) string {
 	const room = 480
 	var b strings.Builder
-	for i, n := range names {
-		if b.Len()+len(n) > room {
-			fmt.Fprintf(&b, " and %d more", len(names)-i)
+	for i, c := range changed {
+		if b.Len()+len(c.Path) > room {
+			fmt.Fprintf(&b, " and %d more", len(changed)-i)
 			break
 		}
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(n)
+		b.WriteString(c.Path)
 	}
 	return b.String()
 }

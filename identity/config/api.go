@@ -1,0 +1,117 @@
+package config
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+)
+
+const (
+	// apiName is what API clients are allowed. (api_client X { apis configuration })
+	apiName = "configuration"
+	// maxBody is the size in bytes of a body.
+	maxBody = 512 << 10
+	// maxPathPart bounds the bytes of a segment of a path.
+	maxPathPart = 256
+)
+
+// API serves both versions of the configuration API and the certificates. (identity service document, "Endpoints")
+type API struct {
+	s      *Service
+	g      *rest.Gate
+	reload func(context.Context) error
+	paths  []apiPath
+}
+
+// apiPath is the operations of one path.
+type apiPath struct {
+	segments []string // {name} is any one segment
+	off      int
+	methods  map[string]rest.Handler
+}
+
+// NewAPI returns the API over a service. reload reads the messages and files of the extension again; nil: there is none.
+func NewAPI(s *Service, g *rest.Gate, reload func(context.Context) error) *API {
+	a := &API{s: s, g: g, reload: reload}
+	for _, rt := range a.routes() {
+		segments := strings.Split(rt.Path, "/")
+		i := slices.IndexFunc(a.paths, func(p apiPath) bool { return slices.Equal(p.segments, segments) })
+		if i < 0 {
+			i = len(a.paths)
+			a.paths = append(a.paths, apiPath{segments: segments, off: rt.off, methods: map[string]rest.Handler{}})
+		}
+		a.paths[i].methods[rt.Method] = rt.serve
+	}
+	return a
+}
+
+// ServeHTTP authenticates before it looks at anything else, the path included: strangers learn nothing. (identity service document,
+// "Authentication")
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	found, values := a.find(r.URL)
+	if found == nil {
+		a.g.Methods(apiName, func(*http.Request) error { return rest.NotFound() }, nil).ServeHTTP(w, r)
+		return
+	}
+	for name, v := range values {
+		r.SetPathValue(name, v)
+	}
+	a.g.Methods(apiName, func(r *http.Request) error { return a.on(r.Context(), found.off) }, found.methods).ServeHTTP(w, r)
+}
+
+// on refuses while the API is switched off.
+func (a *API) on(ctx context.Context, off int) error {
+	u, err := a.s.Current(ctx)
+	if err != nil {
+		return err
+	}
+	if !u.Features.ConfigurationAPIEnabled {
+		return switchedOff(off)
+	}
+	return nil
+}
+
+// find returns the path of a URL, the one with the most fixed segments, and what stands for its names. The segments are unescaped each for itself.
+func (a *API) find(u *url.URL) (found *apiPath, values map[string]string) {
+	segments := strings.Split(u.EscapedPath(), "/")
+	for i, raw := range segments {
+		s, err := url.PathUnescape(raw)
+		if err != nil || len(raw) > maxPathPart || i > 0 && !isSegment(s) {
+			return nil, nil
+		}
+		segments[i] = s
+	}
+	for i := range a.paths {
+		p := &a.paths[i]
+		if v, ok := p.match(segments); ok && (found == nil || len(v) < len(values)) {
+			found, values = p, v
+		}
+	}
+	return found, values
+}
+
+// isSegment: something that a name can stand for.
+func isSegment(s string) bool {
+	return s != "" && s != "." && s != ".." && utf8.ValidString(s) && !strings.ContainsFunc(s, func(c rune) bool { return unicode.IsControl(c) || c == '/' || c == '\\' })
+}
+
+func (p *apiPath) match(segments []string) (map[string]string, bool) {
+	if len(segments) != len(p.segments) {
+		return nil, false
+	}
+	values := map[string]string{}
+	for i, s := range p.segments {
+		if name, ok := strings.CutPrefix(s, "{"); ok {
+			values[strings.TrimSuffix(name, "}")] = segments[i]
+		} else if s != segments[i] {
+			return nil, false
+		}
+	}
+	return values, true
+}

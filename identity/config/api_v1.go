@@ -1,0 +1,122 @@
+package config
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// current reads the state.
+func (s *Service) current(ctx context.Context) (st *state, err error) {
+	err = s.Store.View(ctx, func(tx storage.Tx) error {
+		st, err = s.state(tx)
+		return err
+	})
+	return st, err
+}
+
+// getConfiguration serves GET /api/config (identity service document, "Configuration API, version 1").
+func (a *API) getConfiguration(w http.ResponseWriter, r *http.Request, _ string) error {
+	query, err := parameters(r, "fields")
+	if err != nil {
+		return err
+	}
+	known := []string{"messages", "password_policy", "profile"}
+	var fields []string
+	for _, v := range query["fields"] { // once or more often, with or without commas
+		fields = append(fields, strings.Split(v, ",")...)
+	}
+	for _, f := range fields {
+		if !slices.Contains(known, f) {
+			return &rest.Error{Status: http.StatusBadRequest, Message: "fields must be of " + strings.Join(known, ", ")}
+		}
+	}
+	if len(fields) == 0 {
+		fields = known
+	}
+	st, err := a.s.current(r.Context())
+	if err != nil {
+		return err
+	}
+	return answer(w, r, st, func(st *state) (any, uint64) {
+		out := map[string]any{}
+		for _, un := range table {
+			if slices.Contains(fields, un.name) {
+				out[un.name] = un.of(st.units)
+			}
+		}
+		return out, 0
+	})
+}
+
+// parameters returns the query of a request that has no others than these.
+func parameters(r *http.Request, known ...string) (url.Values, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, &rest.Error{Status: http.StatusBadRequest, Message: "the query cannot be read"}
+	}
+	for name := range query {
+		if !slices.Contains(known, name) {
+			return nil, &rest.Error{Status: http.StatusBadRequest, Message: "unknown query parameter"}
+		}
+	}
+	return query, nil
+}
+
+// reloadExtension serves POST /api/config/extension/reload (identity service document, "Configuration API, version 1").
+func (a *API) reloadExtension(w http.ResponseWriter, r *http.Request, _ string) error {
+	if a.reload != nil {
+		if err := a.reload(r.Context()); err != nil {
+			return (&rest.Error{Status: http.StatusInternalServerError, Message: "the extension could not be read; what was read before stays"}).With(err)
+		}
+	}
+	rest.Empty(w, http.StatusOK)
+	return nil
+}
+
+// identityProvider is an IdentityProviderConfig.
+type identityProvider struct {
+	ID      string          `json:"id"`
+	Name    string          `json:"name"`
+	Type    string          `json:"type"`
+	Enabled bool            `json:"enabled"`
+	SAML    *samlProperties `json:"saml_properties,omitempty"`
+}
+
+type samlProperties struct {
+	AuthnContext string `json:"authn_context"`
+}
+
+// getIdentityProviders serves GET /api/config/identity-providers: the login methods at other places (identity service document,
+// IdentityProviderConfigResultSet).
+func (a *API) getIdentityProviders(w http.ResponseWriter, r *http.Request, _ string) error {
+	if _, err := parameters(r); err != nil {
+		return err
+	}
+	st, err := a.s.current(r.Context())
+	if err != nil {
+		return err
+	}
+	return answer(w, r, st, func(st *state) (any, uint64) {
+		list := []identityProvider{}
+		for _, m := range st.units.LoginMethods.LoginMethods {
+			if m.ID == OwnMethod {
+				continue
+			}
+			p := identityProvider{ID: m.ID, Name: m.Name, Type: m.Type, Enabled: m.Enabled}
+			if m.SAML != nil {
+				p.SAML = &samlProperties{}
+				if classes := m.SAML.AuthenticationLevelMappings; len(classes) > 0 {
+					p.SAML.AuthnContext = classes[0].AuthnContextClassRefName
+				}
+			}
+			list = append(list, p)
+		}
+		return map[string]any{"result": list}, 0
+	})
+}

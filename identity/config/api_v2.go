@@ -1,0 +1,171 @@
+package config
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// unitNamed returns a unit of the table.
+func unitNamed(name string) unit {
+	return table[slices.IndexFunc(table, func(un unit) bool { return un.name == name })]
+}
+
+// getUnit serves the GET of a unit.
+func (a *API) getUnit(name string) rest.Handler {
+	un := unitNamed(name)
+	return func(w http.ResponseWriter, r *http.Request, _ string) error {
+		st, err := a.s.current(r.Context())
+		if err != nil {
+			return err
+		}
+		return answer(w, r, st, unitView(un))
+	}
+}
+
+// postUnit serves the POST of a unit: members that are present replace, absent ones stay. (docs/decisions.md, "Configuration")
+func (a *API) postUnit(name string) rest.Handler {
+	un := unitNamed(name)
+	return func(w http.ResponseWriter, r *http.Request, client string) error {
+		body, err := rest.Body(w, r, maxBody)
+		if err != nil {
+			return err
+		}
+		return a.change(w, r, client, unitView(un), func(u *Units) error { return rest.DecodeBytes(body, un.of(u)) })
+	}
+}
+
+// change carries out an edit of a request and answers 204 with the tag of what it leaves.
+func (a *API) change(w http.ResponseWriter, r *http.Request, client string, v view, apply func(u *Units) error) error {
+	st, err := a.s.update(r.Context(), edit{by: a.s.by(r, client), match: ifMatch(r, v), apply: apply})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("ETag", v.etag(st))
+	rest.Empty(w, http.StatusNoContent)
+	return nil
+}
+
+// cimConfiguration is all of it. (identity service document, CIMConfiguration)
+type cimConfiguration struct {
+	Attributes     *Attributes     `json:"attributes"`
+	CustomMessages *CustomMessages `json:"custom_messages"`
+	Features       *Features       `json:"features"`
+	KeyPairs       []KeyPair       `json:"key_pairs"`
+	LoginMethods   *LoginMethods   `json:"login_methods"`
+	Organisations  []Organisation  `json:"organisations"`
+	Redirects      *Redirects      `json:"redirects"`
+	StepUp         *StepUp         `json:"step_up"`
+	UIExtension    *UIExtension    `json:"ui_extension"`
+}
+
+// getUnits serves GET /api/v2/config (identity service document, CIMConfiguration).
+func (a *API) getUnits(w http.ResponseWriter, r *http.Request, _ string) error {
+	var st *state
+	var pairs []KeyPair
+	err := a.s.Store.View(r.Context(), func(tx storage.Tx) (err error) {
+		if st, err = a.s.state(tx); err == nil {
+			pairs, err = a.s.KeyPairs(tx)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	u := st.units
+	w.Header().Set("ETag", a.wholeView().etag(st))
+	rest.JSON(w, http.StatusOK, cimConfiguration{
+		&u.Attributes, &u.CustomMessages, &u.Features, pairs, &u.LoginMethods, u.Organisations, &u.Redirects, &u.StepUp, &u.UIExtension,
+	})
+	return nil
+}
+
+// wholeView is everything at once: its version says all of what is stored, and the rest comes from the Caddyfile.
+func (a *API) wholeView() view {
+	return func(st *state) (any, uint64) { return a.s.cfg.Fixed, st.version.Version }
+}
+
+// bundle is several units together. Beside those of CIMConfiguration these are the units of version 1, so that each has a way in.
+type bundle struct {
+	Units
+	KeyPairs []KeyPair `json:"key_pairs"`
+}
+
+// postUnits serves POST /api/v2/config: all of the units in the body or none.
+func (a *API) postUnits(w http.ResponseWriter, r *http.Request, client string) error {
+	body, err := rest.Body(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	st, err := a.s.updateAll(r.Context(), body, a.s.by(r, client), ifMatch(r, a.wholeView()))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("ETag", a.wholeView().etag(st))
+	rest.Empty(w, http.StatusNoContent)
+	return nil
+}
+
+// putCustomMessages serves PUT /api/v2/config/custom-messages: what was there before is gone.
+func (a *API) putCustomMessages(w http.ResponseWriter, r *http.Request, client string) error {
+	var in CustomMessages
+	if err := rest.Decode(w, r, maxBody, &in); err != nil {
+		return err
+	}
+	return a.change(w, r, client, unitView(unitNamed("custom_messages")), func(u *Units) error {
+		u.CustomMessages = in
+		return nil
+	})
+}
+
+// defaultMessages is the {locale_variant} of the messages for every language.
+const defaultMessages = "default"
+
+// putMessages serves PUT /api/v2/config/custom-messages/{locale_variant}/batch: each message of the body is created or replaced.
+func (a *API) putMessages(w http.ResponseWriter, r *http.Request, client string) error {
+	locale := r.PathValue("locale_variant")
+	var in Translations
+	if err := rest.Decode(w, r, maxBody, &in); err != nil {
+		return err
+	}
+	if locale != defaultMessages && isLocale(locale) != nil {
+		return rest.Invalid(rest.Problem{Problem: "the locale must be one such as nl, nl_NL or nl_NL_informal, or default"})
+	}
+	return a.change(w, r, client, unitView(unitNamed("custom_messages")), func(u *Units) error {
+		if len(in) == 0 {
+			return nil
+		}
+		into := u.CustomMessages.Default
+		if locale != defaultMessages {
+			if into = u.CustomMessages.Locales[locale]; into == nil {
+				into = Translations{}
+				u.CustomMessages.Locales[locale] = into
+			}
+		}
+		for key, text := range in {
+			into[key] = text
+		}
+		return nil
+	})
+}
+
+// deleteMessage serves DELETE /api/v2/config/custom-messages/{locale_variant}/{message_key}.
+func (a *API) deleteMessage(w http.ResponseWriter, r *http.Request, client string) error {
+	locale, key := r.PathValue("locale_variant"), r.PathValue("message_key")
+	return a.change(w, r, client, unitView(unitNamed("custom_messages")), func(u *Units) error {
+		from := u.CustomMessages.Default
+		if locale != defaultMessages {
+			from = u.CustomMessages.Locales[locale]
+		}
+		if _, ok := from[key]; !ok {
+			return rest.NotFound()
+		}
+		delete(from, key)
+		if locale != defaultMessages && len(from) == 0 {
+			delete(u.CustomMessages.Locales, locale)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,73 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+)
+
+// A view returns what is read of a state at one place. rev is a number that changes with what is not read, such as secrets; 0 where
+// there is nothing of that kind.
+type view func(st *state) (v any, rev uint64)
+
+// unitView is a whole unit.
+func unitView(un unit) view {
+	return func(st *state) (any, uint64) {
+		var rev uint64
+		if un.name == "login_methods" {
+			rev = st.revisions[un.name]
+		}
+		return un.of(st.units), rev
+	}
+}
+
+// etag returns the entity tag of what is read. (RFC 9110 8.8.3)
+func (v view) etag(st *state) string {
+	body, rev := v(st)
+	sum := sha256.Sum256(append(encode(body), strconv.FormatUint(rev, 10)...))
+	return `"` + base64.RawURLEncoding.EncodeToString(sum[:15]) + `"`
+}
+
+// ifMatch returns what holds a state against the If-Match of a request, nil without one. Weak tags match nothing. (RFC 9110 13.1.1)
+func ifMatch(r *http.Request, v view) func(*state) bool {
+	header := r.Header.Values("If-Match")
+	if len(header) == 0 {
+		return nil
+	}
+	return func(st *state) bool {
+		if len(header) == 1 && strings.TrimSpace(header[0]) == "*" {
+			return true
+		}
+		return names(header, v.etag(st))
+	}
+}
+
+// names tells whether a tag is in a list of tags.
+func names(header []string, tag string) bool {
+	for _, line := range header {
+		for one := range strings.SplitSeq(line, ",") {
+			if strings.TrimSpace(one) == tag {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// answer writes what is read of a state, or 304 to whom has it. (RFC 9110 13.1.2)
+func answer(w http.ResponseWriter, r *http.Request, st *state, v view) error {
+	tag := v.etag(st)
+	w.Header().Set("ETag", tag)
+	header := strings.ReplaceAll(strings.Join(r.Header.Values("If-None-Match"), ","), "W/", "")
+	if strings.TrimSpace(header) == "*" || names([]string{header}, tag) {
+		rest.Empty(w, http.StatusNotModified)
+		return nil
+	}
+	body, _ := v(st)
+	rest.JSON(w, http.StatusOK, body)
+	return nil
+}

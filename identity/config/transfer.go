@@ -1,0 +1,105 @@
+package config
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// updateAll applies a JSON object of units and key pairs: all of it or nothing.
+func (s *Service) updateAll(ctx context.Context, raw []byte, by Actor, match func(*state) bool) (*state, error) {
+	e, err := s.editAll(ctx, raw, by)
+	if err != nil {
+		return nil, err
+	}
+	e.match = match
+	return s.update(ctx, e)
+}
+
+func (s *Service) editAll(ctx context.Context, raw []byte, by Actor) (edit, error) {
+	first := bundle{Units: Defaults()}
+	if err := rest.DecodeBytes(raw, &first); err != nil {
+		return edit{}, err
+	}
+	e := edit{by: by, apply: func(u *Units) error {
+		b := bundle{Units: *u}
+		err := rest.DecodeBytes(raw, &b)
+		*u = b.Units
+		return err
+	}}
+	if len(first.KeyPairs) > 0 {
+		pairs, err := s.prepareKeyPairs(ctx, "key_pairs", first.KeyPairs, by)
+		if err != nil {
+			return edit{}, err
+		}
+		e.with = pairs.apply
+	}
+	return e, nil
+}
+
+// bootstrap applies the operator's units to a storage in which nothing was ever configured.
+func (s *Service) bootstrap(ctx context.Context) error {
+	st, err := s.current(ctx)
+	if err != nil || st.version.Version > 0 || len(s.cfg.Bootstrap) == 0 {
+		return err
+	}
+	unconfigured := func(st *state) bool { return st.version.Version == 0 }
+	_, err = s.updateAll(ctx, s.cfg.Bootstrap, Actor{ID: "bootstrap"}, unconfigured)
+	if e := new(rest.Error); errors.As(err, &e) {
+		if e.Status == http.StatusPreconditionFailed { // somebody was faster
+			return nil
+		}
+		return fmt.Errorf("bootstrap: %s", e.Message)
+	}
+	return err
+}
+
+// Export returns every unit and the public part of every key pair, as Import takes them. Secrets are empty, which keeps what is
+// stored where it is imported. The login methods of the Caddyfile are left out: they belong to it.
+func (s *Service) Export(ctx context.Context) (json.RawMessage, error) {
+	var out bundle
+	err := s.Store.View(ctx, func(tx storage.Tx) error {
+		st, err := s.state(tx)
+		if err != nil {
+			return err
+		}
+		out.Units = *st.units
+		s.withoutFixed(&out.Units)
+		out.KeyPairs, err = s.KeyPairs(tx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return encode(out), nil
+}
+
+// Import applies a JSON object of units: members that are there replace. It returns what has changed, key pairs aside.
+func (s *Service) Import(ctx context.Context, raw []byte, by Actor) ([]Change, error) {
+	changed, err := s.Diff(ctx, raw)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.updateAll(ctx, raw, by, nil)
+	return changed, err
+}
+
+// Diff returns what Import would change, key pairs aside.
+func (s *Service) Diff(ctx context.Context, raw []byte) ([]Change, error) {
+	e, err := s.editAll(ctx, raw, Actor{})
+	if err != nil {
+		return nil, err
+	}
+	changed := []Change{}
+	e.tried = &changed
+	_, err = s.update(ctx, e)
+	if changed == nil {
+		changed = []Change{}
+	}
+	return changed, err
+}
