@@ -25,6 +25,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -88,6 +89,8 @@ type instance struct {
 	authz    *authz.Server
 	identity *identity.Service
 	pages    *page.Renderer
+	gate     *rest.Gate
+	apis     []pathHandler
 	issuer   *url.URL
 	core     *core
 	log      *zap.Logger
@@ -270,6 +273,7 @@ func (a *App) open() (_ *instance, err error) {
 		return nil, err
 	}
 	inst.identity.Watch(inst.authz)
+	inst.openAPIs(a)
 	if err := c.metrics.register(a.ctx.GetMetricsRegistry()); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}

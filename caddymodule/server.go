@@ -102,6 +102,7 @@ func (i *instance) serve(out *statusWriter, r *http.Request) {
 	switch path := r.URL.Path; {
 	case under(path, i.authz.Paths()):
 		i.authz.ServeHTTP(out, r)
+	case i.serveAPI(out, r):
 	case under(path, i.identity.Paths()):
 		i.identity.ServeHTTP(out, r)
 	default:

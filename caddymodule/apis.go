@@ -1,0 +1,43 @@
+package caddymodule
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-id/gatehouse/identity/api"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+)
+
+// pathHandler serves the paths that it names, and those below each that ends with a slash.
+type pathHandler interface {
+	http.Handler
+	Paths() []string
+}
+
+// openAPIs makes the JSON APIs of the identity service, for API clients.
+func (i *instance) openAPIs(a *App) {
+	i.gate = &rest.Gate{Authorize: i.authz.AuthorizeAPI, Secure: isSecure, Log: a.log.Named("api"), Issuer: i.issuer.String()}
+	i.apis = append(i.apis, api.New(api.Deps{Store: i.core.Store, Gate: i.gate, Subject: i.identity.Get}))
+}
+
+// isSecure tells whether the request came by https, to us or to one of Caddy's trusted_proxies.
+func isSecure(r *http.Request) bool {
+	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
+		if v := r.Header.Get("X-Forwarded-Proto"); v != "" {
+			return v == "https"
+		}
+	}
+	return r.TLS != nil
+}
+
+// serveAPI serves the request when its path is one of an API.
+func (i *instance) serveAPI(w http.ResponseWriter, r *http.Request) bool {
+	for _, h := range i.apis {
+		if under(r.URL.Path, h.Paths()) {
+			h.ServeHTTP(w, r)
+			return true
+		}
+	}
+	return false
+}
