@@ -183,8 +183,11 @@ type endpoint struct {
 func (c Config) endpoints() []endpoint {
 	m, manual := c.Metadata, !c.Metadata.IsZero()
 	list := []endpoint{
-		{"authorization_url", m.AuthorizationURL, manual}, {"token_url", m.TokenURL, manual}, {"jwks_url", m.JWKSURL, manual},
-		{"user_info_url", m.UserInfoURL, false}, {"end_session_url", m.EndSessionURL, false},
+		{"authorization_url", m.AuthorizationURL, manual},
+		{"token_url", m.TokenURL, manual},
+		{"jwks_url", m.JWKSURL, manual},
+		{"user_info_url", m.UserInfoURL, false},
+		{"end_session_url", m.EndSessionURL, false},
 	}
 	if !manual {
 		list = append(list, endpoint{"discovery_url", c.DiscoveryURL, false})

@@ -2,8 +2,8 @@ package oidc_test
 
 import (
 	"context"
+	"crypto"
 	"crypto/rand"
-	"crypto/rsa"
 	"encoding/base64"
 	"errors"
 	"net/http"
@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -57,7 +56,7 @@ type lab struct {
 	op    *oidctest.OP
 	clock *clock
 	log   *observer.ObservedLogs
-	key   *rsa.PrivateKey // our key pair, whatever its name
+	key   crypto.Signer // our key pair, whatever its name
 	used  map[string]time.Time
 	mu    sync.Mutex // guards used
 }
@@ -174,7 +173,7 @@ func isInvalid(err error) bool { return errors.As(err, new(*idp.Invalid)) }
 
 func isRejection(err error) bool { return errors.As(err, new(*idp.Rejection)) }
 
-// failsAs says of what kind an error is.
+// kind says of what kind an error is.
 func kind(err error) string {
 	switch {
 	case err == nil:
@@ -203,5 +202,3 @@ func forge(header, claims, signature string) string {
 	e := base64.RawURLEncoding.EncodeToString
 	return e([]byte(header)) + "." + e([]byte(claims)) + "." + e([]byte(signature))
 }
-
-var _ = jose.RS256

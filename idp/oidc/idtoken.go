@@ -124,8 +124,12 @@ func why(err error) string {
 		return "it has expired"
 	}
 	for _, w := range []struct{ in, say string }{
-		{"different provider", "iss is another"}, {"audience", "aud is another"}, {"nbf", "it is not valid yet"}, {errKey.Error(), errKey.Error()},
-		{"malformed jwt", errUnsigned.Error()}, {errUnsigned.Error(), errUnsigned.Error()},
+		{"different provider", "iss is another"},
+		{"audience", "aud is another"},
+		{"nbf", "it is not valid yet"},
+		{errKey.Error(), errKey.Error()},
+		{"malformed jwt", errUnsigned.Error()},
+		{errUnsigned.Error(), errUnsigned.Error()},
 	} {
 		if strings.Contains(err.Error(), w.in) {
 			return w.say

@@ -66,8 +66,11 @@ func (p *Provider) readMetadata(doc object) (*metadata, error) {
 		into     *string
 		required bool
 	}{
-		{"authorization_endpoint", &m.AuthorizationURL, true}, {"token_endpoint", &m.TokenURL, true}, {"jwks_uri", &m.JWKSURL, true},
-		{"userinfo_endpoint", &m.UserInfoURL, false}, {"end_session_endpoint", &m.EndSessionURL, false},
+		{"authorization_endpoint", &m.AuthorizationURL, true},
+		{"token_endpoint", &m.TokenURL, true},
+		{"jwks_uri", &m.JWKSURL, true},
+		{"userinfo_endpoint", &m.UserInfoURL, false},
+		{"end_session_endpoint", &m.EndSessionURL, false},
 	} {
 		at, err := doc.text(f.name)
 		if err == nil && (at != "" || f.required) {

@@ -2,7 +2,9 @@ package oidc_test
 
 import (
 	"context"
+	"crypto"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -69,7 +71,8 @@ func TestAuthorizationRequest(t *testing.T) {
 		{"force", nil, idp.Request{Force: true, MaxAge: -1}, map[string]string{"prompt": "login", "max_age": "0"}},
 		{"max age", nil, idp.Request{MaxAge: 90 * time.Second}, map[string]string{"max_age": "90", "prompt": ""}},
 		{
-			"hint and languages", nil, idp.Request{MaxAge: -1, Hint: "ann@example.com", Locales: []string{"nl-NL", "en"}},
+			"hint and languages", nil,
+			idp.Request{MaxAge: -1, Hint: "ann@example.com", Locales: []string{"nl-NL", "en"}},
 			map[string]string{"login_hint": "ann@example.com", "ui_locales": "nl-NL en"},
 		},
 		{"hint with a line end", nil, idp.Request{MaxAge: -1, Hint: "ann\r\nx"}, map[string]string{"login_hint": ""}},
@@ -194,7 +197,7 @@ func TestAssertionIsFresh(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, form := l.op.Last("/token")
-		parsed, err := jose.ParseSigned(form.Get("client_assertion"), []jose.SignatureAlgorithm{jose.RS256})
+		parsed, err := jose.ParseSignedCompact(form.Get("client_assertion"), []jose.SignatureAlgorithm{jose.RS256})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +279,7 @@ func TestErrorResponses(t *testing.T) {
 		if kind(err) != tc.want || strings.Contains(err.Error(), "script") {
 			t.Errorf("error=%s: %v, want %s without what was sent", tc.code, err, tc.want)
 		}
-		if r, ok := err.(*idp.Rejection); ok && r.Passive != tc.passive {
+		if r := new(idp.Rejection); errors.As(err, &r) && r.Passive != tc.passive {
 			t.Errorf("error=%s: Passive = %t, want %t", tc.code, r.Passive, tc.passive)
 		}
 	}
@@ -446,11 +449,15 @@ func TestRefresh(t *testing.T) {
 func TestEncrypted(t *testing.T) {
 	t.Parallel()
 	both := func(c *oidc.Config) { c.IDTokenEncryptionRequired, c.UserInfoEncryptionRequired = true, true }
-	for _, alg := range []jose.KeyAlgorithm{jose.RSA_OAEP, jose.RSA_OAEP_256} {
+	ours := oidctest.NewKeys(t, "ours")
+	for alg, key := range map[jose.KeyAlgorithm]crypto.Signer{
+		jose.RSA_OAEP: ours.RSA, jose.RSA_OAEP_256: ours.RSA, jose.ECDH_ES: ours.EC, jose.ECDH_ES_A128KW: ours.EC, jose.ECDH_ES_A256KW: ours.EC,
+	} {
 		for _, enc := range []jose.ContentEncryption{jose.A128GCM, jose.A256GCM, jose.A128CBC_HS256, jose.A256CBC_HS512} {
 			t.Run(string(alg)+" "+string(enc), func(t *testing.T) {
 				t.Parallel()
 				l := open(t, both)
+				l.key = key
 				keys := l.published()
 				seal := func(claims map[string]any) string {
 					return oidctest.Encrypt(t, jose.Recipient{Algorithm: alg, Key: keys.Keys[0]}, enc, jose.NONE, l.op.Sign(claims))

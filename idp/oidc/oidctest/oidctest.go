@@ -260,7 +260,7 @@ func (o *OP) authenticates(r *http.Request) bool {
 		return id == ClientID && password == ClientSecret
 	}
 	if r.PostForm.Get("client_assertion") != "" && o.script.ClientKeys != nil {
-		parsed, err := jose.ParseSigned(r.PostForm.Get("client_assertion"), []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.PS256, jose.EdDSA})
+		parsed, err := jose.ParseSignedCompact(r.PostForm.Get("client_assertion"), []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.PS256, jose.EdDSA})
 		if err != nil || len(o.script.ClientKeys.Key(parsed.Signatures[0].Header.KeyID)) != 1 {
 			return false
 		}
