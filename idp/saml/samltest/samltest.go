@@ -283,8 +283,9 @@ func Parse(raw []byte) *etree.Document {
 	return doc
 }
 
-// Bytes returns the XML of doc.
+// Bytes returns the XML of doc, so that line ends and tabs read as they are.
 func Bytes(doc *etree.Document) []byte {
+	doc.WriteSettings = etree.WriteSettings{CanonicalText: true, CanonicalAttrVal: true}
 	raw, err := doc.WriteToBytes()
 	check(err)
 	return raw
