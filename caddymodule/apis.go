@@ -6,6 +6,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-id/gatehouse/identity/api"
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
@@ -18,6 +19,7 @@ type pathHandler interface {
 // openAPIs makes the JSON APIs of the identity service, for API clients.
 func (i *instance) openAPIs(a *App) {
 	i.gate = &rest.Gate{Authorize: i.authz.AuthorizeAPI, Secure: isSecure, Log: a.log.Named("api"), Issuer: i.issuer.String()}
+	i.apis = append(i.apis, config.NewAPI(i.config, i.gate, nil))
 	i.apis = append(i.apis, api.New(api.Deps{Store: i.core.Store, Gate: i.gate, Subject: i.identity.Get}))
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
@@ -75,6 +76,9 @@ type App struct {
 	events  event.Retention
 	early   *core // opened by Provision and not yet taken by Start
 
+	kinds     map[string]string // of the identity providers
+	bootstrap []byte            // JSON of configuration units
+
 	mu    sync.Mutex // guards sites and state below
 	sites map[string]bool
 
@@ -88,6 +92,7 @@ type App struct {
 type instance struct {
 	authz    *authz.Server
 	identity *identity.Service
+	config   *config.Service
 	pages    *page.Renderer
 	gate     *rest.Gate
 	apis     []pathHandler
@@ -151,6 +156,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("gatehouse: identity: %w", err)
 	}
 	if err := a.loadIDPs(); err != nil {
+		return err
+	}
+	if err := a.loadBootstrap(); err != nil {
 		return err
 	}
 	a.warn()
@@ -259,8 +267,12 @@ func (a *App) open() (_ *instance, err error) {
 	a.mu.Lock()
 	a.authz.SiteOrigins = slices.Sorted(maps.Keys(a.sites))
 	a.mu.Unlock()
+	if inst.config, err = a.openConfig(c, events); err != nil {
+		return nil, err
+	}
 	inst.identity, err = identity.New(a.ctx, a.persons, identity.Deps{
 		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: events, Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("identity"),
+		Units: inst.config.Units,
 	})
 	if err != nil {
 		return nil, err

@@ -316,6 +316,7 @@ func (e *Events) readBlock(d *caddyfile.Dispenser) error {
 //		password_hash { memory <size>; iterations <number>; concurrency <number> }
 //		locales       en
 //		brand         { name <text>; logo <file>; color <color> }
+//		bootstrap     <file>
 //	}
 func (i *Identity) readBlock(d *caddyfile.Dispenser) error {
 	return block(subdirectives{
@@ -335,6 +336,7 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser) error {
 			"concurrency": value(&i.PasswordHash.Concurrency, checkConcurrency),
 		}),
 		"locales": values(&i.Locales, checkLocale),
+		"bootstrap": value(&i.Bootstrap, nil),
 		"brand": block(subdirectives{
 			"name":  text(&i.Brand.Name),
 			"logo":  value(&i.Brand.Logo, nil),

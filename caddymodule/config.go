@@ -191,6 +191,8 @@ type Identity struct {
 	Locales []string `json:"locales,omitempty"`
 	// How the pages look.
 	Brand Brand `json:"brand,omitzero"`
+	// A JSON file of configuration units, which is applied when the storage holds none yet. Default: none.
+	Bootstrap string `json:"bootstrap,omitempty"`
 
 	laterIdentity
 }
@@ -286,8 +288,6 @@ type laterClient struct {
 type laterIdentity struct {
 	// Not supported yet.
 	CredentialsKey json.RawMessage `json:"credentials_key,omitempty"`
-	// Not supported yet.
-	Bootstrap json.RawMessage `json:"bootstrap,omitempty"`
 	// Not supported yet.
 	Partitions json.RawMessage `json:"partitions,omitempty"`
 	// Not supported yet.

@@ -99,7 +99,7 @@ func (a *API) postUnits(w http.ResponseWriter, r *http.Request, client string) e
 	if err != nil {
 		return err
 	}
-	st, err := a.s.updateAll(r.Context(), body, a.s.by(r, client), ifMatch(r, a.wholeView()))
+	st, err := a.s.updateAll(r.Context(), body, a.s.by(r, client), ifMatch(r, a.wholeView()), false)
 	if err != nil {
 		return err
 	}

@@ -132,12 +132,12 @@ func (s *Service) settleMappings(old, m *LoginMethod) (err error) {
 }
 
 // settleIDs gives ids to what has none. Those of whitelisted URLs are ours: one that is given must be there already.
-func (s *Service) settleIDs(from, to *Units) error {
-	err := s.settleWhitelist(from.Redirects.URLWhitelist, to.Redirects.URLWhitelist, "redirects.url_whitelist")
+func (s *Service) settleIDs(from, to *Units, keep bool) error {
+	err := s.settleWhitelist(from.Redirects.URLWhitelist, to.Redirects.URLWhitelist, "redirects.url_whitelist", keep)
 	if err != nil {
 		return err
 	}
-	err = s.settleWhitelist(from.Features.ActionToken.WhitelistedURLs, to.Features.ActionToken.WhitelistedURLs, "features.action_token.whitelisted_urls")
+	err = s.settleWhitelist(from.Features.ActionToken.WhitelistedURLs, to.Features.ActionToken.WhitelistedURLs, "features.action_token.whitelisted_urls", keep)
 	if err != nil {
 		return err
 	}
@@ -158,10 +158,13 @@ func (s *Service) settleIDs(from, to *Units) error {
 	return nil
 }
 
-func (s *Service) settleWhitelist(from, to []WhitelistedURL, path string) error {
+func (s *Service) settleWhitelist(from, to []WhitelistedURL, path string, keep bool) error {
 	for i := range to {
 		w := &to[i]
 		if w.ID != "" {
+			if keep && isUUID(w.ID) {
+				continue
+			}
 			if !slices.ContainsFunc(from, func(o WhitelistedURL) bool { return o.ID == w.ID }) {
 				return rest.Invalid(rest.Problem{Path: path + "[" + strconv.Itoa(i) + "].id", Problem: "there is no such entry; leave the id out for a new one"})
 			}

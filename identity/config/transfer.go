@@ -12,12 +12,12 @@ import (
 )
 
 // updateAll applies a JSON object of units and key pairs: all of it or nothing.
-func (s *Service) updateAll(ctx context.Context, raw []byte, by Actor, match func(*state) bool) (*state, error) {
+func (s *Service) updateAll(ctx context.Context, raw []byte, by Actor, match func(*state) bool, keepIDs bool) (*state, error) {
 	e, err := s.editAll(ctx, raw, by)
 	if err != nil {
 		return nil, err
 	}
-	e.match = match
+	e.match, e.keepIDs = match, keepIDs
 	return s.update(ctx, e)
 }
 
@@ -26,7 +26,7 @@ func (s *Service) editAll(ctx context.Context, raw []byte, by Actor) (edit, erro
 	if err := rest.DecodeBytes(raw, &first); err != nil {
 		return edit{}, err
 	}
-	e := edit{by: by, apply: func(u *Units) error {
+	e := edit{by: by, keepIDs: true, apply: func(u *Units) error {
 		b := bundle{Units: *u}
 		err := rest.DecodeBytes(raw, &b)
 		*u = b.Units
@@ -49,7 +49,7 @@ func (s *Service) bootstrap(ctx context.Context) error {
 		return err
 	}
 	unconfigured := func(st *state) bool { return st.version.Version == 0 }
-	_, err = s.updateAll(ctx, s.cfg.Bootstrap, Actor{ID: "bootstrap"}, unconfigured)
+	_, err = s.updateAll(ctx, s.cfg.Bootstrap, Actor{ID: "bootstrap"}, unconfigured, true)
 	if e := new(rest.Error); errors.As(err, &e) {
 		if e.Status == http.StatusPreconditionFailed { // somebody was faster
 			return nil
@@ -85,7 +85,7 @@ func (s *Service) Import(ctx context.Context, raw []byte, by Actor) ([]Change, e
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.updateAll(ctx, raw, by, nil)
+	_, err = s.updateAll(ctx, raw, by, nil, true)
 	return changed, err
 }
 
@@ -102,4 +102,26 @@ func (s *Service) Diff(ctx context.Context, raw []byte) ([]Change, error) {
 		changed = []Change{}
 	}
 	return changed, err
+}
+
+// Check tells what is wrong with a JSON object of units, as far as it can be told without a storage: key pairs are not looked into.
+func (c Config) Check(raw []byte) error {
+	b := bundle{Units: Defaults()}
+	if err := rest.DecodeBytes(raw, &b); err != nil {
+		return err
+	}
+	standard := Defaults()
+	s := &Service{cfg: c, Deps: Deps{Random: new(counter)}}
+	return s.settle(&standard, &b.Units, true)
+}
+
+// counter stands in for randomness where ids only have to differ.
+type counter byte
+
+func (c *counter) Read(b []byte) (int, error) {
+	for i := range b {
+		*c++
+		b[i] = byte(*c)
+	}
+	return len(b), nil
 }

@@ -37,6 +37,8 @@ type edit struct {
 	apply func(u *Units) error
 	// with runs in the transaction of the change, before it. nil: nothing.
 	with func(tx storage.Tx) error
+	// keepIDs takes ids that are ours to choose as they are: what was exported has them.
+	keepIDs bool
 	// tried takes what would change, and nothing is written. nil: it is.
 	tried *[]Change
 }
@@ -60,7 +62,7 @@ func (s *Service) update(ctx context.Context, e edit) (*state, error) {
 		if err := e.apply(next); err != nil {
 			return nil, err
 		}
-		if err := s.settle(st.units, next); err != nil {
+		if err := s.settle(st.units, next, e.keepIDs); err != nil {
 			return nil, err
 		}
 		after, err := s.write(ctx, e, st, next)
@@ -72,11 +74,11 @@ func (s *Service) update(ctx context.Context, e edit) (*state, error) {
 }
 
 // settle makes the units whole after an edit and judges them: all of them, whatever was edited.
-func (s *Service) settle(from, to *Units) error {
+func (s *Service) settle(from, to *Units, keepIDs bool) error {
 	if err := s.settleLoginMethods(from, to); err != nil {
 		return err
 	}
-	if err := s.settleIDs(from, to); err != nil {
+	if err := s.settleIDs(from, to, keepIDs); err != nil {
 		return err
 	}
 	to.complete()
