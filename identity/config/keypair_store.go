@@ -25,7 +25,7 @@ type newPair struct {
 	nonce  []byte // of the version that it makes
 }
 
-// preparePair judges a key pair. id is that of the one that it takes the place of; "" adds one.
+// preparePair judges a key pair. id is that of the one that it takes the place of; "" adds one, under an id of ours or that of the pair itself.
 func (s *Service) preparePair(path, id string, in KeyPair, by Actor) (*newPair, error) {
 	if err := checkKeyName(in.Name); err != nil {
 		return nil, rest.Invalid(rest.Problem{Path: path + ".name", Problem: err.Error()})
@@ -36,6 +36,9 @@ func (s *Service) preparePair(path, id string, in KeyPair, by Actor) (*newPair, 
 	}
 	n := &newPair{path: path, id: id, adds: id == "", parsed: parsed}
 	if n.adds {
+		n.id = in.ID
+	}
+	if n.id == "" {
 		var err error
 		if n.id, err = s.newID(); err != nil {
 			return nil, err
@@ -155,7 +158,11 @@ func (s *Service) createPair(tx storage.Tx, n *newPair) error {
 	if err := claimKeyName(tx, n, n.record.Name); err != nil {
 		return err
 	}
-	if err := keyPairs.Create(tx, n.id, n.record, time.Time{}); err != nil {
+	err := keyPairs.Create(tx, n.id, n.record, time.Time{})
+	if errors.Is(err, storage.ErrExists) {
+		return &rest.Error{Status: http.StatusConflict, Message: n.path + ".id: another key pair has this id"}
+	}
+	if err != nil {
 		return err
 	}
 	return s.keyChanged(tx, n.event, n.nonce)
@@ -221,7 +228,8 @@ type keyPairChange struct {
 	pairs []*newPair
 }
 
-// prepareKeyPairs judges key pairs, of which those with the id or name of a stored one take its place. path is that of their array in the body.
+// prepareKeyPairs judges key pairs, of which those with the id, or without one the name, of a stored one take its place. Others are added, under
+// their id where they have one, so that what is exported can be imported elsewhere. path is that of their array in the body.
 func (s *Service) prepareKeyPairs(ctx context.Context, path string, in []KeyPair, by Actor) (*keyPairChange, error) {
 	if len(in) > maxKeyPairs {
 		return nil, rest.Invalid(rest.Problem{Path: path, Problem: fmt.Sprintf("has more than %d key pairs", maxKeyPairs)})
@@ -250,12 +258,12 @@ func (s *Service) prepareKeyPairs(ctx context.Context, path string, in []KeyPair
 	for i, k := range in {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		switch {
-		case k.ID != "" && known[i] == "":
-			return nil, rest.Invalid(rest.Problem{Path: at + ".id", Problem: "there is no such key pair"})
-		case seen[k.Name] || known[i] != "" && seen[known[i]]:
+		case k.ID != "" && !isUUID(k.ID):
+			return nil, rest.Invalid(rest.Problem{Path: at + ".id", Problem: "is not a UUID"})
+		case seen[k.Name] || k.ID != "" && seen[k.ID] || known[i] != "" && seen[known[i]]:
 			return nil, rest.Invalid(rest.Problem{Path: at, Problem: "is there twice"})
 		}
-		seen[k.Name], seen[known[i]] = true, true
+		seen[k.Name], seen[k.ID], seen[known[i]] = true, true, true
 		n, err := s.preparePair(at, known[i], k, by)
 		if err != nil {
 			return nil, err

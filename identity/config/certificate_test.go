@@ -1,0 +1,592 @@
+package config_test
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+)
+
+// certificates is the certificate operations over a store of their own.
+type certificates struct {
+	*testing.T
+	service *config.Service
+	store   storage.Store
+	handler http.Handler
+	logs    *observer.ObservedLogs
+	now     time.Time
+}
+
+const certificatePath = "/v2/config/certificates"
+
+func newCertificates(t *testing.T) *certificates {
+	t.Helper()
+	store, err := badgerstore.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
+	core, logs := observer.New(zap.DebugLevel)
+	c := &certificates{T: t, store: store, logs: logs, now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
+	c.service = c.another(t.Context(), zap.New(core))
+	gate := &rest.Gate{Log: zap.New(core), Issuer: "https://auth.example.com", Secure: func(*http.Request) bool { return true }, Authorize: func(r *http.Request, api string) (string, error) {
+		switch id, _, ok := r.BasicAuth(); {
+		case !ok:
+			return "", login.ErrNoCredentials
+		case id != "ops" || api != "configuration":
+			return "", login.ErrNotAllowed
+		default:
+			return id, nil
+		}
+	}}
+	c.handler = config.NewAPI(c.service, gate, nil)
+	return c
+}
+
+// another is a service over the same store, as during a reload.
+func (c *certificates) another(ctx context.Context, log *zap.Logger) *config.Service {
+	ring, err := secret.NewKeyring(bytes.Repeat([]byte{7}, secret.KeySize))
+	if err != nil {
+		c.Fatal(err)
+	}
+	clock := func() time.Time { return c.now }
+	s, err := config.New(ctx, config.Config{}, config.Deps{
+		Store: c.store, Keyring: ring, Log: log, Now: clock, Events: &event.Recorder{Random: rand.Reader, Now: clock},
+	})
+	if err != nil {
+		c.Fatal(err)
+	}
+	return s
+}
+
+// call makes a request with credentials. body nil: none. A string goes out as it is.
+func (c *certificates) call(method, path string, body any, headers ...string) (int, string) {
+	var raw []byte
+	switch b := body.(type) {
+	case nil:
+	case string:
+		raw = []byte(b)
+	default:
+		var err error
+		if raw, err = json.Marshal(body); err != nil {
+			c.Fatal(err)
+		}
+	}
+	r := httptest.NewRequest(method, "https://auth.example.com"+path, bytes.NewReader(raw))
+	r.SetBasicAuth("ops", "secret")
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Del(headers[i])
+		if headers[i+1] != "" {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+	}
+	w := httptest.NewRecorder()
+	c.handler.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+type fields = map[string]any
+
+// wrapped is a body with one key pair.
+func wrapped(pair fields) fields { return fields{"key_pair": pair} }
+
+func pairOf(name, kind, private, public string) fields {
+	return fields{"name": name, "key_type": kind, "private_key": private, "public_key": public}
+}
+
+// add adds a pair and returns its id.
+func (c *certificates) add(pair fields) string {
+	c.Helper()
+	status, body := c.call(http.MethodPost, certificatePath, wrapped(pair))
+	var out struct{ ID string }
+	if err := json.Unmarshal([]byte(body), &out); status != http.StatusOK || err != nil || len(out.ID) != 36 {
+		c.Fatalf("add %v = %d %s", pair["name"], status, body)
+	}
+	return out.ID
+}
+
+// get returns the pair of an id.
+func (c *certificates) get(id string) fields {
+	c.Helper()
+	status, body := c.call(http.MethodGet, certificatePath+"/"+id, nil)
+	var out struct {
+		KeyPair fields `json:"key_pair"`
+	}
+	if err := json.Unmarshal([]byte(body), &out); status != http.StatusOK || err != nil {
+		c.Fatalf("get %s = %d %s", id, status, body)
+	}
+	return out.KeyPair
+}
+
+// list returns the names that are there, in order.
+func (c *certificates) list() (names []string) {
+	c.Helper()
+	status, body := c.call(http.MethodGet, certificatePath, nil)
+	var out struct {
+		KeyPairs []fields `json:"key_pairs"`
+	}
+	if err := json.Unmarshal([]byte(body), &out); status != http.StatusOK || err != nil {
+		c.Fatalf("list = %d %s", status, body)
+	}
+	for _, p := range out.KeyPairs {
+		names = append(names, fmt.Sprint(p["name"]))
+	}
+	return names
+}
+
+func (c *certificates) want(what string, status int, body string, want int) {
+	c.Helper()
+	if status != want {
+		c.Errorf("%s = %d %s, want %d", what, status, body, want)
+	}
+}
+
+// eventNames returns the types of the events that happened, oldest first.
+func (c *certificates) events() (out []event.Event) {
+	c.Helper()
+	if err := c.store.View(c.Context(), func(tx storage.Tx) error {
+		for e, err := range event.All(tx) {
+			if err != nil {
+				return err
+			}
+			out = append(out, e)
+		}
+		return nil
+	}); err != nil {
+		c.Fatal(err)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// material are keys that the tests share.
+var material = sync.OnceValue(func() (m struct {
+	rsa, other *rsa.PrivateKey
+	ec         *ecdsa.PrivateKey
+},
+) {
+	var errs [3]error
+	m.rsa, errs[0] = rsa.GenerateKey(rand.Reader, 2048)
+	m.other, errs[1] = rsa.GenerateKey(rand.Reader, 2048)
+	m.ec, errs[2] = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	for _, err := range errs {
+		if err != nil {
+			panic(err)
+		}
+	}
+	return m
+})
+
+func armored(kind string, der []byte) string {
+	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
+func privateOf(key crypto.Signer) string {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		panic(err)
+	}
+	return armored("PRIVATE KEY", der)
+}
+
+func certOf(key crypto.Signer, until time.Time) string {
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: until.AddDate(-1, 0, 0), NotAfter: until}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	return armored("CERTIFICATE", der)
+}
+
+func TestCertificates(t *testing.T) {
+	t.Parallel()
+	c, m := newCertificates(t), material()
+	year := c.now.AddDate(1, 0, 0)
+	rsaPair := pairOf("sign", "RSA", privateOf(m.rsa), certOf(m.rsa, year))
+	id := c.add(rsaPair)
+	ecID := c.add(pairOf("ec", "EC", privateOf(m.ec), certOf(m.ec, year)))
+	c.add(pairOf("partner", "CERTIFICATE", "", certOf(m.other, year)))
+	if got := c.list(); !slices.Equal(got, []string{"ec", "partner", "sign"}) {
+		t.Errorf("list = %q", got)
+	}
+	got := c.get(id)
+	if got["id"] != id || got["name"] != "sign" || got["key_type"] != "RSA" || got["private_key"] != "" || got["public_key"] != rsaPair["public_key"] {
+		t.Errorf("get = %v", got)
+	}
+	// What was read and is written back changes nothing.
+	before := c.events()
+	status, body := c.call(http.MethodPost, certificatePath+"/"+id, wrapped(got))
+	c.want("write back", status, body, http.StatusOK)
+	if after := c.events(); len(after) != len(before) {
+		t.Errorf("%d events after writing back, want %d", len(after), len(before))
+	}
+	key, err := c.service.KeyPair(t.Context(), "sign")
+	if err != nil || key.Key == nil || !m.rsa.Equal(key.Key) || key.Certificate == nil {
+		t.Errorf("KeyPair = %+v, %v, want the RSA key", key, err)
+	}
+	// Another certificate of the same key keeps it; another key must come with its own.
+	renewed := pairOf("sign", "RSA", "", certOf(m.rsa, year.AddDate(1, 0, 0)))
+	status, body = c.call(http.MethodPost, certificatePath+"/"+id, wrapped(renewed))
+	c.want("renew", status, body, http.StatusOK)
+	if key, err := c.service.KeyPair(t.Context(), id); err != nil || !m.rsa.Equal(key.Key) || !key.Certificate.NotAfter.Equal(year.AddDate(1, 0, 0)) {
+		t.Errorf("KeyPair by id after renewing = %+v, %v", key, err)
+	}
+	status, body = c.call(http.MethodPost, certificatePath+"/"+id, wrapped(pairOf("sign", "RSA", "", certOf(m.other, year))))
+	c.want("certificate of another key", status, body, http.StatusBadRequest)
+	status, body = c.call(http.MethodPost, certificatePath+"/"+id, wrapped(pairOf("sign", "RSA", privateOf(m.other), certOf(m.other, year))))
+	c.want("another pair", status, body, http.StatusOK)
+	// Removed is gone, and its name is free.
+	status, body = c.call(http.MethodDelete, certificatePath+"/"+ecID, nil)
+	c.want("delete", status, body, http.StatusOK)
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		status, body = c.call(method, certificatePath+"/"+ecID, nil)
+		c.want(method+" of what was removed", status, body, http.StatusNotFound)
+	}
+	if _, err := c.service.KeyPair(t.Context(), "ec"); err == nil {
+		t.Error("KeyPair of what was removed = nil, want an error")
+	}
+	c.add(pairOf("ec", "EC", "", certOf(m.ec, year)))
+	var kinds []string
+	for _, e := range c.events() {
+		kinds = append(kinds, strings.TrimPrefix(e.Type, "configuration.")+" "+e.Reason+" "+e.Actor)
+	}
+	want := []string{
+		"CertificateAddedEvent sign ops", "CertificateAddedEvent ec ops", "CertificateAddedEvent partner ops", "CertificateUpdatedEvent sign ops",
+		"CertificateUpdatedEvent sign ops", "CertificateRemovedEvent ec ops", "CertificateAddedEvent ec ops",
+	}
+	if !slices.Equal(kinds, want) {
+		t.Errorf("events = %q, want %q", kinds, want)
+	}
+}
+
+func TestCertificateStatuses(t *testing.T) {
+	t.Parallel()
+	c, m := newCertificates(t), material()
+	year := c.now.AddDate(1, 0, 0)
+	good := func(name string) fields { return pairOf(name, "EC", privateOf(m.ec), certOf(m.ec, year)) }
+	id := c.add(good("one"))
+	one := certificatePath + "/" + id
+	with := func(member string, v any) fields {
+		p := good("two")
+		p[member] = v
+		return wrapped(p)
+	}
+	without := good("two")
+	delete(without, "private_key")
+	for _, tt := range []struct {
+		name, method, path string
+		body               any
+		want               int
+		headers            []string
+	}{
+		{"add a name twice", "POST", certificatePath, wrapped(good("one")), 409, nil},
+		{"add with an id", "POST", certificatePath, with("id", id), 400, nil},
+		{"unknown member", "POST", certificatePath, with("removable", true), 400, nil},
+		{"member missing", "POST", certificatePath, wrapped(without), 400, nil},
+		{"no pair", "POST", certificatePath, fields{}, 400, nil},
+		{"null", "POST", certificatePath, `{"key_pair":null}`, 400, nil},
+		{"wrong type", "POST", certificatePath, with("name", 1), 400, nil},
+		{"empty name", "POST", certificatePath, with("name", ""), 400, nil},
+		{"name with a line end", "POST", certificatePath, with("name", "a\nb"), 400, nil},
+		{"name like an id", "POST", certificatePath, with("name", id), 400, nil},
+		{"long name", "POST", certificatePath, with("name", strings.Repeat("n", 101)), 400, nil},
+		{"bad PEM", "POST", certificatePath, with("public_key", "eHg="), 400, nil},
+		{"member twice", "POST", certificatePath, `{"key_pair":{"name":"a","name":"b","key_type":"EC","private_key":"","public_key":""}}`, 400, nil},
+		{"no content type", "POST", certificatePath, wrapped(good("two")), 415, []string{"Content-Type", ""}},
+		{"text", "POST", certificatePath, wrapped(good("two")), 415, []string{"Content-Type", "text/plain"}},
+		{"no content type at batch", "POST", certificatePath + "/batch", fields{"key_pairs": []fields{}}, 415, []string{"Content-Type", ""}},
+		{"no content type at update", "POST", one, wrapped(good("one")), 415, []string{"Content-Type", ""}},
+		{"GET without content type", "GET", certificatePath, nil, 200, nil},
+		{"GET with content type", "GET", one, nil, 200, []string{"Content-Type", "application/json"}},
+		{"update with another id", "POST", one, with("id", "00000000-0000-4000-8000-000000000000"), 400, nil},
+		{"update of nothing", "POST", certificatePath + "/00000000-0000-4000-8000-000000000000", wrapped(good("two")), 404, nil},
+		{"id that is none", "GET", certificatePath + "/x", nil, 404, nil},
+		{"name as id", "GET", certificatePath + "/one", nil, 404, nil},
+		{"id with a path in it", "GET", certificatePath + "/..%2f..%2fx", nil, 404, nil},
+		{"DELETE of nothing", "DELETE", certificatePath + "/00000000-0000-4000-8000-000000000000", nil, 404, nil},
+		{"PUT", "PUT", one, nil, 405, nil},
+		{"GET of batch", "GET", certificatePath + "/batch", nil, 405, nil},
+		{"no credentials", "GET", certificatePath, nil, 401, []string{"Authorization", ""}},
+		{"no credentials and nothing there", "DELETE", certificatePath + "/x", nil, 401, []string{"Authorization", ""}},
+		{"another API's client", "POST", certificatePath, wrapped(good("two")), 403, []string{"Authorization", "Basic eDp5"}},
+	} {
+		status, body := c.call(tt.method, tt.path, tt.body, tt.headers...)
+		c.want(tt.name, status, body, tt.want)
+	}
+	if got := c.list(); !slices.Equal(got, []string{"one"}) {
+		t.Errorf("list = %q, want what was there before", got)
+	}
+	status, body := c.call("POST", "/api/v2/config/features", fields{"configuration_api_enabled": false})
+	c.want("switch off", status, body, 204)
+	for _, method := range []string{"GET", "POST"} {
+		status, body = c.call(method, certificatePath, wrapped(good("two")))
+		c.want(method+" while switched off", status, body, 409)
+		status, body = c.call(method, certificatePath, nil, "Authorization", "")
+		c.want(method+" while switched off, without credentials", status, body, 401)
+	}
+}
+
+func TestCertificateBatch(t *testing.T) {
+	t.Parallel()
+	c, m := newCertificates(t), material()
+	year := c.now.AddDate(1, 0, 0)
+	pair := func(name string) fields { return pairOf(name, "EC", privateOf(m.ec), certOf(m.ec, year)) }
+	batch := func(pairs ...fields) (int, string) {
+		return c.call("POST", certificatePath+"/batch", fields{"key_pairs": pairs})
+	}
+	id := c.add(pair("one"))
+	status, body := batch(pair("one"), pair("two"), pair("three"))
+	c.want("batch", status, body, 200)
+	if got := c.list(); !slices.Equal(got, []string{"one", "three", "two"}) {
+		t.Errorf("list = %q", got)
+	}
+	if !strings.HasPrefix(body, `{"ids":["`+id) {
+		t.Errorf("batch = %s, want the id of one first", body)
+	}
+	renamed := pair("first")
+	renamed["id"] = id
+	brought := pair("brought")
+	brought["id"] = "11111111-1111-4111-8111-111111111111"
+	status, body = batch(renamed, brought)
+	c.want("by id", status, body, 200)
+	if got := c.get(brought["id"].(string)); got["name"] != "brought" { //nolint:forcetypeassert // set above
+		t.Errorf("what was brought with its id = %v", got)
+	}
+	bad := pair("bad")
+	bad["public_key"] = "eHg="
+	odd := pair("odd")
+	odd["id"] = "not-an-id"
+	for name, pairs := range map[string][]fields{
+		"a bad one":    {pair("four"), bad},
+		"a name twice": {pair("four"), pair("four")},
+		"a bad id":     {pair("four"), odd},
+		"too many":     slices.Repeat([]fields{pair("four")}, 201),
+	} {
+		status, body := batch(pairs...)
+		c.want("batch with "+name, status, body, 400)
+	}
+	taken := pair("two")
+	taken["id"] = id
+	status, body = batch(pair("four"), taken)
+	c.want("batch with a name that is taken", status, body, 409)
+	if got := c.list(); !slices.Equal(got, []string{"brought", "first", "three", "two"}) {
+		t.Errorf("list after refused batches = %q, want nothing of them", got)
+	}
+}
+
+func TestCertificateInUse(t *testing.T) {
+	t.Parallel()
+	c, m := newCertificates(t), material()
+	year := c.now.AddDate(1, 0, 0)
+	used := map[string][]string{"sign": {"idp partner"}}
+	c.service.OnUse(func(name string) []string { return used[name] })
+	id := c.add(pairOf("sign", "EC", privateOf(m.ec), certOf(m.ec, year)))
+	status, body := c.call("DELETE", certificatePath+"/"+id, nil)
+	c.want("delete in use", status, body, 409)
+	if !strings.Contains(body, "idp partner") {
+		t.Errorf("delete in use = %s, want who uses it", body)
+	}
+	status, body = c.call("POST", certificatePath+"/"+id, wrapped(pairOf("other", "EC", "", certOf(m.ec, year))))
+	c.want("rename in use", status, body, 409)
+	status, body = c.call("POST", certificatePath+"/"+id, wrapped(pairOf("sign", "CERTIFICATE", "", certOf(m.ec, year))))
+	c.want("drop the private key in use", status, body, 409)
+	status, body = c.call("POST", certificatePath+"/"+id, wrapped(pairOf("sign", "EC", "", certOf(m.ec, year.AddDate(1, 0, 0)))))
+	c.want("renew in use", status, body, 200)
+	// Rollover: the next is there before the old one goes.
+	c.add(pairOf("sign-next", "EC", privateOf(m.ec), certOf(m.ec, year)))
+	used = map[string][]string{"sign-next": {"idp partner"}}
+	status, body = c.call("DELETE", certificatePath+"/"+id, nil)
+	c.want("delete after the rollover", status, body, 200)
+	if got := c.list(); !slices.Equal(got, []string{"sign-next"}) {
+		t.Errorf("list = %q", got)
+	}
+}
+
+// TestOwnKeyPair: it is made once, whoever asks, and stays.
+func TestOwnKeyPair(t *testing.T) {
+	t.Parallel()
+	c := newCertificates(t)
+	services := []*config.Service{c.service, c.another(t.Context(), nil)}
+	got := make([]*config.KeyMaterial, 4)
+	var wg sync.WaitGroup
+	for i := range got {
+		wg.Go(func() {
+			var err error
+			if got[i], err = services[i%2].KeyPair(t.Context(), ""); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, k := range got {
+		if k == nil || !k.Certificate.Equal(got[0].Certificate) {
+			t.Fatal("own pairs differ, want one")
+		}
+	}
+	cert := got[0].Certificate
+	public, ok := cert.PublicKey.(*rsa.PublicKey)
+	if !ok || public.N.BitLen() != 3072 || cert.NotAfter.Sub(c.now) < 9*365*24*time.Hour || cert.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature) != nil {
+		t.Errorf("own certificate = %v to %v, RSA %v", cert.NotBefore, cert.NotAfter, ok)
+	}
+	if names := c.list(); len(names) != 0 {
+		t.Errorf("list = %q, want our own not in it", names)
+	}
+}
+
+func TestCertificateExpiry(t *testing.T) {
+	t.Parallel()
+	c, m := newCertificates(t), material()
+	c.add(pairOf("later", "CERTIFICATE", "", certOf(m.ec, c.now.AddDate(0, 0, 31))))
+	c.add(pairOf("soon", "CERTIFICATE", "", certOf(m.ec, c.now.AddDate(0, 0, 29))))
+	der, err := x509.MarshalPKIXPublicKey(m.ec.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.add(pairOf("key alone", "EC", "", armored("PUBLIC KEY", der)))
+	list, err := c.service.Expiries(t.Context())
+	if err != nil || len(list) != 2 || list[0].Name != "later" || list[0].Soon || list[1].Name != "soon" || !list[1].Soon || !list[1].NotAfter.Equal(c.now.AddDate(0, 0, 29)) {
+		t.Errorf("Expiries = %+v, %v", list, err)
+	}
+}
+
+func TestPrivateKeysStayInside(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 253: a private key in answers, exports, events, logs and storage", func(t *testing.T) {
+		t.Parallel()
+		c, m := newCertificates(t), material()
+		year := c.now.AddDate(1, 0, 0)
+		id := c.add(pairOf("sign", "RSA", privateOf(m.rsa), certOf(m.rsa, year)))
+		if _, err := c.service.KeyPair(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		var seen strings.Builder
+		for _, call := range []struct {
+			method, path string
+			body         any
+		}{
+			{"GET", certificatePath, nil},
+			{"GET", certificatePath + "/" + id, nil},
+			{"GET", "/api/v2/config", nil},
+			{"GET", "/api/config", nil},
+			{"POST", certificatePath, wrapped(pairOf("sign", "RSA", privateOf(m.rsa), certOf(m.rsa, year)))},
+			{"POST", certificatePath, wrapped(pairOf("bad", "RSA", privateOf(m.rsa), certOf(m.other, year)))},
+			{"POST", certificatePath, wrapped(pairOf("bad", "RSA", privateOf(m.rsa), privateOf(m.rsa)))},
+			{"POST", certificatePath, wrapped(pairOf(privateOf(m.rsa), "RSA", privateOf(m.rsa), certOf(m.rsa, year)))},
+			{"POST", certificatePath, wrapped(pairOf("bad", privateOf(m.rsa), "", certOf(m.rsa, year)))},
+			{"POST", certificatePath + "/" + id, wrapped(pairOf("sign", "RSA", privateOf(m.rsa)+"x", certOf(m.rsa, year)))},
+			{"POST", certificatePath + "/batch", fields{"key_pairs": []fields{pairOf("bad", "EC", privateOf(m.rsa), certOf(m.rsa, year))}}},
+			{"POST", "/api/v2/config", fields{"key_pairs": []fields{pairOf("bad", "EC", privateOf(m.rsa), certOf(m.rsa, year))}}},
+			{"POST", certificatePath + "/" + id, wrapped(pairOf("sign", "RSA", privateOf(m.other), certOf(m.other, year)))},
+			{"DELETE", certificatePath + "/" + id, nil},
+		} {
+			status, body := c.call(call.method, call.path, call.body)
+			fmt.Fprintln(&seen, status, body)
+		}
+		c.add(pairOf("sign", "RSA", privateOf(m.rsa), certOf(m.rsa, year)))
+		export, err := c.service.Export(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&seen, string(export))
+		for _, e := range c.events() {
+			fmt.Fprintf(&seen, "%+v\n", e)
+		}
+		for _, entry := range c.logs.All() {
+			fmt.Fprintln(&seen, entry.Message, entry.ContextMap())
+		}
+		key, err := c.service.KeyPair(t.Context(), "sign")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&seen, key.Name, config.KeyPair{PrivateKey: config.Secret(privateOf(m.rsa))})
+		var stored bytes.Buffer
+		if err := c.store.View(t.Context(), func(tx storage.Tx) error {
+			for rec, err := range tx.Scan(storage.Range{}) {
+				if err != nil {
+					return err
+				}
+				stored.Write(rec.Value)
+				stored.WriteByte('\n')
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range []*rsa.PrivateKey{m.rsa, m.other} {
+			d := k.D.Bytes()
+			der, err := base64.StdEncoding.DecodeString(privateOf(k))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pemBody := strings.Split(string(der), "\n")[5]
+			for name, needle := range map[string]string{
+				"PEM in Base64": privateOf(k)[100:160], "PEM": pemBody, "DER": string(d[20:60]), "DER in hex": hex.EncodeToString(d[20:60]),
+				"DER in Base64": base64.StdEncoding.EncodeToString(d[30:60]), "a number": k.D.String()[20:60], "a prime": k.Primes[0].String()[20:60],
+			} {
+				if strings.Contains(seen.String(), needle) {
+					t.Errorf("the private key is shown as %s", name)
+				}
+				if bytes.Contains(stored.Bytes(), []byte(needle)) {
+					t.Errorf("the private key is stored as %s", name)
+				}
+			}
+		}
+		if !strings.Contains(seen.String(), "PUBLIC") && !strings.Contains(seen.String(), "public_key") {
+			t.Error("nothing was seen: the test looks in the wrong place")
+		}
+	})
+	t.Run("attack 254: a bad pair leaves nothing behind, a huge one is refused at once", func(t *testing.T) {
+		t.Parallel()
+		c, m := newCertificates(t), material()
+		year := c.now.AddDate(1, 0, 0)
+		huge := strings.Repeat("QUFB", 10<<20/4)
+		for name, pair := range map[string]fields{
+			"10 MB private key": pairOf("a", "RSA", huge, certOf(m.rsa, year)),
+			"10 MB public key":  pairOf("a", "RSA", "", huge),
+			"10 MB name":        pairOf(huge, "RSA", "", certOf(m.rsa, year)),
+			"expired":           pairOf("a", "RSA", privateOf(m.rsa), certOf(m.rsa, c.now)),
+			"mismatched":        pairOf("a", "RSA", privateOf(m.other), certOf(m.rsa, year)),
+		} {
+			status, body := c.call("POST", certificatePath, wrapped(pair))
+			c.want(name, status, body, 400)
+			if len(body) > 1000 {
+				t.Errorf("%s: the answer has %d bytes", name, len(body))
+			}
+		}
+		if got := c.list(); len(got) != 0 || len(c.events()) != 0 {
+			t.Errorf("list = %q, %d events, want none", got, len(c.events()))
+		}
+	})
+}

@@ -1,0 +1,46 @@
+package config
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+// pageMessages is the messages of one state of the units, as pages read them.
+type pageMessages struct {
+	units  *Units
+	layers []*page.Overrides
+}
+
+// Overrides returns the messages that take the place of the built-in ones, the strongest first: custom_messages, then messages. The same pointers are
+// returned while nothing changes. When they cannot be read, since a page that says so is needed then, they are the last that were.
+func (s *Service) Overrides(ctx context.Context) []*page.Overrides {
+	known := s.shown.Load()
+	u, err := s.Current(ctx)
+	if err != nil {
+		s.Log.Debug("custom messages not read", zap.Error(err))
+		if known == nil {
+			return nil
+		}
+		return known.layers
+	}
+	if known != nil && known.units == u {
+		return known.layers
+	}
+	next := &pageMessages{units: u, layers: []*page.Overrides{
+		{Default: u.CustomMessages.Default, Locales: plain(u.CustomMessages.Locales)}, {Locales: plain(u.Messages)},
+	}}
+	s.shown.Store(next)
+	return next.layers
+}
+
+// plain returns the translations by their locales, as maps of strings.
+func plain[M ~map[string]Translations](in M) map[string]map[string]string {
+	out := make(map[string]map[string]string, len(in))
+	for locale, texts := range in {
+		out[locale] = texts
+	}
+	return out
+}
