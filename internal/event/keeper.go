@@ -160,7 +160,7 @@ func (k *Keeper) sealSome(ctx context.Context, c Chain) (more bool, err error) {
 	var head chainRecord
 	var made []blockRecord
 	var told []Event
-	now := k.now()
+	now := k.now().Truncate(time.Microsecond)
 	tell := k.tell.Load()
 	err = k.store.View(ctx, func(tx storage.Tx) (err error) {
 		made, told = nil, nil
@@ -246,8 +246,8 @@ func (b *builder) add(raw storage.Record) (record, error) {
 	}
 	b.rec.Last, b.rec.LastID = n, rec.ID
 	b.rec.Count++
-	if rec.Occurred.After(b.rec.Newest) {
-		b.rec.Newest = rec.Occurred
+	if at := rec.Occurred.Round(time.Microsecond); at.After(b.rec.Newest) {
+		b.rec.Newest = at
 	}
 	var head [16]byte
 	binary.BigEndian.PutUint64(head[:8], n)
@@ -284,5 +284,5 @@ func (b *blockRecord) sum(c Chain, number uint64) []byte {
 	return sum[:]
 }
 
-// micros is the time as storage keeps it.
-func micros(t time.Time) uint64 { return uint64(t.UnixMicro()) } //nolint:gosec // only hashed
+// micros is the time as it was before storage kept it, as a number of seconds with a fraction.
+func micros(t time.Time) uint64 { return uint64(t.Round(time.Microsecond).UnixMicro()) } //nolint:gosec // only hashed

@@ -206,6 +206,20 @@ func TestVerifyFinds(t *testing.T) {
 	}
 }
 
+// TestSealKeepsTimesExactly: storage keeps fractions of seconds, and what is hashed must come back the same.
+func TestSealKeepsTimesExactly(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for i := range 500 {
+		h.time = h.time.Add(time.Duration(i) * 1_234_567 * time.Nanosecond)
+		h.add(created, "p", "a")
+		h.must(h.keep.Seal(t.Context()))
+	}
+	if v := h.verify("default"); v.Blocks != 500 || v.Problems != nil {
+		t.Errorf("Verify = %d blocks, %q, want 500 sound ones", v.Blocks, v.Problems)
+	}
+}
+
 func TestSealNeverOverwrites(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
