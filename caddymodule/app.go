@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"sync"
@@ -61,20 +62,24 @@ type App struct {
 	Identity Identity `json:"identity,omitzero"`
 	// How long events are kept.
 	Events Events `json:"events,omitzero"`
+	// Which addresses may be reached that nobody has written here.
+	Outbound Outbound `json:"outbound,omitzero"`
 
 	laterApp
 
-	ctx     caddy.Context
-	log     *zap.Logger
-	issuer  *url.URL
-	storage Storage
-	keys    [][]byte
-	cost    secret.HashCost
-	brand   page.Brand
-	authz   authz.Config
-	persons identity.Config
-	events  event.Retention
-	early   *core // opened by Provision and not yet taken by Start
+	ctx       caddy.Context
+	log       *zap.Logger
+	issuer    *url.URL
+	storage   Storage
+	keys      [][]byte
+	cost      secret.HashCost
+	brand     page.Brand
+	extension string
+	allow     []netip.Prefix // of outbound
+	authz     authz.Config
+	persons   identity.Config
+	events    event.Retention
+	early     *core // opened by Provision and not yet taken by Start
 
 	kinds     map[string]string // of the identity providers
 	bootstrap []byte            // JSON of configuration units
@@ -145,6 +150,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.authz, a.persons = a.buildAuthz(r), a.buildIdentity(r)
 	a.cost, a.brand = a.buildHashCost(r), a.buildBrand(r)
+	a.allow = a.Outbound.build(r)
+	a.authz.OutboundAllow = a.allow
+	a.extension = r.plain("identity: extension", a.Identity.Extension, nil)
 	a.events = event.Retention{
 		Kept:  r.duration("events: retention", a.Events.Retention),
 		Brief: r.duration("events: token_retention", a.Events.TokenRetention),
@@ -212,7 +220,7 @@ func (a *App) warn() {
 }
 
 func (a *App) newPages(key []byte) (*page.Renderer, error) {
-	return page.New(page.Config{Brand: a.brand, Locales: a.persons.Locales, Issuer: a.issuer.String(), Key: key, Log: a.log})
+	return page.New(page.Config{Brand: a.brand, Locales: a.persons.Locales, Issuer: a.issuer.String(), Key: key, Extension: a.extension, Log: a.log})
 }
 
 // registerSite names the origins of a site that declares login. Sites do so while they are provisioned, before Start.

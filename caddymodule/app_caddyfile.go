@@ -41,6 +41,7 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //		idp <id> <module> { ... }
 //		identity { ... }
 //		events { ... }
+//		outbound { allow <network>... }
 //	}
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
@@ -62,7 +63,8 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"idp":            {parse: a.readIDP, repeats: true},
 		"identity":       {parse: a.Identity.readBlock},
 		"events":         {parse: a.Events.readBlock},
-	}, "mail", "sms", "outbound")
+		"outbound":       {parse: a.Outbound.readBlock},
+	}, "mail", "sms")
 	if err != nil {
 		return err
 	}
@@ -296,6 +298,15 @@ func (a *App) readAPIClient(d *caddyfile.Dispenser) error {
 
 // readBlock reads
 //
+//	outbound {
+//		allow <network>...
+//	}
+func (o *Outbound) readBlock(d *caddyfile.Dispenser) error {
+	return block(subdirectives{"allow": values(&o.Allow, checkOpened)}).parse(d)
+}
+
+// readBlock reads
+//
 //	events {
 //		retention       <duration>
 //		token_retention <duration>
@@ -314,7 +325,8 @@ func (e *Events) readBlock(d *caddyfile.Dispenser) error {
 //		session       { idle|absolute|remember <duration> }
 //		lockout       { failures <number>; window <duration> }
 //		password_hash { memory <size>; iterations <number>; concurrency <number> }
-//		locales       en
+//		locales       <locale>...
+//		extension     <directory>
 //		brand         { name <text>; logo <file>; color <color> }
 //		bootstrap     <file>
 //	}
@@ -335,7 +347,8 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser) error {
 			"iterations":  value(&i.PasswordHash.Iterations, checkIterations),
 			"concurrency": value(&i.PasswordHash.Concurrency, checkConcurrency),
 		}),
-		"locales": values(&i.Locales, checkLocale),
+		"locales":   values(&i.Locales, checkLocale),
+		"extension": value(&i.Extension, nil),
 		"bootstrap": value(&i.Bootstrap, nil),
 		"brand": block(subdirectives{
 			"name":  text(&i.Brand.Name),

@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -313,4 +314,15 @@ func readLogo(file string) ([]byte, string, error) {
 		return nil, "", errors.New("want a picture of 1 byte to 64 KiB")
 	}
 	return raw, kind, nil
+}
+
+// build returns the networks that are opened beside the public ones.
+func (o *Outbound) build(r *resolver) []netip.Prefix {
+	var out []netip.Prefix
+	for _, s := range r.list("outbound: allow", o.Allow, checkOpened) {
+		p, err := parseNetwork(s)
+		r.failed(err)
+		out = append(out, p)
+	}
+	return out
 }

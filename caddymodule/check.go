@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/dustin/go-humanize"
 
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -212,9 +213,13 @@ var (
 	checkUsageLimit  = between(0, 1_000_000_000)
 )
 
+// checkLocale demands a language that has messages of ours; one that only custom messages have needs no mention.
 func checkLocale(s string) error {
-	if s != "en" {
-		return fmt.Errorf("language %s %w: only en is there", s, errNotSupported)
+	if err := page.CheckLocale(s); err != nil {
+		return fmt.Errorf("%s %w", s, err)
+	}
+	if base, _, _ := strings.Cut(strings.ReplaceAll(s, "_", "-"), "-"); !slices.Contains(page.Languages(), strings.ToLower(base)) {
+		return fmt.Errorf("there are no messages for %s, but for: %s", s, strings.Join(page.Languages(), ", "))
 	}
 	return nil
 }
@@ -249,3 +254,17 @@ var (
 	checkIterations  = between(1, 20)
 	checkConcurrency = between(1, 1024)
 )
+
+// checkOpened accepts a network that is written by its first address.
+func checkOpened(s string) error {
+	p, err := parseNetwork(s)
+	switch {
+	case err != nil:
+		return err
+	case p.Addr().Is4In6():
+		return fmt.Errorf("%q is an IPv4 network in IPv6 form: write it as IPv4", s)
+	case p.Masked() != p:
+		return fmt.Errorf("%q is not the start of its network: write %s", s, p.Masked())
+	}
+	return nil
+}

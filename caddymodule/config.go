@@ -187,12 +187,14 @@ type Identity struct {
 	Lockout Lockout `json:"lockout,omitzero"`
 	// What a password hash costs.
 	PasswordHash PasswordHash `json:"password_hash,omitzero"`
-	// The languages of the pages. Default: en, the only one that is supported yet.
+	// The languages of the pages, the default first: en, nl, de, fr, also with a country such as de-AT. Those of custom messages need no mention. Default: en.
 	Locales []string `json:"locales,omitempty"`
 	// How the pages look.
 	Brand Brand `json:"brand,omitzero"`
 	// A JSON file of configuration units, which is applied when the storage holds none yet. Default: none.
 	Bootstrap string `json:"bootstrap,omitempty"`
+	// A directory of messages (<locale>.json and default.json, keys and texts) and of static files, which are served under /assets/ext/. Default: none.
+	Extension string `json:"extension,omitempty"`
 
 	laterIdentity
 }
@@ -259,6 +261,12 @@ type Brand struct {
 	Color string `json:"color,omitempty"`
 }
 
+// Outbound is about requests to addresses that nobody has written into this configuration: those of the configuration API, of metadata and of clients.
+type Outbound struct {
+	// Networks such as 10.0.0.0/8 that may be reached beside public addresses. Default: none.
+	Allow []string `json:"allow,omitempty"`
+}
+
 // Events says how long the records of what happened are kept.
 type Events struct {
 	// Of all events but those of token_retention. Default: for ever.
@@ -276,8 +284,6 @@ type laterApp struct {
 	Mail json.RawMessage `json:"mail,omitempty"`
 	// Not supported yet.
 	SMS json.RawMessage `json:"sms,omitempty"`
-	// Not supported yet.
-	Outbound json.RawMessage `json:"outbound,omitempty"`
 }
 
 type laterClient struct {
@@ -290,8 +296,6 @@ type laterIdentity struct {
 	CredentialsKey json.RawMessage `json:"credentials_key,omitempty"`
 	// Not supported yet.
 	Partitions json.RawMessage `json:"partitions,omitempty"`
-	// Not supported yet.
-	Extension json.RawMessage `json:"extension,omitempty"`
 	// Not supported yet.
 	Breach json.RawMessage `json:"breach,omitempty"`
 }
