@@ -33,6 +33,8 @@ type GroupChange struct {
 	Add, Remove []string
 	// Clear takes everybody out who is not in Add.
 	Clear bool
+	// Partition is where the members are: others are not added, and stay when others are taken out. Empty: anywhere.
+	Partition string
 }
 
 const (
@@ -61,7 +63,7 @@ func (s *Service) AddGroup(ctx context.Context, c GroupChange, by Actor) (g Grou
 		if err := createGroup(tx, id.String(), rec); err != nil {
 			return err
 		}
-		if err := s.addMembers(tx, id.String(), c.Name, c.Add, ev[1:], now); err != nil {
+		if err := s.addMembers(tx, id.String(), c.Name, &c, ev[1:], now); err != nil {
 			return err
 		}
 		if rec, err = groups.Get(tx, id.String()); err != nil {
@@ -119,9 +121,12 @@ func (c *GroupChange) check() error {
 }
 
 // addMembers puts persons into a group. Those who are in it stay.
-func (s *Service) addMembers(tx storage.Tx, group, name string, ids []string, ev []event.Event, now time.Time) error {
-	for i, id := range ids {
+func (s *Service) addMembers(tx storage.Tx, group, name string, c *GroupChange, ev []event.Event, now time.Time) error {
+	for i, id := range c.Add {
 		err := s.setMember(tx, id, ev[i], now, func(rec *personRecord) (bool, error) {
+			if c.Partition != "" && rec.partition() != c.Partition {
+				return false, ErrNoPerson
+			}
 			if slices.Contains(rec.Groups, name) {
 				return false, nil
 			}
@@ -182,7 +187,7 @@ func (s *Service) UpdateGroup(ctx context.Context, id string, by Actor, fn func(
 			return err
 		}
 		if c.Clear {
-			if c.Remove, err = membersBeside(tx, id, c.Add, c.Remove); err != nil {
+			if c.Remove, err = membersBeside(tx, id, &c); err != nil {
 				return err
 			}
 		}
@@ -231,7 +236,7 @@ func (s *Service) UpdateGroup(ctx context.Context, id string, by Actor, fn func(
 func (s *Service) changeMembers(tx storage.Tx, id, name string, c *GroupChange, ev []event.Event, now time.Time) error {
 	for i, who := range c.Remove {
 		err := s.setMember(tx, who, ev[i], now, func(rec *personRecord) (bool, error) {
-			if !slices.Contains(rec.Groups, name) {
+			if !slices.Contains(rec.Groups, name) || c.Partition != "" && rec.partition() != c.Partition {
 				return false, nil
 			}
 			rec.Groups = slices.DeleteFunc(slices.Clone(rec.Groups), func(g string) bool { return g == name })
@@ -241,27 +246,44 @@ func (s *Service) changeMembers(tx storage.Tx, id, name string, c *GroupChange, 
 			return err
 		}
 	}
-	return s.addMembers(tx, id, name, c.Add, ev[len(c.Remove):], now)
+	return s.addMembers(tx, id, name, c, ev[len(c.Remove):], now)
 }
 
 // membersBeside are the members who are not to stay, beside those who are to go anyway.
-func membersBeside(tx storage.Tx, id string, stay, gone []string) ([]string, error) {
-	keep := make(map[string]bool, len(stay))
-	for _, k := range stay {
+func membersBeside(tx storage.Tx, id string, c *GroupChange) ([]string, error) {
+	keep := make(map[string]bool, len(c.Add))
+	for _, k := range c.Add {
 		keep[k] = true
 	}
-	out := slices.Clone(gone)
+	out := slices.Clone(c.Remove)
 	for e, err := range groupMembers.Scan(tx, storage.Range{Prefix: storage.Prefix(id)}) {
 		if err != nil {
 			return nil, err
 		}
-		if who := storage.Parts(e.Key)[1]; !keep[who] && !slices.Contains(gone, who) {
+		if who := storage.Parts(e.Key)[1]; !keep[who] && !slices.Contains(c.Remove, who) {
+			if elsewhere, err := c.elsewhere(tx, who); err != nil {
+				return nil, err
+			} else if elsewhere {
+				continue
+			}
 			if out = append(out, who); len(out) > maxMemberChanges {
 				return nil, &TooManyError{"members", maxMemberChanges}
 			}
 		}
 	}
 	return out, nil
+}
+
+// elsewhere tells whether a person is in another partition than the change is about.
+func (c *GroupChange) elsewhere(tx storage.Tx, person string) (bool, error) {
+	if c.Partition == "" {
+		return false, nil
+	}
+	rec, err := persons.Get(tx, person)
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, nil
+	}
+	return rec.partition() != c.Partition, err
 }
 
 // newMembers are those of the ids that are not members yet, each once.
@@ -284,7 +306,7 @@ func newMembers(tx storage.Tx, id string, ids []string) (out []string, err error
 }
 
 // RemoveGroup takes everybody out of a group and removes it. It can be called again when it was interrupted.
-func (s *Service) RemoveGroup(ctx context.Context, id string, by Actor, allow func(Group) error) error {
+func (s *Service) RemoveGroup(ctx context.Context, id string, by Actor, allow func(tx storage.Tx, g Group) error) error {
 	if err := s.settle(ctx, id); err != nil {
 		return err
 	}
@@ -297,7 +319,7 @@ func (s *Service) RemoveGroup(ctx context.Context, id string, by Actor, allow fu
 			return err
 		}
 		if allow != nil {
-			if err := allow(rec.group(id)); err != nil {
+			if err := allow(tx, rec.group(id)); err != nil {
 				return err
 			}
 		}
@@ -489,6 +511,21 @@ func leaveGroup(tx storage.Tx, name, person string, now time.Time) error {
 		return err
 	}
 	return groupMembers.Delete(tx, storage.Key(id, person))
+}
+
+// GroupByID returns the group of an id, or ErrNoGroup.
+func (s *Service) GroupByID(tx storage.Tx, id string) (Group, error) {
+	rec, err := readGroup(tx, id)
+	return rec.group(id), err
+}
+
+// GroupID returns the id of the group of a name, or "" when the name has no group.
+func (s *Service) GroupID(tx storage.Tx, name string) (string, error) {
+	id, err := groupNames.Get(tx, name)
+	if errors.Is(err, storage.ErrNotFound) {
+		return "", nil
+	}
+	return id, err
 }
 
 // Group returns the group of a name or id, or ErrNoGroup.

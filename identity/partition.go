@@ -103,6 +103,14 @@ func (r *personRecord) partition() string {
 	return r.Partition
 }
 
+// PartitionOf is the name of a person's partition.
+func (s *Service) PartitionOf(p Person) string {
+	if p.Partition == "" {
+		return event.DefaultPartition
+	}
+	return p.Partition
+}
+
 // The names of the default partition have a table of their own, as they had before there were others.
 
 func readName(tx storage.Tx, partition, folded string) (usernameRecord, error) {

@@ -165,6 +165,32 @@ func (s *Service) addConfigured(ctx context.Context, n NewPerson) error {
 	return err
 }
 
+// RemovePerson is SetState to Removed of the person of an id, when allow, which sees the person as they are, returns no error.
+func (s *Service) RemovePerson(ctx context.Context, id string, by Actor, allow func(tx storage.Tx, d *Details) error) error {
+	if !isID(id) {
+		return ErrNoPerson
+	}
+	return s.change(ctx, id, by, personRemoved, func(tx storage.Tx, id string, rec *personRecord) (bool, error) {
+		d, err := s.Details(tx, id)
+		if err != nil {
+			return false, err
+		}
+		if err := allow(tx, &d); err != nil {
+			return false, err
+		}
+		return true, remove(tx, id, rec)
+	})
+}
+
+// remove leaves of a person what tells that they were there.
+func remove(tx storage.Tx, id string, rec *personRecord) error {
+	if err := forget(tx, id, rec); err != nil {
+		return err
+	}
+	*rec = personRecord{State: Removed, Epoch: rec.Epoch + 1, Username: rec.Username, Partition: rec.Partition, CreatedAt: rec.CreatedAt}
+	return nil
+}
+
 // SetState changes a person's state, ends everything given before and returns ErrNoPerson when there is none. Removed frees the username and
 // forgets the profile and the password; nothing leads back from it.
 func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, by Actor) error {
@@ -181,10 +207,7 @@ func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, b
 			return false, ErrNoPerson // nothing leads back
 		}
 		if to == Removed {
-			if err := forget(tx, id, rec); err != nil {
-				return false, err
-			}
-			*rec = personRecord{State: rec.State, Epoch: rec.Epoch, Username: rec.Username, Partition: rec.Partition, CreatedAt: rec.CreatedAt}
+			return true, remove(tx, id, rec)
 		}
 		rec.State = to
 		rec.Epoch++

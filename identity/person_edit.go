@@ -252,6 +252,9 @@ func (u *update) rename(was, rec *personRecord) error {
 	if err != nil || from == to {
 		return err
 	}
+	if err := tally(u.tx, rec.partition(), 0); err != nil {
+		return err
+	}
 	if err := deleteName(u.tx, rec.partition(), from); err != nil {
 		return err
 	}

@@ -71,13 +71,40 @@ func by(tx storage.Tx, table storage.Table[struct{}], partition, what string) (i
 	return ids, nil
 }
 
-// CountPersons returns how many persons a partition has.
-func (s *Service) CountPersons(tx storage.Tx, partition string) (int64, error) {
+// CountPersons returns how many persons a partition has, and a version that grows when persons come and go or change their names.
+func (s *Service) CountPersons(tx storage.Tx, partition string) (n, version int64, err error) {
 	rec, err := tallies.Get(tx, partition)
 	if errors.Is(err, storage.ErrNotFound) {
-		return countNames(tx, partition)
+		n, err = countNames(tx, partition)
+		return n, 0, err
 	}
-	return rec.Persons, err
+	return rec.Persons, rec.Version, err
+}
+
+// ManyPersons returns persons in the order of the ids. Who is not there any more is left out.
+func (s *Service) ManyPersons(tx storage.Tx, ids []string) ([]Person, error) {
+	keys := make([][]byte, 0, len(ids))
+	for _, id := range ids {
+		keys = append(keys, persons.Key(id))
+	}
+	raw, err := tx.GetMany(keys...)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Person, 0, len(ids))
+	for i, id := range ids {
+		if raw[i] == nil {
+			continue
+		}
+		rec, err := persons.Decode(raw[i])
+		if err != nil {
+			return nil, err
+		}
+		if rec.State != Removed {
+			out = append(out, rec.person(id))
+		}
+	}
+	return out, nil
 }
 
 // PersonIDs calls yield with the persons of a partition in the order of their folded usernames, those after the folded name after,

@@ -205,6 +205,9 @@ func forget(tx storage.Tx, id string, before *personRecord) error {
 			return err
 		}
 	}
+	if err := forgetIdentities(tx, id); err != nil {
+		return err
+	}
 	if err := reindex(tx, id, placesOf(before, &prof), places{}, before.UpdatedAt); err != nil {
 		return err
 	}
@@ -302,6 +305,7 @@ func tally(tx storage.Tx, partition string, by int64) error {
 		return err
 	}
 	rec.Persons += by
+	rec.Version++
 	return tallies.Put(tx, partition, rec, time.Time{})
 }
 

@@ -1,0 +1,235 @@
+package scim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const maxBulk = 500 // operations of one Bulk
+
+// bulkOperation is one operation of a Bulk. (RFC 7644 3.7)
+type bulkOperation struct {
+	method, bulkID, path, version string
+	data                          any
+	refs                          []string // bulkIds that it needs
+}
+
+// bulkAnswer is what came of it.
+type bulkAnswer struct {
+	Method   string          `json:"method"`
+	BulkID   string          `json:"bulkId,omitempty"`
+	Location string          `json:"location,omitempty"`
+	Version  string          `json:"version,omitempty"`
+	Status   string          `json:"status"`
+	Response json.RawMessage `json:"response,omitempty"`
+}
+
+var (
+	bulkPath = regexp.MustCompile(`^/(Users|Groups)(/[^/?#]{1,128})?$`)
+	bulkIDs  = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+)
+
+const bulkPrefix = "bulkId:"
+
+// bulk serves POST /scim/v2/Bulk. (RFC 7644 3.7) Each operation takes effect, or not, by itself. One that names the bulkId of another
+// comes after it, wherever it stands; those that name each other are refused.
+func (s *Server) bulk(w http.ResponseWriter, r *http.Request, c *call) error {
+	v, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	ops, most, err := parseBulk(v)
+	if err != nil {
+		return err
+	}
+	made := map[string]string{} // bulkId to id
+	bulks := map[string]bool{}  // bulkIds that are still to come
+	answers := []bulkAnswer{}
+	for _, op := range ops {
+		if op.bulkID != "" {
+			bulks[op.bulkID] = true
+		}
+	}
+	for errorsSeen := 0; len(ops) > 0 && (most == 0 || errorsSeen < most); {
+		i := slices.IndexFunc(ops, func(op bulkOperation) bool {
+			return !slices.ContainsFunc(op.refs, func(ref string) bool { return bulks[ref] && ref != op.bulkID })
+		})
+		circular := i < 0
+		i = max(i, 0)
+		op := ops[i]
+		ops = slices.Delete(ops, i, i+1)
+		var a bulkAnswer
+		if circular {
+			a = op.refuse(&Error{Status: http.StatusConflict, Type: invalidValue, Detail: "operations name each other"})
+		} else {
+			a = s.run(r, c, op, made)
+		}
+		delete(bulks, op.bulkID)
+		if a.Status >= "400" {
+			errorsSeen++
+		}
+		answers = append(answers, a)
+	}
+	write(w, http.StatusOK, object{"schemas": []string{bulkResponse}, "Operations": answers})
+	return nil
+}
+
+func parseBulk(v any) (ops []bulkOperation, failOnErrors int, err error) {
+	m, err := message(v, bulkRequest, "Operations", "failOnErrors")
+	if err != nil {
+		return nil, 0, err
+	}
+	if m["failOnErrors"] != nil {
+		n, ok := m["failOnErrors"].(json.Number)
+		if failOnErrors, err = strconv.Atoi(n.String()); err != nil || !ok || failOnErrors < 1 {
+			return nil, 0, bad(invalidValue, "failOnErrors wants a whole number from 1")
+		}
+	}
+	list, _ := m["Operations"].([]any)
+	if len(list) == 0 {
+		return nil, 0, bad(invalidSyntax, "Operations is missing")
+	}
+	if len(list) > maxBulk { // RFC 7644 3.7.4
+		return nil, 0, &Error{Status: http.StatusRequestEntityTooLarge, Detail: "more than " + strconv.Itoa(maxBulk) + " operations"}
+	}
+	seen := map[string]bool{}
+	for _, v := range list {
+		o, err := members(v, "method", "bulkId", "path", "version", "data")
+		if err != nil {
+			return nil, 0, err
+		}
+		op := bulkOperation{strings.ToUpper(text(o, "method")), text(o, "bulkId"), text(o, "path"), text(o, "version"), o["data"], nil}
+		item := bulkPath.FindStringSubmatch(op.path)
+		switch {
+		case !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, op.method):
+			return nil, 0, bad(invalidSyntax, "method wants POST, PUT, PATCH or DELETE")
+		case item == nil || (item[2] == "") != (op.method == http.MethodPost):
+			return nil, 0, bad(invalidPath, "path wants /Users or /Groups for POST, and a resource of them for other methods")
+		case op.method == http.MethodPost && op.bulkID == "", op.bulkID != "" && !bulkIDs.MatchString(op.bulkID):
+			return nil, 0, bad(invalidSyntax, "bulkId wants 1 to 64 letters, digits and . _ -")
+		case op.bulkID != "" && seen[op.bulkID]:
+			return nil, 0, bad(invalidSyntax, "a bulkId is there twice")
+		}
+		seen[op.bulkID] = true
+		op.refs = references(op.data, nil)
+		if ref, ok := strings.CutPrefix(strings.TrimPrefix(item[2], "/"), bulkPrefix); ok {
+			op.refs = append(op.refs, ref)
+		}
+		ops = append(ops, op)
+	}
+	return ops, failOnErrors, nil
+}
+
+// references are the bulkIds that texts of a value name.
+func references(v any, out []string) []string {
+	switch v := v.(type) {
+	case string:
+		if ref, ok := strings.CutPrefix(v, bulkPrefix); ok {
+			out = append(out, ref)
+		} else if _, ref, ok := strings.Cut(v, `"`+bulkPrefix); ok { // in a path such as members[value eq "bulkId:x"]
+			ref, _, _ = strings.Cut(ref, `"`)
+			out = append(out, ref)
+		}
+	case object:
+		for _, one := range v {
+			out = references(one, out)
+		}
+	case []any:
+		for _, one := range v {
+			out = references(one, out)
+		}
+	}
+	return out
+}
+
+// resolved puts ids in the place of bulkIds.
+func resolved(v any, made map[string]string) any {
+	switch v := v.(type) {
+	case string:
+		if ref, ok := strings.CutPrefix(v, bulkPrefix); ok && made[ref] != "" {
+			return made[ref]
+		}
+		if before, rest, ok := strings.Cut(v, `"`+bulkPrefix); ok {
+			if ref, after, closed := strings.Cut(rest, `"`); closed && made[ref] != "" {
+				return before + `"` + made[ref] + `"` + after
+			}
+		}
+		return v
+	case object:
+		out := make(object, len(v))
+		for name, one := range v {
+			out[name] = resolved(one, made)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, one := range v {
+			out[i] = resolved(one, made)
+		}
+		return out
+	}
+	return v
+}
+
+func (op *bulkOperation) refuse(err error) bulkAnswer {
+	e := asError(err)
+	raw, _ := json.Marshal(e.body()) //nolint:errchkjson // texts
+	return bulkAnswer{Method: op.method, BulkID: op.bulkID, Status: strconv.Itoa(e.Status), Response: raw}
+}
+
+// run carries one operation out as the request that it stands for.
+func (s *Server) run(r *http.Request, c *call, op bulkOperation, made map[string]string) bulkAnswer {
+	path := op.path
+	if i := strings.LastIndexByte(path, '/'); strings.HasPrefix(path[i+1:], bulkPrefix) {
+		path = path[:i+1] + made[strings.TrimPrefix(path[i+1:], bulkPrefix)]
+	}
+	for _, ref := range op.refs {
+		if made[ref] == "" {
+			return op.refuse(&Error{Status: http.StatusConflict, Type: invalidValue, Detail: "a bulkId stands for nothing that was made"})
+		}
+	}
+	raw, err := json.Marshal(resolved(op.data, made))
+	if err != nil {
+		return op.refuse(err)
+	}
+	req, err := http.NewRequestWithContext(context.WithValue(r.Context(), callKey{}, c), op.method, prefix+path, bytes.NewReader(raw))
+	if err != nil {
+		return op.refuse(bad(invalidPath, "path cannot be read"))
+	}
+	req.Header.Set("Content-Type", mediaType)
+	if op.version != "" {
+		req.Header.Set("If-Match", op.version)
+	}
+	rec := &recorder{header: http.Header{}, status: http.StatusOK}
+	s.mux.ServeHTTP(rec, req)
+	a := bulkAnswer{Method: op.method, BulkID: op.bulkID, Status: strconv.Itoa(rec.status), Version: rec.header.Get("ETag")}
+	if op.method != http.MethodPost {
+		a.Location = s.Issuer + prefix + path
+	}
+	if rec.status >= http.StatusBadRequest {
+		a.Response = bytes.TrimSpace(rec.body.Bytes())
+		return a
+	}
+	if op.method == http.MethodPost {
+		a.Location = rec.header.Get("Location")
+		made[op.bulkID] = a.Location[strings.LastIndexByte(a.Location, '/')+1:]
+	}
+	return a
+}
+
+// recorder takes the answer of one operation.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) WriteHeader(status int)      { r.status = status }
+func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }

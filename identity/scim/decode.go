@@ -1,0 +1,281 @@
+package scim
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of what is sent.
+const (
+	maxBody   = 1 << 20 // bytes
+	maxDepth  = 12      // of nested values: a Bulk of PATCHes of complex values needs ten
+	maxValues = 50_000  // values in one body
+)
+
+// readBody returns the JSON value of a request. Its Content-Type must say so: no page elsewhere can send that without asking first.
+func readBody(w http.ResponseWriter, r *http.Request) (any, error) {
+	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != mediaType && kind != "application/json" || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
+		return nil, &Error{Status: http.StatusUnsupportedMediaType, Detail: "want Content-Type: " + mediaType}
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		if errors.As(err, new(*http.MaxBytesError)) {
+			return nil, &Error{Status: http.StatusRequestEntityTooLarge, Detail: "the body is larger than 1 MiB"}
+		}
+		return nil, &Error{Status: http.StatusBadRequest, Detail: "the body broke off", cause: err}
+	}
+	return parse(raw)
+}
+
+// parse reads one JSON value strictly: bounded depth and number of values, no member twice, whatever the case of its name, nothing after
+// it. The names keep the case that they were sent in.
+func parse(raw []byte) (any, error) {
+	if !utf8.Valid(raw) {
+		return nil, bad(invalidSyntax, "the body is not UTF-8")
+	}
+	p := &parser{dec: json.NewDecoder(bytes.NewReader(raw))}
+	p.dec.UseNumber()
+	v, err := p.value(0)
+	if err != nil {
+		if e := new(Error); errors.As(err, &e) {
+			return nil, e
+		}
+		return nil, &Error{Status: http.StatusBadRequest, Type: invalidSyntax, Detail: "the body is not JSON", cause: err}
+	}
+	if _, err := p.dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, bad(invalidSyntax, "the body has more than one JSON value")
+	}
+	return v, nil
+}
+
+type parser struct {
+	dec    *json.Decoder
+	values int
+}
+
+func (p *parser) value(depth int) (any, error) {
+	if p.values++; depth > maxDepth || p.values > maxValues {
+		return nil, bad(invalidSyntax, "the body is nested too deeply or has too many values")
+	}
+	t, err := p.dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t {
+	case json.Delim('{'):
+		return p.object(depth)
+	case json.Delim('['):
+		list := []any{}
+		for p.dec.More() {
+			v, err := p.value(depth + 1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err := p.dec.Token()
+		return list, err
+	}
+	return t, nil
+}
+
+func (p *parser) object(depth int) (any, error) {
+	o, seen := object{}, map[string]bool{}
+	for p.dec.More() {
+		t, err := p.dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, _ := t.(string)
+		if seen[lower(name)] {
+			return nil, bad(invalidSyntax, "an object has a member twice")
+		}
+		seen[lower(name)] = true
+		if o[name], err = p.value(depth + 1); err != nil {
+			return nil, err
+		}
+	}
+	_, err := p.dec.Token()
+	return o, err
+}
+
+// members returns the members of a message by the names that it may have, and refuses others. (RFC 7643 2.1: names have no case)
+func members(v any, names ...string) (object, error) {
+	o, ok := v.(object)
+	if !ok {
+		return nil, bad(invalidSyntax, "want a JSON object")
+	}
+	out := object{}
+	for name, v := range o {
+		i := slices.IndexFunc(names, func(n string) bool { return equalFold(n, name) })
+		if i < 0 {
+			return nil, bad(invalidSyntax, "the message has a member that is not known")
+		}
+		out[names[i]] = v
+	}
+	return out, nil
+}
+
+// message is members for one that must say which message it is.
+func message(v any, urn string, names ...string) (object, error) {
+	o, err := members(v, append(names, "schemas")...)
+	if err != nil {
+		return nil, err
+	}
+	list, _ := o["schemas"].([]any)
+	if !slices.ContainsFunc(list, func(v any) bool { s, ok := v.(string); return ok && equalFold(s, urn) }) {
+		return nil, bad(invalidSyntax, "schemas does not say "+urn)
+	}
+	return o, nil
+}
+
+// conform returns a resource that was sent with the names and types of its schema, without what the client cannot write: read-only
+// attributes are passed over (RFC 7644 3.3, 3.5.1). An unknown one is refused, and named.
+func (t *resourceType) conform(v any) (object, error) {
+	o, ok := v.(object)
+	if !ok {
+		return nil, bad(invalidSyntax, "want a JSON object")
+	}
+	out, err := conformObject(t.root, o, "")
+	if err != nil {
+		return nil, err
+	}
+	if err := t.checkSchemas(out); err != nil {
+		return nil, err
+	}
+	for _, a := range t.root {
+		if a.required && out[a.name] == nil {
+			return nil, bad(invalidValue, a.name+" is required")
+		}
+	}
+	return out, nil
+}
+
+// checkSchemas: a resource names its core schema, and no schema of another kind. (RFC 7643 3)
+func (t *resourceType) checkSchemas(o object) error {
+	list, _ := o["schemas"].([]any)
+	if !slices.Contains(list, any(t.core.id)) {
+		return bad(invalidSyntax, "schemas does not say "+t.core.id)
+	}
+	for _, v := range list {
+		known := v == t.core.id || slices.ContainsFunc(t.extensions, func(s *schema) bool { return v == s.id })
+		if !known {
+			return bad(invalidValue, "schemas names one that is not of this resource")
+		}
+	}
+	return nil
+}
+
+func conformObject(in []*attribute, o object, path string) (object, error) {
+	out := object{}
+	for name, v := range o {
+		a := find(in, name)
+		if a == nil {
+			return nil, bad(invalidSyntax, unknown(path, name))
+		}
+		if a.mutability == readOnly || v == nil {
+			continue // null is no value (RFC 7643 2.5)
+		}
+		v, err := conform(a, v, path+a.name)
+		if err != nil {
+			return nil, err
+		}
+		if v != nil {
+			out[a.name] = v
+		}
+	}
+	for _, a := range in {
+		if a.required && path != "" && out[a.name] == nil {
+			return nil, bad(invalidValue, path+a.name+" is required")
+		}
+	}
+	return out, nil
+}
+
+// unknown names a member that is not known, where its name can be one.
+func unknown(path, name string) string {
+	if len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "a member is not known"
+	}
+	return path + name + " is not an attribute of this resource"
+}
+
+// conform returns a value with the names and types of its attribute. nil: no value.
+func conform(a *attribute, v any, path string) (any, error) {
+	list, isList := v.([]any)
+	switch {
+	case a.multi && !isList:
+		list = []any{v}
+	case !a.multi && isList:
+		return nil, bad(invalidValue, path+" has one value, not several")
+	case !a.multi:
+		return conformOne(a, v, path)
+	}
+	out := make([]any, 0, len(list))
+	for _, v := range list {
+		if v == nil {
+			continue
+		}
+		one, err := conformOne(a, v, path)
+		if err != nil {
+			return nil, err
+		}
+		if one != nil {
+			out = append(out, one)
+		}
+	}
+	if len(out) == 0 {
+		return nil, nil //nolint:nilnil // an empty list is no value (RFC 7643 2.5)
+	}
+	return out, nil
+}
+
+func conformOne(a *attribute, v any, path string) (any, error) {
+	switch a.typ() {
+	case typeComplex:
+		o, ok := v.(object)
+		if s, isText := v.(string); isText && a.multi && a.find("value") != nil {
+			o, ok = object{"value": s}, true // a value alone stands for it
+		}
+		if !ok {
+			return nil, bad(invalidValue, path+" wants an object")
+		}
+		out, err := conformObject(a.sub, o, path+".")
+		if err != nil || len(out) == 0 {
+			return nil, err
+		}
+		return out, nil
+	case typeBoolean:
+		switch b := v.(type) {
+		case bool:
+			return b, nil
+		case string: // as a large directory sends them
+			if strings.EqualFold(b, "true") || strings.EqualFold(b, "false") {
+				return strings.EqualFold(b, "true"), nil
+			}
+		}
+		return nil, bad(invalidValue, path+" wants true or false")
+	}
+	s, ok := v.(string)
+	if !ok {
+		return nil, bad(invalidValue, path+" wants a text")
+	}
+	if a.typ() == typeBinary {
+		if _, err := base64.StdEncoding.DecodeString(s); err != nil {
+			return nil, bad(invalidValue, path+" wants Base64")
+		}
+	}
+	if s == "" {
+		return nil, nil //nolint:nilnil // no value
+	}
+	return s, nil
+}

@@ -1,0 +1,147 @@
+package scim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Error is a refusal. (RFC 7644 3.12)
+type Error struct {
+	Status int
+	Type   string // scimType; empty: none
+	Detail string // for the client: nothing secret, nothing that it sent beside names of attributes
+	cause  error
+}
+
+func (e *Error) Error() string {
+	s := "scim: " + e.Detail
+	if e.cause != nil {
+		s += ": " + e.cause.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.cause }
+
+// The values of scimType. (RFC 7644 3.12, table 9)
+const (
+	invalidFilter = "invalidFilter"
+	tooMany       = "tooMany"
+	uniqueness    = "uniqueness"
+	mutability    = "mutability"
+	invalidSyntax = "invalidSyntax"
+	invalidPath   = "invalidPath"
+	noTarget      = "noTarget"
+	invalidValue  = "invalidValue"
+)
+
+func bad(scimType, detail string) *Error {
+	return &Error{Status: http.StatusBadRequest, Type: scimType, Detail: detail}
+}
+
+func notFound() *Error { return &Error{Status: http.StatusNotFound, Detail: "no such resource"} }
+
+func preconditionFailed() *Error {
+	return &Error{Status: http.StatusPreconditionFailed, Detail: "the resource has changed since"}
+}
+
+// asError is what the client is told of an error.
+func asError(err error) *Error {
+	var (
+		ours    *Error
+		gate    *rest.Error
+		invalid *identity.ValidationError
+		many    *identity.TooManyError
+	)
+	switch {
+	case errors.As(err, &ours):
+		return ours
+	case errors.As(err, &gate):
+		return &Error{Status: gate.Status, Detail: gate.Message, cause: err}
+	case errors.As(err, &invalid):
+		return &Error{Status: http.StatusBadRequest, Type: invalidValue, Detail: invalid.Field + " " + invalid.Problem}
+	case errors.As(err, &many):
+		return &Error{Status: http.StatusRequestEntityTooLarge, Detail: "more than " + strconv.Itoa(many.Most) + " " + many.Field + " change at once; send several requests"}
+	case errors.Is(err, identity.ErrUsernameTaken):
+		return &Error{Status: http.StatusConflict, Type: uniqueness, Detail: "the userName is taken"}
+	case errors.Is(err, identity.ErrGroupTaken):
+		return &Error{Status: http.StatusConflict, Type: uniqueness, Detail: "the displayName is taken"}
+	case errors.Is(err, identity.ErrNoPerson), errors.Is(err, identity.ErrNoGroup):
+		return notFound()
+	case errors.Is(err, storage.ErrTooLarge):
+		return &Error{Status: http.StatusRequestEntityTooLarge, Detail: "the request changes too much at once", cause: err}
+	case errors.Is(err, login.ErrNoCredentials):
+		return &Error{Status: http.StatusUnauthorized, Detail: "authentication is required", cause: err}
+	case errors.Is(err, login.ErrNotAllowed):
+		return &Error{Status: http.StatusForbidden, Detail: "these credentials are not for this API", cause: err}
+	case errors.Is(err, secret.ErrBusy), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), storage.IsFailure(err) && isStorage(err):
+		return &Error{Status: http.StatusServiceUnavailable, Detail: "try again later", cause: err}
+	}
+	return &Error{Status: http.StatusInternalServerError, Detail: "internal error", cause: err}
+}
+
+// isStorage tells whether a failure is the store's.
+func isStorage(err error) bool {
+	return errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrReadOnly)
+}
+
+// errorBody is the body of a refusal.
+type errorBody struct {
+	Schemas []string `json:"schemas"`
+	Type    string   `json:"scimType,omitempty"`
+	Detail  string   `json:"detail,omitempty"`
+	Status  string   `json:"status"` // a text (RFC 7644 3.12)
+}
+
+func (e *Error) body() errorBody {
+	return errorBody{[]string{errorMessage}, e.Type, e.Detail, strconv.Itoa(e.Status)}
+}
+
+// fail writes a refusal and logs it once.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	e := asError(err)
+	switch e.Status {
+	case http.StatusUnauthorized:
+		w.Header().Add("WWW-Authenticate", `Bearer realm="gatehouse", scope="scim"`) // RFC 6750 3
+		w.Header().Add("WWW-Authenticate", `Basic realm="gatehouse", charset="UTF-8"`)
+	case http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "5")
+	}
+	fields := []zap.Field{zap.String("method", r.Method), zap.Int("status", e.Status), zap.String("scim_type", e.Type), zap.NamedError("cause", e.cause)}
+	if e.Status >= http.StatusInternalServerError {
+		s.Log.Error("request failed", fields...)
+	} else {
+		s.Log.Info("request refused", fields...)
+	}
+	write(w, e.Status, e.body())
+}
+
+// mediaType is what answers are. (RFC 7644 8.1)
+const mediaType = "application/scim+json"
+
+func headers(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+}
+
+func write(w http.ResponseWriter, status int, v any) {
+	headers(w)
+	w.Header().Set("Content-Type", mediaType)
+	w.WriteHeader(status)
+	if v != nil {
+		json.NewEncoder(w).Encode(v) //nolint:errcheck,errchkjson // the caller has gone
+	}
+}

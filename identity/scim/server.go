@@ -1,0 +1,179 @@
+// Package scim serves persons and groups by SCIM 2.0 (RFC 7643, RFC 7644) below /scim/v2.
+package scim
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+)
+
+// prefix is where all paths begin.
+const prefix = "/scim/v2"
+
+// Deps is what the server works with. Identity and Authorize are required.
+type Deps struct {
+	Identity *identity.Service
+	Issuer   string // no trailing slash
+	// Authorize returns who makes a request: an API client with persons, or a client with a token of its own that has the scope scim.
+	// login.ErrNoCredentials, login.ErrNotAllowed, a *rest.Error; any other error: we cannot tell.
+	Authorize func(r *http.Request) (identity.Actor, error)
+	// Enabled tells whether the API is switched on. Default: it is.
+	Enabled func(ctx context.Context) (bool, error)
+	Log     *zap.Logger
+}
+
+// Server answers the paths of routes.go. It is safe for concurrent use.
+type Server struct {
+	Deps
+
+	mux     http.Handler
+	scans   chan struct{} // places of those who look through all persons
+	cursors cursors
+}
+
+// maxScans is how many requests look through all persons at once; others wait.
+const maxScans = 2
+
+// New returns a server.
+func New(d Deps) (*Server, error) {
+	if d.Identity == nil || d.Authorize == nil {
+		return nil, errors.New("scim: Identity and Authorize are required")
+	}
+	if d.Log == nil {
+		d.Log = zap.NewNop()
+	}
+	s := &Server{Deps: d, scans: make(chan struct{}, maxScans)}
+	s.mux = s.routes()
+	return s, nil
+}
+
+// ServeHTTP authenticates before it looks at anything else.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q, err := s.enter(r)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, q)))
+}
+
+// call is who asks, about which partition.
+type call struct {
+	by        identity.Actor
+	partition string
+}
+
+type callKey struct{}
+
+func callOf(r *http.Request) *call {
+	c, _ := r.Context().Value(callKey{}).(*call)
+	return c
+}
+
+// PartitionHeader names the partition that a request is about. (identity service document, "Credentials API")
+const PartitionHeader = "X-Service-Persons-Partition-Id"
+
+func (s *Server) enter(r *http.Request) (*call, error) {
+	by, err := s.Authorize(r)
+	if err != nil {
+		return nil, err
+	}
+	if s.Enabled != nil {
+		on, err := s.Enabled(r.Context())
+		if err != nil {
+			return nil, err
+		}
+		if !on {
+			return nil, &Error{Status: http.StatusServiceUnavailable, Detail: "the person API is switched off"}
+		}
+	}
+	c := &call{by: by, partition: event.DefaultPartition}
+	if !s.Identity.Partitioned() {
+		return c, nil
+	}
+	switch values := r.Header.Values(PartitionHeader); {
+	case len(values) != 1 || values[0] == "":
+		return nil, bad(invalidValue, "the header "+PartitionHeader+" must name one partition")
+	default:
+		if _, err := s.Identity.InPartition(values[0], ""); err != nil {
+			return nil, bad(invalidValue, "the header "+PartitionHeader+" names no partition")
+		}
+		c.partition = values[0]
+	}
+	return c, nil
+}
+
+// handler serves one operation; what it returns is written as a refusal.
+type handler func(w http.ResponseWriter, r *http.Request, c *call) error
+
+// methods serves a path by its methods, HEAD as GET; others are 405. (RFC 9110 15.5.6)
+func (s *Server) methods(of map[string]handler) http.HandlerFunc {
+	var allow []string
+	for _, m := range []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut} {
+		if of[m] != nil {
+			allow = append(allow, m)
+		}
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		method := r.Method
+		if method == http.MethodHead {
+			method = http.MethodGet
+		}
+		serve := of[method]
+		if serve == nil {
+			w.Header().Set("Allow", strings.Join(allow, ", "))
+			s.fail(w, r, &Error{Status: http.StatusMethodNotAllowed, Detail: "method not allowed"})
+			return
+		}
+		if err := serve(w, r, callOf(r)); err != nil {
+			s.fail(w, r, err)
+		}
+	}
+}
+
+// resourceID returns the id in the path of a resource. One that cannot be an id is of no resource.
+func resourceID(r *http.Request) (string, error) {
+	id := r.PathValue("id")
+	if len(id) != 36 {
+		return "", notFound()
+	}
+	return id, nil
+}
+
+// answer writes a resource with its ETag and place, as far as the request wants to see it.
+func answer(w http.ResponseWriter, status int, o object, sel selection) {
+	meta, _ := o["meta"].(object)
+	w.Header().Set("ETag", text(meta, "version"))
+	if status == http.StatusCreated {
+		w.Header().Set("Location", text(meta, "location"))
+	}
+	write(w, status, sel.project(o))
+}
+
+// matches tells whether If-Match or If-None-Match names the version. Versions are weak, and compared weakly. (RFC 7644 3.14, RFC 9110 13.1)
+func matches(header []string, version string) bool {
+	for _, h := range header {
+		for tag := range strings.SplitSeq(h, ",") {
+			tag = strings.TrimSpace(tag)
+			if tag == "*" || strings.TrimPrefix(tag, "W/") == strings.TrimPrefix(version, "W/") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unchanged refuses a change of a resource that is not the one that the request names.
+func unchanged(r *http.Request, o object) error {
+	meta, _ := o["meta"].(object)
+	if h := r.Header.Values("If-Match"); len(h) > 0 && !matches(h, text(meta, "version")) {
+		return preconditionFailed()
+	}
+	return nil
+}

@@ -1,0 +1,291 @@
+package scim
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// pluralNames are the attributes that the directory keeps as they are.
+var pluralNames = []string{"ims", "photos", "entitlements", "roles", "x509Certificates"}
+
+// put sets a text that is not empty.
+func put(o object, name, v string) {
+	if v != "" {
+		o[name] = v
+	}
+}
+
+// userTree is a person as a resource. groups names the ids of the person's groups; nil: groups are left out.
+func (s *Server) userTree(d *identity.Details, groups func(name string) (string, error)) (object, error) {
+	p, dir := &d.Profile, &d.Directory
+	o := object{"id": d.ID, "userName": d.Username, "active": d.State == identity.Active}
+	put(o, "externalId", dir.ExternalID)
+	name := object{}
+	put(name, "givenName", p.Name.FirstName)
+	put(name, "familyName", p.Name.LastName)
+	put(name, "middleName", dir.MiddleName)
+	put(name, "honorificPrefix", dir.HonorificPrefix)
+	put(name, "honorificSuffix", dir.HonorificSuffix)
+	put(name, "formatted", dir.FormattedName)
+	if len(name) > 0 {
+		o["name"] = name
+	}
+	put(o, "displayName", p.Name.DisplayName)
+	put(o, "nickName", dir.NickName)
+	put(o, "profileUrl", dir.ProfileURL)
+	put(o, "title", dir.Title)
+	put(o, "userType", dir.UserType)
+	put(o, "preferredLanguage", dir.Language)
+	put(o, "locale", p.PreferredLocale)
+	put(o, "timezone", dir.Timezone)
+	contactTree(o, p)
+	for _, name := range pluralNames {
+		list := make([]any, 0, len(dir.Plurals[name]))
+		for _, v := range dir.Plurals[name] {
+			one := object{}
+			put(one, "value", v.Value)
+			put(one, "display", v.Display)
+			put(one, "type", v.Type)
+			if v.Primary {
+				one["primary"] = true
+			}
+			list = append(list, one)
+		}
+		if len(list) > 0 {
+			o[name] = list
+		}
+	}
+	extensionTree(o, d)
+	if groups != nil && len(d.Groups) > 0 {
+		list := make([]any, 0, len(d.Groups))
+		for _, g := range d.Groups {
+			id, err := groups(g)
+			if err != nil {
+				return nil, err
+			}
+			if id != "" {
+				list = append(list, object{"value": id, "$ref": s.location(groupType, id), "display": g, "type": "direct"})
+			}
+		}
+		if len(list) > 0 {
+			o["groups"] = list
+		}
+	}
+	s.seal(o, userType, d.ID, d.CreatedAt, d.UpdatedAt, "")
+	return o, nil
+}
+
+// contactTree adds addresses and numbers.
+func contactTree(o object, p *identity.Profile) {
+	var emails, phones, addresses []any
+	entry := func(value, kind string, primary bool) object {
+		one := object{"value": value}
+		put(one, "type", kind)
+		if primary {
+			one["primary"] = true
+		}
+		return one
+	}
+	for _, e := range p.EmailAddresses {
+		emails = append(emails, entry(e.Value, e.Tag, e.Primary))
+	}
+	for _, n := range p.PhoneNumbers {
+		phones = append(phones, entry(n.Value, n.Tag, n.Primary))
+	}
+	for _, a := range p.Addresses {
+		one := object{}
+		put(one, "formatted", a.Formatted())
+		put(one, "streetAddress", a.Street())
+		put(one, "locality", a.City)
+		put(one, "region", a.Region)
+		put(one, "postalCode", a.PostalCode)
+		put(one, "country", a.CountryCode)
+		put(one, "type", a.Tag)
+		if a.Primary {
+			one["primary"] = true
+		}
+		addresses = append(addresses, one)
+	}
+	for name, list := range map[string][]any{"emails": emails, "phoneNumbers": phones, "addresses": addresses} {
+		if len(list) > 0 {
+			o[name] = list
+		}
+	}
+}
+
+func extensionTree(o object, d *identity.Details) {
+	p, dir := &d.Profile, &d.Directory
+	work := object{}
+	put(work, "employeeNumber", dir.EmployeeNumber)
+	put(work, "costCenter", dir.CostCenter)
+	put(work, "organization", dir.Organization)
+	put(work, "division", dir.Division)
+	put(work, "department", dir.Department)
+	if dir.Manager != "" {
+		work["manager"] = object{"value": dir.Manager}
+	}
+	schemas := []any{coreUser}
+	if len(work) > 0 {
+		o[enterprise] = work
+		schemas = append(schemas, enterprise)
+	}
+	ours := object{"state": string(d.State), "partition": d.Partition}
+	for _, e := range p.EmailAddresses {
+		if e.Primary {
+			ours["emailVerified"] = e.Verified
+		}
+	}
+	put(ours, "initials", p.Name.Initials)
+	put(ours, "gender", p.Gender)
+	put(ours, "dateOfBirth", p.DateOfBirth)
+	put(ours, "referenceId", p.ReferenceID)
+	var custom []any
+	for _, c := range p.CustomAttributes {
+		one := object{"name": c.Name}
+		put(one, "value", c.Value)
+		custom = append(custom, one)
+	}
+	if len(custom) > 0 {
+		ours["customAttributes"] = custom
+	}
+	o[ourUser] = ours
+	o["schemas"] = append(schemas, ourUser)
+}
+
+// seal adds meta. version is an ETag of the resource; empty: one of its contents. (RFC 7644 3.14)
+func (s *Server) seal(o object, t *resourceType, id string, created, changed time.Time, version string) {
+	meta := object{
+		"resourceType": t.name, "created": stamp(created), "lastModified": stamp(changed), "location": s.location(t, id),
+	}
+	o["meta"] = meta
+	if version == "" {
+		raw, _ := json.Marshal(o) //nolint:errchkjson // texts, booleans, lists and maps of them
+		sum := sha256.Sum256(raw)
+		version = base64.RawURLEncoding.EncodeToString(sum[:12])
+	}
+	meta["version"] = `W/"` + version + `"`
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+func (s *Server) location(t *resourceType, id string) string {
+	return s.Issuer + prefix + t.endpoint + "/" + url.PathEscape(id)
+}
+
+// text returns a member of a conformed resource.
+func text(o object, name string) string {
+	v, _ := o[name].(string)
+	return v
+}
+
+// applyUser makes a person be like a resource that was sent whole. What a resource cannot say stays as it is.
+func applyUser(d *identity.Details, o object) {
+	p, dir := &d.Profile, &d.Directory
+	d.Username = text(o, "userName")
+	switch active, said := o["active"].(bool); {
+	case said && active && d.State != identity.Active:
+		d.State = identity.Active
+	case said && !active && d.State == identity.Active:
+		d.State = identity.Blocked
+	}
+	name, _ := o["name"].(object)
+	p.Name.FirstName, p.Name.LastName = text(name, "givenName"), text(name, "familyName")
+	p.Name.DisplayName = text(o, "displayName")
+	if p.Name.DisplayName == "" {
+		p.Name.DisplayName = text(name, "formatted")
+	}
+	dir.FormattedName, dir.MiddleName = text(name, "formatted"), text(name, "middleName")
+	dir.HonorificPrefix, dir.HonorificSuffix = text(name, "honorificPrefix"), text(name, "honorificSuffix")
+	dir.ExternalID, dir.NickName, dir.ProfileURL = text(o, "externalId"), text(o, "nickName"), text(o, "profileUrl")
+	dir.Title, dir.UserType, dir.Timezone = text(o, "title"), text(o, "userType"), text(o, "timezone")
+	dir.Language, p.PreferredLocale = text(o, "preferredLanguage"), text(o, "locale")
+	p.EmailAddresses, p.PhoneNumbers, p.Addresses = emailsOf(o), phonesOf(o), addressesOf(o, p.Addresses)
+	dir.Plurals = nil
+	for _, name := range pluralNames {
+		for _, one := range each(o, name) {
+			if dir.Plurals == nil {
+				dir.Plurals = map[string][]identity.Plural{}
+			}
+			dir.Plurals[name] = append(dir.Plurals[name], identity.Plural{
+				Value: text(one, "value"), Display: text(one, "display"), Type: text(one, "type"), Primary: one["primary"] == true,
+			})
+		}
+	}
+	work, _ := o[enterprise].(object)
+	dir.EmployeeNumber, dir.CostCenter, dir.Organization = text(work, "employeeNumber"), text(work, "costCenter"), text(work, "organization")
+	dir.Division, dir.Department = text(work, "division"), text(work, "department")
+	manager, _ := work["manager"].(object)
+	dir.Manager = text(manager, "value")
+	ours, _ := o[ourUser].(object)
+	p.Name.Initials, p.Gender, p.DateOfBirth, p.ReferenceID = text(ours, "initials"), text(ours, "gender"), text(ours, "dateOfBirth"), text(ours, "referenceId")
+	p.CustomAttributes = nil
+	for _, one := range each(ours, "customAttributes") {
+		p.CustomAttributes = append(p.CustomAttributes, identity.CustomAttribute{Name: text(one, "name"), Value: text(one, "value")})
+	}
+}
+
+// each returns the complex values of an attribute.
+func each(o object, name string) (out []object) {
+	list, _ := o[name].([]any)
+	for _, v := range list {
+		if one, ok := v.(object); ok {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+func emailsOf(o object) (out []identity.EmailAddress) {
+	for _, one := range each(o, "emails") {
+		out = append(out, identity.EmailAddress{Value: text(one, "value"), Tag: text(one, "type"), Primary: one["primary"] == true})
+	}
+	return out
+}
+
+func phonesOf(o object) (out []identity.PhoneNumber) {
+	for _, one := range each(o, "phoneNumbers") {
+		out = append(out, identity.PhoneNumber{Value: text(one, "value"), Tag: text(one, "type"), Primary: one["primary"] == true})
+	}
+	return out
+}
+
+// addressesOf keeps of an address what a resource cannot say, when its street is the same as before.
+func addressesOf(o object, before []identity.Address) (out []identity.Address) {
+	for _, one := range each(o, "addresses") {
+		a := identity.Address{StreetName: text(one, "streetAddress")}
+		i := slices.IndexFunc(before, func(b identity.Address) bool { return b.Street() == a.StreetName && b.Tag == text(one, "type") })
+		if i >= 0 {
+			a = before[i]
+		} else if a.StreetName == "" {
+			a.StreetName = strings.Join(strings.FieldsFunc(text(one, "formatted"), func(r rune) bool { return r == '\n' || r == '\r' }), ", ")
+		}
+		a.City, a.Region, a.PostalCode = text(one, "locality"), text(one, "region"), text(one, "postalCode")
+		a.CountryCode, a.Tag, a.Primary = text(one, "country"), text(one, "type"), one["primary"] == true
+		out = append(out, a)
+	}
+	return out
+}
+
+// groupIDs remembers the ids of groups for one request.
+func (s *Server) groupIDs(tx storage.Tx) func(string) (string, error) {
+	known := map[string]string{}
+	return func(name string) (string, error) {
+		id, ok := known[name]
+		if !ok {
+			var err error
+			if id, err = s.Identity.GroupID(tx, name); err != nil {
+				return "", err
+			}
+			known[name] = id
+		}
+		return id, nil
+	}
+}

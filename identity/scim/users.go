@@ -1,0 +1,236 @@
+package scim
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// userOf returns a person of the partition as a resource.
+func (s *Server) userOf(ctx context.Context, c *call, id string) (o object, err error) {
+	err = s.Identity.Store.View(ctx, func(tx storage.Tx) error {
+		d, err := s.Identity.Details(tx, id)
+		if err != nil {
+			return err
+		}
+		if d.Partition != c.partition {
+			return notFound()
+		}
+		o, err = s.userTree(&d, s.groupIDs(tx))
+		return err
+	})
+	return o, err
+}
+
+// readUser serves GET /scim/v2/Users/{id}. (RFC 7644 3.4.1)
+func (s *Server) readUser(w http.ResponseWriter, r *http.Request, c *call) error {
+	id, err := resourceID(r)
+	if err != nil {
+		return err
+	}
+	o, err := s.userOf(r.Context(), c, id)
+	if err != nil {
+		return err
+	}
+	return answerRead(w, r, userType, o)
+}
+
+// answerRead writes a resource, or 304 when the client has this version. (RFC 7644 3.14)
+func answerRead(w http.ResponseWriter, r *http.Request, t *resourceType, o object) error {
+	sel, err := selectionOfQuery(t, r.URL.Query())
+	if err != nil {
+		return err
+	}
+	meta, _ := o["meta"].(object)
+	if matches(r.Header.Values("If-None-Match"), text(meta, "version")) {
+		headers(w)
+		w.Header().Set("ETag", text(meta, "version"))
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	answer(w, http.StatusOK, o, sel)
+	return nil
+}
+
+// createUser serves POST /scim/v2/Users. (RFC 7644 3.3)
+func (s *Server) createUser(w http.ResponseWriter, r *http.Request, c *call) error {
+	sel, err := selectionOfQuery(userType, r.URL.Query())
+	if err != nil {
+		return err
+	}
+	v, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	o, err := userType.conform(v)
+	if err != nil {
+		return err
+	}
+	d := identity.Details{State: identity.Active}
+	applyUser(&d, o)
+	n := identity.NewPerson{
+		Username: d.Username, Password: secret.New(text(o, "password")), Partition: c.partition, Inactive: d.State != identity.Active,
+		Profile: &d.Profile, Directory: &d.Directory,
+	}
+	if d, err = s.Identity.CreatePerson(r.Context(), n, c.by); err != nil {
+		return err
+	}
+	made, err := s.userTree(&d, nil) // nobody is born into a group
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusCreated, made, sel)
+	return nil
+}
+
+// replaceUser serves PUT /scim/v2/Users/{id}. (RFC 7644 3.5.1)
+func (s *Server) replaceUser(w http.ResponseWriter, r *http.Request, c *call) error {
+	v, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	o, err := userType.conform(v)
+	if err != nil {
+		return err
+	}
+	return s.updateUser(w, r, c, secret.New(text(o, "password")), func(object) (object, error) { return o, nil })
+}
+
+// patchUser serves PATCH /scim/v2/Users/{id}. (RFC 7644 3.5.2) All operations take effect, or none.
+func (s *Server) patchUser(w http.ResponseWriter, r *http.Request, c *call) error {
+	v, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	ops, err := parsePatch(userType, v)
+	if err != nil {
+		return err
+	}
+	change := func(now object) (object, error) {
+		// Read-only attributes are told, not taken: groups may be as large as they are.
+		o := object{}
+		for name, v := range now {
+			if a := find(userType.root, name); a == nil || a.mutability != readOnly {
+				o[name] = v
+			}
+		}
+		return o, userType.apply(o, ops)
+	}
+	id, err := resourceID(r)
+	if err != nil {
+		return err
+	}
+	// The password is hashed before the transaction, so it must be known before.
+	now, err := s.userOf(r.Context(), c, id)
+	if err != nil {
+		return err
+	}
+	after, err := change(now)
+	if err != nil {
+		return err
+	}
+	return s.updateUser(w, r, c, secret.New(text(after, "password")), change)
+}
+
+// updateUser lets change make a resource of what a person is like.
+func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, password secret.String, change func(object) (object, error)) error {
+	sel, err := selectionOfQuery(userType, r.URL.Query())
+	if err != nil {
+		return err
+	}
+	id, err := resourceID(r)
+	if err != nil {
+		return err
+	}
+	err = s.Identity.Store.View(r.Context(), func(tx storage.Tx) error { // before a password is hashed
+		d, err := s.Identity.Details(tx, id)
+		if err == nil && d.Partition != c.partition {
+			err = notFound()
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var made object
+	_, err = s.Identity.UpdatePerson(r.Context(), id, identity.Edit{By: c.by, Password: password}, func(tx storage.Tx, d *identity.Details) error {
+		if d.Partition != c.partition {
+			return notFound()
+		}
+		now, err := s.userTree(d, s.groupIDs(tx))
+		if err != nil {
+			return err
+		}
+		if err := unchanged(r, now); err != nil {
+			return err
+		}
+		o, err := change(now)
+		if err == nil {
+			applyUser(d, o)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if made, err = s.userOf(r.Context(), c, id); err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, made, sel)
+	return nil
+}
+
+// deleteUser serves DELETE /scim/v2/Users/{id}. (RFC 7644 3.6) Everything of the person ends at once, and nothing of it comes back with
+// another person of the same name.
+func (s *Server) deleteUser(w http.ResponseWriter, r *http.Request, c *call) error {
+	id, err := resourceID(r)
+	if err != nil {
+		return err
+	}
+	err = s.Identity.RemovePerson(r.Context(), id, c.by, func(tx storage.Tx, d *identity.Details) error {
+		if d.Partition != c.partition {
+			return notFound()
+		}
+		o, err := s.userTree(d, s.groupIDs(tx))
+		if err != nil {
+			return err
+		}
+		return unchanged(r, o)
+	})
+	if err != nil {
+		return err
+	}
+	headers(w)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// listUsers serves GET /scim/v2/Users. (RFC 7644 3.4.2)
+func (s *Server) listUsers(w http.ResponseWriter, r *http.Request, c *call) error {
+	q, err := queryOfURL(userType, r)
+	if err != nil {
+		return err
+	}
+	return s.answerUsers(w, r, c, q)
+}
+
+// searchUsers serves POST /scim/v2/Users/.search. (RFC 7644 3.4.3)
+func (s *Server) searchUsers(w http.ResponseWriter, r *http.Request, c *call) error {
+	q, err := queryOfBody(userType, w, r)
+	if err != nil {
+		return err
+	}
+	return s.answerUsers(w, r, c, q)
+}
+
+func (s *Server) answerUsers(w http.ResponseWriter, r *http.Request, c *call, q *query) error {
+	page, err := s.findUsers(r.Context(), c, q)
+	if err != nil {
+		return err
+	}
+	page.write(w, q)
+	return nil
+}
