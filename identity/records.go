@@ -93,6 +93,7 @@ type groupRecord struct {
 // tallyRecord counts.
 type tallyRecord struct {
 	Persons int64 `cbor:"1,keyasint"`
+	Version int64 `cbor:"2,keyasint,omitempty"` // grows with each change of who is there under which name
 }
 
 // usernameRecord makes a username unique: its key is the folded name.
