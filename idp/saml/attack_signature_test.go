@@ -148,10 +148,17 @@ func TestSignatureAttacks(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)
 		for _, transforms := range [][]string{
-			{}, {samltest.Enveloped}, {samltest.Exclusive}, {samltest.Exclusive, samltest.Enveloped}, {samltest.Enveloped, samltest.WithComments},
-			{samltest.Enveloped, "http://www.w3.org/TR/1999/REC-xslt-19991116"}, {samltest.Enveloped, "http://www.w3.org/TR/1999/REC-xpath-19991116", samltest.Exclusive},
-			{samltest.Enveloped, "http://www.w3.org/2002/06/xmldsig-filter2"}, {samltest.Enveloped, "http://www.w3.org/2000/09/xmldsig#base64"},
-			{samltest.Enveloped, samltest.Exclusive, samltest.Exclusive}, {samltest.Enveloped, ""},
+			{},
+			{samltest.Enveloped},
+			{samltest.Exclusive},
+			{samltest.Exclusive, samltest.Enveloped},
+			{samltest.Enveloped, samltest.WithComments},
+			{samltest.Enveloped, "http://www.w3.org/TR/1999/REC-xslt-19991116"},
+			{samltest.Enveloped, "http://www.w3.org/TR/1999/REC-xpath-19991116", samltest.Exclusive},
+			{samltest.Enveloped, "http://www.w3.org/2002/06/xmldsig-filter2"},
+			{samltest.Enveloped, "http://www.w3.org/2000/09/xmldsig#base64"},
+			{samltest.Enveloped, samltest.Exclusive, samltest.Exclusive},
+			{samltest.Enveloped, ""},
 		} {
 			a := l.honest()
 			a.Signature.Transforms = transforms

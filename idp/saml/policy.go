@@ -18,7 +18,7 @@ const (
 
 const (
 	codeSuccess   = "urn:oasis:names:tc:SAML:2.0:status:Success"
-	codeNoPassive = "urn:oasis:names:tc:SAML:2.0:status:NoPassive"
+	codeNoPassive = "urn:oasis:names:tc:SAML:2.0:status:NoPassive" //nolint:gosec // a word of the protocol
 
 	methodBearer = "urn:oasis:names:tc:SAML:2.0:cm:bearer"
 	formatEntity = "urn:oasis:names:tc:SAML:2.0:nameid-format:entity"

@@ -25,8 +25,8 @@ const (
 	Assertion = "urn:oasis:names:tc:SAML:2.0:assertion"
 	Success   = "urn:oasis:names:tc:SAML:2.0:status:Success"
 	Responder = "urn:oasis:names:tc:SAML:2.0:status:Responder"
-	Bearer    = "urn:oasis:names:tc:SAML:2.0:cm:bearer"
-	Password  = "urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport"
+	Bearer    = "urn:oasis:names:tc:SAML:2.0:cm:bearer"                             //nolint:gosec // a word of the protocol
+	Password  = "urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport" //nolint:gosec // a word of the protocol
 )
 
 // Key is a private key with its certificate.

@@ -7,7 +7,7 @@ import (
 	"crypto/rand"
 	_ "crypto/sha1" //nolint:gosec // a script signs by it to be refused
 	"crypto/sha256"
-	_ "crypto/sha512"
+	_ "crypto/sha512" // for crypto.Hash
 	"encoding/asn1"
 	"encoding/base64"
 	"fmt"

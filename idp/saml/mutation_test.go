@@ -1,0 +1,335 @@
+package saml_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/beevik/etree"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/saml"
+	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
+)
+
+// TestMutations changes valid signed answers in as many ways as GATEHOUSE_MUTATIONS says (make faults: 10,000) and demands that nothing is
+// accepted but what says the same as the original, and that nothing panics. When the number is given, it also measures what each costs.
+func TestMutations(t *testing.T) {
+	t.Parallel()
+	n, measured := 500, false
+	if s := os.Getenv("GATEHOUSE_MUTATIONS"); s != "" {
+		var err error
+		if n, err = strconv.Atoi(s); err != nil {
+			t.Fatal(err)
+		}
+		measured = true
+	}
+	m := newMutator(t)
+	accepted := 0
+	var costs []time.Duration
+	kinds := map[string]int{}
+	for seed := range uint64(n) {
+		raw, kind := m.mutate(seed)
+		kinds[kind]++
+		id, cost := m.try(t, seed, raw)
+		if measured && cost > 50*time.Millisecond { // something else may have run meanwhile
+			for range 4 {
+				_, again := m.try(t, seed, raw)
+				cost = min(cost, again)
+			}
+			if cost > 50*time.Millisecond {
+				t.Errorf("mutation %d (%s) costs %s, want 50ms at most", seed, kind, cost)
+			}
+		}
+		costs = append(costs, cost)
+		if id == nil {
+			continue
+		}
+		accepted++
+		if !slices.ContainsFunc(m.same, func(want *idp.Identity) bool { return reflect.DeepEqual(id, want) }) {
+			t.Errorf("mutation %d (%s) signs in %+v\n%s", seed, kind, id, raw)
+		}
+	}
+	slices.Sort(costs)
+	t.Logf("%d mutations of %d kinds, %d accepted with the same meaning; cost: median %s, 99%% %s, most %s",
+		n, len(kinds), accepted, costs[n/2], costs[n*99/100], costs[n-1])
+}
+
+// mutator changes answers. The stranger is another person at the same provider, whose answers belong elsewhere: material for splicing.
+type mutator struct {
+	*lab
+	base     [][]byte
+	same     []*idp.Identity // what the originals say
+	stranger []byte
+	dice     *rand.Rand
+}
+
+func newMutator(t *testing.T) *mutator {
+	m := &mutator{lab: newLab(t)}
+	ec := samltest.NewKey("ec", m.now)
+	cfg := saml.Config{Metadata: string(m.idp.Metadata(ec)), Mapping: idp.Mapping{Attributes: []idp.Attribute{{From: "mail", To: "email"}}}}
+	env := m.env()
+	env.Once = func(context.Context, string, time.Time) error { return nil } // replays are not what this looks for
+	p, err := saml.New(cfg, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	m.Provider = p
+	m.begin(idp.Request{Flow: flow, MaxAge: -1})
+	add := func(edit func(a *samltest.Answer)) {
+		a := m.honest()
+		edit(&a)
+		raw := m.idp.Response(a)
+		m.base = append(m.base, raw)
+		m.same = append(m.same, m.accepts(t, raw, "anna@example"))
+	}
+	to := samltest.NewKey("sp", m.now).Certificate
+	for _, s := range signings {
+		add(func(a *samltest.Answer) { a.SignResponse, a.SignAssertion = s.response, s.assertion })
+		add(func(a *samltest.Answer) {
+			a.SignResponse, a.SignAssertion, a.Signature = s.response, s.assertion, samltest.Signature{Key: ec, Canonical: samltest.Inclusive}
+		})
+		add(func(a *samltest.Answer) { a.SignResponse, a.SignAssertion, a.Encrypt = s.response, s.assertion, to })
+	}
+	add(func(a *samltest.Answer) { a.SignResponse, a.Encrypt, a.Content = true, to, samltest.AES128CBC })
+	a := samltest.Honest(m.query, "mallory@example")
+	a.Request, a.SignResponse = "_of_mallory", true
+	m.stranger = m.idp.Response(a)
+	return m
+}
+
+// try finishes the sign-in with raw. What it must not do is panic, or fail in a way that is not the answer's.
+func (m *mutator) try(t *testing.T, seed uint64, raw []byte) (id *idp.Identity, cost time.Duration) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.Fatalf("mutation %d panics: %v\n%s", seed, p, raw)
+		}
+	}()
+	began := time.Now()
+	id, err := m.finish(raw)
+	cost = time.Since(began)
+	switch err.(type) { //nolint:errorlint // they are not wrapped
+	case nil, *idp.Invalid, *idp.Rejection:
+	default:
+		t.Errorf("mutation %d: Finish = %v (%T)\n%s", seed, err, err, raw)
+	}
+	return id, cost
+}
+
+// mutate returns one of the answers after one to three changes, and the names of these.
+func (m *mutator) mutate(seed uint64) (raw []byte, kind string) {
+	m.dice = rand.New(rand.NewPCG(seed, 130171)) //nolint:gosec // the same ones each time
+	doc := samltest.Parse(m.base[m.dice.IntN(len(m.base))])
+	var names []string
+	for range 1 + m.dice.IntN(3) {
+		c := changes[m.dice.IntN(len(changes))]
+		names = append(names, c.name)
+		c.apply(m, doc.Root())
+	}
+	raw = samltest.Bytes(doc)
+	if m.dice.IntN(3) == 0 {
+		c := encodings[m.dice.IntN(len(encodings))]
+		names = append(names, c.name)
+		raw = c.apply(m, raw)
+	}
+	return raw, strings.Join(names, ", ")
+}
+
+var words = []string{
+	"samlp:Response", "samlp:Extensions", "samlp:Status", "samlp:StatusDetail", "saml:Assertion", "saml:Advice", "saml:Subject", "saml:NameID", "saml:AttributeValue",
+	"saml:EncryptedAssertion", "ds:Signature", "ds:Object", "ds:SignedInfo", "ds:KeyInfo", "ds:Reference", "saml:Conditions", "Assertion", "x:Assertion", "saml:assertion",
+}
+
+func (m *mutator) word() string { return words[m.dice.IntN(len(words))] }
+
+// any returns an element below root, or root where there is none.
+func (m *mutator) any(root *etree.Element) *etree.Element {
+	if all := root.FindElements(".//*"); len(all) > 0 {
+		return all[m.dice.IntN(len(all))]
+	}
+	return root
+}
+
+// insert puts el somewhere into root, but not into itself.
+func (m *mutator) insert(root, el *etree.Element) {
+	to := m.any(root)
+	for up := to; up != nil; up = up.Parent() {
+		if up == el {
+			return
+		}
+	}
+	to.InsertChildAt(m.dice.IntN(len(to.Child)+1), el)
+}
+
+// take removes el from where it is; the root stays.
+func take(el *etree.Element) *etree.Element {
+	if p := el.Parent(); p != nil && p.Parent() != nil {
+		p.RemoveChild(el)
+		return el
+	}
+	return el.Copy()
+}
+
+var changes = []struct {
+	name  string
+	apply func(m *mutator, root *etree.Element)
+}{
+	{"moved", func(m *mutator, root *etree.Element) { m.insert(root, take(m.any(root))) }},
+	{"copied", func(m *mutator, root *etree.Element) { m.insert(root, m.any(root).Copy()) }},
+	{"copied and evil", func(m *mutator, root *etree.Element) { m.insert(root, evil(m.any(root).Copy())) }},
+	{"copied with another ID", func(m *mutator, root *etree.Element) {
+		c := evil(m.any(root).Copy())
+		c.CreateAttr("ID", "_"+strconv.FormatUint(m.dice.Uint64(), 36))
+		m.insert(root, c)
+	}},
+	{"removed", func(m *mutator, root *etree.Element) { take(m.any(root)) }},
+	{"evil", func(_ *mutator, root *etree.Element) { evil(root) }},
+	{"wrapped", func(m *mutator, root *etree.Element) {
+		el := m.any(root)
+		w := etree.NewElement(m.word())
+		if p := el.Parent(); p != nil && p.Parent() != nil {
+			at := el.Index()
+			p.RemoveChildAt(at)
+			w.AddChild(el)
+			p.InsertChildAt(at, w)
+		}
+	}},
+	{"unwrapped", func(m *mutator, root *etree.Element) {
+		el := m.any(root)
+		if p := el.Parent(); p != nil && p.Parent() != nil {
+			for _, c := range el.ChildElements() {
+				p.AddChild(c)
+			}
+			p.RemoveChild(el)
+		}
+	}},
+	{"renamed", func(m *mutator, root *etree.Element) {
+		el := m.any(root)
+		el.Space, el.Tag, _ = strings.Cut(m.word(), ":")
+		if el.Tag == "" {
+			el.Space, el.Tag = "", el.Space
+		}
+	}},
+	{"swapped", func(m *mutator, root *etree.Element) {
+		a, b := m.any(root), m.any(root)
+		of, other := a.Copy(), b.Copy()
+		for _, p := range []struct{ to, from *etree.Element }{{a, other}, {b, of}} {
+			for len(p.to.Child) > 0 {
+				p.to.RemoveChildAt(0)
+			}
+			for len(p.from.Child) > 0 {
+				p.to.AddChild(p.from.Child[0])
+			}
+		}
+	}},
+	{"with attributes of another", func(m *mutator, root *etree.Element) {
+		a, b := m.any(root), m.any(root)
+		for _, x := range a.Attr {
+			b.CreateAttr(x.FullKey(), x.Value)
+		}
+	}},
+	{"without an attribute", func(m *mutator, root *etree.Element) {
+		if el := m.any(root); len(el.Attr) > 0 {
+			el.RemoveAttr(el.Attr[m.dice.IntN(len(el.Attr))].FullKey())
+		}
+	}},
+	{"with an ID", func(m *mutator, root *etree.Element) {
+		names := []string{"ID", "Id", "id", "xml:id", "saml:ID", "samlp:Id"}
+		m.any(root).CreateAttr(names[m.dice.IntN(len(names))], m.any(root).SelectAttrValue("ID", "_x"))
+	}},
+	{"with a namespace", func(m *mutator, root *etree.Element) {
+		prefixes, uris := []string{"xmlns", "xmlns:saml", "xmlns:samlp", "xmlns:ds", "xmlns:x"}, []string{samltest.Assertion, samltest.Protocol, "urn:x", "", "relative"}
+		m.any(root).CreateAttr(prefixes[m.dice.IntN(len(prefixes))], uris[m.dice.IntN(len(uris))])
+	}},
+	{"with text", func(m *mutator, root *etree.Element) { m.any(root).SetText("mallory@example") }},
+	{"with a comment", func(m *mutator, root *etree.Element) {
+		el := m.any(root)
+		el.InsertChildAt(m.dice.IntN(len(el.Child)+1), etree.NewComment("x"))
+	}},
+	{"with another algorithm", func(m *mutator, root *etree.Element) {
+		all := root.FindElements(".//*[@Algorithm]")
+		if len(all) > 0 {
+			all[m.dice.IntN(len(all))].CreateAttr("Algorithm", all[m.dice.IntN(len(all))].SelectAttrValue("Algorithm", ""))
+		}
+	}},
+	{"spliced", func(m *mutator, root *etree.Element) { m.insert(root, m.any(samltest.Parse(m.stranger).Root()).Copy()) }},
+	{"replaced by a stranger's", func(m *mutator, root *etree.Element) {
+		theirs := samltest.Parse(m.stranger).Root()
+		el := m.any(root)
+		if other := theirs.FindElement(".//" + el.FullTag()); other != nil && el.Parent() != nil {
+			at, p := el.Index(), el.Parent()
+			p.RemoveChildAt(at)
+			p.InsertChildAt(at, other.Copy())
+		}
+	}},
+	{"re-signed", func(m *mutator, root *etree.Element) {
+		el := m.any(root)
+		if m.dice.IntN(2) == 0 {
+			if el = root.SelectElement("saml:Assertion"); el == nil {
+				el = root
+			}
+		}
+		for _, sig := range el.SelectElements("ds:Signature") {
+			el.RemoveChild(sig)
+		}
+		evil(el)
+		if el.SelectAttr("ID") == nil {
+			el.CreateAttr("ID", "_resigned")
+		}
+		defer func() { _ = recover() }() // what was changed before may have no canonical form
+		samltest.Sign(el, samltest.Signature{Key: samltest.NewKey("stranger", m.now), NoKeyInfo: m.dice.IntN(2) == 0})
+	}},
+	{"wrapped by number", func(m *mutator, root *etree.Element) {
+		defer func() { _ = recover() }() // there may be nothing left to wrap
+		wrap(1+m.dice.IntN(8), root, m.dice.IntN(2) == 0)
+	}},
+	{"with another ciphertext", func(m *mutator, root *etree.Element) {
+		for _, v := range root.FindElements(".//xenc:CipherValue") {
+			if b, err := base64.StdEncoding.DecodeString(v.Text()); err == nil && len(b) > 0 {
+				b[m.dice.IntN(len(b))] ^= 1 << m.dice.IntN(8)
+				v.SetText(base64.StdEncoding.EncodeToString(b[:len(b)-m.dice.IntN(2)*m.dice.IntN(len(b))]))
+			}
+		}
+	}},
+}
+
+// encodings change the octets.
+var encodings = []struct {
+	name  string
+	apply func(m *mutator, raw []byte) []byte
+}{
+	{"a flipped bit", func(m *mutator, raw []byte) []byte { raw[m.dice.IntN(len(raw))] ^= 1 << m.dice.IntN(8); return raw }},
+	{"a byte less", func(m *mutator, raw []byte) []byte { at := m.dice.IntN(len(raw)); return slices.Delete(raw, at, at+1) }},
+	{"a byte more", func(m *mutator, raw []byte) []byte {
+		return slices.Insert(raw, m.dice.IntN(len(raw)), "<>&\"'/ \x00\xff\n"[m.dice.IntN(10)])
+	}},
+	{"references", func(m *mutator, raw []byte) []byte {
+		return bytes.ReplaceAll(raw, []byte("anna"), fmt.Appendf(nil, "&#x%x;nna", 'a'))
+	}},
+	{"CDATA", func(_ *mutator, raw []byte) []byte {
+		return bytes.ReplaceAll(raw, []byte("anna@example"), []byte("<![CDATA[anna@example]]>"))
+	}},
+	{"a comment in the name", func(_ *mutator, raw []byte) []byte {
+		return bytes.ReplaceAll(raw, []byte("anna@"), []byte("anna<!---->@"))
+	}},
+	{"a document type", func(_ *mutator, raw []byte) []byte { return append([]byte(`<!DOCTYPE a [<!ENTITY b "c">]>`), raw...) }},
+	{"a declaration", func(_ *mutator, raw []byte) []byte {
+		return append([]byte(`<?xml version="1.0" encoding="UTF-8"?>`), raw...)
+	}},
+	{"other prefixes", func(_ *mutator, raw []byte) []byte {
+		return bytes.ReplaceAll(bytes.ReplaceAll(raw, []byte("saml:"), []byte("s2:")), []byte(":saml="), []byte(":s2="))
+	}},
+	{"UTF-16", func(_ *mutator, raw []byte) []byte { return utf16le(string(raw)) }},
+	{"twice", func(_ *mutator, raw []byte) []byte { return append(raw, raw...) }},
+	{"line ends", func(_ *mutator, raw []byte) []byte { return bytes.ReplaceAll(raw, []byte("><"), []byte(">\r\n<")) }},
+}
