@@ -93,12 +93,47 @@ func (s setup) visit(ctx context.Context, t *testing.T) *visitor {
 	return v
 }
 
-// reloadsUnderLoad is F13: reloads on kept-alive connections fail no request and sign nobody out.
+// streams are what stays open through reloads: tunnels like those of WebSockets, and a connection of HTTP/2.
+type streams struct {
+	done, failed  int // requests over HTTP/2
+	last          error
+	said, dropped atomic.Int64
+	wg            sync.WaitGroup
+}
+
+// stream opens n tunnels, which talk until ctx ends.
+func (s setup) stream(ctx context.Context, t *testing.T, n int) *streams {
+	t.Helper()
+	token := s.Server.Issue(ctx).Text("access_token")
+	out := &streams{}
+	for range n {
+		tunnel, err := s.Server.OpenTunnel(token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(tunnel.Close)
+		out.wg.Go(func() {
+			for lab.Pause(ctx, 100*time.Millisecond) {
+				if err := tunnel.Say("still there?"); err != nil {
+					out.dropped.Add(1)
+					t.Logf("a tunnel: %v", err)
+					return
+				}
+				out.said.Add(1)
+			}
+		})
+	}
+	out.wg.Go(func() { out.done, out.failed, out.last = s.Server.HTTP2(ctx, token) })
+	return out
+}
+
+// reloadsUnderLoad is F13: reloads on kept-alive connections fail no request, drop no stream and sign nobody out.
 func reloadsUnderLoad(t *testing.T, rep *report) {
-	s := start(t, lab.Config{}, 32)
+	s := start(t, lab.Config{Global: "\tservers {\n\t\tprotocols h1 h2c\n\t}"}, 32)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	v := s.visit(ctx, t)
+	open := s.stream(ctx, t, cycles(20, 200))
 	s.Server.Resend.Store(true)
 	s.Begin(t.Context())
 	n := cycles(4, 20)
@@ -114,6 +149,13 @@ func reloadsUnderLoad(t *testing.T, rep *report) {
 	s.undisturbed(t)
 	cancel()
 	v.wg.Wait()
+	open.wg.Wait()
+	if n := open.dropped.Load(); n > 0 {
+		t.Errorf("%d tunnels were dropped", n)
+	}
+	if open.failed > 0 || open.done == 0 {
+		t.Errorf("%d of %d requests over HTTP/2 failed, the last with %v", open.failed, open.done, open.last)
+	}
 	if v.turned.Load() > 0 {
 		t.Errorf("a signed-in browser was turned away %d of %d times", v.turned.Load(), v.pages.Load())
 	}
@@ -121,8 +163,10 @@ func reloadsUnderLoad(t *testing.T, rep *report) {
 		t.Errorf("the person is signed out at the issuer: %v", a.Err)
 	}
 	s.Check(t.Context(), "after reloads", true)
-	rep.add("%d reloads, %d requests and %d pages, %d failed, %d sent again on a closed connection, longest reload %d ms", n,
-		s.Ledger.Acked.Load()+s.Reads.Load(), v.pages.Load(), s.failed()+v.turned.Load(), s.Server.Resent.Load(), longest.Milliseconds())
+	rep.add("%d reloads, %d requests and %d pages, %d failed, %d sent again on a closed connection, longest reload %d ms, "+
+		"%d lines through tunnels, %d dropped, %d requests over HTTP/2, %d failed", n,
+		s.Ledger.Acked.Load()+s.Reads.Load(), v.pages.Load(), s.failed()+v.turned.Load(), s.Server.Resent.Load(), longest.Milliseconds(),
+		open.said.Load(), open.dropped.Load(), open.done, open.failed)
 }
 
 // brokenReload is F14: a configuration that cannot be loaded changes nothing.

@@ -127,7 +127,7 @@ func (c *Config) Caddyfile(p Ports, s Secrets, comment string) string {
 	w("\t\t}")
 	w("%s\n\t}\n}", c.Gatehouse)
 	w("http://localhost:%d {\n\tgatehouse\n}", p.Issuer)
-	w("http://localhost:%d {\n\tprotect %s\n\treverse_proxy %s\n}", p.API, Scope, c.Echo)
+	w("http://localhost:%d {\n\tprotect %s\n\treverse_proxy %s {\n\t\tstream_close_delay 5m\n\t}\n}", p.API, Scope, c.Echo)
 	w("http://localhost:%d {\n\treverse_proxy %s\n}", p.Open, c.Echo)
 	w("http://localhost:%d {\n\tprotect {\n\t\tlogin\n\t}\n\treverse_proxy %s\n}", p.Wiki, c.Echo)
 	w("%s", strings.ReplaceAll(c.Sites, "{echo}", c.Echo))

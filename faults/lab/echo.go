@@ -20,7 +20,8 @@ type Echo struct {
 // MustNotArrive marks requests that protect has to refuse.
 const MustNotArrive = "X-Lab-Must-Not-Arrive"
 
-// NewEcho starts an upstream. A query "ms" makes it wait so many milliseconds before it answers.
+// NewEcho starts an upstream. A query "ms" makes it wait so many milliseconds before it answers; an
+// upgraded connection repeats what it is told.
 func NewEcho() (*Echo, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -39,6 +40,10 @@ func (e *Echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.Hits.Add(1)
 	if r.Header.Get(MustNotArrive) != "" {
 		e.Forbidden.Add(1)
+	}
+	if r.Header.Get("Upgrade") != "" {
+		serveTunnel(w)
+		return
 	}
 	if ms, err := strconv.Atoi(r.URL.Query().Get("ms")); err == nil {
 		Pause(r.Context(), time.Duration(ms)*time.Millisecond)
