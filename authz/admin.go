@@ -39,6 +39,9 @@ func (s *Server) AddClient(ctx context.Context, c Client) (secretText string, er
 		}
 		c.Secrets = []secret.String{secret.New(secretText)}
 	}
+	if err := s.refreshProviders(ctx); err != nil {
+		return "", err
+	}
 	if err := cmp.Or(c.Validate(), s.clients.checkProviders(&c)); err != nil {
 		return "", err
 	}

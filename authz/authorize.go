@@ -146,7 +146,7 @@ func (s *Server) signedIn(w http.ResponseWriter, r *http.Request, p *pending) (*
 		if err != nil && !errors.As(err, &refusal) {
 			return nil, storageError(err)
 		}
-		if p.rec.has("none") {
+		if p.rec.has("none") && (err == nil || !refusal.Elsewhere) {
 			if err == nil {
 				err = &login.Refusal{Code: "login_required", Reason: "another person is signed in"}
 			}

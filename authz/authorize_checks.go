@@ -128,23 +128,34 @@ func (s *Server) checkResponseMode(_ context.Context, a *authorizing) error {
 	return nil
 }
 
-// checkProvider: a provider that is unknown, disabled or not the client's is the document's 403, as a page.
-func (s *Server) checkProvider(_ context.Context, a *authorizing) error {
-	external, sent := a.form.values["external_idp"]
-	if sent && !strings.HasPrefix(external[0], externalIDPPrefix) {
-		return invalidRequest(nil, "external_idp must start with "+externalIDPPrefix)
+// checkProvider: a provider that is unknown, disabled or not the client's is the document's 403, as a page. external_idp leads past the
+// identity service to one of its providers.
+func (s *Server) checkProvider(ctx context.Context, a *authorizing) error {
+	if err := s.refreshProviders(ctx); err != nil {
+		return err
 	}
 	idp := a.form.get("idp")
-	err := s.may(a.client, ask{Provider: cmp.Or(idp, a.client.IDPs[0])})
-	if err == nil && sent { // there are no providers behind the identity service
-		err = errProvider
+	if external, sent := a.form.values["external_idp"]; sent {
+		id, ok := strings.CutPrefix(external[0], externalIDPPrefix)
+		if !ok {
+			return invalidRequest(nil, "external_idp must start with "+externalIDPPrefix)
+		}
+		if id == "" || id == defaultProvider || (idp != "" && idp != defaultProvider && idp != id) {
+			return a.noProvider(errProvider)
+		}
+		idp = id
 	}
-	if err != nil {
-		a.page = "error.no_idp"
-		return &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "unable to determine identity provider", Cause: err}
+	if err := s.may(a.client, ask{Provider: cmp.Or(idp, a.client.IDPs[0])}); err != nil {
+		return a.noProvider(err)
 	}
 	a.rec.IDP = idp
 	return nil
+}
+
+// noProvider is the document's 403 "Unable to determine identity provider".
+func (a *authorizing) noProvider(cause error) error {
+	a.page = "error.no_idp"
+	return &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "unable to determine identity provider", Cause: cause}
 }
 
 // base64url of a SHA-256.
@@ -281,8 +292,9 @@ func (s *Server) checkCustomParams(_ context.Context, a *authorizing) error {
 
 // checkParams keeps the parameters that one of the client's providers wants.
 func (s *Server) checkParams(_ context.Context, a *authorizing) error {
+	known := s.clients.providers.Load().byID
 	for _, id := range s.clients.usable(a.client) {
-		for _, name := range s.clients.providers[id].Parameters {
+		for _, name := range known[id].Parameters {
 			value := a.form.get(name)
 			if utf8.RuneCountInString(value) > maxParam || hasControl(value) {
 				return invalidRequest(nil, "a parameter is too long or has control characters")

@@ -53,8 +53,11 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 	if token == "" {
 		return invalidRequest(nil, "token is missing")
 	}
+	refresh := false
 	switch f.get("refresh_user_details") {
-	case "", "true", "false": // no provider has an endpoint to ask again, so what is known is the answer
+	case "", "false":
+	case "true":
+		refresh = true
 	default:
 		return invalidRequest(nil, "refresh_user_details must be true or false")
 	}
@@ -75,6 +78,9 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 		w.WriteHeader(http.StatusOK)
 		w.Write(inactiveBody) //nolint:errcheck // the caller has gone
 		return nil
+	}
+	if refresh {
+		s.refreshDetails(r.Context(), token, i)
 	}
 	body := s.introspectionBody(i)
 	if i.Person != nil && len(i.Person.Groups) > 0 {

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -163,21 +164,28 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *leaving, statu
 			return err
 		}
 	}
-	if err := s.Auth.SignOut(w, r); err != nil {
-		return storageError(err)
-	}
-	s.wakeUp()
-	params := url.Values{}
+	params, target := url.Values{}, l.target
 	if state := l.form.get("state"); state != "" {
 		params.Set("state", state) // RP-Initiated Logout 3: only when it was sent
 	}
-	if l.target != "" && len(frames) == 0 {
-		redirect(w, withQuery(l.target, params), status)
+	if target != "" {
+		target = withQuery(target, params)
+	}
+	via, err := s.Auth.SignOut(w, r, cmp.Or(target, s.cfg.Issuer+"/sign-out"))
+	if err != nil {
+		return storageError(err)
+	}
+	s.wakeUp()
+	if via != "" { // by way of the identity provider
+		target = via
+	}
+	if target != "" && len(frames) == 0 {
+		redirect(w, target, status)
 		return nil
 	}
 	data := page.SignedOut{Frames: frames}
-	if l.target != "" {
-		data.Continue, data.GoOn = withQuery(l.target, params), true // once the frames have had their time
+	if target != "" {
+		data.Continue, data.GoOn = target, true // once the frames have had their time
 	} else if l.offered != "" {
 		data.Continue = withQuery(l.offered, params)
 	}

@@ -1,7 +1,9 @@
 package authz
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -30,10 +32,50 @@ func (v Provider) Validate() error {
 	return nil
 }
 
+// providerSet is the providers of one moment by their ids. Disabled ones are known and of no use.
+type providerSet struct {
+	version uint64
+	byID    map[string]Provider
+	managed []string // those that go with identity, switched on
+}
+
+// loadProviders looks at the providers of this moment. What it finds holds for everybody until somebody looks again, which every request does that
+// a provider matters to.
+func (s *Server) loadProviders(ctx context.Context, r *registry) error {
+	if s.Providers == nil {
+		return nil
+	}
+	list, version, err := s.Providers.Providers(ctx)
+	if err != nil {
+		return fmt.Errorf("read the identity providers: %w", err)
+	}
+	if now := r.providers.Load(); now != nil && now.version == version && now.version != 0 {
+		return nil
+	}
+	set := &providerSet{version: version, byID: maps.Clone(r.declared)}
+	for _, p := range list {
+		if _, ok := r.declared[p.ID]; ok {
+			continue
+		}
+		set.byID[p.ID] = p
+		if p.Managed && !p.Disabled {
+			set.managed = append(set.managed, p.ID)
+		}
+	}
+	r.providers.Store(set)
+	return nil
+}
+
+// refreshProviders is loadProviders for a request.
+func (s *Server) refreshProviders(ctx context.Context) error {
+	return storageError(s.loadProviders(ctx, s.clients))
+}
+
 // checkProviders refuses a client that may use a provider which does not exist.
 func (r *registry) checkProviders(c *Client) error {
+	known := r.providers.Load().byID
 	for _, id := range c.IDPs {
-		if _, ok := r.providers[id]; !ok {
+		if _, ok := known[id]; !ok {
 			return fmt.Errorf("client %q: idps: there is no identity provider %q", c.ID, id)
 		}
 	}
@@ -41,14 +83,25 @@ func (r *registry) checkProviders(c *Client) error {
 }
 
 // usable returns the providers that a client may use now, its default first: one that is disabled, or gone since the client was added by
-// command, is of no use to anybody.
+// command, is of no use to anybody. Who may use the identity service may use the providers that it manages.
 func (r *registry) usable(c *Client) []string {
+	set := r.providers.Load()
 	gone := func(id string) bool {
-		p, ok := r.providers[id]
+		p, ok := set.byID[id]
 		return !ok || p.Disabled
 	}
-	if !slices.ContainsFunc(c.IDPs, gone) {
-		return c.IDPs
+	out := c.IDPs
+	if slices.ContainsFunc(out, gone) {
+		out = slices.DeleteFunc(slices.Clone(out), gone)
 	}
-	return slices.DeleteFunc(slices.Clone(c.IDPs), gone)
+	if len(set.managed) == 0 || !slices.Contains(out, defaultProvider) {
+		return out
+	}
+	out = slices.Clone(out)
+	for _, id := range set.managed {
+		if !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
 }

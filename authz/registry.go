@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -26,8 +27,9 @@ type registry struct {
 	fixed  map[string]*registered[Client]
 	apis   map[string]*registered[APIClient]
 	scopes map[string]Scope
-	// providers are those that clients may use, identity among them. Disabled ones are known and of no use.
-	providers map[string]Provider
+	// declared are the providers of the configuration, identity among them; providers those and the managed ones, as they were last.
+	declared  map[string]Provider
+	providers atomic.Pointer[providerSet]
 	checks    *secretChecks
 
 	clients    parsed[Client] // stored ones
@@ -43,15 +45,19 @@ type registered[T any] struct {
 func newRegistry(ctx context.Context, cfg Config, s *Server) (*registry, error) {
 	r := &registry{
 		store: s.Store, fixed: map[string]*registered[Client]{}, apis: map[string]*registered[APIClient]{}, scopes: map[string]Scope{},
-		checks: newSecretChecks(s.Keyring, s.Hasher), providers: map[string]Provider{defaultProvider: {ID: defaultProvider}},
+		checks: newSecretChecks(s.Keyring, s.Hasher), declared: map[string]Provider{defaultProvider: {ID: defaultProvider}},
 	}
 	var p problems
 	for _, provider := range cfg.Providers {
 		p.addErr(provider.Validate())
-		if _, ok := r.providers[provider.ID]; ok {
+		if _, ok := r.declared[provider.ID]; ok {
 			p.addf("idp %q is declared twice", provider.ID)
 		}
-		r.providers[provider.ID] = provider
+		r.declared[provider.ID] = provider
+	}
+	r.providers.Store(&providerSet{byID: r.declared})
+	if err := s.loadProviders(ctx, r); err != nil {
+		return nil, err
 	}
 	for _, sc := range cfg.Scopes {
 		p.addErr(sc.Validate())

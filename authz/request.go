@@ -100,6 +100,9 @@ func (s *Server) usableClient(ctx context.Context, rec *requestRecord) (*Client,
 // resume serves GET /oauth/authorize?flow=…, where the pages of a request lead back to: to go on, to give up (cancel) or to start
 // again after it has expired (again).
 func (s *Server) resume(w http.ResponseWriter, r *http.Request, f form) error {
+	if err := s.refreshProviders(r.Context()); err != nil {
+		return err
+	}
 	p, err := s.loadRequest(r, f.get("flow"))
 	if errors.Is(err, errExpired) && p != nil && f.has("again") {
 		redirect(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)

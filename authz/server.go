@@ -35,8 +35,9 @@ type Authenticator interface {
 	Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error)
 	// Current returns the browser's sign-in, or nil when there is none, without any page.
 	Current(r *http.Request) (*login.Result, error)
-	// SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer.
-	SignOut(w http.ResponseWriter, r *http.Request) error
+	// SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer. via is a path of ours that signs the
+	// browser out at its identity provider too and then leads to ret; "" when there is none to go to.
+	SignOut(w http.ResponseWriter, r *http.Request, ret string) (via string, err error)
 }
 
 // PasswordChecker signs people in for clients that ask for the password themselves. identity implements it.
@@ -60,6 +61,14 @@ type Subjects interface {
 	CloseSession(tx storage.Tx, subject, id string) error
 	// Permissions returns the permissions of groups by the groups' names; a group without any has an empty list.
 	Permissions(tx storage.Tx, groups []string) (map[string][]string, error)
+	// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil: it cannot be asked.
+	RefreshDetails(ctx context.Context, subject, session string) (map[string][]string, error)
+}
+
+// Providers knows the identity providers that come and go while the server runs.
+type Providers interface {
+	// Providers returns all there are now beside identity, the disabled ones too. The version changes with them. Any error: nobody can tell.
+	Providers(ctx context.Context) (list []Provider, version uint64, err error)
 }
 
 // Config is what the operator decided. It is not changed once given to New.
@@ -68,7 +77,7 @@ type Config struct {
 	Clients    []*Client
 	APIClients []*APIClient
 	Scopes     []Scope
-	Providers  []Provider // beside identity, which is always there
+	Providers  []Provider // beside identity, which is always there, and those of Deps.Providers
 	// SiteOrigins are the origins of the sites that declare login, the only places that a site flow returns to.
 	SiteOrigins []string
 	// OutboundAllow are networks that addresses of clients which were added since may lead to, beside public ones.
@@ -87,6 +96,8 @@ type Scope struct {
 type Provider struct {
 	ID       string
 	Disabled bool
+	// Managed providers belong to the identity service: whoever may use that may use them.
+	Managed bool
 	// Parameters are those of an authorization request that go into the details of a person whom the provider signs in.
 	Parameters []string
 }
@@ -102,6 +113,8 @@ type Deps struct {
 	Subjects Subjects
 	// Passwords is for the password grant. nil: clients with it are an error.
 	Passwords PasswordChecker
+	// Providers knows the providers of this moment. nil: those of the configuration are all.
+	Providers Providers
 	Pages     *page.Renderer
 	// Origin says where a request came from. Default: its peer address.
 	Origin func(*http.Request) event.Origin

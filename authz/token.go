@@ -91,6 +91,9 @@ func (s *Server) handleToken(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return unsupportedGrantType(nil)
 	}
+	if err := s.refreshProviders(r.Context()); err != nil {
+		return err
+	}
 	if err := s.may(c, ask{Grant: served.grant}); err != nil {
 		return err
 	}

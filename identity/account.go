@@ -19,7 +19,7 @@ func (s *Service) showAccount(w http.ResponseWriter, r *http.Request) {
 		si, err = s.current(r)
 	}
 	if err != nil {
-		s.fail(w, r, err, "/account")
+		s.failSignIn(w, r, err, "/account")
 		return
 	}
 	if si == nil { // ended this very moment

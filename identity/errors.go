@@ -15,6 +15,13 @@ var (
 	// ErrGroupTaken says that another group has the name.
 	ErrGroupTaken = errors.New("identity: the name of the group is taken")
 
+	// ErrCoupled says that the identity at a provider is another person's already.
+	ErrCoupled = errors.New("identity: the external identity is coupled with another person")
+	// ErrNoProvider says that there is no such provider, or that nobody can be coupled with its identities.
+	ErrNoProvider = errors.New("identity: there is no such identity provider")
+	// ErrCoupledOther says that the person has another identity at the provider already.
+	ErrCoupledOther = errors.New("identity: the person is coupled with another identity of the provider")
+
 	// errTooMany says that too many sign-ins were begun from one network.
 	errTooMany = errors.New("identity: too many sign-ins were begun from this network")
 	// errMismatch is every reason why a username and password do not sign anybody in.

@@ -2,7 +2,6 @@ package identity
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -17,49 +16,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Provider is an identity provider beside the service itself.
-type Provider struct {
-	ID   string // what clients and the parameter idp call it
-	Name string // for people, in events. Default: the id
-	// Disabled providers sign nobody in. authz refuses them earlier.
-	Disabled bool
-	// Source is one of the interfaces of idp beside Provider.
-	Source idp.Provider
-}
-
-// reader is a provider that finds the identity in the request.
-type reader struct {
-	Provider
-
-	Source     idp.RequestReader
-	parameters []string
-}
-
-// readers sorts the providers that are switched on by their ids.
-func readers(of []Provider) (map[string]reader, error) {
-	out := map[string]reader{}
-	seen := map[string]bool{provider: true}
-	for _, p := range of {
-		if p.ID == "" || seen[p.ID] {
-			return nil, fmt.Errorf("identity: the provider %q has no id of its own", p.ID)
-		}
-		seen[p.ID] = true
-		source, ok := p.Source.(idp.RequestReader)
-		if !ok {
-			return nil, fmt.Errorf("identity: the provider %q can do nothing that a sign-in needs", p.ID)
-		}
-		if p.Name == "" {
-			p.Name = p.ID
-		}
-		if !p.Disabled {
-			out[p.ID] = reader{p, source, source.Parameters()}
-		}
-	}
-	return out, nil
-}
-
-// reader returns the provider that a demand begins with; nil is the service itself. It is not known when there is no such provider.
-func (s *Service) reader(d login.Demand) (r *reader, known bool) {
+// reads returns the provider that a demand begins with when it is one that reads the request, otherwise nil. It is not known when there is
+// no such provider.
+func (g *registry) reads(d login.Demand) (r *registered, known bool) {
 	first := d.Provider
 	if first == "" && len(d.Providers) > 0 {
 		first = d.Providers[0]
@@ -67,8 +26,11 @@ func (s *Service) reader(d login.Demand) (r *reader, known bool) {
 	if first == "" || first == provider {
 		return nil, true
 	}
-	p, ok := s.readers[first]
-	return &p, ok
+	p := g.get(first)
+	if p == nil || p.reader == nil {
+		return nil, p != nil
+	}
+	return p, true
 }
 
 // withoutIdentity is the demand when the request carries no identity of the provider: then the service itself signs in, where it may.
@@ -95,7 +57,7 @@ func accepts(d login.Demand, by string) bool {
 // resultFor is the session's result for one demand, whose parameters belong to it alone.
 func (s *Service) resultFor(si *signedIn, d login.Demand) *login.Result {
 	out := si.result()
-	p, ok := s.readers[out.Provider]
+	p, ok := s.fixed.byID[out.Provider]
 	if !ok || len(d.Params) == 0 {
 		return out
 	}
@@ -113,7 +75,7 @@ func (s *Service) resultFor(si *signedIn, d login.Demand) *login.Result {
 
 // authenticateExternal answers a demand with the identity that the request carries: it decides who is signed in, whoever was before. A
 // session of this very sign-in goes on while it is good enough; otherwise reading the identity is a new sign-in, now.
-func (s *Service) authenticateExternal(w http.ResponseWriter, r *http.Request, d login.Demand, p *reader, id *idp.Identity, si *signedIn) (*login.Result, error) {
+func (s *Service) authenticateExternal(w http.ResponseWriter, r *http.Request, d login.Demand, p *registered, id *idp.Identity, si *signedIn) (*login.Result, error) {
 	folded, err := fold(id.Subject)
 	if err != nil {
 		return nil, s.refuseExternal(w, r, d, p, err)
@@ -142,7 +104,7 @@ var (
 
 // refuseExternal is the answer when a provider has signed nobody in: a page, or for a silent demand a refusal. What we cannot tell stays
 // an error.
-func (s *Service) refuseExternal(w http.ResponseWriter, r *http.Request, d login.Demand, p *reader, err error) error {
+func (s *Service) refuseExternal(w http.ResponseWriter, r *http.Request, d login.Demand, p *registered, err error) error {
 	key, invalid := "", new(ValidationError)
 	switch {
 	case errors.Is(err, idp.ErrNoIdentity):
@@ -171,7 +133,7 @@ func (s *Service) refuseExternal(w http.ResponseWriter, r *http.Request, d login
 func externalKey(provider, folded string) string { return storage.Key(provider, secret.Hash(folded)) }
 
 // signInExternal opens a session for the person of an identity, who is created when there is none yet.
-func (s *Service) signInExternal(w http.ResponseWriter, r *http.Request, d login.Demand, p *reader, id *idp.Identity) (*signedIn, error) {
+func (s *Service) signInExternal(w http.ResponseWriter, r *http.Request, d login.Demand, p *registered, id *idp.Identity) (*signedIn, error) {
 	created, folded, err := NewPerson{Username: id.Subject, EmailVerified: new(bool)}.record()
 	if err != nil {
 		return nil, err
@@ -247,8 +209,8 @@ func externalPerson(tx storage.Tx, id, folded string, created personRecord) (str
 	if !errors.Is(err, storage.ErrNotFound) {
 		return "", created, false, err
 	}
-	if err := usernames.Create(tx, folded, usernameRecord{PersonID: id}, time.Time{}); err != nil {
-		if errors.Is(err, storage.ErrExists) {
+	if err := createPerson(tx, id, created, nil, folded); err != nil {
+		if errors.Is(err, ErrUsernameTaken) {
 			err = errNameOccupied
 		}
 		return "", created, false, err
@@ -256,12 +218,12 @@ func externalPerson(tx storage.Tx, id, folded string, created personRecord) (str
 	if err := identities.Create(tx, created.External, identityRecord{PersonID: id}, time.Time{}); err != nil {
 		return "", created, false, err
 	}
-	return id, created, true, persons.Create(tx, id, created, time.Time{})
+	return id, created, true, nil
 }
 
 // Cleanse deletes from a request what a provider would read of it, unless it comes from whom the provider believes.
 func (s *Service) Cleanse(r *http.Request) {
 	for _, p := range s.readers {
-		p.Source.Cleanse(r)
+		p.reader.Cleanse(r)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
@@ -31,6 +32,8 @@ type Config struct {
 	Session SessionConfig
 	Lockout LockoutConfig
 	Locales []string
+	// Partitions keep persons apart. Default: off.
+	Partitions PartitionConfig
 	// Providers are the identity providers beside the service itself, which is called identity.
 	Providers []Provider
 }
@@ -50,13 +53,16 @@ type LockoutConfig struct {
 
 // Deps is what the service works with. Store, Hasher and Pages are required.
 type Deps struct {
-	Store   storage.Store
+	Store storage.Store
+	// Keyring seals what providers hold. Default: one that is made anew, so that a restart forgets it.
 	Keyring *secret.Keyring
 	Hasher  *secret.Hasher
 	Events  *event.Recorder
 	Pages   *page.Renderer
 	// Units returns what the configuration API has set, as tx sees it. Default: nobody has set anything.
 	Units func(tx storage.Tx) (*config.Units, error)
+	// Manager knows the providers that are managed while the service runs. nil: there are none.
+	Manager Manager
 	// Origin says where a request came from. Default: its peer address.
 	Origin func(*http.Request) event.Origin
 	// Admit counts what strangers begin and have stored, and is false when the request's sender began too much. Default: anything goes.
@@ -95,7 +101,11 @@ type Service struct {
 	jar     cookie.Jar
 	mux     http.Handler
 	watcher Watcher
-	readers map[string]reader // providers that read the identity from the request
+	fixed   *registry                // the providers of the configuration
+	readers []*registered            // those of them that read the request
+	managed atomic.Pointer[registry] // fixed and those of Manager, as they were last
+	refused *rate.Limiter            // bounds the events of answers that nobody has asked for
+	lanes   [refreshLanes]chan struct{}
 	panics  atomic.Int64
 }
 
@@ -120,6 +130,17 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if deps.Origin == nil {
 		deps.Origin = peerOrigin
 	}
+	if deps.Keyring == nil {
+		key := make([]byte, secret.KeySize)
+		if _, err := io.ReadFull(deps.Random, key); err != nil {
+			return nil, err
+		}
+		ring, err := secret.NewKeyring(key)
+		if err != nil {
+			return nil, err
+		}
+		deps.Keyring = ring
+	}
 	if deps.Units == nil {
 		standard := config.Defaults()
 		deps.Units = func(storage.Tx) (*config.Units, error) { return &standard, nil }
@@ -131,9 +152,18 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), watcher: unwatched{}}
+	s.refused = rate.NewLimiter(refusalEventsPerSecond, refusalEventsBurst)
 	var err error
-	if s.readers, err = readers(cfg.Providers); err != nil {
+	if s.fixed, err = fixedProviders(cfg.Providers); err != nil {
 		return nil, err
+	}
+	for _, p := range s.fixed.byID {
+		if p.reader != nil && !p.Disabled {
+			s.readers = append(s.readers, p)
+		}
+	}
+	for i := range s.lanes {
+		s.lanes[i] = make(chan struct{}, 1)
 	}
 	s.mux = s.routes()
 	for _, p := range cfg.Persons {
@@ -164,6 +194,9 @@ func (c *Config) complete() error {
 	}
 	if se.Idle < time.Minute || se.Absolute < time.Minute {
 		return errors.New("identity: sessions must last a minute at least")
+	}
+	if err := c.Partitions.check(); err != nil {
+		return err
 	}
 	if lo.Failures < 1 || lo.Window < time.Second {
 		return errors.New("identity: lockout needs at least one failure and one second")

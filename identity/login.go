@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -33,12 +34,16 @@ func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.D
 	if err != nil {
 		return nil, err
 	}
-	reader, known := s.reader(d)
-	if !known {
+	known, err := s.providers(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	reader, ok := known.reads(d)
+	if !ok {
 		return nil, &login.Refusal{Code: "access_denied", Reason: "the identity provider is not available"}
 	}
 	if reader != nil {
-		switch id, err := reader.Source.Read(r); {
+		switch id, err := reader.reader.Read(r); {
 		case err == nil:
 			return s.authenticateExternal(w, r, d, reader, id, si)
 		case !errors.Is(err, idp.ErrNoIdentity):
@@ -50,13 +55,23 @@ func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.D
 		s.touch(r, si)
 		return s.resultFor(si, d), nil
 	}
-	if d.Level > passwordLevel && !(d.Passive && si == nil) {
+	if refusal, err := s.takeRefusal(r, d); err != nil || refusal != nil {
+		return nil, cmp.Or[error](err, refusal)
+	}
+	ways := known.ways(d)
+	if d.Level > passwordLevel && len(ways.providers) == 0 && !(d.Passive && si == nil) {
 		return nil, unreachable(d)
 	}
 	if d.Passive {
-		return nil, &login.Refusal{Code: "login_required", Reason: "nobody is signed in, or not as is demanded"}
+		// A provider may know the person without asking, which takes a redirect there and back.
+		if ways.straight == nil {
+			return nil, &login.Refusal{Code: "login_required", Reason: "nobody is signed in, or not as is demanded"}
+		}
+		if d.Return == "" {
+			return nil, &login.Refusal{Code: "login_required", Reason: "nobody is signed in, or not as is demanded", Elsewhere: true}
+		}
 	}
-	if !accepts(d, provider) {
+	if !ways.password && len(ways.providers) == 0 {
 		return nil, s.refuseExternal(w, r, d, reader, idp.ErrNoIdentity)
 	}
 	id, err := s.newFlow(w, r, d)
@@ -64,12 +79,18 @@ func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.D
 		return nil, err
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	http.Redirect(w, r, flowURL(id), http.StatusSeeOther)
+	to := flowURL(id)
+	if ways.straight != nil {
+		to = providerURL(id, ways.straight.ID)
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
 	return nil, login.ErrResponded
 }
 
 // unreachable says that no sign-in there is reaches the level that is demanded.
-func unreachable(d login.Demand) error {
+func unreachable(d login.Demand) error { return unreachableAt(d) }
+
+func unreachableAt(d login.Demand) *login.Refusal {
 	code := "unmet_authentication_requirements"
 	if d.Passive {
 		code = "interaction_required"
@@ -137,7 +158,11 @@ func flowURL(id string) string { return "/sign-in?flow=" + url.QueryEscape(id) }
 
 // flow returns the flow of the request when it is of this browser and still good; otherwise it has written the answer and is not ok.
 func (s *Service) flow(w http.ResponseWriter, r *http.Request) (id string, rec flowRecord, ok bool) {
-	id = r.URL.Query().Get("flow")
+	return s.flowOf(w, r, r.URL.Query().Get("flow"))
+}
+
+// flowOf is flow for a request that does not name it itself.
+func (s *Service) flowOf(w http.ResponseWriter, r *http.Request, id string) (_ string, rec flowRecord, ok bool) {
 	rec, err := s.readFlow(r.Context(), id)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):

@@ -6,13 +6,21 @@ import (
 )
 
 // Paths returns the prefixes of the paths that ServeHTTP answers.
-func (s *Service) Paths() []string { return []string{"/sign-in", "/sign-out", "/account", "/assets/"} }
+func (s *Service) Paths() []string {
+	return []string{"/sign-in", "/sign-out", "/account", "/assets/", "/saml/", "/oidc/"}
+}
 
 // routes: every path of the package.
 func (s *Service) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/sign-in", s.methods(s.showSignIn, s.handleSignIn))
 	mux.Handle("/sign-in/account", s.methods(nil, s.handleChoose))
+	mux.Handle("/sign-in/provider", s.methods(s.showProvider, nil))
+	mux.Handle("/sign-in/provider/done", s.methods(s.showProviderDone, nil))
+	mux.Handle("/sign-in/connect", s.methods(s.showConnect, s.handleConnect))
+	mux.HandleFunc("/saml/{id}/{op}", s.handleProvider("saml"))
+	mux.HandleFunc("/oidc/{id}/{op}", s.handleProvider("oidc"))
+	mux.Handle("/sign-out/provider", s.methods(s.showEnding, nil))
 	mux.Handle("/sign-out", s.methods(s.showSignOut, s.handleSignOut))
 	mux.Handle("/account", s.methods(s.showAccount, nil))
 	mux.Handle("/assets/", s.Pages.Assets())

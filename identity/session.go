@@ -116,19 +116,30 @@ func (s *Service) Session(tx storage.Tx, id string, now time.Time) (login.Sessio
 
 // ends returns when a session ends at the latest, were it used no more. It follows the configuration of today.
 func (s *Service) ends(rec sessionRecord) time.Time {
+	at := rec.opened().Add(s.cfg.Session.Absolute)
+	if idle := rec.Seen.Add(s.cfg.Session.Idle); idle.Before(at) {
+		at = idle
+	}
 	if rec.Remembered && s.cfg.Session.Remember > 0 {
-		return rec.AuthTime.Add(s.cfg.Session.Remember)
+		at = rec.opened().Add(s.cfg.Session.Remember)
 	}
-	idle, absolute := rec.Seen.Add(s.cfg.Session.Idle), rec.AuthTime.Add(s.cfg.Session.Absolute)
-	if idle.Before(absolute) {
-		return idle
+	if !rec.NotAfter.IsZero() && rec.NotAfter.Before(at) { // SAML core 2.7.2: SessionNotOnOrAfter
+		return rec.NotAfter
 	}
-	return absolute
+	return at
+}
+
+// opened is when the lifetimes of a session begin.
+func (r *sessionRecord) opened() time.Time {
+	if r.Opened.IsZero() {
+		return r.AuthTime
+	}
+	return r.Opened
 }
 
 // collect returns when the records of a session may be collected.
 func (s *Service) collect(rec sessionRecord) time.Time {
-	return rec.AuthTime.Add(max(s.cfg.Session.Absolute, s.cfg.Session.Remember) + collectAfter)
+	return rec.opened().Add(max(s.cfg.Session.Absolute, s.cfg.Session.Remember) + collectAfter)
 }
 
 // Touch marks a session as used now, at most once a minute.
@@ -178,7 +189,7 @@ func (s *Service) begin(tx storage.Tx, id, token, old string, rec sessionRecord)
 		return "", nil, err
 	}
 	rec.Global, rec.Cookie, sessionID = g.Epoch, secret.Hash(token), id
-	before, err := s.open(tx, old, rec.AuthTime)
+	before, err := s.open(tx, old, rec.Seen)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return "", nil, err
 	}
@@ -188,6 +199,11 @@ func (s *Service) begin(tx storage.Tx, id, token, old string, rec sessionRecord)
 		}
 		if before.session.PersonID == rec.PersonID {
 			sessionID = before.id
+			if before.session.Held && !rec.Held {
+				if err := held.Delete(tx, sessionID); err != nil {
+					return "", nil, err
+				}
+			}
 		} else {
 			ended = before
 			if err := s.end(tx, before.id, before.session); err != nil {
@@ -214,6 +230,11 @@ func (s *Service) end(tx storage.Tx, id string, rec sessionRecord) error {
 	}
 	if err := sessionsOf.Delete(tx, storage.Key(rec.PersonID, id)); err != nil {
 		return err
+	}
+	if rec.Held {
+		if err := held.Delete(tx, id); err != nil {
+			return err
+		}
 	}
 	return s.watcher.SessionEnded(tx, rec.PersonID, id)
 }
@@ -256,16 +277,27 @@ func (s *Service) CloseSession(tx storage.Tx, subject, id string) error {
 	return s.end(tx, id, rec)
 }
 
-// SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer.
-func (s *Service) SignOut(w http.ResponseWriter, r *http.Request) error {
+// SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer. via is a path of ours that signs the browser
+// out at the identity provider too and then leads to ret; "" when there is none to go to.
+func (s *Service) SignOut(w http.ResponseWriter, r *http.Request, ret string) (via string, err error) {
 	token := s.jar.Get(r, kindSession)
 	if !secret.IsToken(secret.Session, token) {
 		s.jar.Clear(w, kindSession)
-		return nil
+		return "", nil
+	}
+	before, err := s.current(r)
+	if err != nil {
+		return "", err
+	}
+	if before != nil {
+		if via, err = s.farewell(w, r, before, ret); err != nil { // the session ends whatever becomes of the provider's
+			s.Log.Warn("no sign-out at the provider", zap.String("provider", before.session.Provider), zap.Error(err))
+			via = ""
+		}
 	}
 	ev, err := s.newEvents(s.Origin(r), signedOut)
 	if err != nil {
-		return err
+		return "", err
 	}
 	hash, now := secret.Hash(token), s.Now()
 	err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
@@ -282,10 +314,10 @@ func (s *Service) SignOut(w http.ResponseWriter, r *http.Request) error {
 		return s.Events.Append(tx, si.own(ev[0], ""))
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	s.jar.Clear(w, kindSession)
-	return nil
+	return via, nil
 }
 
 // own completes an event that the person of a session caused.

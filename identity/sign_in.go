@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -30,7 +31,7 @@ func (s *Service) showSignIn(w http.ResponseWriter, r *http.Request) {
 		if err == nil {
 			http.Redirect(w, r, defaultReturn, http.StatusSeeOther)
 		} else if !errors.Is(err, login.ErrResponded) {
-			s.fail(w, r, err, "/sign-in")
+			s.failSignIn(w, r, err, "/sign-in")
 		}
 		return
 	}
@@ -52,22 +53,52 @@ func (s *Service) showSignIn(w http.ResponseWriter, r *http.Request) {
 		s.showChoice(w, r, id, f, si)
 		return
 	}
-	in := page.SignIn{Username: strings.TrimSpace(f.Demand.Hint)}
+	known, err := s.providers(r.Context())
+	if err != nil {
+		s.fail(w, r, err, flowURL(id))
+		return
+	}
+	in, ways := page.SignIn{Username: strings.TrimSpace(f.Demand.Hint)}, known.ways(f.Demand)
 	if other {
 		in.Username = ""
 	}
-	if in.Username == "" && si != nil && !other {
+	if p := cmp.Or(ways.straight, ways.byUsername(in.Username)); p != nil && r.URL.Query().Get("choose") == "" && (!other || ways.alone()) {
+		s.redirect(w, r, providerURL(id, p.ID))
+		return
+	}
+	if in.Username == "" && si != nil && !other && si.session.Provider == provider {
 		in.Username = si.person.Username // asked to sign in again
 	}
-	s.signInPage(w, r, id, f, http.StatusOK, in)
+	s.signInPage(w, r, id, f, ways, http.StatusOK, in)
 }
 
-// signInPage writes the form.
-func (s *Service) signInPage(w http.ResponseWriter, r *http.Request, id string, f flowRecord, status int, in page.SignIn) {
+// failSignIn writes the page for a sign-in that nobody but the person has asked for.
+func (s *Service) failSignIn(w http.ResponseWriter, r *http.Request, err error, again string) {
+	if refusal := new(login.Refusal); errors.As(err, &refusal) {
+		s.Log.Info("sign-in refused", zap.NamedError("cause", err))
+		s.Pages.Error(w, r, http.StatusForbidden, "error.refused", again)
+		return
+	}
+	s.fail(w, r, err, again)
+}
+
+// signInPage writes the form, with the providers that can be used instead. Where a username may lead to a provider it is asked for first.
+func (s *Service) signInPage(w http.ResponseWriter, r *http.Request, id string, f flowRecord, ways *ways, status int, in page.SignIn) {
 	in.Action = flowURL(id)
 	in.CSRF = s.Pages.CSRF(s.jar.Get(r, cookie.KindBrowser), "sign_in:"+id)
 	in.CanRemember = s.cfg.Session.Remember > 0
 	in.Cancel = page.LocalPath(f.Demand.Cancel)
+	in.NoForm = !ways.password && !ways.hasDomains()
+	in.NoPassword = !ways.password || (ways.hasDomains() && (in.Username == "" || in.Problem == "problem.username"))
+	last := s.lastUsed(r)
+	for _, p := range ways.providers {
+		b := page.Provider{Name: p.Name, URL: providerURL(id, p.ID), Icon: s.Pages.Icon(p.ID), Last: p.ID == last}
+		if b.Last {
+			in.Providers = append([]page.Provider{b}, in.Providers...)
+		} else {
+			in.Providers = append(in.Providers, b)
+		}
+	}
 	s.Pages.Render(w, r, s.view(f.Demand, "sign_in", status, in))
 }
 
@@ -91,35 +122,69 @@ func (s *Service) handleSignIn(w http.ResponseWriter, r *http.Request) {
 	if !isText(username, maxUsername) {
 		in.Username = "" // not shown again, but refused like any other
 	}
+	known, err := s.providers(r.Context())
+	if err != nil {
+		s.fail(w, r, err, flowURL(id))
+		return
+	}
+	ways := known.ways(f.Demand)
+	_, full := r.PostForm["password"]
 	switch {
 	case username == "":
 		in.Problem = "problem.username"
+	case !full:
+		s.handleUsername(w, r, id, f, ways, in)
+		return
+	case !ways.password:
+		in.Problem = "problem.domain"
 	case password == "":
 		in.Problem = "problem.password"
 	}
 	if in.Problem != "" {
-		s.signInPage(w, r, id, f, http.StatusUnprocessableEntity, in)
+		s.signInPage(w, r, id, f, ways, http.StatusUnprocessableEntity, in)
 		return
 	}
-	wait, err := s.signIn(w, r, f, credentials{username, password, in.Remember})
+	wait, err := s.signIn(w, r, f, credentials{username: username, password: password, remember: in.Remember})
 	switch {
 	case err == nil && wait > 0:
 		in.Problem, in.Wait = "problem.wait", int((wait+time.Second-1)/time.Second)
 		w.Header().Set("Retry-After", strconv.Itoa(in.Wait)) // RFC 6585 4
-		s.signInPage(w, r, id, f, http.StatusTooManyRequests, in)
+		s.signInPage(w, r, id, f, ways, http.StatusTooManyRequests, in)
 	case err == nil:
 		s.redirect(w, r, f.Demand.Return)
 	case errors.Is(err, errMismatch):
 		in.Problem = "problem.mismatch"
-		s.signInPage(w, r, id, f, http.StatusUnprocessableEntity, in)
+		s.signInPage(w, r, id, f, ways, http.StatusUnprocessableEntity, in)
 	default:
 		s.fail(w, r, err, flowURL(id))
+	}
+}
+
+// handleUsername takes the first of two steps: the domain of an e-mail address may lead to a provider, otherwise the password is asked for. The
+// username is kept in the flow, since addresses are logged.
+func (s *Service) handleUsername(w http.ResponseWriter, r *http.Request, id string, f flowRecord, ways *ways, in page.SignIn) {
+	p := ways.byUsername(in.Username)
+	if in.Username == "" || (p == nil && !ways.password) {
+		in.Problem = "problem.domain"
+		s.signInPage(w, r, id, f, ways, http.StatusUnprocessableEntity, in)
+		return
+	}
+	f.Demand.Hint = in.Username
+	err := s.Store.Update(r.Context(), func(tx storage.Tx) error { return flows.Put(tx, id, f, f.ExpiresAt.Add(flowMemory)) })
+	switch {
+	case err != nil:
+		s.fail(w, r, err, flowURL(id))
+	case p != nil:
+		s.redirect(w, r, providerURL(id, p.ID)+"&hop=1")
+	default:
+		s.redirect(w, r, flowURL(id)+"&choose=1")
 	}
 }
 
 type credentials struct {
 	username, password string
 	remember           bool
+	connect            *answered // the identity that is to be coupled. nil: none
 }
 
 // signIn counts the try, checks the password and opens the session. wait is how long no try is taken, errMismatch every reason
@@ -151,7 +216,11 @@ func (s *Service) signIn(w http.ResponseWriter, r *http.Request, f flowRecord, c
 		s.notEvaluated(ctx, at)
 		return 0, err
 	}
-	return 0, s.succeed(w, r, f, a, at, c, fresh, device, from)
+	p := proof{account: a, attempt: at, fresh: fresh, device: device, from: from}
+	if c.connect != nil {
+		return 0, s.connect(w, r, c, p)
+	}
+	return 0, s.succeed(w, r, f, c, p)
 }
 
 // notEvaluated takes back a try whose password nobody could look at.
@@ -183,7 +252,7 @@ func (s *Service) failed(ctx context.Context, clientID string, a account, at att
 }
 
 // succeed opens the session and sets its cookies, when what was verified still holds.
-func (s *Service) succeed(w http.ResponseWriter, r *http.Request, f flowRecord, a account, at attempt, c credentials, fresh, device string, from event.Origin) error {
+func (s *Service) succeed(w http.ResponseWriter, r *http.Request, f flowRecord, c credentials, p proof) error {
 	token, err := secret.NewToken(s.Random, secret.Session)
 	if err != nil {
 		return err
@@ -192,39 +261,28 @@ func (s *Service) succeed(w http.ResponseWriter, r *http.Request, f flowRecord, 
 	if err != nil {
 		return err
 	}
-	if device == "" {
-		if device, err = s.newID(); err != nil {
+	if p.device == "" {
+		if p.device, err = s.newID(); err != nil {
 			return err
 		}
 	}
-	ev, err := s.newEvents(from, loginSucceeded, signedOut)
+	ev, err := s.newEvents(p.from, loginSucceeded, signedOut)
 	if err != nil {
 		return err
 	}
 	now, old := s.Now(), hashed(s.jar.Get(r, kindSession))
 	rec := sessionRecord{
-		PersonID: a.id, AuthTime: now, Seen: now, Level: passwordLevel, AMR: []string{"DEFAULT"}, Provider: provider,
+		PersonID: p.account.id, AuthTime: now, Seen: now, Level: passwordLevel, AMR: []string{"DEFAULT"}, Provider: provider,
 		Remembered: c.remember && s.cfg.Session.Remember > 0, SignedInFor: secret.Hash(f.Demand.Return),
 	}
 	err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
-		p, pw, err := a.unchanged(tx)
+		person, err := s.proven(tx, p, now)
 		if err != nil {
 			return err
 		}
-		rec.Epoch = p.Epoch
+		rec.Epoch = person.Epoch
 		sessionID, ended, err := s.begin(tx, id, token, old, rec)
 		if err != nil {
-			return err
-		}
-		if fresh != "" {
-			if err := passwords.Put(tx, a.id, passwordRecord{PHC: fresh, ChangedAt: pw.ChangedAt}, time.Time{}); err != nil {
-				return err
-			}
-		}
-		if err := s.giveBack(tx, at, true, now); err != nil {
-			return err
-		}
-		if err := devices.Put(tx, storage.Key(a.id, hashed(device)), deviceRecord{Epoch: p.Epoch, Seen: now}, now.Add(deviceLife)); err != nil {
 			return err
 		}
 		if ended != nil {
@@ -232,14 +290,14 @@ func (s *Service) succeed(w http.ResponseWriter, r *http.Request, f flowRecord, 
 				return err
 			}
 		}
-		e := (&signedIn{id: sessionID, session: rec, person: p}).own(ev[0], "")
+		e := (&signedIn{id: sessionID, session: rec, person: person}).own(ev[0], "")
 		e.ClientID = f.Demand.Client.ID
 		return s.Events.Append(tx, e)
 	})
 	if err != nil {
 		return err
 	}
-	s.setCookies(w, rec, token, device)
+	s.setCookies(w, rec, token, p.device)
 	return nil
 }
 

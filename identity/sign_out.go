@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"net/http"
 
 	"go.uber.org/zap"
@@ -53,16 +54,17 @@ func (s *Service) handleSignOut(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	frames, err := s.watcher.LogoutFrames(r.Context(), si.session.PersonID, si.id)
+	via := ""
 	if err == nil {
-		err = s.SignOut(w, r)
+		via, err = s.SignOut(w, r, "/sign-out")
 	}
 	if err != nil {
 		s.fail(w, r, err, "/sign-out")
 		return
 	}
 	if len(frames) > 0 {
-		s.Pages.Render(w, r, page.View{Template: "signed_out", Data: page.SignedOut{Frames: frames}})
+		s.Pages.Render(w, r, page.View{Template: "signed_out", Data: page.SignedOut{Frames: frames, Continue: via, GoOn: via != ""}})
 		return
 	}
-	s.redirect(w, r, "/sign-out")
+	s.redirect(w, r, cmp.Or(via, "/sign-out"))
 }

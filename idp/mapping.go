@@ -7,9 +7,11 @@ import (
 	"unicode/utf8"
 )
 
+// Bounds of what is taken from providers.
 const (
-	// MaxValue and MaxValues bound a detail: characters of a value, and values. What is more is left out.
-	MaxValue  = 1024
+	// MaxValue is the longest value of a detail in characters. What is longer is left out.
+	MaxValue = 1024
+	// MaxValues is how many values a detail has at most. What is more is left out.
 	MaxValues = 20
 	// MaxSubject is the longest Subject, Issuer and Username in characters.
 	MaxSubject = 1024

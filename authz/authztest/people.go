@@ -35,6 +35,7 @@ type People struct {
 	touched  map[string]int
 	made     int
 	failure  error
+	refresh  func(ctx context.Context) (map[string][]string, error)
 	panics   bool
 	panicGet bool
 	by       string // provider; empty: identity
@@ -343,8 +344,26 @@ func (p *People) authenticate(w http.ResponseWriter, r *http.Request, d login.De
 	return nil, login.ErrResponded
 }
 
+// RefreshDetails implements authz.Subjects.
+func (p *People) RefreshDetails(ctx context.Context, _, _ string) (map[string][]string, error) {
+	p.mu.Lock()
+	refresh := p.refresh
+	p.mu.Unlock()
+	if refresh == nil {
+		return nil, nil //nolint:nilnil // nobody can be asked
+	}
+	return refresh(ctx)
+}
+
+// OnRefresh sets what the identity provider answers when it is asked for details again.
+func (p *People) OnRefresh(fn func(ctx context.Context) (map[string][]string, error)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refresh = fn
+}
+
 // SignOut implements authz.Authenticator.
-func (p *People) SignOut(w http.ResponseWriter, r *http.Request) error {
+func (p *People) SignOut(w http.ResponseWriter, r *http.Request, _ string) (via string, err error) {
 	p.mu.Lock()
 	s, failure := p.current(r), p.failure
 	if s != nil && failure == nil {
@@ -352,15 +371,15 @@ func (p *People) SignOut(w http.ResponseWriter, r *http.Request) error {
 	}
 	p.mu.Unlock()
 	if failure != nil {
-		return failure
+		return "", failure
 	}
 	if s != nil {
 		if err := p.ended(s.Subject, s.SessionID); err != nil {
-			return err
+			return "", err
 		}
 	}
 	http.SetCookie(w, &http.Cookie{Name: sessionCookie, Path: "/", MaxAge: -1})
-	return nil
+	return "", nil
 }
 
 // button shows the sign-in page of the test, or signs in: POST as=<person>, or confirm=true for the person who is signed in.

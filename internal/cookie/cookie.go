@@ -47,6 +47,19 @@ func (j Jar) Set(w http.ResponseWriter, kind, value string, maxAge time.Duration
 	})
 }
 
+// SetCrossSite is Set for a cookie that must come along when another site posts to us, such as an answer of an identity provider. It opens
+// nothing by itself. SameSite=None exists with Secure only: without https it is Lax.
+func (j Jar) SetCrossSite(w http.ResponseWriter, kind, value string, maxAge time.Duration) {
+	c := &http.Cookie{
+		Name: j.Name(kind), Value: value, Path: "/", MaxAge: int(maxAge / time.Second),
+		Secure: j.secure, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	}
+	if j.secure {
+		c.SameSite = http.SameSiteNoneMode
+	}
+	http.SetCookie(w, c)
+}
+
 // Clear removes a cookie.
 func (j Jar) Clear(w http.ResponseWriter, kind string) {
 	http.SetCookie(w, &http.Cookie{

@@ -18,7 +18,8 @@ type Demand struct {
 	// SelectAccount asks the person to confirm or change the account before going on (prompt=select_account).
 	// A sign-in or confirmation at or after NotBefore satisfies it.
 	SelectAccount bool
-	// Passive forbids every page: the answer is a Result or a *Refusal. (prompt=none)
+	// Passive forbids every page: the answer is a Result or a *Refusal, or with a Return also a redirect to a provider that is forbidden the
+	// same. (prompt=none)
 	Passive bool
 	// Provider is the identity provider that was asked for. Empty: any of Providers.
 	Provider string
@@ -110,12 +111,14 @@ func (*ThrottledError) Error() string { return "login: too many tries" }
 // Refusal says why a Demand cannot be met. Code is an OAuth error code.
 type Refusal struct {
 	// Code: login_required, interaction_required, account_selection_required (OpenID Connect Core 3.1.2.6),
-	// unmet_authentication_requirements (OpenID Connect Unmet Authentication Requirements 1.0), access_denied.
+	// unmet_authentication_requirements (OpenID Connect Unmet Authentication Requirements 1.0), access_denied, temporarily_unavailable.
 	Code string
 	// Reason is for the log and error_description: printable ASCII, nothing secret.
 	Reason string
 	// SAMLStatus and Cause are what a SAML provider said when it refused. (token server document, "Authorization error extension fields")
 	SAMLStatus, Cause string
+	// Elsewhere says of a passive Demand without a Return that with one an identity provider could be asked, without a page.
+	Elsewhere bool
 }
 
 func (r *Refusal) Error() string { return "login: " + r.Code + ": " + r.Reason }

@@ -101,8 +101,9 @@ func (p palette) css(brand color) string {
 
 // assets are the files that pages refer to. Their names carry a hash of their content.
 type assets struct {
-	css, icon, logo string // paths
-	logoSize        [2]int // as shown: at most 40 pixels high
+	css, icon, logo string            // paths
+	logoSize        [2]int            // as shown: at most 40 pixels high
+	icons           map[string]string // paths, by the ids of providers
 	files           map[string]file
 }
 
@@ -162,6 +163,29 @@ func (a *assets) add(name, ext, contentType string, body []byte) string {
 	a.files[name] = f
 	return "/assets/" + f.name
 }
+
+// addIcons adds the icons of providers by their ids: small raster images.
+func (a *assets) addIcons(icons map[string][]byte) error {
+	a.icons = map[string]string{}
+	for id, raw := range icons {
+		kind, _, _, err := checkLogo(Brand{Logo: raw})
+		if err != nil {
+			return fmt.Errorf("icon of %s: %w", id, err)
+		}
+		sum := sha256.Sum256([]byte(id))
+		a.icons[id] = a.add("provider"+hex.EncodeToString(sum[:6]), strings.TrimPrefix(kind, "image/"), kind, raw)
+	}
+	return nil
+}
+
+// CheckIcon says what is wrong with the icon of a provider: a PNG, JPEG or GIF image like a logo.
+func CheckIcon(raw []byte) error {
+	_, _, _, err := checkLogo(Brand{Logo: raw})
+	return err
+}
+
+// Icon returns the path of a provider's icon, or "".
+func (p *Renderer) Icon(id string) string { return p.assets.icons[id] }
 
 // Assets serves GET /assets/…: the stylesheet, the icon, the logo. A name with the hash of the content is kept by browsers for
 // ever; one with another hash (a page made before a reload, or by another node) gets what is current and is not kept.

@@ -261,7 +261,7 @@ func TestMessagesFromOutside(t *testing.T) {
 			for name, v := range views() {
 				w := render(p, v)
 				text := strings.NewReplacer("&#34;", `"`, "&#39;", "'").Replace(w.Body.String())
-				if w.Code >= 500 || !strings.Contains(text, odd) {
+				if (w.Code >= 500 && v.Status < 500) || !strings.Contains(text, odd) {
 					t.Errorf("page %q with messages %q = %d without the text as it is", name, odd, w.Code)
 				}
 			}

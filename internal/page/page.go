@@ -38,9 +38,10 @@ type Brand struct {
 // Config is what the operator decided about the pages.
 type Config struct {
 	Brand   Brand
-	Locales []string // BCP 47, the first is the default. Default: en
-	Issuer  string   // origin of the pages, no trailing slash
-	Key     []byte   // HMAC key of CSRF tokens, at least 32 bytes
+	Icons   map[string][]byte // of identity providers, by their ids: PNG, JPEG or GIF
+	Locales []string          // BCP 47, the first is the default. Default: en
+	Issuer  string            // origin of the pages, no trailing slash
+	Key     []byte            // HMAC key of CSRF tokens, at least 32 bytes
 	// Extension is a directory of messages and files that are added. Default: none
 	Extension string
 	Random    io.Reader
@@ -49,7 +50,7 @@ type Config struct {
 
 // View is one page.
 type View struct {
-	// Template: sign_in, choose, consent, sign_out, signed_out, account, error, message, form_post.
+	// Template: sign_in, choose, connect, forward, trouble, consent, sign_out, signed_out, account, error, message, form_post.
 	Template string
 	Status   int // 0: 200
 	// Locales in order of preference, before those of the request.
@@ -67,6 +68,8 @@ type View struct {
 type FormPost struct {
 	Action string // the client's redirect URI, http or https: the only place that the form may go to
 	Fields []Field
+	// Away says that the form goes to an identity provider, which may send the browser on to places that nobody knows beforehand.
+	Away bool
 }
 
 // Field is a hidden field of a form.
@@ -83,6 +86,17 @@ type SignIn struct {
 	// Wait is for how many seconds more no try is taken, for the message problem.wait.
 	Wait   int
 	Cancel string // same-origin link. Empty: none
+	// Providers are where one can sign in instead.
+	Providers []Provider
+	// NoForm leaves the form away, NoPassword its password: then the username alone decides where to go on.
+	NoForm, NoPassword bool
+}
+
+// Provider is a link to an identity provider.
+type Provider struct {
+	Name, URL string
+	Icon      string // what Icon returns. Empty: a drawing of ours
+	Last      bool   // it was used in this browser the last time
 }
 
 // MarkUsername tells whether the problem is the username field's.
@@ -111,6 +125,29 @@ type Consent struct {
 
 // ScopeLine is one thing that is allowed. Description empty: the standard scopes have one of ours, others show their name.
 type ScopeLine struct{ Name, Description string }
+
+// Connect is the data of connect: somebody whom a provider has named shows by a password which account is theirs. Its form sends csrf,
+// username and password.
+type Connect struct {
+	Action, CSRF, Provider string
+	Username               string
+	Problem                string // as in SignIn
+	Wait                   int
+	Cancel                 string
+}
+
+// MarkUsername and MarkPassword are as in SignIn.
+func (c Connect) MarkUsername() bool { return SignIn{Problem: c.Problem}.MarkUsername() }
+
+// MarkPassword tells whether the problem is the password field's.
+func (c Connect) MarkPassword() bool { return SignIn{Problem: c.Problem}.MarkPassword() }
+
+// Forward is the data of forward: the browser goes to To, a path of ours, by itself, or by a link.
+type Forward struct{ Name, To string }
+
+// Trouble is the data of trouble: something went wrong at a provider. Its messages are <Key>.title and <Key>.text. The links are paths of ours;
+// the last two may be empty.
+type Trouble struct{ Key, Name, Again, Other, Cancel string }
 
 // SignOut is the data of sign_out.
 type SignOut struct {
@@ -187,6 +224,9 @@ func New(cfg Config) (*Renderer, error) {
 		return nil, err
 	}
 	if p.assets, err = newAssets(cfg.Brand); err != nil {
+		return nil, err
+	}
+	if err := p.assets.addIcons(cfg.Icons); err != nil {
 		return nil, err
 	}
 	if p.templates, err = parseTemplates(); err != nil {
@@ -283,6 +323,9 @@ func (p *Renderer) headers(h http.Header, v View) {
 	if d, ok := v.Data.(SignedOut); ok && d.GoOn && d.Continue != "" {
 		h.Set("Refresh", frameSeconds+"; url="+d.Continue)
 	}
+	if d, ok := v.Data.(Forward); ok {
+		h.Set("Refresh", "0; url="+LocalPath(d.To))
+	}
 	h.Set("X-Frame-Options", "DENY") // RFC 7034, for browsers without frame-ancestors
 	h.Set("Referrer-Policy", p.referrer)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -302,6 +345,9 @@ func policy(v View) string {
 	switch d := v.Data.(type) {
 	case FormPost:
 		actions = []string{formTarget(d.Action)}
+		if scheme, _, ok := strings.Cut(actions[0], "://"); ok && d.Away {
+			actions = []string{scheme + ":"} // browsers apply form-action to what the provider redirects to
+		}
 		more = " script-src '" + submitHash + "';"
 	case SignedOut:
 		if hosts := frameHosts(d.Frames); len(hosts) > 0 {

@@ -1,0 +1,74 @@
+package authz
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// refreshLimit is how long an introspection waits for an identity provider.
+const refreshLimit = 2 * time.Second
+
+// refreshDetails asks the provider of the sign-in for user_details again and keeps what it says with the grant. (token server document,
+// "Token introspection", refresh_user_details) When nobody can tell, what is known stays the answer.
+func (s *Server) refreshDetails(ctx context.Context, token string, i *Introspection) {
+	if i.Person == nil || i.SessionID == "" {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, refreshLimit)
+	defer cancel()
+	fresh, err := s.Subjects.RefreshDetails(limited, i.Subject, i.SessionID)
+	if err == nil && fresh != nil {
+		err = s.keepDetails(ctx, token, fresh)
+	}
+	if err != nil {
+		s.Log.Warn("user details not refreshed", zap.String("session_id", i.SessionID), zap.Error(err))
+		return
+	}
+	if fresh == nil {
+		return
+	}
+	person := *i.Person // shared
+	person.Details = fresh
+	i.Person = &person
+}
+
+// keepDetails writes the details into the grant that the token hangs on.
+func (s *Server) keepDetails(ctx context.Context, token string, fresh map[string][]string) error {
+	access, isAccess := s.accessKey(token)
+	return s.update(ctx, func(tx storage.Tx) error {
+		id := ""
+		if isAccess {
+			rec, err := accessTokens.Get(tx, access)
+			if err != nil {
+				return ignoreNotFound(err)
+			}
+			id = rec.GrantID
+		} else {
+			rec, err := refreshes.Get(tx, secret.Hash(token))
+			if err != nil {
+				return ignoreNotFound(err)
+			}
+			id = rec.GrantID
+		}
+		g, err := grants.Get(tx, id)
+		if err != nil {
+			return ignoreNotFound(err)
+		}
+		g.Details = fresh
+		return grants.Put(tx, id, g, g.ExpiresAt.Add(collectMargin))
+	})
+}
+
+// ignoreNotFound: what has ended meanwhile needs nothing any more.
+func ignoreNotFound(err error) error {
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,236 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// providerTimeout is how long a provider may keep a browser waiting, unless the operator says otherwise.
+const providerTimeout = 5 * time.Second
+
+// Provider is an identity provider beside the service itself.
+type Provider struct {
+	ID   string // what clients and the parameter idp call it
+	Name string // for people, in events. Default: the id
+	// Disabled providers sign nobody in.
+	Disabled bool
+	// Source is one of the interfaces of idp beside Provider.
+	Source idp.Provider
+	// Path is the first part of the provider's endpoints, saml or oidc. Empty: it has none.
+	Path string
+	// CoupleEmail couples an identity with the person who has the same verified e-mail address.
+	CoupleEmail bool
+	// Domains are e-mail domains, in lower case, whose usernames lead to the provider.
+	Domains []string
+	// Timeout is how long Begin and Finish may take. Default: 5 seconds
+	Timeout time.Duration
+	// Managed providers are those of the configuration API: whoever may use the service itself may use them.
+	Managed bool
+	// Synchronise writes what the provider says of a person into the profile at each sign-in.
+	Synchronise bool
+}
+
+// Manager knows the providers of the configuration API.
+type Manager interface {
+	// Providers returns those there are now. The version changes with them. Any error: nobody can tell.
+	Providers(ctx context.Context) (list []Provider, version uint64, err error)
+}
+
+// registered is a provider ready for use. At most one of reader and redirector is nil.
+type registered struct {
+	Provider
+
+	reader     idp.RequestReader
+	redirector idp.Redirector
+	parameters []string
+}
+
+// registry is the providers of one moment.
+type registry struct {
+	version uint64
+	byID    map[string]*registered
+	order   []string // as people see them
+}
+
+func register(p Provider) (*registered, error) {
+	if p.Source == nil {
+		return nil, fmt.Errorf("identity: the provider %q has no source", p.ID)
+	}
+	r := &registered{Provider: p, parameters: p.Source.Parameters()}
+	if r.Name == "" {
+		r.Name = r.ID
+	}
+	if r.Timeout <= 0 {
+		r.Timeout = providerTimeout
+	}
+	r.reader, _ = p.Source.(idp.RequestReader)
+	r.redirector, _ = p.Source.(idp.Redirector)
+	if r.reader == nil && r.redirector == nil {
+		return nil, fmt.Errorf("identity: the provider %q can do nothing that a sign-in needs", p.ID)
+	}
+	return r, nil
+}
+
+// fixedProviders are those of the configuration file, sorted by it.
+func fixedProviders(of []Provider) (*registry, error) {
+	g := &registry{byID: map[string]*registered{}}
+	for _, p := range of {
+		if p.ID == "" || p.ID == provider || g.byID[p.ID] != nil {
+			return nil, fmt.Errorf("identity: the provider %q has no id of its own", p.ID)
+		}
+		r, err := register(p)
+		if err != nil {
+			return nil, err
+		}
+		g.byID[p.ID], g.order = r, append(g.order, p.ID)
+	}
+	return g, nil
+}
+
+// with adds providers that are managed. What cannot be used is left out, since it must not keep anybody else from signing in.
+func (g *registry) with(list []Provider, version uint64) *registry {
+	out := &registry{version: version, byID: map[string]*registered{}, order: slices.Clone(g.order)}
+	for id, r := range g.byID {
+		out.byID[id] = r
+	}
+	for _, p := range list {
+		if p.ID == "" || p.ID == provider || out.byID[p.ID] != nil {
+			continue
+		}
+		p.Managed = true
+		r, err := register(p)
+		if err != nil || r.reader != nil { // reading requests is for the configuration file
+			continue
+		}
+		out.byID[p.ID], out.order = r, append(out.order, p.ID)
+	}
+	return out
+}
+
+// providers returns the providers there are now.
+func (s *Service) providers(ctx context.Context) (*registry, error) {
+	if s.Manager == nil {
+		return s.fixed, nil
+	}
+	list, version, err := s.Manager.Providers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the identity providers: %w", err)
+	}
+	if g := s.managed.Load(); g != nil && g.version == version {
+		return g, nil
+	}
+	g := s.fixed.with(list, version)
+	s.managed.Store(g)
+	return g, nil
+}
+
+// Providers returns the providers there are now, the disabled ones too. The version changes with those that are managed.
+func (s *Service) Providers(ctx context.Context) (list []Provider, version uint64, err error) {
+	g, err := s.providers(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	out := make([]Provider, 0, len(g.order))
+	for _, id := range g.order {
+		out = append(out, g.byID[id].Provider)
+	}
+	return out, g.version, nil
+}
+
+// get returns a provider that is switched on, or nil.
+func (g *registry) get(id string) *registered {
+	if r := g.byID[id]; r != nil && !r.Disabled {
+		return r
+	}
+	return nil
+}
+
+// ways are how a person can sign in for a demand.
+type ways struct {
+	password  bool
+	providers []*registered // to be redirected to
+	// straight is the provider that the browser is sent to without being asked; nil: the person chooses.
+	straight *registered
+}
+
+// find returns one of the providers, or nil.
+func (w *ways) find(id string) *registered {
+	for _, p := range w.providers {
+		if p.ID == id {
+			return p
+		}
+	}
+	return nil
+}
+
+// alone tells whether there is nothing to choose.
+func (w *ways) alone() bool { return !w.password && len(w.providers) == 1 }
+
+// byUsername returns the provider that a username leads to by its e-mail domain, or nil.
+func (w *ways) byUsername(username string) *registered {
+	domain := emailDomain(username)
+	if domain == "" {
+		return nil
+	}
+	for _, p := range w.providers {
+		if slices.Contains(p.Domains, domain) {
+			return p
+		}
+	}
+	return nil
+}
+
+// hasDomains tells whether a username may lead to a provider.
+func (w *ways) hasDomains() bool {
+	return slices.ContainsFunc(w.providers, func(p *registered) bool { return len(p.Domains) > 0 })
+}
+
+// ways returns how a demand can be met.
+func (g *registry) ways(d login.Demand) *ways {
+	ids := d.Providers
+	switch {
+	case d.Provider != "":
+		ids = []string{d.Provider}
+	case len(ids) == 0:
+		ids = append([]string{provider}, g.order...)
+	}
+	out := &ways{}
+	for _, id := range ids {
+		if id == provider {
+			out.password = d.Level <= passwordLevel
+		} else if p := g.get(id); p != nil && p.redirector != nil && out.find(id) == nil {
+			out.providers = append(out.providers, p)
+		}
+	}
+	// The first of a client's providers is its default.
+	if first := g.get(ids[0]); first != nil && first.redirector != nil && !(d.SelectAccount && len(ids) > 1) {
+		out.straight = first
+	} else if out.alone() {
+		out.straight = out.providers[0]
+	}
+	return out
+}
+
+// Once returns the function that a provider marks with what it has used. Each provider has keys of its own.
+func Once(store storage.Store, now func() time.Time, providerID string) func(ctx context.Context, key string, until time.Time) error {
+	return func(ctx context.Context, key string, until time.Time) error {
+		if !until.After(now()) {
+			return nil // what is over is refused for that
+		}
+		err := store.Update(ctx, func(tx storage.Tx) error {
+			return onces.Create(tx, storage.Key(providerID, secret.Hash(key)), onceRecord{Until: until}, until.Add(collectAfter))
+		})
+		if errors.Is(err, storage.ErrExists) {
+			return idp.ErrReplayed
+		}
+		return err
+	}
+}

@@ -1,0 +1,150 @@
+package identity
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+func connectURL(flow string) string { return "/sign-in/connect?" + url.Values{"flow": {flow}}.Encode() }
+
+// showConnect serves GET /sign-in/connect?flow=…: somebody whom a provider has named may have an account here already, and shows it by
+// its password.
+func (s *Service) showConnect(w http.ResponseWriter, r *http.Request) {
+	if a, ok := s.readAnswered(w, r); ok {
+		username := ""
+		if n := personFrom(a.identity).Username; isText(n, maxUsername) {
+			username = n
+		}
+		s.connectPage(w, r, a, http.StatusOK, page.Connect{Username: username})
+	}
+}
+
+func (s *Service) connectPage(w http.ResponseWriter, r *http.Request, a *answered, status int, in page.Connect) {
+	browser, err := s.jar.Browser(w, r, s.newID)
+	if err != nil {
+		s.fail(w, r, err, "")
+		return
+	}
+	in.Action, in.CSRF, in.Provider = connectURL(a.name), s.Pages.CSRF(browser, connectForm(a)), a.provider.Name
+	in.Cancel = page.LocalPath(a.flow.Demand.Cancel)
+	s.Pages.Render(w, r, s.view(a.flow.Demand, "connect", status, in))
+}
+
+// connectForm binds the form to the identity that it would couple: a page for one of them never couples another.
+func connectForm(a *answered) string { return "connect:" + a.name + ":" + a.key() }
+
+// handleConnect serves POST /sign-in/connect?flow=….
+func (s *Service) handleConnect(w http.ResponseWriter, r *http.Request) {
+	a, ok := s.readAnswered(w, r)
+	if !ok {
+		return
+	}
+	if err := s.Pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), connectForm(a)); err != nil {
+		s.Log.Info("form refused", zap.String("path", r.URL.Path), zap.Error(err))
+		s.Pages.Refuse(w, r, err, connectURL(a.name))
+		return
+	}
+	in := page.Connect{Username: strings.TrimSpace(r.PostForm.Get("username"))}
+	c := credentials{username: in.Username, password: r.PostForm.Get("password"), connect: a}
+	if !isText(in.Username, maxUsername) {
+		in.Username = ""
+	}
+	switch {
+	case c.username == "":
+		in.Problem = "problem.username"
+	case c.password == "":
+		in.Problem = "problem.password"
+	}
+	if in.Problem != "" {
+		s.connectPage(w, r, a, http.StatusUnprocessableEntity, in)
+		return
+	}
+	wait, err := s.signIn(w, r, a.flow, c)
+	switch {
+	case err == nil && wait > 0:
+		in.Problem, in.Wait = "problem.wait", int((wait+time.Second-1)/time.Second)
+		w.Header().Set("Retry-After", strconv.Itoa(in.Wait)) // RFC 6585 4
+		s.connectPage(w, r, a, http.StatusTooManyRequests, in)
+	case err == nil:
+		s.redirect(w, r, a.flow.Demand.Return)
+	case errors.Is(err, errMismatch):
+		in.Problem = "problem.mismatch"
+		s.connectPage(w, r, a, http.StatusUnprocessableEntity, in)
+	case errors.Is(err, ErrCoupled), errors.Is(err, ErrCoupledOther):
+		s.recordFailure(r, a.flow.Demand.Client.ID, "", a.provider.Name+": coupled already")
+		in.Problem = "problem.coupled"
+		s.connectPage(w, r, a, http.StatusUnprocessableEntity, in)
+	case errors.Is(err, errUsed):
+		s.Pages.Error(w, r, http.StatusBadRequest, "error.expired", "/account")
+	default:
+		s.fail(w, r, err, connectURL(a.name))
+	}
+}
+
+// connect couples the identity with the person whose password was right and opens the session of that identity, when what was verified
+// still holds.
+func (s *Service) connect(w http.ResponseWriter, r *http.Request, c credentials, p proof) error {
+	a := c.connect
+	o, err := s.prepare(r, a)
+	if err != nil {
+		return err
+	}
+	if p.device == "" {
+		if p.device, err = s.newID(); err != nil {
+			return err
+		}
+	}
+	err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
+		rec, err := s.proven(tx, p, o.now)
+		if err != nil {
+			return err
+		}
+		if err := s.couple(tx, a.provider.ID, a.identity, p.account.id, o.now); err != nil {
+			return err
+		}
+		return s.bind(tx, a, o, &found{id: p.account.id, person: rec, newlyOne: true})
+	})
+	if err != nil {
+		return err
+	}
+	s.entered(w, a, o)
+	s.jar.Set(w, kindDevice, p.device, deviceLife)
+	return nil
+}
+
+// proof is a password that was right.
+type proof struct {
+	account account
+	attempt attempt
+	fresh   string // hash at the present cost; empty: it has that already
+	device  string
+	from    event.Origin
+}
+
+// proven writes what a good password leaves behind and returns the person, or errMismatch when what was verified holds no more.
+func (s *Service) proven(tx storage.Tx, p proof, now time.Time) (personRecord, error) {
+	rec, pw, err := p.account.unchanged(tx)
+	if err != nil {
+		return rec, err
+	}
+	if p.fresh != "" {
+		if err := passwords.Put(tx, p.account.id, passwordRecord{PHC: p.fresh, ChangedAt: pw.ChangedAt}, time.Time{}); err != nil {
+			return rec, err
+		}
+	}
+	if err := s.giveBack(tx, p.attempt, true, now); err != nil {
+		return rec, err
+	}
+	return rec, devices.Put(tx, storage.Key(p.account.id, hashed(p.device)), deviceRecord{Epoch: rec.Epoch, Seen: now}, now.Add(deviceLife))
+}

@@ -1,0 +1,228 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	// kindTracker is the cookie that binds the answers of providers to the browser that was sent there. Unlike the others it comes along
+	// when the provider's page posts to us.
+	kindTracker = "tracker"
+
+	flowNameBytes = 32
+	refusalLife   = 10 * time.Minute
+)
+
+// providerURL is where a browser is sent to a provider from.
+func providerURL(flow, id string) string {
+	return "/sign-in/provider?" + url.Values{"flow": {flow}, "idp": {id}}.Encode()
+}
+
+// showProvider serves GET /sign-in/provider?flow=…&idp=…: it sends the browser to the provider.
+func (s *Service) showProvider(w http.ResponseWriter, r *http.Request) {
+	id, f, ok := s.flow(w, r)
+	if !ok {
+		return
+	}
+	known, err := s.providers(r.Context())
+	if err != nil {
+		s.fail(w, r, err, flowURL(id))
+		return
+	}
+	p := known.ways(f.Demand).find(r.URL.Query().Get("idp"))
+	if p == nil {
+		s.Pages.Error(w, r, http.StatusForbidden, "error.no_idp", flowURL(id))
+		return
+	}
+	if r.URL.Query().Get("hop") != "" {
+		// Browsers apply form-action to the redirects that follow a POST, and where the provider leads is not known: so the chain ends here.
+		s.Pages.Render(w, r, s.view(f.Demand, "forward", http.StatusOK, page.Forward{Name: p.Name, To: providerURL(id, p.ID)}))
+		return
+	}
+	if !s.Admit(r) {
+		s.fail(w, r, errTooMany, flowURL(id))
+		return
+	}
+	name, next, err := s.beginProvider(w, r, id, f, p)
+	if err != nil {
+		s.unreachableProvider(w, r, id, f, p, err)
+		return
+	}
+	s.Log.Debug("sent to a provider", zap.String("provider", p.ID), zap.Int("flow_bytes", len(name)))
+	s.goOn(w, r, f.Demand.Locales, next)
+}
+
+// beginProvider asks the provider where the browser goes and keeps what it needs for the answer.
+func (s *Service) beginProvider(w http.ResponseWriter, r *http.Request, id string, f flowRecord, p *registered) (string, *idp.Next, error) {
+	name, err := secret.ID(s.Random, flowNameBytes)
+	if err != nil {
+		return "", nil, err
+	}
+	tracker, err := s.tracker(w, r)
+	if err != nil {
+		return "", nil, err
+	}
+	d := f.Demand
+	ctx, cancel := context.WithTimeout(r.Context(), p.Timeout)
+	defer cancel()
+	next, err := p.redirector.Begin(ctx, idp.Request{
+		Flow: name, Level: d.Level, Force: isForced(d), MaxAge: d.MaxAge, Passive: d.Passive, Hint: d.Hint, Locales: d.Locales,
+		Custom: d.CustomParams, ProviderName: d.Client.Name, Client: d.Client.ID,
+	})
+	if err != nil {
+		return "", nil, &providerError{err}
+	}
+	now, key := s.Now(), secret.Hash(name)
+	rec := providerFlowRecord{Provider: p.ID, SignIn: id, Tracker: secret.Hash(tracker), CreatedAt: now, ExpiresAt: now.Add(flowLife)}
+	if rec.State, err = s.seal("flow", key, next.State); err != nil {
+		return "", nil, err
+	}
+	return name, next, s.Store.Update(r.Context(), func(tx storage.Tx) error {
+		return providerFlows.Create(tx, key, rec, rec.ExpiresAt.Add(collectAfter))
+	})
+}
+
+// isForced tells whether the person must prove themselves again. (prompt=login, max_age=0)
+func isForced(d login.Demand) bool { return !d.NotBefore.IsZero() && !d.SelectAccount }
+
+// tracker returns the value of the tracker cookie, which is set when there is none.
+func (s *Service) tracker(w http.ResponseWriter, r *http.Request) (string, error) {
+	if v := s.jar.Get(r, kindTracker); len(v) >= 43 {
+		return v, nil
+	}
+	v, err := s.newID()
+	if err != nil {
+		return "", err
+	}
+	s.jar.SetCrossSite(w, kindTracker, v, 0)
+	return v, nil
+}
+
+// tracks tells whether the request comes from the browser whose tracker cookie is bound.
+func (s *Service) tracks(r *http.Request, bound string) bool {
+	v := s.jar.Get(r, kindTracker)
+	return v != "" && bound != "" && secret.New(bound).Equal(secret.Hash(v))
+}
+
+// seal and unseal keep what belongs to a provider from whoever reads the storage.
+func (s *Service) seal(kind, key string, data []byte) ([]byte, error) {
+	if data == nil {
+		data = []byte{}
+	}
+	return s.Keyring.Seal("identity provider "+kind+" "+key, data)
+}
+
+func (s *Service) unseal(kind, key string, sealed []byte) ([]byte, error) {
+	return s.Keyring.Open("identity provider "+kind+" "+key, sealed)
+}
+
+// providerError is the provider's failure, not ours.
+type providerError struct{ cause error }
+
+func (p *providerError) Error() string { return "provider: " + p.cause.Error() }
+
+func (p *providerError) Unwrap() error { return p.cause }
+
+// unreachableProvider writes the page for a provider that is down or slow: it can be tried again, or another way be taken.
+func (s *Service) unreachableProvider(w http.ResponseWriter, r *http.Request, id string, f flowRecord, p *registered, err error) {
+	failed := new(providerError)
+	if !errors.As(err, &failed) && !errors.Is(err, context.DeadlineExceeded) {
+		s.fail(w, r, err, flowURL(id))
+		return
+	}
+	status := http.StatusBadGateway
+	if errors.Is(err, context.DeadlineExceeded) {
+		status = http.StatusGatewayTimeout
+	}
+	s.Log.Warn("identity provider failed", zap.String("provider", p.ID), zap.Int("status", status), zap.Error(err))
+	s.recordFailure(r, f.Demand.Client.ID, "", "provider "+p.Name+" failed")
+	if f.Demand.Passive {
+		s.refuseFlow(w, r, f, &login.Refusal{Code: "temporarily_unavailable", Reason: "the identity provider does not answer"})
+		return
+	}
+	s.trouble(w, r, id, f, p, status, "trouble.down")
+}
+
+// trouble writes a page that says what went wrong at the provider and leads back.
+func (s *Service) trouble(w http.ResponseWriter, r *http.Request, id string, f flowRecord, p *registered, status int, key string) {
+	data := page.Trouble{Key: key, Name: p.Name, Again: providerURL(id, p.ID), Cancel: page.LocalPath(f.Demand.Cancel)}
+	if known, err := s.providers(r.Context()); err == nil {
+		if ways := known.ways(f.Demand); !ways.alone() {
+			data.Other = flowURL(id) + "&choose=1"
+		}
+	}
+	s.Pages.Render(w, r, s.view(f.Demand, "trouble", status, data))
+}
+
+// goOn sends the browser to where a provider wants it.
+func (s *Service) goOn(w http.ResponseWriter, r *http.Request, locales []string, next *idp.Next) {
+	if next.Form != nil {
+		form := page.FormPost{Action: next.Form.Action, Away: true}
+		for _, field := range next.Form.Fields {
+			form.Fields = append(form.Fields, page.Field{Name: field.Name, Value: field.Value})
+		}
+		s.Pages.Render(w, r, page.View{Template: "form_post", Locales: locales, Data: form})
+		return
+	}
+	h := w.Header()
+	h.Set("Location", next.URL)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// refuseFlow takes the browser back to whoever asked, who is told of the refusal there. Who asked for nothing in particular gets a page.
+func (s *Service) refuseFlow(w http.ResponseWriter, r *http.Request, f flowRecord, why *login.Refusal) {
+	if f.Demand.Client.ID == "" {
+		s.Pages.Error(w, r, http.StatusForbidden, "error.refused", f.Demand.Return)
+		return
+	}
+	rec := refusalRecord{
+		Code: why.Code, Reason: idp.Printable(why.Reason), SAMLStatus: why.SAMLStatus, Cause: idp.Printable(why.Cause), ExpiresAt: s.Now().Add(refusalLife),
+	}
+	err := s.Store.Update(r.Context(), func(tx storage.Tx) error {
+		return refusals.Put(tx, storage.Key(f.Browser, secret.Hash(f.Demand.Return)), rec, rec.ExpiresAt)
+	})
+	if err != nil {
+		s.fail(w, r, err, "")
+		return
+	}
+	s.redirect(w, r, f.Demand.Return)
+}
+
+// takeRefusal returns, once, why a provider has signed nobody in for this demand in this browser.
+func (s *Service) takeRefusal(r *http.Request, d login.Demand) (*login.Refusal, error) {
+	browser := s.browser(r)
+	if d.Return == "" || browser == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	key := storage.Key(secret.Hash(browser), secret.Hash(d.Return))
+	var rec refusalRecord
+	err := s.Store.View(r.Context(), func(tx storage.Tx) (err error) {
+		rec, err = refusals.Get(tx, key)
+		return err
+	})
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	if err == nil {
+		err = s.Store.Update(r.Context(), func(tx storage.Tx) error { return refusals.Delete(tx, key) })
+	}
+	if err != nil || !rec.ExpiresAt.After(s.Now()) {
+		return nil, err
+	}
+	return &login.Refusal{Code: rec.Code, Reason: rec.Reason, SAMLStatus: rec.SAMLStatus, Cause: rec.Cause}, nil
+}
