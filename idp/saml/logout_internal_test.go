@@ -231,7 +231,7 @@ func TestLogoutRefused(t *testing.T) {
 		"attack 157: an answer where a request should be": func(w *world) *http.Request {
 			return w.arrives(w.theirs("LogoutResponse", func(*etree.Element) {}), bindingRedirect, paramRequest, "", idpKey())
 		},
-		"attack 144: two messages in a form": func(w *world) *http.Request {
+		"attack 152: two messages in a form": func(w *world) *http.Request {
 			return w.form("slo", url.Values{paramRequest: {"a", "b"}})
 		},
 	} {

@@ -130,14 +130,14 @@ func TestFinishRefused(t *testing.T) {
 			e.FindElement("./Assertion/AuthnStatement").CreateAttr("AuthnInstant", start.Add(-time.Hour).Format(instant))
 			return state, w.posted(e, flowID)
 		}},
-		{"attack 169: another class than the exact ones", Config{AuthnContext: &AuthnContext{"exact", []string{"urn:class:three"}}}, func(w *world) ([]byte, *http.Request) {
+		{"another class than the exact ones", Config{AuthnContext: &AuthnContext{"exact", []string{"urn:class:three"}}}, func(w *world) ([]byte, *http.Request) {
 			request, _, state := w.begin(idp.Request{MaxAge: -1})
 			return state, w.posted(w.answerTo(request.SelectAttrValue("ID", "")), flowID)
 		}},
-		{"attack 169: another class than the exact ones, unsolicited", Config{AllowUnsolicited: true, AuthnContext: &AuthnContext{"exact", []string{"urn:class:three"}}}, func(w *world) ([]byte, *http.Request) {
+		{"another class than the exact ones, unsolicited", Config{AllowUnsolicited: true, AuthnContext: &AuthnContext{"exact", []string{"urn:class:three"}}}, func(w *world) ([]byte, *http.Request) {
 			return nil, w.posted(w.answerTo(""), "")
 		}},
-		{"attack 144: two answers", Config{}, func(w *world) ([]byte, *http.Request) {
+		{"attack 152: two answers", Config{}, func(w *world) ([]byte, *http.Request) {
 			request, _, state := w.begin(idp.Request{MaxAge: -1})
 			r := w.posted(w.answerTo(request.SelectAttrValue("ID", "")), flowID)
 			if err := r.ParseForm(); err != nil {
@@ -146,7 +146,7 @@ func TestFinishRefused(t *testing.T) {
 			r.PostForm.Add(paramResponse, r.PostForm.Get(paramResponse))
 			return state, r
 		}},
-		{"attack 144: the answer in the address", Config{}, func(w *world) ([]byte, *http.Request) {
+		{"the answer in the address", Config{}, func(w *world) ([]byte, *http.Request) {
 			request, _, state := w.begin(idp.Request{MaxAge: -1})
 			e := w.answerTo(request.SelectAttrValue("ID", ""))
 			if err := sign(e, idpKey()); err != nil {
@@ -154,7 +154,7 @@ func TestFinishRefused(t *testing.T) {
 			}
 			return state, httptest.NewRequestWithContext(w.t.Context(), http.MethodGet, w.at("acs")+"?"+url.Values{paramResponse: {encoded(w.t, e)}}.Encode(), nil)
 		}},
-		{"attack 144: no answer", Config{}, func(w *world) ([]byte, *http.Request) {
+		{"no answer", Config{}, func(w *world) ([]byte, *http.Request) {
 			_, _, state := w.begin(idp.Request{MaxAge: -1})
 			return state, w.form("acs", url.Values{paramRelay: {flowID}})
 		}},
