@@ -22,28 +22,14 @@ const (
 
 // resultSet is the answer of the events API. (identity service document, "Events API records")
 type resultSet struct {
-	ResultSet  []eventInfo `json:"resultSet"`
-	Pagination pagination  `json:"pagination"`
+	ResultSet  []event.Info `json:"resultSet"`
+	Pagination pagination   `json:"pagination"`
 }
 
 type pagination struct {
 	Offset       int `json:"offset"`
 	PageSize     int `json:"pageSize"` // the limit that was asked
 	TotalResults int `json:"totalResults"`
-}
-
-// eventInfo is one event on the wire.
-type eventInfo struct {
-	EventIdentifier string `json:"event_identifier"`
-	PersonID        string `json:"person_id,omitempty"` // none where it happened to nobody
-	Occurred        int64  `json:"occurred"`            // milliseconds since 1970
-	EventType       string `json:"event_type"`
-	EventName       string `json:"event_name"`
-	ClientIP        string `json:"client_ip"`
-	UserAgent       string `json:"user_agent"`
-	PartitionID     string `json:"partition_id"`
-	EventAgentUser  string `json:"event_agent_user"` // the actor's username, or its id where it has none
-	Reason          string `json:"reason,omitempty"`
 }
 
 // handleEvents serves GET /api/events (identity service document, "Events API"). A page and its total are of one snapshot.
@@ -59,7 +45,7 @@ func (a *API) handleEvents(w http.ResponseWriter, r *http.Request, _ string) err
 			return err
 		}
 		answer.Pagination.TotalResults = total
-		answer.ResultSet = make([]eventInfo, len(found))
+		answer.ResultSet = make([]event.Info, len(found))
 		names := map[string]string{}
 		for i, e := range found {
 			if answer.ResultSet[i], err = a.info(tx, e, names); err != nil {
@@ -75,18 +61,15 @@ func (a *API) handleEvents(w http.ResponseWriter, r *http.Request, _ string) err
 	return nil
 }
 
-func (a *API) info(tx storage.Tx, e event.Event, names map[string]string) (eventInfo, error) {
-	agent := e.AgentUser
-	if agent == "" && e.Actor != "" {
+func (a *API) info(tx storage.Tx, e event.Event, names map[string]string) (event.Info, error) {
+	info := e.Info()
+	if e.AgentUser == "" && e.Actor != "" {
 		var err error
-		if agent, err = a.nameOf(tx, e.Actor, names); err != nil {
-			return eventInfo{}, err
+		if info.EventAgentUser, err = a.nameOf(tx, e.Actor, names); err != nil {
+			return event.Info{}, err
 		}
 	}
-	return eventInfo{
-		EventIdentifier: e.ID, PersonID: e.PersonID, Occurred: e.Occurred.UnixMilli(), EventType: e.Type, EventName: e.Name, ClientIP: e.ClientIP,
-		UserAgent: e.UserAgent, PartitionID: e.Partition, EventAgentUser: agent, Reason: e.Reason,
-	}, nil
+	return info, nil
 }
 
 // nameOf returns the username of an actor whose event did not keep it; one that is no person is named by its id.

@@ -80,7 +80,7 @@ type Recorder struct {
 	Random io.Reader
 	Now    func() time.Time
 	// Also is called for each event that may be told to others, in its transaction. nil: nobody wants to know.
-	Also func(tx storage.Tx, e Event) error
+	Also func(tx storage.Tx, at Ref, e Event) error
 }
 
 // New returns an event of this kind that occurs now, with an identifier of its own (UUIDv7, RFC 9562). Call it before the transaction.
@@ -118,9 +118,12 @@ func (r *Recorder) Append(tx storage.Tx, e Event) error {
 	if err != nil {
 		return err
 	}
-	rec := record{Event: e}
+	rec, at := record{Event: e}, Ref{Number: n}
+	if c.Partition != DefaultPartition {
+		at.Partition = c.Partition
+	}
 	if !c.Brief {
-		if err := rec.enter(tx, n); err != nil {
+		if err := rec.enter(tx, at); err != nil {
 			return err
 		}
 	}
@@ -131,7 +134,7 @@ func (r *Recorder) Append(tx storage.Tx, e Event) error {
 	if c.Brief || r.Also == nil {
 		return nil
 	}
-	return r.Also(tx, e)
+	return r.Also(tx, at, e)
 }
 
 func cut(s string) string { return s[:min(len(s), maxWho)] }

@@ -208,18 +208,21 @@ func TestAlsoIsCalledOncePerEventThatMayBeTold(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	var told []string
-	h.rec.Also = func(_ storage.Tx, e event.Event) error {
+	h.rec.Also = func(tx storage.Tx, at event.Ref, e event.Event) error {
+		if got, err := event.Get(tx, at); err != nil || got.ID != e.ID {
+			t.Errorf("Get(%v) = %v, %v, want the event", at, got, err)
+		}
 		told = append(told, e.Type+" "+e.PersonID)
 		return nil
 	}
 	h.add(created, "p", "a")
 	h.add(issued, "", "shop")
-	h.add(issued, "p", "p")
+	h.add(issued, "p", "p", in("west"))
 	if want := []string{created.Type + " p", issued.Type + " p"}; !slices.Equal(told, want) {
 		t.Errorf("Also was told %v, want %v", told, want)
 	}
 	boom := fmt.Errorf("no room")
-	h.rec.Also = func(storage.Tx, event.Event) error { return boom }
+	h.rec.Also = func(storage.Tx, event.Ref, event.Event) error { return boom }
 	e, err := h.rec.New(created, event.Self)
 	h.must(err)
 	if err := h.store.Update(t.Context(), func(tx storage.Tx) error { return h.rec.Append(tx, e) }); err == nil {

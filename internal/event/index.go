@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -31,11 +32,7 @@ func byActor(actor string) string        { return string(storage.Prefix("actor",
 func byBoth(person, actor string) string { return string(storage.Prefix("both", person, actor)) }
 
 // enter writes the entries that lead to the event of this number.
-func (r *record) enter(tx storage.Tx, number uint64) (err error) {
-	entry := entryRecord{Number: number}
-	if r.Partition != DefaultPartition {
-		entry.Partition = r.Partition
-	}
+func (r *record) enter(tx storage.Tx, entry Ref) (err error) {
 	if r.PersonID != "" {
 		if r.AsPerson, err = entry.put(tx, byPerson(r.PersonID)); err != nil {
 			return err
@@ -53,7 +50,7 @@ func (r *record) enter(tx storage.Tx, number uint64) (err error) {
 }
 
 // put appends the entry to an index and returns its place.
-func (e entryRecord) put(tx storage.Tx, key string) (uint64, error) {
+func (e Ref) put(tx storage.Tx, key string) (uint64, error) {
 	c, err := counts.Get(tx, key)
 	if errors.Is(err, storage.ErrNotFound) {
 		c, err = countRecord{Next: 1, Dense: 1}, nil
@@ -137,16 +134,22 @@ func (c countRecord) from(tx storage.Tx, key string, offset uint64, limit int) i
 	}
 }
 
-func (e entryRecord) event(tx storage.Tx) (record, error) {
-	c := Chain{Partition: e.Partition}
-	if c.Partition == "" {
-		c.Partition = DefaultPartition
-	}
-	rec, err := events.Get(tx, c.at(e.Number))
+func (e Ref) event(tx storage.Tx) (record, error) {
+	rec, err := events.Get(tx, e.key())
 	if errors.Is(err, storage.ErrNotFound) {
-		err = fmt.Errorf("%w: event %d of %s is in an index and not there", storage.ErrCorrupt, e.Number, c)
+		err = fmt.Errorf("%w: event %d is in an index and not there", storage.ErrCorrupt, e.Number)
 	}
 	return rec, err
+}
+
+func (e Ref) key() string {
+	return Chain{Partition: cmp.Or(e.Partition, DefaultPartition)}.at(e.Number)
+}
+
+// Get returns an event, or storage.ErrNotFound once it was collected.
+func Get(tx storage.Tx, at Ref) (Event, error) {
+	rec, err := events.Get(tx, at.key())
+	return rec.Event, err
 }
 
 // OfPerson yields the events of a person, newest first.

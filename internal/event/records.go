@@ -11,7 +11,7 @@ import (
 var (
 	events = storage.NewTable[record]("event_log")        // chain, number -> event
 	nexts  = storage.NewTable[nextRecord]("event_next")   // chain -> the number of its next event
-	index  = storage.NewTable[entryRecord]("event_index") // by, who, place -> where the event is
+	index  = storage.NewTable[Ref]("event_index")         // by, who, place -> where the event is
 	counts = storage.NewTable[countRecord]("event_count") // by, who -> how many there are
 	chains = storage.NewTable[chainRecord]("event_chain") // chain -> how far it is sealed, and from where on
 	blocks = storage.NewTable[blockRecord]("event_block") // chain, number -> block
@@ -75,8 +75,8 @@ type nextRecord struct {
 	Next uint64 `cbor:"n"`
 }
 
-// entryRecord leads from an index to an event.
-type entryRecord struct {
+// Ref leads to an event that is no brief one: from an index, or from what waits to be told.
+type Ref struct {
 	Partition string `cbor:"p,omitempty"` // "": DefaultPartition
 	Number    uint64 `cbor:"n"`
 }

@@ -1,0 +1,10 @@
+package notify
+
+import (
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/outbox"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Every stored record of the package.
+var webhooks = storage.NewTable[outbox.Record[event.Ref]]("webhook") // webhook, when it is due, event -> where the event is

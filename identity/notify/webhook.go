@@ -1,0 +1,168 @@
+// Package notify tells others what happened, from outboxes: nothing is lost, and nobody waits for it.
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/outbound"
+	"github.com/gatehouse-id/gatehouse/internal/outbox"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// secretPrefix marks a secret that is given as Base64 of the key. (Standard Webhooks, "Signature scheme")
+const secretPrefix = "whsec_"
+
+// WebhookConfig is where events are posted to.
+type WebhookConfig struct {
+	URL    string
+	Secret secret.String
+}
+
+// Key returns the bytes that sign: the secret itself, or what stands in Base64 behind whsec_.
+func (c WebhookConfig) Key() ([]byte, error) {
+	text, encoded := strings.CutPrefix(c.Secret.Reveal(), secretPrefix)
+	if !encoded {
+		return []byte(text), nil
+	}
+	key, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return nil, errors.New("what follows whsec_ is not Base64")
+	}
+	if len(key) < 24 { // Standard Webhooks, "Signature scheme": 24 to 64 bytes
+		return nil, errors.New("what follows whsec_ has fewer than 24 bytes")
+	}
+	return key, nil
+}
+
+// Webhook posts each event that may be told to one receiver. Each is posted until it is taken, so perhaps more than once and not always in order; its
+// id stays the same.
+type Webhook struct {
+	url    string
+	key    []byte
+	queue  *outbox.Queue[event.Ref]
+	store  storage.Store
+	client *http.Client
+	now    func() time.Time
+}
+
+// NewWebhook returns a webhook over a store. now and client may be nil; by default the receiver may be anywhere, since the operator has written its address.
+func NewWebhook(c WebhookConfig, store storage.Store, client *http.Client, now func() time.Time, log *zap.Logger) (*Webhook, error) {
+	key, err := c.Key()
+	if err != nil {
+		return nil, fmt.Errorf("webhook: secret: %w", err)
+	}
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Host == "" {
+		return nil, errors.New("webhook: want an absolute URL")
+	}
+	if now == nil {
+		now = time.Now
+	}
+	if client == nil {
+		client = outbound.New(true)
+	}
+	sum := sha256.Sum256([]byte(c.URL))
+	lane := hex.EncodeToString(sum[:8])
+	return &Webhook{
+		url: c.URL, key: key, store: store, client: client, now: now,
+		queue: outbox.New(webhooks, store, now, outbox.Config{Lane: lane, Log: log.With(zap.String("host", u.Host))}),
+	}, nil
+}
+
+// Add writes that an event is to be posted, in its transaction.
+func (w *Webhook) Add(tx storage.Tx, at event.Ref, e event.Event) error {
+	return w.queue.Add(tx, e.ID, e.Occurred, at)
+}
+
+// Run posts what waits until ctx ends.
+func (w *Webhook) Run(ctx context.Context) { w.queue.Run(ctx, w.send) }
+
+// webhookBody is what is posted. (Standard Webhooks, "Payload structure")
+type webhookBody struct {
+	Type      string      `json:"type"`
+	Timestamp time.Time   `json:"timestamp"`
+	Data      webhookData `json:"data"`
+}
+
+type webhookData struct {
+	event.Info
+	Actor    string `json:"actor,omitempty"`
+	ClientID string `json:"client_id,omitempty"`
+}
+
+// send makes one try.
+func (w *Webhook) send(ctx context.Context, id string, at event.Ref) error {
+	var e event.Event
+	err := w.store.View(ctx, func(tx storage.Tx) (err error) {
+		e, err = event.Get(tx, at)
+		return err
+	})
+	if errors.Is(err, storage.ErrNotFound) {
+		return fmt.Errorf("the event was collected: %w", outbox.ErrRefused)
+	}
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(webhookBody{e.Type, e.Occurred.UTC().Truncate(time.Millisecond), webhookData{e.Info(), e.Actor, e.ClientID}})
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	stamp := strconv.FormatInt(w.now().Unix(), 10)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "gatehouse")
+	req.Header.Set("webhook-id", id)
+	req.Header.Set("webhook-timestamp", stamp)
+	req.Header.Set("webhook-signature", "v1,"+Sign(w.key, id, stamp, body))
+	res, err := w.client.Do(req)
+	if err != nil {
+		if inner := new(url.Error); errors.As(err, &inner) {
+			err = inner.Err // without the URL, which may hold a secret
+		}
+		return fmt.Errorf("post event: %w", err)
+	}
+	defer res.Body.Close()
+	_, _ = outbound.Body(res) // so that the connection can be used again; what it says is of no interest
+	switch {
+	case res.StatusCode >= 200 && res.StatusCode <= 299:
+		return nil
+	case res.StatusCode == http.StatusGone: // Standard Webhooks, "Deliverability": nobody listens there any more
+		return fmt.Errorf("post event: status %d: %w", res.StatusCode, outbox.ErrRefused)
+	default:
+		return fmt.Errorf("post event: status %d", res.StatusCode)
+	}
+}
+
+// Sign returns the signature of a posted event: HMAC-SHA256 over id, timestamp and body with dots between, in Base64. (Standard Webhooks,
+// "Signature scheme")
+func Sign(key []byte, id, timestamp string, body []byte) string {
+	mac := hmac.New(sha256.New, key)
+	_, _ = mac.Write([]byte(id + "." + timestamp + ".")) // a hash never fails
+	_, _ = mac.Write(body)
+	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// Round posts what is due once and returns how many were taken and how many were not. An error is a failure of storage.
+func (w *Webhook) Round(ctx context.Context) (sent, failed int, err error) {
+	return w.queue.Round(ctx, w.queue.AtOnce, w.send)
+}
