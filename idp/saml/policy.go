@@ -20,7 +20,7 @@ const (
 	codeSuccess   = "urn:oasis:names:tc:SAML:2.0:status:Success"
 	codeNoPassive = "urn:oasis:names:tc:SAML:2.0:status:NoPassive" //nolint:gosec // a word of the protocol
 
-	methodBearer = "urn:oasis:names:tc:SAML:2.0:cm:bearer"
+	methodBearer = "urn:oasis:names:tc:SAML:2.0:cm:bearer" //nolint:gosec // a word of the protocol
 	formatEntity = "urn:oasis:names:tc:SAML:2.0:nameid-format:entity"
 )
 
