@@ -158,3 +158,13 @@ func isInvalid(err error) bool {
 	_, ok := err.(*idp.Invalid) //nolint:errorlint // it must be the error itself
 	return ok
 }
+
+func TestNestedTooDeep(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]bool{maxDepth: true, maxDepth + 2: false} {
+		raw := strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n)
+		if _, err := readObject([]byte(raw)); (err == nil) != want {
+			t.Errorf("readObject of %d objects in each other = %v, want taken: %t", n, err, want)
+		}
+	}
+}
