@@ -1,8 +1,13 @@
 package attacks
 
+const ldap = "There is no LDAP provider yet."
+
 // reasons say why what stands here cannot meet a case yet. A reason for a case that has a test is an error.
 var reasons = map[int]string{
-	92: "No provider has an endpoint for user details yet: those of the header provider come with the sign-in.",
+	126: ldap,
+	127: ldap,
+	128: ldap,
+	92:  "No provider has an endpoint for user details yet: those of the header provider come with the sign-in.",
 }
 
 // open says what a tested case still leaves out, because what it concerns is not there yet.
