@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js with npm,
-# Python's requests-oauthlib, and the npm packages of e2e/node. Debian and Ubuntu; elsewhere it names what is missing. Needs root or sudo only when it installs.
+# Python's requests-oauthlib, PHP with SimpleSAMLphp, and the npm packages of e2e/node. Debian and Ubuntu; elsewhere it names what is missing. Needs root or sudo only when it installs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,17 +14,33 @@ have node || missing+=(nodejs)
 have npm || missing+=(npm)
 /usr/bin/python3 -c 'import requests_oauthlib' 2>/dev/null || missing+=(python3-requests-oauthlib)
 have curl || missing+=(curl ca-certificates)
+have openssl || missing+=(openssl)
+have php || missing+=(php-cli)
+[[ $(php -m 2>/dev/null) == *mbstring*xml* ]] || missing+=(php-xml php-mbstring)
+
+sudo=()
+if [[ $(id -u) != 0 ]]; then
+	sudo=(sudo)
+fi
+update() { "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq update; }
 
 if ((${#missing[@]})); then
 	have apt-get || { echo "install: not a Debian or Ubuntu: please install ${missing[*]}" >&2; exit 1; }
-	sudo=()
-	if [[ $(id -u) != 0 ]]; then
-		have sudo || { echo "install: neither root nor sudo: please install ${missing[*]}" >&2; exit 1; }
-		sudo=(sudo)
-	fi
+	((${#sudo[@]} == 0)) || have sudo || { echo "install: neither root nor sudo: please install ${missing[*]}" >&2; exit 1; }
 	echo "install: ${missing[*]}"
-	"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq update
+	update
 	"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "${missing[@]}" >/dev/null
+fi
+
+# Its package depends on a web server, which would listen on port 80 from now on: only the files of it are wanted.
+if [[ ! -d .bin/simplesamlphp && ! -d /usr/share/simplesamlphp/www ]]; then
+	have apt-get || { echo "install: not a Debian or Ubuntu: please install SimpleSAMLphp 1.19 at /usr/share/simplesamlphp" >&2; exit 1; }
+	echo "install: simplesamlphp"
+	work=$(mktemp -d)
+	trap 'rm -rf "$work"' EXIT
+	(cd "$work" && { apt-get -qq download simplesamlphp 2>/dev/null || { update && apt-get -qq download simplesamlphp; }; } && dpkg -x simplesamlphp_*.deb simplesamlphp)
+	mkdir -p .bin
+	mv "$work/simplesamlphp" .bin/
 fi
 
 # npm writes this file last, so it is as old as what was installed

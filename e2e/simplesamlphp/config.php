@@ -1,5 +1,6 @@
 <?php
-// SimpleSAMLphp as an identity provider to try Gatehouse with. $GATEHOUSE_SAML_DIR holds its key and state, $GATEHOUSE_SAML_URL is where it listens.
+// SimpleSAMLphp as an identity provider to try Gatehouse with. $GATEHOUSE_SAML_DIR holds its key and state, $GATEHOUSE_SAML_ETC what came with
+// it, $GATEHOUSE_SAML_URL is where it listens.
 $dir = getenv('GATEHOUSE_SAML_DIR') . '/';
 $config = [
     'baseurlpath' => getenv('GATEHOUSE_SAML_URL') . '/',
@@ -8,7 +9,7 @@ $config = [
     'datadir' => $dir . 'data/',
     'tempdir' => $dir . 'tmp',
     'metadatadir' => __DIR__ . '/metadata/',
-    'attributenamemapdir' => '/etc/simplesamlphp/attributemap/',
+    'attributenamemapdir' => getenv('GATEHOUSE_SAML_ETC') . '/attributemap/',
     'secretsalt' => trim(file_get_contents($dir . 'salt')),
     'auth.adminpassword' => trim(file_get_contents($dir . 'salt')),
     'timezone' => 'UTC',
