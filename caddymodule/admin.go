@@ -16,6 +16,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -151,6 +152,8 @@ type checkAnswer struct {
 	Place   string `json:"place"`            // where the records lie
 	Error   string `json:"error,omitempty"`  // set when something is wrong
 	Address string `json:"address,omitzero"` // what the issuer's address answered; filled in by the command
+	// Certificates are those of the configuration, and when they end.
+	Certificates []config.Expiry `json:"certificates,omitempty"`
 }
 
 func adminCheck(i *instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -166,6 +169,14 @@ func adminCheck(i *instance, _ http.ResponseWriter, r *http.Request) (any, error
 		return nil, err
 	}
 	answer.Clients = len(list)
+	if answer.Certificates, err = i.config.Expiries(r.Context()); err != nil {
+		return nil, err
+	}
+	for _, e := range answer.Certificates {
+		if e.Over && answer.Error == "" {
+			answer.Error = "the certificate " + strconv.Quote(e.Name) + " has expired"
+		}
+	}
 	return answer, nil
 }
 

@@ -17,10 +17,15 @@ type pathHandler interface {
 }
 
 // openAPIs makes the JSON APIs of the identity service, for API clients.
-func (i *instance) openAPIs(a *App) {
+func (i *instance) openAPIs(a *App) error {
 	i.gate = &rest.Gate{Authorize: i.authz.AuthorizeAPI, Secure: isSecure, Log: a.log.Named("api"), Issuer: i.issuer.String()}
-	i.apis = append(i.apis, config.NewAPI(i.config, i.gate, nil))
-	i.apis = append(i.apis, api.New(api.Deps{Store: i.core.Store, Gate: i.gate, Subject: i.identity.Get}))
+	doc, err := newOpenAPI(i.issuer.String())
+	if err != nil {
+		return err
+	}
+	i.apis = append(i.apis, doc, config.NewAPI(i.config, i.gate, i.pages.ReloadExtension))
+	i.apis = append(i.apis, api.New(api.Deps{Store: i.core.Store, Gate: i.gate, Units: i.config.Units, Subject: i.identity.Get}))
+	return nil
 }
 
 // isSecure tells whether the request came by https, to us or to one of Caddy's trusted_proxies.

@@ -4,7 +4,6 @@ package caddymodule
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,12 +18,14 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
@@ -79,10 +80,13 @@ type App struct {
 	authz     authz.Config
 	persons   identity.Config
 	events    event.Retention
+	webhooks  []notify.WebhookConfig
+	emitter   *caddyevents.App
 	early     *core // opened by Provision and not yet taken by Start
 
-	kinds     map[string]string // of the identity providers
-	bootstrap []byte            // JSON of configuration units
+	kinds     map[string]string   // of the identity providers
+	keyUsers  map[string][]string // who uses a key pair, by its name
+	bootstrap []byte              // JSON of configuration units
 
 	mu    sync.Mutex // guards sites and state below
 	sites map[string]bool
@@ -101,6 +105,7 @@ type instance struct {
 	pages    *page.Renderer
 	gate     *rest.Gate
 	apis     []pathHandler
+	tell     *teller
 	issuer   *url.URL
 	core     *core
 	log      *zap.Logger
@@ -132,9 +137,6 @@ func (a *App) Provision(ctx caddy.Context) error {
 	for _, name := range notYet(a.laterApp, false) {
 		r.fail("%s %v", name, errNotSupported)
 	}
-	for _, name := range notYet(a.Events.laterEvents, false) {
-		r.fail("events: %s %v", name, errNotSupported)
-	}
 	if a.Issuer == "" {
 		r.fail("issuer is missing: add for example https://auth.example.com")
 	}
@@ -157,6 +159,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		Kept:  r.duration("events: retention", a.Events.Retention),
 		Brief: r.duration("events: token_retention", a.Events.TokenRetention),
 	}
+	a.webhooks = a.Events.buildWebhooks(r)
 	if err := r.err(); err != nil {
 		return fmt.Errorf("gatehouse: %w", err)
 	}
@@ -271,13 +274,24 @@ func (a *App) open() (_ *instance, err error) {
 	if inst.pages, err = a.newPages(c.keyring.Derive("gatehouse csrf v1")); err != nil {
 		return nil, err
 	}
-	events := &event.Recorder{Now: time.Now, Random: rand.Reader}
+	events, tell, err := a.openEvents(c)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			tell.release()
+		}
+	}()
+	inst.tell = tell
 	a.mu.Lock()
 	a.authz.SiteOrigins = slices.Sorted(maps.Keys(a.sites))
 	a.mu.Unlock()
 	if inst.config, err = a.openConfig(c, events); err != nil {
 		return nil, err
 	}
+	inst.config.OnUse(func(name string) []string { return a.keyUsers[name] })
+	inst.pages.SetOverrides(inst.config.Overrides)
 	inst.identity, err = identity.New(a.ctx, a.persons, identity.Deps{
 		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: events, Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("identity"),
 		Units: inst.config.Units,
@@ -293,25 +307,33 @@ func (a *App) open() (_ *instance, err error) {
 		return nil, err
 	}
 	inst.identity.Watch(inst.authz)
-	inst.openAPIs(a)
+	if err := inst.openAPIs(a); err != nil {
+		return nil, err
+	}
 	if err := c.metrics.register(a.ctx.GetMetricsRegistry()); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	c.keeper.Keep(a.events)
-	inst.work()
+	inst.work(a)
 	return inst, nil
 }
 
 // work starts what the instance does by itself, until its last user leaves.
-func (i *instance) work() {
+func (i *instance) work(a *App) {
 	ctx, stop := context.WithCancel(context.Background())
 	i.stop, i.stopped = stop, make(chan struct{})
 	go func() {
 		defer close(i.stopped)
+		var workers sync.WaitGroup
+		workers.Go(func() { i.watchCertificates(ctx) })
+		for _, w := range i.tell.webhooks {
+			workers.Go(func() { w.Run(ctx) })
+		}
 		if err := i.authz.Run(ctx); err != nil {
 			i.log.Error("worker stopped", zap.Error(err))
 		}
+		workers.Wait()
 	}()
+	go i.tell.emit(a.ctx, a.emitter, a.log) // not waited for: it ends with the context, and its handlers are others'
 }
 
 // Stop implements caddy.App. Requests may still be under way and other apps may stop later, so everything is kept until Cleanup.
@@ -399,6 +421,7 @@ func (i *instance) leave() {
 	}
 	i.stop()
 	<-i.stopped
+	i.tell.release()
 	if err := i.core.release(); err != nil {
 		i.log.Error("storage not closed cleanly", zap.Error(err))
 	}

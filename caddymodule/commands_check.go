@@ -23,7 +23,8 @@ func checkCommand() *cobra.Command {
 		Short: "Checks the configuration, the running server and what they name",
 		Long: `With --config the configuration is loaded as for a start, without starting it. Then the running
 server is asked whether its storage takes writes, and the issuer's address whether it leads
-to this server. The exit status is 0 only when all of it is well.`,
+to this server, and how long the certificates of the configuration last. The exit status is 0
+only when all of it is well.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, raw, err := loadConfig(cmd)
@@ -52,6 +53,9 @@ to this server. The exit status is 0 only when all of it is well.`,
 				"server         running, "+fmt.Sprint(answer.Clients)+" clients",
 				"storage        "+answer.Storage+" ("+answer.Place+", "+humanize.IBytes(answer.Free)+" free)",
 				"issuer         "+answer.Address+" ("+answer.Issuer+")")
+			for _, e := range answer.Certificates {
+				lines = append(lines, certificateLine(e))
+			}
 			if err := printResult(cmd, answer, lines...); err != nil {
 				return err
 			}

@@ -113,7 +113,7 @@ func (a *App) loadIDPs() error {
 			return fmt.Errorf("gatehouse: idp: %w", err)
 		}
 	}
-	a.kinds = providerKinds(a.IDPsRaw)
+	a.kinds, a.keyUsers = providerKinds(a.IDPsRaw), providerKeys(a.IDPsRaw)
 	if a.IDPsRaw != nil {
 		mods, err := a.ctx.LoadModule(a, "IDPsRaw")
 		if err != nil {

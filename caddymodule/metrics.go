@@ -22,6 +22,8 @@ type metrics struct {
 
 	stats  func() badgerstore.Stats // nil: the engine counts nothing
 	hasher atomic.Pointer[secret.Hasher]
+
+	certificates atomic.Pointer[expiries]
 }
 
 // statsKeeper is a store that counts what it does.
@@ -82,13 +84,14 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.tokens.Describe(ch)
 	m.introspections.Describe(ch)
 	m.panics.Describe(ch)
-	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descHashed, descQueue} {
+	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descHashed, descQueue, descCertificate} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	m.collectCertificates(ch)
 	m.requests.Collect(ch)
 	m.tokens.Collect(ch)
 	m.introspections.Collect(ch)

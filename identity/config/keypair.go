@@ -9,18 +9,13 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const (
-	maxKeyPairs = 200
-	// expirySoon is how long before its end a certificate is spoken of.
-	expirySoon = 30 * 24 * time.Hour
-)
+const maxKeyPairs = 200
 
 var (
 	// ErrNoKeyPair says that no key pair has the name or id.
@@ -175,42 +170,4 @@ func (s *Service) KeyPairs(tx storage.Tx) ([]KeyPair, error) {
 // shown is the pair as it is answered: private_key is always empty.
 func (r keyPairRecord) shown(id string) KeyPair {
 	return KeyPair{ID: id, Name: r.Name, KeyType: r.Type, PublicKey: encodePublic(r.Public, r.Certificate)}
-}
-
-// Expiry is when a certificate ends.
-type Expiry struct {
-	Name     string    `json:"name"` // of the key pair; "" is our own
-	NotAfter time.Time `json:"not_after"`
-	Soon     bool      `json:"soon"` // within 30 days, or over
-}
-
-// Expiries returns the certificates in the order of their names, our own first once it is made.
-func (s *Service) Expiries(ctx context.Context) ([]Expiry, error) {
-	limit := s.Now().Add(expirySoon)
-	var out []Expiry
-	add := func(rec keyPairRecord) {
-		if rec.Certificate {
-			out = append(out, Expiry{rec.Name, rec.NotAfter, !rec.NotAfter.After(limit)})
-		}
-	}
-	err := s.Store.View(ctx, func(tx storage.Tx) error {
-		rec, err := ownKeys.Get(tx, ownKey)
-		if err == nil {
-			add(rec)
-		} else if !errors.Is(err, storage.ErrNotFound) {
-			return err
-		}
-		for e, err := range keyNames.Scan(tx, storage.Range{}) {
-			if err != nil {
-				return err
-			}
-			rec, err := keyPairs.Get(tx, e.Value)
-			if err != nil {
-				return err
-			}
-			add(rec)
-		}
-		return nil
-	})
-	return out, err
 }

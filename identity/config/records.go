@@ -8,11 +8,12 @@ import (
 
 // Every stored record of the package.
 var (
-	versions = storage.NewTable[versionRecord]("config_version") // versionKey
-	units    = storage.NewTable[unitRecord]("config_unit")       // name of the unit; one that was never changed has none
-	keyPairs = storage.NewTable[keyPairRecord]("config_key_pair")
-	keyNames = storage.NewTable[string]("config_key_pair_name")  // name -> id
-	ownKeys  = storage.NewTable[keyPairRecord]("config_own_key") // ownKey
+	versions     = storage.NewTable[versionRecord]("config_version") // versionKey
+	units        = storage.NewTable[unitRecord]("config_unit")       // name of the unit; one that was never changed has none
+	keyPairs     = storage.NewTable[keyPairRecord]("config_key_pair")
+	keyNames     = storage.NewTable[string]("config_key_pair_name")   // name -> id
+	ownKeys      = storage.NewTable[keyPairRecord]("config_own_key")  // ownKey
+	expiryLogged = storage.NewTable[struct{}]("config_expiry_logged") // day, name of a key pair
 )
 
 const (

@@ -44,6 +44,8 @@ func Check(doc []byte) (wrong []string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.schemas)) {
 		c.schema("schema "+name, c.schemas[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.schemas)) {
 		if !c.used[name] {
 			fail("schema %s is used by nothing", name)
 		}

@@ -1,0 +1,64 @@
+package caddymodule
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/gatehouse-id/gatehouse/identity/api"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/openapi"
+)
+
+const (
+	openAPIPath    = "/api/openapi.json"
+	openAPIVersion = "1.0.0" // of the APIs (identity service document, "Versioning")
+)
+
+// operations describes every operation of the JSON APIs of the identity service.
+func operations() []openapi.Operation {
+	own := openapi.Operation{
+		Method: http.MethodGet, Path: openAPIPath, ID: "getOpenAPI", Tag: "description", Summary: "Reads this document", Public: true,
+		Answers: []openapi.Answer{{Status: http.StatusOK, Body: map[string]any{}}},
+	}
+	return slices.Concat(config.Operations(), api.Operations(), []openapi.Operation{own})
+}
+
+// openAPI serves GET /api/openapi.json to anybody: it holds what the documents say, and nothing of the configuration.
+type openAPI struct {
+	doc  []byte
+	etag string
+}
+
+func newOpenAPI(issuer string) (*openAPI, error) {
+	doc, err := openapi.Document("Gatehouse identity service", openAPIVersion, issuer, operations())
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(doc)
+	return &openAPI{doc, `"` + hex.EncodeToString(sum[:12]) + `"`}, nil
+}
+
+// Paths is the one path.
+func (*openAPI) Paths() []string { return []string{openAPIPath} }
+
+func (o *openAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		plain(w, http.StatusMethodNotAllowed, "Method not allowed.\n")
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json;charset=UTF-8")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("ETag", o.etag)
+	if r.Header.Get("If-None-Match") == o.etag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	h.Set("Content-Length", strconv.Itoa(len(o.doc)))
+	_, _ = w.Write(o.doc)
+}
