@@ -173,6 +173,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.warn()
+	if err := a.findEmitter(); err != nil {
+		return err
+	}
 	if err := a.loadStorage(); err != nil {
 		return err
 	}

@@ -307,19 +307,6 @@ func (o *Outbound) readBlock(d *caddyfile.Dispenser) error {
 
 // readBlock reads
 //
-//	events {
-//		retention       <duration>
-//		token_retention <duration>
-//	}
-func (e *Events) readBlock(d *caddyfile.Dispenser) error {
-	return block(subdirectives{
-		"retention":       value(&e.Retention, checkDuration),
-		"token_retention": value(&e.TokenRetention, checkDuration),
-	}, notYet(laterEvents{}, true)...).parse(d)
-}
-
-// readBlock reads
-//
 //	identity {
 //		person <username> { ... }
 //		session       { idle|absolute|remember <duration> }

@@ -267,14 +267,22 @@ type Outbound struct {
 	Allow []string `json:"allow,omitempty"`
 }
 
-// Events says how long the records of what happened are kept.
+// Events says how long the records of what happened are kept, and who is told.
 type Events struct {
 	// Of all events but those of token_retention. Default: for ever.
 	Retention Duration `json:"retention,omitempty"`
 	// Of the tokens that clients got for themselves, which concern no person. Default: as retention.
 	TokenRetention Duration `json:"token_retention,omitempty"`
+	// Who is told of each event that concerns a person or the configuration. Default: nobody.
+	Webhooks []Webhook `json:"webhooks,omitempty"`
+}
 
-	laterEvents
+// Webhook posts events to a receiver as Standard Webhooks says, until they are taken.
+type Webhook struct {
+	// Where they are posted to. Required.
+	URL string `json:"url"`
+	// What signs them, at least 32 characters: the key itself, or whsec_ and the key in Base64. Required.
+	Secret Sensitive `json:"secret"`
 }
 
 // The later types are options that are known and not supported yet. They are refused with these words, never passed over.
@@ -298,11 +306,6 @@ type laterIdentity struct {
 	Partitions json.RawMessage `json:"partitions,omitempty"`
 	// Not supported yet.
 	Breach json.RawMessage `json:"breach,omitempty"`
-}
-
-type laterEvents struct {
-	// Not supported yet.
-	Webhook json.RawMessage `json:"webhook,omitempty"`
 }
 
 // notYet names the options of a later type that are set, or, with all, every one.

@@ -220,7 +220,7 @@ func TestWebhookOfACollectedEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.time = h.time.Add(time.Hour)
-	k.Keep(event.Retention{Kept: time.Minute})
+	k.Use(event.Settings{Retention: event.Retention{Kept: time.Minute}})
 	if n, err := k.Collect(t.Context()); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}

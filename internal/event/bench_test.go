@@ -99,7 +99,7 @@ func BenchmarkCollect(b *testing.B) {
 		h.fill(500, created, fmt.Sprint("p", i), fmt.Sprint("p", i))
 	}
 	h.must(h.keep.Seal(b.Context()))
-	h.keep.Keep(event.Retention{Kept: time.Second})
+	h.keep.Use(event.Settings{Retention: event.Retention{Kept: time.Second}})
 	h.time = h.time.Add(time.Hour)
 	b.ResetTimer()
 	n, err := h.keep.Collect(b.Context())

@@ -42,7 +42,7 @@ func (k *Keeper) Collect(ctx context.Context) (removed int, err error) {
 
 // collectBlock removes the first block of a chain when it is due. more: the next one may be due too.
 func (k *Keeper) collectBlock(ctx context.Context, c Chain) (removed int, more bool, err error) {
-	keep, now := k.retention.Load().of(c), k.now()
+	keep, now := k.used().Retention.of(c), k.now()
 	if keep <= 0 {
 		return 0, false, nil
 	}

@@ -7,7 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -35,14 +36,22 @@ func (r Retention) of(c Chain) time.Duration {
 	return r.Kept
 }
 
+// Settings are what a configuration wants of the keeper.
+type Settings struct {
+	Retention Retention
+	// Tell hears of each event that may be told to others, after it was sealed. It must not wait. nil: nobody.
+	Tell func(Event)
+}
+
 // Keeper is the worker of a store's events: it seals them into chains of blocks, tells what was sealed, and collects whole blocks
 // when their time is over. One runs for a store; a second one would share the work.
 type Keeper struct {
-	store     storage.Store
-	now       func() time.Time
-	log       *zap.Logger
-	retention atomic.Pointer[Retention]
-	tell      atomic.Pointer[func(Event)]
+	store storage.Store
+	now   func() time.Time
+	log   *zap.Logger
+
+	mu       sync.Mutex // guards settings
+	settings []*Settings
 }
 
 // NewKeeper returns a keeper that keeps everything and tells nobody. now may be nil.
@@ -50,21 +59,30 @@ func NewKeeper(store storage.Store, now func() time.Time, log *zap.Logger) *Keep
 	if now == nil {
 		now = time.Now
 	}
-	k := &Keeper{store: store, now: now, log: log}
-	k.retention.Store(&Retention{})
-	return k
+	return &Keeper{store: store, now: now, log: log}
 }
 
-// Keep sets how long events are kept from now on, those that are there already too.
-func (k *Keeper) Keep(r Retention) { k.retention.Store(&r) }
-
-// Tell sets who hears of each event that may be told to others, after it was sealed. fn must not wait. nil: nobody.
-func (k *Keeper) Tell(fn func(Event)) {
-	if fn == nil {
-		k.tell.Store(nil)
-		return
+// Use makes the settings those that count, also for the events that are there already, until they are released or others are used. Then those
+// before them count again, as after a configuration that came to nothing.
+func (k *Keeper) Use(s Settings) (release func()) {
+	mine := &s
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.settings = append(k.settings, mine)
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.settings = slices.DeleteFunc(k.settings, func(s *Settings) bool { return s == mine })
 	}
-	k.tell.Store(&fn)
+}
+
+func (k *Keeper) used() Settings {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.settings) == 0 {
+		return Settings{}
+	}
+	return *k.settings[len(k.settings)-1]
 }
 
 // Run seals and collects until ctx ends, and seals once more then.
@@ -161,7 +179,7 @@ func (k *Keeper) sealSome(ctx context.Context, c Chain) (more bool, err error) {
 	var made []blockRecord
 	var told []Event
 	now := k.now().Truncate(time.Microsecond)
-	tell := k.tell.Load()
+	tell := k.used().Tell
 	err = k.store.View(ctx, func(tx storage.Tx) (err error) {
 		made, told = nil, nil
 		if head, err = chainAt(tx, c.key()); err != nil {
@@ -216,7 +234,7 @@ func (k *Keeper) sealSome(ctx context.Context, c Chain) (more bool, err error) {
 	}
 	if !raced {
 		for _, e := range told {
-			(*tell)(e)
+			tell(e)
 		}
 	}
 	return raced || len(made) == maxBlocks, nil

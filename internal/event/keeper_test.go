@@ -33,7 +33,7 @@ func TestSeal(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	var told []string
-	h.keep.Tell(func(e event.Event) { told = append(told, e.ID) })
+	h.keep.Use(event.Settings{Tell: func(e event.Event) { told = append(told, e.ID) }})
 	first, second := h.add(created, "p1", "a"), h.add(created, "p2", "a")
 	h.add(issued, "", "shop")
 	if v := h.verify("default"); v.Unsealed != 2 || v.Blocks != 0 || v.Problems != nil {
@@ -263,7 +263,7 @@ func TestCollect(t *testing.T) {
 	if n := h.count(); n != 12 {
 		t.Errorf("%d events, want all 12 for ever", n)
 	}
-	h.keep.Keep(event.Retention{Kept: 35 * day, Brief: 15 * day})
+	h.keep.Use(event.Settings{Retention: event.Retention{Kept: 35 * day, Brief: 15 * day}})
 	collect(2 + 3) // the events of day 0, the tokens of days 0, 10, 20
 	page, total := h.find(event.Query{Person: "p", Limit: 100})
 	if total != 6 || len(page) != 6 {
@@ -300,10 +300,41 @@ func TestBriefRetentionIsThatOfAllByDefault(t *testing.T) {
 	h := newHarness(t)
 	h.add(issued, "", "shop")
 	h.must(h.keep.Seal(t.Context()))
-	h.keep.Keep(event.Retention{Kept: time.Hour})
+	h.keep.Use(event.Settings{Retention: event.Retention{Kept: time.Hour}})
 	h.time = h.time.Add(time.Hour)
 	if n, err := h.keep.Collect(t.Context()); n != 1 || err != nil {
 		t.Errorf("Collect = %d, %v, want 1", n, err)
+	}
+}
+
+// TestSettingsOfAConfigurationThatCameToNothing: those before it count again.
+func TestSettingsOfAConfigurationThatCameToNothing(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	told := map[string]int{}
+	use := func(name string, keep time.Duration) (release func()) {
+		return h.keep.Use(event.Settings{Retention: event.Retention{Kept: keep}, Tell: func(event.Event) { told[name]++ }})
+	}
+	first := use("first", time.Hour)
+	second := use("second", time.Minute)
+	add := func() {
+		h.add(created, "p", "a")
+		h.must(h.keep.Seal(t.Context()))
+	}
+	add()
+	second()
+	add()
+	h.time = h.time.Add(30 * time.Minute)
+	if n, err := h.keep.Collect(t.Context()); n != 0 || err != nil {
+		t.Errorf("Collect = %d, %v, want nothing, as the first settings say", n, err)
+	}
+	third := use("third", time.Hour)
+	first()
+	add()
+	third()
+	add()
+	if told["first"] != 1 || told["second"] != 1 || told["third"] != 1 {
+		t.Errorf("told %v, want each once", told)
 	}
 }
 
@@ -318,7 +349,7 @@ func TestCollectLeavesPagesWhole(t *testing.T) {
 		}
 	}
 	h.must(h.keep.Seal(t.Context()))
-	h.keep.Keep(event.Retention{Kept: time.Minute})
+	h.keep.Use(event.Settings{Retention: event.Retention{Kept: time.Minute}})
 	for left := 40; left > 0; {
 		h.time = h.time.Add(2 * time.Second)
 		n, err := h.keep.Collect(t.Context())

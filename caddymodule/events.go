@@ -1,0 +1,182 @@
+package caddymodule
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// readBlock reads
+//
+//	events {
+//		retention       <duration>
+//		token_retention <duration>
+//		webhook         <url> { secret <secret> }
+//	}
+func (e *Events) readBlock(d *caddyfile.Dispenser) error {
+	return block(subdirectives{
+		"retention":       value(&e.Retention, checkDuration),
+		"token_retention": value(&e.TokenRetention, checkDuration),
+		"webhook":         {parse: e.readWebhook, repeats: true},
+	}).parse(d)
+}
+
+func (e *Events) readWebhook(d *caddyfile.Dispenser) error {
+	var w Webhook
+	if err := readName(d, &w.URL, checkWebhookURL); err != nil {
+		return err
+	}
+	for _, other := range e.Webhooks {
+		if other.URL == w.URL {
+			return d.Err("webhook: this URL is already set: keep one of them")
+		}
+	}
+	start := d.Token()
+	if err := readBlock(d, "webhook", subdirectives{"secret": value(&w.Secret, checkWebhookSecret)}); err != nil {
+		return err
+	}
+	if w.Secret == "" {
+		return at(start, fmt.Errorf("webhook: secret is missing: it signs what is posted"))
+	}
+	e.Webhooks = append(e.Webhooks, w)
+	return nil
+}
+
+// checkWebhookURL says nothing of the URL itself, which may hold a secret.
+func checkWebhookURL(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.Fragment != "" || u.User != nil {
+		return fmt.Errorf("want a URL such as https://siem.example.com/gatehouse, without user and fragment")
+	}
+	return nil
+}
+
+func checkWebhookSecret(s string) error {
+	if err := checkSecret(s); err != nil {
+		return err
+	}
+	_, err := notify.WebhookConfig{Secret: secret.New(s)}.Key()
+	return err
+}
+
+// buildWebhooks resolves where events are posted to.
+func (e *Events) buildWebhooks(r *resolver) []notify.WebhookConfig {
+	var out []notify.WebhookConfig
+	seen := map[string]bool{}
+	for _, w := range e.Webhooks {
+		u := r.plain("events: webhook", w.URL, checkWebhookURL)
+		key := r.plain("events: webhook secret", string(w.Secret), checkWebhookSecret)
+		if w.URL == "" {
+			r.fail("events: webhook: url is missing")
+		}
+		if w.Secret == "" {
+			r.fail("events: webhook: secret is missing: it signs what is posted")
+		}
+		if u == "" || key == "" {
+			continue
+		}
+		if seen[u] {
+			r.fail("events: webhook: a URL is there twice: keep one of them")
+		}
+		seen[u] = true
+		out = append(out, notify.WebhookConfig{URL: u, Secret: secret.New(key)})
+	}
+	return out
+}
+
+// findEmitter finds Caddy's events app, which is there even where nothing is configured of it.
+func (a *App) findEmitter() error {
+	found, err := a.ctx.App("events")
+	if err != nil {
+		return fmt.Errorf("gatehouse: events: %w", err)
+	}
+	a.emitter = found.(*caddyevents.App) //nolint:forcetypeassert // registered under that name
+	return nil
+}
+
+// maxUntold is how many events may wait for Caddy's events app. Its handlers may be slow; then the rest is not told, and a line in the log says so.
+const maxUntold = 4096
+
+// teller tells of events: by webhooks, and by Caddy's events app.
+type teller struct {
+	webhooks []*notify.Webhook
+	release  func() // of what the keeper was told
+	untold   chan event.Event
+	missed   atomic.Int64
+}
+
+// openEvents returns what records events, and what tells of them.
+func (a *App) openEvents(c *core) (*event.Recorder, *teller, error) {
+	t := &teller{untold: make(chan event.Event, maxUntold)}
+	for _, cfg := range a.webhooks {
+		w, err := notify.NewWebhook(cfg, c.Store, nil, nil, a.log.Named("webhook"))
+		if err != nil {
+			return nil, nil, err
+		}
+		t.webhooks = append(t.webhooks, w)
+	}
+	rec := &event.Recorder{Now: time.Now, Random: rand.Reader}
+	if len(t.webhooks) > 0 {
+		rec.Also = t.post
+	}
+	t.release = c.keeper.Use(event.Settings{Retention: a.events, Tell: t.tell})
+	return rec, t, nil
+}
+
+// post writes what the webhooks are to be told, in the transaction of the event.
+func (t *teller) post(tx storage.Tx, at event.Ref, e event.Event) error {
+	for _, w := range t.webhooks {
+		if err := w.Add(tx, at, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tell passes an event on to emit. It never waits.
+func (t *teller) tell(e event.Event) {
+	select {
+	case t.untold <- e:
+	default:
+		t.missed.Add(1)
+	}
+}
+
+// emit hands events to Caddy's events app until the configuration ends, as gatehouse.<type>, after they were written.
+func (t *teller) emit(ctx caddy.Context, app *caddyevents.App, log *zap.Logger) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-t.untold:
+			if n := t.missed.Swap(0); n > 0 {
+				log.Warn("events not told to Caddy's events app: its handlers are too slow", zap.Int64("events", n))
+			}
+			if name := "gatehouse." + e.Type; app.ShouldEmit(name) {
+				app.Emit(ctx, name, eventData(e))
+			}
+		}
+	}
+}
+
+// eventData is what handlers of Caddy's events app read as {event.data.<name>}.
+func eventData(e event.Event) map[string]any {
+	info := e.Info()
+	return map[string]any{
+		"event_identifier": info.EventIdentifier, "person_id": info.PersonID, "occurred": info.Occurred, "event_type": info.EventType, "event_name": info.EventName,
+		"client_ip": info.ClientIP, "user_agent": info.UserAgent, "partition_id": info.PartitionID, "event_agent_user": info.EventAgentUser, "reason": info.Reason,
+		"actor": e.Actor, "client_id": e.ClientID,
+	}
+}
