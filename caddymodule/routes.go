@@ -22,6 +22,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/tokens/introspect": adminIntrospect,
 		"POST /gatehouse/tokens/revoke":     adminRevokeToken,
 		"GET /gatehouse/backup":             adminBackup,
+		"GET /gatehouse/events/verify":      adminVerifyEvents,
 	} {
 		mux.HandleFunc(pattern, adminHandler(call))
 	}

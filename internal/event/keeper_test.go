@@ -220,6 +220,50 @@ func TestSealKeepsTimesExactly(t *testing.T) {
 	}
 }
 
+// TestAnchors: a head that was written down elsewhere tells whether everything was made anew.
+func TestAnchors(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	var heads []string
+	for range 4 {
+		h.add(created, "p", "a")
+		h.must(h.keep.Seal(t.Context()))
+		heads = append(heads, h.verify("default").Head)
+	}
+	h.keep.Use(event.Settings{Retention: event.Retention{Kept: 3 * time.Second}})
+	if n, err := h.keep.Collect(t.Context()); n != 2 || err != nil {
+		t.Fatalf("Collect = %d, %v, want 2", n, err)
+	}
+	_, lastHash, _ := strings.Cut(heads[3], ":")
+	for _, tt := range []struct{ name, anchor, want string }{
+		{"the last", "default@" + heads[3], ""},
+		{"one before", "default@" + heads[2], ""},
+		{"the checkpoint", "default@" + heads[1], ""},
+		{"one that was collected", "default@" + heads[0], ""},
+		{"another hash", "default@3:" + lastHash, "block 3 is not the one of the anchor"},
+		{"another hash of the checkpoint", "default@2:" + lastHash, "block 2 is not the one of the anchor"},
+		{"a block that is not there", "default@5:" + lastHash, "the chain ends with block 4, before that of the anchor, 5"},
+		{"a chain that is not there", "west@1:" + lastHash, "there is no such chain"},
+	} {
+		a, err := event.ParseAnchor(tt.anchor)
+		h.must(err)
+		list, err := event.Verify(t.Context(), h.store, a)
+		h.must(err)
+		var got []string
+		for _, v := range list {
+			got = append(got, v.Problems...)
+		}
+		if text := strings.Join(got, "; "); (tt.want == "") != (text == "") || !strings.Contains(text, tt.want) {
+			t.Errorf("Verify with %s = %q, want %q", tt.name, text, tt.want)
+		}
+	}
+	for _, s := range []string{"", "default", "default@1", "default@0:" + lastHash, "default@x:" + lastHash, "default@1:abc"} {
+		if _, err := event.ParseAnchor(s); err == nil {
+			t.Errorf("ParseAnchor(%q) succeeded", s)
+		}
+	}
+}
+
 func TestSealNeverOverwrites(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -3,9 +3,13 @@ package event
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -36,9 +40,28 @@ func (v *Verified) problem(format string, args ...any) {
 	}
 }
 
-// Verify holds every chain against its blocks, and the blocks against each other. An error means that it could not be told; what is wrong
-// with the events stands in Problems. Only what is sealed is checked. It may run beside everything else.
-func Verify(ctx context.Context, store storage.Store) (list []Verified, err error) {
+// Anchor is a head that was written down elsewhere. Whoever can change everything that is stored can make a sound chain of it, but
+// not one with this block.
+type Anchor struct {
+	Chain string
+	Block uint64
+	Hash  string // hexadecimal
+}
+
+// ParseAnchor reads an anchor in the form chain@block:hash, as Verified names its Chain and Head.
+func ParseAnchor(s string) (a Anchor, err error) {
+	chain, head, ok := strings.Cut(s, "@")
+	number, hash, also := strings.Cut(head, ":")
+	a = Anchor{Chain: chain, Hash: strings.ToLower(hash)}
+	if a.Block, err = strconv.ParseUint(number, 10, 64); err != nil || !ok || !also || a.Block == 0 || len(hash) != hex.EncodedLen(sha256.Size) {
+		return a, fmt.Errorf("%q is not an anchor such as default@17:<hash>", s)
+	}
+	return a, nil
+}
+
+// Verify holds every chain against its blocks, the blocks against each other, and both against the anchors. An error means that it could not be
+// told; what is wrong with the events stands in Problems. Only what is sealed is checked. It may run beside everything else.
+func Verify(ctx context.Context, store storage.Store, anchors ...Anchor) (list []Verified, err error) {
 	found := map[string]bool{}
 	var keys []string
 	err = store.View(ctx, func(tx storage.Tx) error {
@@ -63,11 +86,16 @@ func Verify(ctx context.Context, store storage.Store) (list []Verified, err erro
 		return nil, err
 	}
 	for _, key := range keys {
-		v, err := verify(ctx, store, chainOf(key))
+		v, err := verify(ctx, store, chainOf(key), anchors)
 		if err != nil {
 			return list, err
 		}
 		list = append(list, v)
+	}
+	for _, a := range anchors {
+		if !slices.ContainsFunc(list, func(v Verified) bool { return v.Chain == a.Chain }) {
+			list = append(list, Verified{Chain: a.Chain, Problems: []string{"there is no such chain, but an anchor of it"}})
+		}
 	}
 	return list, nil
 }
@@ -76,6 +104,7 @@ func Verify(ctx context.Context, store storage.Store) (list []Verified, err erro
 type verification struct {
 	Verified
 	chain    Chain
+	anchors  []Anchor // of this chain
 	begun    bool
 	number   uint64 // of the last block that was looked at
 	through  uint64 // the last event that it covers
@@ -83,8 +112,13 @@ type verification struct {
 	end      bool
 }
 
-func verify(ctx context.Context, store storage.Store, c Chain) (Verified, error) {
+func verify(ctx context.Context, store storage.Store, c Chain, anchors []Anchor) (Verified, error) {
 	w := verification{chain: c, Verified: Verified{Chain: c.String()}}
+	for _, a := range anchors {
+		if a.Chain == w.Chain {
+			w.anchors = append(w.anchors, a)
+		}
+	}
 	for !w.end {
 		if err := store.View(ctx, w.step); err != nil {
 			return w.Verified, fmt.Errorf("verify events of %s: %w", c, err)
@@ -103,6 +137,7 @@ func (w *verification) step(tx storage.Tx) error {
 		w.begun = true
 		w.number, w.through, w.previous = head.CutBlock, head.CutEvent, head.CutHash
 		w.From, w.CutAt = head.CutEvent+1, head.CutAt
+		w.anchored(head.CutBlock, head.CutHash)
 		if err := w.noneBefore(tx); err != nil {
 			return err
 		}
@@ -147,6 +182,7 @@ func (w *verification) block(tx storage.Tx) error {
 	if !bytes.Equal(b.Hash, b.sum(w.chain, w.number)) {
 		w.problem("%s was changed itself", name)
 	}
+	w.anchored(w.number, b.Hash)
 	if w.previous != nil || w.number == 1 {
 		if !bytes.Equal(b.Previous, w.previous) {
 			w.problem("%s does not follow the block before it", name)
@@ -186,11 +222,25 @@ func (w *verification) block(tx storage.Tx) error {
 	return nil
 }
 
+// anchored compares the hash of a block with what was written down elsewhere.
+func (w *verification) anchored(number uint64, hash []byte) {
+	for _, a := range w.anchors {
+		if a.Block == number && a.Hash != hex.EncodeToString(hash) {
+			w.problem("block %d is not the one of the anchor", number)
+		}
+	}
+}
+
 // finish looks at what is behind the last block.
 func (w *verification) finish(tx storage.Tx, head chainRecord) error {
 	w.Head = fmt.Sprintf("%d:%s", head.Block, hex.EncodeToString(head.Hash))
 	if w.Sealed == 0 {
 		w.Sealed = head.Event
+	}
+	for _, a := range w.anchors {
+		if a.Block > head.Block {
+			w.problem("the chain ends with block %d, before that of the anchor, %d", head.Block, a.Block)
+		}
 	}
 	if !bytes.Equal(head.Hash, w.previous) && w.previous != nil || head.Event != w.through && w.previous != nil {
 		w.problem("the head of the chain does not fit its last block")
