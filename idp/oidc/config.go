@@ -34,6 +34,8 @@ const (
 	maxAddress      = 2048 // bytes of a URL
 	maxScopes       = 64
 	maxClaims       = 8 << 10 // bytes of the claims parameter
+
+	maxExpiration = 30 * 24 * time.Hour
 )
 
 // Metadata are the addresses of a provider that is not discovered.
@@ -129,8 +131,8 @@ func (c Config) Validate() error {
 	if c.Timeout < 0 || c.Timeout > DefaultTimeout {
 		add("timeout %s: at most %s, since a person waits for it", c.Timeout, DefaultTimeout)
 	}
-	if c.MetadataExpiration < 0 || (c.MetadataExpiration > 0 && c.MetadataExpiration < time.Minute) || c.MetadataExpiration > maxFresh {
-		add("metadata expiration %s: between %s and %s", c.MetadataExpiration, time.Minute, maxFresh)
+	if c.MetadataExpiration < 0 || (c.MetadataExpiration > 0 && c.MetadataExpiration < time.Minute) || c.MetadataExpiration > maxExpiration {
+		add("metadata expiration %s: between %s and %s", c.MetadataExpiration, time.Minute, maxExpiration)
 	}
 	return errors.Join(wrong...)
 }

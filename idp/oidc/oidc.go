@@ -30,6 +30,7 @@ type Provider struct {
 	keys       cached[keySet]
 	breaker    breaker
 	slots      chan struct{} // requests that run
+	encrypts   bool          // the provider may encrypt for us, and so reads our keys
 
 	mu     sync.Mutex // guards closed and adding to work
 	closed bool
@@ -52,13 +53,18 @@ func New(cfg Config, env idp.Env) (*Provider, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if env.ID == "" || env.Issuer == "" || env.Now == nil || env.Random == nil || env.Log == nil || env.Client == nil || env.Checked == nil || env.Once == nil || env.KeyPair == nil {
+	if env.ID == "" || env.Issuer == "" || env.Now == nil || env.Random == nil || env.Log == nil || env.Client == nil || env.Checked == nil ||
+		env.Once == nil || env.KeyPair == nil {
 		return nil, errors.New("oidc: the environment is not whole")
 	}
+	encrypts := cfg.IDTokenEncryptionRequired || cfg.UserInfoEncryptionRequired || len(cfg.Decrypt) > 0
 	cfg = cfg.withDefaults()
 	cfg.Scopes, cfg.Decrypt, cfg.Audiences = slices.Clone(cfg.Scopes), slices.Clone(cfg.Decrypt), slices.Clone(cfg.Audiences)
 	cfg.Levels = maps.Clone(cfg.Levels)
-	p := &Provider{cfg: cfg, env: env, client: plain(env.Client), checked: plain(env.Checked), written: cfg.hosts(), slots: make(chan struct{}, requests)}
+	p := &Provider{
+		cfg: cfg, env: env, client: plain(env.Client), checked: plain(env.Checked), written: cfg.hosts(), slots: make(chan struct{}, requests),
+		encrypts: encrypts,
+	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.discovered = cached[*metadata]{p: p, fetch: p.discover}
 	p.keys = cached[keySet]{p: p, fetch: p.fetchKeys}

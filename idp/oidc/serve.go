@@ -107,9 +107,7 @@ func (p *Provider) handleSignedOut(w http.ResponseWriter, r *http.Request, h idp
 }
 
 // hasKeys tells whether the provider needs keys of ours.
-func (p *Provider) hasKeys() bool {
-	return p.cfg.AuthMethod == AuthPrivateKey || p.cfg.IDTokenEncryptionRequired || p.cfg.UserInfoEncryptionRequired
-}
+func (p *Provider) hasKeys() bool { return p.cfg.AuthMethod == AuthPrivateKey || p.encrypts }
 
 // handleKeys serves GET /oidc/<id>/jwks: the public keys that the provider verifies our assertions with and encrypts for.
 func (p *Provider) handleKeys(w http.ResponseWriter, r *http.Request) {
@@ -156,6 +154,9 @@ func (p *Provider) publicKeys(r *http.Request) (jose.JSONWebKeySet, error) {
 		}
 	}
 	for _, name := range p.cfg.Decrypt {
+		if !p.encrypts {
+			break
+		}
 		if err := add(name, "enc", ""); err != nil {
 			return set, err
 		}
