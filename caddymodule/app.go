@@ -84,9 +84,11 @@ type App struct {
 	emitter   *caddyevents.App
 	early     *core // opened by Provision and not yet taken by Start
 
-	kinds     map[string]string   // of the identity providers
-	keyUsers  map[string][]string // who uses a key pair, by its name
-	bootstrap []byte              // JSON of configuration units
+	kinds     map[string]string    // of the identity providers
+	remotes   map[string]remoteIDP // providers that the browser is sent to, by their ids
+	icons     map[string][]byte    // of identity providers
+	keyUsers  map[string][]string  // who uses a key pair, by its name
+	bootstrap []byte               // JSON of configuration units
 
 	mu    sync.Mutex // guards sites and state below
 	sites map[string]bool
@@ -99,16 +101,17 @@ type App struct {
 
 // instance is what one configuration runs.
 type instance struct {
-	authz    *authz.Server
-	identity *identity.Service
-	config   *config.Service
-	pages    *page.Renderer
-	gate     *rest.Gate
-	apis     []pathHandler
-	tell     *teller
-	issuer   *url.URL
-	core     *core
-	log      *zap.Logger
+	authz     *authz.Server
+	providers *providers
+	identity  *identity.Service
+	config    *config.Service
+	pages     *page.Renderer
+	gate      *rest.Gate
+	apis      []pathHandler
+	tell      *teller
+	issuer    *url.URL
+	core      *core
+	log       *zap.Logger
 
 	stop    context.CancelFunc // ends the worker
 	stopped chan struct{}      // closed when it has
@@ -226,7 +229,7 @@ func (a *App) warn() {
 }
 
 func (a *App) newPages(key []byte) (*page.Renderer, error) {
-	return page.New(page.Config{Brand: a.brand, Locales: a.persons.Locales, Issuer: a.issuer.String(), Key: key, Extension: a.extension, Log: a.log})
+	return page.New(page.Config{Brand: a.brand, Locales: a.persons.Locales, Issuer: a.issuer.String(), Key: key, Extension: a.extension, Icons: a.icons, Log: a.log})
 }
 
 // registerSite names the origins of a site that declares login. Sites do so while they are provisioned, before Start.
@@ -295,16 +298,26 @@ func (a *App) open() (_ *instance, err error) {
 	}
 	inst.config.OnUse(func(name string) []string { return a.keyUsers[name] })
 	inst.pages.SetOverrides(inst.config.Overrides)
-	inst.identity, err = identity.New(a.ctx, a.persons, identity.Deps{
+	inst.providers = newProviders(a, c, inst.config)
+	persons := a.persons
+	if persons.Providers, err = inst.providers.open(persons.Providers); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			inst.providers.close()
+		}
+	}()
+	inst.identity, err = identity.New(a.ctx, persons, identity.Deps{
 		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: events, Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("identity"),
-		Units: inst.config.Units,
+		Units: inst.config.Units, Manager: inst.providers,
 	})
 	if err != nil {
 		return nil, err
 	}
 	inst.authz, err = authz.New(a.ctx, a.authz, authz.Deps{
 		Store: c.Store, Keys: c.keys, Keyring: c.keyring, Hasher: c.hasher, Events: events, Auth: inst.identity, Subjects: inst.identity,
-		Passwords: inst.identity, Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("authz"),
+		Passwords: inst.identity, Providers: authzProviders{inst.identity}, Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("authz"),
 	})
 	if err != nil {
 		return nil, err
@@ -425,6 +438,7 @@ func (i *instance) leave() {
 	i.stop()
 	<-i.stopped
 	i.tell.release()
+	i.providers.close()
 	if err := i.core.release(); err != nil {
 		i.log.Error("storage not closed cleanly", zap.Error(err))
 	}

@@ -22,7 +22,7 @@ const idpNamespace = "gatehouse.idp"
 const ownIDP = "identity"
 
 // laterIDPs are the kinds of providers that are known and not supported yet.
-var laterIDPs = []string{"saml", "oidc", "ldap", "kerberos"}
+var laterIDPs = []string{"ldap", "kerberos"}
 
 // IDP is a guest module of the namespace gatehouse.idp. It is ready after Provision and opens nothing before the app starts.
 type IDP interface {
@@ -71,10 +71,10 @@ func (a *App) readIDP(d *caddyfile.Dispenser) error {
 	d.NextArg()
 	kind := d.Val()
 	if slices.Contains(laterIDPs, kind) {
-		return d.Errf("idp %s: %s %w: use header", id, kind, errNotSupported)
+		return d.Errf("idp %s: %s %w: use saml, oidc or header", id, kind, errNotSupported)
 	}
 	if _, err := caddy.GetModule(idpNamespace + "." + kind); err != nil {
-		return d.Errf("idp %s: module %s.%s is not built in: use header", id, idpNamespace, kind)
+		return d.Errf("idp %s: module %s.%s is not built in: use saml, oidc or header", id, idpNamespace, kind)
 	}
 	mod, err := caddyfile.UnmarshalModule(d, idpNamespace+"."+kind)
 	if err != nil {
@@ -125,9 +125,16 @@ func (a *App) loadIDPs() error {
 			if !ok {
 				return fmt.Errorf("gatehouse: idp %s: module %T is no identity provider", id, loaded[id])
 			}
-			of, source := p.Common(), p.Source()
-			a.authz.Providers = append(a.authz.Providers, authz.Provider{ID: id, Disabled: of.Disabled, Parameters: source.Parameters()})
-			a.persons.Providers = append(a.persons.Providers, identity.Provider{ID: id, Name: of.Name, Disabled: of.Disabled, Source: source})
+			of := p.Common()
+			provider := identity.Provider{ID: id, Name: of.Name, Disabled: of.Disabled, Source: p.Source()}
+			known := authz.Provider{ID: id, Disabled: of.Disabled}
+			if far, ok := p.(remoteIDP); ok {
+				a.addRemote(far, &provider)
+			} else {
+				known.Parameters = provider.Source.Parameters()
+			}
+			a.authz.Providers = append(a.authz.Providers, known)
+			a.persons.Providers = append(a.persons.Providers, provider)
 		}
 	}
 	for _, p := range a.authz.Providers {
@@ -146,6 +153,19 @@ func (a *App) loadIDPs() error {
 		}
 	}
 	return nil
+}
+
+// addRemote keeps a provider that is made when the app starts.
+func (a *App) addRemote(far remoteIDP, p *identity.Provider) {
+	o := far.common()
+	p.Path, p.CoupleEmail, p.Domains, p.Timeout = far.path(), o.Couple == "email", o.remote.domains, o.remote.timeout
+	if a.remotes == nil {
+		a.remotes, a.icons = map[string]remoteIDP{}, map[string][]byte{}
+	}
+	a.remotes[p.ID] = far
+	if len(o.remote.icon) > 0 {
+		a.icons[p.ID] = o.remote.icon
+	}
 }
 
 // readers returns the providers that read requests, for handlers that the app knows nothing of.
