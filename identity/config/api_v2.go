@@ -75,11 +75,9 @@ func (a *API) getUnits(w http.ResponseWriter, r *http.Request, _ string) error {
 		return err
 	}
 	u := st.units
-	w.Header().Set("ETag", a.wholeView().etag(st))
-	rest.JSON(w, http.StatusOK, cimConfiguration{
+	return answerTagged(w, r, a.wholeView().etag(st), cimConfiguration{
 		&u.Attributes, &u.CustomMessages, &u.Features, pairs, &u.LoginMethods, u.Organisations, &u.Redirects, &u.StepUp, &u.UIExtension,
 	})
-	return nil
 }
 
 // wholeView is everything at once: its version says all of what is stored, and the rest comes from the Caddyfile.

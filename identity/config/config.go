@@ -53,6 +53,7 @@ type Service struct {
 
 	cfg   Config
 	cache atomic.Pointer[state]
+	turn  chan struct{} // taken by who changes something
 	pairs pairState
 	shown atomic.Pointer[pageMessages]
 }
@@ -84,7 +85,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if deps.Origin == nil {
 		deps.Origin = func(*http.Request) event.Origin { return event.Self }
 	}
-	s := &Service{Deps: deps, cfg: cfg}
+	s := &Service{Deps: deps, cfg: cfg, turn: make(chan struct{}, 1)}
 	if err := s.bootstrap(ctx); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}

@@ -12,8 +12,8 @@ var effects = []effect{
 	later("attributes.verification.mobile_number_enabled", noSMS),
 
 	does("custom_messages.default", "Texts of the pages in every language that has none of its own under locales.", "CustomMessages"),
-	does("custom_messages.locales{}", "Texts of the pages in one language, country or variant.", "CustomMessages"),
-	does("messages{}", "Texts of the pages in one language, where custom_messages has none.", "CustomMessages"),
+	does("custom_messages.locales", "Texts of the pages in one language, country or variant.", "CustomMessages"),
+	does("messages", "Texts of the pages in one language, where custom_messages has none.", "CustomMessages"),
 
 	later("features.accepting_invitation_enabled", noInvitation),
 	later("features.allow_sign_up_without_invitation_validation", noInvitation),

@@ -58,16 +58,20 @@ func names(header []string, tag string) bool {
 	return false
 }
 
-// answer writes what is read of a state, or 304 to whom has it. (RFC 9110 13.1.2)
+// answer writes what is read of a state, or 304 to whom has it.
 func answer(w http.ResponseWriter, r *http.Request, st *state, v view) error {
-	tag := v.etag(st)
+	body, _ := v(st)
+	return answerTagged(w, r, v.etag(st), body)
+}
+
+// answerTagged: RFC 9110 13.1.2.
+func answerTagged(w http.ResponseWriter, r *http.Request, tag string, body any) error {
 	w.Header().Set("ETag", tag)
 	header := strings.ReplaceAll(strings.Join(r.Header.Values("If-None-Match"), ","), "W/", "")
 	if strings.TrimSpace(header) == "*" || names([]string{header}, tag) {
 		rest.Empty(w, http.StatusNotModified)
 		return nil
 	}
-	body, _ := v(st)
 	rest.JSON(w, http.StatusOK, body)
 	return nil
 }

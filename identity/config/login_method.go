@@ -128,8 +128,12 @@ func (m *LoginMethod) secrets() iter.Seq2[string, *Secret] {
 			name string
 			of   *SocialAttributes
 		}{
-			{"facebook", m.Facebook}, {"google", m.Google}, {"linkedin", m.LinkedIn}, {"twitter", m.Twitter},
-			{"instagram", m.Instagram}, {"microsoft", m.Microsoft},
+			{"facebook", m.Facebook},
+			{"google", m.Google},
+			{"linkedin", m.LinkedIn},
+			{"twitter", m.Twitter},
+			{"instagram", m.Instagram},
+			{"microsoft", m.Microsoft},
 		} {
 			if social.of != nil && !yield(social.name+"_attributes.client_secret", &social.of.ClientSecret) {
 				return

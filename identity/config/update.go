@@ -46,6 +46,12 @@ type edit struct {
 // update carries out an edit: all of it or nothing, with one event that names the changed members. What changes nothing writes nothing. It
 // returns the state that it leaves.
 func (s *Service) update(ctx context.Context, e edit) (*state, error) {
+	select { // those of this process wait for each other, so that only another node can be faster
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	for range maxTries {
 		var st *state
 		err := s.Store.View(ctx, func(tx storage.Tx) (err error) {

@@ -1,0 +1,205 @@
+package config
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const document = "../../docs/configuration.md"
+
+// TestEveryMemberHasAnEffect: each member of each unit is in the table, in one row, and each row is about something that there is.
+func TestEveryMemberHasAnEffect(t *testing.T) {
+	t.Parallel()
+	used := map[string]bool{}
+	for _, m := range members() {
+		var rows []string
+		for _, e := range effects {
+			if e.path == m.path || strings.HasSuffix(e.path, ".*") && strings.HasPrefix(m.path, strings.TrimSuffix(e.path, "*")) {
+				rows = append(rows, e.path)
+				used[e.path] = true
+			}
+		}
+		if len(rows) != 1 {
+			t.Errorf("%s has the rows %q in effects, want one", m.path, rows)
+		}
+	}
+	for _, e := range effects {
+		if !used[e.path] {
+			t.Errorf("effects tells of %s, which there is not", e.path)
+		}
+		if (e.does == "") == (e.later == "") || (e.does == "") != (e.test == "") {
+			t.Errorf("%s: want either what it does and the test that shows it, or what is missing", e.path)
+		}
+	}
+}
+
+// TestEffectsAreShown: the tests that the table names are there.
+func TestEffectsAreShown(t *testing.T) {
+	t.Parallel()
+	there := map[string]bool{}
+	name := regexp.MustCompile(`(?m)^func Test(\w+)\(`)
+	err := filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		for _, m := range name.FindAllStringSubmatch(string(raw), -1) {
+			there[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range effects {
+		if e.test != "" && !there[e.test] {
+			t.Errorf("%s: there is no Test%s", e.path, e.test)
+		}
+	}
+}
+
+// TestLimits: every string, number, array and object of a unit says what it may be.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	for _, m := range members() {
+		word, _, _ := strings.Cut(m.tag, ",")
+		switch m.kind.Kind() {
+		case reflect.Bool:
+		case reflect.Int:
+			if word != "int" {
+				t.Errorf("%s: a number without a range", m.path)
+			}
+		case reflect.String:
+			if _, ok := kinds[word]; !ok && word != "enum" {
+				t.Errorf("%s: a string of no kind (%q)", m.path, m.tag)
+			}
+		default:
+			if word != "most" && m.path != "messages" {
+				t.Errorf("%s: a list without a limit", m.path)
+			}
+		}
+	}
+	var lists func(rt reflect.Type, path string)
+	lists = func(rt reflect.Type, path string) {
+		switch rt.Kind() {
+		case reflect.Pointer:
+			lists(rt.Elem(), path)
+		case reflect.Struct:
+			for f := range fieldsOf(rt) {
+				if k := f.typ.Kind(); (k == reflect.Slice || k == reflect.Map) && !strings.HasPrefix(f.check, "most,") {
+					t.Errorf("%s.%s: a list without a limit", path, f.name)
+				}
+				lists(f.typ, path+"."+f.name)
+			}
+		case reflect.Slice, reflect.Map:
+			lists(rt.Elem(), path+"[]")
+		}
+	}
+	lists(reflect.TypeFor[Units](), "")
+}
+
+// TestConfigurationDocument holds docs/configuration.md against the table.
+func TestConfigurationDocument(t *testing.T) {
+	t.Parallel()
+	want := configurationDocument()
+	if f := flag.Lookup("update"); f != nil && f.Value.String() == "true" {
+		if err := os.WriteFile(document, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Error("docs/configuration.md is not as the table says: run make golden")
+	}
+}
+
+// about says what each unit is.
+var about = map[string]string{
+	"attributes":          "What is asked of persons. `GET`, `POST /api/v2/attributes`.",
+	"custom_messages":     "Texts of the pages. `GET`, `PUT /api/v2/config/custom-messages`, `PUT …/{locale_variant}/batch`, `DELETE …/{locale_variant}/{message_key}`. `default` as locale_variant means the texts for every language.",
+	"features":            "Switches. `GET`, `POST /api/v2/config/features`, and `…/action-token/whitelisted-urls`.",
+	"login_methods":       "The ways to sign in. `GET /api/v2/config/login-methods`, changed by `POST /api/v2/config`. Providers of the Caddyfile are shown here and changed there.",
+	"organisations":       "Organisations and their service providers. `GET /api/v2/config/organisations`, `GET`, `POST …/{organisation-id}/service-providers` and `…/{serviceProviderId}`; organisations themselves are changed by `POST /api/v2/config`.",
+	"redirects":           "Where persons are sent. `GET`, `POST /api/v2/config/redirects`, and `…/whitelisted-urls`.",
+	"step_up":             "Levels. `GET`, `POST /api/v2/config/step-up`.",
+	"ui_extension":        "Pages elsewhere. `GET`, `POST /api/v2/config/ui-extension`.",
+	"email_notifications": "What persons hear by e-mail. `GET`, `POST /api/v2/config/notifications/email`.",
+	"password_policy":     "What a new password must be like. `GET /api/config`, `POST /api/v2/config/password-policy`.",
+	"profile":             "Which attributes a person must have. `GET /api/config`, changed by `POST /api/v2/config`.",
+	"messages":            "Texts of the pages, by locale. `GET /api/config`, changed by `POST /api/v2/config`.",
+}
+
+func configurationDocument() string {
+	var b strings.Builder
+	b.WriteString(`# Configuration units
+
+Made from the table in ` + "`identity/config/effects_table.go`" + ` by ` + "`make golden`" + `; do not edit it.
+
+What the configuration API can set, what it is without anybody having set it, and what it changes. A change works at once, on every node. A
+member whose function does not exist yet can be set to its default only: anything else is answered 409 with the reason that stands here. Members of arrays
+have no default of their own; false, 0, "" and [] are what they are when left out.
+
+The names are those of the wire, misspellings included. [] stands for the entries of an array, {} for those of an object with free names.
+`)
+	d := Defaults()
+	standard := map[string]string{}
+	for _, un := range table {
+		visit(reflect.ValueOf(un.of(&d)).Elem(), un.name, un.name, false, func(v reflect.Value, _, path string, inside bool) {
+			if !inside {
+				standard[path] = string(encode(v.Interface()))
+			}
+		})
+	}
+	last := ""
+	for _, m := range members() {
+		name, path, _ := strings.Cut(m.path, ".")
+		if bare, list, ok := strings.Cut(name, "["); ok {
+			name, path = bare, "["+list+"."+path
+		}
+		if name != last {
+			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| member | type | default | effect |\n|---|---|---|---|\n", name, about[name])
+			last = name
+		}
+		e, _ := effectOf(m.path)
+		does := e.does
+		if does == "" {
+			does = "Not yet: " + e.later + "."
+		}
+		if path == "" {
+			path = "(all of it)"
+		}
+		shownDefault := standard[m.path]
+		if shownDefault != "" {
+			shownDefault = "`" + shownDefault + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", path, typeName(m), shownDefault, does)
+	}
+	return b.String()
+}
+
+func typeName(m member) string {
+	word, rest, _ := strings.Cut(m.tag, ",")
+	switch m.kind.Kind() {
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Int:
+		return "integer, " + strings.Replace(rest, ",", " to ", 1)
+	case reflect.String:
+		if word == "enum" {
+			return "one of " + strings.ReplaceAll(strings.TrimPrefix(rest, "|"), "|", ", ")
+		}
+		return "string"
+	case reflect.Slice:
+		return "array of strings"
+	}
+	return "object"
+}
