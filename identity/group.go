@@ -191,7 +191,7 @@ func (s *Service) UpdateGroup(ctx context.Context, id string, by Actor, fn func(
 				return err
 			}
 		}
-		if c.Add, err = newMembers(tx, id, c.Add); err != nil {
+		if c.Add, err = newMembers(tx, id, &c); err != nil {
 			return err
 		}
 		if err := c.check(); err != nil {
@@ -287,9 +287,9 @@ func (c *GroupChange) elsewhere(tx storage.Tx, person string) (bool, error) {
 }
 
 // newMembers are those of the ids that are not members yet, each once.
-func newMembers(tx storage.Tx, id string, ids []string) (out []string, err error) {
-	seen := make(map[string]bool, len(ids))
-	for _, who := range ids {
+func newMembers(tx storage.Tx, id string, c *GroupChange) (out []string, err error) {
+	seen := make(map[string]bool, len(c.Add))
+	for _, who := range c.Add {
 		if seen[who] || len(who) > maxTag {
 			continue
 		}
@@ -300,6 +300,14 @@ func newMembers(tx storage.Tx, id string, ids []string) (out []string, err error
 		}
 		if !in {
 			out = append(out, who)
+			continue
+		}
+		elsewhere, err := c.elsewhere(tx, who)
+		if err == nil && elsewhere {
+			err = ErrNoPerson // as of anybody who is not there
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	return out, nil

@@ -213,6 +213,8 @@ func unknown(path, name string) string {
 func conform(a *attribute, v any, path string) (any, error) {
 	list, isList := v.([]any)
 	switch {
+	case v == nil:
+		return nil, nil //nolint:nilnil // null is no value (RFC 7643 2.5)
 	case a.multi && !isList:
 		list = []any{v}
 	case !a.multi && isList:

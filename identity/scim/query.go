@@ -147,7 +147,7 @@ func (q *query) complete(t *resourceType, filter, sortBy, sortOrder string) (err
 			return bad(invalidPath, "sortBy names an attribute with sub-attributes")
 		}
 	}
-	if (sub != nil && sub.typ() == typeComplex) || a.typ() == typeBinary {
+	if sub != nil && (sub.typ() == typeComplex || sub.typ() == typeBinary) {
 		return bad(invalidPath, "sortBy names an attribute that has no order")
 	}
 	q.sortBy, q.sortSub = a, sub

@@ -1,0 +1,195 @@
+package scim_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+)
+
+func TestWhoIsLetIn(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 244: every path and method without credentials, with wrong ones, while switched off", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t)
+		for _, path := range []string{
+			"/Users", "/Users/x", "/Users/.search", "/Groups", "/Groups/x", "/Groups/.search", "/Bulk", "/ServiceProviderConfig", "/Schemas", "/Schemas/" + coreUser,
+			"/ResourceTypes", "/ResourceTypes/User", "/Nothing", "/",
+		} {
+			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE"} {
+				for credentials, want := range map[string]int{"": 401, "Bearer bad": 401, "Basic Og==": 401, "Bearer weak": 403, "Bearer down": 503} {
+					h.header.Set("Authorization", credentials)
+					a := h.do(method, path, "")
+					if a.status != want {
+						t.Errorf("%s %s with %q: status %d, want %d", method, path, credentials, a.status, want)
+					}
+					if want == 401 && len(a.header.Values("WWW-Authenticate")) != 2 {
+						t.Errorf("%s %s: challenges %v, want Bearer and Basic", method, path, a.header.Values("WWW-Authenticate"))
+					}
+				}
+				h.header.Set("Authorization", "Bearer good")
+				h.off = true
+				if a := h.do(method, path, ""); a.status != 503 || a.header.Get("Retry-After") == "" {
+					t.Errorf("%s %s while switched off: status %d, want 503", method, path, a.status)
+				}
+				h.off = false
+			}
+		}
+		for path, allow := range map[string]string{"/Users": "GET, POST", "/Bulk": "POST", "/Schemas": "GET", "/Users/x": "DELETE, GET, PATCH, PUT"} {
+			if a := h.want(405, "TRACE", path, nil); a.header.Get("Allow") != allow {
+				t.Errorf("TRACE %s: Allow %q, want %q", path, a.header.Get("Allow"), allow)
+			}
+		}
+	})
+}
+
+func TestHostileBodies(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.add("anna", nil)
+	before := h.want(200, "GET", "/Users/"+id, nil).raw
+	put := func(t *testing.T, body string) {
+		t.Helper()
+		a := h.do("PUT", "/Users/"+id, body)
+		if a.status != 400 && a.status != 413 {
+			t.Errorf("PUT %.80s: status %d, want 400 or 413", body, a.status)
+		}
+		if strings.Contains(a.raw, "goroutine") || strings.Contains(a.raw, ".go:") || strings.Contains(a.raw, "map[") {
+			t.Errorf("PUT %.80s: the answer tells of the inside: %s", body, a.raw)
+		}
+	}
+	t.Run("attack 241: verified is nobody's to say", func(t *testing.T) {
+		put(t, user(`"userName":"anna","emails":[{"value":"boss@example.com","verified":true}]`))
+		put(t, user(`"userName":"anna","phoneNumbers":[{"value":"+31201234567","verified":true}]`))
+		put(t, user(`"userName":"anna","email_verified":true`))
+		other := h.add("boss", map[string]any{"emails": []any{map[string]any{"value": "boss@example.com"}}, ours: map[string]any{"emailVerified": true}})
+		if got := h.want(200, "GET", "/Users/"+other, nil).at(ours, "emailVerified"); got != "false" {
+			t.Errorf("emailVerified = %s, want false", got)
+		}
+	})
+	t.Run("attack 248: members that are nobody's to set", func(t *testing.T) {
+		for _, member := range []string{"enabled", "removable", "role", "verified", "password_hash", "private_key", "organisation", "epoch", "State", "__proto__", "constructor"} {
+			put(t, user(`"userName":"anna","`+member+`":true`))
+		}
+		a := h.want(200, "PUT", "/Users/"+id, user(`"userName":"anna","id":"00000000-0000-4000-8000-000000000000","meta":{"created":"1970-01-01T00:00:00Z"},"groups":[{"value":"x"}],"`+ours+`":{"state":"REMOVED","partition":"other"}`))
+		if a.raw != before {
+			t.Errorf("PUT of read-only attributes:\n%s\nwant\n%s", a.raw, before)
+		}
+	})
+	t.Run("attack 249: members twice, in other case, in letters that look alike", func(t *testing.T) {
+		put(t, user(`"userName":"anna","active":false,"Active":true`))
+		put(t, user(`"userName":"anna","userName":"anna"`))
+		put(t, user(`"userName":"anna","name":{"givenName":"a","GIVENNAME":"b"}`))
+		put(t, user(`"userName":"anna","u\u0073erName":"b"`))
+		put(t, user(`"userName":"anna","nic`+"\u212a"+`Name":"kelvin"`))
+		put(t, user(`"userName":"anna","pa`+"\u017f"+`sword":"correct horse 1"`))
+	})
+	t.Run("attack 251: deep, wide, long, large", func(t *testing.T) {
+		put(t, user(`"userName":"anna","name":`+strings.Repeat("[", 100_000)))
+		put(t, user(`"userName":"anna","name":`+strings.Repeat(`{"a":`, 10_000)+"1"+strings.Repeat("}", 10_000)))
+		put(t, user(`"userName":"anna","nickName":"`+strings.Repeat("x", 2<<20)+`"`))
+		put(t, user(`"userName":"anna","nickName":`+strings.Repeat("1", 500_000)))
+		put(t, user(`"userName":"anna","emails":[`+strings.Repeat(`{"value":"a@b.example"},`, 20_000)+`{"value":"c@b.example"}]`))
+		put(t, user(`"userName":"anna","emails":[`+strings.Repeat(`0,`, 200_000)+`0]`))
+		var wide strings.Builder
+		for i := range 60_000 {
+			fmt.Fprintf(&wide, `,"k%d":1`, i)
+		}
+		put(t, user(`"userName":"anna"`+wide.String()))
+		put(t, user(`"userName":"anna","nickName":"`+"\xff\xfe"+`"`))
+	})
+	t.Run("attack 257: a form of another site", func(t *testing.T) {
+		for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "application/json; charset=utf-16", "a, application/json"} {
+			h.header.Set("Content-Type", kind)
+			h.refused(415, "", "POST", "/Users", user(`"userName":"mallory"`))
+		}
+		h.header.Set("Content-Type", "application/json; charset=UTF-8")
+		h.want(200, "PUT", "/Users/"+id, user(`"userName":"anna"`))
+		h.header.Del("Content-Type")
+	})
+	t.Run("attack 247: ids that are none", func(t *testing.T) {
+		for _, bad := range []string{"..%2f..%2fetc", "%00", "'%20OR%201=1--", strings.Repeat("x", 10_000), "%7Benv.X%7D", "%ff", "........-....-....-....-............"} {
+			for _, at := range []string{"/Users/", "/Groups/", "/Schemas/", "/ResourceTypes/"} {
+				h.refused(404, "", "GET", at+bad, nil)
+			}
+		}
+	})
+	if after := h.want(200, "GET", "/Users/"+id, nil).raw; after != before {
+		t.Errorf("hostile requests changed the user:\n%s\n%s", before, after)
+	}
+	if n := h.identity.Panics(); n != 0 {
+		t.Errorf("%d panics, want none", n)
+	}
+}
+
+func TestPartitions(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(c *identity.Config) { c.Partitions = identity.PartitionConfig{On: true} })
+	in := func(partition ...string) { h.header[scimHeader] = partition }
+	in("acme")
+	anna := h.add("anna", map[string]any{"password": password, "emails": []any{map[string]any{"value": "anna@acme.example"}}, "externalId": "e"})
+	group := h.addGroup("staff", anna)
+	in("default")
+	other := h.add("anna", nil)
+	t.Run("attack 261: the header missing, of another partition, twice", func(t *testing.T) {
+		for _, values := range [][]string{nil, {""}, {"acme", "acme"}, {"acme", "default"}, {"../x"}, {"ACME!"}, {strings.Repeat("x", 1000)}} {
+			in(values...)
+			for _, at := range []string{"/Users", "/Users/" + anna, "/Groups", "/Bulk"} {
+				h.refused(400, "invalidValue", "GET", at, nil)
+			}
+		}
+	})
+	t.Run("attack 246: what belongs to another partition is not there", func(t *testing.T) {
+		for _, partition := range []string{"default", "nobody"} {
+			in(partition)
+			h.refused(404, "", "GET", "/Users/"+anna, nil)
+			h.refused(404, "", "PUT", "/Users/"+anna, user(`"userName":"stolen"`))
+			h.refused(404, "", "PATCH", "/Users/"+anna, patch("replace", "active", false))
+			h.refused(404, "", "DELETE", "/Users/"+anna, nil)
+			for _, filter := range []string{`id+eq+"` + anna + `"`, `emails+eq+"anna@acme.example"`, `externalId+eq+"e"`, `groups.display+eq+"staff"`} {
+				if n := h.want(200, "GET", "/Users?filter="+filter, nil).at("totalResults"); n != "0" {
+					t.Errorf("%s: filter %s finds %s, want 0", partition, filter, n)
+				}
+			}
+			if got := h.want(200, "GET", "/Groups/"+group, nil).at("members"); got != "" {
+				t.Errorf("%s: members = %s, want none", partition, got)
+			}
+			h.refused(400, "invalidValue", "PATCH", "/Groups/"+group, patch("add", "members", []any{map[string]any{"value": anna}}))
+			h.want(200, "PATCH", "/Groups/"+group, patch("remove", "members", nil))
+			h.want(200, "PATCH", "/Groups/"+group, patch("remove", `members[value eq "`+anna+`"]`, nil))
+		}
+		in("acme")
+		if got := h.want(200, "GET", "/Users/"+anna, nil); got.at("userName") != "anna" || got.at("active") != "true" || got.at(ours, "partition") != "acme" || got.at("groups", 0, "value") != group {
+			t.Errorf("after requests of others: %s", got.raw)
+		}
+	})
+	in("default")
+	if got := h.want(200, "GET", "/Users", nil); got.names() != "anna" || got.at("Resources", 0, "id") != other || got.at("totalResults") != "1" {
+		t.Errorf("users of the default partition: %s", got.raw)
+	}
+	h.refused(400, "invalidValue", "POST", "/Users", user(`"userName":"acme\\eve"`))
+	h.want(200, "PATCH", "/Groups/"+group, patch("add", "members", []any{map[string]any{"value": other}}))
+	if got := h.memberNames(group); got != "anna" || h.want(200, "GET", "/Groups/"+group, nil).at("members", 0, "value") != other {
+		t.Errorf("members of the default partition = %q", got)
+	}
+	h.refused(400, "invalidValue", "PATCH", "/Users/"+other, patch("replace", "userName", `acme\anna`))
+}
+
+const scimHeader = "X-Service-Persons-Partition-Id"
+
+func TestStorageIsDown(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.add("anna", nil)
+	h.header.Set("Authorization", "Bearer down")
+	a := h.want(503, "GET", "/Users/"+id, nil)
+	if a.header.Get("Retry-After") == "" || strings.Contains(a.raw, "storage") {
+		t.Errorf("while storage is down: %v %s", a.header, a.raw)
+	}
+	h.header.Set("Authorization", "Bearer good")
+	if a := h.do(http.MethodGet, "/Users/"+id, nil); a.status != 200 {
+		t.Errorf("afterwards: status %d, want 200", a.status)
+	}
+}
