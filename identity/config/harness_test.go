@@ -44,8 +44,11 @@ type world struct {
 // brittle is a store that can be made to fail.
 type brittle struct {
 	storage.Store
-	broken atomic.Pointer[error]
+	broken  atomic.Pointer[error]
+	aborted atomic.Bool // updates run and are then undone
 }
+
+func (b *brittle) failUpdates(on bool) { b.aborted.Store(on) }
 
 func (b *brittle) fail(err error) { b.broken.Store(&err) }
 
@@ -60,7 +63,12 @@ func (b *brittle) Update(ctx context.Context, fn func(storage.Tx) error) error {
 	if err := b.broken.Load(); err != nil {
 		return *err
 	}
-	return b.Store.Update(ctx, fn)
+	return b.Store.Update(ctx, func(tx storage.Tx) error {
+		if err := fn(tx); err != nil || !b.aborted.Load() {
+			return err
+		}
+		return storage.ErrUnavailable
+	})
 }
 
 // fixed is a provider of the Caddyfile.
@@ -100,7 +108,7 @@ func newWorld(t testing.TB) *world {
 
 func authorize(r *http.Request, api string) (string, error) {
 	switch id, _, ok := r.BasicAuth(); {
-	case !ok:
+	case !ok || id == "":
 		return "", login.ErrNoCredentials
 	case id != "ops" || api != "configuration":
 		return "", login.ErrNotAllowed
