@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"bufio"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startSAMLP serves npm's samlp, a second identity provider that others have written, until the end of the test. Its signatures are made by
+// xml-crypto and its encryption by xml-encryption.
+func startSAMLP(t *testing.T) (origin string) {
+	t.Helper()
+	dir, port := t.TempDir(), freePorts(t, 1)[0]
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "samlp"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{
+		"key": {Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}, "cert": {Type: "CERTIFICATE", Bytes: cert},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("node", "node/samlp.mjs")
+	cmd.Env = environ(dir, fmt.Sprintf("PORT=%d", port), "KEY="+filepath.Join(dir, "key"), "CERT="+filepath.Join(dir, "cert"))
+	cmd.Stderr = t.Output()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may be gone
+		_ = cmd.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("samlp says %q: %v", line, err)
+	}
+	return fmt.Sprintf("http://localhost:%d", port)
+}
+
+// TestSAMLP signs in at npm's samlp: what is good gets to the upstream behind protect, what is not gets to a page that says no.
+func TestSAMLP(t *testing.T) {
+	t.Parallel()
+	origin := startSAMLP(t)
+	_, s := openShopEdited(t, func(caddyfile string) string {
+		var blocks strings.Builder
+		for _, id := range []string{"plain", "gcm", "sha1", "open"} {
+			more := ""
+			if id == "open" {
+				more = "\t\t\tallow_unsolicited\n"
+			}
+			fmt.Fprintf(&blocks, "\t\tidp %s saml {\n\t\t\tmetadata %s/%s/metadata\n\t\t\tmap http://schemas.xmlsoap.org/ws/2005/05/identity/claims/emailaddress email\n"+
+				"\t\t\tcouple email\n%s\t\t}\n", id, origin, id, more)
+		}
+		return strings.Replace(caddyfile, "\t\tapi_client ops {", blocks.String()+"\t\tapi_client ops {", 1)
+	})
+	b := s.browse(t)
+	for _, id := range []string{"plain", "gcm", "open"} {
+		t.Run(id, func(t *testing.T) {
+			b := b.in(t)
+			b.forget()
+			b.open(s.Wiki + "/deep?x=1")
+			b.choose(id)
+			b.leaves(origin)
+			if got := b.location(); got != s.Wiki+"/deep?x=1" {
+				t.Fatalf("landed at %s, which says %q", got, b.text("body"))
+			}
+			if got := b.seen(); got.Email != "alice@example.org" {
+				t.Errorf("the upstream saw %+v", got)
+			}
+		})
+	}
+	t.Run("signed by SHA-1", func(t *testing.T) {
+		b := b.in(t)
+		b.forget()
+		b.open(s.Wiki + "/")
+		b.choose("sha1")
+		b.leaves(origin)
+		b.refused(s)
+		b.open(s.Wiki + "/")
+		if got := b.location(); !strings.HasPrefix(got, s.Issuer) {
+			t.Errorf("refused, and at %s", got)
+		}
+	})
+	t.Run("unasked", func(t *testing.T) {
+		b := b.in(t)
+		b.forget()
+		b.open(origin + "/plain/start?to=" + s.Issuer)
+		b.leaves(origin)
+		b.refused(s)
+		b.open(s.Wiki + "/")
+		if got := b.location(); !strings.HasPrefix(got, s.Issuer) {
+			t.Errorf("not allowed to sign in unasked, and at %s", got)
+		}
+	})
+	t.Run("unasked where that is allowed", func(t *testing.T) {
+		b := b.in(t)
+		b.forget()
+		b.open(origin + "/open/start?to=" + s.Issuer)
+		b.leaves(origin)
+		b.open(s.Wiki + "/")
+		if got := b.location(); got != s.Wiki+"/" {
+			t.Fatalf("landed at %s, which says %q", got, b.text("body"))
+		}
+		if got := b.seen(); got.Email != "alice@example.org" {
+			t.Errorf("the upstream saw %+v", got)
+		}
+	})
+}
+
+// leaves waits until the form that submits itself has taken the browser away from origin.
+func (b *tab) leaves(origin string) {
+	b.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(step); strings.HasPrefix(b.location(), origin) || eval[string](b, "document.readyState") != "complete"; <-tick.C {
+		if time.Now().After(end) {
+			b.t.Fatalf("the browser stays at %s", b.location())
+		}
+	}
+}
+
+// refused demands that the browser stands before an error page of the server.
+func (b *tab) refused(s *server) {
+	b.t.Helper()
+	if got := b.location(); !strings.HasPrefix(got, s.Issuer) || b.has("input[type=password]") {
+		b.t.Errorf("the browser is at %s: %s", got, b.text("body"))
+	}
+	if got := eval[int64](b, "performance.getEntriesByType('navigation')[0].responseStatus"); got != http.StatusForbidden && got != http.StatusBadRequest {
+		b.t.Errorf("the page has status %d", got)
+	}
+}
