@@ -202,7 +202,7 @@ func (o *OIDCIDP) build(r *resolver) {
 		}
 	}
 	if len(r.problems) == before && !(r.adapting() && o.unknown()) {
-		r.failed(o.cfg.Validate())
+		r.failed(oneLine(o.cfg.Validate()))
 	}
 }
 

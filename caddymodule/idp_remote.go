@@ -225,3 +225,11 @@ func (o *RemoteOptions) unknown() bool {
 	}
 	return slices.ContainsFunc(all, hasPlaceholder)
 }
+
+// oneLine puts errors that were joined behind each other.
+func oneLine(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+}

@@ -141,7 +141,7 @@ func (s *SAMLIDP) build(r *resolver) {
 		}
 	}
 	if len(r.problems) == before && !(r.adapting() && s.unknown()) {
-		r.failed(s.cfg.Validate())
+		r.failed(oneLine(s.cfg.Validate()))
 	}
 }
 
