@@ -169,7 +169,7 @@ type APIClient struct {
 	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
 	SecretHashes []Sensitive `json:"secret_hashes,omitempty"`
 	// The APIs it may use: introspection, configuration, credentials, events, persons. Of persons
-	// only what they hold (tokens, sessions, consents) is served yet, of configuration, credentials and events nothing. Default: none.
+	// only what they hold (tokens, sessions, consents) is served yet, of credentials nothing. Default: none.
 	APIs []string `json:"apis,omitempty"`
 	// It introspects only tokens for these resources (RFC 8707). Default: all.
 	Audiences []string `json:"audiences,omitempty"`

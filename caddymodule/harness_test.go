@@ -216,13 +216,13 @@ type memory struct {
 	full   atomic.Bool
 	panics atomic.Bool
 	fail   atomic.Pointer[error]
-	gate   atomic.Pointer[chan struct{}] // Views wait for it
+	gate   atomic.Pointer[chan struct{}] // Views of requests wait for it
 	inside chan struct{}                 // told when a View waits
 	closed chan struct{}
 }
 
 func (m *memory) View(ctx context.Context, fn func(storage.Tx) error) error {
-	if g := m.gate.Load(); g != nil {
+	if g := m.gate.Load(); g != nil && ctx.Value(http.ServerContextKey) != nil {
 		m.inside <- struct{}{}
 		<-*g
 	}

@@ -1,0 +1,241 @@
+package caddymodule_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const eventsSecret = "the-secret-of-ops-in-all-of-these-tests" //nolint:gosec // of these tests
+
+// told is an event handler of Caddy that remembers what it hears. While it is held it takes nothing more.
+type told struct{}
+
+var heard = struct {
+	sync.Mutex
+	events []caddy.Event
+	hold   chan struct{}
+}{}
+
+func init() { caddy.RegisterModule(told{}) }
+
+func (told) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "events.handlers.gatehouse_test", New: func() caddy.Module { return new(told) }}
+}
+
+func (*told) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	return nil
+}
+
+func (*told) Handle(_ context.Context, e caddy.Event) error {
+	heard.Lock()
+	hold := heard.hold
+	heard.events = append(heard.events, e)
+	heard.Unlock()
+	if hold != nil {
+		<-hold
+	}
+	return nil
+}
+
+var _ caddyevents.Handler = (*told)(nil)
+
+// addPerson adds somebody by command and returns the id.
+func (s *server) addPerson(name string) string {
+	s.t.Helper()
+	return decode[struct{ ID string }](s.t, s.run("a password of twenty\n", "person", "add", name, "--json")).ID
+}
+
+// eventsOf asks the events API.
+func (s *server) eventsOf(query string) (int, map[string]any) {
+	s.t.Helper()
+	r := s.request(http.MethodGet, s.issuer()+"/api/events?"+query, nil)
+	r.SetBasicAuth("ops", eventsSecret)
+	resp, body := s.do(r)
+	var v map[string]any
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		s.t.Fatalf("events of %s = %d %s", query, resp.StatusCode, body)
+	}
+	return resp.StatusCode, v
+}
+
+func TestEventsAPI(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+	id := s.addPerson("ann@example.com")
+	status, answer := s.eventsOf("userId=" + id + "&limit=10&offset=0")
+	list, _ := answer["resultSet"].([]any)
+	if status != http.StatusOK || len(list) != 1 {
+		t.Fatalf("events = %d %v, want one", status, answer)
+	}
+	e := list[0].(map[string]any)
+	if e["event_type"] != "person.PersonCreatedEvent" || e["event_agent_user"] != "admin API" || e["client_ip"] != "127.0.0.1" || !strings.HasPrefix(e["user_agent"].(string), "Go-http-client") {
+		t.Errorf("event = %v, want who did it and from where", e)
+	}
+	if status, answer := s.eventsOf("actor=admin&userId=" + id + "&limit=1&offset=0"); status != http.StatusOK || answer["pagination"].(map[string]any)["totalResults"] != 1.0 {
+		t.Errorf("events of the command = %d %v, want one", status, answer)
+	}
+	resp, body := s.get("/api/events?userId=" + id + "&limit=1&offset=0")
+	if resp.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Basic ") {
+		t.Errorf("events without credentials = %d %s, want 401", resp.StatusCode, body)
+	}
+}
+
+// TestEventOrigin signs in with headers that claim another address.
+func TestEventOrigin(t *testing.T) {
+	for _, tt := range []struct{ name, options, agent, want string }{
+		{"attack 263: X-Forwarded-For of a peer that is no proxy of ours", "", "curl/8\tx", "127.0.0.1"},
+		{"a trusted proxy is believed", "servers {\n\t\ttrusted_proxies static 127.0.0.0/8\n\t}", "curl/8", "203.0.113.9"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newServer(t)
+			s.options = tt.options
+			s.extra = "client legacy {\nsecret " + testSecret + "\ngrants password\nscopes orders.read\ndefault_scopes orders.read\n}"
+			s.mustLoad()
+			id := s.addPerson("ann@example.com")
+			r := s.request(http.MethodPost, s.issuer()+"/oauth/token", strings.NewReader("grant_type=password&username=ann@example.com&password=wrong"))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Header.Set("X-Forwarded-For", "203.0.113.9")
+			r.Header.Set("X-Real-IP", "198.51.100.1")
+			r.Header.Set("Forwarded", "for=198.51.100.2")
+			r.Header.Set("User-Agent", tt.agent)
+			r.SetBasicAuth("legacy", testSecret)
+			if resp, body := s.do(r); resp.StatusCode != http.StatusBadRequest {
+				t.Fatalf("wrong password = %d %s", resp.StatusCode, body)
+			}
+			_, answer := s.eventsOf("userId=" + id + "&limit=1&offset=0")
+			e := answer["resultSet"].([]any)[0].(map[string]any)
+			if e["event_type"] != "login.LoginFailedEvent" || e["client_ip"] != tt.want || strings.Contains(e["user_agent"].(string), "\t") {
+				t.Errorf("event = %v, want a failed login from %s", e, tt.want)
+			}
+		})
+	}
+}
+
+func TestVerifyEventsCommand(t *testing.T) {
+	s := newServer(t)
+	s.storage, s.key = "storage memory verified", "encryption_key "+testKey
+	s.mustLoad()
+	s.addPerson("ann@example.com")
+	s.token()
+	type answer struct {
+		Sound  bool
+		Chains []event.Verified
+	}
+	var v answer
+	eventually(t, "everything is sealed", func() bool {
+		v = decode[answer](t, s.run("", "events", "verify", "--json"))
+		return v.Sound && len(v.Chains) == 2 && v.Chains[0].Unsealed == 0 && v.Chains[1].Unsealed == 0
+	})
+	byName := map[string]event.Verified{}
+	for _, c := range v.Chains {
+		byName[c.Chain] = c
+	}
+	if byName["default"].Events == 0 || byName["default/tokens"].Events != 1 {
+		t.Errorf("verify = %+v, want events of both chains", v)
+	}
+	anchor := "default@" + byName["default"].Head
+	if out := s.run("", "events", "verify", "--anchor", anchor); !strings.Contains(out, "\nsound\n") || !strings.Contains(out, anchor) || !strings.Contains(out, "sealed      through event") {
+		t.Errorf("verify = %s", out)
+	}
+	s.refused("is not an anchor", "", "events", "verify", "--anchor", "x")
+
+	store := memoryOf(t, "verified").Store
+	err := store.Update(t.Context(), func(tx storage.Tx) error {
+		for rec, err := range tx.Scan(storage.Range{Prefix: []byte("event_log/default\x00\x01kept")}) {
+			if err != nil {
+				return err
+			}
+			return tx.Put(rec.Key, []byte(strings.Replace(string(rec.Value), "Person", "Nobody", 1)), time.Time{})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.refused("the events are not sound", "", "events", "verify")
+	out, _ := run(t, "", "events", "verify", "--address", s.admin)
+	if !strings.Contains(out, "WRONG       an event of block 1") {
+		t.Errorf("verify of a changed event = %s", out)
+	}
+}
+
+func TestWebhook(t *testing.T) {
+	got := make(chan map[string]any, 100)
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, err := io.ReadAll(r.Body)
+		var v map[string]any
+		if err != nil || json.Unmarshal(raw, &v) != nil || !strings.HasPrefix(r.Header.Get("webhook-signature"), "v1,") {
+			t.Errorf("posted %q, %v, %v", raw, r.Header, err)
+		}
+		got <- v
+	}))
+	defer hook.Close()
+	s := newServer(t)
+	s.extra = "events {\nwebhook " + hook.URL + " {\nsecret a-secret-of-at-least-32-characters\n}\n}"
+	s.mustLoad()
+	id := s.addPerson("ann@example.com")
+	s.token() // of a client alone: nobody is told
+	for {
+		select {
+		case v := <-got:
+			if v["type"] == "token.AccessTokenIssuedEvent" {
+				t.Error("the token of a client was told")
+			}
+			if v["type"] == "person.PersonCreatedEvent" && v["data"].(map[string]any)["person_id"] == id {
+				return
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("the webhook was not told")
+		}
+	}
+}
+
+func TestCaddyEvents(t *testing.T) {
+	s := newServer(t)
+	s.options = "events {\n\t\ton gatehouse.person.PersonCreatedEvent gatehouse_test\n\t}"
+	// A handler that does not return, at the very first event, holds up nobody.
+	hold := make(chan struct{})
+	heard.Lock()
+	heard.events, heard.hold = nil, hold
+	heard.Unlock()
+	s.mustLoad()
+	ids := []string{s.addPerson("ann@example.com"), s.addPerson("ben@example.com")}
+	if status, _ := s.eventsOf("userId=" + ids[1] + "&limit=1&offset=0"); status != http.StatusOK {
+		t.Errorf("events while a handler is slow = %d, want 200", status)
+	}
+	hears := func(want int, of ...string) func() bool {
+		return func() bool {
+			heard.Lock()
+			defer heard.Unlock()
+			n := 0
+			for _, e := range heard.events {
+				if person, _ := e.Data["person_id"].(string); len(of) == 0 || slices.Contains(of, person) && e.Data["client_ip"] == "127.0.0.1" && e.Data["event_agent_user"] == "admin API" {
+					n++
+				}
+			}
+			return n == want
+		}
+	}
+	eventually(t, "the first event is told", hears(1))
+	heard.Lock()
+	heard.hold = nil
+	heard.Unlock()
+	close(hold)
+	eventually(t, "the others are told", hears(2, ids...))
+}
