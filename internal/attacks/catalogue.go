@@ -198,5 +198,7 @@ var Catalogue = []Section{
 		{252, "a batch with one bad item; two administrators at once; a commit that fails", "all or nothing; 412 with If-Match; nothing is lost"},
 		{257, "requests of other sites with remembered credentials", "415 or 403"},
 		{258, "the APIs in clear text from another machine", "403 where the issuer is https"},
+		{262, "events with limits and offsets that are no numbers, too small or too large, without ids, with ids of others and of other partitions", "400 `4002`, `4003` or `4004`; empty, never somebody else's"},
+		{263, "events with line ends or a megabyte in the user agent, addresses claimed by headers", "one event, cut, with the real address"},
 	}},
 }
