@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/api"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/scim"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
@@ -25,6 +26,13 @@ func (i *instance) openAPIs(a *App) error {
 	}
 	i.apis = append(i.apis, doc, config.NewAPI(i.config, i.gate, i.pages.ReloadExtension))
 	i.apis = append(i.apis, api.New(api.Deps{Store: i.core.Store, Gate: i.gate, Units: i.config.Units, Subject: i.identity.Get}))
+	persons, err := scim.New(scim.Deps{
+		Identity: i.identity, Issuer: i.issuer.String(), Authorize: i.provisioner(a.origin), Enabled: i.personAPI, Log: a.log.Named("scim"),
+	})
+	if err != nil {
+		return err
+	}
+	i.apis = append(i.apis, persons)
 	return nil
 }
 

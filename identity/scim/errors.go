@@ -120,7 +120,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "5")
 	}
 	fields := []zap.Field{zap.String("method", r.Method), zap.Int("status", e.Status), zap.String("scim_type", e.Type), zap.NamedError("cause", e.cause)}
-	if e.Status >= http.StatusInternalServerError {
+	if e.Status >= http.StatusInternalServerError && e.cause != nil { // the API that is switched off is no failure
 		s.Log.Error("request failed", fields...)
 	} else {
 		s.Log.Info("request refused", fields...)

@@ -51,6 +51,18 @@ func (g *Gate) Enter(w http.ResponseWriter, r *http.Request, api string) (client
 	return "", false
 }
 
+// Admit is Enter for an API that has answers of its own: login.ErrNoCredentials, login.ErrNotAllowed, an *Error; any other error: we cannot
+// tell.
+func (g *Gate) Admit(r *http.Request, api string) (client string, err error) {
+	if client, err = g.Authorize(r, api); err == nil {
+		err = g.Check(r)
+	}
+	return client, err
+}
+
+// Check holds a request that was let in against the rules that protect credentials, whatever they are. The error is an *Error.
+func (g *Gate) Check(r *http.Request) error { return g.refuse(r) }
+
 // refuse: credentials in clear text, and requests that another site makes with credentials that a browser has kept.
 func (g *Gate) refuse(r *http.Request) error {
 	secure := r.TLS != nil

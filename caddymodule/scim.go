@@ -1,0 +1,68 @@
+package caddymodule
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+)
+
+// scimScope is the scope of a client that may provision persons and groups.
+const scimScope = "scim"
+
+// provisioner says who makes a request to SCIM: an API client with persons, or a client with a token of its own that has the scope scim. A
+// person's token is not one: consent of one person is no authority over all.
+func (i *instance) provisioner(origin func(*http.Request) event.Origin) func(*http.Request) (identity.Actor, error) {
+	return func(r *http.Request) (identity.Actor, error) {
+		credentials := r.Header.Values("Authorization")
+		if len(credentials) != 1 {
+			return identity.Actor{}, login.ErrNoCredentials
+		}
+		var (
+			client string
+			err    error
+		)
+		if scheme, token, ok := strings.Cut(credentials[0], " "); ok && strings.EqualFold(scheme, "bearer") { // RFC 6750 2.1
+			if client, err = i.provisioningClient(r.Context(), token); err == nil {
+				err = i.gate.Check(r)
+			}
+		} else {
+			client, err = i.gate.Admit(r, "persons")
+		}
+		if err != nil {
+			return identity.Actor{}, err
+		}
+		return identity.Actor{ID: client, Name: client, Origin: origin(r)}, nil
+	}
+}
+
+func (i *instance) provisioningClient(ctx context.Context, token string) (string, error) {
+	who, err := i.authz.Introspect(ctx, token)
+	if err == nil && who.Active && who.UsageLimit > 0 {
+		who, err = i.authz.Use(ctx, token)
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case !who.Active:
+		return "", login.ErrNoCredentials
+	case who.Person != nil, !slices.Contains(who.Scope, scimScope):
+		return "", login.ErrNotAllowed
+	case len(who.Audience) > 0 && !slices.Contains(who.Audience, i.issuer.String()) && !slices.Contains(who.Audience, i.issuer.String()+"/scim/v2"):
+		return "", login.ErrNotAllowed // RFC 8707: it is meant for another resource
+	}
+	return who.ClientID, nil
+}
+
+// personAPI tells whether SCIM is switched on.
+func (i *instance) personAPI(ctx context.Context) (bool, error) {
+	units, err := i.config.Current(ctx)
+	if err != nil {
+		return false, err
+	}
+	return units.Features.PersonAPIEnabled, nil
+}
