@@ -18,6 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -105,6 +106,9 @@ func adminStatus(err error) int {
 		return http.StatusServiceUnavailable
 	}
 	if e := new(authz.Error); errors.As(err, &e) {
+		return e.Status
+	}
+	if e := new(rest.Error); errors.As(err, &e) {
 		return e.Status
 	}
 	return http.StatusBadRequest

@@ -53,18 +53,6 @@ func group(use, short string, sub ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// configCommands exist by name, so that nobody wonders about a misspelling.
-func configCommands() *cobra.Command {
-	var sub []*cobra.Command
-	for _, name := range []string{"export", "import", "diff"} {
-		sub = append(sub, &cobra.Command{
-			Use: name, Short: "Not supported yet", Args: cobra.ArbitraryArgs,
-			RunE: func(*cobra.Command, []string) error { return fmt.Errorf("config %s %w", name, errNotSupported) },
-		})
-	}
-	return group("config", "Exports, imports and compares the configuration units (not supported yet)", sub...)
-}
-
 func secretCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "secret",

@@ -17,9 +17,24 @@ const maxBootstrap = 512 << 10
 
 // openConfig opens the configuration units over the store.
 func (a *App) openConfig(c *core, events *event.Recorder) (*config.Service, error) {
-	return config.New(a.ctx, config.Config{Fixed: a.fixedMethods(), Bootstrap: a.bootstrap}, config.Deps{
+	return config.New(a.ctx, a.configOf(), config.Deps{
 		Store: c.Store, Keyring: c.keyring, Events: events, Origin: a.origin, Log: a.log.Named("config"),
 	})
+}
+
+func (a *App) configOf() config.Config {
+	return config.Config{Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, Verify: verifyMethod}
+}
+
+// verifyMethod tells whether a provider can be made of a login method.
+func verifyMethod(m config.LoginMethod) error {
+	switch {
+	case m.Type == config.TypeSAML && m.SAML != nil:
+		return samlMethod(&m).Validate()
+	case m.Type == config.TypeOIDC && m.OIDC != nil:
+		return oidcMethod(&m).Validate()
+	}
+	return config.ErrTypeNotSupported
 }
 
 // loadBootstrap reads and judges the units that an empty storage starts with.
@@ -34,7 +49,7 @@ func (a *App) loadBootstrap() error {
 		err = errors.New("the file has more than 512 KiB")
 	}
 	if err == nil {
-		err = config.Config{Fixed: a.fixedMethods()}.Check(raw)
+		err = a.configOf().Check(raw)
 	}
 	if err != nil {
 		return fmt.Errorf("gatehouse: identity: bootstrap %s: %w", file, err)

@@ -22,6 +22,9 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/tokens/introspect": adminIntrospect,
 		"POST /gatehouse/tokens/revoke":     adminRevokeToken,
 		"GET /gatehouse/backup":             adminBackup,
+		"GET /gatehouse/config":             adminExportConfig,
+		"POST /gatehouse/config/import":     adminImportConfig,
+		"POST /gatehouse/config/diff":       adminDiffConfig,
 		"GET /gatehouse/events/verify":      adminVerifyEvents,
 	} {
 		mux.HandleFunc(pattern, adminHandler(call))

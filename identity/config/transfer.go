@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -49,7 +50,7 @@ func (s *Service) bootstrap(ctx context.Context) error {
 		return err
 	}
 	unconfigured := func(st *state) bool { return st.version.Version == 0 }
-	_, err = s.updateAll(ctx, s.cfg.Bootstrap, Actor{ID: "bootstrap"}, unconfigured, true)
+	_, err = s.updateAll(ctx, s.cfg.Bootstrap, Actor{ID: "configuration", Origin: event.Self}, unconfigured, true)
 	if e := new(rest.Error); errors.As(err, &e) {
 		if e.Status == http.StatusPreconditionFailed { // somebody was faster
 			return nil
