@@ -16,8 +16,8 @@ help: ## Lists the targets
 run: build ## Serves Caddyfile.example on localhost and prints what there is to see
 	@./scripts/run.sh
 
-build: ## Builds bin/gatehouse, a Caddy with the plugins that xcaddy.json names
-	@go run ./internal/build -o bin/gatehouse
+build: ## Builds bin/gatehouse, a Caddy with the plugins that xcaddy.json names, and the list of what it is made of
+	@go run ./internal/build -o bin/gatehouse -sbom bin/gatehouse.cdx.json
 
 test: install build check ## Everything: check, end to end in a real browser, a short round of faults
 	cd e2e && go test -count=1 -timeout=10m ./...

@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -58,13 +57,13 @@ func (s *Service) makeOwnPair(ctx context.Context) (*keyPairRecord, error) {
 	if err != nil {
 		return nil, err
 	}
-	serial, err := rand.Int(s.Random, new(big.Int).Lsh(big.NewInt(1), 127))
+	serial, err := s.nonce() // RFC 5280 4.1.2.2: a positive number of at most 20 octets
 	if err != nil {
 		return nil, err
 	}
 	now := s.Now()
 	template := &x509.Certificate{
-		SerialNumber: serial.Add(serial, big.NewInt(1)), Subject: pkix.Name{CommonName: "Gatehouse"},
+		SerialNumber: new(big.Int).SetBytes(append([]byte{1}, serial...)), Subject: pkix.Name{CommonName: "Gatehouse"},
 		NotBefore: now.Add(-time.Hour).UTC(), NotAfter: now.AddDate(ownKeyYears, 0, 0).UTC(),
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment, BasicConstraintsValid: true,
 	}

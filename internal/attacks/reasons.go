@@ -12,6 +12,7 @@ var reasons = map[int]string{
 
 // open says what a tested case still leaves out, because what it concerns is not there yet.
 var open = map[int]string{
-	36: "providers of organisations: there is no external provider to ask",
-	37: "the AuthnRequest: there is no SAML provider to send one to",
+	276: "names, links and logos of organisations: no page shows them",
+	36:  "providers of organisations: there is no external provider to ask",
+	37:  "the AuthnRequest: there is no SAML provider to send one to",
 }

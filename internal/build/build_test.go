@@ -7,20 +7,44 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
 const root = "../.."
 
-// TestBuild builds a custom Caddy in a temporary module that requires ours, as xcaddy does, and asks it for its modules.
-func TestBuild(t *testing.T) {
-	t.Parallel()
+// binary builds a custom Caddy in a temporary module that requires ours, as xcaddy does, once for all tests.
+var binary = sync.OnceValues(func() (string, error) {
+	bin := filepath.Join(tempDir, "caddy")
+	return bin, build(filepath.Join(root, "xcaddy.json"), bin)
+})
+
+var tempDir string
+
+func TestMain(m *testing.M) {
+	var err error
+	if tempDir, err = os.MkdirTemp("", "gatehouse-build-test-"); err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	os.RemoveAll(tempDir)
+	os.Exit(status)
+}
+
+func built(t *testing.T) string {
+	t.Helper()
 	touch(t)
-	bin := filepath.Join(t.TempDir(), "caddy")
-	if err := build(filepath.Join(root, "xcaddy.json"), bin); err != nil {
+	bin, err := binary()
+	if err != nil {
 		t.Fatalf("build: %v", err)
 	}
-	out, err := exec.CommandContext(t.Context(), bin, "list-modules").CombinedOutput()
+	return bin
+}
+
+// TestBuild asks the binary for its modules.
+func TestBuild(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), built(t), "list-modules").CombinedOutput()
 	if err != nil {
 		t.Fatalf("list-modules: %v\n%s", err, out)
 	}

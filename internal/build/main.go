@@ -70,8 +70,13 @@ func main() {
 func main() {
 	out := flag.String("o", "bin/gatehouse", "where the binary goes")
 	file := flag.String("f", "xcaddy.json", "what to build")
+	list := flag.String("sbom", "", "where a list of what it is made of goes (CycloneDX)")
 	flag.Parse()
-	if err := build(*file, *out); err != nil {
+	err := build(*file, *out)
+	if err == nil && *list != "" {
+		err = writeBOM(*out, *list)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "build:", err)
 		os.Exit(1)
 	}
