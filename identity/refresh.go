@@ -61,6 +61,9 @@ func (s *Service) RefreshDetails(ctx context.Context, subject, session string) (
 	}
 	id, err := refresher.Refresh(ctx, before)
 	if err != nil {
+		if id != nil && len(id.Held) > 0 && len(id.Held) <= maxHeld {
+			err = errors.Join(err, s.keepRefreshed(ctx, session, hr, &idp.Identity{Held: id.Held, Details: rec.Details}))
+		}
 		return nil, err
 	}
 	if id == nil {

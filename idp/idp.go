@@ -109,7 +109,8 @@ type Redirector interface {
 // Refresher is a Redirector that can ask for the details of a person again, without the person.
 type Refresher interface {
 	// Refresh returns the identity as it is now, with the Held that takes the place of the given one. A *Rejection: the provider gives
-	// nothing any more. Any other error: it cannot tell, and what is known stays.
+	// nothing any more. Any other error: it cannot tell, and what is known stays. An identity beside an error is a Held and nothing else, to
+	// be kept nevertheless: a refresh token that is good once was used.
 	Refresh(ctx context.Context, held []byte) (*Identity, error)
 }
 

@@ -32,10 +32,10 @@ const (
 
 	lowest, highest = 1, 4 // authentication levels
 	maxAddress      = 2048 // bytes of a URL
-	maxScopes       = 64
-	maxClaims       = 8 << 10 // bytes of the claims parameter
+	maxScopes       = 101
+	maxClaims       = 64 << 10 // bytes of the claims parameter
 
-	maxExpiration = 30 * 24 * time.Hour
+	maxExpiration = 366 * 24 * time.Hour
 )
 
 // Metadata are the addresses of a provider that is not discovered.
@@ -58,7 +58,8 @@ type Config struct {
 	DiscoveryURL string `json:"discovery_url,omitempty"`
 	// Metadata take the place of discovery. With them Issuer, AuthorizationURL, TokenURL and JWKSURL are required.
 	Metadata Metadata `json:"metadata,omitzero"`
-	// MetadataExpiration is how long fetched metadata are used without looking again. Default: what the provider says of caching, otherwise 1 h.
+	// MetadataExpiration is how long fetched metadata are used without looking again, at least a minute. Default: what the
+	// provider says of caching, otherwise 1 h.
 	MetadataExpiration time.Duration `json:"metadata_expiration,omitempty"`
 	// ClientID is our name there. Required.
 	ClientID     string        `json:"client_id"`
@@ -69,7 +70,7 @@ type Config struct {
 	Key string `json:"key,omitempty"`
 	// KeyID is the kid under which the provider knows Key. Default: its thumbprint, as in our jwks. (RFC 7638)
 	KeyID string `json:"key_id,omitempty"`
-	// Decrypt are the key pairs that encrypted answers are for. Default: Key.
+	// Decrypt are the key pairs that encrypted answers are for. Default: Key, where encryption is required; otherwise nothing may be encrypted.
 	Decrypt []string `json:"decrypt,omitempty"`
 	// Scopes are asked for. openid is added where it is missing. Default: openid.
 	Scopes []string `json:"scopes,omitempty"`
@@ -131,8 +132,8 @@ func (c Config) Validate() error {
 	if c.Timeout < 0 || c.Timeout > DefaultTimeout {
 		add("timeout %s: at most %s, since a person waits for it", c.Timeout, DefaultTimeout)
 	}
-	if c.MetadataExpiration < 0 || (c.MetadataExpiration > 0 && c.MetadataExpiration < time.Minute) || c.MetadataExpiration > maxExpiration {
-		add("metadata expiration %s: between %s and %s", c.MetadataExpiration, time.Minute, maxExpiration)
+	if c.MetadataExpiration < 0 || c.MetadataExpiration > maxExpiration {
+		add("metadata expiration %s: at most %s", c.MetadataExpiration, maxExpiration)
 	}
 	return errors.Join(wrong...)
 }

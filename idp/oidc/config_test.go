@@ -41,7 +41,7 @@ func TestValidate(t *testing.T) {
 			c.Metadata = oidc.Metadata{AuthorizationURL: "https://l.example/a", TokenURL: "http://l.example/t", JWKSURL: "https://l.example/j"}
 		}, "must be https"},
 		{"timeout", func(c *oidc.Config) { c.Timeout = time.Minute }, "timeout"},
-		{"expiration", func(c *oidc.Config) { c.MetadataExpiration = time.Second }, "expiration"},
+		{"expiration", func(c *oidc.Config) { c.MetadataExpiration = 1000 * 24 * time.Hour }, "expiration"},
 		{"mode", func(c *oidc.Config) { c.ResponseMode = "fragment" }, "response_mode"},
 		{"map", func(c *oidc.Config) {
 			c.Mapping.Attributes = []idp.Attribute{{From: "a", To: "b"}, {From: "a", To: "b"}}

@@ -38,7 +38,7 @@ func offline(t testing.TB, now time.Time) *Provider {
 			Body: io.NopCloser(strings.NewReader(answers[r.URL.Path])), Request: r,
 		}, nil
 	})}
-	p, err := New(Config{Issuer: fuzzIssuer, ClientID: "gatehouse"}, idp.Env{
+	p, err := New(Config{Issuer: fuzzIssuer, ClientID: "gatehouse", Decrypt: []string{""}}, idp.Env{
 		ID: "corp", Issuer: "https://auth.example.com", Now: func() time.Time { return now }, Random: rand.Reader, Log: zap.NewNop(), Client: client, Checked: client,
 		Once: func(context.Context, string, time.Time) error { return nil },
 		KeyPair: func(context.Context, string) (*idp.Key, error) {

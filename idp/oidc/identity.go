@@ -97,6 +97,16 @@ func (p *Provider) Refresh(ctx context.Context, kept []byte) (*idp.Identity, err
 	if given.refresh != "" {
 		h.Refresh = given.refresh
 	}
+	id, err := p.refreshed(ctx, m, h, given)
+	if err != nil && given.refresh != "" { // the old one may be spent: without the new one nothing could be asked ever again
+		if rotated, heldErr := p.describe(nil, h); heldErr == nil {
+			return &idp.Identity{Held: rotated.Held}, err
+		}
+	}
+	return id, err
+}
+
+func (p *Provider) refreshed(ctx context.Context, m *metadata, h held, given *tokens) (*idp.Identity, error) {
 	claims, err := p.refreshedClaims(ctx, m, &h, given)
 	if err != nil {
 		return nil, err

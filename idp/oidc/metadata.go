@@ -50,7 +50,7 @@ func (p *Provider) discover(ctx context.Context) (*metadata, time.Duration, erro
 		fresh = metadataFresh
 	}
 	if p.cfg.MetadataExpiration > 0 {
-		fresh = p.cfg.MetadataExpiration
+		fresh = max(p.cfg.MetadataExpiration, minFresh)
 	}
 	return m, fresh, nil
 }

@@ -446,6 +446,28 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
+// TestRefreshIsCutShort keeps the rotated refresh token when userinfo fails after it.
+func TestRefreshIsCutShort(t *testing.T) {
+	t.Parallel()
+	l := open(t)
+	was, err := l.signIn(whenever)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.op.Change(func(s *oidctest.Script) {
+		s.IDToken = map[string]any{"nonce": nil}
+		s.Handlers = map[string]http.HandlerFunc{"/userinfo": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }}
+	})
+	rotated, err := l.Refresh(t.Context(), was.Held)
+	if err == nil || rotated == nil || rotated.Subject != "" || len(rotated.Held) == 0 {
+		t.Fatalf("Refresh = %+v, %v, want an error and what is held now", rotated, err)
+	}
+	l.op.Change(func(s *oidctest.Script) { s.Handlers = nil })
+	if now, err := l.Refresh(t.Context(), rotated.Held); err != nil || now.Subject != "alice" {
+		t.Errorf("with the rotated token: %+v, %v, want alice", now, err)
+	}
+}
+
 func TestEncrypted(t *testing.T) {
 	t.Parallel()
 	both := func(c *oidc.Config) { c.IDTokenEncryptionRequired, c.UserInfoEncryptionRequired = true, true }
@@ -486,6 +508,15 @@ func TestEncryptionRequired(t *testing.T) {
 		t.Errorf("signed userinfo: %v, want invalid", err)
 	}
 	key := l.published().Keys[0]
+	plain := open(t)
+	plain.op.Change(func(s *oidctest.Script) {
+		s.Seal = func(claims map[string]any) string {
+			return oidctest.Encrypt(t, jose.Recipient{Algorithm: jose.RSA_OAEP_256, Key: key}, jose.A256GCM, jose.NONE, plain.op.Sign(claims))
+		}
+	})
+	if _, err := plain.signIn(whenever); !isInvalid(err) {
+		t.Errorf("encrypted ID token that nobody has arranged: %v, want invalid", err)
+	}
 	l.op.Change(func(s *oidctest.Script) {
 		s.SealUserInfo = func(claims map[string]any) string {
 			raw, err := json.Marshal(claims)
