@@ -72,13 +72,15 @@ func (f *faulty) Update(ctx context.Context, fn func(storage.Tx) error) error {
 // as ID" once its demand is met.
 type harness struct {
 	*identity.Service
-	t      testing.TB
-	store  *faulty
-	clock  *clock
-	hasher *secret.Hasher
-	logs   *observer.ObservedLogs
-	cfg    identity.Config
-	demand func(r *http.Request) login.Demand
+	t       testing.TB
+	store   *faulty
+	clock   *clock
+	hasher  *secret.Hasher
+	logs    *observer.ObservedLogs
+	cfg     identity.Config
+	demand  func(r *http.Request) login.Demand
+	manager identity.Manager // nil: none
+	keyring *secret.Keyring
 }
 
 func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
@@ -103,6 +105,9 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 	h.demand = func(r *http.Request) login.Demand {
 		return login.Demand{MaxAge: -1, Return: r.URL.RequestURI(), Client: login.Client{ID: "shop", Name: "The shop", Targets: []string{"https://shop.example.com"}}}
 	}
+	if h.keyring, err = secret.NewKeyring(make([]byte, secret.KeySize)); err != nil {
+		t.Fatal(err)
+	}
 	h.start()
 	return h
 }
@@ -119,7 +124,7 @@ func (h *harness) start() {
 	}
 	h.Service, err = identity.New(h.t.Context(), h.cfg, identity.Deps{
 		Store: h.store, Hasher: h.hasher, Pages: pages, Log: log, Now: h.clock.Now, Random: rand.Reader,
-		Events: &event.Recorder{Random: rand.Reader, Now: h.clock.Now},
+		Events: &event.Recorder{Random: rand.Reader, Now: h.clock.Now}, Manager: h.manager, Keyring: h.keyring,
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -340,4 +345,30 @@ func toString(v any) string {
 		return v.Error()
 	}
 	return ""
+}
+
+// httptestRequest is a request of the browser that a test hands over itself.
+func httptestRequest(b *browser, target string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, issuer+target, nil)
+	r.RemoteAddr = b.address
+	for name, value := range b.cookies {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	return r
+}
+
+func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }
+
+// keep takes the cookies of an answer.
+func (b *browser) keep(w *httptest.ResponseRecorder) {
+	for _, c := range w.Result().Cookies() {
+		b.cookies[c.Name] = c.Value
+	}
+}
+
+func cmpOr(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
 }

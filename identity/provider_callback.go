@@ -149,7 +149,7 @@ func (s *Service) finish(w http.ResponseWriter, r *http.Request, p *registered, 
 	case errors.As(err, &invalid), errors.Is(err, idp.ErrReplayed):
 		s.invalidAnswer(w, r, rec.SignIn, f, p, err)
 		return
-	case rec.SignIn == "" || storage.IsFailure(err):
+	case rec.SignIn == "" || isOurs(err):
 		s.fail(w, r, err, "")
 		return
 	default:
@@ -178,6 +178,11 @@ func (s *Service) finish(w http.ResponseWriter, r *http.Request, p *registered, 
 		return
 	}
 	s.redirect(w, r, "/sign-in/provider/done?flow="+name)
+}
+
+// isOurs tells whether it is our storage that fails, and not the provider.
+func isOurs(err error) bool {
+	return errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrCorrupt) || errors.Is(err, secret.ErrSealed)
 }
 
 // verifyAnswer returns the identity that the answer proves, judged by what holds for all providers.
