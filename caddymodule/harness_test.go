@@ -36,17 +36,18 @@ const (
 
 // server is a Caddy in this process.
 type server struct {
-	t         *testing.T
-	addr      string // host and port of the issuer
-	api       string // host and port of the protected API
-	admin     string // host and port of the admin API
-	dir       string
-	storage   string // the storage line of the Caddyfile
-	key       string // the encryption_key line
-	extra     string // further lines of the gatehouse block
-	options   string // further global options
-	site      string // directives of the API's site. Default: protect orders.read
-	transport *http.Transport
+	t          *testing.T
+	addr       string // host and port of the issuer
+	api        string // host and port of the protected API
+	admin      string // host and port of the admin API
+	dir        string
+	storage    string // the storage line of the Caddyfile
+	key        string // the encryption_key line
+	extra      string // further lines of the gatehouse block
+	inIdentity string // further lines of the identity block
+	options    string // further global options
+	site       string // directives of the API's site. Default: protect orders.read
+	transport  *http.Transport
 }
 
 // newServer picks ports and a directory; nothing runs yet.
@@ -119,6 +120,7 @@ func (s *server) caddyfile() string {
 				memory 8MiB
 				iterations 1
 			}
+			%s
 		}
 		%s
 	}
@@ -130,7 +132,7 @@ http://%s {
 	%s
 	respond "in"
 }
-`, s.admin, s.options, s.issuer(), s.storage, s.key, testSecret, testPassword, s.extra, s.addr, s.api, cmp.Or(s.site, "protect orders.read"))
+`, s.admin, s.options, s.issuer(), s.storage, s.key, testSecret, testPassword, s.inIdentity, s.extra, s.addr, s.api, cmp.Or(s.site, "protect orders.read"))
 }
 
 // json adapts the server's Caddyfile.
