@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Collect removes the blocks whose every event is older than its retention, from the front of each chain, and returns how many events went. What
 // is left begins behind a checkpoint. Errors: a failure of storage.
-func (k *Keeper) Collect(ctx context.Context) (removed int, err error) {
+func (k *Keeper) Collect(ctx context.Context) (removed int, err error) { return k.collect(ctx, 0) }
+
+func (k *Keeper) collect(ctx context.Context, pause time.Duration) (removed int, err error) {
 	var all []Chain
 	err = k.store.View(ctx, func(tx storage.Tx) error {
 		all = nil
@@ -34,6 +37,13 @@ func (k *Keeper) Collect(ctx context.Context) (removed int, err error) {
 			}
 			if !more {
 				break
+			}
+			if pause > 0 {
+				select {
+				case <-ctx.Done():
+					return removed, ctx.Err()
+				case <-time.After(pause):
+				}
 			}
 		}
 	}

@@ -81,6 +81,8 @@ type Recorder struct {
 	Now    func() time.Time
 	// Also is called for each event that may be told to others, in its transaction. nil: nobody wants to know.
 	Also func(tx storage.Tx, at Ref, e Event) error
+	// PartitionOf says in which partition a person is, for events that do not say so. nil: everybody is in the default one.
+	PartitionOf func(tx storage.Tx, person string) (string, error)
 }
 
 // New returns an event of this kind that occurs now, with an identifier of its own (UUIDv7, RFC 9562). Call it before the transaction.
@@ -112,6 +114,12 @@ func (r *Recorder) Append(tx storage.Tx, e Event) error {
 	e.PersonID, e.Actor = cut(e.PersonID), cut(e.Actor)
 	if e.Partition = cut(e.Partition); e.Partition == "" {
 		e.Partition = DefaultPartition
+	}
+	if e.PersonID != "" && e.Partition == DefaultPartition && r.PartitionOf != nil {
+		var err error
+		if e.Partition, err = r.PartitionOf(tx, e.PersonID); err != nil {
+			return err
+		}
 	}
 	c := Chain{Partition: e.Partition, Brief: e.brief && e.PersonID == ""}
 	n, err := c.next(tx)

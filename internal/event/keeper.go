@@ -19,8 +19,9 @@ import (
 const (
 	sealEvery    = 500 * time.Millisecond // so that an event is sealed within a second
 	collectEvery = time.Minute
-	maxInBlock   = 512 // events; what is removed with a block fits into one transaction
-	maxBlocks    = 8   // of one chain that are made at a time
+	collectPause = 10 * time.Millisecond // between two blocks, so that whoever writes is not held up for long
+	maxInBlock   = 512                   // events; what is removed with a block fits into one transaction
+	maxBlocks    = 8                     // of one chain that are made at a time
 )
 
 // Retention says how long events are kept after they occurred. 0: for ever.
@@ -87,24 +88,34 @@ func (k *Keeper) used() Settings {
 
 // Run seals and collects until ctx ends, and seals once more then.
 func (k *Keeper) Run(ctx context.Context) {
-	seal, collect := time.NewTicker(sealEvery), time.NewTicker(collectEvery)
-	defer seal.Stop()
-	defer collect.Stop()
+	var collector sync.WaitGroup
+	collector.Go(func() {
+		k.every(ctx, collectEvery, func() error {
+			_, err := k.collect(ctx, collectPause)
+			return err
+		})
+	})
+	k.every(ctx, sealEvery, func() error { return k.Seal(ctx) })
+	collector.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := k.Seal(last); err != nil {
+		k.log.Error("the last events are not sealed yet; that is done at the next start", zap.Error(err))
+	}
+}
+
+// every calls fn again and again until ctx ends. Trouble that lasts is logged once.
+func (k *Keeper) every(ctx context.Context, wait time.Duration, fn func() error) {
+	tick := time.NewTicker(wait)
+	defer tick.Stop()
 	trouble := ""
 	for {
-		var err error
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-			defer cancel()
-			k.report(k.Seal(last), &trouble)
 			return
-		case <-seal.C:
-			err = k.Seal(ctx)
-		case <-collect.C:
-			_, err = k.Collect(ctx)
+		case <-tick.C:
 		}
-		if ctx.Err() == nil {
+		if err := fn(); ctx.Err() == nil {
 			k.report(err, &trouble)
 		}
 	}
