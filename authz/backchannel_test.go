@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -307,29 +308,44 @@ func TestSessionsEnded(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestBackchannelLogoutAddress holds that a client that was added by command cannot make us call addresses that are not public.
+// TestBackchannelLogoutAddress holds that a client that was added by command cannot make us call addresses that are not public, unless the
+// operator has opened their network.
 func TestBackchannelLogoutAddress(t *testing.T) {
 	t.Parallel()
-	p := newParty(t)
-	h := authztest.New(t)
-	c := p.hears("added")
-	c.Secrets = []secret.String{secret.New(authztest.Secret("added"))}
-	if _, err := h.Server().AddClient(t.Context(), *c); err != nil {
-		t.Fatal(err)
+	told := func(t *testing.T, allow ...netip.Prefix) (int, string) {
+		t.Helper()
+		p := newParty(t)
+		h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.OutboundAllow = allow }))
+		c := p.hears("added")
+		c.Secrets = []secret.String{secret.New(authztest.Secret("added"))}
+		if _, err := h.Server().AddClient(t.Context(), *c); err != nil {
+			t.Fatal(err)
+		}
+		h.Config.Clients = append(h.Config.Clients, c) // for the harness alone
+		b := h.Browser(authztest.Demo)
+		b.Tokens("added")
+		if err := h.Store.Update(t.Context(), func(tx storage.Tx) error { return h.Server().SessionEnded(tx, authztest.Demo, b.Session()) }); err != nil {
+			t.Fatal(err)
+		}
+		send(t, h)
+		return len(p.taken()), h.Log()
 	}
-	h.Config.Clients = append(h.Config.Clients, c) // for the harness alone
-	b := h.Browser(authztest.Demo)
-	b.Tokens("added")
-	if err := h.Store.Update(t.Context(), func(tx storage.Tx) error { return h.Server().SessionEnded(tx, authztest.Demo, b.Session()) }); err != nil {
-		t.Fatal(err)
-	}
-	send(t, h)
-	if n := len(p.taken()); n != 0 {
-		t.Errorf("%d logout tokens were sent to a loopback address", n)
-	}
-	if !strings.Contains(h.Log(), "the address is not a public one") {
-		t.Error("the log does not say why")
-	}
+	t.Run("attack 264: a client's address in our own network", func(t *testing.T) {
+		t.Parallel()
+		n, log := told(t, netip.MustParsePrefix("10.0.0.0/8"))
+		if n != 0 {
+			t.Errorf("%d logout tokens were sent to a loopback address", n)
+		}
+		if !strings.Contains(log, "the address is not a public one") {
+			t.Error("the log does not say why")
+		}
+	})
+	t.Run("a network that is opened", func(t *testing.T) {
+		t.Parallel()
+		if n, _ := told(t, netip.MustParsePrefix("127.0.0.0/8")); n != 1 {
+			t.Errorf("%d logout tokens were sent to a network that the operator has opened, want 1", n)
+		}
+	})
 }
 
 // TestFrontchannelLogout holds that the page after a sign-out loads the clients' pages in frames and then goes on.
