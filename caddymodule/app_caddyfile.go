@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -309,6 +310,7 @@ func (o *Outbound) readBlock(d *caddyfile.Dispenser) error {
 //
 //	identity {
 //		person <username> { ... }
+//		partitions    [<name>...]
 //		session       { idle|absolute|remember <duration> }
 //		lockout       { failures <number>; window <duration> }
 //		password_hash { memory <size>; iterations <number>; concurrency <number> }
@@ -318,8 +320,10 @@ func (o *Outbound) readBlock(d *caddyfile.Dispenser) error {
 //		bootstrap     <file>
 //	}
 func (i *Identity) readBlock(d *caddyfile.Dispenser) error {
-	return block(subdirectives{
-		"person": {parse: i.readPerson, repeats: true},
+	start := d.Token()
+	err := block(subdirectives{
+		"person":     {parse: i.readPerson, repeats: true},
+		"partitions": {parse: i.readPartitions},
 		"session": block(subdirectives{
 			"idle":     value(&i.Session.Idle, checkDuration),
 			"absolute": value(&i.Session.Absolute, checkDuration),
@@ -343,6 +347,10 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser) error {
 			"color": {parse: i.Brand.readColor},
 		}),
 	}, notYet(laterIdentity{}, true)...).parse(d)
+	if err == nil && i.Partitions == nil && slices.ContainsFunc(i.Persons, func(p Person) bool { return p.Partition != "" }) {
+		err = at(start, errors.New("a person has a partition, but identity has no partitions: add them"))
+	}
+	return err
 }
 
 // readColor reads a colour with or without the #, which starts a comment where it is not quoted.
@@ -351,6 +359,15 @@ func (b *Brand) readColor(d *caddyfile.Dispenser) error {
 		return d.Err("color: a value is missing: # starts a comment, so write 2457d6 or \"#2457d6\"")
 	}
 	return readValue(d, &b.Color, checkColor)
+}
+
+// readPartitions reads the names of the partitions, if there are any.
+func (i *Identity) readPartitions(d *caddyfile.Dispenser) error {
+	i.Partitions = new(Partitions)
+	if d.CountRemainingArgs() == 0 {
+		return noMore(d, "partitions")
+	}
+	return values(&i.Partitions.Names, checkPartition).parse(d)
 }
 
 // readPerson reads
@@ -365,17 +382,13 @@ func (b *Brand) readColor(d *caddyfile.Dispenser) error {
 //		email_verified
 //		groups         <group>...
 //		locale         <tag>
+//		partition      <name>
 //	}
 func (i *Identity) readPerson(d *caddyfile.Dispenser) error {
 	start := d.Token()
 	var p Person
 	if err := readName(d, &p.Username, nil); err != nil {
 		return err
-	}
-	for _, other := range i.Persons {
-		if other.Username == p.Username {
-			return d.Errf("person %s is already defined: keep one of them", p.Username)
-		}
 	}
 	var verified bool
 	err := readBlock(d, "person "+p.Username, subdirectives{
@@ -388,9 +401,15 @@ func (i *Identity) readPerson(d *caddyfile.Dispenser) error {
 		"email_verified": flag(&verified),
 		"groups":         values(&p.Groups, nil),
 		"locale":         value(&p.Locale, nil),
+		"partition":      value(&p.Partition, checkPartition),
 	})
 	if err != nil {
 		return err
+	}
+	for _, other := range i.Persons {
+		if other.Username == p.Username && other.Partition == p.Partition {
+			return at(start, fmt.Errorf("person %s is already defined: keep one of them", p.Username))
+		}
 	}
 	if verified {
 		p.EmailVerified = &verified

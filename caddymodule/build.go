@@ -242,10 +242,16 @@ func (a *App) buildIdentity(r *resolver) identity.Config {
 			Window:   r.duration("identity: lockout window", i.Lockout.Window),
 		},
 	}
+	if p := i.Partitions; p != nil {
+		cfg.Partitions = identity.PartitionConfig{On: true, Names: r.list("identity: partitions", p.Names, checkPartition)}
+	}
 	seen := map[string]bool{}
 	for _, p := range i.Persons {
 		person := p.build(r)
-		if folded := strings.ToLower(person.Username); folded != "" && seen[folded] {
+		if person.Partition != "" && i.Partitions == nil {
+			r.fail("person %s: partition is set, but identity has no partitions: add them", person.Username)
+		}
+		if folded := strings.ToLower(person.Partition + `\` + person.Username); person.Username != "" && seen[folded] {
 			r.fail("person %s is defined twice: keep one of them", person.Username)
 		} else {
 			seen[folded] = true
@@ -269,6 +275,7 @@ func (p *Person) build(r *resolver) identity.NewPerson {
 		Name:         r.plain(of+"name", p.Name, nil), GivenName: r.plain(of+"given_name", p.GivenName, nil), FamilyName: r.plain(of+"family_name", p.FamilyName, nil),
 		Email: r.plain(of+"email", p.Email, checkEmail), EmailVerified: p.EmailVerified,
 		Groups: r.list(of+"groups", p.Groups, nil), Locale: r.plain(of+"locale", p.Locale, nil),
+		Partition: r.plain(of+"partition", p.Partition, checkPartition),
 	}
 }
 

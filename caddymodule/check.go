@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/dustin/go-humanize"
 
+	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -223,6 +224,8 @@ func checkLocale(s string) error {
 	}
 	return nil
 }
+
+func checkPartition(s string) error { return identity.CheckPartition(s) }
 
 func checkEmail(s string) error {
 	a, err := mail.ParseAddress(s)

@@ -181,6 +181,8 @@ type APIClient struct {
 type Identity struct {
 	// Persons that are created when they do not exist. An existing person is left alone. Default: none.
 	Persons []Person `json:"persons,omitempty"`
+	// Keeps persons apart, so that a username is unique within its partition. Default: off, everybody is in the partition default.
+	Partitions *Partitions `json:"partitions,omitempty"`
 	// How long sign-ins last.
 	Session Session `json:"session,omitzero"`
 	// When failed sign-ins are slowed down.
@@ -197,6 +199,12 @@ type Identity struct {
 	Extension string `json:"extension,omitempty"`
 
 	laterIdentity
+}
+
+// Partitions keep persons apart.
+type Partitions struct {
+	// The partitions beside the default one that persons can be added to. Default: any.
+	Names []string `json:"names,omitempty"`
 }
 
 // Person is somebody who can sign in.
@@ -221,6 +229,8 @@ type Person struct {
 	Groups []string `json:"groups,omitempty"`
 	// The language the person prefers, as a BCP 47 tag. Default: what the browser asks for.
 	Locale string `json:"locale,omitempty"`
+	// The partition of the person, where there are partitions. Default: default.
+	Partition string `json:"partition,omitempty"`
 }
 
 // Session says how long sign-ins last.
@@ -302,8 +312,6 @@ type laterClient struct {
 type laterIdentity struct {
 	// Not supported yet.
 	CredentialsKey json.RawMessage `json:"credentials_key,omitempty"`
-	// Not supported yet.
-	Partitions json.RawMessage `json:"partitions,omitempty"`
 	// Not supported yet.
 	Breach json.RawMessage `json:"breach,omitempty"`
 }

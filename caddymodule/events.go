@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -130,6 +131,9 @@ func (a *App) openEvents(c *core) (*event.Recorder, *teller, error) {
 	rec := &event.Recorder{Now: time.Now, Random: rand.Reader}
 	if len(t.webhooks) > 0 {
 		rec.Also = t.post
+	}
+	if a.persons.Partitions.On {
+		rec.PartitionOf = identity.PartitionOfID
 	}
 	t.release = c.keeper.Use(event.Settings{Retention: a.events, Tell: t.tell})
 	return rec, t, nil

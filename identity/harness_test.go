@@ -124,7 +124,7 @@ func (h *harness) start() {
 	}
 	h.Service, err = identity.New(h.t.Context(), h.cfg, identity.Deps{
 		Store: h.store, Hasher: h.hasher, Pages: pages, Log: log, Now: h.clock.Now, Random: rand.Reader,
-		Events: &event.Recorder{Random: rand.Reader, Now: h.clock.Now}, Manager: h.manager, Keyring: h.keyring,
+		Events: &event.Recorder{Random: rand.Reader, Now: h.clock.Now, PartitionOf: identity.PartitionOfID}, Manager: h.manager, Keyring: h.keyring,
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,9 +26,17 @@ type PartitionConfig struct {
 
 func (c PartitionConfig) check() error {
 	for _, n := range c.Names {
-		if !partitionForm.MatchString(n) {
-			return errors.New("identity: a partition's name has 1 to 64 lower-case letters, digits and . _ -")
+		if err := CheckPartition(n); err != nil {
+			return fmt.Errorf("identity: partition %q %w", n, err)
 		}
+	}
+	return nil
+}
+
+// CheckPartition tells whether a partition can have the name.
+func CheckPartition(name string) error {
+	if !partitionForm.MatchString(name) {
+		return errors.New("is not a name of 1 to 64 lower-case letters, digits and . _ -, the first of them a letter or digit")
 	}
 	return nil
 }
@@ -101,6 +110,15 @@ func (r *personRecord) partition() string {
 		return event.DefaultPartition
 	}
 	return r.Partition
+}
+
+// PartitionOfID returns the name of the partition of the person of an id: the default one for whoever is no person.
+func PartitionOfID(tx storage.Tx, id string) (string, error) {
+	rec, err := persons.Get(tx, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return event.DefaultPartition, nil
+	}
+	return rec.partition(), err
 }
 
 // PartitionOf is the name of a person's partition.

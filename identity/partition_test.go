@@ -1,0 +1,169 @@
+package identity_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+func partitioned(names ...string) func(*identity.Config) {
+	return func(c *identity.Config) { c.Partitions = identity.PartitionConfig{On: true, Names: names} }
+}
+
+func TestPartitionsKeepUsernamesApart(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, partitioned())
+	add := func(n identity.NewPerson) (identity.Person, error) {
+		return h.AddPerson(t.Context(), n, identity.Actor{})
+	}
+	here, err := add(identity.NewPerson{Username: "anna", Password: secret.New("the one of default")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := add(identity.NewPerson{Username: `acme\anna`, Password: secret.New("the one of acme")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there.Partition != "acme" || there.Username != "anna" || here.Partition != "" {
+		t.Errorf("AddPerson = %+v and %+v, want anna of acme and of the default partition", there, here)
+	}
+	for _, taken := range []identity.NewPerson{{Username: "ANNA"}, {Username: `ACME\Anna`}, {Username: "anna", Partition: "acme"}, {Username: `default\anna`}} {
+		if _, err := add(taken); !errors.Is(err, identity.ErrUsernameTaken) {
+			t.Errorf("AddPerson(%+v) = %v, want %v", taken, err, identity.ErrUsernameTaken)
+		}
+	}
+	for typed, want := range map[string]string{"anna": here.ID, `default\anna`: here.ID, `acme\ANNA`: there.ID, ` Acme\anna `: there.ID, there.ID: there.ID} {
+		if p, err := h.Person(t.Context(), typed); err != nil || p.ID != want {
+			t.Errorf("Person(%q) = %s, %v, want %s", typed, p.ID, err, want)
+		}
+	}
+	for _, nobody := range []string{`other\anna`, `acme\\anna`, `\anna`, `acme\`, `ac me\anna`, `../x\anna`, strings.Repeat("x", 100) + `\anna`, `acme\` + here.ID} {
+		if _, err := h.Person(t.Context(), nobody); !errors.Is(err, identity.ErrNoPerson) {
+			t.Errorf("Person(%q) = %v, want %v", nobody, err, identity.ErrNoPerson)
+		}
+	}
+	for username, password := range map[string]string{"anna": "the one of default", `acme\anna`: "the one of acme"} {
+		h.browser().signIn(username, password)
+		si, err := h.CheckPassword(t.Context(), "c", username, password, event.Origin{ClientIP: "203.0.113.1"})
+		if err != nil || (si.Subject == there.ID) != strings.HasPrefix(username, "acme") {
+			t.Errorf("CheckPassword(%q) = %+v, %v", username, si, err)
+		}
+	}
+	if _, err := h.CheckPassword(t.Context(), "c", "anna", "the one of acme", event.Origin{}); !errors.Is(err, login.ErrBadCredentials) {
+		t.Errorf("CheckPassword of one partition's password in another: %v, want %v", err, login.ErrBadCredentials)
+	}
+	h.checkInvariants()
+}
+
+func TestPartitionNames(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, partitioned("acme"))
+	for typed, want := range map[string]bool{`acme\a`: true, `default\a`: true, "b": true, `other\a`: false, `acme\a\b`: false, `Bad Name\a`: false, `\a`: false} {
+		_, err := h.AddPerson(t.Context(), identity.NewPerson{Username: typed}, identity.Actor{})
+		if invalid := new(identity.ValidationError); (err == nil) != want || err != nil && !errors.As(err, &invalid) {
+			t.Errorf("AddPerson(%q) = %v, want it to be taken: %t", typed, err, want)
+		}
+	}
+	off := newHarness(t)
+	if _, err := off.AddPerson(t.Context(), identity.NewPerson{Username: "a", Partition: "acme"}, identity.Actor{}); err == nil {
+		t.Error("AddPerson with a partition while partitions are off: taken")
+	}
+	if p, err := off.AddPerson(t.Context(), identity.NewPerson{Username: `CORP\alice`}, identity.Actor{}); err != nil || p.Username != `CORP\alice` {
+		t.Errorf(`AddPerson(CORP\alice) while partitions are off = %+v, %v, want the name as it is`, p, err)
+	}
+}
+
+// TestPartitionsAreSwitchedOn: who was there before is in the default partition.
+func TestPartitionsAreSwitchedOn(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	before, err := h.Person(t.Context(), demo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	partitioned()(&h.cfg)
+	h.start()
+	h.browser().signIn(demo, demoPassword)
+	if p, err := h.Person(t.Context(), `default\`+demo); err != nil || p.ID != before.ID {
+		t.Errorf("Person = %s, %v, want %s", p.ID, err, before.ID)
+	}
+}
+
+func TestListOfPartitions(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, partitioned())
+	for _, n := range []string{`b\2`, "z", `a\9`, `b\1`, "c"} {
+		if _, err := h.AddPerson(t.Context(), identity.NewPerson{Username: n}, identity.Actor{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for after := ""; ; {
+		list, err := h.ListPersons(t.Context(), after, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list {
+			after, err = h.InPartition(h.PartitionOf(p), p.Username)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, after)
+		}
+		if len(list) < 2 {
+			break
+		}
+	}
+	want := []string{`default\c`, `default\` + demo, `default\z`, `a\9`, `b\1`, `b\2`}
+	if !slices.Equal(got, want) {
+		t.Errorf("ListPersons page by page = %q, want %q", got, want)
+	}
+}
+
+// TestEventsOfPartitions: whatever happens to a person is an event of their partition.
+func TestEventsOfPartitions(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, partitioned())
+	p, err := h.AddPerson(t.Context(), identity.NewPerson{Username: `acme\anna`, Password: secret.New(demoPassword)}, identity.Actor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.browser().signIn(`acme\anna`, demoPassword)
+	if a := h.browser().try(`acme\anna`, "wrong"); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("sign-in with a wrong password: status %d, want 422", a.Code)
+	}
+	if err := h.SetState(t.Context(), p.ID, identity.Blocked, identity.Actor{}); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	err = h.store.Store.View(t.Context(), func(tx storage.Tx) error {
+		for e, err := range event.All(tx) {
+			if err != nil {
+				return err
+			}
+			if e.PersonID == p.ID {
+				seen[e.Type] = true
+				if e.Partition != "acme" {
+					t.Errorf("event %s has the partition %q, want acme", e.Type, e.Partition)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"person.PersonCreatedEvent", "login.LoginSucceededEvent", "login.LoginFailedEvent", "person.PersonBlockedEvent"} {
+		if !seen[kind] {
+			t.Errorf("no event %s", kind)
+		}
+	}
+}
