@@ -40,6 +40,7 @@ var faults = []fault{
 	{"F14", "broken reload", false, brokenReload},
 	{"F15", "graceful shutdown", false, gracefulShutdown},
 	{"F16", "SIGTERM, then SIGKILL", false, termThenKill},
+	{"F18", "identity providers down", false, providersDown},
 	{"F40", "malformed input, broken handlers", false, malformed},
 	{"T", "times tell nothing", true, timing},
 }
