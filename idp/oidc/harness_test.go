@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,6 +60,8 @@ type lab struct {
 	key   crypto.Signer // our key pair, whatever its name
 	used  map[string]time.Time
 	mu    sync.Mutex // guards used
+
+	now, most atomic.Int64 // requests to the provider that run, and how many did at most
 }
 
 func open(t *testing.T, change ...func(*oidc.Config)) *lab {
@@ -92,13 +95,21 @@ func openAs(t *testing.T, id string, op *oidctest.OP, change ...func(*oidc.Confi
 	return l
 }
 
+var transport = &http.Transport{DisableCompression: true}
+
 func (l *lab) env(id string, log *zap.Logger) idp.Env {
 	refuse := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 		return nil, errors.New("the address is not a public one")
 	})}
 	return idp.Env{
 		ID: id, Issuer: issuer, Now: l.clock.Now, Random: rand.Reader, Log: log,
-		Client: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableCompression: true}}, Checked: refuse,
+		Client: &http.Client{Timeout: 5 * time.Second, Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			n := l.now.Add(1)
+			defer l.now.Add(-1)
+			for old := l.most.Load(); n > old && !l.most.CompareAndSwap(old, n); old = l.most.Load() {
+			}
+			return transport.RoundTrip(r)
+		})}, Checked: refuse,
 		Once: func(_ context.Context, key string, until time.Time) error {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -192,7 +203,9 @@ func edit(address string, change func(url.Values)) *http.Request {
 		panic(err)
 	}
 	v := u.Query()
-	change(v)
+	if change != nil {
+		change(v)
+	}
 	u.RawQuery = v.Encode()
 	return httptest.NewRequest(http.MethodGet, u.String(), nil)
 }
