@@ -47,6 +47,8 @@ func (s *Server) grantPassword(ctx context.Context, q *tokenRequest) (*tokenResp
 func passwordError(err error) error {
 	throttled := new(login.ThrottledError)
 	switch {
+	case errors.As(err, new(*login.Refusal)):
+		return invalidGrant(err, "signing in with a password is switched off")
 	case errors.Is(err, login.ErrBadCredentials):
 		return invalidGrant(err, "username or password is wrong") // RFC 6749 5.2
 	case errors.As(err, &throttled):

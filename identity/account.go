@@ -10,7 +10,13 @@ import (
 
 // showAccount serves GET /account: who is signed in.
 func (s *Service) showAccount(w http.ResponseWriter, r *http.Request) {
-	_, err := s.Authenticate(w, r, login.Demand{MaxAge: -1, Return: "/account"})
+	u, err := s.configured(r.Context())
+	if err != nil {
+		s.fail(w, r, err, "/account")
+		return
+	}
+	level := u.StepUp.Actions.DashboardStepUpAuthenticationLevel
+	_, err = s.Authenticate(w, r, login.Demand{MaxAge: -1, Level: level, Return: "/account"})
 	if errors.Is(err, login.ErrResponded) {
 		return
 	}
@@ -32,6 +38,9 @@ func (s *Service) showAccount(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := si.person
+	if !u.Attributes.NameVisibleOnDashboard {
+		p.Name = ""
+	}
 	s.Pages.Render(w, r, page.View{Template: "account", Data: page.Account{
 		Username: p.Username, Name: p.Name, Email: p.Email, Groups: p.Groups, Action: "/sign-out", CSRF: csrf,
 	}})

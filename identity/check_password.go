@@ -14,8 +14,12 @@ import (
 )
 
 // CheckPassword signs a person in for a client that has asked for the password itself: without a browser, so without a session. It shares
-// the throttle of the sign-in page and costs the same whoever exists. login.ErrBadCredentials, *login.ThrottledError, secret.ErrBusy.
+// the throttle of the sign-in page and costs the same whoever exists. login.ErrBadCredentials, *login.ThrottledError, secret.ErrBusy, and a
+// *login.Refusal while passwords sign nobody in.
 func (s *Service) CheckPassword(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error) {
+	if err := s.passwordTaken(ctx); err != nil {
+		return nil, err
+	}
 	username = strings.TrimSpace(username)
 	a, err := s.lookUp(ctx, username)
 	if err != nil {

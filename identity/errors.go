@@ -24,6 +24,8 @@ var (
 
 	// errTooMany says that too many sign-ins were begun from one network.
 	errTooMany = errors.New("identity: too many sign-ins were begun from this network")
+	// errClosed says that nobody may sign in at all.
+	errClosed = errors.New("identity: signing in is switched off")
 	// errMismatch is every reason why a username and password do not sign anybody in.
 	errMismatch = errors.New("identity: username and password do not match")
 )

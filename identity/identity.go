@@ -238,6 +238,11 @@ func peerOrigin(r *http.Request) event.Origin {
 // fail answers what is not the person's doing: 503 when we cannot tell or too much is asked at once, otherwise 500. It logs once.
 func (s *Service) fail(w http.ResponseWriter, r *http.Request, err error, again string) {
 	status, key := http.StatusInternalServerError, "error.internal"
+	if errors.Is(err, errClosed) {
+		s.Log.Info("sign-in refused", zap.String("path", r.URL.Path), zap.NamedError("cause", err))
+		s.Pages.Error(w, r, http.StatusForbidden, "error.closed", "")
+		return
+	}
 	if errors.Is(err, secret.ErrBusy) || errors.Is(err, errTooMany) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || storage.IsFailure(err) {
 		status, key = http.StatusServiceUnavailable, "error.unavailable"
 	}

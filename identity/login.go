@@ -45,7 +45,8 @@ func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.D
 	if reader != nil {
 		switch id, err := reader.reader.Read(r); {
 		case err == nil:
-			return s.authenticateExternal(w, r, d, reader, id, si)
+			found, err := s.authenticateExternal(w, r, d, reader, id, si)
+			return found, s.answerClosed(w, r, d, err)
 		case !errors.Is(err, idp.ErrNoIdentity):
 			return nil, s.refuseExternal(w, r, d, reader, err)
 		}
@@ -54,6 +55,9 @@ func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.D
 	if si != nil && s.satisfies(si, d) {
 		s.touch(r, si)
 		return s.resultFor(si, d), nil
+	}
+	if err := s.isOpen(r.Context()); err != nil {
+		return nil, s.answerClosed(w, r, d, err)
 	}
 	if refusal, err := s.takeRefusal(r, d); err != nil || refusal != nil {
 		return nil, cmp.Or[error](err, refusal)

@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -14,11 +13,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Bounds of a password, in characters.
-const (
-	minPassword = 8
-	maxPassword = 256
-)
+// maxPassword bounds a password, in characters. What else it must be like is configured.
+const maxPassword = 256
 
 // SetPassword changes the password of a person (username or id). It ends everything given before, but for the session that by names.
 // ErrNoPerson, *ValidationError, secret.ErrBusy.
@@ -67,8 +63,8 @@ func (s *Service) firstPassword(ctx context.Context, n NewPerson) (string, error
 // hashNew hashes a password that the policy allows.
 func (s *Service) hashNew(ctx context.Context, password string) (string, error) {
 	normal, ok := normalPassword(password)
-	if !ok || utf8.RuneCountInString(normal) < minPassword {
-		return "", &ValidationError{"password", fmt.Sprintf("must have %d to %d characters", minPassword, maxPassword)}
+	if err := s.checkPolicy(ctx, normal, ok); err != nil {
+		return "", err
 	}
 	return s.Hasher.Hash(ctx, normal)
 }

@@ -122,6 +122,9 @@ func (s *Service) CreatePerson(ctx context.Context, n NewPerson, by Actor) (Deta
 		return Details{}, err
 	}
 	err = s.Store.Update(ctx, func(tx storage.Tx) error {
+		if err := s.checkConfigured(tx, &prof, nil); err != nil {
+			return err
+		}
 		if err := createPerson(tx, id.String(), rec, &prof, folded); err != nil {
 			return err
 		}

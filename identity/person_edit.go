@@ -161,6 +161,9 @@ func (u *update) settle(was *personRecord, old *profileRecord, d *Details) (pers
 	if err := prof.check(); err != nil {
 		return rec, prof, err
 	}
+	if err := u.checkConfigured(u.tx, &prof, old); err != nil {
+		return rec, prof, err
+	}
 	if err := checkGroups(rec.Groups); err != nil {
 		return rec, prof, err
 	}

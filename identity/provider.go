@@ -58,6 +58,8 @@ type registry struct {
 	version uint64
 	byID    map[string]*registered
 	order   []string // as people see them
+	// noPassword: the identity service itself signs nobody in.
+	noPassword bool
 }
 
 func register(p Provider) (*registered, error) {
@@ -115,8 +117,22 @@ func (g *registry) with(list []Provider, version uint64) *registry {
 	return out
 }
 
-// providers returns the providers there are now.
+// providers returns the providers there are now, and whether passwords sign anybody in.
 func (s *Service) providers(ctx context.Context) (*registry, error) {
+	g, err := s.registry(ctx)
+	if err != nil {
+		return nil, err
+	}
+	u, err := s.configured(ctx)
+	if err != nil || u.PasswordLogin() {
+		return g, err
+	}
+	without := *g
+	without.noPassword = true
+	return &without, nil
+}
+
+func (s *Service) registry(ctx context.Context) (*registry, error) {
 	if s.Manager == nil {
 		return s.fixed, nil
 	}
@@ -134,7 +150,7 @@ func (s *Service) providers(ctx context.Context) (*registry, error) {
 
 // Providers returns the providers there are now, the disabled ones too. The version changes with those that are managed.
 func (s *Service) Providers(ctx context.Context) (list []Provider, version uint64, err error) {
-	g, err := s.providers(ctx)
+	g, err := s.registry(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -205,7 +221,7 @@ func (g *registry) ways(d login.Demand) *ways {
 	out := &ways{}
 	for _, id := range ids {
 		if id == provider {
-			out.password = d.Level <= passwordLevel
+			out.password = d.Level <= passwordLevel && !g.noPassword
 		} else if p := g.get(id); p != nil && p.redirector != nil && out.find(id) == nil {
 			out.providers = append(out.providers, p)
 		}

@@ -36,6 +36,10 @@ func (s *Service) showProvider(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	if err := s.isOpen(r.Context()); err != nil {
+		s.fail(w, r, err, flowURL(id))
+		return
+	}
 	known, err := s.providers(r.Context())
 	if err != nil {
 		s.fail(w, r, err, flowURL(id))

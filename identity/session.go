@@ -189,6 +189,13 @@ func (s *Service) begin(tx storage.Tx, id, token, old string, rec sessionRecord)
 		return "", nil, err
 	}
 	rec.Global, rec.Cookie, sessionID = g.Epoch, secret.Hash(token), id
+	u, err := s.Units(tx)
+	if err != nil {
+		return "", nil, err
+	}
+	if !u.Features.LoginEnabled {
+		return "", nil, errClosed
+	}
 	before, err := s.open(tx, old, rec.Seen)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return "", nil, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -27,12 +28,7 @@ const defaultReturn = "/account"
 // came back by the back button) goes on. Without a flow it starts one.
 func (s *Service) showSignIn(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("flow") == "" {
-		_, err := s.Authenticate(w, r, login.Demand{MaxAge: -1, Return: defaultReturn})
-		if err == nil {
-			http.Redirect(w, r, defaultReturn, http.StatusSeeOther)
-		} else if !errors.Is(err, login.ErrResponded) {
-			s.failSignIn(w, r, err, "/sign-in")
-		}
+		s.startSignIn(w, r)
 		return
 	}
 	id, f, ok := s.flow(w, r)
@@ -53,6 +49,10 @@ func (s *Service) showSignIn(w http.ResponseWriter, r *http.Request) {
 		s.showChoice(w, r, id, f, si)
 		return
 	}
+	if err := s.isOpen(r.Context()); err != nil {
+		s.fail(w, r, err, flowURL(id))
+		return
+	}
 	known, err := s.providers(r.Context())
 	if err != nil {
 		s.fail(w, r, err, flowURL(id))
@@ -70,6 +70,31 @@ func (s *Service) showSignIn(w http.ResponseWriter, r *http.Request) {
 		in.Username = si.person.Username // asked to sign in again
 	}
 	s.signInPage(w, r, id, f, ways, http.StatusOK, in)
+}
+
+// startSignIn begins a sign-in that nobody but the person has asked for. The parameter redirect may name a path of ours or a whitelisted URL to
+// go to afterwards.
+func (s *Service) startSignIn(w http.ResponseWriter, r *http.Request) {
+	u, err := s.configured(r.Context())
+	if err != nil {
+		s.fail(w, r, err, "/sign-in")
+		return
+	}
+	wanted := allowed(u, r.URL.Query().Get("redirect"))
+	to := landing(u, wanted)
+	d := login.Demand{MaxAge: -1, Return: page.LocalPath(to)}
+	if d.Return == "" { // elsewhere, by way of here
+		d.Return, d.Client.Targets = "/sign-in", targetsOf(to)
+		if wanted != "" {
+			d.Return += "?" + url.Values{"redirect": {wanted}}.Encode()
+		}
+	}
+	switch _, err := s.Authenticate(w, r, d); {
+	case err == nil:
+		s.sendOn(w, r, to)
+	case !errors.Is(err, login.ErrResponded):
+		s.failSignIn(w, r, err, "/sign-in")
+	}
 }
 
 // failSignIn writes the page for a sign-in that nobody but the person has asked for.
@@ -115,6 +140,10 @@ func (s *Service) handleSignIn(w http.ResponseWriter, r *http.Request) {
 	if err := s.Pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), "sign_in:"+id); err != nil {
 		s.Log.Info("form refused", zap.String("path", r.URL.Path), zap.Error(err))
 		s.Pages.Refuse(w, r, err, flowURL(id))
+		return
+	}
+	if err := s.isOpen(r.Context()); err != nil {
+		s.fail(w, r, err, flowURL(id))
 		return
 	}
 	username, password := strings.TrimSpace(r.PostForm.Get("username")), r.PostForm.Get("password")
@@ -342,6 +371,11 @@ func (s *Service) redirect(w http.ResponseWriter, r *http.Request, to string) {
 	if to = page.LocalPath(to); to == "" {
 		to = defaultReturn
 	}
+	s.sendOn(w, r, to)
+}
+
+// sendOn is redirect to a place that is known to be good, of ours or elsewhere.
+func (s *Service) sendOn(w http.ResponseWriter, r *http.Request, to string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "same-origin")
 	http.Redirect(w, r, to, http.StatusSeeOther)

@@ -3,10 +3,12 @@ package identity
 import (
 	"cmp"
 	"net/http"
+	"net/url"
 
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
@@ -26,8 +28,13 @@ func (s *Service) showSignOut(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err, "/sign-out")
 		return
 	}
-	s.Pages.Render(w, r, page.View{Template: "sign_out", Data: page.SignOut{
-		Action: "/sign-out", CSRF: csrf, Account: si.person.Username, Cancel: "/account",
+	after, action, err := s.leaving(r)
+	if err != nil {
+		s.fail(w, r, err, "/sign-out")
+		return
+	}
+	s.Pages.Render(w, r, page.View{Template: "sign_out", Client: login.Client{Targets: targetsOf(after)}, Data: page.SignOut{
+		Action: action, CSRF: csrf, Account: si.person.Username, Cancel: "/account",
 	}})
 }
 
@@ -35,6 +42,20 @@ func (s *Service) showSignOut(w http.ResponseWriter, r *http.Request) {
 func (s *Service) signOutToken(w http.ResponseWriter, r *http.Request, si *signedIn) (string, error) {
 	browser, err := s.jar.Browser(w, r, s.newID)
 	return s.Pages.CSRF(browser, "sign_out:"+si.id), err
+}
+
+// leaving returns where a person goes who signs out, "" for our own page, and where the form that asks leads. The parameter redirect may name a
+// path of ours or a whitelisted URL.
+func (s *Service) leaving(r *http.Request) (after, action string, err error) {
+	u, err := s.configured(r.Context())
+	if err != nil {
+		return "", "", err
+	}
+	if after = allowed(u, r.URL.Query().Get("redirect")); after != "" {
+		return after, "/sign-out?" + url.Values{"redirect": {after}}.Encode(), nil
+	}
+	after, err = s.AfterLogout(r.Context())
+	return after, "/sign-out", err
 }
 
 // handleSignOut serves POST /sign-out.
@@ -54,17 +75,22 @@ func (s *Service) handleSignOut(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	frames, err := s.watcher.LogoutFrames(r.Context(), si.session.PersonID, si.id)
-	via := ""
+	via, after := "", ""
 	if err == nil {
-		via, err = s.SignOut(w, r, "/sign-out")
+		after, _, err = s.leaving(r)
+	}
+	if err == nil {
+		via, err = s.SignOut(w, r, cmp.Or(after, "/sign-out"))
 	}
 	if err != nil {
 		s.fail(w, r, err, "/sign-out")
 		return
 	}
 	if len(frames) > 0 {
-		s.Pages.Render(w, r, page.View{Template: "signed_out", Data: page.SignedOut{Frames: frames, Continue: via, GoOn: via != ""}})
+		s.Pages.Render(w, r, page.View{Template: "signed_out", Data: page.SignedOut{
+			Frames: frames, Continue: cmp.Or(via, after), GoOn: via != "" || after != "",
+		}})
 		return
 	}
-	s.redirect(w, r, cmp.Or(via, "/sign-out"))
+	s.sendOn(w, r, cmp.Or(via, after, "/sign-out"))
 }

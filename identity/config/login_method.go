@@ -179,3 +179,9 @@ func (s *Service) seal(u *Units) (map[string][]byte, error) {
 	}
 	return out, nil
 }
+
+// PasswordLogin tells whether passwords sign anybody in.
+func (u *Units) PasswordLogin() bool {
+	m := u.method(OwnMethod)
+	return m == nil || m.Enabled
+}
