@@ -30,6 +30,8 @@ type leaving struct {
 	target string
 	// offered is a target that nothing vouches for but its registration: a link, never a redirect.
 	offered string
+	// after is where the operator sends whom no client has sent. Empty: our own page.
+	after string
 }
 
 // handleLogout serves GET and POST /oauth/logout (OpenID Connect RP-Initiated Logout 2). Without a hint that names the person who is
@@ -56,6 +58,11 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err := s.checkLogout(r.Context(), l); err != nil {
 		return err
+	}
+	if s.AfterLogout != nil && l.target == "" && l.offered == "" {
+		if l.after, err = s.AfterLogout(r.Context()); err != nil {
+			return storageError(err)
+		}
 	}
 	if confirmed {
 		if err := s.checkLogoutPost(r, l); err != nil {
@@ -170,6 +177,8 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *leaving, statu
 	}
 	if target != "" {
 		target = withQuery(target, params)
+	} else if l.offered == "" {
+		target = l.after
 	}
 	via, err := s.Auth.SignOut(w, r, cmp.Or(target, s.cfg.Issuer+"/sign-out"))
 	if err != nil {
@@ -211,6 +220,9 @@ func (s *Server) askLogout(w http.ResponseWriter, r *http.Request, l *leaving) e
 	view := page.View{Template: "sign_out", Data: page.SignOut{
 		Action: logoutPath, CSRF: s.Pages.CSRF(browser, purpose), Account: l.account, Hidden: hidden,
 	}}
+	if l.after != "" {
+		view.Client.Targets = []string{redirectTarget(l.after)}
+	}
 	if l.target != "" {
 		view.Client.Targets = []string{redirectTarget(l.target)}
 	}

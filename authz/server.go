@@ -116,6 +116,8 @@ type Deps struct {
 	// Providers knows the providers of this moment. nil: those of the configuration are all.
 	Providers Providers
 	Pages     *page.Renderer
+	// AfterLogout returns where a person goes who has signed out and whom no client has sent, or "" for our own page. nil: always that.
+	AfterLogout func(ctx context.Context) (string, error)
 	// Origin says where a request came from. Default: its peer address.
 	Origin func(*http.Request) event.Origin
 	// Admit counts what strangers begin and have stored, and is false when the request's sender began too much. Default: anything goes.
