@@ -71,3 +71,23 @@ func TestCertificateExpiry(t *testing.T) {
 		t.Error("/metrics lost the certificates at a reload")
 	}
 }
+
+// TestLargeCertificate: whoever sends megabytes reads the refusal, and soon.
+func TestLargeCertificate(t *testing.T) {
+	s := configured(t, "")
+	s.mustLoad()
+	t.Run("attack 254: a PEM of 10 MB by HTTP", func(t *testing.T) {
+		pair := keyPair(t, "large", time.Hour)
+		pair["private_key"] = strings.Repeat("QUFB", 10<<20/4)
+		for _, path := range []string{"/v2/config/certificates", "/v2/config/certificates/batch"} {
+			body := map[string]any{"key_pair": pair}
+			if strings.HasSuffix(path, "batch") {
+				body = map[string]any{"key_pairs": []any{pair}}
+			}
+			resp, text := s.call(http.MethodPost, path, body)
+			if resp.StatusCode != http.StatusBadRequest || strings.Contains(text, "QUFB") {
+				t.Errorf("POST %s = %d %.100s, want 400", path, resp.StatusCode, text)
+			}
+		}
+	})
+}

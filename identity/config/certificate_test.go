@@ -590,3 +590,46 @@ func TestPrivateKeysStayInside(t *testing.T) {
 		}
 	})
 }
+
+// TestExpiriesAreLoggedOnceADay: by whichever of two services looks first, and again on the next day, until the certificate is renewed.
+func TestExpiriesAreLoggedOnceADay(t *testing.T) {
+	t.Parallel()
+	c, m := newCertificates(t), material()
+	c.now = time.Now().Truncate(time.Hour) // the store collects by its own clock
+	id := c.add(pairOf("soon", "CERTIFICATE", "", certOf(m.ec, c.now.AddDate(0, 0, 2))))
+	c.add(pairOf("later", "CERTIFICATE", "", certOf(m.ec, c.now.AddDate(1, 0, 0))))
+	core, logs := observer.New(zap.WarnLevel)
+	services := []*config.Service{c.another(t.Context(), zap.New(core)), c.another(t.Context(), zap.New(core))}
+	report := func() {
+		t.Helper()
+		for _, s := range services {
+			if err := s.ReportExpiries(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for day, want := range []int{1, 2, 3, 4} {
+		report()
+		report()
+		entries := logs.FilterMessageSnippet("a certificate ends soon").All()
+		if len(entries) != want {
+			t.Fatalf("day %d: %d lines, want %d", day, len(entries), want)
+		}
+		last := entries[len(entries)-1].ContextMap()
+		if last["key_pair"] != "soon" || last["over"] != (day >= 2) {
+			t.Errorf("day %d: line %v", day, last)
+		}
+		c.now = c.now.AddDate(0, 0, 1)
+	}
+	status, body := c.call("POST", certificatePath+"/"+id, wrapped(pairOf("soon", "CERTIFICATE", "", certOf(m.ec, c.now.AddDate(1, 0, 0)))))
+	c.want("renew", status, body, 200)
+	report()
+	if n := logs.Len(); n != 4 {
+		t.Errorf("%d lines after renewing, want 4", n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := services[0].Run(ctx); err != nil {
+		t.Errorf("Run = %v", err)
+	}
+}
