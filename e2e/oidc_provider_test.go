@@ -238,9 +238,9 @@ func oidcSignOutHere(b *tab, o *oidcProvider) {
 	o.signIn(b, "alice")
 	b.open(b.s.Issuer + "/sign-out")
 	b.click("main form button")
-	b.arrives(o.URL + "/session/end") // by a page of ours, since a form may not lead to just anywhere
+	b.reaches(o.URL + "/session/end") // by a page of ours, since a form may not lead to just anywhere
 	b.click("button[value=yes]")
-	b.arrives(b.s.Issuer)
+	b.reaches(b.s.Issuer)
 	b.open(b.s.Wiki + "/")
 	b.choose("basic")
 	if !b.has("input[name=login]") {
@@ -263,18 +263,6 @@ func oidcSignOutThere(b *tab, o *oidcProvider) {
 	b.open(b.s.Wiki + "/")
 	if !strings.HasPrefix(b.location(), b.s.Issuer) {
 		t.Errorf("signed out at the provider, and still at %s", b.location())
-	}
-}
-
-// arrives waits until the browser is at an address that begins so.
-func (b *tab) arrives(prefix string) {
-	b.t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(step); !strings.HasPrefix(b.location(), prefix); <-tick.C {
-		if time.Now().After(end) {
-			b.t.Fatalf("the browser is at %s, want %s: %s", b.location(), prefix, b.text("body"))
-		}
 	}
 }
 
