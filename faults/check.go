@@ -70,6 +70,7 @@ func (r *Run) Check(ctx context.Context, when string, all bool) {
 		}
 	}
 	r.gate(ctx, tokens, when)
+	r.events(ctx, when)
 }
 
 // gate sends some ended tokens through protect: none may reach the upstream.

@@ -1,0 +1,41 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// verified is the answer of the admin API to the check of the events.
+type verified struct {
+	Sound  bool `json:"sound"`
+	Chains []struct {
+		Chain    string   `json:"chain"`
+		Events   int      `json:"events"`
+		Unsealed int      `json:"unsealed"`
+		Problems []string `json:"problems"`
+	} `json:"chains"`
+}
+
+// events has the server check its chains of events: none is broken, and there is an event for each token that was given.
+func (r *Run) events(ctx context.Context, when string) {
+	a := r.Server.Get(ctx, r.Server.Admin()+"/gatehouse/events/verify")
+	var v verified
+	if err := json.Unmarshal(a.Body, &v); err != nil || a.Status != 200 {
+		r.violation("%s: the check of the events gives no answer: %d %v %s", when, a.Status, a.Err, tail(string(a.Body)))
+		return
+	}
+	there, given := 0, 0
+	for _, c := range v.Chains {
+		there += c.Events + c.Unsealed
+		for _, p := range c.Problems {
+			r.violation("%s: events of %s: %s", when, c.Chain, p)
+		}
+	}
+	for _, w := range r.workers {
+		given += len(w.tokens)
+	}
+	if there < given {
+		r.Lost.Add(int64(given - there))
+		r.violation("%s: %d tokens were given and there are %d events", when, given, there)
+	}
+}
