@@ -141,6 +141,8 @@ func TestXMLAttacks(t *testing.T) {
 			"5 MB":               {open + strings.Repeat("<a/>", 5<<18) + closed, "bytes"},
 			"1 MB attribute":     {open + `<a b="` + strings.Repeat("x", 1<<20) + `"/>` + closed, "bytes"},
 			"attributes":         {open + "<a" + manyAttributes(33) + "/>" + closed, "too many attributes"},
+			"all attributes":     {open + strings.Repeat("<a"+manyAttributes(16)+"/>", 1_000) + closed, "too many"},
+			"scope":              {open + "<a" + manyPrefixes(26) + ">" + strings.Repeat("<a/>", 6_000) + "</a>" + closed, "too many"},
 			"namespaces":         {open + manyNamespaces(40) + closed, "too many namespaces"},
 			"long name":          {open + "<" + strings.Repeat("a", 300) + "/>" + closed, "no name"},
 		} {

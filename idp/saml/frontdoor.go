@@ -15,10 +15,12 @@ const (
 	maxMetadata   = 1 << 20   // bytes of the metadata of a provider
 	maxDepth      = 64        // elements inside each other
 	maxElements   = 10_000
-	maxWeight     = 80_000 // depths of all elements together: canonicalisation copies what is inside once for each level
-	maxAttributes = 32     // of one element, declarations of namespaces included
-	maxPrefixes   = 32     // namespaces in scope
-	maxName       = 256    // bytes of a name, an ID, a namespace
+	maxDepths     = 50_000  // of all elements together: canonicalisation copies an element once for each one around it
+	maxScopes     = 120_000 // namespaces in scope of all elements together: it copies these for each element
+	maxAttributes = 32      // of one element, declarations of namespaces included
+	maxAllAttrs   = 15_000  // of all elements
+	maxPrefixes   = 32      // namespaces in scope
+	maxName       = 256     // bytes of a name, an ID, a namespace
 )
 
 // door says what a kind of document may have beside elements, attributes and text.
@@ -42,7 +44,9 @@ type scanner struct {
 	scope []binding
 	ids   map[string]bool
 	seen  int // elements
+	attrs int // of them all
 	sum   int // of their depths
+	known int // namespaces in scope of them all
 }
 
 type openElement struct {
@@ -155,14 +159,16 @@ func (s *scanner) start() (empty bool, err error) {
 		return false, err // <!DOCTYPE, <![CDATA[ and <? are here: no name begins so
 	}
 	around := len(s.scope)
-	s.seen++
-	s.sum += len(s.open) + 1
-	if s.seen > maxElements || len(s.open) >= maxDepth || s.sum > maxWeight {
-		return false, errors.New("too many elements, or too deep")
-	}
 	attrs, err := s.attributes()
 	if err != nil {
 		return false, err
+	}
+	s.seen++
+	s.attrs += len(attrs)
+	s.sum += len(s.open) + 1
+	s.known += len(s.scope)
+	if s.seen > maxElements || len(s.open) >= maxDepth || s.sum > maxDepths || s.attrs > maxAllAttrs || s.known > maxScopes {
+		return false, errors.New("too many elements, or too deep")
 	}
 	space, err := s.checkNames(name, attrs)
 	if err != nil {

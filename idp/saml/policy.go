@@ -29,18 +29,22 @@ type header struct {
 	id, inResponseTo, issuer string
 }
 
-// messageHeader checks what holds for every message: version, time, who sends it and to whom. Missing is as bad as wrong.
-func (v *verifier) messageHeader(n *node, from *idpMetadata, destination string) (h header, err error) {
+// checkDestination: SAML Bindings 3.5.5.2: whoever can have a message signed must not be able to send it elsewhere. Missing is as bad as wrong.
+func checkDestination(n *node, destination string) error {
+	if destination == "" || n.attrs["Destination"] != destination {
+		return errors.New("the message is for another destination, or for none")
+	}
+	return nil
+}
+
+// messageHeader checks what holds for every message: version, time and who sends it.
+func (v *verifier) messageHeader(n *node, from *idpMetadata) (h header, err error) {
 	now := v.now()
 	if !from.ValidUntil.IsZero() && !now.Before(from.ValidUntil) {
 		return h, errors.New("the metadata of the provider is no longer valid")
 	}
 	if err := v.issued(n, now); err != nil {
 		return h, err
-	}
-	// SAML Bindings 3.5.5.2: whoever can have a message signed must not be able to send it elsewhere.
-	if n.attrs["Destination"] != destination {
-		return h, errors.New("the message is for another destination, or for none")
 	}
 	if h.issuer, err = issuer(n); err != nil {
 		return h, err

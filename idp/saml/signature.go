@@ -22,14 +22,10 @@ func verifyElement(n *node, certificates []*x509.Certificate, now time.Time) (*n
 	if id == "" {
 		return nil, errors.New("a signature in an element without ID")
 	}
-	// The schemas have it first, behind the Issuer: the library takes the first one that it finds.
-	for i, c := range n.children {
-		if c == sig && i > 1 || c != sig && i == 0 && !c.is(nsAssertion, "Issuer") && n.children[0] != sig {
-			return nil, errors.New("a signature out of its place")
-		}
-		if c == sig {
-			break
-		}
+	// The schemas have it first, behind the Issuer: the library takes the first one that it finds, inside of others too.
+	issuer := n.children[0]
+	if first := issuer == sig; !first && (n.children[1] != sig || !issuer.is(nsAssertion, "Issuer") || len(issuer.children) > 0) {
+		return nil, errors.New("a signature out of its place")
 	}
 	if err := checkShape(sig, id); err != nil {
 		return nil, err
