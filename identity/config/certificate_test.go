@@ -74,7 +74,18 @@ func newCertificates(t *testing.T) *certificates {
 
 // another is a service over the same store, as during a reload.
 func (c *certificates) another(ctx context.Context, log *zap.Logger) *config.Service {
-	ring, err := secret.NewKeyring(bytes.Repeat([]byte{7}, secret.KeySize))
+	c.Helper()
+	return c.sealing(ctx, log, 7)
+}
+
+// sealing is a service with keys of these bytes, of which the first seals.
+func (c *certificates) sealing(ctx context.Context, log *zap.Logger, keys ...byte) *config.Service {
+	c.Helper()
+	var raw [][]byte
+	for _, k := range keys {
+		raw = append(raw, bytes.Repeat([]byte{k}, secret.KeySize))
+	}
+	ring, err := secret.NewKeyring(raw...)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -631,5 +642,33 @@ func TestExpiriesAreLoggedOnceADay(t *testing.T) {
 	cancel()
 	if err := services[0].Run(ctx); err != nil {
 		t.Errorf("Run = %v", err)
+	}
+}
+
+// TestReseal: what an older encryption key has sealed is sealed by the newer one, and then opened without the older.
+func TestReseal(t *testing.T) {
+	t.Parallel()
+	c, m := newCertificates(t), material()
+	c.add(pairOf("sign", "EC", privateOf(m.ec), certOf(m.ec, c.now.AddDate(1, 0, 0))))
+	c.add(pairOf("partner", "CERTIFICATE", "", certOf(m.ec, c.now.AddDate(1, 0, 0))))
+	own, err := c.service.KeyPair(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.sealing(t.Context(), nil, 8).KeyPair(t.Context(), "sign"); err == nil {
+		t.Error("another encryption key opens the pair")
+	}
+	if err := c.sealing(t.Context(), nil, 9).Reseal(t.Context()); err != nil {
+		t.Errorf("Reseal with a key that opens nothing = %v, want that it leaves them", err)
+	}
+	if err := c.sealing(t.Context(), nil, 8, 7).Reseal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	newer := c.sealing(t.Context(), nil, 8)
+	if k, err := newer.KeyPair(t.Context(), "sign"); err != nil || !m.ec.Equal(k.Key) {
+		t.Errorf("KeyPair(sign) by the newer key alone = %v", err)
+	}
+	if k, err := newer.KeyPair(t.Context(), ""); err != nil || !k.Certificate.Equal(own.Certificate) {
+		t.Errorf("own KeyPair by the newer key alone = %v, want the one there was", err)
 	}
 }

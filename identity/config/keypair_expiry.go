@@ -56,12 +56,12 @@ func (s *Service) Expiries(ctx context.Context) ([]Expiry, error) {
 	return out, err
 }
 
-// Run looks at the certificates every hour until ctx ends. Failures are logged and tried again.
+// Run seals anew what an older key has sealed, and looks at the certificates every hour, until ctx ends. Failures are logged and tried again.
 func (s *Service) Run(ctx context.Context) error {
 	tick := time.NewTicker(expiryLook)
 	defer tick.Stop()
 	for {
-		if err := s.ReportExpiries(ctx); err != nil && ctx.Err() == nil {
+		if err := errors.Join(s.Reseal(ctx), s.ReportExpiries(ctx)); err != nil && ctx.Err() == nil {
 			s.Log.Error("certificates not looked at", zap.Error(err))
 		}
 		select {
