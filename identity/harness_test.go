@@ -372,3 +372,22 @@ func cmpOr(a, b string) string {
 	}
 	return b
 }
+
+// dump returns every record of the store.
+func (h *harness) dump() map[string]string {
+	h.t.Helper()
+	out := map[string]string{}
+	err := h.store.Store.View(h.t.Context(), func(tx storage.Tx) error {
+		for rec, err := range tx.Scan(storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			out[string(rec.Key)] = string(rec.Value)
+		}
+		return nil
+	})
+	if err != nil || len(out) == 0 {
+		h.t.Fatalf("%d records, %v", len(out), err)
+	}
+	return out
+}

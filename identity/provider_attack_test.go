@@ -1,0 +1,233 @@
+package identity_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+)
+
+// TestProviderAttacks are those on the way to a provider and back. The answers themselves are the providers' to judge.
+func TestProviderAttacks(t *testing.T) {
+	t.Parallel()
+	newAt := func(t *testing.T, change ...func(*identity.Config)) *elsewhere {
+		t.Helper()
+		e := newElsewhere(t, change...)
+		e.asking(func(d *login.Demand) { // /next?corp is by corp, everything else by partner
+			if d.Provider = "partner"; strings.HasPrefix(d.Return, "/next?corp") {
+				d.Provider = "corp"
+			}
+		})
+		return e
+	}
+	t.Run("attack 116: the attacker's callback opened in the victim's browser", func(t *testing.T) {
+		t.Parallel()
+		e := newAt(t)
+		attacker, victim := e.browser(), e.browser()
+		away := attacker.leave("/next")
+		ticket := e.partner.Answer(ann(), nil)
+		for name, b := range map[string]*browser{"a browser without cookies": e.browser(), "a browser in a flow of its own": victim} {
+			if b == victim {
+				b.leave("/next")
+			}
+			if a := b.come(away, ticket); a.Code != http.StatusForbidden || b.isSignedIn() {
+				t.Errorf("%s: %d, signed in %t, want 403", name, a.Code, b.isSignedIn())
+			}
+		}
+		// It is not used up for whom it belongs to.
+		if a := attacker.come(away, ticket); !strings.HasPrefix(a.Body.String(), "signed in as ") {
+			t.Errorf("the browser that began: %d\n%s", a.Code, a.Body)
+		}
+		// Nor does the last step, after the answer was verified, work elsewhere.
+		attacker = e.browser()
+		away = attacker.leave("/next?2")
+		done := attacker.do(http.MethodGet, callback(state(t, away), ticket), "").Header().Get("Location")
+		if a := victim.get(done); a.Code != http.StatusForbidden || victim.isSignedIn() {
+			t.Errorf("last step in another browser: %d", a.Code)
+		}
+	})
+	t.Run("attack 117: callback replayed, unknown, or with markup", func(t *testing.T) {
+		t.Parallel()
+		e := newAt(t)
+		b := e.browser()
+		away, ticket := b.leave("/next"), e.partner.Answer(ann(), nil)
+		b.come(away, ticket)
+		delete(b.cookies, sessionName(b))
+		for name, target := range map[string]string{
+			"replayed": callback(state(t, away), ticket), "unknown": callback(strings.Repeat("A", 43), ticket), "long": callback(strings.Repeat("A", 5000), ticket),
+			"another's path": "/oidc/partner/callback?state=..%2f..&ticket=" + ticket, "twice": callback(state(t, away), ticket) + "&state=x",
+		} {
+			if a := b.get(target); a.Code != http.StatusBadRequest || b.isSignedIn() {
+				t.Errorf("%s: %d, signed in %t, want 400", name, a.Code, b.isSignedIn())
+			}
+		}
+		const markup = "<script>alert(1)</script>"
+		a := b.get("/oidc/partner/callback?" + url.Values{"state": {state(t, b.leave("/next?2"))}, "error": {markup}, "error_description": {markup}}.Encode())
+		if a.Code != http.StatusBadRequest || strings.Contains(a.Body.String(), markup) {
+			t.Errorf("markup: %d\n%s", a.Code, a.Body)
+		}
+	})
+	t.Run("attack 117: one answer twenty times at once", func(t *testing.T) {
+		t.Parallel()
+		e := newAt(t)
+		b := e.browser()
+		target := callback(state(t, b.leave("/next")), e.partner.Answer(ann(), nil))
+		var wg sync.WaitGroup
+		codes := make(chan int, 20)
+		for range 20 {
+			same := &browser{h: b.h, cookies: map[string]string{}, address: b.address}
+			for name, v := range b.cookies {
+				same.cookies[name] = v
+			}
+			wg.Go(func() { codes <- same.do(http.MethodGet, target, "").Code })
+		}
+		wg.Wait()
+		close(codes)
+		good := 0
+		for code := range codes {
+			if code == http.StatusSeeOther {
+				good++
+			} else if code != http.StatusBadRequest {
+				t.Errorf("answer %d, want 303 or 400", code)
+			}
+		}
+		if good != 1 {
+			t.Errorf("%d answers were taken, want 1", good)
+		}
+	})
+	t.Run("attack 118: a provider that hangs keeps nobody else", func(t *testing.T) {
+		t.Parallel()
+		e := newAt(t, provider("corp", func(p *identity.Provider) { p.Timeout = time.Minute }))
+		entered, release := make(chan struct{}), make(chan struct{})
+		e.corp.OnBegin(func(context.Context, idp.Request) (*idp.Next, error) {
+			close(entered)
+			<-release
+			return nil, context.DeadlineExceeded
+		})
+		slow := e.browser()
+		hung := make(chan *answer)
+		go func() { hung <- slow.get("/next?corp") }()
+		<-entered
+		e.mustEnter(e.browser(), ann())
+		close(release)
+		if a := <-hung; a.Code != http.StatusGatewayTimeout {
+			t.Errorf("the one that hung: %d, want 504", a.Code)
+		}
+	})
+	t.Run("attack 121: the same subject at two providers", func(t *testing.T) {
+		t.Parallel()
+		e := newAt(t)
+		first := e.mustEnter(e.browser(), ann())
+		b := e.browser()
+		same := ann()
+		same.Email, same.EmailVerified, same.Username = "", false, "ann.at.corp"
+		a := b.get("/saml/corp/acs?" + url.Values{"state": {state(t, b.leave("/next?corp"))}, "ticket": {e.corp.Answer(same, nil)}}.Encode())
+		if si, err := e.session(b); err != nil || si.Subject == first.Subject {
+			t.Errorf("at the other provider: %d, %+v, %v, want another person", a.Code, si, err)
+		}
+		other := ann()
+		other.Issuer, other.Username, other.Email = "https://other.example", "ann.at.other", ""
+		if si := e.mustEnter(e.browser(), other); si.Subject == first.Subject {
+			t.Error("the same subject of another issuer is the same person")
+		}
+	})
+	t.Run("attack 122: the page that connects X, sent for Y", func(t *testing.T) {
+		t.Parallel()
+		e := newAt(t)
+		b := e.browser()
+		pageX := e.wantAsked("X", b, known())
+		y := known()
+		y.Subject = "y"
+		pageY := e.wantAsked("Y", b, y)
+		form := url.Values{"csrf": {pageX.csrf()}, "username": {demo}, "password": {demoPassword}}.Encode()
+		if a := b.do(http.MethodPost, pageY.url, form); a.Code != http.StatusForbidden || b.isSignedIn() {
+			t.Errorf("form of X for Y: %d, want 403", a.Code)
+		}
+		if a := e.browser().get(pageX.url); a.Code != http.StatusForbidden {
+			t.Errorf("the page of X in another browser: %d, want 403", a.Code)
+		}
+	})
+	t.Run("attack 129: a provider that is switched off between start and callback", func(t *testing.T) {
+		t.Parallel()
+		for name, step := range map[string]func(e *elsewhere, b *browser) func() *answer{
+			"before the answer": func(e *elsewhere, b *browser) func() *answer {
+				away := b.leave("/next")
+				return func() *answer { return b.come(away, e.partner.Answer(ann(), nil)) }
+			},
+			"before the last step": func(e *elsewhere, b *browser) func() *answer {
+				done := b.do(http.MethodGet, callback(state(e.t, b.leave("/next")), e.partner.Answer(ann(), nil)), "").Header().Get("Location")
+				return func() *answer { return b.get(done) }
+			},
+		} {
+			e := newAt(t)
+			b := e.browser()
+			finish := step(e, b)
+			provider("partner", func(p *identity.Provider) { p.Disabled = true })(&e.cfg)
+			e.start()
+			if a := finish(); a.Code != http.StatusForbidden || b.isSignedIn() {
+				t.Errorf("%s: %d, signed in %t, want 403", name, a.Code, b.isSignedIn())
+			}
+		}
+	})
+	t.Run("attack 162: an answer to a flow that is another's, over, or unknown", func(t *testing.T) {
+		t.Parallel()
+		e := newAt(t)
+		b := e.browser()
+		away, ticket := b.leave("/next"), e.partner.Answer(ann(), nil)
+		e.clock.Advance(time.Hour)
+		if a := b.come(away, ticket); a.Code != http.StatusBadRequest || b.isSignedIn() {
+			t.Errorf("an hour later: %d, want 400", a.Code)
+		}
+	})
+	t.Run("attack 167: an answer of one provider in a flow of another", func(t *testing.T) {
+		t.Parallel()
+		e := newAt(t)
+		b := e.browser()
+		atCorp, ticket := state(t, b.leave("/next?corp")), e.partner.Answer(ann(), nil)
+		e.corp.Answer(ann(), nil)
+		for name, target := range map[string]string{
+			"corp's flow at partner":    callback(atCorp, ticket),
+			"partner's ticket at corp":  "/saml/corp/acs?" + url.Values{"state": {atCorp}, "ticket": {ticket}}.Encode(),
+			"partner under corp's path": "/saml/partner/acs?" + url.Values{"state": {atCorp}, "ticket": {ticket}}.Encode(),
+		} {
+			if a := b.get(target); (a.Code != http.StatusBadRequest && a.Code != http.StatusForbidden) || b.isSignedIn() {
+				t.Errorf("%s: %d, signed in %t, want it refused", name, a.Code, b.isSignedIn())
+			}
+		}
+	})
+	t.Run("attack 171: subjects that look alike, and attributes named like fields of ours", func(t *testing.T) {
+		t.Parallel()
+		e := newAt(t)
+		seen := map[string]string{}
+		for _, subject := range []string{"ann", "Ann", "ann ", " ann", "ａｎｎ", "a\u0301nn", "\u00e1nn"} {
+			id := &idp.Identity{Issuer: partnerIssuer, Subject: subject, Username: "u" + string(rune('a'+len(seen))), Level: 1, Details: map[string][]string{
+				"sub": {"admin"}, "active": {"true"}, "groups": {"admins"}, "level": {"4"}, "sid": {"x"}, "email": {"one@a.example", "two@a.example"},
+			}}
+			si := e.mustEnter(e.browser(), id)
+			if other, ok := seen[si.Subject]; ok {
+				t.Errorf("%q is the same person as %q", subject, other)
+			}
+			seen[si.Subject] = subject
+			p, err := e.Person(t.Context(), si.Subject)
+			if err != nil || len(p.Groups) > 0 || si.Level != 1 || si.SessionID == "x" || len(si.Details["email"]) != 2 {
+				t.Errorf("%q: %+v, %+v, %v, want nothing of ours overwritten", subject, p, si, err)
+			}
+		}
+	})
+}
+
+func sessionName(b *browser) string {
+	for name := range b.cookies {
+		if strings.HasSuffix(name, "-session") {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,313 @@
+package identity_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+func couples(c *identity.Config) {
+	for i := range c.Providers {
+		c.Providers[i].CoupleEmail = true
+	}
+}
+
+// known is an identity whose address is that of the person demo.
+func known() *idp.Identity {
+	id := ann()
+	id.Email, id.Details["email"] = demo, []string{demo}
+	return id
+}
+
+func (e *elsewhere) demoID() string {
+	e.t.Helper()
+	p, err := e.Person(e.t.Context(), demo)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return p.ID
+}
+
+// wantAsked asserts that an identity leads to the page that asks for the password of an account.
+func (e *elsewhere) wantAsked(what string, b *browser, id *idp.Identity) *answer {
+	e.t.Helper()
+	a := e.through(b, id)
+	if a.Code != http.StatusOK || !strings.HasPrefix(a.url, "/sign-in/connect") || !strings.Contains(a.Body.String(), "Do you have an account here?") || b.isSignedIn() {
+		e.t.Errorf("%s: ended at %s with %d, want to be asked\n%s", what, a.url, a.Code, a.Body)
+	}
+	return a
+}
+
+func TestCoupleByEmail(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t, couples)
+	e.at("partner")
+	upper := known()
+	upper.Email = "Demo@Example.COM"
+	if si := e.mustEnter(e.browser(), upper); si.Subject != e.demoID() {
+		t.Errorf("signed in as %s, want the person with the address", si.Subject)
+	}
+	if n := e.events()["person.ExternalIdentityCoupledEvent"]; n != 1 {
+		t.Errorf("%d events of coupling, want 1", n)
+	}
+	// Once coupled the address does not matter any more.
+	moved := known()
+	moved.Email, moved.EmailVerified = "", false
+	if si := e.mustEnter(e.browser(), moved); si.Subject != e.demoID() {
+		t.Errorf("signed in as %s, want the coupled person", si.Subject)
+	}
+	// The new owner of the address at the provider is not the old one.
+	next := known()
+	next.Subject = "4712"
+	e.wantAsked("another identity with the address", e.browser(), next)
+}
+
+func TestCoupleByEmailRefuses(t *testing.T) {
+	t.Parallel()
+	t.Run("an address that is not verified", func(t *testing.T) {
+		t.Parallel()
+		e := newElsewhere(t, couples)
+		e.at("partner")
+		id := known()
+		id.EmailVerified = false
+		if si := e.mustEnter(e.browser(), id); si.Subject == e.demoID() {
+			t.Error("coupled with the person of an address that nobody has verified")
+		}
+	})
+	t.Run("a provider without couple", func(t *testing.T) {
+		t.Parallel()
+		e := newElsewhere(t)
+		e.at("partner")
+		e.wantAsked("verified address of somebody", e.browser(), known())
+	})
+	t.Run("a person whose own address is not verified", func(t *testing.T) {
+		t.Parallel()
+		no := false
+		e := newElsewhere(t, couples, func(c *identity.Config) {
+			c.Persons = append(c.Persons, identity.NewPerson{Username: "claimer", Email: "ann@partner.example", EmailVerified: &no})
+		})
+		e.at("partner")
+		si := e.mustEnter(e.browser(), ann())
+		if p, err := e.Person(t.Context(), "claimer"); err != nil || p.ID == si.Subject {
+			t.Errorf("coupled with %+v, %v, who has never shown that the address is theirs", p, err)
+		}
+	})
+	t.Run("two persons with one address", func(t *testing.T) {
+		t.Parallel()
+		yes := true
+		e := newElsewhere(t, couples, func(c *identity.Config) {
+			c.Persons = append(c.Persons, identity.NewPerson{Username: "second", Email: demo, EmailVerified: &yes})
+		})
+		e.at("partner")
+		e.wantAsked("address of two", e.browser(), known())
+	})
+	t.Run("a person who is blocked", func(t *testing.T) {
+		t.Parallel()
+		e := newElsewhere(t, couples)
+		e.at("partner")
+		if err := e.SetState(t.Context(), demo, identity.Blocked, identity.Actor{}); err != nil {
+			t.Fatal(err)
+		}
+		b := e.browser()
+		if a := e.through(b, known()); a.Code != http.StatusForbidden || b.isSignedIn() {
+			t.Errorf("blocked: %d", a.Code)
+		}
+	})
+}
+
+func TestConnect(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t)
+	e.at("partner")
+	b := e.browser()
+	page := e.wantAsked("verified address of somebody", b, known())
+	for name, fields := range map[string][]string{
+		"problem.mismatch": {"username", demo, "password", "wrong password"},
+		"nobody":           {"username", "nobody", "password", demoPassword},
+		"problem.password": {"username", demo},
+		"problem.username": {"password", demoPassword},
+	} {
+		if a := b.post(page, fields...); a.Code != http.StatusUnprocessableEntity || b.isSignedIn() {
+			t.Errorf("%s: %d, want 422", name, a.Code)
+		}
+	}
+	a := b.post(page, "username", demo, "password", demoPassword)
+	if a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
+		t.Fatalf("connect: %d\n%s", a.Code, a.Body)
+	}
+	si, err := e.session(b)
+	if err != nil || si.Subject != e.demoID() || si.Provider != "partner" || si.Level != 2 {
+		t.Errorf("session = %+v, %v, want demo's by partner", si, err)
+	}
+	if a := b.get("/next"); !strings.HasPrefix(a.Body.String(), "signed in as ") {
+		t.Errorf("after connecting: %d", a.Code)
+	}
+	if si := e.mustEnter(e.browser(), known()); si.Subject != e.demoID() {
+		t.Errorf("the next time signed in as %s, want demo", si.Subject)
+	}
+	// The form is used up, and the page behind it.
+	if a := b.post(page, "username", demo, "password", demoPassword); a.Code != http.StatusBadRequest {
+		t.Errorf("form again: %d, want 400", a.Code)
+	}
+	// Another identity of that provider is not taken for the same person.
+	other := known()
+	other.Subject = "4712"
+	c := e.browser()
+	if a := c.post(e.wantAsked("second identity", c, other), "username", demo, "password", demoPassword); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "connected already") || c.isSignedIn() {
+		t.Errorf("second identity of one provider: %d\n%s", a.Code, a.Body)
+	}
+}
+
+// TestConnectIsThrottled holds that the page is no way around the waits of the sign-in page.
+func TestConnectIsThrottled(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t)
+	e.at("partner")
+	b := e.browser()
+	page := e.wantAsked("verified address of somebody", b, known())
+	code := 0
+	for range 6 {
+		code = b.post(page, "username", demo, "password", "wrong password").Code
+	}
+	if code != http.StatusTooManyRequests {
+		t.Errorf("sixth try: %d, want 429", code)
+	}
+	wait := new(login.ThrottledError)
+	if _, err := e.CheckPassword(t.Context(), "shop", demo, demoPassword, event.Origin{ClientIP: "203.0.113.7"}); !errors.As(err, &wait) {
+		t.Errorf("the same person elsewhere: %v, want a wait: the tries of the page were not counted", err)
+	}
+}
+
+func TestUsernameTaken(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t)
+	e.at("partner")
+	id := ann()
+	id.Username = demo
+	e.wantAsked("username of somebody", e.browser(), id)
+	odd := ann()
+	odd.Subject, odd.Email, odd.EmailVerified, odd.Details = "no name at all", "", false, nil
+	si := e.mustEnter(e.browser(), odd)
+	if p, err := e.Person(t.Context(), si.Subject); err != nil || !strings.HasPrefix(p.Username, "partner-") {
+		t.Errorf("Person = %+v, %v, want a username of ours", p, err)
+	}
+}
+
+// TestRemovedComesBack holds that who comes back after a removal gets nothing of the old.
+func TestRemovedComesBack(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t)
+	e.at("partner")
+	first := e.mustEnter(e.browser(), ann())
+	if err := e.SetState(t.Context(), first.Subject, identity.Removed, identity.Actor{}); err != nil {
+		t.Fatal(err)
+	}
+	if second := e.mustEnter(e.browser(), ann()); second.Subject == first.Subject {
+		t.Error("a removed person has come back")
+	}
+}
+
+// TestOneNewcomer holds that many answers for one identity at once make one person.
+func TestOneNewcomer(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t)
+	e.at("partner")
+	var wg sync.WaitGroup
+	var mu sync.Mutex // guards subjects
+	subjects := map[string]bool{}
+	ticket := e.partner.Answer(ann(), nil)
+	for range 20 {
+		b := e.browser()
+		away := b.leave("/next")
+		wg.Go(func() {
+			a := b.come(away, ticket)
+			mu.Lock()
+			defer mu.Unlock()
+			subjects[a.Body.String()] = true
+		})
+	}
+	wg.Wait()
+	if len(subjects) != 1 {
+		t.Errorf("signed in as %d: %v, want one person", len(subjects), subjects)
+	}
+}
+
+func TestSynchronise(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t, provider("partner", func(p *identity.Provider) { p.Synchronise = true }))
+	e.at("partner")
+	si := e.mustEnter(e.browser(), ann())
+	married := ann()
+	married.Email, married.Details = "ann.other@partner.example", map[string][]string{"lastName": {"Other"}, "email": {"ann.other@partner.example"}}
+	e.clock.Advance(time.Minute)
+	e.mustEnter(e.browser(), married)
+	p, err := e.Person(t.Context(), si.Subject)
+	if err != nil || p.FamilyName != "Other" || p.GivenName != "Ann" || p.Email != "ann.other@partner.example" || !p.EmailVerified || p.Username != "ann@partner.example" {
+		t.Errorf("Person = %+v, %v, want what the provider says now", p, err)
+	}
+	stranger := ann()
+	stranger.Email, stranger.EmailVerified, stranger.Details = demo, false, map[string][]string{"email": {demo}}
+	e.mustEnter(e.browser(), stranger)
+	if p, err := e.Person(t.Context(), si.Subject); err != nil || p.Email == demo {
+		t.Errorf("Person = %+v, %v, want no address that nobody vouches for", p, err)
+	}
+}
+
+func TestCouple(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t, func(c *identity.Config) {
+		c.Persons = append(c.Persons, identity.NewPerson{Username: "second", Password: secret.New(demoPassword)})
+	})
+	e.at("partner")
+	couple := func(person, provider, issuer, subject string) (err error) {
+		p, findErr := e.Person(t.Context(), person)
+		if findErr != nil {
+			t.Fatal(findErr)
+		}
+		return e.store.Update(t.Context(), func(tx storage.Tx) error {
+			return e.Couple(tx, p.ID, provider, issuer, subject, e.clock.Now())
+		})
+	}
+	for _, tc := range []struct {
+		person, provider, issuer, subject string
+		want                              error
+	}{
+		{demo, "partner", "", "4711", nil},
+		{demo, "partner", "", "4711", nil},
+		{"second", "partner", "", "4711", identity.ErrCoupled},
+		{demo, "partner", "", "4712", identity.ErrCoupledOther},
+		{demo, "corp", "https://corp.example", "4711", nil},
+		{demo, "identity", "", "4711", identity.ErrNoProvider},
+		{demo, "partner", "", "", identity.ErrNoProvider},
+	} {
+		if err := couple(tc.person, tc.provider, tc.issuer, tc.subject); err != tc.want { //nolint:errorlint // as it is
+			t.Errorf("Couple(%s, %s, %s, %s) = %v, want %v", tc.person, tc.provider, tc.issuer, tc.subject, err, tc.want)
+		}
+	}
+	// Without an issuer it is anybody of that name at the provider.
+	if si := e.mustEnter(e.browser(), ann()); si.Subject != e.demoID() {
+		t.Errorf("signed in as %s, want the coupled person", si.Subject)
+	}
+}
+
+// TestConnectNeedsNoClient holds that an answer that nobody has asked for can be connected too.
+func TestConnectNeedsNoClient(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t)
+	e.asking(func(d *login.Demand) { d.Client = login.Client{} })
+	b := e.browser()
+	page := b.get("/oidc/partner/callback?ticket=" + e.partner.Answer(known(), nil))
+	if a := b.post(page, "username", demo, "password", demoPassword); a.Header().Get("Location") != "/account" {
+		t.Errorf("connect: %d to %q\n%s", a.Code, a.Header().Get("Location"), a.Body)
+	}
+}

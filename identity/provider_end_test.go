@@ -1,0 +1,255 @@
+package identity_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/idp"
+)
+
+// holding is ann with something that the provider needs later.
+func holding() *idp.Identity {
+	id := ann()
+	id.Held, id.Sessions = []byte("held secret"), []string{"sid-1", "sid-2"}
+	return id
+}
+
+// TestFarewell holds that a sign-out here goes on to the provider and comes back to where it was to lead.
+func TestFarewell(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t)
+	e.at("partner")
+	var ended []idp.EndRequest
+	e.partner.OnEnd(func(_ context.Context, q idp.EndRequest) (*idp.Next, error) {
+		ended = append(ended, q)
+		return &idp.Next{URL: "https://idp.example/logout?" + url.Values{"state": {q.Flow}}.Encode(), State: []byte("request 1")}, nil
+	})
+	states := []string{}
+	e.partner.OnHandle(func(w http.ResponseWriter, r *http.Request, op string, h idp.Host) bool {
+		if op != "signed-out" {
+			return false
+		}
+		state, ret, err := h.Ended(w, r, r.URL.Query().Get("state"))
+		if err != nil {
+			h.Fail(w, r, err)
+			return true
+		}
+		states = append(states, string(state))
+		h.Go(w, r, &idp.Next{URL: ret})
+		return true
+	})
+	b := e.browser()
+	e.mustEnter(b, holding())
+	a := b.post(b.get("/sign-out"))
+	if a.Code != http.StatusSeeOther || b.isSignedIn() {
+		t.Fatalf("sign-out: %d, signed in %t", a.Code, b.isSignedIn())
+	}
+	away := b.leave(a.Header().Get("Location"))
+	if !strings.HasPrefix(away, "https://idp.example/logout") || len(ended) != 1 || string(ended[0].Held) != "held secret" {
+		t.Fatalf("sent to %q, End was asked %+v", away, ended)
+	}
+	back := "/oidc/partner/signed-out?state=" + state(t, away)
+	if other := e.browser().get(back); other.Code != http.StatusBadRequest {
+		t.Errorf("another browser: %d, want 400", other.Code)
+	}
+	if a := b.get(back); a.url != "/sign-out" || !strings.Contains(a.Body.String(), "You are signed out") || !cmp.Equal(states, []string{"request 1"}) {
+		t.Errorf("back at %s: %d, states %q", a.url, a.Code, states)
+	}
+	if a := b.get(back); a.Code != http.StatusBadRequest {
+		t.Errorf("a second time: %d, want 400", a.Code)
+	}
+	for name, end := range map[string]func(context.Context, idp.EndRequest) (*idp.Next, error){
+		"nothing to do": func(context.Context, idp.EndRequest) (*idp.Next, error) { return nil, nil },
+		"down":          func(context.Context, idp.EndRequest) (*idp.Next, error) { return nil, errors.New("down") },
+	} {
+		e.partner.OnEnd(end)
+		b := e.browser()
+		e.mustEnter(b, holding())
+		a := b.get(b.post(b.get("/sign-out")).Header().Get("Location"))
+		a = b.get(strings.TrimPrefix(a.Header().Get("Refresh"), "0; url="))
+		if a.url != "/sign-out" || a.Code != http.StatusOK || b.isSignedIn() {
+			t.Errorf("%s: ended at %s with %d", name, a.url, a.Code)
+		}
+	}
+	// A session that is not the provider's goes nowhere.
+	e.at("identity")
+	p := e.browser()
+	p.signIn(demo, demoPassword)
+	if a := p.post(p.get("/sign-out")); a.Header().Get("Location") != "/sign-out" {
+		t.Errorf("sign-out of a password: to %q", a.Header().Get("Location"))
+	}
+}
+
+func TestEndSessions(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		provider string
+		q        idp.EndQuery
+		want     int
+	}{
+		{"subject", "partner", idp.EndQuery{Issuer: partnerIssuer, Subject: "4711"}, 1},
+		{"session", "partner", idp.EndQuery{Issuer: partnerIssuer, Sessions: []string{"sid-2"}}, 1},
+		{"both", "partner", idp.EndQuery{Issuer: partnerIssuer, Subject: "4711", Sessions: []string{"sid-1", "sid-9"}}, 1},
+		{"subject, other session", "partner", idp.EndQuery{Issuer: partnerIssuer, Subject: "4711", Sessions: []string{"sid-9"}}, 0},
+		{"other subject, session", "partner", idp.EndQuery{Issuer: partnerIssuer, Subject: "4712", Sessions: []string{"sid-1"}}, 0},
+		{"other issuer", "partner", idp.EndQuery{Issuer: "https://evil.example", Subject: "4711"}, 0},
+		{"other case", "partner", idp.EndQuery{Issuer: partnerIssuer, Sessions: []string{"SID-1"}}, 0},
+		{"another provider", "corp", idp.EndQuery{Issuer: partnerIssuer, Subject: "4711"}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			e := newElsewhere(t)
+			e.at("partner")
+			watch := &watcher{}
+			e.Watch(watch)
+			b := e.browser()
+			e.mustEnter(b, holding())
+			got := -1
+			handle := func(w http.ResponseWriter, r *http.Request, _ string, h idp.Host) bool {
+				n, err := h.EndSessions(r.Context(), tc.q, r)
+				if got = n; err != nil {
+					t.Error(err)
+				}
+				return true
+			}
+			e.partner.OnHandle(handle)
+			e.corp.OnHandle(handle)
+			path := map[string]string{"partner": "/oidc/partner/back", "corp": "/saml/corp/back"}[tc.provider]
+			e.browser().do(http.MethodPost, path, "")
+			if got != tc.want || b.isSignedIn() != (tc.want == 0) || len(watch.told) != tc.want {
+				t.Errorf("EndSessions(%+v) = %d, signed in %t, told %d, want %d", tc.q, got, b.isSignedIn(), len(watch.told), tc.want)
+			}
+		})
+	}
+}
+
+func TestRefreshDetails(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t)
+	e.at("partner")
+	b := e.browser()
+	si := e.mustEnter(b, holding())
+	var mu sync.Mutex // guards seen
+	var seen []string
+	answer := func(id *idp.Identity, err error) {
+		e.partner.OnRefresh(func(_ context.Context, held []byte) (*idp.Identity, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, string(held))
+			return id, err
+		})
+	}
+	fresh := holding()
+	fresh.Details, fresh.Held = map[string][]string{"email": {"new@partner.example"}}, []byte("held secret 2")
+	answer(fresh, nil)
+	details, err := e.RefreshDetails(t.Context(), si.Subject, si.SessionID)
+	if err != nil || !cmp.Equal(details, fresh.Details) {
+		t.Fatalf("RefreshDetails = %v, %v, want what the provider says now", details, err)
+	}
+	if now, err := e.session(b); err != nil || !cmp.Equal(now.Details, fresh.Details) {
+		t.Errorf("session has %v, %v", now.Details, err)
+	}
+	answer(nil, errors.New("down"))
+	if details, err := e.RefreshDetails(t.Context(), si.Subject, si.SessionID); err == nil {
+		t.Errorf("RefreshDetails while down = %v, want an error", details)
+	}
+	other := holding()
+	other.Subject = "4712"
+	answer(other, nil)
+	if details, err := e.RefreshDetails(t.Context(), si.Subject, si.SessionID); err == nil {
+		t.Errorf("RefreshDetails of another person = %v, want an error", details)
+	}
+	if now, err := e.session(b); err != nil || !cmp.Equal(now.Details, fresh.Details) {
+		t.Errorf("session has %v, %v, want it as it was", now.Details, err)
+	}
+	if want := []string{"held secret", "held secret 2", "held secret 2"}; !cmp.Equal(seen, want) {
+		t.Errorf("the provider was given %q, want %q", seen, want)
+	}
+	for name, who := range map[string][2]string{"another person's session": {"someone", si.SessionID}, "no session": {si.Subject, "none"}} {
+		if details, err := e.RefreshDetails(t.Context(), who[0], who[1]); err != nil || details != nil {
+			t.Errorf("%s: %v, %v, want nothing", name, details, err)
+		}
+	}
+	// A refresh token that is good once is sent once, however many ask.
+	answer(fresh, nil)
+	seen = nil
+	var busy atomic.Int64
+	e.partner.OnRefresh(func(_ context.Context, _ []byte) (*idp.Identity, error) {
+		if busy.Add(1) > 1 {
+			t.Error("two refreshes of one session at a time")
+		}
+		defer busy.Add(-1)
+		return fresh, nil
+	})
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			if _, err := e.RefreshDetails(t.Context(), si.Subject, si.SessionID); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	e.partner.OnRefresh(func(ctx context.Context, _ []byte) (*idp.Identity, error) { <-ctx.Done(); return nil, ctx.Err() })
+	if _, err := e.RefreshDetails(ctx, si.Subject, si.SessionID); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("RefreshDetails while slow = %v, want the end of the time", err)
+	}
+}
+
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t)
+	partner, corp := identity.Once(e.store, e.clock.Now, "partner"), identity.Once(e.store, e.clock.Now, "corp")
+	until := e.clock.Now().Add(time.Minute)
+	if err := partner(t.Context(), "id-1", until); err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range map[string]error{
+		"again": partner(t.Context(), "id-1", until), "another provider's": corp(t.Context(), "id-1", until), "another": partner(t.Context(), "id-2", until),
+	} {
+		if want := map[string]error{"again": idp.ErrReplayed}[name]; !errors.Is(got, want) {
+			t.Errorf("Once(%s) = %v, want %v", name, got, want)
+		}
+	}
+	e.start() // as after a restart
+	if err := identity.Once(e.store, e.clock.Now, "partner")(t.Context(), "id-1", until); !errors.Is(err, idp.ErrReplayed) {
+		t.Errorf("Once after a restart = %v, want replayed", err)
+	}
+	e.store.down.Store(true)
+	if err := partner(t.Context(), "id-3", until); err == nil || errors.Is(err, idp.ErrReplayed) {
+		t.Errorf("Once without storage = %v, want an error of its own", err)
+	}
+	e.store.down.Store(false)
+}
+
+// TestHeldIsSealed holds that what a provider keeps cannot be read from the storage or the session.
+func TestHeldIsSealed(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t)
+	e.at("partner")
+	b := e.browser()
+	b.leave("/next")
+	away := b.leave("/next")
+	b.do(http.MethodGet, callback(state(t, away), e.partner.Answer(holding(), nil)), "")
+	e.mustEnter(e.browser(), holding())
+	for key, value := range e.dump() {
+		for _, bad := range []string{"held secret", "state of ", "sid-1"} {
+			if strings.Contains(key+value, bad) {
+				t.Errorf("record %q holds %q", key, bad)
+			}
+		}
+	}
+}
