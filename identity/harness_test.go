@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -80,6 +81,7 @@ type harness struct {
 	cfg     identity.Config
 	demand  func(r *http.Request) login.Demand
 	manager identity.Manager // nil: none
+	units   func(storage.Tx) (*config.Units, error) // nil: nobody has set anything
 	keyring *secret.Keyring
 }
 
@@ -125,6 +127,7 @@ func (h *harness) start() {
 	h.Service, err = identity.New(h.t.Context(), h.cfg, identity.Deps{
 		Store: h.store, Hasher: h.hasher, Pages: pages, Log: log, Now: h.clock.Now, Random: rand.Reader,
 		Events: &event.Recorder{Random: rand.Reader, Now: h.clock.Now, PartitionOf: identity.PartitionOfID}, Manager: h.manager, Keyring: h.keyring,
+		Units: h.units,
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -1,0 +1,363 @@
+package identity_test
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// configured is a harness whose configuration units the test changes.
+func configured(t *testing.T) (*harness, *config.Units) {
+	t.Helper()
+	h := newHarness(t)
+	u := config.Defaults()
+	h.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	h.start()
+	return h, &u
+}
+
+func TestLoginEnabled(t *testing.T) {
+	t.Parallel()
+	h, u := configured(t)
+	before, waiting := h.browser(), h.browser()
+	before.signIn(demo, demoPassword)
+	form := waiting.get("/next")
+
+	u.Features.LoginEnabled = false
+	closed := func(what string, a *answer) {
+		t.Helper()
+		if a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "Signing in is closed") {
+			t.Errorf("%s = %d, want 403 and the page that says so:\n%s", what, a.Code, a.Body)
+		}
+	}
+	b := h.browser()
+	closed("a sign-in", b.get("/next"))
+	closed("a sign-in for nothing in particular", b.get("/sign-in"))
+	closed("the account page", b.get("/account"))
+	closed("a page that was open", waiting.get(form.url))
+	closed("a form that was open", waiting.post(form, "username", demo, "password", demoPassword))
+	if !before.isSignedIn() {
+		t.Error("who was signed in is so no more")
+	}
+	if _, err := h.CheckPassword(t.Context(), "shop", demo, demoPassword, event.Origin{}); !errors.As(err, new(*login.Refusal)) {
+		t.Errorf("CheckPassword = %v, want a refusal", err)
+	}
+	h.demand = func(r *http.Request) login.Demand { return login.Demand{MaxAge: -1, Passive: true} }
+	if a := b.get("/next"); a.Code != http.StatusForbidden || strings.TrimSpace(a.Body.String()) != "login_required" {
+		t.Errorf("a passive demand = %d %s, want login_required", a.Code, a.Body)
+	}
+	if n := h.events()["login.LoginSucceededEvent"]; n != 1 {
+		t.Errorf("%d sign-ins, want 1", n)
+	}
+
+	u.Features.LoginEnabled = true
+	if a := waiting.post(form, "username", demo, "password", demoPassword); a.Code != http.StatusSeeOther {
+		t.Errorf("the form, once signing in is open again = %d, want 303", a.Code)
+	}
+	h.checkInvariants()
+}
+
+func TestPasswordMethodOff(t *testing.T) {
+	t.Parallel()
+	h, u := configured(t)
+	b := h.browser()
+	form := b.get("/next")
+	u.LoginMethods.LoginMethods[0].Enabled = false
+	if a := b.post(form, "username", demo, "password", demoPassword); a.Code == http.StatusSeeOther || b.session() != "" {
+		t.Errorf("a password while the method is off = %d", a.Code)
+	}
+	if a := h.browser().get("/next"); a.Code != http.StatusForbidden || strings.Contains(a.Body.String(), `name="password"`) {
+		t.Errorf("the sign-in page while there is no way to sign in = %d\n%s", a.Code, a.Body)
+	}
+	if _, err := h.CheckPassword(t.Context(), "shop", demo, demoPassword, event.Origin{}); !errors.As(err, new(*login.Refusal)) {
+		t.Errorf("CheckPassword = %v, want a refusal", err)
+	}
+}
+
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, origin, login, logout string
+		wantLogin, wantLogout       string
+	}{
+		{"nothing set", "", "", "", "/account", "/sign-out"},
+		{"paths of ours", "", "/welcome", "/bye", "/welcome", "/bye"},
+		{"URLs", "", "https://www.example.com/in", "https://www.example.com/out?x=y", "https://www.example.com/in", "https://www.example.com/out?x=y"},
+		{"paths of the default origin", "https://www.example.com", "/welcome", "/bye", "https://www.example.com/welcome", "https://www.example.com/bye"},
+		{"the default origin alone", "https://www.example.com", "", "", "https://www.example.com/", "/sign-out"},
+		{"a URL beside the default origin", "https://www.example.com", "https://app.example.com/", "", "https://app.example.com/", "/sign-out"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			h, u := configured(t)
+			u.Redirects.DefaultOriginURL, u.Redirects.URLAfterLogin, u.Redirects.URLAfterLogout = tt.origin, tt.login, tt.logout
+			b := h.browser()
+			form := b.get("/sign-in")
+			a := b.post(form, "username", demo, "password", demoPassword)
+			to := a.Header().Get("Location")
+			if strings.HasPrefix(to, "/sign-in") { // elsewhere, by way of here
+				to = b.do(http.MethodGet, to, "").Header().Get("Location")
+			}
+			if to != tt.wantLogin {
+				t.Errorf("after sign-in the browser is sent to %q, want %q", to, tt.wantLogin)
+			}
+			wantPolicy(t, form, tt.wantLogin)
+
+			ask := b.get("/sign-out")
+			wantPolicy(t, ask, tt.wantLogout)
+			if to := b.post(ask).Header().Get("Location"); to != tt.wantLogout || b.session() != "" {
+				t.Errorf("after sign-out the browser is sent to %q, want %q", to, tt.wantLogout)
+			}
+			h.checkInvariants()
+		})
+	}
+}
+
+// wantPolicy: browsers hold the redirects after a form against its page's policy.
+func wantPolicy(t *testing.T, page *answer, target string) {
+	t.Helper()
+	u, err := url.Parse(target)
+	if err != nil || u.Host == "" {
+		return
+	}
+	if policy := page.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' https://"+u.Host) {
+		t.Errorf("the form leads to %s, and its policy is %s", target, policy)
+	}
+}
+
+func TestRedirectParameter(t *testing.T) {
+	t.Parallel()
+	h, u := configured(t)
+	u.Redirects.URLWhitelist = []config.WhitelistedURL{{ID: "1", URL: "https://www.example.com/a"}}
+	u.Redirects.URLAfterLogin, u.Redirects.URLAfterLogout = "/standard", "/standard"
+	for name, tt := range map[string]struct{ wanted, want string }{
+		"whitelisted":                         {"https://www.example.com/a/b?c=d", "https://www.example.com/a/b?c=d"},
+		"a path of ours":                      {"/account", "/account"},
+		"attack 281: another host":            {"https://evil.example/a", "/standard"},
+		"attack 281: another path":            {"https://www.example.com/b", "/standard"},
+		"attack 281: no scheme":               {"//evil.example/", "/standard"},
+		"attack 281: no slashes":              {"https:evil.example", "/standard"},
+		"attack 281: a backslash":             {`/\evil.example`, "/standard"},
+		"attack 281: a tab":                   {"/\t/evil.example", "/standard"},
+		"attack 281: an encoded tab":          {"/%09/evil.example", "/standard"},
+		"attack 281: three slashes":           {"///evil.example", "/standard"},
+		"attack 281: a script":                {"javascript:alert(1)", "/standard"},
+		"attack 281: dots before the slashes": {"/..//evil.example", "/standard"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := h.browser()
+			query := "?redirect=" + url.QueryEscape(tt.wanted)
+			form := b.get("/sign-in" + query)
+			to := b.post(form, "username", demo, "password", demoPassword).Header().Get("Location")
+			if strings.HasPrefix(to, "/sign-in") {
+				to = b.do(http.MethodGet, to, "").Header().Get("Location")
+			}
+			if to != tt.want {
+				t.Errorf("/sign-in%s leads to %q, want %q", query, to, tt.want)
+			}
+			wantPolicy(t, form, tt.want)
+			if to := b.do(http.MethodGet, "/sign-in"+query, "").Header().Get("Location"); to != tt.want {
+				t.Errorf("/sign-in%s of who is signed in leads to %q, want %q", query, to, tt.want)
+			}
+			if to := b.post(b.get("/sign-out" + query)).Header().Get("Location"); to != tt.want {
+				t.Errorf("/sign-out%s leads to %q, want %q", query, to, tt.want)
+			}
+		})
+	}
+	h.checkInvariants()
+}
+
+func TestDashboardLevel(t *testing.T) {
+	t.Parallel()
+	h, u := configured(t)
+	b := h.browser()
+	b.signIn(demo, demoPassword)
+	if a := b.get("/account"); a.Code != http.StatusOK {
+		t.Fatalf("the account page = %d", a.Code)
+	}
+	u.StepUp.Actions.DashboardStepUpAuthenticationLevel = 2
+	if a := b.get("/account"); a.Code != http.StatusForbidden || strings.Contains(a.Body.String(), demo) {
+		t.Errorf("the account page with a password, where level 2 is demanded = %d\n%s", a.Code, a.Body)
+	}
+	if !b.isSignedIn() {
+		t.Error("the session has ended")
+	}
+}
+
+func TestNameVisibleOnDashboard(t *testing.T) {
+	t.Parallel()
+	h, u := configured(t)
+	b := h.browser()
+	b.signIn(demo, demoPassword)
+	for _, on := range []bool{false, true} {
+		u.Attributes.NameVisibleOnDashboard = on
+		if got := strings.Contains(b.get("/account").Body.String(), "Demo Person"); got != on {
+			t.Errorf("the name is shown: %v, want %v", got, on)
+		}
+	}
+}
+
+func TestPasswordPolicyOnEveryWay(t *testing.T) {
+	t.Parallel()
+	h, u := configured(t)
+	u.PasswordPolicy = config.PasswordPolicy{MinLength: 10, MaxLength: 20, LowerCaseCharRequired: true, UpperCaseCharRequired: true, SpecialCharRequired: true}
+	ways := map[string]func(password string) error{
+		"a new person": func(p string) error {
+			_, err := h.AddPerson(t.Context(), identity.NewPerson{Username: "new-" + secretID(t), Password: secret.New(p)}, identity.Actor{})
+			return err
+		},
+		"a change": func(p string) error { return h.SetPassword(t.Context(), demo, secret.New(p), identity.Actor{}) },
+		"an edit": func(p string) error {
+			person, err := h.Person(t.Context(), demo)
+			if err != nil {
+				return err
+			}
+			_, err = h.UpdatePerson(t.Context(), person.ID, identity.Edit{Password: secret.New(p)}, func(storage.Tx, *identity.Details) error { return nil })
+			return err
+		},
+	}
+	for name, tt := range map[string]struct {
+		password string
+		good     bool
+	}{
+		"attack 226: one too short":         {"Abcdefg-9", false},
+		"attack 226: the shortest":          {"Abcdefg-90", true},
+		"attack 226: the longest":           {"Abcdefg-901234567890", true},
+		"attack 226: one too long":          {"Abcdefg-9012345678901", false},
+		"attack 226: no lower case":         {"ABCDEFG-90", false},
+		"attack 226: no upper case":         {"abcdefg-90", false},
+		"attack 226: nothing special":       {"Abcdefg890", false},
+		"attack 226: characters, not bytes": {"Ääää-äääää", true},
+		"attack 226: composed as one":       {"A\u0308bcdefg-9", false}, // nine characters once composed
+		"attack 226: NUL":                   {"Abcdefg-9\x00", false},
+		"attack 226: not UTF-8":             {"Abcdefg-9\xff", false},
+		"attack 226: 1 MB":                  {"Ab-" + strings.Repeat("x", 1<<20), false},
+		"attack 226: nothing":               {"", true}, // no password: nothing is set
+	} {
+		t.Run(name, func(t *testing.T) {
+			for way, set := range ways {
+				if tt.password == "" && way == "a change" {
+					continue
+				}
+				err := set(tt.password)
+				if invalid := new(identity.ValidationError); (err == nil) != tt.good || err != nil && (!errors.As(err, &invalid) || invalid.Field != "password") {
+					t.Errorf("%s with %.30q: %v, want good: %v", way, tt.password, err, tt.good)
+				}
+			}
+		})
+	}
+	t.Run("attack 226: twins in the first 72 bytes", func(t *testing.T) {
+		u.PasswordPolicy = config.Defaults().PasswordPolicy
+		one, two := strings.Repeat("x", 72)+"one", strings.Repeat("x", 72)+"two"
+		if err := h.SetPassword(t.Context(), demo, secret.New(one), identity.Actor{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.CheckPassword(t.Context(), "shop", demo, two, event.Origin{}); !errors.Is(err, login.ErrBadCredentials) {
+			t.Errorf("CheckPassword of the twin = %v, want login.ErrBadCredentials", err)
+		}
+		if _, err := h.CheckPassword(t.Context(), "shop", demo, " "+one, event.Origin{}); !errors.Is(err, login.ErrBadCredentials) {
+			t.Errorf("CheckPassword with a space before = %v, want login.ErrBadCredentials", err)
+		}
+		if _, err := h.CheckPassword(t.Context(), "shop", demo, one, event.Origin{}); err != nil {
+			t.Errorf("CheckPassword = %v", err)
+		}
+	})
+	h.checkInvariants()
+}
+
+func secretID(t *testing.T) string {
+	t.Helper()
+	return strings.ToLower(strings.NewReplacer("/", "", "_", "", ":", "", ",", "").Replace(t.Name()))[len("testpasswordpolicyoneveryway"):]
+}
+
+func TestCustomEmailValidation(t *testing.T) {
+	t.Parallel()
+	h, u := configured(t)
+	old, err := h.AddPerson(t.Context(), identity.NewPerson{Username: "old", Email: "old@elsewhere.example"}, identity.Actor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The expressions are compiled where they are read from storage.
+	stored := `{"features":{"custom_email_validation":{"enabled":true,"before_at_regex":"[a-z]+","after_at_regex":"example\\.com"}}}`
+	*u = *unitsOf(t, stored)
+	for name, want := range map[string]bool{
+		"ann@example.com": true, "ann@example.com.evil": false, "ann@elsewhere.example": false, "Ann@example.com": false, `"x@y"@example.com`: false,
+	} {
+		_, err := h.AddPerson(t.Context(), identity.NewPerson{Username: "person" + strings.ToLower(secretName(name)), Email: name}, identity.Actor{})
+		if invalid := new(identity.ValidationError); (err == nil) != want || err != nil && (!errors.As(err, &invalid) || invalid.Field != "email") {
+			t.Errorf("a person with the address %s: %v, want good: %v", name, err, want)
+		}
+	}
+	edit := func(address string) error {
+		_, err := h.UpdatePerson(t.Context(), old.ID, identity.Edit{}, func(_ storage.Tx, d *identity.Details) error {
+			d.Profile.Name.FirstName += "x"
+			d.Profile.EmailAddresses[0].Value = address
+			return nil
+		})
+		return err
+	}
+	if err := edit("old@elsewhere.example"); err != nil {
+		t.Errorf("a change of a person whose address is as it was: %v", err)
+	}
+	if err := edit("new@elsewhere.example"); err == nil {
+		t.Error("a changed address is not looked at")
+	}
+	if err := edit("new@example.com"); err != nil {
+		t.Errorf("a changed address that is good: %v", err)
+	}
+}
+
+func secretName(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return -1
+	}, s) + map[bool]string{true: "upper", false: ""}[strings.HasPrefix(s, "A")]
+}
+
+func TestMandatoryFields(t *testing.T) {
+	t.Parallel()
+	h, u := configured(t)
+	u.Attributes.PersonCreationMandatoryFields = config.PersonCreationMandatoryFields{FirstNameRequired: true, LastNameRequired: true, MobileNumberRequired: true}
+	phone := &identity.Profile{PhoneNumbers: []identity.PhoneNumber{{Value: "+31612345678", Primary: true}}}
+	for _, tt := range []struct {
+		person identity.NewPerson
+		field  string
+	}{
+		{identity.NewPerson{Username: "a", FamilyName: "F", Profile: phone}, "given_name"},
+		{identity.NewPerson{Username: "b", GivenName: "G", Profile: phone}, "family_name"},
+		{identity.NewPerson{Username: "c", GivenName: "G", FamilyName: "F"}, "phone_number"},
+		{identity.NewPerson{Username: "d", GivenName: "G", FamilyName: "F", Profile: phone}, ""},
+	} {
+		_, err := h.AddPerson(t.Context(), tt.person, identity.Actor{})
+		invalid := new(identity.ValidationError)
+		if tt.field == "" && err != nil || tt.field != "" && (!errors.As(err, &invalid) || invalid.Field != tt.field) {
+			t.Errorf("AddPerson(%s) = %v, want a problem of %q", tt.person.Username, err, tt.field)
+		}
+	}
+}
+
+// unitsOf returns units as a service reads them.
+func unitsOf(t *testing.T, raw string) *config.Units {
+	t.Helper()
+	h := newHarness(t)
+	s, err := config.New(t.Context(), config.Config{Bootstrap: []byte(raw)}, config.Deps{Store: h.store, Keyring: h.keyring})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := s.Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
