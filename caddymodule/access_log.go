@@ -15,6 +15,7 @@ import (
 var secretParams = []string{
 	"code", authz.SiteCodeParam, "id_token_hint", "id_token", "access_token", "refresh_token", "token",
 	"client_secret", "client_assertion", "assertion", "password", "code_verifier",
+	"SAMLRequest", "SAMLResponse", "SAMLart",
 }
 
 // keepFromAccessLog leaves a request out of Caddy's access log when its address, that of the page it came from or the Location of its answer

@@ -140,6 +140,33 @@ func (b *tab) lands(steps ...chromedp.Action[chromedp.Void]) int64 {
 	return resp.Status
 }
 
+// reaches waits until the tab shows a page below the address: pages that send themselves on come before it.
+func (b *tab) reaches(address string) {
+	b.t.Helper()
+	b.until("location.href.startsWith(" + quote(address) + ")")
+}
+
+// until waits for a page that is whole and meets the condition.
+func (b *tab) until(condition string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, step)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		// an error is a page that is being left
+		if met, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("document.readyState === 'complete' && !!("+condition+")")); err == nil && met {
+			b.remember()
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			b.t.Fatalf("the browser is at %s and not where %s: %s", b.location(), condition, b.text("body"))
+		}
+	}
+}
+
 func (b *tab) location() string {
 	b.t.Helper()
 	return get(b, chromedp.Location())

@@ -79,11 +79,17 @@ type shop struct {
 // openShop starts the application and a server that knows it.
 func openShop(t *testing.T) (*shop, *server) {
 	t.Helper()
+	return openShopEdited(t, nil)
+}
+
+// openShopEdited is openShop with another configuration of the server.
+func openShopEdited(t *testing.T, edit func(caddyfile string) string) (*shop, *server) {
+	t.Helper()
 	p := &shop{verifier: map[string]string{}}
 	srv := httptest.NewServer(http.HandlerFunc(p.serve))
 	t.Cleanup(srv.Close)
 	p.address = srv.URL
-	s := start(t, p.address+"/callback")
+	s := startEdited(t, p.address+"/callback", edit)
 	p.s = s
 	// cookies of the issuer are not the application's business; tokens that pass are remembered
 	p.ctx = oidc.ClientContext(context.WithoutCancel(t.Context()), s.client())
@@ -143,6 +149,11 @@ func (p *shop) callback(q url.Values) error {
 	}
 	delete(p.verifier, state)
 	if code := q.Get("error"); code != "" {
+		for _, more := range []string{"service_saml_error", "service_error_cause"} {
+			if q.Has(more) {
+				code += " " + q.Get(more)
+			}
+		}
 		return errors.New(code)
 	}
 	token, err := p.config.Exchange(p.ctx, q.Get("code"), oauth2.VerifierOption(verifier))

@@ -58,6 +58,8 @@ type server struct {
 	Callback                                  string // of the client shop
 	Echo                                      string // address of the upstream
 
+	edit func(caddyfile string) string // what the test changes in the configuration; nil: nothing
+
 	mu      sync.Mutex // guards secrets
 	secrets map[string]string
 }
@@ -142,7 +144,13 @@ func (s *server) Dir() string { return s.dir }
 // callback is the redirect URI of the client shop; empty when the test needs none.
 func start(t *testing.T, callback string) *server {
 	t.Helper()
-	s := &server{Callback: callback, Echo: echo(t)}
+	return startEdited(t, callback, nil)
+}
+
+// startEdited is start with another configuration.
+func startEdited(t *testing.T, callback string, edit func(caddyfile string) string) *server {
+	t.Helper()
+	s := &server{Callback: callback, Echo: echo(t), edit: edit}
 	if callback == "" {
 		s.Callback = "http://127.0.0.1:1/callback"
 	}
@@ -192,6 +200,9 @@ func (s *server) caddyfile() string {
 	err := config.Execute(&b, map[string]any{"S": s, "AdminAddr": s.Admin, "Person": person, "Scope": apiScope})
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	if s.edit != nil {
+		return s.edit(b.String())
 	}
 	return b.String()
 }

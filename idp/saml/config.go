@@ -31,7 +31,8 @@ type Config struct {
 	Decrypt []string `json:"decrypt,omitempty"`
 	// NameID is the format of the name that the provider is asked for: persistent, transient, email, unspecified or a URN. Default: the provider chooses.
 	NameID string `json:"name_id,omitempty"`
-	// Subject is the attribute that names the person for good, for providers whose NameID changes each time. Default: the NameID.
+	// Subject is the attribute that names the person for good, for providers whose NameID changes each time. Default: the NameID,
+	// unless it is transient and there is a verified e-mail address.
 	Subject string `json:"subject,omitempty"`
 	// AuthnContext is the class of sign-in that the provider is asked for. Default: the classes of Levels that reach the level that is
 	// needed, where that is above the lowest; otherwise the provider chooses.

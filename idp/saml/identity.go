@@ -26,24 +26,13 @@ const (
 // identity makes of a verified answer what the identity service needs.
 func (p *Provider) identity(v *verified) (*idp.Identity, error) {
 	raw := byName(v.Attributes)
-	subject := v.NameID.Value
-	if p.cfg.Subject != "" {
-		values := raw[p.cfg.Subject]
-		if len(values) != 1 {
-			return nil, &idp.Rejection{Reason: "the provider gives the attribute that names the person not once"}
-		}
-		subject = values[0]
-	}
-	if subject == "" || !idp.IsText(subject, idp.MaxSubject) {
-		return nil, &idp.Rejection{Reason: "the name of the person is empty, too long or has control characters"}
-	}
 	details := p.cfg.Mapping.Apply(raw)
 	keep, err := json.Marshal(held{Idp: v.Issuer, NameID: v.NameID, Session: v.SessionIndex})
 	if err != nil {
 		return nil, err
 	}
 	id := &idp.Identity{
-		Issuer: v.Issuer, Subject: subject, Username: first(details[detailUsername]), Email: first(details[detailEmail]),
+		Issuer: v.Issuer, Username: first(details[detailUsername]), Email: first(details[detailEmail]),
 		Level: p.cfg.level(v.ClassRef), AuthTime: v.AuthnInstant, NotAfter: v.SessionNotOnOrAfter, Details: details,
 		Sessions: sessionNames(v.NameID.Value, v.SessionIndex), Held: keep,
 	}
@@ -55,7 +44,26 @@ func (p *Provider) identity(v *verified) (*idp.Identity, error) {
 		said, ok := details[detailVerified]
 		id.EmailVerified = !ok || len(said) == 1 && (strings.EqualFold(said[0], "true") || said[0] == "1")
 	}
-	return id, nil
+	id.Subject, err = p.subject(v, raw, id)
+	return id, err
+}
+
+// subject is what names the person for good at the provider.
+func (p *Provider) subject(v *verified, raw map[string][]string, id *idp.Identity) (string, error) {
+	subject := v.NameID.Value
+	switch values := raw[p.cfg.Subject]; {
+	case p.cfg.Subject != "" && len(values) != 1:
+		return "", &idp.Rejection{Reason: "the provider gives the attribute that names the person not once"}
+	case p.cfg.Subject != "":
+		subject = values[0]
+	case v.NameID.Format == formatTransient && id.EmailVerified:
+		// SAML core 8.3.8: the name is another one at each sign-in, so nobody would be known again by it.
+		subject = "email:" + id.Email
+	}
+	if subject == "" || !idp.IsText(subject, idp.MaxSubject) {
+		return "", &idp.Rejection{Reason: "the name of the person is empty, too long or has control characters"}
+	}
+	return subject, nil
 }
 
 // sessionNames are the names by which the provider may end the session: it names the person, and perhaps the session beside. The person

@@ -250,13 +250,10 @@ func (p *Provider) signOut(ctx context.Context, r *http.Request, h idp.Host, in 
 	if len(names) > 1 { // these sessions and no others (SAML core 3.7.1)
 		names = names[1:]
 	}
-	ended, err := h.EndSessions(ctx, idp.EndQuery{Issuer: m.EntityID, Sessions: names}, r)
-	if err != nil {
+	if _, err := h.EndSessions(ctx, idp.EndQuery{Issuer: m.EntityID, Sessions: names}, r); err != nil {
 		// The provider must not believe that it is done.
 		p.env.Log.Error("sessions cannot be ended for the provider", zap.String("provider", p.env.ID), zap.Error(err))
 		status = statusResponder
-	} else {
-		p.env.Log.Info("signed out by the provider", zap.String("provider", p.env.ID), zap.Int("sessions", ended))
 	}
 	next, err := p.sendLogout(ctx, m, in.binding, paramResponse, in.relay, func(destination string) *etree.Element {
 		return p.logoutResponse(id, destination, msg.ID, status)

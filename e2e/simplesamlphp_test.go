@@ -1,0 +1,128 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// simpleSAML is a running SimpleSAMLphp: a SAML identity provider that others have written.
+type simpleSAML struct {
+	t    *testing.T
+	dir  string
+	URL  string
+	port int
+}
+
+// startSimpleSAML serves it until the end of the test, as the guide does. On localhost, so that its pages and ours are of one site: without
+// https no cookie comes along with a form that another site posts.
+func startSimpleSAML(t *testing.T) *simpleSAML {
+	t.Helper()
+	i := &simpleSAML{t: t, dir: t.TempDir(), port: freePorts(t, 1)[0]}
+	i.URL = fmt.Sprintf("http://localhost:%d", i.port)
+	i.serve("../scripts/simplesamlphp.sh", fmt.Sprint(i.port), i.dir)
+	return i
+}
+
+// serve runs the command in a process group of its own, since its workers are processes too.
+func (i *simpleSAML) serve(command string, args ...string) {
+	t := i.t
+	t.Helper()
+	var out bytes.Buffer
+	cmd := exec.Command(command, args...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan error, 1)
+	go func() { gone <- cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) // it may be gone
+		select {
+		case <-gone:
+		case <-time.After(10 * time.Second):
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			<-gone
+		}
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(i.dir, "log", "simplesamlphp.log")) // what is there is shown
+			t.Logf("SimpleSAMLphp says:\n%s", tail(log, 6000))
+		}
+	})
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); ; <-tick.C {
+		resp, err := http.Get(i.metadata())
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		select {
+		case err := <-gone:
+			gone <- err
+			t.Fatalf("SimpleSAMLphp ended: %v\n%s", err, out.String())
+		default:
+		}
+		if time.Now().After(end) {
+			t.Fatalf("SimpleSAMLphp does not answer: %v", err)
+		}
+	}
+}
+
+func (i *simpleSAML) metadata() string { return i.URL + "/saml2/idp/metadata.php" }
+
+// know makes a service provider known, with settings of SimpleSAMLphp that are for it alone.
+func (i *simpleSAML) know(name, metadata string, settings map[string]any) {
+	i.t.Helper()
+	resp, err := http.Get(metadata)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		i.t.Fatalf("GET %s: %s, %v", metadata, resp.Status, err)
+	}
+	if got := resp.Header.Get("Content-Type"); !strings.HasPrefix(got, "application/samlmetadata+xml") {
+		i.t.Errorf("GET %s: Content-Type %s", metadata, got)
+	}
+	files := map[string][]byte{name + ".xml": raw}
+	if settings != nil {
+		if files[name+".json"], err = json.Marshal(settings); err != nil {
+			i.t.Fatal(err)
+		}
+	}
+	for file, content := range files {
+		if err := os.WriteFile(filepath.Join(i.dir, "sp", file), content, 0o600); err != nil {
+			i.t.Fatal(err)
+		}
+	}
+}
+
+// signIn fills the sign-in page of SimpleSAMLphp and waits for what comes after it.
+func (i *simpleSAML) signIn(b *tab, username, password, then string) {
+	b.t.Helper()
+	i.asks(b)
+	b.fill("#username", username)
+	b.fill("#password", password)
+	b.click("#submit_button, button[type=submit], input[type=submit]")
+	b.reaches(then)
+}
+
+// asks waits for the sign-in page of SimpleSAMLphp.
+func (i *simpleSAML) asks(b *tab) {
+	b.t.Helper()
+	b.until("location.href.startsWith(" + quote(i.URL) + ") && document.querySelector('#password')")
+}
