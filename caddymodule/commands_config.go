@@ -77,7 +77,9 @@ what is stored. Everything in the file is applied, or nothing. - reads standard 
 It works while the configuration API is switched off, and is the way to switch it
 on again.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return sendConfig(cmd, args[0], "/config/import", "changed") },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return sendConfig(cmd, args[0], "/config/import", "changed")
+		},
 	}
 }
 
@@ -88,7 +90,9 @@ func diffConfigCommand() *cobra.Command {
 		Long: `Prints the members that import of the file would change, and changes nothing. Key
 pairs and secrets are not compared. - reads standard input.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return sendConfig(cmd, args[0], "/config/diff", "would change") },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return sendConfig(cmd, args[0], "/config/diff", "would change")
+		},
 	}
 }
 
