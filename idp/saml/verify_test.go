@@ -282,3 +282,25 @@ func TestTimes(t *testing.T) {
 		})
 	}
 }
+
+// TestDefaultNamespaces: Microsoft's providers write no prefixes, and each vocabulary is the default where it stands.
+func TestDefaultNamespaces(t *testing.T) {
+	t.Parallel()
+	for _, s := range signings {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			raw := string(samltest.Bytes(l.idp.Unsigned(l.honest())))
+			raw = strings.NewReplacer(` xmlns:samlp="`, ` xmlns="`, ` xmlns:saml="`+samltest.Assertion+`"`, "", "samlp:", "",
+				"<saml:Issuer>", `<Issuer xmlns="`+samltest.Assertion+`">`, "<saml:Assertion", `<Assertion xmlns="`+samltest.Assertion+`"`, "saml:", "").Replace(raw)
+			doc := samltest.Parse([]byte(raw))
+			if s.assertion {
+				samltest.Sign(find(doc.Root(), "./Assertion"), samltest.Signature{Key: l.idp.Key})
+			}
+			if s.response {
+				samltest.Sign(doc.Root(), samltest.Signature{Key: l.idp.Key})
+			}
+			l.accepts(t, samltest.Bytes(doc), "anna@example")
+		})
+	}
+}
