@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -125,4 +126,38 @@ func violations(b *tab, axe string) []string {
 		b.t.Fatalf("axe looked at little: %d rules passed, %v", result.Passed, err)
 	}
 	return result.Found
+}
+
+// TestPagesInEveryLanguage looks at the pages with the longest words in each language of ours, as TestPages does: nothing scrolls sideways, and axe
+// finds nothing to mend, the language of the document included.
+func TestPagesInEveryLanguage(t *testing.T) {
+	t.Parallel()
+	p, s := openShopEdited(t, func(caddyfile string) string {
+		return strings.Replace(caddyfile, "identity {", "identity {\n\t\t\tlocales en nl de fr", 1)
+	})
+	axe, err := os.ReadFile("node/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		t.Fatalf("%v: make install", err)
+	}
+	for language, submit := range map[string]string{"nl": "Inloggen", "de": "Anmelden", "fr": "Se connecter"} {
+		t.Run(language, func(t *testing.T) {
+			b := s.browse(t)
+			look := func(name string) {
+				t.Helper()
+				if got := eval[string](b, `document.documentElement.lang`); got != language {
+					t.Errorf("page %s is in %q, want %q", name, got, language)
+				}
+				inspect(b, language+"-"+name, string(axe))
+			}
+			b.open(p.address + "/?language=" + language)
+			look("sign-in")
+			if got := eval[string](b, `document.querySelector('main form button').textContent`); got != submit {
+				t.Errorf("the button says %q, want %q", got, submit)
+			}
+			b.signIn(person, "not the password")
+			look("sign-in-wrong")
+			b.signIn(person, s.Password)
+			look("consent")
+		})
+	}
 }

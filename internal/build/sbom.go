@@ -50,7 +50,7 @@ func writeBOM(bin, file string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, append(raw, '\n'), 0o600)
+	return os.WriteFile(file, append(raw, '\n'), 0o644)
 }
 
 // readBOM reads what a binary was made of: each module, and the standard library.
