@@ -1,13 +1,18 @@
 package authz_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
+	"go.uber.org/zap"
+
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
@@ -18,7 +23,13 @@ func onDisk(b *testing.B) *authztest.Harness {
 	if err != nil {
 		b.Fatal(err)
 	}
+	// What a server does beside: sealing the events.
+	ctx, stop := context.WithCancel(context.Background())
+	var beside sync.WaitGroup
+	beside.Go(func() { event.NewKeeper(store, nil, zap.NewNop()).Run(ctx) })
 	b.Cleanup(func() {
+		stop()
+		beside.Wait()
 		if err := store.Close(); err != nil {
 			b.Error(err)
 		}

@@ -10,20 +10,18 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// next takes the number of the chain's next event. All who append meet at this record: in one process it costs a look into what is not
+// next takes the number of the chain's next event. All who append read and write this record: in one process it costs a look into what is not
 // written yet, and in return numbers follow the order of commits, so that nobody who reads behind a number can miss an event.
 func (c Chain) next(tx storage.Tx) (uint64, error) {
 	key := c.key()
-	rec, err := nexts.Get(tx, key)
+	n, err := nexts.Get(tx, key)
 	if errors.Is(err, storage.ErrNotFound) {
-		rec, err = nextRecord{Next: 1}, nil
+		n, err = 1, nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("number an event: %w", err)
 	}
-	n := rec.Next
-	rec.Next++
-	return n, nexts.Put(tx, key, rec, never)
+	return n, nexts.Put(tx, key, n+1, never)
 }
 
 // What the keys of the indexes start with. An event with a person and an actor is in all three.

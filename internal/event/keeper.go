@@ -165,7 +165,7 @@ func (k *Keeper) unsealed(ctx context.Context) (list []Chain, err error) {
 			if err != nil {
 				return err
 			}
-			if head.Event+1 < e.Value.Next {
+			if head.Event+1 < e.Value {
 				list = append(list, chainOf(e.Key))
 			}
 		}
@@ -202,11 +202,14 @@ func (k *Keeper) sealSome(ctx context.Context, c Chain) (more bool, err error) {
 			if err != nil {
 				return err
 			}
-			rec, err := b.add(raw)
-			if err != nil {
+			if err := b.add(raw); err != nil {
 				return err
 			}
 			if tell != nil && !c.Brief {
+				rec, err := events.Decode(raw.Value)
+				if err != nil {
+					return err
+				}
 				told = append(told, rec.Event)
 			}
 			if b.rec.Count == maxInBlock {
@@ -264,10 +267,10 @@ type builder struct {
 func newBuilder() *builder { return &builder{digest: sha256.New()} }
 
 // add takes a stored event into the block. What is hashed are the very bytes that are stored, and under which number.
-func (b *builder) add(raw storage.Record) (record, error) {
-	rec, err := events.Decode(raw.Value)
+func (b *builder) add(raw storage.Record) error {
+	rec, err := stamps.Decode(raw.Value)
 	if err != nil {
-		return record{}, err
+		return err
 	}
 	n := numberOf(string(raw.Key))
 	if b.rec.Count == 0 {
@@ -283,7 +286,7 @@ func (b *builder) add(raw storage.Record) (record, error) {
 	binary.BigEndian.PutUint64(head[8:], uint64(len(raw.Value)))
 	_, _ = b.digest.Write(head[:]) // a hash never fails
 	_, _ = b.digest.Write(raw.Value)
-	return rec, nil
+	return nil
 }
 
 // block ends the block and begins the next one.

@@ -10,7 +10,8 @@ import (
 // Every stored record of the package. A place or number is eight bytes at the end of its key, so that keys sort by it.
 var (
 	events = storage.NewTable[record]("event_log")        // chain, number -> event
-	nexts  = storage.NewTable[nextRecord]("event_next")   // chain -> the number of its next event
+	stamps = storage.NewTable[stamp]("event_log")         // the same, as far as a block needs it
+	nexts  = storage.NewTable[uint64]("event_next")       // chain -> the number of its next event
 	index  = storage.NewTable[Ref]("event_index")         // by, who, place -> where the event is
 	counts = storage.NewTable[countRecord]("event_count") // by, who -> how many there are
 	chains = storage.NewTable[chainRecord]("event_chain") // chain -> how far it is sealed, and from where on
@@ -29,9 +30,20 @@ const (
 	brief = "brief"
 )
 
+// Those of the default partition are on the way of every writer.
+var (
+	defaultBrief = string(storage.Prefix(DefaultPartition, brief))
+	defaultKept  = string(storage.Prefix(DefaultPartition, kept))
+)
+
 // key is that of the chain's own records, and what those of its events and blocks start with.
 func (c Chain) key() string {
-	if c.Brief {
+	switch {
+	case c.Partition == DefaultPartition && c.Brief:
+		return defaultBrief
+	case c.Partition == DefaultPartition:
+		return defaultKept
+	case c.Brief:
 		return string(storage.Prefix(c.Partition, brief))
 	}
 	return string(storage.Prefix(c.Partition, kept))
@@ -70,9 +82,10 @@ type record struct {
 	AsBoth   uint64 `cbor:"xb,omitempty"`
 }
 
-// nextRecord is read and written by every transaction that appends, so numbers are without gaps and in the order of commits.
-type nextRecord struct {
-	Next uint64 `cbor:"n"`
+// stamp is what a block says of an event.
+type stamp struct {
+	ID       string    `cbor:"i"`
+	Occurred time.Time `cbor:"o"`
 }
 
 // Ref leads to an event that is no brief one: from an index, or from what waits to be told.

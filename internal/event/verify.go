@@ -200,8 +200,7 @@ func (w *verification) block(tx storage.Tx) error {
 			w.problem("event %d was inserted before %s", n, name)
 			return nil
 		}
-		_, err := again.add(raw)
-		return err
+		return again.add(raw)
 	})
 	if err != nil {
 		return err
@@ -259,21 +258,21 @@ func (w *verification) finish(tx storage.Tx, head chainRecord) error {
 	if err != nil {
 		return err
 	}
-	if next.Next <= head.Event {
-		w.problem("the next event would be number %d, and %d is sealed", next.Next, head.Event)
+	if next <= head.Event {
+		w.problem("the next event would be number %d, and %d is sealed", next, head.Event)
 		return nil
 	}
 	for raw, err := range tx.Scan(storage.Range{Prefix: events.Key(w.chain.key()), After: events.Key(w.chain.at(head.Event))}) {
 		if err != nil {
 			return err
 		}
-		if n := numberOf(string(raw.Key)); n >= next.Next {
-			w.problem("event %d was inserted: the next one would be number %d", n, next.Next)
+		if n := numberOf(string(raw.Key)); n >= next {
+			w.problem("event %d was inserted: the next one would be number %d", n, next)
 			return nil
 		}
 		w.Unsealed++
 	}
-	if want := next.Next - 1 - head.Event; w.Unsealed < want {
+	if want := next - 1 - head.Event; w.Unsealed < want {
 		w.problem("%d events behind the last block are missing", want-w.Unsealed)
 	}
 	return nil
