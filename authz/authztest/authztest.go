@@ -49,6 +49,7 @@ type Harness struct {
 
 	server   atomic.Pointer[authz.Server]
 	deps     authz.Deps
+	dynamic  authz.Providers
 	log      *syncBuffer
 	watch    *watcher
 	canaries canaries
@@ -64,6 +65,9 @@ func WithConfig(f func(*authz.Config)) Option { return func(h *Harness) { f(&h.C
 func WithClients(clients ...*authz.Client) Option {
 	return WithConfig(func(c *authz.Config) { c.Clients = append(c.Clients, clients...) })
 }
+
+// WithProviders adds identity providers that come and go.
+func WithProviders(p authz.Providers) Option { return func(h *Harness) { h.dynamic = p } }
 
 // WithStore uses another store than one in memory. The test closes it.
 func WithStore(store storage.Store) Option {
@@ -110,7 +114,7 @@ func (h *Harness) makeDeps() {
 	h.must(err)
 	h.deps = authz.Deps{
 		Store: h.Store, Keys: h.Keys, Keyring: h.Keyring, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 64, Iterations: 1, Concurrency: 2}),
-		Auth: h.People, Subjects: h.People, Passwords: h.People, Pages: pages, Log: log, Now: h.Clock.Now,
+		Auth: h.People, Subjects: h.People, Passwords: h.People, Providers: h.dynamic, Pages: pages, Log: log, Now: h.Clock.Now,
 	}
 	h.deps.Events = &event.Recorder{Random: randomReader, Now: h.Clock.Now}
 }

@@ -28,19 +28,20 @@ var never time.Time
 type People struct {
 	clock *Clock
 
-	mu       sync.Mutex // guards all below
-	persons  map[string]login.Subject
-	sessions map[string]*session
-	demands  []login.Demand
-	touched  map[string]int
-	made     int
-	failure  error
-	refresh  func(ctx context.Context) (map[string][]string, error)
-	panics   bool
-	panicGet bool
-	by       string // provider; empty: identity
-	after    func(*login.Result)
-	ended    func(person, session string) error // tells the server of a sign-out; set once
+	mu                  sync.Mutex // guards all below
+	persons             map[string]login.Subject
+	sessions            map[string]*session
+	demands             []login.Demand
+	touched             map[string]int
+	made                int
+	failure             error
+	farewell, elsewhere bool
+	refresh             func(ctx context.Context) (map[string][]string, error)
+	panics              bool
+	panicGet            bool
+	by                  string // provider; empty: identity
+	after               func(*login.Result)
+	ended               func(person, session string) error // tells the server of a sign-out; set once
 }
 
 type session struct {
@@ -331,7 +332,8 @@ func (p *People) authenticate(w http.ResponseWriter, r *http.Request, d login.De
 			return &result, nil
 		}
 	}
-	if d.Passive {
+	if d.Passive && (!p.elsewhere || d.Return == "") {
+		refusal.Elsewhere = p.elsewhere
 		return nil, refusal
 	}
 	if d.Level > 3 {
@@ -355,6 +357,20 @@ func (p *People) RefreshDetails(ctx context.Context, _, _ string) (map[string][]
 	return refresh(ctx)
 }
 
+// Farewell makes every sign-out go on to an identity provider, at /test/farewell?ret=….
+func (p *People) Farewell() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.farewell = true
+}
+
+// Elsewhere makes a passive demand that nobody satisfies one that an identity provider may satisfy without a page.
+func (p *People) Elsewhere() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.elsewhere = true
+}
+
 // OnRefresh sets what the identity provider answers when it is asked for details again.
 func (p *People) OnRefresh(fn func(ctx context.Context) (map[string][]string, error)) {
 	p.mu.Lock()
@@ -363,9 +379,12 @@ func (p *People) OnRefresh(fn func(ctx context.Context) (map[string][]string, er
 }
 
 // SignOut implements authz.Authenticator.
-func (p *People) SignOut(w http.ResponseWriter, r *http.Request, _ string) (via string, err error) {
+func (p *People) SignOut(w http.ResponseWriter, r *http.Request, ret string) (via string, err error) {
 	p.mu.Lock()
 	s, failure := p.current(r), p.failure
+	if p.farewell && s != nil {
+		via = "/test/farewell?" + url.Values{"ret": {ret}}.Encode()
+	}
 	if s != nil && failure == nil {
 		delete(p.sessions, s.SessionID)
 	}
@@ -379,7 +398,7 @@ func (p *People) SignOut(w http.ResponseWriter, r *http.Request, _ string) (via 
 		}
 	}
 	http.SetCookie(w, &http.Cookie{Name: sessionCookie, Path: "/", MaxAge: -1})
-	return "", nil
+	return via, nil
 }
 
 // button shows the sign-in page of the test, or signs in: POST as=<person>, or confirm=true for the person who is signed in.
