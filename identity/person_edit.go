@@ -177,6 +177,11 @@ func (u *update) settle(was *personRecord, old *profileRecord, d *Details) (pers
 	return rec, prof, nil
 }
 
+// sameDetails tells whether two states of a person are equal.
+func sameDetails(a, b *Details) bool {
+	return slices.Equal(a.Groups, b.Groups) && reflect.DeepEqual(a.Profile, b.Profile) && reflect.DeepEqual(a.Directory, b.Directory)
+}
+
 // changes names what differs, for the event.
 func (u *update) changes(was, rec *personRecord, old, prof *profileRecord) (out []string) {
 	for _, c := range []struct {

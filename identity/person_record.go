@@ -3,7 +3,6 @@ package identity
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/mail"
 	"slices"
 	"strings"
@@ -330,6 +329,3 @@ func (a Actor) did(e event.Event, personID, reason string) event.Event {
 	e.PersonID, e.Actor, e.AgentUser, e.SessionID, e.Reason = personID, a.ID, a.Name, a.Session, reason
 	return e
 }
-
-// sameClaims tells whether two sets of claims are equal.
-func sameClaims(a, b map[string]string) bool { return maps.Equal(a, b) }

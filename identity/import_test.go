@@ -1,0 +1,237 @@
+package identity_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// imported is a person of another system.
+func imported(username string, change ...func(*identity.ImportedPerson)) identity.ImportedPerson {
+	p := identity.ImportedPerson{NewPerson: identity.NewPerson{Username: username}}
+	for _, f := range change {
+		f(&p)
+	}
+	return p
+}
+
+func hash(phc string) func(*identity.ImportedPerson) {
+	return func(p *identity.ImportedPerson) { p.PasswordHash = phc }
+}
+
+func (h *harness) imports(update bool, list ...identity.ImportedPerson) []identity.Imported {
+	h.t.Helper()
+	out, err := h.Import(h.t.Context(), list, update, identity.Actor{ID: "admin"})
+	if err != nil {
+		h.t.Fatalf("Import: %v", err)
+	}
+	return out
+}
+
+// TestImportedHashes: whoever signs in with a hash of another system has one of ours afterwards.
+func TestImportedHashes(t *testing.T) {
+	t.Parallel()
+	const password = "correct horse 1"
+	hashes := map[string]string{
+		"ssha":    "{SSHA}CsaB3rS0+/WKJxYq0vZ36uYesYJzYWx0c2FsdA==",
+		"ssha512": "{SSHA512}zcuk2jw96wCFt4HEotvlLOFwFBhd/5PRXYzU2mRoSYCbCde7DR2zXiU0WqPJEEkv0UstfZaVgh7WxD3vxUPG2nNhbHRzYWx0",
+		"django":  "pbkdf2_sha256$1000$saltsalt$x74/eLoFuG1b9SwCoUbGr8vyg2cKlbteE/sweaLyNOQ=",
+		"scrypt":  "$scrypt$ln=4,r=8,p=1$c2FsdHNhbHQ$9rY0Mo4idXD50gYQtCF2WoFlN9k9RzddJZhLw0adb04",
+	}
+	for name, phc := range hashes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t)
+			got := h.imports(false, imported(name, hash(phc)))
+			if got[0].Status != identity.ImportCreated {
+				t.Fatalf("Import = %+v, want created", got)
+			}
+			if _, err := h.CheckPassword(t.Context(), "c", name, "wrong", event.Origin{ClientIP: "203.0.113.9"}); !errors.Is(err, login.ErrBadCredentials) {
+				t.Errorf("CheckPassword(wrong) = %v, want %v", err, login.ErrBadCredentials)
+			}
+			work := func() int64 {
+				before := h.hasher.Computed()
+				h.browser().signIn(name, password)
+				return h.hasher.Computed() - before
+			}
+			if first, second := work(), work(); first != 2 || second != 1 {
+				t.Errorf("the first sign-in computed %d hashes, the second %d, want 2 (the old one and ours) and 1 (ours)", first, second)
+			}
+			h.checkInvariants()
+		})
+	}
+}
+
+func TestImport(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	verified := true
+	list := []identity.ImportedPerson{
+		imported("anna", func(p *identity.ImportedPerson) {
+			p.Password, p.Groups, p.ExternalID, p.Email, p.EmailVerified = secret.New("correct horse 1"), []string{"staff"}, "e-1", "anna@b.example", &verified
+			p.Profile = &identity.Profile{PhoneNumbers: []identity.PhoneNumber{{Value: "+31 20 1", Verified: true}}, Name: identity.Name{Initials: "A"}}
+		}),
+		imported("short", func(p *identity.ImportedPerson) { p.Password = secret.New("short") }),
+		imported("md5", hash("{MD5}Xr4ilOzQ4PCOq3aQ0qbuaQ==")),
+		imported("two words"),
+		imported("ANNA"), // twice in one file
+		imported("off", func(p *identity.ImportedPerson) { p.Inactive = true }),
+		imported(demo),
+		imported("comma", func(p *identity.ImportedPerson) { p.Groups = []string{"a,b"} }),
+	}
+	got := h.imports(false, list...)
+	var status []string
+	for _, r := range got {
+		status = append(status, r.Status)
+		if (r.Status == identity.ImportFailed) != (r.Error != "") || r.Status == identity.ImportFailed == (r.ID != "") {
+			t.Errorf("Import = %+v: a failed one has an error, others an id", r)
+		}
+	}
+	slices.Sort(status[0:1])
+	if one, other := got[0].Status, got[4].Status; one == other || got[0].ID != got[4].ID {
+		t.Errorf("the same username twice = %+v and %+v, want one of them to exist", got[0], got[4])
+	}
+	status[0], status[4] = "", ""
+	if want := []string{"", "failed", "failed", "failed", "", "created", "exists", "failed"}; !slices.Equal(status, want) {
+		t.Errorf("Import = %q, want %q", status, want)
+	}
+	var d identity.Details
+	var sub login.Subject
+	view := func(id string) {
+		t.Helper()
+		err := h.store.Store.View(t.Context(), func(tx storage.Tx) (err error) {
+			if d, err = h.Details(tx, id); err == nil {
+				sub, err = h.Get(tx, id)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got[0].Status == identity.ImportCreated {
+		view(got[0].ID)
+		if !d.HasPassword || d.Directory.ExternalID != "e-1" || !d.Profile.EmailAddresses[0].Verified || !d.Profile.PhoneNumbers[0].Verified ||
+			sub.Profile["phone_number_verified"] != "true" || !slices.Equal(sub.Groups, []string{"staff"}) {
+			t.Errorf("the imported person = %+v", d)
+		}
+	}
+	view(got[5].ID)
+	if d.State != identity.Inactive {
+		t.Errorf("the inactive one is %s", d.State)
+	}
+	for _, r := range h.imports(false, list...)[4:6] {
+		if r.Status != identity.ImportExists {
+			t.Errorf("Import again = %+v, want exists", r)
+		}
+	}
+	n := h.events()["person.PersonCreatedEvent"]
+	if n != 3 { // demo, anna, off
+		t.Errorf("%d persons created, want 3", n)
+	}
+}
+
+func TestImportUpdates(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	first := imported("anna", func(p *identity.ImportedPerson) {
+		p.Password, p.GivenName, p.Groups = secret.New("correct horse 1"), "Anna", []string{"staff"}
+		p.Profile = &identity.Profile{CustomAttributes: []identity.CustomAttribute{{Name: "floor", Value: "3"}, {Name: "room", Value: "1"}}, DateOfBirth: "1990-01-01"}
+	})
+	id := h.imports(true, first)[0].ID
+	change := imported("anna", func(p *identity.ImportedPerson) {
+		p.Password, p.FamilyName, p.Groups, p.ExternalID = secret.New("another horse 2"), "Berg", []string{"crew"}, "e-1"
+		p.Profile = &identity.Profile{CustomAttributes: []identity.CustomAttribute{{Name: "floor", Value: "4"}}}
+	})
+	for i, want := range []string{identity.ImportUpdated, identity.ImportExists} {
+		if got := h.imports(true, change)[0]; got.Status != want || got.ID != id {
+			t.Errorf("update %d = %+v, want %s of %s", i+1, got, want, id)
+		}
+	}
+	var d identity.Details
+	err := h.store.Store.View(t.Context(), func(tx storage.Tx) (err error) {
+		d, err = h.Details(tx, id)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Profile.Name.FirstName != "Anna" || d.Profile.Name.LastName != "Berg" || d.Profile.Name.DisplayName != "Anna Berg" || d.Profile.DateOfBirth != "1990-01-01" ||
+		fmt.Sprint(d.Profile.CustomAttributes) != "[{floor 4} {room 1}]" || !slices.Equal(d.Groups, []string{"staff", "crew"}) || d.Directory.ExternalID != "e-1" {
+		t.Errorf("the updated person = %+v", d)
+	}
+	h.browser().signIn("anna", "correct horse 1") // the password stays
+	bare := h.imports(true, imported("bare"))[0]
+	if got := h.imports(true, imported("bare", func(p *identity.ImportedPerson) { p.Password = secret.New("correct horse 1") }))[0]; got.Status != identity.ImportUpdated || got.ID != bare.ID {
+		t.Errorf("a password for who has none = %+v, want updated", got)
+	}
+	h.browser().signIn("bare", "correct horse 1")
+}
+
+func TestImportStops(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	var list []identity.ImportedPerson
+	for i := range 100 {
+		list = append(list, imported(fmt.Sprintf("p%d", i)))
+	}
+	h.store.readOnly.Store(true)
+	if _, err := h.Import(t.Context(), list, false, identity.Actor{}); !errors.Is(err, storage.ErrFull) {
+		t.Errorf("Import on a full disk = %v, want %v", err, storage.ErrFull)
+	}
+	h.store.readOnly.Store(false)
+	for _, r := range h.imports(false, list...) {
+		if r.Status != identity.ImportCreated {
+			t.Fatalf("Import = %+v, want created", r)
+		}
+	}
+}
+
+func TestProfileIsChecked(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for name, p := range map[string]identity.Profile{
+		"email":              {EmailAddresses: []identity.EmailAddress{{Value: "a@b.example\r\nBcc: x@y.example"}}},
+		"email ":             {EmailAddresses: []identity.EmailAddress{{Value: "a@b.example", Primary: true}, {Value: "c@b.example", Primary: true}}},
+		"email  ":            {EmailAddresses: slices.Repeat([]identity.EmailAddress{{Value: "a@b.example"}}, 21)},
+		"phone_numbers":      {PhoneNumbers: []identity.PhoneNumber{{Value: "javascript:alert(1)"}}},
+		"addresses":          {Addresses: []identity.Address{{HouseNumber: -1}}},
+		"addresses ":         {Addresses: []identity.Address{{CountryCode: "XXX"}}},
+		"addresses  ":        {Addresses: []identity.Address{{StreetName: "a\nb"}}},
+		"custom_attributes":  {CustomAttributes: []identity.CustomAttribute{{Name: "a b", Value: "x"}}},
+		"custom_attributes ": {CustomAttributes: []identity.CustomAttribute{{Name: "a"}, {Name: "a"}}},
+		"gender":             {Gender: "X"},
+		"date_of_birth":      {DateOfBirth: "1990-02-30"},
+		"locale":             {PreferredLocale: strings.Repeat("x", 100)},
+		"initials":           {Name: identity.Name{Initials: strings.Repeat("x", 257)}},
+	} {
+		_, err := h.AddPerson(t.Context(), identity.NewPerson{Username: "x", Profile: &p}, identity.Actor{})
+		if invalid := new(identity.ValidationError); !errors.As(err, &invalid) || invalid.Field != strings.TrimSpace(name) {
+			t.Errorf("AddPerson(%s) = %v, want that said", name, err)
+		}
+	}
+}
+
+// TestImportKeepsAddresses: an import that says nothing of e-mail leaves the addresses of a person whose username is one.
+func TestImportKeepsAddresses(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.imports(true, imported("anna@b.example", func(p *identity.ImportedPerson) {
+		p.Profile = &identity.Profile{EmailAddresses: []identity.EmailAddress{{Value: "other@b.example", Primary: true}, {Value: "anna@b.example"}}}
+	}))
+	if got := h.imports(true, imported("anna@b.example"))[0]; got.Status != identity.ImportExists {
+		t.Errorf("Import of nothing new = %+v, want exists", got)
+	}
+	p, err := h.Person(t.Context(), "anna@b.example")
+	if err != nil || p.Email != "other@b.example" {
+		t.Errorf("Person = %+v, %v, want the address of before", p, err)
+	}
+}

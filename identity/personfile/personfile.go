@@ -1,0 +1,122 @@
+// Package personfile reads persons from files of other systems: CSV, JSON lines, LDIF. It reads one person at a time, so that a file may
+// be as long as it is.
+package personfile
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+)
+
+// Person is one person of a file, as the import takes it. The password is readable here, unlike in identity.
+type Person struct {
+	Username      string            `json:"username"`
+	Password      string            `json:"password,omitempty"`
+	PasswordHash  string            `json:"password_hash,omitempty"`
+	Name          string            `json:"name,omitempty"`
+	GivenName     string            `json:"given_name,omitempty"`
+	FamilyName    string            `json:"family_name,omitempty"`
+	Email         string            `json:"email,omitempty"`
+	EmailVerified *bool             `json:"email_verified,omitempty"`
+	Groups        []string          `json:"groups,omitempty"`
+	Locale        string            `json:"locale,omitempty"`
+	Partition     string            `json:"partition,omitempty"`
+	Inactive      bool              `json:"inactive,omitempty"`
+	ExternalID    string            `json:"external_id,omitempty"`
+	Profile       *identity.Profile `json:"profile,omitempty"`
+}
+
+// Reader reads the persons of a file, one after the other.
+type Reader interface {
+	// Next returns the next person and the line where it begins, io.EOF after the last. A *LineError is about one person: the next call
+	// goes on after it. Any other error is the end.
+	Next() (p Person, line int, err error)
+}
+
+// Skipper is a Reader that passes over what is no person, and counts it.
+type Skipper interface{ Skipped() int }
+
+// LineError says what is wrong with what begins on a line. It repeats no value.
+type LineError struct {
+	Line    int
+	Problem string
+}
+
+func (e *LineError) Error() string { return "line " + strconv.Itoa(e.Line) + ": " + e.Problem }
+
+// The formats.
+const (
+	CSV   = "csv"
+	JSONL = "jsonl"
+	LDIF  = "ldif"
+)
+
+// FormatOf returns the format that a file's name tells, or "".
+func FormatOf(name string) string {
+	switch name = strings.ToLower(name); {
+	case strings.HasSuffix(name, ".csv"):
+		return CSV
+	case strings.HasSuffix(name, ".jsonl"), strings.HasSuffix(name, ".ndjson"), strings.HasSuffix(name, ".jsonlines"):
+		return JSONL
+	case strings.HasSuffix(name, ".ldif"), strings.HasSuffix(name, ".ldf"):
+		return LDIF
+	}
+	return ""
+}
+
+// New returns a reader of a format.
+func New(r io.Reader, format string) (Reader, error) {
+	b := bufio.NewReader(r)
+	if mark, err := b.Peek(3); err == nil && string(mark) == "\xef\xbb\xbf" { // as spreadsheets write it
+		b.Discard(3) //nolint:errcheck // they are there
+	}
+	switch format {
+	case CSV:
+		return newCSV(b)
+	case JSONL:
+		return newJSONL(b), nil
+	case LDIF:
+		return newLDIF(b), nil
+	}
+	return nil, fmt.Errorf("the format is not known: want %s, %s or %s", CSV, JSONL, LDIF)
+}
+
+// maxRecord is the size in bytes of one person in a file.
+const maxRecord = 256 << 10
+
+var errTooLong = errors.New("one person takes more than 256 KiB: is a quotation mark not closed?")
+
+// isHash tells a hash from a plain password where a format has one place for both.
+func isHash(s string) bool {
+	if strings.HasPrefix(s, "{") && strings.Contains(s, "}") {
+		return true
+	}
+	for _, prefix := range []string{"$2a$", "$2b$", "$2y$", "$argon2", "$scrypt$", "$pbkdf2", "pbkdf2_"} {
+		if strings.HasPrefix(s, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// profile returns the profile of a person, made when there is none.
+func (p *Person) profile() *identity.Profile {
+	if p.Profile == nil {
+		p.Profile = new(identity.Profile)
+	}
+	return p.Profile
+}
+
+// address returns the one postal address of a person.
+func (p *Person) address() *identity.Address {
+	prof := p.profile()
+	if prof.Addresses == nil {
+		prof.Addresses = []identity.Address{{}}
+	}
+	return &prof.Addresses[0]
+}
