@@ -52,6 +52,9 @@ func checkLoginMethods(u *Units, c *checker) {
 		if (m.ID == OwnMethod) != (m.Type == TypePassword) {
 			c.add(at+".type", "must be %s for the method %s and no other", TypePassword, OwnMethod)
 		}
+		if m.ID == OwnMethod && m.AuthenticationLevel != 1 {
+			c.add(at+".authentication_level", "must be 1: that is what a password is worth")
+		}
 		if m.Type == TypeHeader && m.Removable {
 			c.add(at+".type", "is for providers of the Caddyfile only")
 		}
