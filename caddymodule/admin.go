@@ -98,9 +98,9 @@ func writeAdmin(w http.ResponseWriter, status int, v any) {
 
 func adminStatus(err error) int {
 	switch {
-	case errors.Is(err, identity.ErrUsernameTaken), errors.Is(err, authz.ErrClientExists):
+	case errors.Is(err, identity.ErrUsernameTaken), errors.Is(err, identity.ErrGroupTaken), errors.Is(err, authz.ErrClientExists):
 		return http.StatusConflict
-	case errors.Is(err, identity.ErrNoPerson), errors.Is(err, authz.ErrClientUnknown):
+	case errors.Is(err, identity.ErrNoPerson), errors.Is(err, identity.ErrNoGroup), errors.Is(err, authz.ErrClientUnknown):
 		return http.StatusNotFound
 	case errors.Is(err, secret.ErrBusy), errors.Is(err, storage.ErrFull), errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrCorrupt):
 		return http.StatusServiceUnavailable
@@ -217,7 +217,10 @@ func adminListPersons(i *instance, _ http.ResponseWriter, r *http.Request) (any,
 		page.Items = []identity.Person{}
 	}
 	if len(list) == limit {
-		page.Next = list[len(list)-1].Username
+		last := list[len(list)-1]
+		if page.Next, err = i.identity.InPartition(i.identity.PartitionOf(last), last.Username); err != nil {
+			return nil, err
+		}
 	}
 	return page, nil
 }

@@ -28,12 +28,15 @@ type newPerson struct {
 	EmailVerified *bool    `json:"email_verified,omitempty"`
 	Groups        []string `json:"groups,omitempty"`
 	Locale        string   `json:"locale,omitempty"`
+	Partition     string   `json:"partition,omitempty"`
 }
 
 func personCommands() *cobra.Command {
-	return group("person", "Adds, lists and blocks persons, and withdraws what they allowed", addPersonCommand(), passwdCommand(), listPersonsCommand(),
+	return group("person", "Adds, imports, lists and blocks persons, and withdraws what they allowed", addPersonCommand(), passwdCommand(), listPersonsCommand(),
+		importCommand(),
 		stateCommand("block", "Blocks a person: sessions and tokens end at once", identity.Blocked),
 		stateCommand("unblock", "Lets a blocked person sign in again", identity.Active),
+		stateCommand("remove", "Removes a person for good: the username is free, and nothing leads back", identity.Removed),
 		withdrawCommand())
 }
 
@@ -72,6 +75,7 @@ username that is an e-mail address counts as the person's verified e-mail.`,
 	f.BoolVar(&verified, "email-verified", false, "Whether the address is known to be the person's")
 	f.StringSliceVar(&p.Groups, "groups", nil, "The groups the person is in, with commas between")
 	f.StringVar(&p.Locale, "locale", "", "The language the person prefers, such as en or nl")
+	f.StringVar(&p.Partition, "partition", "", `The partition; partition\username names it too`)
 	f.BoolVar(&without, "no-password", false, "Add the person without a password")
 	passwordFlag(cmd)
 	return cmd
@@ -146,11 +150,19 @@ func listPersonsCommand() *cobra.Command {
 			}
 			lines := []string{fmt.Sprintf("%d persons", len(all))}
 			for _, p := range all {
-				lines = append(lines, strings.Join([]string{p.ID, strings.ToLower(string(p.State)), p.Username, p.Name, strings.Join(p.Groups, ",")}, "\t"))
+				lines = append(lines, strings.Join([]string{p.ID, strings.ToLower(string(p.State)), typed(p), p.Name, strings.Join(p.Groups, ",")}, "\t"))
 			}
 			return printResult(cmd, all, lines...)
 		},
 	}
+}
+
+// typed is how a person is named in commands.
+func typed(p identity.Person) string {
+	if p.Partition == "" {
+		return p.Username
+	}
+	return p.Partition + `\` + p.Username
 }
 
 func passwordFlag(cmd *cobra.Command) {
