@@ -49,8 +49,8 @@ func (v *verifier) readAssertion(ctx context.Context, a *node, want expectation,
 	if err := checkAuthn(a, want, now, out); err != nil {
 		return nil, until, err
 	}
-	if len([]rune(out.SessionIndex)) > maxIndex {
-		return nil, until, errors.New("a SessionIndex that is too long")
+	if !idp.IsText(out.SessionIndex, maxIndex) {
+		return nil, until, errors.New("a SessionIndex with control characters, or too long")
 	}
 	if out.Attributes, err = readAttributes(a); err != nil {
 		return nil, until, err
