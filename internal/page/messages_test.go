@@ -207,6 +207,16 @@ func TestOverridesAtOnce(t *testing.T) {
 	}
 }
 
+// TestOverridesThatPanic: the page that is shown for a panic needs messages too.
+func TestOverridesThatPanic(t *testing.T) {
+	t.Parallel()
+	p := newRenderer(t, page.Brand{})
+	p.SetOverrides(func(context.Context) []*page.Overrides { panic("the store is broken") })
+	if got := signIn(t, p, ""); got.title != "Sign in" {
+		t.Errorf("title = %q, want ours", got.title)
+	}
+}
+
 // TestScopeOfOverrides: a message that takes the place of ours is translated, so it comes before the operator's one description.
 func TestScopeOfOverrides(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,10 +30,7 @@ type current struct {
 
 // messages returns the catalogue of now.
 func (p *Renderer) messages(ctx context.Context) *catalogue {
-	var layers []*Overrides
-	if p.overrides != nil {
-		layers = p.overrides(ctx)
-	}
+	layers := p.asked(ctx)
 	if ext := p.extension.Load(); ext != nil && ext.messages != nil {
 		layers = append(layers[:len(layers):len(layers)], ext.messages)
 	}
@@ -48,4 +46,19 @@ func (p *Renderer) messages(ctx context.Context) *catalogue {
 	}
 	p.catalogue.Store(&current{layers, c})
 	return c
+}
+
+// asked returns what SetOverrides has named. A panic there is logged and means that there is nothing: a page that says that something is wrong is
+// made for panics too.
+func (p *Renderer) asked(ctx context.Context) (layers []*Overrides) {
+	if p.overrides == nil {
+		return nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			p.cfg.Log.Error("messages not read", zap.String("panic", fmt.Sprintf("%T", v)))
+			layers = nil
+		}
+	}()
+	return p.overrides(ctx)
 }
