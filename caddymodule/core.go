@@ -44,9 +44,9 @@ type openStore struct {
 }
 
 func newOpenStore(store storage.Store, options string, log *zap.Logger) *openStore {
+	keeper := event.NewKeeper(store, nil, log.Named("events"))
 	o := &openStore{
-		Store: store, options: options, metrics: newMetrics(store), pace: newPace(time.Now),
-		keeper: event.NewKeeper(store, nil, log.Named("events")), stopped: make(chan struct{}),
+		Store: store, options: options, metrics: newMetrics(store, keeper), pace: newPace(time.Now), keeper: keeper, stopped: make(chan struct{}),
 	}
 	work, stop := context.WithCancel(context.Background())
 	o.stop = stop

@@ -122,6 +122,7 @@ type teller struct {
 func (a *App) openEvents(c *core) (*event.Recorder, *teller, error) {
 	t := &teller{untold: make(chan event.Event, maxUntold)}
 	for _, cfg := range a.webhooks {
+		cfg.Tried = c.metrics.posted
 		w, err := notify.NewWebhook(cfg, c.Store, nil, nil, a.log.Named("webhook"))
 		if err != nil {
 			return nil, nil, err

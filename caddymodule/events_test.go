@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -172,6 +173,52 @@ func TestVerifyEventsCommand(t *testing.T) {
 	out, _ := run(t, "", "events", "verify", "--address", s.admin)
 	if !strings.Contains(out, "WRONG       an event of block 1") {
 		t.Errorf("verify of a changed event = %s", out)
+	}
+}
+
+// TestRetention reloads with other retentions: the newest holds, for events that are there already too.
+func TestRetention(t *testing.T) {
+	s := newServer(t)
+	load := func(options string) {
+		t.Helper()
+		s.extra = "events {\n" + options + "\n}"
+		s.mustLoad()
+	}
+	total := func(person string) any {
+		t.Helper()
+		_, answer := s.eventsOf("userId=" + person + "&limit=1&offset=0")
+		return answer["pagination"].(map[string]any)["totalResults"]
+	}
+	collect := func() int {
+		t.Helper()
+		n, err := caddymodule.CollectEvents(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	load("retention 1000h\ntoken_retention 1000h")
+	id := s.addPerson("ann@example.com")
+	s.token()
+	if n := collect(); n != 0 || total(id) != 1.0 {
+		t.Errorf("%d events collected, %v of the person left, want 0 and 1", n, total(id))
+	}
+	load("retention 1000h\ntoken_retention 1ms")
+	if n := collect(); n != 1 || total(id) != 1.0 {
+		t.Errorf("%d events collected, %v of the person left, want the token's alone", n, total(id))
+	}
+	load("retention 1ms")
+	if n := collect(); n == 0 || total(id) != 0.0 {
+		t.Errorf("%d events collected, %v of the person left, want all", n, total(id))
+	}
+	if out := s.run("", "events", "verify"); !strings.Contains(out, "those before were collected by") || !strings.Contains(out, "\nsound\n") {
+		t.Errorf("verify = %s, want sound chains that begin later", out)
+	}
+	_, metrics := s.do(s.request(http.MethodGet, "http://"+s.admin+"/metrics", nil))
+	for _, want := range []string{"gatehouse_events_collected_total ", "gatehouse_events_sealed_total ", "gatehouse_events_unsealed ", `gatehouse_webhook_posts_total{outcome="taken"} 0`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("/metrics does not say %s", want)
+		}
 	}
 }
 

@@ -1,6 +1,10 @@
 package caddymodule
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
 
 // AddCommands makes the commands reachable for tests, under a root of their own.
 func AddCommands(root *cobra.Command) { addCommands(root) }
@@ -14,4 +18,18 @@ func OpenStores() (open, users int) {
 		return true
 	})
 	return open, users
+}
+
+// CollectEvents seals and collects the events of every open store now, and returns how many were collected.
+func CollectEvents(ctx context.Context) (removed int, err error) {
+	stores.Range(func(_, value any) bool {
+		k := value.(*openStore).keeper
+		var n int
+		if err = k.Seal(ctx); err == nil {
+			n, err = k.Collect(ctx)
+		}
+		removed += n
+		return err == nil
+	})
+	return removed, err
 }

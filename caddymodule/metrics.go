@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
@@ -19,7 +20,9 @@ type metrics struct {
 	tokens         prometheus.Counter
 	introspections *prometheus.CounterVec // by who asked: endpoint or protect
 	panics         prometheus.Counter
+	webhooks       *prometheus.CounterVec // by outcome
 
+	events func() event.Stats       // of the keeper
 	stats  func() badgerstore.Stats // nil: the engine counts nothing
 	hasher atomic.Pointer[secret.Hasher]
 
@@ -29,8 +32,9 @@ type metrics struct {
 // statsKeeper is a store that counts what it does.
 type statsKeeper interface{ Stats() badgerstore.Stats }
 
-func newMetrics(s storage.Store) *metrics {
+func newMetrics(s storage.Store, k *event.Keeper) *metrics {
 	m := &metrics{
+		events: k.Stats,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gatehouse_requests_total", Help: "Requests answered, by endpoint and outcome (ok, redirect, refused, failed, none).",
 		}, []string{"endpoint", "outcome"}),
@@ -43,6 +47,12 @@ func newMetrics(s storage.Store) *metrics {
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gatehouse_panics_total", Help: "Requests that ended in a panic. Anything above zero is a defect.",
 		}),
+	}
+	m.webhooks = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatehouse_webhook_posts_total", Help: "Events posted to webhooks, by outcome (taken, failed); what failed is tried again.",
+	}, []string{"outcome"})
+	for _, outcome := range []string{"taken", "failed"} {
+		m.webhooks.WithLabelValues(outcome)
 	}
 	if k, ok := s.(statsKeeper); ok {
 		m.stats = k.Stats
@@ -76,6 +86,10 @@ var (
 	descFree     = prometheus.NewDesc("gatehouse_storage_free_bytes", "Free space when last looked at.", nil, nil)
 	descHashed   = prometheus.NewDesc("gatehouse_password_hashes_total", "Slow password hashes computed.", nil, nil)
 	descQueue    = prometheus.NewDesc("gatehouse_password_hash_queue", "Password hashes that wait for their turn.", nil, nil)
+
+	descSealed    = prometheus.NewDesc("gatehouse_events_sealed_total", "Events sealed into the chain.", nil, nil)
+	descCollected = prometheus.NewDesc("gatehouse_events_collected_total", "Events removed after their retention.", nil, nil)
+	descBehind    = prometheus.NewDesc("gatehouse_events_unsealed", "Events that were not sealed yet at the last look, twice a second.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -84,7 +98,8 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.tokens.Describe(ch)
 	m.introspections.Describe(ch)
 	m.panics.Describe(ch)
-	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descHashed, descQueue, descCertificate} {
+	m.webhooks.Describe(ch)
+	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descHashed, descQueue, descCertificate, descSealed, descCollected, descBehind} {
 		ch <- d
 	}
 }
@@ -96,6 +111,11 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	m.tokens.Collect(ch)
 	m.introspections.Collect(ch)
 	m.panics.Collect(ch)
+	m.webhooks.Collect(ch)
+	st := m.events()
+	ch <- prometheus.MustNewConstMetric(descSealed, prometheus.CounterValue, float64(st.Sealed))
+	ch <- prometheus.MustNewConstMetric(descCollected, prometheus.CounterValue, float64(st.Collected))
+	ch <- prometheus.MustNewConstMetric(descBehind, prometheus.GaugeValue, float64(st.Behind))
 	if m.stats != nil {
 		st := m.stats()
 		ch <- prometheus.MustNewConstMetric(descUpdates, prometheus.CounterValue, float64(st.Updates))
@@ -122,8 +142,18 @@ var endpoints = map[string]string{
 	"/oauth/logout":                     "logout",
 	"/oauth/consent":                    "consent",
 	"/oauth/site":                       "site",
+	"/api/events":                       "events",
 	"/.well-known/openid-configuration": "discovery", "/.well-known/oauth-authorization-server": "discovery",
 	"/sign-in": "sign_in", "/sign-out": "sign_out", "/account": "account",
+}
+
+// posted counts a try to tell a webhook.
+func (m *metrics) posted(err error) {
+	outcome := "taken"
+	if err != nil {
+		outcome = "failed"
+	}
+	m.webhooks.WithLabelValues(outcome).Inc()
 }
 
 // request counts an answer. status 0: there was none.
@@ -133,6 +163,8 @@ func (m *metrics) request(path string, status int) {
 	case ok:
 	case strings.HasPrefix(path, "/assets/"):
 		endpoint = "assets"
+	case strings.HasPrefix(path, "/saml/"), strings.HasPrefix(path, "/oidc/"), strings.HasPrefix(path, "/sign-in/provider"):
+		endpoint = "provider"
 	default:
 		endpoint = "other"
 	}

@@ -33,6 +33,8 @@ const secretPrefix = "whsec_"
 type WebhookConfig struct {
 	URL    string
 	Secret secret.String
+	// Tried is told of each try. nil: nobody counts.
+	Tried func(err error)
 }
 
 // Key returns the bytes that sign: the secret itself, or what stands in Base64 behind whsec_.
@@ -82,7 +84,7 @@ func NewWebhook(c WebhookConfig, store storage.Store, client *http.Client, now f
 	lane := hex.EncodeToString(sum[:8])
 	return &Webhook{
 		url: c.URL, key: key, store: store, client: client, now: now,
-		queue: outbox.New(webhooks, store, now, outbox.Config{Lane: lane, Log: log.With(zap.String("host", u.Host))}),
+		queue: outbox.New(webhooks, store, now, outbox.Config{Lane: lane, Tried: c.Tried, Log: log.With(zap.String("host", u.Host))}),
 	}, nil
 }
 

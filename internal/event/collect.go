@@ -104,6 +104,7 @@ func (k *Keeper) collectBlock(ctx context.Context, c Chain) (removed int, more b
 	if err != nil || raced {
 		return 0, raced, err
 	}
+	k.collected.Add(int64(len(gone)))
 	return len(gone), true, nil
 }
 

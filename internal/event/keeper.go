@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -53,6 +54,19 @@ type Keeper struct {
 
 	mu       sync.Mutex // guards settings
 	settings []*Settings
+
+	sealed, collected, behind atomic.Int64
+}
+
+// Stats are what a keeper has done since it was made.
+type Stats struct {
+	Sealed, Collected int64 // events
+	Behind            int64 // events that were not sealed at the last look
+}
+
+// Stats returns what the keeper has done.
+func (k *Keeper) Stats() Stats {
+	return Stats{Sealed: k.sealed.Load(), Collected: k.collected.Load(), Behind: k.behind.Load()}
 }
 
 // NewKeeper returns a keeper that keeps everything and tells nobody. now may be nil.
@@ -135,10 +149,11 @@ func (k *Keeper) report(err error, last *string) {
 
 // Seal seals every event that is there. Errors: a failure of storage.
 func (k *Keeper) Seal(ctx context.Context) error {
-	todo, err := k.unsealed(ctx)
+	todo, behind, err := k.unsealed(ctx)
 	if err != nil {
 		return err
 	}
+	k.behind.Store(behind)
 	var failed error
 	for _, c := range todo {
 		for {
@@ -154,9 +169,10 @@ func (k *Keeper) Seal(ctx context.Context) error {
 	return failed
 }
 
-// unsealed returns the chains that have events behind their last block.
-func (k *Keeper) unsealed(ctx context.Context) (list []Chain, err error) {
+// unsealed returns the chains that have events behind their last block, and how many those are.
+func (k *Keeper) unsealed(ctx context.Context) (list []Chain, behind int64, err error) {
 	err = k.store.View(ctx, func(tx storage.Tx) error {
+		list, behind = nil, 0
 		for e, err := range nexts.Scan(tx, storage.Range{}) {
 			if err != nil {
 				return err
@@ -167,11 +183,12 @@ func (k *Keeper) unsealed(ctx context.Context) (list []Chain, err error) {
 			}
 			if head.Event+1 < e.Value {
 				list = append(list, chainOf(e.Key))
+				behind += int64(e.Value - head.Event - 1) //nolint:gosec // no chain is that long
 			}
 		}
 		return nil
 	})
-	return list, err
+	return list, behind, err
 }
 
 // chainAt returns the state of a chain, zero when nothing of it is sealed yet.
@@ -247,6 +264,9 @@ func (k *Keeper) sealSome(ctx context.Context, c Chain) (more bool, err error) {
 		return false, err
 	}
 	if !raced {
+		for _, b := range made {
+			k.sealed.Add(int64(b.Count)) //nolint:gosec // at most maxInBlock
+		}
 		for _, e := range told {
 			tell(e)
 		}

@@ -51,6 +51,9 @@ func TestSeal(t *testing.T) {
 	if v := h.verify("default/tokens"); v.Blocks != 1 || v.Events != 1 || v.Problems != nil {
 		t.Errorf("Verify of the tokens = %+v, want 1 event in 1 block", v)
 	}
+	if got, want := h.keep.Stats(), (event.Stats{Sealed: 4}); got != want {
+		t.Errorf("Stats = %+v, want %+v", got, want)
+	}
 	if want := []string{first.ID, second.ID, third.ID}; !slices.Equal(told, want) {
 		t.Errorf("told %v, want each event that may be told once, in order: %v", told, want)
 	}
@@ -309,6 +312,9 @@ func TestCollect(t *testing.T) {
 	}
 	h.keep.Use(event.Settings{Retention: event.Retention{Kept: 35 * day, Brief: 15 * day}})
 	collect(2 + 3) // the events of day 0, the tokens of days 0, 10, 20
+	if got, want := h.keep.Stats(), (event.Stats{Sealed: 12, Collected: 5, Behind: 3}); got != want {
+		t.Errorf("Stats = %+v, want %+v", got, want)
+	}
 	page, total := h.find(event.Query{Person: "p", Limit: 100})
 	if total != 6 || len(page) != 6 {
 		t.Errorf("Find = %d events, total %d, want the 6 that are left", len(page), total)

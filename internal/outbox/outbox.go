@@ -38,6 +38,8 @@ type Config struct {
 	AtOnce int
 	// Every is how soon something new is seen, unless Wake says so. Default: 500ms.
 	Every time.Duration
+	// Tried is told of each try. nil: nobody counts.
+	Tried func(err error)
 	Log   *zap.Logger
 }
 
@@ -158,6 +160,9 @@ func (q *Queue[T]) Round(ctx context.Context, most int, send func(ctx context.Co
 	wg.Wait()
 	var done []string
 	for i, c := range due {
+		if q.Tried != nil {
+			q.Tried(results[i])
+		}
 		fields := []zap.Field{zap.String("lane", q.Lane), zap.String("id", c.id), zap.Int("tries", c.rec.Tries), zap.Error(results[i])}
 		switch {
 		case results[i] == nil:

@@ -127,7 +127,8 @@ func TestNothingOfAFailedTransaction(t *testing.T) {
 
 func TestTriedAgainWithGrowingWaits(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, outbox.Config{First: 10 * time.Second, Most: 30 * time.Second, Tries: 5})
+	tried := 0
+	h := newHarness(t, outbox.Config{First: 10 * time.Second, Most: 30 * time.Second, Tries: 5, Tried: func(error) { tried++ }})
 	h.add("1")
 	h.fail = errors.New("no")
 	for _, wait := range []time.Duration{10, 20, 30, 30} {
@@ -137,8 +138,8 @@ func TestTriedAgainWithGrowingWaits(t *testing.T) {
 		h.pass(time.Millisecond)
 	}
 	h.round(0, 1, 0) // the fifth try was the last
-	if n := h.logs.FilterMessage("not taken; given up").Len(); n != 1 {
-		t.Errorf("%d log lines of giving up, want 1", n)
+	if n := h.logs.FilterMessage("not taken; given up").Len(); n != 1 || tried != 5 {
+		t.Errorf("%d log lines of giving up, %d tries told, want 1 and 5", n, tried)
 	}
 }
 
