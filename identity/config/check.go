@@ -26,7 +26,8 @@ import (
 
 const (
 	maxProblems   = 20
-	maxText       = 4096      // characters of a message
+	maxText       = 4096      // characters of a text of several lines
+	maxMessage    = 4000      // characters of a message, as the pages take it
 	maxMetadata   = 256 << 10 // bytes of SAML metadata
 	maxLogoPixels = 4096      // width and height
 )
@@ -92,7 +93,7 @@ func (c *checker) walk(v reflect.Value, path, tag string) {
 			of = "most,2000,key"
 		}
 		if v.Type().Elem().Kind() == reflect.String && of == "" {
-			of = "lines," + strconv.Itoa(maxText)
+			of = "text," + strconv.Itoa(maxMessage)
 		}
 		c.count(v.Len(), path, most)
 		for _, key := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -60,6 +61,24 @@ func checkProfile(u *Units, c *checker) {
 		if hasTwice(r.AnyOf) {
 			c.add(at, "names an attribute twice")
 		}
+	}
+}
+
+func checkCustomMessages(u *Units, c *checker) {
+	checkLocales(u.CustomMessages.Locales, "custom_messages.locales", c)
+}
+
+func checkMessages(u *Units, c *checker) { checkLocales(u.Messages, "messages", c) }
+
+// checkLocales: of two spellings of one locale nobody could say which one counts.
+func checkLocales(of map[string]Translations, path string, c *checker) {
+	seen := map[string]string{}
+	for _, locale := range slices.Sorted(maps.Keys(of)) {
+		one := strings.ToLower(strings.ReplaceAll(locale, "-", "_"))
+		if before, twice := seen[one]; twice {
+			c.add(path+"."+shown(locale), "is %s in another spelling: keep one of them", shown(before))
+		}
+		seen[one] = locale
 	}
 }
 

@@ -17,7 +17,7 @@ type unit struct {
 // table is every unit, in the order in which they are stored, checked and shown.
 var table = []unit{
 	{"attributes", func(u *Units) any { return &u.Attributes }, nil},
-	{"custom_messages", func(u *Units) any { return &u.CustomMessages }, nil},
+	{"custom_messages", func(u *Units) any { return &u.CustomMessages }, checkCustomMessages},
 	{"features", func(u *Units) any { return &u.Features }, checkFeatures},
 	{"login_methods", func(u *Units) any { return &u.LoginMethods }, checkLoginMethods},
 	{"organisations", func(u *Units) any { return &u.Organisations }, checkOrganisations},
@@ -27,7 +27,7 @@ var table = []unit{
 	{"email_notifications", func(u *Units) any { return &u.EmailNotifications }, nil},
 	{"password_policy", func(u *Units) any { return &u.PasswordPolicy }, checkPasswordPolicy},
 	{"profile", func(u *Units) any { return &u.Profile }, checkProfile},
-	{"messages", func(u *Units) any { return &u.Messages }, nil},
+	{"messages", func(u *Units) any { return &u.Messages }, checkMessages},
 }
 
 // Defaults returns the units of a system that nobody has configured: the switches of the APIs and of sign-in are on, all others off.
