@@ -1,8 +1,12 @@
 package saml_test
 
 import (
+	"encoding/base64"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -58,4 +62,59 @@ func manyPrefixes(n int) string {
 		fmt.Fprintf(&b, ` xmlns:n%d="urn:x"`, i)
 	}
 	return b.String()
+}
+
+// TestCiphertextsTellNothing changes the ciphertext of a signed answer as somebody does who wants to learn its plaintext from what we say: one
+// answer, and no time that tells changes of the padding from changes of the start. The times are compared where GATEHOUSE_MUTATIONS is set.
+func TestCiphertextsTellNothing(t *testing.T) {
+	n := 100
+	if s := os.Getenv("GATEHOUSE_MUTATIONS"); s != "" {
+		var err error
+		if n, err = strconv.Atoi(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("attack 156: ciphertexts by CBC, changed at the start or in the padding", func(t *testing.T) {
+		l := newLab(t)
+		a := l.honest()
+		a.SignResponse, a.Encrypt, a.Content = true, samltest.NewKey("sp", l.now).Certificate, samltest.AES128CBC
+		doc := samltest.Parse(l.idp.Response(a))
+		value := find(doc.Root(), "./saml:EncryptedAssertion/xenc:EncryptedData/xenc:CipherData/xenc:CipherValue")
+		octets, err := base64.StdEncoding.DecodeString(value.Text())
+		if err != nil {
+			t.Fatal(err)
+		}
+		dice := rand.New(rand.NewPCG(156, 156)) //nolint:gosec // the same ones each time
+		var times [2][]time.Duration
+		for i := range n {
+			kind := dice.IntN(2)
+			changed := slices.Clone(octets)
+			changed[kind*(len(octets)-17)+dice.IntN(16)] ^= byte(1 + i%255) // of the first block, or of that which decides on the padding
+			value.SetText(base64.StdEncoding.EncodeToString(changed))
+			raw := samltest.Bytes(doc)
+			began := time.Now()
+			_, err := l.finish(raw)
+			times[kind] = append(times[kind], time.Since(began))
+			if err == nil || err.Error() != "idp: the answer: the signature is not the provider's" {
+				t.Fatalf("Finish = %v", err)
+			}
+		}
+		got := auc(times[0], times[1])
+		t.Logf("%d changes, AUC %.3f", n, got)
+		if n >= 1000 && (got > 0.55 || got < 0.45) {
+			t.Errorf("AUC = %.3f, want 0.45 to 0.55", got)
+		}
+	})
+}
+
+// auc is the chance that a time of a is shorter than one of b.
+func auc(a, b []time.Duration) float64 {
+	sorted := slices.Sorted(slices.Values(b))
+	sum := 0.0
+	for _, d := range a {
+		low, _ := slices.BinarySearch(sorted, d)
+		high, _ := slices.BinarySearch(sorted, d+1)
+		sum += float64(len(sorted)-high) + float64(high-low)/2
+	}
+	return sum / float64(len(a)*len(b))
 }
