@@ -69,7 +69,11 @@ func (s *Service) handleAddCertificate(w http.ResponseWriter, r *http.Request, c
 	if err != nil {
 		return err
 	}
-	if err := s.Store.Update(r.Context(), func(tx storage.Tx) error { return s.putPair(tx, n) }); err != nil {
+	change, err := s.change(n)
+	if err != nil {
+		return err
+	}
+	if err := s.Store.Update(r.Context(), change.apply); err != nil {
 		return err
 	}
 	rest.JSON(w, http.StatusOK, certificateID{n.id})
@@ -139,7 +143,11 @@ func (s *Service) handleUpdateCertificate(w http.ResponseWriter, r *http.Request
 	if err != nil {
 		return err
 	}
-	if err := s.Store.Update(r.Context(), func(tx storage.Tx) error { return s.putPair(tx, n) }); err != nil {
+	change, err := s.change(n)
+	if err != nil {
+		return err
+	}
+	if err := s.Store.Update(r.Context(), change.apply); err != nil {
 		return err
 	}
 	rest.JSON(w, http.StatusOK, certificateID{id})

@@ -22,7 +22,6 @@ type newPair struct {
 	parsed *parsedPair
 	record keyPairRecord
 	event  event.Event
-	nonce  []byte // of the version that it makes
 }
 
 // preparePair judges a key pair. id is that of the one that it takes the place of; "" adds one, under an id of ours or that of the pair itself.
@@ -66,8 +65,7 @@ func (s *Service) sealPair(n *newPair, name string, by Actor) (err error) {
 		return err
 	}
 	n.event.Reason = name
-	n.nonce, err = s.nonce()
-	return err
+	return nil
 }
 
 func checkKeyName(name string) error {
@@ -87,42 +85,39 @@ func checkKeyName(name string) error {
 	return nil
 }
 
-// putPair stores a prepared pair. What is refused undoes the transaction.
-func (s *Service) putPair(tx storage.Tx, n *newPair) error {
+// putPair stores a prepared pair and tells whether that changes anything. What is refused undoes the transaction.
+func (s *Service) putPair(tx storage.Tx, n *newPair) (changed bool, err error) {
 	if n.adds {
-		return s.createPair(tx, n)
+		return true, s.createPair(tx, n)
 	}
 	old, err := keyPairs.Get(tx, n.id)
 	if errors.Is(err, storage.ErrNotFound) {
-		return rest.NotFound()
+		return false, rest.NotFound()
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	rec := n.record
-	if rec.Private, err = s.keptPrivate(n, old); err != nil {
-		return err
-	}
-	if rec.same(old) {
-		return nil
+	if rec.Private, err = s.keptPrivate(n, old); err != nil || rec.same(old) {
+		return false, err
 	}
 	if rec.Name != old.Name || len(rec.Private) == 0 && len(old.Private) > 0 {
 		if err := s.unused(tx, n.id, old.Name); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if rec.Name != old.Name {
 		if err := claimKeyName(tx, n, rec.Name); err != nil {
-			return err
+			return false, err
 		}
 		if err := keyNames.Delete(tx, old.Name); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if err := keyPairs.Put(tx, n.id, rec, time.Time{}); err != nil {
-		return err
+		return false, err
 	}
-	return s.keyChanged(tx, n.event, n.nonce)
+	return true, s.Events.Append(tx, n.event)
 }
 
 // keptPrivate returns the sealed private key that is stored from now on: the old one where none or the same one was given, which must belong to the
@@ -165,7 +160,7 @@ func (s *Service) createPair(tx storage.Tx, n *newPair) error {
 	if err != nil {
 		return err
 	}
-	return s.keyChanged(tx, n.event, n.nonce)
+	return s.Events.Append(tx, n.event)
 }
 
 // claimKeyName: a name leads to one pair.
@@ -201,11 +196,6 @@ func (s *Service) deletePair(tx storage.Tx, id string, e event.Event, nonce []by
 		return err
 	}
 	e.Reason = old.Name
-	return s.keyChanged(tx, e, nonce)
-}
-
-// keyChanged makes everybody read again what depends on key pairs, and appends the event.
-func (s *Service) keyChanged(tx storage.Tx, e event.Event, nonce []byte) error {
 	if _, err := touch(tx, nonce); err != nil {
 		return err
 	}
@@ -226,6 +216,13 @@ func (s *Service) newEvent(kind event.Type, by Actor) (event.Event, error) {
 type keyPairChange struct {
 	s     *Service
 	pairs []*newPair
+	nonce []byte // of the version that they make
+}
+
+// change is the one that stores a single key pair.
+func (s *Service) change(n *newPair) (*keyPairChange, error) {
+	nonce, err := s.nonce()
+	return &keyPairChange{s, []*newPair{n}, nonce}, err
 }
 
 // prepareKeyPairs judges key pairs, of which those with the id, or without one the name, of a stored one take its place. Others are added, under
@@ -234,9 +231,13 @@ func (s *Service) prepareKeyPairs(ctx context.Context, path string, in []KeyPair
 	if len(in) > maxKeyPairs {
 		return nil, rest.Invalid(rest.Problem{Path: path, Problem: fmt.Sprintf("has more than %d key pairs", maxKeyPairs)})
 	}
-	change := &keyPairChange{s: s}
+	nonce, err := s.nonce()
+	if err != nil {
+		return nil, err
+	}
+	change := &keyPairChange{s: s, nonce: nonce}
 	known, seen := make([]string, len(in)), map[string]bool{}
-	err := s.Store.View(ctx, func(tx storage.Tx) error {
+	err = s.Store.View(ctx, func(tx storage.Tx) error {
 		for i, k := range in {
 			wanted := k.ID
 			if wanted == "" {
@@ -273,14 +274,21 @@ func (s *Service) prepareKeyPairs(ctx context.Context, path string, in []KeyPair
 	return change, nil
 }
 
-// apply stores all of them or, with an error, none.
+// apply stores all of them or, with an error, none. The version comes last: what is asked of the units before is that of the old one.
 func (c *keyPairChange) apply(tx storage.Tx) error {
+	some := false
 	for _, n := range c.pairs {
-		if err := c.s.putPair(tx, n); err != nil {
+		changed, err := c.s.putPair(tx, n)
+		if err != nil {
 			return err
 		}
+		some = some || changed
 	}
-	return nil
+	if !some {
+		return nil
+	}
+	_, err := touch(tx, c.nonce) // whoever has something of key pairs in memory reads it again
+	return err
 }
 
 func (c *keyPairChange) ids() []string {

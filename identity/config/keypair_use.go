@@ -7,7 +7,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// UsedBy returns who uses the key pair of a name, in words such as "idp partner".
+// UsedBy returns who uses the key pair of a name or id, in words such as "idp partner".
 type UsedBy func(name string) []string
 
 // OnUse adds somebody to ask before a key pair is removed, beside the login methods and service providers. It is called before the service is used.
@@ -21,7 +21,7 @@ func (s *Service) unused(tx storage.Tx, id, name string) error {
 	}
 	var by []string
 	for _, ask := range s.pairs.users {
-		by = append(by, ask(name)...)
+		by = append(append(by, ask(name)...), ask(id)...)
 	}
 	for at, named := range u.keyPairs() {
 		if named == id || named == name {
