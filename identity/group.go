@@ -14,6 +14,7 @@ import (
 )
 
 // Group is a set of persons. Its name is what protect, the claim groups and headers say; its permissions are told with it.
+
 type Group struct {
 	ID          string    `json:"id"`
 	Name        string    `json:"name"`
@@ -26,6 +27,7 @@ type Group struct {
 }
 
 // GroupChange is what a group is to be like. UpdateGroup fills in what it is like now; only Add and Remove name members, by their ids.
+
 type GroupChange struct {
 	Name        string
 	ExternalID  string
@@ -45,6 +47,7 @@ const (
 )
 
 // AddGroup makes a group. ErrGroupTaken, ErrNoPerson for a member, *ValidationError.
+
 func (s *Service) AddGroup(ctx context.Context, c GroupChange, by Actor) (g Group, err error) {
 	if err := c.check(); err != nil {
 		return g, err
@@ -77,6 +80,7 @@ func (s *Service) AddGroup(ctx context.Context, c GroupChange, by Actor) (g Grou
 }
 
 // groupEvents makes the event of a group's change and those of its members' changes.
+
 func (s *Service) groupEvents(by Actor, kind event.Type, members int) ([]event.Event, error) {
 	kinds := append([]event.Type{kind}, slices.Repeat([]event.Type{personUpdated}, members)...)
 	ev, err := s.newEvents(by.Origin, kinds...)
@@ -121,51 +125,13 @@ func (c *GroupChange) check() error {
 }
 
 // addMembers puts persons into a group. Those who are in it stay.
-func (s *Service) addMembers(tx storage.Tx, group, name string, c *GroupChange, ev []event.Event, now time.Time) error {
-	for i, id := range c.Add {
-		err := s.setMember(tx, id, ev[i], now, func(rec *personRecord) (bool, error) {
-			if c.Partition != "" && rec.partition() != c.Partition {
-				return false, ErrNoPerson
-			}
-			if slices.Contains(rec.Groups, name) {
-				return false, nil
-			}
-			rec.Groups = append(slices.Clone(rec.Groups), name)
-			if len(rec.Groups) > maxGroups {
-				return false, &ValidationError{"groups", fmt.Sprintf("of a member are more than %d", maxGroups)}
-			}
-			return true, joinGroup(tx, name, id, now)
-		})
-		if err != nil {
-			return fmt.Errorf("member of group %s: %w", group, err)
-		}
-	}
-	return nil
-}
 
 // setMember changes one person's groups, with the event.
-func (s *Service) setMember(tx storage.Tx, id string, e event.Event, now time.Time, fn func(*personRecord) (bool, error)) error {
-	rec, err := persons.Get(tx, id)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.State == Removed {
-		return ErrNoPerson
-	}
-	if err != nil {
-		return err
-	}
-	changed, err := fn(&rec)
-	if err != nil || !changed {
-		return err
-	}
-	rec.UpdatedAt = now
-	if err := persons.Put(tx, id, rec, time.Time{}); err != nil {
-		return err
-	}
-	e.PersonID, e.Reason, e.Partition = id, "groups", rec.partition()
-	return s.Events.Append(tx, e)
-}
 
 // UpdateGroup changes a group: fn gets what it is like and says what it is to be like; an error of it undoes all. ErrNoGroup,
+
 // ErrGroupTaken, ErrNoPerson for a member, *ValidationError, *TooManyError.
+
 func (s *Service) UpdateGroup(ctx context.Context, id string, by Actor, fn func(tx storage.Tx, now Group, c *GroupChange) error) (g Group, err error) {
 	ev, err := s.groupEvents(by, groupUpdated, maxMemberChanges)
 	if err != nil {
@@ -233,226 +199,14 @@ func (s *Service) UpdateGroup(ctx context.Context, id string, by Actor, fn func(
 	return g, s.settle(ctx, id)
 }
 
-func (s *Service) changeMembers(tx storage.Tx, id, name string, c *GroupChange, ev []event.Event, now time.Time) error {
-	for i, who := range c.Remove {
-		err := s.setMember(tx, who, ev[i], now, func(rec *personRecord) (bool, error) {
-			if !slices.Contains(rec.Groups, name) || c.Partition != "" && rec.partition() != c.Partition {
-				return false, nil
-			}
-			rec.Groups = slices.DeleteFunc(slices.Clone(rec.Groups), func(g string) bool { return g == name })
-			return true, leaveGroup(tx, name, who, now)
-		})
-		if err != nil && !errors.Is(err, ErrNoPerson) { // who is not there is not in it
-			return err
-		}
-	}
-	return s.addMembers(tx, id, name, c, ev[len(c.Remove):], now)
-}
-
 // membersBeside are the members who are not to stay, beside those who are to go anyway.
-func membersBeside(tx storage.Tx, id string, c *GroupChange) ([]string, error) {
-	keep := make(map[string]bool, len(c.Add))
-	for _, k := range c.Add {
-		keep[k] = true
-	}
-	out := slices.Clone(c.Remove)
-	for e, err := range groupMembers.Scan(tx, storage.Range{Prefix: storage.Prefix(id)}) {
-		if err != nil {
-			return nil, err
-		}
-		if who := storage.Parts(e.Key)[1]; !keep[who] && !slices.Contains(c.Remove, who) {
-			if elsewhere, err := c.elsewhere(tx, who); err != nil {
-				return nil, err
-			} else if elsewhere {
-				continue
-			}
-			if out = append(out, who); len(out) > maxMemberChanges {
-				return nil, &TooManyError{"members", maxMemberChanges}
-			}
-		}
-	}
-	return out, nil
-}
 
 // elsewhere tells whether a person is in another partition than the change is about.
-func (c *GroupChange) elsewhere(tx storage.Tx, person string) (bool, error) {
-	if c.Partition == "" {
-		return false, nil
-	}
-	rec, err := persons.Get(tx, person)
-	if errors.Is(err, storage.ErrNotFound) {
-		return false, nil
-	}
-	return rec.partition() != c.Partition, err
-}
 
 // newMembers are those of the ids that are not members yet, each once.
-func newMembers(tx storage.Tx, id string, c *GroupChange) (out []string, err error) {
-	seen := make(map[string]bool, len(c.Add))
-	for _, who := range c.Add {
-		if seen[who] || len(who) > maxTag {
-			continue
-		}
-		seen[who] = true
-		in, err := groupMembers.Has(tx, storage.Key(id, who))
-		if err != nil {
-			return nil, err
-		}
-		if !in {
-			out = append(out, who)
-			continue
-		}
-		elsewhere, err := c.elsewhere(tx, who)
-		if err == nil && elsewhere {
-			err = ErrNoPerson // as of anybody who is not there
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
 
 // RemoveGroup takes everybody out of a group and removes it. It can be called again when it was interrupted.
-func (s *Service) RemoveGroup(ctx context.Context, id string, by Actor, allow func(tx storage.Tx, g Group) error) error {
-	if err := s.settle(ctx, id); err != nil {
-		return err
-	}
-	err := s.Store.Update(ctx, func(tx storage.Tx) error {
-		rec, err := groups.Get(tx, id)
-		if errors.Is(err, storage.ErrNotFound) {
-			return ErrNoGroup
-		}
-		if err != nil || rec.Removing {
-			return err
-		}
-		if allow != nil {
-			if err := allow(tx, rec.group(id)); err != nil {
-				return err
-			}
-		}
-		rec.Removing = true
-		return groups.Put(tx, id, rec, time.Time{})
-	})
-	for more := err == nil; more && err == nil; {
-		more, err = s.emptyGroup(ctx, id, by)
-	}
-	return err
-}
 
-// emptyGroup takes some members out of a group that is being removed, and with the last of them the group.
-func (s *Service) emptyGroup(ctx context.Context, id string, by Actor) (more bool, err error) {
-	ev, err := s.groupEvents(by, groupRemoved, groupChunk)
-	if err != nil {
-		return false, err
-	}
-	now := s.Now()
-	err = s.Store.Update(ctx, func(tx storage.Tx) error {
-		more = false
-		rec, err := groups.Get(tx, id)
-		if err != nil {
-			if errors.Is(err, storage.ErrNotFound) { // another call was faster
-				return nil
-			}
-			return err
-		}
-		members, err := someMembers(tx, id, "", groupChunk)
-		if err != nil {
-			return err
-		}
-		if more = len(members) == groupChunk; len(members) > 0 {
-			c := GroupChange{Remove: members}
-			if err := s.changeMembers(tx, id, rec.Name, &c, ev[1:], now); err != nil {
-				return err
-			}
-		}
-		for _, who := range members { // also those who are no persons any more
-			if err := groupMembers.Delete(tx, storage.Key(id, who)); err != nil {
-				return err
-			}
-		}
-		if more {
-			return nil
-		}
-		if err := groupNames.Delete(tx, rec.Name); err != nil {
-			return err
-		}
-		e := ev[0]
-		e.Reason = rec.Name
-		if err := s.Events.Append(tx, e); err != nil {
-			return err
-		}
-		return groups.Delete(tx, id)
-	})
-	return more, err
-}
-
-// settle gives the members of a renamed group its new name, some in each transaction, and frees the old one in the end.
-func (s *Service) settle(ctx context.Context, id string) error {
-	for after := ""; ; {
-		done := false
-		err := s.Store.Update(ctx, func(tx storage.Tx) error {
-			rec, err := groups.Get(tx, id)
-			if errors.Is(err, storage.ErrNotFound) {
-				return ErrNoGroup
-			}
-			if done = rec.Former == ""; err != nil || done {
-				return err
-			}
-			members, err := someMembers(tx, id, after, groupChunk)
-			if err != nil {
-				return err
-			}
-			for _, who := range members {
-				if err := rename(tx, who, rec.Former, rec.Name); err != nil {
-					return err
-				}
-				after = who
-			}
-			if len(members) == groupChunk {
-				return nil
-			}
-			if err := groupNames.Delete(tx, rec.Former); err != nil {
-				return err
-			}
-			rec.Former, done = "", true
-			return groups.Put(tx, id, rec, time.Time{})
-		})
-		if err != nil || done {
-			return err
-		}
-	}
-}
-
-func rename(tx storage.Tx, person, from, to string) error {
-	rec, err := persons.Get(tx, person)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
-	}
-	at := slices.Index(rec.Groups, from)
-	if err != nil || at < 0 {
-		return err
-	}
-	rec.Groups = slices.Clone(rec.Groups)
-	rec.Groups[at] = to
-	return persons.Put(tx, person, rec, time.Time{})
-}
-
-func someMembers(tx storage.Tx, id, after string, limit int) (out []string, err error) {
-	r := storage.Range{Prefix: storage.Prefix(id), Limit: limit}
-	if after != "" {
-		r.After = []byte(storage.Key(id, after))
-	}
-	for e, err := range groupMembers.Scan(tx, r) {
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, storage.Parts(e.Key)[1])
-	}
-	return out, nil
-}
-
-// readGroup returns a group that is not being removed, or ErrNoGroup.
 func readGroup(tx storage.Tx, id string) (groupRecord, error) {
 	rec, err := groups.Get(tx, id)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Removing {
@@ -462,72 +216,18 @@ func readGroup(tx storage.Tx, id string) (groupRecord, error) {
 }
 
 // joinGroup notes that a person is in a group of this name, and makes the group when there is none.
-func joinGroup(tx storage.Tx, name, person string, now time.Time) error {
-	id, err := groupNames.Get(tx, name)
-	if errors.Is(err, storage.ErrNotFound) {
-		var space uuid.UUID
-		if space, err = uuid.Parse(person); err != nil {
-			return err
-		}
-		id = uuid.NewSHA1(space, []byte(now.String()+name)).String() // a person's id is random, so this is nobody else's
-		err = createGroup(tx, id, groupRecord{Name: name, CreatedAt: now})
-	}
-	if err != nil {
-		return err
-	}
-	rec, err := groups.Get(tx, id)
-	if err != nil {
-		return err
-	}
-	if rec.Removing || rec.Name != name {
-		return &ValidationError{"groups", "name a group that is being renamed or removed"}
-	}
-	err = groupMembers.Create(tx, storage.Key(id, person), struct{}{}, time.Time{})
-	if errors.Is(err, storage.ErrExists) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	rec.Members++
-	rec.Version++
-	rec.UpdatedAt = now
-	return groups.Put(tx, id, rec, time.Time{})
-}
 
 // leaveGroup notes that a person is no longer in the group.
-func leaveGroup(tx storage.Tx, name, person string, now time.Time) error {
-	id, err := groupNames.Get(tx, name)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	rec, err := groups.Get(tx, id)
-	if err != nil {
-		return err
-	}
-	in, err := groupMembers.Has(tx, storage.Key(id, person))
-	if err != nil || !in {
-		return err
-	}
-	rec.Members--
-	rec.Version++
-	rec.UpdatedAt = now
-	if err := groups.Put(tx, id, rec, time.Time{}); err != nil {
-		return err
-	}
-	return groupMembers.Delete(tx, storage.Key(id, person))
-}
 
 // GroupByID returns the group of an id, or ErrNoGroup.
+
 func (s *Service) GroupByID(tx storage.Tx, id string) (Group, error) {
 	rec, err := readGroup(tx, id)
 	return rec.group(id), err
 }
 
 // GroupID returns the id of the group of a name, or "" when the name has no group.
+
 func (s *Service) GroupID(tx storage.Tx, name string) (string, error) {
 	id, err := groupNames.Get(tx, name)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -537,6 +237,7 @@ func (s *Service) GroupID(tx storage.Tx, name string) (string, error) {
 }
 
 // Group returns the group of a name or id, or ErrNoGroup.
+
 func (s *Service) Group(tx storage.Tx, nameOrID string) (Group, error) {
 	rec, err := readGroup(tx, nameOrID)
 	if err == nil || !errors.Is(err, ErrNoGroup) {
@@ -554,6 +255,7 @@ func (s *Service) Group(tx storage.Tx, nameOrID string) (Group, error) {
 }
 
 // Groups returns at most limit groups (0: all) in the order of their names, those after the name after.
+
 func (s *Service) Groups(tx storage.Tx, after string, limit int) (list []Group, err error) {
 	r := storage.Range{}
 	if after != "" {
@@ -578,11 +280,9 @@ func (s *Service) Groups(tx storage.Tx, after string, limit int) (list []Group, 
 }
 
 // Members returns the ids of at most limit members of a group (0: all) in their order, those after the id after.
-func (s *Service) Members(tx storage.Tx, group, after string, limit int) ([]string, error) {
-	return someMembers(tx, group, after, limit)
-}
 
 // Permissions returns the permissions of groups by the groups' names. A group that is known by its name alone has none.
+
 func (s *Service) Permissions(tx storage.Tx, names []string) (map[string][]string, error) {
 	if len(names) == 0 {
 		return nil, nil

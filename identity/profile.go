@@ -139,7 +139,10 @@ func (p *Profile) check() error {
 		p.Name.DisplayName = strings.TrimSpace(p.Name.FirstName + " " + p.Name.LastName)
 	}
 	for _, f := range []struct{ field, v string }{
-		{"given_name", p.Name.FirstName}, {"family_name", p.Name.LastName}, {"initials", p.Name.Initials}, {"name", p.Name.DisplayName},
+		{"given_name", p.Name.FirstName},
+		{"family_name", p.Name.LastName},
+		{"initials", p.Name.Initials},
+		{"name", p.Name.DisplayName},
 		{"reference_id", p.ReferenceID},
 	} {
 		if !isText(f.v, maxLine) {
@@ -269,10 +272,23 @@ func (p *Profile) checkCustom() error {
 // check says what of the directory's part cannot be stored.
 func (d *Directory) check() error {
 	for _, f := range []struct{ field, v string }{
-		{"externalId", d.ExternalID}, {"name.formatted", d.FormattedName}, {"name.middleName", d.MiddleName}, {"name.honorificPrefix", d.HonorificPrefix},
-		{"name.honorificSuffix", d.HonorificSuffix}, {"nickName", d.NickName}, {"profileUrl", d.ProfileURL}, {"title", d.Title}, {"userType", d.UserType},
-		{"timezone", d.Timezone}, {"preferredLanguage", d.Language}, {"employeeNumber", d.EmployeeNumber}, {"costCenter", d.CostCenter},
-		{"organization", d.Organization}, {"division", d.Division}, {"department", d.Department}, {"manager", d.Manager},
+		{"externalId", d.ExternalID},
+		{"name.formatted", d.FormattedName},
+		{"name.middleName", d.MiddleName},
+		{"name.honorificPrefix", d.HonorificPrefix},
+		{"name.honorificSuffix", d.HonorificSuffix},
+		{"nickName", d.NickName},
+		{"profileUrl", d.ProfileURL},
+		{"title", d.Title},
+		{"userType", d.UserType},
+		{"timezone", d.Timezone},
+		{"preferredLanguage", d.Language},
+		{"employeeNumber", d.EmployeeNumber},
+		{"costCenter", d.CostCenter},
+		{"organization", d.Organization},
+		{"division", d.Division},
+		{"department", d.Department},
+		{"manager", d.Manager},
 	} {
 		if !isText(f.v, maxLine) {
 			return &ValidationError{f.field, fmt.Sprintf("must have at most %d characters, none of them a control character", maxLine)}

@@ -9,6 +9,7 @@ import (
 const maxOperations = 1000 // of one PATCH
 
 // operation is one change of a PATCH. (RFC 7644 3.5.2)
+
 type operation struct {
 	op    string // add, replace, remove
 	path  *path  // nil: the resource
@@ -16,6 +17,7 @@ type operation struct {
 }
 
 // path is what an operation is about. (RFC 7644 figure 7)
+
 type path struct {
 	ext    *attribute // the extension that attr is of; nil: none
 	attr   *attribute
@@ -24,6 +26,7 @@ type path struct {
 }
 
 // parsePatch reads a PATCH message.
+
 func parsePatch(t *resourceType, v any) ([]operation, error) {
 	m, err := message(v, patchMessage, "Operations")
 	if err != nil {
@@ -72,6 +75,7 @@ func (t *resourceType) operation(o object) (op operation, err error) {
 }
 
 // path reads attribute, attribute.sub, attribute[filter] or attribute[filter].sub.
+
 func (t *resourceType) path(s string) (*path, error) {
 	if len(s) > maxFilter {
 		return nil, bad(invalidPath, "path is too long")
@@ -123,6 +127,7 @@ func (t *resourceType) path(s string) (*path, error) {
 }
 
 // apply changes the resource o, which is ours to change.
+
 func (t *resourceType) apply(o object, ops []operation) error {
 	for _, op := range ops {
 		if err := t.applyOne(o, op); err != nil {
@@ -204,6 +209,7 @@ func (p *path) apply(in object, op operation) error {
 }
 
 // set gives a member a value, and takes it away where there is none.
+
 func set(in object, name string, v any) {
 	if v == nil {
 		delete(in, name)
@@ -213,6 +219,7 @@ func set(in object, name string, v any) {
 }
 
 // setMulti adds to, or replaces, all values.
+
 func (p *path) setMulti(in object, op operation) error {
 	v, err := conform(p.attr, op.value, p.attr.name)
 	if err != nil {
@@ -238,6 +245,7 @@ func (p *path) setMulti(in object, op operation) error {
 }
 
 // demoted takes the mark of the primary value off all values when another one comes with it. (RFC 7644 3.5.2)
+
 func demoted(list []any, by any) []any {
 	if o, ok := by.(object); !ok || o["primary"] != true {
 		return list
@@ -263,6 +271,7 @@ func cloneObject(o object) object {
 }
 
 // setSub changes one sub-attribute: of the one value, or of each of several.
+
 func (p *path) setSub(in object, op operation) error {
 	v, err := conform(p.sub, op.value, p.attr.name+"."+p.sub.name)
 	if err != nil {
@@ -289,6 +298,7 @@ func (p *path) setSub(in object, op operation) error {
 }
 
 // setIn changes members of those values that are chosen.
+
 func (p *path) setIn(in object, list []any, chosen func(object) bool, to object) error {
 	out := slices.Clone(list)
 	for i, v := range out {
@@ -313,7 +323,9 @@ func (p *path) setIn(in object, list []any, chosen func(object) bool, to object)
 }
 
 // setMatching changes the values that meet the filter. One that is looked for by what it must be equal to is made when there is none, as
+
 // directories expect of add and of emails[type eq "work"].value.
+
 func (p *path) setMatching(in object, op operation) error {
 	to := object{}
 	if p.sub != nil {
@@ -349,77 +361,7 @@ func (p *path) setMatching(in object, op operation) error {
 }
 
 // implied puts into o what a filter of equalities demands. It answers false for any other filter.
-func implied(f filter, o object) bool {
-	switch f := f.(type) {
-	case and:
-		return implied(f.a, o) && implied(f.b, o)
-	case comparison:
-		if f.op != "eq" || f.value == nil {
-			return false
-		}
-		o[f.attr.name] = f.value
-		return true
-	}
-	return false
-}
 
 // remove takes values away: those that meet the filter, those that value lists (as a large directory sends it), or all.
-func (p *path) remove(in object, value any) error {
-	if p.attr.required && p.sub == nil {
-		return bad(mutability, p.attr.name+" cannot be removed") // RFC 7644 3.5.2.2
-	}
-	list, isList := in[p.attr.name].([]any)
-	switch {
-	case p.sub != nil && !isList:
-		if o, ok := in[p.attr.name].(object); ok {
-			if delete(o, p.sub.name); len(o) == 0 {
-				delete(in, p.attr.name)
-			}
-		}
-		return nil
-	case p.sub != nil:
-		return p.setIn(in, list, func(o object) bool { return p.filter == nil || p.filter.match(o) }, object{p.sub.name: nil})
-	case p.filter == nil && value == nil, !isList:
-		delete(in, p.attr.name)
-		return nil
-	}
-	gone, err := p.listed(value)
-	if err != nil {
-		return err
-	}
-	kept := slices.DeleteFunc(slices.Clone(list), func(v any) bool {
-		o, ok := v.(object)
-		switch {
-		case p.filter != nil:
-			return ok && p.filter.match(o)
-		case ok:
-			return gone[o["value"]]
-		}
-		return gone[v]
-	})
-	set(in, p.attr.name, any(kept))
-	if len(kept) == 0 {
-		delete(in, p.attr.name)
-	}
-	return nil
-}
 
 // listed are the values that a remove names by its value.
-func (p *path) listed(value any) (map[any]bool, error) {
-	out := map[any]bool{}
-	if value == nil {
-		return out, nil
-	}
-	v, err := conform(&attribute{name: p.attr.name, kind: p.attr.kind, multi: true, sub: p.attr.sub}, value, p.attr.name)
-	if err != nil {
-		return nil, err
-	}
-	list, _ := v.([]any)
-	for _, v := range list {
-		if o, ok := v.(object); ok {
-			v = o["value"]
-		}
-		out[v] = true
-	}
-	return out, nil
-}

@@ -1,0 +1,150 @@
+package scim
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+func (s *Server) listGroups(w http.ResponseWriter, r *http.Request, c *call) error {
+	q, err := queryOfURL(groupType, r)
+	if err != nil {
+		return err
+	}
+	return s.answerGroups(w, r, c, q)
+}
+
+// searchGroups serves POST /scim/v2/Groups/.search. (RFC 7644 3.4.3)
+
+func (s *Server) searchGroups(w http.ResponseWriter, r *http.Request, c *call) error {
+	q, err := queryOfBody(groupType, w, r)
+	if err != nil {
+		return err
+	}
+	return s.answerGroups(w, r, c, q)
+}
+
+// looksAt tells whether a filter is about an attribute.
+
+func looksAt(f filter, name string) bool {
+	switch f := f.(type) {
+	case and:
+		return looksAt(f.a, name) || looksAt(f.b, name)
+	case or:
+		return looksAt(f.a, name) || looksAt(f.b, name)
+	case not:
+		return looksAt(f.f, name)
+	case some:
+		return f.in == name
+	case comparison:
+		return f.attr.name == name
+	}
+	return false
+}
+
+const maxGroupsListed = 100_000 // groups that one request looks through
+
+func (s *Server) answerGroups(w http.ResponseWriter, r *http.Request, c *call, q *query) error {
+	p := &page{}
+	inFilter := looksAt(q.filter, "members") || q.sortBy != nil && q.sortBy.name == "members"
+	if q.filter != nil || q.sortBy != nil {
+		select {
+		case s.scans <- struct{}{}:
+			defer func() { <-s.scans }()
+		case <-r.Context().Done():
+			return r.Context().Err()
+		}
+	}
+	err := s.Identity.Store.View(r.Context(), func(tx storage.Tx) error {
+		*p = page{}
+		list, err := s.groupsFor(tx, q)
+		if err != nil {
+			return err
+		}
+		var found []sortableGroup
+		for i := range list {
+			o, err := s.groupTree(tx, c, &list[i], inFilter)
+			if err != nil {
+				return err
+			}
+			if q.filter != nil && !q.filter.match(o) {
+				continue
+			}
+			one := sortableGroup{group: &list[i], tree: o}
+			if q.sortBy != nil {
+				key, ok := q.key(o)
+				one.key, one.missing = key, !ok
+			}
+			found = append(found, one)
+		}
+		sortGroups(found, q)
+		p.total = len(found)
+		from := min(q.start-1, len(found))
+		for _, one := range found[from:min(from+q.count, len(found))] {
+			if q.wants("members") && !inFilter {
+				if one.tree, err = s.groupTree(tx, c, one.group, true); err != nil {
+					return err
+				}
+			}
+			p.resources = append(p.resources, one.tree)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	p.write(w, q)
+	return nil
+}
+
+// groupsFor returns the groups that a query can be about.
+
+func (s *Server) groupsFor(tx storage.Tx, q *query) ([]identity.Group, error) {
+	name, byName := equals(q.filter, "displayName", "")
+	id, byID := equals(q.filter, "id", "")
+	if !byName && !byID {
+		list, err := s.Identity.Groups(tx, "", maxGroupsListed)
+		if err == nil && len(list) == maxGroupsListed {
+			err = bad(tooMany, "there are too many groups to look through")
+		}
+		return list, err
+	}
+	g, err := s.Identity.GroupByID(tx, id)
+	if byName {
+		g, err = s.Identity.Group(tx, name)
+	}
+	if errors.Is(err, identity.ErrNoGroup) {
+		return nil, nil
+	}
+	return []identity.Group{g}, err
+}
+
+type sortableGroup struct {
+	key     string
+	missing bool
+	group   *identity.Group
+	tree    object
+}
+
+func sortGroups(list []sortableGroup, q *query) {
+	if q.sortBy == nil {
+		return
+	}
+	slices.SortStableFunc(list, func(a, b sortableGroup) int {
+		sign := strings.Compare(a.key, b.key)
+		if a.missing != b.missing {
+			sign = -1
+			if a.missing {
+				sign = 1
+			}
+		}
+		if q.descending {
+			sign = -sign
+		}
+		return sign
+	})
+}
