@@ -8,11 +8,16 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"html"
+	"io"
 	"math/big"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +134,69 @@ func TestSAMLP(t *testing.T) {
 			t.Errorf("the upstream saw %+v", got)
 		}
 	})
+}
+
+// TestSAMLReplay posts one answer again and again, after the server was killed too. Nobody's browser is needed: the answer was not asked for.
+func TestSAMLReplay(t *testing.T) {
+	t.Parallel()
+	origin := startSAMLP(t)
+	_, s := openShopEdited(t, func(caddyfile string) string {
+		return strings.Replace(caddyfile, "\t\tapi_client ops {", "\t\tidp open saml {\n\t\t\tmetadata "+origin+"/open/metadata\n\t\t\tallow_unsolicited\n\t\t}\n\t\tapi_client ops {", 1)
+	})
+	t.Run("attack 163: the same answer again, and after a restart", func(t *testing.T) {
+		resp, err := http.Get(origin + "/open/start?to=" + s.Issuer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		found := regexp.MustCompile(`name="SAMLResponse"\s+value="([^"]+)"`).FindSubmatch(page)
+		if err != nil || found == nil {
+			t.Fatalf("samlp answers %q: %v", page, err)
+		}
+		post := func() (status int, session bool) {
+			resp, err := s.client().PostForm(s.Issuer+"/saml/open/acs", url.Values{"SAMLResponse": {html.UnescapeString(string(found[1]))}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			return resp.StatusCode, slices.ContainsFunc(resp.Cookies(), func(c *http.Cookie) bool { return c.MaxAge >= 0 && strings.Contains(c.Name, "session") })
+		}
+		if status, session := post(); status != http.StatusSeeOther {
+			t.Fatalf("the answer: %d, session %t", status, session)
+		}
+		refused := func(when string) {
+			if status, session := post(); status != http.StatusBadRequest && status != http.StatusForbidden || session {
+				t.Errorf("the answer %s: %d, session %t, want it refused", when, status, session)
+			}
+		}
+		refused("again")
+		s.restart()
+		refused("after a restart")
+	})
+}
+
+// restart kills the server and starts it again on the same data.
+func (s *server) restart() {
+	t := s.t
+	t.Helper()
+	if err := s.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-s.exit
+	out, err := os.OpenFile(s.log, os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	old := s.cmd
+	s.cmd = exec.Command(old.Path, old.Args[1:]...)
+	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr, s.cmd.Env = old.Dir, out, out, old.Env
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { s.exit <- s.cmd.Wait() }()
+	s.await(s.Issuer + "/healthz")
 }
 
 // leaves waits until the form that submits itself has taken the browser away from origin.
