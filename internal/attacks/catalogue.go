@@ -184,6 +184,7 @@ var Catalogue = []Section{
 		{217, "HTTP/2 paths without a slash, `*`, absolute ones", "400"},
 	}},
 	{"Identity service", []Case{
+		{226, "passwords at the bounds of the policy, without a class, composed in another way, with NUL, of 1 MB; twins in their first 72 bytes", "the policy holds on every way in; twins do not sign in for each other"},
 		{227, "a password policy whose minimum is above its maximum, negative, 2^31, in quotes, incomplete", "400, unchanged"},
 		{233, "near misses of a whitelisted URL: longer host, user name, no scheme, backslashes, dot segments, longer segment, upper case, port, tab, escapes, look-alikes", "refused: origin and path segments are compared, after one reading"},
 		{234, "a whitelisted URL that is `*`, empty, a script, in clear text, with a user name, of 10 kB, there already", "400"},
@@ -208,6 +209,7 @@ var Catalogue = []Section{
 	{"Web pages", []Case{
 		{276, "markup, scripts and links in custom messages and names", "escaped, nothing runs"},
 		{278, "placeholders and templates of every kind in messages and names", "taken literally"},
+		{281, "places to go to after sign-in and sign-out: no scheme, no slashes, backslashes, tabs, other hosts, scripts", "the place that is configured"},
 	}},
 	{"Supply chain", []Case{
 		{291, "modules and a Go with known weaknesses in the binary", "none by version; none by the vulnerability database, where it can be reached"},
