@@ -1,0 +1,70 @@
+package caddymodule_test
+
+import (
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// signInPage is what a browser sees that comes to sign in.
+func (s *server) signInPage() string {
+	s.t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp, err := (&http.Client{Jar: jar, Transport: s.transport}).Get(s.issuer() + "/sign-in")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	rec := httptest.NewRecorder()
+	if err := resp.Write(rec); err != nil {
+		s.t.Fatal(err)
+	}
+	return rec.Body.String()
+}
+
+// TestLoginMethodWorks: a method that is added by the API is on the sign-in page of the running server, and gone when it is switched off.
+func TestLoginMethodWorks(t *testing.T) {
+	s := configured(t, "")
+	s.mustLoad()
+	method := func(name, rest string) map[string]any {
+		return map[string]any{"login_methods": map[string]any{"login_methods": []any{decode[any](t, `{"id":"corp","name":"`+name+`","type":"OPEN_ID_CONNECT",`+rest+
+			`"open_id_connect_attributes":{"client_id":"gatehouse","client_secret":"secret-of-corp","discovery_url":"https://corp.example.com/.well-known/openid-configuration"}}`)}}}
+	}
+	if page := s.signInPage(); strings.Contains(page, "Corp") || !strings.Contains(page, `name="password"`) {
+		t.Fatalf("before: %s", page)
+	}
+	s.mustCall("POST", "/api/v2/config", method("The Corp", `"enabled":true,`), http.StatusNoContent)
+	if page := s.signInPage(); !strings.Contains(page, "The Corp") || !strings.Contains(page, "idp=corp") {
+		t.Errorf("once it is added: %s", page)
+	}
+	s.mustCall("POST", "/api/v2/config", method("Another name", `"enabled":true,`), http.StatusNoContent)
+	if page := s.signInPage(); !strings.Contains(page, "Another name") || strings.Contains(page, "The Corp") {
+		t.Errorf("once it is renamed: %s", page)
+	}
+	s.mustCall("POST", "/api/v2/config", method("Another name", `"enabled":false,`), http.StatusNoContent)
+	if page := s.signInPage(); strings.Contains(page, "Another name") {
+		t.Errorf("once it is switched off: %s", page)
+	}
+	s.mustCall("POST", "/api/v2/config", decode[any](t, `{"login_methods":{"login_methods":[{"id":"p","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":"https://p.example.com/m","comparison":"EXACT"}}]}}`), http.StatusNoContent)
+	if page := s.signInPage(); !strings.Contains(page, "idp=p") {
+		t.Errorf("once a SAML method is added: %s", page)
+	}
+	for _, bad := range []string{
+		`{"id":"ldap","type":"LDAP","enabled":true}`, `{"id":"k","type":"KERBEROS","enabled":true}`, `{"id":"q","type":"QR_CODE","enabled":true}`, `{"id":"f","type":"FACEBOOK","enabled":true,"facebook_attributes":{"clientId":"x"}}`,
+	} {
+		body := s.mustCall("POST", "/api/v2/config", decode[any](t, `{"login_methods":{"login_methods":[`+bad+`]}}`), http.StatusConflict)
+		if !strings.Contains(body, "do not exist yet") {
+			t.Errorf("%s: %s", bad, body)
+		}
+	}
+	// The password is a method too.
+	s.mustCall("POST", "/api/v2/config", decode[any](t, `{"login_methods":{"login_methods":[{"id":"identity","name":"Password","type":"USERNAME_AND_PASSWORD","enabled":false},`+
+		`{"id":"p","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":"https://p.example.com/m"}}]}}`), http.StatusNoContent)
+	if page := s.signInPage(); strings.Contains(page, `name="password"`) {
+		t.Errorf("once passwords are switched off: %s", page)
+	}
+}
