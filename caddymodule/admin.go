@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/caddyserver/caddy/v2"
@@ -158,6 +160,8 @@ type checkAnswer struct {
 	Address string `json:"address,omitzero"` // what the issuer's address answered; filled in by the command
 	// Certificates are those of the configuration, and when they end.
 	Certificates []config.Expiry `json:"certificates,omitempty"`
+	// Providers are the identity providers by their ids: ok, or what is wrong.
+	Providers map[string]string `json:"providers,omitempty"`
 }
 
 func adminCheck(i *instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -179,6 +183,12 @@ func adminCheck(i *instance, _ http.ResponseWriter, r *http.Request) (any, error
 	for _, e := range answer.Certificates {
 		if e.Over && answer.Error == "" {
 			answer.Error = "the certificate " + strconv.Quote(e.Name) + " has expired"
+		}
+	}
+	answer.Providers = i.providers.check(r.Context())
+	for _, id := range slices.Sorted(maps.Keys(answer.Providers)) {
+		if said := answer.Providers[id]; said != "ok" && answer.Error == "" {
+			answer.Error = "the identity provider " + strconv.Quote(id) + ": " + said
 		}
 	}
 	return answer, nil

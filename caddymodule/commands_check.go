@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -23,8 +25,8 @@ func checkCommand() *cobra.Command {
 		Short: "Checks the configuration, the running server and what they name",
 		Long: `With --config the configuration is loaded as for a start, without starting it. Then the running
 server is asked whether its storage takes writes, and the issuer's address whether it leads
-to this server, and how long the certificates of the configuration last. The exit status is 0
-only when all of it is well.`,
+to this server, and how long the certificates of the configuration last. Each identity provider is asked for
+its metadata and keys. The exit status is 0 only when all of it is well.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, raw, err := loadConfig(cmd)
@@ -55,6 +57,9 @@ only when all of it is well.`,
 				"issuer         "+answer.Address+" ("+answer.Issuer+")")
 			for _, e := range answer.Certificates {
 				lines = append(lines, certificateLine(e))
+			}
+			for _, id := range slices.Sorted(maps.Keys(answer.Providers)) {
+				lines = append(lines, "provider       "+id+": "+answer.Providers[id])
 			}
 			if err := printResult(cmd, answer, lines...); err != nil {
 				return err

@@ -208,16 +208,16 @@ func (p *providers) check(ctx context.Context) map[string]string {
 		p.mu.Unlock()
 	}
 	var (
-		mu   sync.Mutex // guards out
-		out  = map[string]string{}
-		all2 sync.WaitGroup
+		mu      sync.Mutex // guards out
+		out     = map[string]string{}
+		waiting sync.WaitGroup
 	)
 	for id, provider := range all {
 		checker, ok := provider.(idp.Checker)
 		if !ok {
 			continue
 		}
-		all2.Go(func() {
+		waiting.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, maxProviderTimeout)
 			defer cancel()
 			answer := "ok"
@@ -229,7 +229,7 @@ func (p *providers) check(ctx context.Context) map[string]string {
 			out[id] = answer
 		})
 	}
-	all2.Wait()
+	waiting.Wait()
 	return out
 }
 

@@ -326,7 +326,9 @@ func claim(who *authz.Introspection, name string) (value string, ok bool) {
 		return groupList(who.Person.Groups), len(who.Person.Groups) > 0
 	case "email":
 		if who.Person.Profile["email_verified"] == "false" {
-			return "", false // anybody can claim an address: upstreams that know people by theirs must not believe it
+			// Anybody can claim an address: upstreams that know people by theirs must not believe it. What a provider says is the operator's to map.
+			v := who.Person.Details[name]
+			return strings.Join(v, ","), len(v) > 0 && !slices.Contains(who.Person.Details["email_verified"], "false")
 		}
 	}
 	if v, ok := who.Person.Profile[name]; ok {
