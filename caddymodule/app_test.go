@@ -601,7 +601,7 @@ func TestJSONEqualsCaddyfile(t *testing.T) {
 	for name, value := range map[string]string{
 		"GATEHOUSE_KEY": testKey, "GATEHOUSE_OLD_KEY": otherKey, "SHOP_SECRET": testSecret, "SHOP_OLD_SECRET": testSecret + "-old",
 		"OPS_SECRET": testSecret, "S": testSecret, "RS_SECRET": testSecret, "DEMO_PASSWORD": testPassword, "LOGO": logo,
-		"OFFICE": "192.0.2.0/24", "HOOK": "https://hook.example.com/",
+		"OFFICE": "192.0.2.0/24", "EXT": t.TempDir(), "NET": "198.51.100.0/24", "HOOK": "https://hook.example.com/",
 	} {
 		t.Setenv(name, value)
 	}
