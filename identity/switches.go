@@ -126,7 +126,8 @@ func policyProblem(p config.PasswordPolicy) string {
 		required bool
 		name     string
 	}{
-		{p.LowerCaseCharRequired, "a lower case letter"}, {p.UpperCaseCharRequired, "an upper case letter"},
+		{p.LowerCaseCharRequired, "a lower case letter"},
+		{p.UpperCaseCharRequired, "an upper case letter"},
 		{p.SpecialCharRequired, "a character that is neither letter nor digit"},
 	} {
 		if c.required {

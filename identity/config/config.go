@@ -85,6 +85,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if deps.Origin == nil {
 		deps.Origin = func(*http.Request) event.Origin { return event.Self }
 	}
+	fixed := &Units{LoginMethods: LoginMethods{LoginMethods: cfg.Fixed}}
+	fixed = fixed.clone()
+	fixed.complete() // once, since all states share them
+	cfg.Fixed = fixed.LoginMethods.LoginMethods
 	s := &Service{Deps: deps, cfg: cfg, turn: make(chan struct{}, 1)}
 	if err := s.bootstrap(ctx); err != nil {
 		return nil, fmt.Errorf("config: %w", err)

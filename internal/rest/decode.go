@@ -9,6 +9,7 @@ import (
 	"math"
 	"mime"
 	"net/http"
+	"os"
 	"reflect"
 	"strconv"
 	"strings"
@@ -51,6 +52,9 @@ func Body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if large := new(http.MaxBytesError); errors.As(err, &large) {
 		return nil, &Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the body must have at most %d bytes", most)}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, &Error{Status: http.StatusRequestTimeout, Message: "the body took too long"}
 	}
 	if err != nil {
 		return nil, (&Error{Status: http.StatusBadRequest, Message: "the body could not be read"}).With(err)
