@@ -85,14 +85,8 @@ func (f *finder) indexes() (ids func() ([]string, error), ok bool) {
 	return nil, false
 }
 
-// resource returns a person as a resource, with the groups only where somebody looks at them.
-func (f *finder) resource(d *identity.Details) (object, error) {
-	groups := f.groups
-	if !f.wants("groups") && f.filter == nil {
-		groups = nil
-	}
-	return f.userTree(d, groups)
-}
+// resource returns a person as a resource of the page. Its version is that of the whole, whatever of it is wanted.
+func (f *finder) resource(d *identity.Details) (object, error) { return f.userTree(d, f.groups) }
 
 func (f *finder) fromIndex(p *page, find func() ([]string, error)) error {
 	ids, err := find()
@@ -216,7 +210,7 @@ func (m *matchList) look(d *identity.Details) error {
 	if d.Partition != m.partition {
 		return nil
 	}
-	o, err := m.resource(d)
+	o, err := m.userDraft(d, m.groups)
 	if err != nil || m.filter != nil && !m.filter.match(o) {
 		return err
 	}
@@ -227,6 +221,7 @@ func (m *matchList) look(d *identity.Details) error {
 		return nil
 	}
 	if m.total >= m.start && len(m.page) < m.count {
+		version(o)
 		m.page = append(m.page, o)
 	}
 	return nil

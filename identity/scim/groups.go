@@ -33,7 +33,8 @@ func (s *Server) groupTree(tx storage.Tx, c *call, g *identity.Group, members bo
 			o["members"] = list
 		}
 	}
-	s.seal(o, groupType, g.ID, g.CreatedAt, g.UpdatedAt, g.ID[:8]+"-"+strconv.FormatInt(g.Version, 10))
+	s.describe(o, groupType, g.ID, g.CreatedAt, g.UpdatedAt)
+	setVersion(o, g.ID[:8]+"-"+strconv.FormatInt(g.Version, 10))
 	return o, nil
 }
 

@@ -25,6 +25,15 @@ func put(o object, name, v string) {
 
 // userTree is a person as a resource. groups names the ids of the person's groups; nil: groups are left out.
 func (s *Server) userTree(d *identity.Details, groups func(name string) (string, error)) (object, error) {
+	o, err := s.userDraft(d, groups)
+	if err == nil {
+		version(o)
+	}
+	return o, err
+}
+
+// userDraft is userTree without the version, which costs more than all the rest.
+func (s *Server) userDraft(d *identity.Details, groups func(name string) (string, error)) (object, error) {
 	p, dir := &d.Profile, &d.Directory
 	o := object{"id": d.ID, "userName": d.Username, "active": d.State == identity.Active}
 	put(o, "externalId", dir.ExternalID)
@@ -79,7 +88,7 @@ func (s *Server) userTree(d *identity.Details, groups func(name string) (string,
 			o["groups"] = list
 		}
 	}
-	s.seal(o, userType, d.ID, d.CreatedAt, d.UpdatedAt, "")
+	s.describe(o, userType, d.ID, d.CreatedAt, d.UpdatedAt)
 	return o, nil
 }
 
@@ -160,18 +169,24 @@ func extensionTree(o object, d *identity.Details) {
 	o["schemas"] = append(schemas, ourUser)
 }
 
-// seal adds meta. version is an ETag of the resource; empty: one of its contents. (RFC 7644 3.14)
-func (s *Server) seal(o object, t *resourceType, id string, created, changed time.Time, version string) {
-	meta := object{
+// describe adds meta, but for the version.
+func (s *Server) describe(o object, t *resourceType, id string, created, changed time.Time) {
+	o["meta"] = object{
 		"resourceType": t.name, "created": stamp(created), "lastModified": stamp(changed), "location": s.location(t, id),
 	}
-	o["meta"] = meta
-	if version == "" {
-		raw, _ := json.Marshal(o) //nolint:errchkjson // texts, booleans, lists and maps of them
-		sum := sha256.Sum256(raw)
-		version = base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+// version adds the ETag of the resource's contents. (RFC 7644 3.14)
+func version(o object) {
+	raw, _ := json.Marshal(o) //nolint:errchkjson // texts, booleans, lists and maps of them
+	sum := sha256.Sum256(raw)
+	setVersion(o, base64.RawURLEncoding.EncodeToString(sum[:12]))
+}
+
+func setVersion(o object, v string) {
+	if meta, ok := o["meta"].(object); ok {
+		meta["version"] = `W/"` + v + `"`
 	}
-	meta["version"] = `W/"` + version + `"`
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
