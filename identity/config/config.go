@@ -168,9 +168,7 @@ func (s *Service) load(tx storage.Tx, v versionRecord) (*state, error) {
 		if err := json.Unmarshal(rec.JSON, un.of(&u)); err != nil {
 			return nil, fmt.Errorf("%w: unit %s: %w", storage.ErrCorrupt, un.name, err)
 		}
-		if err := s.unseal(&u, rec.Secrets); err != nil {
-			return nil, fmt.Errorf("%w: unit %s: %w", storage.ErrCorrupt, un.name, err)
-		}
+		s.unseal(&u, rec.Secrets)
 		st.revisions[un.name] = rec.Revision
 	}
 	s.addFixed(&u)

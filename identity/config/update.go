@@ -39,8 +39,10 @@ type edit struct {
 	with func(tx storage.Tx) error
 	// keepIDs takes ids that are ours to choose as they are: what was exported has them.
 	keepIDs bool
-	// tried takes what would change, and nothing is written. nil: it is.
-	tried *[]Change
+	// report takes what changes. nil: nobody wants to know.
+	report *[]Change
+	// dry writes nothing.
+	dry bool
 }
 
 // update carries out an edit: all of it or nothing, with one event that names the changed members. What changes nothing writes nothing. It
@@ -100,11 +102,10 @@ func (s *Service) settle(from, to *Units, keepIDs bool) error {
 // write stores what differs.
 func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*state, error) {
 	changed := changes(st.units, next)
-	if e.tried != nil {
-		*e.tried = changed
-		return st, nil
+	if e.report != nil {
+		*e.report = changed
 	}
-	if len(changed) == 0 && e.with == nil {
+	if e.dry || len(changed) == 0 && e.with == nil {
 		return st, nil
 	}
 	records := map[string]unitRecord{}
