@@ -475,7 +475,9 @@ func TestSecretsAreSealedAnew(t *testing.T) {
 		}
 		return s
 	}
-	of := func(s *config.Service) string { return w.units(s).LoginMethods.LoginMethods[1].OIDC.ClientSecret.Reveal() }
+	of := func(s *config.Service) string {
+		return w.units(s).LoginMethods.LoginMethods[1].OIDC.ClientSecret.Reveal()
+	}
 	if got := of(with(8)); got != "" {
 		t.Errorf("another key opens the secret: %q", got)
 	}
