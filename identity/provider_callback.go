@@ -70,6 +70,9 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request, p *registered
 		s.invalidAnswer(w, r, "", flowRecord{}, p, err)
 		return
 	}
+	if name != "" && s.postAgain(w, r) {
+		return
+	}
 	rec, status, err := s.takeFlow(w, r, p, name)
 	switch {
 	case err != nil:
@@ -177,7 +180,7 @@ func (s *Service) finish(w http.ResponseWriter, r *http.Request, p *registered, 
 		s.fail(w, r, err, "")
 		return
 	}
-	s.redirect(w, r, "/sign-in/provider/done?flow="+name)
+	s.onward(w, r, f.Demand.Client.Name, "/sign-in/provider/done?flow="+name)
 }
 
 // isOurs tells whether it is our storage that fails, and not the provider.
