@@ -50,7 +50,7 @@ type source struct {
 
 // newSource begins to fetch what is remote, and reads what is not.
 func newSource(cfg Config, env idp.Env) (*source, error) {
-	s := &source{cfg: cfg, client: env.Client, now: env.Now, log: env.Log.With(zap.String("provider", env.ID))}
+	s := &source{cfg: cfg, client: env.Client, now: env.Now, log: env.Log}
 	var err error
 	if s.trust, err = cfg.trust(); err != nil {
 		return nil, err
