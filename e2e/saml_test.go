@@ -33,6 +33,7 @@ var samlProviders = []samlProvider{
 	{id: "response", name: "signed response", options: "couple email", settings: signing(false, true)},
 	{id: "both", name: "both signed", options: "couple email", settings: signing(true, true)},
 	{id: "encrypted", name: "encrypted", options: "couple email", settings: signing(true, true, map[string]any{"assertion.encryption": true})},
+	{id: "artifact", name: "by artifact", options: "couple email\nartifact", settings: signing(false, true)},
 	{id: "persistent", name: "persistent NameID", options: "couple email\nname_id persistent", settings: signing(true, true, map[string]any{
 		"authproc": map[string]any{"1": map[string]any{"class": "saml:PersistentNameID", "attribute": "uid"}},
 	})},
@@ -95,6 +96,10 @@ func TestSAML(t *testing.T) {
 			}
 			if got := b.seen(); got.Email != "alice@example.org" || got.User != "alice@example.org" || got.Name != "Alice Example" {
 				t.Errorf("the upstream saw %+v", got)
+			}
+			// an artifact comes by GET
+			if artifact := strings.Contains(read(t, s.log), `"method":"GET","host":"`+strings.TrimPrefix(s.Issuer, "http://")+`","path":"/saml/`+sp.id+`/acs"`); artifact != (sp.id == "artifact") {
+				t.Errorf("the answer came by artifact: %t", artifact)
 			}
 		})
 	}
