@@ -211,8 +211,9 @@ func (s *Service) verifyAnswer(r *http.Request, p *registered, name string, rec 
 	case !id.NotAfter.IsZero() && !id.NotAfter.After(s.Now()):
 		return nil, &idp.Invalid{Reason: "the session at the provider has ended"}
 	}
-	id.Level = min(max(id.Level, 1), 4)
-	return id, nil
+	own := *id
+	own.Level = min(max(id.Level, 1), 4)
+	return &own, nil
 }
 
 // rejected tells whoever asked that the provider has signed nobody in. (token server document, "Authorization error extension fields")
