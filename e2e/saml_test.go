@@ -159,14 +159,16 @@ func samlStraight(b *tab, i *simpleSAML, p *shop) {
 	}
 }
 
-// samlRefused signs in as somebody whom the provider refuses: the application is told why.
+// samlRefused signs in as somebody whom the provider refuses, in an answer that is signed and in one that is not: the application is told why.
 func samlRefused(b *tab, i *simpleSAML, p *shop) {
-	b.forget()
-	b.open(p.address + "/?idp=both")
-	i.signIn(b, "carol", "carolpw", p.address)
-	want := "access_denied urn:oasis:names:tc:SAML:2.0:status:AuthnFailed no_existing_customer"
-	if got := b.text("#text"); got != want {
-		b.t.Errorf("the application was told %q at %s, want %q", got, b.location(), want)
+	for _, id := range []string{"both", "partner"} {
+		b.forget()
+		b.open(p.address + "/?idp=" + id)
+		i.signIn(b, "carol", "carolpw", p.address)
+		want := "access_denied urn:oasis:names:tc:SAML:2.0:status:AuthnFailed no_existing_customer"
+		if got := b.text("#text"); got != want {
+			b.t.Errorf("%s: the application was told %q at %s, want %q", id, got, b.location(), want)
+		}
 	}
 }
 
