@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"sync"
@@ -100,6 +101,20 @@ func TestSameAgain(t *testing.T) {
 			if got != want {
 				t.Errorf("the secret of %s is %q after an empty one was written, want %q", m, got, want)
 			}
+		}
+	}
+}
+
+// TestWrittenIsRead: what a change leaves in memory is what another service reads from storage.
+func TestWrittenIsRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, body := range []string{full, `{"features":{"login_enabled":false}}`, `{"login_methods":{"login_methods":[]},"organisations":[]}`} {
+		w.must(204, "POST", "/api/v2/config", body)
+		kept := w.units(w.service)
+		read := w.units(w.another(config.Config{Fixed: []config.LoginMethod{fixed}, Verify: verify}, zap.NewNop()))
+		if !reflect.DeepEqual(kept, read) {
+			t.Errorf("after %s it is in memory\n%+v\nand in storage\n%+v", body, kept, read)
 		}
 	}
 }
