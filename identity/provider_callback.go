@@ -306,7 +306,7 @@ func (s *Service) readAnswered(w http.ResponseWriter, r *http.Request) (a *answe
 		s.fail(w, r, err, "")
 		return nil, false
 	}
-	a.flow.Demand = login.Demand{MaxAge: -1, Return: defaultReturn}
+	a.flow.Demand = login.Demand{MaxAge: -1, Return: "/sign-in"} // which leads on, for nothing in particular
 	if a.rec.SignIn != "" {
 		if a.signIn, a.flow, ok = s.flowOf(w, r, a.rec.SignIn); !ok {
 			return nil, false
