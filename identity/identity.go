@@ -72,13 +72,15 @@ type Deps struct {
 	Random io.Reader
 }
 
-// Watcher is told when sessions end, so that clients hear of it. authz implements it. The first two are called in the transaction that
+// Watcher is told when sessions end, so that clients hear of it. authz implements it. All but the last are called in the transaction that
 // ends the sessions; an error undoes it.
 type Watcher interface {
 	// SessionEnded: one session of a person ends.
 	SessionEnded(tx storage.Tx, person, session string) error
 	// SessionsEnded: every session of a person ends, but for one ("": none).
 	SessionsEnded(tx storage.Tx, person, except string) error
+	// TokensEnded: what was given in a session of a person, which ends, is worth nothing any more either.
+	TokensEnded(tx storage.Tx, person, session string) error
 	// LogoutFrames returns the addresses that the page after the sign-out of a live session loads in frames.
 	LogoutFrames(ctx context.Context, person, session string) ([]string, error)
 }
@@ -88,6 +90,7 @@ type unwatched struct{}
 
 func (unwatched) SessionEnded(storage.Tx, string, string) error                  { return nil }
 func (unwatched) SessionsEnded(storage.Tx, string, string) error                 { return nil }
+func (unwatched) TokensEnded(storage.Tx, string, string) error                   { return nil }
 func (unwatched) LogoutFrames(context.Context, string, string) ([]string, error) { return nil, nil }
 
 // Watch names who is told when sessions end. It is called before the service is used, if at all.
