@@ -24,6 +24,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/api"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -89,6 +90,8 @@ type App struct {
 	icons     map[string][]byte    // of identity providers
 	keyUsers  map[string][]string  // who uses a key pair, by its name
 	bootstrap []byte               // JSON of configuration units
+
+	credentials secret.String // key of the credentials API; empty: it takes no passwords
 
 	mu    sync.Mutex // guards sites and state below
 	sites map[string]bool
@@ -157,6 +160,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.cost, a.brand = a.buildHashCost(r), a.buildBrand(r)
 	a.allow = a.Outbound.build(r)
 	a.authz.OutboundAllow = a.allow
+	if s, ok := r.text("identity: credentials_key", string(a.Identity.CredentialsKey), api.CheckCredentialsKey); ok {
+		a.credentials, _ = api.ParseCredentialsKey(s)
+	}
 	a.extension = r.plain("identity: extension", a.Identity.Extension, nil)
 	a.events = event.Retention{
 		Kept:  r.duration("events: retention", a.Events.Retention),
@@ -217,12 +223,12 @@ func (a *App) loadStorage() error {
 	return nil
 }
 
-// warn names what is accepted and has no effect yet.
+// warn names what is accepted and has no effect.
 func (a *App) warn() {
 	for _, c := range a.authz.APIClients {
-		for _, api := range c.APIs {
-			if api == "credentials" {
-				a.log.Warn("this API is not served yet", zap.String("api_client", c.ID), zap.String("api", api))
+		for _, name := range c.APIs {
+			if name == "credentials" && a.credentials.IsZero() {
+				a.log.Warn("without identity { credentials_key } the credentials API takes no passwords", zap.String("api_client", c.ID))
 			}
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/gatehouse-id/gatehouse/identity/api"
 )
 
 func init() {
@@ -318,6 +320,7 @@ func (o *Outbound) readBlock(d *caddyfile.Dispenser) error {
 //		extension     <directory>
 //		brand         { name <text>; logo <file>; color <color> }
 //		bootstrap     <file>
+//		credentials_key <hexadecimal digits>
 //	}
 func (i *Identity) readBlock(d *caddyfile.Dispenser) error {
 	start := d.Token()
@@ -341,6 +344,8 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser) error {
 		"locales":   values(&i.Locales, checkLocale),
 		"extension": value(&i.Extension, nil),
 		"bootstrap": value(&i.Bootstrap, nil),
+
+		"credentials_key": value(&i.CredentialsKey, api.CheckCredentialsKey),
 		"brand": block(subdirectives{
 			"name":  text(&i.Brand.Name),
 			"logo":  value(&i.Brand.Logo, nil),

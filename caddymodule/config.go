@@ -197,6 +197,8 @@ type Identity struct {
 	Bootstrap string `json:"bootstrap,omitempty"`
 	// A directory of messages (<locale>.json and default.json, keys and texts) and of static files, which are served under /assets/ext/. Default: none.
 	Extension string `json:"extension,omitempty"`
+	// The AES-GCM key of the credentials API: 32, 48 or 64 hexadecimal digits. Default: none, so that the API takes no passwords.
+	CredentialsKey Sensitive `json:"credentials_key,omitempty"`
 
 	laterIdentity
 }
@@ -310,8 +312,6 @@ type laterClient struct {
 }
 
 type laterIdentity struct {
-	// Not supported yet.
-	CredentialsKey json.RawMessage `json:"credentials_key,omitempty"`
 	// Not supported yet.
 	Breach json.RawMessage `json:"breach,omitempty"`
 }

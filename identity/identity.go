@@ -18,6 +18,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -61,6 +62,10 @@ type Deps struct {
 	Pages   *page.Renderer
 	// Units returns what the configuration API has set, as tx sees it. Default: nobody has set anything.
 	Units func(tx storage.Tx) (*config.Units, error)
+	// Notify sends what persons are told. nil: they are told nothing.
+	Notify notify.Sender
+	// Breached tells whether a password is one of a breach. nil: nobody can tell, and the policy cannot demand it.
+	Breached BreachCheck
 	// Manager knows the providers that are managed while the service runs. nil: there are none.
 	Manager Manager
 	// Origin says where a request came from. Default: its peer address.
@@ -108,7 +113,9 @@ type Service struct {
 	readers []*registered            // those of them that read the request
 	managed atomic.Pointer[registry] // fixed and those of Manager, as they were last
 	refused *rate.Limiter            // bounds the events of answers that nobody has asked for
+	doubts  *rate.Limiter            // bounds the events of breaches that could not be asked for
 	lanes   [refreshLanes]chan struct{}
+	part    *secret.Hasher // of Hasher, for API clients: their queue is not that of people at the sign-in page
 	panics  atomic.Int64
 }
 
@@ -155,6 +162,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), watcher: unwatched{}}
+	s.part = deps.Hasher.Part()
+	s.doubts = rate.NewLimiter(rate.Every(time.Minute), 10)
 	s.refused = rate.NewLimiter(refusalEventsPerSecond, refusalEventsBurst)
 	var err error
 	if s.fixed, err = fixedProviders(cfg.Providers); err != nil {
