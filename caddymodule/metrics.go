@@ -163,6 +163,8 @@ func (m *metrics) request(path string, status int) {
 	case ok:
 	case strings.HasPrefix(path, "/assets/"):
 		endpoint = "assets"
+	case strings.HasPrefix(path, "/scim/v2/"):
+		endpoint = "scim"
 	case strings.HasPrefix(path, "/saml/"), strings.HasPrefix(path, "/oidc/"), strings.HasPrefix(path, "/sign-in/provider"):
 		endpoint = "provider"
 	case strings.HasPrefix(path, "/api/config"), strings.HasPrefix(path, "/api/v2/"), strings.HasPrefix(path, "/v2/config/"):
