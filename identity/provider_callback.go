@@ -65,6 +65,11 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request, p *registered
 		s.Pages.Error(w, r, http.StatusForbidden, "error.no_idp", "")
 		return
 	}
+	if r.Method != http.MethodGet && r.Method != http.MethodPost {
+		w.Header().Set("Allow", "GET, POST")
+		s.Pages.Error(w, r, http.StatusMethodNotAllowed, "error.method", "")
+		return
+	}
 	name, err := p.redirector.FlowOf(r)
 	if err != nil {
 		s.invalidAnswer(w, r, "", flowRecord{}, p, err)
