@@ -62,7 +62,7 @@ func New(c Config) (*Transport, error) {
 		errs = append(errs, err)
 	}
 	if t.from, err = parseFrom(c.From); err != nil {
-		errs = append(errs, err)
+		errs = append(errs, fmt.Errorf("from: %w", err))
 	}
 	if t.cfg.TLS == "" && t.port == 465 {
 		t.cfg.TLS = Implicit
@@ -109,7 +109,7 @@ func parseFrom(s string) (*mail.Address, error) {
 	if a, err := mail.ParseAddress(s); err == nil && !strings.ContainsAny(a.Name+a.Address, "\r\n\x00") {
 		return a, nil
 	}
-	return nil, errors.New("from: want an address such as no-reply@example.com or \"Gatehouse <no-reply@example.com>\"")
+	return nil, errors.New("want an address such as no-reply@example.com or \"Gatehouse <no-reply@example.com>\"")
 }
 
 func isLoopback(host string) bool {
