@@ -20,6 +20,9 @@ var (
 	loginThrottled       = event.Type{Type: "login.LoginThrottledEvent", Name: "Login Throttled"}
 	credentialsValidated = event.Type{Type: "login.CredentialsValidatedEvent", Name: "Credentials Validated"}
 	breachUnknown        = event.Type{Type: "password.BreachCheckUnavailableEvent", Name: "Breach Check Unavailable"}
+	actionTokenMade      = event.Type{Type: "person.ActionTokenCreatedEvent", Name: "Action Token Created"}
+	actionTokenUsed      = event.Type{Type: "person.ActionTokenProcessedEvent", Name: "Action Token Processed"}
+	actionTokensRevoked  = event.Type{Type: "person.ActionTokensRevokedEvent", Name: "Action Tokens Revoked"}
 	signedOut            = event.Type{Type: "session.SignedOutEvent", Name: "Signed Out"}
 	sessionsEnded        = event.Type{Type: "session.SessionsEndedEvent", Name: "Sessions Ended"}
 )

@@ -64,6 +64,7 @@ func views() map[string]page.View {
 		"connect":        {Template: "connect", Client: shop, Data: page.Connect{Action: "/sign-in/connect?flow=f", CSRF: "t", Provider: "Partner account", Username: "demo@example.com", Cancel: "/c"}},
 		"connect_wrong":  {Template: "connect", Status: 422, Client: shop, Data: page.Connect{Action: "/sign-in/connect?flow=f", CSRF: "t", Provider: "Partner account", Username: "demo@example.com", Problem: "problem.coupled"}},
 		"forward":        {Template: "forward", Client: shop, Data: page.Forward{Name: "Partner account", To: "/sign-in/provider?flow=f&idp=partner"}},
+		"token":          {Template: "token", Data: page.Token{Action: "/sign-in/token", CSRF: "t", Account: "demo@example.com", Detail: "Demo Person"}},
 		"trouble":        {Template: "trouble", Status: 502, Client: shop, Data: page.Trouble{Key: "trouble.down", Name: "Partner account", Again: "/sign-in/provider?flow=f&idp=partner", Other: "/sign-in?flow=f&choose=1", Cancel: "/c"}},
 		"message":        {Template: "message", Data: page.Message{Key: "signed_out", Next: "/account"}},
 	}
@@ -333,6 +334,7 @@ func TestTextsAreText(t *testing.T) {
 		for _, v := range []page.View{
 			{Template: "sign_in", Client: login.Client{Name: evil}, Data: page.SignIn{Username: evil, Cancel: "javascript:alert(1)", CSRF: evil, Action: "javascript:alert(1)"}},
 			{Template: "choose", Client: login.Client{Name: evil}, Data: page.Choose{Account: evil, Detail: evil}},
+			{Template: "token", Data: page.Token{Account: evil, Detail: evil}},
 			{Template: "consent", Client: login.Client{Name: evil}, Data: page.Consent{Account: evil, Owner: evil, RequestID: evil, Scopes: []page.ScopeLine{{Name: evil}, {Name: "x", Description: evil}}}},
 			{Template: "account", Data: page.Account{Username: evil, Name: evil, Email: evil, Groups: []string{evil}}},
 			{Template: "sign_out", Data: page.SignOut{Account: evil, Hidden: map[string]string{evil: evil}}},
