@@ -27,7 +27,9 @@ const (
 	FeatureCoupling = "coupling"
 )
 
-func (e *FeatureOffError) Error() string { return "identity: action tokens: " + e.Feature + " is switched off" }
+func (e *FeatureOffError) Error() string {
+	return "identity: action tokens: " + e.Feature + " is switched off"
+}
 
 // ActionsFailedError says which actions of a token have failed, and why: ErrCoupled, ErrCoupledOther, ErrNoProvider, a *StateError, or ErrAction.
 // Nothing has been done, and the token can be used again.

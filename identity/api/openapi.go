@@ -51,7 +51,8 @@ func Operations() []openapi.Operation {
 			Method: http.MethodPost, Path: "/api/credentials/tokens/validate", ID: "validateActionToken", Tag: credentialsAPI, Summary: "Tells whether an action token is good",
 			Header: []openapi.Param{about}, Body: tokenDescribed{}, Deprecated: true,
 			Answers: []openapi.Answer{
-				{Status: http.StatusNoContent}, {Status: http.StatusBadRequest, Text: "3001 parameter, 1028 login, 1054 coupling, 1060 app to web disabled"},
+				{Status: http.StatusNoContent},
+				{Status: http.StatusBadRequest, Text: "3001 parameter, 1028 login, 1054 coupling, 1060 app to web disabled"},
 				{Status: http.StatusUnauthorized, Text: "3011 invalid token; no code: no or wrong credentials of the API client"},
 				{Status: http.StatusTooManyRequests, Text: "The API client asks too much at once"},
 				{Status: http.StatusServiceUnavailable, Text: "1001 not available; no code: try again later"},

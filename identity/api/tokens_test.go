@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -473,6 +474,54 @@ func TestTokenAttacks(t *testing.T) {
 		h.process(token).check(t, "process after validate", 200, 0)
 		h.checkToken(token).check(t, "validate after process", 401, 3011)
 		h.process(token).check(t, "process again", 400, 3011)
+	})
+	t.Run("attack 244: every path by every method, without credentials, with wrong ones, without the right", func(t *testing.T) {
+		t.Parallel()
+		h := newTokens(t)
+		h.set(func(u *config.Units) { u.Features.CredentialsAPIEnabled, u.Features.PersonAPIEnabled = false, false })
+		for _, path := range []string{validatePath, tokenPath, checkPath, "/api/persons/x/tokens", "/api/persons/x/tokens/y"} {
+			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PURGE"} {
+				for name, header := range map[string][]string{
+					"none": {"Authorization", "none"}, "wrong": {"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("ops:guess"))},
+				} {
+					if a := h.call(method, path, "{", header...); a.status() != 401 || !strings.HasPrefix(a.Header().Get("WWW-Authenticate"), "Basic ") {
+						t.Errorf("%s %s with %s credentials = %d, want 401", method, path, name, a.status())
+					}
+				}
+				if a := h.call(method, path, "{", "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("other:secret of other"))); a.status() != 403 {
+					t.Errorf("%s %s without the right = %d, want 403", method, path, a.status())
+				}
+				if a := h.call(method, path, "{"); a.status() != 503 {
+					t.Errorf("%s %s switched off = %d, want 503 after authentication", method, path, a.status())
+				}
+			}
+		}
+	})
+	t.Run("attack 247: ids in paths that are paths, NUL, quotes, placeholders, 10 kB", func(t *testing.T) {
+		t.Parallel()
+		h := newTokens(t)
+		demoID := h.person(demo)
+		for _, id := range []string{"..%2f" + demoID, "%00", demoID + "%00", "'%20OR%201=1--", "%7Benv.HOME%7D", strings.Repeat("x", 10_000), demoID + "%2ftokens", "identity"} {
+			for _, path := range []string{"/api/persons/" + id + "/tokens", "/api/persons/" + demoID + "/tokens/" + id} {
+				if a := h.call(http.MethodDelete, path, nil); a.status() != 404 {
+					t.Errorf("DELETE %.80s = %d %s, want 404", path, a.status(), a.Body)
+				}
+			}
+		}
+	})
+	t.Run("attack 248,249,251: members that are not there, twice, in another case; bodies too deep and too large", func(t *testing.T) {
+		t.Parallel()
+		h := newTokens(t)
+		token := h.token(h.person(demo), signingIn())
+		for _, body := range []string{
+			`{"token":"` + token + `","person":"x"}`, `{"token":"` + token + `","token":"` + token + `"}`, `{"Token":"` + token + `"}`, `{"to\u212Aen":"` + token + `"}`,
+			`{"token":"` + token + `"}{}`, `{"token":null}`, strings.Repeat(`{"token":`, 100_000), `{"token":` + strings.Repeat("[", 1000),
+		} {
+			if a := h.call(http.MethodPost, tokenPath, body); a.status() != 400 && a.status() != 413 {
+				t.Errorf("body %.80s = %d %s, want 400 or 413", body, a.status(), a.Body)
+			}
+		}
+		h.checkToken(token).check(t, "the token afterwards", 204, 0)
 	})
 	t.Run("attack 269: tokens of a person who was removed, for a person of the same username", func(t *testing.T) {
 		t.Parallel()
