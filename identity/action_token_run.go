@@ -127,10 +127,7 @@ func (s *Service) ProcessActionToken(ctx context.Context, token, partition strin
 	if !secret.IsToken(secret.ActionToken, token) {
 		return out, ErrNoActionToken
 	}
-	known, err := s.registry(ctx)
-	if err != nil {
-		return out, err
-	}
+	known, unknown := s.registry(ctx)
 	ticket, err := secret.NewToken(s.Random, secret.SignInTicket)
 	if err != nil {
 		return out, err
@@ -149,7 +146,7 @@ func (s *Service) ProcessActionToken(ctx context.Context, token, partition strin
 		if err != nil {
 			return err
 		}
-		run := &actionRun{Service: s, tx: tx, rec: rec, person: p, known: known, ticket: ticket, by: by, now: now, coupled: ev, activated: more[0]}
+		run := &actionRun{Service: s, tx: tx, rec: rec, person: p, known: known, unknown: unknown, ticket: ticket, by: by, now: now, coupled: ev, activated: more[0]}
 		if out, err = run.all(); err != nil {
 			return err
 		}
@@ -175,6 +172,7 @@ type actionRun struct {
 	rec       actionTokenRecord
 	person    personRecord
 	known     *registry
+	unknown   error  // why the providers are not known: it matters to those actions alone that need one
 	ticket    string // of the sign-in, if there is a LOGIN
 	by        Actor
 	now       time.Time
@@ -282,6 +280,9 @@ func (r *actionRun) activate() error {
 }
 
 func (r *actionRun) couplePerson(i int, providerID string, id *idp.Identity, said map[string]string) error {
+	if r.unknown != nil {
+		return r.unknown
+	}
 	p := r.known.get(providerID)
 	if p == nil {
 		return ErrNoProvider

@@ -1,6 +1,8 @@
 package identity_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -263,6 +265,28 @@ func TestActionTokenLinkAttacks(t *testing.T) {
 			t.Errorf("no ticket = %d, want 400", a.Code)
 		}
 	})
+}
+
+// lost is a Manager that cannot tell.
+type lost struct{}
+
+func (lost) Providers(context.Context) ([]identity.Provider, uint64, error) {
+	return nil, 0, storage.ErrUnavailable
+}
+
+// TestActionTokenWithoutProviders: when nobody can tell which providers there are, tokens that need none are good.
+func TestActionTokenWithoutProviders(t *testing.T) {
+	t.Parallel()
+	h := newActionTokens(t)
+	h.manager = lost{}
+	h.start()
+	couple := identity.Action{Type: identity.ActionCouple, Parameters: map[string]string{"idp_id": "partner", "external_id": "1"}}
+	if _, err := h.process(identity.NewActionToken{Actions: []identity.Action{couple}}); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("coupling = %v, want that nobody can tell", err)
+	}
+	if _, err := h.process(identity.NewActionToken{Actions: []identity.Action{{Type: identity.ActionLogin}}}); err != nil {
+		t.Errorf("login = %v, want nil", err)
+	}
 }
 
 // TestActionTokenCouplesSession: a sign-in at a provider that waits for somebody's password is coupled by a token in its place.
