@@ -3,6 +3,7 @@ package identity_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // holding is ann with something that the provider needs later.
@@ -132,6 +134,50 @@ func TestEndSessions(t *testing.T) {
 				t.Errorf("EndSessions(%+v) = %d, signed in %t, told %d, want %d", tc.q, got, b.isSignedIn(), len(watch.told), tc.want)
 			}
 		})
+	}
+}
+
+// TestEndSessionsBehindMany holds that nobody hides a session from the provider behind those that have ended.
+func TestEndSessionsBehindMany(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t)
+	e.at("partner")
+	b := e.browser()
+	e.mustEnter(b, holding())
+	si, err := e.session(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := storage.NewTable[struct{}]("identity_held_name") // provider, name, session
+	err = e.store.Update(t.Context(), func(tx storage.Tx) error {
+		var under []string
+		for n, err := range names.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			under = append(under, storage.Parts(n.Key)[1])
+		}
+		for _, n := range under {
+			for i := range 1500 { // in front of every session id
+				if err := names.Put(tx, storage.Key("partner", n, fmt.Sprintf("-%d", i)), struct{}{}, si.Ends); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.partner.OnHandle(func(_ http.ResponseWriter, r *http.Request, _ string, h idp.Host) bool {
+		if n, err := h.EndSessions(r.Context(), idp.EndQuery{Issuer: partnerIssuer, Subject: "4711"}, r); n != 1 || err != nil {
+			t.Errorf("EndSessions = %d, %v, want 1", n, err)
+		}
+		return true
+	})
+	e.browser().do(http.MethodPost, "/oidc/partner/back", "")
+	if b.isSignedIn() {
+		t.Error("the session is still there")
 	}
 }
 
