@@ -299,7 +299,8 @@ func (r *actionRun) couplePerson(i int, providerID string, id *idp.Identity, sai
 func (r *actionRun) identityOf(session string) (providerID string, id *idp.Identity, err error) {
 	key := secret.Hash(session)
 	flow, err := providerFlows.Get(r.tx, key)
-	if err == nil && flow.Identity != nil && flow.ExpiresAt.After(r.now) {
+	// An answer that nobody has asked for may have been forced upon the browser that an API client heard of it from.
+	if err == nil && flow.Identity != nil && flow.SignIn != "" && flow.ExpiresAt.After(r.now) {
 		raw, err := r.unseal("identity", key, flow.Identity)
 		if err != nil {
 			return "", nil, err

@@ -317,3 +317,23 @@ func TestActionTokenCouplesSession(t *testing.T) {
 		t.Errorf("coupling the identity of the own session = %v, want nil", err)
 	}
 }
+
+// TestActionTokenCouplesNothingUnasked: whoever forces an answer of their own upon a browser does not get its person's account coupled with it.
+func TestActionTokenCouplesNothingUnasked(t *testing.T) {
+	t.Parallel()
+	h := newActionTokens(t)
+	h.at("partner")
+	a := h.browser().do(http.MethodGet, "/oidc/partner/callback?ticket="+h.partner.Answer(ann(), nil), "")
+	u, err := url.Parse(a.Header().Get("Location"))
+	if err != nil || u.Query().Get("flow") == "" {
+		t.Fatalf("callback leads to %q, want a flow", a.Header().Get("Location"))
+	}
+	var failed *identity.ActionsFailedError
+	n := identity.NewActionToken{Actions: []identity.Action{{Type: identity.ActionCoupleSession, Parameters: map[string]string{"session_id": u.Query().Get("flow")}}}}
+	if _, err := h.process(n); !errors.As(err, &failed) || !errors.Is(err, identity.ErrAction) {
+		t.Fatalf("ProcessActionToken = %v, want a failed action", err)
+	}
+	if si := h.mustEnter(h.browser(), ann()); si.Subject == h.demoID() {
+		t.Error("the stranger's identity signs in the person of the token")
+	}
+}
