@@ -18,6 +18,11 @@ var (
 	loginFailed     = event.Type{Type: "login.LoginFailedEvent", Name: "Login Failed"}
 	identityCoupled = event.Type{Type: "person.ExternalIdentityCoupledEvent", Name: "External Identity Coupled"}
 	loginThrottled  = event.Type{Type: "login.LoginThrottledEvent", Name: "Login Throttled"}
+	stepUpSucceeded = event.Type{Type: "login.StepUpSucceededEvent", Name: "Step-up Succeeded"}
+	stepUpFailed    = event.Type{Type: "login.StepUpFailedEvent", Name: "Step-up Failed"}
+	stepUpAdded     = event.Type{Type: "person.StepUpMethodAddedEvent", Name: "Step-up Method Added"}
+	stepUpRemoved   = event.Type{Type: "person.StepUpMethodRemovedEvent", Name: "Step-up Method Removed"}
+	recoveryMade    = event.Type{Type: "person.RecoveryCodesMadeEvent", Name: "Recovery Codes Made"}
 	signedOut       = event.Type{Type: "session.SignedOutEvent", Name: "Signed Out"}
 	sessionsEnded   = event.Type{Type: "session.SessionsEndedEvent", Name: "Sessions Ended"}
 )

@@ -325,7 +325,14 @@ func (s *Service) showProviderDone(w http.ResponseWriter, r *http.Request) {
 	}
 	why := s.stale(a)
 	if why == nil && a.identity.Level < a.flow.Demand.Level {
-		why = unreachableAt(a.flow.Demand)
+		known, err := s.providers(r.Context())
+		if err != nil {
+			s.fail(w, r, err, "")
+			return
+		}
+		if known.reach < a.flow.Demand.Level { // otherwise the person may step up
+			why = unreachableAt(a.flow.Demand)
+		}
 	}
 	if why != nil {
 		s.recordFailure(r, a.flow.Demand.Client.ID, "", a.provider.Name+": "+why.Reason)

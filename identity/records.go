@@ -30,6 +30,9 @@ var (
 	personsByEmail     = storage.NewTable[struct{}]("identity_by_email")                 // partition, folded address, person id
 	personsByExternal  = storage.NewTable[struct{}]("identity_by_external_id")           // partition, external id, person id
 
+	stepUps    = storage.NewTable[stepUpRecord]("identity_step_up")             // person id
+	totpSetUps = storage.NewTable[totpSetUpRecord]("identity_step_up_new_totp") // session id
+
 	globals = storage.NewTable[globalRecord]("identity_global") // globalKey
 
 	identitiesOf  = storage.NewTable[struct{}]("identity_external_of")             // person id, key in identities
@@ -213,4 +216,24 @@ type failureRecord struct {
 	Failures int       `cbor:"1,keyasint"`
 	First    time.Time `cbor:"2,keyasint"` // of this window
 	Until    time.Time `cbor:"3,keyasint"` // no try is taken before
+}
+
+// stepUpRecord is what a person has set up to reach higher levels, and which of it they used last.
+type stepUpRecord struct {
+	Preferred string      `cbor:"1,keyasint,omitempty"`
+	TOTP      *totpRecord `cbor:"2,keyasint,omitempty"`
+	Recovery  []string    `cbor:"3,keyasint,omitempty"` // hashes of the codes that are left
+}
+
+// totpRecord is the secret that an authenticator app shares with us.
+type totpRecord struct {
+	Sealed   []byte    `cbor:"1,keyasint"`
+	LastStep int64     `cbor:"2,keyasint"` // time step of the last code that was taken; it and those before it are used up
+	Since    time.Time `cbor:"3,keyasint"`
+}
+
+// totpSetUpRecord is a secret that a session was shown and has not confirmed yet.
+type totpSetUpRecord struct {
+	Sealed    []byte    `cbor:"1,keyasint"`
+	ExpiresAt time.Time `cbor:"2,keyasint"`
 }

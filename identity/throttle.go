@@ -40,8 +40,9 @@ type attempt struct {
 	exhausted bool
 }
 
-// attempt counts a try of the account with this username from this address and device ("" when the browser has no device cookie).
-func (s *Service) attempt(ctx context.Context, a account, username, address, device string) (at attempt, err error) {
+// attempt counts a try of the account with this username from this address and device ("" when the browser has no device cookie), and holds it
+// against further counters.
+func (s *Service) attempt(ctx context.Context, a account, username, address, device string, more ...counter) (at attempt, err error) {
 	now := s.Now()
 	whom := "person:" + a.id
 	if a.id == "" {
@@ -57,7 +58,7 @@ func (s *Service) attempt(ctx context.Context, a account, username, address, dev
 		if at.known, err = s.knows(tx, a, device); err != nil {
 			return err
 		}
-		at.counters = s.counters(whom, network(address), device, at.known)
+		at.counters = append(s.counters(whom, network(address), device, at.known), more...)
 		recs := make([]failureRecord, len(at.counters))
 		for i, c := range at.counters {
 			if recs[i], err = readFailures(tx, c, s.cfg.Lockout.Window, now); err != nil {
