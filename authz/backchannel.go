@@ -101,6 +101,30 @@ func (s *Server) SessionsEnded(tx storage.Tx, person, except string) error {
 	return s.endVisits(tx, storage.Prefix(person), except)
 }
 
+// TokensEnded is told that what was given in a session ends with it, in the transaction that ends it: its identity provider wants it so.
+func (s *Server) TokensEnded(tx storage.Tx, person, session string) error {
+	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person)}) {
+		if err != nil {
+			return err
+		}
+		parts := storage.Parts(e.Key)
+		g, err := grants.Get(tx, parts[2])
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if g.SessionID != session {
+			continue
+		}
+		if err := dropGrant(tx, person, parts[1], parts[2]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (s *Server) endVisits(tx storage.Tx, prefix []byte, except string) error {
 	for e, err := range visits.Scan(tx, storage.Range{Prefix: prefix}) {
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // token server document, "Token introspection": refresh_user_details=true forces a fresh fetch.
@@ -207,6 +208,30 @@ func TestLogoutByWayOfTheProvider(t *testing.T) {
 	res = b.Get("/oauth/logout?" + url.Values{"id_token_hint": {id}}.Encode())
 	if u, err = url.Parse(res.Location()); err != nil || u.Query().Get("ret") != h.Issuer+"/sign-out" {
 		t.Errorf("Logout without a target = %d to %q, want by way of the provider to our page", res.Status, res.Location())
+	}
+	h.Invariants(t)
+}
+
+// TestTokensEnded holds that what a session gave ends with it, and nothing else.
+func TestTokensEnded(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	one, other := h.Tokens("shop", authztest.Demo), h.Tokens("shop", authztest.Demo)
+	in, err := h.Server().Introspect(t.Context(), one.Access)
+	if err != nil || in.SessionID == "" {
+		t.Fatalf("Introspect = %+v, %v", in, err)
+	}
+	err = h.Store.Update(t.Context(), func(tx storage.Tx) error { return h.Server().TokensEnded(tx, in.Subject, in.SessionID) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		token string
+		want  bool
+	}{"access": {one.Access, false}, "refresh": {one.Refresh, false}, "another session's": {other.Access, true}} {
+		if got := h.Introspect(tc.token).JSON()["active"]; got != tc.want {
+			t.Errorf("%s token active: %v, want %t", name, got, tc.want)
+		}
 	}
 	h.Invariants(t)
 }

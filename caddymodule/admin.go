@@ -102,7 +102,7 @@ func adminStatus(err error) int {
 	switch {
 	case errors.Is(err, identity.ErrUsernameTaken), errors.Is(err, identity.ErrGroupTaken), errors.Is(err, authz.ErrClientExists):
 		return http.StatusConflict
-	case errors.Is(err, identity.ErrNoPerson), errors.Is(err, identity.ErrNoGroup), errors.Is(err, authz.ErrClientUnknown):
+	case errors.Is(err, identity.ErrNoPerson), errors.Is(err, identity.ErrNoActionToken), errors.Is(err, identity.ErrNoGroup), errors.Is(err, authz.ErrClientUnknown):
 		return http.StatusNotFound
 	case errors.Is(err, secret.ErrBusy), errors.Is(err, storage.ErrFull), errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrCorrupt):
 		return http.StatusServiceUnavailable
@@ -162,6 +162,10 @@ type checkAnswer struct {
 	Certificates []config.Expiry `json:"certificates,omitempty"`
 	// Providers are the identity providers by their ids: ok, or what is wrong.
 	Providers map[string]string `json:"providers,omitempty"`
+	// Mail is what the mail server answered: ok, or what is wrong. Empty: none is configured.
+	Mail string `json:"mail,omitempty"`
+	// MailWaiting is how many e-mails are not handed over yet.
+	MailWaiting int `json:"mail_waiting,omitempty"`
 }
 
 func adminCheck(i *instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -190,6 +194,12 @@ func adminCheck(i *instance, _ http.ResponseWriter, r *http.Request) (any, error
 		if said := answer.Providers[id]; said != "ok" && answer.Error == "" {
 			answer.Error = "the identity provider " + strconv.Quote(id) + ": " + said
 		}
+	}
+	if answer.Mail, answer.MailWaiting, err = i.checkMail(r.Context()); err != nil {
+		return nil, err
+	}
+	if answer.Mail != "" && answer.Mail != "ok" && answer.Error == "" {
+		answer.Error = "the mail server: " + answer.Mail
 	}
 	return answer, nil
 }

@@ -25,7 +25,13 @@ func (i *instance) openAPIs(a *App) error {
 		return err
 	}
 	i.apis = append(i.apis, doc, config.NewAPI(i.config, i.gate, i.pages.ReloadExtension))
-	i.apis = append(i.apis, api.New(api.Deps{Store: i.core.Store, Gate: i.gate, Units: i.config.Units, Subject: i.identity.Get}))
+	served, err := api.New(api.Deps{
+		Store: i.core.Store, Gate: i.gate, Units: i.config.Units, Subject: i.identity.Get, Identity: i.identity, CredentialsKey: a.credentials, Origin: a.origin,
+	})
+	if err != nil {
+		return err
+	}
+	i.apis = append(i.apis, served)
 	persons, err := scim.New(scim.Deps{
 		Identity: i.identity, Issuer: i.issuer.String(), Authorize: i.provisioner(a.origin), Enabled: i.personAPI, Log: a.log.Named("scim"),
 	})

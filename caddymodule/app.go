@@ -24,6 +24,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/api"
+	"github.com/gatehouse-id/gatehouse/identity/breach"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -66,6 +68,9 @@ type App struct {
 	// Which addresses may be reached that nobody has written here.
 	Outbound Outbound `json:"outbound,omitzero"`
 
+	// What hands e-mails to persons over. Default: none, and persons are told nothing.
+	MailRaw json.RawMessage `json:"mail,omitempty" caddy:"namespace=gatehouse.mail inline_key=module"`
+
 	laterApp
 
 	ctx       caddy.Context
@@ -81,6 +86,8 @@ type App struct {
 	persons   identity.Config
 	events    event.Retention
 	webhooks  []notify.WebhookConfig
+	mailer    Mailer // nil: none
+	breach    breach.Config
 	emitter   *caddyevents.App
 	early     *core // opened by Provision and not yet taken by Start
 
@@ -89,6 +96,8 @@ type App struct {
 	icons     map[string][]byte    // of identity providers
 	keyUsers  map[string][]string  // who uses a key pair, by its name
 	bootstrap []byte               // JSON of configuration units
+
+	credentials secret.String // key of the credentials API; empty: it takes no passwords
 
 	mu    sync.Mutex // guards sites and state below
 	sites map[string]bool
@@ -109,6 +118,8 @@ type instance struct {
 	gate      *rest.Gate
 	apis      []pathHandler
 	tell      *teller
+	mail      *notify.Mail // nil: none
+	breach    *breach.Checker
 	issuer    *url.URL
 	core      *core
 	log       *zap.Logger
@@ -157,12 +168,16 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.cost, a.brand = a.buildHashCost(r), a.buildBrand(r)
 	a.allow = a.Outbound.build(r)
 	a.authz.OutboundAllow = a.allow
+	if s, ok := r.text("identity: credentials_key", string(a.Identity.CredentialsKey), api.CheckCredentialsKey); ok {
+		a.credentials, _ = api.ParseCredentialsKey(s)
+	}
 	a.extension = r.plain("identity: extension", a.Identity.Extension, nil)
 	a.events = event.Retention{
 		Kept:  r.duration("events: retention", a.Events.Retention),
 		Brief: r.duration("events: token_retention", a.Events.TokenRetention),
 	}
 	a.webhooks = a.Events.buildWebhooks(r)
+	a.breach = a.Identity.Breach.build(r)
 	if err := r.err(); err != nil {
 		return fmt.Errorf("gatehouse: %w", err)
 	}
@@ -173,6 +188,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	if err := a.loadBootstrap(); err != nil {
+		return err
+	}
+	if err := a.loadMail(); err != nil {
 		return err
 	}
 	a.warn()
@@ -217,12 +235,12 @@ func (a *App) loadStorage() error {
 	return nil
 }
 
-// warn names what is accepted and has no effect yet.
+// warn names what is accepted and has no effect.
 func (a *App) warn() {
 	for _, c := range a.authz.APIClients {
-		for _, api := range c.APIs {
-			if api == "credentials" {
-				a.log.Warn("this API is not served yet", zap.String("api_client", c.ID), zap.String("api", api))
+		for _, name := range c.APIs {
+			if name == "credentials" && a.credentials.IsZero() {
+				a.log.Warn("without identity { credentials_key } the credentials API takes no passwords", zap.String("api_client", c.ID))
 			}
 		}
 	}
@@ -308,9 +326,24 @@ func (a *App) open() (_ *instance, err error) {
 			inst.providers.close()
 		}
 	}()
+	if inst.mail, err = a.openMail(c, inst.pages); err != nil {
+		return nil, err
+	}
+	if inst.breach, err = breach.New(a.breach, nil); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, inst.breach.Close())
+		}
+	}()
+	var sender notify.Sender // nil: none
+	if inst.mail != nil {
+		sender = inst.mail
+	}
 	inst.identity, err = identity.New(a.ctx, persons, identity.Deps{
 		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: events, Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("identity"),
-		Units: inst.config.Units, Manager: inst.providers,
+		Units: inst.config.Units, Manager: inst.providers, Notify: sender, Breached: inst.breach,
 	})
 	if err != nil {
 		return nil, err
@@ -343,6 +376,9 @@ func (i *instance) work(a *App) {
 		workers.Go(func() { i.watchCertificates(ctx) })
 		for _, w := range i.tell.webhooks {
 			workers.Go(func() { w.Run(ctx) })
+		}
+		if i.mail != nil {
+			workers.Go(func() { i.mail.Run(ctx) })
 		}
 		if err := i.authz.Run(ctx); err != nil {
 			i.log.Error("worker stopped", zap.Error(err))
@@ -439,6 +475,9 @@ func (i *instance) leave() {
 	<-i.stopped
 	i.tell.release()
 	i.providers.close()
+	if err := i.breach.Close(); err != nil {
+		i.log.Warn("file of breaches not closed", zap.Error(err))
+	}
 	if err := i.core.release(); err != nil {
 		i.log.Error("storage not closed cleanly", zap.Error(err))
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/gatehouse-id/gatehouse/identity/api"
 )
 
 func init() {
@@ -43,6 +45,7 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //		identity { ... }
 //		events { ... }
 //		outbound { allow <network>... }
+//		mail <module> ...
 //	}
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
@@ -65,7 +68,8 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"identity":       {parse: a.Identity.readBlock},
 		"events":         {parse: a.Events.readBlock},
 		"outbound":       {parse: a.Outbound.readBlock},
-	}, "mail", "sms")
+		"mail":           {parse: a.readMail},
+	}, "sms")
 	if err != nil {
 		return err
 	}
@@ -318,6 +322,8 @@ func (o *Outbound) readBlock(d *caddyfile.Dispenser) error {
 //		extension     <directory>
 //		brand         { name <text>; logo <file>; color <color> }
 //		bootstrap     <file>
+//		credentials_key <hexadecimal digits>
+//		breach        { url <url>; file <file>; timeout <duration>; on_failure open|closed }
 //	}
 func (i *Identity) readBlock(d *caddyfile.Dispenser) error {
 	start := d.Token()
@@ -341,12 +347,15 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser) error {
 		"locales":   values(&i.Locales, checkLocale),
 		"extension": value(&i.Extension, nil),
 		"bootstrap": value(&i.Bootstrap, nil),
+
+		"credentials_key": value(&i.CredentialsKey, api.CheckCredentialsKey),
 		"brand": block(subdirectives{
 			"name":  text(&i.Brand.Name),
 			"logo":  value(&i.Brand.Logo, nil),
 			"color": {parse: i.Brand.readColor},
 		}),
-	}, notYet(laterIdentity{}, true)...).parse(d)
+		"breach": {parse: i.Breach.readBlock},
+	}).parse(d)
 	if err == nil && i.Partitions == nil && slices.ContainsFunc(i.Persons, func(p Person) bool { return p.Partition != "" }) {
 		err = at(start, errors.New("a person has a partition, but identity has no partitions: add them"))
 	}

@@ -598,8 +598,10 @@ func TestJSONEqualsCaddyfile(t *testing.T) {
 	}
 	logo := filepath.Join(t.TempDir(), "logo.png")
 	writeFile(t, logo, picture.String(), 0o600)
+	units := filepath.Join(t.TempDir(), "identity.json")
+	writeFile(t, units, `{"redirects":{"url_after_login":"/welcome"}}`, 0o600)
 	for name, value := range map[string]string{
-		"GATEHOUSE_KEY": testKey, "GATEHOUSE_OLD_KEY": otherKey, "SHOP_SECRET": testSecret, "SHOP_OLD_SECRET": testSecret + "-old",
+		"UNITS": units, "GATEHOUSE_KEY": testKey, "GATEHOUSE_OLD_KEY": otherKey, "SHOP_SECRET": testSecret, "SHOP_OLD_SECRET": testSecret + "-old",
 		"OPS_SECRET": testSecret, "S": testSecret, "RS_SECRET": testSecret, "DEMO_PASSWORD": testPassword, "LOGO": logo,
 		"OFFICE": "192.0.2.0/24", "EXT": t.TempDir(), "NET": "198.51.100.0/24", "HOOK": "https://hook.example.com/",
 	} {

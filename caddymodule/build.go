@@ -226,9 +226,6 @@ func uris(r *resolver, option string, vs []string) []string {
 
 func (a *App) buildIdentity(r *resolver) identity.Config {
 	i := &a.Identity
-	for _, name := range notYet(i.laterIdentity, false) {
-		r.fail("identity: %s %v", name, errNotSupported)
-	}
 	cfg := identity.Config{
 		Issuer:  a.issuer.String(),
 		Locales: r.list("identity: locales", i.Locales, checkLocale),

@@ -197,8 +197,10 @@ type Identity struct {
 	Bootstrap string `json:"bootstrap,omitempty"`
 	// A directory of messages (<locale>.json and default.json, keys and texts) and of static files, which are served under /assets/ext/. Default: none.
 	Extension string `json:"extension,omitempty"`
-
-	laterIdentity
+	// The AES-GCM key of the credentials API: 32, 48 or 64 hexadecimal digits. Default: none, so that the API takes no passwords.
+	CredentialsKey Sensitive `json:"credentials_key,omitempty"`
+	// Who is asked whether a password is known from a breach, where the policy wants to know. Default: the service of haveibeenpwned.com.
+	Breach Breach `json:"breach,omitzero"`
 }
 
 // Partitions keep persons apart.
@@ -299,21 +301,12 @@ type Webhook struct {
 
 type laterApp struct {
 	// Not supported yet.
-	Mail json.RawMessage `json:"mail,omitempty"`
-	// Not supported yet.
 	SMS json.RawMessage `json:"sms,omitempty"`
 }
 
 type laterClient struct {
 	// Not supported yet.
 	Logo json.RawMessage `json:"logo,omitempty"`
-}
-
-type laterIdentity struct {
-	// Not supported yet.
-	CredentialsKey json.RawMessage `json:"credentials_key,omitempty"`
-	// Not supported yet.
-	Breach json.RawMessage `json:"breach,omitempty"`
 }
 
 // notYet names the options of a later type that are set, or, with all, every one.

@@ -260,7 +260,7 @@ func mappingOf(m *config.LoginMethod) (out idp.Mapping) {
 }
 
 func samlMethod(m *config.LoginMethod) saml.Config {
-	cfg := saml.Config{Metadata: m.SAML.IDPMetadata, Level: m.AuthenticationLevel, Mapping: mappingOf(m)}
+	cfg := saml.Config{Metadata: m.SAML.IDPMetadata, NoFiles: true, Level: m.AuthenticationLevel, Mapping: mappingOf(m)}
 	var classes []string
 	for _, l := range m.SAML.AuthenticationLevelMappings {
 		if cfg.Levels == nil {

@@ -21,6 +21,7 @@ type metrics struct {
 	introspections *prometheus.CounterVec // by who asked: endpoint or protect
 	panics         prometheus.Counter
 	webhooks       *prometheus.CounterVec // by outcome
+	mails          *prometheus.CounterVec // by outcome
 
 	events func() event.Stats       // of the keeper
 	stats  func() badgerstore.Stats // nil: the engine counts nothing
@@ -51,8 +52,12 @@ func newMetrics(s storage.Store, k *event.Keeper) *metrics {
 	m.webhooks = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gatehouse_webhook_posts_total", Help: "Events posted to webhooks, by outcome (taken, failed); what failed is tried again.",
 	}, []string{"outcome"})
+	m.mails = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatehouse_mails_total", Help: "E-mails handed to the mail server, by outcome (taken, failed); what failed is tried again.",
+	}, []string{"outcome"})
 	for _, outcome := range []string{"taken", "failed"} {
 		m.webhooks.WithLabelValues(outcome)
+		m.mails.WithLabelValues(outcome)
 	}
 	if k, ok := s.(statsKeeper); ok {
 		m.stats = k.Stats
@@ -99,6 +104,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.introspections.Describe(ch)
 	m.panics.Describe(ch)
 	m.webhooks.Describe(ch)
+	m.mails.Describe(ch)
 	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descHashed, descQueue, descCertificate, descSealed, descCollected, descBehind} {
 		ch <- d
 	}
@@ -112,6 +118,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	m.introspections.Collect(ch)
 	m.panics.Collect(ch)
 	m.webhooks.Collect(ch)
+	m.mails.Collect(ch)
 	st := m.events()
 	ch <- prometheus.MustNewConstMetric(descSealed, prometheus.CounterValue, float64(st.Sealed))
 	ch <- prometheus.MustNewConstMetric(descCollected, prometheus.CounterValue, float64(st.Collected))
@@ -148,12 +155,17 @@ var endpoints = map[string]string{
 }
 
 // posted counts a try to tell a webhook.
-func (m *metrics) posted(err error) {
-	outcome := "taken"
+func (m *metrics) posted(err error) { m.webhooks.WithLabelValues(taken(err)).Inc() }
+
+// mailed counts a try to hand an e-mail over.
+func (m *metrics) mailed(err error) { m.mails.WithLabelValues(taken(err)).Inc() }
+
+// taken is the outcome of a try.
+func taken(err error) string {
 	if err != nil {
-		outcome = "failed"
+		return "failed"
 	}
-	m.webhooks.WithLabelValues(outcome).Inc()
+	return "taken"
 }
 
 // request counts an answer. status 0: there was none.
@@ -163,6 +175,8 @@ func (m *metrics) request(path string, status int) {
 	case ok:
 	case strings.HasPrefix(path, "/assets/"):
 		endpoint = "assets"
+	case strings.HasPrefix(path, "/scim/v2/"):
+		endpoint = "scim"
 	case strings.HasPrefix(path, "/saml/"), strings.HasPrefix(path, "/oidc/"), strings.HasPrefix(path, "/sign-in/provider"):
 		endpoint = "provider"
 	case strings.HasPrefix(path, "/api/config"), strings.HasPrefix(path, "/api/v2/"), strings.HasPrefix(path, "/v2/config/"):

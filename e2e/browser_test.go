@@ -154,10 +154,12 @@ func (b *tab) until(condition string) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		// an error is a page that is being left
+		// an error is a page that is being left, or one that chromedp does not know yet
 		if met, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("document.readyState === 'complete' && !!("+condition+")")); err == nil && met {
-			b.remember()
-			return
+			if _, err := chromedp.Run(ctx, chromedp.Text(chromedp.CSS("body"))); err == nil {
+				b.remember()
+				return
+			}
 		}
 		select {
 		case <-tick.C:

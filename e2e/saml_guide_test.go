@@ -34,7 +34,7 @@ func TestSAMLGuide(t *testing.T) {
 		return m[1]
 	}
 
-	i.URL = find(`metadata (http://localhost:\d+)/`)
+	i.URL = find(`metadata (http://127.0.0.1:\d+)/`)
 	provider := strings.Fields(steps[1])
 	i.serve("../"+provider[0], provider[1:]...)
 

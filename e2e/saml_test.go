@@ -1,10 +1,19 @@
 package e2e
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
 	"fmt"
+	"io"
+	"math/big"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/storage"
 )
@@ -33,12 +42,14 @@ var samlProviders = []samlProvider{
 	{id: "response", name: "signed response", options: "couple email", settings: signing(false, true)},
 	{id: "both", name: "both signed", options: "couple email", settings: signing(true, true)},
 	{id: "encrypted", name: "encrypted", options: "couple email", settings: signing(true, true, map[string]any{"assertion.encryption": true})},
+	{id: "artifact", name: "by artifact", options: "couple email\nartifact", settings: signing(false, true)},
 	{id: "persistent", name: "persistent NameID", options: "couple email\nname_id persistent", settings: signing(true, true, map[string]any{
 		"authproc": map[string]any{"1": map[string]any{"class": "saml:PersistentNameID", "attribute": "uid"}},
 	})},
 	{id: "email", name: "e-mail NameID", options: "couple email\nname_id email", settings: signing(true, true, map[string]any{
 		"authproc": map[string]any{"1": map[string]any{"class": "saml:AttributeNameID", "attribute": "mail", "Format": emailFormat}},
 	})},
+	{id: "keys", name: "with key pairs of the configuration", options: "couple email\nsign rollover\ndecrypt rollover", settings: signing(true, true, map[string]any{"assertion.encryption": true})},
 	{id: "transient", name: "transient NameID", options: "couple email\nname_id transient", settings: signing(true, true)},
 }
 
@@ -53,6 +64,7 @@ func withSAML(i *simpleSAML) func(string) string {
 	}
 	return func(caddyfile string) string {
 		caddyfile = strings.Replace(caddyfile, "\t\tapi_client ops {", blocks.String()+"\t\tapi_client ops {", 1)
+		caddyfile = strings.Replace(caddyfile, "apis introspection", "apis introspection configuration", 1)
 		return strings.Replace(caddyfile, "\t\t\tname \"The shop\"", "\t\t\tname \"The shop\"\n\t\t\tconsent off\n\t\t\tidps "+ids, 1)
 	}
 }
@@ -68,6 +80,7 @@ func TestSAML(t *testing.T) {
 	t.Parallel()
 	i := startSimpleSAML(t)
 	p, s := openShopEdited(t, withSAML(i))
+	addKeyPair(s, "rollover")
 	for _, sp := range samlProviders {
 		i.know(sp.id, s.Issuer+"/saml/"+sp.id+"/metadata", sp.settings)
 	}
@@ -96,6 +109,10 @@ func TestSAML(t *testing.T) {
 			if got := b.seen(); got.Email != "alice@example.org" || got.User != "alice@example.org" || got.Name != "Alice Example" {
 				t.Errorf("the upstream saw %+v", got)
 			}
+			// an artifact comes by GET
+			if artifact := strings.Contains(read(t, s.log), `"method":"GET","host":"`+strings.TrimPrefix(s.Issuer, "http://")+`","path":"/saml/`+sp.id+`/acs"`); artifact != (sp.id == "artifact") {
+				t.Errorf("the answer came by artifact: %t", artifact)
+			}
 		})
 	}
 	t.Run("the same person again", func(t *testing.T) {
@@ -110,6 +127,7 @@ func TestSAML(t *testing.T) {
 			}
 		}
 	})
+	t.Run("managed", func(t *testing.T) { samlManaged(b.in(t), i) })
 	t.Run("straight to the provider", func(t *testing.T) { samlStraight(b.in(t), i, p) })
 	t.Run("refused", func(t *testing.T) { samlRefused(b.in(t), i, p) })
 	t.Run("sign-out here", func(t *testing.T) { samlSignOutHere(b.in(t), i) })
@@ -127,6 +145,76 @@ func (b *tab) choose(id string) {
 		b.t.Fatalf("the page at %s does not offer %s: %s", b.location(), id, b.text("body"))
 	}
 	b.click(selector)
+}
+
+// addKeyPair makes a key pair and gives it to the configuration.
+func addKeyPair(s *server, name string) {
+	s.t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	like := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	cert, err := x509.CreateCertificate(rand.Reader, like, like, key.Public(), key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	text := func(kind string, der []byte) string {
+		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	s.secret("private key", base64.StdEncoding.EncodeToString(private))
+	body := fmt.Sprintf(`{"key_pair":{"name":%q,"key_type":"RSA","private_key":%q,"public_key":%q}}`, name, text("PRIVATE KEY", private), text("CERTIFICATE", cert))
+	if status, answer := s.configure(http.MethodPost, "/v2/config/certificates", body); status != http.StatusOK {
+		s.t.Fatalf("add a key pair: %d %s", status, answer)
+	}
+}
+
+// samlManaged adds the provider while the server runs, signs in there, and takes it away.
+func samlManaged(b *tab, i *simpleSAML) {
+	t, s := b.t, b.s
+	resp, err := http.Get(i.metadata())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	metadata, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(enabled bool) {
+		t.Helper()
+		body := fmt.Sprintf(`{"login_methods":{"login_methods":[{"id":"managed","name":"Managed account","type":"SAML","enabled":%t,"authentication_level":1,`+
+			`"attribute_mappings":[{"id":"1","map_from":"mail","map_to":"email"}],"saml_attributes":{"idp_metadata":%s}}]}}`, enabled, quote(string(metadata)))
+		if status, answer := s.configure(http.MethodPost, "/api/v2/config", body); status != http.StatusNoContent {
+			t.Fatalf("set the login method: %d %s", status, answer)
+		}
+	}
+	set(true)
+	i.know("managed", s.Issuer+"/saml/managed/metadata", signing(true, true))
+	b.forget()
+	b.open(s.Wiki + "/")
+	b.choose("managed")
+	i.signIn(b, "bob", "bobpw", s.Wiki)
+	if got := b.seen(); got.User != "bob@example.org" || got.Email != "bob@example.org" {
+		t.Errorf("the upstream saw %+v", got)
+	}
+	b.forget()
+	b.open(s.Wiki + "/")
+	b.choose("managed")
+	i.asks(b)
+	set(false)
+	i.signIn(b, "bob", "bobpw", s.Issuer)
+	if !strings.HasPrefix(b.location(), s.Issuer+"/saml/managed/acs") || b.has("#seen") {
+		t.Errorf("the provider is switched off, and bob came to %s", b.location())
+	}
+	b.open(s.Wiki + "/")
+	if b.has(`a.provider[href*="managed"]`) {
+		t.Error("the provider is switched off, and offered")
+	}
 }
 
 // samlStraight names the provider in the authorization request, in both ways.
@@ -154,14 +242,16 @@ func samlStraight(b *tab, i *simpleSAML, p *shop) {
 	}
 }
 
-// samlRefused signs in as somebody whom the provider refuses: the application is told why.
+// samlRefused signs in as somebody whom the provider refuses, in an answer that is signed and in one that is not: the application is told why.
 func samlRefused(b *tab, i *simpleSAML, p *shop) {
-	b.forget()
-	b.open(p.address + "/?idp=both")
-	i.signIn(b, "carol", "carolpw", p.address)
-	want := "access_denied urn:oasis:names:tc:SAML:2.0:status:AuthnFailed no_existing_customer"
-	if got := b.text("#text"); got != want {
-		b.t.Errorf("the application was told %q at %s, want %q", got, b.location(), want)
+	for _, id := range []string{"both", "partner"} {
+		b.forget()
+		b.open(p.address + "/?idp=" + id)
+		i.signIn(b, "carol", "carolpw", p.address)
+		want := "access_denied urn:oasis:names:tc:SAML:2.0:status:AuthnFailed no_existing_customer"
+		if got := b.text("#text"); got != want {
+			b.t.Errorf("%s: the application was told %q at %s, want %q", id, got, b.location(), want)
+		}
 	}
 }
 

@@ -23,12 +23,12 @@ type simpleSAML struct {
 	port int
 }
 
-// startSimpleSAML serves it until the end of the test, as the guide does. On localhost, so that its pages and ours are of one site: without
-// https no cookie comes along with a form that another site posts.
+// startSimpleSAML serves it until the end of the test, as the guide does. To a browser 127.0.0.1 is another site than localhost, so what its pages
+// post comes without cookies, as from a provider on the internet.
 func startSimpleSAML(t *testing.T) *simpleSAML {
 	t.Helper()
 	i := &simpleSAML{t: t, dir: t.TempDir(), port: freePorts(t, 1)[0]}
-	i.URL = fmt.Sprintf("http://localhost:%d", i.port)
+	i.URL = fmt.Sprintf("http://127.0.0.1:%d", i.port)
 	i.serve("../scripts/simplesamlphp.sh", fmt.Sprint(i.port), i.dir)
 	return i
 }

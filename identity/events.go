@@ -4,27 +4,29 @@ import "github.com/gatehouse-id/gatehouse/internal/event"
 
 // The kinds of events of this package.
 var (
-	personCreated   = event.Type{Type: "person.PersonCreatedEvent", Name: "Person Created"}
-	personActivated = event.Type{Type: "person.PersonActivatedEvent", Name: "Person Activated"}
-	personInactive  = event.Type{Type: "person.PersonDeactivatedEvent", Name: "Person Deactivated"}
-	personBlocked   = event.Type{Type: "person.PersonBlockedEvent", Name: "Person Blocked"}
-	personRemoved   = event.Type{Type: "person.PersonRemovedEvent", Name: "Person Removed"}
-	personUpdated   = event.Type{Type: "person.PersonUpdatedEvent", Name: "Person Updated"}
-	groupCreated    = event.Type{Type: "group.GroupCreatedEvent", Name: "Group Created"}
-	groupUpdated    = event.Type{Type: "group.GroupUpdatedEvent", Name: "Group Updated"}
-	groupRemoved    = event.Type{Type: "group.GroupRemovedEvent", Name: "Group Removed"}
-	passwordChanged = event.Type{Type: "person.PasswordChangedEvent", Name: "Password Changed"}
-	loginSucceeded  = event.Type{Type: "login.LoginSucceededEvent", Name: "Login Succeeded"}
-	loginFailed     = event.Type{Type: "login.LoginFailedEvent", Name: "Login Failed"}
-	identityCoupled = event.Type{Type: "person.ExternalIdentityCoupledEvent", Name: "External Identity Coupled"}
-	loginThrottled  = event.Type{Type: "login.LoginThrottledEvent", Name: "Login Throttled"}
-	stepUpSucceeded = event.Type{Type: "login.StepUpSucceededEvent", Name: "Step-up Succeeded"}
-	stepUpFailed    = event.Type{Type: "login.StepUpFailedEvent", Name: "Step-up Failed"}
-	stepUpAdded     = event.Type{Type: "person.StepUpMethodAddedEvent", Name: "Step-up Method Added"}
-	stepUpRemoved   = event.Type{Type: "person.StepUpMethodRemovedEvent", Name: "Step-up Method Removed"}
-	recoveryMade    = event.Type{Type: "person.RecoveryCodesMadeEvent", Name: "Recovery Codes Made"}
-	signedOut       = event.Type{Type: "session.SignedOutEvent", Name: "Signed Out"}
-	sessionsEnded   = event.Type{Type: "session.SessionsEndedEvent", Name: "Sessions Ended"}
+	personCreated        = event.Type{Type: "person.PersonCreatedEvent", Name: "Person Created"}
+	personActivated      = event.Type{Type: "person.PersonActivatedEvent", Name: "Person Activated"}
+	personInactive       = event.Type{Type: "person.PersonDeactivatedEvent", Name: "Person Deactivated"}
+	personBlocked        = event.Type{Type: "person.PersonBlockedEvent", Name: "Person Blocked"}
+	personRemoved        = event.Type{Type: "person.PersonRemovedEvent", Name: "Person Removed"}
+	personUpdated        = event.Type{Type: "person.PersonUpdatedEvent", Name: "Person Updated"}
+	groupCreated         = event.Type{Type: "group.GroupCreatedEvent", Name: "Group Created"}
+	groupUpdated         = event.Type{Type: "group.GroupUpdatedEvent", Name: "Group Updated"}
+	groupRemoved         = event.Type{Type: "group.GroupRemovedEvent", Name: "Group Removed"}
+	passwordChanged      = event.Type{Type: "person.PasswordChangedEvent", Name: "Password Changed"}
+	loginSucceeded       = event.Type{Type: "login.LoginSucceededEvent", Name: "Login Succeeded"}
+	loginFailed          = event.Type{Type: "login.LoginFailedEvent", Name: "Login Failed"}
+	identityCoupled      = event.Type{Type: "person.ExternalIdentityCoupledEvent", Name: "External Identity Coupled"}
+	loginThrottled       = event.Type{Type: "login.LoginThrottledEvent", Name: "Login Throttled"}
+	credentialsValidated = event.Type{Type: "login.CredentialsValidatedEvent", Name: "Credentials Validated"}
+	breachUnknown        = event.Type{Type: "password.BreachCheckUnavailableEvent", Name: "Breach Check Unavailable"}
+	stepUpSucceeded      = event.Type{Type: "login.StepUpSucceededEvent", Name: "Step-up Succeeded"}
+	stepUpFailed         = event.Type{Type: "login.StepUpFailedEvent", Name: "Step-up Failed"}
+	stepUpAdded          = event.Type{Type: "person.StepUpMethodAddedEvent", Name: "Step-up Method Added"}
+	stepUpRemoved        = event.Type{Type: "person.StepUpMethodRemovedEvent", Name: "Step-up Method Removed"}
+	recoveryMade         = event.Type{Type: "person.RecoveryCodesMadeEvent", Name: "Recovery Codes Made"}
+	signedOut            = event.Type{Type: "session.SignedOutEvent", Name: "Signed Out"}
+	sessionsEnded        = event.Type{Type: "session.SessionsEndedEvent", Name: "Sessions Ended"}
 )
 
 // newEvents makes one event of each kind before a transaction that appends those it needs.

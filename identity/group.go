@@ -14,7 +14,6 @@ import (
 )
 
 // Group is a set of persons. Its name is what protect, the claim groups and headers say; its permissions are told with it.
-
 type Group struct {
 	ID          string    `json:"id"`
 	Name        string    `json:"name"`
@@ -27,7 +26,6 @@ type Group struct {
 }
 
 // GroupChange is what a group is to be like. UpdateGroup fills in what it is like now; only Add and Remove name members, by their ids.
-
 type GroupChange struct {
 	Name        string
 	ExternalID  string
@@ -47,7 +45,6 @@ const (
 )
 
 // AddGroup makes a group. ErrGroupTaken, ErrNoPerson for a member, *ValidationError.
-
 func (s *Service) AddGroup(ctx context.Context, c GroupChange, by Actor) (g Group, err error) {
 	if err := c.check(); err != nil {
 		return g, err
@@ -80,7 +77,6 @@ func (s *Service) AddGroup(ctx context.Context, c GroupChange, by Actor) (g Grou
 }
 
 // groupEvents makes the event of a group's change and those of its members' changes.
-
 func (s *Service) groupEvents(by Actor, kind event.Type, members int) ([]event.Event, error) {
 	kinds := append([]event.Type{kind}, slices.Repeat([]event.Type{personUpdated}, members)...)
 	ev, err := s.newEvents(by.Origin, kinds...)
@@ -124,14 +120,8 @@ func (c *GroupChange) check() error {
 	return nil
 }
 
-// addMembers puts persons into a group. Those who are in it stay.
-
-// setMember changes one person's groups, with the event.
-
 // UpdateGroup changes a group: fn gets what it is like and says what it is to be like; an error of it undoes all. ErrNoGroup,
-
 // ErrGroupTaken, ErrNoPerson for a member, *ValidationError, *TooManyError.
-
 func (s *Service) UpdateGroup(ctx context.Context, id string, by Actor, fn func(tx storage.Tx, now Group, c *GroupChange) error) (g Group, err error) {
 	ev, err := s.groupEvents(by, groupUpdated, maxMemberChanges)
 	if err != nil {
@@ -199,14 +189,7 @@ func (s *Service) UpdateGroup(ctx context.Context, id string, by Actor, fn func(
 	return g, s.settle(ctx, id)
 }
 
-// membersBeside are the members who are not to stay, beside those who are to go anyway.
-
-// elsewhere tells whether a person is in another partition than the change is about.
-
-// newMembers are those of the ids that are not members yet, each once.
-
-// RemoveGroup takes everybody out of a group and removes it. It can be called again when it was interrupted.
-
+// readGroup returns a group that is not being removed, or ErrNoGroup.
 func readGroup(tx storage.Tx, id string) (groupRecord, error) {
 	rec, err := groups.Get(tx, id)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Removing {
@@ -215,19 +198,13 @@ func readGroup(tx storage.Tx, id string) (groupRecord, error) {
 	return rec, err
 }
 
-// joinGroup notes that a person is in a group of this name, and makes the group when there is none.
-
-// leaveGroup notes that a person is no longer in the group.
-
 // GroupByID returns the group of an id, or ErrNoGroup.
-
 func (s *Service) GroupByID(tx storage.Tx, id string) (Group, error) {
 	rec, err := readGroup(tx, id)
 	return rec.group(id), err
 }
 
 // GroupID returns the id of the group of a name, or "" when the name has no group.
-
 func (s *Service) GroupID(tx storage.Tx, name string) (string, error) {
 	id, err := groupNames.Get(tx, name)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -237,7 +214,6 @@ func (s *Service) GroupID(tx storage.Tx, name string) (string, error) {
 }
 
 // Group returns the group of a name or id, or ErrNoGroup.
-
 func (s *Service) Group(tx storage.Tx, nameOrID string) (Group, error) {
 	rec, err := readGroup(tx, nameOrID)
 	if err == nil || !errors.Is(err, ErrNoGroup) {
@@ -255,7 +231,6 @@ func (s *Service) Group(tx storage.Tx, nameOrID string) (Group, error) {
 }
 
 // Groups returns at most limit groups (0: all) in the order of their names, those after the name after.
-
 func (s *Service) Groups(tx storage.Tx, after string, limit int) (list []Group, err error) {
 	r := storage.Range{}
 	if after != "" {
@@ -279,10 +254,7 @@ func (s *Service) Groups(tx storage.Tx, after string, limit int) (list []Group, 
 	return list, nil
 }
 
-// Members returns the ids of at most limit members of a group (0: all) in their order, those after the id after.
-
 // Permissions returns the permissions of groups by the groups' names. A group that is known by its name alone has none.
-
 func (s *Service) Permissions(tx storage.Tx, names []string) (map[string][]string, error) {
 	if len(names) == 0 {
 		return nil, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// addMembers puts persons into a group. Those who are in it stay.
 func (s *Service) addMembers(tx storage.Tx, group, name string, c *GroupChange, ev []event.Event, now time.Time) error {
 	for i, id := range c.Add {
 		err := s.setMember(tx, id, ev[i], now, func(rec *personRecord) (bool, error) {
@@ -34,6 +35,7 @@ func (s *Service) addMembers(tx storage.Tx, group, name string, c *GroupChange, 
 	return nil
 }
 
+// setMember changes one person's groups, with the event.
 func (s *Service) setMember(tx storage.Tx, id string, e event.Event, now time.Time, fn func(*personRecord) (bool, error)) error {
 	rec, err := persons.Get(tx, id)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.State == Removed {
@@ -70,6 +72,7 @@ func (s *Service) changeMembers(tx storage.Tx, id, name string, c *GroupChange, 
 	return s.addMembers(tx, id, name, c, ev[len(c.Remove):], now)
 }
 
+// membersBeside are the members who are not to stay, beside those who are to go anyway.
 func membersBeside(tx storage.Tx, id string, c *GroupChange) ([]string, error) {
 	keep := make(map[string]bool, len(c.Add))
 	for _, k := range c.Add {
@@ -94,6 +97,7 @@ func membersBeside(tx storage.Tx, id string, c *GroupChange) ([]string, error) {
 	return out, nil
 }
 
+// elsewhere tells whether a person is in another partition than the change is about.
 func (c *GroupChange) elsewhere(tx storage.Tx, person string) (bool, error) {
 	if c.Partition == "" {
 		return false, nil
@@ -105,6 +109,7 @@ func (c *GroupChange) elsewhere(tx storage.Tx, person string) (bool, error) {
 	return rec.partition() != c.Partition, err
 }
 
+// newMembers are those of the ids that are not members yet, each once.
 func newMembers(tx storage.Tx, id string, c *GroupChange) (out []string, err error) {
 	seen := make(map[string]bool, len(c.Add))
 	for _, who := range c.Add {
@@ -145,6 +150,7 @@ func someMembers(tx storage.Tx, id, after string, limit int) (out []string, err 
 	return out, nil
 }
 
+// joinGroup notes that a person is in a group of this name, and makes the group when there is none.
 func joinGroup(tx storage.Tx, name, person string, now time.Time) error {
 	id, err := groupNames.Get(tx, name)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -178,6 +184,7 @@ func joinGroup(tx storage.Tx, name, person string, now time.Time) error {
 	return groups.Put(tx, id, rec, time.Time{})
 }
 
+// leaveGroup notes that a person is no longer in the group.
 func leaveGroup(tx storage.Tx, name, person string, now time.Time) error {
 	id, err := groupNames.Get(tx, name)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -203,6 +210,7 @@ func leaveGroup(tx storage.Tx, name, person string, now time.Time) error {
 	return groupMembers.Delete(tx, storage.Key(id, person))
 }
 
+// Members returns the ids of at most limit members of a group (0: all) in their order, those after the id after.
 func (s *Service) Members(tx storage.Tx, group, after string, limit int) ([]string, error) {
 	return someMembers(tx, group, after, limit)
 }

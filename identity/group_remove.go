@@ -9,6 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// RemoveGroup takes everybody out of a group and removes it. It can be called again when it was interrupted.
 func (s *Service) RemoveGroup(ctx context.Context, id string, by Actor, allow func(tx storage.Tx, g Group) error) error {
 	if err := s.settle(ctx, id); err != nil {
 		return err
@@ -36,7 +37,6 @@ func (s *Service) RemoveGroup(ctx context.Context, id string, by Actor, allow fu
 }
 
 // emptyGroup takes some members out of a group that is being removed, and with the last of them the group.
-
 func (s *Service) emptyGroup(ctx context.Context, id string, by Actor) (more bool, err error) {
 	ev, err := s.groupEvents(by, groupRemoved, groupChunk)
 	if err != nil {
@@ -84,7 +84,6 @@ func (s *Service) emptyGroup(ctx context.Context, id string, by Actor) (more boo
 }
 
 // settle gives the members of a renamed group its new name, some in each transaction, and frees the old one in the end.
-
 func (s *Service) settle(ctx context.Context, id string) error {
 	for after := ""; ; {
 		done := false

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -61,6 +62,10 @@ type Deps struct {
 	Pages   *page.Renderer
 	// Units returns what the configuration API has set, as tx sees it. Default: nobody has set anything.
 	Units func(tx storage.Tx) (*config.Units, error)
+	// Notify sends what persons are told. nil: they are told nothing.
+	Notify notify.Sender
+	// Breached tells whether a password is one of a breach. nil: nobody can tell, and the policy cannot demand it.
+	Breached BreachCheck
 	// Manager knows the providers that are managed while the service runs. nil: there are none.
 	Manager Manager
 	// Origin says where a request came from. Default: its peer address.
@@ -72,13 +77,15 @@ type Deps struct {
 	Random io.Reader
 }
 
-// Watcher is told when sessions end, so that clients hear of it. authz implements it. The first two are called in the transaction that
+// Watcher is told when sessions end, so that clients hear of it. authz implements it. All but the last are called in the transaction that
 // ends the sessions; an error undoes it.
 type Watcher interface {
 	// SessionEnded: one session of a person ends.
 	SessionEnded(tx storage.Tx, person, session string) error
 	// SessionsEnded: every session of a person ends, but for one ("": none).
 	SessionsEnded(tx storage.Tx, person, except string) error
+	// TokensEnded: what was given in a session of a person, which ends, is worth nothing any more either.
+	TokensEnded(tx storage.Tx, person, session string) error
 	// LogoutFrames returns the addresses that the page after the sign-out of a live session loads in frames.
 	LogoutFrames(ctx context.Context, person, session string) ([]string, error)
 }
@@ -88,6 +95,7 @@ type unwatched struct{}
 
 func (unwatched) SessionEnded(storage.Tx, string, string) error                  { return nil }
 func (unwatched) SessionsEnded(storage.Tx, string, string) error                 { return nil }
+func (unwatched) TokensEnded(storage.Tx, string, string) error                   { return nil }
 func (unwatched) LogoutFrames(context.Context, string, string) ([]string, error) { return nil, nil }
 
 // Watch names who is told when sessions end. It is called before the service is used, if at all.
@@ -105,7 +113,9 @@ type Service struct {
 	readers []*registered            // those of them that read the request
 	managed atomic.Pointer[registry] // fixed and those of Manager, as they were last
 	refused *rate.Limiter            // bounds the events of answers that nobody has asked for
+	doubts  *rate.Limiter            // bounds the events of breaches that could not be asked for
 	lanes   [refreshLanes]chan struct{}
+	part    *secret.Hasher // of Hasher, for API clients: their queue is not that of people at the sign-in page
 	panics  atomic.Int64
 }
 
@@ -152,6 +162,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), watcher: unwatched{}}
+	s.part = deps.Hasher.Part()
+	s.doubts = rate.NewLimiter(rate.Every(time.Minute), 10)
 	s.refused = rate.NewLimiter(refusalEventsPerSecond, refusalEventsBurst)
 	var err error
 	if s.fixed, err = fixedProviders(cfg.Providers); err != nil {

@@ -93,7 +93,7 @@ func (s *Service) importOne(ctx context.Context, p *ImportedPerson, update bool,
 		return verdict(err)
 	}
 	if id == "" {
-		d, err := s.CreatePerson(ctx, n, by)
+		d, err := s.createAs(ctx, n, by, onMigration)
 		if !errors.Is(err, ErrUsernameTaken) {
 			if err != nil {
 				return verdict(err)

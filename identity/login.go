@@ -38,6 +38,7 @@ func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.D
 	if err != nil {
 		return nil, err
 	}
+	d = known.ofService(d)
 	reader, ok := known.reads(d)
 	if !ok {
 		return nil, &login.Refusal{Code: "access_denied", Reason: "the identity provider is not available"}

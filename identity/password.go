@@ -113,25 +113,33 @@ func (s *Service) lookUp(ctx context.Context, username string) (a account, err e
 // computes exactly one slow hash whatever the verdict, unless the password could be nobody's. fresh is a new hash when the stored one
 // was made at another cost.
 func (s *Service) verify(ctx context.Context, a account, password string) (fresh string, err error) {
+	if fresh, err = s.compare(ctx, s.Hasher, a, password); err == nil && a.person.State != Active {
+		err = errMismatch
+	}
+	return fresh, err
+}
+
+// compare is verify of the password alone, whatever the state of the person.
+func (s *Service) compare(ctx context.Context, with *secret.Hasher, a account, password string) (fresh string, err error) {
 	normal, ok := normalPassword(password)
 	if !ok {
 		return "", errMismatch
 	}
 	if a.phc == "" {
-		if err := s.Hasher.Waste(ctx, normal); err != nil {
+		if err := with.Waste(ctx, normal); err != nil {
 			return "", err
 		}
 		return "", errMismatch
 	}
-	ok, stale, err := s.Hasher.Verify(ctx, a.phc, normal)
+	ok, stale, err := with.Verify(ctx, a.phc, normal)
 	if err != nil {
 		return "", err
 	}
-	if !ok || a.person.State != Active {
+	if !ok {
 		return "", errMismatch
 	}
 	if stale {
-		if fresh, err = s.Hasher.Hash(ctx, normal); err != nil {
+		if fresh, err = with.Hash(ctx, normal); err != nil {
 			return "", nil //nolint:nilerr // the sign-in is good; the next one rehashes
 		}
 	}

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -99,6 +101,10 @@ func (s *Service) AddPerson(ctx context.Context, n NewPerson, by Actor) (Person,
 
 // CreatePerson is AddPerson, and tells everything that is kept then.
 func (s *Service) CreatePerson(ctx context.Context, n NewPerson, by Actor) (Details, error) {
+	return s.createAs(ctx, n, by, onAPI)
+}
+
+func (s *Service) createAs(ctx context.Context, n NewPerson, by Actor, how welcome) (Details, error) {
 	n, err := s.place(n)
 	if err != nil {
 		return Details{}, err
@@ -133,6 +139,9 @@ func (s *Service) CreatePerson(ctx context.Context, n NewPerson, by Actor) (Deta
 				return err
 			}
 		}
+		if err := s.tell(tx, told{id: id.String(), rec: &rec, profile: &prof.Profile}, notify.Welcome, how.enabled, now); err != nil {
+			return err
+		}
 		e := by.did(ev[0], id.String(), "")
 		e.Partition = rec.partition()
 		return s.Events.Append(tx, e)
@@ -161,8 +170,12 @@ func (s *Service) addConfigured(ctx context.Context, n NewPerson) error {
 	if _, err := s.Person(ctx, typed); !errors.Is(err, ErrNoPerson) {
 		return err
 	}
-	_, err = s.CreatePerson(ctx, n, configuration)
+	_, err = s.createAs(ctx, n, configuration, unwelcomed)
 	if errors.Is(err, ErrUsernameTaken) { // another node was faster
+		return nil
+	}
+	if errors.As(err, new(*unsureError)) { // nobody else has to wait for that
+		s.Log.Error("person of the configuration not created; it is tried at the next start", zap.String("username", n.Username), zap.Error(err))
 		return nil
 	}
 	return err
@@ -238,7 +251,11 @@ func (s *Service) change(ctx context.Context, usernameOrID string, by Actor, kin
 		if err != nil {
 			return err
 		}
-		epoch := rec.Epoch
+		epoch, was := rec.Epoch, rec
+		prof, err := s.before(tx, id, &rec, kind)
+		if err != nil {
+			return err
+		}
 		changed, err := fn(tx, id, &rec)
 		if err != nil || !changed {
 			return err
@@ -251,6 +268,9 @@ func (s *Service) change(ctx context.Context, usernameOrID string, by Actor, kin
 			if err := s.watcher.SessionsEnded(tx, id, except); err != nil {
 				return err
 			}
+		}
+		if err := s.tellDone(tx, id, &was, prof, kind, now); err != nil {
+			return err
 		}
 		rec.UpdatedAt = now
 		if err := persons.Put(tx, id, rec, time.Time{}); err != nil {

@@ -177,6 +177,8 @@ func (u *update) settle(was *personRecord, old *profileRecord, d *Details) (pers
 	return rec, prof, nil
 }
 
+func sameProfile(a, b *Profile) bool { return reflect.DeepEqual(a, b) }
+
 // sameDetails tells whether two states of a person are equal.
 func sameDetails(a, b *Details) bool {
 	return slices.Equal(a.Groups, b.Groups) && reflect.DeepEqual(a.Profile, b.Profile) && reflect.DeepEqual(a.Directory, b.Directory)
@@ -208,6 +210,9 @@ func (u *update) write(was, rec *personRecord, old, prof *profileRecord, changes
 		if err := u.watcher.SessionsEnded(u.tx, u.id, ""); err != nil {
 			return err
 		}
+	}
+	if err := u.tellOf(was, rec, old, prof); err != nil {
+		return err
 	}
 	if err := u.rename(was, rec); err != nil {
 		return err
@@ -245,6 +250,16 @@ func (u *update) write(was, rec *personRecord, old, prof *profileRecord, changes
 		}
 	}
 	return nil
+}
+
+// tellOf tells the person what has changed.
+func (u *update) tellOf(was, rec *personRecord, old, prof *profileRecord) error {
+	if was.State != rec.State && rec.State == Blocked {
+		if err := u.tellDone(u.tx, u.id, was, &old.Profile, personBlocked, u.now); err != nil {
+			return err
+		}
+	}
+	return u.tellChanges(u.tx, u.id, was, &old.Profile, &prof.Profile, u.phc != "", u.now)
 }
 
 // rename moves the username where it changes. Another spelling of the same name is the same key.

@@ -170,10 +170,10 @@ func readProfile(tx storage.Tx, id string, rec *personRecord) (profileRecord, er
 
 // createPerson writes a new person with everything that leads there, or returns ErrUsernameTaken.
 func createPerson(tx storage.Tx, id string, rec personRecord, prof *profileRecord, folded string) error {
-	if err := tally(tx, rec.partition(), 1); err != nil { // before the name: it counts those that are there
+	if err := createName(tx, rec.partition(), folded, id); err != nil {
 		return err
 	}
-	if err := createName(tx, rec.partition(), folded, id); err != nil {
+	if err := tally(tx, rec.partition(), 1); err != nil {
 		return err
 	}
 	if err := persons.Create(tx, id, rec, time.Time{}); err != nil {
@@ -293,16 +293,14 @@ func one(s string) []string {
 	return []string{s}
 }
 
-// tally counts the persons of a partition. The first one who comes when nothing has counted yet makes it count.
+// tally counts the persons of a partition, after their names have changed. When nothing has counted yet it counts the names.
 func tally(tx storage.Tx, partition string, by int64) error {
 	rec, err := tallies.Get(tx, partition)
 	if errors.Is(err, storage.ErrNotFound) {
 		if rec.Persons, err = countNames(tx, partition); err != nil {
 			return err
 		}
-		if by < 0 {
-			by = 0 // the name is gone already
-		}
+		by = 0
 	} else if err != nil {
 		return err
 	}

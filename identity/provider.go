@@ -171,6 +171,23 @@ func (g *registry) get(id string) *registered {
 	return nil
 }
 
+// ofService is the demand where the service itself is asked for: the providers that it manages are its own.
+func (g *registry) ofService(d login.Demand) login.Demand {
+	if d.Provider != provider {
+		return d
+	}
+	ids := []string{provider}
+	for _, id := range g.order {
+		if p := g.get(id); p != nil && p.Managed && (len(d.Providers) == 0 || slices.Contains(d.Providers, id)) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) > 1 {
+		d.Provider, d.Providers = "", ids
+	}
+	return d
+}
+
 // ways are how a person can sign in for a demand.
 type ways struct {
 	password  bool

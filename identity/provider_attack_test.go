@@ -68,6 +68,11 @@ func TestProviderAttacks(t *testing.T) {
 				t.Errorf("%s: %d, signed in %t, want 400", name, a.Code, b.isSignedIn())
 			}
 		}
+		for _, method := range []string{http.MethodHead, http.MethodPut, http.MethodDelete} {
+			if a := b.do(method, callback(state(t, b.leave("/next?"+method)), ticket), ""); a.Code != http.StatusMethodNotAllowed || b.isSignedIn() {
+				t.Errorf("%s: %d, want 405", method, a.Code)
+			}
+		}
 		const markup = "<script>alert(1)</script>"
 		a := b.get("/oidc/partner/callback?" + url.Values{"state": {state(t, b.leave("/next?2"))}, "error": {markup}, "error_description": {markup}}.Encode())
 		if a.Code != http.StatusBadRequest || strings.Contains(a.Body.String(), markup) {

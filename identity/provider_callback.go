@@ -65,9 +65,17 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request, p *registered
 		s.Pages.Error(w, r, http.StatusForbidden, "error.no_idp", "")
 		return
 	}
+	if r.Method != http.MethodGet && r.Method != http.MethodPost {
+		w.Header().Set("Allow", "GET, POST")
+		s.Pages.Error(w, r, http.StatusMethodNotAllowed, "error.method", "")
+		return
+	}
 	name, err := p.redirector.FlowOf(r)
 	if err != nil {
 		s.invalidAnswer(w, r, "", flowRecord{}, p, err)
+		return
+	}
+	if name != "" && s.postAgain(w, r) {
 		return
 	}
 	rec, status, err := s.takeFlow(w, r, p, name)
@@ -177,7 +185,7 @@ func (s *Service) finish(w http.ResponseWriter, r *http.Request, p *registered, 
 		s.fail(w, r, err, "")
 		return
 	}
-	s.redirect(w, r, "/sign-in/provider/done?flow="+name)
+	s.onward(w, r, f.Demand.Client.Name, "/sign-in/provider/done?flow="+name)
 }
 
 // isOurs tells whether it is our storage that fails, and not the provider.
@@ -208,8 +216,9 @@ func (s *Service) verifyAnswer(r *http.Request, p *registered, name string, rec 
 	case !id.NotAfter.IsZero() && !id.NotAfter.After(s.Now()):
 		return nil, &idp.Invalid{Reason: "the session at the provider has ended"}
 	}
-	id.Level = min(max(id.Level, 1), 4)
-	return id, nil
+	own := *id
+	own.Level = min(max(id.Level, 1), 4)
+	return &own, nil
 }
 
 // rejected tells whoever asked that the provider has signed nobody in. (token server document, "Authorization error extension fields")
@@ -302,7 +311,7 @@ func (s *Service) readAnswered(w http.ResponseWriter, r *http.Request) (a *answe
 		s.fail(w, r, err, "")
 		return nil, false
 	}
-	a.flow.Demand = login.Demand{MaxAge: -1, Return: defaultReturn}
+	a.flow.Demand = login.Demand{MaxAge: -1, Return: "/sign-in"} // which leads on, for nothing in particular
 	if a.rec.SignIn != "" {
 		if a.signIn, a.flow, ok = s.flowOf(w, r, a.rec.SignIn); !ok {
 			return nil, false

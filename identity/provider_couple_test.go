@@ -307,7 +307,7 @@ func TestConnectNeedsNoClient(t *testing.T) {
 	e.asking(func(d *login.Demand) { d.Client = login.Client{} })
 	b := e.browser()
 	page := b.get("/oidc/partner/callback?ticket=" + e.partner.Answer(known(), nil))
-	if a := b.post(page, "username", demo, "password", demoPassword); a.Header().Get("Location") != "/account" {
+	if a := b.post(page, "username", demo, "password", demoPassword); a.Header().Get("Location") != "/sign-in" {
 		t.Errorf("connect: %d to %q\n%s", a.Code, a.Header().Get("Location"), a.Body)
 	}
 }

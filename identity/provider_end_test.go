@@ -127,7 +127,8 @@ func TestEndSessions(t *testing.T) {
 			e.corp.OnHandle(handle)
 			path := map[string]string{"partner": "/oidc/partner/back", "corp": "/saml/corp/back"}[tc.provider]
 			e.browser().do(http.MethodPost, path, "")
-			if got != tc.want || b.isSignedIn() != (tc.want == 0) || len(watch.told) != tc.want {
+			// The watcher hears of the tokens and of the session.
+			if got != tc.want || b.isSignedIn() != (tc.want == 0) || len(watch.told) != 2*tc.want {
 				t.Errorf("EndSessions(%+v) = %d, signed in %t, told %d, want %d", tc.q, got, b.isSignedIn(), len(watch.told), tc.want)
 			}
 		})

@@ -204,7 +204,7 @@ func (s *Service) refuseFlow(w http.ResponseWriter, r *http.Request, f flowRecor
 		s.fail(w, r, err, "")
 		return
 	}
-	s.redirect(w, r, f.Demand.Return)
+	s.onward(w, r, f.Demand.Client.Name, f.Demand.Return)
 }
 
 // takeRefusal returns, once, why a provider has signed nobody in for this demand in this browser.

@@ -34,7 +34,19 @@ func (s *Service) Couple(tx storage.Tx, personID, providerID, issuer, subject st
 	if p := s.fixed.byID[providerID]; (p != nil && p.redirector == nil) || providerID == provider || subject == "" {
 		return ErrNoProvider // who reads requests knows people by their usernames
 	}
-	return s.couple(tx, providerID, &idp.Identity{Issuer: issuer, Subject: subject}, personID, now)
+	id := &idp.Identity{Issuer: issuer, Subject: subject}
+	known, err := identities.Has(tx, coupledKey(providerID, id))
+	if err != nil {
+		return err
+	}
+	if err := s.couple(tx, providerID, id, personID, now); err != nil || known {
+		return err
+	}
+	rec, err := persons.Get(tx, personID)
+	if err != nil {
+		return err
+	}
+	return s.tellCoupled(tx, personID, &rec, providerID, now)
 }
 
 func (s *Service) couple(tx storage.Tx, providerID string, id *idp.Identity, personID string, now time.Time) error {
@@ -291,7 +303,7 @@ func (s *Service) synchronise(tx storage.Tx, f *found, id *idp.Identity, now tim
 	if err != nil {
 		return err
 	}
-	before, rec := placesOf(&f.person, &prof), f.person
+	before, rec, known := placesOf(&f.person, &prof), f.person, prof.Profile
 	n := personFrom(id)
 	if n.Email == "" || !*n.EmailVerified {
 		n.Email, n.EmailVerified = "", nil // an address that nobody vouches for takes no other's place
@@ -305,6 +317,9 @@ func (s *Service) synchronise(tx storage.Tx, f *found, id *idp.Identity, now tim
 	if rec.Name == f.person.Name && rec.GivenName == f.person.GivenName && rec.FamilyName == f.person.FamilyName && rec.Email == f.person.Email &&
 		rec.EmailVerified == f.person.EmailVerified && rec.Locale == f.person.Locale {
 		return nil
+	}
+	if err := s.tellChanges(tx, f.id, &f.person, &known, &prof.Profile, false, now); err != nil {
+		return err
 	}
 	rec.UpdatedAt = now
 	if err := reindex(tx, f.id, before, placesOf(&rec, &prof), now); err != nil {

@@ -112,6 +112,9 @@ func (s *Service) bind(tx storage.Tx, a *answered, o *opening, f *found) error {
 	if err := s.hold(tx, sid, a, o, rec); err != nil {
 		return err
 	}
+	if err := s.tellOpened(tx, a, f, o.now); err != nil {
+		return err
+	}
 	si := &signedIn{id: sid, session: rec, person: f.person}
 	happened := []event.Event{}
 	if f.created {

@@ -590,6 +590,18 @@ func TestManagedProviders(t *testing.T) {
 	if !strings.Contains(body, "Managed one") || strings.Contains(body, "Not this") {
 		t.Errorf("page:\n%s", body)
 	}
+	if body := b.get("/next?service").Body.String(); !strings.Contains(body, "Managed one") {
+		t.Errorf("page:\n%s", body)
+	}
+	service := func(r *http.Request) login.Demand {
+		return login.Demand{MaxAge: -1, Return: r.URL.RequestURI(), Provider: "identity", Providers: []string{"identity", "partner", "managed"}, Client: login.Client{ID: "shop"}}
+	}
+	plain := e.demand
+	e.demand = service
+	if body := b.get("/next?asked").Body.String(); !strings.Contains(body, "Managed one") || strings.Contains(body, "Partner account") || !strings.Contains(body, `name="password"`) {
+		t.Errorf("page of the service itself:\n%s", body)
+	}
+	e.demand = plain
 	e.asking(func(d *login.Demand) { d.Provider = "managed" })
 	away := b.leave("/next?x")
 	m.list, m.version = nil, 3

@@ -41,6 +41,7 @@ var (
 	refusals      = storage.NewTable[refusalRecord]("identity_refusal")            // hash of the browser cookie, hash of the Return
 	held          = storage.NewTable[heldRecord]("identity_held")                  // session id
 	sessionNames  = storage.NewTable[struct{}]("identity_held_name")               // provider, hash of issuer and subject or name, session id
+	noticed       = storage.NewTable[noticedRecord]("identity_noticed")            // person id
 	onces         = storage.NewTable[onceRecord]("identity_once")                  // provider, hash of the key
 )
 
@@ -97,6 +98,11 @@ type groupRecord struct {
 type tallyRecord struct {
 	Persons int64 `cbor:"1,keyasint"`
 	Version int64 `cbor:"2,keyasint,omitempty"` // grows with each change of who is there under which name
+}
+
+// noticedRecord is when a person was told of wrong passwords.
+type noticedRecord struct {
+	At time.Time `cbor:"1,keyasint"`
 }
 
 // usernameRecord makes a username unique: its key is the folded name.

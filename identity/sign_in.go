@@ -236,7 +236,7 @@ func (s *Service) signIn(w http.ResponseWriter, r *http.Request, f flowRecord, c
 		return 0, err
 	}
 	device := s.device(r)
-	at, err := s.attempt(ctx, a, c.username, from.ClientIP, hashed(device))
+	at, err := s.attempt(ctx, a, c.username, whence{address: from.ClientIP, device: hashed(device)})
 	if err != nil {
 		return 0, err
 	}
@@ -280,7 +280,13 @@ func (s *Service) failed(ctx context.Context, clientID string, a account, at att
 	if !at.exhausted {
 		ev = ev[:1]
 	}
+	now := s.Now()
 	return s.Store.Update(ctx, func(tx storage.Tx) error {
+		if at.exhausted {
+			if err := s.tellBlocked(tx, a, now); err != nil {
+				return err
+			}
+		}
 		for _, e := range ev {
 			e.PersonID, e.ClientID = a.id, clientID
 			if err := s.Events.Append(tx, e); err != nil {

@@ -21,7 +21,7 @@ const stepUpTries = 5
 func (s *Service) tryStepUp(w http.ResponseWriter, r *http.Request, f flowRecord, m *stepUpMethod, t *stepUpTry) (wait time.Duration, err error) {
 	ctx, from := r.Context(), s.Origin(r)
 	a := account{id: t.si.session.PersonID, person: t.si.person}
-	at, err := s.attempt(ctx, a, t.si.person.Username, from.ClientIP, hashed(s.device(r)),
+	at, err := s.attempt(ctx, a, t.si.person.Username, whence{address: from.ClientIP, device: hashed(s.device(r))},
 		counter{storage.Key("step-up", a.id), stepUpTries, true})
 	if err != nil {
 		return 0, err

@@ -112,10 +112,15 @@ func (s *Service) AfterLogout(ctx context.Context) (string, error) {
 // checkPolicy holds a new password, in the form that is hashed, against the policy. It is not ok when there is no such form.
 func (s *Service) checkPolicy(ctx context.Context, normal string, ok bool) error {
 	u, err := s.configured(ctx)
-	if err != nil || ok && len(u.PasswordPolicy.Check(normal)) == 0 {
+	switch {
+	case err != nil:
 		return err
+	case !ok || len(u.PasswordPolicy.Check(normal)) > 0:
+		return &ValidationError{"password", policyProblem(u.PasswordPolicy)}
+	case u.PasswordPolicy.BreachedPasswordBlocked:
+		return s.checkBreached(ctx, normal)
 	}
-	return &ValidationError{"password", policyProblem(u.PasswordPolicy)}
+	return nil
 }
 
 // policyProblem says what the policy demands, all of it, so that nobody has to try again and again.

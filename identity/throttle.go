@@ -40,9 +40,16 @@ type attempt struct {
 	exhausted bool
 }
 
-// attempt counts a try of the account with this username from this address and device ("" when the browser has no device cookie), and holds it
-// against further counters.
-func (s *Service) attempt(ctx context.Context, a account, username, address, device string, more ...counter) (at attempt, err error) {
+// whence is where a try comes from.
+type whence struct {
+	address string
+	device  string // hash of the device cookie. Empty: the browser has none, or there is none
+	// many says that the tries of many persons come from the address by right: it has no counter of its own.
+	many bool
+}
+
+// attempt counts a try of the account with this username, and holds it against further counters.
+func (s *Service) attempt(ctx context.Context, a account, username string, from whence, more ...counter) (at attempt, err error) {
 	now := s.Now()
 	whom := "person:" + a.id
 	if a.id == "" {
@@ -55,10 +62,10 @@ func (s *Service) attempt(ctx context.Context, a account, username, address, dev
 	}
 	err = s.Store.Update(ctx, func(tx storage.Tx) error {
 		at = attempt{}
-		if at.known, err = s.knows(tx, a, device); err != nil {
+		if at.known, err = s.knows(tx, a, from.device); err != nil {
 			return err
 		}
-		at.counters = append(s.counters(whom, network(address), device, at.known), more...)
+		at.counters = append(s.counters(whom, from, at.known), more...)
 		recs := make([]failureRecord, len(at.counters))
 		for i, c := range at.counters {
 			if recs[i], err = readFailures(tx, c, s.cfg.Lockout.Window, now); err != nil {
@@ -82,15 +89,19 @@ func (s *Service) attempt(ctx context.Context, a account, username, address, dev
 }
 
 // counters returns those that concern a try.
-func (s *Service) counters(whom, address, device string, known bool) []counter {
+func (s *Service) counters(whom string, from whence, known bool) []counter {
 	if known {
-		return []counter{{storage.Key("device", whom, device), s.cfg.Lockout.Failures, true}}
+		return []counter{{storage.Key("device", whom, from.device), s.cfg.Lockout.Failures, true}}
 	}
-	return []counter{
+	address := network(from.address)
+	out := []counter{
 		{storage.Key("person-address", whom, address), s.cfg.Lockout.Failures, true},
 		{storage.Key("person", whom), max(failuresPerPerson, s.cfg.Lockout.Failures), false},
-		{storage.Key("address", address), max(failuresPerAddress, s.cfg.Lockout.Failures), false},
 	}
+	if !from.many {
+		out = append(out, counter{storage.Key("address", address), max(failuresPerAddress, s.cfg.Lockout.Failures), false})
+	}
+	return out
 }
 
 // readFailures returns a counter's record, or an empty one when what it counted lies behind.

@@ -30,6 +30,11 @@ func (w *watcher) SessionsEnded(_ storage.Tx, person, except string) error {
 	return w.err
 }
 
+func (w *watcher) TokensEnded(_ storage.Tx, person, session string) error {
+	w.told = append(w.told, "tokens of "+session+" of "+person)
+	return w.err
+}
+
 func (w *watcher) LogoutFrames(context.Context, string, string) ([]string, error) {
 	return w.frames, w.err
 }

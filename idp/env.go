@@ -19,7 +19,7 @@ type Env struct {
 	Issuer string
 	Now    func() time.Time
 	Random io.Reader
-	Log    *zap.Logger
+	Log    *zap.Logger // names the provider already
 	// Client makes every request to the provider. It follows no redirects, knows no compression and ends after 5 seconds.
 	Client *http.Client
 	// Checked is like Client, for addresses that nobody here has written, such as those in a provider's metadata: it connects to public hosts alone,

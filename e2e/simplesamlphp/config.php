@@ -1,6 +1,36 @@
 <?php
 // SimpleSAMLphp as an identity provider to try Gatehouse with. $GATEHOUSE_SAML_DIR holds its key and state, $GATEHOUSE_SAML_ETC what came with
 // it, $GATEHOUSE_SAML_URL is where it listens.
+if (!class_exists('FileStore', false)) {
+    // Answers by artifact need a store that all of its processes share. This one holds a file for each record.
+    class FileStore extends \SimpleSAML\Store
+    {
+        private function path($type, $key)
+        {
+            return getenv('GATEHOUSE_SAML_DIR') . '/store/' . hash('sha256', $type . "\0" . $key);
+        }
+
+        public function get($type, $key)
+        {
+            $raw = @file_get_contents($this->path($type, $key));
+            $record = $raw === false ? null : unserialize($raw);
+            return $record === null || ($record['expire'] !== null && $record['expire'] < time()) ? null : $record['value'];
+        }
+
+        public function set($type, $key, $value, $expire = null)
+        {
+            $path = $this->path($type, $key);
+            file_put_contents("$path." . getmypid(), serialize(['value' => $value, 'expire' => $expire]));
+            rename("$path." . getmypid(), $path);
+        }
+
+        public function delete($type, $key)
+        {
+            @unlink($this->path($type, $key));
+        }
+    }
+}
+
 $dir = getenv('GATEHOUSE_SAML_DIR') . '/';
 $config = [
     'baseurlpath' => getenv('GATEHOUSE_SAML_URL') . '/',
@@ -18,8 +48,7 @@ $config = [
     'admin.checkforupdates' => false,
     'enable.saml20-idp' => true,
     'module.enable' => ['exampleauth' => true, 'core' => true, 'saml' => true],
-    'session.phpsession.savepath' => $dir . 'tmp',
-    'store.type' => 'phpsession',
+    'store.type' => 'FileStore',
     // Cookies ignore the port: other test servers on the same host have cookies as well.
     'session.cookie.name' => 'SimpleSAMLSession',
     'session.cookie.secure' => false,

@@ -2,11 +2,18 @@
 package api
 
 import (
+	"crypto/rand"
+	"fmt"
+	"io"
 	"net/http"
+	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -19,19 +26,43 @@ type Deps struct {
 	Units func(tx storage.Tx) (*config.Units, error)
 	// Subject tells of a person, or storage.ErrNotFound. nil: nobody is known by name.
 	Subject func(tx storage.Tx, person string) (login.Subject, error)
+	// Identity knows persons and their passwords. nil: the credentials API is not available.
+	Identity *identity.Service
+	// CredentialsKey decrypts the passwords that API clients send: 16, 24 or 32 bytes. Default: no password is taken.
+	CredentialsKey secret.String
+	// Origin says where a request came from. Default: nowhere, which is the server itself.
+	Origin func(*http.Request) event.Origin
+	Now    func() time.Time
+	Random io.Reader
 }
 
 // API serves the APIs. It is safe for concurrent use.
 type API struct {
 	Deps
-	mux http.Handler
+
+	mux    http.Handler
+	opener *opener // nil: there is no key
+	pace   pace
 }
 
 // New returns the APIs. It opens nothing.
-func New(deps Deps) *API {
+func New(deps Deps) (*API, error) {
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	if deps.Random == nil {
+		deps.Random = rand.Reader
+	}
+	if deps.Origin == nil {
+		deps.Origin = func(*http.Request) event.Origin { return event.Self }
+	}
 	a := &API{Deps: deps}
+	var err error
+	if a.opener, err = newOpener(deps.CredentialsKey); err != nil {
+		return nil, fmt.Errorf("api: the credentials key: %w", err)
+	}
 	a.mux = a.routes()
-	return a
+	return a, nil
 }
 
 // ServeHTTP implements http.Handler for what Paths names.
@@ -51,4 +82,12 @@ func (a *API) on(feature func(*config.Features) bool, off func() *rest.Error) fu
 			return err
 		})
 	}
+}
+
+// able refuses requests while something that they need is not there, and otherwise asks on.
+func able(there bool, on func(*http.Request) error) func(*http.Request) error {
+	if there {
+		return on
+	}
+	return func(*http.Request) error { return credentialsOff() }
 }

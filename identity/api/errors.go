@@ -8,6 +8,62 @@ import (
 
 // EVERY error code of the package, one line each. (identity service document, "Errors")
 
+// codeParameter: a required parameter is missing, or one is malformed.
+const codeParameter = 3001
+
+// detail says why credentials are refused, with the key of the text that a page would show.
+type detail struct {
+	Code int    `json:"code"`
+	Key  string `json:"error_message_key"`
+}
+
+// lacking names attributes, any one of which would do.
+type lacking struct {
+	AnyOf []string `json:"any_of"`
+}
+
+func credentialsOff() *rest.Error {
+	return &rest.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "credentials API not available"}
+}
+
+func badHeader(name, problem string) *rest.Error {
+	return &rest.Error{Status: http.StatusBadRequest, Code: codeParameter, Message: "the header " + name + " " + problem}
+}
+
+func badEncryption() *rest.Error {
+	return &rest.Error{Status: http.StatusBadRequest, Code: 3002, Message: "invalid parameter encryption"}
+}
+
+func badCredentials() *rest.Error {
+	return &rest.Error{Status: http.StatusUnauthorized, Code: 3013, Message: "invalid credentials", Details: []detail{{3013, "problem.mismatch"}}}
+}
+
+func personBlocked(status int) *rest.Error {
+	return &rest.Error{Status: status, Code: 1009, Message: "the person is blocked"}
+}
+
+func passwordBlocked() *rest.Error {
+	return &rest.Error{Status: http.StatusUnauthorized, Code: 1068, Message: "blocked for now: too many tries", Details: []detail{{1068, "problem.wait"}}}
+}
+
+func personInactive() *rest.Error {
+	return &rest.Error{Status: http.StatusForbidden, Code: 1039, Message: "the person is inactive"}
+}
+
+func attributesMissing(anyOf [][]string) *rest.Error {
+	e := &rest.Error{Status: http.StatusForbidden, Code: 3003, Message: "the person lacks required verified attributes"}
+	var list []lacking
+	for _, names := range anyOf {
+		list = append(list, lacking{names})
+	}
+	e.Details = list
+	return e
+}
+
+func tooManyRequests() *rest.Error {
+	return &rest.Error{Status: http.StatusTooManyRequests, Message: "too many requests"}
+}
+
 func eventsOff() *rest.Error {
 	return &rest.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "events API not available"}
 }

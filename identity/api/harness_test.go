@@ -47,7 +47,7 @@ func newEvents(t testing.TB) *eventsHarness {
 	h := &eventsHarness{TB: t, store: store, logs: logs, units: &config.Units{}, names: map[string]string{}, time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
 	h.units.Features.EventsAPIEnabled = true
 	h.rec = &event.Recorder{Random: strings.NewReader(strings.Repeat("0123456789abcdef", 1<<14)), Now: func() time.Time { return h.time }}
-	h.API = api.New(api.Deps{
+	h.API, err = api.New(api.Deps{
 		Store: store, Gate: &rest.Gate{Authorize: authorize, Log: zap.New(core), Issuer: issuer},
 		Units: func(storage.Tx) (*config.Units, error) { return h.units, nil },
 		Subject: func(_ storage.Tx, id string) (login.Subject, error) {
@@ -57,6 +57,9 @@ func newEvents(t testing.TB) *eventsHarness {
 			return login.Subject{}, storage.ErrNotFound
 		},
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return h
 }
 

@@ -3,12 +3,35 @@ package api
 import (
 	"net/http"
 
+	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/internal/openapi"
 )
 
+// credentialsDescribed is credentialsRequest as it has to be.
+type credentialsDescribed struct {
+	Username            string `json:"username" rest:"required"`
+	Password            string `json:"password" rest:"required"`
+	EncryptionParameter string `json:"encryption_parameter" rest:"required"`
+}
+
 // Operations describes the routes for the OpenAPI document: a row for each operation. A test holds them against routes.go.
 func Operations() []openapi.Operation {
+	about := openapi.Param{Name: contextHeader, Text: "What the client says about its flow: key1=value1;key2=value2"}
 	return []openapi.Operation{
+		{
+			Method: http.MethodPost, Path: "/api/credentials/validate", ID: "validateCredentials", Tag: credentialsAPI,
+			Summary: "Tells who a username and an encrypted password belong to",
+			Header:  []openapi.Param{about, {Name: partitionHeader, Text: "Where the username is; required while persons are kept in partitions"}},
+			Body:    credentialsDescribed{},
+			Answers: []openapi.Answer{
+				{Status: http.StatusOK, Body: identity.Profile{}},
+				{Status: http.StatusBadRequest, Text: "3001 parameter, 3002 encryption"},
+				{Status: http.StatusUnauthorized, Text: "3013 invalid credentials, 1009 blocked, 1068 too many tries; no code: no or wrong credentials of the API client"},
+				{Status: http.StatusForbidden, Text: "1039 inactive, 3003 attributes missing; no code: the API client may not use this API"},
+				{Status: http.StatusTooManyRequests, Text: "The API client asks too much at once"},
+				{Status: http.StatusServiceUnavailable, Text: "1001 not available; no code: try again later"},
+			},
+		},
 		{
 			Method: http.MethodGet, Path: "/api/events", ID: "searchEvents", Tag: eventsAPI, Summary: "Searches the events of a person or actor, the newest first",
 			Query: []openapi.Param{

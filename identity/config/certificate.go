@@ -38,14 +38,6 @@ type certificateIDs struct {
 	IDs []string `json:"ids"`
 }
 
-type certificateAnswer struct {
-	KeyPair KeyPair `json:"key_pair"`
-}
-
-type certificatesAnswer struct {
-	KeyPairs []KeyPair `json:"key_pairs"`
-}
-
 // readCertificate reads a body. A PEM that is too large is a bad PEM, so it is 400.
 func readCertificate(w http.ResponseWriter, r *http.Request, most int64, into any) error {
 	err := rest.Decode(w, r, most, into)
@@ -90,7 +82,7 @@ func (s *Service) handleGetCertificates(w http.ResponseWriter, r *http.Request, 
 	if err != nil {
 		return err
 	}
-	rest.JSON(w, http.StatusOK, certificatesAnswer{pairs})
+	rest.JSON(w, http.StatusOK, pairs)
 	return nil
 }
 
@@ -106,7 +98,7 @@ func (s *Service) handleGetCertificate(w http.ResponseWriter, r *http.Request, _
 	if err != nil {
 		return err
 	}
-	rest.JSON(w, http.StatusOK, certificateAnswer{pair})
+	rest.JSON(w, http.StatusOK, pair)
 	return nil
 }
 

@@ -152,26 +152,22 @@ func (c *certificates) add(pair fields) string {
 func (c *certificates) get(id string) fields {
 	c.Helper()
 	status, body := c.call(http.MethodGet, certificatePath+"/"+id, nil)
-	var out struct {
-		KeyPair fields `json:"key_pair"`
-	}
+	var out fields
 	if err := json.Unmarshal([]byte(body), &out); status != http.StatusOK || err != nil {
 		c.Fatalf("get %s = %d %s", id, status, body)
 	}
-	return out.KeyPair
+	return out
 }
 
 // list returns the names that are there, in order.
 func (c *certificates) list() (names []string) {
 	c.Helper()
 	status, body := c.call(http.MethodGet, certificatePath, nil)
-	var out struct {
-		KeyPairs []fields `json:"key_pairs"`
-	}
+	var out []fields
 	if err := json.Unmarshal([]byte(body), &out); status != http.StatusOK || err != nil {
 		c.Fatalf("list = %d %s", status, body)
 	}
-	for _, p := range out.KeyPairs {
+	for _, p := range out {
 		names = append(names, fmt.Sprint(p["name"]))
 	}
 	return names

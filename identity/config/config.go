@@ -140,10 +140,16 @@ func (s *Service) state(tx storage.Tx) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	for { // an older snapshot does not replace a newer one
+	s.remember(st)
+	return st, nil
+}
+
+// remember keeps a state for whoever asks next. An older one does not replace a newer one.
+func (s *Service) remember(st *state) {
+	for {
 		known := s.cache.Load()
-		if known != nil && known.version.Version > v.Version || s.cache.CompareAndSwap(known, st) {
-			return st, nil
+		if known != nil && known.version.Version > st.version.Version || s.cache.CompareAndSwap(known, st) {
+			return
 		}
 	}
 }
@@ -168,9 +174,7 @@ func (s *Service) load(tx storage.Tx, v versionRecord) (*state, error) {
 		if err := json.Unmarshal(rec.JSON, un.of(&u)); err != nil {
 			return nil, fmt.Errorf("%w: unit %s: %w", storage.ErrCorrupt, un.name, err)
 		}
-		if err := s.unseal(&u, rec.Secrets); err != nil {
-			return nil, fmt.Errorf("%w: unit %s: %w", storage.ErrCorrupt, un.name, err)
-		}
+		s.unseal(&u, rec.Secrets)
 		st.revisions[un.name] = rec.Revision
 	}
 	s.addFixed(&u)

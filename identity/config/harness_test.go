@@ -173,7 +173,7 @@ func (w *world) must(status int, method, path, body string, headers ...string) a
 	w.Helper()
 	a := w.call(method, path, body, headers...)
 	if a.status != status {
-		w.Fatalf("%s %s %s = %d %s, want %d", method, path, body, a.status, a.body, status)
+		w.Fatalf("%s %s %.300s = %d %s, want %d", method, path, body, a.status, a.body, status)
 	}
 	return a
 }

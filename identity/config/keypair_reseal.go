@@ -10,9 +10,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Reseal seals the private keys anew that an older key of the keyring has sealed, so that it can leave the configuration. What none of them opens is
+// Reseal seals the private keys, and the secrets of the units, anew that an older key of the keyring has sealed, so that it can leave the configuration. What none of them opens is
 // logged and left.
 func (s *Service) Reseal(ctx context.Context) error {
+	if err := s.resealSecrets(ctx); err != nil {
+		return err
+	}
 	type entry struct {
 		of  storage.Table[keyPairRecord]
 		key string // in the table

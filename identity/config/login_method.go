@@ -1,11 +1,19 @@
 package config
 
 import (
+	"context"
+	"errors"
 	"iter"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // own is the method that Gatehouse brings itself. Whether it is enabled, and its name, can be changed.
@@ -148,10 +156,11 @@ func (m *LoginMethod) secrets() iter.Seq2[string, *Secret] {
 // sealPurpose binds a sealed secret to its place.
 func sealPurpose(key string) string { return "config_unit login_methods " + key }
 
-// unseal fills in the secrets. One that belongs to nothing is passed over.
-func (s *Service) unseal(u *Units, sealed map[string][]byte) error {
+// unseal fills in the secrets. One that belongs to nothing is passed over; one that no key opens is lost, and must not take the rest of the
+// configuration along.
+func (s *Service) unseal(u *Units, sealed map[string][]byte) {
 	if len(sealed) == 0 {
-		return nil
+		return
 	}
 	for key, into := range u.secrets() {
 		raw, ok := sealed[key]
@@ -160,11 +169,11 @@ func (s *Service) unseal(u *Units, sealed map[string][]byte) error {
 		}
 		plain, err := s.Keyring.Open(sealPurpose(key), raw)
 		if err != nil {
-			return err
+			s.Log.Error("secret of a login method cannot be opened: set it again", zap.String("secret", key), zap.Error(err))
+			continue
 		}
 		*into = Secret(plain)
 	}
-	return nil
 }
 
 // seal returns the secrets as they are stored.
@@ -187,4 +196,46 @@ func (s *Service) seal(u *Units) (map[string][]byte, error) {
 func (u *Units) PasswordLogin() bool {
 	m := u.method(OwnMethod)
 	return m == nil || m.Enabled
+}
+
+// resealSecrets seals the secrets of the units anew that an older key of the keyring has sealed. No version changes by it.
+func (s *Service) resealSecrets(ctx context.Context) error {
+	const name = "login_methods"
+	var rec unitRecord
+	err := s.Store.View(ctx, func(tx storage.Tx) (err error) {
+		rec, err = units.Get(tx, name)
+		return err
+	})
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fresh := maps.Clone(rec.Secrets)
+	changed := false
+	for key, sealed := range rec.Secrets {
+		if s.Keyring.IsCurrent(sealed) {
+			continue
+		}
+		plain, err := s.Keyring.Open(sealPurpose(key), sealed)
+		if err != nil {
+			continue // no key opens it, which is logged where it is read
+		}
+		if fresh[key], err = s.Keyring.Seal(sealPurpose(key), plain); err != nil {
+			return err
+		}
+		changed = true
+	}
+	if !changed {
+		return nil
+	}
+	return s.Store.Update(ctx, func(tx storage.Tx) error {
+		now, err := units.Get(tx, name)
+		if err != nil || now.Revision != rec.Revision { // changed meanwhile, and sealed by that
+			return err
+		}
+		now.Secrets = fresh
+		return units.Put(tx, name, now, time.Time{})
+	})
 }

@@ -70,10 +70,10 @@ var descriptions = []described{
 	{"GET /api/v2/config/ui-extension", "getUIExtension", "Reads the UI extension unit", nil, 200, UIExtension{}},
 	{"POST /api/v2/config/ui-extension", "updateUIExtension", "Changes the UI extension unit", UIExtension{}, 204, nil},
 
-	{"GET /v2/config/certificates", "getCertificates", "Lists the certificates and key pairs, without private keys", nil, 200, certificatesAnswer{}},
+	{"GET /v2/config/certificates", "getCertificates", "Lists the certificates and key pairs, without private keys", nil, 200, []KeyPair{}},
 	{"POST /v2/config/certificates", "addCertificate", "Adds a certificate or key pair", addCertificateRequest{}, 200, certificateID{}},
 	{"POST /v2/config/certificates/batch", "updateCertificates", "Adds or changes several, all or none", updateCertificatesInBatchRequest{}, 200, certificateIDs{}},
-	{"GET /v2/config/certificates/{certificateId}", "getCertificate", "Reads a certificate or key pair, without its private key", nil, 200, certificateAnswer{}},
+	{"GET /v2/config/certificates/{certificateId}", "getCertificate", "Reads a certificate or key pair, without its private key", nil, 200, KeyPair{}},
 	{"POST /v2/config/certificates/{certificateId}", "updateCertificate", "Changes a certificate or key pair; an empty private_key keeps what is stored", updateCertificateRequest{}, 200, certificateID{}},
 	{"DELETE /v2/config/certificates/{certificateId}", "deleteCertificate", "Removes a certificate or key pair that nothing uses", nil, 200, certificateID{}},
 }

@@ -82,27 +82,28 @@ func (s *Service) Export(ctx context.Context) (json.RawMessage, error) {
 
 // Import applies a JSON object of units: members that are there replace. It returns what has changed, key pairs aside.
 func (s *Service) Import(ctx context.Context, raw []byte, by Actor) ([]Change, error) {
-	changed, err := s.Diff(ctx, raw)
-	if err != nil {
-		return nil, err
-	}
-	_, err = s.updateAll(ctx, raw, by, nil, true)
-	return changed, err
+	return s.apply(ctx, raw, by, false)
 }
 
 // Diff returns what Import would change, key pairs aside.
 func (s *Service) Diff(ctx context.Context, raw []byte) ([]Change, error) {
-	e, err := s.editAll(ctx, raw, Actor{})
+	return s.apply(ctx, raw, Actor{}, true)
+}
+
+func (s *Service) apply(ctx context.Context, raw []byte, by Actor, dry bool) ([]Change, error) {
+	e, err := s.editAll(ctx, raw, by)
 	if err != nil {
 		return nil, err
 	}
-	changed := []Change{}
-	e.tried = &changed
-	_, err = s.update(ctx, e)
+	var changed []Change
+	e.report, e.dry = &changed, dry
+	if _, err = s.update(ctx, e); err != nil {
+		return nil, err
+	}
 	if changed == nil {
 		changed = []Change{}
 	}
-	return changed, err
+	return changed, nil
 }
 
 // Check tells what is wrong with a JSON object of units, as far as it can be told without a storage: key pairs are not looked into.

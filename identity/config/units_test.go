@@ -1,11 +1,13 @@
 package config_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // unitPaths are the units with a GET and a POST of their own.
@@ -98,6 +101,20 @@ func TestSameAgain(t *testing.T) {
 			if got != want {
 				t.Errorf("the secret of %s is %q after an empty one was written, want %q", m, got, want)
 			}
+		}
+	}
+}
+
+// TestWrittenIsRead: what a change leaves in memory is what another service reads from storage.
+func TestWrittenIsRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, body := range []string{full, `{"features":{"login_enabled":false}}`, `{"login_methods":{"login_methods":[]},"organisations":[]}`} {
+		w.must(204, "POST", "/api/v2/config", body)
+		kept := w.units(w.service)
+		read := w.units(w.another(config.Config{Fixed: []config.LoginMethod{fixed}, Verify: verify}, zap.NewNop()))
+		if !reflect.DeepEqual(kept, read) {
+			t.Errorf("after %s it is in memory\n%+v\nand in storage\n%+v", body, kept, read)
 		}
 	}
 }
@@ -369,10 +386,10 @@ func TestFixedLoginMethods(t *testing.T) {
 func TestLoginMethodSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	post := func(secret, url string) {
+	post := func(hidden, url string) {
 		t.Helper()
 		w.must(204, "POST", "/api/v2/config", fmt.Sprintf(`{"login_methods":{"login_methods":[{"id":"corp","type":"OPEN_ID_CONNECT","enabled":true,
-			"open_id_connect_attributes":{"client_id":"x","client_secret":%q,"discovery_url":%q}}]}}`, secret, url))
+			"open_id_connect_attributes":{"client_id":"x","client_secret":%q,"discovery_url":%q}}]}}`, hidden, url))
 	}
 	now := func() string {
 		return w.units(w.another(config.Config{}, zap.NewNop())).LoginMethods.LoginMethods[1].OIDC.ClientSecret.Reveal()
@@ -448,5 +465,47 @@ func TestWhitelistedURLs(t *testing.T) {
 		if got := w.read(path); got != "[]" {
 			t.Errorf("GET %s = %s, want []", path, got)
 		}
+	}
+}
+
+// TestSecretsAreSealedAnew: an encryption key can leave the configuration once a newer one has been there.
+func TestSecretsAreSealedAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(204, "POST", "/api/v2/config", `{"login_methods":{"login_methods":[{"id":"corp","type":"OPEN_ID_CONNECT","open_id_connect_attributes":{"client_id":"x","client_secret":"canary"}}]}}`)
+	tag := w.must(200, "GET", "/api/v2/config/login-methods", "").header.Get("ETag")
+	with := func(keys ...byte) *config.Service {
+		t.Helper()
+		var raw [][]byte
+		for _, k := range keys {
+			raw = append(raw, bytes.Repeat([]byte{k}, secret.KeySize))
+		}
+		ring, err := secret.NewKeyring(raw...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := config.New(t.Context(), config.Config{}, config.Deps{Store: w.store, Keyring: ring})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	of := func(s *config.Service) string {
+		return w.units(s).LoginMethods.LoginMethods[1].OIDC.ClientSecret.Reveal()
+	}
+	if got := of(with(8)); got != "" {
+		t.Errorf("another key opens the secret: %q", got)
+	}
+	if err := with(9).Reseal(t.Context()); err != nil {
+		t.Errorf("Reseal with a key that opens nothing = %v, want that it leaves them", err)
+	}
+	if err := with(8, 7).Reseal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := of(with(8)); got != "canary" {
+		t.Errorf("by the newer key alone the secret is %q, want canary", got)
+	}
+	if now := w.must(200, "GET", "/api/v2/config/login-methods", "").header.Get("ETag"); now != tag {
+		t.Error("sealing anew is a change")
 	}
 }

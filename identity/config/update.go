@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -39,8 +40,10 @@ type edit struct {
 	with func(tx storage.Tx) error
 	// keepIDs takes ids that are ours to choose as they are: what was exported has them.
 	keepIDs bool
-	// tried takes what would change, and nothing is written. nil: it is.
-	tried *[]Change
+	// report takes what changes. nil: nobody wants to know.
+	report *[]Change
+	// dry writes nothing.
+	dry bool
 }
 
 // update carries out an edit: all of it or nothing, with one event that names the changed members. What changes nothing writes nothing. It
@@ -100,23 +103,15 @@ func (s *Service) settle(from, to *Units, keepIDs bool) error {
 // write stores what differs.
 func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*state, error) {
 	changed := changes(st.units, next)
-	if e.tried != nil {
-		*e.tried = changed
+	if e.report != nil {
+		*e.report = changed
+	}
+	if e.dry || len(changed) == 0 && e.with == nil {
 		return st, nil
 	}
-	if len(changed) == 0 && e.with == nil {
-		return st, nil
-	}
-	records := map[string]unitRecord{}
-	for _, un := range table {
-		if !slices.ContainsFunc(changed, func(c Change) bool { return c.unit == un.name }) {
-			continue
-		}
-		rec, err := s.record(un, next)
-		if err != nil {
-			return nil, err
-		}
-		records[un.name] = rec
+	records, err := s.records(changed, next)
+	if err != nil {
+		return nil, err
 	}
 	ev, err := s.Events.New(configurationUpdated, e.by.Origin)
 	if err != nil {
@@ -127,10 +122,10 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 	if err != nil {
 		return nil, err
 	}
-	after := &state{}
-	err = s.Store.Update(ctx, func(tx storage.Tx) error {
-		now, err := version(tx)
-		if err != nil {
+	var now versionRecord
+	var revision uint64
+	err = s.Store.Update(ctx, func(tx storage.Tx) (err error) {
+		if now, err = version(tx); err != nil {
 			return err
 		}
 		if !now.is(st.version) {
@@ -142,39 +137,48 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 			}
 		}
 		if len(records) > 0 {
-			if err := s.put(tx, records, nonce, next); err != nil {
+			if revision, err = s.put(tx, records, nonce, next); err != nil {
 				return err
 			}
 			if err := s.Events.Append(tx, ev); err != nil {
 				return err
 			}
 		}
-		after, err = s.state(tx)
+		now, err = version(tx)
 		return err
 	})
-	return after, err
+	if err != nil {
+		return nil, err
+	}
+	// What was written is what would be read, so nobody has to read it.
+	after := &state{version: now, units: next, revisions: maps.Clone(st.revisions)}
+	for name := range records {
+		after.revisions[name] = revision
+	}
+	s.remember(after)
+	return after, nil
 }
 
-// put writes units under the next version. The key pairs that they name must exist.
-func (s *Service) put(tx storage.Tx, records map[string]unitRecord, nonce []byte, next *Units) error {
+// put writes units under the next version, which it returns. The key pairs that they name must exist.
+func (s *Service) put(tx storage.Tx, records map[string]unitRecord, nonce []byte, next *Units) (uint64, error) {
 	for at, name := range next.keyPairs() {
 		if _, _, err := findPair(tx, name); errors.Is(err, storage.ErrNotFound) {
-			return rest.Invalid(rest.Problem{Path: at, Problem: "there is no such key pair"})
+			return 0, rest.Invalid(rest.Problem{Path: at, Problem: "there is no such key pair"})
 		} else if err != nil {
-			return err
+			return 0, err
 		}
 	}
 	n, err := touch(tx, nonce)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for name, rec := range records {
 		rec.Revision = n
 		if err := units.Put(tx, name, rec, time.Time{}); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return n, nil
 }
 
 // touch makes a new version, so that whoever has cached something reads again.
@@ -192,6 +196,22 @@ func (s *Service) nonce() ([]byte, error) {
 	b := make([]byte, 16)
 	_, err := io.ReadFull(s.Random, b)
 	return b, err
+}
+
+// records returns the changed units as they are stored.
+func (s *Service) records(changed []Change, u *Units) (map[string]unitRecord, error) {
+	out := map[string]unitRecord{}
+	for _, un := range table {
+		if !slices.ContainsFunc(changed, func(c Change) bool { return c.unit == un.name }) {
+			continue
+		}
+		rec, err := s.record(un, u)
+		if err != nil {
+			return nil, err
+		}
+		out[un.name] = rec
+	}
+	return out, nil
 }
 
 // record returns a unit as it is stored.

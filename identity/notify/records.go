@@ -7,4 +7,7 @@ import (
 )
 
 // Every stored record of the package.
-var webhooks = storage.NewTable[outbox.Record[event.Ref]]("webhook") // webhook, when it is due, event -> where the event is
+var (
+	webhooks = storage.NewTable[outbox.Record[event.Ref]]("webhook") // webhook, when it is due, event -> where the event is
+	mails    = storage.NewTable[outbox.Record[[]byte]]("mail")       // lane, when it is due, id -> the sealed notice
+)

@@ -245,8 +245,8 @@ func conformOne(a *attribute, v any, path string) (any, error) {
 	switch a.typ() {
 	case typeComplex:
 		o, ok := v.(object)
-		if s, isText := v.(string); isText && a.multi && a.find("value") != nil {
-			o, ok = object{"value": s}, true // a value alone stands for it
+		if s, isText := v.(string); isText && a.find("value") != nil {
+			o, ok = object{"value": s}, true // a value alone stands for it, as a large directory sends a manager
 		}
 		if !ok {
 			return nil, bad(invalidValue, path+" wants an object")

@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// listGroups serves GET /scim/v2/Groups. (RFC 7644 3.4.2)
 func (s *Server) listGroups(w http.ResponseWriter, r *http.Request, c *call) error {
 	q, err := queryOfURL(groupType, r)
 	if err != nil {
@@ -19,7 +20,6 @@ func (s *Server) listGroups(w http.ResponseWriter, r *http.Request, c *call) err
 }
 
 // searchGroups serves POST /scim/v2/Groups/.search. (RFC 7644 3.4.3)
-
 func (s *Server) searchGroups(w http.ResponseWriter, r *http.Request, c *call) error {
 	q, err := queryOfBody(groupType, w, r)
 	if err != nil {
@@ -29,7 +29,6 @@ func (s *Server) searchGroups(w http.ResponseWriter, r *http.Request, c *call) e
 }
 
 // looksAt tells whether a filter is about an attribute.
-
 func looksAt(f filter, name string) bool {
 	switch f := f.(type) {
 	case and:
@@ -102,7 +101,6 @@ func (s *Server) answerGroups(w http.ResponseWriter, r *http.Request, c *call, q
 }
 
 // groupsFor returns the groups that a query can be about.
-
 func (s *Server) groupsFor(tx storage.Tx, q *query) ([]identity.Group, error) {
 	name, byName := equals(q.filter, "displayName", "")
 	id, byID := equals(q.filter, "id", "")

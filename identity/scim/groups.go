@@ -12,7 +12,6 @@ import (
 )
 
 // groupTree is a group as a resource, with its members of the partition where they are wanted.
-
 func (s *Server) groupTree(tx storage.Tx, c *call, g *identity.Group, members bool) (object, error) {
 	o := object{"id": g.ID, "displayName": g.Name, "schemas": []any{coreGroup, ourGroup}}
 	put(o, "externalId", g.ExternalID)
@@ -76,7 +75,6 @@ func (s *Server) groupOf(ctx context.Context, c *call, id string, members bool) 
 }
 
 // readGroup serves GET /scim/v2/Groups/{id}. (RFC 7644 3.4.1)
-
 func (s *Server) readGroup(w http.ResponseWriter, r *http.Request, c *call) error {
 	id, err := resourceID(r)
 	if err != nil {
@@ -94,7 +92,6 @@ func (s *Server) readGroup(w http.ResponseWriter, r *http.Request, c *call) erro
 }
 
 // applyGroup makes a change of a resource that was sent whole. Members are added; whether the others go is the caller's.
-
 func applyGroup(to *identity.GroupChange, o object) {
 	ours, _ := o[ourGroup].(object)
 	to.Name, to.ExternalID, to.Permissions = text(o, "displayName"), text(o, "externalId"), nil
@@ -107,7 +104,6 @@ func applyGroup(to *identity.GroupChange, o object) {
 }
 
 // memberIDs are the members that a resource or an operation names.
-
 func memberIDs(list []any) (out []string, err error) {
 	for _, v := range list {
 		one, _ := v.(object)
@@ -120,7 +116,6 @@ func memberIDs(list []any) (out []string, err error) {
 }
 
 // createGroup serves POST /scim/v2/Groups. (RFC 7644 3.3)
-
 func (s *Server) createGroup(w http.ResponseWriter, r *http.Request, c *call) error {
 	sel, err := selectionOfQuery(groupType, r.URL.Query())
 	if err != nil {
@@ -153,7 +148,6 @@ func (s *Server) createGroup(w http.ResponseWriter, r *http.Request, c *call) er
 }
 
 // memberError: a member who is nobody is a value of the request, not the resource.
-
 func memberError(err error) error {
 	if errors.Is(err, identity.ErrNoPerson) {
 		return bad(invalidValue, "members names somebody who is no person of this service")
@@ -162,7 +156,6 @@ func memberError(err error) error {
 }
 
 // replaceGroup serves PUT /scim/v2/Groups/{id}. (RFC 7644 3.5.1)
-
 func (s *Server) replaceGroup(w http.ResponseWriter, r *http.Request, c *call) error {
 	v, err := readBody(w, r)
 	if err != nil {
@@ -184,16 +177,7 @@ func (s *Server) replaceGroup(w http.ResponseWriter, r *http.Request, c *call) e
 	})
 }
 
-// patchGroup serves PATCH /scim/v2/Groups/{id}. (RFC 7644 3.5.2) Members are added and taken out by themselves: a group may have very many.
-
-// splitMembers gives operations on the whole resource that name members among others a path.
-
-// memberPatch gathers what the operations of a PATCH make of the members.
-
-// meeting are the members that meet a condition. The usual one names a member.
-
 // updateGroup lets change say what a group is to be like.
-
 func (s *Server) updateGroup(w http.ResponseWriter, r *http.Request, c *call, change func(tx storage.Tx, now object, to *identity.GroupChange) error) error {
 	sel, err := selectionOfQuery(groupType, r.URL.Query())
 	if err != nil {
@@ -226,7 +210,6 @@ func (s *Server) updateGroup(w http.ResponseWriter, r *http.Request, c *call, ch
 }
 
 // deleteGroup serves DELETE /scim/v2/Groups/{id}. (RFC 7644 3.6)
-
 func (s *Server) deleteGroup(w http.ResponseWriter, r *http.Request, c *call) error {
 	id, err := resourceID(r)
 	if err != nil {

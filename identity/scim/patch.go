@@ -9,7 +9,6 @@ import (
 const maxOperations = 1000 // of one PATCH
 
 // operation is one change of a PATCH. (RFC 7644 3.5.2)
-
 type operation struct {
 	op    string // add, replace, remove
 	path  *path  // nil: the resource
@@ -17,7 +16,6 @@ type operation struct {
 }
 
 // path is what an operation is about. (RFC 7644 figure 7)
-
 type path struct {
 	ext    *attribute // the extension that attr is of; nil: none
 	attr   *attribute
@@ -26,7 +24,6 @@ type path struct {
 }
 
 // parsePatch reads a PATCH message.
-
 func parsePatch(t *resourceType, v any) ([]operation, error) {
 	m, err := message(v, patchMessage, "Operations")
 	if err != nil {
@@ -75,7 +72,6 @@ func (t *resourceType) operation(o object) (op operation, err error) {
 }
 
 // path reads attribute, attribute.sub, attribute[filter] or attribute[filter].sub.
-
 func (t *resourceType) path(s string) (*path, error) {
 	if len(s) > maxFilter {
 		return nil, bad(invalidPath, "path is too long")
@@ -127,7 +123,6 @@ func (t *resourceType) path(s string) (*path, error) {
 }
 
 // apply changes the resource o, which is ours to change.
-
 func (t *resourceType) apply(o object, ops []operation) error {
 	for _, op := range ops {
 		if err := t.applyOne(o, op); err != nil {
@@ -209,7 +204,6 @@ func (p *path) apply(in object, op operation) error {
 }
 
 // set gives a member a value, and takes it away where there is none.
-
 func set(in object, name string, v any) {
 	if v == nil {
 		delete(in, name)
@@ -219,7 +213,6 @@ func set(in object, name string, v any) {
 }
 
 // setMulti adds to, or replaces, all values.
-
 func (p *path) setMulti(in object, op operation) error {
 	v, err := conform(p.attr, op.value, p.attr.name)
 	if err != nil {
@@ -245,7 +238,6 @@ func (p *path) setMulti(in object, op operation) error {
 }
 
 // demoted takes the mark of the primary value off all values when another one comes with it. (RFC 7644 3.5.2)
-
 func demoted(list []any, by any) []any {
 	if o, ok := by.(object); !ok || o["primary"] != true {
 		return list
@@ -271,7 +263,6 @@ func cloneObject(o object) object {
 }
 
 // setSub changes one sub-attribute: of the one value, or of each of several.
-
 func (p *path) setSub(in object, op operation) error {
 	v, err := conform(p.sub, op.value, p.attr.name+"."+p.sub.name)
 	if err != nil {
@@ -298,7 +289,6 @@ func (p *path) setSub(in object, op operation) error {
 }
 
 // setIn changes members of those values that are chosen.
-
 func (p *path) setIn(in object, list []any, chosen func(object) bool, to object) error {
 	out := slices.Clone(list)
 	for i, v := range out {
@@ -323,9 +313,7 @@ func (p *path) setIn(in object, list []any, chosen func(object) bool, to object)
 }
 
 // setMatching changes the values that meet the filter. One that is looked for by what it must be equal to is made when there is none, as
-
 // directories expect of add and of emails[type eq "work"].value.
-
 func (p *path) setMatching(in object, op operation) error {
 	to := object{}
 	if p.sub != nil {
@@ -359,9 +347,5 @@ func (p *path) setMatching(in object, op operation) error {
 	in[p.attr.name] = append(demoted(list, made), any(made))
 	return nil
 }
-
-// implied puts into o what a filter of equalities demands. It answers false for any other filter.
-
-// remove takes values away: those that meet the filter, those that value lists (as a large directory sends it), or all.
 
 // listed are the values that a remove names by its value.

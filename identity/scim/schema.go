@@ -216,7 +216,7 @@ var userSchema = &schema{coreUser, "User", "A person", []*attribute{
 	{name: "profileUrl", description: "A page about the person", kind: typeReference, references: []string{"external"}, exact: true},
 	{name: "title", description: "The title, such as Vice President"},
 	{name: "userType", description: "The relation to the organisation, such as Contractor"},
-	{name: "preferredLanguage", description: "The preferred language. Default: the locale"},
+	{name: "preferredLanguage", description: "The preferred language, which is the locale where that is not given"},
 	{name: "locale", description: "The locale, as a BCP 47 tag"},
 	{name: "timezone", description: "The time zone, as an IANA name"},
 	{name: "active", description: "Whether the person can sign in. Setting it to false ends sessions and tokens at once", kind: typeBoolean},

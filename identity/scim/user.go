@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/text/language"
+
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -222,6 +224,9 @@ func applyUser(d *identity.Details, o object) {
 	dir.ExternalID, dir.NickName, dir.ProfileURL = text(o, "externalId"), text(o, "nickName"), text(o, "profileUrl")
 	dir.Title, dir.UserType, dir.Timezone = text(o, "title"), text(o, "userType"), text(o, "timezone")
 	dir.Language, p.PreferredLocale = text(o, "preferredLanguage"), text(o, "locale")
+	if _, err := language.Parse(dir.Language); p.PreferredLocale == "" && err == nil {
+		p.PreferredLocale = dir.Language // pages speak it
+	}
 	p.EmailAddresses, p.PhoneNumbers, p.Addresses = emailsOf(o), phonesOf(o), addressesOf(o, p.Addresses)
 	dir.Plurals = nil
 	for _, name := range pluralNames {

@@ -291,3 +291,24 @@ func TestDeletedUser(t *testing.T) {
 		}
 	})
 }
+
+// TestPreferredLanguage: pages speak the language of a person whose directory knows no locale.
+func TestPreferredLanguage(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for sent, want := range map[string]string{
+		`"preferredLanguage":"nl-NL"`:                  "nl-NL",
+		`"preferredLanguage":"nl-NL","locale":"de-DE"`: "de-DE",
+		`"preferredLanguage":"nl-NL,en;q=0.5"`:         "",
+	} {
+		a := h.want(201, "POST", "/Users", user(`"userName":"p`+want+`",`+sent))
+		var p identity.Profile
+		err := h.store.View(t.Context(), func(tx storage.Tx) (err error) {
+			p, err = h.identity.Profile(tx, a.at("id"))
+			return err
+		})
+		if err != nil || p.PreferredLocale != want || a.at("preferredLanguage") == "" {
+			t.Errorf("%s: preferred_locale %q, %v, want %q: %s", sent, p.PreferredLocale, err, want, a.raw)
+		}
+	}
+}

@@ -47,6 +47,8 @@ type Config struct {
 	Artifact bool `json:"artifact,omitempty"`
 	// Mapping makes details of attributes. An attribute is called by its name or its friendly name.
 	Mapping idp.Mapping `json:"mapping"`
+	// NoFiles refuses metadata and certificates in files. Whoever configures from elsewhere must not choose what is read here.
+	NoFiles bool `json:"-"`
 }
 
 // AuthnContext is a samlp:RequestedAuthnContext. (SAML core 3.3.2.2.1)
@@ -89,6 +91,9 @@ func (c Config) Validate() error {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	if err := validSource(c.Metadata); err != nil {
 		wrong = append(wrong, err)
+	}
+	if c.NoFiles && (!isXML(c.Metadata) && !isRemote(c.Metadata) || c.MetadataCertificate != "" && !isPEM(c.MetadataCertificate)) {
+		say("want the metadata itself or its https address, not a file")
 	}
 	if c.Refresh != 0 && c.Refresh < minRefresh {
 		say("refresh %s is shorter than %s", c.Refresh, minRefresh)
@@ -153,6 +158,8 @@ func isURI(s string) bool {
 // isXML tells whether the metadata stands in the configuration itself.
 func isXML(source string) bool { return strings.HasPrefix(strings.TrimSpace(source), "<") }
 
+func isPEM(source string) bool { return strings.Contains(source, "-----BEGIN") }
+
 // isRemote tells whether the metadata is fetched.
 func isRemote(source string) bool {
 	return strings.HasPrefix(source, "https://") || strings.HasPrefix(source, "http://")
@@ -191,7 +198,7 @@ func (c Config) trust() (*x509.Certificate, error) {
 	if len(raw) == 0 {
 		return nil, nil //nolint:nilnil // no certificate, and nothing wrong with that
 	}
-	if !strings.Contains(c.MetadataCertificate, "-----BEGIN") {
+	if !isPEM(c.MetadataCertificate) {
 		var err error
 		if raw, err = os.ReadFile(c.MetadataCertificate); err != nil {
 			return nil, fmt.Errorf("read metadata_certificate: %w", err)

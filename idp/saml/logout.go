@@ -235,7 +235,7 @@ func (p *Provider) signedOut(ctx context.Context, w http.ResponseWriter, r *http
 		return nil, &idp.Invalid{Reason: "the message is no answer"}
 	}
 	if !msg.Success {
-		p.env.Log.Info("the provider has not signed out everywhere", zap.String("provider", p.env.ID), zap.String("status", msg.Status), zap.String("cause", msg.Cause))
+		p.env.Log.Info("the provider has not signed out everywhere", zap.String("status", msg.Status), zap.String("cause", msg.Cause))
 	}
 	return &idp.Next{URL: ret}, nil
 }
@@ -252,7 +252,7 @@ func (p *Provider) signOut(ctx context.Context, r *http.Request, h idp.Host, in 
 	}
 	if _, err := h.EndSessions(ctx, idp.EndQuery{Issuer: m.EntityID, Sessions: names}, r); err != nil {
 		// The provider must not believe that it is done.
-		p.env.Log.Error("sessions cannot be ended for the provider", zap.String("provider", p.env.ID), zap.Error(err))
+		p.env.Log.Error("sessions cannot be ended for the provider", zap.Error(err))
 		status = statusResponder
 	}
 	next, err := p.sendLogout(ctx, m, in.binding, paramResponse, in.relay, func(destination string) *etree.Element {

@@ -50,7 +50,7 @@ type source struct {
 
 // newSource begins to fetch what is remote, and reads what is not.
 func newSource(cfg Config, env idp.Env) (*source, error) {
-	s := &source{cfg: cfg, client: env.Client, now: env.Now, log: env.Log.With(zap.String("provider", env.ID))}
+	s := &source{cfg: cfg, client: env.Client, now: env.Now, log: env.Log}
 	var err error
 	if s.trust, err = cfg.trust(); err != nil {
 		return nil, err
@@ -63,11 +63,10 @@ func newSource(cfg Config, env idp.Env) (*source, error) {
 		}
 		s.fetched = s.now()
 	case !isRemote(cfg.Metadata):
-		f, err := os.Open(cfg.Metadata) // that it is not there is a mistake of now; what stands in it may become better later
-		if err != nil {
+		// That it is not there is a mistake of now; what stands in it may become better later.
+		if err := checkFile(cfg.Metadata); err != nil {
 			return nil, fmt.Errorf("read metadata: %w", err)
 		}
-		f.Close()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +207,19 @@ func (s *source) fetch(ctx context.Context) (*idpMetadata, error) {
 	return parseMetadata(raw, s.trust, s.now())
 }
 
+// checkFile refuses what could keep a reader waiting, such as a pipe.
+func checkFile(name string) error {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", name)
+	}
+	return err
+}
+
 func readFile(name string) ([]byte, error) {
+	if err := checkFile(name); err != nil {
+		return nil, err
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err

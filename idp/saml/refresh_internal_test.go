@@ -239,6 +239,9 @@ func TestMetadataFile(t *testing.T) {
 	if _, err := New(Config{Metadata: name}, newEnv(&world{clock: &clock{t: start}})); err == nil || !strings.Contains(err.Error(), name) {
 		t.Errorf("New without the file = %v, want an error that names it", err)
 	}
+	if _, err := New(Config{Metadata: filepath.Dir(name)}, newEnv(&world{clock: &clock{t: start}})); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("New with a directory = %v", err)
+	}
 	put := func(content string) {
 		t.Helper()
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {

@@ -184,6 +184,7 @@ var Catalogue = []Section{
 		{217, "HTTP/2 paths without a slash, `*`, absolute ones", "400"},
 	}},
 	{"Identity service", []Case{
+		{222, "one person's password tried in other case, other Unicode forms, with spaces, by the sign-in page, the password grant and the credentials API", "one counter"},
 		{226, "passwords at the bounds of the policy, without a class, composed in another way, with NUL, of 1 MB; twins in their first 72 bytes", "the policy holds on every way in; twins do not sign in for each other"},
 		{227, "a password policy whose minimum is above its maximum, negative, 2^31, in quotes, incomplete", "400, unchanged"},
 		{233, "near misses of a whitelisted URL: longer host, user name, no scheme, backslashes, dot segments, longer segment, upper case, port, tab, escapes, look-alikes", "refused: origin and path segments are compared, after one reading"},
@@ -203,6 +204,7 @@ var Catalogue = []Section{
 		{256, "the extension read again a hundred times a second under traffic; paths and symbolic links that lead outside of it", "one after the other, no request fails; no file outside of the directory"},
 		{257, "requests of other sites with remembered credentials", "415 or 403"},
 		{258, "the APIs in clear text from another machine", "403 where the issuer is https"},
+		{259, "encrypted passwords with any byte of ciphertext or initialization vector changed, replayed, under a used initialization vector, for nobody", "400 `3002` with one body, before anything is looked up; nothing is hashed or stored"},
 		{261, "a partition that is missing, another, there twice, or no name", "400; what is in another partition is not there"},
 		{262, "events with limits and offsets that are no numbers, too small or too large, without ids, with ids of others and of other partitions", "400 `4002`, `4003` or `4004`; empty, never somebody else's"},
 		{263, "events with line ends or a megabyte in the user agent, addresses claimed by headers", "one event, cut, with the real address"},

@@ -184,7 +184,7 @@ func testModules(t *testing.T) {
 
 // cryptoPath are the beginnings of the modules that sign, verify or decide whom to trust.
 var cryptoPath = []string{
-	"github.com/russellhaering/", "github.com/beevik/etree", "github.com/crewjam/", "github.com/go-jose/", "github.com/coreos/go-oidc", "github.com/mattermost/xml-roundtrip-validator",
+	"github.com/russellhaering/", "github.com/beevik/etree", "github.com/go-jose/", "github.com/coreos/go-oidc", "github.com/mattermost/xml-roundtrip-validator",
 	"golang.org/x/crypto", "golang.org/x/oauth2", "golang.org/x/net", "github.com/caddyserver/", "github.com/go-webauthn/", "github.com/fxamacker/cbor", "github.com/jonboulle/clockwork",
 }
 

@@ -60,6 +60,9 @@ func (j Jar) SetCrossSite(w http.ResponseWriter, kind, value string, maxAge time
 	http.SetCookie(w, c)
 }
 
+// CrossesSites tells whether cookies of SetCrossSite come along with what another site posts.
+func (j Jar) CrossesSites() bool { return j.secure }
+
 // Clear removes a cookie.
 func (j Jar) Clear(w http.ResponseWriter, kind string) {
 	http.SetCookie(w, &http.Cookie{

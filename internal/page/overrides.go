@@ -1,8 +1,10 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -62,3 +64,29 @@ func (p *Renderer) asked(ctx context.Context) (layers []*Overrides) {
 	}()
 	return p.overrides(ctx)
 }
+
+// Words are the messages of one language.
+type Words interface {
+	// T returns the message of a key. Pairs of name and value fill in "{name}".
+	T(key string, pairs ...any) string
+	// Lang returns the BCP 47 tag of the language.
+	Lang() string
+}
+
+// Words returns the messages for what is not a page, such as an e-mail, in the first of the wanted languages that there is.
+func (p *Renderer) Words(ctx context.Context, wanted []string) Words {
+	return p.messages(ctx).match(&http.Request{Header: http.Header{}}, wanted)
+}
+
+// Button returns the colour of a button and of the text on it, as #rrggbb.
+func (p *Renderer) Button() (ground, ink string) {
+	brand, err := parseColor(cmp.Or(p.cfg.Brand.Color, defaultColor))
+	if err != nil { // New has read it
+		brand = mustColor(defaultColor)
+	}
+	a, b := light.accent(brand)
+	return a.String(), b.String()
+}
+
+// BrandName returns the name of whoever runs the pages.
+func (p *Renderer) BrandName() string { return p.cfg.Brand.Name }

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -101,7 +102,7 @@ func Empty(w http.ResponseWriter, status int) {
 // Fail writes err as an ErrorResponse and logs it, once: an *Error as it is, what says "we cannot tell" as 503, anything else as 500.
 func (g *Gate) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := asError(err)
-	fields := []zap.Field{zap.String("path", r.URL.Path), zap.Int("status", e.Status), zap.Int("error_code", e.Code), zap.String("reason", e.Message)}
+	fields := []zap.Field{zap.String("path", event.Clean(r.URL.Path)), zap.Int("status", e.Status), zap.Int("error_code", e.Code), zap.String("reason", e.Message)}
 	if e.cause != nil {
 		fields = append(fields, zap.NamedError("cause", e.cause))
 	}

@@ -56,6 +56,7 @@ type Hasher struct {
 	computed atomic.Int64
 	wait     time.Duration
 	random   io.Reader
+	whole    *Hasher // whose places these are a part of. nil: these are the places themselves
 }
 
 // NewHasher returns a hasher. Zero members of c mean their defaults.
@@ -72,6 +73,16 @@ func NewHasher(c HashCost) *Hasher {
 	c.MemoryKiB, c.Iterations = min(c.MemoryKiB, maxMemoryKiB), min(c.Iterations, maxIterations)
 	c.Iterations = max(1, min(c.Iterations, maxWork/c.MemoryKiB))
 	return &Hasher{cost: c, slots: make(chan struct{}, c.Concurrency), wait: maxWait, random: rand.Reader}
+}
+
+// partFactor is how many computations of a Part stand in the queue of the whole for each one that runs: enough to keep it busy, and few enough
+// that whoever comes after them hardly waits.
+const partFactor = 2
+
+// Part returns a hasher for those who must not keep others waiting: it computes in the places of h, but takes only a few in its queue; the
+// others wait in a queue of their own, or are ErrBusy.
+func (h *Hasher) Part() *Hasher {
+	return &Hasher{cost: h.cost, slots: make(chan struct{}, partFactor*cap(h.slots)), wait: h.wait, random: h.random, whole: h}
 }
 
 // Hash returns the Argon2id hash of a password in PHC form, or ErrBusy.
@@ -173,13 +184,30 @@ func (h *Hasher) bcrypt(ctx context.Context, phc, password string) (bool, error)
 
 // enter waits for a free place among those that compute.
 func (h *Hasher) enter(ctx context.Context) (release func(), err error) {
+	own, err := h.queue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leave := own
+	if h.whole != nil {
+		inner, err := h.whole.enter(ctx)
+		if err != nil {
+			own()
+			return nil, err
+		}
+		leave = func() { inner(); own() }
+	}
+	h.computed.Add(1)
+	return leave, nil
+}
+
+func (h *Hasher) queue(ctx context.Context) (release func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	release = func() { <-h.slots }
 	select {
 	case h.slots <- struct{}{}:
-		h.computed.Add(1)
 		return release, nil
 	default:
 	}
@@ -191,7 +219,6 @@ func (h *Hasher) enter(ctx context.Context) (release func(), err error) {
 	defer timer.Stop()
 	select {
 	case h.slots <- struct{}{}:
-		h.computed.Add(1)
 		return release, nil
 	case <-timer.C:
 		return nil, ErrBusy

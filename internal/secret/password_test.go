@@ -145,6 +145,41 @@ func TestHasherIsBounded(t *testing.T) {
 	}
 }
 
+// However much a part is asked, few of its computations stand in the queue of the whole.
+func TestPartKeepsOthersServed(t *testing.T) {
+	t.Parallel()
+	h := NewHasher(HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 2})
+	part := h.Part()
+	h.wait, part.wait = time.Hour, time.Hour
+	for range cap(h.slots) {
+		h.slots <- struct{}{} // computations that take for ever
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var queued sync.WaitGroup
+	inQueue, waiting := partFactor*cap(h.slots), queueFactor*cap(part.slots)
+	for range inQueue + waiting {
+		queued.Go(func() { part.Waste(ctx, "x") }) //nolint:errcheck // it is cancelled
+	}
+	for part.Waiting() < int64(waiting) || h.Waiting() < int64(inQueue) { // the queues fill
+		runtime.Gosched()
+	}
+	if n := h.Waiting(); n != int64(inQueue) {
+		t.Errorf("%d computations of the part wait among all, want %d", n, inQueue)
+	}
+	if err := part.Waste(t.Context(), "x"); !errors.Is(err, ErrBusy) {
+		t.Errorf("Waste of the part beyond its queue = %v, want ErrBusy", err)
+	}
+	cancel()
+	queued.Wait()
+	if h.Waiting() != 0 || part.Waiting() != 0 || len(part.slots) != 0 {
+		t.Errorf("%d and %d wait, %d places are taken, want none", h.Waiting(), part.Waiting(), len(part.slots))
+	}
+	<-h.slots
+	if err := part.Waste(t.Context(), "x"); err != nil || h.Computed() != 1 || len(h.slots) != 1 || len(part.slots) != 0 {
+		t.Errorf("Waste of the part with a free place = %v, %d computed, want nil, 1", err, h.Computed())
+	}
+}
+
 func TestHashCostIsBounded(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(HashCost{MemoryKiB: 1 << 31, Iterations: 1 << 31})

@@ -6,6 +6,7 @@ $metadata[getenv('GATEHOUSE_SAML_URL') . '/idp'] = [
     'certificate' => 'idp.crt',
     'auth' => 'people',
     'signature.algorithm' => 'http://www.w3.org/2001/04/xmldsig-more#rsa-sha256',
+    'saml20.sendartifact' => true,
     'sign.logout' => true,
     'validate.logout' => true,
     'redirect.validate' => true,

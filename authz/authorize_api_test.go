@@ -1,0 +1,57 @@
+package authz_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// TestAuthorizeAPI: who may use an API of another package, in the words that it understands.
+func TestAuthorizeAPI(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.APIClients[0].APIs = append(c.APIClients[0].APIs, "configuration") }))
+	id := authztest.World().APIClients[0].ID
+	request := func(id, secret string) *http.Request {
+		r := httptest.NewRequest(http.MethodGet, "/api/v2/config", nil)
+		if id != "" {
+			r.SetBasicAuth(id, secret)
+		}
+		return r
+	}
+	twice := request(id, authztest.Secret(id))
+	twice.Header.Add("Authorization", twice.Header.Get("Authorization"))
+	bearer := request("", "")
+	bearer.Header.Set("Authorization", "Bearer x")
+	for _, tt := range []struct {
+		name string
+		r    *http.Request
+		api  string
+		want error
+	}{
+		{"good", request(id, authztest.Secret(id)), "configuration", nil},
+		{"without the API", request(id, authztest.Secret(id)), "credentials", login.ErrNotAllowed},
+		{"wrong secret", request(id, authztest.Secret(id)+"x"), "configuration", login.ErrNoCredentials},
+		{"unknown", request("nobody", "x"), "configuration", login.ErrNoCredentials},
+		{"an OAuth client", request("shop", authztest.Secret("shop")), "configuration", login.ErrNoCredentials},
+		{"nothing", request("", ""), "configuration", login.ErrNoCredentials},
+		{"two of them", twice, "configuration", login.ErrNoCredentials},
+		{"a bearer token", bearer, "configuration", login.ErrNoCredentials},
+	} {
+		got, err := h.Server().AuthorizeAPI(tt.r, tt.api)
+		if !errors.Is(err, tt.want) || tt.want == nil && (err != nil || got != id) {
+			t.Errorf("%s: AuthorizeAPI = %q, %v, want %v", tt.name, got, err, tt.want)
+		}
+	}
+	h.AllowFailures()
+	h.Store.Fail(storage.ErrUnavailable)
+	_, err := h.Server().AuthorizeAPI(request("nobody", "x"), "configuration")
+	if err == nil || errors.Is(err, login.ErrNoCredentials) || errors.Is(err, login.ErrNotAllowed) {
+		t.Errorf("without storage: %v, want that nobody can tell", err)
+	}
+}

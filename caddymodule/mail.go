@@ -1,0 +1,218 @@
+package caddymodule
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/smtp"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+func init() {
+	caddy.RegisterModule(SMTPMail{})
+}
+
+// mailNamespace holds what hands e-mails over. A package of one's own can add another.
+const mailNamespace = "gatehouse.mail"
+
+// Mailer is a guest module of the namespace gatehouse.mail.
+type Mailer interface {
+	// Transport returns what hands e-mails over. It connects to nothing. issuer is the host that mail comes from.
+	Transport(issuer string) (notify.Transport, error)
+}
+
+// SMTPMail hands e-mails over to a mail server, by SMTP.
+type SMTPMail struct {
+	// Host and port of the mail server. Required.
+	Server string `json:"server,omitempty"`
+	// Whom mail comes from, such as Gatehouse <no-reply@example.com>. Required.
+	From string `json:"from,omitempty"`
+	// The user of the mail server. Default: none, and no authentication.
+	Username string `json:"username,omitempty"`
+	// The user's password. Default: none.
+	Password Sensitive `json:"password,omitempty"`
+	// How the connection is encrypted: starttls, implicit or off. Default: implicit at port 465, otherwise starttls, which is demanded; on a loopback host
+	// without username: as the server offers it.
+	TLS string `json:"tls,omitempty"`
+	// For one message from the connection to the end. Default: 20s.
+	Timeout Duration `json:"timeout,omitempty"`
+
+	cfg smtp.Config
+}
+
+// CaddyModule implements caddy.Module.
+func (SMTPMail) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: mailNamespace + ".smtp", New: func() caddy.Module { return new(SMTPMail) }}
+}
+
+// UnmarshalCaddyfile reads
+//
+//	mail smtp <host:port> {
+//		from     <address>
+//		username <name>
+//		password <password>
+//		tls      starttls|implicit|off
+//		timeout  <duration>
+//	}
+func (m *SMTPMail) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	start := d.Token()
+	if !d.NextArg() {
+		return d.Err("mail smtp: the server is missing: add for example `mail smtp smtp.example.com:587`")
+	}
+	m.Server = d.Val()
+	if err := check(d, "mail smtp", m.Server, smtp.CheckServer); err != nil {
+		return err
+	}
+	if d.NextArg() {
+		return d.Errf("mail smtp: unexpected argument %q, its options stand in a block", d.Val())
+	}
+	err := readBlock(d, "mail smtp", subdirectives{
+		"from":     text(&m.From),
+		"username": value(&m.Username, nil),
+		"password": value(&m.Password, nil),
+		"tls":      value(&m.TLS, oneOf([]string{smtp.StartTLS, smtp.Implicit, smtp.Off})),
+		"timeout":  value(&m.Timeout, checkDuration),
+	})
+	if err != nil {
+		return err
+	}
+	r := &resolver{}
+	if m.build(r); r.err() != nil {
+		return at(start, r.err())
+	}
+	return nil
+}
+
+// Provision resolves the options; it connects to nothing.
+func (m *SMTPMail) Provision(caddy.Context) error {
+	r := &resolver{repl: caddy.NewReplacer()}
+	m.build(r)
+	return r.err()
+}
+
+// build resolves the options and says all that is wrong with them.
+func (m *SMTPMail) build(r *resolver) {
+	standIn := func(v, option, placeholder string, check func(string) error) string {
+		if r.adapting() && hasPlaceholder(v) {
+			return placeholder
+		}
+		return r.plain("mail smtp: "+option, v, check)
+	}
+	before := len(r.problems)
+	m.cfg = smtp.Config{
+		Server:   standIn(m.Server, "server", "placeholder.invalid:587", smtp.CheckServer),
+		From:     standIn(m.From, "from", "placeholder@placeholder.invalid", smtp.CheckFrom),
+		Username: standIn(m.Username, "username", "placeholder", nil),
+		Password: secret.New(standIn(string(m.Password), "password", standInSecret, nil)),
+		TLS:      standIn(m.TLS, "tls", "", oneOf([]string{smtp.StartTLS, smtp.Implicit, smtp.Off})),
+		Timeout:  r.duration("mail smtp: timeout", m.Timeout),
+	}
+	switch {
+	case m.Server == "":
+		r.fail("mail smtp: server is missing: add for example smtp.example.com:587")
+	case m.From == "":
+		r.fail("mail smtp: from is missing: add for example `from no-reply@example.com`")
+	case len(r.problems) == before:
+		if _, err := smtp.New(m.cfg); err != nil {
+			r.fail("mail smtp: %v", err)
+		}
+	}
+}
+
+// Transport implements Mailer.
+func (m *SMTPMail) Transport(issuer string) (notify.Transport, error) {
+	cfg := m.cfg
+	cfg.Helo = issuer
+	return smtp.New(cfg)
+}
+
+// readMail reads
+//
+//	mail <module> [<arguments of the module>...] [{ ... }]
+func (a *App) readMail(d *caddyfile.Dispenser) error {
+	if !d.NextArg() {
+		return d.Err("mail: the module is missing: add for example `mail smtp smtp.example.com:587`")
+	}
+	name := d.Val()
+	id := mailNamespace + "." + name
+	if _, err := caddy.GetModule(id); err != nil {
+		return d.Errf("mail: module %s is not built in: use smtp", id)
+	}
+	mod, err := caddyfile.UnmarshalModule(d, id)
+	if err != nil {
+		return err
+	}
+	a.MailRaw = caddyconfig.JSONModuleObject(mod, "module", name, nil)
+	return nil
+}
+
+// loadMail finds out what hands mail over, if anything does.
+func (a *App) loadMail() error {
+	if a.MailRaw == nil {
+		return nil
+	}
+	mod, err := a.ctx.LoadModule(a, "MailRaw")
+	if err != nil {
+		return fmt.Errorf("gatehouse: mail: %w", err)
+	}
+	m, ok := mod.(Mailer)
+	if !ok {
+		return fmt.Errorf("gatehouse: mail module %T hands nothing over", mod)
+	}
+	a.mailer = m
+	return nil
+}
+
+// openMail returns what sends e-mails, or nil where no mail is configured.
+func (a *App) openMail(c *core, pages *page.Renderer) (*notify.Mail, error) {
+	if a.mailer == nil {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	transport, err := a.mailer.Transport(a.issuer.Hostname())
+	if err != nil {
+		return nil, fmt.Errorf("mail: %w", err)
+	}
+	ground, ink := pages.Button()
+	return notify.NewMail(
+		notify.MailConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Ground: ground, Ink: ink, Tried: c.metrics.mailed},
+		notify.MailDeps{
+			Store: c.Store, Keyring: c.keyring, Transport: transport, Log: a.log.Named("mail"),
+			Words: func(ctx context.Context, locales []string) page.Words { return pages.Words(ctx, locales) },
+		},
+	)
+}
+
+// checkMail says whether the mail server takes us and how much waits: ok, or what is wrong. "" where no mail is configured.
+func (i *instance) checkMail(ctx context.Context) (said string, waiting int, err error) {
+	if i.mail == nil {
+		return "", 0, nil
+	}
+	if waiting, err = i.mail.Waiting(ctx, maxCounted); err != nil {
+		return "", 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, mailCheckTimeout)
+	defer cancel()
+	if err := i.mail.Check(ctx); err != nil {
+		return err.Error(), waiting, nil
+	}
+	return "ok", waiting, nil
+}
+
+const (
+	maxCounted       = 100_000 // mails that wait
+	mailCheckTimeout = 4 * time.Second
+)
+
+var (
+	_ caddy.Provisioner     = (*SMTPMail)(nil)
+	_ caddyfile.Unmarshaler = (*SMTPMail)(nil)
+	_ Mailer                = (*SMTPMail)(nil)
+)

@@ -1,0 +1,153 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+)
+
+const (
+	contextHeader   = "X-Service-Flow-Context-Params"
+	partitionHeader = "X-Service-Persons-Partition-Id"
+
+	maxContext     = 2 << 10  // bytes of the header
+	maxCredentials = 16 << 10 // bytes of a body
+)
+
+// credentialsRequest is the body of validate. (identity service document, "Credentials API")
+type credentialsRequest struct {
+	Username            *string `json:"username"`
+	Password            *string `json:"password"`             // encrypted, in Base64
+	EncryptionParameter *string `json:"encryption_parameter"` // initialization vector, in Base64
+}
+
+// handleValidate serves POST /api/credentials/validate (identity service document, "Credentials API"). What is encrypted is looked at before
+// anything is looked up, and the initialization vector is used up before any password is hashed.
+func (a *API) handleValidate(w http.ResponseWriter, r *http.Request, client string) error {
+	if err := a.slow(w, client); err != nil {
+		return err
+	}
+	about, err := contextParams(r)
+	if err != nil {
+		return err
+	}
+	partition, err := a.partition(r)
+	if err != nil {
+		return err
+	}
+	var in credentialsRequest
+	if err := parameters(rest.Decode(w, r, maxCredentials, &in)); err != nil {
+		return err
+	}
+	if err := present(map[string]*string{"username": in.Username, "password": in.Password, "encryption_parameter": in.EncryptionParameter}); err != nil {
+		return err
+	}
+	password, iv, err := a.opener.open(*in.Password, *in.EncryptionParameter)
+	if err == nil {
+		err = a.useIV(r.Context(), iv)
+	}
+	if err != nil {
+		return encryption(err)
+	}
+	profile, err := a.Identity.ValidateCredentials(r.Context(), identity.Credentials{
+		Client: client, Partition: partition, Username: *in.Username, Password: password, Context: about, Origin: a.Origin(r),
+	})
+	if err != nil {
+		return refusedCredentials(w, err)
+	}
+	rest.JSON(w, http.StatusOK, profile)
+	return nil
+}
+
+// refusedCredentials finds the code for why credentials are not good.
+func refusedCredentials(w http.ResponseWriter, err error) error {
+	state, missing, throttled := new(identity.StateError), new(identity.MissingError), new(login.ThrottledError)
+	switch {
+	case errors.Is(err, login.ErrBadCredentials):
+		return badCredentials()
+	case errors.As(err, &throttled):
+		w.Header().Set("Retry-After", seconds(throttled.Wait)) // RFC 9110 10.2.3
+		return passwordBlocked()
+	case errors.As(err, &state) && state.State == identity.Blocked:
+		return personBlocked(http.StatusUnauthorized)
+	case errors.As(err, &state):
+		return personInactive()
+	case errors.As(err, &missing):
+		return attributesMissing(missing.AnyOf)
+	case errors.As(err, new(*login.Refusal)):
+		return credentialsOff().With(err)
+	}
+	return err
+}
+
+// encryption gives errEncryption its code.
+func encryption(err error) error {
+	if errors.Is(err, errEncryption) {
+		return badEncryption()
+	}
+	return err
+}
+
+// parameters gives what is wrong with a body the code for parameters.
+func parameters(err error) error {
+	e := new(rest.Error)
+	if !errors.As(err, &e) || e.Status != http.StatusBadRequest {
+		return err
+	}
+	out := *e
+	out.Code = codeParameter
+	return &out
+}
+
+// present returns the error for required members that are absent or empty.
+func present(members map[string]*string) error {
+	var absent []rest.Problem
+	for _, name := range []string{"username", "password", "encryption_parameter", "token"} {
+		if v, asked := members[name]; asked && (v == nil || *v == "") {
+			absent = append(absent, rest.Problem{Path: name, Problem: "is required"})
+		}
+	}
+	if len(absent) == 0 {
+		return nil
+	}
+	return parameters(rest.Invalid(absent...))
+}
+
+var contextPair = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}=[ -:<-~]*$`) // no semicolon in the value
+
+// contextParams reads the header with parameters about the client's flow: key1=value1;key2=value2.
+func contextParams(r *http.Request) (string, error) {
+	values := r.Header.Values(contextHeader)
+	if len(values) == 0 || len(values) == 1 && values[0] == "" {
+		return "", nil
+	}
+	if len(values) > 1 || len(values[0]) > maxContext {
+		return "", badHeader(contextHeader, "must be there once and have at most 2048 bytes")
+	}
+	seen := map[string]bool{}
+	for pair := range strings.SplitSeq(values[0], ";") {
+		key, _, _ := strings.Cut(pair, "=")
+		if !contextPair.MatchString(pair) || seen[key] {
+			return "", badHeader(contextHeader, "must have the form key1=value1;key2=value2")
+		}
+		seen[key] = true
+	}
+	return values[0], nil
+}
+
+// partition reads the header that says in which partition a username is. While partitions are off it means nothing.
+func (a *API) partition(r *http.Request) (string, error) {
+	if !a.Identity.Partitioned() {
+		return "", nil
+	}
+	values := r.Header.Values(partitionHeader)
+	if len(values) != 1 || values[0] == "" {
+		return "", badHeader(partitionHeader, "must name one partition")
+	}
+	return values[0], nil
+}

@@ -1,0 +1,328 @@
+package api_test
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/api"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+)
+
+const (
+	demo         = "demo@example.com"
+	demoPassword = "correct horse 1"
+	hexKey       = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+)
+
+// clock stands still until it is moved.
+type clock struct {
+	mu  sync.Mutex // guards now
+	now time.Time
+}
+
+func (c *clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.now }
+
+func (c *clock) Advance(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.now = c.now.Add(d) }
+
+// flaky is a store that can be switched off.
+type flaky struct {
+	storage.Store
+	mu   sync.Mutex // guards down
+	down bool
+}
+
+func (f *flaky) failing() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.down }
+
+func (f *flaky) View(ctx context.Context, fn func(storage.Tx) error) error {
+	if f.failing() {
+		return storage.ErrUnavailable
+	}
+	return f.Store.View(ctx, fn)
+}
+
+func (f *flaky) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	if f.failing() {
+		return storage.ErrUnavailable
+	}
+	return f.Store.Update(ctx, fn)
+}
+
+// people is the credentials API and action tokens over persons of a store of its own. The API client ops may use everything, other nothing.
+type people struct {
+	testing.TB
+	*api.API
+	persons *identity.Service
+	store   *flaky
+	clock   *clock
+	hasher  *secret.Hasher
+	logs    *observer.ObservedLogs
+	mu      sync.Mutex // guards units
+	units   config.Units
+	deps    api.Deps
+}
+
+func newPeople(t testing.TB, change ...func(*identity.Config, *api.Deps)) *people {
+	return newPeopleCosting(t, secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100}, change...)
+}
+
+func newPeopleCosting(t testing.TB, cost secret.HashCost, change ...func(*identity.Config, *api.Deps)) *people {
+	t.Helper()
+	c := &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	store, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = c.Now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
+	core, logs := observer.New(zapcore.DebugLevel)
+	log := zap.New(core)
+	h := &people{TB: t, store: &flaky{Store: store}, clock: c, logs: logs, units: config.Defaults(), hasher: secret.NewHasher(cost)}
+	cfg := identity.Config{Issuer: issuer, Persons: []identity.NewPerson{{Username: demo, Password: secret.New(demoPassword), Name: "Demo Person", Groups: []string{"staff"}}}}
+	key, err := api.ParseCredentialsKey(hexKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	origin := func(*http.Request) event.Origin { return event.Origin{ClientIP: "203.0.113.7", UserAgent: "backend/1"} }
+	units := func(storage.Tx) (*config.Units, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		u := h.units
+		return &u, nil
+	}
+	h.deps = api.Deps{
+		Store: h.store, Gate: &rest.Gate{Authorize: authorizeAll, Log: log, Issuer: issuer}, Units: units, CredentialsKey: key, Origin: origin, Now: c.Now, Random: rand.Reader,
+	}
+	for _, fn := range change {
+		fn(&cfg, &h.deps)
+	}
+	pages, err := page.New(page.Config{Issuer: issuer, Key: make([]byte, 32), Random: rand.Reader, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.persons, err = identity.New(t.Context(), cfg, identity.Deps{
+		Store: h.store, Hasher: h.hasher, Pages: pages, Log: log, Now: c.Now, Random: rand.Reader, Origin: origin, Units: units,
+		Events: &event.Recorder{Random: rand.Reader, Now: c.Now, PartitionOf: identity.PartitionOfID},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.deps.Identity = h.persons
+	if h.API, err = api.New(h.deps); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func authorizeAll(r *http.Request, _ string) (string, error) {
+	id, password, ok := r.BasicAuth()
+	switch {
+	case !ok || password != "secret of "+id:
+		return "", login.ErrNoCredentials
+	case id == "other":
+		return "", login.ErrNotAllowed
+	}
+	return id, nil
+}
+
+// set changes the configuration.
+func (h *people) set(change func(*config.Units)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change(&h.units)
+}
+
+// person returns the id of a username.
+func (h *people) person(username string) string {
+	h.Helper()
+	p, err := h.persons.Person(h.Context(), username)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return p.ID
+}
+
+func (h *people) add(n identity.NewPerson) string {
+	h.Helper()
+	p, err := h.persons.AddPerson(h.Context(), n, identity.Actor{ID: "test"})
+	if err != nil {
+		h.Fatal(err)
+	}
+	return p.ID
+}
+
+func (h *people) setState(person string, to identity.State) {
+	h.Helper()
+	if err := h.persons.SetState(h.Context(), person, to, identity.Actor{ID: "test"}); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// answered is an answer of an API.
+type answered struct {
+	*httptest.ResponseRecorder
+	Code    int             `json:"error_code"`
+	Message string          `json:"error_message"`
+	Details json.RawMessage `json:"details"`
+}
+
+// call sends a body as ops. Header lines come in pairs of name and value; a name that comes again is sent twice.
+func (h *people) call(method, path string, body any, header ...string) answered {
+	h.Helper()
+	raw, ok := body.(string)
+	if !ok && body != nil {
+		raw = string(must(json.Marshal(body)))
+	}
+	return h.send(method, path, raw, header...)
+}
+
+// send is call with the body as it is. A fuzz target may use it.
+func (h *people) send(method, path, raw string, header ...string) answered {
+	r := httptest.NewRequest(method, issuer+path, strings.NewReader(raw))
+	r.SetBasicAuth("ops", "secret of ops")
+	r.Header.Set("Content-Type", "application/json")
+	given := map[string]bool{}
+	for i := 0; i < len(header); i += 2 {
+		if !given[header[i]] {
+			r.Header.Del(header[i])
+		}
+		given[header[i]] = true
+		r.Header.Add(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	a := answered{ResponseRecorder: w}
+	if w.Code >= 400 {
+		if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || a.Message == "" {
+			panic(fmt.Sprintf("%s %s = %d %s, want an ErrorResponse", method, path, w.Code, w.Body))
+		}
+	}
+	return a
+}
+
+// status is that of the answer; Code is the error's.
+func (a answered) status() int { return a.ResponseRecorder.Code }
+
+// check holds status and code.
+func (a answered) check(t testing.TB, what string, status, code int) {
+	t.Helper()
+	if a.status() != status || a.Code != code {
+		t.Errorf("%s = %d %s, want %d with code %d", what, a.status(), a.Body, status, code)
+	}
+}
+
+// encrypt does what a client of the API does.
+func (h *people) encrypt(password string, ivBytes int) (sealed, iv string) {
+	h.Helper()
+	nonce := make([]byte, ivBytes)
+	rand.Read(nonce) //nolint:errcheck // never fails
+	aead, err := cipher.NewGCMWithNonceSize(must(aes.NewCipher([]byte(h.deps.CredentialsKey.Reveal()))), ivBytes)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(aead.Seal(nil, nonce, []byte(password), nil)), base64.StdEncoding.EncodeToString(nonce)
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+type credentials struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+	IV       string `json:"encryption_parameter"`
+}
+
+// with encrypts a password under a new initialization vector.
+func (h *people) with(username, password string) credentials {
+	sealed, iv := h.encrypt(password, 12)
+	return credentials{username, sealed, iv}
+}
+
+func (h *people) validate(username, password string, header ...string) answered {
+	h.Helper()
+	return h.call(http.MethodPost, "/api/credentials/validate", h.with(username, password), header...)
+}
+
+// events returns the events, the oldest first.
+func (h *people) events() (all []event.Event) {
+	h.Helper()
+	err := h.store.Store.View(h.Context(), func(tx storage.Tx) error {
+		all = nil
+		for e, err := range event.All(tx) {
+			if err != nil {
+				return err
+			}
+			all = append(all, e)
+		}
+		return nil
+	})
+	if err != nil {
+		h.Fatal(err)
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// dump returns every record of the store but the events.
+func (h *people) dump() map[string]string {
+	h.Helper()
+	out := map[string]string{}
+	err := h.store.Store.View(h.Context(), func(tx storage.Tx) error {
+		for rec, err := range tx.Scan(storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			out[string(rec.Key)] = string(rec.Value)
+		}
+		return nil
+	})
+	if err != nil || len(out) == 0 {
+		h.Fatal(errors.Join(err, errors.New("nothing stored")))
+	}
+	return out
+}
+
+// holdsNoSecret looks for passwords and tokens in the logs.
+func (h *people) holdsNoSecret(secrets ...string) {
+	h.Helper()
+	for _, e := range h.logs.All() {
+		line := e.Message
+		for _, v := range e.ContextMap() {
+			if text, ok := v.(string); ok {
+				line += " " + text
+			}
+		}
+		for _, s := range append(secrets, demoPassword, "ghap_", "ghlt_") {
+			if s != "" && strings.Contains(line, s) {
+				h.Errorf("log line tells %q: %s", s, line)
+			}
+		}
+	}
+}

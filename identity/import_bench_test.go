@@ -1,0 +1,29 @@
+package identity_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+)
+
+// BenchmarkImport is what a person of an import costs, in parts as the command sends them.
+func BenchmarkImport(b *testing.B) {
+	h := newHarness(b)
+	part := make([]identity.ImportedPerson, 0, 200)
+	n := 0
+	for b.Loop() {
+		n++
+		p := imported(fmt.Sprintf("user%d@example.com", n), hash("{SSHA}CsaB3rS0+/WKJxYq0vZ36uYesYJzYWx0c2FsdA=="))
+		p.GivenName, p.FamilyName, p.Groups = "Given", "Family", []string{"staff"}
+		if part = append(part, p); len(part) < cap(part) {
+			continue
+		}
+		for _, r := range h.imports(false, part...) {
+			if r.Status != identity.ImportCreated {
+				b.Fatalf("Import = %+v, want created", r)
+			}
+		}
+		part = part[:0]
+	}
+}

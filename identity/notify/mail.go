@@ -1,0 +1,241 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"net/mail"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/fxamacker/cbor/v2"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/outbox"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Message is one e-mail, ready to be handed over.
+type Message struct {
+	ID      string // of the Message-ID, the same at each try: <id@host>
+	To      string // one bare address
+	Subject string // one line
+	Text    string
+	HTML    string
+	Date    time.Time
+}
+
+// Transport hands messages over to a mail server. It is safe for concurrent use.
+type Transport interface {
+	// Deliver returns nil when the server has taken the message. An error that wraps outbox.ErrRefused says that trying again is of no use.
+	// It ends within a bounded time.
+	Deliver(ctx context.Context, m Message) error
+	// Check returns nil when the server is there and takes us. It sends nothing.
+	Check(ctx context.Context) error
+}
+
+// MailConfig says how e-mails look.
+type MailConfig struct {
+	Issuer      string // origin of links, no trailing slash
+	Brand       string
+	Ground, Ink string // of the button: #rrggbb
+	// Tried is told of each try. nil: nobody counts.
+	Tried func(err error)
+}
+
+// MailDeps is what Mail works with. All but Now, Random and Log are required.
+type MailDeps struct {
+	Store     storage.Store
+	Keyring   *secret.Keyring
+	Transport Transport
+	// Words returns the messages in the first of the languages that there is.
+	Words  func(ctx context.Context, locales []string) page.Words
+	Now    func() time.Time
+	Random io.Reader
+	Log    *zap.Logger
+}
+
+// Mail sends notices by e-mail, from an outbox: until the server has taken one it is tried again, so perhaps it arrives twice, with the same
+// Message-ID and the same words.
+type Mail struct {
+	MailDeps
+	cfg   MailConfig
+	host  string
+	queue *outbox.Queue[[]byte]
+}
+
+// sealing is the purpose under which notices are sealed: they hold addresses, and may hold links that let somebody in.
+const sealing = "gatehouse notice v1"
+
+//go:embed mail.html
+var mailHTML string
+
+var mailTemplate = template.Must(template.New("mail").Parse(mailHTML))
+
+// NewMail returns what sends by e-mail.
+func NewMail(c MailConfig, d MailDeps) (*Mail, error) {
+	u, err := url.Parse(c.Issuer)
+	if err != nil || u.Host == "" {
+		return nil, errors.New("mail: want the issuer")
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Random == nil {
+		d.Random = rand.Reader
+	}
+	if d.Log == nil {
+		d.Log = zap.NewNop()
+	}
+	return &Mail{
+		MailDeps: d, cfg: c, host: u.Hostname(),
+		queue: outbox.New(mails, d.Store, d.Now, outbox.Config{Lane: "mail", First: time.Minute, AtOnce: 4, Tried: c.Tried, Log: d.Log}),
+	}, nil
+}
+
+// Send implements Sender. An address that is none is dropped with a line in the log: it is no reason to undo what has happened.
+func (m *Mail) Send(tx storage.Tx, n Notice) error {
+	if !isAddress(n.To) {
+		m.Log.Error("notice without an address", zap.String("kind", string(n.Kind)), zap.String("person_id", n.PersonID))
+		return nil
+	}
+	id, err := secret.ID(m.Random, 16)
+	if err != nil {
+		return err
+	}
+	raw, err := cbor.Marshal(n)
+	if err != nil {
+		return err
+	}
+	sealed, err := m.Keyring.Seal(sealing, raw)
+	if err != nil {
+		return err
+	}
+	return m.queue.Add(tx, id, n.At, sealed)
+}
+
+// isAddress tells whether a text is one bare e-mail address that no header can be made of. (RFC 5322 3.4.1)
+func isAddress(s string) bool {
+	a, err := mail.ParseAddress(s)
+	return err == nil && a.Address == s && len(s) <= 254 && strings.Count(s, "@") == 1 && !strings.ContainsFunc(s, isUnsafe)
+}
+
+func isUnsafe(c rune) bool {
+	return unicode.IsControl(c) || unicode.IsSpace(c) || strings.ContainsRune(`,;:<>()[]"\`, c)
+}
+
+// Run sends what waits until ctx ends.
+func (m *Mail) Run(ctx context.Context) { m.queue.Run(ctx, m.deliver) }
+
+// Round tries what is due once, and returns how many were taken and how many were not. An error is a failure of storage.
+func (m *Mail) Round(ctx context.Context) (sent, failed int, err error) {
+	return m.queue.Round(ctx, m.queue.AtOnce, m.deliver)
+}
+
+// Waiting returns how many notices wait, counting no more than most.
+func (m *Mail) Waiting(ctx context.Context, most int) (int, error) { return m.queue.Waiting(ctx, most) }
+
+// Check tells whether the mail server takes us.
+func (m *Mail) Check(ctx context.Context) error { return m.Transport.Check(ctx) }
+
+// deliver makes one try.
+func (m *Mail) deliver(ctx context.Context, id string, sealed []byte) error {
+	raw, err := m.Keyring.Open(sealing, sealed)
+	if err != nil { // perhaps another configuration with other keys is still there, or comes back
+		return fmt.Errorf("open notice: %w", err)
+	}
+	var n Notice
+	if err := cbor.Unmarshal(raw, &n); err != nil {
+		return fmt.Errorf("read notice: %w: %w", err, outbox.ErrRefused)
+	}
+	msg, err := m.compose(ctx, id, n)
+	if err != nil {
+		return fmt.Errorf("write mail: %w: %w", err, outbox.ErrRefused)
+	}
+	if err := m.Transport.Deliver(ctx, msg); err != nil {
+		return fmt.Errorf("%s: %w", n.Kind, err)
+	}
+	m.Log.Info("mail handed over", zap.String("kind", string(n.Kind)), zap.String("id", id), zap.String("person_id", n.PersonID))
+	return nil
+}
+
+// mailPage is what mail.html is filled with.
+type mailPage struct {
+	Lang, Subject, Brand, Greeting string
+	Ground, Ink                    template.CSS // the operator's, checked
+	Paragraphs                     []string
+	Link, Action                   string
+	Footer                         string
+}
+
+// compose writes an e-mail in the words of the moment.
+func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error) {
+	words, key := m.Words(ctx, n.Locales), "mail."+string(n.Kind)
+	pairs := []any{"brand", m.cfg.Brand, "to", n.To, "name", n.Name, "time", n.At.UTC().Format("2006-01-02 15:04 UTC")}
+	for name, v := range n.Data {
+		pairs = append(pairs, name, v)
+	}
+	p := mailPage{
+		Lang: words.Lang(), Subject: oneLine(words.T(key+".subject", pairs...)), Brand: m.cfg.Brand, Ground: css(m.cfg.Ground, "#2457d6"), Ink: css(m.cfg.Ink, "#ffffff"),
+		Greeting: words.T("mail.greeting", pairs...), Footer: words.T("mail.footer", pairs...),
+	}
+	if n.Name == "" {
+		p.Greeting = words.T("mail.greeting.nobody", pairs...)
+	}
+	for part := range strings.SplitSeq(words.T(key+".text", pairs...), "\n\n") {
+		if part = strings.TrimSpace(part); part != "" {
+			p.Paragraphs = append(p.Paragraphs, part)
+		}
+	}
+	if strings.HasPrefix(n.Link, "/") {
+		p.Link, p.Action = m.cfg.Issuer+n.Link, words.T(key+".action", pairs...)
+	}
+	var html bytes.Buffer
+	if err := mailTemplate.Execute(&html, p); err != nil {
+		return Message{}, err
+	}
+	return Message{ID: id + "@" + m.host, To: n.To, Subject: p.Subject, Text: p.text(), HTML: html.String(), Date: n.At}, nil
+}
+
+var colorForm = regexp.MustCompile(`^#[0-9a-f]{6}$`)
+
+// css returns a colour that may stand in a style.
+func css(color, otherwise string) template.CSS {
+	if !colorForm.MatchString(color) {
+		color = otherwise
+	}
+	return template.CSS(color) //nolint:gosec // six digits
+}
+
+// text is the page without markup.
+func (p mailPage) text() string {
+	parts := append([]string{p.Greeting}, p.Paragraphs...)
+	if p.Link != "" {
+		parts = append(parts, p.Action+":\n"+p.Link)
+	}
+	return strings.Join(append(parts, "-- \n"+p.Footer), "\n\n") + "\n" // RFC 3676 4.3
+}
+
+// maxSubject is the length in characters of a subject.
+const maxSubject = 200
+
+// oneLine makes a header of a text: what separates lines, and every other control character, becomes a space.
+func oneLine(s string) string {
+	s = strings.Join(strings.FieldsFunc(s, func(c rune) bool {
+		return unicode.IsControl(c) || unicode.IsSpace(c) || c == '\u2028' || c == '\u2029'
+	}), " ")
+	if r := []rune(s); len(r) > maxSubject {
+		s = string(r[:maxSubject-1]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,81 @@
+package notify
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Kind is what a person is told. Its words are the messages mail.<kind>.subject and mail.<kind>.text.
+type Kind string
+
+// The kinds of notices.
+const (
+	Welcome            Kind = "welcome"
+	AttributesUpdated  Kind = "attributes_updated"
+	EmailUpdated       Kind = "email_updated"
+	PhoneNumberUpdated Kind = "phone_number_updated"
+	PasswordUpdated    Kind = "password_updated"
+	PasswordBlocked    Kind = "password_blocked"
+	AccountBlocked     Kind = "account_blocked"
+	AccountRemoved     Kind = "account_removed"
+	IdentityCoupled    Kind = "identity_coupled"
+)
+
+// Kinds returns all of them, sorted.
+func Kinds() []Kind {
+	list := []Kind{
+		Welcome, AttributesUpdated, EmailUpdated, PhoneNumberUpdated, PasswordUpdated, PasswordBlocked, AccountBlocked, AccountRemoved, IdentityCoupled,
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Notice is one message to one person.
+type Notice struct {
+	Kind Kind   `cbor:"1,keyasint"`
+	To   string `cbor:"2,keyasint"` // the bare e-mail address
+	// PersonID is for the log. Empty: nobody's yet.
+	PersonID string `cbor:"3,keyasint,omitempty"`
+	// Name is how the person is greeted. Empty: without a name.
+	Name string `cbor:"4,keyasint,omitempty"`
+	// Locales are the languages that the person prefers. Empty: the default of the pages.
+	Locales []string `cbor:"5,keyasint,omitempty"`
+	// At is when it happened, taken before the transaction.
+	At time.Time `cbor:"6,keyasint"`
+	// Data fills in {name} in the messages. It is kept sealed and shown as text, never as markup.
+	Data map[string]string `cbor:"7,keyasint,omitempty"`
+	// Link is a path of ours behind the button mail.<kind>.action, such as /account. Empty: no button.
+	Link string `cbor:"8,keyasint,omitempty"`
+}
+
+// Sender sends notices. It is safe for concurrent use.
+type Sender interface {
+	// Send writes, in the transaction of its cause, that a notice is to be sent, and returns at once. An error is a failure of storage.
+	Send(tx storage.Tx, n Notice) error
+}
+
+// Memory is a Sender for tests: it keeps what it is given, even when the transaction is undone or repeated.
+type Memory struct {
+	mu   sync.Mutex // guards list
+	list []Notice
+}
+
+// Send keeps a notice.
+func (m *Memory) Send(_ storage.Tx, n Notice) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.list = append(m.list, n)
+	return nil
+}
+
+// Take returns what was kept, and forgets it.
+func (m *Memory) Take() []Notice {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := m.list
+	m.list = nil
+	return list
+}

@@ -1,0 +1,102 @@
+package smtp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/textproto"
+	"strconv"
+	"time"
+
+	gomail "github.com/wneessen/go-mail"
+	"github.com/wneessen/go-mail/smtp"
+)
+
+// session is a connection to the server that has taken us.
+type session struct {
+	*smtp.Client
+}
+
+// session connects, lets fn work and says goodbye, all of it within the timeout.
+func (t *Transport) session(ctx context.Context, fn func(*gomail.Client, *session) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, t.cfg.Timeout, errors.New("the mail server took too long"))
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	c, err := gomail.NewClient(t.host, t.options()...)
+	if err != nil {
+		return err
+	}
+	client, err := c.DialToSMTPClientWithContext(ctx)
+	if err != nil {
+		return t.timely(ctx, fmt.Errorf("connect to the mail server: %w", say(err)))
+	}
+	defer client.Close() //nolint:errcheck // what the server has taken it has
+	if err := client.UpdateDeadline(time.Until(deadline)); err != nil {
+		return err
+	}
+	if err := fn(c, &session{client}); err != nil {
+		return t.timely(ctx, err)
+	}
+	_ = client.Quit() // RFC 5321 4.1.1.10; a server that is gone already has the message nevertheless
+	return nil
+}
+
+// timely says that it took too long, where that is why.
+func (t *Transport) timely(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (t *Transport) options() []gomail.Option {
+	encrypted := &tls.Config{ServerName: t.host, MinVersion: tls.VersionTLS12, RootCAs: t.cfg.Roots}
+	opts := []gomail.Option{
+		gomail.WithPort(t.port), gomail.WithTimeout(t.cfg.Timeout), gomail.WithTLSConfig(encrypted), gomail.WithoutNoop(), gomail.WithoutRset(),
+	}
+	switch t.cfg.TLS {
+	case StartTLS:
+		opts = append(opts, gomail.WithTLSPolicy(gomail.TLSMandatory))
+	case Implicit:
+		opts = append(opts, gomail.WithSSL())
+	case Off:
+		opts = append(opts, gomail.WithTLSPolicy(gomail.NoTLS))
+	default: // a loopback host
+		opts = append(opts, gomail.WithTLSPolicy(gomail.TLSOpportunistic))
+	}
+	if t.cfg.Helo != "" {
+		opts = append(opts, gomail.WithHELO(t.cfg.Helo))
+	}
+	if t.cfg.Username != "" { // New demands encryption then, so that a plain password is one among the ways
+		opts = append(opts, gomail.WithUsername(t.cfg.Username), gomail.WithPassword(t.cfg.Password.Reveal()),
+			gomail.WithOpportunisticSMTPAuth(gomail.SMTPAuthSCRAMSHA256, gomail.SMTPAuthSCRAMSHA1, gomail.SMTPAuthPlain, gomail.SMTPAuthLogin))
+	}
+	return append(opts, gomail.WithDialContextFunc(t.dial(encrypted)))
+}
+
+// dial returns what connects. That the exchange ends in time is a deadline of the connection.
+func (t *Transport) dial(encrypted *tls.Config) gomail.DialContextFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialer := &net.Dialer{Timeout: t.cfg.Timeout}
+		if t.cfg.TLS != Implicit {
+			return dialer.DialContext(ctx, network, address)
+		}
+		return (&tls.Dialer{NetDialer: dialer, Config: encrypted}).DialContext(ctx, network, address)
+	}
+}
+
+// say is an error that is written to the log: without what the server repeats of an address or a message.
+func say(err error) error {
+	failed, answer := new(gomail.SendError), new(textproto.Error)
+	switch {
+	case errors.As(err, &failed) && failed.ErrorCode() > 0:
+		return errors.New("the mail server refuses the message, status " + strconv.Itoa(failed.ErrorCode()))
+	case errors.As(err, &failed):
+		return errors.New("the mail server has gone while it was given the message")
+	case errors.As(err, &answer):
+		return errors.New("the mail server answers " + strconv.Itoa(answer.Code))
+	}
+	return err
+}

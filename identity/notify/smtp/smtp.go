@@ -1,0 +1,158 @@
+// Package smtp hands e-mails over to a mail server.
+package smtp
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/mail"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	gomail "github.com/wneessen/go-mail"
+
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/internal/outbox"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// How the connection is encrypted.
+const (
+	StartTLS = "starttls" // RFC 3207; a server that does not offer it gets nothing
+	Implicit = "implicit" // RFC 8314 3
+	Off      = "off"
+)
+
+// Config is where and as whom mail is handed over.
+type Config struct {
+	Server   string // host:port
+	From     string // such as Gatehouse <no-reply@example.com>
+	Username string // empty: without authentication
+	Password secret.String
+	// TLS is one of the constants. Default: Implicit at port 465, otherwise StartTLS; on a loopback host without a username: as it is offered.
+	TLS string
+	// Timeout is for one exchange as a whole. Default: 20s.
+	Timeout time.Duration
+	// Helo is how we name ourselves. Default: the name of the machine.
+	Helo string
+	// Roots vouch for the server. Default: those of the system.
+	Roots *x509.CertPool
+}
+
+const defaultTimeout = 20 * time.Second
+
+// Transport implements notify.Transport.
+type Transport struct {
+	cfg  Config
+	host string
+	port int
+	from *mail.Address
+}
+
+// New returns a transport, or what is wrong with the configuration. It connects to nothing.
+func New(c Config) (*Transport, error) {
+	t := &Transport{cfg: c}
+	var errs []error
+	var err error
+	if t.host, t.port, err = parseServer(c.Server); err != nil {
+		errs = append(errs, err)
+	}
+	if t.from, err = parseFrom(c.From); err != nil {
+		errs = append(errs, fmt.Errorf("from: %w", err))
+	}
+	if t.cfg.TLS == "" && t.port == 465 {
+		t.cfg.TLS = Implicit
+	}
+	if t.cfg.TLS == "" && (!isLoopback(t.host) || c.Username != "") {
+		t.cfg.TLS = StartTLS
+	}
+	if t.cfg.TLS == Off && c.Username != "" {
+		errs = append(errs, errors.New("username: a password needs tls starttls or tls implicit"))
+	}
+	if (c.Username == "") != c.Password.IsZero() {
+		errs = append(errs, errors.New("username and password belong together: set both"))
+	}
+	if t.cfg.Timeout == 0 {
+		t.cfg.Timeout = defaultTimeout
+	}
+	return t, errors.Join(errs...)
+}
+
+// CheckServer returns what is wrong with host:port.
+func CheckServer(s string) error {
+	_, _, err := parseServer(s)
+	return err
+}
+
+func parseServer(s string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(s)
+	if err == nil {
+		port, err = strconv.Atoi(text)
+	}
+	if err != nil || host == "" || port < 1 || port > 65535 || strings.ContainsAny(host, "/@ ") {
+		return "", 0, errors.New("want host and port such as smtp.example.com:587")
+	}
+	return host, port, nil
+}
+
+// CheckFrom returns what is wrong with a sender.
+func CheckFrom(s string) error {
+	_, err := parseFrom(s)
+	return err
+}
+
+func parseFrom(s string) (*mail.Address, error) {
+	if a, err := mail.ParseAddress(s); err == nil && !strings.ContainsAny(a.Name+a.Address, "\r\n\x00") {
+		return a, nil
+	}
+	return nil, errors.New("want an address such as no-reply@example.com or \"Gatehouse <no-reply@example.com>\"")
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// Deliver implements notify.Transport.
+func (t *Transport) Deliver(ctx context.Context, m notify.Message) error {
+	msg, err := t.message(m)
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, outbox.ErrRefused)
+	}
+	return t.session(ctx, func(c *gomail.Client, s *session) error {
+		err := c.SendWithSMTPClient(s.Client, msg)
+		failed := new(gomail.SendError)
+		// RFC 5321 4.2.1: 5yz is for good. What is said of the one recipient is about the address; anything else may be about us, and may be mended.
+		if errors.As(err, &failed) && failed.Reason == gomail.ErrSMTPRcptTo && failed.ErrorCode() >= 500 {
+			return fmt.Errorf("the server knows no such recipient (%d): %w", failed.ErrorCode(), outbox.ErrRefused)
+		}
+		return say(err)
+	})
+}
+
+// Check implements notify.Transport.
+func (t *Transport) Check(ctx context.Context) error {
+	return t.session(ctx, func(_ *gomail.Client, s *session) error { return say(s.Noop()) })
+}
+
+// message makes the e-mail: text and HTML, one recipient, nothing that answers itself. (RFC 3834 5)
+func (t *Transport) message(m notify.Message) (*gomail.Msg, error) {
+	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
+	msg.FromMailAddress(t.from)
+	msg.SetAddrHeaderFromMailAddress(gomail.HeaderTo, &mail.Address{Address: m.To})
+	if rcpt, err := msg.GetRecipients(); err != nil || len(rcpt) != 1 || rcpt[0] != m.To {
+		return nil, errors.New("not one recipient")
+	}
+	msg.Subject(m.Subject)
+	msg.SetMessageIDWithValue(m.ID)
+	msg.SetDateWithValue(m.Date)
+	msg.SetGenHeader("Auto-Submitted", "auto-generated")
+	msg.SetGenHeader("X-Auto-Response-Suppress", "All")
+	msg.SetBodyString(gomail.TypeTextPlain, m.Text)
+	msg.AddAlternativeString(gomail.TypeTextHTML, m.HTML)
+	return msg, nil
+}
