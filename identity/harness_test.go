@@ -21,6 +21,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -80,9 +81,10 @@ type harness struct {
 	logs    *observer.ObservedLogs
 	cfg     identity.Config
 	demand  func(r *http.Request) login.Demand
-	manager identity.Manager // nil: none
+	manager identity.Manager                        // nil: none
 	units   func(storage.Tx) (*config.Units, error) // nil: nobody has set anything
 	keyring *secret.Keyring
+	notify  notify.Sender // nil: nothing is sent
 }
 
 func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
@@ -127,7 +129,7 @@ func (h *harness) start() {
 	h.Service, err = identity.New(h.t.Context(), h.cfg, identity.Deps{
 		Store: h.store, Hasher: h.hasher, Pages: pages, Log: log, Now: h.clock.Now, Random: rand.Reader,
 		Events: &event.Recorder{Random: rand.Reader, Now: h.clock.Now, PartitionOf: identity.PartitionOfID}, Manager: h.manager, Keyring: h.keyring,
-		Units: h.units,
+		Units: h.units, Notify: h.notify,
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -130,7 +130,7 @@ func (s *Service) providers(ctx context.Context) (*registry, error) {
 		return nil, err
 	}
 	now := *g
-	now.noPassword, now.reach = !u.PasswordLogin(), reachable(u)
+	now.noPassword, now.reach = !u.PasswordLogin(), s.reachable(u)
 	return &now, nil
 }
 

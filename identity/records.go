@@ -32,6 +32,7 @@ var (
 
 	stepUps    = storage.NewTable[stepUpRecord]("identity_step_up")             // person id
 	totpSetUps = storage.NewTable[totpSetUpRecord]("identity_step_up_new_totp") // session id
+	sentCodes  = storage.NewTable[sentCodeRecord]("identity_step_up_sent")      // method, hash of the flow id
 
 	globals = storage.NewTable[globalRecord]("identity_global") // globalKey
 
@@ -242,4 +243,13 @@ type totpRecord struct {
 type totpSetUpRecord struct {
 	Sealed    []byte    `cbor:"1,keyasint"`
 	ExpiresAt time.Time `cbor:"2,keyasint"`
+}
+
+// sentCodeRecord is a code that was sent for one step-up of one session.
+type sentCodeRecord struct {
+	Session   string    `cbor:"1,keyasint"`
+	Hash      []byte    `cbor:"2,keyasint"`
+	Tries     int       `cbor:"3,keyasint,omitempty"`
+	SentAt    time.Time `cbor:"4,keyasint"`
+	ExpiresAt time.Time `cbor:"5,keyasint"`
 }

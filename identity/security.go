@@ -22,7 +22,7 @@ type securitySection func(s *Service, tx storage.Tx, si *signedIn, st *standing)
 
 // securitySections are the parts of the page, in their order.
 func securitySections() []securitySection {
-	return []securitySection{authenticatorSection, recoverySection}
+	return []securitySection{authenticatorSection, recoverySection, emailSection}
 }
 
 // showSecurity serves GET /account/security: how the person shows who they are, and where that is changed.
@@ -117,8 +117,8 @@ func withFlow(path string, r *http.Request) (self, next string) {
 }
 
 // removable are the methods that a person can remove, by name.
-func removable(name string) *stepUpMethod {
-	for _, m := range stepUpMethods() {
+func (s *Service) removable(name string) *stepUpMethod {
+	for _, m := range s.stepUpMethods() {
 		if m.name == name && m.remove != nil {
 			return m
 		}
@@ -130,7 +130,7 @@ func removeURL(m *stepUpMethod) string { return removePath + "?method=" + m.name
 
 // toRemove reads which method a request is about to remove. Otherwise it has written the answer and is not ok.
 func (s *Service) toRemove(w http.ResponseWriter, r *http.Request) (m *stepUpMethod, si *signedIn, ok bool) {
-	if m = removable(r.URL.Query().Get("method")); m == nil {
+	if m = s.removable(r.URL.Query().Get("method")); m == nil {
 		s.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
 		return nil, nil, false
 	}

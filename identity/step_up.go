@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // maxCode bounds what is typed as a code.
@@ -79,6 +81,22 @@ func (s *Service) showStepUp(w http.ResponseWriter, r *http.Request) {
 	s.stepUpPage(w, r, x, m, http.StatusOK, page.StepUp{})
 }
 
+// sending fills in what the page of a method says of codes that are sent.
+func (s *Service) sending(ctx context.Context, x steppingUp, m *stepUpMethod, in *page.StepUp) error {
+	if m.send == nil {
+		return nil
+	}
+	sent, err := s.waiting(ctx, x, m)
+	if err != nil {
+		return err
+	}
+	in.Send, in.Sent = true, sent
+	return s.Store.View(ctx, func(tx storage.Tx) error {
+		in.To, err = m.to(tx, x.si)
+		return err
+	})
+}
+
 // startStepUp begins a step-up that nobody but the person has asked for, to the level that the configuration names. The parameter redirect may
 // name a path of ours to go to afterwards.
 func (s *Service) startStepUp(w http.ResponseWriter, r *http.Request) {
@@ -106,7 +124,11 @@ func (s *Service) stepUpPage(w http.ResponseWriter, r *http.Request, x steppingU
 	if m != nil {
 		in.Method, in.Action = m.name, self+"&method="+m.name
 		in.CSRF = s.Pages.CSRF(s.jar.Get(r, cookie.KindBrowser), stepUpForm(x, m))
-		in.Digits = m == &totpMethod
+		in.Digits = m != &recoveryMethod
+		if err := s.sending(r.Context(), x, m, &in); err != nil {
+			s.fail(w, r, err, self)
+			return
+		}
 		if len(x.offered) > 1 {
 			in.Others = self + "&choose=1"
 		}
@@ -144,6 +166,10 @@ func (s *Service) handleStepUp(w http.ResponseWriter, r *http.Request) {
 	if err := s.Pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), stepUpForm(x, m)); err != nil {
 		s.Log.Info("form refused", zap.String("path", r.URL.Path), zap.Error(err))
 		s.Pages.Refuse(w, r, err, again)
+		return
+	}
+	if m.send != nil && r.PostForm.Get("send") != "" {
+		s.handleSend(w, r, x, m)
 		return
 	}
 	code := r.PostForm.Get("code")

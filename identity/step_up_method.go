@@ -22,6 +22,8 @@ const (
 type stepUpMethod struct {
 	name string // in addresses, records and events; its messages are step_up.<name>.…
 	amr  string // word of the token server document
+	// needs tells whether the service has what it works with. nil: it needs nothing.
+	needs func(s *Service) bool
 	// level is what it gives. 0: it is switched off.
 	level func(u *config.Units) int
 	// has tells whether a person can use it. own must not be changed.
@@ -29,6 +31,9 @@ type stepUpMethod struct {
 	// check looks at an answer. errMismatch: it is wrong. Otherwise spend looks again, in the transaction that raises the session, so that
 	// nothing is used twice: it changes own, and is false when the answer holds no more.
 	check func(ctx context.Context, s *Service, t *stepUpTry) (spend func(tx storage.Tx, own *stepUpRecord) (bool, error), err error)
+	// send sends a code, in the transaction that stores it; to is the address as it is shown. nil: nothing is sent.
+	send func(s *Service, tx storage.Tx, si *signedIn, code string, now time.Time) error
+	to   func(tx storage.Tx, si *signedIn) (string, error)
 	// page is where it is done in place of the page with the field for a code. Empty: there.
 	page string
 	// setUp is the path of the page that sets it up. Empty: it cannot be set up by itself.
@@ -45,17 +50,22 @@ type stepUpTry struct {
 	code string // as the person has typed it
 }
 
-// stepUpMethods are all there are, the one that is easiest to use first among those of one level.
-func stepUpMethods() []*stepUpMethod {
-	return []*stepUpMethod{&totpMethod, &recoveryMethod}
+// everyMethod are all there are, the one that is easiest to use first among those of one level.
+func everyMethod() []*stepUpMethod {
+	return []*stepUpMethod{&totpMethod, &emailMethod, &recoveryMethod}
+}
+
+// stepUpMethods are those that the service has what they need for.
+func (s *Service) stepUpMethods() []*stepUpMethod {
+	return slices.DeleteFunc(everyMethod(), func(m *stepUpMethod) bool { return m.needs != nil && !m.needs(s) })
 }
 
 func stepUpURL(flow string) string { return "/step-up?flow=" + url.QueryEscape(flow) }
 
 // reachable is the highest level that some person could step up to.
-func reachable(u *config.Units) int {
+func (s *Service) reachable(u *config.Units) int {
 	most := 0
-	for _, m := range stepUpMethods() {
+	for _, m := range s.stepUpMethods() {
 		most = max(most, m.level(u))
 	}
 	return most
@@ -65,6 +75,7 @@ func reachable(u *config.Units) int {
 type standing struct {
 	units *config.Units
 	own   stepUpRecord
+	all   []*stepUpMethod
 	has   []*stepUpMethod // switched on and set up, the strongest first
 }
 
@@ -73,11 +84,11 @@ func (s *Service) standing(tx storage.Tx, si *signedIn) (*standing, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &standing{units: u}
+	st := &standing{units: u, all: s.stepUpMethods()}
 	if st.own, err = readStepUp(tx, si.session.PersonID); err != nil {
 		return nil, err
 	}
-	for _, m := range stepUpMethods() {
+	for _, m := range st.all {
 		if m.level(u) == 0 {
 			continue
 		}
@@ -154,7 +165,7 @@ func (st *standing) settable(level int) (out []*stepUpMethod) {
 	if len(st.has) > 0 && st.setUpLevel() > st.reach() {
 		return nil
 	}
-	for _, m := range stepUpMethods() {
+	for _, m := range st.all {
 		if m.setUp != "" && m.level(st.units) >= level && !slices.Contains(st.has, m) {
 			out = append(out, m)
 		}

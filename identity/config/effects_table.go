@@ -138,7 +138,7 @@ var effects = []effect{
 	later("step_up.actions.change_password_authentication_level", noDashboard),
 	later("step_up.authentication_methods.pin_authentication_level", noStepUp),
 	later("step_up.authentication_methods.sms_authentication_level", noStepUp),
-	later("step_up.authentication_methods.email_authentication_level", noStepUp),
+	does("step_up.authentication_methods.email_authentication_level", "The level that a code by e-mail gives.", "EmailCode"),
 	does("step_up.authentication_methods.google_authenticator_authentication_level", "The level that a code of the authenticator app gives, and a recovery code.", "AuthenticatorLevel"),
 	later("step_up.authentication_methods.push_authentication_level", noStepUp),
 	later("step_up.authentication_methods.externally_delivered_code_authentication_level", noStepUp),
@@ -146,6 +146,7 @@ var effects = []effect{
 
 	later("ui_extension.*", noExtension),
 
+	does("email_notifications.step_up_authentication", "Codes that raise the level of a sign-in are sent to verified addresses.", "EmailCode"),
 	later("email_notifications.*", noMail),
 
 	does("password_policy.min_length", "The least number of characters of a new password.", "PasswordPolicyOnEveryWay"),

@@ -14,8 +14,11 @@ type StepUp struct {
 	Action, CSRF string
 	// Digits says that a code has digits alone.
 	Digits  bool
-	Problem string // as in SignIn
-	Wait    int
+	// Send says that codes are sent to To when the person asks for one: send in the form. Sent: one is on its way.
+	Send, Sent bool
+	To         string
+	Problem    string // as in SignIn
+	Wait       int
 	// Others leads to the other methods. Empty: there are none.
 	Others  string
 	Choices []StepUpChoice
