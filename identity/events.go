@@ -25,6 +25,7 @@ var (
 	stepUpAdded          = event.Type{Type: "person.StepUpMethodAddedEvent", Name: "Step-up Method Added"}
 	stepUpRemoved        = event.Type{Type: "person.StepUpMethodRemovedEvent", Name: "Step-up Method Removed"}
 	recoveryMade         = event.Type{Type: "person.RecoveryCodesMadeEvent", Name: "Recovery Codes Made"}
+	pinLocked            = event.Type{Type: "person.PINLockedEvent", Name: "PIN Locked"}
 	signedOut            = event.Type{Type: "session.SignedOutEvent", Name: "Signed Out"}
 	sessionsEnded        = event.Type{Type: "session.SessionsEndedEvent", Name: "Sessions Ended"}
 )

@@ -230,12 +230,20 @@ type stepUpRecord struct {
 	Preferred string      `cbor:"1,keyasint,omitempty"`
 	TOTP      *totpRecord `cbor:"2,keyasint,omitempty"`
 	Recovery  []string    `cbor:"3,keyasint,omitempty"` // hashes of the codes that are left
+	PIN       *pinRecord  `cbor:"4,keyasint,omitempty"`
 }
 
 // totpRecord is the secret that an authenticator app shares with us.
 type totpRecord struct {
 	Sealed   []byte    `cbor:"1,keyasint"`
 	LastStep int64     `cbor:"2,keyasint"` // time step of the last code that was taken; it and those before it are used up
+	Since    time.Time `cbor:"3,keyasint"`
+}
+
+// pinRecord is the slow hash of a PIN, sealed.
+type pinRecord struct {
+	Sealed   []byte    `cbor:"1,keyasint"`
+	Failures int       `cbor:"2,keyasint,omitempty"` // in a row
 	Since    time.Time `cbor:"3,keyasint"`
 }
 

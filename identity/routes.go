@@ -27,6 +27,7 @@ func (s *Service) routes() http.Handler {
 	mux.Handle(securityPath, s.methods(s.showSecurity, nil))
 	mux.Handle(totpMethod.setUp, s.methods(s.showAuthenticator, s.handleAuthenticator))
 	mux.Handle(recoveryPath, s.methods(s.showRecovery, s.handleRecovery))
+	mux.Handle(pinMethod.setUp, s.methods(s.showPIN, s.handlePIN))
 	mux.Handle(removePath, s.methods(s.showRemove, s.handleRemove))
 	mux.Handle("/assets/", s.Pages.Assets())
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

@@ -124,7 +124,7 @@ func (s *Service) stepUpPage(w http.ResponseWriter, r *http.Request, x steppingU
 	if m != nil {
 		in.Method, in.Action = m.name, self+"&method="+m.name
 		in.CSRF = s.Pages.CSRF(s.jar.Get(r, cookie.KindBrowser), stepUpForm(x, m))
-		in.Digits = m != &recoveryMethod
+		in.Digits, in.Hidden = m != &recoveryMethod, m == &pinMethod
 		if err := s.sending(r.Context(), x, m, &in); err != nil {
 			s.fail(w, r, err, self)
 			return
@@ -180,7 +180,7 @@ func (s *Service) handleStepUp(w http.ResponseWriter, r *http.Request) {
 	if !isText(code, maxCode) {
 		code = "-" // nobody's, but counted like any other
 	}
-	wait, err := s.tryStepUp(w, r, x.flow, m, &stepUpTry{flow: x.id, si: x.si, own: x.st.own, code: code})
+	wait, err := s.tryStepUp(w, r, x.flow, m, &stepUpTry{flow: x.id, si: x.si, from: s.Origin(r), own: x.st.own, code: code})
 	switch {
 	case err == nil && wait > 0:
 		in := page.StepUp{Problem: "problem.wait", Wait: int((wait + time.Second - 1) / time.Second)}

@@ -44,6 +44,7 @@ func (s *Service) tryStepUp(w http.ResponseWriter, r *http.Request, f flowRecord
 	return 0, err
 }
 
+// cmpErr returns the first error there is.
 func cmpErr(a, b error) error {
 	if a != nil {
 		return a

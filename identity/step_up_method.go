@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -28,6 +29,8 @@ type stepUpMethod struct {
 	level func(u *config.Units) int
 	// has tells whether a person can use it. own must not be changed.
 	has func(tx storage.Tx, si *signedIn, own *stepUpRecord) (bool, error)
+	// locked tells whether a method that the person has is of no use any more. nil: it never is.
+	locked func(own *stepUpRecord) bool
 	// check looks at an answer. errMismatch: it is wrong. Otherwise spend looks again, in the transaction that raises the session, so that
 	// nothing is used twice: it changes own, and is false when the answer holds no more.
 	check func(ctx context.Context, s *Service, t *stepUpTry) (spend func(tx storage.Tx, own *stepUpRecord) (bool, error), err error)
@@ -46,13 +49,14 @@ type stepUpMethod struct {
 type stepUpTry struct {
 	flow string
 	si   *signedIn
+	from event.Origin
 	own  stepUpRecord
 	code string // as the person has typed it
 }
 
 // everyMethod are all there are, the one that is easiest to use first among those of one level.
 func everyMethod() []*stepUpMethod {
-	return []*stepUpMethod{&totpMethod, &emailMethod, &recoveryMethod}
+	return []*stepUpMethod{&totpMethod, &pinMethod, &emailMethod, &recoveryMethod}
 }
 
 // stepUpMethods are those that the service has what they need for.
@@ -126,11 +130,18 @@ func putStepUp(tx storage.Tx, person string, own stepUpRecord) error {
 }
 
 // reach is the highest level that the person can step up to.
-func (st *standing) reach() int {
-	if len(st.has) == 0 {
+func (st *standing) reach() int { return st.strongest(st.usable()) }
+
+// usable are the methods that are not locked.
+func (st *standing) usable() []*stepUpMethod {
+	return slices.DeleteFunc(slices.Clone(st.has), func(m *stepUpMethod) bool { return m.locked != nil && m.locked(&st.own) })
+}
+
+func (st *standing) strongest(list []*stepUpMethod) int {
+	if len(list) == 0 {
 		return 0
 	}
-	return st.has[0].level(st.units)
+	return list[0].level(st.units)
 }
 
 // offers are the methods that reach a level: all of them, or the strongest alone where the configuration says so.
@@ -139,7 +150,7 @@ func (st *standing) offers(level int) (out []*stepUpMethod) {
 	if st.units.StepUp.Strategy == strongestAvailable {
 		least = max(least, st.reach())
 	}
-	for _, m := range st.has {
+	for _, m := range st.usable() {
 		if m.level(st.units) >= least {
 			out = append(out, m)
 		}
@@ -148,13 +159,13 @@ func (st *standing) offers(level int) (out []*stepUpMethod) {
 }
 
 // setUpLevel is the level that a session needs to set up a method or to remove one: never less than the strongest that the person has,
-// since whoever knows the password alone would add one of their own.
+// locked or not, since whoever knows the password alone would add one of their own.
 func (st *standing) setUpLevel() int {
 	a := st.units.StepUp.Actions
 	if len(st.has) == 0 && a.AllowSetInitialStepUpMethodEnabled {
 		return passwordLevel
 	}
-	return max(a.SetupStepUpMethodsAuthenticationLevel, st.reach())
+	return max(a.SetupStepUpMethodsAuthenticationLevel, st.strongest(st.has))
 }
 
 // settable are the methods that the person can set up on the way to a level.

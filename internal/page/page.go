@@ -50,7 +50,7 @@ type Config struct {
 
 // View is one page.
 type View struct {
-	// Template: sign_in, choose, connect, forward, trouble, consent, sign_out, signed_out, account, security, step_up, authenticator, recovery,
+	// Template: sign_in, choose, connect, forward, trouble, consent, sign_out, signed_out, account, security, step_up, authenticator, pin, recovery,
 	// confirm, error, message, form_post.
 	Template string
 	Status   int // 0: 200

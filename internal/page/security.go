@@ -12,8 +12,8 @@ type StepUp struct {
 	Account      string
 	Method       string
 	Action, CSRF string
-	// Digits says that a code has digits alone.
-	Digits  bool
+	// Digits says that a code has digits alone, Hidden that nobody may read it over a shoulder.
+	Digits, Hidden bool
 	// Send says that codes are sent to To when the person asks for one: send in the form. Sent: one is on its way.
 	Send, Sent bool
 	To         string
@@ -70,6 +70,9 @@ func (a Authenticator) Groups() string {
 	}
 	return strings.Join(out, " ")
 }
+
+// PIN is the data of pin: a new PIN. Its form sends csrf, pin and again.
+type PIN struct{ Action, CSRF, Problem, Cancel string }
 
 // Recovery is the data of recovery: codes that are shown once. New says that an app was just set up.
 type Recovery struct {
