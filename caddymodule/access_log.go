@@ -9,11 +9,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/identity"
 )
 
 // secretParams are the query parameters whose values open something, or say who somebody is.
 var secretParams = []string{
-	"code", authz.SiteCodeParam, "id_token_hint", "id_token", "access_token", "refresh_token", "token",
+	"code", authz.SiteCodeParam, "id_token_hint", "id_token", "access_token", "refresh_token", "token", identity.TicketParam,
 	"client_secret", "client_assertion", "assertion", "password", "code_verifier",
 	"SAMLRequest", "SAMLResponse", "SAMLart",
 }

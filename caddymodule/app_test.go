@@ -3,6 +3,7 @@ package caddymodule_test
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"image"
@@ -22,6 +23,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule"
+	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -590,29 +592,48 @@ func TestProvision(t *testing.T) {
 	}
 }
 
-// TestJSONEqualsCaddyfile: what every good golden file adapts to can be provisioned.
-func TestJSONEqualsCaddyfile(t *testing.T) {
+// atHome makes a directory with every file that the golden configurations name, sets their placeholders, and goes there.
+func atHome(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
 	var picture bytes.Buffer
 	if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 4, 4))); err != nil {
 		t.Fatal(err)
 	}
-	logo := filepath.Join(t.TempDir(), "logo.png")
-	writeFile(t, logo, picture.String(), 0o600)
-	units := filepath.Join(t.TempDir(), "identity.json")
-	writeFile(t, units, `{"redirects":{"url_after_login":"/welcome"}}`, 0o600)
+	partner := samltest.New("https://idp.example.com/metadata", time.Now)
+	for name, text := range map[string]string{
+		"logo.png": picture.String(), "partner.png": picture.String(), "identity.json": `{"redirects":{"url_after_login":"/welcome"}}`,
+		"partner-metadata.xml": string(partner.SignedMetadata(partner.Key)),
+		"partner.pem":          string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: partner.Key.Certificate.Raw})),
+		"breached.txt":         strings.Repeat("0", 40) + ":1\n",
+	} {
+		writeFile(t, filepath.Join(dir, name), text, 0o600)
+	}
 	for name, value := range map[string]string{
-		"UNITS": units, "GATEHOUSE_KEY": testKey, "GATEHOUSE_OLD_KEY": otherKey, "SHOP_SECRET": testSecret, "SHOP_OLD_SECRET": testSecret + "-old",
-		"OPS_SECRET": testSecret, "S": testSecret, "RS_SECRET": testSecret, "DEMO_PASSWORD": testPassword, "LOGO": logo,
-		"OFFICE": "192.0.2.0/24", "EXT": t.TempDir(), "NET": "198.51.100.0/24", "HOOK": "https://hook.example.com/",
+		"UNITS": filepath.Join(dir, "identity.json"), "GATEHOUSE_KEY": testKey, "GATEHOUSE_OLD_KEY": otherKey, "SHOP_SECRET": testSecret,
+		"SHOP_OLD_SECRET": testSecret + "-old", "OPS_SECRET": testSecret, "S": testSecret, "RS_SECRET": testSecret, "CORP_SECRET": testSecret,
+		"DEMO_PASSWORD": testPassword, "LOGO": filepath.Join(dir, "logo.png"), "OFFICE": "192.0.2.0/24", "EXT": t.TempDir(), "NET": "198.51.100.0/24",
+		"HOOK": "https://hook.example.com/", "K": strings.Repeat("0123456789abcdef", 4), "SECOND": "second",
+		"SMTP_SERVER": "smtp.example.com:587", "SMTP_FROM": "Gatehouse <no-reply@example.com>", "SMTP_USER": "u", "SMTP_PASSWORD": testSecret, "SMTP_TLS": "starttls",
 	} {
 		t.Setenv(name, value)
 	}
-	files, err := filepath.Glob("testdata/adapt/*.caddyfiletest")
+	t.Chdir(dir)
+}
+
+// TestJSONEqualsCaddyfile: what every good golden file adapts to can be provisioned.
+func TestJSONEqualsCaddyfile(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	atHome(t)
+	files, err := filepath.Glob(filepath.Join(here, "testdata/adapt/*.caddyfiletest"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
-	for _, file := range append(files, "../Caddyfile.example") {
+	for _, file := range append(files, filepath.Join(here, "../Caddyfile.example")) {
 		if base := filepath.Base(file); strings.HasPrefix(base, "bad_") || strings.HasPrefix(base, "later_") {
 			continue
 		}
@@ -621,6 +642,7 @@ func TestJSONEqualsCaddyfile(t *testing.T) {
 			t.Fatal(err)
 		}
 		input, _, _ := strings.Cut(string(raw), separator)
+		input = strings.ReplaceAll(input, "/var/lib/gatehouse/breached.txt", "breached.txt")
 		adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(input), map[string]any{"filename": "Caddyfile"})
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)

@@ -12,7 +12,8 @@ import (
 )
 
 func tokenCommands() *cobra.Command {
-	return group("token", "Issues, reads and revokes access tokens", issueTokenCommand(), introspectCommand(), revokeTokenCommand())
+	return group("token", "Issues, reads and revokes access tokens, and makes action tokens", issueTokenCommand(), introspectCommand(), revokeTokenCommand(),
+		makeActionTokenCommand(), revokeActionTokensCommand())
 }
 
 func issueTokenCommand() *cobra.Command {

@@ -22,6 +22,11 @@ var (
 	// ErrCoupledOther says that the person has another identity at the provider already.
 	ErrCoupledOther = errors.New("identity: the person is coupled with another identity of the provider")
 
+	// ErrNoActionToken says that an action token is unknown, used, over or revoked.
+	ErrNoActionToken = errors.New("identity: no such action token")
+	// ErrAction says that an action cannot be done.
+	ErrAction = errors.New("identity: the action cannot be done")
+
 	// errTooMany says that too many sign-ins were begun from one network.
 	errTooMany = errors.New("identity: too many sign-ins were begun from this network")
 	// errClosed says that nobody may sign in at all.

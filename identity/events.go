@@ -26,6 +26,9 @@ var (
 	stepUpRemoved        = event.Type{Type: "person.StepUpMethodRemovedEvent", Name: "Step-up Method Removed"}
 	recoveryMade         = event.Type{Type: "person.RecoveryCodesMadeEvent", Name: "Recovery Codes Made"}
 	pinLocked            = event.Type{Type: "person.PINLockedEvent", Name: "PIN Locked"}
+	actionTokenMade      = event.Type{Type: "person.ActionTokenCreatedEvent", Name: "Action Token Created"}
+	actionTokenUsed      = event.Type{Type: "person.ActionTokenProcessedEvent", Name: "Action Token Processed"}
+	actionTokensRevoked  = event.Type{Type: "person.ActionTokensRevokedEvent", Name: "Action Tokens Revoked"}
 	signedOut            = event.Type{Type: "session.SignedOutEvent", Name: "Signed Out"}
 	sessionsEnded        = event.Type{Type: "session.SessionsEndedEvent", Name: "Sessions Ended"}
 )

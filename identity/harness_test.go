@@ -84,7 +84,9 @@ type harness struct {
 	manager identity.Manager                        // nil: none
 	units   func(storage.Tx) (*config.Units, error) // nil: nobody has set anything
 	keyring *secret.Keyring
-	notify  notify.Sender // nil: nothing is sent
+
+	notices  *notify.Memory       // nil: nobody is told anything
+	breached identity.BreachCheck // nil: nobody knows passwords of breaches
 }
 
 func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
@@ -126,10 +128,14 @@ func (h *harness) start() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	var sender notify.Sender
+	if h.notices != nil {
+		sender = h.notices
+	}
 	h.Service, err = identity.New(h.t.Context(), h.cfg, identity.Deps{
 		Store: h.store, Hasher: h.hasher, Pages: pages, Log: log, Now: h.clock.Now, Random: rand.Reader,
 		Events: &event.Recorder{Random: rand.Reader, Now: h.clock.Now, PartitionOf: identity.PartitionOfID}, Manager: h.manager, Keyring: h.keyring,
-		Units: h.units, Notify: h.notify,
+		Units: h.units, Notify: sender, Breached: h.breached,
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -116,6 +116,7 @@ type Service struct {
 	doubts  *rate.Limiter            // bounds the events of breaches that could not be asked for
 	lanes   [refreshLanes]chan struct{}
 	part    *secret.Hasher // of Hasher, for API clients: their queue is not that of people at the sign-in page
+	made    *secret.Hasher // of Hasher, for new passwords: a directory sets thousands of them
 	panics  atomic.Int64
 }
 
@@ -162,7 +163,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), watcher: unwatched{}}
-	s.part = deps.Hasher.Part()
+	s.part, s.made = deps.Hasher.Part(), deps.Hasher.Part()
 	s.doubts = rate.NewLimiter(rate.Every(time.Minute), 10)
 	s.refused = rate.NewLimiter(refusalEventsPerSecond, refusalEventsBurst)
 	var err error

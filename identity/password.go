@@ -66,7 +66,7 @@ func (s *Service) hashNew(ctx context.Context, password string) (string, error) 
 	if err := s.checkPolicy(ctx, normal, ok); err != nil {
 		return "", err
 	}
-	return s.Hasher.Hash(ctx, normal)
+	return s.made.Hash(ctx, normal)
 }
 
 // normalPassword returns the form of a password that is hashed: NFC, so that it does not matter how a keyboard composes é (RFC 8265 4.2).

@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/idptest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // TestProviderAttacks are those on the way to a provider and back. The answers themselves are the providers' to judge.
@@ -157,6 +160,80 @@ func TestProviderAttacks(t *testing.T) {
 		}
 		if a := e.browser().get(pageX.url); a.Code != http.StatusForbidden {
 			t.Errorf("the page of X in another browser: %d, want 403", a.Code)
+		}
+	})
+	t.Run("attack 122: an answer forced upon the victim, whose password would connect it", func(t *testing.T) {
+		t.Parallel()
+		e := newAt(t)
+		b := e.browser()
+		forced := "/oidc/partner/callback?ticket=" + e.partner.Answer(known(), nil)
+		done := b.do(http.MethodGet, forced, "").Header().Get("Location")
+		if away := b.leave(done); !strings.HasPrefix(away, idptest.Place) || b.isSignedIn() {
+			t.Errorf("the browser was sent to %q, want the provider, which says who really is there", away)
+		}
+		connect := strings.Replace(done, "/sign-in/provider/done", "/sign-in/connect", 1)
+		if a := b.get(connect); a.Code != http.StatusBadRequest || strings.Contains(a.Body.String(), "password") {
+			t.Errorf("the page that connects: %d, want 400", a.Code)
+		}
+		if a := b.do(http.MethodPost, connect, url.Values{"username": {demo}, "password": {demoPassword}}.Encode()); a.Code != http.StatusBadRequest || b.isSignedIn() {
+			t.Errorf("the form that connects: %d, want 400", a.Code)
+		}
+		// Who signs in from here meets the page.
+		if a := b.come(b.leave(done), e.partner.Answer(known(), nil)); !strings.HasPrefix(a.url, "/sign-in/connect") {
+			t.Errorf("the sign-in that was begun ended at %s", a.url)
+		}
+	})
+	t.Run("attack 122: an account put there for somebody who comes later", func(t *testing.T) {
+		t.Parallel()
+		e := newAt(t, provider("corp", func(p *identity.Provider) { p.CoupleEmail = true }))
+		squatter := e.mustEnter(e.browser(), &idp.Identity{Issuer: partnerIssuer, Subject: "evil", Username: "evil", Email: "chief@corp.example", EmailVerified: true, Level: 1})
+		b := e.browser()
+		away := b.leave("/next?corp")
+		chief := &idp.Identity{Issuer: "https://corp.example", Subject: "chief", Email: "chief@corp.example", EmailVerified: true, Level: 1}
+		a := b.get("/saml/corp/acs?" + url.Values{"state": {state(t, away)}, "ticket": {e.corp.Answer(chief, nil)}}.Encode())
+		if si, err := e.session(b); err == nil && si.Subject == squatter.Subject {
+			t.Error("the newcomer was given the account of who has claimed their address at a provider whose addresses count for nothing")
+		}
+		if !strings.HasPrefix(a.url, "/sign-in/connect") {
+			t.Errorf("ended at %s with %d, want to be asked", a.url, a.Code)
+		}
+	})
+	t.Run("attack 122: an old or weak sign-in made good by the page that connects", func(t *testing.T) {
+		t.Parallel()
+		e := newAt(t)
+		for name, change := range map[string]func(*login.Demand, *idp.Identity){
+			"old": func(d *login.Demand, id *idp.Identity) {
+				d.NotBefore, id.AuthTime = e.clock.Now(), e.clock.Now().Add(-time.Hour)
+			},
+			"aged": func(d *login.Demand, id *idp.Identity) {
+				d.MaxAge, id.AuthTime = time.Minute, e.clock.Now().Add(-time.Hour)
+			},
+			"weak": func(d *login.Demand, id *idp.Identity) { d.Level, id.Level = 3, 2 },
+		} {
+			id := known()
+			e.asking(func(d *login.Demand) { d.MaxAge, d.NotBefore, d.Level = -1, time.Time{}, 0; change(d, id) })
+			b := e.browser()
+			to := b.do(http.MethodGet, callback(state(t, b.leave("/next")), e.partner.Answer(id, nil)), "").Header().Get("Location")
+			a := b.get(strings.Replace(to, "/sign-in/provider/done", "/sign-in/connect", 1))
+			if strings.Contains(a.Body.String(), `name="password"`) || b.isSignedIn() {
+				t.Errorf("%s: ended at %s with %d, want it refused", name, a.url, a.Code)
+			}
+		}
+	})
+	t.Run("attack 122: a password that has leaked, on the page that connects, while passwords are off", func(t *testing.T) {
+		t.Parallel()
+		e := newAt(t)
+		u := config.Defaults()
+		e.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+		e.start()
+		b := e.browser()
+		page := e.wantAsked("address of somebody", b, known())
+		u.LoginMethods.LoginMethods[0].Enabled = false
+		if a := b.post(page, "username", demo, "password", demoPassword); a.Code != http.StatusForbidden || b.isSignedIn() {
+			t.Errorf("form: %d, want 403", a.Code)
+		}
+		if a := b.get(page.url); a.Code != http.StatusForbidden {
+			t.Errorf("page: %d, want 403", a.Code)
 		}
 	})
 	t.Run("attack 129: a provider that is switched off between start and callback", func(t *testing.T) {

@@ -267,6 +267,7 @@ func (s *Service) recordFailure(r *http.Request, client, person, reason string) 
 type answered struct {
 	name     string
 	rec      providerFlowRecord
+	known    *registry
 	provider *registered
 	identity *idp.Identity
 	// signIn is the sign-in that asked, with its id. For an answer that nobody has asked for it leads to the account page.
@@ -298,6 +299,7 @@ func (s *Service) readAnswered(w http.ResponseWriter, r *http.Request) (a *answe
 		s.Pages.Error(w, r, http.StatusForbidden, "error.forbidden", "")
 		return nil, false
 	}
+	a.known = known
 	if a.provider = known.get(a.rec.Provider); a.provider == nil { // switched off meanwhile
 		s.Pages.Error(w, r, http.StatusForbidden, "error.no_idp", "")
 		return nil, false
@@ -321,6 +323,11 @@ func (s *Service) readAnswered(w http.ResponseWriter, r *http.Request) (a *answe
 			return nil, false
 		}
 	}
+	if why := s.unfit(a, known.reach); why != nil {
+		s.recordFailure(r, a.flow.Demand.Client.ID, "", a.provider.Name+": "+why.Reason)
+		s.refuseFlow(w, r, a.flow, why)
+		return nil, false
+	}
 	return a, true
 }
 
@@ -337,16 +344,16 @@ func identityKey(providerID string, id *idp.Identity) string {
 	return storage.Key(providerID, secret.Hash(id.Issuer+"\x00"+id.Subject))
 }
 
-// stale tells why a sign-in at the provider is older than what was asked for, or is nil. Providers do not all do what they are told.
-func (s *Service) stale(a *answered) *login.Refusal {
-	at, d := a.identity.AuthTime, a.flow.Demand
-	if at.IsZero() {
-		return nil
-	}
+// unfit tells why a sign-in at the provider is older or weaker than what was asked for and what can be stepped up to from it, or is nil. Providers do not all do what they are told.
+func (s *Service) unfit(a *answered, reach int) *login.Refusal {
+	at, d, began := a.identity.AuthTime, a.flow.Demand, a.rec.CreatedAt
 	const skew = providerSkew
-	tooOld := isForced(d) && at.Add(skew).Before(a.rec.CreatedAt)
-	if tooOld || (d.MaxAge >= 0 && s.Now().Sub(at) > d.MaxAge+skew) {
+	tooOld := isForced(d) && at.Add(skew).Before(began)
+	switch {
+	case !at.IsZero() && (tooOld || (d.MaxAge >= 0 && began.Sub(at) > d.MaxAge+skew)):
 		return &login.Refusal{Code: "login_required", Reason: "the identity provider has not asked the person again"}
+	case max(a.identity.Level, reach) < d.Level:
+		return unreachableAt(d)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -21,13 +22,39 @@ func connectURL(flow string) string { return "/sign-in/connect?" + url.Values{"f
 // showConnect serves GET /sign-in/connect?flow=…: somebody whom a provider has named may have an account here already, and shows it by
 // its password.
 func (s *Service) showConnect(w http.ResponseWriter, r *http.Request) {
-	if a, ok := s.readAnswered(w, r); ok {
+	if a, ok := s.readConnectable(w, r); ok {
 		username := ""
 		if n := personFrom(a.identity).Username; isText(n, maxUsername) {
 			username = n
 		}
 		s.connectPage(w, r, a, http.StatusOK, page.Connect{Username: username})
 	}
+}
+
+// readConnectable is readAnswered for an identity that may be coupled by a password.
+func (s *Service) readConnectable(w http.ResponseWriter, r *http.Request) (a *answered, ok bool) {
+	a, ok = s.readAnswered(w, r)
+	switch {
+	case !ok:
+	case a.signIn == "": // see askAgain
+		s.Pages.Error(w, r, http.StatusBadRequest, "error.expired", "/account")
+		return nil, false
+	case a.known.noPassword: // one that has leaked must not open the account by this way either
+		s.Pages.Error(w, r, http.StatusForbidden, "error.identity", "")
+		return nil, false
+	}
+	return a, ok
+}
+
+// askAgain begins a sign-in at the provider for somebody who may have an account already, after an answer that nobody has asked for. Such an
+// answer can be forced upon a browser: whoever typed their password then would give the account to the identity of a stranger.
+func (s *Service) askAgain(w http.ResponseWriter, r *http.Request, p *registered) {
+	id, err := s.newFlow(w, r, login.Demand{MaxAge: -1, Provider: p.ID, Return: defaultReturn})
+	if err != nil {
+		s.fail(w, r, err, "")
+		return
+	}
+	s.redirect(w, r, providerURL(id, p.ID))
 }
 
 func (s *Service) connectPage(w http.ResponseWriter, r *http.Request, a *answered, status int, in page.Connect) {
@@ -46,7 +73,7 @@ func connectForm(a *answered) string { return "connect:" + a.name + ":" + a.key(
 
 // handleConnect serves POST /sign-in/connect?flow=….
 func (s *Service) handleConnect(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.readAnswered(w, r)
+	a, ok := s.readConnectable(w, r)
 	if !ok {
 		return
 	}

@@ -300,14 +300,15 @@ func TestCouple(t *testing.T) {
 	}
 }
 
-// TestConnectNeedsNoClient holds that an answer that nobody has asked for can be connected too.
+// TestConnectNeedsNoClient holds that a sign-in that no application has asked for can be connected too.
 func TestConnectNeedsNoClient(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
+	e.at("partner")
 	e.asking(func(d *login.Demand) { d.Client = login.Client{} })
 	b := e.browser()
-	page := b.get("/oidc/partner/callback?ticket=" + e.partner.Answer(known(), nil))
-	if a := b.post(page, "username", demo, "password", demoPassword); a.Header().Get("Location") != "/sign-in" {
+	page := e.wantAsked("verified address of somebody", b, known())
+	if a := b.post(page, "username", demo, "password", demoPassword); a.Header().Get("Location") != "/next" {
 		t.Errorf("connect: %d to %q\n%s", a.Code, a.Header().Get("Location"), a.Body)
 	}
 }

@@ -250,6 +250,12 @@ func (s *Service) coupleByEmail(tx storage.Tx, a *answered, personID string, now
 	if rec.State != Active {
 		return nil, errBlocked
 	}
+	if believed, err := a.known.believes(tx, personID); err != nil || !believed {
+		if err == nil {
+			err = errAsk
+		}
+		return nil, err
+	}
 	if err := s.couple(tx, a.provider.ID, a.identity, personID, now); err != nil {
 		if errors.Is(err, ErrCoupledOther) {
 			err = errAsk
@@ -257,6 +263,20 @@ func (s *Service) coupleByEmail(tx storage.Tx, a *answered, personID string, now
 		return nil, err
 	}
 	return &found{id: personID, person: rec, newlyOne: true}, nil
+}
+
+// believes tells whether every provider that signs the person in may couple by address. Another one may have put somebody's address there
+// before they came themselves, and would share the account that they are coupled with.
+func (g *registry) believes(tx storage.Tx, personID string) (bool, error) {
+	for e, err := range identitiesOf.Scan(tx, storage.Range{Prefix: storage.Prefix(personID)}) {
+		if err != nil {
+			return false, err
+		}
+		if p := g.byID[storage.Parts(e.Key)[1]]; p == nil || !p.CoupleEmail {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // personsWithEmail returns the persons of the default partition whose verified address this is.
@@ -338,26 +358,12 @@ func (s *Service) showProviderDone(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	why := s.stale(a)
-	if why == nil && a.identity.Level < a.flow.Demand.Level {
-		known, err := s.providers(r.Context())
-		if err != nil {
-			s.fail(w, r, err, "")
-			return
-		}
-		if known.reach < a.flow.Demand.Level { // otherwise the person may step up
-			why = unreachableAt(a.flow.Demand)
-		}
-	}
-	if why != nil {
-		s.recordFailure(r, a.flow.Demand.Client.ID, "", a.provider.Name+": "+why.Reason)
-		s.refuseFlow(w, r, a.flow, why)
-		return
-	}
 	err := s.enter(w, r, a)
 	switch {
 	case err == nil:
 		s.redirect(w, r, a.flow.Demand.Return)
+	case errors.Is(err, errAsk) && a.signIn == "":
+		s.askAgain(w, r, a.provider)
 	case errors.Is(err, errAsk):
 		s.redirect(w, r, connectURL(a.name))
 	case errors.Is(err, errBlocked):

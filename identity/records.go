@@ -36,14 +36,18 @@ var (
 
 	globals = storage.NewTable[globalRecord]("identity_global") // globalKey
 
-	identitiesOf  = storage.NewTable[struct{}]("identity_external_of")             // person id, key in identities
-	providerFlows = storage.NewTable[providerFlowRecord]("identity_provider_flow") // hash of the flow's name
-	endings       = storage.NewTable[endingRecord]("identity_provider_end")        // hash of the flow's name
-	refusals      = storage.NewTable[refusalRecord]("identity_refusal")            // hash of the browser cookie, hash of the Return
-	held          = storage.NewTable[heldRecord]("identity_held")                  // session id
-	sessionNames  = storage.NewTable[struct{}]("identity_held_name")               // provider, hash of issuer and subject or name, session id
-	noticed       = storage.NewTable[noticedRecord]("identity_noticed")            // person id
-	onces         = storage.NewTable[onceRecord]("identity_once")                  // provider, hash of the key
+	identitiesOf   = storage.NewTable[struct{}]("identity_external_of")             // person id, key in identities
+	providerFlows  = storage.NewTable[providerFlowRecord]("identity_provider_flow") // hash of the flow's name
+	endings        = storage.NewTable[endingRecord]("identity_provider_end")        // hash of the flow's name
+	refusals       = storage.NewTable[refusalRecord]("identity_refusal")            // hash of the browser cookie, hash of the Return
+	held           = storage.NewTable[heldRecord]("identity_held")                  // session id
+	sessionNames   = storage.NewTable[struct{}]("identity_held_name")               // provider, hash of issuer and subject or name, session id
+	noticed        = storage.NewTable[noticedRecord]("identity_noticed")            // person id
+	actionTokens   = storage.NewTable[actionTokenRecord]("identity_action_token")   // hash of the token
+	actionTokensOf = storage.NewTable[string]("identity_action_token_of")           // person id, token id; the value is the hash of the token
+	signInTickets  = storage.NewTable[ticketRecord]("identity_sign_in_ticket")      // hash of the ticket
+
+	onces = storage.NewTable[onceRecord]("identity_once") // provider, hash of the key
 )
 
 const globalKey = "state"
@@ -192,6 +196,28 @@ type refusalRecord struct {
 	SAMLStatus string    `cbor:"3,keyasint,omitempty"`
 	Cause      string    `cbor:"4,keyasint,omitempty"`
 	ExpiresAt  time.Time `cbor:"5,keyasint"`
+}
+
+// actionTokenRecord is what an action token does, once.
+type actionTokenRecord struct {
+	ID          string    `cbor:"1,keyasint"`
+	PersonID    string    `cbor:"2,keyasint"`
+	Epoch       int64     `cbor:"3,keyasint,omitempty"` // of the person
+	Actions     []Action  `cbor:"4,keyasint"`
+	RedirectURI string    `cbor:"5,keyasint,omitempty"`
+	Level       int       `cbor:"6,keyasint,omitempty"` // 0: as configured
+	AppToWeb    bool      `cbor:"7,keyasint,omitempty"`
+	CreatedAt   time.Time `cbor:"8,keyasint"`
+	ExpiresAt   time.Time `cbor:"9,keyasint"`
+}
+
+// ticketRecord signs a person in, once.
+type ticketRecord struct {
+	PersonID    string    `cbor:"1,keyasint"`
+	Epoch       int64     `cbor:"2,keyasint,omitempty"` // of the person
+	Level       int       `cbor:"3,keyasint"`
+	RedirectURI string    `cbor:"4,keyasint,omitempty"`
+	ExpiresAt   time.Time `cbor:"5,keyasint"`
 }
 
 // onceRecord says that something was used.

@@ -17,6 +17,7 @@ func (s *Service) routes() http.Handler {
 	mux.Handle("/sign-in/account", s.methods(nil, s.handleChoose))
 	mux.Handle("/sign-in/provider", s.methods(s.showProvider, nil))
 	mux.Handle("/sign-in/provider/done", s.methods(s.showProviderDone, nil))
+	mux.Handle("/sign-in/token", s.methods(s.showTicket, s.handleTicket))
 	mux.Handle("/sign-in/connect", s.methods(s.showConnect, s.handleConnect))
 	mux.HandleFunc("/saml/{id}/{op}", s.handleProvider("saml"))
 	mux.HandleFunc("/oidc/{id}/{op}", s.handleProvider("oidc"))

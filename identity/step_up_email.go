@@ -3,11 +3,10 @@ package identity
 import (
 	"context"
 	"crypto/hmac"
-	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net/http"
 	"slices"
 	"strconv"
@@ -87,11 +86,16 @@ func maskEmail(address string) string {
 
 // newSentCode returns six digits.
 func newSentCode(random io.Reader) (string, error) {
-	n, err := rand.Int(random, big.NewInt(1_000_000))
-	if err != nil {
-		return "", err
+	const most = 1<<32 - 1<<32%1_000_000 // above it the last ones would come more seldom
+	for {
+		var b [4]byte
+		if _, err := io.ReadFull(random, b[:]); err != nil {
+			return "", err
+		}
+		if n := uint64(binary.BigEndian.Uint32(b[:])); n < most {
+			return fmt.Sprintf("%06d", n%1_000_000), nil
+		}
 	}
-	return fmt.Sprintf("%06d", n), nil
 }
 
 // sentCodeHash is keyed, since there are few codes, and bound to the step-up that it was sent for.

@@ -19,7 +19,7 @@ func mailing(t *testing.T) (*harness, *config.Units, *notify.Memory) {
 	t.Helper()
 	h, u := stepping(t, 2)
 	box := &notify.Memory{}
-	h.notify = box
+	h.notices = box
 	h.start()
 	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
 	u.EmailNotifications.StepUpAuthentication = true
@@ -86,7 +86,7 @@ func TestEmailCode(t *testing.T) {
 		t.Errorf("level 2 with codes switched off = %d", a.Code)
 	}
 	u.EmailNotifications.StepUpAuthentication = true
-	h.notify = nil
+	h.notices = nil
 	h.start()
 	if a := other.get("/next"); a.Code != http.StatusForbidden {
 		t.Errorf("level 2 with nothing to send by = %d", a.Code)

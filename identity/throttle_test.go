@@ -258,6 +258,35 @@ func TestBusyHasher(t *testing.T) {
 	h.checkInvariants()
 }
 
+// However many passwords a directory sets at once, people sign in meanwhile.
+func TestNewPasswordsKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.hasher = secret.NewHasher(secret.HashCost{MemoryKiB: 8 << 10, Iterations: 4, Concurrency: 1})
+	h.start()
+	ctx, cancel := context.WithCancel(t.Context())
+	var flood sync.WaitGroup
+	turnedAway := make(chan struct{}, 1)
+	for range 200 {
+		flood.Go(func() {
+			for ctx.Err() == nil {
+				if errors.Is(h.SetPassword(ctx, "ben", secret.New(demoPassword), identity.Actor{}), secret.ErrBusy) {
+					select {
+					case turnedAway <- struct{}{}:
+					case <-ctx.Done():
+					}
+				}
+			}
+		})
+	}
+	for range 5 {
+		<-turnedAway
+		h.browser().signIn(demo, demoPassword)
+	}
+	cancel()
+	flood.Wait()
+}
+
 func TestChangedPasswordMakesDevicesUnknown(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

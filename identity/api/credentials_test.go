@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/api"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	signin "github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -297,6 +299,13 @@ func TestValidateBusy(t *testing.T) {
 	}
 	statuses := make([]int, len(bodies))
 	var all sync.WaitGroup
+	people := make(chan error, 10)
+	for i := range cap(people) { // who come in the middle of it all, one after the other
+		all.Go(func() {
+			_, err := h.persons.CheckPassword(t.Context(), "shop", "visitor"+strconv.Itoa(i), "wrong", event.Origin{ClientIP: "198.51.100.1"})
+			people <- err
+		})
+	}
 	for i, c := range bodies {
 		all.Go(func() {
 			a := h.call(http.MethodPost, validatePath, c)
@@ -309,6 +318,12 @@ func TestValidateBusy(t *testing.T) {
 	n := map[int]int{}
 	for _, s := range statuses {
 		n[s]++
+	}
+	close(people)
+	for err := range people {
+		if !errors.Is(err, signin.ErrBadCredentials) {
+			t.Errorf("a sign-in beside the flood = %v, want a verdict", err)
+		}
 	}
 	if n[401] == 0 || n[503] == 0 || n[503]+n[401] != len(bodies) {
 		t.Errorf("statuses %v, want 401 and 503", n)

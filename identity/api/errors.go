@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
@@ -58,6 +59,41 @@ func attributesMissing(anyOf [][]string) *rest.Error {
 	}
 	e.Details = list
 	return e
+}
+
+// failedActions names the actions of a token that have failed.
+type failedActions struct {
+	Actions []string `json:"failed_actions"`
+}
+
+func noActionToken(status int) *rest.Error {
+	return &rest.Error{Status: status, Code: 3011, Message: "action token not found or invalid"}
+}
+
+func actionsFailed() *rest.Error {
+	return &rest.Error{Status: http.StatusBadRequest, Code: 3012, Message: "one or more actions failed"}
+}
+
+func coupledAlready() *rest.Error {
+	return &rest.Error{Status: http.StatusBadRequest, Code: 1052, Message: "the external identity is coupled with another account"}
+}
+
+func noProvider() *rest.Error {
+	return &rest.Error{Status: http.StatusBadRequest, Code: 1056, Message: "the identity provider does not exist or is disabled"}
+}
+
+func wrongState() *rest.Error {
+	return &rest.Error{Status: http.StatusBadRequest, Code: 1063, Message: "the person is in the wrong state for login"}
+}
+
+// featureOff says which feature of action tokens is switched off.
+func featureOff(status int, feature string) *rest.Error {
+	code := map[string]int{identity.FeatureLogin: 1028, identity.FeatureAppToWeb: 1060, identity.FeatureCoupling: 1054}[feature]
+	return &rest.Error{Status: status, Code: code, Message: "the feature of action tokens " + feature + " is disabled"}
+}
+
+func personsOff() *rest.Error {
+	return &rest.Error{Status: http.StatusServiceUnavailable, Message: "person API not available"}
 }
 
 func tooManyRequests() *rest.Error {

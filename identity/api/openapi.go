@@ -7,6 +7,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/openapi"
 )
 
+// tokenDescribed is actionTokenRequest as it has to be.
+type tokenDescribed struct {
+	Token string `json:"token" rest:"required"`
+}
+
 // credentialsDescribed is credentialsRequest as it has to be.
 type credentialsDescribed struct {
 	Username            string `json:"username" rest:"required"`
@@ -31,6 +36,39 @@ func Operations() []openapi.Operation {
 				{Status: http.StatusTooManyRequests, Text: "The API client asks too much at once"},
 				{Status: http.StatusServiceUnavailable, Text: "1001 not available; no code: try again later"},
 			},
+		},
+		{
+			Method: http.MethodPost, Path: "/api/credentials/token", ID: "processActionToken", Tag: credentialsAPI, Summary: "Does what an action token says, and uses it up",
+			Body: tokenDescribed{},
+			Answers: []openapi.Answer{
+				{Status: http.StatusOK, Body: identity.ActionsDone{}},
+				{Status: http.StatusBadRequest, Text: "3001 parameter, 3011 no such token, 3012 an action failed, 1009 blocked, 1052 coupled with another, 1056 no such provider, 1063 wrong state"},
+				{Status: http.StatusTooManyRequests, Text: "The API client asks too much at once"},
+				{Status: http.StatusServiceUnavailable, Text: "1001 not available, 1028 login, 1054 coupling, 1060 app to web disabled; no code: try again later"},
+			},
+		},
+		{
+			Method: http.MethodPost, Path: "/api/credentials/tokens/validate", ID: "validateActionToken", Tag: credentialsAPI, Summary: "Tells whether an action token is good",
+			Header: []openapi.Param{about}, Body: tokenDescribed{}, Deprecated: true,
+			Answers: []openapi.Answer{
+				{Status: http.StatusNoContent},
+				{Status: http.StatusBadRequest, Text: "3001 parameter, 1028 login, 1054 coupling, 1060 app to web disabled"},
+				{Status: http.StatusUnauthorized, Text: "3011 invalid token; no code: no or wrong credentials of the API client"},
+				{Status: http.StatusTooManyRequests, Text: "The API client asks too much at once"},
+				{Status: http.StatusServiceUnavailable, Text: "1001 not available; no code: try again later"},
+			},
+		},
+		{
+			Method: http.MethodPost, Path: "/api/persons/{id}/tokens", ID: "makeActionToken", Tag: personsAPI, Summary: "Makes an action token for a person",
+			Body: identity.NewActionToken{}, Answers: []openapi.Answer{{Status: http.StatusCreated, Body: identity.ActionToken{}}, {Status: http.StatusNotFound}},
+		},
+		{
+			Method: http.MethodDelete, Path: "/api/persons/{id}/tokens", ID: "revokeActionTokens", Tag: personsAPI, Summary: "Revokes every action token of a person",
+			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
+		},
+		{
+			Method: http.MethodDelete, Path: "/api/persons/{id}/tokens/{token}", ID: "revokeActionToken", Tag: personsAPI, Summary: "Revokes an action token",
+			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
 		},
 		{
 			Method: http.MethodGet, Path: "/api/events", ID: "searchEvents", Tag: eventsAPI, Summary: "Searches the events of a person or actor, the newest first",

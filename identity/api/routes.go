@@ -11,18 +11,27 @@ import (
 const (
 	eventsAPI      = "events"
 	credentialsAPI = "credentials"
+	personsAPI     = "persons"
 )
 
 // Paths returns the paths that ServeHTTP answers, and those below each that ends with a slash.
-func (a *API) Paths() []string { return []string{"/api/events", "/api/credentials/"} }
+func (a *API) Paths() []string { return []string{"/api/events", "/api/credentials/", "/api/persons/"} }
 
 // routes: every path of the package.
 func (a *API) routes() http.Handler {
 	events := a.on(func(f *config.Features) bool { return f.EventsAPIEnabled }, eventsOff)
 	credentials := able(a.Identity != nil, a.on(func(f *config.Features) bool { return f.CredentialsAPIEnabled }, credentialsOff))
+	persons := a.on(func(f *config.Features) bool { return f.PersonAPIEnabled }, personsOff)
+	if a.Identity == nil {
+		persons = func(*http.Request) error { return personsOff() }
+	}
 	mux := http.NewServeMux()
 	mux.Handle("/api/events", a.Gate.Methods(eventsAPI, events, map[string]rest.Handler{http.MethodGet: a.handleEvents}))
 	mux.Handle("/api/credentials/validate", a.Gate.Methods(credentialsAPI, able(a.opener != nil, credentials), map[string]rest.Handler{http.MethodPost: a.handleValidate}))
+	mux.Handle("/api/credentials/token", a.Gate.Methods(credentialsAPI, credentials, map[string]rest.Handler{http.MethodPost: a.handleToken}))
+	mux.Handle("/api/credentials/tokens/validate", a.Gate.Methods(credentialsAPI, credentials, map[string]rest.Handler{http.MethodPost: a.handleCheckToken}))
+	mux.Handle("/api/persons/{id}/tokens", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleMakeToken, http.MethodDelete: a.handleRevokeTokens}))
+	mux.Handle("/api/persons/{id}/tokens/{token}", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodDelete: a.handleRevokeTokens}))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { a.Gate.Fail(w, r, rest.NotFound()) })
 	return mux
 }

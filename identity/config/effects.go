@@ -26,7 +26,7 @@ func later(path, missing string) effect { return effect{path: path, later: missi
 // What is missing.
 const (
 	noSignUp     = "there is no sign-up page yet"
-	noMail       = "no e-mail is sent yet"
+	noVerifying  = "addresses are not verified by e-mail yet"
 	noSMS        = "no text message is sent yet"
 	noActivation = "persons are not activated by a page yet"
 	noInvitation = "there are no invitations yet"

@@ -39,7 +39,9 @@ func (s *Service) settleLoginMethods(from, to *Units) error {
 		if err := s.settleMappings(old, m); err != nil {
 			return err
 		}
-		m.keepSecrets(old)
+		if err := m.keepSecrets(old, at); err != nil {
+			return err
+		}
 	}
 	list = slices.DeleteFunc(list, func(m LoginMethod) bool { return s.fixed(m.ID) != nil })
 	if !slices.ContainsFunc(list, func(m LoginMethod) bool { return m.ID == OwnMethod }) {
@@ -49,17 +51,35 @@ func (s *Service) settleLoginMethods(from, to *Units) error {
 	return nil
 }
 
-// keepSecrets takes from old each secret that is empty.
-func (m *LoginMethod) keepSecrets(old *LoginMethod) {
+// keepSecrets takes from old each secret that is empty. One that would be sent elsewhere must be given again: otherwise whoever may write it
+// could read it, at an address of their own.
+func (m *LoginMethod) keepSecrets(old *LoginMethod, at string) error {
 	known := map[string]Secret{}
 	for name, s := range old.secrets() {
 		known[name] = *s
 	}
+	moved := !slices.Equal(old.sendsTo(), m.sendsTo())
 	for name, s := range m.secrets() {
-		if *s == "" {
-			*s = known[name]
+		if *s != "" || known[name] == "" {
+			continue
 		}
+		if moved {
+			return rest.Invalid(rest.Problem{Path: at + "." + name, Problem: "must be given again, since it would be sent to another address than before"})
+		}
+		*s = known[name]
 	}
+	return nil
+}
+
+// sendsTo are the members that say where the secrets of a method are sent.
+func (m *LoginMethod) sendsTo() []string {
+	switch {
+	case m.OIDC != nil:
+		return []string{m.OIDC.DiscoveryURL, m.OIDC.Issuer, m.OIDC.IDTokenURL, strconv.FormatBool(m.OIDC.ManualMetadataSetup)}
+	case m.LDAP != nil:
+		return []string{m.LDAP.ServerURLs}
+	}
+	return nil
 }
 
 // sameMethod compares as the wire does; null and nothing are the same there.

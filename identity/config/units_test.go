@@ -395,10 +395,27 @@ func TestLoginMethodSecrets(t *testing.T) {
 		return w.units(w.another(config.Config{}, zap.NewNop())).LoginMethods.LoginMethods[1].OIDC.ClientSecret.Reveal()
 	}
 	post("canary-1", "https://a.example.com/")
-	post("", "https://b.example.com/")
+	post("", "https://a.example.com/")
 	if got := now(); got != "canary-1" {
 		t.Errorf("after an empty secret it is %q, want canary-1", got)
 	}
+	t.Run("attack 253: a secret that is kept, and sent to another address", func(t *testing.T) {
+		for _, oidc := range []string{
+			`{"client_id":"x","client_secret":"","discovery_url":"https://evil.example.com/"}`,
+			`{"client_id":"x","discovery_url":"https://a.example.com/tenant"}`,
+			`{"client_id":"x","discovery_url":"https://a.example.com/","issuer":"https://evil.example.com"}`,
+			`{"client_id":"x","manual_metadata_setup":true,"issuer":"https://a.example.com","authorization_url":"https://a.example.com/a","jwks_url":"https://a.example.com/j",
+				"id_token_url":"https://evil.example.com/t"}`,
+		} {
+			a := w.must(400, "POST", "/api/v2/config", `{"login_methods":{"login_methods":[{"id":"corp","type":"OPEN_ID_CONNECT","open_id_connect_attributes":`+oidc+`}]}}`)
+			if !strings.Contains(a.body, "login_methods.login_methods[0].open_id_connect_attributes.client_secret: must be given again") {
+				t.Errorf("POST of a method with %s: %s", oidc, a.body)
+			}
+		}
+		w.must(204, "POST", "/api/v2/config", `{"login_methods":{"login_methods":[{"id":"dir","type":"LDAP","ladp_attributes":{"server_urls":"ldaps://a.example.com","password":"canary-3"}}]}}`)
+		w.must(400, "POST", "/api/v2/config", `{"login_methods":{"login_methods":[{"id":"dir","type":"LDAP","ladp_attributes":{"server_urls":"ldaps://evil.example.com","password":""}}]}}`)
+		post("canary-1", "https://a.example.com/")
+	})
 	post("canary-2", "https://b.example.com/")
 	if got := now(); got != "canary-2" {
 		t.Errorf("after another secret it is %q, want canary-2", got)

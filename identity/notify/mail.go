@@ -105,7 +105,7 @@ func NewMail(c MailConfig, d MailDeps) (*Mail, error) {
 
 // Send implements Sender. An address that is none is dropped with a line in the log: it is no reason to undo what has happened.
 func (m *Mail) Send(tx storage.Tx, n Notice) error {
-	if !isAddress(n.To) {
+	if !IsAddress(n.To) {
 		m.Log.Error("notice without an address", zap.String("kind", string(n.Kind)), zap.String("person_id", n.PersonID))
 		return nil
 	}
@@ -124,8 +124,8 @@ func (m *Mail) Send(tx storage.Tx, n Notice) error {
 	return m.queue.Add(tx, id, n.At, sealed)
 }
 
-// isAddress tells whether a text is one bare e-mail address that no header can be made of. (RFC 5322 3.4.1)
-func isAddress(s string) bool {
+// IsAddress tells whether a text is one bare e-mail address that no header can be made of. (RFC 5322 3.4.1)
+func IsAddress(s string) bool {
 	a, err := mail.ParseAddress(s)
 	return err == nil && a.Address == s && len(s) <= 254 && strings.Count(s, "@") == 1 && !strings.ContainsFunc(s, isUnsafe)
 }

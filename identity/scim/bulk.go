@@ -208,6 +208,9 @@ func (s *Server) run(r *http.Request, c *call, op bulkOperation, made map[string
 	}
 	rec := &recorder{header: http.Header{}, status: http.StatusOK}
 	s.mux.ServeHTTP(rec, req)
+	if rec.status/100 == 3 { // the path has another form, such as one with dots: it names no resource
+		return op.refuse(bad(invalidPath, "path names no resource"))
+	}
 	a := bulkAnswer{Method: op.method, BulkID: op.bulkID, Status: strconv.Itoa(rec.status), Version: rec.header.Get("ETag")}
 	if op.method != http.MethodPost {
 		a.Location = s.Issuer + prefix + path

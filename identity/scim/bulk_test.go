@@ -122,6 +122,12 @@ func TestBadBulks(t *testing.T) {
 	if a := h.want(200, "POST", "/Bulk", bulk(op("DELETE", "/Users/.search", "", nil))); a.at("Operations", 0, "status") != "405" {
 		t.Errorf("DELETE of .search: %s", a.raw)
 	}
+	for _, path := range []string{"/Users/.", "/Users/..", "/Groups/..", "/Users/x%2F..%2F..", "/Users/%2e%2e", "/Users/%00"} {
+		a := h.want(200, "POST", "/Bulk", bulk(op("DELETE", path, "", nil)))
+		if got := a.at("Operations", 0, "status"); got != "400" && got != "404" {
+			t.Errorf("DELETE of %s: status %s, want 400 or 404: %s", path, got, a.raw)
+		}
+	}
 	if n := h.want(200, "GET", "/Users", nil).at("totalResults"); n != "0" {
 		t.Errorf("refused bulks made %s users", n)
 	}

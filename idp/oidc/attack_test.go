@@ -667,3 +667,29 @@ func TestNothingSecretIsLogged(t *testing.T) {
 		}
 	}
 }
+
+// TestRepointed holds that what one provider gave goes to no other that takes over its id.
+func TestRepointed(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 114: refresh token and ID token of the issuer that was configured before", func(t *testing.T) {
+		t.Parallel()
+		before := open(t)
+		id, err := before.signIn(whenever)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := open(t)
+		after.op.Change(func(s *oidctest.Script) {
+			s.Handlers = map[string]http.HandlerFunc{"/token": func(w http.ResponseWriter, _ *http.Request) {
+				t.Error("the new issuer was sent the refresh token of the old one")
+				w.WriteHeader(http.StatusBadRequest)
+			}}
+		})
+		if _, err := after.Refresh(t.Context(), id.Held); !isRejection(err) {
+			t.Errorf("Refresh = %v, want a rejection", err)
+		}
+		if next, err := after.End(t.Context(), idp.EndRequest{Flow: flowName, Held: id.Held}); next != nil || err != nil {
+			t.Errorf("End = %v, %v, want nothing: the ID token is not the new issuer's to see", next, err)
+		}
+	})
+}

@@ -22,6 +22,8 @@ const (
 
 // held is what End and Refresh need. identity seals it.
 type held struct {
+	Issuer   string    `json:"iss"` // and the client that we were there: what is held goes to nobody else
+	Client   string    `json:"client"`
 	Subject  string    `json:"sub"`
 	ID       string    `json:"id_token,omitempty"` // as it was signed
 	Refresh  string    `json:"refresh_token,omitempty"`
@@ -31,8 +33,12 @@ type held struct {
 	Session  string    `json:"sid,omitempty"`
 }
 
+// gave tells whether what is held comes from this provider. One with the same id may have had another issuer before.
+func (p *Provider) gave(h held) bool { return h.Issuer == p.cfg.Issuer && h.Client == p.cfg.ClientID }
+
 // identity says who a verified ID token and userinfo speak of.
 func (p *Provider) identity(id *idToken, info object, h held) (*idp.Identity, error) {
+	h.Issuer, h.Client = p.cfg.Issuer, p.cfg.ClientID
 	h.Subject, h.AuthTime, h.Level = id.subject, id.authTime, p.cfg.Level
 	if acr, err := id.claims.text("acr"); err == nil && p.cfg.Levels[acr] > 0 {
 		h.Level = p.cfg.Levels[acr]
@@ -79,6 +85,9 @@ func (p *Provider) Refresh(ctx context.Context, kept []byte) (*idp.Identity, err
 	var h held
 	if err := json.Unmarshal(kept, &h); err != nil {
 		return nil, fmt.Errorf("what was kept cannot be read: %w", err)
+	}
+	if !p.gave(h) {
+		return nil, &idp.Rejection{Reason: "the person signed in at another provider, before the configuration changed"}
 	}
 	if h.Refresh == "" {
 		return nil, errors.New("the provider gave no refresh token: ask for one in scopes, often offline_access")

@@ -28,6 +28,10 @@ const (
 func (p *Provider) End(ctx context.Context, q idp.EndRequest) (*idp.Next, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
+	var h held
+	if err := json.Unmarshal(q.Held, &h); err != nil || !p.gave(h) {
+		return nil, nil //nolint:nilnil // the provider knows nothing of the session, so there is nothing to do
+	}
 	m, err := p.about(ctx)
 	if err != nil || m.EndSessionURL == "" {
 		return nil, err
@@ -43,8 +47,7 @@ func (p *Provider) End(ctx context.Context, q idp.EndRequest) (*idp.Next, error)
 	if len(q.Locales) > 0 {
 		v.Set("ui_locales", strings.Join(q.Locales, " "))
 	}
-	var h held
-	if json.Unmarshal(q.Held, &h) == nil && h.ID != "" && len(h.ID) < maxAddressOut {
+	if h.ID != "" && len(h.ID) < maxAddressOut {
 		v.Set("id_token_hint", h.ID)
 	}
 	u.RawQuery = v.Encode()

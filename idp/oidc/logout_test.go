@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -248,7 +249,8 @@ func TestSignOutWhileDown(t *testing.T) {
 	l.op.Change(func(s *oidctest.Script) {
 		s.Handlers = map[string]http.HandlerFunc{"/.well-known/openid-configuration": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}
 	})
-	if next, err := l.End(t.Context(), idp.EndRequest{Flow: flowName}); err == nil {
+	kept := fmt.Sprintf(`{"iss":%q,"client":%q}`, l.op.URL, oidctest.ClientID)
+	if next, err := l.End(t.Context(), idp.EndRequest{Flow: flowName, Held: []byte(kept)}); err == nil {
 		t.Errorf("End = %v, want an error", next)
 	}
 }

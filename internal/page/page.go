@@ -116,6 +116,9 @@ type Choose struct {
 	Cancel                        string
 }
 
+// Token is the data of token: go on as a person whom an action token signs in. Its form sends csrf.
+type Token struct{ Action, CSRF, Account, Detail string }
+
 // Consent is the data of consent. Its form sends csrf, request (the RequestID) and decision: allow or deny.
 type Consent struct {
 	Action, CSRF, RequestID string

@@ -82,6 +82,7 @@ func views() map[string]page.View {
 		"recovery":            {Template: "recovery", Data: page.Recovery{Codes: []string{"abcd-efgh-2345-6777", "bbcd-efgh-2345-6777", "cbcd-efgh-2345-6777"}, New: true, Next: "/account/security"}},
 		"confirm":             {Template: "confirm", Data: page.Confirm{Key: "remove.authenticator", Action: "/account/security/remove?method=authenticator", CSRF: "t", Cancel: "/account/security"}},
 		"message":             {Template: "message", Data: page.Message{Key: "signed_out", Next: "/account"}},
+		"token":               {Template: "token", Data: page.Token{Action: "/sign-in/token", CSRF: "t", Account: "demo@example.com", Detail: "Demo Person"}},
 	}
 }
 
@@ -349,6 +350,7 @@ func TestTextsAreText(t *testing.T) {
 		for _, v := range []page.View{
 			{Template: "sign_in", Client: login.Client{Name: evil}, Data: page.SignIn{Username: evil, Cancel: "javascript:alert(1)", CSRF: evil, Action: "javascript:alert(1)"}},
 			{Template: "choose", Client: login.Client{Name: evil}, Data: page.Choose{Account: evil, Detail: evil}},
+			{Template: "token", Data: page.Token{Account: evil, Detail: evil}},
 			{Template: "consent", Client: login.Client{Name: evil}, Data: page.Consent{Account: evil, Owner: evil, RequestID: evil, Scopes: []page.ScopeLine{{Name: evil}, {Name: "x", Description: evil}}}},
 			{Template: "account", Data: page.Account{Username: evil, Name: evil, Email: evil, Groups: []string{evil}}},
 			{Template: "sign_out", Data: page.SignOut{Account: evil, Hidden: map[string]string{evil: evil}}},

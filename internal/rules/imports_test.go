@@ -15,7 +15,7 @@ var mayImport = map[string][]string{
 	"authz":               {"storage", "internal"},
 	"identity":            {"idp", "storage", "internal"},
 	"identity/config":     {"storage", "internal"},
-	"identity/api":        {"identity", "storage", "internal"},
+	"identity/api":        {"identity", "idp/idptest", "storage", "internal"},
 	"identity/account":    {"identity", "storage", "internal"},
 	"identity/scim":       {"identity", "storage", "internal"},
 	"identity/notify":     {"identity", "storage", "internal"},

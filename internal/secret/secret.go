@@ -57,6 +57,7 @@ const (
 	SiteSession  Kind = "ghsi_" // sessions at a site that protect guards
 	SiteCode     Kind = "ghsc_"
 	ActionToken  Kind = "ghap_"
+	SignInTicket Kind = "ghlt_" // of a sign-in by action token
 )
 
 const (

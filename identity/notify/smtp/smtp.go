@@ -141,12 +141,12 @@ func (t *Transport) Check(ctx context.Context) error {
 
 // message makes the e-mail: text and HTML, one recipient, nothing that answers itself. (RFC 3834 5)
 func (t *Transport) message(m notify.Message) (*gomail.Msg, error) {
+	if !notify.IsAddress(m.To) {
+		return nil, errors.New("not one recipient")
+	}
 	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	msg.FromMailAddress(t.from)
 	msg.SetAddrHeaderFromMailAddress(gomail.HeaderTo, &mail.Address{Address: m.To})
-	if rcpt, err := msg.GetRecipients(); err != nil || len(rcpt) != 1 || rcpt[0] != m.To {
-		return nil, errors.New("not one recipient")
-	}
 	msg.Subject(m.Subject)
 	msg.SetMessageIDWithValue(m.ID)
 	msg.SetDateWithValue(m.Date)

@@ -1,0 +1,183 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// maxToken and maxNewToken bound bodies, in bytes.
+const (
+	maxToken    = 4 << 10
+	maxNewToken = 32 << 10
+)
+
+// actionTokenRequest is the body of both operations on action tokens. (identity service document, ActionTokenRequest)
+type actionTokenRequest struct {
+	Token *string `json:"token"`
+}
+
+// handleToken serves POST /api/credentials/token (identity service document, "Credentials API").
+func (a *API) handleToken(w http.ResponseWriter, r *http.Request, client string) error {
+	token, partition, err := a.readToken(w, r, client)
+	if err != nil {
+		return err
+	}
+	done, err := a.Identity.ProcessActionToken(r.Context(), token, partition, a.actor(r, client))
+	if err != nil {
+		return refusedToken(err)
+	}
+	rest.JSON(w, http.StatusOK, done)
+	return nil
+}
+
+// handleCheckToken serves POST /api/credentials/tokens/validate (identity service document, "Credentials API"; deprecated). It uses up nothing.
+func (a *API) handleCheckToken(w http.ResponseWriter, r *http.Request, client string) error {
+	if _, err := contextParams(r); err != nil {
+		return err
+	}
+	token, partition, err := a.readToken(w, r, client)
+	if err != nil {
+		return err
+	}
+	err = a.Identity.CheckActionToken(r.Context(), token, partition)
+	off := new(identity.FeatureOffError)
+	switch {
+	case errors.Is(err, identity.ErrNoActionToken):
+		return noActionToken(http.StatusUnauthorized)
+	case errors.As(err, &off):
+		return featureOff(http.StatusBadRequest, off.Feature)
+	case err != nil:
+		return err
+	}
+	rest.Empty(w, http.StatusNoContent)
+	return nil
+}
+
+// readToken reads the request of both operations.
+func (a *API) readToken(w http.ResponseWriter, r *http.Request, client string) (token, partition string, err error) {
+	if err := a.slow(w, client); err != nil {
+		return "", "", err
+	}
+	if partition, err = a.ownPartition(r); err != nil {
+		return "", "", err
+	}
+	var in actionTokenRequest
+	if err := parameters(rest.Decode(w, r, maxToken, &in)); err != nil {
+		return "", "", err
+	}
+	if err := present(map[string]*string{"token": in.Token}); err != nil {
+		return "", "", err
+	}
+	return *in.Token, partition, nil
+}
+
+// ownPartition reads the header that says which partition a client means. Without it the client means any: an id or token says it too.
+func (a *API) ownPartition(r *http.Request) (string, error) {
+	if len(r.Header.Values(partitionHeader)) == 0 {
+		return "", nil
+	}
+	return a.partition(r)
+}
+
+func (a *API) actor(r *http.Request, client string) identity.Actor {
+	return identity.Actor{ID: client, Name: client, Origin: a.Origin(r)}
+}
+
+// refusedToken finds the code for why a token has done nothing.
+func refusedToken(err error) error {
+	off, state, failed := new(identity.FeatureOffError), new(identity.StateError), new(identity.ActionsFailedError)
+	var e *rest.Error
+	switch {
+	case errors.Is(err, identity.ErrNoActionToken):
+		return noActionToken(http.StatusBadRequest)
+	case errors.As(err, &off):
+		return featureOff(http.StatusServiceUnavailable, off.Feature)
+	case errors.As(err, &state) && state.State == identity.Blocked:
+		e = personBlocked(http.StatusBadRequest)
+	case errors.As(err, &state):
+		e = wrongState()
+	case errors.Is(err, identity.ErrCoupled):
+		e = coupledAlready()
+	case errors.Is(err, identity.ErrNoProvider):
+		e = noProvider()
+	case errors.As(err, &failed):
+		e = actionsFailed()
+	default:
+		return err
+	}
+	if errors.As(err, &failed) {
+		e.Details = failedActions{failed.Actions}
+	}
+	return e.With(err)
+}
+
+// handleMakeToken serves POST /api/persons/{id}/tokens.
+func (a *API) handleMakeToken(w http.ResponseWriter, r *http.Request, client string) error {
+	person, err := a.personOf(r)
+	if err != nil {
+		return err
+	}
+	var in identity.NewActionToken
+	if err := rest.Decode(w, r, maxNewToken, &in); err != nil {
+		return err
+	}
+	made, err := a.Identity.MakeActionToken(r.Context(), person, in, a.actor(r, client))
+	if invalid := new(identity.ValidationError); errors.As(err, &invalid) {
+		return rest.Invalid(rest.Problem{Path: invalid.Field, Problem: invalid.Problem})
+	}
+	if err != nil {
+		return missing(err)
+	}
+	rest.JSON(w, http.StatusCreated, made)
+	return nil
+}
+
+// handleRevokeTokens serves DELETE /api/persons/{id}/tokens and …/tokens/{token}.
+func (a *API) handleRevokeTokens(w http.ResponseWriter, r *http.Request, client string) error {
+	person, err := a.personOf(r)
+	if err != nil {
+		return err
+	}
+	if err := a.Identity.RevokeActionTokens(r.Context(), person, fold(r.PathValue("token")), a.actor(r, client)); err != nil {
+		return missing(err)
+	}
+	rest.Empty(w, http.StatusNoContent)
+	return nil
+}
+
+// personOf returns the id of the person that the path names, in the partition that the header names.
+func (a *API) personOf(r *http.Request) (string, error) {
+	partition, err := a.ownPartition(r)
+	if err != nil {
+		return "", err
+	}
+	id := fold(r.PathValue("id"))
+	if len(id) > maxID {
+		return "", rest.NotFound()
+	}
+	if partition == "" {
+		return id, nil
+	}
+	return id, a.Store.View(r.Context(), func(tx storage.Tx) error {
+		is, err := identity.PartitionOfID(tx, id)
+		if err == nil && is != partition {
+			err = rest.NotFound()
+		}
+		return err
+	})
+}
+
+// maxID bounds the bytes of an id in a path.
+const maxID = 64
+
+// missing makes 404 of what is not there.
+func missing(err error) error {
+	if errors.Is(err, identity.ErrNoPerson) || errors.Is(err, identity.ErrNoActionToken) {
+		return rest.NotFound()
+	}
+	return err
+}

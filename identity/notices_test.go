@@ -1,0 +1,342 @@
+package identity_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// notified is a harness whose notices the test reads.
+func notified(t *testing.T) (*harness, *config.EmailNotifications, *notify.Memory) {
+	t.Helper()
+	h := newHarness(t)
+	u := config.Defaults()
+	h.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	h.notices = new(notify.Memory)
+	h.start()
+	return h, &u.EmailNotifications, h.notices
+}
+
+// heard holds what was sent against kinds and addresses such as "welcome ann@example.com".
+func heard(t *testing.T, what string, m *notify.Memory, want ...string) []notify.Notice {
+	t.Helper()
+	list := m.Take()
+	var got []string
+	for _, n := range list {
+		got = append(got, string(n.Kind)+" "+n.To)
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("%s: notices = %q, want %q", what, got, want)
+	}
+	return list
+}
+
+func (h *harness) add(n identity.NewPerson) identity.Person {
+	h.t.Helper()
+	p, err := h.AddPerson(h.t.Context(), n, ops)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return p
+}
+
+var ops = identity.Actor{ID: "ops", Name: "ops"}
+
+func TestNotifyWelcome(t *testing.T) {
+	t.Parallel()
+	h, on, m := notified(t)
+	ann := identity.NewPerson{Username: "ann", Email: "ann@example.com", Name: "Ann", Locale: "nl-NL"}
+	heard(t, "the person of the configuration", m)
+	h.add(identity.NewPerson{Username: "bob@example.com"})
+	heard(t, "switched off", m)
+	on.Welcome.OnAPIEnabled = true
+	h.add(ann)
+	list := heard(t, "switched on", m, "welcome ann@example.com")
+	if n := list[0]; n.Name != "Ann" || !slices.Equal(n.Locales, []string{"nl-NL"}) || n.Data["username"] != "ann" || !n.At.Equal(h.clock.Now()) || n.Link != "/account" {
+		t.Errorf("notice = %+v", n)
+	}
+	h.add(identity.NewPerson{Username: "nobody"})
+	heard(t, "without an address", m)
+	if _, err := h.AddPerson(t.Context(), ann, ops); !errors.Is(err, identity.ErrUsernameTaken) {
+		t.Fatal(err)
+	}
+	m.Take() // what a transaction that was undone has said
+
+	imported := []identity.ImportedPerson{{NewPerson: identity.NewPerson{Username: "cid@example.com"}}}
+	if _, err := h.Import(t.Context(), imported, false, ops); err != nil {
+		t.Fatal(err)
+	}
+	heard(t, "an import, with the switch of the API", m)
+	on.Welcome.OnAPIEnabled, on.Welcome.OnMigrationEnabled = false, true
+	imported[0].Username = "dan@example.com"
+	if _, err := h.Import(t.Context(), imported, false, ops); err != nil {
+		t.Fatal(err)
+	}
+	heard(t, "an import, with its own switch", m, "welcome dan@example.com")
+}
+
+func TestNotifyWelcomeOnWeb(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		verified, on bool
+		want         []string
+	}{
+		"verified":                           {true, true, []string{"welcome eve@example.com"}},
+		"an address that nobody vouches for": {false, true, nil},
+		"switched off":                       {true, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newElsewhere(t)
+			u := config.Defaults()
+			u.EmailNotifications.Welcome.OnWebEnabled, u.EmailNotifications.Welcome.OnAPIEnabled = tt.on, true
+			e.units, e.notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, new(notify.Memory)
+			e.start()
+			e.at("partner")
+			id := &idp.Identity{Issuer: "https://partner.example.com", Subject: "eve", Email: "eve@example.com", EmailVerified: tt.verified, Level: 1}
+			e.mustEnter(e.browser(), id)
+			heard(t, name, e.notices, tt.want...)
+			e.mustEnter(e.browser(), id)
+			heard(t, "the second time", e.notices)
+		})
+	}
+}
+
+func TestNotifyIdentityCoupled(t *testing.T) {
+	t.Parallel()
+	h, on, m := notified(t)
+	couple := func(subject string) {
+		t.Helper()
+		p, err := h.Person(t.Context(), demo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := h.clock.Now()
+		if err := h.store.Update(t.Context(), func(tx storage.Tx) error { return h.Couple(tx, p.ID, "partner", "", subject, now) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	couple("1")
+	heard(t, "switched off", m)
+	on.IdentityCoupledToAccount = true
+	couple("1")
+	heard(t, "coupled already", m)
+	if err := h.store.Update(t.Context(), func(tx storage.Tx) error {
+		p, err := h.ByUsername(tx, event.DefaultPartition, demo)
+		if err != nil {
+			return err
+		}
+		return h.Couple(tx, p, "other", "", "2", h.clock.Now())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if list := heard(t, "switched on", m, "identity_coupled "+demo); list[0].Data["provider"] != "other" {
+		t.Errorf("notice = %+v, want the provider's name", list[0])
+	}
+}
+
+func TestNotifyPasswordBlocked(t *testing.T) {
+	t.Parallel()
+	h, on, m := notified(t)
+	fail := func(username string) {
+		t.Helper()
+		for range 5 {
+			_, err := h.CheckPassword(t.Context(), "shop", username, "wrong password", event.Origin{ClientIP: "203.0.113.7"})
+			if !errors.Is(err, login.ErrBadCredentials) && !errors.As(err, new(*login.ThrottledError)) {
+				t.Fatal(err)
+			}
+		}
+	}
+	fail(demo)
+	heard(t, "switched off", m)
+	on.PasswordBlocked = true
+	h.clock.Advance(time.Hour)
+	fail("nobody@example.com")
+	heard(t, "nobody's username", m)
+	fail(demo)
+	heard(t, "switched on", m, "password_blocked "+demo)
+	h.clock.Advance(time.Hour)
+	fail(demo)
+	heard(t, "again within six hours", m)
+	h.clock.Advance(6 * time.Hour)
+	fail(demo)
+	heard(t, "again after six hours", m, "password_blocked "+demo)
+}
+
+func TestNotifyAccountBlocked(t *testing.T) {
+	t.Parallel()
+	h, on, m := notified(t)
+	on.AdministratorAccountBlocked = true
+	state := func(to identity.State) {
+		t.Helper()
+		if err := h.SetState(t.Context(), demo, to, ops); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state(identity.Blocked)
+	heard(t, "blocked", m, "account_blocked "+demo)
+	state(identity.Blocked)
+	heard(t, "blocked already", m)
+	state(identity.Active)
+	heard(t, "active again", m)
+	h.edit(identity.Edit{By: ops}, func(d *identity.Details) { d.State = identity.Blocked })
+	heard(t, "blocked with a directory's words", m, "account_blocked "+demo)
+	state(identity.Active)
+	on.AdministratorAccountBlocked = false
+	state(identity.Blocked)
+	heard(t, "switched off", m)
+}
+
+func TestNotifyAccountRemoved(t *testing.T) {
+	t.Parallel()
+	h, on, m := notified(t)
+	on.AccountRemoved = true
+	if err := h.SetState(t.Context(), demo, identity.Removed, ops); err != nil {
+		t.Fatal(err)
+	}
+	heard(t, "removed", m, "account_removed "+demo)
+	p := h.add(identity.NewPerson{Username: "ann", Email: "ann@example.com"})
+	refuse := func(storage.Tx, *identity.Details) error { return identity.ErrNoPerson }
+	if err := h.RemovePerson(t.Context(), p.ID, ops, refuse); !errors.Is(err, identity.ErrNoPerson) {
+		t.Fatal(err)
+	}
+	heard(t, "not removed", m)
+	on.AccountRemoved = false
+	if err := h.RemovePerson(t.Context(), p.ID, ops, func(storage.Tx, *identity.Details) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	heard(t, "switched off", m)
+}
+
+// edit changes the demo person.
+func (h *harness) edit(e identity.Edit, fn func(*identity.Details)) {
+	h.t.Helper()
+	p, err := h.Person(h.t.Context(), demo)
+	if err == nil {
+		_, err = h.UpdatePerson(h.t.Context(), p.ID, e, func(_ storage.Tx, d *identity.Details) error {
+			fn(d)
+			return nil
+		})
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func TestNotifyAttributesUpdate(t *testing.T) {
+	t.Parallel()
+	const moved = "moved@example.com"
+	email := func(d *identity.Details) {
+		d.Profile.EmailAddresses = []identity.EmailAddress{{Primary: true, Value: moved}}
+	}
+	phone := func(d *identity.Details) {
+		d.Profile.PhoneNumbers = []identity.PhoneNumber{{Primary: true, Value: "+31201234567"}}
+	}
+	name := func(d *identity.Details) { d.Profile.Name.FirstName = "Another" }
+	group := func(d *identity.Details) { d.Groups = append(d.Groups, "more") }
+	password := func(*identity.Details) {}
+	nothing := password
+	all := func(on *config.EmailNotifications) { on.AttributesUpdate.OnAllUpdated = true }
+	tests := map[string]struct {
+		on   func(*config.EmailNotifications)
+		edit func(*identity.Details)
+		want []string
+	}{
+		"e-mail":      {func(on *config.EmailNotifications) { on.AttributesUpdate.OnEmailUpdated = true }, email, []string{"email_updated " + demo}},
+		"e-mail, all": {all, email, []string{"email_updated " + demo}},
+		"e-mail, other switches": {func(on *config.EmailNotifications) {
+			on.AttributesUpdate.OnPhoneNumberUpdated, on.AttributesUpdate.OnPasswordUpdated = true, true
+		}, email, nil},
+		"phone number":                 {func(on *config.EmailNotifications) { on.AttributesUpdate.OnPhoneNumberUpdated = true }, phone, []string{"phone_number_updated " + demo}},
+		"phone number, all":            {all, phone, []string{"phone_number_updated " + demo}},
+		"phone number, another switch": {func(on *config.EmailNotifications) { on.AttributesUpdate.OnEmailUpdated = true }, phone, nil},
+		"name, all":                    {all, name, []string{"attributes_updated " + demo}},
+		"name, other switches": {func(on *config.EmailNotifications) {
+			on.AttributesUpdate.OnEmailUpdated, on.AttributesUpdate.OnPhoneNumberUpdated = true, true
+		}, name, nil},
+		"a group, which is no attribute": {all, group, nil},
+		"nothing":                        {all, nothing, nil},
+	}
+	for what, tt := range tests {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			h, on, m := notified(t)
+			tt.on(on)
+			h.edit(identity.Edit{By: ops}, tt.edit)
+			list := heard(t, what, m, tt.want...)
+			for _, n := range list {
+				if n.Kind == notify.EmailUpdated && n.Data["address"] != moved {
+					t.Errorf("notice = %+v, want the new address in it", n)
+				}
+			}
+		})
+	}
+	for what, set := range map[string]func(*harness) error{
+		"password by command": func(h *harness) error {
+			return h.SetPassword(context.Background(), demo, secret.New("another horse 2"), ops)
+		},
+		"password by a directory": func(h *harness) error {
+			h.edit(identity.Edit{By: ops, Password: secret.New("another horse 2")}, password)
+			return nil
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			h, on, m := notified(t)
+			on.AttributesUpdate.OnEmailUpdated = true
+			if err := set(h); err != nil {
+				t.Fatal(err)
+			}
+			heard(t, "another switch", m)
+			on.AttributesUpdate.OnPasswordUpdated = true
+			if err := set(h); err != nil {
+				t.Fatal(err)
+			}
+			if list := heard(t, what, m, "password_updated "+demo); strings.Contains(list[0].Data["username"]+list[0].Name, "horse") {
+				t.Error("the password is in the notice")
+			}
+		})
+	}
+	t.Run("a person without an address is told at the new one", func(t *testing.T) {
+		t.Parallel()
+		h, on, m := notified(t)
+		on.AttributesUpdate.OnEmailUpdated = true
+		p := h.add(identity.NewPerson{Username: "ann"})
+		_, err := h.UpdatePerson(t.Context(), p.ID, identity.Edit{By: ops}, func(_ storage.Tx, d *identity.Details) error {
+			email(d)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		heard(t, "the first address", m, "email_updated "+moved)
+	})
+}
+
+// TestNobodyIsTold: without anything to send with, whatever is switched on, all goes on as ever.
+func TestNobodyIsTold(t *testing.T) {
+	t.Parallel()
+	h, u := configured(t)
+	on := &u.EmailNotifications
+	on.AdministratorAccountBlocked, on.AccountRemoved, on.PasswordBlocked, on.IdentityCoupledToAccount = true, true, true, true
+	on.Welcome.OnAPIEnabled, on.AttributesUpdate.OnAllUpdated = true, true
+	h.edit(identity.Edit{By: ops, Password: secret.New("another horse 2")}, func(d *identity.Details) { d.Profile.Name.FirstName = "Another" })
+	h.add(identity.NewPerson{Username: "ann", Email: "ann@example.com"})
+	for _, to := range []identity.State{identity.Blocked, identity.Removed} {
+		if err := h.SetState(t.Context(), demo, to, ops); err != nil {
+			t.Error(err)
+		}
+	}
+}

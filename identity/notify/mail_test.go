@@ -1,0 +1,350 @@
+package notify_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/net/html"
+
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/internal/outbox"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+)
+
+// postman is a transport that takes messages, or does not.
+type postman struct {
+	mu    sync.Mutex // guards what follows
+	fail  error
+	tries int
+	taken []notify.Message
+}
+
+func (p *postman) Deliver(_ context.Context, m notify.Message) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tries++
+	if p.fail == nil {
+		p.taken = append(p.taken, m)
+	}
+	return p.fail
+}
+
+func (p *postman) Check(context.Context) error { return p.fail }
+
+// post is a Mail with its own store and clock.
+type post struct {
+	testing.TB
+	*notify.Mail
+	*postman
+	store storage.Store
+	time  time.Time
+	log   *bytes.Buffer
+	over  []*page.Overrides
+	pages *page.Renderer
+}
+
+func newPost(t *testing.T) *post {
+	t.Helper()
+	store, err := badgerstore.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
+	p := &post{TB: t, postman: new(postman), store: store, time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), log: new(bytes.Buffer)}
+	if p.pages, err = page.New(page.Config{Issuer: "https://auth.example.com", Key: make([]byte, 32), Locales: page.Languages(), Brand: page.Brand{Name: "Albers & Co"}}); err != nil {
+		t.Fatal(err)
+	}
+	p.pages.SetOverrides(func(context.Context) []*page.Overrides { return p.over })
+	p.open(make([]byte, secret.KeySize))
+	return p
+}
+
+// open makes the Mail anew over the same store, as a restart does.
+func (p *post) open(key []byte) {
+	p.Helper()
+	ring, err := secret.NewKeyring(key)
+	if err != nil {
+		p.Fatal(err)
+	}
+	ground, ink := p.pages.Button()
+	p.Mail, err = notify.NewMail(
+		notify.MailConfig{Issuer: "https://auth.example.com", Brand: p.pages.BrandName(), Ground: ground, Ink: ink},
+		notify.MailDeps{
+			Store: p.store, Keyring: ring, Transport: p.postman, Words: p.pages.Words, Now: func() time.Time { return p.time },
+			Log: zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(p.log), zapcore.DebugLevel)),
+		},
+	)
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *post) send(n notify.Notice) {
+	p.Helper()
+	if n.At.IsZero() {
+		n.At = p.time
+	}
+	if err := p.store.Update(p.Context(), func(tx storage.Tx) error { return p.Send(tx, n) }); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// round makes one and holds it against what is wanted.
+func (p *post) round(sent, failed int) {
+	p.Helper()
+	if s, f, err := p.Round(p.Context()); s != sent || f != failed || err != nil {
+		p.Errorf("Round = %d sent, %d failed, %v, want %d and %d", s, f, err, sent, failed)
+	}
+}
+
+// one sends a notice and returns the message.
+func (p *post) one(n notify.Notice) notify.Message {
+	p.Helper()
+	p.send(n)
+	p.round(1, 0)
+	return p.taken[len(p.taken)-1]
+}
+
+// sample is a notice with everything.
+func sample(kind notify.Kind) notify.Notice {
+	return notify.Notice{
+		Kind: kind, To: "ann@example.com", PersonID: "1", Name: "Ann",
+		Data: map[string]string{"username": "ann", "address": "new@example.com", "provider": "Partner account"},
+	}
+}
+
+// TestEveryKindHasWords: no kind shows a key or an unfilled name in any language.
+func TestEveryKindHasWords(t *testing.T) {
+	t.Parallel()
+	p := newPost(t)
+	for _, lang := range page.Languages() {
+		for _, kind := range notify.Kinds() {
+			n := sample(kind)
+			n.Locales = []string{lang}
+			switch kind {
+			case notify.Welcome, notify.AttributesUpdated, notify.PhoneNumberUpdated, notify.PasswordUpdated, notify.IdentityCoupled:
+				n.Link = "/account"
+			}
+			m := p.one(n)
+			for what, text := range map[string]string{"subject": m.Subject, "text": m.Text, "HTML": m.HTML} {
+				if text == "" || strings.Contains(text, "mail.") || strings.ContainsAny(strings.NewReplacer("{{", "").Replace(text), "{}") && what != "HTML" {
+					t.Errorf("%s %s: %s = %q", lang, kind, what, text)
+				}
+			}
+			if !strings.Contains(m.HTML, `<html lang="`+lang+`">`) {
+				t.Errorf("%s %s: another language: %.60s", lang, kind, m.HTML)
+			}
+			if (n.Link != "") != strings.Contains(m.Text, "https://auth.example.com/account") || (n.Link != "") != strings.Contains(m.HTML, `href="https://auth.example.com/account"`) {
+				t.Errorf("%s %s: the link is not as it should be", lang, kind)
+			}
+		}
+	}
+}
+
+func TestMailSays(t *testing.T) {
+	t.Parallel()
+	p := newPost(t)
+	m := p.one(sample(notify.EmailUpdated))
+	want := "Hello Ann,\n\nOn 2026-11-21 12:00 UTC the e-mail address of your account at Albers & Co became new@example.com. Messages go there from now on.\n\n" +
+		"If you did not expect this, tell whoever runs Albers & Co at once.\n\n-- \nAlbers & Co has sent this to ann@example.com, because it is the address of an account there. Nobody reads answers to it.\n"
+	if p.pages.Words(t.Context(), []string{"en"}).Lang() != "en" {
+		t.Fatal("no English")
+	}
+	n := sample(notify.EmailUpdated)
+	n.Locales = []string{"en-GB"}
+	m = p.one(n)
+	if m.Text != want {
+		t.Errorf("text = %q, want %q", m.Text, want)
+	}
+	if m.To != "ann@example.com" || m.Subject != "Your e-mail address at Albers & Co has changed" || !m.Date.Equal(p.time) || !strings.HasSuffix(m.ID, "@auth.example.com") {
+		t.Errorf("message = %+v", m)
+	}
+	n.Name, n.Locales = "", []string{"nl"}
+	if m = p.one(n); !strings.HasPrefix(m.Text, "Hallo,\n") {
+		t.Errorf("text = %q, want a greeting without a name, in Dutch", m.Text)
+	}
+}
+
+func TestCustomMessagesInMail(t *testing.T) {
+	t.Parallel()
+	p := newPost(t)
+	p.over = []*page.Overrides{{Default: map[string]string{
+		"mail.welcome.subject": "Hi\n{username}", "mail.welcome.text": "<b>{name}</b>\n\n\n\nsecond\nline {unknown}",
+	}, Locales: map[string]map[string]string{"xh": {"mail.greeting": "Molo {name}"}}}}
+	n := sample(notify.Welcome)
+	n.Locales = []string{"xh"}
+	m := p.one(n)
+	if m.Subject != "Hi ann" || !strings.HasPrefix(m.Text, "Molo Ann\n\n<b>Ann</b>\n\nsecond\nline {unknown}\n\n") || !strings.Contains(m.HTML, "&lt;b&gt;Ann&lt;/b&gt;") {
+		t.Errorf("message = %+v", m)
+	}
+}
+
+func TestMailIsText(t *testing.T) {
+	t.Parallel()
+	for _, evil := range []string{
+		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, "a\r\nBcc: evil@example.com", "{brand} {{.Link}} ${7*7}", `javascript:alert(1)`, "<a href=https://evil.example.com>x</a>",
+		strings.Repeat("x", 64<<10), "\u2028\u202e",
+	} {
+		t.Run(fmt.Sprintf("attack 239: %.30q in a name, an address of a profile and a custom message", evil), func(t *testing.T) {
+			t.Parallel()
+			p := newPost(t)
+			n := sample(notify.EmailUpdated)
+			n.Name, n.Data["address"], n.Locales = evil, evil, []string{"en"}
+			p.over = []*page.Overrides{{Default: map[string]string{"mail.email_updated.subject": "Now " + strings.ReplaceAll(evil, "\r", "") + " {address}"}}}
+			m := p.one(n)
+			if strings.ContainsAny(m.Subject, "\r\n\u2028") || len([]rune(m.Subject)) > 200 {
+				t.Errorf("subject = %q, want one short line", m.Subject)
+			}
+			if m.To != "ann@example.com" {
+				t.Errorf("to = %q", m.To)
+			}
+			for node := range mustParse(t, m.HTML).Descendants() {
+				if node.Type == html.ElementNode && (node.Data == "script" || node.Data == "img" || node.Data == "a") {
+					t.Errorf("<%s> is in the HTML", node.Data)
+				}
+			}
+		})
+	}
+	for _, to := range []string{"", "a@b,c@d", "a@example.com\r\nBcc: b@example.com", "\"a\r\nBcc:x\"@b", "Ann <ann@example.com>", "a@example.com\x00", `["a@example.com","b@example.com"]`, strings.Repeat("a", 64<<10) + "@example.com", "ann"} {
+		t.Run(fmt.Sprintf("attack 239: to %.30q", to), func(t *testing.T) {
+			t.Parallel()
+			p := newPost(t)
+			n := sample(notify.Welcome)
+			n.To = to
+			p.send(n)
+			p.round(0, 0)
+			if !strings.Contains(p.log.String(), "notice without an address") {
+				t.Error("nobody is told")
+			}
+		})
+	}
+}
+
+func mustParse(t *testing.T, s string) *html.Node {
+	t.Helper()
+	n, err := html.Parse(strings.NewReader(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestMailWaits: what the server does not take waits, over restarts, and goes with the same id and the same link.
+func TestMailWaits(t *testing.T) {
+	t.Parallel()
+	p := newPost(t)
+	p.fail = errors.New("down")
+	n := sample(notify.Welcome)
+	n.Link = "/account?token=canary-token"
+	p.send(n)
+	p.round(0, 1)
+	for range 3 {
+		p.time = p.time.Add(2 * time.Hour)
+		p.open(make([]byte, secret.KeySize))
+		p.round(0, 1)
+	}
+	if n, err := p.Waiting(t.Context(), 10); n != 1 || err != nil {
+		t.Fatalf("Waiting = %d, %v, want 1", n, err)
+	}
+	p.time = p.time.Add(2 * time.Hour)
+	p.open(bytes.Repeat([]byte{1}, secret.KeySize)) // a configuration with another key leaves it alone
+	p.fail = nil
+	p.round(0, 1)
+	p.time = p.time.Add(2 * time.Hour)
+	p.open(make([]byte, secret.KeySize))
+	p.round(1, 0)
+	p.round(0, 0)
+	if p.tries != 5 || len(p.taken) != 1 || !strings.Contains(p.taken[0].Text, "https://auth.example.com/account?token=canary-token") || p.taken[0].Date.Hour() != 12 {
+		t.Errorf("%d tries, taken %+v", p.tries, p.taken)
+	}
+	if log := p.log.String(); strings.Contains(log, "canary") || strings.Contains(log, "ann@example.com") || strings.Contains(log, "Ann") {
+		t.Errorf("log = %s, want neither the link nor the address", log)
+	}
+}
+
+func TestMailIsRefused(t *testing.T) {
+	t.Parallel()
+	p := newPost(t)
+	p.fail = fmt.Errorf("nobody there: %w", outbox.ErrRefused)
+	p.send(sample(notify.Welcome))
+	p.round(0, 1)
+	if n, err := p.Waiting(t.Context(), 10); n != 0 || err != nil {
+		t.Errorf("Waiting = %d, %v, want it given up", n, err)
+	}
+}
+
+// TestMailIsSealed: what lies in storage tells neither address nor link.
+func TestMailIsSealed(t *testing.T) {
+	t.Parallel()
+	p := newPost(t)
+	n := sample(notify.Welcome)
+	n.Link = "/account?token=canary-token"
+	p.send(n)
+	found := 0
+	err := p.store.View(t.Context(), func(tx storage.Tx) error {
+		for e, err := range storage.NewTable[outbox.Record[[]byte]]("mail").Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			found++
+			if bytes.Contains(e.Value.Value, []byte("canary")) || bytes.Contains(e.Value.Value, []byte("ann")) {
+				t.Errorf("the record holds %q", e.Value.Value)
+			}
+		}
+		return nil
+	})
+	if err != nil || found != 1 {
+		t.Errorf("%d records, %v, want 1", found, err)
+	}
+}
+
+// TestMailOfAnUndoneTransaction is sent to nobody.
+func TestMailOfAnUndoneTransaction(t *testing.T) {
+	t.Parallel()
+	p := newPost(t)
+	undone := errors.New("undone")
+	err := p.store.Update(t.Context(), func(tx storage.Tx) error { return errors.Join(p.Send(tx, sample(notify.Welcome)), undone) })
+	if !errors.Is(err, undone) {
+		t.Fatal(err)
+	}
+	p.round(0, 0)
+}
+
+func TestMailRuns(t *testing.T) {
+	t.Parallel()
+	p := newPost(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	arrived := make(chan struct{})
+	p.Transport = announcer{p.postman, arrived}
+	go func() {
+		defer close(done)
+		p.Mail.Run(ctx)
+	}()
+	p.send(sample(notify.Welcome))
+	<-arrived
+	cancel()
+	<-done
+}
+
+// announcer says when a message has come.
+type announcer struct {
+	*postman
+	arrived chan struct{}
+}
+
+func (a announcer) Deliver(ctx context.Context, m notify.Message) error {
+	defer close(a.arrived)
+	return a.postman.Deliver(ctx, m)
+}
