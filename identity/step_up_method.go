@@ -198,3 +198,36 @@ func pick(offered []*stepUpMethod, name string) *stepUpMethod {
 	}
 	return nil
 }
+
+// RemoveStepUp takes a method (authenticator or pin) off a person who cannot use it any more, such as after the loss of a phone. It returns
+// ErrNoPerson, and ErrNoMethod where there is nothing to take off. Sessions that the method has raised go on.
+func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string, by Actor) error {
+	ev, err := s.newEvents(by.Origin, stepUpRemoved)
+	if err != nil {
+		return err
+	}
+	return s.Store.Update(ctx, func(tx storage.Tx) error {
+		id, rec, err := s.find(tx, usernameOrID)
+		if err != nil {
+			return err
+		}
+		own, err := readStepUp(tx, id)
+		if err != nil {
+			return err
+		}
+		switch {
+		case method == totpMethod.name && own.TOTP != nil:
+			totpMethod.remove(&own)
+		case method == pinMethod.name && own.PIN != nil:
+			pinMethod.remove(&own)
+		default:
+			return ErrNoMethod
+		}
+		if err := putStepUp(tx, id, own); err != nil {
+			return err
+		}
+		e := by.did(ev[0], id, method)
+		e.Partition = rec.partition()
+		return s.Events.Append(tx, e)
+	})
+}

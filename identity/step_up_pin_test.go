@@ -1,12 +1,15 @@
 package identity_test
 
 import (
+	"errors"
 	"maps"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
 )
 
 const pinPage = "/account/security/pin"
@@ -113,6 +116,16 @@ func TestPINAttacks(t *testing.T) {
 		}
 		if n := h.events()["person.PINLockedEvent"]; n != 1 {
 			t.Errorf("%d events of the lock, want 1", n)
+		}
+		if err := h.RemoveStepUp(t.Context(), demo, "authenticator", identity.Actor{}); !errors.Is(err, identity.ErrNoMethod) {
+			t.Errorf("removing what is not there = %v", err)
+		}
+		if err := h.RemoveStepUp(t.Context(), demo, "pin", identity.Actor{}); err != nil {
+			t.Error(err)
+		}
+		b.pin("827164")
+		if a := b.get("/next"); !strings.HasPrefix(a.Body.String(), "signed in as ") {
+			t.Errorf("level 2 with a new PIN = %d:\n%s", a.Code, a.Body)
 		}
 	})
 	t.Run("attack 266: who has locked the PIN can neither replace it nor add another method", func(t *testing.T) {
