@@ -180,7 +180,7 @@ func (s *Server) introspectRefresh(ctx context.Context, token string) (*Introspe
 			Active: true, Scope: ch.standing.Client.stillAllowed(ch.rec.Scope), ClientID: ch.rec.ClientID, Subject: ch.grant.Subject,
 			TokenType: typeRefresh, IssuedAt: ch.rec.CreatedAt, ExpiresAt: ch.rec.ExpiresAt, AuthTime: ch.grant.AuthTime,
 			Audience: ch.grant.Resources, Level: ch.grant.Level, AMR: ch.grant.AMR, SessionID: ch.grant.SessionID, Person: &person,
-			sector: ch.standing.Client.sector(), App: ch.standing.Client.App,
+			provider: ch.grant.Provider, sector: ch.standing.Client.sector(), App: ch.standing.Client.App,
 		}
 		return nil
 	})

@@ -22,7 +22,7 @@ func (s *Server) refreshDetails(ctx context.Context, token string, i *Introspect
 	}
 	limited, cancel := context.WithTimeout(ctx, refreshLimit)
 	defer cancel()
-	fresh, err := s.Subjects.RefreshDetails(limited, i.Subject, i.SessionID)
+	fresh, err := s.Subjects.RefreshDetails(limited, i.Subject, i.SessionID, i.provider)
 	if err == nil && fresh != nil {
 		err = s.keepDetails(ctx, token, fresh)
 	}

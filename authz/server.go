@@ -61,8 +61,9 @@ type Subjects interface {
 	CloseSession(tx storage.Tx, subject, id string) error
 	// Permissions returns the permissions of groups by the groups' names; a group without any has an empty list.
 	Permissions(tx storage.Tx, groups []string) (map[string][]string, error)
-	// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil: it cannot be asked.
-	RefreshDetails(ctx context.Context, subject, session string) (map[string][]string, error)
+	// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil: it cannot be asked, or
+	// the person has signed in by another provider since, whose details are not for everybody who may know those of this one.
+	RefreshDetails(ctx context.Context, subject, session, provider string) (map[string][]string, error)
 }
 
 // Providers knows the identity providers that come and go while the server runs.

@@ -42,14 +42,15 @@ func (i *instance) openAPIs(a *App) error {
 	return nil
 }
 
-// isSecure tells whether the request came by https, to us or to one of Caddy's trusted_proxies.
+// isSecure tells whether the request came by https or from this machine: to us, or to one of Caddy's trusted_proxies, which knows how it got it even
+// where it runs on this machine itself.
 func isSecure(r *http.Request) bool {
 	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
 		if v := r.Header.Get("X-Forwarded-Proto"); v != "" {
 			return v == "https"
 		}
 	}
-	return r.TLS != nil
+	return rest.Secure(r)
 }
 
 // serveAPI serves the request when its path is one of an API.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -158,10 +160,19 @@ func (s *server) mustLoad() {
 	}
 }
 
-// do sends a request and returns its status and body.
+// do sends a request and returns its status and body. A connection that stood in the socket of the configuration before is closed by Caddy
+// without an answer: then nobody has read the request, and it is sent again.
 func (s *server) do(r *http.Request) (*http.Response, string) {
 	s.t.Helper()
-	resp, err := (&http.Client{Transport: s.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(r)
+	client := &http.Client{Transport: s.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(r)
+	if err != nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) && (r.Body == nil || r.GetBody != nil) {
+		s.transport.CloseIdleConnections()
+		if r.GetBody != nil {
+			r.Body, _ = r.GetBody()
+		}
+		resp, err = client.Do(r)
+	}
 	if err != nil {
 		s.t.Fatalf("%s %s: %v", r.Method, r.URL.Path, err)
 	}

@@ -41,7 +41,7 @@ type SMTPMail struct {
 	// How the connection is encrypted: starttls, implicit or off. Default: implicit at port 465, otherwise starttls, which is demanded; on a loopback host
 	// without username: as the server offers it.
 	TLS string `json:"tls,omitempty"`
-	// For one message from the connection to the end. Default: 20s.
+	// For one message from the connection to the end, at most 25s. Default: 20s.
 	Timeout Duration `json:"timeout,omitempty"`
 
 	cfg smtp.Config

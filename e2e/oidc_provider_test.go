@@ -92,7 +92,7 @@ func (b *lockedBuffer) String() string {
 
 // oidcWays are the ways in which the server talks to it, by the id of the provider, which is our client id there too.
 var oidcWays = []struct{ id, name, options string }{
-	{"basic", "client_secret_basic", "client_secret %s\nname \"The corporation\"\nlevel 2"},
+	{"basic", "client_secret_basic", "client_secret %s\nname \"The corporation\"\nlevel 2\ncouple email"},
 	{"post", "client_secret_post", "client_secret %s\nauth_method post\ncouple email"},
 	{"key", "private_key_jwt", "auth_method private_key_jwt\ncouple email"},
 	{"sealed", "encrypted", "auth_method private_key_jwt\nid_token_encryption_required\nuser_info_encryption_required\ncouple email"},

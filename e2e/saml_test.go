@@ -38,7 +38,7 @@ func signing(assertion, response bool, more ...map[string]any) map[string]any {
 }
 
 var samlProviders = []samlProvider{
-	{id: "partner", name: "signed assertion", options: "name \"Partner account\"\nlevel 2", settings: signing(true, false)},
+	{id: "partner", name: "signed assertion", options: "name \"Partner account\"\nlevel 2\ncouple email", settings: signing(true, false)},
 	{id: "response", name: "signed response", options: "couple email", settings: signing(false, true)},
 	{id: "both", name: "both signed", options: "couple email", settings: signing(true, true)},
 	{id: "encrypted", name: "encrypted", options: "couple email", settings: signing(true, true, map[string]any{"assertion.encryption": true})},

@@ -58,6 +58,7 @@ type server struct {
 	Callback                                  string // of the client shop
 	Echo                                      string // address of the upstream
 
+	more []string                      // further environment variables
 	edit func(caddyfile string) string // what the test changes in the configuration; nil: nothing
 
 	mu      sync.Mutex // guards secrets
@@ -147,10 +148,10 @@ func start(t *testing.T, callback string) *server {
 	return startEdited(t, callback, nil)
 }
 
-// startEdited is start with another configuration.
-func startEdited(t *testing.T, callback string, edit func(caddyfile string) string) *server {
+// startEdited is start with another configuration, and further environment variables.
+func startEdited(t *testing.T, callback string, edit func(caddyfile string) string, env ...string) *server {
 	t.Helper()
-	s := &server{Callback: callback, Echo: echo(t), edit: edit}
+	s := &server{Callback: callback, Echo: echo(t), edit: edit, more: env}
 	if callback == "" {
 		s.Callback = "http://127.0.0.1:1/callback"
 	}
@@ -189,10 +190,10 @@ func (s *server) serve() {
 }
 
 func (s *server) env() []string {
-	return []string{
+	return append([]string{
 		"TEST_KEY=" + s.Key, "TEST_SHOP_SECRET=" + s.ShopSecret, "TEST_REPORTS_SECRET=" + s.ReportsSecret,
 		"TEST_OPS_SECRET=" + s.OpsSecret, "TEST_PASSWORD=" + s.Password,
-	}
+	}, s.more...)
 }
 
 func (s *server) caddyfile() string {

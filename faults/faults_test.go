@@ -41,6 +41,8 @@ var faults = []fault{
 	{"F15", "graceful shutdown", false, gracefulShutdown},
 	{"F16", "SIGTERM, then SIGKILL", false, termThenKill},
 	{"F18", "identity providers down", false, providersDown},
+	{"F20", "mail server down", false, mailDown},
+	{"F21", "breach service down", false, breachDown},
 	{"F40", "malformed input, broken handlers", false, malformed},
 	{"T", "times tell nothing", true, timing},
 }

@@ -50,7 +50,7 @@ func (s *Service) unsure(ctx context.Context, why error) error {
 	if !s.doubts.Allow() {
 		return nil
 	}
-	ev, err := s.newEvents(event.Origin{}, breachUnknown)
+	ev, err := s.newEvents(event.Self, breachUnknown)
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func TestBreachedPasswordBlocked(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			list := new(breachList)
-			h, u := withBreaches(t, list)
+			h, _ := withBreaches(t, list)
 			refused := new(identity.ValidationError)
 			if err := set(h, breached); !errors.As(err, &refused) || refused.Field != "password" || !strings.Contains(err.Error(), "breach") || strings.Contains(err.Error(), breached) {
 				t.Errorf("a password of a breach: %v, want a refusal that does not repeat it", err)
@@ -90,7 +90,7 @@ func TestBreachedPasswordBlocked(t *testing.T) {
 			if list.asked != 2 {
 				t.Errorf("asked %d times, want twice", list.asked)
 			}
-			h, u = withBreaches(t, list)
+			h, u := withBreaches(t, list)
 			u.PasswordPolicy.BreachedPasswordBlocked = false
 			list.asked = 0
 			if err := set(h, breached); err != nil || list.asked != 0 {

@@ -155,7 +155,7 @@ func (s *Service) meets(si *signedIn, d login.Demand) bool {
 	if d.SelectAccount {
 		return forThis || since(rec.AuthTime) || (s.chosen(si, d) && s.isFresh(rec, d))
 	}
-	if !d.NotBefore.IsZero() && !since(rec.AuthTime) && !forThis {
+	if !d.NotBefore.IsZero() && (rec.Unproven || !since(rec.AuthTime)) && !forThis {
 		return false // prompt=login
 	}
 	return forThis || s.isFresh(rec, d)
@@ -167,9 +167,9 @@ func (s *Service) chosen(si *signedIn, d login.Demand) bool {
 		(!d.NotBefore.IsZero() && !si.session.ConfirmedAt.Before(d.NotBefore.Truncate(time.Millisecond)))
 }
 
-// isFresh: OpenID Connect Core 3.1.2.1, max_age.
+// isFresh: OpenID Connect Core 3.1.2.1, max_age. A sign-in elsewhere that may be of any age is not: the provider is asked for a new one.
 func (s *Service) isFresh(rec sessionRecord, d login.Demand) bool {
-	return d.MaxAge < 0 || s.Now().Sub(rec.AuthTime) <= d.MaxAge
+	return d.MaxAge < 0 || (!rec.Unproven && s.Now().Sub(rec.AuthTime) <= d.MaxAge)
 }
 
 // newFlow stores a sign-in under way and returns its id.

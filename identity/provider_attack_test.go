@@ -236,6 +236,26 @@ func TestProviderAttacks(t *testing.T) {
 			t.Errorf("page: %d, want 403", a.Code)
 		}
 	})
+	t.Run("attack 98: a sign-in of unknown age passed off as a new one", func(t *testing.T) {
+		t.Parallel()
+		e := newAt(t)
+		for name, change := range map[string]func(*login.Demand){
+			"max_age":      func(d *login.Demand) { d.MaxAge = time.Hour },
+			"prompt=login": func(d *login.Demand) { d.NotBefore = e.clock.Now().Add(-time.Second) }, // begun before, in another tab
+		} {
+			e.asking(func(d *login.Demand) { d.MaxAge, d.NotBefore = -1, time.Time{} })
+			b := e.browser()
+			e.mustEnter(b, ann()) // who says nothing about when
+			e.asking(change)
+			away := b.leave("/next?" + name)
+			if q := e.partner.Requests(); !strings.HasPrefix(away, idptest.Place) || (q[len(q)-1].MaxAge < 0 && !q[len(q)-1].Force) {
+				t.Errorf("%s: sent to %q, want the provider to prove it", name, away)
+			}
+			if a := b.come(away, e.partner.Answer(ann(), nil)); !strings.HasPrefix(a.Body.String(), "signed in as ") {
+				t.Errorf("%s: ended at %s with %d", name, a.url, a.Code)
+			}
+		}
+	})
 	t.Run("attack 129: a provider that is switched off between start and callback", func(t *testing.T) {
 		t.Parallel()
 		for name, step := range map[string]func(e *elsewhere, b *browser) func() *answer{

@@ -285,6 +285,7 @@ func TestCouple(t *testing.T) {
 		{demo, "partner", "", "4711", nil},
 		{demo, "partner", "", "4711", nil},
 		{"second", "partner", "", "4711", identity.ErrCoupled},
+		{"second", "partner", "https://partner.example", "4711", identity.ErrCoupled},
 		{demo, "partner", "", "4712", identity.ErrCoupledOther},
 		{demo, "corp", "https://corp.example", "4711", nil},
 		{demo, "identity", "", "4711", identity.ErrNoProvider},

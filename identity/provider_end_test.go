@@ -3,6 +3,7 @@ package identity_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // holding is ann with something that the provider needs later.
@@ -135,6 +137,50 @@ func TestEndSessions(t *testing.T) {
 	}
 }
 
+// TestEndSessionsBehindMany holds that nobody hides a session from the provider behind those that have ended.
+func TestEndSessionsBehindMany(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t)
+	e.at("partner")
+	b := e.browser()
+	e.mustEnter(b, holding())
+	si, err := e.session(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := storage.NewTable[struct{}]("identity_held_name") // provider, name, session
+	err = e.store.Update(t.Context(), func(tx storage.Tx) error {
+		var under []string
+		for n, err := range names.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			under = append(under, storage.Parts(n.Key)[1])
+		}
+		for _, n := range under {
+			for i := range 1500 { // in front of every session id
+				if err := names.Put(tx, storage.Key("partner", n, fmt.Sprintf("-%d", i)), struct{}{}, si.Ends); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.partner.OnHandle(func(_ http.ResponseWriter, r *http.Request, _ string, h idp.Host) bool {
+		if n, err := h.EndSessions(r.Context(), idp.EndQuery{Issuer: partnerIssuer, Subject: "4711"}, r); n != 1 || err != nil {
+			t.Errorf("EndSessions = %d, %v, want 1", n, err)
+		}
+		return true
+	})
+	e.browser().do(http.MethodPost, "/oidc/partner/back", "")
+	if b.isSignedIn() {
+		t.Error("the session is still there")
+	}
+}
+
 func TestRefreshDetails(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
@@ -154,7 +200,7 @@ func TestRefreshDetails(t *testing.T) {
 	fresh := holding()
 	fresh.Details, fresh.Held = map[string][]string{"email": {"new@partner.example"}}, []byte("held secret 2")
 	answer(fresh, nil)
-	details, err := e.RefreshDetails(t.Context(), si.Subject, si.SessionID)
+	details, err := e.RefreshDetails(t.Context(), si.Subject, si.SessionID, "partner")
 	if err != nil || !cmp.Equal(details, fresh.Details) {
 		t.Fatalf("RefreshDetails = %v, %v, want what the provider says now", details, err)
 	}
@@ -162,13 +208,13 @@ func TestRefreshDetails(t *testing.T) {
 		t.Errorf("session has %v, %v", now.Details, err)
 	}
 	answer(nil, errors.New("down"))
-	if details, err := e.RefreshDetails(t.Context(), si.Subject, si.SessionID); err == nil {
+	if details, err := e.RefreshDetails(t.Context(), si.Subject, si.SessionID, "partner"); err == nil {
 		t.Errorf("RefreshDetails while down = %v, want an error", details)
 	}
 	other := holding()
 	other.Subject = "4712"
 	answer(other, nil)
-	if details, err := e.RefreshDetails(t.Context(), si.Subject, si.SessionID); err == nil {
+	if details, err := e.RefreshDetails(t.Context(), si.Subject, si.SessionID, "partner"); err == nil {
 		t.Errorf("RefreshDetails of another person = %v, want an error", details)
 	}
 	if now, err := e.session(b); err != nil || !cmp.Equal(now.Details, fresh.Details) {
@@ -177,8 +223,11 @@ func TestRefreshDetails(t *testing.T) {
 	if want := []string{"held secret", "held secret 2", "held secret 2"}; !cmp.Equal(seen, want) {
 		t.Errorf("the provider was given %q, want %q", seen, want)
 	}
-	for name, who := range map[string][2]string{"another person's session": {"someone", si.SessionID}, "no session": {si.Subject, "none"}} {
-		if details, err := e.RefreshDetails(t.Context(), who[0], who[1]); err != nil || details != nil {
+	for name, who := range map[string][3]string{
+		"another person's session": {"someone", si.SessionID, "partner"}, "no session": {si.Subject, "none", "partner"},
+		"a sign-in by another provider before": {si.Subject, si.SessionID, "corp"},
+	} {
+		if details, err := e.RefreshDetails(t.Context(), who[0], who[1], who[2]); err != nil || details != nil {
 			t.Errorf("%s: %v, %v, want nothing", name, details, err)
 		}
 	}
@@ -196,7 +245,7 @@ func TestRefreshDetails(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 10 {
 		wg.Go(func() {
-			if _, err := e.RefreshDetails(t.Context(), si.Subject, si.SessionID); err != nil {
+			if _, err := e.RefreshDetails(t.Context(), si.Subject, si.SessionID, "partner"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -205,7 +254,7 @@ func TestRefreshDetails(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	e.partner.OnRefresh(func(ctx context.Context, _ []byte) (*idp.Identity, error) { <-ctx.Done(); return nil, ctx.Err() })
-	if _, err := e.RefreshDetails(ctx, si.Subject, si.SessionID); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := e.RefreshDetails(ctx, si.Subject, si.SessionID, "partner"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("RefreshDetails while slow = %v, want the end of the time", err)
 	}
 }

@@ -16,11 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const (
-	endingLife = time.Hour // how long a sign-out at a provider may take
-	// maxEnded bounds the sessions that one message of a provider ends.
-	maxEnded = 1000
-)
+const endingLife = time.Hour // how long a sign-out at a provider may take
 
 // host is what a provider may ask of the service.
 type host struct {
@@ -99,18 +95,29 @@ func (h *heldRecord) matches(names []string) bool {
 	return len(names) == 0 || slices.ContainsFunc(h.Names, func(n string) bool { return slices.Contains(names, n) })
 }
 
-// namedSessions returns the sessions that lie under one of the names.
+// namedSessions returns the live sessions that lie under one of the names. The names of those that have ended are there for a while, and
+// whoever wants to stay can have made many of them: they count for nothing.
 func (s *Service) namedSessions(ctx context.Context, providerID string, names []string) (ids []string, err error) {
+	now := s.Now()
 	err = s.Store.View(ctx, func(tx storage.Tx) error {
 		ids = nil
+		seen := map[string]bool{}
 		for _, n := range names {
-			for e, err := range sessionNames.Scan(tx, storage.Range{Prefix: storage.Prefix(providerID, n), Limit: maxEnded}) {
+			for e, err := range sessionNames.Scan(tx, storage.Range{Prefix: storage.Prefix(providerID, n)}) {
 				if err != nil {
 					return err
 				}
-				if id := storage.Parts(e.Key)[2]; !slices.Contains(ids, id) {
-					ids = append(ids, id)
+				id := storage.Parts(e.Key)[2]
+				if seen[id] {
+					continue
 				}
+				seen[id] = true
+				if _, err := s.live(tx, id, now); errors.Is(err, storage.ErrNotFound) {
+					continue
+				} else if err != nil {
+					return err
+				}
+				ids = append(ids, id)
 			}
 		}
 		return nil

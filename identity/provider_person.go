@@ -60,6 +60,11 @@ func (s *Service) couple(tx storage.Tx, providerID string, id *idp.Identity, per
 	case !errors.Is(err, storage.ErrNotFound):
 		return err
 	}
+	if theirs, err := identities.Get(tx, anyIssuerKey(providerID, id.Subject)); err == nil && theirs.PersonID != personID {
+		return ErrCoupled // whatever the issuer
+	} else if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
 	if occupied, err := s.isOccupied(tx, providerID, personID, id); err != nil || occupied {
 		if occupied {
 			err = ErrCoupledOther

@@ -98,6 +98,7 @@ func (s *Service) bind(tx storage.Tx, a *answered, o *opening, f *found) error {
 	rec := sessionRecord{
 		PersonID: f.id, Epoch: f.person.Epoch, AuthTime: o.now, Opened: o.now, Seen: o.now, Level: id.Level, AMR: id.AMR, Provider: a.provider.ID,
 		Details: id.Details, NotAfter: id.NotAfter, SignedInFor: secret.Hash(a.flow.Demand.Return), Held: true,
+		Unproven: id.AuthTime.IsZero(),
 	}
 	if !id.AuthTime.IsZero() && id.AuthTime.Before(o.now) {
 		rec.AuthTime = id.AuthTime

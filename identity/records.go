@@ -146,6 +146,8 @@ type sessionRecord struct {
 	NotAfter time.Time `cbor:"16,keyasint,omitempty"`
 	// Held says that there is a heldRecord.
 	Held bool `cbor:"17,keyasint,omitempty"`
+	// Unproven says that the provider has not told when the person signed in there: AuthTime is when they came from there.
+	Unproven bool `cbor:"18,keyasint,omitempty"`
 }
 
 // heldRecord is what the provider of a session needs later. It stands apart, since sessions are read often and it is not.

@@ -16,7 +16,7 @@ import (
 const refreshLanes = 64
 
 // RefreshDetails implements authz.Subjects.
-func (s *Service) RefreshDetails(ctx context.Context, subject, session string) (map[string][]string, error) {
+func (s *Service) RefreshDetails(ctx context.Context, subject, session, provider string) (map[string][]string, error) {
 	h := fnv.New32a()
 	h.Write([]byte(session)) //nolint:errcheck // never fails
 	lane := s.lanes[h.Sum32()%refreshLanes]
@@ -32,7 +32,7 @@ func (s *Service) RefreshDetails(ctx context.Context, subject, session string) (
 		now = s.Now()
 	)
 	err := s.Store.View(ctx, func(tx storage.Tx) (err error) {
-		if rec, err = s.live(tx, session, now); err == nil && rec.Held && rec.PersonID == subject {
+		if rec, err = s.live(tx, session, now); err == nil && rec.Held && rec.PersonID == subject && rec.Provider == provider {
 			hr, err = held.Get(tx, session)
 		}
 		return err

@@ -347,7 +347,7 @@ func (p *People) authenticate(w http.ResponseWriter, r *http.Request, d login.De
 }
 
 // RefreshDetails implements authz.Subjects.
-func (p *People) RefreshDetails(ctx context.Context, _, _ string) (map[string][]string, error) {
+func (p *People) RefreshDetails(ctx context.Context, _, _, _ string) (map[string][]string, error) {
 	p.mu.Lock()
 	refresh := p.refresh
 	p.mu.Unlock()

@@ -121,6 +121,16 @@ func (s *Server) Post(ctx context.Context, path, id, secret string, form url.Val
 	return s.do(s.HTTP, req)
 }
 
+// PostJSON posts JSON.
+func (s *Server) PostJSON(ctx context.Context, target string, body []byte) Answer {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return Answer{Err: err}
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return s.do(s.HTTP, req)
+}
+
 // Issue asks for a client-credentials token.
 func (s *Server) Issue(ctx context.Context) Answer {
 	return s.Post(ctx, "/oauth/token", MachineID, s.Machine, url.Values{"grant_type": {"client_credentials"}, "scope": {Scope}})

@@ -27,6 +27,8 @@ type Config struct {
 	Global string
 	// Gatehouse are further lines of the gatehouse block.
 	Gatehouse string
+	// Identity are further lines of the identity block.
+	Identity string
 	// Echo is the address of the upstream, host and port.
 	Echo string
 	// Env are further environment variables of the server.
@@ -124,7 +126,7 @@ func (c *Config) Caddyfile(p Ports, s Secrets, comment string) string {
 	for i := range c.Persons + 1 {
 		w("\t\t\tperson %s {\n\t\t\t\tpassword %s\n\t\t\t\tname Demo Person\n\t\t\t\tgroups staff\n\t\t\t}", Person(i), s.Password)
 	}
-	w("\t\t}")
+	w("%s\n\t\t}", c.Identity)
 	w("%s\n\t}\n}", c.Gatehouse)
 	w("http://localhost:%d {\n\tgatehouse\n}", p.Issuer)
 	w("http://localhost:%d {\n\tprotect %s\n\treverse_proxy %s {\n\t\tstream_close_delay 5m\n\t}\n}", p.API, Scope, c.Echo)

@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -230,6 +231,8 @@ func (p *Partner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/jwks":
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"keys":[]}`)
+	case "/range/" + breachedPrefix:
+		_, _ = io.WriteString(w, strings.Repeat("0", 35)+":0\r\n"+breachedRest+":7\r\n")
 	case "/token":
 		switch p.token.Load() {
 		case Slow:
@@ -240,6 +243,17 @@ func (p *Partner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, `{"error":"server_error"}`, http.StatusInternalServerError)
 		}
 	default:
+		if strings.HasPrefix(r.URL.Path, "/range/") {
+			_, _ = io.WriteString(w, strings.Repeat("0", 35)+":0\r\n")
+			return
+		}
 		http.NotFound(w, r)
 	}
 }
+
+// BreachedPassword is the one that the partner knows, as a service of breached passwords; breachedPrefix and breachedRest are its SHA-1 hash.
+const (
+	BreachedPassword = "password from a breach"
+	breachedPrefix   = "25A94"
+	breachedRest     = "27362EDEA101146364FDA9AF7A5DB96513B"
+)

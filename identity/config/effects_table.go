@@ -30,7 +30,7 @@ var effects = []effect{
 	later("features.mobile_authentication_enabled", noMobile),
 	later("features.mobile_number_validation_backend_services_enabled", noSMS),
 	later("features.password_reset_enabled", noReset),
-	does("features.person_api_enabled", "Off: SCIM is refused.", "PersonAPISwitchedOff"),
+	does("features.person_api_enabled", "Off: SCIM and `/api/persons` are refused.", "PersonAPISwitchedOff"),
 	later("features.person_identifier_in_external_profile_required_for_migration", noMigration),
 	does("features.pin_enabled", "Persons choose a PIN, which raises the level of their sign-in. Off: the PINs that there are count for nothing.", "PIN"),
 	later("features.post_login_extra_registration_after_second_login", noSignUp),

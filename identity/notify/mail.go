@@ -74,6 +74,9 @@ type Mail struct {
 	queue *outbox.Queue[[]byte]
 }
 
+// firstWait is how long after the first try the second one comes. No try lasts as long.
+const firstWait = 30 * time.Second
+
 // sealing is the purpose under which notices are sealed: they hold addresses, and may hold links that let somebody in.
 const sealing = "gatehouse notice v1"
 
@@ -99,7 +102,7 @@ func NewMail(c MailConfig, d MailDeps) (*Mail, error) {
 	}
 	return &Mail{
 		MailDeps: d, cfg: c, host: u.Hostname(),
-		queue: outbox.New(mails, d.Store, d.Now, outbox.Config{Lane: "mail", First: time.Minute, AtOnce: 4, Tried: c.Tried, Log: d.Log}),
+		queue: outbox.New(mails, d.Store, d.Now, outbox.Config{Lane: "mail", First: firstWait, AtOnce: 4, Tried: c.Tried, Log: d.Log}),
 	}, nil
 }
 

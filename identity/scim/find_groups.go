@@ -1,7 +1,9 @@
 package scim
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -49,8 +51,7 @@ const maxGroupsListed = 100_000 // groups that one request looks through
 
 func (s *Server) answerGroups(w http.ResponseWriter, r *http.Request, c *call, q *query) error {
 	p := &page{}
-	inFilter := looksAt(q.filter, "members") || q.sortBy != nil && q.sortBy.name == "members"
-	if q.filter != nil || q.sortBy != nil {
+	if q.filter != nil || q.sortBy != nil || q.wants("members") {
 		select {
 		case s.scans <- struct{}{}:
 			defer func() { <-s.scans }()
@@ -59,44 +60,85 @@ func (s *Server) answerGroups(w http.ResponseWriter, r *http.Request, c *call, q
 		}
 	}
 	err := s.Identity.Store.View(r.Context(), func(tx storage.Tx) error {
+		f := &groupFinder{Server: s, call: c, query: q, ctx: r.Context(), tx: tx, left: s.members}
 		*p = page{}
-		list, err := s.groupsFor(tx, q)
-		if err != nil {
-			return err
-		}
-		var found []sortableGroup
-		for i := range list {
-			o, err := s.groupTree(tx, c, &list[i], inFilter)
-			if err != nil {
-				return err
-			}
-			if q.filter != nil && !q.filter.match(o) {
-				continue
-			}
-			one := sortableGroup{group: &list[i], tree: o}
-			if q.sortBy != nil {
-				key, ok := q.key(o)
-				one.key, one.missing = key, !ok
-			}
-			found = append(found, one)
-		}
-		sortGroups(found, q)
-		p.total = len(found)
-		from := min(q.start-1, len(found))
-		for _, one := range found[from:min(from+q.count, len(found))] {
-			if q.wants("members") && !inFilter {
-				if one.tree, err = s.groupTree(tx, c, one.group, true); err != nil {
-					return err
-				}
-			}
-			p.resources = append(p.resources, one.tree)
-		}
-		return nil
+		return f.fill(p)
 	})
 	if err != nil {
 		return err
 	}
 	p.write(w, q)
+	return nil
+}
+
+// groupFinder is one query about groups at work in its transaction.
+type groupFinder struct {
+	*Server
+	*call
+	*query
+
+	ctx  context.Context //nolint:containedctx // of the one request
+	tx   storage.Tx
+	left int // members that may still be told
+}
+
+// tree is a group as a resource of the answer.
+func (f *groupFinder) tree(g *identity.Group, members bool) (object, error) {
+	if err := f.ctx.Err(); err != nil {
+		return nil, err
+	}
+	return f.groupTree(f.tx, f.call, g, members)
+}
+
+// keep counts the members of a group that stays in memory until the answer is written.
+func (f *groupFinder) keep(o object) error {
+	list, _ := o["members"].([]any)
+	if f.left -= len(list); f.left < 0 {
+		return bad(tooMany, fmt.Sprintf("the groups have more than %d members: ask for fewer, or with excludedAttributes=members", f.members))
+	}
+	return nil
+}
+
+func (f *groupFinder) fill(p *page) error {
+	q := f.query
+	inFilter := looksAt(q.filter, "members") || q.sortBy != nil && q.sortBy.name == "members"
+	list, err := f.groupsFor(f.tx, q)
+	if err != nil {
+		return err
+	}
+	var found []sortableGroup
+	for i := range list {
+		o, err := f.tree(&list[i], inFilter)
+		if err != nil {
+			return err
+		}
+		if q.filter != nil && !q.filter.match(o) {
+			continue
+		}
+		if err := f.keep(o); err != nil {
+			return err
+		}
+		one := sortableGroup{group: &list[i], tree: o}
+		if q.sortBy != nil {
+			key, ok := q.key(o)
+			one.key, one.missing = key, !ok
+		}
+		found = append(found, one)
+	}
+	sortGroups(found, q)
+	p.total = len(found)
+	from := min(q.start-1, len(found))
+	for _, one := range found[from:min(from+q.count, len(found))] {
+		if q.wants("members") && !inFilter {
+			if one.tree, err = f.tree(one.group, true); err != nil {
+				return err
+			}
+			if err := f.keep(one.tree); err != nil {
+				return err
+			}
+		}
+		p.resources = append(p.resources, one.tree)
+	}
 	return nil
 }
 

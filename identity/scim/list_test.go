@@ -260,3 +260,27 @@ func TestSearch(t *testing.T) {
 	h.refused(400, "invalidValue", "POST", "/Users/.search", search(map[string]any{"attributes": "title"}))
 	h.refused(400, "invalidSyntax", "POST", "/Users/.search", `{"filter":"title pr"}`)
 }
+
+// However many members groups have, a list of them stays in bounds.
+func TestListOfLargeGroups(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.SetMaxMembers(5)
+	anna, ben, carl := h.add("anna", nil), h.add("ben", nil), h.add("carl", nil)
+	one, two := h.addGroup("one", anna, ben, carl), h.addGroup("two", anna, ben, carl)
+	filter := url.QueryEscape
+	for _, query := range []string{"", "?filter=" + filter("members pr"), "?sortBy=members", "?filter=" + filter(`members.value eq "`+anna+`"`) + "&count=1"} {
+		h.refused(400, "tooMany", "GET", "/Groups"+query, nil)
+	}
+	for query, want := range map[string]string{
+		"?count=1": "2", "?excludedAttributes=members": "2", "?filter=" + filter(`displayName eq "one"`): "1",
+		"?filter=" + filter(`id eq "`+two+`" and members eq "`+ben+`"`): "1", "?filter=" + filter(`members.value eq "nobody"`): "0",
+	} {
+		if got := h.want(200, "GET", "/Groups"+query, nil).at("totalResults"); got != want {
+			t.Errorf("GET /Groups%s: %s found, want %s", query, got, want)
+		}
+	}
+	if got := h.memberNames(one); got != "anna ben carl" {
+		t.Errorf("members of one group = %q, want all of them", got)
+	}
+}

@@ -34,11 +34,15 @@ type Server struct {
 
 	mux     http.Handler
 	scans   chan struct{} // places of those who look through all persons
+	members int           // of all groups that one list tells
 	cursors cursors
 }
 
 // maxScans is how many requests look through all persons at once; others wait.
 const maxScans = 2
+
+// maxMembers is how many members one list of groups tells: they are in memory until it is written.
+const maxMembers = 50_000
 
 // New returns a server.
 func New(d Deps) (*Server, error) {
@@ -48,7 +52,7 @@ func New(d Deps) (*Server, error) {
 	if d.Log == nil {
 		d.Log = zap.NewNop()
 	}
-	s := &Server{Deps: d, scans: make(chan struct{}, maxScans)}
+	s := &Server{Deps: d, scans: make(chan struct{}, maxScans), members: maxMembers}
 	s.mux = s.routes()
 	return s, nil
 }

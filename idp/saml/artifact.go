@@ -88,7 +88,7 @@ func (p *Provider) call(ctx context.Context, to string, doc []byte) ([]byte, err
 	}
 	res, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("resolve the artifact: %w", err)
+		return nil, fmt.Errorf("resolve the artifact: %w", withoutAddress(err))
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {

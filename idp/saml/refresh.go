@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"sync"
 	"time"
@@ -236,13 +237,21 @@ func (s *source) download(ctx context.Context) ([]byte, error) {
 	req.Header.Set("Accept", "application/samlmetadata+xml, application/xml, text/xml")
 	res, err := s.client.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, withoutAddress(err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the answer is %s", res.Status)
 	}
 	return bounded(res.Body)
+}
+
+// withoutAddress takes the address out of an error of a request: some hold a key in their query, and errors are logged.
+func withoutAddress(err error) error {
+	if failed := new(url.Error); errors.As(err, &failed) {
+		return fmt.Errorf("no answer: %w", failed.Err)
+	}
+	return err
 }
 
 func bounded(r io.Reader) ([]byte, error) {

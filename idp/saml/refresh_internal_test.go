@@ -391,3 +391,14 @@ func TestCheck(t *testing.T) {
 		t.Error("Check finds nothing wrong with metadata that is not there")
 	}
 }
+
+// TestMetadataAddressIsNotTold holds that a key in the address of the metadata reaches no log.
+func TestMetadataAddressIsNotTold(t *testing.T) {
+	t.Parallel()
+	p := &publisher{err: errors.New("refused")}
+	w := newWorld(t, Config{Metadata: metadataURL + "?key=hush"}, func(w *world) { w.calls = p.serve })
+	_, err := w.Begin(t.Context(), idp.Request{Flow: strings.Repeat("f", 43), MaxAge: -1})
+	if err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("Begin = %v, want why, and not where", err)
+	}
+}

@@ -106,7 +106,7 @@ func (g *Gate) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if e.cause != nil {
 		fields = append(fields, zap.NamedError("cause", e.cause))
 	}
-	if e.Status >= http.StatusInternalServerError {
+	if e.Status >= http.StatusInternalServerError && e.cause != nil { // what is switched off is no failure
 		g.Log.Error("request failed", fields...)
 	} else {
 		g.Log.Info("request refused", fields...)

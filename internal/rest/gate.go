@@ -20,7 +20,7 @@ type Gate struct {
 	// Authorize returns the id of the API client whose Basic credentials the request carries and that may use the API; or
 	// login.ErrNoCredentials, or login.ErrNotAllowed. Any other error: we cannot tell.
 	Authorize func(r *http.Request, api string) (client string, err error)
-	// Secure tells whether the request came by https, as trusted proxies say. Default: whether the connection has TLS.
+	// Secure tells whether the request came by https, or from this machine, as trusted proxies say. Default: what the connection says.
 	Secure func(r *http.Request) bool
 	Log    *zap.Logger
 	Issuer string // no trailing slash
@@ -65,11 +65,11 @@ func (g *Gate) Check(r *http.Request) error { return g.refuse(r) }
 
 // refuse: credentials in clear text, and requests that another site makes with credentials that a browser has kept.
 func (g *Gate) refuse(r *http.Request) error {
-	secure := r.TLS != nil
+	secure := Secure(r)
 	if g.Secure != nil {
 		secure = g.Secure(r)
 	}
-	if !secure && strings.HasPrefix(g.Issuer, "https://") && !isLoopback(r.RemoteAddr) {
+	if !secure && strings.HasPrefix(g.Issuer, "https://") {
 		return &Error{Status: http.StatusForbidden, Message: "this API is served over https only"}
 	}
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -83,6 +83,9 @@ func (g *Gate) refuse(r *http.Request) error {
 	}
 	return nil
 }
+
+// Secure tells whether a connection is one of https or of this machine.
+func Secure(r *http.Request) bool { return r.TLS != nil || isLoopback(r.RemoteAddr) }
 
 func isLoopback(peer string) bool {
 	host, _, err := net.SplitHostPort(peer)

@@ -130,6 +130,7 @@ func TestFail(t *testing.T) {
 		{"ours with a cause", (&rest.Error{Status: 409, Message: "no"}).With(errors.New("inner")), 409, `{"error_message":"no"}`},
 		{"ours, wrapped", fmt.Errorf("read: %w", rest.NotFound()), 404, `{"error_message":"not found"}`},
 		{"invalid", rest.Invalid(rest.Problem{Path: "a.b", Problem: "is wrong"}), 400, `{"error_message":"a.b: is wrong","details":[{"path":"a.b","problem":"is wrong"}]}`},
+		{"switched off", &rest.Error{Status: 503, Code: 1001, Message: "not available"}, 503, `{"error_code":1001,"error_message":"not available"}`},
 		{"storage", fmt.Errorf("x: %w", storage.ErrUnavailable), 503, `{"error_message":"try again later"}`},
 		{"full", storage.ErrFull, 503, `{"error_message":"try again later"}`},
 		{"gone", context.Canceled, 503, `{"error_message":"try again later"}`},
@@ -149,6 +150,9 @@ func TestFail(t *testing.T) {
 			}
 			if logs.Len() != 1 {
 				t.Errorf("Fail(%v) logged %d lines, want 1", tt.err, logs.Len())
+			}
+			if failed := logs.FilterLevelExact(zap.ErrorLevel).Len() == 1; failed != (tt.status >= 500 && tt.name != "switched off") {
+				t.Errorf("Fail(%v) logged an error: %t", tt.err, failed)
 			}
 			var body map[string]any
 			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Header().Get("Content-Type") != "application/json;charset=UTF-8" {

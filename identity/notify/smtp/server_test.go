@@ -97,6 +97,15 @@ func (s *server) serve(conn net.Conn, encrypted bool) {
 			_, _ = r.ReadByte() // until the client goes
 			return false
 		}
+		if standard == "drip" { // until the client goes
+			tick := time.NewTicker(20 * time.Millisecond)
+			defer tick.Stop()
+			for range tick.C {
+				if _, err := conn.Write([]byte("2")); err != nil {
+					return false
+				}
+			}
+		}
 		if standard == "drop" {
 			return false
 		}

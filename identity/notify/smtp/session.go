@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/textproto"
 	"strconv"
-	"time"
 
 	gomail "github.com/wneessen/go-mail"
 	"github.com/wneessen/go-mail/smtp"
@@ -23,8 +22,7 @@ type session struct {
 func (t *Transport) session(ctx context.Context, fn func(*gomail.Client, *session) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.cfg.Timeout, errors.New("the mail server took too long"))
 	defer cancel()
-	deadline, _ := ctx.Deadline()
-	c, err := gomail.NewClient(t.host, t.options()...)
+	c, err := gomail.NewClient(t.host, t.options(ctx)...)
 	if err != nil {
 		return err
 	}
@@ -32,8 +30,8 @@ func (t *Transport) session(ctx context.Context, fn func(*gomail.Client, *sessio
 	if err != nil {
 		return t.timely(ctx, fmt.Errorf("connect to the mail server: %w", say(err)))
 	}
-	defer client.Close() //nolint:errcheck // what the server has taken it has
-	if err := client.UpdateDeadline(time.Until(deadline)); err != nil {
+	defer client.Close()                                             //nolint:errcheck // what the server has taken it has
+	if err := client.UpdateDeadline(2 * t.cfg.Timeout); err != nil { // the library's own deadline began with the connection; ours ends it before
 		return err
 	}
 	if err := fn(c, &session{client}); err != nil {
@@ -51,7 +49,7 @@ func (t *Transport) timely(ctx context.Context, err error) error {
 	return err
 }
 
-func (t *Transport) options() []gomail.Option {
+func (t *Transport) options(session context.Context) []gomail.Option {
 	encrypted := &tls.Config{ServerName: t.host, MinVersion: tls.VersionTLS12, RootCAs: t.cfg.Roots}
 	opts := []gomail.Option{
 		gomail.WithPort(t.port), gomail.WithTimeout(t.cfg.Timeout), gomail.WithTLSConfig(encrypted), gomail.WithoutNoop(), gomail.WithoutRset(),
@@ -73,17 +71,22 @@ func (t *Transport) options() []gomail.Option {
 		opts = append(opts, gomail.WithUsername(t.cfg.Username), gomail.WithPassword(t.cfg.Password.Reveal()),
 			gomail.WithOpportunisticSMTPAuth(gomail.SMTPAuthSCRAMSHA256, gomail.SMTPAuthSCRAMSHA1, gomail.SMTPAuthPlain, gomail.SMTPAuthLogin))
 	}
-	return append(opts, gomail.WithDialContextFunc(t.dial(encrypted)))
+	return append(opts, gomail.WithDialContextFunc(t.dial(session, encrypted)))
 }
 
-// dial returns what connects. That the exchange ends in time is a deadline of the connection.
-func (t *Transport) dial(encrypted *tls.Config) gomail.DialContextFunc {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
+// dial returns what connects. The connection ends with the session: neither a server that says nothing nor one that says a byte a second holds us longer.
+func (t *Transport) dial(session context.Context, encrypted *tls.Config) gomail.DialContextFunc {
+	return func(ctx context.Context, network, address string) (conn net.Conn, err error) {
 		dialer := &net.Dialer{Timeout: t.cfg.Timeout}
-		if t.cfg.TLS != Implicit {
-			return dialer.DialContext(ctx, network, address)
+		if t.cfg.TLS == Implicit {
+			conn, err = (&tls.Dialer{NetDialer: dialer, Config: encrypted}).DialContext(ctx, network, address)
+		} else {
+			conn, err = dialer.DialContext(ctx, network, address)
 		}
-		return (&tls.Dialer{NetDialer: dialer, Config: encrypted}).DialContext(ctx, network, address)
+		if err == nil {
+			context.AfterFunc(session, func() { _ = conn.Close() })
+		}
+		return conn, err
 	}
 }
 

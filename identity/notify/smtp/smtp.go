@@ -35,7 +35,7 @@ type Config struct {
 	Password secret.String
 	// TLS is one of the constants. Default: Implicit at port 465, otherwise StartTLS; on a loopback host without a username: as it is offered.
 	TLS string
-	// Timeout is for one exchange as a whole. Default: 20s.
+	// Timeout is for one exchange as a whole, 25s at the most. Default: 20s.
 	Timeout time.Duration
 	// Helo is how we name ourselves. Default: the name of the machine.
 	Helo string
@@ -43,7 +43,10 @@ type Config struct {
 	Roots *x509.CertPool
 }
 
-const defaultTimeout = 20 * time.Second
+const (
+	defaultTimeout = 20 * time.Second
+	maxTimeout     = 25 * time.Second // a message is tried again after 30 seconds, and never twice at a time
+)
 
 // Transport implements notify.Transport.
 type Transport struct {
@@ -78,6 +81,9 @@ func New(c Config) (*Transport, error) {
 	}
 	if t.cfg.Timeout == 0 {
 		t.cfg.Timeout = defaultTimeout
+	}
+	if t.cfg.Timeout < 0 || t.cfg.Timeout > maxTimeout {
+		errs = append(errs, fmt.Errorf("timeout: at most %v", maxTimeout))
 	}
 	return t, errors.Join(errs...)
 }

@@ -129,6 +129,7 @@ func TestDeliverFails(t *testing.T) {
 		"no AUTH":                          {nil, func(c *smtp.Config) { c.Username, c.Password = "gatehouse", secret.New("secret") }, false, 0},
 		"a slow banner":                    {say("banner", "silence"), func(c *smtp.Config) { c.Timeout = 300 * time.Millisecond }, false, 0},
 		"silence after the data":           {say(".", "silence"), func(c *smtp.Config) { c.Timeout = 300 * time.Millisecond }, false, 1},
+		"a byte a moment":                  {say("banner", "drip"), func(c *smtp.Config) { c.Timeout = 300 * time.Millisecond }, false, 0},
 		"4xx banner":                       {say("banner", "421 later"), nil, false, 0},
 		"5xx banner":                       {say("banner", "554 no"), nil, false, 0},
 		"4xx sender":                       {say("MAIL", "451 later"), nil, false, 0},
@@ -208,6 +209,7 @@ func TestOneRecipient(t *testing.T) {
 func TestWrongConfiguration(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]smtp.Config{
+		"a timeout of a minute":         {Server: "smtp.example.com:25", From: "a@example.com", Timeout: time.Minute},
 		"no server":                     {From: "a@example.com"},
 		"no port":                       {Server: "smtp.example.com", From: "a@example.com"},
 		"port 0":                        {Server: "smtp.example.com:0", From: "a@example.com"},
