@@ -111,7 +111,7 @@ func (s *Service) raise(w http.ResponseWriter, r *http.Request, up raising) erro
 			return err
 		}
 		rec = open.session
-		rec.Opened, rec.AuthTime, rec.Seen = rec.opened(), now, now // the session ends when it would have ended
+		rec.Opened, rec.AuthTime, rec.Seen, rec.Unproven = rec.opened(), now, now, false // the session ends when it would have ended
 		rec.Level = max(rec.Level, up.method.level(u))
 		if !slices.Contains(rec.AMR, up.method.amr) {
 			rec.AMR = append(slices.Clone(rec.AMR), up.method.amr)
