@@ -102,7 +102,7 @@ func adminStatus(err error) int {
 	switch {
 	case errors.Is(err, identity.ErrUsernameTaken), errors.Is(err, identity.ErrGroupTaken), errors.Is(err, authz.ErrClientExists):
 		return http.StatusConflict
-	case errors.Is(err, identity.ErrNoPerson), errors.Is(err, identity.ErrNoActionToken), errors.Is(err, identity.ErrNoGroup), errors.Is(err, authz.ErrClientUnknown):
+	case errors.Is(err, identity.ErrNoPerson), errors.Is(err, identity.ErrNoActionToken), errors.Is(err, identity.ErrNoMethod), errors.Is(err, identity.ErrNoGroup), errors.Is(err, authz.ErrClientUnknown):
 		return http.StatusNotFound
 	case errors.Is(err, secret.ErrBusy), errors.Is(err, storage.ErrFull), errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrCorrupt):
 		return http.StatusServiceUnavailable
@@ -265,6 +265,17 @@ func adminSetState(i *instance, _ http.ResponseWriter, r *http.Request) (any, er
 		return nil, err
 	}
 	return done{string(in.State)}, i.identity.SetState(r.Context(), in.Person, in.State, commandActor(r))
+}
+
+func adminRemoveStepUp(i *instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in struct {
+		Person string `json:"person"`
+		Remove string `json:"remove"`
+	}
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	return done{"removed"}, i.identity.RemoveStepUp(r.Context(), in.Person, in.Remove, commandActor(r))
 }
 
 // withdrawn is the answer of a consent that was withdrawn.

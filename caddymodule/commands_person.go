@@ -32,12 +32,12 @@ type newPerson struct {
 }
 
 func personCommands() *cobra.Command {
-	return group("person", "Adds, imports, lists and blocks persons, and withdraws what they allowed", addPersonCommand(), passwdCommand(), listPersonsCommand(),
+	return group("person", "Adds, imports, lists and blocks persons, and withdraws what they allowed or set up", addPersonCommand(), passwdCommand(), listPersonsCommand(),
 		importCommand(),
 		stateCommand("block", "Blocks a person: sessions and tokens end at once", identity.Blocked),
 		stateCommand("unblock", "Lets a blocked person sign in again", identity.Active),
 		stateCommand("remove", "Removes a person for good: the username is free, and nothing leads back", identity.Removed),
-		withdrawCommand())
+		withdrawCommand(), stepUpCommand())
 }
 
 func addPersonCommand() *cobra.Command {
@@ -112,6 +112,23 @@ func stateCommand(use, short string, state identity.State) *cobra.Command {
 				return err
 			}
 			return printResult(cmd, answer, fmt.Sprintf("%s is %s", args[0], strings.ToLower(answer.Status)))
+		},
+	}
+}
+
+func stepUpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove-step-up <username or id> <authenticator|pin>",
+		Short: "Takes an authenticator app or a PIN off a person who cannot use it any more",
+		Long: `Takes an authenticator app, with its recovery codes, or a PIN off a person: after the
+loss of a phone, or when the PIN is locked. The person can set up another one.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var answer done
+			if err := call(cmd, "/persons/step-up", map[string]string{"person": args[0], "remove": args[1]}, &answer); err != nil {
+				return err
+			}
+			return printResult(cmd, answer, fmt.Sprintf("removed the %s of %s", args[1], args[0]))
 		},
 	}
 }

@@ -102,6 +102,8 @@ func TestCommands(t *testing.T) {
 		writeFile(t, file, "another password of ann\r\n", 0o600)
 		s.run("", "person", "passwd", "ann@example.com", "--password-file", file)
 		s.refused("no such person", "whatever it is\n", "person", "passwd", "nobody")
+		s.refused("no such person", "", "person", "remove-step-up", "nobody", "pin")
+		s.refused("no such method", "", "person", "remove-step-up", "bob", "authenticator")
 
 		if out := s.run("", "person", "block", ann.ID); !strings.Contains(out, "blocked") {
 			t.Errorf("person block = %s", out)
@@ -221,6 +223,7 @@ func TestCommandsWithoutServer(t *testing.T) {
 		{"person"},
 		{"person", "add"},
 		{"person", "passwd"},
+		{"person", "remove-step-up"},
 		{"person", "list"},
 		{"person", "block"},
 		{"person", "withdraw"},
@@ -355,7 +358,7 @@ func TestAdminAttacks(t *testing.T) {
 			"empty": ``, "not JSON": `x`, "unknown member": `{"username":"x","admin":true}`, "two values": person + person, "array": `[]`,
 			"too large": `{"username":"` + strings.Repeat("x", 2<<20) + `"}`,
 		} {
-			for _, path := range []string{"/persons", "/persons/password", "/persons/state", "/clients", "/tokens", "/tokens/introspect", "/tokens/revoke"} {
+			for _, path := range []string{"/persons", "/persons/password", "/persons/state", "/persons/step-up", "/clients", "/tokens", "/tokens/introspect", "/tokens/revoke"} {
 				r := s.request(http.MethodPost, admin+"/gatehouse"+path, strings.NewReader(body))
 				r.Header.Set("Content-Type", "application/json")
 				if resp, answer := s.do(r); resp.StatusCode != http.StatusBadRequest || !strings.Contains(answer, `"error"`) {

@@ -15,6 +15,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/persons":               adminAddPerson,
 		"POST /gatehouse/persons/password":      adminSetPassword,
 		"POST /gatehouse/persons/state":         adminSetState,
+		"POST /gatehouse/persons/step-up":       adminRemoveStepUp,
 		"POST /gatehouse/persons/withdraw":      adminWithdrawConsent,
 		"POST /gatehouse/persons/import":        adminImport,
 		"GET /gatehouse/groups":                 adminListGroups,

@@ -1,10 +1,8 @@
 package identity
 
 import (
-	"errors"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
@@ -16,20 +14,8 @@ func (s *Service) showAccount(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	level := u.StepUp.Actions.DashboardStepUpAuthenticationLevel
-	_, err = s.Authenticate(w, r, login.Demand{MaxAge: -1, Level: level, Return: "/account"})
-	if errors.Is(err, login.ErrResponded) {
-		return
-	}
-	var si *signedIn
-	if err == nil {
-		si, err = s.current(r)
-	}
-	if err != nil {
-		s.failSignIn(w, r, err, "/account")
-		return
-	}
-	if si == nil { // ended this very moment
-		s.redirect(w, r, "/sign-in")
+	si, ok := s.requireLevel(w, r, level, defaultReturn)
+	if !ok {
 		return
 	}
 	csrf, err := s.signOutToken(w, r, si)
@@ -42,6 +28,6 @@ func (s *Service) showAccount(w http.ResponseWriter, r *http.Request) {
 		p.Name = ""
 	}
 	s.Pages.Render(w, r, page.View{Template: "account", Data: page.Account{
-		Username: p.Username, Name: p.Name, Email: p.Email, Groups: p.Groups, Action: "/sign-out", CSRF: csrf,
+		Username: p.Username, Name: p.Name, Email: p.Email, Groups: p.Groups, Action: "/sign-out", CSRF: csrf, Security: securityPath,
 	}})
 }

@@ -10,6 +10,8 @@ var (
 	ErrUsernameTaken = errors.New("identity: the username is taken")
 	// ErrNoPerson says that nobody has the username or id.
 	ErrNoPerson = errors.New("identity: no such person")
+	// ErrNoMethod says that the person has no such method to reach a higher level.
+	ErrNoMethod = errors.New("identity: the person has no such method")
 	// ErrNoGroup says that no group has the name or id.
 	ErrNoGroup = errors.New("identity: no such group")
 	// ErrGroupTaken says that another group has the name.

@@ -20,6 +20,12 @@ var (
 	loginThrottled       = event.Type{Type: "login.LoginThrottledEvent", Name: "Login Throttled"}
 	credentialsValidated = event.Type{Type: "login.CredentialsValidatedEvent", Name: "Credentials Validated"}
 	breachUnknown        = event.Type{Type: "password.BreachCheckUnavailableEvent", Name: "Breach Check Unavailable"}
+	stepUpSucceeded      = event.Type{Type: "login.StepUpSucceededEvent", Name: "Step-up Succeeded"}
+	stepUpFailed         = event.Type{Type: "login.StepUpFailedEvent", Name: "Step-up Failed"}
+	stepUpAdded          = event.Type{Type: "person.StepUpMethodAddedEvent", Name: "Step-up Method Added"}
+	stepUpRemoved        = event.Type{Type: "person.StepUpMethodRemovedEvent", Name: "Step-up Method Removed"}
+	recoveryMade         = event.Type{Type: "person.RecoveryCodesMadeEvent", Name: "Recovery Codes Made"}
+	pinLocked            = event.Type{Type: "person.PINLockedEvent", Name: "PIN Locked"}
 	actionTokenMade      = event.Type{Type: "person.ActionTokenCreatedEvent", Name: "Action Token Created"}
 	actionTokenUsed      = event.Type{Type: "person.ActionTokenProcessedEvent", Name: "Action Token Processed"}
 	actionTokensRevoked  = event.Type{Type: "person.ActionTokensRevokedEvent", Name: "Action Tokens Revoked"}

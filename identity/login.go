@@ -64,7 +64,11 @@ func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.D
 		return nil, cmp.Or[error](err, refusal)
 	}
 	ways := known.ways(d)
-	if d.Level > passwordLevel && len(ways.providers) == 0 && !(d.Passive && si == nil) {
+	if si != nil && s.meets(si, d) {
+		if done, err := s.sendToStepUp(w, r, d, si, ways); done || err != nil {
+			return nil, cmp.Or(err, login.ErrResponded)
+		}
+	} else if d.Level > max(passwordLevel, known.reach) && len(ways.providers) == 0 && !(d.Passive && si == nil) {
 		return nil, unreachable(d)
 	}
 	if d.Passive {
@@ -92,11 +96,40 @@ func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.D
 	return nil, login.ErrResponded
 }
 
+// sendToStepUp sends a browser whose sign-in is good but for its level to the page that raises it. It is not done where a provider may reach the
+// level instead.
+func (s *Service) sendToStepUp(w http.ResponseWriter, r *http.Request, d login.Demand, si *signedIn, ways *ways) (done bool, err error) {
+	st, err := s.standingOf(r.Context(), si)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case !st.can(d.Level):
+		// Who has just signed in for this would do so again and again.
+		if len(ways.providers) == 0 || (d.Return != "" && si.session.SignedInFor == secret.Hash(d.Return)) {
+			return false, unreachable(d)
+		}
+		return false, nil
+	case d.Passive:
+		return false, &login.Refusal{Code: "interaction_required", Reason: "the authentication level needs a step-up"}
+	}
+	id, err := s.newFlow(w, r, d)
+	if err != nil {
+		return false, err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(w, r, stepUpURL(id), http.StatusSeeOther)
+	return true, nil
+}
+
+// unmetLevel is the error code for a level that cannot be reached. (OpenID Connect Core Error Code unmet_authentication_requirements 1.0)
+const unmetLevel = "unmet_authentication_requirements"
+
 // unreachable says that no sign-in there is reaches the level that is demanded.
 func unreachable(d login.Demand) error { return unreachableAt(d) }
 
 func unreachableAt(d login.Demand) *login.Refusal {
-	code := "unmet_authentication_requirements"
+	code := unmetLevel
 	if d.Passive {
 		code = "interaction_required"
 	}
@@ -106,8 +139,13 @@ func unreachableAt(d login.Demand) *login.Refusal {
 // satisfies tells whether a sign-in is good enough. What the person did for this very Return is not asked for twice, so that no demand
 // can lead in circles.
 func (s *Service) satisfies(si *signedIn, d login.Demand) bool {
+	return si.session.Level >= d.Level && s.meets(si, d)
+}
+
+// meets is satisfies but for the level.
+func (s *Service) meets(si *signedIn, d login.Demand) bool {
 	rec, purpose := si.session, secret.Hash(d.Return)
-	if rec.Level < d.Level || !accepts(d, rec.Provider) {
+	if !accepts(d, rec.Provider) {
 		return false
 	}
 	forThis := d.Return != "" && rec.SignedInFor == purpose

@@ -219,6 +219,9 @@ func forget(tx storage.Tx, id string, before *personRecord) error {
 	if err := profiles.Delete(tx, id); err != nil {
 		return err
 	}
+	if err := stepUps.Delete(tx, id); err != nil {
+		return err
+	}
 	return passwords.Delete(tx, id)
 }
 

@@ -60,6 +60,8 @@ type registry struct {
 	order   []string // as people see them
 	// noPassword: the identity service itself signs nobody in.
 	noPassword bool
+	// reach is the highest level that somebody who has signed in may step up to.
+	reach int
 }
 
 func register(p Provider) (*registered, error) {
@@ -117,19 +119,19 @@ func (g *registry) with(list []Provider, version uint64) *registry {
 	return out
 }
 
-// providers returns the providers there are now, and whether passwords sign anybody in.
+// providers returns the providers there are now, whether passwords sign anybody in, and which level can be stepped up to.
 func (s *Service) providers(ctx context.Context) (*registry, error) {
 	g, err := s.registry(ctx)
 	if err != nil {
 		return nil, err
 	}
 	u, err := s.configured(ctx)
-	if err != nil || u.PasswordLogin() {
-		return g, err
+	if err != nil {
+		return nil, err
 	}
-	without := *g
-	without.noPassword = true
-	return &without, nil
+	now := *g
+	now.noPassword, now.reach = !u.PasswordLogin(), s.reachable(u)
+	return &now, nil
 }
 
 func (s *Service) registry(ctx context.Context) (*registry, error) {
@@ -238,7 +240,7 @@ func (g *registry) ways(d login.Demand) *ways {
 	out := &ways{}
 	for _, id := range ids {
 		if id == provider {
-			out.password = d.Level <= passwordLevel && !g.noPassword
+			out.password = d.Level <= max(passwordLevel, g.reach) && !g.noPassword
 		} else if p := g.get(id); p != nil && p.redirector != nil && out.find(id) == nil {
 			out.providers = append(out.providers, p)
 		}

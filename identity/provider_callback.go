@@ -323,7 +323,7 @@ func (s *Service) readAnswered(w http.ResponseWriter, r *http.Request) (a *answe
 			return nil, false
 		}
 	}
-	if why := s.unfit(a); why != nil {
+	if why := s.unfit(a, known.reach); why != nil {
 		s.recordFailure(r, a.flow.Demand.Client.ID, "", a.provider.Name+": "+why.Reason)
 		s.refuseFlow(w, r, a.flow, why)
 		return nil, false
@@ -344,15 +344,15 @@ func identityKey(providerID string, id *idp.Identity) string {
 	return storage.Key(providerID, secret.Hash(id.Issuer+"\x00"+id.Subject))
 }
 
-// unfit tells why a sign-in at the provider is older or weaker than what was asked for, or is nil. Providers do not all do what they are told.
-func (s *Service) unfit(a *answered) *login.Refusal {
+// unfit tells why a sign-in at the provider is older or weaker than what was asked for and what can be stepped up to from it, or is nil. Providers do not all do what they are told.
+func (s *Service) unfit(a *answered, reach int) *login.Refusal {
 	at, d, began := a.identity.AuthTime, a.flow.Demand, a.rec.CreatedAt
 	const skew = providerSkew
 	tooOld := isForced(d) && at.Add(skew).Before(began)
 	switch {
 	case !at.IsZero() && (tooOld || (d.MaxAge >= 0 && began.Sub(at) > d.MaxAge+skew)):
 		return &login.Refusal{Code: "login_required", Reason: "the identity provider has not asked the person again"}
-	case a.identity.Level < d.Level:
+	case max(a.identity.Level, reach) < d.Level:
 		return unreachableAt(d)
 	}
 	return nil

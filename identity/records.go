@@ -30,6 +30,10 @@ var (
 	personsByEmail     = storage.NewTable[struct{}]("identity_by_email")                 // partition, folded address, person id
 	personsByExternal  = storage.NewTable[struct{}]("identity_by_external_id")           // partition, external id, person id
 
+	stepUps    = storage.NewTable[stepUpRecord]("identity_step_up")             // person id
+	totpSetUps = storage.NewTable[totpSetUpRecord]("identity_step_up_new_totp") // session id
+	sentCodes  = storage.NewTable[sentCodeRecord]("identity_step_up_sent")      // method, hash of the flow id
+
 	globals = storage.NewTable[globalRecord]("identity_global") // globalKey
 
 	identitiesOf   = storage.NewTable[struct{}]("identity_external_of")             // person id, key in identities
@@ -247,4 +251,41 @@ type failureRecord struct {
 	Failures int       `cbor:"1,keyasint"`
 	First    time.Time `cbor:"2,keyasint"` // of this window
 	Until    time.Time `cbor:"3,keyasint"` // no try is taken before
+}
+
+// stepUpRecord is what a person has set up to reach higher levels, and which of it they used last.
+type stepUpRecord struct {
+	Preferred string      `cbor:"1,keyasint,omitempty"`
+	TOTP      *totpRecord `cbor:"2,keyasint,omitempty"`
+	Recovery  []string    `cbor:"3,keyasint,omitempty"` // hashes of the codes that are left
+	PIN       *pinRecord  `cbor:"4,keyasint,omitempty"`
+}
+
+// totpRecord is the secret that an authenticator app shares with us.
+type totpRecord struct {
+	Sealed   []byte    `cbor:"1,keyasint"`
+	LastStep int64     `cbor:"2,keyasint"` // time step of the last code that was taken; it and those before it are used up
+	Since    time.Time `cbor:"3,keyasint"`
+}
+
+// pinRecord is the slow hash of a PIN, sealed.
+type pinRecord struct {
+	Sealed   []byte    `cbor:"1,keyasint"`
+	Failures int       `cbor:"2,keyasint,omitempty"` // in a row
+	Since    time.Time `cbor:"3,keyasint"`
+}
+
+// totpSetUpRecord is a secret that a session was shown and has not confirmed yet.
+type totpSetUpRecord struct {
+	Sealed    []byte    `cbor:"1,keyasint"`
+	ExpiresAt time.Time `cbor:"2,keyasint"`
+}
+
+// sentCodeRecord is a code that was sent for one step-up of one session.
+type sentCodeRecord struct {
+	Session   string    `cbor:"1,keyasint"`
+	Hash      []byte    `cbor:"2,keyasint"`
+	Tries     int       `cbor:"3,keyasint,omitempty"`
+	SentAt    time.Time `cbor:"4,keyasint"`
+	ExpiresAt time.Time `cbor:"5,keyasint"`
 }

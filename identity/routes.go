@@ -7,7 +7,7 @@ import (
 
 // Paths returns the prefixes of the paths that ServeHTTP answers.
 func (s *Service) Paths() []string {
-	return []string{"/sign-in", "/sign-out", "/account", "/assets/", "/saml/", "/oidc/"}
+	return []string{"/sign-in", "/sign-out", "/step-up", "/account", "/assets/", "/saml/", "/oidc/"}
 }
 
 // routes: every path of the package.
@@ -23,7 +23,13 @@ func (s *Service) routes() http.Handler {
 	mux.HandleFunc("/oidc/{id}/{op}", s.handleProvider("oidc"))
 	mux.Handle("/sign-out/provider", s.methods(s.showEnding, nil))
 	mux.Handle("/sign-out", s.methods(s.showSignOut, s.handleSignOut))
+	mux.Handle("/step-up", s.methods(s.showStepUp, s.handleStepUp))
 	mux.Handle("/account", s.methods(s.showAccount, nil))
+	mux.Handle(securityPath, s.methods(s.showSecurity, nil))
+	mux.Handle(totpMethod.setUp, s.methods(s.showAuthenticator, s.handleAuthenticator))
+	mux.Handle(recoveryPath, s.methods(s.showRecovery, s.handleRecovery))
+	mux.Handle(pinMethod.setUp, s.methods(s.showPIN, s.handlePIN))
+	mux.Handle(removePath, s.methods(s.showRemove, s.handleRemove))
 	mux.Handle("/assets/", s.Pages.Assets())
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")

@@ -45,6 +45,17 @@ func (s *Service) showSignIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	other := r.URL.Query().Get("other") != "" // the person asked for another account
+	if si != nil && !other && s.meets(si, f.Demand) {
+		st, err := s.standingOf(r.Context(), si)
+		if err != nil {
+			s.fail(w, r, err, flowURL(id))
+			return
+		}
+		if st.can(f.Demand.Level) {
+			s.redirect(w, r, stepUpURL(id))
+			return
+		}
+	}
 	if si != nil && f.Demand.SelectAccount && !s.chosen(si, f.Demand) && !other {
 		s.showChoice(w, r, id, f, si)
 		return

@@ -48,8 +48,8 @@ type whence struct {
 	many bool
 }
 
-// attempt counts a try of the account with this username.
-func (s *Service) attempt(ctx context.Context, a account, username string, from whence) (at attempt, err error) {
+// attempt counts a try of the account with this username, and holds it against further counters.
+func (s *Service) attempt(ctx context.Context, a account, username string, from whence, more ...counter) (at attempt, err error) {
 	now := s.Now()
 	whom := "person:" + a.id
 	if a.id == "" {
@@ -65,7 +65,7 @@ func (s *Service) attempt(ctx context.Context, a account, username string, from 
 		if at.known, err = s.knows(tx, a, from.device); err != nil {
 			return err
 		}
-		at.counters = s.counters(whom, from, at.known)
+		at.counters = append(s.counters(whom, from, at.known), more...)
 		recs := make([]failureRecord, len(at.counters))
 		for i, c := range at.counters {
 			if recs[i], err = readFailures(tx, c, s.cfg.Lockout.Window, now); err != nil {

@@ -22,12 +22,14 @@ const (
 	AccountBlocked     Kind = "account_blocked"
 	AccountRemoved     Kind = "account_removed"
 	IdentityCoupled    Kind = "identity_coupled"
+	StepUpCode         Kind = "step_up_code"
 )
 
 // Kinds returns all of them, sorted.
 func Kinds() []Kind {
 	list := []Kind{
 		Welcome, AttributesUpdated, EmailUpdated, PhoneNumberUpdated, PasswordUpdated, PasswordBlocked, AccountBlocked, AccountRemoved, IdentityCoupled,
+		StepUpCode,
 	}
 	slices.Sort(list)
 	return list

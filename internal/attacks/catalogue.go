@@ -215,6 +215,7 @@ var Catalogue = []Section{
 		{262, "events with limits and offsets that are no numbers, too small or too large, without ids, with ids of others and of other partitions", "400 `4002`, `4003` or `4004`; empty, never somebody else's"},
 		{263, "events with line ends or a megabyte in the user agent, addresses claimed by headers", "one event, cut, with the real address"},
 		{264, "URLs that others name and that lead to this machine or its network, in every spelling, by a redirect, by a name that changes its address", "no connection, unless the operator has opened the network"},
+		{266, "a session of level 1 that sets up or removes what reaches more; forged `amr` or level; codes used twice, of other flows and browsers", "a step-up first; a code is taken once; `amr` is true"},
 		{269, "a person of the username of one who was deleted", "nothing of the one before: no password, group, token or id"},
 	}},
 	{"Web pages", []Case{

@@ -50,7 +50,8 @@ type Config struct {
 
 // View is one page.
 type View struct {
-	// Template: sign_in, choose, connect, forward, trouble, consent, sign_out, signed_out, account, error, message, form_post.
+	// Template: sign_in, choose, connect, forward, trouble, consent, sign_out, signed_out, account, security, step_up, authenticator, pin, recovery,
+	// confirm, error, message, form_post.
 	Template string
 	Status   int // 0: 200
 	// Locales in order of preference, before those of the request.
@@ -177,6 +178,7 @@ type Account struct {
 	Username, Name, Email string
 	Groups                []string
 	Action, CSRF          string // of the form that signs out
+	Security              string // link to the page about signing in. Empty: none
 }
 
 // Message is the data of message: the messages <Key>.title and <Key>.text.

@@ -1,0 +1,224 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// maxCode bounds what is typed as a code.
+const maxCode = 64
+
+// steppingUp is a request of a step-up that can go on.
+type steppingUp struct {
+	id      string
+	flow    flowRecord
+	si      *signedIn
+	st      *standing
+	offered []*stepUpMethod
+}
+
+// stepUpFlow reads the flow of a step-up. Otherwise it has written the answer and is not ok.
+func (s *Service) stepUpFlow(w http.ResponseWriter, r *http.Request) (x steppingUp, ok bool) {
+	if x.id, x.flow, ok = s.flow(w, r); !ok {
+		return x, false
+	}
+	var err error
+	if x.si, err = s.current(r); err == nil && x.si != nil {
+		x.st, err = s.standingOf(r.Context(), x.si)
+	}
+	if err == nil {
+		err = s.isOpen(r.Context())
+	}
+	d := x.flow.Demand
+	switch {
+	case err != nil:
+		s.fail(w, r, err, stepUpURL(x.id))
+	case x.si == nil || !s.meets(x.si, d):
+		s.redirect(w, r, flowURL(x.id)) // the password comes first
+	case x.si.session.Level >= d.Level:
+		s.redirect(w, r, d.Return)
+	case !x.st.can(d.Level):
+		s.redirect(w, r, d.Return) // which refuses
+	default:
+		x.offered = x.st.offers(d.Level)
+		return x, true
+	}
+	return x, false
+}
+
+// showStepUp serves GET /step-up?flow=…: one method, or those there are, or those that can be set up. Without a flow it starts one.
+func (s *Service) showStepUp(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if q.Get("flow") == "" {
+		s.startStepUp(w, r)
+		return
+	}
+	x, ok := s.stepUpFlow(w, r)
+	if !ok {
+		return
+	}
+	m := pick(x.offered, q.Get("method"))
+	if m == nil && q.Get("choose") == "" {
+		if m = pick(x.offered, x.st.own.Preferred); m == nil && len(x.offered) == 1 {
+			m = x.offered[0]
+		}
+	}
+	if m != nil && m.page != "" {
+		s.redirect(w, r, m.page+"?flow="+url.QueryEscape(x.id))
+		return
+	}
+	s.stepUpPage(w, r, x, m, http.StatusOK, page.StepUp{})
+}
+
+// sending fills in what the page of a method says of codes that are sent.
+func (s *Service) sending(ctx context.Context, x steppingUp, m *stepUpMethod, in *page.StepUp) error {
+	if m.send == nil {
+		return nil
+	}
+	sent, err := s.waiting(ctx, x, m)
+	if err != nil {
+		return err
+	}
+	in.Send, in.Sent = true, sent
+	return s.Store.View(ctx, func(tx storage.Tx) error {
+		in.To, err = m.to(tx, x.si)
+		return err
+	})
+}
+
+// startStepUp begins a step-up that nobody but the person has asked for, to the level that the configuration names. The parameter redirect may
+// name a path of ours to go to afterwards.
+func (s *Service) startStepUp(w http.ResponseWriter, r *http.Request) {
+	u, err := s.configured(r.Context())
+	if err != nil {
+		s.fail(w, r, err, "/step-up")
+		return
+	}
+	to := page.LocalPath(r.URL.Query().Get("redirect"))
+	ret := "/step-up"
+	if to != "" {
+		ret += "?" + url.Values{"redirect": {to}}.Encode()
+	} else {
+		to = securityPath
+	}
+	if _, ok := s.requireLevel(w, r, u.StepUp.Actions.DefaultStepUpAuthenticationLevel, ret); ok {
+		s.redirect(w, r, to)
+	}
+}
+
+// stepUpPage writes the page of a method, or of those there are.
+func (s *Service) stepUpPage(w http.ResponseWriter, r *http.Request, x steppingUp, m *stepUpMethod, status int, in page.StepUp) {
+	self := stepUpURL(x.id)
+	in.Account, in.Cancel = x.si.person.Username, page.LocalPath(x.flow.Demand.Cancel)
+	if m != nil {
+		in.Method, in.Action = m.name, self+"&method="+m.name
+		in.CSRF = s.Pages.CSRF(s.jar.Get(r, cookie.KindBrowser), stepUpForm(x, m))
+		in.Digits, in.Hidden = m != &recoveryMethod, m == &pinMethod
+		if err := s.sending(r.Context(), x, m, &in); err != nil {
+			s.fail(w, r, err, self)
+			return
+		}
+		if len(x.offered) > 1 {
+			in.Others = self + "&choose=1"
+		}
+	} else {
+		for _, o := range x.offered {
+			in.Choices = append(in.Choices, page.StepUpChoice{Method: o.name, URL: self + "&method=" + o.name})
+		}
+		if len(x.offered) == 0 {
+			in.SetUp = true
+			for _, o := range x.st.settable(x.flow.Demand.Level) {
+				in.Choices = append(in.Choices, page.StepUpChoice{Method: o.name, URL: o.setUp + "?flow=" + url.QueryEscape(x.id)})
+			}
+		}
+	}
+	s.Pages.Render(w, r, s.view(x.flow.Demand, "step_up", status, in))
+}
+
+// stepUpForm binds the form to the flow, the session and the method.
+func stepUpForm(x steppingUp, m *stepUpMethod) string {
+	return "step_up:" + x.id + ":" + x.si.id + ":" + m.name
+}
+
+// handleStepUp serves POST /step-up?flow=…&method=….
+func (s *Service) handleStepUp(w http.ResponseWriter, r *http.Request) {
+	x, ok := s.stepUpFlow(w, r)
+	if !ok {
+		return
+	}
+	again := stepUpURL(x.id)
+	m := pick(x.offered, r.URL.Query().Get("method"))
+	if m == nil || m.check == nil {
+		s.redirect(w, r, again)
+		return
+	}
+	if err := s.Pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), stepUpForm(x, m)); err != nil {
+		s.Log.Info("form refused", zap.String("path", r.URL.Path), zap.Error(err))
+		s.Pages.Refuse(w, r, err, again)
+		return
+	}
+	if m.send != nil && r.PostForm.Get("send") != "" {
+		s.handleSend(w, r, x, m)
+		return
+	}
+	code := r.PostForm.Get("code")
+	if code == "" {
+		s.stepUpPage(w, r, x, m, http.StatusUnprocessableEntity, page.StepUp{Problem: "problem.code_missing"})
+		return
+	}
+	if !isText(code, maxCode) {
+		code = "-" // nobody's, but counted like any other
+	}
+	wait, err := s.tryStepUp(w, r, x.flow, m, &stepUpTry{flow: x.id, si: x.si, from: s.Origin(r), own: x.st.own, code: code})
+	switch {
+	case err == nil && wait > 0:
+		in := page.StepUp{Problem: "problem.wait", Wait: int((wait + time.Second - 1) / time.Second)}
+		w.Header().Set("Retry-After", strconv.Itoa(in.Wait)) // RFC 6585 4
+		s.stepUpPage(w, r, x, m, http.StatusTooManyRequests, in)
+	case err == nil:
+		s.redirect(w, r, x.flow.Demand.Return)
+	case errors.Is(err, errMismatch):
+		s.stepUpPage(w, r, x, m, http.StatusUnprocessableEntity, page.StepUp{Problem: "problem.code"})
+	default:
+		s.fail(w, r, err, again)
+	}
+}
+
+// requireLevel returns the browser's sign-in when it has a level, for a page of ours at ret. Otherwise it has sent the browser to the page
+// that gets it there, or said that it cannot get there, and is not ok. Every page that shows or changes what is a person's own passes it.
+func (s *Service) requireLevel(w http.ResponseWriter, r *http.Request, level int, ret string) (*signedIn, bool) {
+	_, err := s.Authenticate(w, r, login.Demand{MaxAge: -1, Level: level, Return: ret})
+	refusal := new(login.Refusal)
+	switch {
+	case errors.Is(err, login.ErrResponded):
+		return nil, false
+	case errors.As(err, &refusal) && refusal.Code == unmetLevel:
+		s.Log.Info("page refused", zap.String("path", r.URL.Path), zap.NamedError("cause", err))
+		s.Pages.Error(w, r, http.StatusForbidden, "error.level", "")
+		return nil, false
+	case err != nil:
+		s.failSignIn(w, r, err, ret)
+		return nil, false
+	}
+	si, err := s.current(r)
+	if err != nil {
+		s.fail(w, r, err, ret)
+		return nil, false
+	}
+	if si == nil || si.session.Level < level { // ended this very moment
+		s.redirect(w, r, "/sign-in")
+		return nil, false
+	}
+	return si, true
+}

@@ -1,0 +1,190 @@
+package identity_test
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+)
+
+// mailing is stepping to level 2, with codes by e-mail.
+func mailing(t *testing.T) (*harness, *config.Units, *notify.Memory) {
+	t.Helper()
+	h, u := stepping(t, 2)
+	box := &notify.Memory{}
+	h.notices = box
+	h.start()
+	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
+	u.EmailNotifications.StepUpAuthentication = true
+	return h, u, box
+}
+
+// ask asks for a code and returns it with the page that takes it.
+func (b *browser) ask(box *notify.Memory) (page *answer, code string) {
+	b.h.t.Helper()
+	page = b.get("/next")
+	if a := b.post(page, "send", "yes"); a.Code != http.StatusSeeOther {
+		b.h.t.Fatalf("asking for a code at %s = %d:\n%s", page.url, a.Code, a.Body)
+	}
+	list := box.Take()
+	if len(list) != 1 || list[0].Kind != notify.StepUpCode || list[0].To != demo || len(list[0].Data["code"]) != 6 {
+		b.h.t.Fatalf("sent: %+v", list)
+	}
+	return b.get(page.url), list[0].Data["code"]
+}
+
+func TestEmailCode(t *testing.T) {
+	t.Parallel()
+	h, u, box := mailing(t)
+	b := h.browser()
+	b.plain()
+	if a := b.get("/next"); !strings.Contains(a.Body.String(), "d•••@example.com") || strings.Contains(a.Body.String(), `id="code"`) {
+		t.Errorf("before a code is sent: %s", a.Body)
+	}
+	if n := len(box.Take()); n != 0 {
+		t.Fatalf("opening the page sends %d e-mails", n)
+	}
+	page, code := b.ask(box)
+	for key, value := range h.dump() {
+		if strings.Contains(value, code) {
+			t.Errorf("%q holds the code", key)
+		}
+	}
+	if a := b.post(page, "send", "yes"); a.Code != http.StatusTooManyRequests || len(box.Take()) != 0 || a.Header().Get("Retry-After") != "60" {
+		t.Errorf("another code at once = %d", a.Code)
+	}
+	wrong := "000000"
+	if code == wrong {
+		wrong = "000001"
+	}
+	if a := b.post(page, "code", wrong); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("a wrong code = %d", a.Code)
+	}
+	if a := b.post(page, "code", code[:3]+" "+code[3:]); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
+		t.Errorf("the code = %d:\n%s", a.Code, a.Body)
+	}
+	if s, err := h.session(b); err != nil || s.Level != 2 {
+		t.Errorf("the session has level %d (%v), want 2", s.Level, err)
+	}
+
+	u.StepUp.AuthenticationMethods.EmailAuthenticationLevel = 1
+	other := h.browser()
+	other.plain()
+	if a := other.get("/next"); a.Code != http.StatusForbidden {
+		t.Errorf("level 2 with codes of level 1 = %d", a.Code)
+	}
+	u.StepUp.AuthenticationMethods.EmailAuthenticationLevel = 2
+	u.EmailNotifications.StepUpAuthentication = false
+	if a := other.get("/next"); a.Code != http.StatusForbidden {
+		t.Errorf("level 2 with codes switched off = %d", a.Code)
+	}
+	u.EmailNotifications.StepUpAuthentication = true
+	h.notices = nil
+	h.start()
+	if a := other.get("/next"); a.Code != http.StatusForbidden {
+		t.Errorf("level 2 with nothing to send by = %d", a.Code)
+	}
+	h.checkInvariants()
+}
+
+// TestEmailCodeAddress: an address that nobody has verified gets no codes.
+func TestEmailCodeAddress(t *testing.T) {
+	t.Parallel()
+	h, _, _ := mailing(t)
+	no := false
+	h.cfg.Persons = []identity.NewPerson{{Username: "emil@example.com", Password: h.cfg.Persons[0].Password, EmailVerified: &no}}
+	h.start()
+	b := h.browser()
+	a := b.post(b.get("/next?plain=1"), "username", "emil@example.com", "password", demoPassword)
+	b.get(a.Header().Get("Location"))
+	if a := b.get("/next"); a.Code != http.StatusForbidden || !b.isSignedIn() {
+		t.Errorf("level 2 without a verified address = %d", a.Code)
+	}
+}
+
+func TestEmailCodeAttacks(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 221: of a hundred tries at once five are looked at, whatever they are", func(t *testing.T) {
+		t.Parallel()
+		h, _, box := mailing(t)
+		b := h.browser()
+		b.plain()
+		page, code := b.ask(box)
+		wrong := "000000"
+		if code == wrong {
+			wrong = "000001"
+		}
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		got := map[int]int{}
+		for range 100 {
+			wg.Go(func() {
+				c := &browser{h: h, cookies: maps.Clone(b.cookies), address: b.address}
+				a := c.post(page, "code", wrong)
+				mu.Lock()
+				defer mu.Unlock()
+				got[a.Code]++
+			})
+		}
+		wg.Wait()
+		if got[http.StatusUnprocessableEntity] != 5 || got[http.StatusTooManyRequests] != 95 {
+			t.Errorf("answers: %v", got)
+		}
+		h.clock.Advance(time.Minute)
+		if a := b.post(page, "code", code); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("the code after five wrong tries = %d, want it dead", a.Code)
+		}
+	})
+	t.Run("attack 266: a code is good once, for its step-up, its browser, ten minutes, and until there is a newer one", func(t *testing.T) {
+		t.Parallel()
+		h, _, box := mailing(t)
+		b, other := h.browser(), h.browser()
+		b.plain()
+		other.plain()
+		page, code := b.ask(box)
+		theirs, second := other.ask(box)
+		if code != second {
+			if a := other.post(theirs, "code", code); a.Code != http.StatusUnprocessableEntity {
+				t.Errorf("the code of another step-up = %d", a.Code)
+			}
+		}
+		h.clock.Advance(time.Minute)
+		if a := b.post(page, "send", "yes"); a.Code != http.StatusSeeOther {
+			t.Fatalf("another code after a minute = %d", a.Code)
+		}
+		newer := box.Take()[0].Data["code"]
+		if newer != code {
+			if a := b.post(page, "code", code); a.Code != http.StatusUnprocessableEntity {
+				t.Errorf("the code before the newest = %d", a.Code)
+			}
+		}
+		h.clock.Advance(10 * time.Minute)
+		if a := b.post(page, "code", newer); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("a code of ten minutes ago = %d", a.Code)
+		}
+		again, last := b.ask(box)
+		if a := b.post(again, "code", last); a.Code != http.StatusSeeOther {
+			t.Errorf("a good code = %d", a.Code)
+		}
+	})
+	t.Run("attack 266: one who knows the password cannot fill a mailbox", func(t *testing.T) {
+		t.Parallel()
+		h, _, box := mailing(t)
+		b := h.browser()
+		b.plain()
+		for i := range 20 {
+			page := b.get("/next?n=" + url.QueryEscape(strings.Repeat("x", i+1)))
+			b.post(page, "send", "yes")
+		}
+		if n := len(box.Take()); n != 5 {
+			t.Errorf("%d e-mails in no time, want 5", n)
+		}
+	})
+}

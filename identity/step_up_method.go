@@ -1,0 +1,233 @@
+package identity
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	strongestAvailable = "STRONGEST_AVAILABLE"
+	// stepUpWord is the amr of every step-up that the token server document has no word of its own for.
+	stepUpWord = "CUSTOM_AUTHENTICATOR"
+)
+
+// stepUpMethod is a way in which a person who is signed in reaches a higher level.
+type stepUpMethod struct {
+	name string // in addresses, records and events; its messages are step_up.<name>.…
+	amr  string // word of the token server document
+	// needs tells whether the service has what it works with. nil: it needs nothing.
+	needs func(s *Service) bool
+	// level is what it gives. 0: it is switched off.
+	level func(u *config.Units) int
+	// has tells whether a person can use it. own must not be changed.
+	has func(tx storage.Tx, si *signedIn, own *stepUpRecord) (bool, error)
+	// locked tells whether a method that the person has is of no use any more. nil: it never is.
+	locked func(own *stepUpRecord) bool
+	// check looks at an answer. errMismatch: it is wrong. Otherwise spend looks again, in the transaction that raises the session, so that
+	// nothing is used twice: it changes own, and is false when the answer holds no more.
+	check func(ctx context.Context, s *Service, t *stepUpTry) (spend func(tx storage.Tx, own *stepUpRecord) (bool, error), err error)
+	// send sends a code, in the transaction that stores it; to is the address as it is shown. nil: nothing is sent.
+	send func(s *Service, tx storage.Tx, si *signedIn, code string, now time.Time) error
+	to   func(tx storage.Tx, si *signedIn) (string, error)
+	// page is where it is done in place of the page with the field for a code. Empty: there.
+	page string
+	// setUp is the path of the page that sets it up. Empty: it cannot be set up by itself.
+	setUp string
+	// remove takes it off. nil: it cannot be removed by itself.
+	remove func(own *stepUpRecord)
+}
+
+// stepUpTry is one answer of a person.
+type stepUpTry struct {
+	flow string
+	si   *signedIn
+	from event.Origin
+	own  stepUpRecord
+	code string // as the person has typed it
+}
+
+// everyMethod are all there are, the one that is easiest to use first among those of one level.
+func everyMethod() []*stepUpMethod {
+	return []*stepUpMethod{&totpMethod, &pinMethod, &emailMethod, &recoveryMethod}
+}
+
+// stepUpMethods are those that the service has what they need for.
+func (s *Service) stepUpMethods() []*stepUpMethod {
+	return slices.DeleteFunc(everyMethod(), func(m *stepUpMethod) bool { return m.needs != nil && !m.needs(s) })
+}
+
+func stepUpURL(flow string) string { return "/step-up?flow=" + url.QueryEscape(flow) }
+
+// reachable is the highest level that some person could step up to.
+func (s *Service) reachable(u *config.Units) int {
+	most := 0
+	for _, m := range s.stepUpMethods() {
+		most = max(most, m.level(u))
+	}
+	return most
+}
+
+// standing is how a person can step up.
+type standing struct {
+	units *config.Units
+	own   stepUpRecord
+	all   []*stepUpMethod
+	has   []*stepUpMethod // switched on and set up, the strongest first
+}
+
+func (s *Service) standing(tx storage.Tx, si *signedIn) (*standing, error) {
+	u, err := s.Units(tx)
+	if err != nil {
+		return nil, err
+	}
+	st := &standing{units: u, all: s.stepUpMethods()}
+	if st.own, err = readStepUp(tx, si.session.PersonID); err != nil {
+		return nil, err
+	}
+	for _, m := range st.all {
+		if m.level(u) == 0 {
+			continue
+		}
+		ok, err := m.has(tx, si, &st.own)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			st.has = append(st.has, m)
+		}
+	}
+	slices.SortStableFunc(st.has, func(a, b *stepUpMethod) int { return cmp.Compare(b.level(u), a.level(u)) })
+	return st, nil
+}
+
+func (s *Service) standingOf(ctx context.Context, si *signedIn) (st *standing, err error) {
+	err = s.Store.View(ctx, func(tx storage.Tx) error {
+		st, err = s.standing(tx, si)
+		return err
+	})
+	return st, err
+}
+
+// readStepUp returns what a person has set up, perhaps nothing.
+func readStepUp(tx storage.Tx, person string) (stepUpRecord, error) {
+	rec, err := stepUps.Get(tx, person)
+	if errors.Is(err, storage.ErrNotFound) {
+		return stepUpRecord{}, nil
+	}
+	return rec, err
+}
+
+func putStepUp(tx storage.Tx, person string, own stepUpRecord) error {
+	return stepUps.Put(tx, person, own, time.Time{})
+}
+
+// reach is the highest level that the person can step up to.
+func (st *standing) reach() int { return st.strongest(st.usable()) }
+
+// usable are the methods that are not locked.
+func (st *standing) usable() []*stepUpMethod {
+	return slices.DeleteFunc(slices.Clone(st.has), func(m *stepUpMethod) bool { return m.locked != nil && m.locked(&st.own) })
+}
+
+func (st *standing) strongest(list []*stepUpMethod) int {
+	if len(list) == 0 {
+		return 0
+	}
+	return list[0].level(st.units)
+}
+
+// offers are the methods that reach a level: all of them, or the strongest alone where the configuration says so.
+func (st *standing) offers(level int) (out []*stepUpMethod) {
+	least := level
+	if st.units.StepUp.Strategy == strongestAvailable {
+		least = max(least, st.reach())
+	}
+	for _, m := range st.usable() {
+		if m.level(st.units) >= least {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// setUpLevel is the level that a session needs to set up a method or to remove one: never less than the strongest that the person has,
+// locked or not, since whoever knows the password alone would add one of their own.
+func (st *standing) setUpLevel() int {
+	a := st.units.StepUp.Actions
+	if len(st.has) == 0 && a.AllowSetInitialStepUpMethodEnabled {
+		return passwordLevel
+	}
+	return max(a.SetupStepUpMethodsAuthenticationLevel, st.strongest(st.has))
+}
+
+// settable are the methods that the person can set up on the way to a level.
+func (st *standing) settable(level int) (out []*stepUpMethod) {
+	if len(st.has) == 0 && !st.units.StepUp.Actions.AllowSetInitialStepUpMethodEnabled {
+		return nil
+	}
+	if len(st.has) > 0 && st.setUpLevel() > st.reach() {
+		return nil
+	}
+	for _, m := range st.all {
+		if m.setUp != "" && m.level(st.units) >= level && !slices.Contains(st.has, m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// can tells whether the person can reach a level.
+func (st *standing) can(level int) bool {
+	return len(st.offers(level)) > 0 || len(st.settable(level)) > 0
+}
+
+// pick returns the method with this name among those offered, or nil.
+func pick(offered []*stepUpMethod, name string) *stepUpMethod {
+	for _, m := range offered {
+		if m.name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// RemoveStepUp takes a method (authenticator or pin) off a person who cannot use it any more, such as after the loss of a phone. It returns
+// ErrNoPerson, and ErrNoMethod where there is nothing to take off. Sessions that the method has raised go on.
+func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string, by Actor) error {
+	ev, err := s.newEvents(by.Origin, stepUpRemoved)
+	if err != nil {
+		return err
+	}
+	return s.Store.Update(ctx, func(tx storage.Tx) error {
+		id, rec, err := s.find(tx, usernameOrID)
+		if err != nil {
+			return err
+		}
+		own, err := readStepUp(tx, id)
+		if err != nil {
+			return err
+		}
+		switch {
+		case method == totpMethod.name && own.TOTP != nil:
+			totpMethod.remove(&own)
+		case method == pinMethod.name && own.PIN != nil:
+			pinMethod.remove(&own)
+		default:
+			return ErrNoMethod
+		}
+		if err := putStepUp(tx, id, own); err != nil {
+			return err
+		}
+		e := by.did(ev[0], id, method)
+		e.Partition = rec.partition()
+		return s.Events.Append(tx, e)
+	})
+}

@@ -1,0 +1,204 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	pinTries = 5 // wrong ones in a row; then it opens nothing until it is removed
+	pinMin   = 6
+	pinMax   = 12
+)
+
+// pinMethod is a number that the person has chosen.
+var pinMethod = stepUpMethod{
+	name: "pin", amr: stepUpWord, setUp: securityPath + "/pin",
+	level: func(u *config.Units) int {
+		if !u.Features.PINEnabled {
+			return 0
+		}
+		return u.StepUp.AuthenticationMethods.PINAuthenticationLevel
+	},
+	has:    func(_ storage.Tx, _ *signedIn, own *stepUpRecord) (bool, error) { return own.PIN != nil, nil },
+	locked: func(own *stepUpRecord) bool { return own.PIN != nil && own.PIN.Failures >= pinTries },
+	remove: func(own *stepUpRecord) { own.PIN = nil },
+	check:  checkPIN,
+}
+
+func pinPurpose(person string) string { return "step-up PIN " + person }
+
+// checkPIN counts the try before it looks: however many come at once, no more than pinTries are looked at.
+func checkPIN(ctx context.Context, s *Service, t *stepUpTry) (func(storage.Tx, *stepUpRecord) (bool, error), error) {
+	person := t.si.session.PersonID
+	ev, err := s.newEvents(t.from, pinLocked)
+	if err != nil {
+		return nil, err
+	}
+	var rec pinRecord
+	count := func(by int) error {
+		return s.Store.Update(ctx, func(tx storage.Tx) error {
+			own, err := readStepUp(tx, person)
+			if err != nil {
+				return err
+			}
+			if own.PIN == nil || by > 0 && own.PIN.Failures >= pinTries {
+				return errMismatch
+			}
+			next := *own.PIN
+			next.Failures = max(0, next.Failures+by)
+			own.PIN, rec = &next, next
+			return putStepUp(tx, person, own)
+		})
+	}
+	if err := count(1); err != nil {
+		return nil, err
+	}
+	phc, err := s.Keyring.Open(pinPurpose(person), rec.Sealed)
+	ok := false
+	if err == nil {
+		ok, _, err = s.Hasher.Verify(ctx, string(phc), strings.TrimSpace(t.code))
+	}
+	if err != nil {
+		if err := count(-1); err != nil && !errors.Is(err, errMismatch) {
+			s.Log.Error("try not given back", zap.Error(err))
+		}
+		return nil, err
+	}
+	if !ok {
+		if rec.Failures >= pinTries {
+			err = s.Store.Update(ctx, func(tx storage.Tx) error { return s.Events.Append(tx, t.si.own(ev[0], "")) })
+		}
+		return nil, cmpErr(err, errMismatch)
+	}
+	return func(_ storage.Tx, own *stepUpRecord) (bool, error) {
+		if own.PIN == nil || string(own.PIN.Sealed) != string(rec.Sealed) {
+			return false, nil
+		}
+		next := *own.PIN
+		next.Failures = 0
+		own.PIN = &next
+		return true, nil
+	}, nil
+}
+
+// pinProblem returns the message that says what is wrong with a new PIN, or "".
+func pinProblem(pin, again string) string {
+	digits := []byte(pin)
+	if len(digits) < pinMin || len(digits) > pinMax || slices.ContainsFunc(digits, func(c byte) bool { return c < '0' || c > '9' }) {
+		return "problem.pin_digits"
+	}
+	runs := [3]bool{true, true, true} // one digit, upwards, downwards
+	for i := 1; i < len(digits); i++ {
+		step := int(digits[i]) - int(digits[i-1])
+		runs[0], runs[1], runs[2] = runs[0] && step == 0, runs[1] && step == 1, runs[2] && step == -1
+	}
+	switch {
+	case runs[0] || runs[1] || runs[2]:
+		return "problem.pin_easy"
+	case pin != again:
+		return "problem.pin_again"
+	}
+	return ""
+}
+
+func pinSection(_ *Service, _ storage.Tx, _ *signedIn, st *standing) (*page.SecuritySection, error) {
+	if pinMethod.level(st.units) == 0 {
+		return nil, nil //nolint:nilnil // switched off
+	}
+	out := &page.SecuritySection{Key: pinMethod.name, State: "off", Actions: []page.SecurityAction{{Label: "security.set_up", URL: pinMethod.setUp}}}
+	if st.own.PIN != nil {
+		out.State, out.Actions = "on", []page.SecurityAction{{Label: "security.remove", URL: removeURL(&pinMethod)}}
+	}
+	if pinMethod.locked(&st.own) {
+		out.State = "locked"
+	}
+	return out, nil
+}
+
+// pinPage reads what the two handlers of the page share. Otherwise it has written the answer and is not ok.
+func (s *Service) pinPage(w http.ResponseWriter, r *http.Request) (si *signedIn, self, next string, ok bool) {
+	self, next = withFlow(pinMethod.setUp, r)
+	si, st, ok := s.requireSetUp(w, r, self)
+	switch {
+	case !ok:
+	case pinMethod.level(st.units) == 0:
+		s.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
+		ok = false
+	case st.own.PIN != nil:
+		s.redirect(w, r, next)
+		ok = false
+	}
+	return si, self, next, ok
+}
+
+func (s *Service) writePIN(w http.ResponseWriter, r *http.Request, si *signedIn, in page.PIN, status int) {
+	var err error
+	if in.CSRF, err = s.securityForm(w, r, si, "pin"); err != nil {
+		s.fail(w, r, err, securityPath)
+		return
+	}
+	s.Pages.Render(w, r, page.View{Template: "pin", Status: status, Data: in})
+}
+
+// showPIN serves GET /account/security/pin.
+func (s *Service) showPIN(w http.ResponseWriter, r *http.Request) {
+	if si, self, next, ok := s.pinPage(w, r); ok {
+		s.writePIN(w, r, si, page.PIN{Action: self, Cancel: next}, http.StatusOK)
+	}
+}
+
+// handlePIN serves POST /account/security/pin.
+func (s *Service) handlePIN(w http.ResponseWriter, r *http.Request) {
+	si, self, next, ok := s.pinPage(w, r)
+	if !ok || !s.checkSecurityForm(w, r, si, "pin", self) {
+		return
+	}
+	pin := strings.TrimSpace(r.PostForm.Get("pin"))
+	if problem := pinProblem(pin, strings.TrimSpace(r.PostForm.Get("again"))); problem != "" {
+		s.writePIN(w, r, si, page.PIN{Action: self, Cancel: next, Problem: problem}, http.StatusUnprocessableEntity)
+		return
+	}
+	if err := s.addPIN(w, r, si, pin); err != nil && !errors.Is(err, errMismatch) { // another page was faster
+		s.fail(w, r, err, self)
+		return
+	}
+	s.redirect(w, r, next)
+}
+
+// addPIN stores a PIN, and raises the session to what it is worth.
+func (s *Service) addPIN(w http.ResponseWriter, r *http.Request, si *signedIn, pin string) error {
+	person := si.session.PersonID
+	phc, err := s.Hasher.Hash(r.Context(), pin)
+	if err != nil {
+		return err
+	}
+	// There are so few PINs that a hash alone would not keep one.
+	sealed, err := s.Keyring.Seal(pinPurpose(person), []byte(phc))
+	if err != nil {
+		return err
+	}
+	ev, err := s.newEvents(s.Origin(r), stepUpAdded)
+	if err != nil {
+		return err
+	}
+	now := s.Now()
+	return s.raise(w, r, raising{si: si, method: &pinMethod, spend: func(tx storage.Tx, own *stepUpRecord) (bool, error) {
+		st, err := s.maySetUp(tx, si)
+		if err != nil || st.own.PIN != nil || pinMethod.level(st.units) == 0 {
+			return false, err
+		}
+		own.PIN = &pinRecord{Sealed: sealed, Since: now.Truncate(time.Second)}
+		return true, s.Events.Append(tx, si.own(ev[0], pinMethod.name))
+	}})
+}

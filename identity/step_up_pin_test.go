@@ -1,0 +1,174 @@
+package identity_test
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+)
+
+const pinPage = "/account/security/pin"
+
+// pin chooses a PIN.
+func (b *browser) pin(pin string) {
+	b.h.t.Helper()
+	if a := b.post(b.get(pinPage), "pin", pin, "again", pin); a.Code != http.StatusSeeOther {
+		b.h.t.Fatalf("a new PIN = %d:\n%s", a.Code, a.Body)
+	}
+}
+
+func TestPIN(t *testing.T) {
+	t.Parallel()
+	h, u := stepping(t, 2)
+	u.Features.PINEnabled, u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = true, false
+	b := h.browser()
+	b.plain()
+	page := b.get(pinPage)
+	for pin, want := range map[string]string{
+		"12345": "6 to 12 digits", "1234567890123": "6 to 12 digits", "12345a": "6 to 12 digits", "１２３４５６": "6 to 12 digits", "": "6 to 12 digits",
+		"111111": "easy to guess", "123456": "easy to guess", "987654": "easy to guess",
+	} {
+		if a := b.post(page, "pin", pin, "again", pin); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), want) {
+			t.Errorf("PIN %q = %d, want 422 and %q:\n%s", pin, a.Code, want, a.Body)
+		}
+	}
+	if a := b.post(page, "pin", "827164", "again", "827165"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "not the same") {
+		t.Errorf("two PINs = %d", a.Code)
+	}
+	b.pin("827164")
+	if s, err := h.session(b); err != nil || s.Level != 2 {
+		t.Errorf("who has chosen a PIN has level %d (%v), want 2", s.Level, err)
+	}
+	for key, value := range h.dump() {
+		if strings.Contains(value, "827164") || strings.HasPrefix(key, stepUpKey) && strings.Contains(value, "argon2") {
+			t.Errorf("%q holds the PIN, or its hash in clear", key)
+		}
+	}
+	other := h.browser()
+	other.plain()
+	form := other.get("/next")
+	if !strings.Contains(form.Body.String(), `<input type="password" class="code" id="code"`) {
+		t.Errorf("the PIN can be read:\n%s", form.Body)
+	}
+	if a := other.post(form, "code", "827165"); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("a wrong PIN = %d", a.Code)
+	}
+	if a := other.post(form, "code", "827164"); a.Code != http.StatusSeeOther {
+		t.Errorf("the PIN = %d:\n%s", a.Code, a.Body)
+	}
+	if s, err := h.session(other); err != nil || s.Level != 2 {
+		t.Errorf("level %d (%v), want 2", s.Level, err)
+	}
+	third := h.browser()
+	third.plain()
+	u.StepUp.AuthenticationMethods.PINAuthenticationLevel = 1
+	if a := third.get("/next"); a.Code != http.StatusForbidden {
+		t.Errorf("level 2 with a PIN of level 1 = %d", a.Code)
+	}
+	u.StepUp.AuthenticationMethods.PINAuthenticationLevel = 2
+	u.Features.PINEnabled = false
+	if a := third.get("/next"); a.Code != http.StatusForbidden {
+		t.Errorf("level 2 with PINs switched off = %d", a.Code)
+	}
+	u.Features.PINEnabled = true
+	if a := other.post(other.get("/account/security/remove?method=pin")); a.Code != http.StatusSeeOther || h.events()["person.StepUpMethodRemovedEvent"] != 1 {
+		t.Errorf("removing the PIN = %d", a.Code)
+	}
+	h.checkInvariants()
+}
+
+func TestPINAttacks(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 221: of a hundred PINs at once five are looked at, and then it is locked", func(t *testing.T) {
+		t.Parallel()
+		h, u := stepping(t, 2)
+		u.Features.PINEnabled = true
+		set := h.browser()
+		set.plain()
+		set.pin("827164")
+		b := h.browser()
+		b.plain()
+		form := b.get("/next")
+		before := h.hasher.Computed()
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				(&browser{h: h, cookies: maps.Clone(b.cookies), address: b.address}).post(form, "code", "111222")
+			})
+		}
+		wg.Wait()
+		if n := h.hasher.Computed() - before; n != 5 {
+			t.Errorf("%d PINs were looked at, want 5", n)
+		}
+		h.clock.Advance(time.Hour)
+		b = h.browser()
+		b.plain()
+		if a := b.get("/next"); a.Code != http.StatusForbidden {
+			t.Errorf("level 2 with a locked PIN = %d:\n%s", a.Code, a.Body)
+		}
+		if a := b.get("/account/security"); !strings.Contains(a.Body.String(), "Locked after five") {
+			t.Errorf("the security page does not tell:\n%s", a.Body)
+		}
+		if n := h.events()["person.PINLockedEvent"]; n != 1 {
+			t.Errorf("%d events of the lock, want 1", n)
+		}
+		if err := h.RemoveStepUp(t.Context(), demo, "authenticator", identity.Actor{}); !errors.Is(err, identity.ErrNoMethod) {
+			t.Errorf("removing what is not there = %v", err)
+		}
+		if err := h.RemoveStepUp(t.Context(), demo, "pin", identity.Actor{}); err != nil {
+			t.Error(err)
+		}
+		b.pin("827164")
+		if a := b.get("/next"); !strings.HasPrefix(a.Body.String(), "signed in as ") {
+			t.Errorf("level 2 with a new PIN = %d:\n%s", a.Code, a.Body)
+		}
+	})
+	t.Run("attack 266: who has locked the PIN can neither replace it nor add another method", func(t *testing.T) {
+		t.Parallel()
+		h, u := stepping(t, 2)
+		u.Features.PINEnabled = true
+		set := h.browser()
+		set.plain()
+		set.pin("827164")
+		b := h.browser()
+		b.plain()
+		form := b.get("/next")
+		for range 5 {
+			b.post(form, "code", "111222")
+		}
+		for _, target := range []string{pinPage, authenticatorPage, "/account/security/remove?method=pin"} {
+			if a := b.get(target); a.Code != http.StatusForbidden {
+				t.Errorf("GET %s = %d (%s)", target, a.Code, a.url)
+			}
+		}
+	})
+}
+
+// TestStepUpStrategy: the person's choice, or the strongest method alone.
+func TestStepUpStrategy(t *testing.T) {
+	t.Parallel()
+	h, u := stepping(t, 2)
+	set := h.browser()
+	set.plain()
+	set.app(authenticatorPage)
+	u.Features.PINEnabled = true
+	set.pin("827164")
+	b := h.browser()
+	b.plain()
+	page := b.get("/next")
+	if list := b.get(page.url + "&choose=1").Body.String(); !strings.Contains(list, "PIN") || !strings.Contains(list, "Authenticator app") {
+		t.Errorf("USER_PREFERENCE offers:\n%s", list)
+	}
+	if !strings.Contains(page.Body.String(), "your PIN") {
+		t.Errorf("what was used last is not offered first:\n%s", page.Body)
+	}
+	u.StepUp.Strategy = "STRONGEST_AVAILABLE"
+	if list := b.get(page.url + "&choose=1").Body.String(); strings.Contains(list, "PIN") || !strings.Contains(list, "Authenticator app") {
+		t.Errorf("STRONGEST_AVAILABLE offers:\n%s", list)
+	}
+}

@@ -1,0 +1,116 @@
+package page
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// StepUp is the data of step_up: the person shows once more who they are. With a Method its form sends csrf and code; without one it lists
+// Choices. The messages of a method are step_up.<Method>.choice, .text and .label.
+type StepUp struct {
+	Account      string
+	Method       string
+	Action, CSRF string
+	// Digits says that a code has digits alone, Hidden that nobody may read it over a shoulder.
+	Digits, Hidden bool
+	// Send says that codes are sent to To when the person asks for one: send in the form. Sent: one is on its way.
+	Send, Sent bool
+	To         string
+	Problem    string // as in SignIn
+	Wait       int
+	// Others leads to the other methods. Empty: there are none.
+	Others  string
+	Choices []StepUpChoice
+	// SetUp says that Choices are methods that are set up now.
+	SetUp  bool
+	Cancel string
+}
+
+// StepUpChoice is a link to a method.
+type StepUpChoice struct{ Method, URL string }
+
+// Security is the data of security: how the person shows who they are.
+type Security struct {
+	Sections []SecuritySection
+	Back     string
+}
+
+// SecuritySection is one part of it. Its messages are security.<Key>.title and security.<Key>.<State>, with {n} for Count.
+type SecuritySection struct {
+	Key, State string
+	Count      int
+	Items      []SecurityItem
+	Actions    []SecurityAction
+}
+
+// SecurityItem is one of several things in a part, such as a passkey. Name is shown as it is, Detail under it.
+type SecurityItem struct {
+	Name, Detail string
+	Actions      []SecurityAction
+}
+
+// SecurityAction is a link. Label is the key of its message.
+type SecurityAction struct{ Label, URL string }
+
+// Authenticator is the data of authenticator: a secret for an app. Its form sends csrf and code.
+type Authenticator struct {
+	Action, CSRF string
+	QR           QR
+	Secret       string // Base32
+	Problem      string // as in SignIn
+	Cancel       string
+}
+
+// Groups returns the secret as people can type it: in groups of four.
+func (a Authenticator) Groups() string {
+	var out []string
+	for g := range slices.Chunk([]byte(a.Secret), 4) {
+		out = append(out, string(g))
+	}
+	return strings.Join(out, " ")
+}
+
+// PIN is the data of pin: a new PIN. Its form sends csrf, pin and again.
+type PIN struct{ Action, CSRF, Problem, Cancel string }
+
+// Recovery is the data of recovery: codes that are shown once. New says that an app was just set up.
+type Recovery struct {
+	Codes []string
+	New   bool
+	Next  string
+}
+
+// Confirm is the data of confirm: the messages <Key>.title, <Key>.text and <Key>.submit. Its form sends csrf.
+type Confirm struct{ Key, Action, CSRF, Cancel string }
+
+// QR is a code as a drawing: a path in a square of Size, with the quiet border that readers need.
+type QR struct {
+	Size int
+	Path string
+}
+
+// quietZone is the border of a QR code in modules. (ISO/IEC 18004 6.3.8)
+const quietZone = 4
+
+// NewQR draws a code of size modules on each side.
+func NewQR(size int, black func(x, y int) bool) QR {
+	var b strings.Builder
+	for y := range size {
+		for x := 0; x < size; x++ {
+			if !black(x, y) {
+				continue
+			}
+			from := x
+			for x < size && black(x, y) {
+				x++
+			}
+			n := strconv.Itoa(x - from)
+			b.WriteString("M" + strconv.Itoa(from+quietZone) + " " + strconv.Itoa(y+quietZone) + "h" + n + "v1h-" + n + "z")
+		}
+	}
+	return QR{Size: size + 2*quietZone, Path: b.String()}
+}
+
+// Name returns what whoever runs the pages is called.
+func (p *Renderer) Name() string { return p.cfg.Brand.Name }
