@@ -120,7 +120,7 @@ func (p *post) one(n notify.Notice) notify.Message {
 func sample(kind notify.Kind) notify.Notice {
 	return notify.Notice{
 		Kind: kind, To: "ann@example.com", PersonID: "1", Name: "Ann",
-		Data: map[string]string{"username": "ann", "address": "new@example.com", "provider": "Partner account"},
+		Data: map[string]string{"username": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456"},
 	}
 }
 
