@@ -44,6 +44,12 @@ func CheckPartition(name string) error {
 // Partitioned tells whether persons are kept in partitions.
 func (s *Service) Partitioned() bool { return s.cfg.Partitions.On }
 
+// HasPartition tells whether persons can be in a partition: the default one, and where names are configured those, otherwise any.
+func (s *Service) HasPartition(name string) bool {
+	names := s.cfg.Partitions.Names
+	return name == event.DefaultPartition || len(names) == 0 || slices.Contains(names, name)
+}
+
 // InPartition returns how a username of a partition is written where one line asks for a username, or a *ValidationError when it
 // cannot be one. A partition that nobody has made has nobody in it.
 func (s *Service) InPartition(partition, username string) (string, error) {

@@ -300,12 +300,12 @@ func TestValidateBusy(t *testing.T) {
 	statuses := make([]int, len(bodies))
 	var all sync.WaitGroup
 	people := make(chan error, 10)
-	for i := range cap(people) { // who come in the middle of it all, one after the other
-		all.Go(func() {
+	all.Go(func() {
+		for i := range cap(people) { // who come in the middle of it all, one after the other
 			_, err := h.persons.CheckPassword(t.Context(), "shop", "visitor"+strconv.Itoa(i), "wrong", event.Origin{ClientIP: "198.51.100.1"})
 			people <- err
-		})
-	}
+		}
+	})
 	for i, c := range bodies {
 		all.Go(func() {
 			a := h.call(http.MethodPost, validatePath, c)

@@ -124,6 +124,20 @@ func TestHostileBodies(t *testing.T) {
 	}
 }
 
+// TestNamedPartitions: where the partitions have names, another one is refused and does not just look empty.
+func TestNamedPartitions(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(c *identity.Config) { c.Partitions = identity.PartitionConfig{On: true, Names: []string{"acme"}} })
+	for partition, want := range map[string]int{"acme": 200, "default": 200, "nobody": 403} {
+		h.header[scimHeader] = []string{partition}
+		if want == 200 {
+			h.want(200, "GET", "/Users", nil)
+			continue
+		}
+		t.Run("attack 261: a partition that there is not", func(t *testing.T) { h.refused(want, "", "GET", "/Users", nil) })
+	}
+}
+
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *identity.Config) { c.Partitions = identity.PartitionConfig{On: true} })

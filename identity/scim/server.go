@@ -108,6 +108,9 @@ func (s *Server) enter(r *http.Request) (*call, error) {
 		if _, err := s.Identity.InPartition(values[0], ""); err != nil {
 			return nil, bad(invalidValue, "the header "+PartitionHeader+" names no partition")
 		}
+		if !s.Identity.HasPartition(values[0]) {
+			return nil, &Error{Status: http.StatusForbidden, Detail: "there is no such partition"}
+		}
 		c.partition = values[0]
 	}
 	return c, nil
