@@ -45,6 +45,7 @@ func providersDown(t *testing.T, rep *report) {
 			idps identity partner corp expired
 		}`, p.Origin(), p.Origin(), strings.Repeat("p", 40), expired.Port, strings.Repeat("s", 40), lab.Callback)}
 	s := start(t, c, passwords)
+	s.Server.Resend.Store(true) // each mode begins with a reload, at which Caddy closes what waits in the old sockets
 	d := 20 * time.Second
 	if testing.Short() {
 		d = time.Second
