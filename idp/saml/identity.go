@@ -56,9 +56,11 @@ func (p *Provider) subject(v *verified, raw map[string][]string, id *idp.Identit
 		return "", &idp.Rejection{Reason: "the provider gives the attribute that names the person not once"}
 	case p.cfg.Subject != "":
 		subject = values[0]
-	case v.NameID.Format == formatTransient && id.EmailVerified:
-		// SAML core 8.3.8: the name is another one at each sign-in, so nobody would be known again by it.
-		subject = "email:" + id.Email
+	case v.NameID.Format == formatTransient && !id.EmailVerified:
+		// SAML core 8.3.8: the name is another one at each sign-in: nobody would be known again, and each sign-in would make a person.
+		return "", &idp.Rejection{Reason: "the provider names the person by another name each time: set subject, or map an e-mail address"}
+	case v.NameID.Format == formatTransient:
+		subject = "email:" + strings.ToLower(id.Email)
 	}
 	if subject == "" || !idp.IsText(subject, idp.MaxSubject) {
 		return "", &idp.Rejection{Reason: "the name of the person is empty, too long or has control characters"}
