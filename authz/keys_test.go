@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,6 +110,77 @@ func TestKeysRotate(t *testing.T) {
 			}
 		}
 	}
+}
+
+// verifies tells whether a client that reads the published keys now believes a token.
+func verifies(k *authz.Keys, raw string) bool {
+	parsed, err := jose.ParseSignedCompact(raw, []jose.SignatureAlgorithm{jose.ES256})
+	if err != nil {
+		return false
+	}
+	set := k.JWKS()
+	for _, key := range set.Key(parsed.Signatures[0].Header.KeyID) {
+		if _, err := parsed.Verify(key.Key); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func TestKeysRotateUnderLoad(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 109: keys are rotated while tokens are signed", func(t *testing.T) {
+		w := newKeyWorld(t)
+		k := w.open(t)
+		first, old := kid(t, k, "ES256")
+		stop := make(chan struct{})
+		var load sync.WaitGroup
+		var signed atomic.Int64
+		var hour sync.RWMutex // no hour passes between a signature and its check
+		for range 8 {
+			load.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					hour.RLock()
+					raw, err := k.Sign("ES256", "JWT", map[string]string{"sub": "x"})
+					shown := verifies(k, raw)
+					hour.RUnlock()
+					if err != nil || !shown {
+						t.Errorf("Sign under rotation = %v, its key on show: %t", err, shown)
+						return
+					}
+					signed.Add(1)
+				}
+			})
+		}
+		if err := k.Rotate(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for range 71 { // the successor signs after a day, the old key goes two days later
+			hour.Lock()
+			w.clock.Advance(time.Hour)
+			hour.Unlock()
+			if !verifies(k, old) {
+				t.Fatalf("a token of the old key is not believed at %s, while such tokens may live", w.clock.Now())
+			}
+		}
+		if now, _ := kid(t, k, "ES256"); now == first {
+			t.Error("the old key still signs")
+		}
+		close(stop)
+		load.Wait()
+		w.clock.Advance(2 * time.Hour)
+		if verifies(k, old) {
+			t.Error("a token of a key that is gone is believed")
+		}
+		if signed.Load() == 0 {
+			t.Error("nothing was signed meanwhile")
+		}
+	})
 }
 
 // TestKeysSchedule: keys renew themselves before they end, published a day before they sign.

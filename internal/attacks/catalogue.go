@@ -98,6 +98,18 @@ var Catalogue = []Section{
 		{94, "tokens that share a beginning with a real one", "no difference in time"},
 		{96, "everything issued before now is revoked: of a person, of a client, of all", "older tokens inactive, newer ones active"},
 	}},
+	{"OpenID provider", []Case{
+		{97, "`nonce`, short and of four thousand bytes", "echoed exactly, or refused"},
+		{98, "`max_age` of 0, 1, -1, huge, no number", "asked again, `auth_time` true; bad values `invalid_request`"},
+		{99, "`prompt=login` with a live session; `none login`; twice", "the password is asked; `invalid_request`"},
+		{101, "a request object by value", "`request_not_supported`"},
+		{102, "a request object by reference to an inner address", "`request_uri_not_supported`, nothing is fetched"},
+		{103, "private parts and weak entries in JWKS and discovery", "public members only, each `kid` once, no `none`, the issuer exactly"},
+		{104, "user info for a token in the query, a revoked one, one without `openid`, two at once", "401, 401, 403, 400"},
+		{107, "an ID token for an access token, and the other way round", "neither is taken for the other"},
+		{108, "sign-out to a strange address, without a hint, with somebody else's hint", "no redirect; a page asks; somebody else's session stays"},
+		{109, "keys rotated while tokens are signed", "older tokens are believed while they live, a key that is gone is not, nothing fails"},
+	}},
 	{"External OIDC and LDAP providers", []Case{
 		{111, "ID and logout tokens whose `kid` is a path, a query, huge, unknown, a thousand times", "refused; the provider's keys are fetched at most once a minute"},
 		{112, "`nonce` missing, another one, repeated", "refused"},
