@@ -184,11 +184,7 @@ func (p *providers) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	all := maps.Clone(p.fixed)
-	for id, m := range p.managed {
-		all[id] = m.Provider
-	}
-	for id, provider := range all {
+	for id, provider := range p.all() {
 		if closer, ok := provider.(idp.Closer); ok {
 			if err := closer.Close(); err != nil {
 				p.log.Error("provider not closed cleanly", zap.String("provider", id), zap.Error(err))
@@ -197,14 +193,21 @@ func (p *providers) close() {
 	}
 }
 
+// all are the providers of both kinds by their ids. mu is held.
+func (p *providers) all() map[string]idp.Provider {
+	out := maps.Clone(p.fixed)
+	for id, m := range p.managed {
+		out[id] = m.Provider
+	}
+	return out
+}
+
 // check reaches what the providers name, each for itself.
 func (p *providers) check(ctx context.Context) map[string]string {
-	all := maps.Clone(p.fixed)
+	all := p.fixed
 	if _, _, err := p.Providers(ctx); err == nil {
 		p.mu.Lock()
-		for id, m := range p.managed {
-			all[id] = m.Provider
-		}
+		all = p.all()
 		p.mu.Unlock()
 	}
 	var (
@@ -281,7 +284,7 @@ func oidcMethod(m *config.LoginMethod) oidc.Config {
 		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: secret.New(o.ClientSecret.Reveal()), Key: o.SigningKeyID, Scopes: o.Scopes, Level: m.AuthenticationLevel,
 		Mapping: mappingOf(m), IDTokenEncryptionRequired: o.IDTokenEncryptionRequired, UserInfoEncryptionRequired: o.UserInfoEncryptionRequired,
 		FrontChannelLogout: o.FrontChannelLogoutEnabled, MetadataExpiration: time.Duration(o.MetadataExpirationInSeconds) * time.Second,
-		Claims: claimsParameter(o.Claims),
+		Claims: oidc.ClaimsParameter(o.Claims),
 	}
 	switch o.ClientAuthenticationMethod {
 	case "CLIENT_SECRET_BASIC":
@@ -297,22 +300,6 @@ func oidcMethod(m *config.LoginMethod) oidc.Config {
 		cfg.DiscoveryURL = o.DiscoveryURL
 	}
 	return cfg
-}
-
-// claimsParameter asks for claims by name, wherever the provider likes to put them. (OpenID Connect Core 5.5)
-func claimsParameter(names []string) json.RawMessage {
-	if len(names) == 0 {
-		return nil
-	}
-	wanted := map[string]any{}
-	for _, n := range names {
-		wanted[n] = nil
-	}
-	raw, err := json.Marshal(map[string]any{"userinfo": wanted, "id_token": wanted})
-	if err != nil {
-		return nil
-	}
-	return raw
 }
 
 // authzProviders tells authz of the providers that identity knows.

@@ -20,6 +20,15 @@ const (
 	maxValues = 50_000  // values in one body
 )
 
+// readResource returns the resource in a request, as far as its type knows it.
+func readResource(w http.ResponseWriter, r *http.Request, t *resourceType) (object, error) {
+	v, err := readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	return t.conform(v)
+}
+
 // readBody returns the JSON value of a request. Its Content-Type must say so: no page elsewhere can send that without asking first.
 func readBody(w http.ResponseWriter, r *http.Request) (any, error) {
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))

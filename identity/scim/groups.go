@@ -121,11 +121,7 @@ func (s *Server) createGroup(w http.ResponseWriter, r *http.Request, c *call) er
 	if err != nil {
 		return err
 	}
-	v, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	o, err := groupType.conform(v)
+	o, err := readResource(w, r, groupType)
 	if err != nil {
 		return err
 	}
@@ -157,11 +153,7 @@ func memberError(err error) error {
 
 // replaceGroup serves PUT /scim/v2/Groups/{id}. (RFC 7644 3.5.1)
 func (s *Server) replaceGroup(w http.ResponseWriter, r *http.Request, c *call) error {
-	v, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	o, err := groupType.conform(v)
+	o, err := readResource(w, r, groupType)
 	if err != nil {
 		return err
 	}

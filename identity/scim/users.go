@@ -61,11 +61,7 @@ func (s *Server) createUser(w http.ResponseWriter, r *http.Request, c *call) err
 	if err != nil {
 		return err
 	}
-	v, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	o, err := userType.conform(v)
+	o, err := readResource(w, r, userType)
 	if err != nil {
 		return err
 	}
@@ -88,11 +84,7 @@ func (s *Server) createUser(w http.ResponseWriter, r *http.Request, c *call) err
 
 // replaceUser serves PUT /scim/v2/Users/{id}. (RFC 7644 3.5.1)
 func (s *Server) replaceUser(w http.ResponseWriter, r *http.Request, c *call) error {
-	v, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	o, err := userType.conform(v)
+	o, err := readResource(w, r, userType)
 	if err != nil {
 		return err
 	}

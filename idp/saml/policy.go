@@ -17,7 +17,6 @@ const (
 )
 
 const (
-	codeSuccess   = "urn:oasis:names:tc:SAML:2.0:status:Success"
 	codeNoPassive = "urn:oasis:names:tc:SAML:2.0:status:NoPassive" //nolint:gosec // a word of the protocol
 
 	methodBearer = "urn:oasis:names:tc:SAML:2.0:cm:bearer" //nolint:gosec // a word of the protocol
@@ -98,7 +97,7 @@ func status(n *node) (*idp.Rejection, error) {
 	if err != nil {
 		return nil, err
 	}
-	if code.attrs["Value"] == codeSuccess {
+	if code.attrs["Value"] == statusSuccess {
 		return nil, nil
 	}
 	for {
