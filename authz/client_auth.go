@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -304,13 +303,4 @@ func keyedHash(h string) ([]byte, bool) {
 	}
 	sum, err := decodeKeyedHash(text)
 	return sum, err == nil
-}
-
-// peerOrigin is where a request came from when nobody says which proxies to believe: its peer.
-func peerOrigin(r *http.Request) event.Origin {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
-	return event.Origin{ClientIP: host, UserAgent: r.UserAgent()}
 }

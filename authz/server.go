@@ -168,7 +168,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		deps.Events = &event.Recorder{Random: deps.Random, Now: deps.Now}
 	}
 	if deps.Origin == nil {
-		deps.Origin = peerOrigin
+		deps.Origin = event.PeerOrigin
 	}
 	if deps.Admit == nil {
 		deps.Admit = func(*http.Request) bool { return true }

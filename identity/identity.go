@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"runtime/debug"
 	"sync/atomic"
@@ -139,7 +138,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		deps.Events = &event.Recorder{Random: deps.Random, Now: deps.Now}
 	}
 	if deps.Origin == nil {
-		deps.Origin = peerOrigin
+		deps.Origin = event.PeerOrigin
 	}
 	if deps.Keyring == nil {
 		key := make([]byte, secret.KeySize)
@@ -239,14 +238,6 @@ func (s *Service) Panics() int64 { return s.panics.Load() }
 
 // newID returns a random identifier of 256 bits, for the cookies that bind and recognise a browser.
 func (s *Service) newID() (string, error) { return secret.ID(s.Random, 32) }
-
-func peerOrigin(r *http.Request) event.Origin {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
-	return event.Origin{ClientIP: host, UserAgent: r.UserAgent()}
-}
 
 // fail answers what is not the person's doing: 503 when we cannot tell or too much is asked at once, otherwise 500. It logs once.
 func (s *Service) fail(w http.ResponseWriter, r *http.Request, err error, again string) {

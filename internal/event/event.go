@@ -6,6 +6,8 @@ package event
 import (
 	"context"
 	"io"
+	"net"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -65,6 +67,15 @@ func CallerOf(ctx context.Context) Caller {
 		return by
 	}
 	return Caller{Origin: Self}
+}
+
+// PeerOrigin is the origin of a request where no proxy is believed: the peer of its connection.
+func PeerOrigin(r *http.Request) Origin {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	return Origin{ClientIP: host, UserAgent: r.UserAgent()}
 }
 
 // DefaultPartition is the partition of everybody while partitions are off.
