@@ -32,7 +32,7 @@ var (
 
 	stepUps    = storage.NewTable[stepUpRecord]("identity_step_up")             // person id
 	totpSetUps = storage.NewTable[totpSetUpRecord]("identity_step_up_new_totp") // session id
-	sentCodes  = storage.NewTable[sentCodeRecord]("identity_step_up_sent")      // method, hash of the flow id
+	sentCodes  = storage.NewTable[sentCodeRecord]("identity_sent_code")         // purpose, hash of the subject
 
 	globals = storage.NewTable[globalRecord]("identity_global") // globalKey
 
@@ -281,9 +281,9 @@ type totpSetUpRecord struct {
 	ExpiresAt time.Time `cbor:"2,keyasint"`
 }
 
-// sentCodeRecord is a code that was sent for one step-up of one session.
+// sentCodeRecord is a code that was sent.
 type sentCodeRecord struct {
-	Session   string    `cbor:"1,keyasint"`
+	Bound     string    `cbor:"1,keyasint"`
 	Hash      []byte    `cbor:"2,keyasint"`
 	Tries     int       `cbor:"3,keyasint,omitempty"`
 	SentAt    time.Time `cbor:"4,keyasint"`

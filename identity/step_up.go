@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -13,7 +12,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // maxCode bounds what is typed as a code.
@@ -79,22 +77,6 @@ func (s *Service) showStepUp(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.stepUpPage(w, r, x, m, http.StatusOK, page.StepUp{})
-}
-
-// sending fills in what the page of a method says of codes that are sent.
-func (s *Service) sending(ctx context.Context, x steppingUp, m *stepUpMethod, in *page.StepUp) error {
-	if m.send == nil {
-		return nil
-	}
-	sent, err := s.waiting(ctx, x, m)
-	if err != nil {
-		return err
-	}
-	in.Send, in.Sent = true, sent
-	return s.Store.View(ctx, func(tx storage.Tx) error {
-		in.To, err = m.to(tx, x.si)
-		return err
-	})
 }
 
 // startStepUp begins a step-up that nobody but the person has asked for, to the level that the configuration names. The parameter redirect may
@@ -180,7 +162,7 @@ func (s *Service) handleStepUp(w http.ResponseWriter, r *http.Request) {
 	if !isText(code, maxCode) {
 		code = "-" // nobody's, but counted like any other
 	}
-	wait, err := s.tryStepUp(w, r, x.flow, m, &stepUpTry{flow: x.id, si: x.si, from: s.Origin(r), own: x.st.own, code: code})
+	wait, err := s.tryStepUp(w, r, x.flow, m, &stepUpTry{flow: x.id, method: m, si: x.si, from: s.Origin(r), own: x.st.own, code: code})
 	switch {
 	case err == nil && wait > 0:
 		in := page.StepUp{Problem: "problem.wait", Wait: int((wait + time.Second - 1) / time.Second)}

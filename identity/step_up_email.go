@@ -2,13 +2,7 @@ package identity
 
 import (
 	"context"
-	"crypto/hmac"
-	"encoding/binary"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,15 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
-)
-
-const (
-	sentCodeLife  = 10 * time.Minute
-	sentCodeTries = 5           // of one code
-	sentCodeEvery = time.Minute // a further code of the same step-up
-	sentCodesMost = 5           // of one person, before waits that grow: whoever knows the password must not fill a mailbox
 )
 
 // emailMethod is a code that comes by e-mail, to an address that is verified.
@@ -41,10 +27,7 @@ var emailMethod = stepUpMethod{
 		to, err := stepUpAddress(tx, si)
 		return to != "", err
 	},
-	to: func(tx storage.Tx, si *signedIn) (string, error) {
-		to, err := stepUpAddress(tx, si)
-		return maskEmail(to), err
-	},
+	address: stepUpAddress, mask: maskEmail,
 	send: func(s *Service, tx storage.Tx, si *signedIn, code string, now time.Time) error {
 		t, err := stepUpOwner(tx, si)
 		if err != nil {
@@ -54,7 +37,7 @@ var emailMethod = stepUpMethod{
 		n.Data["code"] = code
 		return s.send(tx, n)
 	},
-	check: checkSentCode("email"),
+	check: checkStepUpCode,
 }
 
 func stepUpOwner(tx storage.Tx, si *signedIn) (told, error) {
@@ -84,85 +67,44 @@ func maskEmail(address string) string {
 	return string(first) + "•••" + address[at:]
 }
 
-// newSentCode returns six digits.
-func newSentCode(random io.Reader) (string, error) {
-	const most = 1<<32 - 1<<32%1_000_000 // above it the last ones would come more seldom
-	for {
-		var b [4]byte
-		if _, err := io.ReadFull(random, b[:]); err != nil {
-			return "", err
-		}
-		if n := uint64(binary.BigEndian.Uint32(b[:])); n < most {
-			return fmt.Sprintf("%06d", n%1_000_000), nil
-		}
-	}
+// sentTo is what a code for a step-up is good for, at where the person reads codes now. To is empty when that is nowhere.
+func (m *stepUpMethod) sentTo(tx storage.Tx, flow string, si *signedIn) (codeFor, error) {
+	to, err := m.address(tx, si)
+	return codeFor{Purpose: "step-up " + m.name, Subject: flow, Bound: si.id, To: to, Limit: si.session.PersonID}, err
 }
 
-// sentCodeHash is keyed, since there are few codes, and bound to the step-up that it was sent for.
-func sentCodeHash(key []byte, method, flow, session, code string) []byte {
-	return secret.MAC(key, "step-up code", method, flow, session, code)
-}
-
-const sentCodePurpose = "step-up codes that were sent"
-
-func sentCodeKey(method, flow string) string { return storage.Key(method, secret.Hash(flow)) }
-
-// sendCode sends a new code for a step-up in place of the one before. wait is how long none is sent.
-func (s *Service) sendCode(ctx context.Context, x steppingUp, m *stepUpMethod) (wait time.Duration, err error) {
-	code, err := newSentCode(s.Random)
-	if err != nil {
-		return 0, err
+// sending fills in what the page of a method says of codes that are sent.
+func (s *Service) sending(ctx context.Context, x steppingUp, m *stepUpMethod, in *page.StepUp) error {
+	if m.send == nil {
+		return nil
 	}
-	now, person := s.Now(), x.si.session.PersonID
-	err = s.Store.Update(ctx, func(tx storage.Tx) error {
-		wait = 0
-		last, err := sentCodes.Get(tx, sentCodeKey(m.name, x.id))
-		if err != nil && !errors.Is(err, storage.ErrNotFound) {
-			return err
-		}
-		if err == nil && last.Session == x.si.id {
-			wait = last.SentAt.Add(sentCodeEvery).Sub(now)
-		}
-		c := counter{storage.Key("step-up-sent", person), sentCodesMost, false}
-		sent, err := readFailures(tx, c, s.cfg.Lockout.Window, now)
+	now := s.Now()
+	return s.Store.View(ctx, func(tx storage.Tx) error {
+		c, err := m.sentTo(tx, x.id, x.si)
 		if err != nil {
 			return err
 		}
-		if wait = max(wait, sent.Until.Sub(now)); wait > 0 {
-			return nil
-		}
-		sent = s.fails(sent, c, now)
-		if err := failures.Put(tx, c.key, sent, s.forgets(sent)); err != nil {
-			return err
-		}
-		rec := sentCodeRecord{
-			Session: x.si.id, Hash: sentCodeHash(s.Keyring.Derive(sentCodePurpose), m.name, x.id, x.si.id, code), SentAt: now, ExpiresAt: now.Add(sentCodeLife),
-		}
-		if err := sentCodes.Put(tx, sentCodeKey(m.name, x.id), rec, rec.ExpiresAt.Add(collectAfter)); err != nil {
-			return err
-		}
-		return m.send(s, tx, x.si, code, now)
-	})
-	return wait, err
-}
-
-// waiting tells whether a code of this step-up is waited for.
-func (s *Service) waiting(ctx context.Context, x steppingUp, m *stepUpMethod) (ok bool, err error) {
-	err = s.Store.View(ctx, func(tx storage.Tx) error {
-		rec, err := sentCodes.Get(tx, sentCodeKey(m.name, x.id))
-		if errors.Is(err, storage.ErrNotFound) {
-			ok = false
-			return nil
-		}
-		ok = err == nil && rec.Session == x.si.id && rec.ExpiresAt.After(s.Now())
+		in.Send, in.To = true, m.mask(c.To)
+		in.Sent, err = s.codeWaits(tx, c, now)
 		return err
 	})
-	return ok, err
 }
 
 // handleSend serves the button that sends a code.
 func (s *Service) handleSend(w http.ResponseWriter, r *http.Request, x steppingUp, m *stepUpMethod) {
-	wait, err := s.sendCode(r.Context(), x, m)
+	code, err := newSentCode(s.Random)
+	var wait time.Duration
+	if err == nil {
+		now := s.Now()
+		err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
+			c, err := m.sentTo(tx, x.id, x.si)
+			if err != nil || c.To == "" {
+				return err // taken away meanwhile
+			}
+			wait, err = s.sendCode(tx, c, code, now, func(tx storage.Tx, code string) error { return m.send(s, tx, x.si, code, now) })
+			return err
+		})
+	}
 	switch {
 	case err != nil:
 		s.fail(w, r, err, stepUpURL(x.id))
@@ -175,44 +117,26 @@ func (s *Service) handleSend(w http.ResponseWriter, r *http.Request, x steppingU
 	}
 }
 
-// checkSentCode checks a code that was sent, counting the try first.
-func checkSentCode(method string) func(context.Context, *Service, *stepUpTry) (func(storage.Tx, *stepUpRecord) (bool, error), error) {
-	return func(ctx context.Context, s *Service, t *stepUpTry) (func(storage.Tx, *stepUpRecord) (bool, error), error) {
-		key, now := sentCodeKey(method, t.flow), s.Now()
-		var rec sentCodeRecord
-		err := s.Store.Update(ctx, func(tx storage.Tx) (err error) {
-			if rec, err = sentCodes.Get(tx, key); err != nil {
-				return err
-			}
-			if rec.Session != t.si.id || !rec.ExpiresAt.After(now) || rec.Tries >= sentCodeTries {
-				return storage.ErrNotFound
-			}
-			rec.Tries++
-			return sentCodes.Put(tx, key, rec, rec.ExpiresAt.Add(collectAfter))
-		})
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil, errMismatch
-		}
-		if err != nil {
-			return nil, err
-		}
-		code := strings.ReplaceAll(strings.TrimSpace(t.code), " ", "")
-		if !slices.ContainsFunc(s.Keyring.DeriveAll(sentCodePurpose), func(k []byte) bool {
-			return hmac.Equal(rec.Hash, sentCodeHash(k, method, t.flow, t.si.id, code))
-		}) {
-			return nil, errMismatch
-		}
-		return func(tx storage.Tx, _ *stepUpRecord) (bool, error) {
-			now, err := sentCodes.Get(tx, key)
-			if errors.Is(err, storage.ErrNotFound) {
-				return false, nil
-			}
-			if err != nil || !hmac.Equal(now.Hash, rec.Hash) {
-				return false, err
-			}
-			return true, sentCodes.Delete(tx, key)
-		}, nil
+// checkStepUpCode checks a code that was sent for a step-up. It holds no more when the person reads codes elsewhere by now.
+func checkStepUpCode(ctx context.Context, s *Service, t *stepUpTry) (func(storage.Tx, *stepUpRecord) (bool, error), error) {
+	var c codeFor
+	err := s.Store.View(ctx, func(tx storage.Tx) (err error) {
+		c, err = t.method.sentTo(tx, t.flow, t.si)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
+	spend, err := s.checkCode(ctx, c, t.code)
+	if err != nil {
+		return nil, err
+	}
+	return func(tx storage.Tx, _ *stepUpRecord) (bool, error) {
+		if now, err := t.method.sentTo(tx, t.flow, t.si); err != nil || now != c {
+			return false, err
+		}
+		return spend(tx)
+	}, nil
 }
 
 func emailSection(_ *Service, _ storage.Tx, _ *signedIn, st *standing) (*page.SecuritySection, error) {

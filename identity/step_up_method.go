@@ -34,9 +34,10 @@ type stepUpMethod struct {
 	// check looks at an answer. errMismatch: it is wrong. Otherwise spend looks again, in the transaction that raises the session, so that
 	// nothing is used twice: it changes own, and is false when the answer holds no more.
 	check func(ctx context.Context, s *Service, t *stepUpTry) (spend func(tx storage.Tx, own *stepUpRecord) (bool, error), err error)
-	// send sends a code, in the transaction that stores it; to is the address as it is shown. nil: nothing is sent.
-	send func(s *Service, tx storage.Tx, si *signedIn, code string, now time.Time) error
-	to   func(tx storage.Tx, si *signedIn) (string, error)
+	// send sends a code, in the transaction that stores it, to address, "" for none, which mask shows to who knows it. nil: nothing is sent.
+	send    func(s *Service, tx storage.Tx, si *signedIn, code string, now time.Time) error
+	address func(tx storage.Tx, si *signedIn) (string, error)
+	mask    func(to string) string
 	// page is where it is done in place of the page with the field for a code. Empty: there.
 	page string
 	// setUp is the path of the page that sets it up. Empty: it cannot be set up by itself.
@@ -47,11 +48,12 @@ type stepUpMethod struct {
 
 // stepUpTry is one answer of a person.
 type stepUpTry struct {
-	flow string
-	si   *signedIn
-	from event.Origin
-	own  stepUpRecord
-	code string // as the person has typed it
+	flow   string
+	method *stepUpMethod
+	si     *signedIn
+	from   event.Origin
+	own    stepUpRecord
+	code   string // as the person has typed it
 }
 
 // everyMethod are all there are, the one that is easiest to use first among those of one level.
