@@ -246,9 +246,9 @@ var Catalogue = []Section{
 		{283, "languages asked for with markup, paths, line ends", "the default language, nothing repeated"},
 		{284, "secrets in pages, addresses and the browser's storage", "none"},
 		{286, "logos and icons that are SVG, another type, huge, or unfold to be huge", "refused before they are decoded"},
+		{288, "paths that are not there, malformed forms, failures of ours", "one page for each; a reference and nothing else of a failure"},
 	}},
 	{"Supply chain", []Case{
-		{288, "paths that are not there, malformed forms, failures of ours", "one page for each; a reference and nothing else of a failure"},
 		{291, "modules and a Go with known weaknesses in the binary", "none by version; none by the vulnerability database, where it can be reached"},
 		{292, "modules that are not what they were, that are replaced, whose sums nobody checks, that nobody has looked at", "verified; no replacement; a direct dependency is in the list"},
 		{294, "a bill of materials that leaves something out", "the same modules as in the binary"},
