@@ -19,16 +19,51 @@ const maxPassword = 256
 // SetPassword changes the password of a person (username or id). It ends everything given before, but for the session that by names.
 // ErrNoPerson, *ValidationError, secret.ErrBusy.
 func (s *Service) SetPassword(ctx context.Context, usernameOrID string, password secret.String, by Actor) error {
-	phc, err := s.hashNew(ctx, password.Reveal())
+	n, err := s.newPassword(ctx, password.Reveal(), by)
 	if err != nil {
 		return err
 	}
-	now := s.Now()
-	return s.change(ctx, usernameOrID, by, passwordChanged, func(tx storage.Tx, id string, rec *personRecord) (bool, error) {
-		if rec.State == Removed {
-			return false, ErrNoPerson
+	return s.Store.Update(ctx, func(tx storage.Tx) error {
+		id, _, err := s.find(tx, usernameOrID)
+		if err == nil {
+			_, err = s.replacePassword(tx, id, n)
 		}
-		own, err := sessions.Get(tx, by.Session)
+		return err
+	})
+}
+
+// newPassword is a password that the policy allows, hashed, with what its transaction needs.
+type newPassword struct {
+	changing
+
+	phc string
+}
+
+// newPassword is called before the transaction that calls replacePassword. *ValidationError, secret.ErrBusy.
+func (s *Service) newPassword(ctx context.Context, password string, by Actor) (*newPassword, error) {
+	phc, err := s.hashNew(ctx, password)
+	if err != nil {
+		return nil, err
+	}
+	ev, err := s.newEvents(by.Origin, passwordChanged)
+	if err != nil {
+		return nil, err
+	}
+	return &newPassword{changing{by, passwordChanged, ev[0], s.Now()}, phc}, nil
+}
+
+// replacePassword gives the person of an id a new password, within tx: it ends every session, refresh token, link and action token given before, but
+// for the session that names itself in Actor, records it and tells the person. ErrNoPerson.
+func (s *Service) replacePassword(tx storage.Tx, id string, n *newPassword) (personRecord, error) {
+	rec, err := persons.Get(tx, id)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.State == Removed {
+		return rec, ErrNoPerson
+	}
+	if err != nil {
+		return rec, err
+	}
+	return s.changeIn(tx, id, rec, n.changing, func(tx storage.Tx, id string, rec *personRecord) (bool, error) {
+		own, err := sessions.Get(tx, n.by.Session)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return false, err
 		}
@@ -36,11 +71,11 @@ func (s *Service) SetPassword(ctx context.Context, usernameOrID string, password
 		rec.Epoch++
 		if keep {
 			own.Epoch = rec.Epoch
-			if err := sessions.Put(tx, by.Session, own, s.collect(own)); err != nil {
+			if err := sessions.Put(tx, n.by.Session, own, s.collect(own)); err != nil {
 				return false, err
 			}
 		}
-		return true, passwords.Put(tx, id, passwordRecord{PHC: phc, ChangedAt: now}, time.Time{})
+		return true, passwords.Put(tx, id, passwordRecord{PHC: n.phc, ChangedAt: n.now}, time.Time{})
 	})
 }
 

@@ -251,35 +251,49 @@ func (s *Service) change(ctx context.Context, usernameOrID string, by Actor, kin
 		if err != nil {
 			return err
 		}
-		epoch, was := rec.Epoch, rec
-		prof, err := s.before(tx, id, &rec, kind)
-		if err != nil {
-			return err
-		}
-		changed, err := fn(tx, id, &rec)
-		if err != nil || !changed {
-			return err
-		}
-		if rec.Epoch != epoch {
-			except := ""
-			if kind == passwordChanged { // the one session that may go on
-				except = by.Session
-			}
-			if err := s.watcher.SessionsEnded(tx, id, except); err != nil {
-				return err
-			}
-		}
-		if err := s.tellDone(tx, id, &was, prof, kind, now); err != nil {
-			return err
-		}
-		rec.UpdatedAt = now
-		if err := persons.Put(tx, id, rec, time.Time{}); err != nil {
-			return err
-		}
-		e := by.did(ev[0], id, "")
-		e.Partition = rec.partition()
-		return s.Events.Append(tx, e)
+		_, err = s.changeIn(tx, id, rec, changing{by, kind, ev[0], now}, fn)
+		return err
 	})
+}
+
+// changing is what a change of a person needs that is made before its transaction.
+type changing struct {
+	by    Actor
+	kind  event.Type
+	event event.Event // of the kind
+	now   time.Time
+}
+
+// changeIn is change within tx, of the person of a record, who is returned as they are then.
+func (s *Service) changeIn(tx storage.Tx, id string, rec personRecord, c changing, fn func(storage.Tx, string, *personRecord) (bool, error)) (personRecord, error) {
+	epoch, was := rec.Epoch, rec
+	prof, err := s.before(tx, id, &rec, c.kind)
+	if err != nil {
+		return rec, err
+	}
+	changed, err := fn(tx, id, &rec)
+	if err != nil || !changed {
+		return rec, err
+	}
+	if rec.Epoch != epoch {
+		except := ""
+		if c.kind == passwordChanged { // the one session that may go on
+			except = c.by.Session
+		}
+		if err := s.watcher.SessionsEnded(tx, id, except); err != nil {
+			return rec, err
+		}
+	}
+	if err := s.tellDone(tx, id, &was, prof, c.kind, c.now); err != nil {
+		return rec, err
+	}
+	rec.UpdatedAt = c.now
+	if err := persons.Put(tx, id, rec, time.Time{}); err != nil {
+		return rec, err
+	}
+	e := c.by.did(c.event, id, "")
+	e.Partition = rec.partition()
+	return rec, s.Events.Append(tx, e)
 }
 
 // Get returns the state of a person, or storage.ErrNotFound. It is one read.
