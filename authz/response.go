@@ -56,7 +56,7 @@ func (s *Server) redirectClient(w http.ResponseWriter, r *http.Request, rec *req
 func (s *Server) postClient(w http.ResponseWriter, r *http.Request, rec *requestRecord, params url.Values) {
 	data := page.FormPost{Action: rec.RedirectURI}
 	for _, name := range slices.Sorted(maps.Keys(params)) {
-		data.Fields = append(data.Fields, page.Field{Name: name, Value: params.Get(name)})
+		data.Fields = append(data.Fields, page.Hidden{Name: name, Value: params.Get(name)})
 	}
 	view := page.View{Template: "form_post", Locales: rec.Locales, Mobile: rec.View == "mobile", Data: data}
 	view.Client.Name = redirectOwner(rec.RedirectURI)

@@ -175,7 +175,7 @@ func (s *Service) goOn(w http.ResponseWriter, r *http.Request, locales []string,
 	if next.Form != nil {
 		form := page.FormPost{Action: next.Form.Action, Away: true}
 		for _, field := range next.Form.Fields {
-			form.Fields = append(form.Fields, page.Field{Name: field.Name, Value: field.Value})
+			form.Fields = append(form.Fields, page.Hidden{Name: field.Name, Value: field.Value})
 		}
 		s.Pages.Render(w, r, page.View{Template: "form_post", Locales: locales, Data: form})
 		return

@@ -68,13 +68,13 @@ type View struct {
 // Post Response Mode 2) It goes by itself where scripts run, otherwise by a button.
 type FormPost struct {
 	Action string // the client's redirect URI, http or https: the only place that the form may go to
-	Fields []Field
+	Fields []Hidden
 	// Away says that the form goes to an identity provider, which may send the browser on to places that nobody knows beforehand.
 	Away bool
 }
 
-// Field is a hidden field of a form.
-type Field struct{ Name, Value string }
+// Hidden is a hidden field of a form.
+type Hidden struct{ Name, Value string }
 
 // SignIn is the data of sign_in.
 type SignIn struct {
@@ -91,6 +91,8 @@ type SignIn struct {
 	Providers []Provider
 	// NoForm leaves the form away, NoPassword its password: then the username alone decides where to go on.
 	NoForm, NoPassword bool
+	// ForgotURL leads to who has no password, or not the right one; SignUpURL to who has no account. Empty: not shown
+	ForgotURL, SignUpURL string
 }
 
 // Provider is a link to an identity provider.
@@ -98,16 +100,6 @@ type Provider struct {
 	Name, URL string
 	Icon      string // what Icon returns. Empty: a drawing of ours
 	Last      bool   // it was used in this browser the last time
-}
-
-// MarkUsername tells whether the problem is the username field's.
-func (s SignIn) MarkUsername() bool {
-	return s.Problem == "problem.mismatch" || s.Problem == "problem.username"
-}
-
-// MarkPassword tells whether the problem is the password field's.
-func (s SignIn) MarkPassword() bool {
-	return s.Problem == "problem.mismatch" || s.Problem == "problem.password"
 }
 
 // Choose is the data of choose: go on as the person who is signed in, or as another. Its form sends csrf and choice: continue or other.
@@ -139,12 +131,6 @@ type Connect struct {
 	Wait                   int
 	Cancel                 string
 }
-
-// MarkUsername and MarkPassword are as in SignIn.
-func (c Connect) MarkUsername() bool { return SignIn{Problem: c.Problem}.MarkUsername() }
-
-// MarkPassword tells whether the problem is the password field's.
-func (c Connect) MarkPassword() bool { return SignIn{Problem: c.Problem}.MarkPassword() }
 
 // Forward is the data of forward: the browser goes to To, a path of ours, by itself, or by a link.
 type Forward struct{ Name, To string }

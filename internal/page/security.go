@@ -17,6 +17,8 @@ type StepUp struct {
 	// Send says that codes are sent to To when the person asks for one: send in the form. Sent: one is on its way.
 	Send, Sent bool
 	To         string
+	// Ask says that the person asks somebody for a code by the same button, Asked that this was done.
+	Ask, Asked bool
 	Problem    string // as in SignIn
 	Wait       int
 	// Others leads to the other methods. Empty: there are none.

@@ -14,6 +14,7 @@ var templateFiles embed.FS
 func parseTemplates() (map[string]*template.Template, error) {
 	shared, err := template.New("").Option("missingkey=error").Funcs(template.FuncMap{
 		"submitScript": func() template.JS { return submitScript },
+		"icon":         icon,
 	}).ParseFS(templateFiles, "templates/_*.html")
 	if err != nil {
 		return nil, err

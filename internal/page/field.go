@@ -1,0 +1,274 @@
+package page
+
+import (
+	"html/template"
+	"slices"
+	"strings"
+)
+
+// Text is a message by its key, with the pairs of name and value that fill it in. A key that no message has is shown as it is.
+type Text struct {
+	Key  string
+	Fill []any
+}
+
+// Say returns a text.
+func Say(key string, fill ...any) Text { return Text{key, fill} }
+
+// Field is a field of a form. Label, Hint, Problem and Lines are messages; values are shown as they are.
+//
+//	{{template "field" ($.Field $f)}}
+type Field struct {
+	// Name of the field in the form, and its id unless there is an ID.
+	Name, ID string
+	// Type: text, email, tel, password, date, select, checkbox, code for one-time codes, secret for a code that nobody may read over a shoulder.
+	// Default: text
+	Type  string
+	Label string
+	// LabelFill, HintFill and ProblemFill are pairs of name and value for their messages. {brand} is filled in everywhere.
+	LabelFill, HintFill, ProblemFill []any
+	Hint                             string // under the label's field. Empty: none
+	// Problem says below the field what to do next. Empty: none
+	Problem string
+	// Invalid marks the field where the notice above the form says what is wrong.
+	Invalid bool
+	Value   string // of a checkbox: what it sends. Default there: yes
+	Checked bool
+	// Autocomplete is a token of HTML. Default: off, for codes one-time-code
+	Autocomplete string
+	// InputMode of codes is numeric unless something else is said.
+	InputMode, EnterKeyHint string
+	Required                bool
+	ReadOnly                bool
+	Focus                   bool
+	MinLength, MaxLength    int // characters; 0: none. No MaxLength for passwords: browsers cut what is pasted.
+	Options                 []Option
+	Lines                   []Text // a list under the field, such as the rules of the password policy
+}
+
+// Option is one of a select. Label is a message.
+type Option struct{ Value, Label string }
+
+// Fields puts the focus on the first field that has a problem, otherwise on the first empty one, and tells keyboards what Enter does. With a
+// notice above the form nothing has the focus but the notice.
+func Fields(notice bool, list ...Field) []Field {
+	focus, last := -1, -1
+	for i, f := range list {
+		switch {
+		case f.Type == "checkbox" || f.Type == "select":
+			continue
+		case focus < 0 && f.Value == "" && !f.ReadOnly:
+			focus = i
+		}
+		last = i
+	}
+	if i := slices.IndexFunc(list, func(f Field) bool { return f.Problem != "" }); i >= 0 {
+		focus = i
+	}
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].Focus = i == focus && !notice
+		if i == last {
+			out[i].EnterKeyHint = "go"
+		} else if out[i].EnterKeyHint == "" {
+			out[i].EnterKeyHint = "next"
+		}
+	}
+	return out
+}
+
+// field is what the template "field" sees.
+type field struct {
+	Field
+	Label, Hint, Problem string
+	Lines                []string
+	Options              []option
+	DescribedBy          string
+	Plain, IsCode        bool
+}
+
+type option struct {
+	Value, Label string
+	Selected     bool
+}
+
+// Field returns the field with its texts.
+func (f frame) Field(in Field) field {
+	out := field{Field: in, Label: f.Say(Text{in.Label, in.LabelFill}), IsCode: in.Type == "code" || in.Type == "secret"}
+	if out.ID == "" {
+		out.ID = in.Name
+	}
+	var by []string
+	if in.Hint != "" {
+		out.Hint = f.Say(Text{in.Hint, in.HintFill})
+		by = append(by, out.ID+"-hint")
+	}
+	for _, l := range in.Lines {
+		out.Lines = append(out.Lines, f.Say(l))
+	}
+	if len(out.Lines) > 0 {
+		by = append(by, out.ID+"-lines")
+	}
+	switch {
+	case in.Problem != "":
+		out.Problem = f.Say(Text{in.Problem, in.ProblemFill})
+		by = append(by, out.ID+"-problem")
+	case in.Invalid:
+		by = append(by, "problem")
+	}
+	out.Invalid = in.Invalid || in.Problem != ""
+	out.DescribedBy = strings.Join(by, " ")
+	for _, o := range in.Options {
+		out.Options = append(out.Options, option{o.Value, f.T(o.Label), o.Value == in.Value})
+	}
+	out.complete()
+	return out
+}
+
+// complete fills in what follows from the type.
+func (f *field) complete() {
+	switch f.Type {
+	case "":
+		f.Type = "text"
+	case "code":
+		f.Type = "text"
+		if f.InputMode == "" {
+			f.InputMode = "numeric"
+		}
+		if f.Autocomplete == "" {
+			f.Autocomplete = "one-time-code"
+		}
+	case "secret":
+		f.Type = "password"
+	case "checkbox":
+		if f.Value == "" {
+			f.Value = "yes"
+		}
+	}
+	if f.Autocomplete == "" {
+		f.Autocomplete = "off"
+	}
+	f.Plain = f.IsCode && f.Type == "text" || f.Type == "email" || strings.Contains(f.Autocomplete, "username")
+}
+
+// Say returns the words of a text.
+func (f frame) Say(t Text) string {
+	return f.T(t.Key, append([]any{"brand", f.Brand.Name}, t.Fill...)...)
+}
+
+// notice is what the template "notice" sees.
+type notice struct{ Kind, Text string }
+
+// Notice returns a notice of a kind: info, good, warn, or bad, which takes the focus and is what fields with Invalid refer to. There is at most
+// one bad notice on a page. An empty key gives none.
+//
+//	{{template "notice" ($.Notice "bad" $d.Problem "time" ($.Duration $d.Wait))}}
+func (f frame) Notice(kind, key string, fill ...any) notice {
+	if key == "" {
+		return notice{}
+	}
+	return notice{Kind: kind, Text: f.Say(Text{key, fill})}
+}
+
+// Row is a line of a list with what can be done about it. Name is shown as it is, Mark behind it and Details under it are messages.
+//
+//	<ul class="rows">{{range $d.Rows}}{{template "row" ($.Row .)}}{{end}}</ul>
+type Row struct {
+	// Icon: person, key, door, check, device, mail, phone, app. Empty: none
+	Icon    string
+	Name    string
+	Mark    Text
+	Details []Text
+	Actions []Action
+}
+
+// Action is a link, or a form of one button when there is a CSRF token. Label is a message.
+type Action struct {
+	Label, URL string
+	CSRF       string
+	Fields     []Hidden // of the form
+	// About says what the action is about to whoever does not see the row. Default: its name
+	About string
+}
+
+type row struct {
+	Row
+	Mark    string
+	Details []string
+	Actions []action
+}
+
+type action struct {
+	Action
+	Label string
+}
+
+// Row returns the row with its texts.
+func (f frame) Row(in Row) row {
+	out := row{Row: in}
+	if in.Mark.Key != "" {
+		out.Mark = f.Say(in.Mark)
+	}
+	for _, d := range in.Details {
+		out.Details = append(out.Details, f.Say(d))
+	}
+	for _, a := range in.Actions {
+		if a.About == "" {
+			a.About = in.Name
+		}
+		out.Actions = append(out.Actions, action{a, f.T(a.Label)})
+	}
+	return out
+}
+
+// buttons is what the template "buttons" sees.
+type buttons struct{ Submit, Cancel, CancelURL string }
+
+// Buttons returns the end of a form: what it does, and the way back where there is one.
+//
+//	{{template "buttons" ($.Buttons "profile.save" $d.Cancel)}}
+func (f frame) Buttons(submit, cancelURL string) buttons {
+	b := buttons{Submit: f.T(submit), CancelURL: cancelURL}
+	if cancelURL != "" {
+		b.Cancel = f.T("sign_in.cancel")
+	}
+	return b
+}
+
+// back is what the template "back" sees.
+type back struct{ Text, URL string }
+
+// Back returns the way back to the application that asks, or out of what the page is about.
+//
+//	{{template "back" ($.Back $d.Cancel)}}
+func (f frame) Back(url string) back {
+	if f.Client.Name != "" {
+		return back{f.T("sign_in.cancel.client", "client", f.Client.Name), url}
+	}
+	return back{f.T("sign_in.cancel"), url}
+}
+
+// icons are the drawings by their names.
+var icons = map[string]template.HTML{
+	"person": `<circle cx="12" cy="8" r="4"/><path d="M4 21a8 8 0 0 1 16 0"/>`,
+	"key":    `<circle cx="8" cy="15" r="4.5"/><path d="m11.5 11.5 8-8M16 7l3 3"/>`,
+	"door":   `<path d="M10 4h9v16h-9M3 12h11M10 8l4 4-4 4"/>`,
+	"check":  `<path d="m5 12.5 4.5 4.5L19 7.5"/>`,
+	"alert":  `<circle cx="12" cy="12" r="9"/><path d="M12 7.5v5.5M12 16.5h.01"/>`,
+	"lock":   `<rect x="4" y="11" width="16" height="10" rx="2"/><path d="M8 11V7a4 4 0 0 1 8 0v4"/>`,
+	"device": `<rect x="3" y="4" width="18" height="12" rx="2"/><path d="M8 20h8M12 16v4"/>`,
+	"mail":   `<rect x="3" y="5" width="18" height="14" rx="2"/><path d="m4 7 8 6 8-6"/>`,
+	"phone":  `<rect x="7" y="2" width="10" height="20" rx="2"/><path d="M11 18h2"/>`,
+	"app":    `<rect x="4" y="4" width="6" height="6" rx="1"/><rect x="14" y="4" width="6" height="6" rx="1"/><rect x="4" y="14" width="6" height="6" rx="1"/><rect x="14" y="14" width="6" height="6" rx="1"/>`,
+	"info":   `<circle cx="12" cy="12" r="9"/><path d="M12 11v5.5M12 7.5h.01"/>`,
+	"pencil": `<path d="m4 20 1-4L16 5l3 3L8 19z"/>`,
+	"clock":  `<circle cx="12" cy="12" r="9"/><path d="M12 7v5l3.5 2"/>`,
+}
+
+// icon returns a drawing, or nothing for a name that has none.
+func icon(name string) template.HTML {
+	if icons[name] == "" {
+		return ""
+	}
+	return `<svg viewBox="0 0 24 24" aria-hidden="true">` + icons[name] + `</svg>`
+}
