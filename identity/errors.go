@@ -12,6 +12,8 @@ var (
 	ErrNoPerson = errors.New("identity: no such person")
 	// ErrNoMethod says that the person has no such method to reach a higher level.
 	ErrNoMethod = errors.New("identity: the person has no such method")
+	// ErrCodesOff says that the configuration has switched off what a code is asked for.
+	ErrCodesOff = errors.New("identity: codes for this are switched off")
 	// ErrNoGroup says that no group has the name or id.
 	ErrNoGroup = errors.New("identity: no such group")
 	// ErrGroupTaken says that another group has the name.
@@ -33,6 +35,8 @@ var (
 	errTooMany = errors.New("identity: too many sign-ins were begun from this network")
 	// errClosed says that nobody may sign in at all.
 	errClosed = errors.New("identity: signing in is switched off")
+	// errNoLink says that a link that a person was sent is good for nothing, or for nothing any more.
+	errNoLink = errors.New("identity: the link was used, or is too old")
 	// errMismatch is every reason why a username and password do not sign anybody in.
 	errMismatch = errors.New("identity: username and password do not match")
 )

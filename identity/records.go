@@ -34,6 +34,8 @@ var (
 	totpSetUps = storage.NewTable[totpSetUpRecord]("identity_step_up_new_totp") // session id
 	sentCodes  = storage.NewTable[sentCodeRecord]("identity_sent_code")         // purpose, hash of the subject
 
+	deliveredCodes = storage.NewTable[deliveredCodeRecord]("identity_delivered_code") // what it is for, person id
+
 	globals = storage.NewTable[globalRecord]("identity_global") // globalKey
 
 	identitiesOf   = storage.NewTable[struct{}]("identity_external_of")             // person id, key in identities
@@ -48,6 +50,9 @@ var (
 	signInTickets  = storage.NewTable[ticketRecord]("identity_sign_in_ticket")      // hash of the ticket
 
 	onces = storage.NewTable[onceRecord]("identity_once") // provider, hash of the key
+
+	links   = storage.NewTable[linkRecord]("identity_link") // hash of the token
+	linksOf = storage.NewTable[string]("identity_link_of")  // person id, kind; the value is the hash of the newest
 )
 
 const globalKey = "state"
@@ -222,6 +227,17 @@ type ticketRecord struct {
 	ExpiresAt   time.Time `cbor:"5,keyasint"`
 }
 
+// linkRecord is a link that a person was sent: good once.
+type linkRecord struct {
+	Kind      string            `cbor:"1,keyasint"`
+	PersonID  string            `cbor:"2,keyasint"`
+	Epoch     int64             `cbor:"3,keyasint,omitempty"` // of the person
+	Global    int64             `cbor:"4,keyasint,omitempty"` // of all sessions: a restore ends links too
+	Data      map[string]string `cbor:"5,keyasint,omitempty"`
+	CreatedAt time.Time         `cbor:"6,keyasint"`
+	ExpiresAt time.Time         `cbor:"7,keyasint"`
+}
+
 // onceRecord says that something was used.
 type onceRecord struct {
 	Until time.Time `cbor:"1,keyasint"`
@@ -288,4 +304,14 @@ type sentCodeRecord struct {
 	Tries     int       `cbor:"3,keyasint,omitempty"`
 	SentAt    time.Time `cbor:"4,keyasint"`
 	ExpiresAt time.Time `cbor:"5,keyasint"`
+}
+
+// deliveredCodeRecord is a code that somebody delivers.
+type deliveredCodeRecord struct {
+	Hash      []byte    `cbor:"1,keyasint"`
+	Epoch     int64     `cbor:"2,keyasint,omitempty"` // of the person
+	Tries     int       `cbor:"3,keyasint,omitempty"`
+	MadeAt    time.Time `cbor:"4,keyasint"`
+	From      time.Time `cbor:"5,keyasint"` // it is not good before
+	ExpiresAt time.Time `cbor:"6,keyasint"`
 }

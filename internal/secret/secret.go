@@ -58,6 +58,7 @@ const (
 	SiteCode     Kind = "ghsc_"
 	ActionToken  Kind = "ghap_"
 	SignInTicket Kind = "ghlt_" // of a sign-in by action token
+	MailLink     Kind = "ghml_" // of a link that a person is sent
 )
 
 const (
