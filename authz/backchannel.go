@@ -289,7 +289,7 @@ func (s *Server) postLogout(ctx context.Context, c *Client, d dueLogout) error {
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Content-Type", formType)
 	res, err := s.outboundFor(c).Do(req)
 	if err != nil {
 		return fmt.Errorf("post logout token: %w", errors.Unwrap(err)) // without the URL, which may hold a secret of the client's

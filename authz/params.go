@@ -101,16 +101,21 @@ func readForm(r *http.Request) (form, error) {
 	return parseQuery(string(body))
 }
 
+const formType = "application/x-www-form-urlencoded"
+
 func checkFormType(h http.Header) error {
 	types := h.Values("Content-Type")
 	if len(types) != 1 {
 		return fmt.Errorf("%d content types", len(types))
 	}
+	if types[0] == formType { // as nearly every client writes it
+		return nil
+	}
 	media, params, err := mime.ParseMediaType(types[0])
 	if err != nil {
 		return err
 	}
-	if media != "application/x-www-form-urlencoded" {
+	if media != formType {
 		return errors.New("another content type")
 	}
 	for name, value := range params {

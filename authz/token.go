@@ -42,16 +42,18 @@ func (s *Server) profileID(c *Client, person string) string {
 	return base64.RawURLEncoding.EncodeToString(secret.MAC(s.pairwise, "profile", c.ID, person)[:16])
 }
 
-// tokenGrants is every grant_type that is served: the grant that the client must have, and what answers.
+// tokenGrants is every grant_type that is served: the grant that the client must have, whether it is about a person, whose sign-in some provider
+// answers for, and what answers.
 var tokenGrants = map[string]struct {
 	grant  string
+	person bool
 	answer func(*Server, context.Context, *tokenRequest) (any, error)
 }{
-	grantCode:              {grantCode, issuing((*Server).grantAuthorizationCode)},
-	grantRefreshToken:      {grantRefreshToken, issuing((*Server).grantRefresh)},
-	grantClientCredentials: {grantClientCredentials, issuing((*Server).grantClientCredentials)},
-	grantPassword:          {grantPassword, issuing((*Server).grantPassword)},
-	typeValidateBearer:     {grantValidateBearer, (*Server).validateBearer},
+	grantCode:              {grantCode, true, issuing((*Server).grantAuthorizationCode)},
+	grantRefreshToken:      {grantRefreshToken, true, issuing((*Server).grantRefresh)},
+	grantClientCredentials: {grantClientCredentials, false, issuing((*Server).grantClientCredentials)},
+	grantPassword:          {grantPassword, true, issuing((*Server).grantPassword)},
+	typeValidateBearer:     {grantValidateBearer, true, (*Server).validateBearer},
 }
 
 func issuing(grant func(*Server, context.Context, *tokenRequest) (*tokenResponse, error)) func(*Server, context.Context, *tokenRequest) (any, error) {
@@ -91,8 +93,10 @@ func (s *Server) handleToken(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return unsupportedGrantType(nil)
 	}
-	if err := s.refreshProviders(r.Context()); err != nil {
-		return err
+	if served.person {
+		if err := s.refreshProviders(r.Context()); err != nil {
+			return err
+		}
 	}
 	if err := s.may(c, ask{Grant: served.grant}); err != nil {
 		return err

@@ -243,15 +243,14 @@ func halfOf(t target, rate int, d time.Duration) (sample, error) {
 	return sample{requests: l.done, elapsed: time.Since(begin), p50: quantile(l.latencies, 0.5), p99: quantile(l.latencies, 0.99)}, nil
 }
 
-// pacedP99 measures introspection at a rate from a process of its own and returns p99 in microseconds.
-func (b *bench) pacedP99(rate int, d time.Duration) (float64, error) {
-	t := b.introspect(8)
+// pacedP99 measures a target at a rate from a process of its own and returns p99 in microseconds.
+func (b *bench) pacedP99(t target, rate int, d time.Duration) (float64, error) {
 	cmd := exec.Command(b.self, "-role", "paced", "-addr", t.addr, "-rate", strconv.Itoa(rate), "-seconds", fmt.Sprint(d.Seconds()))
 	cmd.Stdin = bytes.NewReader(t.request)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return 0, fmt.Errorf("paced introspection: %w", err)
+		return 0, fmt.Errorf("paced requests: %w", err)
 	}
 	var q [3]time.Duration
 	if err := json.Unmarshal(out, &q); err != nil {
@@ -260,33 +259,44 @@ func (b *bench) pacedP99(rate int, d time.Duration) (float64, error) {
 	return float64(q[1].Microseconds()), nil
 }
 
-// beside measures introspection while tokens are issued.
+// beside measures introspection while tokens are issued, and Caddy's own respond, which reads nothing, for comparison.
 func (b *bench) beside() error {
 	d := 2 * length()
-	var idle, busy []float64
+	idle, busy := map[string][]float64{}, map[string][]float64{}
+	targets := []named{{"introspection", b.introspect(8)}, {"respond", b.respond()}}
 	for range *rounds {
-		i, err := b.pacedP99(500, d)
-		if err != nil {
-			return err
+		for _, n := range targets {
+			i, err := b.pacedP99(n.t, 500, d)
+			if err != nil {
+				return err
+			}
+			w, err := b.besideIssue(n, d)
+			if err := errors.Join(err, b.ctx.Err()); err != nil {
+				return err
+			}
+			idle[n.name], busy[n.name] = append(idle[n.name], i), append(busy[n.name], w)
 		}
-		var s sample
-		var lerr error
-		var wg sync.WaitGroup
-		wg.Go(func() { s, lerr = load(b.issue(), b.server.PID(), d+time.Second, 0) })
-		pause(500 * time.Millisecond)
-		done := b.profileOf("beside", d)
-		w, err := b.pacedP99(500, d)
-		done()
-		wg.Wait()
-		if err := errors.Join(err, lerr, b.ctx.Err()); err != nil {
-			return err
-		}
-		_ = s
-		idle, busy = append(idle, i), append(busy, w)
 	}
-	b.figure(median(busy) <= median(idle)+2000, "introspection p99 while 64 connections issue tokens", fmt.Sprintf("<= idle %.2f + 2 ms", median(idle)/1000),
-		"%.2f ms", median(busy)/1000)
+	b.note("respond: p99 idle, and while 64 connections issue tokens, for comparison", "%.2f ms, %.2f ms", median(idle["respond"])/1000, median(busy["respond"])/1000)
+	i, w := median(idle["introspection"]), median(busy["introspection"])
+	b.figure(w <= i+2000, "introspection p99 while 64 connections issue tokens", fmt.Sprintf("<= idle %.2f + 2 ms", i/1000), "%.2f ms", w/1000)
 	return nil
+}
+
+// besideIssue is pacedP99 while 64 connections issue tokens.
+func (b *bench) besideIssue(n named, d time.Duration) (float64, error) {
+	var lerr error
+	var wg sync.WaitGroup
+	wg.Go(func() { _, lerr = load(b.issue(), b.server.PID(), d+time.Second, 0) })
+	pause(500 * time.Millisecond)
+	done := func() {}
+	if n.name == "introspection" {
+		done = b.profileOf("beside", d)
+	}
+	p99, err := b.pacedP99(n.t, 500, d)
+	done()
+	wg.Wait()
+	return p99, errors.Join(err, lerr)
 }
 
 // floodRate is how many sign-ins a second are tried, several times what a machine of two processors can hash. The browsers
@@ -299,7 +309,7 @@ func (b *bench) flood() error {
 	var idle, busy []float64
 	var n tally
 	for range *rounds {
-		i, err := b.pacedP99(1000, d)
+		i, err := b.pacedP99(b.introspect(8), 1000, d)
 		if err != nil {
 			return err
 		}
@@ -316,7 +326,7 @@ func (b *bench) flood() error {
 		}
 		pause(500 * time.Millisecond)
 		done := b.profileOf("flood", d)
-		w, err := b.pacedP99(1000, d)
+		w, err := b.pacedP99(b.introspect(8), 1000, d)
 		stop.Store(true)
 		done()
 		wg.Wait()
