@@ -42,8 +42,8 @@ func TestField(t *testing.T) {
 			nil,
 		},
 		"new password": {
-			Field{Name: "password", ID: "new", Type: "password", Label: "sign_in.password", Autocomplete: "new-password", Value: "", Lines: []Text{Say("At least {n} characters", "n", 12), Say("{brand}")}},
-			[]string{`<label for="new">Password</label>`, `id="new" name="password" autocomplete="new-password"`, `aria-describedby="new-lines"`, "<li>At least 12 characters</li><li>Albers</li>"},
+			Field{Name: "password", ID: "new", Type: "password", Label: "sign_in.password", Autocomplete: "new-password", Value: "", Lines: []Text{Say("duration.minutes", "n", 12), Say("{brand}")}},
+			[]string{`<label for="new">Password</label>`, `id="new" name="password" autocomplete="new-password"`, `aria-describedby="new-lines"`, "<li>12 minutes</li><li>{brand}</li>"},
 			[]string{"maxlength", "autocapitalize"},
 		},
 		"code": {
