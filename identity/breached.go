@@ -17,6 +17,8 @@ type BreachCheck interface {
 	Closed() bool
 }
 
+const breachedProblem = "is known from a breach: others try it, so choose another"
+
 // unsureError says that nobody can tell whether a password is known from a breach. Every surface answers it with 503, as any doubt.
 type unsureError struct{ cause error }
 
@@ -39,7 +41,7 @@ func (s *Service) checkBreached(ctx context.Context, password string) error {
 	case err != nil:
 		return s.unsure(ctx, err)
 	case known:
-		return &ValidationError{"password", "is known from a breach: others try it, so choose another"}
+		return &ValidationError{"password", breachedProblem}
 	}
 	return nil
 }
