@@ -26,6 +26,8 @@ var (
 	stepUpRemoved        = event.Type{Type: "person.StepUpMethodRemovedEvent", Name: "Step-up Method Removed"}
 	recoveryMade         = event.Type{Type: "person.RecoveryCodesMadeEvent", Name: "Recovery Codes Made"}
 	pinLocked            = event.Type{Type: "person.PINLockedEvent", Name: "PIN Locked"}
+	deliveredCodeMade    = event.Type{Type: "person.DeliveredCodeMadeEvent", Name: "Delivered Code Made"}
+	deliveredCodeAsked   = event.Type{Type: "person.DeliveredCodeRequestedEvent", Name: "Delivered Code Requested"}
 	actionTokenMade      = event.Type{Type: "person.ActionTokenCreatedEvent", Name: "Action Token Created"}
 	actionTokenUsed      = event.Type{Type: "person.ActionTokenProcessedEvent", Name: "Action Token Processed"}
 	actionTokensRevoked  = event.Type{Type: "person.ActionTokensRevokedEvent", Name: "Action Tokens Revoked"}

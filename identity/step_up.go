@@ -76,7 +76,7 @@ func (s *Service) showStepUp(w http.ResponseWriter, r *http.Request) {
 		s.redirect(w, r, m.page+"?flow="+url.QueryEscape(x.id))
 		return
 	}
-	s.stepUpPage(w, r, x, m, http.StatusOK, page.StepUp{})
+	s.stepUpPage(w, r, x, m, http.StatusOK, page.StepUp{Asked: q.Get("asked") != ""})
 }
 
 // startStepUp begins a step-up that nobody but the person has asked for, to the level that the configuration names. The parameter redirect may
@@ -106,7 +106,7 @@ func (s *Service) stepUpPage(w http.ResponseWriter, r *http.Request, x steppingU
 	if m != nil {
 		in.Method, in.Action = m.name, self+"&method="+m.name
 		in.CSRF = s.Pages.CSRF(s.jar.Get(r, cookie.KindBrowser), stepUpForm(x, m))
-		in.Digits, in.Hidden = m != &recoveryMethod, m == &pinMethod
+		in.Digits, in.Hidden, in.Ask = m != &recoveryMethod && !m.given, m == &pinMethod, m.ask != nil
 		if err := s.sending(r.Context(), x, m, &in); err != nil {
 			s.fail(w, r, err, self)
 			return
@@ -152,6 +152,10 @@ func (s *Service) handleStepUp(w http.ResponseWriter, r *http.Request) {
 	}
 	if m.send != nil && r.PostForm.Get("send") != "" {
 		s.handleSend(w, r, x, m)
+		return
+	}
+	if m.ask != nil && r.PostForm.Get("send") != "" {
+		m.ask(s, w, r, x, m)
 		return
 	}
 	code := r.PostForm.Get("code")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -38,6 +39,9 @@ type stepUpMethod struct {
 	send    func(s *Service, tx storage.Tx, si *signedIn, code string, now time.Time) error
 	address func(tx storage.Tx, si *signedIn) (string, error)
 	mask    func(to string) string
+	// given says that whoever keeps the persons gives it: everybody has it, and nobody has set it up. ask tells them that somebody wants it.
+	given bool
+	ask   func(s *Service, w http.ResponseWriter, r *http.Request, x steppingUp, m *stepUpMethod)
 	// page is where it is done in place of the page with the field for a code. Empty: there.
 	page string
 	// setUp is the path of the page that sets it up. Empty: it cannot be set up by itself.
@@ -58,7 +62,7 @@ type stepUpTry struct {
 
 // everyMethod are all there are, the one that is easiest to use first among those of one level.
 func everyMethod() []*stepUpMethod {
-	return []*stepUpMethod{&totpMethod, &pinMethod, &emailMethod, &recoveryMethod}
+	return []*stepUpMethod{&totpMethod, &pinMethod, &emailMethod, &deliveredMethod, &recoveryMethod}
 }
 
 // stepUpMethods are those that the service has what they need for.
@@ -139,6 +143,11 @@ func (st *standing) usable() []*stepUpMethod {
 	return slices.DeleteFunc(slices.Clone(st.has), func(m *stepUpMethod) bool { return m.locked != nil && m.locked(&st.own) })
 }
 
+// mine are the methods that are this person's own.
+func (st *standing) mine() []*stepUpMethod {
+	return slices.DeleteFunc(slices.Clone(st.has), func(m *stepUpMethod) bool { return m.given })
+}
+
 func (st *standing) strongest(list []*stepUpMethod) int {
 	if len(list) == 0 {
 		return 0
@@ -164,18 +173,20 @@ func (st *standing) offers(level int) (out []*stepUpMethod) {
 // locked or not, since whoever knows the password alone would add one of their own.
 func (st *standing) setUpLevel() int {
 	a := st.units.StepUp.Actions
-	if len(st.has) == 0 && a.AllowSetInitialStepUpMethodEnabled {
+	own := st.mine()
+	if len(own) == 0 && a.AllowSetInitialStepUpMethodEnabled {
 		return passwordLevel
 	}
-	return max(a.SetupStepUpMethodsAuthenticationLevel, st.strongest(st.has))
+	return max(a.SetupStepUpMethodsAuthenticationLevel, st.strongest(own))
 }
 
 // settable are the methods that the person can set up on the way to a level.
 func (st *standing) settable(level int) (out []*stepUpMethod) {
-	if len(st.has) == 0 && !st.units.StepUp.Actions.AllowSetInitialStepUpMethodEnabled {
+	own := st.mine()
+	if len(own) == 0 && !st.units.StepUp.Actions.AllowSetInitialStepUpMethodEnabled {
 		return nil
 	}
-	if len(st.has) > 0 && st.setUpLevel() > st.reach() {
+	if len(own) > 0 && st.setUpLevel() > st.reach() {
 		return nil
 	}
 	for _, m := range st.all {

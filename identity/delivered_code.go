@@ -1,0 +1,224 @@
+package identity
+
+import (
+	"context"
+	"crypto/hmac"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	deliveredCodeTries = 5
+	deliveredCodeSize  = 8
+	// deliveredAlphabet has none of the characters that people take for one another, written by hand or read out: 24 of them, so 37 bits.
+	deliveredAlphabet = "34679ACDEFGHJKMNPQRTVWXY"
+)
+
+// deliveredFor is what a code is for that somebody else delivers, such as by letter, as commands and the API name it.
+type deliveredFor string
+
+const deliveredStepUp deliveredFor = "step-up"
+
+// deliveredTerms are the terms of a code.
+type deliveredTerms struct {
+	Life  time.Duration // how long it is good
+	After time.Duration // how long after it was made it is not good yet
+	Every time.Duration // how soon another may be made in its place
+}
+
+// deliveredPurpose returns the terms of a code for a person, or says why there is none: ErrCodesOff, a *StateError, ErrNoPerson.
+type deliveredPurpose func(s *Service, tx storage.Tx, id string, rec *personRecord, u *config.Units) (deliveredTerms, error)
+
+// deliveredPurposes are all there are.
+func deliveredPurposes() map[deliveredFor]deliveredPurpose {
+	return map[deliveredFor]deliveredPurpose{deliveredStepUp: stepUpDelivery}
+}
+
+// DeliveredPurposes returns what codes can be made for, sorted.
+func DeliveredPurposes() (names []string) {
+	for name := range maps.Keys(deliveredPurposes()) {
+		names = append(names, string(name))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// DeliveredCode is a code for somebody to deliver, the only time that it is shown.
+type DeliveredCode struct {
+	Code      string    `json:"code"`
+	ExpiresAt time.Time `json:"expires_at"`
+	// NotBefore is when it begins to be good, where that is not at once.
+	NotBefore *time.Time `json:"not_before,omitempty"`
+}
+
+// TooSoonError says how long no other code is made for the same.
+type TooSoonError struct{ Wait time.Duration }
+
+func (e *TooSoonError) Error() string {
+	return fmt.Sprintf("identity: a code was made a moment ago; another one can be made in %s", e.Wait.Round(time.Second))
+}
+
+// MakeDeliveredCode makes a code for a person, in place of the one before, for somebody to deliver: by letter, by telephone, at a desk. Errors:
+// ErrNoPerson, *ValidationError, *StateError, *TooSoonError, ErrCodesOff.
+func (s *Service) MakeDeliveredCode(ctx context.Context, usernameOrID, purpose string, by Actor) (DeliveredCode, error) {
+	why := deliveredFor(purpose)
+	terms, ok := deliveredPurposes()[why]
+	if !ok {
+		return DeliveredCode{}, &ValidationError{"for", "must be one of: " + strings.Join(DeliveredPurposes(), ", ")}
+	}
+	code, err := newDeliveredCode(s.Random)
+	if err != nil {
+		return DeliveredCode{}, err
+	}
+	ev, err := s.newEvents(by.Origin, deliveredCodeMade)
+	if err != nil {
+		return DeliveredCode{}, err
+	}
+	now := s.Now()
+	out := DeliveredCode{Code: showDelivered(code)}
+	err = s.Store.Update(ctx, func(tx storage.Tx) error {
+		id, rec, err := s.find(tx, usernameOrID)
+		if err == nil && rec.State == Removed {
+			err = ErrNoPerson
+		}
+		if err != nil {
+			return err
+		}
+		u, err := s.Units(tx)
+		if err != nil {
+			return err
+		}
+		t, err := terms(s, tx, id, &rec, u)
+		if err != nil {
+			return err
+		}
+		if out.ExpiresAt, err = s.putDeliveredCode(tx, why, id, &rec, code, t, now); err != nil {
+			return err
+		}
+		out.NotBefore = nil
+		if t.After > 0 {
+			begins := now.Add(t.After)
+			out.NotBefore = &begins
+		}
+		e := by.did(ev[0], id, purpose)
+		e.Partition = rec.partition()
+		return s.Events.Append(tx, e)
+	})
+	if err != nil {
+		return DeliveredCode{}, err
+	}
+	return out, nil
+}
+
+// newDeliveredCode returns a code as it is stored, to be made before the transaction.
+func newDeliveredCode(random io.Reader) (string, error) {
+	const most = 256 - 256%len(deliveredAlphabet) // above it the first ones would come more often
+	code := make([]byte, 0, deliveredCodeSize)
+	for b := make([]byte, 1); len(code) < deliveredCodeSize; {
+		if _, err := io.ReadFull(random, b); err != nil {
+			return "", err
+		}
+		if int(b[0]) < most {
+			code = append(code, deliveredAlphabet[int(b[0])%len(deliveredAlphabet)])
+		}
+	}
+	return string(code), nil
+}
+
+// showDelivered writes a code as people read it: in two halves.
+func showDelivered(code string) string { return code[:len(code)/2] + "-" + code[len(code)/2:] }
+
+const deliveredPurposeKey = "codes that are delivered"
+
+func deliveredHash(key []byte, why deliveredFor, person string, epoch int64, code string) []byte {
+	return secret.MAC(key, "delivered code", string(why), person, strconv.FormatInt(epoch, 10), code)
+}
+
+// putDeliveredCode stores a code in place of the one before. A *TooSoonError: that one is too young.
+func (s *Service) putDeliveredCode(tx storage.Tx, why deliveredFor, person string, rec *personRecord, code string, t deliveredTerms, now time.Time) (time.Time, error) {
+	key := storage.Key(string(why), person)
+	last, err := deliveredCodes.Get(tx, key)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return time.Time{}, err
+	}
+	if wait := last.MadeAt.Add(t.Every).Sub(now); err == nil && wait > 0 {
+		return time.Time{}, &TooSoonError{wait}
+	}
+	out := deliveredCodeRecord{
+		Hash: deliveredHash(s.Keyring.Derive(deliveredPurposeKey), why, person, rec.Epoch, code), Epoch: rec.Epoch,
+		MadeAt: now, From: now.Add(t.After), ExpiresAt: now.Add(t.After + t.Life),
+	}
+	return out.ExpiresAt, deliveredCodes.Put(tx, key, out, out.ExpiresAt.Add(collectAfter))
+}
+
+// deliveredWaits tells whether a code may be typed now: there is one, it is good by now, and some tries are left.
+func deliveredWaits(tx storage.Tx, why deliveredFor, person string, epoch int64, now time.Time) (bool, error) {
+	rec, err := deliveredCodes.Get(tx, storage.Key(string(why), person))
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && rec.good(epoch, now) && rec.Tries < deliveredCodeTries, err
+}
+
+// good tells whether a code is good now, but for the tries.
+func (r deliveredCodeRecord) good(epoch int64, now time.Time) bool {
+	return r.Epoch == epoch && !now.Before(r.From) && r.ExpiresAt.After(now)
+}
+
+// checkDeliveredCode looks at what was typed for a code, and counts the try before it looks. errMismatch: it is wrong, not good yet or any more.
+// Otherwise spend uses it up, in the transaction of what it is good for, and is false when another request was faster.
+func (s *Service) checkDeliveredCode(ctx context.Context, why deliveredFor, person, typed string) (spend func(tx storage.Tx) (bool, error), err error) {
+	key, now := storage.Key(string(why), person), s.Now()
+	var rec deliveredCodeRecord
+	err = s.Store.Update(ctx, func(tx storage.Tx) error {
+		p, err := persons.Get(tx, person)
+		if err == nil {
+			rec, err = deliveredCodes.Get(tx, key)
+		}
+		if err != nil {
+			return err
+		}
+		if !rec.good(p.Epoch, now) || rec.Tries >= deliveredCodeTries {
+			return storage.ErrNotFound
+		}
+		rec.Tries++
+		return deliveredCodes.Put(tx, key, rec, rec.ExpiresAt.Add(collectAfter))
+	})
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, errMismatch
+	}
+	if err != nil {
+		return nil, err
+	}
+	code := strings.Map(func(c rune) rune {
+		if c == '-' || c == ' ' {
+			return -1
+		}
+		return c
+	}, strings.ToUpper(typed))
+	if !slices.ContainsFunc(s.Keyring.DeriveAll(deliveredPurposeKey), func(k []byte) bool {
+		return hmac.Equal(rec.Hash, deliveredHash(k, why, person, rec.Epoch, code))
+	}) {
+		return nil, errMismatch
+	}
+	return func(tx storage.Tx) (bool, error) {
+		now, err := deliveredCodes.Get(tx, key)
+		if errors.Is(err, storage.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil || !hmac.Equal(now.Hash, rec.Hash) {
+			return false, err
+		}
+		return true, deliveredCodes.Delete(tx, key)
+	}, nil
+}

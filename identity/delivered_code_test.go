@@ -1,0 +1,209 @@
+package identity_test
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// delivering is stepping to level 2, with delivered codes alone.
+func delivering(t *testing.T) (*harness, *config.Units) {
+	t.Helper()
+	h, u := stepping(t, 2)
+	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
+	u.Features.ExternallyDeliveredCodeStepUp = config.ExternallyDeliveredCodeStepUp{Enabled: true, ExpirationTime: 1800}
+	return h, u
+}
+
+func (h *harness) deliver() identity.DeliveredCode {
+	h.t.Helper()
+	made, err := h.MakeDeliveredCode(h.t.Context(), demo, "step-up", identity.Actor{ID: "admin", Name: "admin"})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return made
+}
+
+func TestDeliveredCode(t *testing.T) {
+	t.Parallel()
+	h, u := delivering(t)
+	b := h.browser()
+	b.plain()
+	page := b.get("/next")
+	if page.Code != http.StatusOK || !strings.Contains(page.Body.String(), "code that you were given") {
+		t.Fatalf("level 2 = %d:\n%s", page.Code, page.Body)
+	}
+	if a := b.post(page, "code", "ABCD-EFGH"); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("a code that nobody made = %d", a.Code)
+	}
+	a := b.post(page, "send", "yes")
+	if a = b.get(a.Header().Get("Location")); !strings.Contains(a.Body.String(), "was told that you need a code") || h.events()["person.DeliveredCodeRequestedEvent"] != 1 {
+		t.Errorf("asking for a code = %d:\n%s", a.Code, a.Body)
+	}
+	if a := b.post(page, "send", "yes"); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") != "600" || h.events()["person.DeliveredCodeRequestedEvent"] != 1 {
+		t.Errorf("asking twice = %d", a.Code)
+	}
+	made := h.deliver()
+	if !regexp.MustCompile(`^[34679ACDEFGHJKMNPQRTVWXY]{4}-[34679ACDEFGHJKMNPQRTVWXY]{4}$`).MatchString(made.Code) || !made.ExpiresAt.Equal(h.clock.Now().Add(30 * time.Minute)) || made.NotBefore != nil {
+		t.Errorf("made %+v", made)
+	}
+	for key, value := range h.dump() {
+		if strings.Contains(value, strings.ReplaceAll(made.Code, "-", "")) || strings.Contains(value, made.Code) {
+			t.Errorf("%q holds the code", key)
+		}
+	}
+	if a := b.post(page, "code", " "+strings.ToLower(strings.ReplaceAll(made.Code, "-", ""))); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
+		t.Errorf("the code = %d:\n%s", a.Code, a.Body)
+	}
+	if s, err := h.session(b); err != nil || s.Level != 2 {
+		t.Errorf("the session has level %d (%v), want 2", s.Level, err)
+	}
+	if n := h.events()["person.DeliveredCodeMadeEvent"]; n != 1 {
+		t.Errorf("%d events of a code that was made", n)
+	}
+
+	u.Features.ExternallyDeliveredCodeStepUp.Enabled = false
+	other := h.browser()
+	other.plain()
+	if a := other.get("/next"); a.Code != http.StatusForbidden {
+		t.Errorf("level 2 with codes switched off = %d", a.Code)
+	}
+	if _, err := h.MakeDeliveredCode(t.Context(), demo, "step-up", identity.Actor{}); !errors.Is(err, identity.ErrCodesOff) {
+		t.Errorf("MakeDeliveredCode, switched off = %v", err)
+	}
+	u.Features.StepUpExternallyDeliveredCodeEnabled = true // the deprecated switch says the same
+	if a := other.get("/next"); a.Code != http.StatusOK {
+		t.Errorf("level 2 with the deprecated switch = %d", a.Code)
+	}
+	u.StepUp.AuthenticationMethods.ExternallyDeliveredCodeAuthenticationLevel = 1
+	if a := other.get("/next"); a.Code != http.StatusForbidden {
+		t.Errorf("level 2 with codes of level 1 = %d", a.Code)
+	}
+	h.checkInvariants()
+}
+
+// TestDeliveredCodeSetsUpNothing: that a code could be delivered to everybody is no method of anybody's own.
+func TestDeliveredCodeSetsUpNothing(t *testing.T) {
+	t.Parallel()
+	h, u := delivering(t)
+	u.Features.PINEnabled = true
+	b := h.browser()
+	b.plain()
+	if a := b.get("/account/security/pin"); a.Code != http.StatusOK || !strings.Contains(a.Body.String(), "Choose a PIN") {
+		t.Errorf("the first method = %d %s", a.Code, a.url)
+	}
+	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = false
+	u.StepUp.Actions.SetupStepUpMethodsAuthenticationLevel = 2
+	if a := b.get("/account/security/pin"); !strings.HasPrefix(a.url, "/step-up") {
+		t.Errorf("the first method, where that needs level 2 = %d %s", a.Code, a.url)
+	}
+}
+
+func TestDeliveredCodeRefused(t *testing.T) {
+	t.Parallel()
+	h, _ := delivering(t)
+	by := identity.Actor{ID: "admin", Name: "admin"}
+	invalid := new(identity.ValidationError)
+	if _, err := h.MakeDeliveredCode(t.Context(), demo, "anything", by); !errors.As(err, &invalid) {
+		t.Errorf("a code for anything = %v", err)
+	}
+	if _, err := h.MakeDeliveredCode(t.Context(), "nobody", "step-up", by); !errors.Is(err, identity.ErrNoPerson) {
+		t.Errorf("a code for nobody = %v", err)
+	}
+	if err := h.SetState(t.Context(), demo, identity.Blocked, by); err != nil {
+		t.Fatal(err)
+	}
+	state := new(identity.StateError)
+	if _, err := h.MakeDeliveredCode(t.Context(), demo, "step-up", by); !errors.As(err, &state) {
+		t.Errorf("a code for who is blocked = %v", err)
+	}
+}
+
+func TestDeliveredCodeAttacks(t *testing.T) {
+	t.Parallel()
+	wrongOf := func(code string) string {
+		if code[0] == '3' {
+			return "4" + code[1:]
+		}
+		return "3" + code[1:]
+	}
+	t.Run("attack 221: of a hundred tries at once five are looked at, and then the code is dead", func(t *testing.T) {
+		t.Parallel()
+		h, _ := delivering(t)
+		b := h.browser()
+		b.plain()
+		page, made := b.get("/next"), h.deliver()
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		got := map[int]int{}
+		for range 100 {
+			wg.Go(func() {
+				c := &browser{h: h, cookies: maps.Clone(b.cookies), address: b.address}
+				a := c.post(page, "code", wrongOf(made.Code))
+				mu.Lock()
+				defer mu.Unlock()
+				got[a.Code]++
+			})
+		}
+		wg.Wait()
+		if got[http.StatusUnprocessableEntity] != 5 || got[http.StatusTooManyRequests] != 95 {
+			t.Errorf("answers: %v", got)
+		}
+		h.clock.Advance(2 * time.Minute)
+		if a := b.post(page, "code", made.Code); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("the code after five wrong tries = %d, want it dead", a.Code)
+		}
+		h.clock.Advance(30 * time.Minute)
+		if a := b.post(b.get("/next"), "code", h.deliver().Code); a.Code != http.StatusSeeOther {
+			t.Errorf("a new code = %d, want it good", a.Code)
+		}
+	})
+	t.Run("attack 266: a code is good once, until it expires, until there is a newer one, and until the password is another", func(t *testing.T) {
+		t.Parallel()
+		h, _ := delivering(t)
+		b := h.browser()
+		b.plain()
+		first := h.deliver()
+		second := h.deliver()
+		page := b.get("/next")
+		if a := b.post(page, "code", first.Code); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("the older code = %d", a.Code)
+		}
+		h.clock.Advance(30 * time.Minute)
+		if a := b.post(b.get("/next"), "code", second.Code); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("the code at its end = %d", a.Code)
+		}
+		third := h.deliver()
+		if a := b.post(b.get("/next"), "code", third.Code); a.Code != http.StatusSeeOther {
+			t.Errorf("a good code = %d", a.Code)
+		}
+		other := h.browser()
+		other.plain()
+		if a := other.post(other.get("/next"), "code", third.Code); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("the same code again = %d", a.Code)
+		}
+	})
+	t.Run("attack 266: a code that the person's password has outlived", func(t *testing.T) {
+		t.Parallel()
+		h, _ := delivering(t)
+		made := h.deliver()
+		if err := h.SetPassword(t.Context(), demo, secret.New("another horse 2"), identity.Actor{ID: "admin"}); err != nil {
+			t.Fatal(err)
+		}
+		b := h.browser()
+		a := b.try(demo, "another horse 2")
+		page := b.get(a.Header().Get("Location"))
+		if a := b.post(page, "code", made.Code); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("the code after the password has changed = %d", a.Code)
+		}
+	})
+}
