@@ -58,7 +58,7 @@ func (s *Service) showSecurity(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err, securityPath)
 		return
 	}
-	s.Pages.Render(w, r, page.View{Template: "security", Data: data})
+	s.Pages.Render(w, r, page.View{Template: "security", Locales: si.locales(), Nav: s.nav(r, u), Data: data})
 }
 
 // requireSetUp is requireLevel for a page that sets up or removes a method.

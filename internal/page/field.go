@@ -170,13 +170,14 @@ func (f frame) Notice(kind, key string, fill ...any) notice {
 	return notice{Kind: kind, Text: f.Say(Text{key, fill})}
 }
 
-// Row is a line of a list with what can be done about it. Name is shown as it is, Mark behind it and Details under it are messages.
+// Row is a line of a list with what can be done about it. Name is shown as it is; Title in its place, Mark behind it and Details under it are messages.
 //
 //	<ul class="rows">{{range $d.Rows}}{{template "row" ($.Row .)}}{{end}}</ul>
 type Row struct {
 	// Icon: person, key, door, check, device, mail, phone, app. Empty: none
 	Icon    string
 	Name    string
+	Title   Text
 	Mark    Text
 	Details []Text
 	Actions []Action
@@ -205,6 +206,9 @@ type action struct {
 
 // Row returns the row with its texts.
 func (f frame) Row(in Row) row {
+	if in.Title.Key != "" {
+		in.Name = f.Say(in.Title)
+	}
 	out := row{Row: in}
 	if in.Mark.Key != "" {
 		out.Mark = f.Say(in.Mark)

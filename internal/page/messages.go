@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	xlanguage "golang.org/x/text/language"
@@ -256,7 +257,7 @@ func (l *language) find(key string) (string, bool) {
 	return "", false
 }
 
-// T returns the message of a key. Pairs of name and value fill in "{name}". A missing message is its key, which a test finds.
+// T returns the message of a key. Pairs of name and value fill in "{name}"; a time.Time is a Moment. A missing message is its key, which a test finds.
 func (l *language) T(key string, pairs ...any) string {
 	text, ok := l.find(key)
 	if !ok {
@@ -267,7 +268,12 @@ func (l *language) T(key string, pairs ...any) string {
 	}
 	fill := make([]string, 0, len(pairs))
 	for i := 0; i+1 < len(pairs); i += 2 {
-		fill = append(fill, "{"+fmt.Sprint(pairs[i])+"}", fmt.Sprint(pairs[i+1]))
+		value, isTime := pairs[i+1].(time.Time)
+		if !isTime {
+			fill = append(fill, "{"+fmt.Sprint(pairs[i])+"}", fmt.Sprint(pairs[i+1]))
+			continue
+		}
+		fill = append(fill, "{"+fmt.Sprint(pairs[i])+"}", l.Moment(value))
 	}
 	return strings.NewReplacer(fill...).Replace(text) // one pass: a value that looks like a placeholder stays as it is
 }

@@ -50,7 +50,7 @@ type Config struct {
 
 // View is one page.
 type View struct {
-	// Template: sign_in, choose, connect, forward, trouble, consent, sign_out, signed_out, account, security, step_up, authenticator, pin, recovery,
+	// Template: sign_in, choose, connect, forward, trouble, consent, sign_out, signed_out, dashboard, security, step_up, authenticator, pin, recovery,
 	// confirm, error, message, form_post.
 	Template string
 	Status   int // 0: 200
@@ -60,6 +60,8 @@ type View struct {
 	Mobile bool
 	// Client is who asks. Its Targets go into form-action.
 	Client login.Client
+	// Nav is the navigation of the pages of an account. nil: the page stands alone.
+	Nav *Nav
 	// Data is the struct of the template.
 	Data any
 }
@@ -158,14 +160,6 @@ type SignedOut struct {
 
 // frameSeconds is how long the frames have before the page goes on.
 const frameSeconds = "3"
-
-// Account is the data of account.
-type Account struct {
-	Username, Name, Email string
-	Groups                []string
-	Action, CSRF          string // of the form that signs out
-	Security              string // link to the page about signing in. Empty: none
-}
 
 // Message is the data of message: the messages <Key>.title and <Key>.text.
 type Message struct {
@@ -290,6 +284,7 @@ type frame struct {
 	Secure   bool // the issuer has https: only then does the footer show a lock
 	Mobile   bool
 	Client   login.Client
+	Nav      *Nav
 	Data     any
 }
 
@@ -302,7 +297,7 @@ func (p *Renderer) make(r *http.Request, v View) ([]byte, *language, error) {
 	var b bytes.Buffer
 	err := t.ExecuteTemplate(&b, "frame", frame{
 		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Icon: p.assets.icon, Logo: p.assets.logo, LogoSize: p.assets.logoSize,
-		Secure: strings.HasPrefix(p.origin, "https:"), Mobile: v.Mobile, Client: v.Client, Data: v.Data,
+		Secure: strings.HasPrefix(p.origin, "https:"), Mobile: v.Mobile, Client: v.Client, Nav: v.Nav, Data: v.Data,
 	})
 	return b.Bytes(), lang, err
 }

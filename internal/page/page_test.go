@@ -40,6 +40,11 @@ var shop = login.Client{ID: "shop", Name: "The shop", Targets: []string{"https:/
 
 var twoProviders = []page.Provider{{Name: "Partner account", URL: "/sign-in/provider?flow=f&idp=partner", Last: true}, {Name: "Corp", URL: "/sign-in/provider?flow=f&idp=corp"}}
 
+var nav = &page.Nav{
+	Entries: []page.NavEntry{{Label: "account.overview", URL: "/account", Icon: "person", Current: true}, {Label: "account.profile", URL: "/account/profile", Icon: "pencil"}},
+	Back:    "https://shop.example.com/", BackName: "shop.example.com",
+}
+
 // views is every page in the shapes that matter.
 func views() map[string]page.View {
 	return map[string]page.View{
@@ -55,7 +60,7 @@ func views() map[string]page.View {
 		"signed_out":          {Template: "signed_out", Data: page.SignedOut{}},
 		"signed_out_to":       {Template: "signed_out", Data: page.SignedOut{Continue: "https://shop.example.com/"}},
 		"signed_out_on":       {Template: "signed_out", Data: page.SignedOut{Continue: "https://shop.example.com/", GoOn: true, Frames: []string{"https://shop.example.com/out?iss=x&sid=s", "https://shop.example.com/other"}}},
-		"account":             {Template: "account", Data: page.Account{Username: "demo@example.com", Name: "Demo Person", Email: "demo@example.com", Groups: []string{"staff", "editors"}, Action: "/sign-out", CSRF: "t"}},
+		"account":             {Template: "dashboard", Nav: nav, Data: page.Dashboard{Key: "overview", Parts: []page.Part{{Facts: []page.Fact{{"account.username", "demo@example.com"}, {"account.groups", "staff, editors"}}}, {ID: "attention", Title: page.Say("account.attention"), Rows: []page.Row{{Icon: "mail", Title: page.Say("attention.email_unverified"), Actions: []page.Action{{Label: "attention.verify", URL: "/account/profile"}}}}}, {Text: page.Say("account.signed_in"), Form: &page.Form{Action: "/sign-out", CSRF: "t", Submit: "account.sign_out", Quiet: true}}}}},
 		"form_post":           {Template: "form_post", Client: shop, Data: page.FormPost{Action: "https://shop.example.com/callback?x=1", Fields: []page.Hidden{{"code", "c"}, {"state", "a \"state\""}}}},
 		"form_post_away":      {Template: "form_post", Data: page.FormPost{Action: "https://idp.example.com/sso", Away: true, Fields: []page.Hidden{{"SAMLRequest", "PHg+"}}}},
 		"sign_in_first":       {Template: "sign_in", Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", CanRemember: true, Cancel: "/c", Providers: twoProviders, NoPassword: true}},
@@ -353,7 +358,7 @@ func TestTextsAreText(t *testing.T) {
 			{Template: "choose", Client: login.Client{Name: evil}, Data: page.Choose{Account: evil, Detail: evil}},
 			{Template: "token", Data: page.Token{Account: evil, Detail: evil}},
 			{Template: "consent", Client: login.Client{Name: evil}, Data: page.Consent{Account: evil, Owner: evil, RequestID: evil, Scopes: []page.ScopeLine{{Name: evil}, {Name: "x", Description: evil}}}},
-			{Template: "account", Data: page.Account{Username: evil, Name: evil, Email: evil, Groups: []string{evil}}},
+			{Template: "dashboard", Nav: &page.Nav{Back: "javascript:alert(1)", BackName: evil}, Data: page.Dashboard{Key: evil, Parts: []page.Part{{ID: "a", Title: page.Say(evil), Text: page.Say("account.signed_in", "x", evil), Empty: evil, Facts: []page.Fact{{evil, evil}}}, {Rows: []page.Row{{Name: evil, Mark: page.Say(evil), Details: []page.Text{page.Say(evil)}}}}}}},
 			{Template: "sign_out", Data: page.SignOut{Account: evil, Hidden: map[string]string{evil: evil}}},
 			{Template: "signed_out", Data: page.SignedOut{Continue: "javascript:alert(1)"}},
 		} {
@@ -391,7 +396,7 @@ func TestTextsAreText(t *testing.T) {
 func TestBrokenViewIsAnError(t *testing.T) {
 	t.Parallel()
 	p := newRenderer(t, page.Brand{})
-	for _, v := range []page.View{{Template: "no_such"}, {Template: "sign_in"}, {Template: "account", Data: page.SignIn{}}} {
+	for _, v := range []page.View{{Template: "no_such"}, {Template: "sign_in"}, {Template: "dashboard", Data: page.SignIn{}}} {
 		w := render(p, v)
 		if w.Code != 500 || !strings.Contains(w.Body.String(), "Something went wrong") || strings.Contains(w.Body.String(), "page.") {
 			t.Errorf("view %+v: status %d, body\n%s", v, w.Code, w.Body)

@@ -1,0 +1,66 @@
+package page
+
+import (
+	"strings"
+	"time"
+)
+
+// Nav is the navigation beside the pages of a person's own account.
+type Nav struct {
+	Entries []NavEntry
+	// Back leads to where the person came from, which is called BackName. Empty: nobody knows
+	Back, BackName string
+}
+
+// NavEntry leads to a page. Label is a message.
+type NavEntry struct {
+	Label, URL, Icon string
+	Current          bool
+}
+
+// Dashboard is the data of dashboard: a page of a person's own account, in parts. Its messages are account.<Key>.title and account.<Key>.text.
+type Dashboard struct {
+	Key string
+	// Done says what was just done; Problem what to do next, for Wait seconds. Both are messages. Empty: nothing
+	Done, Problem string
+	Wait          int
+	Parts         []Part
+	Cancel        string // leads back from a page below another one. Empty: none
+}
+
+// Part is a part of such a page: what is there, then what can be done. Everything may be left away.
+type Part struct {
+	ID          string // unique on the page; needed with a Title
+	Title, Text Text
+	Facts       []Fact
+	Rows        []Row
+	Empty       string // message in place of the rows where there are none
+	Form        *Form
+	Links       []Action // links, no forms
+}
+
+// Fact is a name and a value. Label is a message.
+type Fact struct{ Label, Value string }
+
+// Form is a form of its own. Submit is a message.
+type Form struct {
+	Action, CSRF, Submit string
+	Hidden               []Hidden
+	Fields               []Field
+	Quiet                bool // it is not what the page is for
+}
+
+// Moment is a point in time, in words of the language.
+func (l *language) Moment(t time.Time) string {
+	t = t.UTC()
+	months := l.T("date.months")
+	return l.T("date.moment", "day", t.Day(), "month", word(months, int(t.Month())-1), "year", t.Year(), "time", t.Format("15:04"))
+}
+
+// word returns a word of a list with spaces between them.
+func word(list string, i int) string {
+	if words := strings.Fields(list); i < len(words) {
+		return words[i]
+	}
+	return ""
+}
