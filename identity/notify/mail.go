@@ -16,7 +16,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/fxamacker/cbor/v2"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
@@ -71,14 +70,11 @@ type Mail struct {
 	MailDeps
 	cfg   MailConfig
 	host  string
-	queue *outbox.Queue[[]byte]
+	queue *sealedQueue[Notice]
 }
 
 // firstWait is how long after the first try the second one comes. No try lasts as long.
 const firstWait = 30 * time.Second
-
-// sealing is the purpose under which notices are sealed: they hold addresses, and may hold links that let somebody in.
-const sealing = "gatehouse notice v1"
 
 //go:embed mail.html
 var mailHTML string
@@ -100,10 +96,10 @@ func NewMail(c MailConfig, d MailDeps) (*Mail, error) {
 	if d.Log == nil {
 		d.Log = zap.NewNop()
 	}
-	return &Mail{
-		MailDeps: d, cfg: c, host: u.Hostname(),
-		queue: outbox.New(mails, d.Store, d.Now, outbox.Config{Lane: "mail", First: firstWait, AtOnce: 4, Tried: c.Tried, Log: d.Log}),
-	}, nil
+	return &Mail{MailDeps: d, cfg: c, host: u.Hostname(), queue: &sealedQueue[Notice]{
+		Queue:   outbox.New(mails, d.Store, d.Now, outbox.Config{Lane: "mail", First: firstWait, AtOnce: 4, Tried: c.Tried, Log: d.Log}),
+		purpose: "gatehouse notice v1", keyring: d.Keyring, random: d.Random,
+	}}, nil
 }
 
 // Send implements Sender. An address that is none is dropped with a line in the log: it is no reason to undo what has happened.
@@ -112,19 +108,7 @@ func (m *Mail) Send(tx storage.Tx, n Notice) error {
 		m.Log.Error("notice without an address", zap.String("kind", string(n.Kind)), zap.String("person_id", n.PersonID))
 		return nil
 	}
-	id, err := secret.ID(m.Random, 16)
-	if err != nil {
-		return err
-	}
-	raw, err := cbor.Marshal(n)
-	if err != nil {
-		return err
-	}
-	sealed, err := m.Keyring.Seal(sealing, raw)
-	if err != nil {
-		return err
-	}
-	return m.queue.Add(tx, id, n.At, sealed)
+	return m.queue.add(tx, n.At, n)
 }
 
 // IsAddress tells whether a text is one bare e-mail address that no header can be made of. (RFC 5322 3.4.1)
@@ -153,13 +137,12 @@ func (m *Mail) Check(ctx context.Context) error { return m.Transport.Check(ctx) 
 
 // deliver makes one try.
 func (m *Mail) deliver(ctx context.Context, id string, sealed []byte) error {
-	raw, err := m.Keyring.Open(sealing, sealed)
-	if err != nil { // perhaps another configuration with other keys is still there, or comes back
-		return fmt.Errorf("open notice: %w", err)
+	n, err := m.queue.open(sealed)
+	if err != nil {
+		return fmt.Errorf("notice: %w", err)
 	}
-	var n Notice
-	if err := cbor.Unmarshal(raw, &n); err != nil {
-		return fmt.Errorf("read notice: %w: %w", err, outbox.ErrRefused)
+	if n.Kind == Nothing {
+		return nil
 	}
 	msg, err := m.compose(ctx, id, n)
 	if err != nil {

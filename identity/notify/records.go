@@ -10,4 +10,5 @@ import (
 var (
 	webhooks = storage.NewTable[outbox.Record[event.Ref]]("webhook") // webhook, when it is due, event -> where the event is
 	mails    = storage.NewTable[outbox.Record[[]byte]]("mail")       // lane, when it is due, id -> the sealed notice
+	texts    = storage.NewTable[outbox.Record[[]byte]]("sms")        // lane, when it is due, id -> the sealed text message
 )

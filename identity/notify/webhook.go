@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -130,28 +129,17 @@ func (w *Webhook) send(ctx context.Context, id string, at event.Ref) error {
 	if err != nil {
 		return err
 	}
-	stamp := strconv.FormatInt(w.now().Unix(), 10)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "gatehouse")
-	req.Header.Set("webhook-id", id)
-	req.Header.Set("webhook-timestamp", stamp)
-	req.Header.Set("webhook-signature", "v1,"+Sign(w.key, id, stamp, body))
-	res, err := w.client.Do(req)
-	if err != nil {
-		if inner := new(url.Error); errors.As(err, &inner) {
-			err = inner.Err // without the URL, which may hold a secret
-		}
-		return fmt.Errorf("post event: %w", err)
-	}
-	defer res.Body.Close()
-	_, _ = outbound.Body(res) // so that the connection can be used again; what it says is of no interest
+	signAs(req, w.key, id, w.now(), body)
+	status, err := exchange(w.client, req)
 	switch {
-	case res.StatusCode >= 200 && res.StatusCode <= 299:
+	case err != nil:
+		return fmt.Errorf("post event: %w", err)
+	case status >= 200 && status <= 299:
 		return nil
-	case res.StatusCode == http.StatusGone: // Standard Webhooks, "Deliverability": nobody listens there any more
-		return fmt.Errorf("post event: status %d: %w", res.StatusCode, outbox.ErrRefused)
+	case status == http.StatusGone: // Standard Webhooks, "Deliverability": nobody listens there any more
+		return fmt.Errorf("post event: status %d: %w", status, outbox.ErrRefused)
 	default:
-		return fmt.Errorf("post event: status %d", res.StatusCode)
+		return fmt.Errorf("post event: status %d", status)
 	}
 }
 

@@ -1,0 +1,245 @@
+package notify
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/outbox"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// The kinds of text messages. The words of one are the message sms.<kind>.
+const (
+	SMSStepUpCode Kind = "step_up_code"
+	SMSPhoneCode  Kind = "phone_code"
+)
+
+// SMSKinds returns all of them, sorted.
+func SMSKinds() []Kind { return []Kind{SMSPhoneCode, SMSStepUpCode} }
+
+// SMS is one text message to one number.
+type SMS struct {
+	Kind Kind   `cbor:"1,keyasint"`
+	To   string `cbor:"2,keyasint"` // E.164: + and digits
+	// PersonID is for the log. Empty: nobody's yet.
+	PersonID string `cbor:"3,keyasint,omitempty"`
+	// Locales are the languages that the person prefers. Empty: the default of the pages.
+	Locales []string `cbor:"4,keyasint,omitempty"`
+	// At is when it happened, taken before the transaction.
+	At time.Time `cbor:"5,keyasint"`
+	// Until is when the message is of no use any more: it is not sent later. Default: an hour after At.
+	Until time.Time `cbor:"6,keyasint"`
+	// Data fills in {name} in the message. A code stands in Data as code, and on a line of its own for phones that fill it in.
+	Data map[string]string `cbor:"7,keyasint,omitempty"`
+}
+
+// SMSSender sends text messages. It is safe for concurrent use.
+type SMSSender interface {
+	// Send writes, in the transaction of its cause, that a message is to be sent, and returns at once. An error is a failure of storage.
+	Send(tx storage.Tx, m SMS) error
+}
+
+// MemorySMS is an SMSSender for tests: it keeps what it is given, even when the transaction is undone or repeated.
+type MemorySMS struct {
+	mu   sync.Mutex // guards list
+	list []SMS
+}
+
+// Send keeps a message.
+func (m *MemorySMS) Send(_ storage.Tx, s SMS) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.list = append(m.list, s)
+	return nil
+}
+
+// Take returns what was kept, and forgets it.
+func (m *MemorySMS) Take() []SMS {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := m.list
+	m.list = nil
+	return list
+}
+
+// Text is a text message, ready to be handed over.
+type Text struct {
+	ID   string // the same at each try
+	To   string // E.164
+	Text string
+}
+
+// SMSTransport hands text messages over to a service. It is safe for concurrent use.
+type SMSTransport interface {
+	// Deliver returns nil when the service has taken the message. An error that wraps outbox.ErrRefused says that trying again is of no use.
+	// It ends within MaxHookTimeout.
+	Deliver(ctx context.Context, t Text) error
+	// Check returns nil when the service is there. It sends nothing.
+	Check(ctx context.Context) error
+}
+
+// SMSConfig says how text messages look.
+type SMSConfig struct {
+	Issuer string // origin that codes are for
+	Brand  string
+	// Tried is told of each try. nil: nobody counts.
+	Tried func(err error)
+}
+
+// SMSDeps is what Texts works with. All but Now, Random and Log are required.
+type SMSDeps struct {
+	Store     storage.Store
+	Keyring   *secret.Keyring
+	Transport SMSTransport
+	// Words returns the messages in the first of the languages that there is.
+	Words  func(ctx context.Context, locales []string) page.Words
+	Now    func() time.Time
+	Random io.Reader
+	Log    *zap.Logger
+}
+
+// Texts sends text messages from an outbox: until the service has taken one, or it is too late, it is tried again. So perhaps it arrives twice, when
+// the service took it and its answer was lost; the id is the same then.
+type Texts struct {
+	SMSDeps
+	cfg   SMSConfig
+	host  string
+	queue *sealedQueue[SMS]
+}
+
+const (
+	smsFirstWait = 10 * time.Second // no try lasts as long
+	smsMostWait  = 2 * time.Minute  // a code is good for some minutes
+	smsLife      = time.Hour
+)
+
+// NewTexts returns what sends text messages.
+func NewTexts(c SMSConfig, d SMSDeps) (*Texts, error) {
+	u, err := url.Parse(c.Issuer)
+	if err != nil || u.Host == "" {
+		return nil, errors.New("sms: want the issuer")
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Random == nil {
+		d.Random = rand.Reader
+	}
+	if d.Log == nil {
+		d.Log = zap.NewNop()
+	}
+	return &Texts{SMSDeps: d, cfg: c, host: u.Hostname(), queue: &sealedQueue[SMS]{
+		Queue: outbox.New(texts, d.Store, d.Now, outbox.Config{
+			Lane: "sms", First: smsFirstWait, Most: smsMostWait, Tries: 60, MaxAge: smsLife, AtOnce: 4, Tried: c.Tried, Log: d.Log,
+		}),
+		purpose: "gatehouse sms v1", keyring: d.Keyring, random: d.Random,
+	}}, nil
+}
+
+// Send implements SMSSender. A number that is none is dropped with a line in the log: it is no reason to undo what has happened.
+func (t *Texts) Send(tx storage.Tx, m SMS) error {
+	if !IsNumber(m.To) {
+		t.Log.Error("text message without a number", zap.String("kind", string(m.Kind)), zap.String("person_id", m.PersonID))
+		return nil
+	}
+	if m.Until.IsZero() {
+		m.Until = m.At.Add(smsLife)
+	}
+	return t.queue.add(tx, m.At, m)
+}
+
+// IsNumber tells whether a text is a telephone number in its international form. (ITU-T E.164)
+func IsNumber(s string) bool {
+	digits, ok := strings.CutPrefix(s, "+")
+	return ok && len(digits) >= 7 && len(digits) <= 15 && digits[0] != '0' && !strings.ContainsFunc(digits, func(c rune) bool { return c < '0' || c > '9' })
+}
+
+// Run sends what waits until ctx ends.
+func (t *Texts) Run(ctx context.Context) { t.queue.Run(ctx, t.deliver) }
+
+// Round tries what is due once, and returns how many were taken and how many were not. An error is a failure of storage.
+func (t *Texts) Round(ctx context.Context) (sent, failed int, err error) {
+	return t.queue.Round(ctx, t.queue.AtOnce, t.deliver)
+}
+
+// Waiting returns how many messages wait, counting no more than most.
+func (t *Texts) Waiting(ctx context.Context, most int) (int, error) {
+	return t.queue.Waiting(ctx, most)
+}
+
+// Check tells whether the service is there.
+func (t *Texts) Check(ctx context.Context) error { return t.Transport.Check(ctx) }
+
+// errLate says that a message came too late to be of use.
+var errLate = fmt.Errorf("it is too late for it: %w", outbox.ErrRefused)
+
+// deliver makes one try.
+func (t *Texts) deliver(ctx context.Context, id string, sealed []byte) error {
+	m, err := t.queue.open(sealed)
+	if err != nil {
+		return fmt.Errorf("sms: %w", err)
+	}
+	if !t.Now().Before(m.Until) {
+		return fmt.Errorf("%s: %w", m.Kind, errLate)
+	}
+	if err := t.Transport.Deliver(ctx, Text{ID: id, To: m.To, Text: t.compose(ctx, m)}); err != nil {
+		return fmt.Errorf("%s: %w", m.Kind, err)
+	}
+	t.Log.Info("text message handed over", zap.String("kind", string(m.Kind)), zap.String("id", id), zap.String("person_id", m.PersonID))
+	return nil
+}
+
+const maxText = 1000 // characters of a text message
+
+// compose writes a text message in the words of the moment.
+func (t *Texts) compose(ctx context.Context, m SMS) string {
+	pairs := []any{"brand", t.cfg.Brand}
+	for name, v := range m.Data {
+		pairs = append(pairs, name, v)
+	}
+	text := strings.Map(func(c rune) rune {
+		if c != '\n' && unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, t.Words(ctx, m.Locales).T("sms."+string(m.Kind), pairs...))
+	if r := []rune(text); len(r) > maxText {
+		text = string(r[:maxText-1]) + "…"
+	}
+	if code := m.Data["code"]; code != "" {
+		// Phones offer the code at pages of this host alone. (Origin-bound one-time codes delivered via SMS, 3)
+		text += "\n\n@" + t.host + " #" + code
+	}
+	return text
+}
+
+// SMSWebhook hands text messages over by a POST of JSON: to, text, from and id.
+type SMSWebhook struct {
+	Hook *Hook
+	From string // the sender that is shown. Empty: the service's own
+}
+
+// Deliver implements SMSTransport.
+func (w *SMSWebhook) Deliver(ctx context.Context, t Text) error {
+	return w.Hook.Post(ctx, t.ID, struct {
+		To   string `json:"to"`
+		Text string `json:"text"`
+		From string `json:"from,omitempty"`
+		ID   string `json:"id"`
+	}{t.To, t.Text, w.From, t.ID})
+}
+
+// Check implements SMSTransport.
+func (w *SMSWebhook) Check(ctx context.Context) error { return w.Hook.Check(ctx) }
