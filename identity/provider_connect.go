@@ -145,7 +145,7 @@ func (s *Service) connect(w http.ResponseWriter, r *http.Request, c credentials,
 	if err != nil {
 		return err
 	}
-	s.entered(w, a, o)
+	s.entered(w, r, a, o)
 	s.jar.Set(w, kindDevice, p.device, deviceLife)
 	return nil
 }

@@ -25,6 +25,7 @@ type opening struct {
 	token, sessionID string
 	old              string // hash of the browser's session cookie
 	sealed           []byte
+	locale           string // that the person prefers
 	ev               []event.Event
 }
 
@@ -78,7 +79,7 @@ func (s *Service) enter(w http.ResponseWriter, r *http.Request, a *answered) err
 	if err != nil {
 		return err
 	}
-	s.entered(w, a, o)
+	s.entered(w, r, a, o)
 	return nil
 }
 
@@ -100,12 +101,14 @@ func (s *Service) bind(tx storage.Tx, a *answered, o *opening, f *found) error {
 		Details: id.Details, NotAfter: id.NotAfter, SignedInFor: secret.Hash(a.flow.Demand.Return), Held: true,
 		Unproven: id.AuthTime.IsZero(),
 	}
+	rec.from(event.Origin{ClientIP: o.ev[evSucceeded].ClientIP, UserAgent: o.ev[evSucceeded].UserAgent})
 	if !id.AuthTime.IsZero() && id.AuthTime.Before(o.now) {
 		rec.AuthTime = id.AuthTime
 	}
 	if len(rec.AMR) == 0 {
 		rec.AMR = []string{"DEFAULT"}
 	}
+	o.locale = f.person.Locale
 	sid, ended, err := s.begin(tx, o.sessionID, o.token, o.old, rec)
 	if err != nil {
 		return err
@@ -163,7 +166,8 @@ func sessionName(issuer, name string) string {
 }
 
 // entered sets the cookies of a session that a provider opened.
-func (s *Service) entered(w http.ResponseWriter, a *answered, o *opening) {
+func (s *Service) entered(w http.ResponseWriter, r *http.Request, a *answered, o *opening) {
+	s.Pages.Choose(w, r, o.locale)
 	s.jar.Set(w, kindSession, o.token, 0)
 	s.jar.Set(w, kindLast, a.provider.ID+"."+s.lastMAC(a.provider.ID), lastLife)
 }

@@ -3,11 +3,13 @@ package identity
 import (
 	"net/http"
 	"strings"
+
+	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
 // Paths returns the prefixes of the paths that ServeHTTP answers.
 func (s *Service) Paths() []string {
-	return []string{"/sign-in", "/sign-out", "/step-up", "/account", "/assets/", "/saml/", "/oidc/"}
+	return []string{"/sign-in", "/sign-out", "/step-up", "/account", "/forgot", "/reset", page.LanguagePath, "/assets/", "/saml/", "/oidc/"}
 }
 
 // routes: every path of the package.
@@ -18,6 +20,10 @@ func (s *Service) routes() http.Handler {
 	mux.Handle("/sign-in/provider", s.methods(s.showProvider, nil))
 	mux.Handle("/sign-in/provider/done", s.methods(s.showProviderDone, nil))
 	mux.Handle("/sign-in/token", s.methods(s.showTicket, s.handleTicket))
+	mux.Handle(forgotPath, s.methods(s.showForgot, s.handleForgot))
+	mux.Handle(sentPath, s.methods(s.showForgotSent, nil))
+	mux.Handle(linkPaths[linkReset], s.methods(s.showReset, s.handleReset))
+	mux.Handle(resetDonePath, s.methods(s.showResetDone, nil))
 	mux.Handle("/sign-in/connect", s.methods(s.showConnect, s.handleConnect))
 	mux.HandleFunc("/saml/{id}/{op}", s.handleProvider("saml"))
 	mux.HandleFunc("/oidc/{id}/{op}", s.handleProvider("oidc"))
@@ -30,6 +36,7 @@ func (s *Service) routes() http.Handler {
 	mux.Handle(recoveryPath, s.methods(s.showRecovery, s.handleRecovery))
 	mux.Handle(pinMethod.setUp, s.methods(s.showPIN, s.handlePIN))
 	mux.Handle(removePath, s.methods(s.showRemove, s.handleRemove))
+	mux.Handle(page.LanguagePath, s.methods(s.Pages.ShowLanguage, nil))
 	mux.Handle("/assets/", s.Pages.Assets())
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")

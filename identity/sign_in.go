@@ -126,6 +126,12 @@ func (s *Service) signInPage(w http.ResponseWriter, r *http.Request, id string, 
 	in.Cancel = page.LocalPath(f.Demand.Cancel)
 	in.NoForm = !ways.password && !ways.hasDomains()
 	in.NoPassword = !ways.password || (ways.hasDomains() && (in.Username == "" || in.Problem == "problem.username"))
+	u, err := s.configured(r.Context())
+	if err != nil {
+		s.fail(w, r, err, flowURL(id))
+		return
+	}
+	in.ForgotURL = s.forgotURL(u, id)
 	last := s.lastUsed(r)
 	for _, p := range ways.providers {
 		b := page.Provider{Name: p.Name, URL: providerURL(id, p.ID), Icon: s.Pages.Icon(p.ID), Last: p.ID == last}
@@ -134,6 +140,11 @@ func (s *Service) signInPage(w http.ResponseWriter, r *http.Request, id string, 
 		} else {
 			in.Providers = append(in.Providers, b)
 		}
+	}
+	var err error
+	if in.Passkey, err = s.offerPasskey(w, r, id, ways); err != nil {
+		s.fail(w, r, err, in.Action)
+		return
 	}
 	s.Pages.Render(w, r, s.view(f.Demand, "sign_in", status, in))
 }
@@ -187,8 +198,7 @@ func (s *Service) handleSignIn(w http.ResponseWriter, r *http.Request) {
 	wait, err := s.signIn(w, r, f, credentials{username: username, password: password, remember: in.Remember})
 	switch {
 	case err == nil && wait > 0:
-		in.Problem, in.Wait = "problem.wait", int((wait+time.Second-1)/time.Second)
-		w.Header().Set("Retry-After", strconv.Itoa(in.Wait)) // RFC 6585 4
+		in.Problem, in.Wait = "problem.wait", retryAfter(w, wait)
 		s.signInPage(w, r, id, f, ways, http.StatusTooManyRequests, in)
 	case err == nil:
 		s.redirect(w, r, f.Demand.Return)
@@ -297,8 +307,35 @@ func (s *Service) failed(ctx context.Context, clientID string, a account, at att
 	})
 }
 
-// succeed opens the session and sets its cookies, when what was verified still holds.
+// succeed opens the session of a person whose password was right, when what was verified still holds.
 func (s *Service) succeed(w http.ResponseWriter, r *http.Request, f flowRecord, c credentials, p proof) error {
+	if p.device == "" {
+		var err error
+		if p.device, err = s.newID(); err != nil {
+			return err
+		}
+	}
+	return s.admit(w, r, f, shown{
+		person: p.account.id, level: passwordLevel, amr: "DEFAULT", remember: c.remember, device: p.device, from: p.from,
+		prove: func(tx storage.Tx, now time.Time) (personRecord, error) { return s.proven(tx, p, now) },
+	})
+}
+
+// shown is who a person has shown to be, and how.
+type shown struct {
+	person   string
+	level    int
+	amr      string
+	reason   string // of the event
+	remember bool
+	device   string
+	from     event.Origin
+	// prove writes what the proof leaves behind and returns the person, or errMismatch when it holds no more.
+	prove func(tx storage.Tx, now time.Time) (personRecord, error)
+}
+
+// admit opens the session and sets its cookies.
+func (s *Service) admit(w http.ResponseWriter, r *http.Request, f flowRecord, who shown) error {
 	token, err := secret.NewToken(s.Random, secret.Session)
 	if err != nil {
 		return err
@@ -307,26 +344,23 @@ func (s *Service) succeed(w http.ResponseWriter, r *http.Request, f flowRecord, 
 	if err != nil {
 		return err
 	}
-	if p.device == "" {
-		if p.device, err = s.newID(); err != nil {
-			return err
-		}
-	}
-	ev, err := s.newEvents(p.from, loginSucceeded, signedOut)
+	ev, err := s.newEvents(who.from, loginSucceeded, signedOut)
 	if err != nil {
 		return err
 	}
 	now, old := s.Now(), hashed(s.jar.Get(r, kindSession))
 	rec := sessionRecord{
-		PersonID: p.account.id, AuthTime: now, Seen: now, Level: passwordLevel, AMR: []string{"DEFAULT"}, Provider: provider,
-		Remembered: c.remember && s.cfg.Session.Remember > 0, SignedInFor: secret.Hash(f.Demand.Return),
+		PersonID: who.person, AuthTime: now, Seen: now, Level: who.level, AMR: []string{who.amr}, Provider: provider,
+		Remembered: who.remember && s.cfg.Session.Remember > 0, SignedInFor: secret.Hash(f.Demand.Return),
 	}
+	rec.from(who.from)
+	var locale string
 	err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
-		person, err := s.proven(tx, p, now)
+		person, err := who.prove(tx, now)
 		if err != nil {
 			return err
 		}
-		rec.Epoch = person.Epoch
+		rec.Epoch, locale = person.Epoch, person.Locale
 		sessionID, ended, err := s.begin(tx, id, token, old, rec)
 		if err != nil {
 			return err
@@ -336,14 +370,15 @@ func (s *Service) succeed(w http.ResponseWriter, r *http.Request, f flowRecord, 
 				return err
 			}
 		}
-		e := (&signedIn{id: sessionID, session: rec, person: person}).own(ev[0], "")
+		e := (&signedIn{id: sessionID, session: rec, person: person}).own(ev[0], who.reason)
 		e.ClientID = f.Demand.Client.ID
 		return s.Events.Append(tx, e)
 	})
 	if err != nil {
 		return err
 	}
-	s.setCookies(w, rec, token, p.device)
+	s.setCookies(w, rec, token, who.device)
+	s.Pages.Choose(w, r, locale)
 	return nil
 }
 
@@ -389,6 +424,13 @@ func (s *Service) redirect(w http.ResponseWriter, r *http.Request, to string) {
 		to = defaultReturn
 	}
 	s.sendOn(w, r, to)
+}
+
+// retryAfter says in the answer how long no try is taken, and returns the seconds. (RFC 6585 4)
+func retryAfter(w http.ResponseWriter, wait time.Duration) int {
+	seconds := int((wait + time.Second - 1) / time.Second)
+	w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	return seconds
 }
 
 // sendOn is redirect to a place that is known to be good, of ours or elsewhere.

@@ -106,6 +106,7 @@ func fallbacks(name string) (out []string) {
 // catalogue holds the messages of every language there is to choose from; the first one is the default.
 type catalogue struct {
 	languages []*language
+	offered   []*language          // those to choose from: all but variants
 	byName    map[string]*language // by localeKey
 	matcher   xlanguage.Matcher
 	matched   []*language // in the order of the matcher's tags
@@ -113,9 +114,10 @@ type catalogue struct {
 
 // language is the messages of one language, the strongest first.
 type language struct {
-	tag   string
-	texts []map[string]string
-	own   int // how many of texts are not ours
+	name, tag string // as it is called here: nl_NL; and for browsers: nl-NL
+	texts     []map[string]string
+	near      int // how many of texts are for this language and no other, and not ours
+	own       int // how many of texts are not ours
 }
 
 // newCatalogue makes the languages that are switched on and those that the layers bring, of which the first is the strongest. A locale that we have
@@ -145,6 +147,9 @@ func newCatalogue(locales []string, layers []*Overrides) (*catalogue, error) {
 		}
 		lang := newLanguage(name, fallback, layers)
 		c.languages, c.byName[key] = append(c.languages, lang), lang
+		if strings.Count(key, "_") < 2 {
+			c.offered = append(c.offered, lang)
+		}
 		// A variant is for those who ask for it by name, not for whoever speaks the language.
 		if tag, err := xlanguage.Parse(strings.ReplaceAll(name, "_", "-")); err == nil && strings.Count(key, "_") < 2 {
 			tags, c.matched = append(tags, tag), append(c.matched, lang)
@@ -165,7 +170,7 @@ func baseLanguage(locale string) (string, bool) {
 
 // newLanguage gathers what a locale says: what is brought for its variant, its country and its language, then for every language, then ours.
 func newLanguage(name, fallback string, layers []*Overrides) *language {
-	l := &language{tag: htmlTag(name)}
+	l := &language{name: localeKey(name), tag: htmlTag(name)}
 	add := func(texts map[string]string) {
 		if len(texts) > 0 {
 			l.texts = append(l.texts, texts)
@@ -176,6 +181,7 @@ func newLanguage(name, fallback string, layers []*Overrides) *language {
 			add(layer.Locales[key])
 		}
 	}
+	l.near = len(l.texts)
 	for _, layer := range layers {
 		add(layer.Default)
 	}
@@ -211,11 +217,14 @@ func htmlTag(name string) string {
 	return strings.Join(parts, "-")
 }
 
-// match chooses the language: what the flow asks for, by name and then by likeness, then what the browser asks for, then the default. Nothing of
-// either is repeated in an answer, only the tag of a language that is there.
-func (c *catalogue) match(r *http.Request, wanted []string) *language {
+// match chooses the language: what was chosen in this browser, what the flow asks for, by name and then by likeness, then what the browser asks
+// for, then the default. Nothing of these is repeated in an answer, only the tag of a language that is there.
+func (c *catalogue) match(r *http.Request, chosen string, wanted []string) *language {
 	if len(c.languages) == 1 {
 		return c.languages[0]
+	}
+	if lang := c.exactly(chosen); lang != nil {
+		return lang
 	}
 	var tags []xlanguage.Tag
 	for _, l := range wanted[:min(len(wanted), 10)] {

@@ -16,12 +16,17 @@ func (p *Renderer) On(origin, prefix string) *Renderer {
 	// The address of such a page may hold a one-time code, which the requests for its assets would carry into logs. It has no form whose
 	// Origin would be missed.
 	q.referrer = "no-referrer"
+	q.elsewhere = true
 	a := *p.assets
 	a.files = maps.Clone(p.assets.files)
 	for _, path := range []*string{&a.css, &a.icon, &a.logo} {
 		if *path != "" {
 			*path = prefix + *path
 		}
+	}
+	a.scripts = make(map[string]string, len(p.assets.scripts))
+	for name, path := range p.assets.scripts {
+		a.scripts[name] = prefix + path
 	}
 	q.assets = &a
 	return &q

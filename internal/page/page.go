@@ -21,6 +21,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
@@ -33,6 +34,8 @@ type Brand struct {
 	LogoType string
 	// Color is #rgb or #rrggbb. It is darkened or lightened until text in it can be read. Default: #3b5bdb
 	Color string
+	// Help is where people find help: an http, https or mailto URL. Empty: none
+	Help string
 }
 
 // Config is what the operator decided about the pages.
@@ -95,6 +98,8 @@ type SignIn struct {
 	NoForm, NoPassword bool
 	// ForgotURL leads to who has no password, or not the right one; SignUpURL to who has no account. Empty: not shown
 	ForgotURL, SignUpURL string
+	// Passkey is the form for who has one. nil: there is none
+	Passkey *Passkey
 }
 
 // Provider is a link to an identity provider.
@@ -178,7 +183,9 @@ type Renderer struct {
 	assets    *assets
 	origin    string // scheme and host of the issuer
 	host      string
+	jar       cookie.Jar
 	referrer  string // Referrer-Policy
+	elsewhere bool   // the pages are those of another origin than the issuer's
 }
 
 // New returns a renderer, or an error that says what is wrong with the brand, the locales or the key.
@@ -199,7 +206,10 @@ func New(cfg Config) (*Renderer, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return nil, errors.New("page: the issuer must be an http or https URL")
 	}
-	p := &Renderer{cfg: cfg, live: &live{}, origin: strings.ToLower(u.Scheme + "://" + u.Host), host: u.Host, referrer: "same-origin"}
+	p := &Renderer{cfg: cfg, live: &live{}, origin: strings.ToLower(u.Scheme + "://" + u.Host), host: u.Host, jar: cookie.For(cfg.Issuer), referrer: "same-origin"}
+	if cfg.Brand.Help != "" && !isLink(cfg.Brand.Help) {
+		return nil, errors.New("page: the address of help must be an http, https or mailto URL")
+	}
 	c, err := newCatalogue(cfg.Locales, nil)
 	if err != nil {
 		return nil, err
@@ -222,16 +232,18 @@ func New(cfg Config) (*Renderer, error) {
 
 // Render writes a page with its status and headers. A page that cannot be made becomes the error page; it never breaks off half-way.
 func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, v View) {
-	body, lang, err := p.make(r, v)
+	scripts := new(needed)
+	body, lang, err := p.make(r, v, scripts)
 	if err != nil {
 		p.cfg.Log.Error("page not made", zap.String("template", v.Template), zap.Error(err))
 		v = View{Template: "error", Status: http.StatusInternalServerError, Locales: v.Locales, Data: p.failure(lang, "error.internal", "", p.ref())}
-		if body, _, err = p.make(r, v); err != nil {
+		scripts = new(needed)
+		if body, _, err = p.make(r, v, scripts); err != nil {
 			http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
 			return
 		}
 	}
-	p.headers(w.Header(), v)
+	p.headers(w.Header(), v, scripts)
 	w.Header().Set("Content-Language", lang.tag)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(max(v.Status, http.StatusOK))
@@ -250,7 +262,7 @@ func (p *Renderer) Error(w http.ResponseWriter, r *http.Request, status int, key
 	if (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "5")
 	}
-	lang := p.messages(r.Context()).match(r, nil)
+	lang := p.match(r, nil)
 	p.Render(w, r, View{Template: "error", Status: status, Data: p.failure(lang, key, again, ref)})
 	return ref
 }
@@ -286,10 +298,21 @@ type frame struct {
 	Client   login.Client
 	Nav      *Nav
 	Data     any
+
+	Languages []languageLink
+	Help      string
+
+	needed  *needed
+	scripts map[string]string
 }
 
-func (p *Renderer) make(r *http.Request, v View) ([]byte, *language, error) {
-	lang := p.messages(r.Context()).match(r, v.Locales)
+// match chooses the language of an answer.
+func (p *Renderer) match(r *http.Request, wanted []string) *language {
+	return p.messages(r.Context()).match(r, p.jar.Get(r, kindLanguage), wanted)
+}
+
+func (p *Renderer) make(r *http.Request, v View, scripts *needed) ([]byte, *language, error) {
+	lang := p.match(r, v.Locales)
 	t, ok := p.templates[v.Template]
 	if !ok {
 		return nil, lang, fmt.Errorf("page: unknown template %q", v.Template)
@@ -298,14 +321,16 @@ func (p *Renderer) make(r *http.Request, v View) ([]byte, *language, error) {
 	err := t.ExecuteTemplate(&b, "frame", frame{
 		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Icon: p.assets.icon, Logo: p.assets.logo, LogoSize: p.assets.logoSize,
 		Secure: strings.HasPrefix(p.origin, "https:"), Mobile: v.Mobile, Client: v.Client, Nav: v.Nav, Data: v.Data,
+		Languages: p.languageLinks(r, v, lang), Help: p.cfg.Brand.Help,
+		needed: scripts, scripts: p.assets.scripts,
 	})
 	return b.Bytes(), lang, err
 }
 
 // headers sets what every page carries.
-func (p *Renderer) headers(h http.Header, v View) {
+func (p *Renderer) headers(h http.Header, v View, scripts *needed) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", policy(v))
+	h.Set("Content-Security-Policy", policy(v, scripts))
 	if d, ok := v.Data.(SignedOut); ok && d.GoOn && d.Continue != "" {
 		h.Set("Refresh", frameSeconds+"; url="+d.Continue)
 	}
@@ -321,8 +346,11 @@ func (p *Renderer) headers(h http.Header, v View) {
 
 // policy is the Content-Security-Policy. Browsers apply form-action to the redirects that follow a POST, so the places where the
 // flow ends must be named.
-func policy(v View) string {
+func policy(v View, scripts *needed) string {
 	actions, more := []string{"'self'"}, ""
+	if scripts.any() {
+		more = " script-src 'self';"
+	}
 	for _, t := range v.Client.Targets {
 		if isTarget(t) && !slices.Contains(actions, t) {
 			actions = append(actions, t)
@@ -434,4 +462,19 @@ func LocalPath(ref string) string {
 		return ""
 	}
 	return ref
+}
+
+// isLink accepts what a link may lead to that is not ours.
+func isLink(s string) bool {
+	u, err := url.Parse(s)
+	if err != nil || len(s) > 2048 || strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+		return false
+	}
+	switch u.Scheme {
+	case "http", "https":
+		return u.Host != "" && u.User == nil
+	case "mailto":
+		return strings.Contains(u.Opaque, "@")
+	}
+	return false
 }

@@ -60,7 +60,7 @@ func views() map[string]page.View {
 		"signed_out":          {Template: "signed_out", Data: page.SignedOut{}},
 		"signed_out_to":       {Template: "signed_out", Data: page.SignedOut{Continue: "https://shop.example.com/"}},
 		"signed_out_on":       {Template: "signed_out", Data: page.SignedOut{Continue: "https://shop.example.com/", GoOn: true, Frames: []string{"https://shop.example.com/out?iss=x&sid=s", "https://shop.example.com/other"}}},
-		"account":             {Template: "dashboard", Nav: nav, Data: page.Dashboard{Key: "overview", Parts: []page.Part{{Facts: []page.Fact{{"account.username", "demo@example.com"}, {"account.groups", "staff, editors"}}}, {ID: "attention", Title: page.Say("account.attention"), Rows: []page.Row{{Icon: "mail", Title: page.Say("attention.email_unverified"), Actions: []page.Action{{Label: "attention.verify", URL: "/account/profile"}}}}}, {Text: page.Say("account.signed_in"), Form: &page.Form{Action: "/sign-out", CSRF: "t", Submit: "account.sign_out", Quiet: true}}}}},
+		"account":             {Template: "dashboard", Nav: nav, Data: page.Dashboard{Key: "overview", Parts: []page.Part{{Facts: []page.Fact{{"account.username", "demo@example.com"}, {"account.groups", "staff, editors"}}}, {ID: "attention", Title: page.Say("account.attention"), Rows: []page.Row{{Icon: "mail", Title: page.Say("attention.email_unverified"), Actions: []page.Action{{Label: "attention.verify", URL: "/account/profile"}}}}}, {Text: page.Say("account.signed_in"), Form: &page.PartForm{Action: "/sign-out", CSRF: "t", Submit: "account.sign_out", Quiet: true}}}}},
 		"form_post":           {Template: "form_post", Client: shop, Data: page.FormPost{Action: "https://shop.example.com/callback?x=1", Fields: []page.Hidden{{"code", "c"}, {"state", "a \"state\""}}}},
 		"form_post_away":      {Template: "form_post", Data: page.FormPost{Action: "https://idp.example.com/sso", Away: true, Fields: []page.Hidden{{"SAMLRequest", "PHg+"}}}},
 		"sign_in_first":       {Template: "sign_in", Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", CanRemember: true, Cancel: "/c", Providers: twoProviders, NoPassword: true}},
@@ -76,11 +76,16 @@ func views() map[string]page.View {
 		"step_up_send":        {Template: "step_up", Client: shop, Data: page.StepUp{Account: "demo@example.com", Method: "email", Action: "/step-up?flow=f&method=email", CSRF: "t", Digits: true, Send: true, To: "d•••@example.com", Others: "/step-up?flow=f&choose=1", Cancel: "/c"}},
 		"step_up_sent":        {Template: "step_up", Client: shop, Data: page.StepUp{Account: "demo@example.com", Method: "email", Action: "/step-up?flow=f&method=email", CSRF: "t", Digits: true, Send: true, Sent: true, To: "d•••@example.com", Cancel: "/c"}},
 		"step_up_pin":         {Template: "step_up", Data: page.StepUp{Account: "demo@example.com", Method: "pin", Action: "/step-up?flow=f&method=pin", CSRF: "t", Digits: true, Hidden: true}},
+		"sign_in_passkey":     {Template: "sign_in", Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", CanRemember: true, Passkey: &page.Passkey{Action: "/sign-in/passkey?flow=f", CSRF: "t", Options: `{"challenge":"AAEC","rpId":"auth.example.com"}`, Offer: true, Quiet: true, Label: "sign_in.passkey", Life: 300}}},
+		"step_up_passkey":     {Template: "step_up_passkey", Client: shop, Data: page.StepUpPasskey{Account: "demo@example.com", Others: "/step-up?flow=f&choose=1", Cancel: "/c", Passkey: &page.Passkey{Action: "/step-up/passkey?flow=f", CSRF: "t", Options: `{"challenge":"AAEC"}`, Label: "step_up.passkey.choice", Life: 300}}},
+		"passkey_add":         {Template: "passkey_add", Data: page.PasskeyAdd{Cancel: "/account/security", Passkey: &page.Passkey{Action: "/account/security/passkeys/add", CSRF: "t", Options: `{"challenge":"AAEC","user":{"name":"\u003cb>\"'"}}`, Create: true, Label: "security.passkey.add", Life: 300}}},
+		"passkey_add_full":    {Template: "passkey_add", Data: page.PasskeyAdd{Full: 20, Cancel: "/account/security"}},
+		"passkey_name":        {Template: "passkey_name", Data: page.PasskeyName{Action: "/account/security/passkeys/name?id=i", CSRF: "t", Name: "Phone", Cancel: "/account/security"}},
 		"pin":                 {Template: "pin", Data: page.PIN{Action: "/account/security/pin", CSRF: "t", Cancel: "/account/security"}},
 		"pin_wrong":           {Template: "pin", Status: 422, Data: page.PIN{Action: "/account/security/pin", CSRF: "t", Problem: "problem.pin_easy"}},
 		"step_up_choose":      {Template: "step_up", Client: shop, Data: page.StepUp{Account: "demo@example.com", Choices: []page.StepUpChoice{{"authenticator", "/step-up?flow=f&method=authenticator"}, {"recovery", "/step-up?flow=f&method=recovery"}}, Cancel: "/c"}},
 		"step_up_set_up":      {Template: "step_up", Client: shop, Data: page.StepUp{Account: "demo@example.com", SetUp: true, Choices: []page.StepUpChoice{{"authenticator", "/account/security/authenticator?flow=f"}}, Cancel: "/c"}},
-		"security":            {Template: "security", Data: page.Security{Back: "/account", Sections: []page.SecuritySection{{Key: "authenticator", State: "on", Actions: []page.SecurityAction{{"security.remove", "/account/security/remove?method=authenticator"}}}, {Key: "recovery", State: "on", Count: 7, Items: []page.SecurityItem{{Name: "An item", Detail: "since yesterday", Actions: []page.SecurityAction{{"security.remove", "/account/security/remove"}}}}, Actions: []page.SecurityAction{{"security.recovery.new", "/account/security/recovery"}}}}}},
+		"security":            {Template: "security", Data: page.Security{Back: "/account", Sections: []page.SecuritySection{{Key: "authenticator", State: "on", Actions: []page.SecurityAction{{"security.remove", "/account/security/remove?method=authenticator"}}}, {Key: "recovery", State: "on", Count: 7, Items: []page.Row{{Icon: "key", Name: "An item", Details: []page.Text{page.Say("security.passkey.added", "time", "yesterday")}, Actions: []page.Action{{Label: "security.remove", URL: "/account/security/remove"}}}}, Actions: []page.SecurityAction{{"security.recovery.new", "/account/security/recovery"}}}}}},
 		"security_none":       {Template: "security", Data: page.Security{Back: "/account"}},
 		"authenticator":       {Template: "authenticator", Data: page.Authenticator{Action: "/account/security/authenticator", CSRF: "t", QR: page.NewQR(21, func(x, y int) bool { return (x*y+x/3)%3 == 0 }), Secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP", Cancel: "/account/security"}},
 		"authenticator_wrong": {Template: "authenticator", Status: 422, Data: page.Authenticator{Action: "/account/security/authenticator", CSRF: "t", QR: page.NewQR(21, func(x, y int) bool { return x == y }), Secret: "JBSWY3DPEHPK3PXP", Problem: "problem.code_app"}},
@@ -169,6 +174,9 @@ func TestPagesAreSound(t *testing.T) {
 		ids, labels, described := map[string]int{}, map[string]bool{}, []string{}
 		count := map[string]int{}
 		var inputs []string
+		if html := doc.FirstChild.NextSibling; attr(html, "lang") == "" {
+			t.Errorf("page %q has no language", name)
+		}
 		for n := range doc.Descendants() {
 			if n.Type != html.ElementNode {
 				continue
@@ -193,8 +201,17 @@ func TestPagesAreSound(t *testing.T) {
 			switch {
 			case n.Data == "label":
 				labels[attrs["for"]] = true
-			case n.Data == "input" && attrs["type"] != "hidden":
+			case n.Data == "input" && attrs["type"] != "hidden", n.Data == "select", n.Data == "textarea":
 				inputs = append(inputs, attrs["id"])
+				if attrs["autocomplete"] == "" || attrs["name"] == "" || (n.Data == "input" && attrs["type"] == "") {
+					t.Errorf("page %q: field %q has autocomplete %q, name %q and type %q, want all three", name, attrs["id"], attrs["autocomplete"], attrs["name"], attrs["type"])
+				}
+			case n.Data == "script" && attrs["src"] != "":
+				count["script"]--
+				count["ours"]++
+				if !strings.HasPrefix(attrs["src"], "/assets/") || n.FirstChild != nil {
+					t.Errorf("page %q has a script from %q", name, attrs["src"])
+				}
 			case n.Data == "svg" && attrs["aria-hidden"] != "true":
 				t.Errorf("page %q: an icon is not hidden from screen readers", name)
 			case n.Data == "img" && attrs["alt"] == "":
@@ -233,10 +250,22 @@ func TestPagesAreSound(t *testing.T) {
 		if count["script"] != scripts || count["style"] > 0 || count["iframe"] != frames {
 			t.Errorf("page %q has script, style or iframe elements", name)
 		}
+		if csp := w.Header().Get("Content-Security-Policy"); strings.Contains(csp, "script-src 'self';") != (count["ours"] > 0) {
+			t.Errorf("page %q has %d scripts of ours and the policy %q", name, count["ours"], csp)
+		}
 		if count["autofocus"] > 1 {
 			t.Errorf("page %q: %d elements take the focus, want at most one", name, count["autofocus"])
 		}
 	}
+}
+
+func attr(n *html.Node, key string) string {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return a.Val
+		}
+	}
+	return ""
 }
 
 func TestPageHeaders(t *testing.T) {
@@ -550,5 +579,23 @@ func TestNewRefuses(t *testing.T) {
 	}
 	if _, err := page.New(good); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestEveryTemplateIsSeen: what is tested of all pages is tested of each template.
+func TestEveryTemplateIsSeen(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("templates/[a-z]*.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{"error": true}
+	for _, v := range views() {
+		seen[v.Template] = true
+	}
+	for _, f := range files {
+		if name := strings.TrimSuffix(filepath.Base(f), ".html"); !seen[name] {
+			t.Errorf("views() has no page of the template %s", name)
+		}
 	}
 }

@@ -1,0 +1,136 @@
+package page
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// LanguagePath is where the links of the language switch lead. (identity/routes.go)
+const LanguagePath = "/language"
+
+const (
+	kindLanguage = "language" // cookie
+	languageLife = 365 * 24 * time.Hour
+	// A query value as long as this may be a secret, such as an ID token in a hint. It is not copied into another address.
+	secretLength = 40
+)
+
+// secretParams are query parameters that are not copied whatever their length.
+var secretParams = []string{"code", "token"}
+
+// Choose remembers in the browser the language that its pages are in from now on, before what the application or the browser ask for: the locale,
+// or the nearest that there is, such as nl for nl_BE. A language that there are no messages for changes nothing, nor does one where it is alone.
+func (p *Renderer) Choose(w http.ResponseWriter, r *http.Request, locale string) {
+	c := p.messages(r.Context())
+	if CheckLocale(locale) != nil || len(c.languages) < 2 {
+		return
+	}
+	for _, key := range fallbacks(locale) {
+		if lang := c.byName[key]; lang != nil {
+			p.jar.Set(w, kindLanguage, lang.name, languageLife)
+			return
+		}
+	}
+}
+
+// ShowLanguage serves GET /language?to=…&back=…: it remembers the language and leads back to the page of ours that the person came from. Links
+// of other sites lead back too, but change nothing.
+func (p *Renderer) ShowLanguage(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "" || site == "same-origin" || site == "none" {
+		p.Choose(w, r, q.Get("to"))
+	}
+	to := LocalPath(q.Get("back"))
+	if to == "" || strings.HasPrefix(to, LanguagePath) {
+		to = "/account"
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Referrer-Policy", p.referrer)
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// languageLink is one language of the switch.
+type languageLink struct {
+	Name, Tag, URL string
+	Current        bool
+}
+
+// languageLinks are the languages to choose from on this page: none where there is one alone, where the page is the answer to a form and is not
+// there again by GET, or where its address may hold a secret.
+func (p *Renderer) languageLinks(r *http.Request, v View, now *language) []languageLink {
+	c := p.messages(r.Context())
+	again := r.Method == http.MethodGet || r.Method == http.MethodHead || v.Status == http.StatusUnprocessableEntity || v.Status == http.StatusTooManyRequests
+	if len(c.offered) < 2 || p.elsewhere || !again || v.passing() {
+		return nil
+	}
+	back := LocalPath(r.URL.RequestURI())
+	if back == "" || holdsSecret(r.URL.Query()) {
+		return nil
+	}
+	var links []languageLink
+	for _, l := range c.offered {
+		links = append(links, languageLink{
+			Name: l.ownName(), Tag: l.tag, Current: l.tag == now.tag,
+			URL: LanguagePath + "?" + url.Values{"to": {l.name}, "back": {back}}.Encode(),
+		})
+	}
+	return links
+}
+
+// passing tells whether the browser leaves the page by itself.
+func (v View) passing() bool {
+	switch d := v.Data.(type) {
+	case FormPost, Forward:
+		return true
+	case SignedOut:
+		return d.GoOn || len(d.Frames) > 0
+	}
+	return false
+}
+
+func holdsSecret(q url.Values) bool {
+	for _, name := range secretParams {
+		if q.Has(name) {
+			return true
+		}
+	}
+	for _, values := range q {
+		for _, v := range values {
+			if len(v) >= secretLength {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// exactly returns the language of this name, or nil.
+func (c *catalogue) exactly(locale string) *language {
+	if CheckLocale(locale) != nil {
+		return nil
+	}
+	return c.byName[localeKey(locale)]
+}
+
+// ownNames are the languages of our own messages, as whoever speaks them writes them.
+var ownNames = map[string]string{"de": "Deutsch", "en": "English", "fr": "Français", "nl": "Nederlands"}
+
+// ownName is how the language is called in the switch: by a message language.name that is brought with it, by its own name, or by its tag.
+func (l *language) ownName() string {
+	for _, texts := range l.texts[:l.near] {
+		if name := texts["language.name"]; name != "" {
+			return name
+		}
+	}
+	base, region, _ := strings.Cut(l.tag, "-")
+	switch name := ownNames[base]; {
+	case name == "":
+		return l.tag
+	case region != "":
+		return name + " (" + region + ")"
+	default:
+		return name
+	}
+}
