@@ -82,14 +82,14 @@ func openShop(t *testing.T) (*shop, *server) {
 	return openShopEdited(t, nil)
 }
 
-// openShopEdited is openShop with another configuration of the server.
-func openShopEdited(t *testing.T, edit func(caddyfile string) string) (*shop, *server) {
+// openShopEdited is openShop with another configuration of the server, and further environment variables.
+func openShopEdited(t *testing.T, edit func(caddyfile string) string, env ...string) (*shop, *server) {
 	t.Helper()
 	p := &shop{verifier: map[string]string{}}
 	srv := httptest.NewServer(http.HandlerFunc(p.serve))
 	t.Cleanup(srv.Close)
 	p.address = srv.URL
-	s := startEdited(t, p.address+"/callback", edit)
+	s := startEdited(t, p.address+"/callback", edit, env...)
 	p.s = s
 	// cookies of the issuer are not the application's business; tokens that pass are remembered
 	p.ctx = oidc.ClientContext(context.WithoutCancel(t.Context()), s.client())

@@ -1,0 +1,497 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// A crawler walks the pages of a server in one browser and looks at each: whatever page there is, and whatever page comes, is among them.
+type crawler struct {
+	*everything
+	b       *tab
+	axe     string
+	keys    []string // of messages, longest first
+	seen    map[string]bool
+	state   string // who the browser is, for what is told
+	forms   []form // of the pages of this state
+	looked  int
+	foreign string // a token against forgery of another browser
+}
+
+// TestCrawl walks every page from every route and every link: as nobody, as a person who has signed in, and as one who has stepped up. On each axe
+// finds nothing, nothing scrolls sideways, Tab reaches every control and shows where it is, the headers are as they must be, all words are
+// there in four languages, and no form takes anything that it did not give out.
+func TestCrawl(t *testing.T) {
+	t.Parallel()
+	c := newCrawler(t)
+	pages := identityRoutes(t)
+	pages = append(pages, "/nowhere", "/oauth/authorize", "/oauth/authorize?client_id=nobody", "/oauth/logout", "/oauth/logout?client_id=shop", "/oauth/consent", "/oauth/site")
+	c.walk("nobody", append(slices.Clone(pages), c.shop.address+"/")...)
+	if !c.has("#password") {
+		c.b.open(c.shop.address + "/")
+	}
+	c.b.signIn(person, "not the password")
+	c.look("nobody: wrong password")
+	c.b.signIn(person, c.Password)
+	c.look("consent")
+	c.walk("signed in", append(slices.Clone(pages), c.shop.address+"/", c.shop.address+"/?prompt=select_account", c.shop.address+"/?prompt=login")...)
+	c.raise()
+	c.walk("stepped up", append(slices.Clone(pages), c.shop.address+"/?acr_values=urn:gatehouse:level:3")...)
+	t.Logf("%d pages looked at, with %v", c.looked, c.on)
+	if c.looked < 25 {
+		t.Errorf("%d pages, want more", c.looked)
+	}
+}
+
+func newCrawler(t *testing.T) *crawler {
+	t.Helper()
+	axe, err := os.ReadFile("node/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		t.Fatalf("%v: make install", err)
+	}
+	c := &crawler{axe: string(axe), seen: map[string]bool{}}
+	var messages map[string]string
+	raw, err := os.ReadFile("../internal/page/messages/en.json")
+	if err == nil {
+		err = json.Unmarshal(raw, &messages)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key := range messages {
+		if strings.Contains(key, ".") {
+			c.keys = append(c.keys, key)
+		}
+	}
+	c.everything = openEverything(t, nil, nil)
+	c.b = c.browse(t)
+	other := c.fetch("", c.Issuer+"/sign-in")
+	if m := csrfField.FindStringSubmatch(other.body); m != nil {
+		c.foreign = m[1]
+	} else {
+		t.Fatalf("the sign-in page has no token: %s", other.body)
+	}
+	return c
+}
+
+func (c *crawler) has(selector string) bool { c.t.Helper(); return c.b.has(selector) }
+
+// walk looks at the pages, and at all that they lead to. Each kind of page is looked at once in a state, whatever its flow.
+func (c *crawler) walk(state string, addresses ...string) {
+	c.t.Helper()
+	c.state, c.forms = state, nil
+	queue := slices.Clone(addresses)
+	for len(queue) > 0 {
+		next := queue[0]
+		queue = append(queue[1:], c.visit(next)...)
+	}
+	for _, f := range c.forms {
+		c.forge(f)
+	}
+	c.postAll(addresses)
+	for i, f := range c.forms {
+		if f.asksFor() && !slices.ContainsFunc(c.forms[:i], func(g form) bool { return pathOf(g.Page) == pathOf(f.Page) && g.names() == f.names() }) {
+			c.fillIn(f)
+		}
+	}
+}
+
+// fillIn sends a form with nothing in it, and then with what is not right, and looks at what comes of it.
+func (c *crawler) fillIn(f form) {
+	c.t.Helper()
+	for _, how := range []string{"empty", "filled in"} {
+		c.b.open(f.Page)
+		status := c.b.lands(chromedp.Evaluate[chromedp.Void](f.script(how == "filled in")))
+		name := fmt.Sprintf("%s: %s, sent %s", c.state, pathOf(f.Page), how)
+		if status >= 500 {
+			c.t.Errorf("%s: status %d", name, status)
+		}
+		if strings.HasPrefix(c.b.location(), c.Issuer) {
+			c.look(name)
+		}
+	}
+}
+
+// visit looks at one page, and returns the links on it.
+func (c *crawler) visit(address string) []string {
+	c.t.Helper()
+	if strings.HasPrefix(address, "/") {
+		address = c.Issuer + address
+	}
+	a := c.fetch(c.cookies(), address)
+	if a.where == nil || !strings.HasPrefix(a.where.String(), c.Issuer) || c.seen[c.kind(a)] {
+		return nil // it leads elsewhere, or is known
+	}
+	c.seen[c.kind(a)] = true
+	name := c.state + ": " + a.where.Path
+	if a.status >= 500 {
+		c.t.Errorf("%s: status %d", name, a.status)
+	}
+	if a.header.Get("Cache-Control") != "no-store" && !strings.HasPrefix(a.where.Path, "/assets/") {
+		c.t.Errorf("%s: Cache-Control %q, want no-store", name, a.header.Get("Cache-Control"))
+	}
+	if !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") || a.header.Get("Content-Disposition") != "" {
+		return nil
+	}
+	c.headers(name, a)
+	c.languages(name, address)
+	c.b.open(address)
+	if !strings.HasPrefix(c.b.location(), c.Issuer) {
+		return nil
+	}
+	c.look(name)
+	c.forms = append(c.forms, readForms(c.b)...)
+	var links []string
+	for _, l := range eval[[]string](c.b, `[...document.querySelectorAll('a[href]')].map(a => a.href)`) {
+		l, _, _ = strings.Cut(l, "#")
+		if strings.HasPrefix(l, c.Issuer+"/") {
+			links = append(links, l)
+		}
+	}
+	return links
+}
+
+// kind is what makes two pages the same: path, status, the names of the parameters and the values that are words.
+func (c *crawler) kind(a fetched) string {
+	var parts []string
+	for name, values := range a.where.Query() {
+		if v := values[0]; word.MatchString(v) {
+			name += "=" + v
+		}
+		parts = append(parts, name)
+	}
+	slices.Sort(parts)
+	return fmt.Sprint(c.state, a.status, a.where.Path, parts)
+}
+
+var (
+	word      = regexp.MustCompile(`^[a-z_-]{1,20}$`)
+	tags      = regexp.MustCompile(`(?s)<[^>]*>`)
+	csrfField = regexp.MustCompile(`name="csrf" value="([^"]+)"`)
+	langOf    = regexp.MustCompile(`<html lang="([^"]*)"`)
+)
+
+// headers looks at what every page must forbid. (Content Security Policy Level 3)
+func (c *crawler) headers(name string, a fetched) {
+	c.t.Helper()
+	policy := a.header.Get("Content-Security-Policy")
+	directives := map[string]string{}
+	for d := range strings.SplitSeq(policy, ";") {
+		key, value, _ := strings.Cut(strings.TrimSpace(d), " ")
+		directives[key] = value
+	}
+	for _, d := range []string{"default-src", "object-src", "base-uri", "frame-ancestors"} {
+		if directives[d] != "'none'" {
+			c.t.Errorf("%s: the policy has %s %q, want 'none'", name, d, directives[d])
+		}
+	}
+	if directives["style-src"] != "'self'" || directives["form-action"] == "" || strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") || strings.Contains(policy, "data:") {
+		c.t.Errorf("%s: the policy is %q", name, policy)
+	}
+	if s := directives["script-src"]; s != "" && s != "'none'" && s != "'self'" && !strings.HasPrefix(s, "'sha256-") {
+		c.t.Errorf("%s: scripts from %q", name, s)
+	}
+	for header, want := range map[string]string{"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Access-Control-Allow-Origin": ""} {
+		if got := a.header.Get(header); got != want {
+			c.t.Errorf("%s: %s %q, want %q", name, header, got, want)
+		}
+	}
+	if !strings.Contains(a.header.Get("Vary"), "Cookie") || !strings.Contains(a.header.Get("Vary"), "Accept-Language") {
+		c.t.Errorf("%s: Vary %q, want the cookie and the language", name, a.header.Get("Vary"))
+	}
+}
+
+// languages asks for the page in each language: it is in it, and every message is there and filled in.
+func (c *crawler) languages(name, address string) {
+	c.t.Helper()
+	for _, language := range []string{"en", "nl", "de", "fr"} {
+		a := c.fetch(c.cookies(), address, "Accept-Language", language)
+		m := langOf.FindStringSubmatch(a.body)
+		if m == nil || m[1] != language {
+			c.t.Errorf("%s: asked for in %s it is in %q", name, language, m)
+			continue
+		}
+		words := " " + strings.Join(strings.Fields(tags.ReplaceAllString(a.body, " ")), " ") + " "
+		for _, key := range c.keys {
+			if strings.Contains(words, " "+key+" ") {
+				c.t.Errorf("%s in %s: there is no message %s", name, language, key)
+			}
+		}
+		if i := strings.IndexAny(words, "{}"); i >= 0 {
+			c.t.Errorf("%s in %s: something is not filled in: %q", name, language, words[max(0, i-40):min(len(words), i+40)])
+		}
+	}
+}
+
+// look looks at the page that the browser shows.
+func (c *crawler) look(name string) {
+	c.t.Helper()
+	c.looked++
+	b := c.b
+	facts := eval[struct {
+		Title, H1         string
+		H1s, Inline, Kept int
+		Blank             []string
+		HTML              string
+	}](b, `({
+		Title: document.title, H1: document.querySelector('h1')?.innerText ?? '', H1s: document.querySelectorAll('h1').length,
+		Inline: document.querySelectorAll('[style],style').length + [...document.querySelectorAll('*')].filter(e => e.getAttributeNames().some(n => n.startsWith('on'))).length,
+		Kept: localStorage.length + sessionStorage.length,
+		Blank: [...document.querySelectorAll('[target]')].filter(e => !(e.rel ?? '').includes('noopener')).map(e => e.outerHTML),
+		HTML: document.documentElement.outerHTML,
+	})`)
+	if facts.Title == "" || facts.H1s != 1 || facts.H1 == "" || facts.Inline != 0 {
+		c.t.Errorf("%s: title %q, %d h1 %q, %d inline styles and handlers", name, facts.Title, facts.H1s, facts.H1, facts.Inline)
+	}
+	if facts.Kept != 0 {
+		c.t.Errorf("%s: the page keeps %d things in the browser's storage", name, facts.Kept)
+	}
+	if len(facts.Blank) != 0 {
+		c.t.Errorf("%s: links to another window without noopener: %q", name, facts.Blank)
+	}
+	for _, cookie := range c.cookieValues() {
+		if strings.Contains(facts.HTML, cookie) || strings.Contains(b.location(), cookie) {
+			c.t.Errorf("%s: the page or its address holds a cookie's value", name)
+		}
+	}
+	if strings.Contains(facts.HTML, c.Password) {
+		c.t.Errorf("%s: the page holds the password", name)
+	}
+	for _, screen := range []struct{ width, height int64 }{{320, 640}, {640, 400}} { // the second is 200 % of 1280 by 800
+		b.screen(screen.width, screen.height, "light")
+		if wide := eval[int64](b, `document.documentElement.scrollWidth`); wide > screen.width {
+			c.t.Errorf("%s is %d pixels wide on a screen of %d", name, wide, screen.width)
+			b.shot("crawl-wide-" + strings.NewReplacer("/", "_", ":", "", " ", "-").Replace(name))
+		}
+	}
+	for _, scheme := range []string{"dark", "light"} {
+		b.screen(1280, 800, scheme)
+		for _, v := range violations(b, c.axe) {
+			c.t.Errorf("%s, %s: %s", name, scheme, v)
+		}
+	}
+	c.tabs(name)
+}
+
+// raise steps up by a code that comes by e-mail, and sets up an authenticator app.
+func (c *crawler) raise() {
+	c.t.Helper()
+	const submit = "main form button:not([type=button])"
+	c.b.open(c.Issuer + "/account/security/authenticator")
+	if strings.HasPrefix(c.b.location(), c.Issuer+"/step-up") {
+		c.look("step-up: before a code is sent")
+		c.b.click(submit)
+		c.look("step-up: a code is sent")
+		_, parts := c.mail.next(c.t)
+		code := regexp.MustCompile(`\b\d{6}\b`).FindString(parts["text/plain"])
+		c.b.fill("[name=code]", "000000")
+		c.b.click(submit)
+		c.look("step-up: a wrong code")
+		c.b.fill("[name=code]", code)
+		c.b.click(submit)
+	}
+	secret := regexp.MustCompile(`(?:[A-Z2-7]{4} ){7}[A-Z2-7]{4}`).FindString(c.b.text("main"))
+	c.secret("secret of the app", strings.ReplaceAll(secret, " ", ""))
+	if secret == "" {
+		c.t.Fatalf("no secret of an app on %s: %s", c.b.location(), c.b.text("main"))
+	}
+	c.b.fill("[name=code]", appCode(c.t, secret, 0))
+	c.b.click(submit)
+	c.look("recovery codes")
+}
+
+// cookies is the browser's Cookie header.
+func (c *crawler) cookies() string {
+	c.t.Helper()
+	var parts []string
+	for name, value := range c.b.jar() {
+		parts = append(parts, name+"="+value)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (c *crawler) cookieValues() (out []string) {
+	for _, v := range c.b.jar() {
+		if len(v) > 16 {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// A form is what a page offers to send.
+type form struct {
+	Page, Action, Method string
+	Fields               []formField
+}
+
+type formField struct{ Name, Type, Value string }
+
+func (f form) values() url.Values {
+	v := url.Values{}
+	for _, x := range f.Fields {
+		if x.Type != "checkbox" && x.Type != "radio" || x.Value != "" {
+			v.Set(x.Name, x.Value)
+		}
+	}
+	return v
+}
+
+// asksFor tells whether the form asks for something that is typed.
+func (f form) asksFor() bool {
+	return strings.EqualFold(f.Method, "post") && slices.ContainsFunc(f.Fields, func(x formField) bool { return samples[x.Type] != "" })
+}
+
+// names are the fields that the form has.
+func (f form) names() string {
+	var out []string
+	for _, x := range f.Fields {
+		out = append(out, x.Name)
+	}
+	return strings.Join(out, " ")
+}
+
+// samples are what is typed into fields by their types, beside what autocomplete says.
+var samples = map[string]string{
+	"text": "123456", "password": "never the password 1", "email": "nobody@example.com", "tel": "+31 20 123 4567", "search": "x", "url": "https://example.com/",
+	"date": "1990-05-04", "number": "1", "textarea": "x",
+}
+
+// script fills in the form that has these fields, and sends it without the browser's own checks.
+func (f form) script(filled bool) string {
+	values := map[string]string{}
+	for _, x := range f.Fields {
+		if sample := samples[x.Type]; sample != "" {
+			values[x.Name] = ""
+			if filled {
+				values[x.Name] = sample
+			}
+		}
+	}
+	return f.send(values)
+}
+
+// send fills in the form that has these fields with these values, and sends it.
+func (f form) send(values map[string]string) string {
+	raw, _ := json.Marshal(values) // strings always marshal
+	return `(() => {
+		const form = [...document.forms].find(f => [...f.elements].filter(e => e.name).map(e => e.name).join(' ') === ` + quote(f.names()) + `);
+		for (const [name, value] of Object.entries(` + string(raw) + `)) form.elements[name].value = value;
+		form.noValidate = true;
+		form.requestSubmit(form.querySelector('button:not([type=button]),input[type=submit]'));
+	})()`
+}
+
+// readForms reads the forms of the page.
+func readForms(b *tab) []form {
+	b.t.Helper()
+	return eval[[]form](b, `[...document.forms].map(f => ({
+		Page: location.href, Action: f.action, Method: f.getAttribute('method') ?? 'get',
+		Fields: [...f.elements].filter(e => e.name).map(e => ({Name: e.name, Type: e.type, Value: e.value})),
+	}))`)
+}
+
+// untouched is what must not change: the number of events, and that the browser is signed in.
+func (c *crawler) untouched() string {
+	c.t.Helper()
+	status, answer := c.configure(http.MethodGet, "/api/events?userId="+url.QueryEscape(c.personID())+"&limit=1&offset=0", "")
+	var found struct {
+		Pagination struct {
+			Total int `json:"totalResults"`
+		} `json:"pagination"`
+	}
+	if err := json.Unmarshal([]byte(answer), &found); err != nil || status != http.StatusOK {
+		c.t.Fatalf("events = %d %s: %v", status, answer, err)
+	}
+	a := c.fetch(c.cookies(), c.Issuer+"/account")
+	return fmt.Sprintf("%d events, the account page leads to %s", found.Pagination.Total, a.where.Path)
+}
+
+func (c *crawler) personID() string {
+	c.t.Helper()
+	resp, err := http.Get("http://" + c.Admin + "/gatehouse/persons")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	list := body[any](c.t, resp)
+	raw, _ := json.Marshal(list) // it came as JSON
+	m := regexp.MustCompile(`"id":"([^"]+)"[^}]*"username":"` + person + `"`).FindSubmatch(raw)
+	if m == nil {
+		c.t.Fatalf("no id of %s in %s", person, raw)
+	}
+	return string(m[1])
+}
+
+// forge sends a form as others would make a browser send it.
+func (c *crawler) forge(f form) {
+	c.t.Helper()
+	if !strings.EqualFold(f.Method, "post") || !strings.HasPrefix(f.Action, c.Issuer) {
+		return
+	}
+	name := fmt.Sprintf("attack 282: %s: the form of %s to %s", c.state, pathOf(f.Page), pathOf(f.Action))
+	ours := f.values()
+	without, foreign := f.values(), f.values()
+	without.Del("csrf")
+	foreign.Set("csrf", c.foreign)
+	before := c.untouched()
+	for how, try := range map[string]struct {
+		form   url.Values
+		header []string
+	}{
+		"without its token":             {without, []string{"Sec-Fetch-Site", "same-origin"}},
+		"with a token of another":       {foreign, []string{"Sec-Fetch-Site", "same-origin"}},
+		"from another site":             {ours, []string{"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"}},
+		"from a page of no origin":      {ours, []string{"Origin", "null"}},
+		"from a neighbour of our site":  {ours, []string{"Sec-Fetch-Site", "same-site", "Origin", "https://blog.localhost"}},
+		"by a browser that says little": {without, nil},
+	} {
+		a := c.post(f.Action, try.form, try.header...)
+		if a.status != http.StatusForbidden && !asksAgain(f.Page, a) {
+			c.t.Errorf("%s, %s: status %d to %s, want 403", name, how, a.status, a.where)
+		}
+	}
+	if after := c.untouched(); after != before {
+		c.t.Errorf("%s: now there are %s, before %s", name, after, before)
+	}
+}
+
+// postAll posts nothing to every path: it is refused, or the person has to sign in first.
+func (c *crawler) postAll(paths []string) {
+	c.t.Helper()
+	before := c.untouched()
+	for _, p := range paths {
+		if !strings.HasPrefix(p, "/") {
+			continue
+		}
+		a := c.post(c.Issuer+p, url.Values{}, "Sec-Fetch-Site", "same-origin")
+		away := a.status == http.StatusSeeOther && a.where.Path != pathOf(p) && a.where.Path == c.fetch(c.cookies(), c.Issuer+p).where.Path // where GET leads too
+		if !away && !asksAgain(p, a) && (a.status < 400 || a.status >= 500) {
+			c.t.Errorf("%s: POST %s of nothing: status %d to %s, want a refusal", c.state, p, a.status, a.where)
+		}
+	}
+	if after := c.untouched(); after != before {
+		c.t.Errorf("%s: posting nothing: now there are %s, before %s", c.state, after, before)
+	}
+}
+
+// asksAgain tells whether a post was answered by the page that asks: clients may post a sign-out. (OpenID Connect RP-Initiated Logout 2)
+func asksAgain(page string, a fetched) bool {
+	return a.status == http.StatusSeeOther && a.where.Path == pathOf(page) && (a.where.Path == "/oauth/logout" || a.where.Path == "/sign-out")
+}
+
+func pathOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	return u.Path
+}

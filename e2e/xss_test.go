@@ -1,0 +1,408 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"html"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+var (
+	wholeXSS = flag.Bool("xss", false, "all payloads of the XSS matrix, not a sample")
+	xssSeed  = flag.Uint64("seed", 1, "seed of the sample of the XSS matrix")
+)
+
+// canary is in every payload: an answer without it shows nothing of a payload. The one of a request tells it from those that are stored.
+const canary, requestCanary = "xq7z", "qx7z"
+
+// payloads are the markup, scripts and templates that are put wherever something can be put.
+func payloads(t *testing.T) []string {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/xss.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := strings.Split(strings.TrimSpace(string(raw)), "\n")
+	if len(list) < 40 {
+		t.Fatalf("%d payloads, want 40", len(list))
+	}
+	return list
+}
+
+// sample is a few of the payloads, and all of them when that is asked for.
+func sample(list []string, n int) []string {
+	if *wholeXSS {
+		return list
+	}
+	rnd := rand.New(rand.NewPCG(*xssSeed, 0)) //nolint:gosec // a sample
+	var out []string
+	for _, i := range rnd.Perm(len(list))[:n] {
+		out = append(out, list[i])
+	}
+	return out
+}
+
+// A lookout is a browser that notices whatever a payload gets done: a script of it that runs, or that a policy had to stop, and an element or
+// attribute that comes of it.
+type lookout struct {
+	*tab
+	mu   sync.Mutex // guards seen
+	seen []string
+}
+
+func (s *server) lookOut(t *testing.T) *lookout {
+	t.Helper()
+	l := &lookout{tab: s.browse(t)}
+	if err := chromedp.Listen(l.ctx, func(ev any) {
+		if e, ok := ev.(*runtime.EventBindingCalled); ok && e.Name == "pwned" {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.seen = append(l.seen, e.Payload)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	call(l.tab, runtime.AddBinding, runtime.AddBindingParams{Name: "pwned"})
+	call(l.tab, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `document.addEventListener('securitypolicyviolation', e => pwned('stopped ' + e.effectiveDirective + ' ' + e.blockedURI + ' ' + e.sample))`,
+	})
+	return l
+}
+
+// elements are what a payload has put into the page that is no text.
+const elements = `[...document.querySelectorAll('*')].filter(e =>
+	e.matches('[xq7z],[qx7z],script:not([src^="/assets/"]),object,embed,base,math,style,form[action^="javascript:" i]') || e.matches('iframe:not([src^="http"])') ||
+	e.getAttributeNames().some(n => n.startsWith('on')) ||
+	['href', 'src', 'action', 'formaction', 'xlink:href', 'data'].some(n => /^\s*(javascript|data|vbscript):/i.test(e.getAttribute(n) ?? ''))
+).map(e => e.outerHTML.slice(0, 200))`
+
+// done tells what the page that is shown let a payload do.
+func (l *lookout) done() []string {
+	l.t.Helper()
+	out := eval[[]string](l.tab, elements)
+	// templates that were filled in
+	text := eval[string](l.tab, `document.documentElement.outerHTML`)
+	for _, c := range []string{canary, requestCanary} {
+		if strings.Contains(text, c+"49") || strings.Contains(text, c+"/") && !strings.Contains(text, "&lt;img/"+c+"/") {
+			out = append(out, "a template was filled in")
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out = append(out, l.seen...)
+	l.seen = nil
+	return out
+}
+
+// TestXSSControl: pages that repeat what they get, with and without a policy, show that the lookout sees every payload that can do anything.
+func TestXSSControl(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/policy" {
+			w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'")
+		}
+		w.Header().Set("Content-Type", "text/html")
+		x := r.URL.Query().Get("x")
+		fmt.Fprintf(w, "<!doctype html><title>%s</title><p>%s</p><input value=\"%s\"><input value='%s'><input value=%s><a href=\"%s\">x</a><textarea>%s</textarea><!--%s-->",
+			html.EscapeString(x), x, x, x, x, x, x, x)
+	}))
+	t.Cleanup(web.Close)
+	l := s.lookOut(t)
+	for _, path := range []string{"/plain", "/policy"} {
+		l.open(web.URL + path + "?x=nothing")
+		if got := l.done(); len(got) > 0 {
+			t.Errorf("%s without a payload: %q", path, got)
+		}
+		for _, p := range payloads(t) {
+			l.open(web.URL + path + "?x=" + url.QueryEscape(p))
+			// What is written in other letters, in another encoding or for a template does nothing even here.
+			harmless := strings.HasPrefix(p, "＜") || strings.HasPrefix(p, "%3C") || strings.HasPrefix(p, "+ADw") || strings.HasPrefix(p, canary)
+			if got := l.done(); (len(got) == 0) != harmless {
+				t.Errorf("%s with %s: %q, harmless %t", path, p, got, harmless)
+			}
+		}
+	}
+}
+
+// hostile is a server where a payload is in everything that a person, a client or an administrator can set.
+type hostile struct {
+	*everything
+	l                  *lookout
+	routes, parameters []string
+	password           string
+	opened             map[string]bool
+	shown              int
+}
+
+func username(i int) string { return fmt.Sprintf("victim-%d@example.com", i) }
+func clientID(i int) string { return fmt.Sprintf("client-%d", i) }
+
+// TestXSS puts payloads into every parameter of every page, every field of every form and everything that is stored, and looks at each answer that
+// repeats one: nothing of it runs, none is anything but text.
+func TestXSS(t *testing.T) {
+	t.Parallel()
+	n := 3
+	list := sample(payloads(t), n)
+	h := &hostile{password: random(12), routes: append(identityRoutes(t), "/nowhere", "/oauth/authorize", "/oauth/logout", "/oauth/site", "/oauth/consent"), parameters: pageParameters(t)}
+	h.everything = openEverything(t, func(caddyfile string) string {
+		var scopes strings.Builder
+		for i, p := range list {
+			fmt.Fprintf(&scopes, "\t\tscope hostile.%d {\n\t\t\tdescription \"%s\"\n\t\t}\n", i, strings.ReplaceAll(p, `"`, `\"`))
+		}
+		return strings.Replace(caddyfile, "\t\tclient shop {", scopes.String()+"\t\tclient shop {", 1)
+	}, func(e *everything) {
+		h.everything = e
+		h.store(list)
+	})
+	h.l = h.lookOut(t)
+	for i, p := range list {
+		h.opened = map[string]bool{}
+		h.configureHostile(p)
+		h.ask(p, "")
+		h.signInAs(i, p)
+		h.ask(p, h.cookies())
+		h.pages(i, p)
+		h.forget()
+	}
+	t.Logf("%d payloads, %d pages that show one", len(list), h.shown)
+	if h.shown < 5*len(list) {
+		t.Errorf("%d pages show a payload, want more: is it stored?", h.shown)
+	}
+}
+
+// admin posts to the admin API.
+func (h *hostile) admin(path string, body any) (int, string) {
+	h.t.Helper()
+	raw, err := json.Marshal(body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	resp, err := http.Post("http://"+h.Admin+path, "application/json", bytes.NewReader(raw))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(resp.Body); err != nil {
+		h.t.Fatal(err)
+	}
+	return resp.StatusCode, text.String()
+}
+
+// store adds a group, a person and a client for each payload, with the payload wherever it is taken.
+func (h *hostile) store(list []string) {
+	h.t.Helper()
+	h.secret("password of the victims", h.password)
+	for i, p := range list {
+		// what a name may not hold is left out of it, as little as can be
+		short := p[:min(len(p), 100)]
+		group := "group-" + fmt.Sprint(i)
+		if status, _ := h.admin("/gatehouse/groups", map[string]any{"group": short}); status == http.StatusOK {
+			group = short
+		}
+		victim := map[string]any{
+			"username": username(i), "password": h.password, "name": p, "given_name": p, "family_name": p, "groups": []string{group},
+			"email": "<img/" + canary + "/src=x/onerror=pwned('" + canary + "')>@example.com",
+		}
+		status, answer := h.admin("/gatehouse/persons", victim)
+		if status != http.StatusOK {
+			delete(victim, "email")
+			status, answer = h.admin("/gatehouse/persons", victim)
+		}
+		if status != http.StatusOK {
+			h.t.Fatalf("person named %s: %d %s", p, status, answer)
+		}
+		if status, answer := h.admin("/gatehouse/clients", map[string]any{
+			"id": clientID(i), "name": p, "redirect_uris": []string{"http://127.0.0.1:1/callback"}, "grants": []string{"authorization_code"},
+			"scopes": []string{"openid", "profile", fmt.Sprintf("hostile.%d", i)},
+		}); status != http.StatusOK {
+			h.t.Fatalf("client named %s: %d %s", p, status, answer)
+		}
+	}
+}
+
+// configureHostile puts the payload into the words of the pages and into names that administrators give.
+func (h *hostile) configureHostile(p string) {
+	h.t.Helper()
+	q := quote(p)
+	method := `"type":"OPEN_ID_CONNECT","enabled":true,"open_id_connect_attributes":{"client_id":"x","manual_metadata_setup":true,"issuer":"https://partner.invalid",` +
+		`"authorization_url":"https://partner.invalid/a","id_token_url":"https://partner.invalid/t","jwks_url":"https://partner.invalid/k"}`
+	taken := 0
+	for _, body := range []string{
+		`{"login_methods":{"login_methods":[{"id":"partner","name":` + q + `,` + method + `}]}}`,
+		`{"custom_messages":{"default":{"sign_in.title":` + q + `,"sign_in.username":` + q + `,"sign_in.submit":` + q + `,"account.title":` + q + `,"footer.host":` + q + `}}}`,
+		`{"messages":{"en":{"sign_in.password":` + q + `,"error.not_found.title":` + q + `,"error.not_found.text":` + q + `}}}`,
+		`{"organisations":[{"id":"evil","name":` + q + `}]}`,
+	} {
+		if status, _ := h.configure(http.MethodPost, "/api/v2/config", body); status == http.StatusNoContent {
+			taken++
+		}
+	}
+	if taken == 0 {
+		h.t.Errorf("no unit takes %s", p)
+	}
+}
+
+// cookies is the browser's Cookie header.
+func (h *hostile) cookies() string {
+	h.t.Helper()
+	var parts []string
+	for name, value := range h.l.jar() {
+		parts = append(parts, name+"="+value)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// look opens an address in the browser and tells what a payload did there.
+func (h *hostile) look(address, what string) {
+	h.t.Helper()
+	if h.opened[what] {
+		return
+	}
+	h.opened[what] = true
+	h.shown++
+	h.l.open(address)
+	if got := h.l.done(); len(got) > 0 {
+		h.t.Errorf("attack 276: %s: %q", what, got)
+	}
+}
+
+// ask asks for every page with the payload in each parameter, in the path and in the headers, and opens those that repeat it.
+func (h *hostile) ask(p, cookies string) {
+	h.t.Helper()
+	p = strings.ReplaceAll(p, canary, requestCanary)
+	escaped := url.QueryEscape(p)
+	for _, path := range h.routes {
+		if a := h.fetch(cookies, h.Issuer+path+"/"+url.PathEscape(p)); strings.Contains(a.body, requestCanary) {
+			h.look(h.Issuer+path+"/"+url.PathEscape(p), fmt.Sprintf("%s in the path of %s", p, path))
+		}
+		for _, name := range []string{"User-Agent", "Referer", "Accept-Language", "Origin"} {
+			if a := h.fetch(cookies, h.Issuer+path, name, p); strings.Contains(a.body, requestCanary) {
+				h.t.Errorf("%s repeats %s", path, name)
+			}
+		}
+		for _, name := range h.parameters {
+			address := h.Issuer + path + "?" + name + "=" + escaped
+			if path == "/oauth/authorize" && name != "client_id" && name != "redirect_uri" { // with what it needs to come further
+				address += "&client_id=shop&redirect_uri=" + url.QueryEscape(h.Callback) + "&response_type=code"
+				if name != "scope" {
+					address += "&scope=openid"
+				}
+			}
+			if a := h.fetch(cookies, address); strings.Contains(a.body, requestCanary) {
+				h.look(address, fmt.Sprintf("%s in %s of %s, signed in %t, which leads to %s", p, name, path, cookies != "", a.where.Path))
+			}
+		}
+	}
+}
+
+// signInAs signs a person in whose name is the payload, in a browser that calls itself by it, at a client that is called so too.
+func (h *hostile) signInAs(i int, p string) {
+	h.t.Helper()
+	call(h.l.tab, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: p})
+	address := h.Issuer + "/oauth/authorize?" + url.Values{
+		"client_id": {clientID(i)}, "redirect_uri": {"http://127.0.0.1:1/callback"}, "response_type": {"code"}, "scope": {fmt.Sprintf("openid hostile.%d", i)},
+		"code_challenge": {strings.Repeat("x", 43)}, "code_challenge_method": {"S256"},
+	}.Encode()
+	h.look(address, p+" in the name of a client")
+	h.l.fill("#username", username(i))
+	if !h.l.has("#password") { // the username alone comes first
+		h.l.click("main form button:not([type=button])")
+	}
+	h.l.fill("#password", h.password)
+	h.l.click("main form button:not([type=button])")
+	h.shown++
+	if text := h.l.text("main"); !strings.Contains(text, canary) {
+		h.t.Errorf("after sign-in %s says %q, want %q in it", h.l.location(), text, p)
+	}
+	if got := h.l.done(); len(got) > 0 {
+		h.t.Errorf("attack 276: %s on the consent page: %q", p, got)
+	}
+}
+
+// pages walks all pages of the person, and sends each field of each form with the payload in it.
+func (h *hostile) pages(i int, p string) {
+	h.t.Helper()
+	seen := map[string]bool{}
+	queue := slices.Clone(h.routes)
+	var forms []form
+	for len(queue) > 0 {
+		address := queue[0]
+		queue = queue[1:]
+		if strings.HasPrefix(address, "/") {
+			address = h.Issuer + address
+		}
+		if u, err := url.Parse(address); err != nil || seen[u.Path+u.Query().Get("method")] {
+			continue
+		} else {
+			seen[u.Path+u.Query().Get("method")] = true
+		}
+		a := h.fetch(h.cookies(), address)
+		if !strings.HasPrefix(a.where.String(), h.Issuer) || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") || a.header.Get("Content-Disposition") != "" {
+			continue
+		}
+		h.look(address, fmt.Sprintf("%s, signed in as person %d, on %s", p, i, address))
+		forms = append(forms, readForms(h.l.tab)...)
+		queue = append(queue, eval[[]string](h.l.tab, `[...document.querySelectorAll('a[href]')].map(a => a.href).filter(a => a.startsWith(`+quote(h.Issuer+"/")+`))`)...)
+	}
+	for _, f := range forms {
+		if !f.asksFor() || seen[f.Action+f.names()] {
+			continue
+		}
+		seen[f.Action+f.names()] = true
+		h.fill(f, p)
+	}
+}
+
+// fill sends the form with the payload in all of its fields, and then in one after the other with the rest as it should be.
+func (h *hostile) fill(f form, p string) {
+	h.t.Helper()
+	all := map[string]string{}
+	for _, x := range f.Fields {
+		if samples[x.Type] != "" {
+			all[x.Name] = samples[x.Type]
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		values := maps.Clone(all)
+		values[name] = p
+		h.l.open(f.Page)
+		if !slices.ContainsFunc(readForms(h.l.tab), func(g form) bool { return g.names() == f.names() }) {
+			return // what it set is set by now
+		}
+		ctx, cancel := context.WithTimeout(h.l.ctx, step)
+		_, err := chromedp.RunResponse(ctx, chromedp.Evaluate[chromedp.Void](f.send(values)))
+		cancel()
+		if err != nil {
+			h.t.Fatalf("%s of %s: %v", name, f.Page, err)
+		}
+		h.shown++
+		if got := h.l.done(); len(got) > 0 {
+			h.t.Errorf("attack 276: %s in the field %s of %s: %q", p, name, pathOf(f.Page), got)
+		}
+	}
+}
+
+// forget begins a new browser session.
+func (h *hostile) forget() {
+	h.t.Helper()
+	h.l.forget()
+}
