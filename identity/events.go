@@ -28,6 +28,12 @@ var (
 	pinLocked            = event.Type{Type: "person.PINLockedEvent", Name: "PIN Locked"}
 	deliveredCodeMade    = event.Type{Type: "person.DeliveredCodeMadeEvent", Name: "Delivered Code Made"}
 	deliveredCodeAsked   = event.Type{Type: "person.DeliveredCodeRequestedEvent", Name: "Delivered Code Requested"}
+	passkeyAdded         = event.Type{Type: "person.PasskeyAddedEvent", Name: "Passkey Added"}
+	passkeyRenamed       = event.Type{Type: "person.PasskeyRenamedEvent", Name: "Passkey Renamed"}
+	passkeyRemoved       = event.Type{Type: "person.PasskeyRemovedEvent", Name: "Passkey Removed"}
+	passkeySuspected     = event.Type{Type: "person.PasskeyCopySuspectedEvent", Name: "Passkey Copy Suspected"}
+	passwordResetAsked   = event.Type{Type: "person.PasswordResetRequestedEvent", Name: "Password Reset Requested"}
+	passwordReset        = event.Type{Type: "person.PasswordResetEvent", Name: "Password Reset"}
 	actionTokenMade      = event.Type{Type: "person.ActionTokenCreatedEvent", Name: "Action Token Created"}
 	actionTokenUsed      = event.Type{Type: "person.ActionTokenProcessedEvent", Name: "Action Token Processed"}
 	actionTokensRevoked  = event.Type{Type: "person.ActionTokensRevokedEvent", Name: "Action Tokens Revoked"}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-webauthn/webauthn/webauthn"
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
@@ -36,6 +37,8 @@ type Config struct {
 	Partitions PartitionConfig
 	// Providers are the identity providers beside the service itself, which is called identity.
 	Providers []Provider
+	// NoPasskeys switches passkeys off, which are on where PasskeysPossible.
+	NoPasskeys bool
 }
 
 // SessionConfig says how long a sign-in lasts.
@@ -117,6 +120,7 @@ type Service struct {
 	part    *secret.Hasher // of Hasher, for API clients: their queue is not that of people at the sign-in page
 	made    *secret.Hasher // of Hasher, for new passwords: a directory sets thousands of them
 	panics  atomic.Int64
+	rp      *webauthn.WebAuthn // verifies passkeys. nil: there are none
 }
 
 // New returns a service for one configuration and creates the persons of it that are absent. Several may share one store at a time,
@@ -176,6 +180,11 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	for i := range s.lanes {
 		s.lanes[i] = make(chan struct{}, 1)
+	}
+	if !cfg.NoPasskeys && PasskeysPossible(cfg.Issuer) {
+		if s.rp, err = newRelyingParty(cfg.Issuer, deps.Pages.Name()); err != nil {
+			return nil, err
+		}
 	}
 	s.mux = s.routes()
 	for _, p := range cfg.Persons {

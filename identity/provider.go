@@ -60,6 +60,8 @@ type registry struct {
 	order   []string // as people see them
 	// noPassword: the identity service itself signs nobody in.
 	noPassword bool
+	// passkeys sign people in, too, where passwords do.
+	passkeys bool
 	// reach is the highest level that somebody who has signed in may step up to.
 	reach int
 }
@@ -130,7 +132,7 @@ func (s *Service) providers(ctx context.Context) (*registry, error) {
 		return nil, err
 	}
 	now := *g
-	now.noPassword, now.reach = !u.PasswordLogin(), s.reachable(u)
+	now.noPassword, now.passkeys, now.reach = !u.PasswordLogin(), s.hasPasskeys(), s.reachable(u)
 	return &now, nil
 }
 
@@ -191,6 +193,7 @@ func (g *registry) ofService(d login.Demand) login.Demand {
 // ways are how a person can sign in for a demand.
 type ways struct {
 	password  bool
+	passkey   bool
 	providers []*registered // to be redirected to
 	// straight is the provider that the browser is sent to without being asked; nil: the person chooses.
 	straight *registered
@@ -241,6 +244,7 @@ func (g *registry) ways(d login.Demand) *ways {
 	for _, id := range ids {
 		if id == provider {
 			out.password = d.Level <= max(passwordLevel, g.reach) && !g.noPassword
+			out.passkey = out.password && g.passkeys
 		} else if p := g.get(id); p != nil && p.redirector != nil && out.find(id) == nil {
 			out.providers = append(out.providers, p)
 		}

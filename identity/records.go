@@ -36,6 +36,12 @@ var (
 
 	deliveredCodes = storage.NewTable[deliveredCodeRecord]("identity_delivered_code") // what it is for, person id
 
+	passkeySets       = storage.NewTable[passkeySetRecord]("identity_passkey_set")             // person id
+	passkeyOwners     = storage.NewTable[string]("identity_passkey")                           // hash of the credential id; the value is the person's id
+	passkeyChallenges = storage.NewTable[passkeyChallengeRecord]("identity_passkey_challenge") // what for, flow or session id
+
+	newContacts = storage.NewTable[newContactRecord]("identity_new_contact") // session id
+
 	globals = storage.NewTable[globalRecord]("identity_global") // globalKey
 
 	identitiesOf   = storage.NewTable[struct{}]("identity_external_of")             // person id, key in identities
@@ -153,6 +159,9 @@ type sessionRecord struct {
 	Held bool `cbor:"17,keyasint,omitempty"`
 	// Unproven says that the provider has not told when the person signed in there: AuthTime is when they came from there.
 	Unproven bool `cbor:"18,keyasint,omitempty"`
+	// Address and Agent are from where the session was last used on our own pages: an IP address, and what the browser calls itself.
+	Address string `cbor:"19,keyasint,omitempty"`
+	Agent   string `cbor:"20,keyasint,omitempty"`
 }
 
 // heldRecord is what the provider of a session needs later. It stands apart, since sessions are read often and it is not.
@@ -243,6 +252,13 @@ type onceRecord struct {
 	Until time.Time `cbor:"1,keyasint"`
 }
 
+// newContactRecord is an address or number that a person says is theirs, until a code that was sent there shows it.
+type newContactRecord struct {
+	Kind      string    `cbor:"1,keyasint"`
+	Value     string    `cbor:"2,keyasint"`
+	ExpiresAt time.Time `cbor:"3,keyasint"`
+}
+
 // sessionKeyRecord leads from the cookie to its session.
 type sessionKeyRecord struct {
 	SessionID string `cbor:"1,keyasint"`
@@ -314,4 +330,37 @@ type deliveredCodeRecord struct {
 	MadeAt    time.Time `cbor:"4,keyasint"`
 	From      time.Time `cbor:"5,keyasint"` // it is not good before
 	ExpiresAt time.Time `cbor:"6,keyasint"`
+}
+
+// passkeySetRecord is the passkeys of a person. Handle is what they call the person: random, and the same as long as there is one.
+type passkeySetRecord struct {
+	Handle []byte          `cbor:"1,keyasint"`
+	Keys   []passkeyRecord `cbor:"2,keyasint,omitempty"`
+	// Made counts those that there have been.
+	Made int `cbor:"3,keyasint,omitempty"`
+}
+
+// passkeyRecord is a passkey as far as it is public.
+type passkeyRecord struct {
+	ID         string   `cbor:"1,keyasint"` // of ours, for addresses
+	Credential []byte   `cbor:"2,keyasint"` // credential id
+	PublicKey  []byte   `cbor:"3,keyasint"` // COSE
+	Name       string   `cbor:"4,keyasint,omitempty"`
+	Number     int      `cbor:"5,keyasint"`
+	SignCount  uint32   `cbor:"6,keyasint,omitempty"`
+	Transports []string `cbor:"7,keyasint,omitempty"`
+	Model      []byte   `cbor:"8,keyasint,omitempty"` // AAGUID
+	// BackupEligible says that it may be on several devices, BackedUp that it is.
+	BackupEligible bool      `cbor:"9,keyasint,omitempty"`
+	BackedUp       bool      `cbor:"10,keyasint,omitempty"`
+	Since          time.Time `cbor:"11,keyasint"`
+	Used           time.Time `cbor:"12,keyasint,omitempty"`
+	// Suspect says that its counter has gone back: it is not taken any more.
+	Suspect bool `cbor:"13,keyasint,omitempty"`
+}
+
+// passkeyChallengeRecord is what a passkey has to sign, once.
+type passkeyChallengeRecord struct {
+	Challenge []byte    `cbor:"1,keyasint"`
+	ExpiresAt time.Time `cbor:"2,keyasint"`
 }

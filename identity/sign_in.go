@@ -126,12 +126,6 @@ func (s *Service) signInPage(w http.ResponseWriter, r *http.Request, id string, 
 	in.Cancel = page.LocalPath(f.Demand.Cancel)
 	in.NoForm = !ways.password && !ways.hasDomains()
 	in.NoPassword = !ways.password || (ways.hasDomains() && (in.Username == "" || in.Problem == "problem.username"))
-	u, err := s.configured(r.Context())
-	if err != nil {
-		s.fail(w, r, err, flowURL(id))
-		return
-	}
-	in.ForgotURL = s.forgotURL(u, id)
 	last := s.lastUsed(r)
 	for _, p := range ways.providers {
 		b := page.Provider{Name: p.Name, URL: providerURL(id, p.ID), Icon: s.Pages.Icon(p.ID), Last: p.ID == last}
@@ -142,7 +136,10 @@ func (s *Service) signInPage(w http.ResponseWriter, r *http.Request, id string, 
 		}
 	}
 	var err error
-	if in.Passkey, err = s.offerPasskey(w, r, id, ways); err != nil {
+	if in.Passkey, err = s.offerPasskey(r, id, ways); err == nil {
+		err = s.offerBeside(r.Context(), id, &in)
+	}
+	if err != nil {
 		s.fail(w, r, err, in.Action)
 		return
 	}

@@ -58,11 +58,13 @@ type stepUpTry struct {
 	from   event.Origin
 	own    stepUpRecord
 	code   string // as the person has typed it
+	// challenge is what a passkey has to sign: then code is its answer.
+	challenge []byte
 }
 
 // everyMethod are all there are, the one that is easiest to use first among those of one level.
 func everyMethod() []*stepUpMethod {
-	return []*stepUpMethod{&totpMethod, &pinMethod, &emailMethod, &deliveredMethod, &recoveryMethod}
+	return []*stepUpMethod{&passkeyMethod, &totpMethod, &pinMethod, &emailMethod, &deliveredMethod, &recoveryMethod}
 }
 
 // stepUpMethods are those that the service has what they need for.
@@ -212,7 +214,7 @@ func pick(offered []*stepUpMethod, name string) *stepUpMethod {
 	return nil
 }
 
-// RemoveStepUp takes a method (authenticator or pin) off a person who cannot use it any more, such as after the loss of a phone. It returns
+// RemoveStepUp takes a method (authenticator, pin or passkey, which are all of them) off a person who cannot use it any more, such as after the loss of a phone. It returns
 // ErrNoPerson, and ErrNoMethod where there is nothing to take off. Sessions that the method has raised go on.
 func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string, by Actor) error {
 	ev, err := s.newEvents(by.Origin, stepUpRemoved)
@@ -233,6 +235,17 @@ func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string,
 			totpMethod.remove(&own)
 		case method == pinMethod.name && own.PIN != nil:
 			pinMethod.remove(&own)
+		case method == passkeyMethod.name:
+			dropped, err := dropPasskeys(tx, id, "")
+			if err == nil && len(dropped) == 0 {
+				err = ErrNoMethod
+			}
+			if err != nil {
+				return err
+			}
+			if err := s.tellPasskey(tx, id, &rec, passkeyRemoved, s.Now()); err != nil {
+				return err
+			}
 		default:
 			return ErrNoMethod
 		}

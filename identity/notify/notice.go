@@ -23,13 +23,23 @@ const (
 	AccountRemoved     Kind = "account_removed"
 	IdentityCoupled    Kind = "identity_coupled"
 	StepUpCode         Kind = "step_up_code"
+	ResetLink          Kind = "reset_link"
+	ResetNoPassword    Kind = "reset_no_password"
+	PasswordReset      Kind = "password_reset"
+	PasskeyAdded       Kind = "passkey_added"
+	PasskeyRemoved     Kind = "passkey_removed"
+	PasskeySuspected   Kind = "passkey_suspected"
 )
+
+// Nothing is a notice that is kept like any other and told to nobody: what it costs to tell somebody something tells nobody that they exist.
+const Nothing Kind = "nothing"
 
 // Kinds returns all of them, sorted.
 func Kinds() []Kind {
 	list := []Kind{
 		Welcome, AttributesUpdated, EmailUpdated, PhoneNumberUpdated, PasswordUpdated, PasswordBlocked, AccountBlocked, AccountRemoved, IdentityCoupled,
-		StepUpCode,
+		StepUpCode, ResetLink, PasswordReset, ResetNoPassword,
+		PasskeyAdded, PasskeyRemoved, PasskeySuspected,
 	}
 	slices.Sort(list)
 	return list
@@ -59,7 +69,7 @@ type Sender interface {
 	Send(tx storage.Tx, n Notice) error
 }
 
-// Memory is a Sender for tests: it keeps what it is given, even when the transaction is undone or repeated.
+// Memory is a Sender for tests: it keeps what it is given, but for Nothing, even when the transaction is undone or repeated.
 type Memory struct {
 	mu   sync.Mutex // guards list
 	list []Notice
@@ -69,7 +79,9 @@ type Memory struct {
 func (m *Memory) Send(_ storage.Tx, n Notice) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.list = append(m.list, n)
+	if n.Kind != Nothing {
+		m.list = append(m.list, n)
+	}
 	return nil
 }
 

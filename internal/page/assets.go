@@ -1,16 +1,10 @@
 package page
 
 import (
-	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"image"
-	_ "image/gif"  // logos
-	_ "image/jpeg" // logos
-	_ "image/png"  // logos
 	"net/http"
 	"strings"
 )
@@ -24,10 +18,8 @@ var (
 
 const (
 	defaultColor = "#3b5bdb"
-	maxLogo      = 256 << 10 // bytes
-	maxLogoSide  = 2048      // pixels: a small file can unpack to a huge image
-	textContrast = 4.5       // WCAG 2.2, 1.4.3
-	darkContrast = 5.5       // on dark grounds a little more looks the same
+	textContrast = 4.5 // WCAG 2.2, 1.4.3
+	darkContrast = 5.5 // on dark grounds a little more looks the same
 )
 
 // palette is the colors of one scheme by the names of their custom properties.
@@ -104,6 +96,8 @@ type assets struct {
 	css, icon, logo string            // paths
 	logoSize        [2]int            // as shown: at most 40 pixels high
 	icons           map[string]string // paths, by the ids of providers
+	logos           map[string]*shown // by the ids of clients
+	scripts         map[string]string // paths, by their names
 	files           map[string]file
 }
 
@@ -123,38 +117,25 @@ func newAssets(b Brand) (*assets, error) {
 	a := &assets{files: map[string]file{}}
 	css := light.css(brand) + "@media(prefers-color-scheme:dark){" + dark.css(brand) + "}\n" + stylesheet
 	a.css = a.add("gatehouse", "css", "text/css; charset=utf-8", []byte(css))
+	if err := a.addScripts(); err != nil {
+		return nil, err
+	}
 	accent, ink := light.accent(brand)
 	icon := strings.NewReplacer("ACCENT", accent.String(), "INK", ink.String()).Replace(iconSVG)
 	a.icon = a.add("icon", "svg", "image/svg+xml", []byte(icon))
 	if len(b.Logo) == 0 {
 		return a, nil
 	}
-	kind, w, h, err := checkLogo(b)
-	if err != nil {
-		return nil, err
+	logo, err := checkPicture(b.Logo)
+	if err == nil && b.LogoType != "" && b.LogoType != logo.kind {
+		err = fmt.Errorf("is %s, not what its type says", logo.kind)
 	}
-	a.logo = a.add("logo", strings.TrimPrefix(kind, "image/"), kind, b.Logo)
-	a.logoSize = [2]int{max(1, w*40/h), 40}
+	if err != nil {
+		return nil, fmt.Errorf("page: the logo: %w", err)
+	}
+	a.logo = a.add("logo", strings.TrimPrefix(logo.kind, "image/"), logo.kind, b.Logo)
+	a.logoSize = [2]int{max(1, logo.width*40/logo.height), 40}
 	return a, nil
-}
-
-// checkLogo accepts raster images only: an SVG can carry script.
-func checkLogo(b Brand) (kind string, w, h int, err error) {
-	if len(b.Logo) > maxLogo {
-		return "", 0, 0, fmt.Errorf("page: the logo is larger than %d KiB", maxLogo>>10)
-	}
-	cfg, format, err := image.DecodeConfig(bytes.NewReader(b.Logo))
-	if err != nil {
-		return "", 0, 0, errors.New("page: the logo is not a PNG, JPEG or GIF image")
-	}
-	if cfg.Width < 1 || cfg.Height < 1 || cfg.Width > maxLogoSide || cfg.Height > maxLogoSide {
-		return "", 0, 0, fmt.Errorf("page: the logo is larger than %d pixels", maxLogoSide)
-	}
-	kind = "image/" + format
-	if b.LogoType != "" && b.LogoType != kind {
-		return "", 0, 0, fmt.Errorf("page: the logo is %s, not what its type says", kind)
-	}
-	return kind, cfg.Width, cfg.Height, nil
 }
 
 func (a *assets) add(name, ext, contentType string, body []byte) string {
@@ -164,24 +145,36 @@ func (a *assets) add(name, ext, contentType string, body []byte) string {
 	return "/assets/" + f.name
 }
 
-// addIcons adds the icons of providers by their ids: small raster images.
+// addIcons adds the icons of providers by their ids.
 func (a *assets) addIcons(icons map[string][]byte) error {
 	a.icons = map[string]string{}
 	for id, raw := range icons {
-		kind, _, _, err := checkLogo(Brand{Logo: raw})
+		p, err := checkPicture(raw)
 		if err != nil {
 			return fmt.Errorf("icon of %s: %w", id, err)
 		}
-		sum := sha256.Sum256([]byte(id))
-		a.icons[id] = a.add("provider"+hex.EncodeToString(sum[:6]), strings.TrimPrefix(kind, "image/"), kind, raw)
+		a.icons[id] = a.addNamed("provider", id, p, raw)
 	}
 	return nil
 }
 
-// CheckIcon says what is wrong with the icon of a provider: a PNG, JPEG or GIF image like a logo.
-func CheckIcon(raw []byte) error {
-	_, _, _, err := checkLogo(Brand{Logo: raw})
-	return err
+// addLogos adds the pictures of clients by their ids.
+func (a *assets) addLogos(logos map[string][]byte) error {
+	a.logos = map[string]*shown{}
+	for id, raw := range logos {
+		p, err := checkPicture(raw)
+		if err != nil {
+			return fmt.Errorf("logo of %s: %w", id, err)
+		}
+		a.logos[id] = p.size(a.addNamed("client", id, p, raw), clientLogo)
+	}
+	return nil
+}
+
+// addNamed adds a picture whose path says nothing of the id.
+func (a *assets) addNamed(kind, id string, p picture, raw []byte) string {
+	sum := sha256.Sum256([]byte(id))
+	return a.add(kind+hex.EncodeToString(sum[:6]), strings.TrimPrefix(p.kind, "image/"), p.kind, raw)
 }
 
 // Icon returns the path of a provider's icon, or "".
@@ -203,6 +196,9 @@ func (p *Renderer) Assets() http.Handler {
 		}
 		stem, _, _ := strings.Cut(path, "-")
 		f, ok := p.assets.files[stem]
+		if !ok {
+			f, ok = p.organisationsNow(r.Context()).files.files[stem]
+		}
 		if !ok || path == r.URL.Path || strings.Contains(path, "/") {
 			p.Error(w, r, http.StatusNotFound, "error.not_found", "")
 			return

@@ -42,6 +42,7 @@ type Brand struct {
 type Config struct {
 	Brand   Brand
 	Icons   map[string][]byte // of identity providers, by their ids: PNG, JPEG or GIF
+	Logos   map[string][]byte // of clients, by their ids: PNG, JPEG or GIF
 	Locales []string          // BCP 47, the first is the default. Default: en
 	Issuer  string            // origin of the pages, no trailing slash
 	Key     []byte            // HMAC key of CSRF tokens, at least 32 bytes
@@ -224,6 +225,9 @@ func New(cfg Config) (*Renderer, error) {
 	if err := p.assets.addIcons(cfg.Icons); err != nil {
 		return nil, err
 	}
+	if err := p.assets.addLogos(cfg.Logos); err != nil {
+		return nil, err
+	}
 	if p.templates, err = parseTemplates(); err != nil {
 		return nil, err
 	}
@@ -301,6 +305,9 @@ type frame struct {
 
 	Languages []languageLink
 	Help      string
+	// Organisation is whom the client belongs to, ClientLogo the picture beside its name. nil: nobody knows, none
+	Organisation *organisation
+	ClientLogo   *shown
 
 	needed  *needed
 	scripts map[string]string
@@ -318,12 +325,14 @@ func (p *Renderer) make(r *http.Request, v View, scripts *needed) ([]byte, *lang
 		return nil, lang, fmt.Errorf("page: unknown template %q", v.Template)
 	}
 	var b bytes.Buffer
-	err := t.ExecuteTemplate(&b, "frame", frame{
+	f := frame{
 		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Icon: p.assets.icon, Logo: p.assets.logo, LogoSize: p.assets.logoSize,
 		Secure: strings.HasPrefix(p.origin, "https:"), Mobile: v.Mobile, Client: v.Client, Nav: v.Nav, Data: v.Data,
 		Languages: p.languageLinks(r, v, lang), Help: p.cfg.Brand.Help,
 		needed: scripts, scripts: p.assets.scripts,
-	})
+	}
+	p.belong(r, &f)
+	err := t.ExecuteTemplate(&b, "frame", f)
 	return b.Bytes(), lang, err
 }
 

@@ -42,14 +42,8 @@ type Security struct {
 type SecuritySection struct {
 	Key, State string
 	Count      int
-	Items      []SecurityItem
+	Items      []Row // such as passkeys
 	Actions    []SecurityAction
-}
-
-// SecurityItem is one of several things in a part, such as a passkey. Name is shown as it is, Detail under it.
-type SecurityItem struct {
-	Name, Detail string
-	Actions      []SecurityAction
 }
 
 // SecurityAction is a link. Label is the key of its message.
@@ -83,8 +77,8 @@ type Recovery struct {
 	Next  string
 }
 
-// Confirm is the data of confirm: the messages <Key>.title, <Key>.text and <Key>.submit. Its form sends csrf.
-type Confirm struct{ Key, Action, CSRF, Cancel string }
+// Confirm is the data of confirm: the messages <Key>.title, <Key>.text, with {name} for Name, and <Key>.submit. Its form sends csrf.
+type Confirm struct{ Key, Name, Action, CSRF, Cancel string }
 
 // QR is a code as a drawing: a path in a square of Size, with the quiet border that readers need.
 type QR struct {

@@ -3,6 +3,9 @@ package page
 // Fields are those of the form.
 func (s SignIn) Fields() []Field {
 	list := []Field{usernameField(s.Username, s.Problem)}
+	if s.Passkey != nil && s.Passkey.Offer {
+		list[0].Autocomplete += " webauthn"
+	}
 	if !s.NoPassword {
 		list = append(list, passwordField(s.Problem))
 	}

@@ -1,0 +1,165 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	challengeBytes = 32
+	// challengeLife is how long a passkey may take to answer. A page that is loaded again shows the same challenge while half of that is left.
+	challengeLife = 5 * time.Minute
+)
+
+// What a challenge is for.
+const (
+	challengeSignIn = "sign-in" // bound to the flow
+	challengeStepUp = "step-up" // bound to flow and session
+	challengeAdd    = "add"     // bound to the session
+)
+
+// readPasskeys returns the passkeys of a person, perhaps none.
+func readPasskeys(tx storage.Tx, person string) (passkeySetRecord, error) {
+	set, err := passkeySets.Get(tx, person)
+	if errors.Is(err, storage.ErrNotFound) {
+		return passkeySetRecord{}, nil
+	}
+	return set, err
+}
+
+func putPasskeys(tx storage.Tx, person string, set passkeySetRecord) error {
+	return passkeySets.Put(tx, person, set, time.Time{})
+}
+
+// replace puts a passkey in the place of the one with its credential id. It is false when that is gone, is suspect, or has been used since it was
+// verified with a counter that the new one does not exceed.
+func (p *passkeySetRecord) replace(key passkeyRecord) bool {
+	i := p.find(key.Credential)
+	if i < 0 || p.Keys[i].Suspect || (key.SignCount <= p.Keys[i].SignCount && (key.SignCount > 0 || p.Keys[i].SignCount > 0)) {
+		return false
+	}
+	p.Keys = slices.Clone(p.Keys)
+	key.Name, key.Number = p.Keys[i].Name, p.Keys[i].Number // renamed meanwhile
+	p.Keys[i] = key
+	return true
+}
+
+// dropPasskeys removes passkeys of a person: all of them, or the one with this id of ours. It returns how many.
+func dropPasskeys(tx storage.Tx, person, id string) (dropped []passkeyRecord, err error) {
+	set, err := readPasskeys(tx, person)
+	if err != nil || len(set.Keys) == 0 {
+		return nil, err
+	}
+	var left []passkeyRecord
+	for _, k := range set.Keys {
+		if id != "" && k.ID != id {
+			left = append(left, k)
+			continue
+		}
+		if err := passkeyOwners.Delete(tx, credentialKey(k.Credential)); err != nil {
+			return nil, err
+		}
+		dropped = append(dropped, k)
+	}
+	set.Keys = left
+	return dropped, putPasskeys(tx, person, set)
+}
+
+// forgetPasskeys removes everything about the passkeys of a person who is removed.
+func forgetPasskeys(tx storage.Tx, person string) error {
+	if _, err := dropPasskeys(tx, person, ""); err != nil {
+		return err
+	}
+	return passkeySets.Delete(tx, person)
+}
+
+// passkeyChallenge returns the challenge that is out for something, or makes one.
+func (s *Service) passkeyChallenge(ctx context.Context, purpose, bound string) (challenge []byte, err error) {
+	key, now := storage.Key(purpose, bound), s.Now()
+	good := func(tx storage.Tx) (bool, error) {
+		rec, err := passkeyChallenges.Get(tx, key)
+		if errors.Is(err, storage.ErrNotFound) {
+			return false, nil
+		}
+		challenge = rec.Challenge
+		return err == nil && rec.ExpiresAt.After(now.Add(challengeLife/2)), err
+	}
+	var ok bool
+	err = s.Store.View(ctx, func(tx storage.Tx) (err error) {
+		ok, err = good(tx)
+		return err
+	})
+	if err != nil || ok {
+		return challenge, err
+	}
+	fresh := make([]byte, challengeBytes)
+	if _, err := io.ReadFull(s.Random, fresh); err != nil {
+		return nil, err
+	}
+	err = s.Store.Update(ctx, func(tx storage.Tx) error {
+		if ok, err := good(tx); err != nil || ok { // another tab was faster
+			return err
+		}
+		challenge = fresh
+		rec := passkeyChallengeRecord{Challenge: fresh, ExpiresAt: now.Add(challengeLife)}
+		return passkeyChallenges.Put(tx, key, rec, rec.ExpiresAt.Add(collectAfter))
+	})
+	return challenge, err
+}
+
+// spendChallenge returns the challenge that is out for something, and takes it away whatever becomes of the answer. It is nil when there is none
+// that is still good.
+func (s *Service) spendChallenge(ctx context.Context, purpose, bound string) (challenge []byte, err error) {
+	key, now := storage.Key(purpose, bound), s.Now()
+	err = s.Store.Update(ctx, func(tx storage.Tx) error {
+		challenge = nil
+		rec, err := passkeyChallenges.Get(tx, key)
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if rec.ExpiresAt.After(now) {
+			challenge = rec.Challenge
+		}
+		return passkeyChallenges.Delete(tx, key)
+	})
+	return challenge, err
+}
+
+// suspect marks a passkey whose counter has gone back: there may be a copy, and nobody can tell which of the two has answered. Neither is taken from
+// now on.
+func (s *Service) suspect(ctx context.Context, person string, key passkeyRecord, from event.Origin) error {
+	ev, err := s.newEvents(from, passkeySuspected)
+	if err != nil {
+		return err
+	}
+	now := s.Now()
+	return s.Store.Update(ctx, func(tx storage.Tx) error {
+		rec, err := persons.Get(tx, person)
+		if err != nil {
+			return err
+		}
+		set, err := readPasskeys(tx, person)
+		i := set.find(key.Credential)
+		if err != nil || i < 0 || set.Keys[i].Suspect {
+			return err
+		}
+		set.Keys = slices.Clone(set.Keys)
+		set.Keys[i].Suspect = true
+		if err := putPasskeys(tx, person, set); err != nil {
+			return err
+		}
+		if err := s.tellPasskey(tx, person, &rec, passkeySuspected, now); err != nil {
+			return err
+		}
+		return s.Events.Append(tx, Actor{}.did(ev[0], person, set.Keys[i].Name))
+	})
+}
