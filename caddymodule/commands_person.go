@@ -37,7 +37,7 @@ func personCommands() *cobra.Command {
 		stateCommand("block", "Blocks a person: sessions and tokens end at once", identity.Blocked),
 		stateCommand("unblock", "Lets a blocked person sign in again", identity.Active),
 		stateCommand("remove", "Removes a person for good: the username is free, and nothing leads back", identity.Removed),
-		withdrawCommand(), stepUpCommand())
+		withdrawCommand(), stepUpCommand(), codeCommand())
 }
 
 func addPersonCommand() *cobra.Command {

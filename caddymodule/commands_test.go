@@ -104,6 +104,9 @@ func TestCommands(t *testing.T) {
 		s.refused("no such person", "whatever it is\n", "person", "passwd", "nobody")
 		s.refused("no such person", "", "person", "remove-step-up", "nobody", "pin")
 		s.refused("no such method", "", "person", "remove-step-up", "bob", "authenticator")
+		s.refused("no such person", "", "person", "code", "nobody")
+		s.refused("switched off", "", "person", "code", "bob", "--for", "step-up")
+		s.refused("must be one of", "", "person", "code", "bob", "--for", "anything")
 
 		if out := s.run("", "person", "block", ann.ID); !strings.Contains(out, "blocked") {
 			t.Errorf("person block = %s", out)
@@ -224,6 +227,7 @@ func TestCommandsWithoutServer(t *testing.T) {
 		{"person", "add"},
 		{"person", "passwd"},
 		{"person", "remove-step-up"},
+		{"person", "code"},
 		{"person", "list"},
 		{"person", "block"},
 		{"person", "withdraw"},

@@ -24,6 +24,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/groups/remove":         adminRemoveGroup,
 		"POST /gatehouse/persons/tokens":        adminMakeActionToken,
 		"POST /gatehouse/persons/tokens/revoke": adminRevokeActionTokens,
+		"POST /gatehouse/persons/codes":         adminMakeCode,
 		"GET /gatehouse/clients":                adminListClients,
 		"POST /gatehouse/clients":               adminAddClient,
 		"POST /gatehouse/tokens":                adminIssueToken,

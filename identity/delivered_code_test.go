@@ -53,7 +53,7 @@ func TestDeliveredCode(t *testing.T) {
 		t.Errorf("asking twice = %d", a.Code)
 	}
 	made := h.deliver()
-	if !regexp.MustCompile(`^[34679ACDEFGHJKMNPQRTVWXY]{4}-[34679ACDEFGHJKMNPQRTVWXY]{4}$`).MatchString(made.Code) || !made.ExpiresAt.Equal(h.clock.Now().Add(30 * time.Minute)) || made.NotBefore != nil {
+	if !regexp.MustCompile(`^[34679ACDEFGHJKMNPQRTVWXY]{4}-[34679ACDEFGHJKMNPQRTVWXY]{4}$`).MatchString(made.Code) || !made.ExpiresAt.Equal(h.clock.Now().Add(30*time.Minute)) || made.NotBefore != nil {
 		t.Errorf("made %+v", made)
 	}
 	for key, value := range h.dump() {

@@ -92,6 +92,9 @@ func featureOff(status int, feature string) *rest.Error {
 	return &rest.Error{Status: status, Code: code, Message: "the feature of action tokens " + feature + " is disabled"}
 }
 
+// noCode says why there is no code for somebody to deliver.
+func noCode(why string) *rest.Error { return &rest.Error{Status: http.StatusConflict, Message: why} }
+
 func personsOff() *rest.Error {
 	return &rest.Error{Status: http.StatusServiceUnavailable, Message: "person API not available"}
 }

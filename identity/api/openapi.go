@@ -71,6 +71,15 @@ func Operations() []openapi.Operation {
 			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
 		},
 		{
+			Method: http.MethodPost, Path: "/api/persons/{id}/codes", ID: "makeCode", Tag: personsAPI, Summary: "Makes a code for a person that somebody delivers, in place of the one before",
+			Body: codeRequest{}, Answers: []openapi.Answer{
+				{Status: http.StatusCreated, Body: identity.DeliveredCode{}},
+				{Status: http.StatusNotFound},
+				{Status: http.StatusConflict, Text: "Codes for this are switched off, or the person is in the wrong state"},
+				{Status: http.StatusTooManyRequests, Text: "Another code was made a moment ago"},
+			},
+		},
+		{
 			Method: http.MethodGet, Path: "/api/events", ID: "searchEvents", Tag: eventsAPI, Summary: "Searches the events of a person or actor, the newest first",
 			Query: []openapi.Param{
 				{Name: "actor", Text: "Id of who caused them; not required when userId is given"},

@@ -32,6 +32,7 @@ func (a *API) routes() http.Handler {
 	mux.Handle("/api/credentials/tokens/validate", a.Gate.Methods(credentialsAPI, credentials, map[string]rest.Handler{http.MethodPost: a.handleCheckToken}))
 	mux.Handle("/api/persons/{id}/tokens", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleMakeToken, http.MethodDelete: a.handleRevokeTokens}))
 	mux.Handle("/api/persons/{id}/tokens/{token}", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodDelete: a.handleRevokeTokens}))
+	mux.Handle("/api/persons/{id}/codes", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleMakeCode}))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { a.Gate.Fail(w, r, rest.NotFound()) })
 	return mux
 }

@@ -31,8 +31,6 @@ const (
 	noActivation = "persons are not activated by a page yet"
 	noInvitation = "there are no invitations yet"
 	noStepUp     = "there is no step-up method yet"
-	noCodes      = "no codes are delivered by others yet"
-	noReset      = "there is no password reset yet"
 	noMigration  = "there is no migration of persons yet"
 	noMobile     = "there is no sign-in by mobile yet"
 	noDashboard  = "the account page changes nothing yet"
