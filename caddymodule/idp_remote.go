@@ -164,7 +164,7 @@ func (o *RemoteOptions) resolve(r *resolver) remote {
 	if file, ok := r.text("icon", o.Icon, nil); ok && !r.adapting() {
 		var err error
 		if out.icon, _, err = readLogo(file); err == nil {
-			err = page.CheckIcon(out.icon)
+			err = page.CheckPicture(out.icon)
 		}
 		if err != nil {
 			r.fail("icon: %v", err)

