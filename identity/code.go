@@ -19,7 +19,7 @@ const (
 	sentCodeLife  = 10 * time.Minute
 	sentCodeTries = 5           // of one code
 	sentCodeEvery = time.Minute // a further code for the same
-	sentCodesMost = 5           // of one Limit, before waits that grow: nobody's mailbox or telephone is filled
+	sentCodesMost = 5           // of one Limit, and to one To, before waits that grow: nobody's mailbox or telephone is filled
 )
 
 // codeFor is what a code that is sent is good for. Another value of any member but Limit is another code's.
@@ -64,17 +64,24 @@ func (s *Service) sendCode(tx storage.Tx, c codeFor, code string, now time.Time,
 	if err == nil && last.Bound == c.Bound {
 		wait = last.SentAt.Add(sentCodeEvery).Sub(now)
 	}
-	most := counter{storage.Key("sent", c.Limit), sentCodesMost, false}
-	sent, err := readFailures(tx, most, s.cfg.Lockout.Window, now)
-	if err != nil {
-		return 0, err
+	// Who asks, and what it is sent to, whoever asks. The latter for each purpose apart: a stranger who has codes sent to somebody's number
+	// keeps them from no others.
+	counters := []counter{{storage.Key("sent", c.Limit), sentCodesMost, false}, {storage.Key("sent-to", c.Purpose, secret.Hash(c.To)), sentCodesMost, false}}
+	counts := make([]failureRecord, len(counters))
+	for i, most := range counters {
+		if counts[i], err = readFailures(tx, most, s.cfg.Lockout.Window, now); err != nil {
+			return 0, err
+		}
+		wait = max(wait, counts[i].Until.Sub(now))
 	}
-	if wait = max(wait, sent.Until.Sub(now)); wait > 0 {
+	if wait > 0 {
 		return wait, nil
 	}
-	sent = s.fails(sent, most, now)
-	if err := failures.Put(tx, most.key, sent, s.forgets(sent)); err != nil {
-		return 0, err
+	for i, most := range counters {
+		rec := s.fails(counts[i], most, now)
+		if err := failures.Put(tx, most.key, rec, s.forgets(rec)); err != nil {
+			return 0, err
+		}
 	}
 	rec := sentCodeRecord{Bound: c.Bound, Hash: c.hash(s.Keyring.Derive(sentCodePurpose), code), SentAt: now, ExpiresAt: now.Add(sentCodeLife)}
 	if err := sentCodes.Put(tx, c.key(), rec, rec.ExpiresAt.Add(collectAfter)); err != nil {

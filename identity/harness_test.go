@@ -86,7 +86,10 @@ type harness struct {
 	keyring *secret.Keyring
 
 	notices  *notify.Memory       // nil: nobody is told anything
+	texts    *notify.MemorySMS    // nil: there are no text messages
 	breached identity.BreachCheck // nil: nobody knows passwords of breaches
+
+	admit func(*http.Request) bool // nil: anything goes
 }
 
 func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
@@ -132,10 +135,14 @@ func (h *harness) start() {
 	if h.notices != nil {
 		sender = h.notices
 	}
+	var texts notify.SMSSender
+	if h.texts != nil {
+		texts = h.texts
+	}
 	h.Service, err = identity.New(h.t.Context(), h.cfg, identity.Deps{
 		Store: h.store, Hasher: h.hasher, Pages: pages, Log: log, Now: h.clock.Now, Random: rand.Reader,
 		Events: &event.Recorder{Random: rand.Reader, Now: h.clock.Now, PartitionOf: identity.PartitionOfID}, Manager: h.manager, Keyring: h.keyring,
-		Units: h.units, Notify: sender, Breached: h.breached,
+		Units: h.units, Notify: sender, SMS: texts, Breached: h.breached, Admit: h.admit,
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -66,6 +66,8 @@ type Deps struct {
 	Units func(tx storage.Tx) (*config.Units, error)
 	// Notify sends what persons are told. nil: they are told nothing.
 	Notify notify.Sender
+	// SMS sends text messages. nil: none are sent.
+	SMS notify.SMSSender
 	// Breached tells whether a password is one of a breach. nil: nobody can tell, and the policy cannot demand it.
 	Breached BreachCheck
 	// Manager knows the providers that are managed while the service runs. nil: there are none.
