@@ -316,6 +316,7 @@ func (a *App) open() (_ *instance, err error) {
 	}
 	inst.config.OnUse(func(name string) []string { return a.keyUsers[name] })
 	inst.pages.SetOverrides(inst.config.Overrides)
+	inst.pages.SetOrganisations(inst.config.PageOrganisations)
 	inst.providers = newProviders(a, c, inst.config)
 	persons := a.persons
 	if persons.Providers, err = inst.providers.open(persons.Providers); err != nil {

@@ -1,15 +1,10 @@
 package config
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"image"
-	_ "image/gif"  // the kinds of pictures that logos may be
-	_ "image/jpeg" // likewise
-	_ "image/png"  // likewise
 	"net/mail"
 	"net/netip"
 	"reflect"
@@ -21,15 +16,15 @@ import (
 
 	xlanguage "golang.org/x/text/language"
 
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
 const (
-	maxProblems   = 20
-	maxText       = 4096      // characters of a text of several lines
-	maxMessage    = 4000      // characters of a message, as the pages take it
-	maxMetadata   = 256 << 10 // bytes of SAML metadata
-	maxLogoPixels = 4096      // width and height
+	maxProblems = 20
+	maxText     = 4096      // characters of a text of several lines
+	maxMessage  = 4000      // characters of a message, as the pages take it
+	maxMetadata = 256 << 10 // bytes of SAML metadata
 )
 
 // checker collects what is wrong, with its path.
@@ -280,12 +275,5 @@ func isImage(s string) error {
 	if err != nil {
 		return errors.New("must be a picture in Base64")
 	}
-	cfg, _, err := image.DecodeConfig(bytes.NewReader(raw))
-	if err != nil {
-		return errors.New("must be a PNG, JPEG or GIF picture")
-	}
-	if cfg.Width > maxLogoPixels || cfg.Height > maxLogoPixels {
-		return fmt.Errorf("must have at most %d pixels in width and height", maxLogoPixels)
-	}
-	return nil
+	return page.CheckPicture(raw)
 }

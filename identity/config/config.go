@@ -51,11 +51,12 @@ type Deps struct {
 type Service struct {
 	Deps
 
-	cfg   Config
-	cache atomic.Pointer[state]
-	turn  chan struct{} // taken by who changes something
-	pairs pairState
-	shown atomic.Pointer[pageMessages]
+	cfg    Config
+	cache  atomic.Pointer[state]
+	turn   chan struct{} // taken by who changes something
+	pairs  pairState
+	shown  atomic.Pointer[pageMessages]
+	owners atomic.Pointer[pageOrganisations]
 }
 
 // state is what is stored at one version.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
@@ -168,6 +169,7 @@ func (s *Service) settleIDs(from, to *Units, keep bool) error {
 				return err
 			}
 		}
+		o.MigrationMessageHTML = page.CleanHTML(o.MigrationMessageHTML)
 		for key, sp := range o.ServiceProviders {
 			if sp.ID == "" {
 				sp.ID = key

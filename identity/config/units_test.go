@@ -435,7 +435,6 @@ func TestLoginMethodSecrets(t *testing.T) {
 func TestOrganisations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 	w.must(204, "POST", "/api/v2/config", `{"organisations":[{"id":"acme","name":"Acme","logo_square_base64":"`+pixel+`","service_providers":{"one":{"name":"One"}}},{"name":"No id"}]}`)
 	o := w.units(w.service).Organisations
 	if len(o) != 2 || o[0].ServiceProviders["one"].ID != "one" || len(o[1].ID) != 36 {

@@ -1,0 +1,56 @@
+package config
+
+import (
+	"context"
+	"encoding/base64"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+// pageOrganisations is the organisations of one state of the units, as pages read them.
+type pageOrganisations struct {
+	units *Units
+	made  *page.Organisations
+}
+
+// PageOrganisations returns whom applications belong to: a service provider of an organisation is the client of the same id. The same pointer is
+// returned while nothing changes. When they cannot be read, they are the last that were, or nil.
+func (s *Service) PageOrganisations(ctx context.Context) *page.Organisations {
+	known := s.owners.Load()
+	u, err := s.Current(ctx)
+	if err != nil {
+		s.Log.Debug("organisations not read", zap.Error(err))
+		if known == nil {
+			return nil
+		}
+		return known.made
+	}
+	if known != nil && known.units == u {
+		return known.made
+	}
+	byClient := map[string]*page.Organisation{}
+	for i := range u.Organisations {
+		o := &u.Organisations[i]
+		shown := &page.Organisation{
+			Name: o.Name, SiteURL: o.SiteURL, SupportURL: o.SupportURL, SupportEmail: o.SupportEmail, Message: o.MigrationMessageHTML, Logo: o.logo(),
+		}
+		for id := range o.ServiceProviders {
+			byClient[id] = shown
+		}
+	}
+	next := &pageOrganisations{u, page.NewOrganisations(byClient)}
+	s.owners.Store(next)
+	return next.made
+}
+
+// logo returns the square logo, or else the other one. nil: there is none
+func (o *Organisation) logo() []byte {
+	for _, s := range []string{o.LogoSquareBase64, o.LogoLandscapeBase64} {
+		if raw, err := base64.StdEncoding.DecodeString(s); err == nil && len(raw) > 0 {
+			return raw
+		}
+	}
+	return nil
+}
