@@ -32,7 +32,7 @@ type newPerson struct {
 }
 
 func personCommands() *cobra.Command {
-	return group("person", "Adds, imports, lists and blocks persons, and withdraws what they allowed or set up", addPersonCommand(), passwdCommand(), listPersonsCommand(),
+	return group("person", "Adds, imports, lists and blocks persons, and withdraws what they allowed or set up", addPersonCommand(), inviteCommand(), passwdCommand(), listPersonsCommand(),
 		importCommand(),
 		stateCommand("block", "Blocks a person: sessions and tokens end at once", identity.Blocked),
 		stateCommand("unblock", "Lets a blocked person sign in again", identity.Active),

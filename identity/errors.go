@@ -37,6 +37,10 @@ var (
 	errClosed = errors.New("identity: signing in is switched off")
 	// errNoLink says that a link that a person was sent is good for nothing, or for nothing any more.
 	errNoLink = errors.New("identity: the link was used, or is too old")
+	// ErrInvitationsOff says that nobody can be invited.
+	ErrInvitationsOff = errors.New("identity: invitations are switched off")
+	// errLocked says that an invitation takes no more answers.
+	errLocked = errors.New("identity: the invitation is locked")
 	// errMismatch is every reason why a username and password do not sign anybody in.
 	errMismatch = errors.New("identity: username and password do not match")
 )

@@ -8,6 +8,10 @@ var (
 	personActivated      = event.Type{Type: "person.PersonActivatedEvent", Name: "Person Activated"}
 	personInactive       = event.Type{Type: "person.PersonDeactivatedEvent", Name: "Person Deactivated"}
 	personBlocked        = event.Type{Type: "person.PersonBlockedEvent", Name: "Person Blocked"}
+	personInvited        = event.Type{Type: "person.PersonInvitedEvent", Name: "Person Invited"}
+	invitationAccepted   = event.Type{Type: "person.InvitationAcceptedEvent", Name: "Invitation Accepted"}
+	invitationRefused    = event.Type{Type: "person.InvitationCheckFailedEvent", Name: "Invitation Check Failed"}
+	invitationLocked     = event.Type{Type: "person.InvitationLockedEvent", Name: "Invitation Locked"}
 	personRemoved        = event.Type{Type: "person.PersonRemovedEvent", Name: "Person Removed"}
 	personUpdated        = event.Type{Type: "person.PersonUpdatedEvent", Name: "Person Updated"}
 	groupCreated         = event.Type{Type: "group.GroupCreatedEvent", Name: "Group Created"}

@@ -232,7 +232,7 @@ func hears(u *config.EmailNotifications, kind event.Type) bool {
 func (s *Service) tellDone(tx storage.Tx, id string, was *personRecord, prof *Profile, kind event.Type, now time.Time) error {
 	kinds := map[event.Type]notify.Kind{personBlocked: notify.AccountBlocked, personRemoved: notify.AccountRemoved, passwordChanged: notify.PasswordUpdated}
 	u, err := s.switches(tx)
-	if err != nil || prof == nil || !hears(u, kind) {
+	if err != nil || prof == nil || !hears(u, kind) || was.State == Invited {
 		return err
 	}
 	return s.send(tx, told{id: id, rec: was, profile: prof}.notice(kinds[kind], now))

@@ -207,6 +207,9 @@ func forget(tx storage.Tx, id string, before *personRecord) error {
 	if err := forgetIdentities(tx, id); err != nil {
 		return err
 	}
+	if err := invitations.Delete(tx, id); err != nil {
+		return err
+	}
 	if err := reindex(tx, id, placesOf(before, &prof), places{}, before.UpdatedAt); err != nil {
 		return err
 	}

@@ -363,6 +363,10 @@ func (s *Service) showProviderDone(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	if a.isInvited() {
+		s.enterInvited(w, r, a)
+		return
+	}
 	err := s.enter(w, r, a)
 	switch {
 	case err == nil:

@@ -85,14 +85,7 @@ func (s *Service) enter(w http.ResponseWriter, r *http.Request, a *answered) err
 
 // bind uses up the answer and opens the session, with its events.
 func (s *Service) bind(tx storage.Tx, a *answered, o *opening, f *found) error {
-	key := secret.Hash(a.name)
-	if rec, err := providerFlows.Get(tx, key); err != nil || rec.Identity == nil {
-		if err == nil || errors.Is(err, storage.ErrNotFound) {
-			err = errUsed
-		}
-		return err
-	}
-	if err := providerFlows.Delete(tx, key); err != nil {
+	if err := takeAnswer(tx, a); err != nil {
 		return err
 	}
 	id := a.identity
@@ -138,6 +131,18 @@ func (s *Service) bind(tx storage.Tx, a *answered, o *opening, f *found) error {
 		}
 	}
 	return nil
+}
+
+// takeAnswer uses up the answer of a provider, or returns errUsed.
+func takeAnswer(tx storage.Tx, a *answered) error {
+	key := secret.Hash(a.name)
+	if rec, err := providerFlows.Get(tx, key); err != nil || rec.Identity == nil {
+		if err == nil || errors.Is(err, storage.ErrNotFound) {
+			err = errUsed
+		}
+		return err
+	}
+	return providerFlows.Delete(tx, key)
 }
 
 // hold keeps what the provider needs of the session, and the names by which it may end it.

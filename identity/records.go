@@ -42,6 +42,8 @@ var (
 
 	newContacts = storage.NewTable[newContactRecord]("identity_new_contact") // session id
 
+	invitations = storage.NewTable[invitationRecord]("identity_invitation") // person id
+
 	globals = storage.NewTable[globalRecord]("identity_global") // globalKey
 
 	identitiesOf   = storage.NewTable[struct{}]("identity_external_of")             // person id, key in identities
@@ -247,6 +249,19 @@ type linkRecord struct {
 	ExpiresAt time.Time         `cbor:"7,keyasint"`
 }
 
+// invitationRecord is an invitation that a person has not accepted yet.
+type invitationRecord struct {
+	Email     string    `cbor:"1,keyasint"`           // the address that it is for
+	Sent      bool      `cbor:"2,keyasint,omitempty"` // the link went there: whoever opens it reads it
+	SentAt    time.Time `cbor:"3,keyasint"`
+	ExpiresAt time.Time `cbor:"4,keyasint"`
+	Tries     int       `cbor:"5,keyasint,omitempty"` // answers that were taken
+	// Browser is the hash of the cookie of the browser that may accept: it has shown that the person is meant, or goes on without (Skipped).
+	Browser string `cbor:"6,keyasint,omitempty"`
+	Skipped bool   `cbor:"7,keyasint,omitempty"`
+	Number  string `cbor:"8,keyasint,omitempty"` // the telephone number that was shown
+}
+
 // onceRecord says that something was used.
 type onceRecord struct {
 	Until time.Time `cbor:"1,keyasint"`
@@ -270,6 +285,8 @@ type flowRecord struct {
 	Browser   string       `cbor:"2,keyasint"` // hash of the browser cookie
 	CreatedAt time.Time    `cbor:"3,keyasint"`
 	ExpiresAt time.Time    `cbor:"4,keyasint"`
+	// Invited is the person who accepts an invitation by it. Empty: nobody
+	Invited string `cbor:"5,keyasint,omitempty"`
 }
 
 // deviceRecord says that a person has signed in with this browser before.

@@ -9,7 +9,7 @@ import (
 
 // Paths returns the prefixes of the paths that ServeHTTP answers.
 func (s *Service) Paths() []string {
-	return []string{"/sign-in", "/sign-out", "/step-up", "/account", "/forgot", "/reset", page.LanguagePath, "/assets/", "/saml/", "/oidc/"}
+	return []string{"/sign-in", "/sign-out", "/step-up", "/account", "/invitation", "/forgot", "/reset", page.LanguagePath, "/assets/", "/saml/", "/oidc/"}
 }
 
 // routes: every path of the package.
@@ -31,8 +31,15 @@ func (s *Service) routes() http.Handler {
 	mux.Handle("/sign-out/provider", s.methods(s.showEnding, nil))
 	mux.Handle("/sign-out", s.methods(s.showSignOut, s.handleSignOut))
 	mux.Handle("/step-up", s.methods(s.showStepUp, s.handleStepUp))
+	mux.Handle(invitationPath, s.methods(s.showInvitation, s.handleInvitation))
+	mux.Handle(invitationCheckPath, s.methods(s.showInvitationCheck, s.handleInvitationCheck))
 	mux.Handle("/account", s.methods(s.showAccount, nil))
+	mux.Handle(profilePath, s.methods(s.showProfile, s.handleProfile))
+	mux.Handle(contactPath, s.methods(nil, s.handleContact))
+	mux.Handle(confirmPath, s.methods(s.showConfirm, s.handleConfirm))
+	mux.Handle(devicesPath, s.methods(s.showDevices, s.handleDevices))
 	mux.Handle(securityPath, s.methods(s.showSecurity, nil))
+	mux.Handle(passwordPath, s.methods(s.showPassword, s.handlePassword))
 	mux.Handle(passkeyStepUpPath, s.methods(s.showPasskeyStepUp, s.handlePasskeyStepUp))
 	mux.Handle(passkeyMethod.setUp, s.methods(s.showAddPasskey, s.handleAddPasskey))
 	mux.Handle(passkeysPath+"/name", s.methods(s.showNamePasskey, s.handleNamePasskey))

@@ -99,6 +99,11 @@ func personsOff() *rest.Error {
 	return &rest.Error{Status: http.StatusServiceUnavailable, Message: "person API not available"}
 }
 
+// noInvitation says why nobody is invited, or an invitation stays as it is.
+func noInvitation(why string) *rest.Error {
+	return &rest.Error{Status: http.StatusConflict, Message: why}
+}
+
 func tooManyRequests() *rest.Error {
 	return &rest.Error{Status: http.StatusTooManyRequests, Message: "too many requests"}
 }

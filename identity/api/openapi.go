@@ -80,6 +80,27 @@ func Operations() []openapi.Operation {
 			},
 		},
 		{
+			Method: http.MethodPost, Path: "/api/persons/invitations", ID: "invitePerson", Tag: personsAPI, Summary: "Invites somebody: makes the person and sends a link",
+			Header: []openapi.Param{{Name: partitionHeader, Text: "Where the username is to be"}},
+			Body:   identity.NewInvitation{}, Answers: []openapi.Answer{
+				{Status: http.StatusCreated, Body: identity.Invitation{}},
+				{Status: http.StatusConflict, Text: "The username is taken, or invitations are switched off"},
+			},
+		},
+		{
+			Method: http.MethodPost, Path: "/api/persons/{id}/invitation", ID: "inviteAgain", Tag: personsAPI, Summary: "Sends an invited person a new link in place of the one before",
+			Answers: []openapi.Answer{
+				{Status: http.StatusCreated, Body: identity.Invitation{}},
+				{Status: http.StatusNotFound},
+				{Status: http.StatusConflict, Text: "The person is not invited, or invitations are switched off"},
+				{Status: http.StatusTooManyRequests, Text: "Another link was made a moment ago"},
+			},
+		},
+		{
+			Method: http.MethodDelete, Path: "/api/persons/{id}/invitation", ID: "withdrawInvitation", Tag: personsAPI, Summary: "Withdraws an invitation: removes the person, who has not come yet",
+			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}, {Status: http.StatusConflict, Text: "The person is not invited"}},
+		},
+		{
 			Method: http.MethodGet, Path: "/api/events", ID: "searchEvents", Tag: eventsAPI, Summary: "Searches the events of a person or actor, the newest first",
 			Query: []openapi.Param{
 				{Name: "actor", Text: "Id of who caused them; not required when userId is given"},

@@ -29,7 +29,6 @@ const (
 	noVerifying  = "addresses are not verified by e-mail yet"
 	noSMS        = "no text message is sent yet"
 	noActivation = "persons are not activated by a page yet"
-	noInvitation = "there are no invitations yet"
 	noStepUp     = "there is no step-up method yet"
 	noMigration  = "there is no migration of persons yet"
 	noMobile     = "there is no sign-in by mobile yet"

@@ -23,6 +23,8 @@ const (
 	AccountRemoved     Kind = "account_removed"
 	IdentityCoupled    Kind = "identity_coupled"
 	StepUpCode         Kind = "step_up_code"
+	AccountInvitation  Kind = "account_invitation"
+	AddressCode        Kind = "address_code" // whoever reads it has the address
 	ResetLink          Kind = "reset_link"
 	ResetNoPassword    Kind = "reset_no_password"
 	PasswordReset      Kind = "password_reset"
@@ -38,7 +40,7 @@ const Nothing Kind = "nothing"
 func Kinds() []Kind {
 	list := []Kind{
 		Welcome, AttributesUpdated, EmailUpdated, PhoneNumberUpdated, PasswordUpdated, PasswordBlocked, AccountBlocked, AccountRemoved, IdentityCoupled,
-		StepUpCode, ResetLink, PasswordReset, ResetNoPassword,
+		StepUpCode, AccountInvitation, AddressCode, ResetLink, PasswordReset, ResetNoPassword,
 		PasskeyAdded, PasskeyRemoved, PasskeySuspected,
 	}
 	slices.Sort(list)

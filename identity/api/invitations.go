@@ -1,0 +1,89 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+)
+
+// handleInvite serves POST /api/persons/invitations: a person who is invited, with a link that goes to their address.
+func (a *API) handleInvite(w http.ResponseWriter, r *http.Request, client string) error {
+	partition, err := a.ownPartition(r)
+	if err != nil {
+		return err
+	}
+	var in identity.NewInvitation
+	if err := rest.Decode(w, r, maxNewToken, &in); err != nil {
+		return err
+	}
+	if in.Partition == "" {
+		in.Partition = partition
+	} else if partition != "" && partition != in.Partition {
+		return rest.Invalid(rest.Problem{Path: "partition", Problem: "is not that of the header " + partitionHeader})
+	}
+	made, err := a.Identity.Invite(r.Context(), in, a.actor(r, client))
+	if err != nil {
+		return refusedInvitation(w, err)
+	}
+	rest.JSON(w, http.StatusCreated, made)
+	return nil
+}
+
+// handleInviteAgain serves POST /api/persons/{id}/invitation: a new link in place of the one before.
+func (a *API) handleInviteAgain(w http.ResponseWriter, r *http.Request, client string) error {
+	person, err := a.idOf(r)
+	if err != nil {
+		return err
+	}
+	made, err := a.Identity.InviteAgain(r.Context(), person, a.actor(r, client))
+	if err != nil {
+		return refusedInvitation(w, err)
+	}
+	rest.JSON(w, http.StatusCreated, made)
+	return nil
+}
+
+// handleWithdrawInvitation serves DELETE /api/persons/{id}/invitation: the person is removed, who has not come yet.
+func (a *API) handleWithdrawInvitation(w http.ResponseWriter, r *http.Request, client string) error {
+	person, err := a.idOf(r)
+	if err != nil {
+		return err
+	}
+	if err := a.Identity.WithdrawInvitation(r.Context(), person, a.actor(r, client)); err != nil {
+		return refusedInvitation(w, err)
+	}
+	rest.Empty(w, http.StatusNoContent)
+	return nil
+}
+
+// refusedInvitation is why there is no invitation, in the words of the API.
+func refusedInvitation(w http.ResponseWriter, err error) error {
+	invalid, state, soon := new(identity.ValidationError), new(identity.StateError), new(identity.TooSoonError)
+	switch {
+	case errors.As(err, &invalid):
+		return rest.Invalid(rest.Problem{Path: invalid.Field, Problem: invalid.Problem})
+	case errors.As(err, &soon):
+		w.Header().Set("Retry-After", seconds(soon.Wait)) // RFC 6585 4
+		return tooManyRequests().With(err)
+	case errors.As(err, &state):
+		return noInvitation("the person is not invited, or not any more").With(err)
+	case errors.Is(err, identity.ErrUsernameTaken):
+		return noInvitation("the username is taken").With(err)
+	case errors.Is(err, identity.ErrInvitationsOff):
+		return noInvitation("invitations are switched off").With(err)
+	}
+	return missing(err)
+}
+
+// idOf is personOf for what takes usernames too: the path names an id and nothing else.
+func (a *API) idOf(r *http.Request) (string, error) {
+	person, err := a.personOf(r)
+	if err == nil && (len(person) != 36 || uuid.Validate(person) != nil) {
+		err = rest.NotFound()
+	}
+	return person, err
+}

@@ -1,0 +1,262 @@
+package identity
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	invitationPath      = "/invitation"
+	invitationCheckPath = invitationPath + "/check"
+)
+
+// openInvitation returns the invitation whose link this browser has opened, and the hash of the browser's cookie. Otherwise it has written the answer and is
+// not ok.
+func (s *Service) openInvitation(w http.ResponseWriter, r *http.Request) (x *invited, o *opened, browser string, ok bool) {
+	if o, ok = s.opening(w, r, linkInvitation, ""); !ok {
+		return nil, nil, "", false
+	}
+	err := s.Store.View(r.Context(), func(tx storage.Tx) (err error) {
+		x, err = s.readInvitation(tx, o.token, s.Now())
+		return err
+	})
+	if err == nil {
+		browser, err = s.jar.Browser(w, r, s.newID)
+	}
+	if err == nil {
+		err = s.isOpen(r.Context())
+	}
+	if err != nil {
+		s.failInvitation(w, r, err)
+		return nil, nil, "", false
+	}
+	x.csrf = s.Pages.CSRF(browser, o.form())
+	if browser = hashed(browser); x.locked(browser) {
+		s.Pages.Error(w, r, http.StatusForbidden, "error.invitation_locked", "")
+		return nil, nil, "", false
+	}
+	return x, o, browser, true
+}
+
+// failInvitation writes the page for an invitation that cannot go on.
+func (s *Service) failInvitation(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, errLocked) {
+		s.Pages.Error(w, r, http.StatusForbidden, "error.invitation_locked", "")
+		return
+	}
+	s.failLink(w, r, linkInvitation, "", err)
+}
+
+// showInvitation serves GET /invitation: an invited person chooses how to sign in from now on.
+func (s *Service) showInvitation(w http.ResponseWriter, r *http.Request) {
+	x, _, browser, ok := s.openInvitation(w, r)
+	switch {
+	case !ok:
+	case !x.shown(browser):
+		s.redirect(w, r, invitationCheckPath)
+	default:
+		s.invitationPage(w, r, x, http.StatusOK, "")
+	}
+}
+
+// invitationPage writes the page. problem is what is wrong with the password, or "".
+func (s *Service) invitationPage(w http.ResponseWriter, r *http.Request, x *invited, status int, problem string) {
+	known, err := s.providers(r.Context())
+	if err != nil {
+		s.fail(w, r, err, invitationPath)
+		return
+	}
+	ways, to := known.ways(invitationDemand(x)), afterInvitation(x.units)
+	in := page.Invitation{Action: invitationPath, CSRF: x.csrf, Account: x.rec.Username}
+	if ways.password {
+		in.Fields = page.Fields(false,
+			page.Field{Name: "username", Label: "sign_in.username", Value: x.rec.Username, Autocomplete: "username", ReadOnly: true},
+			newPasswordField(&x.units.PasswordPolicy, problem))
+	}
+	for _, p := range ways.providers {
+		in.Providers = append(in.Providers, page.Provider{Name: p.Name, URL: p.ID, Icon: s.Pages.Icon(p.ID)})
+	}
+	s.Pages.Render(w, r, page.View{
+		Template: "invitation", Status: status, Locales: x.locales(), Client: login.Client{Targets: targetsOf(to)}, Data: in,
+	})
+}
+
+// locales are the language that the person prefers, if that is known.
+func (x *invited) locales() []string { return one(x.rec.Locale) }
+
+// invitationDemand is the sign-in that an invitation leads to by a provider.
+func invitationDemand(x *invited) login.Demand {
+	return login.Demand{MaxAge: -1, Return: cmp.Or(page.LocalPath(afterInvitation(x.units)), "/sign-in"), Hint: x.inv.Email, Locales: x.locales()}
+}
+
+// afterInvitation is where a person goes who has accepted.
+func afterInvitation(u *config.Units) string {
+	if u.Redirects.URLAfterSignUp != "" {
+		return absolute(u, u.Redirects.URLAfterSignUp)
+	}
+	return landing(u, "")
+}
+
+// handleInvitation serves POST /invitation: a password, or the way to a provider.
+func (s *Service) handleInvitation(w http.ResponseWriter, r *http.Request) {
+	x, o, browser, ok := s.openInvitation(w, r)
+	if !ok || !s.checkLinkForm(w, r, o) {
+		return
+	}
+	if !x.shown(browser) {
+		s.redirect(w, r, invitationCheckPath)
+		return
+	}
+	known, err := s.providers(r.Context())
+	if err != nil {
+		s.fail(w, r, err, invitationPath)
+		return
+	}
+	ways := known.ways(invitationDemand(x))
+	if id := r.PostForm.Get("idp"); id != "" {
+		s.inviteByProvider(w, r, x, ways.find(id))
+		return
+	}
+	password := r.PostForm.Get("password")
+	switch {
+	case !ways.password:
+		s.Pages.Error(w, r, http.StatusForbidden, "error.closed", "")
+		return
+	case password == "":
+		s.invitationPage(w, r, x, http.StatusUnprocessableEntity, "problem.password")
+		return
+	}
+	phc, err := s.hashNew(r.Context(), password)
+	if invalid := new(ValidationError); errors.As(err, &invalid) {
+		s.invitationPage(w, r, x, http.StatusUnprocessableEntity, passwordProblem(err))
+		return
+	}
+	if err == nil {
+		err = s.acceptInvitation(w, r, x.id, x.token, browser, phc)
+	}
+	switch {
+	case errors.Is(err, errMismatch): // what was shown holds no more
+		s.redirect(w, r, invitationCheckPath)
+	case err != nil:
+		s.failInvitation(w, r, err)
+	}
+}
+
+// appendInvited records what happened to an invited person.
+func (s *Service) appendInvited(tx storage.Tx, x *invited, by Actor, reason string, happened ...event.Event) error {
+	for _, e := range happened {
+		e = by.did(e, x.id, reason)
+		e.Partition = x.rec.partition()
+		if err := s.Events.Append(tx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// themselves is the invited person as who does something.
+func (x *invited) themselves(from event.Origin) Actor {
+	return Actor{ID: x.id, Name: x.rec.Username, Origin: from}
+}
+
+// showInvitationCheck serves GET /invitation/check: an invited person shows that they are meant.
+func (s *Service) showInvitationCheck(w http.ResponseWriter, r *http.Request) {
+	x, _, browser, ok := s.openInvitation(w, r)
+	switch {
+	case !ok:
+	case x.shown(browser):
+		s.redirect(w, r, invitationPath)
+	default:
+		ways := s.invitationWays(x)
+		way := findWay(ways, r.URL.Query().Get("way"))
+		if way == nil && len(ways) == 1 {
+			way = ways[0]
+		}
+		s.invitationCheckPage(w, r, x, ways, way, http.StatusOK, page.InvitationCheck{})
+	}
+}
+
+func invitationCheckURL(way *invitationWay) string {
+	return invitationCheckPath + "?" + url.Values{"way": {way.name}}.Encode()
+}
+
+// invitationCheckPage writes the page of one way, or of those there are.
+func (s *Service) invitationCheckPage(w http.ResponseWriter, r *http.Request, x *invited, ways []*invitationWay, way *invitationWay, status int, in page.InvitationCheck) {
+	in.Action, in.CSRF = invitationCheckPath, x.csrf
+	in.Skip = x.units.Features.AllowSignUpWithoutInvitationValidation
+	for _, one := range ways {
+		in.Choices = append(in.Choices, page.InvitationChoice{Way: one.name, URL: invitationCheckURL(one)})
+	}
+	if way != nil {
+		in.Way, in.Action = way.name, invitationCheckURL(way)
+		if err := s.describeWay(r, x, way, &in); err != nil {
+			s.fail(w, r, err, in.Action)
+			return
+		}
+	}
+	s.Pages.Render(w, r, page.View{Template: "invitation_check", Status: status, Locales: x.locales(), Data: in})
+}
+
+// describeWay fills in what the page of a way asks.
+func (s *Service) describeWay(_ *http.Request, _ *invited, way *invitationWay, in *page.InvitationCheck) error {
+	f := page.Field{Name: "answer", Label: "invitation_check." + way.name + ".label", Required: true, Invalid: in.Problem != ""}
+	if way.name == "birthdate" {
+		f.Type, f.Autocomplete = "date", "bday"
+	} else {
+		f.Type, f.MaxLength = "code", maxCode
+	}
+	in.Fields = page.Fields(in.Problem != "", f)
+	return nil
+}
+
+// handleInvitationCheck serves POST /invitation/check.
+func (s *Service) handleInvitationCheck(w http.ResponseWriter, r *http.Request) {
+	x, o, browser, ok := s.openInvitation(w, r)
+	if !ok || !s.checkLinkForm(w, r, o) {
+		return
+	}
+	ways := s.invitationWays(x)
+	way := findWay(ways, r.URL.Query().Get("way"))
+	answer := r.PostForm.Get("answer")
+	var err error
+	switch {
+	case x.shown(browser):
+	case r.PostForm.Get("skip") != "":
+		err = s.skipInvitation(r.Context(), o.token, browser)
+	case way == nil:
+		s.redirect(w, r, invitationCheckPath)
+		return
+	case answer == "":
+		s.invitationCheckPage(w, r, x, ways, way, http.StatusUnprocessableEntity, page.InvitationCheck{Problem: "problem.invitation_missing"})
+		return
+	default:
+		err = s.tryInvitation(r.Context(), x.themselves(s.Origin(r)), o.token, browser, way, answer)
+	}
+	switch {
+	case err == nil:
+		s.redirect(w, r, invitationPath)
+	case errors.Is(err, errMismatch):
+		s.Log.Info("invitation: wrong answer", zap.String("person_id", x.id), zap.String("client_ip", s.Origin(r).ClientIP))
+		s.afterWrong(w, r, way)
+	default:
+		s.failInvitation(w, r, err)
+	}
+}
+
+// afterWrong asks again after a wrong answer, unless it was the last that was taken.
+func (s *Service) afterWrong(w http.ResponseWriter, r *http.Request, way *invitationWay) {
+	x, _, _, ok := s.openInvitation(w, r)
+	if ok {
+		s.invitationCheckPage(w, r, x, s.invitationWays(x), way, http.StatusUnprocessableEntity, page.InvitationCheck{Problem: "problem.invitation"})
+	}
+}

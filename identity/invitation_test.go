@@ -1,0 +1,664 @@
+package identity_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	guest         = "guest@example.com"
+	guestPassword = "a guest comes 1"
+)
+
+// inviting is a harness where persons are invited, and told so by e-mail.
+type inviting struct {
+	*elsewhere
+	u *config.Units
+	m *notify.Memory
+}
+
+func newInviting(t *testing.T) *inviting {
+	t.Helper()
+	u := config.Defaults()
+	u.Features.AcceptingInvitationEnabled = true
+	u.EmailNotifications.AccountInvitation = true
+	x := &inviting{elsewhere: newElsewhere(t), u: &u, m: new(notify.Memory)}
+	x.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	x.notices = x.m
+	x.start()
+	return x
+}
+
+func (x *inviting) invite(n identity.NewInvitation) identity.Invitation {
+	x.t.Helper()
+	made, err := x.Invite(x.t.Context(), n, ops)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return made
+}
+
+// link returns the path of the link in the newest notice.
+func (x *inviting) link() string {
+	x.t.Helper()
+	list := x.m.Take()
+	if len(list) == 0 {
+		x.t.Fatal("nobody was sent a link")
+	}
+	return list[len(list)-1].Link
+}
+
+func (x *inviting) state(id string) identity.State {
+	x.t.Helper()
+	p, err := x.Person(x.t.Context(), id)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return p.State
+}
+
+// verified tells whether the primary address of a person is verified.
+func (x *inviting) verified(id string) bool {
+	x.t.Helper()
+	p, err := x.Person(x.t.Context(), id)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return p.EmailVerified
+}
+
+// accept opens a link and chooses a password.
+func (x *inviting) accept(b *browser, link, password string) *answer {
+	x.t.Helper()
+	return b.post(b.get(link), "password", password)
+}
+
+func TestInvitation(t *testing.T) {
+	t.Parallel()
+	x := newInviting(t)
+	made := x.invite(identity.NewInvitation{Email: guest, Name: "Gail Guest", Groups: []string{"guests"}, Locale: "nl"})
+	list := heard(t, "an invitation", x.m, "account_invitation "+guest)
+	n := list[0]
+	if !made.Sent || made.Link != "" || !made.ExpiresAt.Equal(x.clock.Now().Add(7*24*time.Hour)) || x.state(made.PersonID) != identity.Invited {
+		t.Errorf("Invite = %+v, want one that was sent, for 7 days, of a person who is invited", made)
+	}
+	if !strings.HasPrefix(n.Link, "/invitation?token=ghml_") || n.Locales[0] != "nl" || n.Data["username"] != guest {
+		t.Errorf("notice = %+v", n)
+	}
+	b := x.browser()
+	if a := b.try(guest, guestPassword); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("a sign-in before the invitation is accepted = %d, want 422", a.Code)
+	}
+	a := b.do(http.MethodGet, n.Link, "")
+	if a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/invitation" || a.Header().Get("Referrer-Policy") != "no-referrer" {
+		t.Errorf("the link = %d to %q, want 303 to the page without the token", a.Code, a.Header().Get("Location"))
+	}
+	form := b.get("/invitation")
+	if body := form.Body.String(); form.Code != http.StatusOK || !strings.Contains(body, guest) || strings.Contains(body, "ghml_") {
+		t.Fatalf("the page = %d, want one with the username and without the token:\n%s", form.Code, body)
+	}
+	for what, bad := range map[string]string{"too short": "short", "none": ""} {
+		if a := b.post(form, "password", bad); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), `aria-invalid="true"`) {
+			t.Errorf("a password that is %s = %d, want 422 and the field marked", what, a.Code)
+		}
+	}
+	if x.state(made.PersonID) != identity.Invited {
+		t.Error("a password that was refused made the person active")
+	}
+	a = b.post(form, "password", guestPassword)
+	if a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/account" || !b.isSignedIn() {
+		t.Fatalf("accepting = %d to %q, signed in: %t\n%s", a.Code, a.Header().Get("Location"), b.isSignedIn(), a.Body)
+	}
+	if x.state(made.PersonID) != identity.Active || !x.verified(made.PersonID) {
+		t.Error("the person is not active with a verified address")
+	}
+	p, err := x.Person(t.Context(), guest)
+	if err != nil || p.Name != "Gail Guest" || len(p.Groups) != 1 || p.Groups[0] != "guests" {
+		t.Errorf("Person = %+v, %v", p, err)
+	}
+	x.browser().signIn(guest, guestPassword)
+	ev := x.events()
+	for kind, want := range map[string]int{
+		"person.PersonInvitedEvent": 1, "person.InvitationAcceptedEvent": 1, "person.PersonActivatedEvent": 1, "login.LoginSucceededEvent": 2,
+	} {
+		if ev[kind] != want {
+			t.Errorf("%d events %s, want %d", ev[kind], kind, want)
+		}
+	}
+}
+
+// TestInvitationMail: without the switch, or without a mail server, the link is for the operator to hand over, and proves no address.
+func TestInvitationMail(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(*inviting){
+		"switched off": func(x *inviting) { x.u.EmailNotifications.AccountInvitation = false },
+		"no mail":      func(x *inviting) { x.notices = nil; x.start() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			x := newInviting(t)
+			change(x)
+			made := x.invite(identity.NewInvitation{Email: guest})
+			heard(t, "an invitation", x.m)
+			link, ok := strings.CutPrefix(made.Link, issuer)
+			if made.Sent || !ok {
+				t.Fatalf("Invite = %+v, want a link of the issuer", made)
+			}
+			if a := x.accept(x.browser(), link, guestPassword); a.Code != http.StatusSeeOther {
+				t.Fatalf("accepting = %d\n%s", a.Code, a.Body)
+			}
+			if x.state(made.PersonID) != identity.Active || x.verified(made.PersonID) {
+				t.Error("want an active person whose address nobody has shown to be theirs")
+			}
+		})
+	}
+}
+
+func TestInvitationSwitch(t *testing.T) {
+	t.Parallel()
+	x := newInviting(t)
+	made := x.invite(identity.NewInvitation{Email: guest})
+	link := x.link()
+	b := x.browser()
+	form := b.get(link)
+	x.u.Features.AcceptingInvitationEnabled = false
+	if _, err := x.Invite(t.Context(), identity.NewInvitation{Email: "other@example.com"}, ops); !errors.Is(err, identity.ErrInvitationsOff) {
+		t.Errorf("Invite while switched off = %v", err)
+	}
+	if _, err := x.Person(t.Context(), "other@example.com"); !errors.Is(err, identity.ErrNoPerson) {
+		t.Errorf("Person = %v, want nobody", err)
+	}
+	if a := b.post(form, "password", guestPassword); a.Code != http.StatusBadRequest || x.state(made.PersonID) != identity.Invited {
+		t.Errorf("accepting while switched off = %d", a.Code)
+	}
+	x.u.Features.AcceptingInvitationEnabled = true
+	if a := x.accept(x.browser(), link, guestPassword); a.Code != http.StatusSeeOther {
+		t.Errorf("accepting once it is on again = %d", a.Code)
+	}
+}
+
+func TestInvitationAgain(t *testing.T) {
+	t.Parallel()
+	x := newInviting(t)
+	made := x.invite(identity.NewInvitation{Email: guest})
+	old := x.link()
+	soon := new(identity.TooSoonError)
+	if _, err := x.InviteAgain(t.Context(), made.PersonID, ops); !errors.As(err, &soon) || soon.Wait <= 0 || soon.Wait > time.Minute {
+		t.Errorf("InviteAgain at once = %v, want to wait a minute", err)
+	}
+	x.clock.Advance(time.Minute)
+	again, err := x.InviteAgain(t.Context(), guest, ops)
+	if err != nil || again.PersonID != made.PersonID || again.ExpiresAt.Equal(made.ExpiresAt) {
+		t.Fatalf("InviteAgain = %+v, %v", again, err)
+	}
+	link := x.link()
+	if a := x.browser().get(old); a.Code != http.StatusBadRequest {
+		t.Errorf("the older link = %d, want 400", a.Code)
+	}
+	if a := x.accept(x.browser(), link, guestPassword); a.Code != http.StatusSeeOther {
+		t.Fatalf("the newer link = %d", a.Code)
+	}
+	state := new(identity.StateError)
+	if _, err := x.InviteAgain(t.Context(), guest, ops); !errors.As(err, &state) {
+		t.Errorf("InviteAgain of who has come = %v, want a StateError", err)
+	}
+	if err := x.WithdrawInvitation(t.Context(), made.PersonID, ops); !errors.As(err, &state) || x.state(made.PersonID) != identity.Active {
+		t.Errorf("WithdrawInvitation of who has come = %v, want a StateError", err)
+	}
+	if _, err := x.InviteAgain(t.Context(), "nobody", ops); !errors.Is(err, identity.ErrNoPerson) {
+		t.Errorf("InviteAgain of nobody = %v", err)
+	}
+}
+
+func TestInvitationWithdrawn(t *testing.T) {
+	t.Parallel()
+	x := newInviting(t)
+	x.u.EmailNotifications.AccountRemoved = true
+	made := x.invite(identity.NewInvitation{Email: guest})
+	link := x.link()
+	b := x.browser()
+	form := b.get(link)
+	if err := x.WithdrawInvitation(t.Context(), made.PersonID, ops); err != nil {
+		t.Fatal(err)
+	}
+	heard(t, "who was never there is not told that the account is gone", x.m)
+	if a := b.post(form, "password", guestPassword); a.Code != http.StatusBadRequest {
+		t.Errorf("accepting = %d, want 400", a.Code)
+	}
+	x.invite(identity.NewInvitation{Email: guest}) // the username is free
+	if a := x.browser().get(link); a.Code != http.StatusBadRequest {
+		t.Errorf("the link of before = %d, want 400", a.Code)
+	}
+}
+
+func TestInvitationRefuses(t *testing.T) {
+	t.Parallel()
+	x := newInviting(t)
+	for name, n := range map[string]identity.NewInvitation{
+		"no address":              {},
+		"no address, a username":  {Username: "guest"},
+		"two addresses":           {Email: "a@example.com,b@example.com"},
+		"a header in the address": {Email: "a@example.com\r\nBcc: x@example.com"},
+		"a bad date":              {Email: guest, DateOfBirth: "31.12.1990"},
+		"a bad number":            {Email: guest, PhoneNumbers: []string{"call me"}},
+		"a bad group":             {Email: guest, Groups: []string{"a,b"}},
+		"a bad language":          {Email: guest, Locale: "no language"},
+		"a partition":             {Email: guest, Partition: "acme"},
+	} {
+		if _, err := x.Invite(t.Context(), n, ops); !errors.As(err, new(*identity.ValidationError)) {
+			t.Errorf("Invite: %s = %v, want a ValidationError", name, err)
+		}
+	}
+	if _, err := x.Invite(t.Context(), identity.NewInvitation{Email: demo}, ops); !errors.Is(err, identity.ErrUsernameTaken) {
+		t.Errorf("Invite of somebody who is there = %v, want ErrUsernameTaken", err)
+	}
+	heard(t, "nobody is told", x.m)
+}
+
+func TestInvitationRedirects(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change func(*config.Redirects)
+		want   string
+	}{
+		"a path":           {func(r *config.Redirects) { r.URLAfterSignUp = "/welcome" }, "/welcome"},
+		"another site":     {func(r *config.Redirects) { r.URLAfterSignUp = "https://shop.example.com/welcome" }, "https://shop.example.com/welcome"},
+		"as after sign-in": {func(r *config.Redirects) { r.URLAfterLogin = "/in" }, "/in"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newInviting(t)
+			tt.change(&x.u.Redirects)
+			x.invite(identity.NewInvitation{Email: guest})
+			b := x.browser()
+			form := b.get(x.link())
+			if to, _, ok := strings.Cut(tt.want, "/welcome"); ok && to != "" && !strings.Contains(form.Header().Get("Content-Security-Policy"), to) {
+				t.Errorf("policy = %q, want one that lets the form lead to %s", form.Header().Get("Content-Security-Policy"), to)
+			}
+			if a := b.post(form, "password", guestPassword); a.Header().Get("Location") != tt.want {
+				t.Errorf("accepting leads to %q, want %q", a.Header().Get("Location"), tt.want)
+			}
+		})
+	}
+}
+
+func TestInvitationByBirthdate(t *testing.T) {
+	t.Parallel()
+	x := newInviting(t)
+	x.u.Features.InvitationVerificationRequired.ViaBirthdateEnabled = true
+	made := x.invite(identity.NewInvitation{Email: guest, DateOfBirth: "1990-12-31"})
+	b := x.browser()
+	form := b.get(x.link())
+	body := form.Body.String()
+	if form.url != "/invitation/check" || !strings.Contains(body, `type="date"`) || strings.Contains(body, "1990") || strings.Contains(body, `name="skip"`) {
+		t.Fatalf("the link leads to %s, want to be asked for the date and nothing else:\n%s", form.url, body)
+	}
+	if a := b.post(form, "answer", "1990-12-30"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "doesn’t match") {
+		t.Errorf("a wrong date = %d, want 422", a.Code)
+	}
+	if a := b.post(form); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("no date = %d, want 422", a.Code)
+	}
+	if a := b.post(form, "answer", "1990-12-31"); a.Header().Get("Location") != "/invitation" {
+		t.Fatalf("the date = %d to %q\n%s", a.Code, a.Header().Get("Location"), a.Body)
+	}
+	if a := b.post(b.get("/invitation"), "password", guestPassword); a.Code != http.StatusSeeOther || x.state(made.PersonID) != identity.Active {
+		t.Errorf("accepting = %d", a.Code)
+	}
+	if n := x.events()["person.InvitationCheckFailedEvent"]; n != 1 {
+		t.Errorf("%d events of a wrong answer, want 1", n)
+	}
+}
+
+func TestInvitationByCode(t *testing.T) {
+	t.Parallel()
+	x := newInviting(t)
+	made := x.invite(identity.NewInvitation{Email: guest, DateOfBirth: "1990-12-31"})
+	link := x.link()
+	if _, err := x.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", ops); !errors.Is(err, identity.ErrCodesOff) {
+		t.Errorf("MakeDeliveredCode while switched off = %v", err)
+	}
+	x.u.Features.InvitationVerificationRequired.ViaExternallyDeliveredCodeEnabled = true
+	x.u.Features.PersonActivation.ExternallyDeliveredCode.ResendCodeMinimumPeriod = 3600
+	code, err := x.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", ops); !errors.As(err, new(*identity.TooSoonError)) {
+		t.Errorf("attack 267: another code within the period = %v, want to wait", err)
+	}
+	b := x.browser()
+	form := b.get(link)
+	if a := b.post(form, "answer", "AAAA-AAAA"); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("a wrong code = %d, want 422", a.Code)
+	}
+	if a := b.post(form, "answer", strings.ToLower(code.Code)); a.Header().Get("Location") != "/invitation" {
+		t.Fatalf("the code = %d\n%s", a.Code, a.Body)
+	}
+	if a := b.post(b.get("/invitation"), "password", guestPassword); a.Code != http.StatusSeeOther {
+		t.Errorf("accepting = %d", a.Code)
+	}
+	if _, err := x.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", ops); !errors.As(err, new(*identity.StateError)) {
+		t.Errorf("MakeDeliveredCode for who has come = %v, want a StateError", err)
+	}
+}
+
+// TestInvitationWays: of several ways that are switched on the person takes any one that they can.
+func TestInvitationWays(t *testing.T) {
+	t.Parallel()
+	x := newInviting(t)
+	v := &x.u.Features.InvitationVerificationRequired
+	v.ViaBirthdateEnabled, v.ViaExternallyDeliveredCodeEnabled = true, true
+	x.invite(identity.NewInvitation{Email: guest, DateOfBirth: "1990-12-31"})
+	b := x.browser()
+	choice := b.get(x.link()).Body.String()
+	for _, way := range []string{"birthdate", "code"} {
+		if !strings.Contains(choice, `href="/invitation/check?way=`+way+`"`) {
+			t.Errorf("the choice has no %s:\n%s", way, choice)
+		}
+	}
+	if a := b.post(b.get("/invitation/check?way=birthdate"), "answer", "1990-12-31"); a.Header().Get("Location") != "/invitation" {
+		t.Errorf("the date = %d", a.Code)
+	}
+	v.ViaExternallyDeliveredCodeEnabled = false
+	x.clock.Advance(time.Minute)
+	x.invite(identity.NewInvitation{Email: "other@example.com"})
+	if a := x.browser().get(x.link()); !strings.Contains(a.Body.String(), "Ask whoever invited you") {
+		t.Errorf("without a date on record:\n%s", a.Body)
+	}
+}
+
+func TestInvitationWithoutCheck(t *testing.T) {
+	t.Parallel()
+	x := newInviting(t)
+	x.u.Features.InvitationVerificationRequired.ViaBirthdateEnabled = true
+	made := x.invite(identity.NewInvitation{Email: guest, DateOfBirth: "1990-12-31"})
+	link := x.link()
+	b := x.browser()
+	form := b.get(link)
+	if a := b.post(form, "skip", "yes"); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("going on without while it is not allowed = %d", a.Code)
+	}
+	x.u.Features.AllowSignUpWithoutInvitationValidation = true
+	form = b.get(link)
+	if !strings.Contains(form.Body.String(), `name="skip"`) {
+		t.Fatalf("no way on without:\n%s", form.Body)
+	}
+	if a := b.post(form, "skip", "yes"); a.Header().Get("Location") != "/invitation" {
+		t.Fatalf("going on without = %d\n%s", a.Code, a.Body)
+	}
+	accept := b.get("/invitation")
+	x.u.Features.AllowSignUpWithoutInvitationValidation = false
+	if a := b.post(accept, "password", guestPassword); a.Header().Get("Location") != "/invitation/check" || x.state(made.PersonID) != identity.Invited {
+		t.Errorf("accepting once it is not allowed any more = %d to %q", a.Code, a.Header().Get("Location"))
+	}
+	x.u.Features.AllowSignUpWithoutInvitationValidation = true
+	if a := b.post(accept, "password", guestPassword); a.Header().Get("Location") != "/account" {
+		t.Errorf("accepting = %d", a.Code)
+	}
+}
+
+func TestInvitationByProvider(t *testing.T) {
+	t.Parallel()
+	x := newInviting(t)
+	x.u.EmailNotifications.IdentityCoupledToAccount = true
+	made := x.invite(identity.NewInvitation{Email: guest})
+	b := x.browser()
+	form := b.get(x.link())
+	if !strings.Contains(form.Body.String(), `name="idp" value="partner"`) {
+		t.Fatalf("no button of the provider:\n%s", form.Body)
+	}
+	a := b.post(form, "idp", "partner")
+	back := b.come(b.leave(a.Header().Get("Location")), x.partner.Answer(ann(), nil))
+	if back.url != "/account" || !b.isSignedIn() {
+		t.Fatalf("after the provider: %s, %d\n%s", back.url, back.Code, back.Body)
+	}
+	si, err := x.session(b)
+	if err != nil || si.Subject != made.PersonID || si.Provider != "partner" || si.Level != 2 {
+		t.Errorf("session = %+v, %v, want the invited person by partner", si, err)
+	}
+	if x.state(made.PersonID) != identity.Active || !x.verified(made.PersonID) {
+		t.Error("the person is not active with a verified address")
+	}
+	x.at("partner")
+	if si := x.mustEnter(x.browser(), ann()); si.Subject != made.PersonID {
+		t.Errorf("the next sign-in at partner is of %s, want %s", si.Subject, made.PersonID)
+	}
+}
+
+// TestInvitationAfterActivation: whoever accepts has to be activated by a code as well.
+func TestInvitationThenActivation(t *testing.T) {
+	t.Parallel()
+	for _, by := range []string{"password", "provider"} {
+		t.Run(by, func(t *testing.T) {
+			t.Parallel()
+			x := newInviting(t)
+			a := &x.u.Features.PersonActivation
+			a.Enabled, a.Type, a.ExternallyDeliveredCode.ForceActivationAfterAcceptingInvitation = true, "EXTERNALLY_DELIVERED_CODE", true
+			made := x.invite(identity.NewInvitation{Email: guest})
+			b := x.browser()
+			form := b.get(x.link())
+			var done *answer
+			if by == "password" {
+				done = b.post(form, "password", guestPassword)
+			} else {
+				to := b.post(form, "idp", "partner")
+				done = b.come(b.leave(to.Header().Get("Location")), x.partner.Answer(ann(), nil))
+			}
+			if done.Code != http.StatusOK || !strings.Contains(done.Body.String(), "One more step") || b.isSignedIn() || x.state(made.PersonID) != identity.Inactive {
+				t.Errorf("accepting = %d, signed in: %t, state %s\n%s", done.Code, b.isSignedIn(), x.state(made.PersonID), done.Body)
+			}
+		})
+	}
+}
+
+// TestInvitationAttacks: links and answers that are not the invited person's.
+func TestInvitationAttacks(t *testing.T) {
+	t.Parallel()
+	checked := func(t *testing.T) (*inviting, identity.Invitation, string) {
+		x := newInviting(t)
+		x.u.Features.InvitationVerificationRequired.ViaBirthdateEnabled = true
+		made := x.invite(identity.NewInvitation{Email: guest, DateOfBirth: "1990-12-31"})
+		return x, made, x.link()
+	}
+	t.Run("attack 267: a link that is a second too old", func(t *testing.T) {
+		t.Parallel()
+		x, made, link := checked(t)
+		x.clock.Advance(7*24*time.Hour - time.Second)
+		if a := x.browser().get(link); a.Code != http.StatusOK {
+			t.Errorf("the last second = %d, want 200", a.Code)
+		}
+		x.clock.Advance(time.Second)
+		if a := x.browser().get(link); a.Code != http.StatusBadRequest || x.state(made.PersonID) != identity.Invited {
+			t.Errorf("over = %d, want 400", a.Code)
+		}
+	})
+	t.Run("attack 267: a link after the address has changed", func(t *testing.T) {
+		t.Parallel()
+		x, made, link := checked(t)
+		_, err := x.UpdatePerson(t.Context(), made.PersonID, identity.Edit{By: ops}, func(_ storage.Tx, d *identity.Details) error {
+			d.Profile.EmailAddresses = []identity.EmailAddress{{Value: "other@example.com", Primary: true}}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := x.browser().get(link); a.Code != http.StatusBadRequest {
+			t.Errorf("the link = %d, want 400", a.Code)
+		}
+	})
+	t.Run("attack 267: guessing the date of birth", func(t *testing.T) {
+		t.Parallel()
+		x, made, link := checked(t)
+		b := x.browser()
+		form := b.get(link)
+		var last *answer
+		for day := range 5 {
+			last = b.post(form, "answer", fmt.Sprintf("1990-12-%02d", day+1))
+		}
+		if last.Code != http.StatusForbidden || !strings.Contains(last.Body.String(), "locked") {
+			t.Errorf("the fifth wrong answer = %d, want to be locked", last.Code)
+		}
+		for what, who := range map[string]*browser{"this browser": b, "another browser": x.browser()} {
+			who.get(link)
+			a := who.do(http.MethodPost, "/invitation/check?way=birthdate", url.Values{"csrf": {form.csrf()}, "answer": {"1990-12-31"}}.Encode())
+			if a.Code != http.StatusForbidden {
+				t.Errorf("the right answer in %s, once locked = %d, want 403", what, a.Code)
+			}
+		}
+		if n := x.events()["person.InvitationLockedEvent"]; n != 1 {
+			t.Errorf("%d events of the lock, want 1", n)
+		}
+		x.clock.Advance(time.Minute)
+		if _, err := x.InviteAgain(t.Context(), made.PersonID, ops); err != nil {
+			t.Fatal(err)
+		}
+		if a := b.post(b.get(x.link()), "answer", "1990-12-31"); a.Header().Get("Location") != "/invitation" {
+			t.Errorf("the right answer to a new invitation = %d", a.Code)
+		}
+	})
+	t.Run("attack 267: guessing in parallel", func(t *testing.T) {
+		t.Parallel()
+		x, _, link := checked(t)
+		b := x.browser()
+		form := b.get(link)
+		var wg sync.WaitGroup
+		codes := make([]int, 64)
+		for i := range codes {
+			guess := &browser{h: b.h, cookies: map[string]string{}, address: b.address}
+			for k, v := range b.cookies {
+				guess.cookies[k] = v
+			}
+			wg.Go(func() { codes[i] = guess.post(form, "answer", fmt.Sprintf("1990-10-%02d", i%28+1)).Code })
+		}
+		wg.Wait()
+		if n := x.events()["person.InvitationCheckFailedEvent"]; n != 5 {
+			t.Errorf("%d answers were looked at, want 5", n)
+		}
+	})
+	t.Run("attack 267: accepting without having shown anything", func(t *testing.T) {
+		t.Parallel()
+		x, made, link := checked(t)
+		b := x.browser()
+		form := b.get(link)
+		a := b.do(http.MethodPost, "/invitation", url.Values{"csrf": {form.csrf()}, "password": {guestPassword}}.Encode())
+		if a.Header().Get("Location") != "/invitation/check" || x.state(made.PersonID) != identity.Invited {
+			t.Errorf("POST /invitation = %d to %q", a.Code, a.Header().Get("Location"))
+		}
+		b.post(form, "answer", "1990-12-31")
+		other := x.browser() // what was shown in one browser is not good in another
+		if a := other.get(link); a.url != "/invitation/check" {
+			t.Errorf("another browser with the link comes to %s", a.url)
+		}
+	})
+	t.Run("attack 267: a link twice, and 64 in parallel", func(t *testing.T) {
+		t.Parallel()
+		x := newInviting(t)
+		x.invite(identity.NewInvitation{Email: guest})
+		link := x.link()
+		var wg sync.WaitGroup
+		codes, forms, browsers := make([]int, 64), make([]*answer, 64), make([]*browser, 64)
+		for i := range browsers {
+			browsers[i] = x.browser()
+			forms[i] = browsers[i].get(link)
+		}
+		for i, b := range browsers {
+			wg.Go(func() { codes[i] = b.post(forms[i], "password", fmt.Sprintf("a guest comes %d", i)).Code })
+		}
+		wg.Wait()
+		won := 0
+		for _, c := range codes {
+			if c == http.StatusSeeOther {
+				won++
+			}
+		}
+		if won != 1 {
+			t.Errorf("%d of 64 accepted, want 1: %v", won, codes)
+		}
+		if n := x.events()["person.InvitationAcceptedEvent"]; n != 1 {
+			t.Errorf("%d events, want 1", n)
+		}
+	})
+	t.Run("attack 267: an identity that is somebody else's already", func(t *testing.T) {
+		t.Parallel()
+		x := newInviting(t)
+		x.at("partner")
+		x.mustEnter(x.browser(), ann())
+		made := x.invite(identity.NewInvitation{Email: guest})
+		b := x.browser()
+		a := b.post(b.get(x.link()), "idp", "partner")
+		back := b.come(b.leave(a.Header().Get("Location")), x.partner.Answer(ann(), nil))
+		if back.Code != http.StatusConflict || b.isSignedIn() || x.state(made.PersonID) != identity.Invited {
+			t.Errorf("an identity of another person = %d, state %s", back.Code, x.state(made.PersonID))
+		}
+		if again := b.get("/invitation"); again.Code != http.StatusOK {
+			t.Errorf("the invitation afterwards = %d, want 200", again.Code)
+		}
+	})
+	t.Run("attack 267: the invitation of one person, the provider's answer for another", func(t *testing.T) {
+		t.Parallel()
+		x := newInviting(t)
+		first := x.invite(identity.NewInvitation{Email: guest})
+		b := x.browser()
+		a := b.post(b.get(x.link()), "idp", "partner")
+		away := b.leave(a.Header().Get("Location"))
+		second := x.invite(identity.NewInvitation{Email: "second@example.com"})
+		b.get(x.link())
+		if back := b.come(away, x.partner.Answer(ann(), nil)); back.Code != http.StatusBadRequest {
+			t.Errorf("the answer = %d, want 400", back.Code)
+		}
+		if x.state(first.PersonID) != identity.Invited || x.state(second.PersonID) != identity.Invited {
+			t.Error("somebody has come")
+		}
+	})
+	t.Run("attack 237: looking at the link uses nothing up", func(t *testing.T) {
+		t.Parallel()
+		x := newInviting(t)
+		x.invite(identity.NewInvitation{Email: guest})
+		link := x.link()
+		for range 3 {
+			x.browser().get(link)
+		}
+		if a := x.accept(x.browser(), link, guestPassword); a.Code != http.StatusSeeOther {
+			t.Errorf("accepting = %d", a.Code)
+		}
+	})
+	t.Run("attack 282: forms of another page, and none", func(t *testing.T) {
+		t.Parallel()
+		x := newInviting(t)
+		made := x.invite(identity.NewInvitation{Email: guest})
+		b := x.browser()
+		form := b.get(x.link())
+		for name, token := range map[string]string{"none": "", "of another browser": x.browser().get("/next").csrf(), "of another form": b.get("/next").csrf()} {
+			a := b.do(http.MethodPost, "/invitation", url.Values{"csrf": {token}, "password": {guestPassword}}.Encode())
+			if a.Code != http.StatusForbidden || x.state(made.PersonID) != identity.Invited {
+				t.Errorf("a token %s = %d, want 403", name, a.Code)
+			}
+		}
+		b.header = http.Header{"Sec-Fetch-Site": {"cross-site"}}
+		if a := b.post(form, "password", guestPassword); a.Code != http.StatusForbidden {
+			t.Errorf("a form of another site = %d, want 403", a.Code)
+		}
+	})
+	t.Run("attack 281: leading elsewhere", func(t *testing.T) {
+		t.Parallel()
+		x := newInviting(t)
+		x.invite(identity.NewInvitation{Email: guest})
+		b := x.browser()
+		form := b.get(x.link() + "&redirect=https://evil.example&next=//evil.example")
+		if a := b.post(form, "password", guestPassword, "redirect", "https://evil.example"); a.Header().Get("Location") != "/account" {
+			t.Errorf("accepting leads to %q", a.Header().Get("Location"))
+		}
+	})
+}

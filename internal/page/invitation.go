@@ -1,0 +1,28 @@
+package page
+
+// Invitation is the data of invitation: an invited person chooses how to sign in from now on. Its form sends csrf, and the fields or idp.
+type Invitation struct {
+	Action, CSRF string
+	Account      string  // username
+	Fields       []Field // of the password. Empty: none is taken
+	// Providers are those that can sign the person in instead. Their URL is what idp sends.
+	Providers []Provider
+}
+
+// InvitationCheck is the data of invitation_check: an invited person shows that they are meant. Its form sends csrf, and answer, send or skip.
+type InvitationCheck struct {
+	Action, CSRF string
+	// Way is birthdate, sms or code. Empty: the person chooses.
+	Way     string
+	Fields  []Field
+	To      string // where a code is sent, masked
+	Send    bool   // the way sends a code
+	Sent    bool   // one that was sent is waited for
+	Skip    bool   // the person may go on without
+	Choices []InvitationChoice
+	Problem string // message key. Empty: none
+	Wait    int    // seconds
+}
+
+// InvitationChoice is a link to a way.
+type InvitationChoice struct{ Way, URL string }
