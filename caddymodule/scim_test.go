@@ -123,7 +123,7 @@ func TestSCIMAtProtect(t *testing.T) {
 	}
 	patch := func(path, op string) {
 		t.Helper()
-		if status, o := p.scim(http.MethodPatch, path, `{"schemas":["`+patchURN+`"],"Operations":[`+op+`]}`); status != http.StatusOK {
+		if status, o := p.scim(http.MethodPatch, path, `{"schemas":["`+patchURN+`"],"Operations":[`+op+`]}`); status != http.StatusOK && status != http.StatusNoContent {
 			t.Fatalf("PATCH %s = %d %v", path, status, o)
 		}
 	}

@@ -193,9 +193,16 @@ func (s *Server) updateGroup(w http.ResponseWriter, r *http.Request, c *call, ch
 	if err != nil {
 		return memberError(err)
 	}
-	o, err := s.groupOf(r.Context(), c, id, sel.wants("members"))
+	quiet := r.Method == http.MethodPatch && sel.isAll()
+	o, err := s.groupOf(r.Context(), c, id, !quiet && sel.wants("members"))
 	if err != nil {
 		return err
+	}
+	if quiet { // RFC 7644 3.5.2: who adds one member to a hundred thousand does not want them all back
+		meta, _ := o["meta"].(object)
+		w.Header().Set("ETag", text(meta, "version"))
+		w.WriteHeader(http.StatusNoContent)
+		return nil
 	}
 	answer(w, http.StatusOK, o, sel)
 	return nil

@@ -84,7 +84,7 @@ func TestGroups(t *testing.T) {
 		{patch("remove", "members", nil), ""},
 		{patch("add", "members", []any{map[string]any{"value": ben}}, "remove", `members[value eq "`+ben+`"]`, nil, "add", "members", map[string]any{"value": anna}), "anna"},
 	} {
-		h.want(200, "PATCH", at, step.body)
+		h.want(204, "PATCH", at, step.body)
 		if got := h.memberNames(id); got != step.want {
 			t.Errorf("members after %v are %q, want %q", step.body, got, step.want)
 		}
@@ -92,7 +92,14 @@ func TestGroups(t *testing.T) {
 	if got := h.want(200, "GET", at, nil); got.at("externalId") != "g2" || got.at(oursGroup, "permissions") != `["read","write"]` {
 		t.Errorf("after patches: %s", got.raw)
 	}
-	h.want(200, "PATCH", at, patch("replace", "displayName", "crew"))
+	a := h.want(200, "PATCH", at+"?attributes=displayName", patch("replace", "displayName", "crew"))
+	if a.at("displayName") != "crew" || a.at("members") != "" {
+		t.Errorf("PATCH that asks for the name = %s", a.raw)
+	}
+	a = h.want(204, "PATCH", at, patch("replace", "externalId", "g3"))
+	if tag := h.want(200, "GET", at, nil).header.Get("ETag"); a.raw != "" || a.header.Get("ETag") != tag {
+		t.Errorf("PATCH that asks for nothing = %q with ETag %q, want nothing with %q", a.raw, a.header.Get("ETag"), tag)
+	}
 	if h.groupsOf(anna) != "crew" {
 		t.Errorf("groups of anna after the group's new name = %q, want crew", h.groupsOf(anna))
 	}
@@ -190,7 +197,7 @@ func TestLargeGroup(t *testing.T) {
 		ids = append(ids, p.ID)
 	}
 	group := h.want(200, "GET", `/Groups?filter=displayName+eq+"crowd"&excludedAttributes=members`, nil).at("Resources", 0, "id")
-	h.want(200, "PATCH", "/Groups/"+group, patch("replace", "displayName", "mass"))
+	h.want(204, "PATCH", "/Groups/"+group, patch("replace", "displayName", "mass"))
 	for _, id := range ids {
 		if got := h.groupsOf(id); got != "mass" {
 			t.Fatalf("groups of a member = %q, want mass", got)

@@ -65,6 +65,9 @@ func selectionOfQuery(t *resourceType, q url.Values) (selection, error) {
 	return selectionOf(t, split("attributes"), split("excludedAttributes"))
 }
 
+// isAll tells whether nothing was selected.
+func (sel selection) isAll() bool { return sel.only == nil && sel.excluded == nil }
+
 // wants tells whether an attribute is to be seen at all.
 func (sel selection) wants(name string) bool {
 	if sel.only != nil {
@@ -77,7 +80,7 @@ func (sel selection) wants(name string) bool {
 
 // project returns what is to be seen of a resource. What is always returned is.
 func (sel selection) project(o object) object {
-	if sel.only == nil && sel.excluded == nil {
+	if sel.isAll() {
 		return o
 	}
 	out := object{}

@@ -240,17 +240,17 @@ func TestETags(t *testing.T) {
 		}
 		h.header.Del("If-None-Match")
 		h.header.Set("If-Match", tag)
-		h.want(200, "PATCH", at, patch("add", "externalId", "e-"+at))
+		h.want(200, "PATCH", at+"?attributes=externalId", patch("add", "externalId", "e-"+at))
 		h.refused(412, "", "PATCH", at, patch("add", "externalId", "lost"))
 		h.refused(412, "", "DELETE", at, nil)
 		h.header.Set("If-Match", `W/"other", *`)
-		if got := h.want(200, "PATCH", at, patch("replace", "externalId", "kept")).at("externalId"); got != "kept" {
+		if got := h.want(200, "PATCH", at+"?attributes=externalId", patch("replace", "externalId", "kept")).at("externalId"); got != "kept" {
 			t.Errorf("externalId = %q, want kept", got)
 		}
 		h.header.Del("If-Match")
 	}
 	before := h.want(200, "GET", "/Groups/"+group, nil).header.Get("ETag")
-	h.want(200, "PATCH", "/Groups/"+group, patch("remove", `members[value eq "`+id+`"]`, nil))
+	h.want(204, "PATCH", "/Groups/"+group, patch("remove", `members[value eq "`+id+`"]`, nil))
 	if after := h.want(200, "GET", "/Groups/"+group, nil).header.Get("ETag"); after == before {
 		t.Error("the group's version is the same after a member left")
 	}
