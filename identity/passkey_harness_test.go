@@ -164,7 +164,7 @@ func (b *browser) passkeyForm(page *answer) passkeyForm {
 	return f
 }
 
-func (b *browser) send(f passkeyForm, credential string, more ...string) *answer {
+func (b *browser) answer(f passkeyForm, credential string, more ...string) *answer {
 	v := url.Values{"csrf": {f.csrf}, "credential": {credential}}
 	for i := 0; i+1 < len(more); i += 2 {
 		v.Set(more[i], more[i+1])
@@ -231,7 +231,7 @@ func (k *token) use(o options) string {
 func (b *browser) addPasskey(k *token) {
 	b.h.t.Helper()
 	f := b.passkeyForm(b.get(addPasskeyPage))
-	if a := b.send(f, k.create(f.options)); a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/account/security/passkeys/name?id=") {
+	if a := b.answer(f, k.create(f.options)); a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/account/security/passkeys/name?id=") {
 		b.h.t.Fatalf("a new passkey: status %d to %q:\n%s", a.Code, a.Header().Get("Location"), a.Body)
 	}
 }
@@ -250,5 +250,5 @@ func withPasskey(t testing.TB) (*harness, *token) {
 func (b *browser) tryPasskey(k *token) *answer {
 	b.h.t.Helper()
 	f := b.passkeyForm(b.get("/next"))
-	return b.send(f, k.use(f.options))
+	return b.answer(f, k.use(f.options))
 }
