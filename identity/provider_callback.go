@@ -28,6 +28,9 @@ const (
 // callbacks are the endpoints that answers to sign-ins come to.
 var callbacks = map[string]string{"saml": "acs", "oidc": "callback"}
 
+// signOuts are the endpoints where anybody can have XML verified without that anything was begun here.
+var signOuts = map[string]string{"saml": "slo"}
+
 // handleProvider serves /saml/<id>/<op> and /oidc/<id>/<op>.
 func (s *Service) handleProvider(path string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -51,6 +54,10 @@ func (s *Service) serveProvider(w http.ResponseWriter, r *http.Request, path, id
 		return
 	}
 	if p != nil {
+		if op == signOuts[path] && !s.Admit(r) {
+			s.fail(w, r, errTooMany, "")
+			return
+		}
 		if h, ok := p.Source.(idp.Handler); ok && h.Handle(w, r, op, &host{s, p}) {
 			return
 		}
@@ -75,7 +82,11 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request, p *registered
 		s.invalidAnswer(w, r, "", flowRecord{}, p, err)
 		return
 	}
-	if name != "" && s.postAgain(w, r) {
+	if s.postAgain(w, r) {
+		return
+	}
+	if name == "" && !s.Admit(r) { // nothing was begun here, and strangers have signatures verified
+		s.fail(w, r, errTooMany, "")
 		return
 	}
 	rec, status, err := s.takeFlow(w, r, p, name)
