@@ -72,7 +72,7 @@ func powerLoss(t *testing.T, rep *report) {
 // powerLossControl is F3 with a build that does not sync. When nothing is lost there, F3 proves nothing.
 func powerLossControl(t *testing.T, rep *report) {
 	unsynced := filepath.Join(t.TempDir(), "gatehouse-unsynced")
-	if err := Build("..", unsynced, Variant{"storage/badgerstore", `WithSyncWrites\(true\)`, `WithSyncWrites(false)`}); err != nil {
+	if err := Build("..", unsynced, Variant{"storage/badgerstore", `unix\.Fdatasync\(int\(f\.Fd\(\)\)\)`, `error(nil)`}); err != nil {
 		t.Fatal(err)
 	}
 	s, _, refused := losePower(t, unsynced, 3)

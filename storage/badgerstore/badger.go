@@ -20,7 +20,7 @@ const ttlMargin = time.Hour
 // settings returns Badger's options. Its defaults take 900 MB at a million records, these a quarter of it.
 func settings(o Options) badger.Options {
 	b := badger.DefaultOptions(o.Dir).
-		WithSyncWrites(true). // without it a power loss takes what was answered
+		WithSyncWrites(!syncsWAL). // where it is off, wal does it
 		WithMemTableSize(8 << 20).
 		WithNumMemtables(2).
 		WithNumLevelZeroTables(5).

@@ -48,6 +48,8 @@ type Options struct {
 	collects bool
 	// commit stands in for badger.Txn.CommitAt in tests of its failures.
 	commit func(*badger.Txn, uint64) error
+	// sync stands in for datasync.
+	sync func(*os.File) error
 }
 
 // Store is a storage.Store, storage.Backuper and storage.Checker on a directory.
@@ -58,6 +60,7 @@ type Store struct {
 	db        *badger.DB
 	lock      *os.File // keeps other processes out; nil in memory
 	side      *sideFile
+	wal       *wal // nil: in memory, and where Badger syncs
 	snapshots snapshots
 	writer    *writer
 	commit    func(*badger.Txn, uint64) error
@@ -146,6 +149,9 @@ func (o *Options) defaults() {
 	if o.commit == nil {
 		o.commit = func(txn *badger.Txn, seq uint64) error { return txn.CommitAt(seq, nil) }
 	}
+	if o.sync == nil {
+		o.sync = datasync
+	}
 }
 
 func open(o Options) (_ *Store, err error) {
@@ -174,6 +180,11 @@ func open(o Options) (_ *Store, err error) {
 	}
 	if !o.memory {
 		if s.side, err = openSideFile(o.Dir, seq); err != nil {
+			return nil, err
+		}
+	}
+	if !o.memory && syncsWAL {
+		if s.wal, err = openWAL(o.Dir, o.sync); err != nil {
 			return nil, err
 		}
 	}
@@ -219,6 +230,9 @@ func (s *Store) prepare() (found, error) {
 
 // abandon releases what a failed Open holds.
 func (s *Store) abandon() {
+	if s.wal != nil && s.wal.file != nil {
+		_ = s.wal.file.Close()
+	}
 	if s.db != nil {
 		_ = s.db.Close()
 	}

@@ -88,28 +88,29 @@ func (r *request) giveUp() bool {
 	}
 }
 
-// writer runs the closures of all updates, one after the other, and commits them in batches: one sync for many.
+// writer runs the closures of all updates, one after the other, and writes them in batches. A batch is answered when it is durable, by settler.
 type writer struct {
-	store *Store
+	store   *Store
+	settler *settler
 
 	mu      sync.Mutex // guards queue and closed
 	queue   []*request
 	closed  bool
 	wake    chan struct{} // holds a token when there is something in the queue, or the writer shall end
-	stopped chan struct{}
+	stopped chan struct{} // closed once everything is answered
 
 	// What follows belongs to the goroutine of loop.
 	todo  []*request // taken from the queue, not run yet
-	ran   []*request // run, waiting for the sync
+	ran   []*request // run, waiting for their batch to be written
 	spare []*request // memory for the next queue
-	seq   uint64     // the last durable commit
+	seq   uint64     // the last commit that was written, durable or not
 	batch *overlay
 	own   *overlay
 }
 
 func newWriter(s *Store, seq uint64) *writer {
 	return &writer{
-		store: s, seq: seq, batch: newOverlay(), own: newOverlay(),
+		store: s, settler: newSettler(s), seq: seq, batch: newOverlay(), own: newOverlay(),
 		wake: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 }
@@ -160,6 +161,7 @@ func (w *writer) loop() {
 	finished := false
 	defer func() {
 		if finished {
+			w.settler.close()
 			close(w.stopped)
 		} else {
 			go w.loop()
@@ -286,35 +288,26 @@ func (w *writer) call(r *request, t *tx) (keep bool) {
 	return r.err == nil
 }
 
-// commit makes the batch durable and only then answers its closures: even one that wrote nothing, or returned an error,
-// may have decided on a neighbour's write.
+// commit writes the batch and leaves it to settler to answer its closures: even one that wrote nothing, or returned an error, may have decided on a
+// write that is not durable yet.
 func (w *writer) commit() {
+	p := written{ran: w.ran}
+	w.ran = make([]*request, 0, len(w.ran))
 	if len(w.batch.m) > 0 {
-		if err := w.store.faulty(); err != nil {
-			w.fail(err)
-		} else if err := w.sync(); err != nil {
-			w.fail(w.store.poison(err))
+		p.begun, p.records = time.Now(), len(w.batch.m)
+		if p.err = w.store.faulty(); p.err == nil {
+			if err := w.write(&p); err != nil {
+				p.err = w.store.poison(err)
+			}
 		}
 		w.batch.reset()
 	}
-	w.store.count(len(w.ran))
-	for i, r := range w.ran {
-		close(r.done)
-		w.ran[i] = nil
-	}
-	w.ran = w.ran[:0]
+	w.settler.settle(p)
 }
 
-func (w *writer) fail(err error) {
-	for _, r := range w.ran {
-		r.err = err
-	}
-}
-
-// sync writes the batch and the commit counter in one synced transaction.
-func (w *writer) sync() error {
+// write hands the batch and the commit counter to Badger in one transaction.
+func (w *writer) write(p *written) error {
 	s, seq := w.store, w.seq+1
-	start := time.Now()
 	txn := s.db.NewTransactionAt(w.seq, true)
 	defer txn.Discard()
 	for _, e := range w.batch.m {
@@ -328,12 +321,8 @@ func (w *writer) sync() error {
 	if err := s.commit(txn, seq); err != nil {
 		return err
 	}
-	// Before anybody is answered: a store that later opens with less has lost something.
-	if err := s.side.write(seq); err != nil {
-		return err
-	}
-	w.seq = seq
-	s.db.SetDiscardTs(s.snapshots.advance(seq))
-	s.committed(seq, len(w.batch.m), time.Since(start))
-	return nil
+	w.seq, p.seq = seq, seq
+	var err error
+	p.log, err = s.wal.written()
+	return err
 }

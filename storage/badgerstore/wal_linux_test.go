@@ -1,0 +1,135 @@
+package badgerstore
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// syncGate is a sync that waits to be let through.
+type syncGate struct {
+	reached chan struct{}
+	pass    chan error
+}
+
+func (g *syncGate) sync(f *os.File) error {
+	g.reached <- struct{}{}
+	if err := <-g.pass; err != nil {
+		return err
+	}
+	return datasync(f)
+}
+
+func syncGated(t *testing.T) (s *Store, g *syncGate, written *atomic.Int32) {
+	t.Helper()
+	g, written = &syncGate{make(chan struct{}), make(chan error)}, new(atomic.Int32)
+	s = mustOpen(t, t.TempDir(), Options{SweepEvery: -1, sync: g.sync, commit: func(txn *badger.Txn, seq uint64) error {
+		defer written.Add(1)
+		return txn.CommitAt(seq, nil)
+	}})
+	return s, g, written
+}
+
+// TestBatchesAreWrittenWhileTheDiskIsBusy: the next batch is with Badger before the one before is durable, and rests on it. Nobody is answered and no
+// view sees anything before its own sync.
+func TestBatchesAreWrittenWhileTheDiskIsBusy(t *testing.T) {
+	t.Parallel()
+	s, g, written := syncGated(t)
+	first, second := make(chan error, 1), make(chan error, 1)
+	go func() { first <- putKey(s, "first", "1") }()
+	<-g.reached
+	go func() {
+		second <- s.Update(t.Context(), func(tx storage.Tx) error {
+			v, err := tx.Get([]byte("first"))
+			if err != nil {
+				return err
+			}
+			return tx.Create([]byte("second"), v, time.Time{})
+		})
+	}()
+	for written.Load() < 2 {
+		runtime.Gosched()
+	}
+	for _, key := range []string{"first", "second"} {
+		if v, err := getKey(s, key); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("a view sees %q, %v under %s before the sync, want %v", v, err, key, storage.ErrNotFound)
+		}
+	}
+	if len(first)+len(second) > 0 {
+		t.Error("an update was answered before the sync")
+	}
+	g.pass <- nil
+	if err := <-first; err != nil {
+		t.Errorf("first Update = %v", err)
+	}
+	<-g.reached
+	wantKey(t, s, "first", "1")
+	if len(second) > 0 {
+		t.Error("the second update was answered before its sync")
+	}
+	g.pass <- nil
+	if err := <-second; err != nil {
+		t.Errorf("second Update = %v", err)
+	}
+	wantKey(t, s, "second", "1")
+}
+
+// TestFailedSyncTakesWhatFollows: what was written behind a batch that is not durable is not answered as done, even by a closure that only read it.
+func TestFailedSyncTakesWhatFollows(t *testing.T) {
+	t.Parallel()
+	s, g, _ := syncGated(t)
+	broken := errors.New("input/output error")
+	results := make(chan error, 3)
+	go func() { results <- putKey(s, "a", "1") }()
+	<-g.reached
+	go func() { results <- putKey(s, "b", "1") }()
+	go func() {
+		results <- s.Update(t.Context(), func(tx storage.Tx) error { _, err := tx.Get([]byte("a")); return err })
+	}()
+	g.pass <- broken
+	for range 3 {
+		if err := <-results; !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("Update = %v, want %v", err, storage.ErrUnavailable)
+		}
+	}
+	if _, err := getKey(s, "a"); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("later View = %v, want %v", err, storage.ErrUnavailable)
+	}
+}
+
+// TestLogIsFollowed: whenever Badger begins another log, that one is synced.
+func TestLogIsFollowed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synced := map[string]int{}
+	s := mustOpen(t, dir, Options{SweepEvery: -1, sync: func(f *os.File) error {
+		logs, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+		if err == nil && slices.Max(logs) != f.Name() {
+			err = errors.New("synced " + f.Name() + ", Badger writes " + slices.Max(logs))
+		}
+		synced[f.Name()]++
+		return errors.Join(err, datasync(f))
+	}})
+	value := strings.Repeat("x", 256<<10)
+	for range 200 { // 50 MiB through logs of 8
+		mustPut(t, s, "key", value)
+	}
+	if len(synced) < 4 {
+		t.Errorf("%d logs were synced, want several", len(synced))
+	}
+	if err := s.Close(); err != nil {
+		t.Fatalf("Close = %v", err)
+	}
+	s = mustOpen(t, dir)
+	wantKey(t, s, "key", value)
+}
