@@ -189,7 +189,7 @@ func (s *Service) showAccount(w http.ResponseWriter, r *http.Request) {
 	}
 	d.Parts = append(d.Parts, page.Part{
 		ID: "sign-out", Text: page.Say("account.signed_in"),
-		Form: &page.Form{Action: "/sign-out", CSRF: out, Submit: "account.sign_out", Quiet: true},
+		Form: &page.PartForm{Action: "/sign-out", CSRF: out, Submit: "account.sign_out", Quiet: true},
 	})
 	s.accountPage(w, r, a, http.StatusOK, d)
 }

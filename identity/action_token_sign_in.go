@@ -169,6 +169,7 @@ func (s *Service) redeem(r *http.Request, hash string) (token, to string, err er
 		rec := sessionRecord{
 			PersonID: t.rec.PersonID, Epoch: t.person.Epoch, AuthTime: now, Seen: now, Level: t.rec.Level, AMR: []string{"CUSTOM_AUTHENTICATOR"}, Provider: provider,
 		}
+		rec.from(s.Origin(r))
 		sid, ended, err := s.begin(tx, id, token, old, rec)
 		if err != nil {
 			return err

@@ -157,6 +157,7 @@ func (s *Service) signInExternal(w http.ResponseWriter, r *http.Request, d login
 	now, old := s.Now(), hashed(s.jar.Get(r, kindSession))
 	created.CreatedAt, created.UpdatedAt, created.External = now, now, externalKey(p.ID, folded)
 	rec := sessionRecord{AuthTime: now, Seen: now, Level: id.Level, AMR: []string{"IMPLICIT"}, Provider: p.ID, Details: id.Details}
+	rec.from(s.Origin(r))
 	if d.Return != "" {
 		rec.SignedInFor = secret.Hash(d.Return)
 	}

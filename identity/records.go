@@ -287,6 +287,15 @@ type flowRecord struct {
 	ExpiresAt time.Time    `cbor:"4,keyasint"`
 	// Invited is the person who accepts an invitation by it. Empty: nobody
 	Invited string `cbor:"5,keyasint,omitempty"`
+	// Activating is whose password was right, and who has to be activated first. nil: nobody
+	Activating *activatingRecord `cbor:"6,keyasint,omitempty"`
+}
+
+// activatingRecord is a right password of a person who is inactive.
+type activatingRecord struct {
+	PersonID string    `cbor:"1,keyasint"`
+	Epoch    int64     `cbor:"2,keyasint,omitempty"` // of the person
+	At       time.Time `cbor:"3,keyasint"`
 }
 
 // deviceRecord says that a person has signed in with this browser before.

@@ -20,6 +20,8 @@ func (s *Service) routes() http.Handler {
 	mux.Handle("/sign-in/provider", s.methods(s.showProvider, nil))
 	mux.Handle("/sign-in/provider/done", s.methods(s.showProviderDone, nil))
 	mux.Handle(passkeySignInPath, s.methods(nil, s.handlePasskey))
+	mux.Handle(activatePath, s.methods(s.showActivate, s.handleActivate))
+	mux.Handle(activatedPath, s.methods(s.showActivated, nil))
 	mux.Handle("/sign-in/token", s.methods(s.showTicket, s.handleTicket))
 	mux.Handle(forgotPath, s.methods(s.showForgot, s.handleForgot))
 	mux.Handle(sentPath, s.methods(s.showForgotSent, nil))

@@ -193,7 +193,10 @@ func (s *Service) handleSignIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	wait, err := s.signIn(w, r, f, credentials{username: username, password: password, remember: in.Remember})
+	inactive := new(inactiveError)
 	switch {
+	case errors.As(err, &inactive):
+		s.leadToActivation(w, r, id, f, inactive)
 	case err == nil && wait > 0:
 		in.Problem, in.Wait = "problem.wait", retryAfter(w, wait)
 		s.signInPage(w, r, id, f, ways, http.StatusTooManyRequests, in)
@@ -251,7 +254,12 @@ func (s *Service) signIn(w http.ResponseWriter, r *http.Request, f flowRecord, c
 		s.Log.Info("sign-in not taken: too many tries", zap.String("person_id", a.id), zap.String("client_ip", from.ClientIP))
 		return at.wait, nil
 	}
-	fresh, err := s.verify(ctx, a, c.password)
+	fresh, err := s.compare(ctx, s.Hasher, a, c.password)
+	if err == nil && a.person.State != Active {
+		if err = errMismatch; c.connect == nil {
+			err = s.ofInactive(ctx, a)
+		}
+	}
 	switch {
 	case errors.Is(err, errMismatch):
 		s.Log.Info("sign-in refused", zap.String("person_id", a.id), zap.String("client_ip", from.ClientIP))

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"strings"
 	"time"
 )
@@ -35,15 +36,15 @@ type Part struct {
 	Facts       []Fact
 	Rows        []Row
 	Empty       string // message in place of the rows where there are none
-	Form        *Form
+	Form        *PartForm
 	Links       []Action // links, no forms
 }
 
 // Fact is a name and a value. Label is a message.
 type Fact struct{ Label, Value string }
 
-// Form is a form of its own. Submit is a message.
-type Form struct {
+// PartForm is the form of a part. Submit is a message.
+type PartForm struct {
 	Action, CSRF, Submit string
 	Hidden               []Hidden
 	Fields               []Field
@@ -63,4 +64,15 @@ func word(list string, i int) string {
 		return words[i]
 	}
 	return ""
+}
+
+// Offered is a language that people can choose.
+type Offered struct{ Tag, Name string }
+
+// Offered returns the languages to choose from, each as whoever speaks it calls it.
+func (p *Renderer) Offered(ctx context.Context) (out []Offered) {
+	for _, l := range p.messages(ctx).offered {
+		out = append(out, Offered{l.tag, l.ownName()})
+	}
+	return out
 }

@@ -1,0 +1,625 @@
+package identity_test
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// fill posts to an address of ours with the token of a page.
+func (b *browser) fill(page *answer, action string, fields ...string) *answer {
+	v := url.Values{"csrf": {page.csrf()}}
+	for i := 0; i+1 < len(fields); i += 2 {
+		v.Set(fields[i], fields[i+1])
+	}
+	return b.do(http.MethodPost, action, v.Encode())
+}
+
+// sendTo opens a page and posts to it.
+func (b *browser) sendTo(path string, fields ...string) *answer {
+	b.h.t.Helper()
+	return b.fill(b.get(path), path, fields...)
+}
+
+// wantDone holds an answer against a redirect to a page that says what was done.
+func wantDone(t *testing.T, what string, a *answer, to string) {
+	t.Helper()
+	if got := a.Header().Get("Location"); a.Code != http.StatusSeeOther || got != to {
+		t.Errorf("%s = %d to %q, want 303 to %q\n%s", what, a.Code, got, to, a.Body)
+	}
+}
+
+// details returns all that is kept of the person of the harness.
+func (h *harness) details(username string) identity.Details {
+	h.t.Helper()
+	p, err := h.Person(h.t.Context(), username)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var d identity.Details
+	if err := h.store.View(h.t.Context(), func(tx storage.Tx) (err error) {
+		d, err = h.Details(tx, p.ID)
+		return err
+	}); err != nil {
+		h.t.Fatal(err)
+	}
+	return d
+}
+
+// dashboard is a harness with a browser that is signed in, units and a mailbox.
+func dashboard(t *testing.T) (*harness, *browser, *config.Units, *notify.Memory) {
+	t.Helper()
+	h, u := configured(t)
+	h.notices = new(notify.Memory)
+	h.start()
+	b := h.browser()
+	b.signIn(demo, demoPassword)
+	return h, b, u, h.notices
+}
+
+func TestProfile(t *testing.T) {
+	t.Parallel()
+	h, b, u, _ := dashboard(t)
+	page := b.get("/account/profile")
+	if page.Code != http.StatusOK || !strings.Contains(page.Body.String(), `name="given_name"`) || page.Header().Get("Cache-Control") != "no-store" {
+		t.Fatalf("the profile page = %d\n%s", page.Code, page.Body)
+	}
+	wantDone(t, "names", b.sendTo("/account/profile", "form", "details", "given_name", "Ann", "family_name", "Other", "date_of_birth", "1990-12-31", "gender", "F",
+		"locale", "en", "username", "evil", "groups", "admin", "verified", "true", "state", "BLOCKED"), "/account/profile?done=saved")
+	wantDone(t, "address", b.sendTo("/account/profile", "form", "address", "street", "Main Street", "house_number", "12", "postal_code", "1234 AB", "city", "Utrecht", "country", "nl"),
+		"/account/profile?done=saved")
+	d := h.details(demo)
+	p := d.Profile
+	if p.Name.FirstName != "Ann" || p.Name.LastName != "Other" || p.DateOfBirth != "1990-12-31" || p.Gender != "F" || p.PreferredLocale != "en" {
+		t.Errorf("profile = %+v", p)
+	}
+	if want := (identity.Address{StreetName: "Main Street", HouseNumber: 12, PostalCode: "1234 AB", City: "Utrecht", CountryCode: "NL", Primary: true}); len(p.Addresses) != 1 || p.Addresses[0] != want {
+		t.Errorf("addresses = %+v, want %+v", p.Addresses, want)
+	}
+	if !slices.Equal(d.Groups, []string{"staff", "editors"}) || d.State != identity.Active {
+		t.Errorf("the form has changed what is not its own: %+v", d)
+	}
+	wantDone(t, "an empty address", b.sendTo("/account/profile", "form", "address"), "/account/profile?done=saved")
+	if p := h.details(demo).Profile; len(p.Addresses) != 0 || p.Name.FirstName != "Ann" {
+		t.Errorf("after the address was emptied: %+v", p)
+	}
+	u.Attributes.PersonCreationMandatoryFields.FirstNameRequired = true
+	for name, fields := range map[string][]string{
+		"no given name":           {"form", "details", "family_name", "X"},
+		"attack 276: a line":      {"form", "details", "given_name", "a\nb"},
+		"a long name":             {"form", "details", "given_name", strings.Repeat("x", 257)},
+		"a day that there is not": {"form", "details", "given_name", "Ann", "date_of_birth", "1990-02-31"},
+		"a day to come":           {"form", "details", "given_name", "Ann", "date_of_birth", "2030-01-01"},
+		"a house without number":  {"form", "address", "house_number", "12a"},
+		"a country of three":      {"form", "address", "country", "NLD"},
+		"no country":              {"form", "address", "country", "XX"},
+		"no gender":               {"form", "details", "given_name", "Ann", "gender", "Z"},
+	} {
+		if a := b.sendTo("/account/profile", fields...); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("%s = %d, want 422", name, a.Code)
+		}
+	}
+	if got := h.details(demo).Profile; got.Name != p.Name || got.DateOfBirth != p.DateOfBirth {
+		t.Errorf("what was refused was written: %+v", got)
+	}
+	h.checkInvariants()
+}
+
+func TestStoredTextIsText(t *testing.T) {
+	t.Parallel()
+	h, b, _, _ := dashboard(t)
+	for name, text := range map[string]string{
+		"attack 276: markup":     `"><script>alert(1)</script>`,
+		"attack 278: a template": `{{.}}{{ env "HOME" }}${7*7}{env.HOME}`,
+		"attack 278: a message":  `{brand} {provider}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantDone(t, "names", b.sendTo("/account/profile", "form", "details", "given_name", text, "family_name", text), "/account/profile?done=saved")
+			if got := h.details(demo).Profile.Name.FirstName; got != text {
+				t.Errorf("stored %q, want %q", got, text)
+			}
+			for _, path := range []string{"/account", "/account/profile", "/account/devices", "/account/security"} {
+				body := b.get(path).Body.String()
+				if strings.Contains(body, "<script>alert") || strings.Contains(body, "49") && strings.Contains(text, "7*7") && !strings.Contains(body, "7*7") {
+					t.Errorf("%s shows it as more than text:\n%s", path, body)
+				}
+			}
+		})
+	}
+}
+
+func TestMandatoryPhone(t *testing.T) {
+	t.Parallel()
+	h, b, u, _ := dashboard(t)
+	wantDone(t, "a number", b.fill(b.get("/account/profile"), "/account/profile/contact", "kind", "phone", "do", "add", "value", "+31 20 123 4567"), "/account/profile?done=added")
+	u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired = true
+	number := h.details(demo).Profile.PhoneNumbers[0].Value
+	if a := b.fill(b.get("/account/profile"), "/account/profile/contact", "kind", "phone", "do", "remove", "value", number); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("removing the only number where one is required = %d", a.Code)
+	}
+	u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired = false
+	wantDone(t, "removing it", b.fill(b.get("/account/profile"), "/account/profile/contact", "kind", "phone", "do", "remove", "value", number), "/account/profile?done=removed")
+	if n := len(h.details(demo).Profile.PhoneNumbers); n != 0 {
+		t.Errorf("%d numbers, want none", n)
+	}
+}
+
+// contact posts to the form of a person's addresses and numbers.
+func (b *browser) contact(do, value string) *answer {
+	b.h.t.Helper()
+	return b.fill(b.get("/account/profile"), "/account/profile/contact", "kind", "email", "do", do, "value", value)
+}
+
+// codeOf returns the code of the one notice that was sent.
+func codeOf(t *testing.T, m *notify.Memory, to string) string {
+	t.Helper()
+	list := m.Take()
+	if len(list) != 1 || list[0].Kind != notify.AddressCode || list[0].To != to || len(list[0].Data["code"]) != 6 {
+		t.Fatalf("sent: %+v, want a code to %s", list, to)
+	}
+	return list[0].Data["code"]
+}
+
+func emails(d identity.Details) (out []string) {
+	for _, e := range d.Profile.EmailAddresses {
+		text := e.Value
+		if e.Primary {
+			text += " primary"
+		}
+		if e.Verified {
+			text += " verified"
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func TestVerificationEmail(t *testing.T) {
+	t.Parallel()
+	h, b, u, m := dashboard(t)
+	u.EmailNotifications.AttributesUpdate.OnEmailUpdated = true
+	u.Attributes.Verification.EmailEnabled = true
+	wantDone(t, "a new address", b.contact("add", "new@example.org"), "/account/profile/confirm")
+	code := codeOf(t, m, "new@example.org")
+	if got := emails(h.details(demo)); len(got) != 1 {
+		t.Errorf("before the code is typed: %q", got)
+	}
+	page := b.get("/account/profile/confirm")
+	if !strings.Contains(page.Body.String(), "new@example.org") || !strings.Contains(page.Body.String(), `autocomplete="one-time-code"`) {
+		t.Errorf("the page for the code:\n%s", page.Body)
+	}
+	wrong := "000000"
+	if code == wrong {
+		wrong = "000001"
+	}
+	if a := b.fill(page, "/account/profile/confirm", "code", wrong); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("a wrong code = %d", a.Code)
+	}
+	if a := b.fill(page, "/account/profile/confirm", "again", "yes"); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") != "60" {
+		t.Errorf("another code at once = %d", a.Code)
+	}
+	wantDone(t, "the code", b.fill(page, "/account/profile/confirm", "code", code), "/account/profile?done=added")
+	if got, want := emails(h.details(demo)), []string{demo + " primary verified", "new@example.org verified"}; !slices.Equal(got, want) {
+		t.Errorf("addresses = %q, want %q", got, want)
+	}
+	m.Take()
+	wantDone(t, "the primary one", b.contact("primary", "new@example.org"), "/account/profile?done=primary")
+	if list := m.Take(); len(list) != 1 || list[0].Kind != notify.EmailUpdated || list[0].To != demo {
+		t.Errorf("told: %+v, want the old address", list)
+	}
+	d := h.details("new@example.org")
+	if got, want := emails(d), []string{demo + " verified", "new@example.org primary verified"}; !slices.Equal(got, want) || d.Username != "new@example.org" {
+		t.Errorf("%s has %q, want %q", d.Username, got, want)
+	}
+	if !b.isSignedIn() {
+		t.Error("the change of the address has signed the person out")
+	}
+	wantDone(t, "removing the primary one", b.contact("remove", "new@example.org"), "/account/profile")
+	wantDone(t, "removing the other one", b.contact("remove", demo), "/account/profile?done=removed")
+	if got := emails(h.details("new@example.org")); len(got) != 1 {
+		t.Errorf("addresses = %q, want one", got)
+	}
+	u.Attributes.Verification.EmailEnabled = false
+	wantDone(t, "an address while none is verified", b.contact("add", "plain@example.org"), "/account/profile?done=added")
+	if got := emails(h.details("new@example.org")); !slices.Contains(got, "plain@example.org") {
+		t.Errorf("addresses = %q", got)
+	}
+	u.Attributes.Verification.EmailEnabled = true
+	wantDone(t, "an address that nobody has verified", b.contact("primary", "plain@example.org"), "/account/profile")
+	wantDone(t, "verifying it", b.contact("verify", "plain@example.org"), "/account/profile/confirm")
+	h.checkInvariants()
+}
+
+// TestUsernameOfAnother: a username that is the address follows it, unless it is somebody else's.
+func TestUsernameOfAnother(t *testing.T) {
+	t.Parallel()
+	h, b, u, m := dashboard(t)
+	u.Attributes.Verification.EmailEnabled = true
+	h.add(identity.NewPerson{Username: "other@example.org", Email: "elsewhere@example.org"})
+	m.Take()
+	wantDone(t, "a new address", b.contact("add", "other@example.org"), "/account/profile/confirm")
+	wantDone(t, "the code", b.sendTo("/account/profile/confirm", "code", codeOf(t, m, "other@example.org")), "/account/profile?done=added")
+	wantDone(t, "the primary one", b.contact("primary", "other@example.org"), "/account/profile?done=primary")
+	if d := h.details(demo); d.Username != demo || !slices.Contains(emails(d), "other@example.org primary verified") {
+		t.Errorf("%s has %q", d.Username, emails(d))
+	}
+}
+
+func TestContactAttacks(t *testing.T) {
+	t.Parallel()
+	h, b, u, m := dashboard(t)
+	u.Attributes.Verification.EmailEnabled = true
+	u.Features.CustomEmailValidation = unitsOf(t, `{"features":{"custom_email_validation":{"enabled":true,"after_at_regex":"example\\.(com|org)"}}}`).Features.CustomEmailValidation
+	before := emails(h.details(demo))
+	unchanged := func(what string) {
+		t.Helper()
+		if got := emails(h.details(demo)); !slices.Equal(got, before) {
+			t.Errorf("%s: addresses = %q, want %q", what, got, before)
+		}
+	}
+	t.Run("attack 241: an address that is called verified by the form", func(t *testing.T) {
+		form := b.get("/account/profile")
+		wantDone(t, "add", b.fill(form, "/account/profile/contact", "kind", "email", "do", "add", "value", "x@example.org", "verified", "true"), "/account/profile/confirm")
+		b.fill(form, "/account/profile", "form", "details", "email", "x@example.org", "verified", "true", "email_addresses", "x@example.org")
+		wantDone(t, "primary", b.fill(form, "/account/profile/contact", "kind", "email", "do", "primary", "value", "x@example.org"), "/account/profile")
+		unchanged("add and primary")
+		m.Take()
+	})
+	for name, value := range map[string]string{
+		"attack 239: two addresses":                 "a@example.org,b@example.org",
+		"attack 239: a header":                      "a@example.org\r\nBcc: b@example.org",
+		"attack 239: NUL":                           "a\x00@example.org",
+		"attack 239: a name in front":               "Ann <a@example.org>",
+		"attack 239: 60 kB":                         strings.Repeat("a", 60_000) + "@example.org",
+		"attack 243: another host behind the right": "x@example.com.evil",
+		"attack 243: two at signs":                  "x@evil@example.com",
+		"attack 242: many letters":                  strings.Repeat("a", 50_000) + "!",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if a := b.contact("add", value); a.Code != http.StatusUnprocessableEntity || len(m.Take()) != 0 {
+				t.Errorf("add %.40q = %d, want 422 and nothing sent", value, a.Code)
+			}
+			unchanged(name)
+		})
+	}
+	t.Run("attack 267: a code of another session, or for another address", func(t *testing.T) {
+		h.clock.Advance(20 * time.Minute)
+		wantDone(t, "add", b.contact("add", "y@example.org"), "/account/profile/confirm")
+		code := codeOf(t, m, "y@example.org")
+		other := h.browser()
+		other.signIn(demo, demoPassword)
+		wantDone(t, "the page of another browser", other.get2("/account/profile/confirm"), "/account/profile")
+		if a := other.fill(other.get("/account/profile"), "/account/profile/confirm", "code", code); strings.Contains(a.Header().Get("Location"), "done=") {
+			t.Errorf("the code in another browser = %d to %s", a.Code, a.Header().Get("Location"))
+		}
+		h.clock.Advance(2 * time.Minute)
+		wantDone(t, "another address", b.contact("add", "z@example.org"), "/account/profile/confirm")
+		m.Take()
+		if a := b.sendTo("/account/profile/confirm", "code", code); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("the code for y@example.org at z@example.org = %d", a.Code)
+		}
+		unchanged("foreign codes")
+	})
+	t.Run("attack 267: codes by the dozen", func(t *testing.T) {
+		h.clock.Advance(50 * time.Minute)
+		wantDone(t, "add", b.contact("add", "w@example.org"), "/account/profile/confirm")
+		code := codeOf(t, m, "w@example.org")
+		form := b.get("/account/profile/confirm")
+		for range 5 {
+			b.fill(form, "/account/profile/confirm", "code", "000000")
+		}
+		if a := b.fill(form, "/account/profile/confirm", "code", code); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("the right code after five wrong ones = %d", a.Code)
+		}
+		unchanged("guesses")
+	})
+	h.checkInvariants()
+}
+
+// get2 is get without following redirects.
+func (b *browser) get2(target string) *answer { return b.do(http.MethodGet, target, "") }
+
+func TestChangePassword(t *testing.T) {
+	t.Parallel()
+	h, b, u, m := dashboard(t)
+	u.EmailNotifications.AttributesUpdate.OnPasswordUpdated = true
+	u.PasswordPolicy.UpperCaseCharRequired = true
+	const path, next = "/account/security/password", "Another horse 2"
+	other := h.browser()
+	other.signIn(demo, demoPassword)
+	if a := b.get("/account/security"); !strings.Contains(a.Body.String(), path) {
+		t.Errorf("the security page does not lead to the password:\n%s", a.Body)
+	}
+	if a := b.get(path); !strings.Contains(a.Body.String(), "upper case") && !strings.Contains(a.Body.String(), "capital") {
+		t.Errorf("the page does not say what the policy demands:\n%s", a.Body)
+	}
+	for name, tt := range map[string]struct {
+		current, password string
+		want              string
+	}{
+		"a wrong one":                          {"wrong horse 1", next, "not your current password"},
+		"attack 226: without a class":          {demoPassword, "another horse 2", ""},
+		"attack 226: one less than the policy": {demoPassword, "Short12"[:7], ""},
+		"attack 226: too long":                 {demoPassword, strings.Repeat("A", 257), ""},
+		"attack 226: NUL":                      {demoPassword, "Another\x00horse 2", ""},
+		"attack 226: nothing":                  {demoPassword, "", ""},
+	} {
+		if a := b.sendTo(path, "current", tt.current, "password", tt.password); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), tt.want) {
+			t.Errorf("%s = %d, want 422 and %q\n%s", name, a.Code, tt.want, a.Body)
+		} else if strings.Contains(a.Body.String(), next) || strings.Contains(a.Body.String(), demoPassword) {
+			t.Errorf("%s: the page shows a password", name)
+		}
+	}
+	m.Take()
+	wantDone(t, "the change", b.sendTo(path, "current", demoPassword, "password", next), path+"?done=password")
+	if !b.isSignedIn() || other.isSignedIn() {
+		t.Errorf("signed in here %t and there %t, want true and false", b.isSignedIn(), other.isSignedIn())
+	}
+	heard(t, "the change", m, "password_updated "+demo)
+	if a := h.browser().try(demo, demoPassword); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("the old password = %d", a.Code)
+	}
+	h.browser().signIn(demo, next)
+	if n := h.events()["person.PasswordChangedEvent"]; n != 1 {
+		t.Errorf("%d events, want 1", n)
+	}
+	h.checkInvariants()
+}
+
+// TestChangePasswordIsThrottled: who sits at an open browser shares the counters of the sign-in page.
+func TestChangePasswordIsThrottled(t *testing.T) {
+	t.Parallel()
+	h, b, _, _ := dashboard(t)
+	for range 5 {
+		b.sendTo("/account/security/password", "current", "wrong", "password", "Another horse 2")
+	}
+	if a := b.sendTo("/account/security/password", "current", demoPassword, "password", "Another horse 2"); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") == "" {
+		t.Errorf("after five wrong ones the right one = %d", a.Code)
+	}
+	if n := h.events()["login.LoginFailedEvent"]; n != 5 {
+		t.Errorf("%d events of refused tries, want 5", n)
+	}
+}
+
+// TestFirstPassword: who has no password sets one with what a set-up of another method needs.
+func TestFirstPassword(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t)
+	u := config.Defaults()
+	e.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	e.start()
+	e.at("partner")
+	b := e.browser()
+	e.mustEnter(b, &idp.Identity{Issuer: "https://partner.example.com", Subject: "eve", Username: "eve", Level: 1})
+	const path = "/account/security/password"
+	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = false
+	u.StepUp.Actions.SetupStepUpMethodsAuthenticationLevel = 3
+	if a := b.get(path); strings.Contains(a.Body.String(), `action="`+path) {
+		t.Error("attack 266: a first password without the level of a set-up")
+	}
+	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = true
+	if a := b.get(path); a.Code != http.StatusOK || strings.Contains(a.Body.String(), `name="current"`) {
+		t.Fatalf("the page = %d\n%s", a.Code, a.Body)
+	}
+	wantDone(t, "the first one", b.sendTo(path, "password", "Another horse 2"), path+"?done=password")
+	if !b.isSignedIn() {
+		t.Error("the session has ended")
+	}
+	if a := b.get(path); !strings.Contains(a.Body.String(), `name="current"`) {
+		t.Errorf("the page, then:\n%s", a.Body)
+	}
+}
+
+func TestDevices(t *testing.T) {
+	t.Parallel()
+	h, b, _, _ := dashboard(t)
+	const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+	other := h.browser()
+	other.header = http.Header{"User-Agent": {firefox}}
+	other.address = "198.51.100.9:1"
+	other.signIn(demo, demoPassword)
+	third := h.browser()
+	third.signIn(demo, demoPassword)
+	stranger := h.browser()
+	h.add(identity.NewPerson{Username: "mallory@example.com", Password: secret.New("Mallory horse 3")})
+	stranger.signIn("mallory@example.com", "Mallory horse 3")
+
+	page := b.get("/account/devices")
+	body := page.Body.String()
+	if strings.Count(body, `name="session"`) != 3 || !strings.Contains(body, "Firefox on Linux") || !strings.Contains(body, "198.51.100.9") || strings.Count(body, "This one") != 1 {
+		t.Errorf("the page:\n%s", body)
+	}
+	theirs, err := h.session(stranger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("attack 246: the session of another person", func(t *testing.T) {
+		b.fill(page, "/account/devices", "session", theirs.SessionID)
+		if !stranger.isSignedIn() {
+			t.Error("it has ended")
+		}
+	})
+	s, err := h.session(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantDone(t, "one", b.fill(page, "/account/devices", "session", s.SessionID), "/account/devices?done=ended")
+	if other.isSignedIn() || !third.isSignedIn() || !b.isSignedIn() {
+		t.Errorf("signed in: ended %t, third %t, this %t", other.isSignedIn(), third.isSignedIn(), b.isSignedIn())
+	}
+	mine, err := h.session(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantDone(t, "this one", b.fill(page, "/account/devices", "session", mine.SessionID), "/account/devices?done=ended")
+	if !b.isSignedIn() {
+		t.Error("the page ends the session that it is shown in")
+	}
+	wantDone(t, "all others", b.fill(page, "/account/devices", "session", "others"), "/account/devices?done=ended")
+	if third.isSignedIn() || !b.isSignedIn() || !stranger.isSignedIn() {
+		t.Errorf("signed in: third %t, this %t, another person %t", third.isSignedIn(), b.isSignedIn(), stranger.isSignedIn())
+	}
+	if n := h.events(); n["session.SignedOutEvent"] != 1 || n["session.SessionsEndedEvent"] != 1 {
+		t.Errorf("events = %v", n)
+	}
+	h.checkInvariants()
+}
+
+// accountForms are the forms below /account, each with the fields that would change something.
+var accountForms = map[string][]string{
+	"/account/profile":           {"form", "details", "given_name", "Evil"},
+	"/account/profile/contact":   {"kind", "email", "do", "add", "value", "evil@example.org"},
+	"/account/profile/confirm":   {"code", "123456"},
+	"/account/security/password": {"current", demoPassword, "password", "Evil horse 666"},
+	"/account/devices":           {"session", "others"},
+}
+
+// TestAccountForms tries every form below /account without a session, with one of too low a level, from elsewhere, and without its token.
+func TestAccountForms(t *testing.T) {
+	t.Parallel()
+	h, b, u, _ := dashboard(t)
+	other := h.browser()
+	other.signIn(demo, demoPassword)
+	before := h.dump()
+	same := func(t *testing.T) {
+		t.Helper()
+		if !other.isSignedIn() || h.details(demo).Profile.Name.FirstName != "" {
+			t.Error("something has changed")
+		}
+		for key, v := range h.dump() {
+			if (strings.HasPrefix(key, "identity_person\x00") || strings.HasPrefix(key, "identity_password\x00")) && before[key] != v {
+				t.Errorf("%q has changed", key)
+			}
+		}
+	}
+	for path, fields := range accountForms {
+		v := url.Values{}
+		for i := 0; i < len(fields); i += 2 {
+			v.Set(fields[i], fields[i+1])
+		}
+		t.Run("attack 266: without a session: "+path, func(t *testing.T) {
+			if a := h.browser().do(http.MethodPost, path, v.Encode()); a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/sign-in") {
+				t.Errorf("POST %s = %d to %s", path, a.Code, a.Header().Get("Location"))
+			}
+			same(t)
+		})
+		t.Run("attack 282: without a token: "+path, func(t *testing.T) {
+			if a := b.do(http.MethodPost, path, v.Encode()); a.Code != http.StatusForbidden && a.Header().Get("Location") != "/account/profile" {
+				t.Errorf("POST %s = %d", path, a.Code)
+			}
+			same(t)
+		})
+		t.Run("attack 282: with the token of another person's page: "+path, func(t *testing.T) {
+			foreign := url.Values{"csrf": {other.get("/account/profile").csrf()}}
+			for k := range v {
+				foreign.Set(k, v.Get(k))
+			}
+			if a := b.do(http.MethodPost, path, foreign.Encode()); a.Code != http.StatusForbidden && a.Header().Get("Location") != "/account/profile" {
+				t.Errorf("POST %s = %d", path, a.Code)
+			}
+			same(t)
+		})
+		t.Run("attack 282: from another site: "+path, func(t *testing.T) {
+			b.header = http.Header{"Sec-Fetch-Site": {"cross-site"}}
+			defer func() { b.header = nil }()
+			v := url.Values{"csrf": {b.get("/account/profile").csrf()}}
+			if a := b.do(http.MethodPost, path, v.Encode()); a.Code != http.StatusForbidden && a.Header().Get("Location") != "/account/profile" {
+				t.Errorf("POST %s = %d", path, a.Code)
+			}
+			same(t)
+		})
+	}
+	form := b.get("/account/profile")
+	u.StepUp.Actions.DashboardStepUpAuthenticationLevel = 2
+	u.StepUp.Actions.ChangeEmailAuthenticationLevel, u.StepUp.Actions.ChangePasswordAuthenticationLevel = 2, 2
+	for path, fields := range accountForms {
+		t.Run("attack 266: at a level too low: "+path, func(t *testing.T) {
+			if a := b.fill(form, path, fields...); a.Code != http.StatusForbidden && a.Code != http.StatusSeeOther || strings.Contains(a.Header().Get("Location"), "done=") {
+				t.Errorf("POST %s = %d to %s", path, a.Code, a.Header().Get("Location"))
+			}
+			if a := b.get2(path); a.Code == http.StatusOK {
+				t.Errorf("GET %s = 200", path)
+			}
+			same(t)
+		})
+	}
+	h.checkInvariants()
+}
+
+// TestChangeLevels: the pages that change what counts need the levels that are configured for them, and the others do not.
+func TestChangeLevels(t *testing.T) {
+	t.Parallel()
+	_, b, u, _ := dashboard(t)
+	u.StepUp.Actions.ChangeEmailAuthenticationLevel = 2
+	if a := b.contact("add", "new@example.org"); a.Code != http.StatusForbidden {
+		t.Errorf("another address with a password where level 2 is demanded = %d", a.Code)
+	}
+	if a := b.get("/account/security/password"); a.Code != http.StatusOK {
+		t.Errorf("the password page = %d", a.Code)
+	}
+	u.StepUp.Actions.ChangeEmailAuthenticationLevel, u.StepUp.Actions.ChangePasswordAuthenticationLevel = 1, 2
+	if a := b.get("/account/security/password"); a.Code != http.StatusForbidden {
+		t.Errorf("the password page where level 2 is demanded = %d", a.Code)
+	}
+	wantDone(t, "another address", b.contact("add", "new@example.org"), "/account/profile?done=added")
+}
+
+// TestAccountBack: the account leads back to where the person came from, when that is whitelisted.
+func TestAccountBack(t *testing.T) {
+	t.Parallel()
+	_, b, u, _ := dashboard(t)
+	u.Redirects.URLWhitelist = []config.WhitelistedURL{{ID: "1", URL: "https://www.example.com/a"}}
+	for _, evil := range []string{"https://evil.example/", "//evil.example/", "javascript:alert(1)", `/\evil.example`, "https://www.example.com.evil/a"} {
+		b.get("/account?redirect=" + url.QueryEscape(evil))
+		if a := b.get("/account"); strings.Contains(a.Body.String(), "evil") || strings.Contains(a.Body.String(), "javascript:") {
+			t.Errorf("attack 281: %s is where the account leads", evil)
+		}
+	}
+	b.get("/account?redirect=" + url.QueryEscape("https://www.example.com/a/b"))
+	if a := b.get("/account/devices"); !strings.Contains(a.Body.String(), `href="https://www.example.com/a/b"`) {
+		t.Errorf("no way back:\n%s", a.Body)
+	}
+	u.Redirects.URLWhitelist = nil
+	if a := b.get("/account/devices"); strings.Contains(a.Body.String(), "www.example.com") {
+		t.Error("it leads to what is no longer whitelisted")
+	}
+}
+
+func TestVerificationPhone(t *testing.T) {
+	t.Parallel()
+	h, b, u, _ := dashboard(t)
+	texts := new(notify.MemorySMS)
+	h.texts = texts
+	h.start()
+	post := func(do, value string) *answer {
+		t.Helper()
+		return b.fill(b.get("/account/profile"), "/account/profile/contact", "kind", "phone", "do", do, "value", value)
+	}
+	u.Attributes.Verification.MobileNumberEnabled = true
+	wantDone(t, "while no text message is sent", post("add", "+31 6 11111111"), "/account/profile?done=added")
+	u.Features.SMSEnabled = true
+	if a := post("add", "06 12345678"); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("a number without its country = %d", a.Code)
+	}
+	if a := post("add", "0031 6-11111111"); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/account/profile/confirm" {
+		t.Errorf("another spelling of a number that is not confirmed = %d", a.Code)
+	}
+	list := texts.Take()
+	if len(list) != 1 || list[0].To != "+31611111111" || list[0].Kind != notify.SMSPhoneCode {
+		t.Fatalf("sent: %+v", list)
+	}
+	wantDone(t, "the code", b.sendTo("/account/profile/confirm", "code", list[0].Data["code"]), "/account/profile?done=added")
+	if got := h.details(demo).Profile.PhoneNumbers; len(got) != 1 || !got[0].Verified || !got[0].Primary {
+		t.Errorf("numbers = %+v", got)
+	}
+}
