@@ -166,6 +166,11 @@ type checkAnswer struct {
 	Mail string `json:"mail,omitempty"`
 	// MailWaiting is how many e-mails are not handed over yet.
 	MailWaiting int `json:"mail_waiting,omitempty"`
+	// SMS and Push are the same of text messages and of prompts on devices.
+	SMS         string `json:"sms,omitempty"`
+	SMSWaiting  int    `json:"sms_waiting,omitempty"`
+	Push        string `json:"push,omitempty"`
+	PushWaiting int    `json:"push_waiting,omitempty"`
 }
 
 func adminCheck(i *instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -195,13 +200,7 @@ func adminCheck(i *instance, _ http.ResponseWriter, r *http.Request) (any, error
 			answer.Error = "the identity provider " + strconv.Quote(id) + ": " + said
 		}
 	}
-	if answer.Mail, answer.MailWaiting, err = i.checkMail(r.Context()); err != nil {
-		return nil, err
-	}
-	if answer.Mail != "" && answer.Mail != "ok" && answer.Error == "" {
-		answer.Error = "the mail server: " + answer.Mail
-	}
-	return answer, nil
+	return answer, i.checkSenders(r.Context(), &answer)
 }
 
 func adminAddPerson(i *instance, _ http.ResponseWriter, r *http.Request) (any, error) {

@@ -71,7 +71,10 @@ type App struct {
 	// What hands e-mails to persons over. Default: none, and persons are told nothing.
 	MailRaw json.RawMessage `json:"mail,omitempty" caddy:"namespace=gatehouse.mail inline_key=module"`
 
-	laterApp
+	// What hands text messages to persons over. Default: none, and everything that needs them is off.
+	SMSRaw json.RawMessage `json:"sms,omitempty" caddy:"namespace=gatehouse.sms inline_key=module"`
+	// What hands prompts on devices of persons over. Default: none, and everything that needs them is off.
+	PushRaw json.RawMessage `json:"push,omitempty" caddy:"namespace=gatehouse.push inline_key=module"`
 
 	ctx       caddy.Context
 	log       *zap.Logger
@@ -87,6 +90,8 @@ type App struct {
 	events    event.Retention
 	webhooks  []notify.WebhookConfig
 	mailer    Mailer // nil: none
+	texter    Texter // nil: none
+	pusher    Pusher // nil: none
 	breach    breach.Config
 	emitter   *caddyevents.App
 	early     *core // opened by Provision and not yet taken by Start
@@ -118,7 +123,9 @@ type instance struct {
 	gate      *rest.Gate
 	apis      []pathHandler
 	tell      *teller
-	mail      *notify.Mail // nil: none
+	mail      *notify.Mail   // nil: none
+	texts     *notify.Texts  // nil: none
+	pushes    *notify.Pushes // nil: none
 	breach    *breach.Checker
 	issuer    *url.URL
 	core      *core
@@ -148,9 +155,6 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.log = ctx, ctx.Logger()
 	a.ready = make(chan struct{})
 	r := &resolver{repl: caddy.NewReplacer()}
-	for _, name := range notYet(a.laterApp, false) {
-		r.fail("%s %v", name, errNotSupported)
-	}
 	if a.Issuer == "" {
 		r.fail("issuer is missing: add for example https://auth.example.com")
 	}
@@ -190,8 +194,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.loadBootstrap(); err != nil {
 		return err
 	}
-	if err := a.loadMail(); err != nil {
-		return err
+	for _, load := range []func() error{a.loadMail, a.loadSMS, a.loadPush} {
+		if err := load(); err != nil {
+			return err
+		}
 	}
 	a.warn()
 	if err := a.findEmitter(); err != nil {
@@ -247,7 +253,7 @@ func (a *App) warn() {
 }
 
 func (a *App) newPages(key []byte) (*page.Renderer, error) {
-	return page.New(page.Config{Brand: a.brand, Locales: a.persons.Locales, Issuer: a.issuer.String(), Key: key, Extension: a.extension, Icons: a.icons, Log: a.log})
+	return page.New(page.Config{Brand: a.brand, Locales: a.persons.Locales, Issuer: a.issuer.String(), Key: key, Extension: a.extension, Icons: a.icons, Logos: a.logos(), Log: a.log})
 }
 
 // registerSite names the origins of a site that declares login. Sites do so while they are provisioned, before Start.
@@ -330,6 +336,12 @@ func (a *App) open() (_ *instance, err error) {
 	if inst.mail, err = a.openMail(c, inst.pages); err != nil {
 		return nil, err
 	}
+	if inst.texts, err = a.openSMS(c, inst.pages); err != nil {
+		return nil, err
+	}
+	if inst.pushes, err = a.openPush(c, inst.pages); err != nil {
+		return nil, err
+	}
 	if inst.breach, err = breach.New(a.breach, nil); err != nil {
 		return nil, err
 	}
@@ -342,9 +354,17 @@ func (a *App) open() (_ *instance, err error) {
 	if inst.mail != nil {
 		sender = inst.mail
 	}
+	var texter notify.SMSSender // nil: none
+	if inst.texts != nil {
+		texter = inst.texts
+	}
+	var pusher notify.PushSender // nil: none
+	if inst.pushes != nil {
+		pusher = inst.pushes
+	}
 	inst.identity, err = identity.New(a.ctx, persons, identity.Deps{
 		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: events, Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("identity"),
-		Units: inst.config.Units, Manager: inst.providers, Notify: sender, Breached: inst.breach,
+		Units: inst.config.Units, Manager: inst.providers, Notify: sender, SMS: texter, Push: pusher, Breached: inst.breach,
 	})
 	if err != nil {
 		return nil, err
@@ -380,6 +400,12 @@ func (i *instance) work(a *App) {
 		}
 		if i.mail != nil {
 			workers.Go(func() { i.mail.Run(ctx) })
+		}
+		if i.texts != nil {
+			workers.Go(func() { i.texts.Run(ctx) })
+		}
+		if i.pushes != nil {
+			workers.Go(func() { i.pushes.Run(ctx) })
 		}
 		if err := i.authz.Run(ctx); err != nil {
 			i.log.Error("worker stopped", zap.Error(err))

@@ -46,6 +46,8 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //		events { ... }
 //		outbound { allow <network>... }
 //		mail <module> ...
+//		sms  <module> ...
+//		push <module> ...
 //	}
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
@@ -69,7 +71,9 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"events":         {parse: a.Events.readBlock},
 		"outbound":       {parse: a.Outbound.readBlock},
 		"mail":           {parse: a.readMail},
-	}, "sms")
+		"sms":            {parse: a.readSMS},
+		"push":           {parse: a.readPush},
+	})
 	if err != nil {
 		return err
 	}
@@ -192,7 +196,7 @@ func (a *App) readClient(d *caddyfile.Dispenser) error {
 			return d.Errf("client %s is already defined: keep one of them", c.ID)
 		}
 	}
-	if err := readBlock(d, "client "+c.ID, c.subdirectives(), notYet(laterClient{}, true)...); err != nil {
+	if err := readBlock(d, "client "+c.ID, c.subdirectives()); err != nil {
 		return err
 	}
 	// What is wrong with the client as a whole is said here, where the line is known.
@@ -231,6 +235,7 @@ func (c *Client) subdirectives() subdirectives {
 		"origins":                   values(&c.Origins, checkOrigin),
 		"max_sessions":              value(&c.MaxSessions, checkMaxSessions),
 		"disabled":                  flag(&c.Disabled),
+		"logo":                      value(&c.Logo, nil),
 		"lifetimes": block(subdirectives{
 			"code":          value(&c.Lifetimes.Code, checkDuration),
 			"access_token":  value(&c.Lifetimes.AccessToken, checkDuration),
@@ -320,7 +325,7 @@ func (o *Outbound) readBlock(d *caddyfile.Dispenser) error {
 //		password_hash { memory <size>; iterations <number>; concurrency <number> }
 //		locales       <locale>...
 //		extension     <directory>
-//		brand         { name <text>; logo <file>; color <color> }
+//		brand         { name <text>; logo <file>; color <color>; help <url> }
 //		bootstrap     <file>
 //		credentials_key <hexadecimal digits>
 //		breach        { url <url>; file <file>; timeout <duration>; on_failure open|closed }
@@ -353,6 +358,7 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser) error {
 			"name":  text(&i.Brand.Name),
 			"logo":  value(&i.Brand.Logo, nil),
 			"color": {parse: i.Brand.readColor},
+			"help":  value(&i.Brand.Help, checkHelp),
 		}),
 		"breach": {parse: i.Breach.readBlock},
 	}).parse(d)

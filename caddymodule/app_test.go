@@ -530,7 +530,13 @@ func TestProvision(t *testing.T) {
 			good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"idps":["identity","edge"]}]`,
 			[]string{"client a: idps: there is no provider edge"},
 		},
-		"sms":                       {good + `,"sms":{}`, []string{"sms is not supported yet"}},
+		"sms":                       {good + `,"sms":{"module":"webhook","url":"https://sms.example.com/send","headers":{"Authorization":"x"},"timeout":"3s"}`, nil},
+		"sms without its parts":     {good + `,"sms":{"module":"webhook"}`, []string{"sms webhook: url is missing"}},
+		"sms that takes too long":   {good + `,"sms":{"module":"webhook","url":"https://sms.example.com/send","timeout":"1m"}`, []string{"timeout is not between"}},
+		"sms over http":             {good + `,"sms":{"module":"webhook","url":"http://sms.example.com/send","headers":{"Host":"x"}}`, []string{"use https", "header Host is ours"}},
+		"sms by nobody":             {good + `,"sms":{"module":"pigeon"}`, []string{"gatehouse.sms.pigeon"}},
+		"push":                      {good + `,"push":{"module":"webhook","url":"https://push.example.com/send","secret":"` + strings.Repeat("s", 32) + `"}`, nil},
+		"push without its parts":    {good + `,"push":{"module":"webhook","url":"https://push.example.com/send"}`, []string{"push webhook: secret is missing"}},
 		"mail":                      {good + `,"mail":{"module":"smtp","server":"smtp.example.com:587","from":"a@example.com"}`, nil},
 		"mail without its parts":    {good + `,"mail":{"module":"smtp","server":"smtp.example.com","timeout":"1m"}`, []string{"want host and port", "from is missing"}},
 		"mail that takes too long":  {good + `,"mail":{"module":"smtp","server":"smtp.example.com:25","from":"a@example.com","timeout":"1m"}`, []string{"at most 25s"}},
@@ -546,7 +552,7 @@ func TestProvision(t *testing.T) {
 		"languages that are none":   {good + `,"identity":{"locales":["xh","../en"]}`, []string{"there are no messages for xh", "../en is not a locale"}},
 		"parts of a client": {
 			good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"logo":"x"}]`,
-			[]string{"client a: logo is not supported yet"},
+			[]string{"client a: logo: x is not a .png, .jpg or .gif file"},
 		},
 		"keys in a file":       {good + clientWithKeys(keys), nil},
 		"keys at a URL":        {good + clientWithKeys("https://a.example.com/jwks"), nil},
@@ -569,12 +575,13 @@ func TestProvision(t *testing.T) {
 		"usage limit": {good + `,"scopes":[{"name":"x","usage_limit":-5}]`, []string{"is not between 0 and"}},
 		"numbers as numbers": {good + `,"scopes":[{"name":"x","usage_limit":5,"level":2}],"identity":{"session":{"idle":3600000000000}},"clients":[{"id":"a","public":true,` +
 			`"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"lifetimes":{"code":30000000000}}]`, nil},
-		"client twice":   {good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]},{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]}]`, []string{"client a is defined twice"}},
-		"person twice":   {good + `,"identity":{"persons":[{"username":"a","password":"long enough"},{"username":"A","password":"long enough"}]}`, []string{"person A is defined twice"}},
-		"storage":        {good + `,"storage":{"module":"postgres"}`, []string{"gatehouse.storage.postgres"}},
-		"storage size":   {good + `,"storage":{"module":"badger","min_free":"much"}`, []string{"min_free"}},
-		"key":            {good + `,"encryption_keys":["c2hvcnQ="]`, []string{"encryption_key 1: has 5 bytes"}},
-		"logo not there": {good + `,"identity":{"brand":{"logo":"/nowhere/logo.png"}}`, []string{"brand logo", "/nowhere/logo.png"}},
+		"client twice":      {good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]},{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]}]`, []string{"client a is defined twice"}},
+		"person twice":      {good + `,"identity":{"persons":[{"username":"a","password":"long enough"},{"username":"A","password":"long enough"}]}`, []string{"person A is defined twice"}},
+		"storage":           {good + `,"storage":{"module":"postgres"}`, []string{"gatehouse.storage.postgres"}},
+		"storage size":      {good + `,"storage":{"module":"badger","min_free":"much"}`, []string{"min_free"}},
+		"key":               {good + `,"encryption_keys":["c2hvcnQ="]`, []string{"encryption_key 1: has 5 bytes"}},
+		"help that is none": {good + `,"identity":{"brand":{"help":"javascript:alert(1)"}}`, []string{"brand help", "is not an http, https or mailto URL"}},
+		"logo not there":    {good + `,"identity":{"brand":{"logo":"/nowhere/logo.png"}}`, []string{"brand logo", "/nowhere/logo.png"}},
 		"several at once": {
 			`"issuer":"ftp://x","encryption_keys":["x"],"identity":{"lockout":{"failures":0}}`,
 			[]string{"issuer: ", "encryption_key 1: ", "lockout failures: "},
@@ -620,6 +627,7 @@ func atHome(t *testing.T) {
 		"DEMO_PASSWORD": testPassword, "LOGO": filepath.Join(dir, "logo.png"), "OFFICE": "192.0.2.0/24", "EXT": t.TempDir(), "NET": "198.51.100.0/24",
 		"HOOK": "https://hook.example.com/", "K": strings.Repeat("0123456789abcdef", 4), "SECOND": "second",
 		"SMTP_SERVER": "smtp.example.com:587", "SMTP_FROM": "Gatehouse <no-reply@example.com>", "SMTP_USER": "u", "SMTP_PASSWORD": testSecret, "SMTP_TLS": "starttls",
+		"SMS_URL": "https://sms.example.com/", "SMS_TOKEN": testSecret, "SMS_KEY": testSecret, "SMS_FROM": "The shop", "PUSH_SECRET": testSecret, "PUSH_TOKEN": "t",
 	} {
 		t.Setenv(name, value)
 	}

@@ -26,7 +26,8 @@ func checkCommand() *cobra.Command {
 		Long: `With --config the configuration is loaded as for a start, without starting it. Then the running
 server is asked whether its storage takes writes, and the issuer's address whether it leads
 to this server, and how long the certificates of the configuration last. Each identity provider is asked for
-its metadata and keys, and the mail server whether it takes us. The exit status is 0 only when all of it is well.`,
+its metadata and keys, the mail server whether it takes us, and the
+services for text messages and prompts whether they answer. The exit status is 0 only when all of it is well.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, raw, err := loadConfig(cmd)
@@ -63,6 +64,12 @@ its metadata and keys, and the mail server whether it takes us. The exit status 
 			}
 			if answer.Mail != "" {
 				lines = append(lines, fmt.Sprintf("mail           %s (%d waiting)", answer.Mail, answer.MailWaiting))
+			}
+			if answer.SMS != "" {
+				lines = append(lines, fmt.Sprintf("sms            %s (%d waiting)", answer.SMS, answer.SMSWaiting))
+			}
+			if answer.Push != "" {
+				lines = append(lines, fmt.Sprintf("push           %s (%d waiting)", answer.Push, answer.PushWaiting))
 			}
 			if err := printResult(cmd, answer, lines...); err != nil {
 				return err

@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 
@@ -129,9 +128,11 @@ type Client struct {
 	// How long what it gets is valid.
 	Lifetimes Lifetimes `json:"lifetimes,omitzero"`
 
-	laterClient
+	// A file with a PNG, JPEG or GIF picture of at most 64 KiB, which stands beside the name where people sign in and consent. Default: none.
+	Logo string `json:"logo,omitempty"`
 
 	token caddyfile.Token // where it stands in a Caddyfile
+	logo  []byte          // of Logo
 }
 
 // ClientApp is a mobile app. Introspection and validation tell of it.
@@ -271,6 +272,8 @@ type Brand struct {
 	Logo string `json:"logo,omitempty"`
 	// The accent colour as rrggbb, with or without a # in front. It is darkened or lightened until it can be read. Default: Gatehouse's own.
 	Color string `json:"color,omitempty"`
+	// Where the footer of the pages leads who needs help: an http, https or mailto URL. Default: nowhere.
+	Help string `json:"help,omitempty"`
 }
 
 // Outbound is about requests to addresses that nobody has written into this configuration: those of the configuration API, of metadata and of clients.
@@ -295,31 +298,6 @@ type Webhook struct {
 	URL string `json:"url"`
 	// What signs them, at least 32 characters: the key itself, or whsec_ and the key in Base64. Required.
 	Secret Sensitive `json:"secret"`
-}
-
-// The later types are options that are known and not supported yet. They are refused with these words, never passed over.
-
-type laterApp struct {
-	// Not supported yet.
-	SMS json.RawMessage `json:"sms,omitempty"`
-}
-
-type laterClient struct {
-	// Not supported yet.
-	Logo json.RawMessage `json:"logo,omitempty"`
-}
-
-// notYet names the options of a later type that are set, or, with all, every one.
-func notYet(later any, all bool) []string {
-	v := reflect.ValueOf(later)
-	var names []string
-	for i := range v.NumField() {
-		if all || v.Field(i).Len() > 0 {
-			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // hasPlaceholder tells whether a value is only known when the configuration is loaded.

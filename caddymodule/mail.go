@@ -190,22 +190,6 @@ func (a *App) openMail(c *core, pages *page.Renderer) (*notify.Mail, error) {
 	)
 }
 
-// checkMail says whether the mail server takes us and how much waits: ok, or what is wrong. "" where no mail is configured.
-func (i *instance) checkMail(ctx context.Context) (said string, waiting int, err error) {
-	if i.mail == nil {
-		return "", 0, nil
-	}
-	if waiting, err = i.mail.Waiting(ctx, maxCounted); err != nil {
-		return "", 0, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, mailCheckTimeout)
-	defer cancel()
-	if err := i.mail.Check(ctx); err != nil {
-		return err.Error(), waiting, nil
-	}
-	return "ok", waiting, nil
-}
-
 const (
 	maxCounted       = 100_000 // mails that wait
 	mailCheckTimeout = 4 * time.Second

@@ -22,6 +22,8 @@ type metrics struct {
 	panics         prometheus.Counter
 	webhooks       *prometheus.CounterVec // by outcome
 	mails          *prometheus.CounterVec // by outcome
+	texts          *prometheus.CounterVec // by outcome
+	pushes         *prometheus.CounterVec // by outcome
 
 	events func() event.Stats       // of the keeper
 	stats  func() badgerstore.Stats // nil: the engine counts nothing
@@ -55,9 +57,17 @@ func newMetrics(s storage.Store, k *event.Keeper) *metrics {
 	m.mails = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gatehouse_mails_total", Help: "E-mails handed to the mail server, by outcome (taken, failed); what failed is tried again.",
 	}, []string{"outcome"})
+	m.texts = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatehouse_text_messages_total", Help: "Text messages handed over, by outcome (taken, failed); what failed is tried again until it is too late.",
+	}, []string{"outcome"})
+	m.pushes = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatehouse_pushes_total", Help: "Prompts on devices handed over, by outcome (taken, failed); what failed is tried again until it is too late.",
+	}, []string{"outcome"})
 	for _, outcome := range []string{"taken", "failed"} {
 		m.webhooks.WithLabelValues(outcome)
 		m.mails.WithLabelValues(outcome)
+		m.texts.WithLabelValues(outcome)
+		m.pushes.WithLabelValues(outcome)
 	}
 	if k, ok := s.(statsKeeper); ok {
 		m.stats = k.Stats
@@ -105,6 +115,8 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.panics.Describe(ch)
 	m.webhooks.Describe(ch)
 	m.mails.Describe(ch)
+	m.texts.Describe(ch)
+	m.pushes.Describe(ch)
 	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descHashed, descQueue, descCertificate, descSealed, descCollected, descBehind} {
 		ch <- d
 	}
@@ -119,6 +131,8 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	m.panics.Collect(ch)
 	m.webhooks.Collect(ch)
 	m.mails.Collect(ch)
+	m.texts.Collect(ch)
+	m.pushes.Collect(ch)
 	st := m.events()
 	ch <- prometheus.MustNewConstMetric(descSealed, prometheus.CounterValue, float64(st.Sealed))
 	ch <- prometheus.MustNewConstMetric(descCollected, prometheus.CounterValue, float64(st.Collected))
@@ -161,6 +175,12 @@ func (m *metrics) posted(err error) { m.webhooks.WithLabelValues(taken(err)).Inc
 
 // mailed counts a try to hand an e-mail over.
 func (m *metrics) mailed(err error) { m.mails.WithLabelValues(taken(err)).Inc() }
+
+// texted counts a try to hand a text message over.
+func (m *metrics) texted(err error) { m.texts.WithLabelValues(taken(err)).Inc() }
+
+// pushed counts a try to hand a prompt over.
+func (m *metrics) pushed(err error) { m.pushes.WithLabelValues(taken(err)).Inc() }
 
 // taken is the outcome of a try.
 func taken(err error) string {

@@ -68,6 +68,8 @@ type Deps struct {
 	Notify notify.Sender
 	// SMS sends text messages. nil: none are sent.
 	SMS notify.SMSSender
+	// Push sends prompts to devices. nil: none are sent.
+	Push notify.PushSender
 	// Breached tells whether a password is one of a breach. nil: nobody can tell, and the policy cannot demand it.
 	Breached BreachCheck
 	// Manager knows the providers that are managed while the service runs. nil: there are none.

@@ -11,4 +11,5 @@ var (
 	webhooks = storage.NewTable[outbox.Record[event.Ref]]("webhook") // webhook, when it is due, event -> where the event is
 	mails    = storage.NewTable[outbox.Record[[]byte]]("mail")       // lane, when it is due, id -> the sealed notice
 	texts    = storage.NewTable[outbox.Record[[]byte]]("sms")        // lane, when it is due, id -> the sealed text message
+	pushes   = storage.NewTable[outbox.Record[[]byte]]("push")       // lane, when it is due, id -> the sealed prompt
 )

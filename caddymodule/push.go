@@ -1,0 +1,137 @@
+package caddymodule
+
+import (
+	"fmt"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+func init() {
+	caddy.RegisterModule(PushWebhook{})
+}
+
+// pushNamespace holds what hands prompts over. A package of one's own can add another.
+const pushNamespace = "gatehouse.push"
+
+// Pusher is a guest module of the namespace gatehouse.push.
+type Pusher interface {
+	// PushTransport returns what hands prompts over. It connects to nothing.
+	PushTransport() (notify.PushTransport, error)
+}
+
+// PushWebhook hands prompts over to a service, by a POST of JSON with the members id, person, device, title, text and approve_url.
+type PushWebhook struct {
+	Hook
+	// The key that signs what is posted, as Standard Webhooks says. Required, at least 32 characters.
+	Secret Sensitive `json:"secret,omitempty"`
+
+	hook *notify.Hook
+}
+
+// CaddyModule implements caddy.Module.
+func (PushWebhook) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: pushNamespace + ".webhook", New: func() caddy.Module { return new(PushWebhook) }}
+}
+
+// UnmarshalCaddyfile reads
+//
+//	push webhook <url> {
+//		secret  <secret>
+//		header  <name> <value>...
+//		timeout <duration>
+//	}
+func (m *PushWebhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	start := d.Token()
+	if err := m.readHook(d, "push webhook", subdirectives{"secret": value(&m.Secret, checkWebhookSecret)}); err != nil {
+		return err
+	}
+	r := &resolver{}
+	if m.build(r); r.err() != nil {
+		return at(start, r.err())
+	}
+	return nil
+}
+
+// Provision resolves the options; it connects to nothing.
+func (m *PushWebhook) Provision(caddy.Context) error {
+	r := &resolver{repl: caddy.NewReplacer()}
+	m.build(r)
+	return r.err()
+}
+
+func (m *PushWebhook) build(r *resolver) {
+	if m.Secret == "" {
+		r.fail("push webhook: secret is missing: it signs what is posted")
+		return
+	}
+	m.hook = m.Hook.build(r, "push webhook", signingKey(r, "push webhook: secret", m.Secret))
+}
+
+// PushTransport implements Pusher.
+func (m *PushWebhook) PushTransport() (notify.PushTransport, error) {
+	return &notify.PushWebhook{Hook: m.hook}, nil
+}
+
+// readPush reads
+//
+//	push <module> [<arguments of the module>...] [{ ... }]
+func (a *App) readPush(d *caddyfile.Dispenser) error {
+	if !d.NextArg() {
+		return d.Err("push: the module is missing: add for example `push webhook https://push.example.com/send`")
+	}
+	name := d.Val()
+	id := pushNamespace + "." + name
+	if _, err := caddy.GetModule(id); err != nil {
+		return d.Errf("push: module %s is not built in: use webhook", id)
+	}
+	mod, err := caddyfile.UnmarshalModule(d, id)
+	if err != nil {
+		return err
+	}
+	a.PushRaw = caddyconfig.JSONModuleObject(mod, "module", name, nil)
+	return nil
+}
+
+// loadPush finds out what hands prompts over, if anything does.
+func (a *App) loadPush() error {
+	if a.PushRaw == nil {
+		return nil
+	}
+	mod, err := a.ctx.LoadModule(a, "PushRaw")
+	if err != nil {
+		return fmt.Errorf("gatehouse: push: %w", err)
+	}
+	m, ok := mod.(Pusher)
+	if !ok {
+		return fmt.Errorf("gatehouse: push module %T hands nothing over", mod)
+	}
+	a.pusher = m
+	return nil
+}
+
+// openPush returns what sends prompts, or nil where none is configured.
+func (a *App) openPush(c *core, pages *page.Renderer) (*notify.Pushes, error) {
+	if a.pusher == nil {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	transport, err := a.pusher.PushTransport()
+	if err != nil {
+		return nil, fmt.Errorf("push: %w", err)
+	}
+	return notify.NewPushes(
+		notify.PushConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.metrics.pushed},
+		notify.PushDeps{Store: c.Store, Keyring: c.keyring, Transport: transport, Words: pages.Words, Log: a.log.Named("push")},
+	), nil
+}
+
+var (
+	_ caddy.Provisioner     = (*PushWebhook)(nil)
+	_ caddyfile.Unmarshaler = (*PushWebhook)(nil)
+	_ Pusher                = (*PushWebhook)(nil)
+)

@@ -1,0 +1,135 @@
+package caddymodule
+
+import (
+	"fmt"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+func init() {
+	caddy.RegisterModule(SMSWebhook{})
+}
+
+// smsNamespace holds what hands text messages over. A package of one's own can add another.
+const smsNamespace = "gatehouse.sms"
+
+// Texter is a guest module of the namespace gatehouse.sms.
+type Texter interface {
+	// SMSTransport returns what hands text messages over. It connects to nothing.
+	SMSTransport() (notify.SMSTransport, error)
+}
+
+// SMSWebhook hands text messages over to a service, by a POST of JSON with the members to, text, from and id.
+type SMSWebhook struct {
+	Hook
+	// The sender that is shown. Default: none is sent, and the service shows its own.
+	From string `json:"from,omitempty"`
+
+	hook *notify.Hook
+	from string
+}
+
+// CaddyModule implements caddy.Module.
+func (SMSWebhook) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: smsNamespace + ".webhook", New: func() caddy.Module { return new(SMSWebhook) }}
+}
+
+// UnmarshalCaddyfile reads
+//
+//	sms webhook <url> {
+//		header  <name> <value>...
+//		from    <sender>
+//		timeout <duration>
+//	}
+func (m *SMSWebhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	start := d.Token()
+	if err := m.readHook(d, "sms webhook", subdirectives{"from": text(&m.From)}); err != nil {
+		return err
+	}
+	r := &resolver{}
+	if m.build(r); r.err() != nil {
+		return at(start, r.err())
+	}
+	return nil
+}
+
+// Provision resolves the options; it connects to nothing.
+func (m *SMSWebhook) Provision(caddy.Context) error {
+	r := &resolver{repl: caddy.NewReplacer()}
+	m.build(r)
+	return r.err()
+}
+
+func (m *SMSWebhook) build(r *resolver) {
+	m.hook = m.Hook.build(r, "sms webhook", nil)
+	m.from = r.plain("sms webhook: from", m.From, nil)
+}
+
+// SMSTransport implements Texter.
+func (m *SMSWebhook) SMSTransport() (notify.SMSTransport, error) {
+	return &notify.SMSWebhook{Hook: m.hook, From: m.from}, nil
+}
+
+// readSMS reads
+//
+//	sms <module> [<arguments of the module>...] [{ ... }]
+func (a *App) readSMS(d *caddyfile.Dispenser) error {
+	if !d.NextArg() {
+		return d.Err("sms: the module is missing: add for example `sms webhook https://sms.example.com/send`")
+	}
+	name := d.Val()
+	id := smsNamespace + "." + name
+	if _, err := caddy.GetModule(id); err != nil {
+		return d.Errf("sms: module %s is not built in: use webhook", id)
+	}
+	mod, err := caddyfile.UnmarshalModule(d, id)
+	if err != nil {
+		return err
+	}
+	a.SMSRaw = caddyconfig.JSONModuleObject(mod, "module", name, nil)
+	return nil
+}
+
+// loadSMS finds out what hands text messages over, if anything does.
+func (a *App) loadSMS() error {
+	if a.SMSRaw == nil {
+		return nil
+	}
+	mod, err := a.ctx.LoadModule(a, "SMSRaw")
+	if err != nil {
+		return fmt.Errorf("gatehouse: sms: %w", err)
+	}
+	m, ok := mod.(Texter)
+	if !ok {
+		return fmt.Errorf("gatehouse: sms module %T hands nothing over", mod)
+	}
+	a.texter = m
+	return nil
+}
+
+// openSMS returns what sends text messages, or nil where none is configured.
+func (a *App) openSMS(c *core, pages *page.Renderer) (*notify.Texts, error) {
+	if a.texter == nil {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	transport, err := a.texter.SMSTransport()
+	if err != nil {
+		return nil, fmt.Errorf("sms: %w", err)
+	}
+	return notify.NewTexts(
+		notify.SMSConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.metrics.texted},
+		notify.SMSDeps{Store: c.Store, Keyring: c.keyring, Transport: transport, Words: pages.Words, Log: a.log.Named("sms")},
+	)
+}
+
+var (
+	_ caddy.Provisioner     = (*SMSWebhook)(nil)
+	_ caddyfile.Unmarshaler = (*SMSWebhook)(nil)
+	_ Texter                = (*SMSWebhook)(nil)
+)

@@ -1,0 +1,182 @@
+package notify
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/outbox"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Push is one prompt on one device of a person. Its words are the messages push.title and push.text.
+type Push struct {
+	PersonID string `cbor:"1,keyasint"`
+	Device   string `cbor:"2,keyasint"` // its id here
+	// Link is a path of ours where the person answers.
+	Link    string   `cbor:"3,keyasint"`
+	Locales []string `cbor:"4,keyasint,omitempty"`
+	// At is when it happened, taken before the transaction. After Until the prompt is of no use, and is not sent.
+	At    time.Time         `cbor:"5,keyasint"`
+	Until time.Time         `cbor:"6,keyasint"`
+	Data  map[string]string `cbor:"7,keyasint,omitempty"` // fills in {name} in the messages
+}
+
+// PushSender sends prompts. It is safe for concurrent use.
+type PushSender interface {
+	// Send writes, in the transaction of its cause, that a prompt is to be sent, and returns at once. An error is a failure of storage.
+	Send(tx storage.Tx, p Push) error
+}
+
+// MemoryPush is a PushSender for tests: it keeps what it is given, even when the transaction is undone or repeated.
+type MemoryPush struct {
+	mu   sync.Mutex // guards list
+	list []Push
+}
+
+// Send keeps a prompt.
+func (m *MemoryPush) Send(_ storage.Tx, p Push) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.list = append(m.list, p)
+	return nil
+}
+
+// Take returns what was kept, and forgets it.
+func (m *MemoryPush) Take() []Push {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := m.list
+	m.list = nil
+	return list
+}
+
+// Prompt is a push message, ready to be handed over.
+type Prompt struct {
+	ID     string `json:"id"` // the same at each try
+	Person string `json:"person"`
+	Device string `json:"device"`
+	Title  string `json:"title"`
+	Text   string `json:"text"`
+	URL    string `json:"approve_url"`
+}
+
+// PushTransport hands prompts over to a service. It is safe for concurrent use.
+type PushTransport interface {
+	// Deliver is as SMSTransport has it.
+	Deliver(ctx context.Context, p Prompt) error
+	// Check returns nil when the service is there. It sends nothing.
+	Check(ctx context.Context) error
+}
+
+// PushConfig says how prompts look.
+type PushConfig struct {
+	Issuer string // origin of links, no trailing slash
+	Brand  string
+	// Tried is told of each try. nil: nobody counts.
+	Tried func(err error)
+}
+
+// PushDeps is what Pushes works with. All but Now, Random and Log are required.
+type PushDeps struct {
+	Store     storage.Store
+	Keyring   *secret.Keyring
+	Transport PushTransport
+	// Words returns the messages in the first of the languages that there is.
+	Words  func(ctx context.Context, locales []string) page.Words
+	Now    func() time.Time
+	Random io.Reader
+	Log    *zap.Logger
+}
+
+// Pushes sends prompts from an outbox: until the service has taken one, or it is too late, it is tried again. So perhaps it arrives twice.
+type Pushes struct {
+	PushDeps
+	cfg   PushConfig
+	queue *sealedQueue[Push]
+}
+
+const (
+	pushMostWait = 20 * time.Second
+	pushLife     = 10 * time.Minute
+)
+
+// NewPushes returns what sends prompts.
+func NewPushes(c PushConfig, d PushDeps) *Pushes {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Random == nil {
+		d.Random = rand.Reader
+	}
+	if d.Log == nil {
+		d.Log = zap.NewNop()
+	}
+	return &Pushes{PushDeps: d, cfg: c, queue: &sealedQueue[Push]{
+		Queue: outbox.New(pushes, d.Store, d.Now, outbox.Config{
+			Lane: "push", First: smsFirstWait, Most: pushMostWait, Tries: 60, MaxAge: pushLife, AtOnce: 4, Tried: c.Tried, Log: d.Log,
+		}),
+		purpose: "gatehouse push v1", keyring: d.Keyring, random: d.Random,
+	}}
+}
+
+// Send implements PushSender.
+func (p *Pushes) Send(tx storage.Tx, v Push) error { return p.queue.add(tx, v.At, v) }
+
+// Run sends what waits until ctx ends.
+func (p *Pushes) Run(ctx context.Context) { p.queue.Run(ctx, p.deliver) }
+
+// Round tries what is due once, and returns how many were taken and how many were not. An error is a failure of storage.
+func (p *Pushes) Round(ctx context.Context) (sent, failed int, err error) {
+	return p.queue.Round(ctx, p.queue.AtOnce, p.deliver)
+}
+
+// Waiting returns how many prompts wait, counting no more than most.
+func (p *Pushes) Waiting(ctx context.Context, most int) (int, error) {
+	return p.queue.Waiting(ctx, most)
+}
+
+// Check tells whether the service is there.
+func (p *Pushes) Check(ctx context.Context) error { return p.Transport.Check(ctx) }
+
+// deliver makes one try.
+func (p *Pushes) deliver(ctx context.Context, id string, sealed []byte) error {
+	v, err := p.queue.open(sealed)
+	if err != nil {
+		return fmt.Errorf("push: %w", err)
+	}
+	if !p.Now().Before(v.Until) {
+		return fmt.Errorf("push: %w", errLate)
+	}
+	words := p.Words(ctx, v.Locales)
+	pairs := []any{"brand", p.cfg.Brand}
+	for name, text := range v.Data {
+		pairs = append(pairs, name, text)
+	}
+	out := Prompt{ID: id, Person: v.PersonID, Device: v.Device, Title: oneLine(words.T("push.title", pairs...)), Text: oneLine(words.T("push.text", pairs...))}
+	if strings.HasPrefix(v.Link, "/") {
+		out.URL = p.cfg.Issuer + v.Link
+	}
+	if err := p.Transport.Deliver(ctx, out); err != nil {
+		return fmt.Errorf("push: %w", err)
+	}
+	p.Log.Info("prompt handed over", zap.String("id", id), zap.String("person_id", v.PersonID))
+	return nil
+}
+
+// PushWebhook hands prompts over by a POST of JSON.
+type PushWebhook struct{ Hook *Hook }
+
+// Deliver implements PushTransport.
+func (w *PushWebhook) Deliver(ctx context.Context, p Prompt) error { return w.Hook.Post(ctx, p.ID, p) }
+
+// Check implements PushTransport.
+func (w *PushWebhook) Check(ctx context.Context) error { return w.Hook.Check(ctx) }
