@@ -105,7 +105,7 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 		}
 	})
 	h := &harness{t: t, store: &faulty{Store: store}, clock: c, hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100})}
-	h.cfg = identity.Config{Issuer: issuer, Persons: []identity.NewPerson{{
+	h.cfg = identity.Config{Issuer: issuer, NoPasskeys: true, Persons: []identity.NewPerson{{
 		Username: demo, Password: secret.New(demoPassword), Name: "Demo Person", Groups: []string{"staff", "editors"},
 	}}}
 	for _, f := range change {

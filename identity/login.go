@@ -80,7 +80,7 @@ func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.D
 			return nil, &login.Refusal{Code: "login_required", Reason: "nobody is signed in, or not as is demanded", Elsewhere: true}
 		}
 	}
-	if !ways.password && len(ways.providers) == 0 {
+	if !ways.password && !ways.passkey && len(ways.providers) == 0 {
 		return nil, s.refuseExternal(w, r, d, reader, idp.ErrNoIdentity)
 	}
 	id, err := s.newFlow(w, r, d)

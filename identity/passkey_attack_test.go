@@ -259,7 +259,7 @@ func TestCopiedPasskey(t *testing.T) {
 
 	t.Run("a counter that stays at nought", func(t *testing.T) {
 		t.Parallel()
-		h, k := newHarness(t), newToken(t)
+		h, k := newHarness(t, passkeysOn), newToken(t)
 		k.steps = 0
 		k.flags |= backupEligible | backedUp
 		b := h.browser()
@@ -276,7 +276,7 @@ func TestCopiedPasskey(t *testing.T) {
 // TestForgedPasskeys: what is bent of a new passkey is not stored.
 func TestForgedPasskeys(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newHarness(t, passkeysOn)
 	b := h.browser()
 	b.signIn(demo, demoPassword)
 	for name, bend := range map[string]func(*token){
@@ -320,7 +320,7 @@ func TestPasskeyAttacks(t *testing.T) {
 	}
 	t.Run("a credential id that is somebody else's", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, two)
+		h := newHarness(t, two, passkeysOn)
 		owner, thief, k := h.browser(), h.browser(), newToken(t)
 		owner.signIn(demo, demoPassword)
 		owner.addPasskey(k)
@@ -337,7 +337,7 @@ func TestPasskeyAttacks(t *testing.T) {
 	})
 	t.Run("attack 266: the passkey of another raises nobody's session", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t, two)
+		h := newHarness(t, two, passkeysOn)
 		for _, name := range []string{demo, mallory} {
 			b := h.browser()
 			b.signIn(name, demoPassword)
@@ -435,7 +435,7 @@ func TestPasskeyAttacks(t *testing.T) {
 	})
 	t.Run("signing in is switched off", func(t *testing.T) {
 		t.Parallel()
-		h, u := configured(t)
+		h, u := configured(t, passkeysOn)
 		k, b := newToken(t), h.browser()
 		b.signIn(demo, demoPassword)
 		b.addPasskey(k)

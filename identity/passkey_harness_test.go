@@ -20,6 +20,8 @@ import (
 	"testing"
 
 	"github.com/fxamacker/cbor/v2"
+
+	"github.com/gatehouse-id/gatehouse/identity"
 )
 
 const (
@@ -236,10 +238,13 @@ func (b *browser) addPasskey(k *token) {
 	}
 }
 
+// passkeysOn switches passkeys on, which the tests of everything else are without.
+func passkeysOn(c *identity.Config) { c.NoPasskeys = false }
+
 // withPasskey is a harness where the person of the tests has a passkey.
 func withPasskey(t testing.TB) (*harness, *token) {
 	t.Helper()
-	h, k := newHarness(t), newToken(t)
+	h, k := newHarness(t, passkeysOn), newToken(t)
 	b := h.browser()
 	b.signIn(demo, demoPassword)
 	b.addPasskey(k)

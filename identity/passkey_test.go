@@ -21,7 +21,7 @@ import (
 
 func TestPasskey(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newHarness(t, passkeysOn)
 	h.notices = new(notify.Memory)
 	h.start()
 	owner, k := h.browser(), newToken(t)
@@ -120,7 +120,7 @@ func linkTo(t *testing.T, page *answer, prefix string) string {
 
 func TestPasskeyAlgorithms(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newHarness(t, passkeysOn)
 	b := h.browser()
 	b.signIn(demo, demoPassword)
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
@@ -211,7 +211,7 @@ func TestPasskeyStepUp(t *testing.T) {
 // TestPasskeyOnTheWay: where the first method may be set up on the way to a level, a passkey can be.
 func TestPasskeyOnTheWay(t *testing.T) {
 	t.Parallel()
-	h, _ := stepping(t, 3)
+	h, _ := stepping(t, 3, passkeysOn)
 	b, k := h.browser(), newToken(t)
 	b.plain()
 	page := b.get("/next")
@@ -321,7 +321,7 @@ func TestPasskeysOff(t *testing.T) {
 // TestPasskeysAreBounded: twenty, and no more.
 func TestPasskeysAreBounded(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newHarness(t, passkeysOn)
 	b := h.browser()
 	b.signIn(demo, demoPassword)
 	for range 19 {

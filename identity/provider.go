@@ -62,8 +62,8 @@ type registry struct {
 	noPassword bool
 	// passkeys sign people in, too, where passwords do.
 	passkeys bool
-	// reach is the highest level that somebody who has signed in may step up to.
-	reach int
+	// reach and byPassword are as reachable says: reach is the highest level that somebody who has signed in may step up to.
+	reach, byPassword int
 }
 
 func register(p Provider) (*registered, error) {
@@ -132,7 +132,8 @@ func (s *Service) providers(ctx context.Context) (*registry, error) {
 		return nil, err
 	}
 	now := *g
-	now.noPassword, now.passkeys, now.reach = !u.PasswordLogin(), s.hasPasskeys(), s.reachable(u)
+	now.noPassword, now.passkeys = !u.PasswordLogin(), s.hasPasskeys()
+	now.reach, now.byPassword = s.reachable(u)
 	return &now, nil
 }
 
@@ -210,7 +211,7 @@ func (w *ways) find(id string) *registered {
 }
 
 // alone tells whether there is nothing to choose.
-func (w *ways) alone() bool { return !w.password && len(w.providers) == 1 }
+func (w *ways) alone() bool { return !w.password && !w.passkey && len(w.providers) == 1 }
 
 // byUsername returns the provider that a username leads to by its e-mail domain, or nil.
 func (w *ways) byUsername(username string) *registered {
@@ -243,8 +244,8 @@ func (g *registry) ways(d login.Demand) *ways {
 	out := &ways{}
 	for _, id := range ids {
 		if id == provider {
-			out.password = d.Level <= max(passwordLevel, g.reach) && !g.noPassword
-			out.passkey = out.password && g.passkeys
+			out.password = d.Level <= max(passwordLevel, g.byPassword) && !g.noPassword
+			out.passkey = d.Level <= passkeyLevel && !g.noPassword && g.passkeys
 		} else if p := g.get(id); p != nil && p.redirector != nil && out.find(id) == nil {
 			out.providers = append(out.providers, p)
 		}

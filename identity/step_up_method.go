@@ -74,13 +74,16 @@ func (s *Service) stepUpMethods() []*stepUpMethod {
 
 func stepUpURL(flow string) string { return "/step-up?flow=" + url.QueryEscape(flow) }
 
-// reachable is the highest level that some person could step up to.
-func (s *Service) reachable(u *config.Units) int {
-	most := 0
+// reachable is the highest level that some person could step up to, and the highest that a password helps to get to: who has a passkey signs in with
+// that at once, unless the first one is made on the way.
+func (s *Service) reachable(u *config.Units) (reach, byPassword int) {
 	for _, m := range s.stepUpMethods() {
-		most = max(most, m.level(u))
+		reach = max(reach, m.level(u))
+		if m != &passkeyMethod || u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled {
+			byPassword = max(byPassword, m.level(u))
+		}
 	}
-	return most
+	return reach, byPassword
 }
 
 // standing is how a person can step up.

@@ -20,9 +20,9 @@ import (
 )
 
 // stepping is a harness where a level is demanded and authenticator apps are on.
-func stepping(t *testing.T, level int) (*harness, *config.Units) {
+func stepping(t *testing.T, level int, change ...func(*identity.Config)) (*harness, *config.Units) {
 	t.Helper()
-	h, u := configured(t)
+	h, u := configured(t, change...)
 	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = true
 	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = true
 	before := h.demand

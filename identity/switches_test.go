@@ -17,9 +17,9 @@ import (
 )
 
 // configured is a harness whose configuration units the test changes.
-func configured(t *testing.T) (*harness, *config.Units) {
+func configured(t *testing.T, change ...func(*identity.Config)) (*harness, *config.Units) {
 	t.Helper()
-	h := newHarness(t)
+	h := newHarness(t, change...)
 	u := config.Defaults()
 	h.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
 	h.start()

@@ -8,6 +8,8 @@ type Passkey struct {
 	Options string
 	// Create makes a passkey; otherwise one is used.
 	Create bool
+	// Remember says that the person may ask to stay signed in.
+	Remember bool
 	// Offer lets the browser offer passkeys in the field for the username, too.
 	Offer bool
 	// Quiet is for a page where it is not the main thing.
