@@ -79,9 +79,7 @@ func (c *Client) build(r *resolver) *authz.Client {
 // resolve returns the client with each of its values checked for itself.
 func (c *Client) resolve(r *resolver) *authz.Client {
 	of := "client " + c.ID + ": "
-	for _, name := range notYet(c.laterClient, false) {
-		r.fail("%s%s %v", of, name, errNotSupported)
-	}
+	c.logo = readPicture(r, of+"logo", c.Logo)
 	jwks, jwksURI := c.keys(r, of+"jwks")
 	return &authz.Client{
 		ID: r.plain("client", c.ID, nil), Name: r.plain(of+"name", c.Name, nil), Public: c.Public,
@@ -239,6 +237,14 @@ func (a *App) buildIdentity(r *resolver) identity.Config {
 			Window:   r.duration("identity: lockout window", i.Lockout.Window),
 		},
 	}
+	switch r.plain("identity: passkeys", i.Passkeys, checkOnOff) {
+	case "off":
+		cfg.NoPasskeys = true
+	case "on":
+		if !r.adapting() && !identity.PasskeysPossible(cfg.Issuer) {
+			r.fail("identity: passkeys: browsers allow them for an https issuer with a host name of several parts and for localhost: change the issuer, or leave passkeys away")
+		}
+	}
 	if p := i.Partitions; p != nil {
 		cfg.Partitions = identity.PartitionConfig{On: true, Names: r.list("identity: partitions", p.Names, checkPartition)}
 	}
@@ -290,7 +296,7 @@ func (a *App) buildHashCost(r *resolver) secret.HashCost {
 
 func (a *App) buildBrand(r *resolver) page.Brand {
 	b := a.Identity.Brand
-	brand := page.Brand{Name: r.plain("identity: brand name", b.Name, nil)}
+	brand := page.Brand{Name: r.plain("identity: brand name", b.Name, nil), Help: r.plain("identity: brand help", b.Help, checkHelp)}
 	if color := r.plain("identity: brand color", b.Color, checkColor); color != "" {
 		brand.Color = "#" + strings.TrimPrefix(color, "#")
 	}
@@ -303,6 +309,37 @@ func (a *App) buildBrand(r *resolver) page.Brand {
 	return brand
 }
 
+// readPicture returns the picture of an option, or nil. Files are read only when the configuration is loaded: they may lie on another machine.
+func readPicture(r *resolver, option, name string) []byte {
+	file, ok := r.text(option, name, nil)
+	switch {
+	case !ok || r.adapting():
+		return nil
+	case r.verbatim: // the request of somebody, who must not read our files
+		r.fail("%s: pictures are for what stands in the configuration", option)
+		return nil
+	}
+	raw, _, err := readLogo(file)
+	if err == nil {
+		err = page.CheckPicture(raw)
+	}
+	if err != nil {
+		r.fail("%s: %v", option, err)
+	}
+	return raw
+}
+
+// logos are the pictures of the clients by their ids.
+func (a *App) logos() map[string][]byte {
+	out := map[string][]byte{}
+	for i := range a.Clients {
+		if len(a.Clients[i].logo) > 0 {
+			out[a.authz.Clients[i].ID] = a.Clients[i].logo
+		}
+	}
+	return out
+}
+
 // readLogo returns a picture and its media type. The type is that of the file's name: it is the operator who vouches for it.
 func readLogo(file string) ([]byte, string, error) {
 	kinds := map[string]string{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif"}
@@ -310,12 +347,16 @@ func readLogo(file string) ([]byte, string, error) {
 	if !ok {
 		return nil, "", fmt.Errorf("%s is not a .png, .jpg or .gif file", file)
 	}
-	raw, err := os.ReadFile(file)
+	info, err := os.Stat(file)
 	if err != nil {
 		return nil, "", err
 	}
-	if len(raw) == 0 || len(raw) > maxLogo {
+	if info.Size() == 0 || info.Size() > maxLogo {
 		return nil, "", errors.New("want a picture of 1 byte to 64 KiB")
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, "", err
 	}
 	return raw, kind, nil
 }

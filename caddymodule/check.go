@@ -205,6 +205,7 @@ var (
 	checkGrant       = oneOf([]string{"authorization_code", "refresh_token", "client_credentials", "implicit", "password", "validate_bearer"})
 	checkAuthMethod  = oneOf([]string{"basic", "post", "private_key_jwt"})
 	checkConsent     = oneOf([]string{"on", "off", "always"})
+	checkOnOff       = oneOf([]string{"on", "off"})
 	checkAlg         = oneOf([]string{"RS256", "ES256", "EdDSA"})
 	checkTokenFormat = oneOf([]string{"opaque", "jwt"})
 	checkSubjectType = oneOf([]string{"public", "pairwise"})
@@ -248,6 +249,13 @@ var colorSyntax = regexp.MustCompile(`^#?[0-9A-Fa-f]{6}$`)
 func checkColor(s string) error {
 	if !colorSyntax.MatchString(s) {
 		return fmt.Errorf("%q is not a colour such as 2457d6", s)
+	}
+	return nil
+}
+
+func checkHelp(s string) error {
+	if !page.IsLink(s) {
+		return fmt.Errorf("%q is not an http, https or mailto URL", s)
 	}
 	return nil
 }

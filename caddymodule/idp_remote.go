@@ -12,7 +12,6 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
 // maxProviderTimeout is how long a person may have to wait for a provider.
@@ -161,15 +160,7 @@ func (o *RemoteOptions) resolve(r *resolver) remote {
 	for _, domain := range r.list("domains", o.Domains, checkDomain) {
 		out.domains = append(out.domains, strings.ToLower(domain))
 	}
-	if file, ok := r.text("icon", o.Icon, nil); ok && !r.adapting() {
-		var err error
-		if out.icon, _, err = readLogo(file); err == nil {
-			err = page.CheckPicture(out.icon)
-		}
-		if err != nil {
-			r.fail("icon: %v", err)
-		}
-	}
+	out.icon = readPicture(r, "icon", o.Icon)
 	return out
 }
 

@@ -64,7 +64,7 @@ func writeClean(b *strings.Builder, n *html.Node, depth int) {
 	}
 	b.WriteString("<" + n.Data)
 	for _, a := range n.Attr {
-		if n.DataAtom == atom.A && a.Namespace == "" && a.Key == "href" && isLink(a.Val) {
+		if n.DataAtom == atom.A && a.Namespace == "" && a.Key == "href" && IsLink(a.Val) {
 			b.WriteString(` href="` + html.EscapeString(a.Val) + `" rel="noopener noreferrer"`)
 		}
 	}

@@ -31,8 +31,8 @@ type Organisation struct {
 // organisation is what templates see of it.
 type organisation struct {
 	Name, SiteURL, SiteHost, help string
-	logo                *shown
-	Message             template.HTML
+	logo                          *shown
+	Message                       template.HTML
 }
 
 // Organisations are those of the applications. They do not change.
@@ -56,14 +56,14 @@ func NewOrganisations(byClient map[string]*Organisation) *Organisations {
 
 func (o *Organisations) add(in *Organisation) *organisation {
 	out := &organisation{Name: in.Name, Message: template.HTML(CleanHTML(in.Message))} //nolint:gosec // G203: cleaned in this very line
-	if isLink(in.SiteURL) && strings.HasPrefix(in.SiteURL, "http") {
-		u, _ := url.Parse(in.SiteURL) // which isLink has read
+	if IsLink(in.SiteURL) && strings.HasPrefix(in.SiteURL, "http") {
+		u, _ := url.Parse(in.SiteURL) // which IsLink has read
 		out.SiteURL, out.SiteHost = in.SiteURL, u.Hostname()
 	}
 	switch mail := "mailto:" + in.SupportEmail; {
-	case in.SupportURL != "" && isLink(in.SupportURL):
+	case in.SupportURL != "" && IsLink(in.SupportURL):
 		out.help = in.SupportURL
-	case in.SupportEmail != "" && isLink(mail):
+	case in.SupportEmail != "" && IsLink(mail):
 		out.help = mail
 	}
 	if p, err := checkPicture(in.Logo); err == nil {

@@ -208,7 +208,7 @@ func New(cfg Config) (*Renderer, error) {
 		return nil, errors.New("page: the issuer must be an http or https URL")
 	}
 	p := &Renderer{cfg: cfg, live: &live{}, origin: strings.ToLower(u.Scheme + "://" + u.Host), host: u.Host, jar: cookie.For(cfg.Issuer), referrer: "same-origin"}
-	if cfg.Brand.Help != "" && !isLink(cfg.Brand.Help) {
+	if cfg.Brand.Help != "" && !IsLink(cfg.Brand.Help) {
 		return nil, errors.New("page: the address of help must be an http, https or mailto URL")
 	}
 	c, err := newCatalogue(cfg.Locales, nil)
@@ -473,8 +473,8 @@ func LocalPath(ref string) string {
 	return ref
 }
 
-// isLink accepts what a link may lead to that is not ours.
-func isLink(s string) bool {
+// IsLink accepts what a link may lead to that is not ours: an http or https URL without a user, or the mailto URL of an address.
+func IsLink(s string) bool {
 	u, err := url.Parse(s)
 	if err != nil || len(s) > 2048 || strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
 		return false
