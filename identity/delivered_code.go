@@ -41,7 +41,7 @@ type deliveredPurpose func(s *Service, tx storage.Tx, id string, rec *personReco
 
 // deliveredPurposes are all there are.
 func deliveredPurposes() map[deliveredFor]deliveredPurpose {
-	return map[deliveredFor]deliveredPurpose{deliveredStepUp: stepUpDelivery, deliveredInvitation: invitationDelivery}
+	return map[deliveredFor]deliveredPurpose{deliveredStepUp: stepUpDelivery, deliveredInvitation: invitationDelivery, deliveredActivation: activationDelivery}
 }
 
 // DeliveredPurposes returns what codes can be made for, sorted.

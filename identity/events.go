@@ -12,6 +12,7 @@ var (
 	invitationAccepted   = event.Type{Type: "person.InvitationAcceptedEvent", Name: "Invitation Accepted"}
 	invitationRefused    = event.Type{Type: "person.InvitationCheckFailedEvent", Name: "Invitation Check Failed"}
 	invitationLocked     = event.Type{Type: "person.InvitationLockedEvent", Name: "Invitation Locked"}
+	activationFailed     = event.Type{Type: "person.ActivationFailedEvent", Name: "Activation Failed"}
 	personRemoved        = event.Type{Type: "person.PersonRemovedEvent", Name: "Person Removed"}
 	personUpdated        = event.Type{Type: "person.PersonUpdatedEvent", Name: "Person Updated"}
 	groupCreated         = event.Type{Type: "group.GroupCreatedEvent", Name: "Group Created"}
@@ -36,6 +37,7 @@ var (
 	passkeyRenamed       = event.Type{Type: "person.PasskeyRenamedEvent", Name: "Passkey Renamed"}
 	passkeyRemoved       = event.Type{Type: "person.PasskeyRemovedEvent", Name: "Passkey Removed"}
 	passkeySuspected     = event.Type{Type: "person.PasskeyCopySuspectedEvent", Name: "Passkey Copy Suspected"}
+	personSignedUp       = event.Type{Type: "person.PersonSignedUpEvent", Name: "Person Signed Up"}
 	passwordResetAsked   = event.Type{Type: "person.PasswordResetRequestedEvent", Name: "Password Reset Requested"}
 	passwordReset        = event.Type{Type: "person.PasswordResetEvent", Name: "Password Reset"}
 	actionTokenMade      = event.Type{Type: "person.ActionTokenCreatedEvent", Name: "Action Token Created"}

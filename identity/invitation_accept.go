@@ -34,9 +34,6 @@ func (s *Service) prepareEnrolment(r *http.Request, token, browser string) (*enr
 	return &enrolling{token, browser, activatedLater(&u.Features.PersonActivation), from, ev[0], ev[1]}, nil
 }
 
-// activationByCode is the type of activation by a code that somebody delivers.
-const activationByCode = "EXTERNALLY_DELIVERED_CODE"
-
 // activatedLater tells whether whoever accepts an invitation has to be activated by a code as well.
 func activatedLater(a *config.PersonActivation) bool {
 	return a.Enabled && a.Type == activationByCode && a.ExternallyDeliveredCode.ForceActivationAfterAcceptingInvitation
@@ -117,34 +114,13 @@ func (s *Service) acceptInvitation(w http.ResponseWriter, r *http.Request, perso
 			return err
 		})
 	} else {
-		err = s.admitNew(w, r, personID, "by invitation", accept)
+		err = s.admitNew(w, r, flowRecord{}, personID, "by invitation", accept)
 	}
 	if err != nil {
 		return err
 	}
 	s.leaveInvitation(w, r, x)
 	return nil
-}
-
-// admitNew opens the session of a person whom prove, in the transaction, lets in for the first time.
-func (s *Service) admitNew(w http.ResponseWriter, r *http.Request, personID, why string, prove func(storage.Tx, time.Time) (personRecord, error)) error {
-	device := s.device(r)
-	if device == "" {
-		var err error
-		if device, err = s.newID(); err != nil {
-			return err
-		}
-	}
-	return s.admit(w, r, flowRecord{}, shown{
-		person: personID, level: passwordLevel, amr: "DEFAULT", reason: why, device: device, from: s.Origin(r),
-		prove: func(tx storage.Tx, now time.Time) (personRecord, error) {
-			rec, err := prove(tx, now)
-			if err != nil {
-				return rec, err
-			}
-			return rec, devices.Put(tx, storage.Key(personID, hashed(device)), deviceRecord{Epoch: rec.Epoch, Seen: now}, now.Add(deviceLife))
-		},
-	})
 }
 
 // leaveInvitation leads on whoever has accepted.

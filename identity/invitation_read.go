@@ -89,11 +89,9 @@ func invitationDelivery(_ *Service, _ storage.Tx, _ string, rec *personRecord, u
 	case rec.State != Invited:
 		return deliveredTerms{}, &StateError{rec.State}
 	default:
-		return deliveredTerms{Life: invitationLife, Every: seconds(f.PersonActivation.ExternallyDeliveredCode.ResendCodeMinimumPeriod)}, nil
+		return deliveredTerms{Life: invitationLife, Every: ofSeconds(f.PersonActivation.ExternallyDeliveredCode.ResendCodeMinimumPeriod)}, nil
 	}
 }
-
-func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
 // required tells whether the person has to show that they are meant.
 func (x *invited) required() bool {

@@ -131,6 +131,13 @@ func (s *Service) createAs(ctx context.Context, n NewPerson, by Actor, how welco
 		if err := s.checkConfigured(tx, &prof, nil); err != nil {
 			return err
 		}
+		u, err := s.Units(tx)
+		if err != nil {
+			return err
+		}
+		if startsInactive(u, how) {
+			rec.State = Inactive
+		}
 		if err := createPerson(tx, id.String(), rec, &prof, folded); err != nil {
 			return err
 		}

@@ -60,6 +60,7 @@ var (
 	onces = storage.NewTable[onceRecord]("identity_once") // provider, hash of the key
 
 	links   = storage.NewTable[linkRecord]("identity_link") // hash of the token
+	signUps = storage.NewTable[signUpRecord]("identity_sign_up") // hash of the browser's token for it
 	linksOf = storage.NewTable[string]("identity_link_of")  // person id, kind; the value is the hash of the newest
 )
 
@@ -90,6 +91,8 @@ type personRecord struct {
 	// Claims are the standard claims that no member above holds, such as phone_number.
 	Claims    map[string]string `cbor:"14,keyasint,omitempty"`
 	Partition string            `cbor:"15,keyasint,omitempty"` // empty: the default one
+	// Awaits says that an inactive person activates the account, and how they are welcomed then.
+	Awaits welcome `cbor:"16,keyasint,omitempty"`
 }
 
 // profileRecord is everything else that is kept of a person. What the small record holds too is right there (see overlay).
@@ -260,6 +263,13 @@ type invitationRecord struct {
 	Browser string `cbor:"6,keyasint,omitempty"`
 	Skipped bool   `cbor:"7,keyasint,omitempty"`
 	Number  string `cbor:"8,keyasint,omitempty"` // the telephone number that was shown
+}
+
+// signUpRecord is what somebody has typed who signs up, until the address is confirmed.
+type signUpRecord struct {
+	Browser   string    `cbor:"1,keyasint"` // hash of the browser cookie
+	Sealed    []byte    `cbor:"2,keyasint"`
+	ExpiresAt time.Time `cbor:"3,keyasint"`
 }
 
 // onceRecord says that something was used.

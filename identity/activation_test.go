@@ -1,0 +1,282 @@
+package identity_test
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+const late = "late@example.com"
+
+// activatingByCode is a harness where new persons are activated by a code, with one such person.
+func activatingByCode(t *testing.T) (*harness, *config.Units, identity.Person) {
+	t.Helper()
+	h, u := configured(t)
+	a := &u.Features.PersonActivation
+	a.Enabled, a.Type, a.ExpirationTime, a.ActivationDuringFirstAuthenticationEnabled = true, "EXTERNALLY_DELIVERED_CODE", 3600, true
+	a.ExternallyDeliveredCode.ResendCodeMinimumPeriod = 0
+	p := h.add(identity.NewPerson{Username: late, Password: secret.New(guestPassword)})
+	t.Cleanup(h.checkInvariants)
+	return h, u, p
+}
+
+func (h *harness) activationCode(id string) string {
+	h.t.Helper()
+	code, err := h.MakeDeliveredCode(h.t.Context(), id, "activation", ops)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return code.Code
+}
+
+func (h *harness) stateOf(id string) identity.State {
+	h.t.Helper()
+	p, err := h.Person(h.t.Context(), id)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return p.State
+}
+
+// awaits signs a person in who is inactive, and returns the page that asks for the code.
+func (b *browser) awaits(username, password string) *answer {
+	b.h.t.Helper()
+	a := b.try(username, password)
+	page := b.get(a.Header().Get("Location"))
+	if a.Code != http.StatusSeeOther || !strings.HasPrefix(page.url, "/sign-in/activate?flow=") || page.Code != http.StatusOK || b.isSignedIn() {
+		b.h.t.Fatalf("sign-in of %q = %d to %s, want to be asked for the code\n%s", username, a.Code, page.url, page.Body)
+	}
+	return page
+}
+
+func TestActivationByCode(t *testing.T) {
+	t.Parallel()
+	h, _, p := activatingByCode(t)
+	if p.State != identity.Inactive {
+		t.Fatalf("a new person is %s, want INACTIVE", p.State)
+	}
+	if s := h.stateOf(demo); s != identity.Active {
+		t.Errorf("the person of the configuration is %s, want ACTIVE", s)
+	}
+	code := h.activationCode(p.ID)
+	b := h.browser()
+	page := b.awaits(late, guestPassword)
+	for what, typed := range map[string]string{"nothing": "", "another code": "AAAA-AAAA"} {
+		if a := b.post(page, "code", typed); a.Code != http.StatusUnprocessableEntity || b.isSignedIn() {
+			t.Errorf("%s = %d, want 422", what, a.Code)
+		}
+	}
+	a := b.post(page, "code", strings.ToLower(strings.ReplaceAll(code, "-", " ")))
+	if a.Code != http.StatusSeeOther || !b.isSignedIn() || h.stateOf(p.ID) != identity.Active {
+		t.Fatalf("the code = %d, state %s\n%s", a.Code, h.stateOf(p.ID), a.Body)
+	}
+	if end := b.get(a.Header().Get("Location")); end.Body.String() != "signed in as "+p.ID {
+		t.Errorf("after the code: %s, want what the sign-in was for", end.Body)
+	}
+	h.browser().signIn(late, guestPassword)
+	ev := h.events()
+	if ev["person.PersonActivatedEvent"] != 1 || ev["person.ActivationFailedEvent"] != 1 {
+		t.Errorf("events = %v, want one activation and one failure", ev)
+	}
+}
+
+// TestActivationSwitch: switched off nobody is asked for a code, and whoever is inactive stays so.
+func TestActivationSwitch(t *testing.T) {
+	t.Parallel()
+	h, u, p := activatingByCode(t)
+	b := h.browser()
+	page := b.awaits(late, guestPassword)
+	code := h.activationCode(p.ID)
+	u.Features.PersonActivation.Enabled = false
+	if a := b.post(page, "code", code); h.stateOf(p.ID) != identity.Inactive || !strings.HasPrefix(a.Header().Get("Location"), "/sign-in?flow=") {
+		t.Errorf("the code while switched off = %d to %q", a.Code, a.Header().Get("Location"))
+	}
+	if a := h.browser().try(late, guestPassword); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("a sign-in while switched off = %d, want 422 as for any wrong password", a.Code)
+	}
+	if n := h.add(identity.NewPerson{Username: "now@example.com"}); n.State != identity.Active {
+		t.Errorf("a new person while switched off is %s, want ACTIVE", n.State)
+	}
+	if _, err := h.MakeDeliveredCode(t.Context(), p.ID, "activation", ops); !errors.Is(err, identity.ErrCodesOff) {
+		t.Errorf("a code while switched off = %v", err)
+	}
+}
+
+// TestActivationType: where persons are activated by e-mail no code is asked for or made.
+func TestActivationType(t *testing.T) {
+	t.Parallel()
+	h, u, p := activatingByCode(t)
+	u.Features.PersonActivation.Type = "EMAIL"
+	if _, err := h.MakeDeliveredCode(t.Context(), p.ID, "activation", ops); !errors.Is(err, identity.ErrCodesOff) {
+		t.Errorf("a code = %v, want ErrCodesOff", err)
+	}
+	b := h.browser()
+	if a := b.get(cmpOr(b.try(late, guestPassword).Header().Get("Location"), "/sign-in")); strings.Contains(a.Body.String(), `id="code"`) {
+		t.Errorf("the page asks for a code:\n%s", a.Body)
+	}
+}
+
+// TestActivationExpires: expiration_time, unavailability_time and resend_code_minimum_period.
+func TestActivationExpires(t *testing.T) {
+	t.Parallel()
+	h, u, p := activatingByCode(t)
+	c := &u.Features.PersonActivation.ExternallyDeliveredCode
+	c.UnavailabilityTime, c.ResendCodeMinimumPeriod = 120, 300
+	code := h.activationCode(p.ID)
+	b := h.browser()
+	try := func(what string, want int) {
+		t.Helper()
+		if a := b.post(b.awaits(late, guestPassword), "code", code); a.Code != want {
+			t.Errorf("%s = %d, want %d", what, a.Code, want)
+		}
+	}
+	h.clock.Advance(119 * time.Second)
+	try("a code on its way", http.StatusUnprocessableEntity)
+	soon := new(identity.TooSoonError)
+	if _, err := h.MakeDeliveredCode(t.Context(), p.ID, "activation", ops); !errors.As(err, &soon) || soon.Wait != 181*time.Second {
+		t.Errorf("attack 267: another code within the period = %v, want to wait 181 s", err)
+	}
+	h.clock.Advance(3600 * time.Second)
+	try("a code that is over", http.StatusUnprocessableEntity)
+	code = h.activationCode(p.ID)
+	h.clock.Advance(120 * time.Second)
+	try("a code that has arrived", http.StatusSeeOther)
+}
+
+// TestActivationDuringFirstAuthentication: without the switch the account is active afterwards, and the person signs in.
+func TestActivationDuringFirstAuthentication(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ after, want string }{
+		"here":      {"", "/sign-in/activated?flow="},
+		"elsewhere": {"https://shop.example.com/ready", "https://shop.example.com/ready"},
+		"a path":    {"/ready", "/ready"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, u, p := activatingByCode(t)
+			u.Features.PersonActivation.ActivationDuringFirstAuthenticationEnabled = false
+			u.Redirects.URLAfterActivation = tt.after
+			b := h.browser()
+			a := b.post(b.awaits(late, guestPassword), "code", h.activationCode(p.ID))
+			if !strings.HasPrefix(a.Header().Get("Location"), tt.want) || b.isSignedIn() || h.stateOf(p.ID) != identity.Active {
+				t.Fatalf("the code leads to %q, signed in: %t, state %s", a.Header().Get("Location"), b.isSignedIn(), h.stateOf(p.ID))
+			}
+			if tt.after != "" {
+				return
+			}
+			page := b.get(a.Header().Get("Location"))
+			if !strings.Contains(page.Body.String(), "Your account is active") || !strings.Contains(page.Body.String(), `href="/sign-in?flow=`) {
+				t.Errorf("the page says\n%s", page.Body)
+			}
+			b.signIn(late, guestPassword)
+		})
+	}
+}
+
+func TestActivationAttacks(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 218: who is inactive, without the password", func(t *testing.T) {
+		t.Parallel()
+		h, _, _ := activatingByCode(t)
+		wrong, nobody := h.browser().try(late, "a wrong password"), h.browser().try("nobody@example.com", "a wrong password")
+		if wrong.Code != nobody.Code || wrong.Header().Get("Location") != "" || len(wrong.Body.String())-len(nobody.Body.String()) != len(late)-len("nobody@example.com") {
+			t.Errorf("a wrong password of somebody inactive = %d with %d bytes, of nobody %d with %d", wrong.Code, wrong.Body.Len(), nobody.Code, nobody.Body.Len())
+		}
+	})
+	t.Run("attack 267: guessing the code, in parallel", func(t *testing.T) {
+		t.Parallel()
+		h, _, p := activatingByCode(t)
+		code := h.activationCode(p.ID)
+		b := h.browser()
+		page := b.awaits(late, guestPassword)
+		var wg sync.WaitGroup
+		for range 64 {
+			guess := &browser{h: h, cookies: map[string]string{}, address: b.address}
+			for k, v := range b.cookies {
+				guess.cookies[k] = v
+			}
+			wg.Go(func() { guess.post(page, "code", "3333-3333") })
+		}
+		wg.Wait()
+		if a := b.post(page, "code", code); a.Code != http.StatusUnprocessableEntity || h.stateOf(p.ID) != identity.Inactive {
+			t.Errorf("the right code after 64 wrong ones = %d, want it to be dead", a.Code)
+		}
+		if a := b.post(page, "code", h.activationCode(p.ID)); a.Code != http.StatusSeeOther {
+			t.Errorf("a new code = %d, want 303", a.Code)
+		}
+	})
+	t.Run("attack 267: one code, twice at once", func(t *testing.T) {
+		t.Parallel()
+		h, _, p := activatingByCode(t)
+		code := h.activationCode(p.ID)
+		codes, browsers, pages := make([]int, 4), make([]*browser, 4), make([]*answer, 4)
+		for i := range browsers {
+			browsers[i] = h.browser()
+			pages[i] = browsers[i].awaits(late, guestPassword)
+		}
+		var wg sync.WaitGroup
+		for i, b := range browsers {
+			wg.Go(func() { codes[i] = b.post(pages[i], "code", code).Code })
+		}
+		wg.Wait()
+		if n := h.events()["person.PersonActivatedEvent"]; n != 1 {
+			t.Errorf("%d activations, want 1: %v", n, codes)
+		}
+	})
+	t.Run("attack 267: a code of another person", func(t *testing.T) {
+		t.Parallel()
+		h, _, p := activatingByCode(t)
+		other := h.add(identity.NewPerson{Username: "other@example.com", Password: secret.New(guestPassword)})
+		b := h.browser()
+		if a := b.post(b.awaits(late, guestPassword), "code", h.activationCode(other.ID)); a.Code != http.StatusUnprocessableEntity || h.stateOf(p.ID) != identity.Inactive {
+			t.Errorf("another's code = %d", a.Code)
+		}
+	})
+	t.Run("attack 267: the page without the password", func(t *testing.T) {
+		t.Parallel()
+		h, _, p := activatingByCode(t)
+		code := h.activationCode(p.ID)
+		b := h.browser()
+		flow := strings.TrimPrefix(b.get("/next").url, "/sign-in?flow=")
+		if a := b.get("/sign-in/activate?flow=" + flow); !strings.HasPrefix(a.url, "/sign-in?flow=") {
+			t.Errorf("the page without a password = %s, want the sign-in page", a.url)
+		}
+		owner := h.browser()
+		page := owner.awaits(late, guestPassword)
+		if a := b.do(http.MethodPost, page.url, url.Values{"csrf": {page.csrf()}, "code": {code}}.Encode()); a.Code != http.StatusForbidden || h.stateOf(p.ID) != identity.Inactive {
+			t.Errorf("the flow of another browser = %d, want 403", a.Code)
+		}
+		h.clock.Advance(16 * time.Minute)
+		if a := owner.post(page, "code", code); !strings.HasPrefix(a.Header().Get("Location"), "/sign-in?flow=") || h.stateOf(p.ID) != identity.Inactive {
+			t.Errorf("a password of long ago = %d to %q, want to be asked for it again", a.Code, a.Header().Get("Location"))
+		}
+	})
+	t.Run("attack 267: who is blocked or got another password meanwhile", func(t *testing.T) {
+		t.Parallel()
+		for _, change := range []func(*harness, string) error{
+			func(h *harness, id string) error { return h.SetState(t.Context(), id, identity.Blocked, ops) },
+			func(h *harness, id string) error {
+				return h.SetPassword(t.Context(), id, secret.New("another password 1"), ops)
+			},
+		} {
+			h, _, p := activatingByCode(t)
+			code := h.activationCode(p.ID)
+			b := h.browser()
+			page := b.awaits(late, guestPassword)
+			if err := change(h, p.ID); err != nil {
+				t.Fatal(err)
+			}
+			if b.post(page, "code", code); b.isSignedIn() || h.stateOf(p.ID) == identity.Active {
+				t.Errorf("state %s, signed in: %t", h.stateOf(p.ID), b.isSignedIn())
+			}
+		}
+	})
+}
