@@ -118,15 +118,21 @@ func (c *crawler) tabs(name string) {
 		});
 		return window.tabStops.length;
 	})()`)
-	for range n + 3 {
-		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeRawKeyDown, input.DispatchKeyEventTypeKeyUp} {
-			call(b, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: "Tab", Code: "Tab", WindowsVirtualKeyCode: 9})
+	missed := struct{ Unreached, Unseen []string }{}
+	for range 3 { // a date has several stops, and after the last one come those of the browser
+		for range n + 3 {
+			for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeRawKeyDown, input.DispatchKeyEventTypeKeyUp} {
+				call(b, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: "Tab", Code: "Tab", WindowsVirtualKeyCode: 9})
+			}
+		}
+		missed = eval[struct{ Unreached, Unseen []string }](b, `({
+			Unreached: window.tabStops.filter(e => !window.tabSeen.has(e)).map(e => e.outerHTML),
+			Unseen: [...window.tabSeen].filter(([, ring]) => !ring).map(([e]) => e.outerHTML),
+		})`)
+		if len(missed.Unreached) == 0 {
+			break
 		}
 	}
-	missed := eval[struct{ Unreached, Unseen []string }](b, `({
-		Unreached: window.tabStops.filter(e => !window.tabSeen.has(e)).map(e => e.outerHTML),
-		Unseen: [...window.tabSeen].filter(([, ring]) => !ring).map(([e]) => e.outerHTML),
-	})`)
 	if len(missed.Unreached) > 0 || len(missed.Unseen) > 0 {
 		c.t.Errorf("%s: Tab does not reach %q, and the focus does not show on %q", name, missed.Unreached, missed.Unseen)
 	}

@@ -165,7 +165,7 @@ func TestXSS(t *testing.T) {
 	h.everything = openEverything(t, func(caddyfile string) string {
 		var scopes strings.Builder
 		for i, p := range list {
-			fmt.Fprintf(&scopes, "\t\tscope hostile.%d {\n\t\t\tdescription \"%s\"\n\t\t}\n", i, strings.ReplaceAll(p, `"`, `\"`))
+			fmt.Fprintf(&scopes, "\t\tscope hostile.%d {\n\t\t\tdescription \"%s\"\n\t\t}\n", i, strings.NewReplacer("{$HOME}", "", `"`, `\"`, "{", `\{`, "}", `\}`).Replace(p))
 		}
 		return strings.Replace(caddyfile, "\t\tclient shop {", scopes.String()+"\t\tclient shop {", 1)
 	}, func(e *everything) {
