@@ -328,6 +328,7 @@ func (o *Outbound) readBlock(d *caddyfile.Dispenser) error {
 //		brand         { name <text>; logo <file>; color <color>; help <url> }
 //		bootstrap     <file>
 //		credentials_key <hexadecimal digits>
+//		passkeys      on|off
 //		breach        { url <url>; file <file>; timeout <duration>; on_failure open|closed }
 //	}
 func (i *Identity) readBlock(d *caddyfile.Dispenser) error {
@@ -354,6 +355,7 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser) error {
 		"bootstrap": value(&i.Bootstrap, nil),
 
 		"credentials_key": value(&i.CredentialsKey, api.CheckCredentialsKey),
+		"passkeys":        value(&i.Passkeys, checkOnOff),
 		"brand": block(subdirectives{
 			"name":  text(&i.Brand.Name),
 			"logo":  value(&i.Brand.Logo, nil),

@@ -580,6 +580,9 @@ func TestProvision(t *testing.T) {
 		"storage":           {good + `,"storage":{"module":"postgres"}`, []string{"gatehouse.storage.postgres"}},
 		"storage size":      {good + `,"storage":{"module":"badger","min_free":"much"}`, []string{"min_free"}},
 		"key":               {good + `,"encryption_keys":["c2hvcnQ="]`, []string{"encryption_key 1: has 5 bytes"}},
+		"passkeys":          {good + `,"identity":{"passkeys":"on"}`, nil},
+		"passkeys nowhere":  {`"issuer":"http://127.0.0.1:8080","identity":{"passkeys":"on"}`, []string{"passkeys: browsers allow them"}},
+		"passkeys perhaps":  {good + `,"identity":{"passkeys":"perhaps"}`, []string{`passkeys: "perhaps" is not known`}},
 		"help that is none": {good + `,"identity":{"brand":{"help":"javascript:alert(1)"}}`, []string{"brand help", "is not an http, https or mailto URL"}},
 		"logo not there":    {good + `,"identity":{"brand":{"logo":"/nowhere/logo.png"}}`, []string{"brand logo", "/nowhere/logo.png"}},
 		"several at once": {

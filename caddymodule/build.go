@@ -241,7 +241,7 @@ func (a *App) buildIdentity(r *resolver) identity.Config {
 	case "off":
 		cfg.NoPasskeys = true
 	case "on":
-		if !r.adapting() && !identity.PasskeysPossible(cfg.Issuer) {
+		if cfg.Issuer != "" && !identity.PasskeysPossible(cfg.Issuer) {
 			r.fail("identity: passkeys: browsers allow them for an https issuer with a host name of several parts and for localhost: change the issuer, or leave passkeys away")
 		}
 	}

@@ -200,6 +200,9 @@ type Identity struct {
 	Extension string `json:"extension,omitempty"`
 	// The AES-GCM key of the credentials API: 32, 48 or 64 hexadecimal digits. Default: none, so that the API takes no passwords.
 	CredentialsKey Sensitive `json:"credentials_key,omitempty"`
+	// Whether people can sign in with passkeys: on or off. Default: on where browsers allow them, which is for an https issuer with a host name
+	// of several parts, and for localhost.
+	Passkeys string `json:"passkeys,omitempty"`
 	// Who is asked whether a password is known from a breach, where the policy wants to know. Default: the service of haveibeenpwned.com.
 	Breach Breach `json:"breach,omitzero"`
 }
