@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -30,10 +31,10 @@ const (
 
 func activateURL(flow string) string { return activatePath + "?" + url.Values{"flow": {flow}}.Encode() }
 
-// startsInactive tells whether somebody whom an administrator makes has to be activated first. Whoever the configuration file declares, and whom another
+// startsInactive tells whether somebody whom an administrator makes, or who signs up, has to be activated first. Whoever the configuration file declares, and whom another
 // system has known already, has not.
 func startsInactive(u *config.Units, how welcome) bool {
-	return u.Features.PersonActivation.Enabled && how == onAPI
+	return u.Features.PersonActivation.Enabled && (how == onAPI || how == onWeb)
 }
 
 // activationDelivery are the terms of codes that activate persons.
@@ -59,7 +60,7 @@ func (e *inactiveError) Error() string { return "identity: the person has to be 
 // ofInactive turns the right password of somebody who can be activated into an *inactiveError: only the right one tells.
 func (s *Service) ofInactive(ctx context.Context, a account) error {
 	u, err := s.configured(ctx)
-	if err == nil && u.Features.PersonActivation.Enabled && u.Features.PersonActivation.Type == activationByCode && a.person.State == Inactive {
+	if err == nil && u.Features.PersonActivation.Enabled && a.person.State == Inactive && (u.Features.PersonActivation.Type == activationByCode || a.person.awaits()) {
 		err = &inactiveError{a}
 	}
 	if err == nil {
@@ -131,7 +132,7 @@ func (s *Service) stillActivating(tx storage.Tx, x *activating, now time.Time) (
 	}
 	x.person, err = persons.Get(tx, a.PersonID)
 	on := x.units.Features.PersonActivation
-	if errors.Is(err, storage.ErrNotFound) || err == nil && (x.person.State != Inactive || x.person.Epoch != a.Epoch || !on.Enabled || on.Type != activationByCode) {
+	if errors.Is(err, storage.ErrNotFound) || err == nil && (x.person.State != Inactive || x.person.Epoch != a.Epoch || !on.Enabled || on.Type != activationByCode && !x.person.awaits()) {
 		return errMismatch
 	}
 	return err
@@ -139,7 +140,11 @@ func (s *Service) stillActivating(tx storage.Tx, x *activating, now time.Time) (
 
 // showActivate serves GET /sign-in/activate?flow=…: a person whose password was right types the code that activates them.
 func (s *Service) showActivate(w http.ResponseWriter, r *http.Request) {
-	if x, ok := s.readActivating(w, r); ok {
+	switch x, ok := s.readActivating(w, r); {
+	case !ok:
+	case x.byEmail():
+		s.activateByEmailPage(w, r, x, http.StatusOK, page.Form{})
+	default:
 		s.activatePage(w, r, x, http.StatusOK, "")
 	}
 }
@@ -175,6 +180,10 @@ func (s *Service) handleActivate(w http.ResponseWriter, r *http.Request) {
 	if err := s.Pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), activateForm(x)); err != nil {
 		s.Log.Info("form refused", zap.String("path", r.URL.Path), zap.Error(err))
 		s.Pages.Refuse(w, r, err, activateURL(x.id))
+		return
+	}
+	if x.byEmail() {
+		s.handleActivateByEmail(w, r, x)
 		return
 	}
 	code := r.PostForm.Get("code")
@@ -240,8 +249,16 @@ func (s *Service) activateByCode(w http.ResponseWriter, r *http.Request, x *acti
 
 // activate makes an inactive or invited person active. Nothing was given to such a person, so nothing ends.
 func (s *Service) activate(tx storage.Tx, personID string, rec personRecord, done event.Event, now time.Time) (personRecord, error) {
-	rec.State, rec.UpdatedAt = Active, now
+	how := rec.Awaits
+	rec.State, rec.Awaits, rec.UpdatedAt = Active, unwelcomed, now
 	if err := persons.Put(tx, personID, rec, time.Time{}); err != nil {
+		return rec, err
+	}
+	prof, err := readProfile(tx, personID, &rec)
+	if err != nil {
+		return rec, err
+	}
+	if err := s.tell(tx, told{id: personID, rec: &rec, profile: &prof.Profile}, notify.Welcome, how.enabled, now); err != nil {
 		return rec, err
 	}
 	done.Partition = rec.partition()

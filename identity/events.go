@@ -22,6 +22,8 @@ var (
 	loginSucceeded       = event.Type{Type: "login.LoginSucceededEvent", Name: "Login Succeeded"}
 	loginFailed          = event.Type{Type: "login.LoginFailedEvent", Name: "Login Failed"}
 	identityCoupled      = event.Type{Type: "person.ExternalIdentityCoupledEvent", Name: "External Identity Coupled"}
+	identityUncoupled    = event.Type{Type: "person.ExternalIdentityUncoupledEvent", Name: "External Identity Uncoupled"}
+	dataDownloaded       = event.Type{Type: "person.DataDownloadedEvent", Name: "Data Downloaded"}
 	loginThrottled       = event.Type{Type: "login.LoginThrottledEvent", Name: "Login Throttled"}
 	credentialsValidated = event.Type{Type: "login.CredentialsValidatedEvent", Name: "Credentials Validated"}
 	breachUnknown        = event.Type{Type: "password.BreachCheckUnavailableEvent", Name: "Breach Check Unavailable"}

@@ -45,6 +45,9 @@ func (s *Service) offerBeside(ctx context.Context, flow string, in *page.SignIn)
 	if s.canReset(u) {
 		in.ForgotURL = withSignIn(forgotPath, flow)
 	}
+	if s.canSignUp(u) {
+		in.SignUpURL = withSignIn(signUpPath, flow)
+	}
 	return nil
 }
 

@@ -39,7 +39,13 @@ const (
 // (another password, a block) ends it, and so does another address where data has linkTo. For an id of nobody everything is the same,
 // and the link is good for nothing.
 func (s *Service) newLink(tx storage.Tx, kind linkKind, personID string, data map[string]string, life time.Duration, now time.Time) (path string, err error) {
-	token, err := secret.NewToken(s.Random, secret.MailLink)
+	token, err := s.putLink(tx, kind, personID, data, life, now)
+	return linkPaths[kind] + "?" + url.Values{linkParam: {token}}.Encode(), err
+}
+
+// putLink is newLink and returns the token alone.
+func (s *Service) putLink(tx storage.Tx, kind linkKind, personID string, data map[string]string, life time.Duration, now time.Time) (token string, err error) {
+	token, err = secret.NewToken(s.Random, secret.MailLink)
 	if err != nil {
 		return "", err
 	}
@@ -68,7 +74,7 @@ func (s *Service) newLink(tx storage.Tx, kind linkKind, personID string, data ma
 	if err := linksOf.Put(tx, newest, hash, rec.ExpiresAt.Add(collectAfter)); err != nil {
 		return "", err
 	}
-	return linkPaths[kind] + "?" + url.Values{linkParam: {token}}.Encode(), nil
+	return token, nil
 }
 
 // readLink returns a link that is good, or errNoLink: it is unknown, used, over, not the newest, or of a person who is blocked, gone, or has a new

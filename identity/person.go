@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -131,12 +130,8 @@ func (s *Service) createAs(ctx context.Context, n NewPerson, by Actor, how welco
 		if err := s.checkConfigured(tx, &prof, nil); err != nil {
 			return err
 		}
-		u, err := s.Units(tx)
-		if err != nil {
+		if err := s.makeAwait(tx, &rec, how); err != nil {
 			return err
-		}
-		if startsInactive(u, how) {
-			rec.State = Inactive
 		}
 		if err := createPerson(tx, id.String(), rec, &prof, folded); err != nil {
 			return err
@@ -146,7 +141,7 @@ func (s *Service) createAs(ctx context.Context, n NewPerson, by Actor, how welco
 				return err
 			}
 		}
-		if err := s.tell(tx, told{id: id.String(), rec: &rec, profile: &prof.Profile}, notify.Welcome, how.enabled, now); err != nil {
+		if err := s.greet(tx, told{id: id.String(), rec: &rec, profile: &prof.Profile}, how, now); err != nil {
 			return err
 		}
 		e := by.did(ev[0], id.String(), "")
@@ -232,7 +227,7 @@ func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, b
 		if to == Removed {
 			return true, remove(tx, id, rec)
 		}
-		rec.State = to
+		rec.State, rec.Awaits = to, unwelcomed
 		rec.Epoch++
 		return true, nil
 	})

@@ -33,6 +33,7 @@ var (
 	stepUps    = storage.NewTable[stepUpRecord]("identity_step_up")             // person id
 	totpSetUps = storage.NewTable[totpSetUpRecord]("identity_step_up_new_totp") // session id
 	sentCodes  = storage.NewTable[sentCodeRecord]("identity_sent_code")         // purpose, hash of the subject
+	smsSetUps  = storage.NewTable[smsSetUpRecord]("identity_step_up_new_sms")   // session id
 
 	deliveredCodes = storage.NewTable[deliveredCodeRecord]("identity_delivered_code") // what it is for, person id
 
@@ -59,9 +60,9 @@ var (
 
 	onces = storage.NewTable[onceRecord]("identity_once") // provider, hash of the key
 
-	links   = storage.NewTable[linkRecord]("identity_link") // hash of the token
+	links   = storage.NewTable[linkRecord]("identity_link")      // hash of the token
 	signUps = storage.NewTable[signUpRecord]("identity_sign_up") // hash of the browser's token for it
-	linksOf = storage.NewTable[string]("identity_link_of")  // person id, kind; the value is the hash of the newest
+	linksOf = storage.NewTable[string]("identity_link_of")       // person id, kind; the value is the hash of the newest
 )
 
 const globalKey = "state"
@@ -299,6 +300,8 @@ type flowRecord struct {
 	Invited string `cbor:"5,keyasint,omitempty"`
 	// Activating is whose password was right, and who has to be activated first. nil: nobody
 	Activating *activatingRecord `cbor:"6,keyasint,omitempty"`
+	// Couple is the session whose person the identity of a provider is to sign in from now on. Empty: it signs somebody in.
+	Couple string `cbor:"7,keyasint,omitempty"`
 }
 
 // activatingRecord is a right password of a person who is inactive.
@@ -327,6 +330,7 @@ type stepUpRecord struct {
 	TOTP      *totpRecord `cbor:"2,keyasint,omitempty"`
 	Recovery  []string    `cbor:"3,keyasint,omitempty"` // hashes of the codes that are left
 	PIN       *pinRecord  `cbor:"4,keyasint,omitempty"`
+	NoSMS     bool        `cbor:"5,keyasint,omitempty"` // the person wants no codes by text message
 }
 
 // totpRecord is the secret that an authenticator app shares with us.
@@ -398,5 +402,11 @@ type passkeyRecord struct {
 // passkeyChallengeRecord is what a passkey has to sign, once.
 type passkeyChallengeRecord struct {
 	Challenge []byte    `cbor:"1,keyasint"`
+	ExpiresAt time.Time `cbor:"2,keyasint"`
+}
+
+// smsSetUpRecord is a number that a session says is the person's, until the code arrives there.
+type smsSetUpRecord struct {
+	Number    string    `cbor:"1,keyasint"`
 	ExpiresAt time.Time `cbor:"2,keyasint"`
 }

@@ -9,7 +9,7 @@ import (
 
 // Paths returns the prefixes of the paths that ServeHTTP answers.
 func (s *Service) Paths() []string {
-	return []string{"/sign-in", "/sign-out", "/step-up", "/account", "/invitation", "/forgot", "/reset", page.LanguagePath, "/assets/", "/saml/", "/oidc/"}
+	return []string{"/sign-in", "/sign-out", "/step-up", "/account", "/invitation", "/forgot", "/reset", "/sign-up", "/activate", page.LanguagePath, "/assets/", "/saml/", "/oidc/"}
 }
 
 // routes: every path of the package.
@@ -26,6 +26,11 @@ func (s *Service) routes() http.Handler {
 	mux.Handle(forgotPath, s.methods(s.showForgot, s.handleForgot))
 	mux.Handle(sentPath, s.methods(s.showForgotSent, nil))
 	mux.Handle(linkPaths[linkReset], s.methods(s.showReset, s.handleReset))
+	mux.Handle(signUpPath, s.methods(s.showSignUp, s.handleSignUp))
+	mux.Handle(signUpCodePath, s.methods(s.showSignUpCode, s.handleSignUpCode))
+	mux.Handle(signUpSentPath, s.methods(s.showSignUpSent, nil))
+	mux.Handle(linkPaths[linkActivation], s.methods(s.showActivation, s.handleActivation))
+	mux.Handle(activateDonePath, s.methods(s.showActivationDone, nil))
 	mux.Handle(resetDonePath, s.methods(s.showResetDone, nil))
 	mux.Handle("/sign-in/connect", s.methods(s.showConnect, s.handleConnect))
 	mux.HandleFunc("/saml/{id}/{op}", s.handleProvider("saml"))
@@ -39,6 +44,12 @@ func (s *Service) routes() http.Handler {
 	mux.Handle(profilePath, s.methods(s.showProfile, s.handleProfile))
 	mux.Handle(contactPath, s.methods(nil, s.handleContact))
 	mux.Handle(confirmPath, s.methods(s.showConfirm, s.handleConfirm))
+	mux.Handle(activityPath, s.methods(s.showActivity, nil))
+	mux.Handle(dataPath, s.methods(s.showData, nil))
+	mux.Handle(downloadPath, s.methods(s.handleDownload, nil))
+	mux.Handle(deletePath, s.methods(s.showDelete, s.handleDelete))
+	mux.Handle(identitiesPath, s.methods(s.showIdentities, s.handleIdentities))
+	mux.Handle(applicationsPath, s.methods(s.showApplications, s.handleApplications))
 	mux.Handle(devicesPath, s.methods(s.showDevices, s.handleDevices))
 	mux.Handle(securityPath, s.methods(s.showSecurity, nil))
 	mux.Handle(passwordPath, s.methods(s.showPassword, s.handlePassword))
@@ -49,6 +60,7 @@ func (s *Service) routes() http.Handler {
 	mux.Handle(totpMethod.setUp, s.methods(s.showAuthenticator, s.handleAuthenticator))
 	mux.Handle(recoveryPath, s.methods(s.showRecovery, s.handleRecovery))
 	mux.Handle(pinMethod.setUp, s.methods(s.showPIN, s.handlePIN))
+	mux.Handle(smsMethod.setUp, s.methods(s.showSMS, s.handleSMS))
 	mux.Handle(removePath, s.methods(s.showRemove, s.handleRemove))
 	mux.Handle(page.LanguagePath, s.methods(s.Pages.ShowLanguage, nil))
 	mux.Handle("/assets/", s.Pages.Assets())

@@ -33,7 +33,6 @@ const (
 	noMigration  = "there is no migration of persons yet"
 	noMobile     = "there is no sign-in by mobile yet"
 	noDashboard  = "the account page changes nothing yet"
-	noExtension  = "pages are not shown elsewhere yet"
 	noType       = "methods of this type do not exist yet; it can be stored with enabled false"
 )
 

@@ -23,7 +23,7 @@ var table = []unit{
 	{"organisations", func(u *Units) any { return &u.Organisations }, checkOrganisations},
 	{"redirects", func(u *Units) any { return &u.Redirects }, checkRedirects},
 	{"step_up", func(u *Units) any { return &u.StepUp }, nil},
-	{"ui_extension", func(u *Units) any { return &u.UIExtension }, nil},
+	{"ui_extension", func(u *Units) any { return &u.UIExtension }, checkUIExtension},
 	{"email_notifications", func(u *Units) any { return &u.EmailNotifications }, nil},
 	{"password_policy", func(u *Units) any { return &u.PasswordPolicy }, checkPasswordPolicy},
 	{"profile", func(u *Units) any { return &u.Profile }, checkProfile},
@@ -34,6 +34,7 @@ var table = []unit{
 // (docs/decisions.md, "Configuration")
 func Defaults() Units {
 	u := Units{
+		Attributes: Attributes{Verification: Verification{EmailEnabled: true}},
 		Features: Features{
 			LoginEnabled: true, ConfigurationAPIEnabled: true, CredentialsAPIEnabled: true, EventsAPIEnabled: true, PersonAPIEnabled: true,
 			SessionAPIEnabled: true, StatisticsAPIEnabled: true, StorageAPIEnabled: true,

@@ -28,6 +28,10 @@ const (
 	ResetLink          Kind = "reset_link"
 	ResetNoPassword    Kind = "reset_no_password"
 	PasswordReset      Kind = "password_reset"
+	SignUpCode         Kind = "sign_up_code"
+	SignUpExisting     Kind = "sign_up_existing"
+	Activation         Kind = "activation"
+	ActivationCode     Kind = "activation_code"
 	PasskeyAdded       Kind = "passkey_added"
 	PasskeyRemoved     Kind = "passkey_removed"
 	PasskeySuspected   Kind = "passkey_suspected"
@@ -40,7 +44,7 @@ const Nothing Kind = "nothing"
 func Kinds() []Kind {
 	list := []Kind{
 		Welcome, AttributesUpdated, EmailUpdated, PhoneNumberUpdated, PasswordUpdated, PasswordBlocked, AccountBlocked, AccountRemoved, IdentityCoupled,
-		StepUpCode, AccountInvitation, AddressCode, ResetLink, PasswordReset, ResetNoPassword,
+		StepUpCode, AccountInvitation, AddressCode, ResetLink, PasswordReset, ResetNoPassword, SignUpCode, SignUpExisting, Activation, ActivationCode,
 		PasskeyAdded, PasskeyRemoved, PasskeySuspected,
 	}
 	slices.Sort(list)

@@ -13,6 +13,8 @@ type Form struct {
 	// Wait is for how many seconds more no try is taken, for the message problem.wait and the like.
 	Wait   int
 	Fields []Field
+	// Send says that the button sends the field send.
+	Send bool
 	// Other is a second form of one button, with the message Label, that sends csrf and the field Name.
 	Other *OtherButton
 	// Links lead elsewhere.
