@@ -208,12 +208,26 @@ func (s *Service) invitationCheckPage(w http.ResponseWriter, r *http.Request, x 
 }
 
 // describeWay fills in what the page of a way asks.
-func (s *Service) describeWay(_ *http.Request, _ *invited, way *invitationWay, in *page.InvitationCheck) error {
+func (s *Service) describeWay(r *http.Request, x *invited, way *invitationWay, in *page.InvitationCheck) error {
+	if way.name == "sms" {
+		c := x.textedTo(hashed(s.browser(r)))
+		in.Send, in.To = true, maskPhone(c.To)
+		err := s.Store.View(r.Context(), func(tx storage.Tx) (err error) {
+			in.Sent, err = s.codeWaits(tx, c, s.Now())
+			return err
+		})
+		if err != nil || !in.Sent {
+			return err
+		}
+	}
 	f := page.Field{Name: "answer", Label: "invitation_check." + way.name + ".label", Required: true, Invalid: in.Problem != ""}
 	if way.name == "birthdate" {
 		f.Type, f.Autocomplete = "date", "bday"
 	} else {
 		f.Type, f.MaxLength = "code", maxCode
+	}
+	if way.name == "code" { // letters too
+		f.InputMode = "text"
 	}
 	in.Fields = page.Fields(in.Problem != "", f)
 	return nil
@@ -235,6 +249,9 @@ func (s *Service) handleInvitationCheck(w http.ResponseWriter, r *http.Request) 
 		err = s.skipInvitation(r.Context(), o.token, browser)
 	case way == nil:
 		s.redirect(w, r, invitationCheckPath)
+		return
+	case way.name == "sms" && r.PostForm.Get("send") != "":
+		s.handleTextInvited(w, r, x, browser, ways, way)
 		return
 	case answer == "":
 		s.invitationCheckPage(w, r, x, ways, way, http.StatusUnprocessableEntity, page.InvitationCheck{Problem: "problem.invitation_missing"})

@@ -70,6 +70,17 @@ var invitationWays = []*invitationWay{
 		},
 	},
 	{
+		name: "sms",
+		on:   func(v *config.InvitationVerificationRequired) bool { return v.ViaSMSEnabled },
+		can: func(s *Service, x *invited) bool {
+			number, _ := x.number()
+			return s.sendsTexts(x.units) && number != ""
+		},
+		check: func(ctx context.Context, s *Service, x *invited, browser, answer string) (func(storage.Tx) (bool, error), error) {
+			return s.checkCode(ctx, x.textedTo(browser), answer)
+		},
+	},
+	{
 		name: "code",
 		on:   func(v *config.InvitationVerificationRequired) bool { return v.ViaExternallyDeliveredCodeEnabled },
 		can:  func(*Service, *invited) bool { return true }, // it may be on its way
@@ -190,6 +201,9 @@ func (s *Service) tryInvitation(ctx context.Context, by Actor, token, browser st
 			return s.appendInvited(tx, after, by, way.name, happened...)
 		}
 		after.inv.Browser, after.inv.Skipped = browser, false
+		if way.name == "sms" {
+			_, after.inv.Number = x.number()
+		}
 		return putInvitation(tx, after)
 	})
 	if err == nil && wrong {
