@@ -79,17 +79,23 @@ func (s *Service) UpdatePerson(ctx context.Context, id string, e Edit, fn func(t
 	if err != nil {
 		return after, err
 	}
-	ev, err := s.newEvents(e.By.Origin, personUpdated, personActivated, personBlocked, personInactive, passwordChanged)
+	u, err := s.newUpdate(id, e)
 	if err != nil {
 		return after, err
 	}
-	now := s.Now()
+	u.phc = phc
 	err = s.Store.Update(ctx, func(tx storage.Tx) error {
-		u := update{Service: s, tx: tx, id: id, by: e, now: now, phc: phc, events: ev}
+		u.tx = tx
 		after, err = u.run(fn)
 		return err
 	})
 	return after, err
+}
+
+// newUpdate begins a change of a person, but for the transaction: run may be called once it has one.
+func (s *Service) newUpdate(id string, e Edit) (update, error) {
+	ev, err := s.newEvents(e.By.Origin, personUpdated, personActivated, personBlocked, personInactive, passwordChanged)
+	return update{Service: s, id: id, by: e, now: s.Now(), events: ev}, err
 }
 
 // update is one change of a person in its transaction.

@@ -52,7 +52,7 @@ func TestPIN(t *testing.T) {
 	other := h.browser()
 	other.plain()
 	form := other.get("/next")
-	if !strings.Contains(form.Body.String(), `<input type="password" class="code" id="code"`) {
+	if !strings.Contains(form.Body.String(), `<input type="password" id="code" name="code" class="code" autocomplete="off"`) {
 		t.Errorf("the PIN can be read:\n%s", form.Body)
 	}
 	if a := other.post(form, "code", "827165"); a.Code != http.StatusUnprocessableEntity {

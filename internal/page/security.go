@@ -38,12 +38,18 @@ type Security struct {
 	Back     string
 }
 
-// SecuritySection is one part of it. Its messages are security.<Key>.title and security.<Key>.<State>, with {n} for Count.
+// SecuritySection is one part of it. Its messages are security.<Key>.title and security.<Key>.<State>, with {n} for Count, filled in by Fill.
 type SecuritySection struct {
 	Key, State string
 	Count      int
+	Fill       []any // pairs of name and value
 	Items      []Row // such as passkeys
 	Actions    []SecurityAction
+}
+
+// Text says how it stands.
+func (s SecuritySection) Text() Text {
+	return Text{"security." + s.Key + "." + s.State, append([]any{"n", strconv.Itoa(s.Count)}, s.Fill...)}
 }
 
 // SecurityAction is a link. Label is the key of its message.

@@ -1,0 +1,334 @@
+package identity_test
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const smsPage = "/account/security/sms"
+
+// smsing is stepping to level 2, with codes by text message alone.
+func smsing(t *testing.T) (*harness, *config.Units, *notify.MemorySMS) {
+	t.Helper()
+	h, u := stepping(t, 2)
+	box := &notify.MemorySMS{}
+	h.texts = box
+	h.start()
+	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
+	u.Features.SMSEnabled = true
+	return h, u, box
+}
+
+// phones gives the demo person telephone numbers, verified where they begin with !.
+func (h *harness) phones(numbers ...string) {
+	h.t.Helper()
+	p, err := h.Person(h.t.Context(), demo)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	_, err = h.UpdatePerson(h.t.Context(), p.ID, identity.Edit{By: identity.Actor{ID: "admin"}, Verified: true}, func(_ storage.Tx, d *identity.Details) error {
+		d.Profile.PhoneNumbers = nil
+		for _, n := range numbers {
+			value, verified := strings.CutPrefix(n, "!")
+			d.Profile.PhoneNumbers = append(d.Profile.PhoneNumbers, identity.PhoneNumber{Value: value, Verified: verified})
+		}
+		return nil
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// text takes the one text message that was sent, and returns its code.
+func (h *harness) text(box *notify.MemorySMS, kind notify.Kind, to string) string {
+	h.t.Helper()
+	list := box.Take()
+	if len(list) != 1 || list[0].Kind != kind || list[0].To != to || len(list[0].Data["code"]) != 6 || !list[0].Until.Equal(list[0].At.Add(10*time.Minute)) {
+		h.t.Fatalf("sent: %+v, want one %s to %s", list, kind, to)
+	}
+	return list[0].Data["code"]
+}
+
+func TestSMSCode(t *testing.T) {
+	t.Parallel()
+	h, u, box := smsing(t)
+	h.phones("+31 6 87654321", "!+31 6 12345678")
+	b := h.browser()
+	b.plain()
+	page := b.get("/next")
+	if !strings.Contains(page.Body.String(), "••• 678") || strings.Contains(page.Body.String(), "345678") {
+		t.Errorf("before a code is sent: %s", page.Body)
+	}
+	if a := b.post(page, "send", "yes"); a.Code != http.StatusSeeOther {
+		t.Fatalf("asking for a code = %d:\n%s", a.Code, a.Body)
+	}
+	code := h.text(box, notify.SMSStepUpCode, "+31612345678")
+	if a := b.post(page, "send", "yes"); a.Code != http.StatusTooManyRequests || len(box.Take()) != 0 {
+		t.Errorf("another code at once = %d", a.Code)
+	}
+	if a := b.post(b.get(page.url), "code", code); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
+		t.Errorf("the code = %d:\n%s", a.Code, a.Body)
+	}
+	if s, err := h.session(b); err != nil || s.Level != 2 {
+		t.Errorf("the session has level %d (%v), want 2", s.Level, err)
+	}
+
+	// Every switch.
+	other := h.browser()
+	other.plain()
+	u.StepUp.AuthenticationMethods.SMSAuthenticationLevel = 1
+	if a := other.get("/next"); a.Code != http.StatusForbidden {
+		t.Errorf("level 2 with codes of level 1 = %d", a.Code)
+	}
+	u.StepUp.AuthenticationMethods.SMSAuthenticationLevel = 2
+	u.Features.SMSEnabled = false
+	if a := other.get("/next"); a.Code != http.StatusForbidden {
+		t.Errorf("level 2 with text messages switched off = %d", a.Code)
+	}
+	if a := other.get(smsPage); a.Code != http.StatusNotFound {
+		t.Errorf("the set-up with text messages switched off = %d", a.Code)
+	}
+	u.Features.SMSEnabled = true
+	h.texts = nil
+	h.start()
+	if a := other.get("/next"); a.Code != http.StatusForbidden {
+		t.Errorf("level 2 with nothing to send by = %d", a.Code)
+	}
+	if a := other.get(smsPage); a.Code != http.StatusNotFound {
+		t.Errorf("the set-up with nothing to send by = %d", a.Code)
+	}
+	h.checkInvariants()
+}
+
+// TestSMSSetUp: a number becomes the person's by the code that arrives there, and raises the session; it can be taken off again.
+func TestSMSSetUp(t *testing.T) {
+	t.Parallel()
+	h, _, box := smsing(t)
+	h.phones("0031 6 12345678")
+	b := h.browser()
+	b.plain()
+	if a := b.get("/next"); !strings.Contains(a.Body.String(), smsPage+"?flow=") {
+		t.Fatalf("level 2 with a number that is not verified = %d:\n%s", a.Code, a.Body)
+	}
+	page := b.get(smsPage)
+	if !strings.Contains(page.Body.String(), `value="&#43;31612345678"`) {
+		t.Errorf("the form does not begin with the number of the profile:\n%s", page.Body)
+	}
+	for _, bad := range []string{"06 12345678", "", "+31 6 12345678, +31 6 87654321", "+31\r\n612345678"} {
+		if a := b.post(page, "number", bad); a.Code != http.StatusUnprocessableEntity || len(box.Take()) != 0 || !strings.Contains(a.Body.String(), "aria-invalid") {
+			t.Errorf("the number %q = %d:\n%s", bad, a.Code, a.Body)
+		}
+	}
+	if a := b.post(page, "number", "+31 (0)6 1234 5678"); a.Code != http.StatusSeeOther || a.Header().Get("Location") != smsPage {
+		t.Fatalf("a number = %d:\n%s", a.Code, a.Body)
+	}
+	code := h.text(box, notify.SMSPhoneCode, "+31612345678")
+	page = b.get(smsPage)
+	wrong := "000000"
+	if code == wrong {
+		wrong = "000001"
+	}
+	if a := b.post(page, "code", wrong); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "code isn’t right") {
+		t.Errorf("a wrong code = %d:\n%s", a.Code, a.Body)
+	}
+	if a := b.post(page, "code", code); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/account/security" {
+		t.Fatalf("the code = %d:\n%s", a.Code, a.Body)
+	}
+	if s, err := h.session(b); err != nil || s.Level != 2 {
+		t.Errorf("the session has level %d (%v), want 2", s.Level, err)
+	}
+	p, err := h.Person(t.Context(), demo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d identity.Details
+	err = h.store.View(t.Context(), func(tx storage.Tx) (err error) { d, err = h.Details(tx, p.ID); return err })
+	if err != nil || len(d.Profile.PhoneNumbers) != 1 || !d.Profile.PhoneNumbers[0].Verified || d.Profile.PhoneNumbers[0].Value != "0031 6 12345678" {
+		t.Errorf("the profile has %+v (%v), want its number verified", d.Profile.PhoneNumbers, err)
+	}
+	if a := b.get("/account/security"); !strings.Contains(a.Body.String(), "••• 678") {
+		t.Errorf("the page about security:\n%s", a.Body)
+	}
+	if n := h.events()["person.StepUpMethodAddedEvent"]; n != 1 {
+		t.Errorf("%d events of a method that was added", n)
+	}
+	// Taken off, and on again: the number is known, its code still has to be shown.
+	if a := b.post(b.get("/account/security/remove?method=sms")); a.Code != http.StatusSeeOther {
+		t.Fatalf("removing = %d", a.Code)
+	}
+	other := h.browser()
+	other.plain()
+	if a := other.get("/next"); !strings.Contains(a.Body.String(), "Set up a second way") {
+		t.Errorf("level 2 after the removal = %d:\n%s", a.Code, a.Body)
+	}
+	h.checkInvariants()
+}
+
+func TestSMSAttacks(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 221: of a hundred tries of a text message's code at once five are looked at", func(t *testing.T) {
+		t.Parallel()
+		h, _, box := smsing(t)
+		h.phones("!+31612345678")
+		b := h.browser()
+		b.plain()
+		page := b.get("/next")
+		b.post(page, "send", "yes")
+		code := h.text(box, notify.SMSStepUpCode, "+31612345678")
+		wrong := "000000"
+		if code == wrong {
+			wrong = "000001"
+		}
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		got := map[int]int{}
+		for range 100 {
+			wg.Go(func() {
+				c := &browser{h: h, cookies: maps.Clone(b.cookies), address: b.address}
+				a := c.post(page, "code", wrong)
+				mu.Lock()
+				defer mu.Unlock()
+				got[a.Code]++
+			})
+		}
+		wg.Wait()
+		if got[http.StatusUnprocessableEntity] != 5 || got[http.StatusTooManyRequests] != 95 {
+			t.Errorf("answers: %v", got)
+		}
+		h.clock.Advance(time.Minute)
+		if a := b.post(page, "code", code); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("the code after five wrong tries = %d, want it dead", a.Code)
+		}
+	})
+	t.Run("attack 222: step-up methods share one counter, and with the password", func(t *testing.T) {
+		t.Parallel()
+		h, u, box := smsing(t)
+		h.phones("!+31612345678")
+		u.Features.ExternallyDeliveredCodeStepUp = config.ExternallyDeliveredCodeStepUp{Enabled: true, ExpirationTime: 600}
+		b := h.browser()
+		b.plain()
+		page := b.get("/next")
+		flow := page.url[:strings.Index(page.url+"&", "&")]
+		sms, delivered := b.get(flow+"&method=sms"), b.get(flow+"&method=delivered")
+		b.post(sms, "send", "yes")
+		code := h.text(box, notify.SMSStepUpCode, "+31612345678")
+		for i := range 5 {
+			page := delivered
+			if i%2 == 1 {
+				page = sms
+			}
+			if a := b.post(page, "code", "AAAA-AAAA"); a.Code != http.StatusUnprocessableEntity {
+				t.Errorf("wrong code %d = %d", i+1, a.Code)
+			}
+		}
+		if a := b.post(sms, "code", code); a.Code != http.StatusTooManyRequests {
+			t.Errorf("the right code of one method after five wrong ones of two = %d, want 429", a.Code)
+		}
+		// Whoever knows the password does not set the counter back by it.
+		other := h.browser()
+		other.plain()
+		if a := other.post(other.get(other.get("/next").url+"&method=delivered"), "code", "AAAA-AAAA"); a.Code != http.StatusTooManyRequests {
+			t.Errorf("another browser after a right password = %d, want 429", a.Code)
+		}
+		h.clock.Advance(time.Minute)
+		if a := b.post(sms, "code", code); a.Code != http.StatusSeeOther {
+			t.Errorf("the right code after the wait = %d", a.Code)
+		}
+	})
+	t.Run("attack 223: whoever uses up the codes of one method leaves the others, and no wait is for ever", func(t *testing.T) {
+		t.Parallel()
+		h, u, box := smsing(t)
+		h.phones("!+31612345678")
+		u.Features.PINEnabled = true
+		b := h.browser()
+		b.plain()
+		page := b.get("/next")
+		b.post(page, "send", "yes")
+		b.post(b.get(page.url), "code", h.text(box, notify.SMSStepUpCode, "+31612345678"))
+		if a := b.post(b.get("/account/security/pin"), "pin", "471193", "again", "471193"); a.Code != http.StatusSeeOther {
+			t.Fatalf("a PIN = %d", a.Code)
+		}
+		thief := h.browser()
+		thief.address = "198.51.100.9:1"
+		thief.plain()
+		first := thief.get("/next")
+		flow := first.url[:strings.Index(first.url+"&", "&")]
+		sent := 0
+		for range 12 {
+			h.clock.Advance(61 * time.Second)
+			thief.post(thief.get(flow+"&method=sms"), "send", "yes")
+			sent += len(box.Take())
+		}
+		if sent > 8 {
+			t.Errorf("%d text messages in twelve minutes", sent)
+		}
+		owner := h.browser()
+		owner.plain()
+		p := owner.get("/next")
+		p = owner.get(p.url[:strings.Index(p.url+"&", "&")] + "&method=pin")
+		if a := owner.post(p, "code", "471193"); a.Code != http.StatusSeeOther {
+			t.Errorf("the owner's PIN = %d, want it to open", a.Code)
+		}
+		h.clock.Advance(time.Hour)
+		later := h.browser()
+		later.plain()
+		p = later.get("/next")
+		p = later.get(p.url[:strings.Index(p.url+"&", "&")] + "&method=sms")
+		later.post(p, "send", "yes")
+		if len(box.Take()) != 1 {
+			t.Error("no code an hour later")
+		}
+	})
+	t.Run("attack 266: a set-up page, its code and its number belong to one session of a level that suffices", func(t *testing.T) {
+		t.Parallel()
+		h, _, box := smsing(t)
+		b := h.browser()
+		b.plain()
+		b.post(b.get(smsPage), "number", "+31612345678")
+		code := h.text(box, notify.SMSPhoneCode, "+31612345678")
+		other := h.browser()
+		other.plain()
+		h.clock.Advance(time.Minute)
+		other.post(other.get(smsPage), "number", "+31687654321")
+		h.text(box, notify.SMSPhoneCode, "+31687654321")
+		if a := other.post(other.get(smsPage), "code", code); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("the code of another session for another number = %d", a.Code)
+		}
+		if a := b.post(b.get(smsPage), "code", code); a.Code != http.StatusSeeOther {
+			t.Fatalf("the code = %d", a.Code)
+		}
+		// From now on a set-up needs what the person has.
+		if a := other.get(smsPage); !strings.HasPrefix(a.url, "/step-up") && a.url != "/account/security" {
+			t.Errorf("the set-up with a password alone = %d %s", a.Code, a.url)
+		}
+		if a := h.browser().get(smsPage); !strings.HasPrefix(a.url, "/sign-in") {
+			t.Errorf("the set-up without a sign-in = %d %s", a.Code, a.url)
+		}
+		if a := other.do(http.MethodPost, smsPage, "number=%2B31687654321"); a.Code < 300 || len(box.Take()) != 0 {
+			t.Errorf("a POST without the form's token = %d", a.Code)
+		}
+	})
+	t.Run("attack 266: a code goes to the number of the moment, and is worth nothing once the number is another", func(t *testing.T) {
+		t.Parallel()
+		h, _, box := smsing(t)
+		h.phones("!+31612345678")
+		b := h.browser()
+		b.plain()
+		page := b.get("/next")
+		b.post(page, "send", "yes")
+		code := h.text(box, notify.SMSStepUpCode, "+31612345678")
+		h.phones("!+31687654321")
+		if a := b.post(page, "code", code); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("the code that went to the number of before = %d", a.Code)
+		}
+	})
+}
