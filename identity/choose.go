@@ -37,7 +37,7 @@ func (s *Service) handleChoose(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if si == nil { // signed out meanwhile
-		s.redirect(w, r, flowURL(id))
+		s.redirect(w, r, hereURL(id))
 		return
 	}
 	if err := s.Pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), choiceForm(id, si)); err != nil {
@@ -62,5 +62,5 @@ func (s *Service) handleChoose(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err, flowURL(id))
 		return
 	}
-	s.redirect(w, r, flowURL(id)) // goes on when nothing else is demanded
+	s.redirect(w, r, hereURL(id)) // goes on when nothing else is demanded
 }

@@ -25,7 +25,7 @@ func TestLanguageOfAPerson(t *testing.T) {
 	}
 	b.signIn(demo, demoPassword)
 	language("nl", "after the sign-in of a person who prefers it")
-	if got := b.get("/language?to=de&back=" + url.QueryEscape("/account/security")); got.Code != http.StatusSeeOther || got.Header().Get("Location") != "/account/security" {
+	if got := b.do(http.MethodGet, "/language?to=de&back="+url.QueryEscape("/account/security"), ""); got.Code != http.StatusSeeOther || got.Header().Get("Location") != "/account/security" {
 		t.Errorf("GET /language = %d %v, want a redirect back", got.Code, got.Header())
 	}
 	language("de", "after it was chosen")

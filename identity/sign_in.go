@@ -60,7 +60,11 @@ func (s *Service) showSignIn(w http.ResponseWriter, r *http.Request) {
 		s.showChoice(w, r, id, f, si)
 		return
 	}
-	if err := s.isOpen(r.Context()); err != nil {
+	u, err := s.configured(r.Context())
+	if err == nil && !u.Features.LoginEnabled {
+		err = errClosed
+	}
+	if err != nil {
 		s.fail(w, r, err, flowURL(id))
 		return
 	}
@@ -75,6 +79,10 @@ func (s *Service) showSignIn(w http.ResponseWriter, r *http.Request) {
 	}
 	if p := cmp.Or(ways.straight, ways.byUsername(in.Username)); p != nil && r.URL.Query().Get("choose") == "" && (!other || ways.alone()) {
 		s.redirect(w, r, providerURL(id, p.ID))
+		return
+	}
+	if to := s.loginElsewhere(u, r, id, f); to != "" {
+		s.sendOn(w, r, to)
 		return
 	}
 	if in.Username == "" && si != nil && !other && si.session.Provider == provider {

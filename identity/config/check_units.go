@@ -122,6 +122,18 @@ func checkOrganisations(u *Units, c *checker) {
 	}
 }
 
+func checkUIExtension(u *Units, c *checker) {
+	if x := &u.UIExtension; x.EnableLoginRedirect && x.BaseURL == "" {
+		c.add("ui_extension.base_url", "is missing: enable_login_redirect needs it")
+	}
+	if strings.ContainsAny(u.UIExtension.BaseURL, "?#") {
+		c.add("ui_extension.base_url", "must have no query and no fragment")
+	}
+	if strings.Contains(u.UIExtension.LoginPath, "#") {
+		c.add("ui_extension.login_path", "must have no fragment")
+	}
+}
+
 func hasTwice(list []string) bool {
 	sorted := slices.Sorted(slices.Values(list))
 	return len(slices.Compact(sorted)) != len(list)

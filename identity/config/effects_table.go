@@ -20,7 +20,7 @@ var effects = []effect{
 	does("features.accepting_invitation_enabled", "Persons are invited, by command and API, and accept by the link that they get. Off: nobody is invited, and the links that there are do nothing.", "InvitationSwitch"),
 	does("features.allow_sign_up_without_invitation_validation", "An invited person may accept without showing that they are meant.", "InvitationWithoutCheck"),
 	does("features.automated_external_identity_coupling_enabled", "Identities at the providers of this API are coupled with the person who has the same verified e-mail address. Providers of the Caddyfile have couple email.", "CoupleByEmail"),
-	later("features.bind_multiple_external_accounts_with_one_cim_account", "the account page does not couple identities yet"),
+	does("features.bind_multiple_external_accounts_with_one_cim_account", "A person connects accounts at several providers on the account page. Off: one at most. What is coupled by a provider, an action token or a password is not counted against it.", "BindMultipleAccounts"),
 	does("features.configuration_api_enabled", "Off: this API answers 500 (version 1) or 409 (version 2, certificates). The way back is `caddy gatehouse config import`.", "SwitchedOff"),
 	later("features.cookie_based_saml_authentication", "there is no SAML identity provider yet"),
 	does("features.credentials_api_enabled", "Off: the credentials API answers 503 with code 1001.", "CredentialsSwitchedOff"),
