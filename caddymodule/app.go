@@ -377,6 +377,7 @@ func (a *App) open() (_ *instance, err error) {
 		return nil, err
 	}
 	inst.identity.Watch(inst.authz)
+	inst.identity.Tie(inst.authz)
 	if err := inst.openAPIs(a); err != nil {
 		return nil, err
 	}

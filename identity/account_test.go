@@ -482,6 +482,9 @@ var accountForms = map[string][]string{
 	"/account/profile/confirm":   {"code", "123456"},
 	"/account/security/password": {"current", demoPassword, "password", "Evil horse 666"},
 	"/account/devices":           {"session", "others"},
+	"/account/applications":      {"application", "shop"},
+	"/account/security/accounts": {"do", "disconnect", "provider", "partner"},
+	"/account/data/delete":       {"password", demoPassword},
 }
 
 // TestAccountForms tries every form below /account without a session, with one of too low a level, from elsewhere, and without its token.
@@ -560,6 +563,7 @@ func TestAccountForms(t *testing.T) {
 func TestChangeLevels(t *testing.T) {
 	t.Parallel()
 	_, b, u, _ := dashboard(t)
+	u.Attributes.Verification.EmailEnabled = false
 	u.StepUp.Actions.ChangeEmailAuthenticationLevel = 2
 	if a := b.contact("add", "new@example.org"); a.Code != http.StatusForbidden {
 		t.Errorf("another address with a password where level 2 is demanded = %d", a.Code)

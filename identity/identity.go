@@ -115,6 +115,7 @@ type Service struct {
 	jar     cookie.Jar
 	mux     http.Handler
 	watcher Watcher
+	apps    Applications
 	fixed   *registry                // the providers of the configuration
 	readers []*registered            // those of them that read the request
 	managed atomic.Pointer[registry] // fixed and those of Manager, as they were last
@@ -169,7 +170,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	s := &Service{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), watcher: unwatched{}}
+	s := &Service{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), watcher: unwatched{}, apps: noApplications{}}
 	s.part, s.made = deps.Hasher.Part(), deps.Hasher.Part()
 	s.doubts = rate.NewLimiter(rate.Every(time.Minute), 10)
 	s.refused = rate.NewLimiter(refusalEventsPerSecond, refusalEventsBurst)

@@ -367,6 +367,10 @@ func (s *Service) showProviderDone(w http.ResponseWriter, r *http.Request) {
 		s.enterInvited(w, r, a)
 		return
 	}
+	if a.flow.Couple != "" {
+		s.coupleOwn(w, r, a)
+		return
+	}
 	err := s.enter(w, r, a)
 	switch {
 	case err == nil:

@@ -143,17 +143,17 @@ func (s *Service) collect(rec sessionRecord) time.Time {
 }
 
 // Touch marks a session as used now, at most once a minute.
-func (s *Service) Touch(ctx context.Context, id string) error { return s.mark(ctx, id, event.Origin{}) }
+func (s *Service) Touch(ctx context.Context, id string) error { return s.mark(ctx, id, nil) }
 
-// mark is Touch, and keeps from where the session was used when that is known.
-func (s *Service) mark(ctx context.Context, id string, from event.Origin) error {
+// mark is Touch, and keeps from where the session was used. nil: that is not known.
+func (s *Service) mark(ctx context.Context, id string, from *event.Origin) error {
 	now := s.Now()
 	due := func(tx storage.Tx) (sessionRecord, bool, error) {
 		rec, err := s.live(tx, id, now)
 		if errors.Is(err, storage.ErrNotFound) {
 			return rec, false, nil
 		}
-		return rec, err == nil && (now.Sub(rec.Seen) >= markEvery || rec.Address == "" && from.ClientIP != ""), err
+		return rec, err == nil && (now.Sub(rec.Seen) >= markEvery || rec.Address == "" && from != nil), err
 	}
 	var write bool
 	err := s.Store.View(ctx, func(tx storage.Tx) (err error) {
@@ -169,8 +169,8 @@ func (s *Service) mark(ctx context.Context, id string, from event.Origin) error 
 			return err
 		}
 		rec.Seen = now
-		if from.ClientIP != "" {
-			rec.from(from)
+		if from != nil {
+			rec.from(*from)
 		}
 		return sessions.Put(tx, id, rec, s.collect(rec))
 	})
@@ -181,7 +181,8 @@ func (s *Service) touch(r *http.Request, si *signedIn) {
 	if s.Now().Sub(si.session.Seen) < markEvery && si.session.Address != "" {
 		return
 	}
-	if err := s.mark(r.Context(), si.id, s.Origin(r)); err != nil {
+	from := s.Origin(r)
+	if err := s.mark(r.Context(), si.id, &from); err != nil {
 		s.Log.Error("idle mark not written", zap.String("session_id", si.id), zap.Error(err))
 	}
 }

@@ -170,7 +170,7 @@ func (f frame) Notice(kind, key string, fill ...any) notice {
 	return notice{Kind: kind, Text: f.Say(Text{key, fill})}
 }
 
-// Row is a line of a list with what can be done about it. Name is shown as it is; Title in its place, Mark behind it and Details under it are messages.
+// Row is a line of a list with what can be done about it. Name is shown as it is; Title in its place where there is such a message, Mark behind it and Details under it are messages.
 //
 //	<ul class="rows">{{range $d.Rows}}{{template "row" ($.Row .)}}{{end}}</ul>
 type Row struct {
@@ -180,6 +180,7 @@ type Row struct {
 	Title   Text
 	Mark    Text
 	Details []Text
+	Scopes  []ScopeLine // a list under them
 	Actions []Action
 }
 
@@ -196,6 +197,7 @@ type row struct {
 	Row
 	Mark    string
 	Details []string
+	Scopes  []string
 	Actions []action
 }
 
@@ -206,7 +208,7 @@ type action struct {
 
 // Row returns the row with its texts.
 func (f frame) Row(in Row) row {
-	if in.Title.Key != "" {
+	if _, known := f.find(in.Title.Key); in.Title.Key != "" && (known || in.Name == "") {
 		in.Name = f.Say(in.Title)
 	}
 	out := row{Row: in}
@@ -215,6 +217,9 @@ func (f frame) Row(in Row) row {
 	}
 	for _, d := range in.Details {
 		out.Details = append(out.Details, f.Say(d))
+	}
+	for _, s := range in.Scopes {
+		out.Scopes = append(out.Scopes, f.Scope(s))
 	}
 	for _, a := range in.Actions {
 		if a.About == "" {

@@ -1,0 +1,87 @@
+package authz
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Applications returns what a person has given to clients and can take back by WithdrawConsent: consents that are remembered, and the grants that
+// are alive, sorted by name. A client that is gone or disabled is shown while something of it is remembered.
+func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]login.Application, error) {
+	p, err := s.Subjects.Get(tx, person)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	given, err := s.consentsHeld(tx, p, now)
+	if err != nil {
+		return nil, err
+	}
+	live, err := s.grantsHeld(tx, p, now)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]*login.Application{}
+	for i, h := range slices.Concat(given, live) {
+		a := found[h.ClientID]
+		if a == nil {
+			if a, err = s.application(tx, h.ClientID); err != nil {
+				return nil, err
+			}
+			a.Since, found[h.ClientID] = h.CreatedAt, a
+		}
+		if h.CreatedAt.Before(a.Since) {
+			a.Since = h.CreatedAt
+		}
+		if i >= len(given) && h.CreatedAt.After(a.Last) {
+			a.Last = h.CreatedAt
+		}
+		for name := range strings.FieldsSeq(h.Scope) {
+			if !slices.ContainsFunc(a.Scopes, func(sc login.Scope) bool { return sc.Name == name }) {
+				a.Scopes = append(a.Scopes, login.Scope{Name: name, Description: s.clients.scopes[name].Description})
+			}
+		}
+	}
+	out := make([]login.Application, 0, len(found))
+	for _, a := range found {
+		out = append(out, *a)
+	}
+	slices.SortFunc(out, func(a, b login.Application) int {
+		return cmp.Or(strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), strings.Compare(a.ID, b.ID))
+	})
+	return out, nil
+}
+
+// application is what is shown of a client, by its id where it is not there any more.
+func (s *Server) application(tx storage.Tx, id string) (*login.Application, error) {
+	a := &login.Application{ID: id, Name: id}
+	c, err := s.clients.get(tx, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return a, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.Name = cmp.Or(c.Name, id)
+	if len(c.RedirectURIs) > 0 {
+		a.Owner = redirectOwner(c.RedirectURIs[0])
+	}
+	return a, nil
+}
+
+// ApplicationName returns what people call a client, or its id.
+func (s *Server) ApplicationName(tx storage.Tx, id string) (string, error) {
+	a, err := s.application(tx, id)
+	if err != nil {
+		return "", err
+	}
+	return a.Name, nil
+}

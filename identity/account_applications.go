@@ -1,0 +1,108 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Applications knows what persons have given to applications. authz implements it.
+type Applications interface {
+	// Applications returns what a person has given, sorted by name.
+	Applications(tx storage.Tx, person string, now time.Time) ([]login.Application, error)
+	// ApplicationName returns what people call an application, or its id.
+	ApplicationName(tx storage.Tx, id string) (string, error)
+	// WithdrawConsent takes back all that a person has given to an application, and says how many grants there were. The event has the
+	// caller of ctx.
+	WithdrawConsent(ctx context.Context, person, application string) (int, error)
+}
+
+// Tie names who knows what persons have given to applications. It is called before the service is used, if at all.
+func (s *Service) Tie(a Applications) { s.apps = a }
+
+// noApplications is what a service without an authorization server knows.
+type noApplications struct{}
+
+func (noApplications) Applications(storage.Tx, string, time.Time) ([]login.Application, error) {
+	return nil, nil
+}
+func (noApplications) ApplicationName(_ storage.Tx, id string) (string, error) { return id, nil }
+func (noApplications) WithdrawConsent(context.Context, string, string) (int, error) {
+	return 0, nil
+}
+
+// applicationsOf returns what the person of a request has given.
+func (s *Service) applicationsOf(r *http.Request, a *onAccount) (list []login.Application, err error) {
+	now := s.Now()
+	err = s.Store.View(r.Context(), func(tx storage.Tx) error {
+		list, err = s.apps.Applications(tx, a.si.session.PersonID, now)
+		return err
+	})
+	return list, err
+}
+
+// showApplications serves GET /account/applications: what the person has allowed, and since when.
+func (s *Service) showApplications(w http.ResponseWriter, r *http.Request) {
+	a, ok := s.account(w, r, applicationsPath)
+	if !ok {
+		return
+	}
+	list, err := s.applicationsOf(r, a)
+	if err != nil {
+		s.fail(w, r, err, applicationsPath)
+		return
+	}
+	part := page.Part{Empty: "application.none"}
+	for _, app := range list {
+		row := page.Row{Icon: "app", Name: app.Name, Details: []page.Text{}}
+		if app.Owner != "" {
+			row.Details = append(row.Details, page.Say("application.at", "owner", app.Owner))
+		}
+		row.Details = append(row.Details, page.Say("application.since", "time", app.Since))
+		if !app.Last.IsZero() {
+			row.Details = append(row.Details, page.Say("application.last", "time", app.Last))
+		}
+		for _, sc := range app.Scopes {
+			row.Scopes = append(row.Scopes, page.ScopeLine{Name: sc.Name, Description: sc.Description})
+		}
+		row.Actions = []page.Action{{Label: "application.withdraw", URL: applicationsPath, CSRF: a.csrf, Fields: []page.Hidden{{Name: "application", Value: app.ID}}}}
+		part.Rows = append(part.Rows, row)
+	}
+	s.accountPage(w, r, a, http.StatusOK, page.Dashboard{Key: "applications", Parts: []page.Part{part}})
+}
+
+// handleApplications serves POST /account/applications: an application loses what it was given, and its tokens with it.
+func (s *Service) handleApplications(w http.ResponseWriter, r *http.Request) {
+	a, ok := s.accountPost(w, r, applicationsPath)
+	if !ok {
+		return
+	}
+	id := r.PostForm.Get("application")
+	list, err := s.applicationsOf(r, a)
+	if err == nil && !slices.ContainsFunc(list, func(app login.Application) bool { return app.ID == id }) {
+		s.redirect(w, r, applicationsPath) // gone already
+		return
+	}
+	if err == nil {
+		err = s.Store.View(r.Context(), func(tx storage.Tx) error { return s.still(tx, a) })
+	}
+	if err == nil {
+		by := event.Caller{ID: a.si.session.PersonID, Name: a.si.person.Username, Origin: s.Origin(r)}
+		_, err = s.apps.WithdrawConsent(event.WithCaller(r.Context(), by), a.si.session.PersonID, id)
+	}
+	switch {
+	case errors.Is(err, errMismatch):
+		s.redirect(w, r, applicationsPath)
+	case err != nil:
+		s.fail(w, r, err, applicationsPath)
+	default:
+		s.redirect(w, r, doneURL(applicationsPath, "withdrawn"))
+	}
+}

@@ -1,0 +1,352 @@
+package identity_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// given are the applications of one person.
+type given struct {
+	person    string
+	list      []login.Application
+	withdrawn []string
+	by        event.Caller
+}
+
+func (g *given) Applications(_ storage.Tx, person string, _ time.Time) ([]login.Application, error) {
+	if person != g.person {
+		return nil, nil
+	}
+	return g.list, nil
+}
+
+func (g *given) ApplicationName(_ storage.Tx, id string) (string, error) { return "The " + id, nil }
+
+func (g *given) WithdrawConsent(ctx context.Context, person, application string) (int, error) {
+	g.withdrawn, g.by = append(g.withdrawn, person+" "+application), event.CallerOf(ctx)
+	return 1, nil
+}
+
+func TestAccountApplications(t *testing.T) {
+	t.Parallel()
+	h, b, _, _ := dashboard(t)
+	id := h.details(demo).ID
+	apps := &given{person: id, list: []login.Application{{
+		ID: "shop", Name: "The shop <b>", Owner: "shop.example.com", Since: h.clock.Now(), Scopes: []login.Scope{{Name: "openid"}, {Name: "orders.read", Description: "Read your orders"}},
+	}}}
+	h.Tie(apps)
+	page := b.get("/account/applications")
+	for _, want := range []string{"The shop &lt;b&gt;", "shop.example.com", "Read your orders", "21 November 2026"} {
+		if !strings.Contains(page.Body.String(), want) {
+			t.Errorf("the page does not say %q:\n%s", want, page.Body)
+		}
+	}
+	wantDone(t, "an application that has nothing", b.fill(page, "/account/applications", "application", "other"), "/account/applications")
+	if len(apps.withdrawn) != 0 {
+		t.Errorf("withdrawn: %q", apps.withdrawn)
+	}
+	wantDone(t, "the shop", b.fill(page, "/account/applications", "application", "shop"), "/account/applications?done=withdrawn")
+	if !slices.Equal(apps.withdrawn, []string{id + " shop"}) || apps.by.ID != id || apps.by.Origin.ClientIP != "203.0.113.7" {
+		t.Errorf("withdrawn: %q by %+v", apps.withdrawn, apps.by)
+	}
+	h.checkInvariants()
+}
+
+// ownAccounts is a harness with two providers, and a browser of a person with a password.
+func ownAccounts(t *testing.T) (*elsewhere, *config.Units, *browser) {
+	t.Helper()
+	e := newElsewhere(t)
+	u := config.Defaults()
+	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = true
+	e.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	e.start()
+	b := e.browser()
+	b.signIn(demo, demoPassword)
+	return e, &u, b
+}
+
+const accountsPath = "/account/security/accounts"
+
+// couple asks on the account page for the way to a provider, and comes back from there as this identity.
+func (e *elsewhere) couple(b *browser, provider string, id *idp.Identity) *answer {
+	e.t.Helper()
+	a := b.fill(b.get(accountsPath), accountsPath, "do", "connect", "provider", provider)
+	if !strings.HasPrefix(a.Header().Get("Location"), "/sign-in/provider?") {
+		return a
+	}
+	p, path := e.partner, "/oidc/partner/callback?"
+	if provider == "corp" {
+		p, path = e.corp, "/saml/corp/acs?"
+	}
+	back := b.get2(path + url.Values{"state": {state(e.t, b.leave(a.Header().Get("Location")))}, "ticket": {p.Answer(id, nil)}}.Encode())
+	to := strings.TrimPrefix(back.Header().Get("Refresh"), "0; url=")
+	return b.get2(cmpOr(to, back.Header().Get("Location")))
+}
+
+func TestBindMultipleAccounts(t *testing.T) {
+	t.Parallel()
+	e, u, b := ownAccounts(t)
+	at := func(subject string) *idp.Identity {
+		return &idp.Identity{Issuer: "https://partner.example.com", Subject: subject, Level: 1}
+	}
+	wantDone(t, "the first one", e.couple(b, "partner", at("ann")), accountsPath+"?done=connected")
+	page := b.get(accountsPath)
+	if strings.Contains(page.Body.String(), `value="corp"`) || !strings.Contains(page.Body.String(), "Partner account") {
+		t.Errorf("the page where one account is enough:\n%s", page.Body)
+	}
+	wantDone(t, "a second one where one is enough", e.couple(b, "corp", at("ann")), accountsPath)
+	u.Features.BindMultipleExternalAccountsWithOneCIMAccount = true
+	wantDone(t, "a second one", e.couple(b, "corp", at("ann")), accountsPath+"?done=connected")
+	e.at("partner")
+	other := e.browser()
+	if s := e.mustEnter(other, at("ann")); s.Subject != e.details(demo).ID {
+		t.Errorf("the identity signs in %s", s.Subject)
+	}
+	wantDone(t, "the end of one", b.fill(b.get(accountsPath), accountsPath, "do", "disconnect", "provider", "partner"), accountsPath+"?done=disconnected")
+	if other.isSignedIn() || !b.isSignedIn() {
+		t.Errorf("signed in by the identity %t, by password %t; want false and true", other.isSignedIn(), b.isSignedIn())
+	}
+	if n := e.events(); n["person.ExternalIdentityCoupledEvent"] != 2 || n["person.ExternalIdentityUncoupledEvent"] != 1 {
+		t.Errorf("events = %v", n)
+	}
+}
+
+// TestLastWayIn: who has no password keeps the one account that signs them in.
+func TestLastWayIn(t *testing.T) {
+	t.Parallel()
+	e, u, _ := ownAccounts(t)
+	e.at("partner")
+	b := e.browser()
+	e.mustEnter(b, &idp.Identity{Issuer: "https://partner.example.com", Subject: "eve", Username: "eve", Level: 1})
+	if a := b.fill(b.get(accountsPath), accountsPath, "do", "disconnect", "provider", "partner"); a.Code != http.StatusConflict {
+		t.Errorf("disconnecting the only way in = %d, want 409", a.Code)
+	}
+	wantDone(t, "a password", b.sendTo("/account/security/password", "password", "Another horse 2"), "/account/security/password?done=password")
+	u.LoginMethods.LoginMethods[0].Enabled = false
+	if a := b.fill(b.get(accountsPath), accountsPath, "do", "disconnect", "provider", "partner"); a.Code != http.StatusConflict {
+		t.Errorf("disconnecting while passwords sign nobody in = %d, want 409", a.Code)
+	}
+	u.LoginMethods.LoginMethods[0].Enabled = true
+	wantDone(t, "disconnecting with a password", b.fill(b.get(accountsPath), accountsPath, "do", "disconnect", "provider", "partner"), accountsPath+"?done=disconnected")
+}
+
+func TestCouplingAttacks(t *testing.T) {
+	t.Parallel()
+	id := &idp.Identity{Issuer: "https://partner.example.com", Subject: "evil", Level: 1}
+	t.Run("attack 268: by GET", func(t *testing.T) {
+		t.Parallel()
+		e, _, b := ownAccounts(t)
+		b.get2(accountsPath + "?do=connect&provider=partner")
+		if n := e.events()["person.ExternalIdentityCoupledEvent"]; n != 0 {
+			t.Errorf("%d identities are coupled", n)
+		}
+	})
+	t.Run("attack 268: a form of another site", func(t *testing.T) {
+		t.Parallel()
+		_, _, b := ownAccounts(t)
+		form := url.Values{"csrf": {b.get(accountsPath).csrf()}, "do": {"connect"}, "provider": {"partner"}}
+		b.header = http.Header{"Sec-Fetch-Site": {"cross-site"}}
+		if a := b.do(http.MethodPost, accountsPath, form.Encode()); a.Code != http.StatusForbidden {
+			t.Errorf("POST = %d, want 403", a.Code)
+		}
+	})
+	t.Run("attack 268: an identity that is somebody else's", func(t *testing.T) {
+		t.Parallel()
+		e, _, b := ownAccounts(t)
+		e.at("partner")
+		other := e.browser()
+		e.mustEnter(other, id)
+		a := e.couple(b, "partner", id)
+		if a.Code != http.StatusConflict {
+			t.Errorf("the answer = %d, want 409", a.Code)
+		}
+		if s := e.mustEnter(e.browser(), id); s.Subject == e.details(demo).ID {
+			t.Error("the identity has changed hands")
+		}
+	})
+	t.Run("attack 268: the end of the way in another browser, or after another person has signed in", func(t *testing.T) {
+		t.Parallel()
+		e, _, b := ownAccounts(t)
+		e.add(identity.NewPerson{Username: "mallory@example.com", Password: secret.New("Mallory horse 3")})
+		away := b.leave(b.fill(b.get(accountsPath), accountsPath, "do", "connect", "provider", "partner").Header().Get("Location"))
+		answer := b.get2(callback(state(t, away), e.partner.Answer(id, nil)))
+		back := cmpOr(strings.TrimPrefix(answer.Header().Get("Refresh"), "0; url="), answer.Header().Get("Location"))
+		stranger := e.browser()
+		stranger.signIn("mallory@example.com", "Mallory horse 3")
+		if a := stranger.get2(back); a.Code != http.StatusForbidden {
+			t.Errorf("in another browser = %d, want 403", a.Code)
+		}
+		b.post(b.get("/sign-out"))
+		b.signIn("mallory@example.com", "Mallory horse 3")
+		if a := b.get2(back); a.Code != http.StatusForbidden {
+			t.Errorf("as another person = %d, want 403", a.Code)
+		}
+		if n := e.events()["person.ExternalIdentityCoupledEvent"]; n != 0 {
+			t.Errorf("%d identities are coupled", n)
+		}
+	})
+	t.Run("attack 266: coupling with a level too low", func(t *testing.T) {
+		t.Parallel()
+		e, u, b := ownAccounts(t)
+		u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = false
+		u.StepUp.Actions.SetupStepUpMethodsAuthenticationLevel = 3
+		if a := b.fill(b.get("/account/profile"), accountsPath, "do", "connect", "provider", "partner"); strings.HasPrefix(a.Header().Get("Location"), "/sign-in/provider?") {
+			t.Error("a session of level 1 is sent to the provider")
+		}
+		if n := e.events()["person.ExternalIdentityCoupledEvent"]; n != 0 {
+			t.Errorf("%d identities are coupled", n)
+		}
+	})
+}
+
+func TestActivity(t *testing.T) {
+	t.Parallel()
+	h, b, _, _ := dashboard(t)
+	h.Tie(&given{})
+	h.add(identity.NewPerson{Username: "mallory@example.com", Password: secret.New("Mallory horse 3")})
+	stranger := h.browser()
+	stranger.address = "198.51.100.66:1"
+	stranger.signIn("mallory@example.com", "Mallory horse 3")
+	if err := h.SetState(t.Context(), demo, identity.Active, identity.Actor{}); err != nil {
+		t.Fatal(err)
+	}
+	id := h.details(demo).ID
+	for i := range 30 {
+		kind := event.Type{Type: "person.SomethingNewEvent", Name: "Something New <b>"}
+		if i%2 == 0 {
+			kind = event.Type{Type: "token.AccessTokenRefreshedEvent", Name: "Access Token Refreshed"}
+		}
+		e, err := h.Events.New(kind, event.Origin{ClientIP: "192.0.2.1", UserAgent: "admin's browser"})
+		if err == nil {
+			e.PersonID, e.Actor, e.AgentUser = id, "ops", "ops"
+			err = h.store.Update(t.Context(), func(tx storage.Tx) error { return h.Events.Append(tx, e) })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	body := b.get("/account/activity").Body.String()
+	if n := strings.Count(body, "Something New &lt;b&gt;"); n != 15 {
+		t.Errorf("%d unknown events are shown by their names, want 15:\n%s", n, body)
+	}
+	for _, never := range []string{"198.51.100.66", "mallory", "192.0.2.1", "Access Token Refreshed"} {
+		if strings.Contains(body, never) {
+			t.Errorf("the page tells %q", never)
+		}
+	}
+	if !strings.Contains(body, "You signed in") || !strings.Contains(body, "203.0.113.7") || !strings.Contains(body, "The shop") {
+		t.Errorf("the page:\n%s", body)
+	}
+	for range 30 {
+		b.sendTo("/account/devices", "session", "none")
+		h.browser().signIn(demo, demoPassword)
+	}
+	body = b.get("/account/activity").Body.String()
+	if strings.Count(body, "You signed in") != 20 || !strings.Contains(body, "/account/activity?from=20") {
+		t.Errorf("the first page of many:\n%s", body)
+	}
+	for name, from := range map[string]string{"the second page": "20", "a negative one": "-1", "none": "x", "far too deep": "99999999999999999999"} {
+		if a := b.get("/account/activity?from=" + from); a.Code != http.StatusOK || strings.Contains(a.Body.String(), "198.51.100.66") {
+			t.Errorf("%s = %d", name, a.Code)
+		}
+	}
+	h.checkInvariants()
+}
+
+func TestDownload(t *testing.T) {
+	t.Parallel()
+	h, b, _, _ := dashboard(t)
+	h.Tie(&given{person: h.details(demo).ID, list: []login.Application{{ID: "shop", Name: "The shop"}}})
+	h.add(identity.NewPerson{Username: "mallory@example.com"})
+	a := b.get("/account/data/download")
+	if a.Code != http.StatusOK || a.Header().Get("Cache-Control") != "no-store" || !strings.HasPrefix(a.Header().Get("Content-Disposition"), "attachment;") ||
+		a.Header().Get("Content-Type") != "application/json" || a.Header().Get("X-Content-Type-Options") != "nosniff" {
+		t.Fatalf("the download = %d, %v", a.Code, a.Header())
+	}
+	var got struct {
+		Username     string
+		Profile      identity.Profile
+		Sessions     []map[string]any
+		Applications []map[string]any
+		Events       []event.Info
+	}
+	if err := json.Unmarshal(a.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Username != demo || len(got.Sessions) != 1 || len(got.Applications) != 1 || len(got.Events) < 2 || got.Profile.Name.DisplayName != "Demo Person" {
+		t.Errorf("download = %s", a.Body)
+	}
+	s, err := h.session(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, never := range map[string]string{"the cookie": b.session(), "the session": s.SessionID, "another person": "mallory", "a password": "$argon2"} {
+		if strings.Contains(a.Body.String(), never) {
+			t.Errorf("the download tells %s", what)
+		}
+	}
+	if n := h.events()["person.DataDownloadedEvent"]; n != 1 {
+		t.Errorf("%d events, want 1", n)
+	}
+	if a := h.browser().get2("/account/data/download"); a.Code != http.StatusSeeOther {
+		t.Errorf("without a session = %d", a.Code)
+	}
+	h.checkInvariants()
+}
+
+func TestDeleteAccount(t *testing.T) {
+	t.Parallel()
+	const path = "/account/data/delete"
+	h, b, u, m := dashboard(t)
+	u.EmailNotifications.AccountRemoved = true
+	other := h.browser()
+	other.signIn(demo, demoPassword)
+	before := h.details(demo)
+	if a := b.sendTo(path, "password", "wrong"); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("with a wrong password = %d", a.Code)
+	}
+	if a := b.sendTo(path, "username", demo); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("with the username of who has a password = %d", a.Code)
+	}
+	form := b.get(path)
+	if a := b.fill(form, path, "password", demoPassword); a.Code != http.StatusOK || !strings.Contains(a.Body.String(), "Your account is deleted") {
+		t.Fatalf("the end = %d\n%s", a.Code, a.Body)
+	}
+	heard(t, "the end", m, "account_removed "+demo)
+	t.Run("attack 269: what was left when the account was deleted", func(t *testing.T) {
+		if b.isSignedIn() || other.isSignedIn() {
+			t.Error("somebody is signed in still")
+		}
+		if a := h.browser().try(demo, demoPassword); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("the password = %d", a.Code)
+		}
+		again := h.add(identity.NewPerson{Username: demo, Password: secret.New("Another horse 2")})
+		if again.ID == before.ID || len(again.Groups) != 0 {
+			t.Errorf("the person of the same name = %+v", again)
+		}
+		if other.isSignedIn() || b.isSignedIn() {
+			t.Error("the sign-in of before is the new person's")
+		}
+		if a := other.do(http.MethodGet, "/account/activity", ""); a.Code == http.StatusOK {
+			t.Error("the browser of before sees the new person's account")
+		}
+	})
+	if a := b.fill(form, path, "password", demoPassword); a.Code == http.StatusOK {
+		t.Errorf("the form once more = %d", a.Code)
+	}
+	h.checkInvariants()
+}
