@@ -23,7 +23,7 @@ const (
 // openInvitation returns the invitation whose link this browser has opened, and the hash of the browser's cookie. Otherwise it has written the answer and is
 // not ok.
 func (s *Service) openInvitation(w http.ResponseWriter, r *http.Request) (x *invited, o *opened, browser string, ok bool) {
-	if o, ok = s.opening(w, r, linkInvitation, ""); !ok {
+	if o, ok = s.opening(w, r, linkInvitation, "/sign-in"); !ok {
 		return nil, nil, "", false
 	}
 	err := s.Store.View(r.Context(), func(tx storage.Tx) (err error) {
@@ -54,7 +54,7 @@ func (s *Service) failInvitation(w http.ResponseWriter, r *http.Request, err err
 		s.Pages.Error(w, r, http.StatusForbidden, "error.invitation_locked", "")
 		return
 	}
-	s.failLink(w, r, linkInvitation, "", err)
+	s.failLink(w, r, linkInvitation, "/sign-in", err)
 }
 
 // showInvitation serves GET /invitation: an invited person chooses how to sign in from now on.
@@ -79,9 +79,11 @@ func (s *Service) invitationPage(w http.ResponseWriter, r *http.Request, x *invi
 	ways, to := known.ways(invitationDemand(x)), afterInvitation(x.units)
 	in := page.Invitation{Action: invitationPath, CSRF: x.csrf, Account: x.rec.Username}
 	if ways.password {
+		password := newPasswordField(&x.units.PasswordPolicy, problem)
+		password.Label = "invitation.password"
 		in.Fields = page.Fields(false,
 			page.Field{Name: "username", Label: "sign_in.username", Value: x.rec.Username, Autocomplete: "username", ReadOnly: true},
-			newPasswordField(&x.units.PasswordPolicy, problem))
+			password)
 	}
 	for _, p := range ways.providers {
 		in.Providers = append(in.Providers, page.Provider{Name: p.Name, URL: p.ID, Icon: s.Pages.Icon(p.ID)})
