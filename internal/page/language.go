@@ -3,6 +3,7 @@ package page
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -13,7 +14,8 @@ const LanguagePath = "/language"
 const (
 	kindLanguage = "language" // cookie
 	languageLife = 365 * 24 * time.Hour
-	// A query value as long as this may be a secret, such as an ID token in a hint. It is not copied into another address.
+	// A query value as long as this may be a secret, such as an ID token in a hint. It is not copied into another address, unless it is the name of
+	// what is under way, which opens nothing in another browser.
 	secretLength = 40
 )
 
@@ -96,11 +98,9 @@ func holdsSecret(q url.Values) bool {
 			return true
 		}
 	}
-	for _, values := range q {
-		for _, v := range values {
-			if len(v) >= secretLength {
-				return true
-			}
+	for name, values := range q {
+		if name != "flow" && name != "request" && slices.ContainsFunc(values, func(v string) bool { return len(v) >= secretLength }) {
+			return true
 		}
 	}
 	return false

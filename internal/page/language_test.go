@@ -62,6 +62,7 @@ func TestLanguageSwitch(t *testing.T) {
 		"a forwarding page":           {"GET", "/x", views()["forward"], ""},
 		"frames":                      {"GET", "/x", views()["signed_out_on"], ""},
 		"an ID token in the address":  {"GET", "/oauth/logout?id_token_hint=" + strings.Repeat("a", 40), views()["sign_out"], ""},
+		"a consent page":              {"GET", "/oauth/authorize?request=" + strings.Repeat("a", 43), views()["consent"], "/oauth/authorize?request=" + strings.Repeat("a", 43)},
 		"a code in the address":       {"GET", "/x?code=1", v, ""},
 		"a token in the address":      {"GET", "/x?token=1", v, ""},
 		"an address that is no path":  {"GET", "//evil.example/x", v, ""},

@@ -77,6 +77,7 @@ func views() map[string]page.View {
 		"step_up_sent":        {Template: "step_up", Client: shop, Data: page.StepUp{Account: "demo@example.com", Method: "email", Action: "/step-up?flow=f&method=email", CSRF: "t", Digits: true, Send: true, Sent: true, To: "d•••@example.com", Cancel: "/c"}},
 		"step_up_pin":         {Template: "step_up", Data: page.StepUp{Account: "demo@example.com", Method: "pin", Action: "/step-up?flow=f&method=pin", CSRF: "t", Digits: true, Hidden: true}},
 		"sign_in_passkey":     {Template: "sign_in", Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", CanRemember: true, Passkey: &page.Passkey{Action: "/sign-in/passkey?flow=f", CSRF: "t", Options: `{"challenge":"AAEC","rpId":"auth.example.com"}`, Offer: true, Quiet: true, Remember: true, Label: "sign_in.passkey", Life: 300}}},
+		"sign_in_level":       {Template: "sign_in", Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", NoForm: true, Cancel: "/c", Passkey: &page.Passkey{Action: "/sign-in/passkey?flow=f", CSRF: "t", Options: "{}", Label: "sign_in.passkey", Life: 140}, Providers: []page.Provider{{Name: "Partner", URL: "/sign-in/provider?flow=f&idp=p"}}}},
 		"step_up_passkey":     {Template: "step_up_passkey", Client: shop, Data: page.StepUpPasskey{Account: "demo@example.com", Others: "/step-up?flow=f&choose=1", Cancel: "/c", Passkey: &page.Passkey{Action: "/step-up/passkey?flow=f", CSRF: "t", Options: `{"challenge":"AAEC"}`, Label: "step_up.passkey.choice", Life: 300}}},
 		"passkey_add":         {Template: "passkey_add", Data: page.PasskeyAdd{Cancel: "/account/security", Passkey: &page.Passkey{Action: "/account/security/passkeys/add", CSRF: "t", Options: `{"challenge":"AAEC","user":{"name":"\u003cb>\"'"}}`, Create: true, Label: "security.passkey.add", Life: 300}}},
 		"passkey_add_full":    {Template: "passkey_add", Data: page.PasskeyAdd{Full: 20, Cancel: "/account/security"}},
@@ -92,7 +93,12 @@ func views() map[string]page.View {
 		"recovery":            {Template: "recovery", Data: page.Recovery{Codes: []string{"abcd-efgh-2345-6777", "bbcd-efgh-2345-6777", "cbcd-efgh-2345-6777"}, New: true, Next: "/account/security"}},
 		"confirm":             {Template: "confirm", Data: page.Confirm{Key: "remove.authenticator", Action: "/account/security/remove?method=authenticator", CSRF: "t", Cancel: "/account/security"}},
 		"message":             {Template: "message", Data: page.Message{Key: "signed_out", Next: "/account"}},
-		"token":               {Template: "token", Data: page.Token{Action: "/sign-in/token", CSRF: "t", Account: "demo@example.com", Detail: "Demo Person"}},
+		"form": {Template: "form", Client: shop, Data: page.Form{Key: "forgot", Action: "/forgot?flow=f", CSRF: "t", Cancel: "/sign-in?flow=f", Fields: page.Fields(false,
+			page.Field{Name: "username", Label: "forgot.label", Autocomplete: "username", Required: true})}},
+		"form_wrong": {Template: "form", Status: 422, Data: page.Form{Key: "reset", Action: "/reset", CSRF: "t", Fields: page.Fields(false,
+			page.Field{Name: "password", Type: "password", Label: "sign_in.password", Autocomplete: "new-password", Required: true, Problem: "problem.password", Lines: []page.Text{page.Say("duration.minutes", "n", 12)}})}},
+		"form_done": {Template: "form", Data: page.Form{Key: "forgot_sent", Good: "forgot_sent.again", Next: "/sign-in", Links: []page.FormLink{{Label: "forgot_sent.again", URL: "/forgot"}}}},
+		"token":     {Template: "token", Data: page.Token{Action: "/sign-in/token", CSRF: "t", Account: "demo@example.com", Detail: "Demo Person"}},
 	}
 }
 

@@ -1,0 +1,102 @@
+package page_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"unicode"
+
+	"golang.org/x/net/html"
+
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+// texts returns what a page says: its texts, and the attributes that are read out.
+func texts(t *testing.T, body []byte) (out []string) {
+	t.Helper()
+	doc, err := html.ParseWithOptions(bytes.NewReader(body), html.ParseOptionEnableScripting(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range doc.Descendants() {
+		if n.Type == html.TextNode && n.Parent.Data != "script" {
+			out = append(out, n.Data)
+		}
+		for _, a := range n.Attr {
+			switch a.Key {
+			case "title", "alt", "aria-label", "placeholder":
+				out = append(out, a.Val)
+			}
+		}
+	}
+	return out
+}
+
+// TestEverythingCanBeTranslated renders each page in a language that only custom messages bring. What it says besides them must be what it was given
+// to show: a text of our own that stands in a template, and in no message, stays English for ever.
+func TestEverythingCanBeTranslated(t *testing.T) {
+	t.Parallel()
+	words := map[string]string{}
+	for key, text := range messageFile(t, "en") {
+		words[key] = "⟦" + key + " " + strings.Join(placeholders(text), " ") + "⟧"
+	}
+	p := withMessages(t, []string{"en", "nl"}, &page.Overrides{Locales: map[string]map[string]string{"xx": words}})
+	org := page.NewOrganisations(map[string]*page.Organisation{"shop": {Name: "Acme", SiteURL: "https://acme.example/", Message: "<p>acme says</p>"}})
+	p.SetOrganisations(func(context.Context) *page.Organisations { return org })
+	pages := map[string][]byte{}
+	given := map[string]string{}
+	show := func(name string, v page.View) {
+		v.Locales = []string{"xx"}
+		v.Client.Targets = nil
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(v); err != nil {
+			t.Fatal(err)
+		}
+		w := render(p, v)
+		if got := w.Header().Get("Content-Language"); got != "xx" {
+			t.Fatalf("page %q is in %q", name, got)
+		}
+		pages[name], given[name] = w.Body.Bytes(), b.String()
+	}
+	for name, v := range views() {
+		show(name, v)
+	}
+	resp := choose(p, "/language?to=xx")
+	for _, key := range []string{"error.expired", "error.internal", "error.unavailable", "error.not_found"} {
+		r := httptest.NewRequest(http.MethodGet, "https://auth.example.com/x", nil)
+		r.AddCookie(resp.Cookies()[0])
+		w := httptest.NewRecorder()
+		given[key] = p.Error(w, r, http.StatusServiceUnavailable, key, "/account")
+		pages[key] = w.Body.Bytes()
+	}
+	show("a client without a name", page.View{Template: "sign_in", Client: login.Client{}, Data: page.SignIn{Action: "/sign-in", Cancel: "/c"}})
+	always := "Gatehouse English Nederlands xx auth.example.com Acme acme.example acme says"
+	for name, body := range pages {
+		for _, text := range texts(t, body) {
+			left := text // without the messages
+			for {
+				from := strings.Index(left, "⟦")
+				if from < 0 {
+					break
+				}
+				to := strings.Index(left[from:], "⟧")
+				if to < 0 {
+					break
+				}
+				left = left[:from] + left[from+to+len("⟧"):]
+			}
+			left = strings.TrimFunc(left, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
+			if left == "" || strings.Contains(given[name], left) || strings.Contains(always, left) || strings.Contains(given[name], strings.ReplaceAll(left, " ", "")) {
+				continue
+			}
+			t.Errorf("page %q says %q, of which %q is in no message and was not given to show", name, text, left)
+		}
+	}
+}
