@@ -53,7 +53,7 @@ func TestStepUp(t *testing.T) {
 	b.open(demand)
 	b.signIn(person, s.Password)
 	inspect(b, "step-up-set-up", string(axe))
-	b.click("main ul.providers a")
+	b.click("main ul.providers a[href*=authenticator]")
 	inspect(b, "authenticator", string(axe))
 	secret := b.text("p.secret code")
 	s.secret("secret of the app", strings.ReplaceAll(secret, " ", ""))
