@@ -3,8 +3,10 @@ package identity_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -41,5 +43,29 @@ func BenchmarkGet(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkPages is what it costs to answer for a page, from the request to its last byte. No password is hashed here.
+func BenchmarkPages(b *testing.B) {
+	h := newHarness(b, func(c *identity.Config) { c.Locales = []string{"en", "nl", "de", "fr"} })
+	person, stranger := h.browser(), h.browser()
+	person.signIn(demo, demoPassword)
+	form := stranger.get("/next")
+	for _, of := range []struct {
+		browser *browser
+		path    string
+	}{
+		{stranger, form.url}, {stranger, "/nowhere"}, {person, "/account"}, {person, "/account/security"}, {person, "/account/security/authenticator"}, {person, "/sign-out"},
+	} {
+		path, _, _ := strings.Cut(of.path, "?")
+		b.Run(path[1:], func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if a := of.browser.do(http.MethodGet, of.path, ""); a.Code >= http.StatusInternalServerError {
+					b.Fatal(a.Code)
+				}
+			}
+		})
 	}
 }

@@ -272,7 +272,7 @@ func (l *language) T(key string, pairs ...any) string {
 	if !ok {
 		return key
 	}
-	if len(pairs) < 2 {
+	if len(pairs) < 2 || !strings.Contains(text, "{") {
 		return text
 	}
 	fill := make([]string, 0, len(pairs))
