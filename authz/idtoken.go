@@ -97,8 +97,9 @@ func methodReferences(si signIn) []string {
 	var out []string
 	for _, word := range si.AMR {
 		switch {
-		case word == "FINGER_PRINT": // a passkey with user verification
-			out = append(out, "hwk", "user")
+		case word == "FINGER_PRINT":
+			// A passkey that has verified its owner. Nobody attests whether its key is in hardware (hwk) or how it knows the owner (fpt, pin).
+			out = append(out, "pop", "user", "mfa")
 		case word == "DEFAULT" && (si.Provider == "" || si.Provider == defaultProvider):
 			out = append(out, "pwd")
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
 // idClaims verifies an ID token as a relying party does and returns its claims.
@@ -134,4 +135,26 @@ func TestTokensAreNotEachOther(t *testing.T) {
 		}
 		h.Invariants(t)
 	})
+}
+
+// TestMethodReferences: amr of an ID token says of a sign-in what is known of it, in the words of RFC 8176.
+func TestMethodReferences(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		words []string
+		want  string
+	}{
+		"a passkey":                  {[]string{"FINGER_PRINT"}, `["pop","user","mfa"]`},
+		"a password, then a passkey": {[]string{"DEFAULT", "FINGER_PRINT"}, `["pwd","pop","user","mfa"]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := authztest.New(t)
+			h.People.After(func(r *login.Result) { r.AMR, r.Level = c.words, 3 })
+			claims := idClaims(t, h, h.Browser(authztest.Demo).Tokens("shop").ID)
+			if got, err := json.Marshal(claims["amr"]); err != nil || string(got) != c.want || claims["acr"] != "urn:gatehouse:level:3" {
+				t.Errorf("amr = %s and acr = %v, want %s and level 3", got, claims["acr"], c.want)
+			}
+		})
+	}
 }
