@@ -185,7 +185,7 @@ func TestResetWithoutPassword(t *testing.T) {
 	u.EmailNotifications.PasswordResetForAccountWithoutPassword = true
 	h.browser().forget("ext@example.com")
 	list := heard(t, "switched on", box, "reset_no_password ext@example.com")
-	if n := list[0]; n.Link != "/sign-in" || n.Data["providers"] != "partner" {
+	if n := list[0]; n.Link != "/sign-in" || n.Data["provider"] != "partner" {
 		t.Errorf("notice = %+v", n)
 	}
 	first := h.add(identity.NewPerson{Username: "new@example.com"})

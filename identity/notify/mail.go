@@ -175,6 +175,9 @@ func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error
 		Lang: words.Lang(), Subject: oneLine(words.T(key+".subject", pairs...)), Brand: m.cfg.Brand, Ground: css(m.cfg.Ground, "#2457d6"), Ink: css(m.cfg.Ink, "#ffffff"),
 		Greeting: words.T("mail.greeting", pairs...), Footer: words.T("mail.footer", pairs...),
 	}
+	if n.PersonID == "" {
+		p.Footer = words.T("mail.footer.nobody", pairs...)
+	}
 	if n.Name == "" {
 		p.Greeting = words.T("mail.greeting.nobody", pairs...)
 	}
