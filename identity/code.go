@@ -64,11 +64,24 @@ func (s *Service) sendCode(tx storage.Tx, c codeFor, code string, now time.Time,
 	if err == nil && last.Bound == c.Bound {
 		wait = last.SentAt.Add(sentCodeEvery).Sub(now)
 	}
-	// Who asks, and what it is sent to, whoever asks. The latter for each purpose apart: a stranger who has codes sent to somebody's number
+	if wait, err = s.countSent(tx, c, wait, now); err != nil || wait > 0 {
+		return wait, err
+	}
+	rec := sentCodeRecord{Bound: c.Bound, Hash: c.hash(s.Keyring.Derive(sentCodePurpose), code), SentAt: now, ExpiresAt: now.Add(sentCodeLife)}
+	if err := sentCodes.Put(tx, c.key(), rec, rec.ExpiresAt.Add(collectAfter)); err != nil {
+		return 0, err
+	}
+	return 0, send(tx, code)
+}
+
+// countSent counts a message that is about to be sent, unless there is a wait already. wait is how long none is sent: then nothing is counted.
+func (s *Service) countSent(tx storage.Tx, c codeFor, wait time.Duration, now time.Time) (time.Duration, error) {
+	// Who asks, and where it is sent, whoever asks. The latter for each purpose apart: a stranger who has codes sent to somebody's number
 	// keeps them from no others.
 	counters := []counter{{storage.Key("sent", c.Limit), sentCodesMost, false}, {storage.Key("sent-to", c.Purpose, secret.Hash(c.To)), sentCodesMost, false}}
 	counts := make([]failureRecord, len(counters))
 	for i, most := range counters {
+		var err error
 		if counts[i], err = readFailures(tx, most, s.cfg.Lockout.Window, now); err != nil {
 			return 0, err
 		}
@@ -83,11 +96,7 @@ func (s *Service) sendCode(tx storage.Tx, c codeFor, code string, now time.Time,
 			return 0, err
 		}
 	}
-	rec := sentCodeRecord{Bound: c.Bound, Hash: c.hash(s.Keyring.Derive(sentCodePurpose), code), SentAt: now, ExpiresAt: now.Add(sentCodeLife)}
-	if err := sentCodes.Put(tx, c.key(), rec, rec.ExpiresAt.Add(collectAfter)); err != nil {
-		return 0, err
-	}
-	return 0, send(tx, code)
+	return 0, nil
 }
 
 // codeWaits tells whether a code that was sent may still be typed.

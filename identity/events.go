@@ -33,6 +33,7 @@ var (
 	stepUpRemoved        = event.Type{Type: "person.StepUpMethodRemovedEvent", Name: "Step-up Method Removed"}
 	recoveryMade         = event.Type{Type: "person.RecoveryCodesMadeEvent", Name: "Recovery Codes Made"}
 	pinLocked            = event.Type{Type: "person.PINLockedEvent", Name: "PIN Locked"}
+	pinReset             = event.Type{Type: "person.PINResetEvent", Name: "PIN Reset"}
 	deliveredCodeMade    = event.Type{Type: "person.DeliveredCodeMadeEvent", Name: "Delivered Code Made"}
 	deliveredCodeAsked   = event.Type{Type: "person.DeliveredCodeRequestedEvent", Name: "Delivered Code Requested"}
 	passkeyAdded         = event.Type{Type: "person.PasskeyAddedEvent", Name: "Passkey Added"}
@@ -41,6 +42,7 @@ var (
 	passkeySuspected     = event.Type{Type: "person.PasskeyCopySuspectedEvent", Name: "Passkey Copy Suspected"}
 	personSignedUp       = event.Type{Type: "person.PersonSignedUpEvent", Name: "Person Signed Up"}
 	passwordResetAsked   = event.Type{Type: "person.PasswordResetRequestedEvent", Name: "Password Reset Requested"}
+	usernameReminded     = event.Type{Type: "person.UsernameReminderSentEvent", Name: "Username Reminder Sent"}
 	passwordReset        = event.Type{Type: "person.PasswordResetEvent", Name: "Password Reset"}
 	actionTokenMade      = event.Type{Type: "person.ActionTokenCreatedEvent", Name: "Action Token Created"}
 	actionTokenUsed      = event.Type{Type: "person.ActionTokenProcessedEvent", Name: "Action Token Processed"}

@@ -111,6 +111,9 @@ func (s *Service) stepUpPage(w http.ResponseWriter, r *http.Request, x steppingU
 			s.fail(w, r, err, self)
 			return
 		}
+		if m == &pinMethod && x.st.resetPIN {
+			in.Forgot = pinForgotPath + "?flow=" + url.QueryEscape(x.id)
+		}
 		if len(x.offered) > 1 {
 			in.Others = self + "&choose=1"
 		}
@@ -122,6 +125,10 @@ func (s *Service) stepUpPage(w http.ResponseWriter, r *http.Request, x steppingU
 			in.SetUp = true
 			for _, o := range x.st.settable(x.flow.Demand.Level) {
 				in.Choices = append(in.Choices, page.StepUpChoice{Method: o.name, URL: o.setUp + "?flow=" + url.QueryEscape(x.id)})
+			}
+			if x.st.unlocks(x.flow.Demand.Level) {
+				in.SetUp = len(in.Choices) > 0
+				in.Choices = append(in.Choices, page.StepUpChoice{Method: "pin_reset", URL: pinForgotPath + "?flow=" + url.QueryEscape(x.id)})
 			}
 		}
 	}

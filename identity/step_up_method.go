@@ -89,9 +89,11 @@ func (s *Service) reachable(u *config.Units) (reach, byPassword int) {
 // standing is how a person can step up.
 type standing struct {
 	units *config.Units
-	own   stepUpRecord
-	all   []*stepUpMethod
-	has   []*stepUpMethod // switched on and set up, the strongest first
+	// resetPIN says that a link can be sent for another PIN.
+	resetPIN bool
+	own      stepUpRecord
+	all      []*stepUpMethod
+	has      []*stepUpMethod // switched on and set up, the strongest first
 }
 
 func (s *Service) standing(tx storage.Tx, si *signedIn) (*standing, error) {
@@ -115,6 +117,11 @@ func (s *Service) standing(tx storage.Tx, si *signedIn) (*standing, error) {
 			st.has = append(st.has, m)
 		}
 	}
+	to, err := s.resetsPIN(tx, si, st)
+	if err != nil {
+		return nil, err
+	}
+	st.resetPIN = to != ""
 	slices.SortStableFunc(st.has, func(a, b *stepUpMethod) int { return cmp.Compare(b.level(u), a.level(u)) })
 	return st, nil
 }
@@ -204,7 +211,12 @@ func (st *standing) settable(level int) (out []*stepUpMethod) {
 
 // can tells whether the person can reach a level.
 func (st *standing) can(level int) bool {
-	return len(st.offers(level)) > 0 || len(st.settable(level)) > 0
+	return len(st.offers(level)) > 0 || len(st.settable(level)) > 0 || st.unlocks(level)
+}
+
+// unlocks tells whether a link for another PIN helps to get to a level: the one there is would, but is locked.
+func (st *standing) unlocks(level int) bool {
+	return st.resetPIN && pinMethod.locked(&st.own) && pinMethod.level(st.units) >= level
 }
 
 // pick returns the method with this name among those offered, or nil.

@@ -112,7 +112,7 @@ func pinProblem(pin, again string) string {
 	return ""
 }
 
-func pinSection(_ *Service, _ storage.Tx, _ *signedIn, st *standing) (*page.SecuritySection, error) {
+func pinSection(s *Service, tx storage.Tx, si *signedIn, st *standing) (*page.SecuritySection, error) {
 	if pinMethod.level(st.units) == 0 {
 		return nil, nil //nolint:nilnil // switched off
 	}
@@ -123,7 +123,11 @@ func pinSection(_ *Service, _ storage.Tx, _ *signedIn, st *standing) (*page.Secu
 	if pinMethod.locked(&st.own) {
 		out.State = "locked"
 	}
-	return out, nil
+	to, err := s.resetsPIN(tx, si, st)
+	if to != "" {
+		out.Actions = append(out.Actions, page.SecurityAction{Label: "security.pin.reset", URL: pinForgotPath})
+	}
+	return out, err
 }
 
 // pinPage reads what the two handlers of the page share. Otherwise it has written the answer and is not ok.
@@ -178,13 +182,7 @@ func (s *Service) handlePIN(w http.ResponseWriter, r *http.Request) {
 
 // addPIN stores a PIN, and raises the session to what it is worth.
 func (s *Service) addPIN(w http.ResponseWriter, r *http.Request, si *signedIn, pin string) error {
-	person := si.session.PersonID
-	phc, err := s.Hasher.Hash(r.Context(), pin)
-	if err != nil {
-		return err
-	}
-	// There are so few PINs that a hash alone would not keep one.
-	sealed, err := s.Keyring.Seal(pinPurpose(person), []byte(phc))
+	rec, err := s.newPIN(r.Context(), si.session.PersonID, pin)
 	if err != nil {
 		return err
 	}
@@ -192,13 +190,23 @@ func (s *Service) addPIN(w http.ResponseWriter, r *http.Request, si *signedIn, p
 	if err != nil {
 		return err
 	}
-	now := s.Now()
 	return s.raise(w, r, raising{si: si, method: &pinMethod, spend: func(tx storage.Tx, own *stepUpRecord) (bool, error) {
 		st, err := s.maySetUp(tx, si)
 		if err != nil || st.own.PIN != nil || pinMethod.level(st.units) == 0 {
 			return false, err
 		}
-		own.PIN = &pinRecord{Sealed: sealed, Since: now.Truncate(time.Second)}
+		own.PIN = rec
 		return true, s.Events.Append(tx, si.own(ev[0], pinMethod.name))
 	}})
+}
+
+// newPIN returns what is stored of a PIN.
+func (s *Service) newPIN(ctx context.Context, person, pin string) (*pinRecord, error) {
+	phc, err := s.Hasher.Hash(ctx, pin)
+	if err != nil {
+		return nil, err
+	}
+	// There are so few PINs that a hash alone would not keep one.
+	sealed, err := s.Keyring.Seal(pinPurpose(person), []byte(phc))
+	return &pinRecord{Sealed: sealed, Since: s.Now().Truncate(time.Second)}, err
 }

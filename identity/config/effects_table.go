@@ -185,7 +185,7 @@ var effects = []effect{
 	does("email_notifications.password_reset_for_account_without_password", "Who asks for a new password and has none here is told by which provider they sign in.", "ResetWithoutPassword"),
 	does("email_notifications.account_removed", "A person whose account was removed is told, with the last message.", "NotifyAccountRemoved"),
 	does("email_notifications.step_up_authentication", "Codes that raise the level of a sign-in are sent to verified addresses.", "EmailCode"),
-	later("email_notifications.pin_reset", noStepUp),
+	does("email_notifications.pin_reset", "Who has forgotten their PIN, or locked it, is sent a link for another one, to a verified address.", "PINReset"),
 	later("email_notifications.email_verification.*", noVerifying),
 	does("email_notifications.welcome.on_web_enabled", "Who signs in by a provider for the first time, with a verified address, is welcomed.", "NotifyWelcomeOnWeb"),
 	does("email_notifications.welcome.on_api_enabled", "Who is created by command, SCIM or API is welcomed.", "NotifyWelcome"),

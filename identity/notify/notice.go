@@ -23,6 +23,7 @@ const (
 	AccountRemoved     Kind = "account_removed"
 	IdentityCoupled    Kind = "identity_coupled"
 	StepUpCode         Kind = "step_up_code"
+	PINReset           Kind = "pin_reset"
 	AccountInvitation  Kind = "account_invitation"
 	AddressCode        Kind = "address_code" // whoever reads it has the address
 	ResetLink          Kind = "reset_link"
@@ -44,7 +45,7 @@ const Nothing Kind = "nothing"
 func Kinds() []Kind {
 	list := []Kind{
 		Welcome, AttributesUpdated, EmailUpdated, PhoneNumberUpdated, PasswordUpdated, PasswordBlocked, AccountBlocked, AccountRemoved, IdentityCoupled,
-		StepUpCode, AccountInvitation, AddressCode, ResetLink, PasswordReset, ResetNoPassword, SignUpCode, SignUpExisting, Activation, ActivationCode,
+		StepUpCode, PINReset, AccountInvitation, AddressCode, ResetLink, PasswordReset, ResetNoPassword, SignUpCode, SignUpExisting, Activation, ActivationCode,
 		PasskeyAdded, PasskeyRemoved, PasskeySuspected,
 	}
 	slices.Sort(list)

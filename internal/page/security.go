@@ -21,6 +21,8 @@ type StepUp struct {
 	Ask, Asked bool
 	Problem    string // as in SignIn
 	Wait       int
+	// Forgot leads to where one gets another PIN. Empty: nowhere
+	Forgot string
 	// Others leads to the other methods. Empty: there are none.
 	Others  string
 	Choices []StepUpChoice
