@@ -195,7 +195,7 @@ func (c *crawler) headers(name string, a fetched) {
 		}
 	}
 	if directives["style-src"] != "'self'" || directives["form-action"] == "" || strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") || strings.Contains(policy, "data:") {
-		c.t.Errorf("%s: the policy is %q", name, policy)
+		c.t.Errorf("attack 272: %s: the policy is %q", name, policy)
 	}
 	if s := directives["script-src"]; s != "" && s != "'none'" && s != "'self'" && !strings.HasPrefix(s, "'sha256-") {
 		c.t.Errorf("%s: scripts from %q", name, s)
@@ -232,7 +232,7 @@ func (c *crawler) languages(name, address string) {
 	}
 }
 
-// look looks at the page that the browser shows.
+// look looks at the page that the browser shows, for attacks 284 and 287 too.
 func (c *crawler) look(name string) {
 	c.t.Helper()
 	c.looked++
@@ -242,29 +242,39 @@ func (c *crawler) look(name string) {
 		H1s, Inline, Kept int
 		Blank             []string
 		HTML              string
+		Scripts           []string
 	}](b, `({
 		Title: document.title, H1: document.querySelector('h1')?.innerText ?? '', H1s: document.querySelectorAll('h1').length,
 		Inline: document.querySelectorAll('[style],style').length + [...document.querySelectorAll('*')].filter(e => e.getAttributeNames().some(n => n.startsWith('on'))).length,
 		Kept: localStorage.length + sessionStorage.length,
 		Blank: [...document.querySelectorAll('[target]')].filter(e => !(e.rel ?? '').includes('noopener')).map(e => e.outerHTML),
 		HTML: document.documentElement.outerHTML,
+		Scripts: [...document.scripts].map(s => s.src),
 	})`)
 	if facts.Title == "" || facts.H1s != 1 || facts.H1 == "" || facts.Inline != 0 {
 		c.t.Errorf("%s: title %q, %d h1 %q, %d inline styles and handlers", name, facts.Title, facts.H1s, facts.H1, facts.Inline)
 	}
 	if facts.Kept != 0 {
-		c.t.Errorf("%s: the page keeps %d things in the browser's storage", name, facts.Kept)
+		c.t.Errorf("attack 284: %s: the page keeps %d things in the browser's storage", name, facts.Kept)
 	}
 	if len(facts.Blank) != 0 {
-		c.t.Errorf("%s: links to another window without noopener: %q", name, facts.Blank)
+		c.t.Errorf("attack 287: %s: links to another window without noopener: %q", name, facts.Blank)
+	}
+	for _, src := range facts.Scripts {
+		if src == "" {
+			continue // the form that sends itself
+		}
+		if text := c.fetch("", src).body; text == "" || strings.Contains(text, "postMessage") || strings.Contains(text, "opener") || strings.Contains(text, "Storage") {
+			c.t.Errorf("attack 287: %s: the script %s speaks to other windows or keeps something: %.100q", name, src, text)
+		}
 	}
 	for _, cookie := range c.cookieValues() {
 		if strings.Contains(facts.HTML, cookie) || strings.Contains(b.location(), cookie) {
-			c.t.Errorf("%s: the page or its address holds a cookie's value", name)
+			c.t.Errorf("attack 284: %s: the page or its address holds a cookie's value", name)
 		}
 	}
 	if strings.Contains(facts.HTML, c.Password) {
-		c.t.Errorf("%s: the page holds the password", name)
+		c.t.Errorf("attack 284: %s: the page holds the password", name)
 	}
 	for _, screen := range []struct{ width, height int64 }{{320, 640}, {640, 400}} { // the second is 200 % of 1280 by 800
 		b.screen(screen.width, screen.height, "light")
