@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"net/url"
@@ -130,7 +131,8 @@ func (s *Service) nav(r *http.Request, u *config.Units) *page.Nav {
 		e.Current = r.URL.Path == e.URL || e.URL != defaultReturn && strings.HasPrefix(r.URL.Path, e.URL+"/")
 		n.Entries = append(n.Entries, e)
 	}
-	if back, err := url.Parse(allowed(u, s.jar.Get(r, kindBack))); err == nil && back.Host != "" {
+	from, _ := base64.RawURLEncoding.DecodeString(s.jar.Get(r, kindBack)) // what is none is not allowed either
+	if back, err := url.Parse(allowed(u, string(from))); err == nil && back.Host != "" {
 		n.Back, n.BackName = back.String(), back.Hostname()
 	}
 	return n
@@ -143,7 +145,7 @@ func (s *Service) rememberBack(w http.ResponseWriter, r *http.Request, u *config
 		return false
 	}
 	if to := allowed(u, from); to != "" && len(targetsOf(to)) > 0 && len(to) <= 1024 {
-		s.jar.Set(w, kindBack, to, 0)
+		s.jar.Set(w, kindBack, base64.RawURLEncoding.EncodeToString([]byte(to)), 0)
 	}
 	s.redirect(w, r, defaultReturn)
 	return true

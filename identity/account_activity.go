@@ -95,15 +95,17 @@ func (s *Service) activityRow(tx storage.Tx, e event.Event) (page.Row, error) {
 			return page.Row{}, err
 		}
 	}
-	row := page.Row{Icon: activityIcon(e.Type), Name: e.Name, Title: page.Say("activity." + e.Type), Details: []page.Text{page.Say("activity.at", "time", e.Occurred)}}
-	if name != "" {
-		row.Details = append(row.Details, page.Say("activity.client", "client", name))
-	}
+	row := page.Row{Icon: activityIcon(e.Type), Name: e.Name, Title: page.Say("activity." + e.Type)}
 	switch {
 	case byAnother(e):
-		row.Details = append(row.Details, page.Say("activity.by_other"))
+		row.Details = []page.Text{page.Say("activity.at", "time", e.Occurred), page.Say("activity.by_other")}
 	case e.ClientIP != "" && e.UserAgent != event.Self.UserAgent:
-		row.Details = append(row.Details, agentText(e.UserAgent), page.Say("activity.from", "address", e.ClientIP))
+		row.Details = []page.Text{page.Say("activity.from", "time", e.Occurred, "address", e.ClientIP), agentText(e.UserAgent)}
+	default:
+		row.Details = []page.Text{page.Say("activity.at", "time", e.Occurred)}
+	}
+	if name != "" {
+		row.Details = append(row.Details, page.Say("activity.client", "client", name))
 	}
 	return row, nil
 }

@@ -86,17 +86,15 @@ func (s *Service) showPassword(w http.ResponseWriter, r *http.Request) {
 // passwordPage writes the form. wrong and refused are the problems of the two fields.
 func (s *Service) passwordPage(w http.ResponseWriter, r *http.Request, a *onAccount, acc account, status int, d page.Dashboard, wrong, refused string) {
 	form := &page.PartForm{Action: passwordPath, CSRF: a.csrf, Submit: "account.password.submit"}
-	var fields []page.Field
+	// Programs that keep passwords want to know whose it is.
+	fields := []page.Field{{Name: "username", Label: "account.username", Value: acc.person.Username, Autocomplete: "username", ReadOnly: true}}
 	d.Key, d.Cancel = "password", securityPath
 	if acc.phc != "" {
 		fields = append(fields, page.Field{Name: "current", Type: "password", Label: "account.password.current", Autocomplete: "current-password", Required: true, Problem: wrong})
 	} else {
 		d.Key = "password_first"
 	}
-	// Programs that keep passwords want to know whose it is.
-	fields = append(fields, page.Field{Name: "username", Label: "account.username", Value: acc.person.Username, Autocomplete: "username", ReadOnly: true},
-		newPasswordField(&a.u.PasswordPolicy, refused))
-	form.Fields = page.Fields(d.Problem != "", fields...)
+	form.Fields = page.Fields(d.Problem != "", append(fields, newPasswordField(&a.u.PasswordPolicy, refused))...)
 	d.Parts = []page.Part{{Form: form}}
 	s.accountPage(w, r, a, status, d)
 }
