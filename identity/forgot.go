@@ -42,8 +42,11 @@ func (s *Service) offerBeside(ctx context.Context, flow string, in *page.SignIn)
 	if err != nil {
 		return err
 	}
-	if s.canReset(u) {
-		in.ForgotURL = withSignIn(forgotPath, flow)
+	if at := s.forgotAt(u); at != "" {
+		in.ForgotURL = withSignIn(at, flow)
+	}
+	if s.canRemind(u) {
+		in.RemindURL = withSignIn(forgotNamePath, flow)
 	}
 	if s.canSignUp(u) {
 		in.SignUpURL = withSignIn(signUpPath, flow)
@@ -142,6 +145,10 @@ func (s *Service) forgotPage(w http.ResponseWriter, r *http.Request, a aside, st
 	in.Fields = page.Fields(in.Problem != "", page.Field{
 		Name: "username", Label: "forgot.label", Value: typed, Autocomplete: "username", Required: true, Invalid: in.Problem == "problem.username",
 	})
+	if s.canResetByText(a.u) {
+		in.Links = append(in.Links, page.FormLink{Label: "forgot.text_message", URL: withSignIn(forgotTextPath, a.id)})
+	}
+	in.Links = append(in.Links, s.remindLink(a)...)
 	s.formPage(w, r, a, "forgot:"+a.id, status, in)
 }
 
@@ -336,7 +343,7 @@ func (s *Service) resetNotice(tx storage.Tx, t told, now time.Time) (notify.Noti
 		return nothing, err
 	}
 	n := t.notice(notify.ResetNoPassword, now)
-	n.Data["providers"], n.Link = strings.Join(names, ", "), "/sign-in"
+	n.Data["provider"], n.Link = strings.Join(names, ", "), "/sign-in"
 	return n, nil
 }
 

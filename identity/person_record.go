@@ -234,6 +234,7 @@ func forget(tx storage.Tx, id string, before *personRecord) error {
 // places are the keys by which a person is found, beside id and username.
 type places struct {
 	emails   []string // partition and folded address
+	phones   []string // E.164 numbers
 	external string   // partition and external id
 	groups   []string
 }
@@ -241,6 +242,11 @@ type places struct {
 func placesOf(r *personRecord, p *profileRecord) (out places) {
 	for _, e := range p.Profile.EmailAddresses {
 		out.emails = append(out.emails, storage.Key(r.partition(), foldEmail(e.Value)))
+	}
+	for _, n := range p.Profile.PhoneNumbers {
+		if number, ok := parsePhone(n.Value); ok {
+			out.phones = append(out.phones, storage.Key(number))
+		}
 	}
 	if p.Directory.ExternalID != "" {
 		out.external = storage.Key(r.partition(), p.Directory.ExternalID)
@@ -256,6 +262,7 @@ func reindex(tx storage.Tx, id string, before, after places, now time.Time) erro
 		before, after []string
 	}{
 		{personsByEmail, before.emails, after.emails},
+		{personsByPhone, before.phones, after.phones},
 		{personsByExternal, one(before.external), one(after.external)},
 	} {
 		for _, k := range set.before {

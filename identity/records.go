@@ -27,6 +27,7 @@ var (
 	tallies      = storage.NewTable[tallyRecord]("identity_tally")            // partition
 
 	partitionUsernames = storage.NewTable[usernameRecord]("identity_partition_username") // partition, folded username; not of the default one
+	personsByPhone     = storage.NewTable[struct{}]("identity_by_phone")                 // E.164 number, person id
 	personsByEmail     = storage.NewTable[struct{}]("identity_by_email")                 // partition, folded address, person id
 	personsByExternal  = storage.NewTable[struct{}]("identity_by_external_id")           // partition, external id, person id
 
@@ -42,6 +43,8 @@ var (
 	passkeyChallenges = storage.NewTable[passkeyChallengeRecord]("identity_passkey_challenge") // what for, flow or session id
 
 	newContacts = storage.NewTable[newContactRecord]("identity_new_contact") // session id
+
+	textResets = storage.NewTable[textResetRecord]("identity_text_reset") // hash of the browser cookie
 
 	invitations = storage.NewTable[invitationRecord]("identity_invitation") // person id
 
@@ -168,6 +171,21 @@ type sessionRecord struct {
 	// Address and Agent are from where the session was last used on our own pages: an IP address, and what the browser calls itself.
 	Address string `cbor:"19,keyasint,omitempty"`
 	Agent   string `cbor:"20,keyasint,omitempty"`
+	// Base is what the sign-in itself has reached, once something has raised it; Raised is what has, each method once.
+	Base   *baseRecord    `cbor:"21,keyasint,omitempty"`
+	Raised []raisedRecord `cbor:"22,keyasint,omitempty"`
+}
+
+// baseRecord is level and words of a sign-in before it was raised.
+type baseRecord struct {
+	Level int      `cbor:"1,keyasint"`
+	AMR   []string `cbor:"2,keyasint,omitempty"`
+}
+
+// raisedRecord is a method that has raised a session, and to what.
+type raisedRecord struct {
+	Method string `cbor:"1,keyasint"`
+	Level  int    `cbor:"2,keyasint"`
 }
 
 // heldRecord is what the provider of a session needs later. It stands apart, since sessions are read often and it is not.
@@ -251,6 +269,14 @@ type linkRecord struct {
 	Data      map[string]string `cbor:"5,keyasint,omitempty"`
 	CreatedAt time.Time         `cbor:"6,keyasint"`
 	ExpiresAt time.Time         `cbor:"7,keyasint"`
+}
+
+// textResetRecord is a browser in which somebody has asked for a code on the telephone, to choose a new password.
+type textResetRecord struct {
+	PersonID  string    `cbor:"1,keyasint,omitempty"` // empty: nobody, who is told nothing
+	Typed     string    `cbor:"2,keyasint"`           // hash of what was typed
+	To        string    `cbor:"3,keyasint"`           // E.164
+	ExpiresAt time.Time `cbor:"4,keyasint"`
 }
 
 // invitationRecord is an invitation that a person has not accepted yet.

@@ -23,10 +23,10 @@ type resetting struct {
 
 // resetOpened reads it. Otherwise it has written the answer and is not ok.
 func (s *Service) resetOpened(w http.ResponseWriter, r *http.Request) (x resetting, ok bool) {
-	if x.aside, ok = s.beside(w, r, forgotPath, s.canReset); !ok {
+	if x.aside, ok = s.beside(w, r, forgotPath, s.resets); !ok {
 		return x, false
 	}
-	if x.opened, ok = s.opening(w, r, linkReset, forgotPath); !ok {
+	if x.opened, ok = s.opening(w, r, linkReset, s.forgotAt(x.u)); !ok {
 		return x, false
 	}
 	var err error
@@ -80,7 +80,7 @@ func (s *Service) handleReset(w http.ResponseWriter, r *http.Request) {
 	case problem != "":
 		s.resetPage(w, r, x, http.StatusUnprocessableEntity, problem)
 	case errors.Is(err, errNoLink), errors.Is(err, ErrNoPerson):
-		s.failLink(w, r, linkReset, forgotPath, errNoLink)
+		s.failLink(w, r, linkReset, s.forgotAt(x.u), errNoLink)
 	default:
 		s.fail(w, r, err, linkPaths[linkReset])
 	}
@@ -148,7 +148,7 @@ func (s *Service) unthrottle(tx storage.Tx, id string, from event.Origin) error 
 
 // showResetDone serves GET /reset/done?flow=…: the way to sign in with the new password.
 func (s *Service) showResetDone(w http.ResponseWriter, r *http.Request) {
-	if a, ok := s.beside(w, r, forgotPath, s.canReset); ok {
+	if a, ok := s.beside(w, r, forgotPath, s.resets); ok {
 		s.formPage(w, r, a, "", http.StatusOK, page.Form{Key: "reset_done", Next: signInAt(a.id)})
 	}
 }

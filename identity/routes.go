@@ -12,9 +12,20 @@ func (s *Service) Paths() []string {
 	return []string{"/sign-in", "/sign-out", "/step-up", "/account", "/invitation", "/forgot", "/reset", "/sign-up", "/activate", page.LanguagePath, "/assets/", "/saml/", "/oidc/"}
 }
 
-// routes: every path of the package.
+// router takes the paths of the package.
+type router interface {
+	Handle(pattern string, handler http.Handler)
+	HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request))
+}
+
 func (s *Service) routes() http.Handler {
 	mux := http.NewServeMux()
+	s.addRoutes(mux)
+	return mux
+}
+
+// addRoutes: every path of the package.
+func (s *Service) addRoutes(mux router) {
 	mux.Handle("/sign-in", s.methods(s.showSignIn, s.handleSignIn))
 	mux.Handle("/sign-in/account", s.methods(nil, s.handleChoose))
 	mux.Handle("/sign-in/provider", s.methods(s.showProvider, nil))
@@ -73,7 +84,6 @@ func (s *Service) routes() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
 	})
-	return mux
 }
 
 // methods serves GET and HEAD by show, POST by handle, and answers 405 for others. Either may be nil.

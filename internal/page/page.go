@@ -97,8 +97,8 @@ type SignIn struct {
 	Providers []Provider
 	// NoForm leaves the form away, NoPassword its password: then the username alone decides where to go on.
 	NoForm, NoPassword bool
-	// ForgotURL leads to who has no password, or not the right one; SignUpURL to who has no account. Empty: not shown
-	ForgotURL, SignUpURL string
+	// ForgotURL leads to who has no password, or not the right one; RemindURL to who has no username; SignUpURL to who has no account. Empty: not shown
+	ForgotURL, RemindURL, SignUpURL string
 	// Passkey is the form for who has one. nil: there is none
 	Passkey *Passkey
 }

@@ -1,0 +1,320 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	forgotTextPath = forgotPath + "/text"
+	forgotCodePath = forgotTextPath + "/code"
+
+	textedLinkLife = 15 * time.Minute // of the link that a right code opens
+	textEvery      = time.Minute      // of one number: nobody's telephone is filled, whoever asks
+)
+
+// nobodysNumber stands in for the number of nobody. (ITU-T E.164 has no country 999)
+const nobodysNumber = "+99900000000"
+
+// canResetByText tells whether a person who has forgotten the password can get another by a code on the telephone.
+func (s *Service) canResetByText(u *config.Units) bool {
+	return u.Features.PasswordResetEnabled && u.PasswordLogin() && s.sendsTexts(u)
+}
+
+// resets tells whether there is any way to get another password.
+func (s *Service) resets(u *config.Units) bool { return s.canReset(u) || s.canResetByText(u) }
+
+// forgotAt is where whoever has forgotten the password begins, or "" where nobody can.
+func (s *Service) forgotAt(u *config.Units) string {
+	switch {
+	case s.canReset(u):
+		return forgotPath
+	case s.canResetByText(u):
+		return forgotTextPath
+	}
+	return ""
+}
+
+// onceEvery tells whether something is done again that is done at most once in a time, and counts it. Whoever asks is told nothing of it.
+func onceEvery(tx storage.Tx, what, whose string, every time.Duration, now time.Time) (bool, error) {
+	key := storage.Key(what, whose)
+	last, err := failures.Get(tx, key)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return false, err
+	}
+	if last.Until.After(now) {
+		return false, nil
+	}
+	rec := failureRecord{Failures: 1, First: now, Until: now.Add(every)}
+	return true, failures.Put(tx, key, rec, rec.Until.Add(time.Minute))
+}
+
+// showForgotText serves GET /forgot/text?flow=…: it asks whose password it is.
+func (s *Service) showForgotText(w http.ResponseWriter, r *http.Request) {
+	if a, ok := s.beside(w, r, forgotTextPath, s.canResetByText); ok {
+		s.forgotTextPage(w, r, a, http.StatusOK, a.flow.Demand.Hint, page.Form{})
+	}
+}
+
+func (s *Service) forgotTextPage(w http.ResponseWriter, r *http.Request, a aside, status int, typed string, in page.Form) {
+	in.Key, in.Action, in.Cancel = "forgot_text", withSignIn(forgotTextPath, a.id), signInAt(a.id)
+	in.Fields = page.Fields(in.Problem != "", page.Field{
+		Name: "username", Label: "forgot.label", Value: typed, Autocomplete: "username", Required: true, Invalid: in.Problem == "problem.username",
+	})
+	if s.canReset(a.u) {
+		in.Links = append(in.Links, page.FormLink{Label: "forgot_text.mail", URL: withSignIn(forgotPath, a.id)})
+	}
+	in.Links = append(in.Links, s.remindLink(a)...)
+	s.formPage(w, r, a, "forgot_text:"+a.id, status, in)
+}
+
+// handleForgotText serves POST /forgot/text?flow=…. The answer is the same whoever exists.
+func (s *Service) handleForgotText(w http.ResponseWriter, r *http.Request) {
+	a, ok := s.beside(w, r, forgotTextPath, s.canResetByText)
+	if !ok || !s.checkForm(w, r, "forgot_text:"+a.id, withSignIn(forgotTextPath, a.id)) {
+		return
+	}
+	typed := strings.TrimSpace(r.PostForm.Get("username"))
+	if typed == "" {
+		s.forgotTextPage(w, r, a, http.StatusUnprocessableEntity, "", page.Form{Problem: "problem.username"})
+		return
+	}
+	if !s.Admit(r) {
+		s.fail(w, r, errTooMany, forgotTextPath)
+		return
+	}
+	wait, err := s.askResetByText(r.Context(), typed, hashed(s.browser(r)), s.Origin(r))
+	switch {
+	case err != nil:
+		s.fail(w, r, err, forgotTextPath)
+	case wait > 0:
+		if !isText(typed, maxUsername) {
+			typed = ""
+		}
+		in := page.Form{}
+		waits(w, &in, "problem.wait", wait)
+		s.forgotTextPage(w, r, a, http.StatusTooManyRequests, typed, in)
+	default:
+		s.redirect(w, r, withSignIn(forgotCodePath, a.id))
+	}
+}
+
+// askResetByText sends a code to the number of whoever what was typed means. For nobody, and for who has no number, it does the same work: a code that
+// is good for nothing, and a message that is not sent. wait is how long nothing is taken; it says nothing about who there is.
+func (s *Service) askResetByText(ctx context.Context, typed, browser string, from event.Origin) (wait time.Duration, err error) {
+	code, err := newSentCode(s.Random)
+	if err != nil {
+		return 0, err
+	}
+	ev, err := s.newEvents(from, passwordResetAsked)
+	if err != nil {
+		return 0, err
+	}
+	folded, err := fold(typed)
+	if err != nil {
+		folded = typed
+	}
+	now := s.Now()
+	err = s.Store.Update(ctx, func(tx storage.Tx) error {
+		if wait, err = s.tooMany(tx, "reset-address", network(from.ClientIP), resetsPerAddress, now); err != nil || wait > 0 {
+			return err
+		}
+		rec := textResetRecord{Typed: secret.Hash(folded), To: nobodysNumber, ExpiresAt: now.Add(sentCodeLife)}
+		t, err := s.textable(tx, typed)
+		if err != nil {
+			return err
+		}
+		kind := notify.Nothing
+		if t.id != "" {
+			kind, rec.PersonID, rec.To = notify.SMSResetCode, t.id, textNumber(t.profile)
+		}
+		wait, err = s.sendCode(tx, rec.code(browser), code, now, func(tx storage.Tx, code string) error {
+			again, err := onceEvery(tx, "text-number", secret.Hash(rec.To), textEvery, now)
+			if err != nil {
+				return err
+			}
+			if !again {
+				kind = notify.Nothing
+			}
+			return s.textCode(tx, t, kind, rec.To, code, now)
+		})
+		if err != nil || wait > 0 {
+			return err
+		}
+		if err := textResets.Put(tx, browser, rec, rec.ExpiresAt.Add(collectAfter)); err != nil {
+			return err
+		}
+		e := ev[0]
+		e.PersonID, e.Reason = t.id, "by text message"
+		if t.rec != nil {
+			e.Partition = t.rec.partition()
+		}
+		return s.Events.Append(tx, e)
+	})
+	return wait, err
+}
+
+// textable returns the one person whom what was typed means and who can get another password by a code on the telephone. There is none: one without an id.
+func (s *Service) textable(tx storage.Tx, typed string) (found told, err error) {
+	found.profile = new(Profile)
+	list, err := s.accountsOf(tx, typed)
+	if err != nil {
+		return found, err
+	}
+	n := 0
+	for _, t := range list {
+		ok, err := s.resetsByText(tx, t)
+		if err != nil {
+			return found, err
+		}
+		if ok {
+			found = t
+			n++
+		}
+	}
+	if n > 1 { // an address of several: which one is meant is not known
+		return told{profile: new(Profile)}, nil
+	}
+	return found, nil
+}
+
+// resetsByText tells whether a person can get another password by a code on the telephone.
+func (s *Service) resetsByText(tx storage.Tx, t told) (bool, error) {
+	if textNumber(t.profile) == "" || (t.rec.State != Active && t.rec.State != Inactive) {
+		return false, nil
+	}
+	has, err := passwords.Has(tx, t.id)
+	if err != nil || has {
+		return has, err
+	}
+	names, err := s.providersOf(tx, t.id, t.rec)
+	return len(names) == 0, err
+}
+
+// code is what the code is good for that was sent for it.
+func (r *textResetRecord) code(browser string) codeFor {
+	return codeFor{Purpose: "reset", Subject: browser, Bound: r.PersonID + ":" + r.Typed, To: r.To, Limit: "reset:" + r.Typed}
+}
+
+// readTextReset returns what this browser has asked for, or errMismatch.
+func readTextReset(tx storage.Tx, browser string, now time.Time) (textResetRecord, error) {
+	rec, err := textResets.Get(tx, browser)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && !rec.ExpiresAt.After(now) {
+		err = errMismatch
+	}
+	return rec, err
+}
+
+// askedByText reads it for a page. Otherwise it has written the answer and is not ok.
+func (s *Service) askedByText(w http.ResponseWriter, r *http.Request) (a aside, rec textResetRecord, browser string, ok bool) {
+	if a, ok = s.beside(w, r, forgotTextPath, s.canResetByText); !ok {
+		return a, rec, "", false
+	}
+	browser = hashed(s.browser(r))
+	err := s.Store.View(r.Context(), func(tx storage.Tx) (err error) {
+		rec, err = readTextReset(tx, browser, s.Now())
+		return err
+	})
+	switch {
+	case errors.Is(err, errMismatch):
+		s.redirect(w, r, withSignIn(forgotTextPath, a.id))
+	case err != nil:
+		s.fail(w, r, err, forgotTextPath)
+	default:
+		return a, rec, browser, true
+	}
+	return a, rec, "", false
+}
+
+// showForgotCode serves GET /forgot/text/code?flow=…: for somebody and nobody alike.
+func (s *Service) showForgotCode(w http.ResponseWriter, r *http.Request) {
+	if a, _, _, ok := s.askedByText(w, r); ok {
+		s.forgotCodePage(w, r, a, http.StatusOK, "")
+	}
+}
+
+func (s *Service) forgotCodePage(w http.ResponseWriter, r *http.Request, a aside, status int, problem string) {
+	s.formPage(w, r, a, "forgot_code:"+a.id, status, page.Form{
+		Key: "forgot_code", Action: withSignIn(forgotCodePath, a.id), Cancel: signInAt(a.id), Problem: problem,
+		Fields: page.Fields(problem != "", page.Field{Name: "code", Type: "code", Label: "forgot_code.label", Required: true, Invalid: problem != "", MaxLength: maxCode}),
+		Links:  []page.FormLink{{Label: "forgot_code.again", URL: withSignIn(forgotTextPath, a.id)}},
+	})
+}
+
+// handleForgotCode serves POST /forgot/text/code?flow=…: the right code leads to the page for a new password, as a link from an e-mail does.
+func (s *Service) handleForgotCode(w http.ResponseWriter, r *http.Request) {
+	a, rec, browser, ok := s.askedByText(w, r)
+	if !ok || !s.checkForm(w, r, "forgot_code:"+a.id, withSignIn(forgotCodePath, a.id)) {
+		return
+	}
+	typed := r.PostForm.Get("code")
+	if typed == "" {
+		s.forgotCodePage(w, r, a, http.StatusUnprocessableEntity, "problem.code_missing")
+		return
+	}
+	spend, err := s.checkCode(r.Context(), rec.code(browser), typed)
+	if err == nil {
+		err = s.openReset(w, r, rec, browser, a.id, spend)
+	}
+	switch {
+	case err == nil:
+		s.redirect(w, r, linkPaths[linkReset])
+	case errors.Is(err, errMismatch):
+		s.forgotCodePage(w, r, a, http.StatusUnprocessableEntity, "problem.code")
+	default:
+		s.fail(w, r, err, withSignIn(forgotCodePath, a.id))
+	}
+}
+
+// openReset uses the code up and opens a link for a new password in this browser. errMismatch: the code is nobody's, or the number is not the person's any
+// more.
+func (s *Service) openReset(w http.ResponseWriter, r *http.Request, rec textResetRecord, browser, flow string, spend func(storage.Tx) (bool, error)) error {
+	if rec.PersonID == "" {
+		return errMismatch
+	}
+	now := s.Now()
+	var path string
+	err := s.Store.Update(r.Context(), func(tx storage.Tx) error {
+		if ok, err := spend(tx); err != nil || !ok {
+			return errors.Join(err, errMismatch)
+		}
+		p, err := persons.Get(tx, rec.PersonID)
+		if errors.Is(err, storage.ErrNotFound) {
+			return errMismatch
+		}
+		if err != nil {
+			return err
+		}
+		t, err := s.reached(tx, rec.PersonID, &p)
+		if err != nil {
+			return err
+		}
+		if ok, err := s.resetsByText(tx, t); err != nil || !ok || textNumber(t.profile) != rec.To {
+			return errors.Join(err, errMismatch)
+		}
+		if err := textResets.Delete(tx, browser); err != nil {
+			return err
+		}
+		path, err = s.newLink(tx, linkReset, rec.PersonID, map[string]string{linkFlow: flow}, textedLinkLife, now)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	u, err := url.Parse(path)
+	if err == nil {
+		s.jar.Set(w, linkCookieOf(linkReset), u.Query().Get(linkParam), linkCookie)
+	}
+	return err
+}

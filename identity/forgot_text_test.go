@@ -1,0 +1,349 @@
+package identity_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	tess       = "tess@example.com"
+	tessNumber = "+31612345678"
+)
+
+// texted is a harness with text messages, where forgotten passwords and usernames are helped with, and a person tess with a verified number.
+type texted struct {
+	*harness
+	u    *config.Units
+	tess identity.Person
+}
+
+func newTexted(t *testing.T) *texted {
+	t.Helper()
+	h, u := configured(t)
+	h.texts = new(notify.MemorySMS)
+	h.start()
+	u.Features.SMSEnabled, u.Features.PasswordResetEnabled, u.Features.UsernameReminderViaSMSEnabled = true, true, true
+	x := &texted{harness: h, u: u}
+	x.tess = x.withNumber(tess, "+31 6 1234 5678", true)
+	t.Cleanup(h.checkInvariants)
+	return x
+}
+
+// withNumber adds a person with a telephone number.
+func (x *texted) withNumber(username, number string, verified bool) identity.Person {
+	x.t.Helper()
+	return x.add(identity.NewPerson{Username: username, Password: secret.New("what tess forgot 1"), Profile: &identity.Profile{
+		PhoneNumbers: []identity.PhoneNumber{{Value: number, Primary: true, Verified: verified}},
+	}})
+}
+
+// ask asks for a code and returns the page that waits for it, and the code that was sent, or "".
+func (x *texted) ask(b *browser, username string) (page *answer, code string) {
+	x.t.Helper()
+	a := b.post(b.get("/forgot/text"), "username", username)
+	if a.Code != http.StatusSeeOther {
+		x.t.Fatalf("asking for %q = %d\n%s", username, a.Code, a.Body)
+	}
+	list := x.texts.Take()
+	if len(list) > 1 {
+		x.t.Fatalf("%d text messages, want one at most", len(list))
+	}
+	if len(list) == 1 {
+		code = list[0].Data["code"]
+	}
+	return b.get(a.Header().Get("Location")), code
+}
+
+func TestResetByText(t *testing.T) {
+	t.Parallel()
+	x := newTexted(t)
+	other := x.browser()
+	other.signIn(tess, "what tess forgot 1")
+	b := x.browser()
+	sign := b.get("/next")
+	if !strings.Contains(sign.Body.String(), `href="/forgot/text?flow=`) {
+		t.Errorf("the sign-in page does not lead there:\n%s", sign.Body)
+	}
+	a := b.post(b.get("/forgot/text?"+strings.TrimPrefix(sign.url, "/sign-in?")), "username", tess)
+	list := x.texts.Take()
+	if len(list) != 1 || list[0].To != tessNumber || list[0].Kind != notify.SMSResetCode || list[0].PersonID != x.tess.ID {
+		t.Fatalf("text messages = %+v, want a code to %s", list, tessNumber)
+	}
+	page := b.get(a.Header().Get("Location"))
+	code := list[0].Data["code"]
+	wrong := "000000"
+	if code == wrong {
+		wrong = "000001"
+	}
+	if a := b.post(page, "code", wrong); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("a wrong code = %d, want 422", a.Code)
+	}
+	if a := b.post(page, "code", code); a.Header().Get("Location") != "/reset" {
+		t.Fatalf("the code = %d to %q\n%s", a.Code, a.Header().Get("Location"), a.Body)
+	}
+	if a := b.post(page, "code", code); a.Header().Get("Location") == "/reset" {
+		t.Error("the code is good twice")
+	}
+	a = b.post(b.get("/reset"), "password", "what tess knows 2")
+	done := b.get(a.Header().Get("Location"))
+	if !strings.Contains(done.Body.String(), `href="/sign-in?flow=`) || other.isSignedIn() {
+		t.Errorf("after the new password: %s, others signed in: %t\n%s", done.url, other.isSignedIn(), done.Body)
+	}
+	if a := x.browser().try(tess, "what tess forgot 1"); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("the old password = %d", a.Code)
+	}
+	b.signIn(tess, "what tess knows 2")
+	if ev := x.events(); ev["person.PasswordResetRequestedEvent"] != 1 || ev["person.PasswordResetEvent"] != 1 {
+		t.Errorf("events = %v", ev)
+	}
+}
+
+// TestResetByTextNeeds: without a switch, text messages or a verified number nobody gets a code.
+func TestResetByTextNeeds(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*texted){
+		"sms switched off":     func(x *texted) { x.u.Features.SMSEnabled = false },
+		"reset switched off":   func(x *texted) { x.u.Features.PasswordResetEnabled = false },
+		"nothing to send with": func(x *texted) { x.texts = nil; x.start() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newTexted(t)
+			change(x)
+			if a := x.browser().get("/forgot/text"); a.Code != http.StatusNotFound {
+				t.Errorf("the page = %d, want 404", a.Code)
+			}
+			if a := x.browser().get("/next"); strings.Contains(a.Body.String(), "/forgot/text") {
+				t.Error("the sign-in page leads there")
+			}
+		})
+	}
+	t.Run("a number that nobody has verified", func(t *testing.T) {
+		t.Parallel()
+		x := newTexted(t)
+		x.withNumber("uma@example.com", "+31687654321", false)
+		if _, code := x.ask(x.browser(), "uma@example.com"); code != "" {
+			t.Error("a code was sent")
+		}
+	})
+	t.Run("who is blocked", func(t *testing.T) {
+		t.Parallel()
+		x := newTexted(t)
+		if err := x.SetState(t.Context(), tess, identity.Blocked, ops); err != nil {
+			t.Fatal(err)
+		}
+		if _, code := x.ask(x.browser(), tess); code != "" {
+			t.Error("a code was sent")
+		}
+	})
+	t.Run("an e-mail address of two", func(t *testing.T) {
+		t.Parallel()
+		x := newTexted(t)
+		for i, name := range []string{"one", "two"} {
+			yes := true
+			x.add(identity.NewPerson{Username: name, Password: secret.New("what tess forgot 1"), Email: "both@example.com", EmailVerified: &yes, Profile: &identity.Profile{
+				PhoneNumbers: []identity.PhoneNumber{{Value: fmt.Sprintf("+3161111111%d", i), Primary: true, Verified: true}},
+			}})
+		}
+		if _, code := x.ask(x.browser(), "both@example.com"); code != "" {
+			t.Error("a code was sent to one of the two")
+		}
+		if _, code := x.ask(x.browser(), "two"); code == "" {
+			t.Error("no code by the username")
+		}
+	})
+}
+
+func TestResetByTextAttacks(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 219: who exists, by the answers", func(t *testing.T) {
+		t.Parallel()
+		x := newTexted(t)
+		x.withNumber("uma@example.com", "+31687654321", false)
+		var first string
+		for _, name := range []string{tess, "none@example.com", "uma@example.com", demo} {
+			b := x.browser()
+			var seen []string
+			for range 3 {
+				a := b.post(b.get("/forgot/text"), "username", name)
+				seen = append(seen, fmt.Sprint(a.Code, a.Header().Get("Location"), a.Header().Get("Retry-After")))
+			}
+			a := b.post(b.get("/forgot/text/code"), "code", "12345x")
+			seen = append(seen, fmt.Sprint(a.Code, a.Body.Len()))
+			if got := strings.Join(seen, " | "); first == "" {
+				first = got
+			} else if got != first {
+				t.Errorf("answers for %s = %s, want %s as for somebody", name, got, first)
+			}
+		}
+	})
+	t.Run("attack 238: guessing in parallel", func(t *testing.T) {
+		t.Parallel()
+		x := newTexted(t)
+		b := x.browser()
+		page, code := x.ask(b, tess)
+		var wg sync.WaitGroup
+		for range 64 {
+			guess := &browser{h: b.h, cookies: map[string]string{}, address: b.address}
+			for k, v := range b.cookies {
+				guess.cookies[k] = v
+			}
+			wg.Go(func() { guess.post(page, "code", "12345x") })
+		}
+		wg.Wait()
+		if a := b.post(page, "code", code); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("the right code after 64 wrong ones = %d, want it to be dead", a.Code)
+		}
+	})
+	t.Run("attack 238: a code in another browser", func(t *testing.T) {
+		t.Parallel()
+		x := newTexted(t)
+		_, code := x.ask(x.browser(), tess)
+		b := x.browser()
+		page, _ := x.ask(b, tess) // within the minute: nothing is sent
+		if a := b.post(page, "code", code); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("the code of another browser = %d, want 422", a.Code)
+		}
+	})
+	t.Run("attack 238: a code after the number has changed", func(t *testing.T) {
+		t.Parallel()
+		x := newTexted(t)
+		b := x.browser()
+		page, code := x.ask(b, tess)
+		_, err := x.UpdatePerson(t.Context(), x.tess.ID, identity.Edit{By: ops, Verified: true}, func(_ storage.Tx, d *identity.Details) error {
+			d.Profile.PhoneNumbers = []identity.PhoneNumber{{Value: "+31600000000", Primary: true, Verified: true}}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := b.post(page, "code", code); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("the code = %d, want 422", a.Code)
+		}
+	})
+	t.Run("attack 238: a code that is a second too old", func(t *testing.T) {
+		t.Parallel()
+		x := newTexted(t)
+		b := x.browser()
+		page, code := x.ask(b, tess)
+		x.clock.Advance(10 * time.Minute)
+		if a := b.post(page, "code", code); a.Header().Get("Location") == "/reset" {
+			t.Error("the code is still good")
+		}
+	})
+	t.Run("attack 219: filling a telephone", func(t *testing.T) {
+		t.Parallel()
+		x := newTexted(t)
+		sent := 0
+		for i := range 20 {
+			b := x.browser()
+			b.address = fmt.Sprintf("203.0.113.%d:1", i+1)
+			b.post(b.get("/forgot/text"), "username", tess)
+			b.post(b.get("/forgot/username"), "number", tessNumber)
+			sent += len(x.texts.Take())
+		}
+		if sent != 1 {
+			t.Errorf("%d messages within a minute, want 1", sent)
+		}
+	})
+}
+
+func TestUsernameReminder(t *testing.T) {
+	t.Parallel()
+	x := newTexted(t)
+	x.withNumber("shared", "0031612345678", true)
+	x.withNumber("claimed", tessNumber, false)
+	b := x.browser()
+	if a := b.get("/next"); !strings.Contains(a.Body.String(), `href="/forgot/username?flow=`) {
+		t.Errorf("the sign-in page does not lead there:\n%s", a.Body)
+	}
+	page := b.get("/forgot/username")
+	for _, bad := range []string{"", "06 12345678", "call me", strings.Repeat("1", 5000)} {
+		if a := b.post(page, "number", bad); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("the number %.20q = %d, want 422", bad, a.Code)
+		}
+	}
+	a := b.post(page, "number", "+31 (0)6 12 34 56 78")
+	list := x.texts.Take()
+	if a.Header().Get("Location") != "/forgot/username/sent" || len(list) != 1 {
+		t.Fatalf("a reminder = %d to %q, %d messages", a.Code, a.Header().Get("Location"), len(list))
+	}
+	if names := strings.Split(list[0].Data["usernames"], ", "); list[0].To != tessNumber || len(names) != 2 || !strings.Contains(list[0].Data["usernames"], tess) {
+		t.Errorf("the message to %s names %q, want tess and shared, who have shown that the number is theirs", list[0].To, names)
+	}
+	x.clock.Advance(time.Minute)
+	if a := b.post(page, "number", "+31699999999"); a.Header().Get("Location") != "/forgot/username/sent" || len(x.texts.Take()) != 0 {
+		t.Errorf("a number of nobody = %d, want the same answer and no message", a.Code)
+	}
+	if n := x.events()["person.UsernameReminderSentEvent"]; n != 2 {
+		t.Errorf("%d events, want one for each person", n)
+	}
+	for name, change := range map[string]func(*identity.Details){
+		"removed number":    func(d *identity.Details) { d.Profile.PhoneNumbers = nil },
+		"number in a draft": func(d *identity.Details) { d.Profile.PhoneNumbers = []identity.PhoneNumber{{Value: tessNumber}} },
+	} {
+		_, err := x.UpdatePerson(t.Context(), x.tess.ID, identity.Edit{By: ops, Verified: true}, func(_ storage.Tx, d *identity.Details) error { change(d); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.clock.Advance(20 * time.Minute)
+		b.post(page, "number", tessNumber)
+		if list := x.texts.Take(); len(list) != 1 || list[0].Data["usernames"] != "shared" {
+			t.Errorf("%s: messages = %+v, want shared alone", name, list)
+		}
+	}
+	x.u.Features.UsernameReminderViaSMSEnabled = false
+	if a := x.browser().get("/forgot/username"); a.Code != http.StatusNotFound {
+		t.Errorf("switched off = %d, want 404", a.Code)
+	}
+}
+
+func TestUsernameReminderAttacks(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 219: whose number it is, by the answers", func(t *testing.T) {
+		t.Parallel()
+		x := newTexted(t)
+		var first string
+		for _, number := range []string{tessNumber, "+31699999999"} {
+			b := x.browser()
+			var seen []string
+			for range 5 {
+				a := b.post(b.get("/forgot/username"), "number", number)
+				seen = append(seen, fmt.Sprint(a.Code, a.Header().Get("Location"), a.Header().Get("Retry-After")))
+			}
+			if got := strings.Join(seen, " | "); first == "" {
+				first = got
+			} else if got != first {
+				t.Errorf("answers for nobody = %s, for somebody %s", got, first)
+			}
+		}
+		if n := len(x.texts.Take()); n != 1 {
+			t.Errorf("%d messages, want 1", n)
+		}
+	})
+	t.Run("attack 219: trying many numbers", func(t *testing.T) {
+		t.Parallel()
+		x := newTexted(t)
+		b := x.browser()
+		page := b.get("/forgot/username")
+		refused := 0
+		for i := range 40 {
+			if a := b.post(page, "number", fmt.Sprintf("+316555555%02d", i)); a.Code == http.StatusTooManyRequests {
+				refused++
+			}
+		}
+		if refused != 10 {
+			t.Errorf("%d of 40 numbers refused, want 10", refused)
+		}
+	})
+}
