@@ -53,12 +53,14 @@ func TestForgedAssertions(t *testing.T) {
 	h, k := withPasskey(t)
 	stranger := newToken(t)
 	for name, bend := range map[string]func(*token){
-		"another origin":               func(k *token) { k.origin = "https://auth.example.com.evil.example" },
-		"a port":                       func(k *token) { k.origin = issuer + ":8443" },
-		"plain http":                   func(k *token) { k.origin = "http://auth.example.com" },
-		"a host below":                 func(k *token) { k.origin = "https://evil.auth.example.com" },
-		"another site in between":      say("crossOrigin", true),
-		"another site around":          func(k *token) { k.client = func(m map[string]any) { m["crossOrigin"], m["topOrigin"] = true, "https://evil.example" } },
+		"another origin":          func(k *token) { k.origin = "https://auth.example.com.evil.example" },
+		"a port":                  func(k *token) { k.origin = issuer + ":8443" },
+		"plain http":              func(k *token) { k.origin = "http://auth.example.com" },
+		"a host below":            func(k *token) { k.origin = "https://evil.auth.example.com" },
+		"another site in between": say("crossOrigin", true),
+		"another site around": func(k *token) {
+			k.client = func(m map[string]any) { m["crossOrigin"], m["topOrigin"] = true, "https://evil.example" }
+		},
 		"another relying party":        func(k *token) { k.rpID = "example.com" },
 		"the evil relying party":       func(k *token) { k.rpID = "evil.example" },
 		"no user verification":         func(k *token) { k.flags &^= userVerified },
@@ -289,10 +291,14 @@ func TestForgedPasskeys(t *testing.T) {
 		"another challenge":      func(k *token) { k.client = func(m map[string]any) { m["challenge"] = b64(make([]byte, 32)) } },
 		"no id":                  func(k *token) { k.id = nil },
 		"an id of many bytes":    func(k *token) { k.id = make([]byte, 1500) },
-		"another id outside":     func(k *token) { k.answer = func(m map[string]any) { m["id"], m["rawId"] = b64([]byte("other")), b64([]byte("other")) } },
-		"no key":                 func(k *token) { k.data = func(b []byte) []byte { return b[:60] } },
+		"another id outside": func(k *token) {
+			k.answer = func(m map[string]any) { m["id"], m["rawId"] = b64([]byte("other")), b64([]byte("other")) }
+		},
+		"no key": func(k *token) { k.data = func(b []byte) []byte { return b[:60] } },
 		"garbage": func(k *token) {
-			k.answer = func(m map[string]any) { m["response"].(map[string]any)["attestationObject"] = b64(bytes.Repeat([]byte{0x9f}, 8000)) } //nolint:forcetypeassert // ours
+			k.answer = func(m map[string]any) {
+				m["response"].(map[string]any)["attestationObject"] = b64(bytes.Repeat([]byte{0x9f}, 8000))
+			} //nolint:forcetypeassert // ours
 		},
 		"a huge length": func(k *token) {
 			k.answer = func(m map[string]any) {

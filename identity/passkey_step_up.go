@@ -17,6 +17,8 @@ import (
 const (
 	passkeyStepUpPath = "/step-up/passkey"
 	passkeysPath      = securityPath + "/passkeys"
+	passkeyNamePath   = passkeysPath + "/name"
+	passkeyRemovePath = passkeysPath + "/remove"
 )
 
 // passkeyMethod is a passkey of a person who has signed in by something else.
@@ -79,7 +81,7 @@ func (s *Service) passkeyStepUpPage(w http.ResponseWriter, r *http.Request, x st
 	}
 	in.Passkey = &page.Passkey{
 		Action: passkeyStepUpPath + "?flow=" + x.id, CSRF: s.Pages.CSRF(s.jar.Get(r, cookie.KindBrowser), stepUpForm(x, &passkeyMethod)),
-		Options: s.useOptions(challenge, set.Keys), Label: "step_up.passkey.choice", Life: challengeSeconds,
+		Options: s.useOptions(challenge, set.Keys), Again: passkeyStepUpPath + "?flow=" + x.id, Label: "step_up.passkey.choice", Life: challengeSeconds,
 	}
 	s.Pages.Render(w, r, s.view(x.flow.Demand, "step_up_passkey", status, in))
 }

@@ -100,7 +100,7 @@ func (s *Service) addPasskeyPage(w http.ResponseWriter, r *http.Request, si *sig
 		s.fail(w, r, err, securityPath)
 		return
 	}
-	in.Passkey = &page.Passkey{Action: self, CSRF: csrf, Options: options, Create: true, Label: "security.passkey.add", Life: challengeSeconds}
+	in.Passkey = &page.Passkey{Action: self, Again: self, CSRF: csrf, Options: options, Create: true, Label: "security.passkey.add", Life: challengeSeconds}
 	s.Pages.Render(w, r, page.View{Template: "passkey_add", Status: status, Locales: si.locales(), Data: in})
 }
 
@@ -241,7 +241,7 @@ func (s *Service) onePasskey(w http.ResponseWriter, r *http.Request, path string
 
 // showNamePasskey serves GET /account/security/passkeys/name?id=….
 func (s *Service) showNamePasskey(w http.ResponseWriter, r *http.Request) {
-	if si, _, key, self, ok := s.onePasskey(w, r, passkeysPath+"/name"); ok {
+	if si, _, key, self, ok := s.onePasskey(w, r, passkeyNamePath); ok {
 		s.namePasskeyPage(w, r, si, http.StatusOK, page.PasskeyName{Action: self, Name: key.Name})
 	}
 }
@@ -258,7 +258,7 @@ func (s *Service) namePasskeyPage(w http.ResponseWriter, r *http.Request, si *si
 
 // handleNamePasskey serves POST /account/security/passkeys/name?id=….
 func (s *Service) handleNamePasskey(w http.ResponseWriter, r *http.Request) {
-	si, _, key, self, ok := s.onePasskey(w, r, passkeysPath+"/name")
+	si, _, key, self, ok := s.onePasskey(w, r, passkeyNamePath)
 	if !ok || !s.checkSecurityForm(w, r, si, "passkey name", self) {
 		return
 	}
@@ -328,7 +328,7 @@ func (s *Service) otherWays(tx storage.Tx, person string, rec *personRecord, pas
 
 // showRemovePasskey serves GET /account/security/passkeys/remove?id=…: it asks, and changes nothing.
 func (s *Service) showRemovePasskey(w http.ResponseWriter, r *http.Request) {
-	si, _, key, self, ok := s.onePasskey(w, r, passkeysPath+"/remove")
+	si, _, key, self, ok := s.onePasskey(w, r, passkeyRemovePath)
 	if !ok {
 		return
 	}
@@ -348,7 +348,7 @@ func (s *Service) showRemovePasskey(w http.ResponseWriter, r *http.Request) {
 
 // handleRemovePasskey serves POST /account/security/passkeys/remove?id=….
 func (s *Service) handleRemovePasskey(w http.ResponseWriter, r *http.Request) {
-	si, _, key, self, ok := s.onePasskey(w, r, passkeysPath+"/remove")
+	si, _, key, self, ok := s.onePasskey(w, r, passkeyRemovePath)
 	if !ok || !s.checkSecurityForm(w, r, si, "passkey remove", self) {
 		return
 	}

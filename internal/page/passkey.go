@@ -16,6 +16,8 @@ type Passkey struct {
 	Quiet bool
 	// Label is the message of the button.
 	Label string
+	// Again is the page's own path, to load it again with a fresh challenge.
+	Again string
 	// Life is how many seconds the challenge in Options is good for.
 	Life int
 }

@@ -72,7 +72,7 @@
 	// Whoever comes back to a page whose challenge is over gets a fresh one, unless something has been typed.
 	const refresh = () => {
 		const typed = [...document.querySelectorAll("input:not([type=hidden]):not([type=checkbox])")].some(i => i.value !== i.defaultValue);
-		if (!document.hidden && !typed && Date.now() - shown > data.life * 1000) location.reload();
+		if (!document.hidden && !typed && Date.now() - shown > data.life * 1000) location.replace(data.again);
 	};
 	document.addEventListener("visibilitychange", refresh);
 	window.addEventListener("focus", refresh);
