@@ -1,0 +1,54 @@
+package rules
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestMessagesOfPages: what the identity service names as a message of a page is one of internal/page/messages/en.json. (internal/page holds the other
+// languages against that file.)
+func TestMessagesOfPages(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../page/messages/en.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var messages map[string]string
+	if err := json.Unmarshal(raw, &messages); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../../identity/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	member := regexp.MustCompile(`\b(Label|Hint|Problem|Good|Submit|Empty): *"([a-z0-9_]+(?:\.[a-z0-9_]+)+)"`)
+	given := regexp.MustCompile(`"((?:problem|error)\.[a-z0-9_]+)"`)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys []string
+		for _, m := range member.FindAllStringSubmatch(string(src), -1) {
+			keys = append(keys, m[2])
+		}
+		for _, m := range given.FindAllStringSubmatch(string(src), -1) {
+			if strings.HasPrefix(m[1], "error.") {
+				m[1] += ".title"
+			}
+			keys = append(keys, m[1])
+		}
+		for _, key := range keys {
+			if messages[key] == "" {
+				t.Errorf("%s: there is no message %s", filepath.Base(name), key)
+			}
+		}
+	}
+}
