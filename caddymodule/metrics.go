@@ -195,6 +195,8 @@ func (m *metrics) request(path string, status int) {
 	endpoint, ok := endpoints[path]
 	switch {
 	case ok:
+	case strings.HasPrefix(path, "/account/"):
+		endpoint = "account"
 	case strings.HasPrefix(path, "/assets/"):
 		endpoint = "assets"
 	case strings.HasPrefix(path, "/scim/v2/"):

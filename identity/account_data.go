@@ -1,11 +1,14 @@
 package identity
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -222,14 +225,29 @@ func (s *Service) handleDelete(w http.ResponseWriter, r *http.Request) {
 		s.deletePage(w, r, a, acc, http.StatusUnprocessableEntity, page.Dashboard{}, "problem.delete_username")
 		return
 	}
-	err = s.RemovePerson(r.Context(), a.si.session.PersonID, s.actor(r, a.si), func(tx storage.Tx, _ *Details) error { return s.still(tx, a) })
+	list, err := s.applicationsOf(r, a)
+	if err == nil {
+		err = s.RemovePerson(r.Context(), a.si.session.PersonID, s.actor(r, a.si), func(tx storage.Tx, _ *Details) error { return s.still(tx, a) })
+	}
 	switch {
 	case errors.Is(err, errMismatch), errors.Is(err, ErrNoPerson):
 		s.redirect(w, r, dataPath)
 	case err != nil:
 		s.fail(w, r, err, deletePath)
 	default:
+		s.withdrawAll(r, a, list)
 		s.jar.Clear(w, kindSession)
 		s.Pages.Render(w, r, page.View{Template: "message", Locales: a.si.locales(), Data: page.Message{Key: "deleted", Next: "/sign-in"}})
+	}
+}
+
+// withdrawAll forgets what a person who is gone had given to applications. It was worth nothing any more, so that nobody waits for it in vain.
+func (s *Service) withdrawAll(r *http.Request, a *onAccount, list []login.Application) {
+	by := event.Caller{ID: a.si.session.PersonID, Name: a.si.person.Username, Origin: s.Origin(r)}
+	ctx := event.WithCaller(context.WithoutCancel(r.Context()), by)
+	for _, app := range list {
+		if _, err := s.apps.WithdrawConsent(ctx, by.ID, app.ID); err != nil {
+			s.Log.Error("consent of a removed person not forgotten", zap.String("person_id", by.ID), zap.String("client_id", app.ID), zap.Error(err))
+		}
 	}
 }

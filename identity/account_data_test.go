@@ -316,6 +316,8 @@ func TestDeleteAccount(t *testing.T) {
 	other := h.browser()
 	other.signIn(demo, demoPassword)
 	before := h.details(demo)
+	apps := &given{person: before.ID, list: []login.Application{{ID: "shop", Name: "The shop"}}}
+	h.Tie(apps)
 	if a := b.sendTo(path, "password", "wrong"); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("with a wrong password = %d", a.Code)
 	}
@@ -327,6 +329,9 @@ func TestDeleteAccount(t *testing.T) {
 		t.Fatalf("the end = %d\n%s", a.Code, a.Body)
 	}
 	heard(t, "the end", m, "account_removed "+demo)
+	if !slices.Equal(apps.withdrawn, []string{before.ID + " shop"}) {
+		t.Errorf("withdrawn: %q", apps.withdrawn)
+	}
 	t.Run("attack 269: what was left when the account was deleted", func(t *testing.T) {
 		if b.isSignedIn() || other.isSignedIn() {
 			t.Error("somebody is signed in still")

@@ -105,9 +105,11 @@ func TestProfile(t *testing.T) {
 		"no country":              {"form", "address", "country", "XX"},
 		"no gender":               {"form", "details", "given_name", "Ann", "gender", "Z"},
 	} {
-		if a := b.sendTo("/account/profile", fields...); a.Code != http.StatusUnprocessableEntity {
-			t.Errorf("%s = %d, want 422", name, a.Code)
-		}
+		t.Run(name, func(t *testing.T) {
+			if a := b.sendTo("/account/profile", fields...); a.Code != http.StatusUnprocessableEntity {
+				t.Errorf("%q = %d, want 422", fields, a.Code)
+			}
+		})
 	}
 	if got := h.details(demo).Profile; got.Name != p.Name || got.DateOfBirth != p.DateOfBirth {
 		t.Errorf("what was refused was written: %+v", got)
@@ -354,11 +356,13 @@ func TestChangePassword(t *testing.T) {
 		"attack 226: NUL":                      {demoPassword, "Another\x00horse 2", ""},
 		"attack 226: nothing":                  {demoPassword, "", ""},
 	} {
-		if a := b.sendTo(path, "current", tt.current, "password", tt.password); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), tt.want) {
-			t.Errorf("%s = %d, want 422 and %q\n%s", name, a.Code, tt.want, a.Body)
-		} else if strings.Contains(a.Body.String(), next) || strings.Contains(a.Body.String(), demoPassword) {
-			t.Errorf("%s: the page shows a password", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			if a := b.sendTo(path, "current", tt.current, "password", tt.password); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), tt.want) {
+				t.Errorf("the answer = %d, want 422 and %q\n%s", a.Code, tt.want, a.Body)
+			} else if strings.Contains(a.Body.String(), next) || strings.Contains(a.Body.String(), demoPassword) {
+				t.Error("the page shows a password")
+			}
+		})
 	}
 	m.Take()
 	wantDone(t, "the change", b.sendTo(path, "current", demoPassword, "password", next), path+"?done=password")
@@ -404,9 +408,11 @@ func TestFirstPassword(t *testing.T) {
 	const path = "/account/security/password"
 	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = false
 	u.StepUp.Actions.SetupStepUpMethodsAuthenticationLevel = 3
-	if a := b.get(path); strings.Contains(a.Body.String(), `action="`+path) {
-		t.Error("attack 266: a first password without the level of a set-up")
-	}
+	t.Run("attack 266: a first password without the level of a set-up", func(t *testing.T) {
+		if a := b.get(path); strings.Contains(a.Body.String(), `action="`+path) {
+			t.Errorf("GET %s shows the form", path)
+		}
+	})
 	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = true
 	if a := b.get(path); a.Code != http.StatusOK || strings.Contains(a.Body.String(), `name="current"`) {
 		t.Fatalf("the page = %d\n%s", a.Code, a.Body)
@@ -584,10 +590,12 @@ func TestAccountBack(t *testing.T) {
 	_, b, u, _ := dashboard(t)
 	u.Redirects.URLWhitelist = []config.WhitelistedURL{{ID: "1", URL: "https://www.example.com/a"}}
 	for _, evil := range []string{"https://evil.example/", "//evil.example/", "javascript:alert(1)", `/\evil.example`, "https://www.example.com.evil/a"} {
-		b.get("/account?redirect=" + url.QueryEscape(evil))
-		if a := b.get("/account"); strings.Contains(a.Body.String(), "evil") || strings.Contains(a.Body.String(), "javascript:") {
-			t.Errorf("attack 281: %s is where the account leads", evil)
-		}
+		t.Run("attack 281: the way back to another site: "+evil, func(t *testing.T) {
+			b.get("/account?redirect=" + url.QueryEscape(evil))
+			if a := b.get("/account"); strings.Contains(a.Body.String(), "evil") || strings.Contains(a.Body.String(), "javascript:") {
+				t.Errorf("%s is where the account leads", evil)
+			}
+		})
 	}
 	b.get("/account?redirect=" + url.QueryEscape("https://www.example.com/a/b"))
 	if a := b.get("/account/devices"); !strings.Contains(a.Body.String(), `href="https://www.example.com/a/b"`) {

@@ -211,7 +211,7 @@ var Catalogue = []Section{
 		{234, "a whitelisted URL that is `*`, empty, a script, in clear text, with a user name, of 10 kB, there already", "400"},
 		{237, "a scanner that follows a link first; the link in Referer, addresses and logs", "looking uses up nothing; the ticket is in no page, Referer or log"},
 		{239, "line ends, NUL, several addresses, markup, placeholders and 64 KiB in addresses, names and texts of e-mails", "one recipient, no other header, no markup, or no e-mail at all"},
-		{241, "an e-mail address or telephone number called verified by whoever sends it", "400: what is verified is nobody's to say"},
+		{241, "an e-mail address or telephone number called verified by whoever sends it, or changed without a step-up", "400 or passed over: what is verified is nobody's to say; the old address is told"},
 		{242, "regular expressions that backtrack, nest, are malformed or huge", "linear time, or 400"},
 		{243, "addresses that an expression matches in part; more than one at sign", "refused: an expression matches the whole"},
 		{244, "every path of the APIs by every method, without credentials, with wrong ones, without the right to the API", "401 before anything else; 403; then 405 with Allow; a switched-off API says so only afterwards"},
@@ -231,7 +231,8 @@ var Catalogue = []Section{
 		{262, "events with limits and offsets that are no numbers, too small or too large, without ids, with ids of others and of other partitions", "400 `4002`, `4003` or `4004`; empty, never somebody else's"},
 		{263, "events with line ends or a megabyte in the user agent, addresses claimed by headers", "one event, cut, with the real address"},
 		{264, "URLs that others name and that lead to this machine or its network, in every spelling, by a redirect, by a name that changes its address", "no connection, unless the operator has opened the network"},
-		{266, "a session of level 1 that sets up or removes what reaches more; forged `amr` or level; codes used twice, of other flows and browsers", "a step-up first; a code is taken once; `amr` is true"},
+		{266, "a session of level 1, or none, that posts to the account pages, sets up or removes what reaches more; forged `amr` or level; codes used twice, of other flows and browsers", "a step-up first; a code is taken once; `amr` is true"},
+		{268, "an identity at a provider coupled by GET, by a form of another site, in another browser or session; one that is somebody else's", "403, nothing coupled; 409 for what is another's"},
 		{269, "a person of the username of one who was deleted", "nothing of the one before: no password, group, token or id"},
 	}},
 	{"Web pages", []Case{

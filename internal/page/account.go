@@ -26,7 +26,7 @@ type Dashboard struct {
 	Done, Problem string
 	Wait          int
 	Parts         []Part
-	Cancel        string // leads back from a page below another one. Empty: none
+	Cancel        string // leads back to the page that this one is below. Empty: none
 }
 
 // Part is a part of such a page: what is there, then what can be done. Everything may be left away.
