@@ -52,7 +52,7 @@ func (s *Server) signAccess(c *Client, rec *accessRecord) (token, key string, er
 	if rec.Subject == "" {
 		claims.Subject = c.ID // RFC 9068 2.2: the client, where no person is
 	} else {
-		claims.AuthTime, claims.AMR = rec.AuthTime.Unix(), methodReferences(signIn{AMR: rec.AMR, Provider: rec.Provider})
+		claims.AuthTime, claims.AMR = rec.AuthTime.Unix(), methodReferences(signIn{AMR: rec.AMR, Provider: rec.Provider, References: rec.References})
 	}
 	token, err = s.Keys.Sign(c.IDTokenAlg, typAccessToken, claims)
 	return token, jwtKey(id), err

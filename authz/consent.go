@@ -242,7 +242,7 @@ func (s *Server) signedInStill(tx storage.Tx, clientID string, result *login.Res
 func newSignIn(result *login.Result) signIn {
 	return signIn{
 		Subject: result.Subject, SessionID: result.SessionID, AuthTime: result.AuthTime, Level: result.Level, AMR: result.AMR, Provider: result.Provider,
-		Details: result.Details,
+		Details: result.Details, References: result.References,
 	}
 }
 

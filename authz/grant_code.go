@@ -225,7 +225,7 @@ func (s *Server) prepareCode(g *codeGrant, rec *codeRecord) error {
 func (s *Server) accessOfGrant(id string, g *grantRecord, scope, resources []string, q *tokenRequest, kind event.Type) (*issue, error) {
 	return s.newAccess(q.client, accessRecord{
 		GrantID: id, ClientID: g.ClientID, Subject: g.Subject, Scope: scope, Audience: resources, Epochs: g.Epochs, CreatedAt: q.now,
-		ExpiresAt: earlier(q.now.Add(q.client.Lifetimes.AccessToken), g.ExpiresAt), Level: g.Level, AMR: g.AMR, AuthTime: g.AuthTime,
+		ExpiresAt: earlier(q.now.Add(q.client.Lifetimes.AccessToken), g.ExpiresAt), Level: g.Level, AMR: g.AMR, AuthTime: g.AuthTime, References: g.References,
 		SessionID: g.SessionID, Provider: g.Provider, Claims: g.Claims.Userinfo,
 	}, kind, q.from)
 }

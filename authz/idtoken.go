@@ -104,6 +104,15 @@ func methodReferences(si signIn) []string {
 			out = append(out, "pwd")
 		}
 	}
+	for _, ref := range si.References {
+		if !slices.Contains(out, ref) {
+			out = append(out, ref)
+		}
+	}
+	// What one knows, and what one has: a PIN beside a password is one of a kind. (RFC 8176 2, "mfa")
+	if slices.Contains(out, "pwd") && slices.ContainsFunc(out, func(ref string) bool { return ref == "otp" || ref == "sms" || ref == "mca" }) && !slices.Contains(out, "mfa") {
+		out = append(out, "mfa")
+	}
 	return slices.Compact(out)
 }
 

@@ -141,16 +141,20 @@ func TestTokensAreNotEachOther(t *testing.T) {
 func TestMethodReferences(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		words []string
-		want  string
+		words, references []string
+		want              string
 	}{
-		"a passkey":                  {[]string{"FINGER_PRINT"}, `["pop","user","mfa"]`},
-		"a password, then a passkey": {[]string{"DEFAULT", "FINGER_PRINT"}, `["pwd","pop","user","mfa"]`},
+		"a passkey":                           {[]string{"FINGER_PRINT"}, nil, `["pop","user","mfa"]`},
+		"a password, then a passkey":          {[]string{"DEFAULT", "FINGER_PRINT"}, nil, `["pwd","pop","user","mfa"]`},
+		"a password, then an app":             {[]string{"DEFAULT", "CUSTOM_AUTHENTICATOR"}, []string{"otp"}, `["pwd","otp","mfa"]`},
+		"a password, then a text message":     {[]string{"DEFAULT", "CUSTOM_AUTHENTICATOR"}, []string{"sms"}, `["pwd","sms","mfa"]`},
+		"a password, then a PIN":              {[]string{"DEFAULT", "CUSTOM_AUTHENTICATOR"}, []string{"pin"}, `["pwd","pin"]`},
+		"an action token, which has no value": {[]string{"CUSTOM_AUTHENTICATOR"}, nil, `null`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := authztest.New(t)
-			h.People.After(func(r *login.Result) { r.AMR, r.Level = c.words, 3 })
+			h.People.After(func(r *login.Result) { r.AMR, r.References, r.Level = c.words, c.references, 3 })
 			claims := idClaims(t, h, h.Browser(authztest.Demo).Tokens("shop").ID)
 			if got, err := json.Marshal(claims["amr"]); err != nil || string(got) != c.want || claims["acr"] != "urn:gatehouse:level:3" {
 				t.Errorf("amr = %s and acr = %v, want %s and level 3", got, claims["acr"], c.want)

@@ -67,6 +67,8 @@ type signIn struct {
 	Provider  string    `cbor:"6,keyasint,omitempty"`
 	// Details are user_details.
 	Details map[string][]string `cbor:"7,keyasint,omitempty"`
+	// References are values of RFC 8176 beside those of AMR.
+	References []string `cbor:"8,keyasint,omitempty"`
 }
 
 // epochs are those in force when the record was made. A record with another epoch than the one in force is dead.
@@ -159,6 +161,8 @@ type accessRecord struct {
 	Provider   string `cbor:"14,keyasint,omitempty"` // of the sign-in
 	// Claims are those that the userinfo endpoint gives beside those of the scopes.
 	Claims []string `cbor:"15,keyasint,omitempty"`
+	// References are those of the sign-in.
+	References []string `cbor:"16,keyasint,omitempty"`
 }
 
 // useRecord counts the uses of an access token with a usage limit. It is made with the token: where it is missing nobody can tell how

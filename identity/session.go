@@ -37,7 +37,7 @@ type signedIn struct {
 func (si *signedIn) result() *login.Result {
 	return &login.Result{
 		Subject: si.session.PersonID, SessionID: si.id, AuthTime: si.session.AuthTime, Level: si.session.Level,
-		AMR: si.session.AMR, Provider: si.session.Provider, Details: si.session.Details,
+		AMR: si.session.AMR, References: si.session.references(), Provider: si.session.Provider, Details: si.session.Details,
 	}
 }
 

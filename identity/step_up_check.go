@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -112,10 +111,7 @@ func (s *Service) raise(w http.ResponseWriter, r *http.Request, up raising) erro
 		}
 		rec = open.session
 		rec.Opened, rec.AuthTime, rec.Seen, rec.Unproven = rec.opened(), now, now, false // the session ends when it would have ended
-		rec.Level = max(rec.Level, up.method.level(u))
-		if !slices.Contains(rec.AMR, up.method.amr) {
-			rec.AMR = append(slices.Clone(rec.AMR), up.method.amr)
-		}
+		rec.raise(up.method, up.method.level(u))
 		if up.attempt != nil {
 			if err := s.giveBack(tx, *up.attempt, true, now); err != nil {
 				return err

@@ -15,7 +15,7 @@ import (
 
 // emailMethod is a code that comes by e-mail, to an address that is verified.
 var emailMethod = stepUpMethod{
-	name: "email", amr: stepUpWord,
+	name: "email", amr: stepUpWord, reference: "otp",
 	needs: func(s *Service) bool { return s.Notify != nil },
 	level: func(u *config.Units) int {
 		if !u.EmailNotifications.StepUpAuthentication {

@@ -24,6 +24,8 @@ const (
 type stepUpMethod struct {
 	name string // in addresses, records and events; its messages are step_up.<name>.…
 	amr  string // word of the token server document
+	// reference is its value of RFC 8176. Empty: it has none, or its word says it
+	reference string
 	// needs tells whether the service has what it works with. nil: it needs nothing.
 	needs func(s *Service) bool
 	// level is what it gives. 0: it is switched off.
@@ -230,12 +232,13 @@ func pick(offered []*stepUpMethod, name string) *stepUpMethod {
 }
 
 // RemoveStepUp takes a method (authenticator, pin or passkey, which are all of them) off a person who cannot use it any more, such as after the loss of a phone. It returns
-// ErrNoPerson, and ErrNoMethod where there is nothing to take off. Sessions that the method has raised go on.
+// ErrNoPerson, and ErrNoMethod where there is nothing to take off. Sessions that the method has raised fall to what is left.
 func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string, by Actor) error {
 	ev, err := s.newEvents(by.Origin, stepUpRemoved)
 	if err != nil {
 		return err
 	}
+	now := s.Now()
 	return s.Store.Update(ctx, func(tx storage.Tx) error {
 		id, rec, err := s.find(tx, usernameOrID)
 		if err != nil {
@@ -258,13 +261,16 @@ func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string,
 			if err != nil {
 				return err
 			}
-			if err := s.tellPasskey(tx, id, &rec, passkeyRemoved, s.Now()); err != nil {
+			if err := s.tellPasskey(tx, id, &rec, passkeyRemoved, now); err != nil {
 				return err
 			}
 		default:
 			return ErrNoMethod
 		}
 		if err := putStepUp(tx, id, own); err != nil {
+			return err
+		}
+		if err := s.lowerSessions(tx, id, pick(everyMethod(), method)); err != nil {
 			return err
 		}
 		e := by.did(ev[0], id, method)

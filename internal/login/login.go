@@ -58,7 +58,9 @@ type Result struct {
 	AuthTime  time.Time
 	Level     int
 	AMR       []string // words of the token server document: DEFAULT, FINGER_PRINT, IMPLICIT, CUSTOM_AUTHENTICATOR
-	Provider  string
+	// References are the values of RFC 8176 for what has raised the sign-in since, beside those of AMR.
+	References []string
+	Provider   string
 	// Details are what the provider has said of the person, mapped: user_details. They must not be changed.
 	Details map[string][]string
 }

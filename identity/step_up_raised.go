@@ -1,0 +1,84 @@
+package identity
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// raise notes what a method has raised the session to.
+func (r *sessionRecord) raise(m *stepUpMethod, level int) {
+	if r.Base == nil {
+		r.Base = &baseRecord{Level: r.Level, AMR: r.AMR}
+	}
+	r.Raised = append(slices.DeleteFunc(slices.Clone(r.Raised), func(x raisedRecord) bool { return x.Method == m.name }), raisedRecord{Method: m.name, Level: level})
+	r.settleLevel()
+}
+
+// lower forgets what methods have raised the session to, and tells whether that was anything.
+func (r *sessionRecord) lower(methods ...string) bool {
+	left := slices.DeleteFunc(slices.Clone(r.Raised), func(x raisedRecord) bool { return slices.Contains(methods, x.Method) })
+	if len(left) == len(r.Raised) {
+		return false
+	}
+	r.Raised = left
+	r.settleLevel()
+	return true
+}
+
+// settleLevel finds the level and the words anew: those of the sign-in, and of what has raised it.
+func (r *sessionRecord) settleLevel() {
+	r.Level, r.AMR = r.Base.Level, slices.Clone(r.Base.AMR)
+	for _, x := range r.Raised {
+		r.Level = max(r.Level, x.Level)
+		if m := pick(everyMethod(), x.Method); m != nil && !slices.Contains(r.AMR, m.amr) {
+			r.AMR = append(r.AMR, m.amr)
+		}
+	}
+}
+
+// references are the values of RFC 8176 for what has raised the session.
+func (r *sessionRecord) references() (out []string) {
+	for _, x := range r.Raised {
+		if m := pick(everyMethod(), x.Method); m != nil && m.reference != "" && !slices.Contains(out, m.reference) {
+			out = append(out, m.reference)
+		}
+	}
+	return out
+}
+
+// raisedNames are the names under which a method has raised sessions: recovery codes go with the app.
+func raisedNames(m *stepUpMethod) []string {
+	if m == &totpMethod {
+		return []string{m.name, recoveryMethod.name}
+	}
+	return []string{m.name}
+}
+
+// lowerSessions takes from every session of a person what a method has raised it to that the person has no more.
+func (s *Service) lowerSessions(tx storage.Tx, person string, m *stepUpMethod) error {
+	var lowered []openSession
+	for e, err := range sessionsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person)}) {
+		if err != nil {
+			return err
+		}
+		id := storage.Parts(e.Key)[1]
+		rec, err := sessions.Get(tx, id)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if rec.PersonID == person && rec.lower(raisedNames(m)...) {
+			lowered = append(lowered, openSession{id, rec})
+		}
+	}
+	for _, o := range lowered {
+		if err := sessions.Put(tx, o.id, o.rec, s.collect(o.rec)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
