@@ -200,7 +200,7 @@ func (b *tab) signIn(username, password string) int64 {
 	b.t.Helper()
 	b.fill("#username", username)
 	b.fill("#password", password)
-	return b.click("main form button")
+	return b.click("main form button:not([type])")
 }
 
 // seen reads what the upstream received.

@@ -109,6 +109,9 @@ func (c *crawler) walk(state string, addresses ...string) {
 func (c *crawler) fillIn(f form) {
 	c.t.Helper()
 	for _, how := range []string{"empty", "filled in"} {
+		if how == "filled in" && c.state == "signed in" {
+			continue // wrong passwords and codes would count against the person, who has to step up
+		}
 		c.b.open(f.Page)
 		status := c.b.lands(chromedp.Evaluate[chromedp.Void](f.script(how == "filled in")))
 		name := fmt.Sprintf("%s: %s, sent %s", c.state, pathOf(f.Page), how)
@@ -283,7 +286,11 @@ func (c *crawler) look(name string) {
 			b.shot("crawl-wide-" + strings.NewReplacer("/", "_", ":", "", " ", "-").Replace(name))
 		}
 	}
-	for _, scheme := range []string{"dark", "light"} {
+	schemes := []string{"dark", "light"}
+	if strings.Contains(name, ", sent") {
+		schemes = schemes[1:] // the colours of the page are known by now
+	}
+	for _, scheme := range schemes {
 		b.screen(1280, 800, scheme)
 		for _, v := range violations(b, c.axe) {
 			c.t.Errorf("%s, %s: %s", name, scheme, v)
@@ -304,9 +311,10 @@ func (c *crawler) raise() {
 		c.b.click(submit)
 		c.look("step-up: a code is sent")
 		code := ""
-		for code == "" { // what else was told by e-mail has none
-			_, parts := c.mail.next(c.t)
-			code = regexp.MustCompile(`\b\d{6}\b`).FindString(parts["text/plain"])
+		for code == "" { // others are told things too, and the person what has no code
+			if header, parts := c.mail.next(c.t); strings.Contains(header.Get("To"), person) {
+				code = regexp.MustCompile(`\b\d{6}\b`).FindString(parts["text/plain"])
+			}
 		}
 		c.b.fill("[name=code]", "000000")
 		c.b.click(submit)
@@ -470,7 +478,8 @@ func (c *crawler) forge(f form) {
 		"by a browser that says little": {without, nil},
 	} {
 		a := c.post(f.Action, try.form, try.header...)
-		if a.status != http.StatusForbidden && !asksAgain(f.Page, a) {
+		stepUp := a.status == http.StatusSeeOther && a.where.Path == "/step-up" // what is typed is not looked at before
+		if a.status != http.StatusForbidden && !stepUp && !asksAgain(f.Page, a) {
 			c.t.Errorf("%s, %s: status %d to %s, want 403", name, how, a.status, a.where)
 		}
 	}

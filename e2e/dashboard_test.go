@@ -81,10 +81,10 @@ func TestDashboard(t *testing.T) {
 	b.click(`a[href="/account/data/delete"]`)
 	see("delete")
 	b.fill("#password", "not it")
-	b.click("main form button")
+	b.click("main form button:not([type])")
 	see("delete-wrong")
 	b.fill("#password", s.Password)
-	b.click("main form button")
+	b.click("main form button:not([type])")
 	see("deleted")
 	if header, _ := m.next(t); header.Get("Subject") != "Your account at Gatehouse was removed" || header.Get("To") != "<new@example.org>" {
 		t.Errorf("mail = %v", header)
@@ -125,7 +125,7 @@ func profileJourney(t *testing.T, s *server, b *tab, m *mailServer, see func(str
 	}
 	lookAtMail(t, s, "mail-address-code", parts["text/html"])
 	b.fill("#code", code[1])
-	b.click("main form button")
+	b.click("main form button:not([type])")
 	see("profile-added")
 	b.click(`section[aria-labelledby=emails] li:nth-child(2) form button`)
 	if header, _ := m.next(t); header.Get("To") != "<"+person+">" {
@@ -156,13 +156,13 @@ func passwordJourney(t *testing.T, s *server, b *tab, m *mailServer, see func(st
 	see("password")
 	b.fill("#current", "wrong")
 	b.fill("#password", random(12))
-	b.click("main form button")
+	b.click("main form button:not([type])")
 	see("password-wrong")
 	next := random(12)
 	s.secret("new password", next)
 	b.fill("#current", s.Password)
 	b.fill("#password", next)
-	b.click("main form button")
+	b.click("main form button:not([type])")
 	see("password-saved")
 	if header, _ := m.next(t); header.Get("Subject") != "Your password at Gatehouse has changed" {
 		t.Errorf("mail = %v", header)

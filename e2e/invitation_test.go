@@ -78,7 +78,7 @@ func TestInvitation(t *testing.T) {
 	inspect(b, "invitation-birthdate", axe)
 	date := func(day string) int64 {
 		eval[string](b, `document.querySelector("#answer").value = `+quote(day))
-		return b.click("main form button")
+		return b.click("main form button:not([type])")
 	}
 	if status := date("1990-12-30"); status != http.StatusUnprocessableEntity {
 		t.Errorf("another date = %d, want 422", status)
@@ -87,12 +87,12 @@ func TestInvitation(t *testing.T) {
 	date("1990-12-31")
 	inspect(b, "invitation", axe)
 	b.fill("#password", "too short")
-	b.click("main form button")
+	b.click("main form button:not([type])")
 	inspect(b, "invitation-password", axe)
 	password := "Guest " + random(12)
 	s.secret("password of gail", password)
 	b.fill("#password", password)
-	b.click("main form button")
+	b.click("main form button:not([type])")
 	b.reaches(s.Issuer + "/account")
 	if !b.has("main") || !strings.Contains(b.text("body"), "Gail") && !strings.Contains(b.text("body"), "gail@example.com") {
 		t.Errorf("the account page says %s", b.text("body"))
@@ -132,7 +132,7 @@ func TestInvitation(t *testing.T) {
 	inspect(carl, "invitation-code-nl", axe)
 	for range 5 {
 		carl.fill("#answer", "AAAA-AAAA")
-		carl.click("main form button")
+		carl.click("main form button:not([type])")
 	}
 	inspect(carl, "invitation-locked", axe)
 }
@@ -162,12 +162,12 @@ func TestActivation(t *testing.T) {
 	b.signIn("late@example.com", password)
 	inspect(b, "activate", string(axe))
 	b.fill("#code", "AAAA-AAAA")
-	if status := b.click("main form button"); status != http.StatusUnprocessableEntity {
+	if status := b.click("main form button:not([type])"); status != http.StatusUnprocessableEntity {
 		t.Errorf("a wrong code = %d, want 422", status)
 	}
 	inspect(b, "activate-wrong", string(axe))
 	b.fill("#code", strings.ToLower(code))
-	b.click("main form button")
+	b.click("main form button:not([type])")
 	b.click("button[value=allow]")
 	b.reaches(p.address)
 }

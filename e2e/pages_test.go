@@ -48,7 +48,7 @@ func TestPages(t *testing.T) {
 	look("select-account")
 	b.open(s.Issuer + "/sign-out")
 	look("sign-out")
-	b.click("main form button")
+	b.click("main form button:not([type])")
 	look("signed-out")
 	b.open(s.Issuer + "/oauth/authorize?flow=gone")
 	look("expired")
@@ -151,7 +151,7 @@ func TestPagesInEveryLanguage(t *testing.T) {
 			}
 			b.open(p.address + "/?language=" + language)
 			look("sign-in")
-			if got := eval[string](b, `document.querySelector('main form button').textContent`); got != submit {
+			if got := eval[string](b, `document.querySelector('main form button:not([type])').textContent`); got != submit {
 				t.Errorf("the button says %q, want %q", got, submit)
 			}
 			b.signIn(person, "not the password")

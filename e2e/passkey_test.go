@@ -52,7 +52,7 @@ func TestPasskey(t *testing.T) {
 	b.reaches(s.Issuer + "/account/security/passkeys/name?id=")
 	inspect(b, "passkey-name", string(axe))
 	b.fill("#name", "Work laptop")
-	b.click("main form button")
+	b.click("main form button:not([type])")
 	b.reaches(s.Issuer + "/account/security")
 	if !strings.Contains(b.text("main"), "Work laptop") {
 		t.Errorf("the list of passkeys is %q", b.text("main"))

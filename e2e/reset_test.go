@@ -46,7 +46,7 @@ func TestReset(t *testing.T) {
 	}
 	see("forgot")
 	b.fill("#username", person)
-	b.click("main form button")
+	b.click("main form button:not([type])")
 	see("sent")
 	header, parts := m.next(t)
 	if header.Get("To") != "<"+person+">" || header.Get("Subject") != "Choose a new password for Gatehouse" {
@@ -67,17 +67,17 @@ func TestReset(t *testing.T) {
 	}
 	see("new-password")
 	b.fill("#password", "short")
-	b.click("main form button")
+	b.click("main form button:not([type])")
 	see("new-password-wrong")
 	b.fill("#password", fresh)
-	b.click("main form button")
+	b.click("main form button:not([type])")
 	see("done")
 	if header, _ := m.next(t); header.Get("Subject") != "Your password at Gatehouse was reset" {
 		t.Errorf("mail = %v", header)
 	}
 	b.click("main .buttons a")
 	b.fill("#password", fresh)
-	b.click("main form button")
+	b.click("main form button:not([type])")
 	b.click("button[value=allow]")
 	b.reaches(p.address)
 	if got := b.text("h1"); got != "Signed in" {

@@ -270,8 +270,8 @@ func samlSignOutHere(b *tab, i *simpleSAML) {
 func (b *tab) leave() {
 	b.t.Helper()
 	b.open(b.s.Wiki + "/.gatehouse/logout")
-	if b.has("main form button") {
-		b.click("main form button")
+	if b.has("main form button:not([type])") {
+		b.click("main form button:not([type])")
 	}
 	b.until("location.origin === " + quote(b.s.Issuer) + " && location.pathname === '/sign-in'") // the site's page, which asks again
 }

@@ -85,6 +85,7 @@ type field struct {
 	Options              []option
 	DescribedBy          string
 	Plain, IsCode        bool
+	Reveal               string // label of the button that shows what is typed. Empty: there is none
 }
 
 type option struct {
@@ -120,6 +121,10 @@ func (f frame) Field(in Field) field {
 	out.DescribedBy = strings.Join(by, " ")
 	for _, o := range in.Options {
 		out.Options = append(out.Options, option{o.Value, f.T(o.Label), o.Value == in.Value})
+	}
+	if in.Type == "password" {
+		f.Needs("password")
+		out.Reveal = f.T("field.reveal", "label", out.Label)
 	}
 	out.complete()
 	return out
@@ -260,6 +265,7 @@ func (f frame) Back(url string) back {
 // icons are the drawings by their names.
 var icons = map[string]template.HTML{
 	"person": `<circle cx="12" cy="8" r="4"/><path d="M4 21a8 8 0 0 1 16 0"/>`,
+	"eye":    `<path d="M2 12s3.6-6.5 10-6.5S22 12 22 12s-3.6 6.5-10 6.5S2 12 2 12z"/><circle cx="12" cy="12" r="2.5"/><line x1="4" y1="20" x2="20" y2="4"/>`,
 	"key":    `<circle cx="8" cy="15" r="4.5"/><path d="m11.5 11.5 8-8M16 7l3 3"/>`,
 	"door":   `<path d="M10 4h9v16h-9M3 12h11M10 8l4 4-4 4"/>`,
 	"check":  `<path d="m5 12.5 4.5 4.5L19 7.5"/>`,

@@ -56,7 +56,7 @@ func TestOrganisationOnPages(t *testing.T) {
 			p := withOrganisation(t, &page.Organisation{Name: `"><script>alert(1)</script>`, SiteURL: evil, SupportURL: strings.TrimPrefix(evil, "mailto:x@y"), SupportEmail: `x"><script>`, Logo: []byte("<svg onload=alert(1)>")})
 			for _, name := range []string{"sign_in", "consent", "choose"} {
 				body := render(p, views()[name]).Body.String()
-				if strings.Contains(body, "<script") || strings.Contains(body, `href="`+html.EscapeString(evil)) || strings.Contains(body, "onload=") || strings.Contains(body, `class="logo"`) {
+				if strings.Contains(withoutOurs(body), "<script") || strings.Contains(body, `href="`+html.EscapeString(evil)) || strings.Contains(body, "onload=") || strings.Contains(body, `class="logo"`) {
 					t.Errorf("page %q runs what an organisation says (%q):\n%s", name, evil, body)
 				}
 			}

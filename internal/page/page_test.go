@@ -417,7 +417,7 @@ func TestTextsAreText(t *testing.T) {
 			{Template: "signed_out", Data: page.SignedOut{Continue: "javascript:alert(1)"}},
 		} {
 			body := render(p, v).Body.String()
-			if strings.Contains(body, "<script") || strings.Contains(body, "<img src=x") || strings.Contains(body, `="javascript:`) {
+			if strings.Contains(withoutOurs(body), "<script") || strings.Contains(body, "<img src=x") || strings.Contains(body, `="javascript:`) {
 				t.Errorf("page %q runs what was stored:\n%s", v.Template, body)
 			}
 		}
@@ -609,3 +609,6 @@ func TestEveryTemplateIsSeen(t *testing.T) {
 		}
 	}
 }
+
+// withoutOurs is a page without the scripts of ours, which come from a file.
+func withoutOurs(body string) string { return strings.ReplaceAll(body, `<script src="/assets/`, "") }
