@@ -44,7 +44,10 @@ func (s *Service) makeAwait(tx storage.Tx, rec *personRecord, how welcome) error
 // greet welcomes a new person, or sends the link that activates the account.
 func (s *Service) greet(tx storage.Tx, t told, how welcome, now time.Time) error {
 	if !t.rec.awaits() {
-		return s.tell(tx, t, notify.Welcome, how.enabled, now)
+		if err := s.tell(tx, t, notify.Welcome, how.enabled, now); err != nil {
+			return err
+		}
+		return s.askVerified(tx, t, how, now)
 	}
 	u, err := s.Units(tx)
 	if err != nil || !activatesByEmail(u) || s.Notify == nil {
@@ -204,7 +207,7 @@ func (s *Service) activateByEmailPage(w http.ResponseWriter, r *http.Request, x 
 		s.fail(w, r, err, activateURL(x.id))
 		return
 	}
-	in.Fill, in.Action, in.Cancel = []any{"to", maskEmail(t.address())}, activateURL(x.id), signInAt(x.id)
+	in.Fill, in.Action, in.Links = []any{"to", maskEmail(t.address())}, activateURL(x.id), []page.FormLink{backToSignIn(x.id)}
 	switch {
 	case t.address() == "" || s.Notify == nil:
 		in = page.Form{Key: "activate_none", Next: signInAt(x.id)}

@@ -79,6 +79,11 @@ func signInAt(flow string) string {
 	return flowURL(flow) + "&choose=1"
 }
 
+// backToSignIn is the link to there.
+func backToSignIn(flow string) page.FormLink {
+	return page.FormLink{Label: "forgot_sent.submit", URL: signInAt(flow)}
+}
+
 // aside is a request of a page beside the sign-in page: its flow, if it came from one, and what is configured.
 type aside struct {
 	id   string // "": none
@@ -141,7 +146,7 @@ func (s *Service) showForgot(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Service) forgotPage(w http.ResponseWriter, r *http.Request, a aside, status int, typed string, in page.Form) {
-	in.Key, in.Action, in.Cancel = "forgot", withSignIn(forgotPath, a.id), signInAt(a.id)
+	in.Key, in.Action = "forgot", withSignIn(forgotPath, a.id)
 	in.Fields = page.Fields(in.Problem != "", page.Field{
 		Name: "username", Label: "forgot.label", Value: typed, Autocomplete: "username", Required: true, Invalid: in.Problem == "problem.username",
 	})
@@ -149,6 +154,7 @@ func (s *Service) forgotPage(w http.ResponseWriter, r *http.Request, a aside, st
 		in.Links = append(in.Links, page.FormLink{Label: "forgot.text_message", URL: withSignIn(forgotTextPath, a.id)})
 	}
 	in.Links = append(in.Links, s.remindLink(a)...)
+	in.Links = append(in.Links, backToSignIn(a.id))
 	s.formPage(w, r, a, "forgot:"+a.id, status, in)
 }
 

@@ -27,6 +27,7 @@ const (
 // linkPaths are the pages that links lead to.
 var linkPaths = map[linkKind]string{
 	linkReset: "/reset", linkActivation: "/activate", linkInvitation: "/invitation", linkPINReset: "/account/security/pin-reset",
+	linkVerification: "/verify",
 }
 
 const (

@@ -9,7 +9,7 @@ import (
 
 // Paths returns the prefixes of the paths that ServeHTTP answers.
 func (s *Service) Paths() []string {
-	return []string{"/sign-in", "/sign-out", "/step-up", "/account", "/invitation", "/forgot", "/reset", "/sign-up", "/activate", page.LanguagePath, "/assets/", "/saml/", "/oidc/"}
+	return []string{"/sign-in", "/sign-out", "/step-up", "/account", "/invitation", "/forgot", "/reset", "/sign-up", "/activate", "/verify", page.LanguagePath, "/assets/", "/saml/", "/oidc/"}
 }
 
 // router takes the paths of the package.
@@ -45,6 +45,8 @@ func (s *Service) addRoutes(mux router) {
 	mux.Handle(signUpCodePath, s.methods(s.showSignUpCode, s.handleSignUpCode))
 	mux.Handle(signUpSentPath, s.methods(s.showSignUpSent, nil))
 	mux.Handle(linkPaths[linkActivation], s.methods(s.showActivation, s.handleActivation))
+	mux.Handle(linkPaths[linkVerification], s.methods(s.showVerify, s.handleVerify))
+	mux.Handle(verifiedPath, s.methods(s.showVerified, nil))
 	mux.Handle(activateDonePath, s.methods(s.showActivationDone, nil))
 	mux.Handle(resetDonePath, s.methods(s.showResetDone, nil))
 	mux.Handle("/sign-in/connect", s.methods(s.showConnect, s.handleConnect))

@@ -143,7 +143,10 @@ func signUpFields(u *config.Units, t *typedSignUp) []page.Field {
 	}
 	if asked, required := asksPhone(u); asked {
 		phone := field("phone", "tel", t.Phone, "tel")
-		phone.Hint, phone.Required = "sign_up.phone.hint", required
+		phone.Required = required
+		if phone.Problem != "problem.phone" { // which says the same
+			phone.Hint = "sign_up.phone.hint"
+		}
 		if !required {
 			phone.Label = "sign_up.phone.optional"
 		}
@@ -177,7 +180,7 @@ func (s *Service) showSignUp(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Service) signUpPage(w http.ResponseWriter, r *http.Request, a aside, status int, t *typedSignUp, in page.Form) {
-	in.Key, in.Action, in.Cancel = "sign_up", withSignIn(signUpPath, a.id), signInAt(a.id)
+	in.Key, in.Action, in.Links = "sign_up", withSignIn(signUpPath, a.id), []page.FormLink{backToSignIn(a.id)}
 	in.Fields = page.Fields(in.Problem != "", signUpFields(a.u, t)...)
 	s.signUpForm(w, r, a, "sign_up:"+a.id, status, in)
 }

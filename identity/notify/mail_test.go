@@ -133,7 +133,7 @@ func TestEveryKindHasWords(t *testing.T) {
 			n := sample(kind)
 			n.Locales = []string{lang}
 			switch kind {
-			case notify.Welcome, notify.AttributesUpdated, notify.PhoneNumberUpdated, notify.PasswordUpdated, notify.IdentityCoupled, notify.ResetLink, notify.ResetNoPassword, notify.Activation, notify.SignUpExisting:
+			case notify.Welcome, notify.AttributesUpdated, notify.PhoneNumberUpdated, notify.PasswordUpdated, notify.IdentityCoupled, notify.ResetLink, notify.ResetNoPassword, notify.Activation, notify.SignUpExisting, notify.EmailVerification:
 				n.Link = "/account"
 			}
 			m := p.one(n)

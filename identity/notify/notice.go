@@ -33,6 +33,7 @@ const (
 	SignUpExisting     Kind = "sign_up_existing"
 	Activation         Kind = "activation"
 	ActivationCode     Kind = "activation_code"
+	EmailVerification  Kind = "email_verification"
 	PasskeyAdded       Kind = "passkey_added"
 	PasskeyRemoved     Kind = "passkey_removed"
 	PasskeySuspected   Kind = "passkey_suspected"
@@ -45,7 +46,7 @@ const Nothing Kind = "nothing"
 func Kinds() []Kind {
 	list := []Kind{
 		Welcome, AttributesUpdated, EmailUpdated, PhoneNumberUpdated, PasswordUpdated, PasswordBlocked, AccountBlocked, AccountRemoved, IdentityCoupled,
-		StepUpCode, PINReset, AccountInvitation, AddressCode, ResetLink, PasswordReset, ResetNoPassword, SignUpCode, SignUpExisting, Activation, ActivationCode,
+		StepUpCode, PINReset, AccountInvitation, AddressCode, ResetLink, PasswordReset, ResetNoPassword, SignUpCode, SignUpExisting, Activation, ActivationCode, EmailVerification,
 		PasskeyAdded, PasskeyRemoved, PasskeySuspected,
 	}
 	slices.Sort(list)
