@@ -138,7 +138,7 @@ func (p *providers) renew(methods []config.LoginMethod, coupleEmail bool) {
 		now[m.ID] = have
 		list = append(list, identity.Provider{
 			ID: m.ID, Name: m.Name, Source: have.Provider, Path: methodPath(&m), Managed: true, Synchronise: m.SynchroniseAttributes,
-			CoupleEmail: coupleEmail,
+			Editable: editableOf(&m), CoupleEmail: coupleEmail,
 		})
 	}
 	for id, old := range p.managed {
@@ -258,6 +258,16 @@ func (p *providers) make(m *config.LoginMethod) (idp.Provider, error) {
 func mappingOf(m *config.LoginMethod) (out idp.Mapping) {
 	for _, a := range m.AttributeMappings {
 		out.Attributes = append(out.Attributes, idp.Attribute{From: a.MapFrom, To: a.MapTo})
+	}
+	return out
+}
+
+// editableOf are the details that persons may change although the provider says them.
+func editableOf(m *config.LoginMethod) (out []string) {
+	for _, a := range m.AttributeMappings {
+		if a.Editable {
+			out = append(out, a.MapTo)
+		}
 	}
 	return out
 }

@@ -188,7 +188,7 @@ func (s *Service) handleContact(w http.ResponseWriter, r *http.Request) {
 		}
 		s.sendContactCode(w, r, a, v, c)
 		return
-	case do == "primary" && (verified || !verifies) && !(c.Kind == contactEmail && len(v.locked) > 0):
+	case do == "primary" && (verified || !verifies) && !(c.Kind == contactEmail && v.locked("email")):
 		what, change = "primary", c.prefer
 	case do == "remove" && c.Kind == contactPhone && len(v.own.PhoneNumbers) == 1 && a.u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired:
 		s.profilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{Problem: "problem.phone_required"})

@@ -355,3 +355,35 @@ func TestDeleteAccount(t *testing.T) {
 	}
 	h.checkInvariants()
 }
+
+// TestEditableMapping: what a provider synchronises is read only, unless its mapping is editable: then a sign-in leaves what the person has.
+func TestEditableMapping(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		editable        []string
+		given, family   string // after a form and another sign-in
+		shownAsReadOnly int
+	}{
+		"nothing is editable":       {nil, "Ann", "Partner", 2},
+		"the given name is":         {[]string{"firstName"}, "Mine", "Partner", 1},
+		"both, by another spelling": {[]string{"given_name", "last_name"}, "Mine", "Own", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newElsewhere(t, provider("partner", func(p *identity.Provider) { p.Synchronise, p.Editable = true, tt.editable }))
+			e.at("partner")
+			b := e.browser()
+			si := e.mustEnter(b, ann())
+			if n := strings.Count(b.get("/account/profile").Body.String(), " readonly"); n != tt.shownAsReadOnly {
+				t.Errorf("%d fields are read only, want %d", n, tt.shownAsReadOnly)
+			}
+			wantDone(t, "the form", b.sendTo("/account/profile", "form", "details", "given_name", "Mine", "family_name", "Own"), "/account/profile?done=saved")
+			e.clock.Advance(time.Minute)
+			e.mustEnter(e.browser(), ann())
+			p, err := e.Person(t.Context(), si.Subject)
+			if err != nil || p.GivenName != tt.given || p.FamilyName != tt.family {
+				t.Errorf("Person = %+v, %v; want %s %s", p, err, tt.given, tt.family)
+			}
+		})
+	}
+}

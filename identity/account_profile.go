@@ -17,36 +17,35 @@ import (
 )
 
 // synchronised are the providers that write what they know of a person into the profile at each sign-in.
-func (s *Service) synchronised(tx storage.Tx, g *registry, personID string) (names []string, err error) {
+func (s *Service) synchronised(tx storage.Tx, g *registry, personID string) (out []*registered, err error) {
 	for e, err := range identitiesOf.Scan(tx, storage.Range{Prefix: storage.Prefix(personID)}) {
 		if err != nil {
 			return nil, err
 		}
-		if p := g.get(storage.Parts(e.Key)[1]); p != nil && p.Synchronise && !slices.Contains(names, p.Name) {
-			names = append(names, p.Name)
+		if p := g.get(storage.Parts(e.Key)[1]); p != nil && p.Synchronise && !slices.Contains(out, p) {
+			out = append(out, p)
 		}
 	}
-	return names, nil
+	return out, nil
 }
 
-// details are the fields of the two forms of a profile: their names, and where they stand. What a provider synchronises is marked.
+// details are the fields of the two forms of a profile: their names, and where they stand.
 var details = []struct {
 	form, name, autocomplete string
-	synchronised             bool
 	value                    func(p *Profile) *string
 }{
-	{"details", "given_name", "given-name", true, func(p *Profile) *string { return &p.Name.FirstName }},
-	{"details", "family_name", "family-name", true, func(p *Profile) *string { return &p.Name.LastName }},
-	{"details", "date_of_birth", "bday", false, func(p *Profile) *string { return &p.DateOfBirth }},
-	{"details", "gender", "sex", false, func(p *Profile) *string { return &p.Gender }},
-	{"details", "locale", "language", true, func(p *Profile) *string { return &p.PreferredLocale }},
-	{"address", "street", "address-line1", false, func(p *Profile) *string { return &p.Addresses[0].StreetName }},
-	{"address", "house_number", "off", false, nil},
-	{"address", "house_number_addition", "address-line2", false, func(p *Profile) *string { return &p.Addresses[0].HouseNumberAddition }},
-	{"address", "postal_code", "postal-code", false, func(p *Profile) *string { return &p.Addresses[0].PostalCode }},
-	{"address", "city", "address-level2", false, func(p *Profile) *string { return &p.Addresses[0].City }},
-	{"address", "region", "address-level1", false, func(p *Profile) *string { return &p.Addresses[0].Region }},
-	{"address", "country", "country", false, func(p *Profile) *string { return &p.Addresses[0].CountryCode }},
+	{"details", "given_name", "given-name", func(p *Profile) *string { return &p.Name.FirstName }},
+	{"details", "family_name", "family-name", func(p *Profile) *string { return &p.Name.LastName }},
+	{"details", "date_of_birth", "bday", func(p *Profile) *string { return &p.DateOfBirth }},
+	{"details", "gender", "sex", func(p *Profile) *string { return &p.Gender }},
+	{"details", "locale", "language", func(p *Profile) *string { return &p.PreferredLocale }},
+	{"address", "street", "address-line1", func(p *Profile) *string { return &p.Addresses[0].StreetName }},
+	{"address", "house_number", "off", nil},
+	{"address", "house_number_addition", "address-line2", func(p *Profile) *string { return &p.Addresses[0].HouseNumberAddition }},
+	{"address", "postal_code", "postal-code", func(p *Profile) *string { return &p.Addresses[0].PostalCode }},
+	{"address", "city", "address-level2", func(p *Profile) *string { return &p.Addresses[0].City }},
+	{"address", "region", "address-level1", func(p *Profile) *string { return &p.Addresses[0].Region }},
+	{"address", "country", "country", func(p *Profile) *string { return &p.Addresses[0].CountryCode }},
 }
 
 // typed is a profile as a form has it, before it is checked.
@@ -77,14 +76,14 @@ func mainAddressFirst(p *Profile) {
 	p.Addresses[0], p.Addresses[i] = p.Addresses[i], p.Addresses[0]
 }
 
-// into writes what was typed into a form into the profile. locked fields stay as they are.
-func (t typed) into(p *Profile, form string, locked bool) {
+// into writes what was typed into a form into the profile. What a provider writes stays as it is.
+func (t typed) into(p *Profile, form string, locked func(string) bool) {
 	if form == "address" {
 		mainAddressFirst(p)
 		p.Addresses[0].HouseNumber, _ = strconv.Atoi(t["house_number"]) // it was checked
 	}
 	for _, f := range details {
-		if f.form == form && f.value != nil && !(locked && f.synchronised) {
+		if f.form == form && f.value != nil && !locked(f.name) {
 			*f.value(p) = t[f.name]
 		}
 	}
@@ -134,9 +133,14 @@ func isCountry(s string) bool {
 // profilePage is what the page about a person's profile shows.
 type profilePage struct {
 	own      Profile
-	locked   []string // names of the providers that write the profile
+	writers  []*registered // providers that write the profile
 	values   typed
 	problems map[string]string
+}
+
+// locked tells whether a provider writes a part of the profile.
+func (v *profilePage) locked(part string) bool {
+	return synchronisedDetails[part] != nil && slices.ContainsFunc(v.writers, func(p *registered) bool { return p.writes(part) })
 }
 
 // readOwn reads what the page shows.
@@ -152,7 +156,7 @@ func (s *Service) readOwn(r *http.Request, a *onAccount) (*profilePage, error) {
 			return err
 		}
 		v.own = d.Profile
-		v.locked, err = s.synchronised(tx, g, a.si.session.PersonID)
+		v.writers, err = s.synchronised(tx, g, a.si.session.PersonID)
 		return err
 	})
 	v.values = shownAs(v.own)
@@ -181,8 +185,12 @@ func (s *Service) profilePage(w http.ResponseWriter, r *http.Request, a *onAccou
 		s.phonePart(a, v),
 		{ID: "post", Title: page.Say("profile.address"), Form: s.profileForm(r.Context(), a, v, "address", d.Problem != "")},
 	}
-	if len(v.locked) > 0 {
-		d.Parts[0].Text = page.Say("profile.synchronised", "provider", strings.Join(v.locked, ", "))
+	if v.locked("given_name") || v.locked("family_name") || v.locked("locale") {
+		var names []string
+		for _, p := range v.writers {
+			names = append(names, p.Name)
+		}
+		d.Parts[0].Text = page.Say("profile.synchronised", "provider", strings.Join(names, ", "))
 	}
 	if own := v.own.CustomAttributes; len(own) > 0 {
 		part := page.Part{ID: "more", Title: page.Say("profile.custom"), Text: page.Say("profile.custom.text")}
@@ -218,7 +226,7 @@ func (s *Service) profileForm(ctx context.Context, a *onAccount, v *profilePage,
 		case "country":
 			field.MaxLength, field.Hint = 2, "profile.country.hint"
 		}
-		if f.synchronised && len(v.locked) > 0 {
+		if v.locked(f.name) {
 			if field.Type == "select" {
 				continue // there is no such field that can be read only
 			}
@@ -265,7 +273,7 @@ func (s *Service) handleProfile(w http.ResponseWriter, r *http.Request) {
 	}
 	form := r.PostForm.Get("form")
 	for _, f := range details {
-		if f.form == form && !(f.synchronised && len(v.locked) > 0) {
+		if f.form == form && !v.locked(f.name) {
 			v.values[f.name] = strings.TrimSpace(r.PostForm.Get(f.name))
 		}
 	}
@@ -282,9 +290,8 @@ func (s *Service) handleProfile(w http.ResponseWriter, r *http.Request) {
 		s.profilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{})
 		return
 	}
-	locked := len(v.locked) > 0
 	after, err := s.UpdatePerson(r.Context(), a.si.session.PersonID, Edit{By: s.actor(r, a.si)}, func(tx storage.Tx, d *Details) error {
-		v.values.into(&d.Profile, form, locked)
+		v.values.into(&d.Profile, form, v.locked)
 		return s.still(tx, a)
 	})
 	switch {
@@ -319,7 +326,7 @@ func (k contactKind) icon() string {
 func (s *Service) emailPart(a *onAccount, v *profilePage) page.Part {
 	part := page.Part{ID: "emails", Title: page.Say("profile.emails"), Empty: "profile.emails.none"}
 	for _, e := range v.own.EmailAddresses {
-		part.Rows = append(part.Rows, a.contactRow(contactEmail, e.Value, e.Primary, e.Verified, s.verifiesEmail(a.u), len(v.locked) > 0))
+		part.Rows = append(part.Rows, a.contactRow(contactEmail, e.Value, e.Primary, e.Verified, s.verifiesEmail(a.u), v.locked("email")))
 	}
 	part.Form = a.contactForm(contactEmail, v, page.Field{Name: "value", ID: "email", Type: "email", Label: "profile.emails.new", Autocomplete: "email", MaxLength: 254, Required: true})
 	return part

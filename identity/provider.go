@@ -36,6 +36,19 @@ type Provider struct {
 	Managed bool
 	// Synchronise writes what the provider says of a person into the profile at each sign-in.
 	Synchronise bool
+	// Editable are the details that the person may change all the same: what there is of them is left as it is.
+	Editable []string
+}
+
+// synchronisedDetails are the parts of a profile that a provider may write, with the names of the details that say them.
+var synchronisedDetails = map[string][]string{
+	"name": {"name", "displayName", "display_name"}, "given_name": {"given_name", "firstName", "first_name"},
+	"family_name": {"family_name", "lastName", "last_name"}, "locale": {"locale", "preferred_locale"}, "email": {"email", "mail"},
+}
+
+// writes tells whether the provider writes a part of the profile, whatever the person has put there.
+func (p *Provider) writes(part string) bool {
+	return p.Synchronise && !slices.ContainsFunc(synchronisedDetails[part], func(name string) bool { return slices.Contains(p.Editable, name) })
 }
 
 // Manager knows the providers of the configuration API.

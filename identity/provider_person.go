@@ -323,7 +323,7 @@ func personsWithEmail(tx storage.Tx, email string) (ids []string, err error) {
 }
 
 // synchronise writes what the provider says into the profile of a person who is known.
-func (s *Service) synchronise(tx storage.Tx, f *found, id *idp.Identity, now time.Time) error {
+func (s *Service) synchronise(tx storage.Tx, f *found, p *registered, id *idp.Identity, now time.Time) error {
 	prof, err := readProfile(tx, f.id, &f.person)
 	if err != nil {
 		return err
@@ -333,6 +333,7 @@ func (s *Service) synchronise(tx storage.Tx, f *found, id *idp.Identity, now tim
 	if n.Email == "" || !*n.EmailVerified {
 		n.Email, n.EmailVerified = "", nil // an address that nobody vouches for takes no other's place
 	}
+	p.leave(&n, &f.person)
 	prof.Profile.EmailAddresses = slices.Clone(prof.Profile.EmailAddresses)
 	n.complete(&prof.Profile, "")
 	if err := prof.check(); err != nil {
@@ -355,6 +356,26 @@ func (s *Service) synchronise(tx storage.Tx, f *found, id *idp.Identity, now tim
 		return err
 	}
 	return profiles.Put(tx, f.id, prof, time.Time{})
+}
+
+// leave takes out of what the provider says what the person may change and has already.
+func (p *Provider) leave(n *NewPerson, has *personRecord) {
+	for _, part := range []struct {
+		name, has string
+		says      *string
+	}{
+		{"name", has.Name, &n.Name},
+		{"given_name", has.GivenName, &n.GivenName},
+		{"family_name", has.FamilyName, &n.FamilyName},
+		{"locale", has.Locale, &n.Locale},
+	} {
+		if part.has != "" && !p.writes(part.name) {
+			*part.says = ""
+		}
+	}
+	if has.Email != "" && !p.writes("email") {
+		n.Email, n.EmailVerified = "", nil
+	}
 }
 
 // showProviderDone serves GET /sign-in/provider/done?flow=…: the browser comes back with a verified identity and its cookies.

@@ -70,7 +70,7 @@ func (s *Service) enter(w http.ResponseWriter, r *http.Request, a *answered) err
 			return err
 		}
 		if a.provider.Synchronise && !f.created {
-			if err := s.synchronise(tx, f, a.identity, o.now); err != nil {
+			if err := s.synchronise(tx, f, a.provider, a.identity, o.now); err != nil {
 				return err
 			}
 		}

@@ -32,7 +32,6 @@ const (
 	noStepUp     = "there is no step-up method yet"
 	noMigration  = "there is no migration of persons yet"
 	noMobile     = "there is no sign-in by mobile yet"
-	noDashboard  = "the account page changes nothing yet"
 	noType       = "methods of this type do not exist yet; it can be stored with enabled false"
 )
 

@@ -1,0 +1,166 @@
+package identity_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+)
+
+// accountForms are the forms below /account, each with the fields that would change something.
+var accountForms = map[string][]string{
+	"/account/profile":           {"form", "details", "given_name", "Evil"},
+	"/account/profile/contact":   {"kind", "email", "do", "add", "value", "evil@example.org"},
+	"/account/profile/confirm":   {"code", "123456"},
+	"/account/security/password": {"current", demoPassword, "password", "Evil horse 666"},
+	"/account/devices":           {"session", "others"},
+	"/account/applications":      {"application", "shop"},
+	"/account/security/accounts": {"do", "disconnect", "provider", "partner"},
+	"/account/data/delete":       {"password", demoPassword},
+}
+
+// TestAccountForms tries every form below /account without a session, with one of too low a level, from elsewhere, and without its token.
+func TestAccountForms(t *testing.T) {
+	t.Parallel()
+	h, b, u, _ := dashboard(t)
+	other := h.browser()
+	other.signIn(demo, demoPassword)
+	before := h.dump()
+	same := func(t *testing.T) {
+		t.Helper()
+		if !other.isSignedIn() || h.details(demo).Profile.Name.FirstName != "" {
+			t.Error("something has changed")
+		}
+		for key, v := range h.dump() {
+			if (strings.HasPrefix(key, "identity_person\x00") || strings.HasPrefix(key, "identity_password\x00")) && before[key] != v {
+				t.Errorf("%q has changed", key)
+			}
+		}
+	}
+	for path, fields := range accountForms {
+		v := url.Values{}
+		for i := 0; i < len(fields); i += 2 {
+			v.Set(fields[i], fields[i+1])
+		}
+		t.Run("attack 266: without a session: "+path, func(t *testing.T) {
+			if a := h.browser().do(http.MethodPost, path, v.Encode()); a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/sign-in") {
+				t.Errorf("POST %s = %d to %s", path, a.Code, a.Header().Get("Location"))
+			}
+			same(t)
+		})
+		t.Run("attack 282: without a token: "+path, func(t *testing.T) {
+			if a := b.do(http.MethodPost, path, v.Encode()); a.Code != http.StatusForbidden && a.Header().Get("Location") != "/account/profile" {
+				t.Errorf("POST %s = %d", path, a.Code)
+			}
+			same(t)
+		})
+		t.Run("attack 282: with the token of another person's page: "+path, func(t *testing.T) {
+			foreign := url.Values{"csrf": {other.get("/account/profile").csrf()}}
+			for k := range v {
+				foreign.Set(k, v.Get(k))
+			}
+			if a := b.do(http.MethodPost, path, foreign.Encode()); a.Code != http.StatusForbidden && a.Header().Get("Location") != "/account/profile" {
+				t.Errorf("POST %s = %d", path, a.Code)
+			}
+			same(t)
+		})
+		t.Run("attack 282: from another site: "+path, func(t *testing.T) {
+			b.header = http.Header{"Sec-Fetch-Site": {"cross-site"}}
+			defer func() { b.header = nil }()
+			v := url.Values{"csrf": {b.get("/account/profile").csrf()}}
+			if a := b.do(http.MethodPost, path, v.Encode()); a.Code != http.StatusForbidden && a.Header().Get("Location") != "/account/profile" {
+				t.Errorf("POST %s = %d", path, a.Code)
+			}
+			same(t)
+		})
+	}
+	form := b.get("/account/profile")
+	u.StepUp.Actions.DashboardStepUpAuthenticationLevel = 2
+	u.StepUp.Actions.ChangeEmailAuthenticationLevel, u.StepUp.Actions.ChangePasswordAuthenticationLevel = 2, 2
+	for path, fields := range accountForms {
+		t.Run("attack 266: at a level too low: "+path, func(t *testing.T) {
+			if a := b.fill(form, path, fields...); a.Code != http.StatusForbidden && a.Code != http.StatusSeeOther || strings.Contains(a.Header().Get("Location"), "done=") {
+				t.Errorf("POST %s = %d to %s", path, a.Code, a.Header().Get("Location"))
+			}
+			if a := b.get2(path); a.Code == http.StatusOK {
+				t.Errorf("GET %s = 200", path)
+			}
+			same(t)
+		})
+	}
+	h.checkInvariants()
+}
+
+// TestChangeLevels: the pages that change what counts need the levels that are configured for them, and the others do not.
+func TestChangeLevels(t *testing.T) {
+	t.Parallel()
+	_, b, u, _ := dashboard(t)
+	u.Attributes.Verification.EmailEnabled = false
+	u.StepUp.Actions.ChangeEmailAuthenticationLevel = 2
+	if a := b.contact("add", "new@example.org"); a.Code != http.StatusForbidden {
+		t.Errorf("another address with a password where level 2 is demanded = %d", a.Code)
+	}
+	if a := b.get("/account/security/password"); a.Code != http.StatusOK {
+		t.Errorf("the password page = %d", a.Code)
+	}
+	u.StepUp.Actions.ChangeEmailAuthenticationLevel, u.StepUp.Actions.ChangePasswordAuthenticationLevel = 1, 2
+	if a := b.get("/account/security/password"); a.Code != http.StatusForbidden {
+		t.Errorf("the password page where level 2 is demanded = %d", a.Code)
+	}
+	wantDone(t, "another address", b.contact("add", "new@example.org"), "/account/profile?done=added")
+}
+
+// TestAccountBack: the account leads back to where the person came from, when that is whitelisted.
+func TestAccountBack(t *testing.T) {
+	t.Parallel()
+	_, b, u, _ := dashboard(t)
+	u.Redirects.URLWhitelist = []config.WhitelistedURL{{ID: "1", URL: "https://www.example.com/a"}}
+	for _, evil := range []string{"https://evil.example/", "//evil.example/", "javascript:alert(1)", `/\evil.example`, "https://www.example.com.evil/a"} {
+		t.Run("attack 281: the way back to another site: "+evil, func(t *testing.T) {
+			b.get("/account?redirect=" + url.QueryEscape(evil))
+			if a := b.get("/account"); strings.Contains(a.Body.String(), "evil") || strings.Contains(a.Body.String(), "javascript:") {
+				t.Errorf("%s is where the account leads", evil)
+			}
+		})
+	}
+	b.get("/account?redirect=" + url.QueryEscape("https://www.example.com/a/b"))
+	if a := b.get("/account/devices"); !strings.Contains(a.Body.String(), `href="https://www.example.com/a/b"`) {
+		t.Errorf("no way back:\n%s", a.Body)
+	}
+	u.Redirects.URLWhitelist = nil
+	if a := b.get("/account/devices"); strings.Contains(a.Body.String(), "www.example.com") {
+		t.Error("it leads to what is no longer whitelisted")
+	}
+}
+
+func TestVerificationPhone(t *testing.T) {
+	t.Parallel()
+	h, b, u, _ := dashboard(t)
+	texts := new(notify.MemorySMS)
+	h.texts = texts
+	h.start()
+	post := func(do, value string) *answer {
+		t.Helper()
+		return b.fill(b.get("/account/profile"), "/account/profile/contact", "kind", "phone", "do", do, "value", value)
+	}
+	u.Attributes.Verification.MobileNumberEnabled = true
+	wantDone(t, "while no text message is sent", post("add", "+31 6 11111111"), "/account/profile?done=added")
+	u.Features.SMSEnabled = true
+	if a := post("add", "06 12345678"); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("a number without its country = %d", a.Code)
+	}
+	if a := post("add", "0031 6-11111111"); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/account/profile/confirm" {
+		t.Errorf("another spelling of a number that is not confirmed = %d", a.Code)
+	}
+	list := texts.Take()
+	if len(list) != 1 || list[0].To != "+31611111111" || list[0].Kind != notify.SMSPhoneCode {
+		t.Fatalf("sent: %+v", list)
+	}
+	wantDone(t, "the code", b.sendTo("/account/profile/confirm", "code", list[0].Data["code"]), "/account/profile?done=added")
+	if got := h.details(demo).Profile.PhoneNumbers; len(got) != 1 || !got[0].Verified || !got[0].Primary {
+		t.Errorf("numbers = %+v", got)
+	}
+}
