@@ -45,6 +45,7 @@ var faults = []fault{
 	{"F21", "breach service down", false, breachDown},
 	{"F40", "malformed input, broken handlers", false, malformed},
 	{"T", "times tell nothing", true, timing},
+	{"TP", "times tell nothing of people", true, timingOfPeople},
 }
 
 // report is the line of figures of one fault.

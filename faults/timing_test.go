@@ -90,35 +90,41 @@ func withSum(body string) string {
 // tellApart measures both kinds in random order on one kept connection.
 func (s setup) tellApart(t *testing.T, a, b func() []byte) (auc, welch float64) {
 	t.Helper()
+	times, _ := s.timesOf(t, samples, a, b)
+	return AUC(times[0], times[1]), Welch(times[0], times[1])
+}
+
+// timesOf measures n or so requests of each kind, in random order on one kept connection. The answers of all kinds must have one status, which it
+// returns.
+func (s setup) timesOf(t *testing.T, n int, kinds ...func() []byte) (times [][]time.Duration, status int) {
+	t.Helper()
 	c, err := lab.Dial(fmt.Sprintf("127.0.0.1:%d", s.Server.Ports.Issuer))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	rnd := random()
-	var times [2][]time.Duration
-	var status [2]int
-	for range 2*samples + 500 {
-		which := rnd.IntN(2)
-		req := a
-		if which == 1 {
-			req = b
-		}
-		raw := req()
+	times = make([][]time.Duration, len(kinds))
+	warm := n / 50
+	for range len(kinds) * (n + warm) {
+		which := rnd.IntN(len(kinds))
+		raw := kinds[which]()
 		begin := time.Now()
 		st, err := c.Do(raw)
 		took := time.Since(begin)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if status[which] == 0 {
-			status[which] = st
+		if status == 0 {
+			status = st
+		}
+		if st != status {
+			t.Fatalf("the answers have the statuses %d and %d, want the same", status, st)
 		}
 		times[which] = append(times[which], took)
 	}
-	if status[0] != status[1] {
-		t.Errorf("the answers have the statuses %d and %d, want the same", status[0], status[1])
+	for i := range times {
+		times[i] = times[i][warm:] // the first ones warm up
 	}
-	// The first ones warm up.
-	return AUC(times[0][200:], times[1][200:]), Welch(times[0][200:], times[1][200:])
+	return times, status
 }
