@@ -21,6 +21,7 @@ type crawler struct {
 	axe     string
 	keys    []string // of messages, longest first
 	seen    map[string]bool
+	shapes  map[string]bool // of the pages that were looked at
 	state   string // who the browser is, for what is told
 	forms   []form // of the pages of this state
 	looked  int
@@ -46,7 +47,7 @@ func TestCrawl(t *testing.T) {
 	c.walk("signed in", append(slices.Clone(pages), c.shop.address+"/", c.shop.address+"/?prompt=select_account", c.shop.address+"/?prompt=login")...)
 	c.raise()
 	c.walk("stepped up", append(slices.Clone(pages), c.shop.address+"/?acr_values=urn:gatehouse:level:3")...)
-	t.Logf("%d pages looked at, with %v", c.looked, c.on)
+	t.Logf("%d pages of %d shapes looked at, with %v", c.looked, len(c.shapes), c.on)
 	if c.looked < 25 {
 		t.Errorf("%d pages, want more", c.looked)
 	}
@@ -58,7 +59,7 @@ func newCrawler(t *testing.T) *crawler {
 	if err != nil {
 		t.Fatalf("%v: make install", err)
 	}
-	c := &crawler{axe: string(axe), seen: map[string]bool{}}
+	c := &crawler{axe: string(axe), seen: map[string]bool{}, shapes: map[string]bool{}}
 	var messages map[string]string
 	raw, err := os.ReadFile("../internal/page/messages/en.json")
 	if err == nil {
@@ -279,6 +280,11 @@ func (c *crawler) look(name string) {
 	if strings.Contains(facts.HTML, c.Password) {
 		c.t.Errorf("attack 284: %s: the page holds the password", name)
 	}
+	shape := eval[string](b, `[...document.querySelectorAll('main, main *')].map(e => e.tagName + '.' + e.className + e.id).join(' ')`)
+	if c.shapes[shape] {
+		return // made of the same parts as one before
+	}
+	c.shapes[shape] = true
 	for _, screen := range []struct{ width, height int64 }{{320, 640}, {640, 400}} { // the second is 200 % of 1280 by 800
 		b.screen(screen.width, screen.height, "light")
 		if wide := eval[int64](b, `document.documentElement.scrollWidth`); wide > screen.width {
