@@ -1,0 +1,181 @@
+package identity_test
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// everyPage is what each path of the service answers to whoever is signed in and to a stranger, asked in every way there is with what an attacker
+// would write into each of its parameters. A new page is among them without a change here.
+func everyPage(t *testing.T, look func(t *testing.T, b *browser, method string, a *answer)) {
+	t.Helper()
+	h := newHarness(t, func(c *identity.Config) { c.Locales = []string{"en", "nl", "de", "fr"} })
+	u := config.Defaults()
+	f := &u.Features
+	f.SignUpEnabled, f.PasswordResetEnabled, f.AcceptingInvitationEnabled, f.PINEnabled, f.SMSEnabled = true, true, true, true, true
+	f.GoogleAuthenticatorStepUpAuthenticationEnabled, f.ExternallyDeliveredCodeStepUp.Enabled = true, true
+	u.EmailNotifications.StepUpAuthentication, u.EmailNotifications.PasswordReset = true, true
+	h.units, h.notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, &notify.Memory{}
+	h.start()
+	person, stranger := h.browser(), h.browser()
+	person.signIn(demo, demoPassword)
+	form := stranger.get("/next")
+	flow, err := url.Parse(form.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, before := 0, h.events()
+	for _, pattern := range h.Patterns() {
+		path := strings.NewReplacer("{id}", "corp", "{op}", "callback").Replace(pattern)
+		if strings.HasSuffix(path, "/") {
+			path += "x"
+		}
+		for _, b := range []*browser{person, stranger} {
+			for _, query := range []string{"", "flow=" + flow.Query().Get("flow"), evilQuery()} {
+				for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
+					b.header = http.Header{"Accept-Language": {evilText}, "Accept": {"text/html"}}
+					n++
+					look(t, b, method, b.do(method, path+"?"+query, ""))
+				}
+			}
+			b.header = nil
+		}
+	}
+	if n < 300 {
+		t.Errorf("%d answers were looked at, want those of every path", n)
+	}
+	after := h.events()
+	delete(after, "person.DataDownloadedEvent") // of a link that changes nothing
+	if !maps.Equal(after, before) {
+		t.Errorf("something happened to somebody: the events were %v and are %v", before, after)
+	}
+	h.checkInvariants()
+}
+
+const evilText = `"><script>alert(1)</script>{{.}}${7*7}`
+
+// evilQuery is every parameter that a page might read, with something that no page may follow or repeat.
+func evilQuery() string {
+	q := url.Values{}
+	for _, name := range []string{
+		"next", "redirect", "redirect_uri", "return", "return_to", "back", "to", "url", "target", "continue", "cancel", "again", "link", "id", "item", "method", "name", "email", "username",
+		"hint", "login_hint", "locale", "language", "ui_locales", "error", "message", "problem", "key", "page", "choose", "other", "hop", "idp", "state", "code", "type", "kind", "from", "client", "done", "sent",
+	} {
+		q.Set(name, "//evil.example/"+evilText)
+	}
+	return q.Encode()
+}
+
+func isPage(a *answer) bool {
+	return a.Header().Get("Location") == "" && strings.HasPrefix(a.Header().Get("Content-Type"), "text/html")
+}
+
+func TestEveryPage(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 272, 273: what every page forbids", func(t *testing.T) {
+		t.Parallel()
+		everyPage(t, func(t *testing.T, _ *browser, method string, a *answer) {
+			h := a.Header()
+			if !isPage(a) {
+				if a.Header().Get("Location") == "" && a.Body.Len() > 0 && !strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") && a.Code == http.StatusOK && !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") {
+					t.Errorf("%s %.60s = %d %s without a policy", method, a.url, a.Code, h.Get("Content-Type"))
+				}
+				return
+			}
+			directives := strings.Split(h.Get("Content-Security-Policy"), "; ")
+			for _, want := range []string{"default-src 'none'", "style-src 'self'", "img-src 'self'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"} {
+				if !slices.Contains(directives, want) {
+					t.Errorf("%s %.60s: policy %q without %s", method, a.url, directives, want)
+				}
+			}
+			if policy := h.Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") || !strings.Contains(policy, "form-action 'self'") {
+				t.Errorf("%s %.60s: policy %q", method, a.url, policy)
+			}
+			if h.Get("X-Frame-Options") != "DENY" || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "same-origin" || len(h.Values("Content-Security-Policy")) != 1 {
+				t.Errorf("%s %.60s: headers %v", method, a.url, h)
+			}
+		})
+	})
+	t.Run("attack 274: every cookie is ours alone", func(t *testing.T) {
+		t.Parallel()
+		everyPage(t, func(t *testing.T, _ *browser, method string, a *answer) {
+			for _, c := range a.Result().Cookies() {
+				lax := c.SameSite == http.SameSiteLaxMode || (c.SameSite == http.SameSiteNoneMode && strings.HasSuffix(c.Name, "-track"))
+				if !strings.HasPrefix(c.Name, "__Host-gh-") || !c.Secure || !c.HttpOnly || c.Domain != "" || c.Path != "/" || !lax || len(c.Raw) > 4096 {
+					t.Errorf("%s %.60s sets %s, want __Host-, Secure, HttpOnly, Lax and no Domain", method, a.url, c.Raw)
+				}
+			}
+		})
+	})
+	t.Run("attack 276, 278, 283: what is asked for is not repeated as it is", func(t *testing.T) {
+		t.Parallel()
+		everyPage(t, func(t *testing.T, _ *browser, method string, a *answer) {
+			if body := a.Body.String(); strings.Contains(body, "<script>alert") || strings.Contains(body, "49}") || strings.Contains(body, `href="//evil`) || strings.Contains(body, `action="//evil`) {
+				t.Errorf("%s %.60s repeats what was asked for:\n%.2000s", method, a.url, body)
+			}
+			if l := a.Header().Get("Content-Language"); isPage(a) && !slices.Contains([]string{"en", "nl", "de", "fr"}, l) {
+				t.Errorf("%s %.60s is in %q", method, a.url, l)
+			}
+		})
+	})
+	t.Run("attack 279: no page is kept", func(t *testing.T) {
+		t.Parallel()
+		everyPage(t, func(t *testing.T, _ *browser, method string, a *answer) {
+			vary := a.Header().Get("Vary")
+			if a.Code != http.StatusMethodNotAllowed && a.Header().Get("Cache-Control") != "no-store" || isPage(a) && (!strings.Contains(vary, "Cookie") || !strings.Contains(vary, "Accept-Language")) {
+				t.Errorf("%s %.60s = %d: Cache-Control %q, Vary %q, want no-store, Cookie and Accept-Language", method, a.url, a.Code, a.Header().Get("Cache-Control"), vary)
+			}
+		})
+	})
+	t.Run("attack 281: nothing leads to where a request says", func(t *testing.T) {
+		t.Parallel()
+		everyPage(t, func(t *testing.T, _ *browser, method string, a *answer) {
+			for _, header := range []string{"Location", "Refresh", "Link"} {
+				to := a.Header().Get(header)
+				if u, err := url.Parse(to); err != nil || u.Host != "" || strings.HasPrefix(to, "//") || strings.Contains(u.Path, "evil") {
+					t.Errorf("%s %.60s: %s %q", method, a.url, header, to)
+				}
+			}
+		})
+	})
+	t.Run("attack 282: no path takes a form that is none", func(t *testing.T) {
+		t.Parallel()
+		everyPage(t, func(t *testing.T, _ *browser, method string, a *answer) {
+			leads := a.Code == http.StatusSeeOther && strings.HasPrefix(a.Header().Get("Location"), "/") // there is nothing to do here
+			if method != http.MethodGet && method != http.MethodHead && a.Code < http.StatusBadRequest && !leads {
+				t.Errorf("%s %.60s = %d %s, want it refused", method, a.url, a.Code, a.Header().Get("Location"))
+			}
+			if a.Code == http.StatusMethodNotAllowed && a.Header().Get("Allow") == "" {
+				t.Errorf("%s %.60s = 405 without Allow", method, a.url)
+			}
+		})
+	})
+	t.Run("attack 284: no page and no address holds a secret", func(t *testing.T) {
+		t.Parallel()
+		everyPage(t, func(t *testing.T, b *browser, method string, a *answer) {
+			text := a.Header().Get("Location") + a.Header().Get("Refresh") + a.Body.String()
+			for _, secret := range []string{demoPassword, b.session(), b.cookie("browser"), b.cookie("device")} {
+				if secret != "" && strings.Contains(text, secret) {
+					t.Errorf("%s %.60s repeats a secret", method, a.url)
+				}
+			}
+		})
+	})
+	t.Run("attack 288: nothing that is asked for is a failure of ours", func(t *testing.T) {
+		t.Parallel()
+		everyPage(t, func(t *testing.T, _ *browser, method string, a *answer) {
+			if a.Code >= http.StatusInternalServerError || a.Code == 0 {
+				t.Errorf("%s %.60s = %d:\n%.500s", method, a.url, a.Code, a.Body)
+			}
+		})
+	})
+}
