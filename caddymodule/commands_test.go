@@ -105,6 +105,10 @@ func TestCommands(t *testing.T) {
 		s.refused("no such person", "", "person", "remove-step-up", "nobody", "pin")
 		s.refused("no such method", "", "person", "remove-step-up", "bob", "authenticator")
 		s.refused("no such person", "", "person", "code", "nobody")
+		s.refused("switched off", "", "person", "invite", "guest@example.com")
+		s.refused("is not an e-mail address", "", "person", "invite", "guest")
+		s.refused("no such person", "", "person", "invite", "nobody", "--again")
+		s.refused("the person is active", "", "person", "invite", "bob", "--again")
 		s.refused("switched off", "", "person", "code", "bob", "--for", "step-up")
 		s.refused("must be one of", "", "person", "code", "bob", "--for", "anything")
 
@@ -228,6 +232,7 @@ func TestCommandsWithoutServer(t *testing.T) {
 		{"person", "passwd"},
 		{"person", "remove-step-up"},
 		{"person", "code"},
+		{"person", "invite"},
 		{"person", "list"},
 		{"person", "block"},
 		{"person", "withdraw"},
