@@ -240,6 +240,7 @@ var Catalogue = []Section{
 		{273, "a page of ours in a frame of another site", "refused, by two headers"},
 		{274, "cookies: their scope, their flags, their size, their life", "ours alone, away from scripts and other sites, small; sessions end when idle and in any case"},
 		{276, "markup, scripts and links in custom messages and names", "escaped, nothing runs"},
+		{277, "a message of an organisation with markup that mutates, scripts, forms, frames, styles", "paragraphs, lists, emphasis and links are kept, written anew"},
 		{278, "placeholders and templates of every kind in messages and names", "taken literally"},
 		{279, "pages of a person in caches and behind the back button", "no-store, Vary; nothing is shown after sign-out"},
 		{281, "places to go to after sign-in and sign-out: no scheme, no slashes, backslashes, tabs, other hosts, scripts", "the place that is configured"},
@@ -247,6 +248,7 @@ var Catalogue = []Section{
 		{283, "languages asked for with markup, paths, line ends", "the default language, nothing repeated"},
 		{284, "secrets in pages, addresses and the browser's storage", "none"},
 		{286, "logos and icons that are SVG, another type, huge, or unfold to be huge", "refused before they are decoded"},
+		{287, "new windows that reach back, messages between windows", "no page opens one, no script listens or stores"},
 		{288, "paths that are not there, malformed forms, failures of ours", "one page for each; a reference and nothing else of a failure"},
 	}},
 	{"Supply chain", []Case{
