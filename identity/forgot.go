@@ -141,7 +141,7 @@ func (s *Service) checkForm(w http.ResponseWriter, r *http.Request, form, again 
 // showForgot serves GET /forgot?flow=…: it asks whose password it is.
 func (s *Service) showForgot(w http.ResponseWriter, r *http.Request) {
 	if a, ok := s.beside(w, r, forgotPath, s.canReset); ok {
-		s.forgotPage(w, r, a, http.StatusOK, a.flow.Demand.Hint, page.Form{})
+		s.forgotPage(w, r, a, http.StatusOK, a.flow.username(), page.Form{})
 	}
 }
 

@@ -63,7 +63,7 @@ func onceEvery(tx storage.Tx, what, whose string, every time.Duration, now time.
 // showForgotText serves GET /forgot/text?flow=…: it asks whose password it is.
 func (s *Service) showForgotText(w http.ResponseWriter, r *http.Request) {
 	if a, ok := s.beside(w, r, forgotTextPath, s.canResetByText); ok {
-		s.forgotTextPage(w, r, a, http.StatusOK, a.flow.Demand.Hint, page.Form{})
+		s.forgotTextPage(w, r, a, http.StatusOK, a.flow.username(), page.Form{})
 	}
 }
 

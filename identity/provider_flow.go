@@ -45,7 +45,8 @@ func (s *Service) showProvider(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err, flowURL(id))
 		return
 	}
-	p := known.ways(f.Demand).find(r.URL.Query().Get("idp"))
+	ways := known.ways(f.Demand)
+	p := ways.find(r.URL.Query().Get("idp"))
 	if p == nil {
 		s.Pages.Error(w, r, http.StatusForbidden, "error.no_idp", flowURL(id))
 		return
@@ -58,6 +59,9 @@ func (s *Service) showProvider(w http.ResponseWriter, r *http.Request) {
 	if !s.Admit(r) {
 		s.fail(w, r, errTooMany, flowURL(id))
 		return
+	}
+	if f.Typed != "" && ways.byUsername(f.Typed) == p {
+		f.Demand.Hint = f.Typed // whoever it does not lead to has no business with it
 	}
 	name, next, err := s.beginProvider(w, r, id, f, p)
 	if err != nil {

@@ -74,3 +74,24 @@ func TestUnaskedAnswerWithoutCookies(t *testing.T) {
 		t.Errorf("what was begun before: %d\n%s", a.Code, a.Body)
 	}
 }
+
+// TestTypedNameGoesToItsProvider: a username that leads to one provider is none of another's business, whichever is chosen after all.
+func TestTypedNameGoesToItsProvider(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t, provider("partner", func(p *identity.Provider) { p.Domains = []string{"partner.example"} }))
+	e.asking(func(d *login.Demand) { d.Hint = "hint@shop.example" })
+	b := e.browser()
+	page := b.get("/next")
+	b.post(page, "username", "ann@partner.example")
+	b.leave("/sign-in/provider?" + url.Values{"flow": {strings.TrimPrefix(page.url, "/sign-in?flow=")}, "idp": {"corp"}}.Encode())
+	b.leave("/sign-in/provider?" + url.Values{"flow": {strings.TrimPrefix(page.url, "/sign-in?flow=")}, "idp": {"partner"}}.Encode())
+	if got := e.corp.Requests()[0].Hint; got != "hint@shop.example" {
+		t.Errorf("corp was told %q, want what the client has said", got)
+	}
+	if got := e.partner.Requests()[0].Hint; got != "ann@partner.example" {
+		t.Errorf("partner was told %q, want what was typed", got)
+	}
+	if again := b.get(page.url + "&choose=1"); !strings.Contains(again.Body.String(), `value="ann@partner.example"`) {
+		t.Errorf("the form has forgotten what was typed:\n%s", again.Body)
+	}
+}

@@ -35,6 +35,11 @@ var (
 	totpSetUps = storage.NewTable[totpSetUpRecord]("identity_step_up_new_totp") // session id
 	sentCodes  = storage.NewTable[sentCodeRecord]("identity_sent_code")         // purpose, hash of the subject
 	smsSetUps  = storage.NewTable[smsSetUpRecord]("identity_step_up_new_sms")   // session id
+	pushEnrols = storage.NewTable[pushEnrolRecord]("identity_step_up_new_push") // session id
+
+	pushEnrolKeys = storage.NewTable[string]("identity_push_enrol_key") // hash of the link's token; the value is the session id
+	prompts       = storage.NewTable[promptRecord]("identity_prompt")   // hash of the flow id, session id
+	promptIDs     = storage.NewTable[string]("identity_prompt_id")      // id of the prompt; the value is its key
 
 	deliveredCodes = storage.NewTable[deliveredCodeRecord]("identity_delivered_code") // what it is for, person id
 
@@ -328,6 +333,8 @@ type flowRecord struct {
 	Activating *activatingRecord `cbor:"6,keyasint,omitempty"`
 	// Couple is the session whose person the identity of a provider is to sign in from now on. Empty: it signs somebody in.
 	Couple string `cbor:"7,keyasint,omitempty"`
+	// Typed is the username that somebody has typed for this sign-in. Empty: none
+	Typed string `cbor:"8,keyasint,omitempty"`
 }
 
 // activatingRecord is a right password of a person who is inactive.
@@ -357,6 +364,8 @@ type stepUpRecord struct {
 	Recovery  []string    `cbor:"3,keyasint,omitempty"` // hashes of the codes that are left
 	PIN       *pinRecord  `cbor:"4,keyasint,omitempty"`
 	NoSMS     bool        `cbor:"5,keyasint,omitempty"` // the person wants no codes by text message
+
+	Devices []pushDeviceRecord `cbor:"6,keyasint,omitempty"`
 }
 
 // totpRecord is the secret that an authenticator app shares with us.
@@ -435,4 +444,45 @@ type passkeyChallengeRecord struct {
 type smsSetUpRecord struct {
 	Number    string    `cbor:"1,keyasint"`
 	ExpiresAt time.Time `cbor:"2,keyasint"`
+}
+
+// pushDeviceRecord is a phone that a person is asked on.
+type pushDeviceRecord struct {
+	ID     string    `cbor:"1,keyasint"`
+	Cookie string    `cbor:"2,keyasint"` // hash of the cookie that the phone has
+	Agent  string    `cbor:"3,keyasint,omitempty"`
+	Since  time.Time `cbor:"4,keyasint"`
+}
+
+// pushEnrolRecord is the set-up of a phone, begun in a session.
+type pushEnrolRecord struct {
+	PersonID  string    `cbor:"1,keyasint"`
+	Sealed    []byte    `cbor:"2,keyasint"`           // the link's token
+	Number    string    `cbor:"3,keyasint"`           // that the phone shows
+	Cookie    string    `cbor:"4,keyasint,omitempty"` // hash of the phone's, once it has answered
+	Agent     string    `cbor:"5,keyasint,omitempty"`
+	Tries     int       `cbor:"6,keyasint,omitempty"`
+	ExpiresAt time.Time `cbor:"7,keyasint"`
+}
+
+// promptRecord is a question to the phones of a person: is it you?
+type promptRecord struct {
+	ID        string          `cbor:"1,keyasint"`
+	PersonID  string          `cbor:"2,keyasint"`
+	Session   string          `cbor:"3,keyasint"`
+	Number    string          `cbor:"4,keyasint"`
+	Address   string          `cbor:"5,keyasint,omitempty"`
+	Agent     string          `cbor:"6,keyasint,omitempty"`
+	Client    string          `cbor:"7,keyasint,omitempty"`
+	At        time.Time       `cbor:"8,keyasint"`
+	ExpiresAt time.Time       `cbor:"9,keyasint"`
+	State     string          `cbor:"10,keyasint,omitempty"`
+	Counters  []countedRecord `cbor:"11,keyasint,omitempty"`
+}
+
+// countedRecord is a counter that a try was held against.
+type countedRecord struct {
+	Key    string `cbor:"1,keyasint"`
+	Limit  int    `cbor:"2,keyasint"`
+	Clears bool   `cbor:"3,keyasint,omitempty"`
 }

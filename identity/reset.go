@@ -112,7 +112,7 @@ func (s *Service) reset(ctx context.Context, x resetting, password string, from 
 			return err
 		}
 		if x.id != "" { // the sign-in that goes on now
-			x.flow.Demand.Hint = x.username
+			x.flow.Typed = x.username
 			if err := flows.Put(tx, x.id, x.flow, x.flow.ExpiresAt.Add(flowMemory)); err != nil {
 				return err
 			}

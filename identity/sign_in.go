@@ -73,7 +73,7 @@ func (s *Service) showSignIn(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err, flowURL(id))
 		return
 	}
-	in, ways := page.SignIn{Username: strings.TrimSpace(f.Demand.Hint)}, known.ways(f.Demand)
+	in, ways := page.SignIn{Username: f.username()}, known.ways(f.Demand)
 	if other {
 		in.Username = ""
 	}
@@ -227,7 +227,7 @@ func (s *Service) handleUsername(w http.ResponseWriter, r *http.Request, id stri
 		s.signInPage(w, r, id, f, ways, http.StatusUnprocessableEntity, in)
 		return
 	}
-	f.Demand.Hint = in.Username
+	f.Typed = in.Username
 	err := s.Store.Update(r.Context(), func(tx storage.Tx) error { return flows.Put(tx, id, f, f.ExpiresAt.Add(flowMemory)) })
 	switch {
 	case err != nil:
@@ -238,6 +238,9 @@ func (s *Service) handleUsername(w http.ResponseWriter, r *http.Request, id stri
 		s.redirect(w, r, flowURL(id)+"&choose=1")
 	}
 }
+
+// username is what the form begins with: what was typed, or else what the client knows.
+func (f *flowRecord) username() string { return cmp.Or(f.Typed, strings.TrimSpace(f.Demand.Hint)) }
 
 type credentials struct {
 	username, password string
