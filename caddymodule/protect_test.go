@@ -139,7 +139,9 @@ func (b *browser) submit(page *http.Response, body string, fields url.Values) (*
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	for _, h := range hidden.FindAllStringSubmatch(body, -1) {
+	_, form, _ := strings.Cut(body, m[0])
+	form, _, _ = strings.Cut(form, "</form>") // others have fields of the same names
+	for _, h := range hidden.FindAllStringSubmatch(form, -1) {
 		fields.Set(h[1], h[2])
 	}
 	r, err := http.NewRequest(http.MethodPost, to.String(), strings.NewReader(fields.Encode())) //nolint:noctx // set in send
