@@ -10,5 +10,4 @@ var reasons = map[int]string{
 }
 
 // open says what a tested case still leaves out, because what it concerns is not there yet.
-var open = map[int]string{
-}
+var open = map[int]string{}
