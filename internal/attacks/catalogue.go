@@ -235,6 +235,7 @@ var Catalogue = []Section{
 		{263, "events with line ends or a megabyte in the user agent, addresses claimed by headers", "one event, cut, with the real address"},
 		{264, "URLs that others name and that lead to this machine or its network, in every spelling, by a redirect, by a name that changes its address", "no connection, unless the operator has opened the network"},
 		{266, "a session of level 1, or none, that posts to the account pages, sets up or removes what reaches more; forged `amr` or level; codes used twice, of other flows and browsers", "a step-up first; a code is taken once; `amr` is true"},
+		{267, "invitations and activations: by others, after another address, a second late, twice and 64 at once, asked for again too soon, answers and codes guessed one by one and in parallel, without having shown anything", "refused; 429; five wrong answers lock them until another one is made"},
 		{268, "an identity at a provider coupled by GET, by a form of another site, in another browser or session; one that is somebody else's", "403, nothing coupled; 409 for what is another's"},
 		{269, "a person of the username of one who was deleted", "nothing of the one before: no password, group, token or id"},
 	}},
