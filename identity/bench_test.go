@@ -69,3 +69,24 @@ func BenchmarkPages(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPasskey is what it costs to check the answer of a passkey: its JSON, two reads and the signature.
+func BenchmarkPasskey(b *testing.B) {
+	for name, key := range signers(b) {
+		b.Run(name, func(b *testing.B) {
+			h, k := newHarness(b, passkeysOn), newToken(b)
+			k.key, k.steps = key, 0
+			br := h.browser()
+			br.signIn(demo, demoPassword)
+			br.addPasskey(k)
+			challenge := make([]byte, 32)
+			answer := k.use(options{Challenge: b64(challenge)})
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := h.VerifyPasskey(b.Context(), challenge, answer); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -141,8 +141,9 @@ func checkPasskeyStepUp(ctx context.Context, s *Service, t *stepUpTry) (func(sto
 	if err != nil {
 		return nil, s.passkeyRefused(t, err)
 	}
+	now := s.Now()
 	return func(tx storage.Tx, _ *stepUpRecord) (bool, error) {
-		_, err := s.usePasskey(tx, person, key, s.Now())
+		_, err := s.usePasskey(tx, person, key, now)
 		if errors.Is(err, errMismatch) {
 			return false, nil
 		}

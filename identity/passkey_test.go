@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
@@ -118,11 +119,9 @@ func linkTo(t *testing.T, page *answer, prefix string) string {
 	return prefix + rest
 }
 
-func TestPasskeyAlgorithms(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, passkeysOn)
-	b := h.browser()
-	b.signIn(demo, demoPassword)
+// signers are keys of the algorithms that passkeys may have.
+func signers(t testing.TB) map[string]crypto.Signer {
+	t.Helper()
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -131,8 +130,17 @@ func TestPasskeyAlgorithms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ec := newToken(t)
-	for name, k := range map[string]*token{"ES256": ec, "EdDSA": newToken(t).bent(func(k *token) { k.key = ed }), "RS256": newToken(t).bent(func(k *token) { k.key = rs })} {
+	return map[string]crypto.Signer{"ES256": newToken(t).key, "EdDSA": ed, "RS256": rs}
+}
+
+func TestPasskeyAlgorithms(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, passkeysOn)
+	b := h.browser()
+	b.signIn(demo, demoPassword)
+	for name, key := range signers(t) {
+		k := newToken(t)
+		k.key = key
 		b.addPasskey(k)
 		if a := h.browser().tryPasskey(k); a.Code != http.StatusSeeOther {
 			t.Errorf("sign-in by a passkey with %s: status %d:\n%s", name, a.Code, a.Body)
