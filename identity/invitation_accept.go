@@ -12,8 +12,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// enrolling is what accepting an invitation needs before its transaction.
-type enrolling struct {
+// accepting is what accepting an invitation needs before its transaction.
+type accepting struct {
 	token               string // of the link
 	browser             string // hash of its cookie
 	later               bool   // a code has to activate the person as well
@@ -21,7 +21,7 @@ type enrolling struct {
 	accepted, activated event.Event
 }
 
-func (s *Service) prepareEnrolment(r *http.Request, token, browser string) (*enrolling, error) {
+func (s *Service) prepareEnrolment(r *http.Request, token, browser string) (*accepting, error) {
 	u, err := s.configured(r.Context())
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (s *Service) prepareEnrolment(r *http.Request, token, browser string) (*enr
 	if err != nil {
 		return nil, err
 	}
-	return &enrolling{token, browser, activatedLater(&u.Features.PersonActivation), from, ev[0], ev[1]}, nil
+	return &accepting{token, browser, activatedLater(&u.Features.PersonActivation), from, ev[0], ev[1]}, nil
 }
 
 // activatedLater tells whether whoever accepts an invitation has to be activated by a code as well.
@@ -41,7 +41,7 @@ func activatedLater(a *config.PersonActivation) bool {
 
 // enrol uses the link of an invitation up and makes the person active, or inactive where a code activates them. how is by what they sign in from now on.
 // errMismatch: this browser has not shown what it had to.
-func (s *Service) enrol(tx storage.Tx, how string, e *enrolling, now time.Time) (*invited, error) {
+func (s *Service) enrol(tx storage.Tx, how string, e *accepting, now time.Time) (*invited, error) {
 	x, err := s.readInvitation(tx, e.token, now)
 	if err != nil {
 		return nil, err
