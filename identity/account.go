@@ -104,7 +104,7 @@ func (si *signedIn) locales() []string {
 }
 
 // dones are what the parameter done of a page may say.
-var dones = []string{"saved", "sent", "added", "removed", "primary", "password", "ended", "withdrawn", "connected", "disconnected"}
+var dones = []string{"saved", "added", "removed", "primary", "password", "ended", "withdrawn", "connected", "disconnected"}
 
 // done returns the message of what was done before the page was asked for, or "".
 func done(r *http.Request) string {

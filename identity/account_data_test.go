@@ -387,3 +387,17 @@ func TestEditableMapping(t *testing.T) {
 		})
 	}
 }
+
+// TestCouplingCancelled: who comes back from a provider without an answer is not told that the accounts are connected.
+func TestCouplingCancelled(t *testing.T) {
+	t.Parallel()
+	e, _, b := ownAccounts(t)
+	away := b.leave(b.fill(b.get(accountsPath), accountsPath, "do", "connect", "provider", "partner").Header().Get("Location"))
+	a := b.get(callback(state(t, away), e.partner.Answer(nil, &idp.Rejection{Reason: "access_denied"})))
+	if a.Code != http.StatusForbidden || strings.Contains(a.Body.String(), "done=connected") {
+		t.Errorf("the page after a refusal = %d\n%s", a.Code, a.Body)
+	}
+	if n := e.events()["person.ExternalIdentityCoupledEvent"]; n != 0 {
+		t.Errorf("%d identities are coupled", n)
+	}
+}

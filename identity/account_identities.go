@@ -144,7 +144,7 @@ func (s *Service) handleIdentities(w http.ResponseWriter, r *http.Request) {
 		s.redirect(w, r, identitiesPath)
 		return
 	}
-	flow, err := s.newCoupling(w, r, login.Demand{MaxAge: -1, Provider: id, Return: doneURL(identitiesPath, "connected"), Cancel: identitiesPath, Locales: a.si.locales()}, a.si.id)
+	flow, err := s.newCoupling(w, r, login.Demand{MaxAge: -1, Provider: id, Return: identitiesPath, Cancel: identitiesPath, Locales: a.si.locales()}, a.si.id)
 	if err != nil {
 		s.fail(w, r, err, identitiesPath)
 		return
@@ -210,7 +210,7 @@ func (s *Service) coupleOwn(w http.ResponseWriter, r *http.Request, n *answered)
 	}
 	switch {
 	case err == nil:
-		s.redirect(w, r, n.flow.Demand.Return)
+		s.redirect(w, r, doneURL(identitiesPath, "connected"))
 	case errors.Is(err, ErrCoupled), errors.Is(err, ErrCoupledOther):
 		s.Log.Info("identity not coupled", zap.String("person_id", a.si.session.PersonID), zap.String("provider", n.provider.ID), zap.NamedError("cause", err))
 		s.identitiesPage(w, r, a, list, http.StatusConflict, "problem.accounts_taken")

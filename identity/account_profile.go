@@ -29,8 +29,8 @@ func (s *Service) synchronised(tx storage.Tx, g *registry, personID string) (out
 	return out, nil
 }
 
-// details are the fields of the two forms of a profile: their names, and where they stand.
-var details = []struct {
+// profileFields are the fields of the two forms of a profile: their names, and where they stand.
+var profileFields = []struct {
 	form, name, autocomplete string
 	value                    func(p *Profile) *string
 }{
@@ -56,7 +56,7 @@ func shownAs(p Profile) typed {
 	p = p.clone()
 	mainAddressFirst(&p)
 	out := typed{}
-	for _, f := range details {
+	for _, f := range profileFields {
 		if f.value != nil {
 			out[f.name] = *f.value(&p)
 		}
@@ -82,7 +82,7 @@ func (t typed) into(p *Profile, form string, locked func(string) bool) {
 		mainAddressFirst(p)
 		p.Addresses[0].HouseNumber, _ = strconv.Atoi(t["house_number"]) // it was checked
 	}
-	for _, f := range details {
+	for _, f := range profileFields {
 		if f.form == form && f.value != nil && !locked(f.name) {
 			*f.value(p) = t[f.name]
 		}
@@ -95,7 +95,7 @@ func (t typed) into(p *Profile, form string, locked func(string) bool) {
 // problems says what of a form cannot be taken, by field.
 func (t typed) problems(form string, must func(name string) bool, now time.Time) map[string]string {
 	out := map[string]string{}
-	for _, f := range details {
+	for _, f := range profileFields {
 		v := t[f.name]
 		switch {
 		case f.form != form:
@@ -205,7 +205,7 @@ func (s *Service) profilePage(w http.ResponseWriter, r *http.Request, a *onAccou
 // profileForm is one of the two forms.
 func (s *Service) profileForm(ctx context.Context, a *onAccount, v *profilePage, form string, notice bool) *page.PartForm {
 	out := &page.PartForm{Action: profilePath, CSRF: a.csrf, Submit: "profile.save", Hidden: []page.Hidden{{Name: "form", Value: form}}, Quiet: form != "details"}
-	for _, f := range details {
+	for _, f := range profileFields {
 		if f.form != form {
 			continue
 		}
@@ -272,7 +272,7 @@ func (s *Service) handleProfile(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	form := r.PostForm.Get("form")
-	for _, f := range details {
+	for _, f := range profileFields {
 		if f.form == form && !v.locked(f.name) {
 			v.values[f.name] = strings.TrimSpace(r.PostForm.Get(f.name))
 		}
