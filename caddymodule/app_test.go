@@ -3,11 +3,8 @@ package caddymodule_test
 import (
 	"bytes"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"image"
-	"image/png"
 	"io"
 	"net/http"
 	"os"
@@ -20,10 +17,8 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule"
-	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -377,77 +372,6 @@ func writeFile(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-func TestReloadWithOtherOptions(t *testing.T) {
-	s := newServer(t)
-	s.mustLoad()
-	token := s.token()
-	storage := s.storage
-
-	s.storage = storage + " {\n min_free 64MiB\n}"
-	if err := s.load(); err == nil || !strings.Contains(err.Error(), "other options") {
-		t.Errorf("reload with another min_free = %v, want a refusal", err)
-	}
-	if got := s.enters(token); got != http.StatusOK {
-		t.Errorf("after a refused reload: status = %d, want 200", got)
-	}
-	// After a full stop it is another start.
-	s.stop()
-	s.mustLoad()
-	if got := s.enters(token); got != http.StatusOK {
-		t.Errorf("after a restart: status = %d, want 200", got)
-	}
-	// A client that is gone from the configuration has inactive tokens.
-	s.extra = ""
-	raw := bytes.Replace(s.json(), []byte(`"id":"reports"`), []byte(`"id":"renamed"`), 1)
-	if err := caddy.Load(raw, true); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.enters(token); got != http.StatusUnauthorized {
-		t.Errorf("token of a client that is gone: status = %d, want 401", got)
-	}
-}
-
-func TestEncryptionKey(t *testing.T) {
-	s := newServer(t)
-	s.mustLoad()
-	file := filepath.Join(s.dir, "store.key")
-	info, err := os.Stat(file)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("key file: %v, %v", info, err)
-	}
-	first, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, jwks := s.get("/oauth/jwks")
-	token := s.token()
-
-	s.key = "encryption_key " + testKey + " " + strings.TrimSpace(string(first)) // rotation: a new one seals, both open
-	s.mustLoad()
-	if _, now := s.get("/oauth/jwks"); now != jwks {
-		t.Error("the signing keys changed with the encryption key")
-	}
-	if got := s.enters(token); got != http.StatusOK {
-		t.Errorf("after the rotation: status = %d, want 200", got)
-	}
-	s.key = "encryption_key " + otherKey // none that opens what is sealed
-	if err := s.load(); err == nil || !strings.Contains(err.Error(), "encryption_key") {
-		t.Errorf("load with a wrong key = %v, want an error that names encryption_key", err)
-	}
-	if got := s.enters(token); got != http.StatusOK {
-		t.Errorf("after a refused key: status = %d, want 200", got)
-	}
-	s.key = ""
-	s.mustLoad()
-	if again, err := os.ReadFile(file); err != nil || string(again) != string(first) {
-		t.Error("the key file changed")
-	}
-	// Counters go on in the registry of each new configuration.
-	if _, body := s.do(s.request(http.MethodGet, "http://"+s.admin+"/metrics", nil)); !strings.Contains(body, "gatehouse_token_responses_total 1\n") {
-		t.Error("/metrics lost its counters at a reload")
-	}
-}
-
 // TestStoreOutlivesRequests: a request of a configuration that was replaced keeps its store open until it is done.
 func TestStoreOutlivesRequests(t *testing.T) {
 	s := newServer(t)
@@ -497,195 +421,5 @@ func TestStoreOutlivesRequests(t *testing.T) {
 	}
 	if got := s.enters(s.token()); got != http.StatusOK {
 		t.Errorf("the new configuration answers %d, want 200", got)
-	}
-}
-
-// TestProvision: JSON is judged as the Caddyfile is, all of it in one message, without any secret in it.
-func TestProvision(t *testing.T) {
-	t.Setenv("GATEHOUSE_TEST_ISSUER", "http://localhost:8080")
-	t.Setenv("GATEHOUSE_TEST_SHORT", "hunter2")
-	good := `"issuer":"{env.GATEHOUSE_TEST_ISSUER}"`
-	keys, private := filepath.Join(t.TempDir(), "keys.json"), filepath.Join(t.TempDir(), "private.json")
-	writeFile(t, keys, `{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`, 0o600) // RFC 8037 appendix A
-	writeFile(t, private, `{"keys":[{"kty":"OKP","crv":"Ed25519","d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`, 0o600)
-	clientWithKeys := func(jwks string) string {
-		return `,"clients":[{"id":"a","auth_method":"private_key_jwt","jwks":"` + jwks + `","grants":["client_credentials"],"scopes":["x"]}]`
-	}
-	for name, tt := range map[string]struct {
-		app  string
-		want []string // parts of the error; none: it is good
-	}{
-		"issuer by placeholder":         {good, nil},
-		"everything missing":            {``, []string{"issuer is missing"}},
-		"unknown member":                {good + `,"issuers":"x"`, []string{"issuers"}},
-		"placeholder that is not set":   {`"issuer":"{env.GATEHOUSE_TEST_NOTHING}"`, []string{"issuer", "{env.GATEHOUSE_TEST_NOTHING}", "set it"}},
-		"placeholder that is not known": {`"issuer":"{http.request.host}"`, []string{"issuer", "unrecognized placeholder"}},
-		"issuer with a path":            {`"issuer":"https://a.example.com/auth"`, []string{"a path (/auth)"}},
-		"idps":                          {good + `,"idps":{"edge":{"module":"header","trust":["10.0.0.0/8"],"user":"X-Remote-User"}}`, nil},
-		"idp without trust":             {good + `,"idps":{"edge":{"module":"header","user":"X-Remote-User"}}`, []string{"idp", "trust is missing"}},
-		"idp of another kind":           {good + `,"idps":{"corp":{"module":"oidc"}}`, []string{"gatehouse.idp.oidc"}},
-		"idp called identity":           {good + `,"idps":{"identity":{"module":"header","trust":["10.0.0.0/8"],"user":"X-Remote-User"}}`, []string{"choose another id"}},
-		"idp with a parameter of ours":  {good + `,"idps":{"edge":{"module":"header","trust":["10.0.0.0/8"],"user":"X-Remote-User","parameters":["state"]}}`, []string{`parameters: "state"`}},
-		"idps of a client": {
-			good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"idps":["identity","edge"]}]`,
-			[]string{"client a: idps: there is no provider edge"},
-		},
-		"sms":                       {good + `,"sms":{"module":"webhook","url":"https://sms.example.com/send","headers":{"Authorization":"x"},"timeout":"3s"}`, nil},
-		"sms without its parts":     {good + `,"sms":{"module":"webhook"}`, []string{"sms webhook: url is missing"}},
-		"sms that takes too long":   {good + `,"sms":{"module":"webhook","url":"https://sms.example.com/send","timeout":"1m"}`, []string{"timeout is not between"}},
-		"sms over http":             {good + `,"sms":{"module":"webhook","url":"http://sms.example.com/send","headers":{"Host":"x"}}`, []string{"use https", "header Host is ours"}},
-		"sms by nobody":             {good + `,"sms":{"module":"pigeon"}`, []string{"gatehouse.sms.pigeon"}},
-		"push":                      {good + `,"push":{"module":"webhook","url":"https://push.example.com/send","secret":"` + strings.Repeat("s", 32) + `"}`, nil},
-		"push without its parts":    {good + `,"push":{"module":"webhook","url":"https://push.example.com/send"}`, []string{"push webhook: secret is missing"}},
-		"mail":                      {good + `,"mail":{"module":"smtp","server":"smtp.example.com:587","from":"a@example.com"}`, nil},
-		"mail without its parts":    {good + `,"mail":{"module":"smtp","server":"smtp.example.com","timeout":"1m"}`, []string{"want host and port", "from is missing"}},
-		"mail that takes too long":  {good + `,"mail":{"module":"smtp","server":"smtp.example.com:25","from":"a@example.com","timeout":"1m"}`, []string{"at most 25s"}},
-		"mail by nobody":            {good + `,"mail":{"module":"pigeon"}`, []string{"gatehouse.mail.pigeon"}},
-		"breaches":                  {good + `,"identity":{"breach":{"url":"breach.example.com","on_failure":"shrug"}}`, []string{"breach url: want a URL", `"shrug" is not known`}},
-		"networks that are opened":  {good + `,"outbound":{"allow":["10.0.0.0/8","192.168.1.5","fd00::/8"]}`, nil},
-		"networks that are none":    {good + `,"outbound":{"allow":["10.0.0.1/8","intranet",""]}`, []string{"write 10.0.0.0/8", `"intranet" is not an address or network`, "a value is empty"}},
-		"no extension there":        {good + `,"identity":{"extension":"` + filepath.Join(t.TempDir(), "gone") + `"}`, []string{"identity: page: extension: ", "no such file"}},
-		"webhook of events":         {good + `,"events":{"webhooks":[{"url":"https://siem.example.com/","secret":"a-secret-of-at-least-32-characters"}]}`, nil},
-		"webhook without its parts": {good + `,"events":{"webhooks":[{},{"url":"ftp://x","secret":"hunter2"}]}`, []string{"url is missing", "secret is missing", "events: webhook: want a URL", "webhook secret"}},
-		"parts of identity":         {good + `,"identity":{"partitions":{"names":["Not One"]}}`, []string{"partitions: is not a name of 1 to 64"}},
-		"other languages":           {good + `,"identity":{"locales":["nl","de-AT"]}`, nil},
-		"languages that are none":   {good + `,"identity":{"locales":["xh","../en"]}`, []string{"there are no messages for xh", "../en is not a locale"}},
-		"parts of a client": {
-			good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"logo":"x"}]`,
-			[]string{"client a: logo: x is not a .png, .jpg or .gif file"},
-		},
-		"keys in a file":       {good + clientWithKeys(keys), nil},
-		"keys at a URL":        {good + clientWithKeys("https://a.example.com/jwks"), nil},
-		"keys in no file":      {good + clientWithKeys(keys+".not"), []string{"client a: jwks: ", "no such file"}},
-		"a private key":        {good + clientWithKeys(private), []string{"client a: jwks: ", "publish the public part alone"}},
-		"keys beside a secret": {good + strings.Replace(clientWithKeys(keys), `"grants"`, `"secrets":["`+testSecret+`"],"grants"`, 1), []string{"remove either"}},
-		"logout pages of others": {
-			good + strings.Replace(clientWithKeys(keys), `"grants"`, `"redirect_uris":["https://a.example.com/"],"frontchannel_logout_uri":"https://b.example.com/","grants"`, 1),
-			[]string{"frontchannel_logout_uri"},
-		},
-		"jwt access tokens": {good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"token_format":"jwt"}]`, nil},
-		"app without a version": {
-			good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"app":{"identifier":"x","platform":"y"}}]`,
-			[]string{"app: the version"},
-		},
-		"short secret out of a placeholder": {
-			good + `,"clients":[{"id":"a","secrets":["{env.GATEHOUSE_TEST_SHORT}"],"grants":["client_credentials"],"scopes":["x"]}]`,
-			[]string{"client a: secret: has 7 characters"},
-		},
-		"usage limit": {good + `,"scopes":[{"name":"x","usage_limit":-5}]`, []string{"is not between 0 and"}},
-		"numbers as numbers": {good + `,"scopes":[{"name":"x","usage_limit":5,"level":2}],"identity":{"session":{"idle":3600000000000}},"clients":[{"id":"a","public":true,` +
-			`"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"lifetimes":{"code":30000000000}}]`, nil},
-		"client twice":      {good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]},{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]}]`, []string{"client a is defined twice"}},
-		"person twice":      {good + `,"identity":{"persons":[{"username":"a","password":"long enough"},{"username":"A","password":"long enough"}]}`, []string{"person A is defined twice"}},
-		"storage":           {good + `,"storage":{"module":"postgres"}`, []string{"gatehouse.storage.postgres"}},
-		"storage size":      {good + `,"storage":{"module":"badger","min_free":"much"}`, []string{"min_free"}},
-		"key":               {good + `,"encryption_keys":["c2hvcnQ="]`, []string{"encryption_key 1: has 5 bytes"}},
-		"passkeys":          {good + `,"identity":{"passkeys":"on"}`, nil},
-		"passkeys nowhere":  {`"issuer":"http://127.0.0.1:8080","identity":{"passkeys":"on"}`, []string{"passkeys: browsers allow them"}},
-		"passkeys perhaps":  {good + `,"identity":{"passkeys":"perhaps"}`, []string{`passkeys: "perhaps" is not known`}},
-		"help that is none": {good + `,"identity":{"brand":{"help":"javascript:alert(1)"}}`, []string{"brand help", "is not an http, https or mailto URL"}},
-		"logo not there":    {good + `,"identity":{"brand":{"logo":"/nowhere/logo.png"}}`, []string{"brand logo", "/nowhere/logo.png"}},
-		"several at once": {
-			`"issuer":"ftp://x","encryption_keys":["x"],"identity":{"lockout":{"failures":0}}`,
-			[]string{"issuer: ", "encryption_key 1: ", "lockout failures: "},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			err := validate(t, []byte(`{"admin":{"disabled":true},"apps":{"gatehouse":{`+tt.app+`}}}`))
-			if tt.want == nil && err != nil {
-				t.Fatalf("Validate: %v", err)
-			}
-			for _, want := range tt.want {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("Validate = %v, want an error with %q", err, want)
-				}
-			}
-			if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), testSecret)) {
-				t.Errorf("the error repeats a secret: %v", err)
-			}
-		})
-	}
-}
-
-// atHome makes a directory with every file that the golden configurations name, sets their placeholders, and goes there.
-func atHome(t *testing.T) {
-	t.Helper()
-	dir := t.TempDir()
-	var picture bytes.Buffer
-	if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 4, 4))); err != nil {
-		t.Fatal(err)
-	}
-	partner := samltest.New("https://idp.example.com/metadata", time.Now)
-	for name, text := range map[string]string{
-		"logo.png": picture.String(), "partner.png": picture.String(), "identity.json": `{"redirects":{"url_after_login":"/welcome"}}`,
-		"partner-metadata.xml": string(partner.SignedMetadata(partner.Key)),
-		"partner.pem":          string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: partner.Key.Certificate.Raw})),
-		"breached.txt":         strings.Repeat("0", 40) + ":1\n",
-	} {
-		writeFile(t, filepath.Join(dir, name), text, 0o600)
-	}
-	for name, value := range map[string]string{
-		"UNITS": filepath.Join(dir, "identity.json"), "GATEHOUSE_KEY": testKey, "GATEHOUSE_OLD_KEY": otherKey, "SHOP_SECRET": testSecret,
-		"SHOP_OLD_SECRET": testSecret + "-old", "OPS_SECRET": testSecret, "S": testSecret, "RS_SECRET": testSecret, "CORP_SECRET": testSecret,
-		"DEMO_PASSWORD": testPassword, "LOGO": filepath.Join(dir, "logo.png"), "OFFICE": "192.0.2.0/24", "EXT": t.TempDir(), "NET": "198.51.100.0/24",
-		"HOOK": "https://hook.example.com/", "K": strings.Repeat("0123456789abcdef", 4), "SECOND": "second",
-		"SMTP_SERVER": "smtp.example.com:587", "SMTP_FROM": "Gatehouse <no-reply@example.com>", "SMTP_USER": "u", "SMTP_PASSWORD": testSecret, "SMTP_TLS": "starttls",
-		"SMS_URL": "https://sms.example.com/", "SMS_TOKEN": testSecret, "SMS_KEY": testSecret, "SMS_FROM": "The shop", "PUSH_SECRET": testSecret, "PUSH_TOKEN": "t",
-	} {
-		t.Setenv(name, value)
-	}
-	t.Chdir(dir)
-}
-
-// TestJSONEqualsCaddyfile: what every good golden file adapts to can be provisioned.
-func TestJSONEqualsCaddyfile(t *testing.T) {
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	atHome(t)
-	files, err := filepath.Glob(filepath.Join(here, "testdata/adapt/*.caddyfiletest"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for _, file := range append(files, filepath.Join(here, "../Caddyfile.example")) {
-		if base := filepath.Base(file); strings.HasPrefix(base, "bad_") || strings.HasPrefix(base, "later_") {
-			continue
-		}
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		input, _, _ := strings.Cut(string(raw), separator)
-		input = strings.ReplaceAll(input, "/var/lib/gatehouse/breached.txt", "breached.txt")
-		adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(input), map[string]any{"filename": "Caddyfile"})
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		if err := validate(t, adapted); err != nil {
-			t.Errorf("%s: %v", file, err)
-		}
-		n++
-	}
-	if n < 3 {
-		t.Errorf("only %d configurations", n)
-	}
-}
-
-// TestSecretsAreNotPrinted: a configuration can be printed by accident.
-func TestSecretsAreNotPrinted(t *testing.T) {
-	t.Parallel()
-	a := &caddymodule.App{
-		EncryptionKeys: []caddymodule.Sensitive{testKey},
-		Clients:        []caddymodule.Client{{ID: "a", Secrets: []caddymodule.Sensitive{testSecret}, SecretHashes: []caddymodule.Sensitive{"$2a$hash"}}},
-		Identity:       caddymodule.Identity{Persons: []caddymodule.Person{{Username: "demo", Password: testPassword}}},
-	}
-	for _, text := range []string{fmt.Sprintf("%v", a.Clients), fmt.Sprintf("%+v", a.Identity), fmt.Sprintf("%#v", a.EncryptionKeys), fmt.Sprint(errors.New(fmt.Sprint(a.Clients[0])))} {
-		for _, s := range []string{testKey, testSecret, testPassword, "$2a$hash"} {
-			if strings.Contains(text, s) {
-				t.Errorf("printed: %s", text)
-			}
-		}
 	}
 }
