@@ -78,18 +78,18 @@ func TestOrganisationOnPages(t *testing.T) {
 
 func TestCleanHTML(t *testing.T) {
 	t.Parallel()
-	for in, want := range map[string]string{
-		"":                   "",
-		"plain & simple < 3": "plain &amp; simple &lt; 3",
-		"<p>One<br>two <strong>three</strong></p>":                                 "<p>One<br>two <strong>three</strong></p>",
-		"<ul><li>a<li>b</ul>":                                                      "<ul><li>a</li><li>b</li></ul>",
-		`<a href="https://x.example/?a=1&amp;b" target="_blank" onclick="x">x</a>`: `<a href="https://x.example/?a=1&amp;b" rel="noopener noreferrer">x</a>`,
-		`<a href="mailto:x@x.example">x</a>`:                                       `<a href="mailto:x@x.example" rel="noopener noreferrer">x</a>`,
-		`<h1 class="x">Big</h1><div>text</div>`:                                    "Bigtext",
-		"{{.}} ${7*7}":                                                             "{{.}} ${7*7}",
+	for _, tt := range []struct{ in, want string }{
+		{"", ""},
+		{"plain & simple < 3", "plain &amp; simple &lt; 3"},
+		{"<p>One<br>two <strong>three</strong></p>", "<p>One<br>two <strong>three</strong></p>"},
+		{"<ul><li>a<li>b</ul>", "<ul><li>a</li><li>b</li></ul>"},
+		{`<a href="https://x.example/?a=1&amp;b" target="_blank" onclick="x">x</a>`, `<a href="https://x.example/?a=1&amp;b" rel="noopener noreferrer">x</a>`},
+		{`<a href="mailto:x@x.example">x</a>`, `<a href="mailto:x@x.example" rel="noopener noreferrer">x</a>`},
+		{`<h1 class="x">Big</h1><div>text</div>`, "Bigtext"},
+		{"{{.}} ${7*7}", "{{.}} ${7*7}"},
 	} {
-		if got := page.CleanHTML(in); got != want {
-			t.Errorf("CleanHTML(%q) = %q, want %q", in, got, want)
+		if got := page.CleanHTML(tt.in); got != tt.want {
+			t.Errorf("CleanHTML(%q) = %q, want %q", tt.in, got, tt.want)
 		}
 	}
 	t.Run("attack 277: markup that mutates", func(t *testing.T) {
