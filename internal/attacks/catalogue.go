@@ -238,6 +238,7 @@ var Catalogue = []Section{
 		{267, "invitations and activations: by others, after another address, a second late, twice and 64 at once, asked for again too soon, answers and codes guessed one by one and in parallel, without having shown anything", "refused; 429; five wrong answers lock them until another one is made"},
 		{268, "an identity at a provider coupled by GET, by a form of another site, in another browser or session; one that is somebody else's", "403, nothing coupled; 409 for what is another's"},
 		{269, "a person of the username of one who was deleted", "nothing of the one before: no password, group, token or id"},
+		{271, "a sign-in by a code that another device scans: sessions swapped, approved for another browser, replayed, leading elsewhere", "bound to the browser that began; refused"},
 	}},
 	{"Web pages", []Case{
 		{272, "what a page may load, run, send and be embedded in", "a Content-Security-Policy that allows our own style and images, and forms to us and the client that waits"},
@@ -254,6 +255,7 @@ var Catalogue = []Section{
 		{286, "logos and icons that are SVG, another type, huge, or unfold to be huge", "refused before they are decoded"},
 		{287, "new windows that reach back, messages between windows", "no page opens one, no script listens or stores"},
 		{288, "paths that are not there, malformed forms, failures of ours", "one page for each; a reference and nothing else of a failure"},
+		{289, "https: versions and ciphers of old; http with another host, an absolute target, two slashes", "refused; sent to the configured host alone"},
 	}},
 	{"Supply chain", []Case{
 		{291, "modules and a Go with known weaknesses in the binary", "none by version; none by the vulnerability database, where it can be reached"},
