@@ -237,10 +237,10 @@ func (s *Service) handleSignUp(w http.ResponseWriter, r *http.Request) {
 		in := page.Form{}
 		waits(w, &in, "problem.wait", wait)
 		s.signUpPage(w, r, a, http.StatusTooManyRequests, t, in)
-	case confirmsSignUp(a.u):
+	case s.toConfirm(a.u, t) != "":
 		s.awaitCode(w, r, a, t)
 	default:
-		s.finishSignUp(w, r, a, &pendingSignUp{typed: *t}, nil)
+		s.finishSignUp(w, r, a, &pendingSignUp{typed: *t}, *t, nil)
 	}
 }
 
@@ -269,8 +269,9 @@ func (t *typedSignUp) newcomer() NewPerson {
 	return n
 }
 
-// finishSignUp creates the person and signs them in, or sends the link that activates them. spend uses up what the address was confirmed by.
-func (s *Service) finishSignUp(w http.ResponseWriter, r *http.Request, a aside, p *pendingSignUp, spend func(storage.Tx) (bool, error)) {
+// finishSignUp creates the person and signs them in, or sends the link that activates them. spend uses up what the last of it
+// was confirmed by; until was what was confirmed before.
+func (s *Service) finishSignUp(w http.ResponseWriter, r *http.Request, a aside, p *pendingSignUp, until typedSignUp, spend func(storage.Tx) (bool, error)) {
 	inactive := a.u.Features.PersonActivation.Enabled && !(p.typed.Verified && activatesByEmail(a.u))
 	c, err := s.newSignUp(r, p, inactive, spend)
 	if err == nil && inactive {
@@ -292,9 +293,8 @@ func (s *Service) finishSignUp(w http.ResponseWriter, r *http.Request, a aside, 
 	case err == nil:
 		s.jar.Clear(w, kindSignUp)
 		s.sendOn(w, r, s.afterSignUp(a))
-	case errors.Is(err, errMismatch):
-		s.signUpCodePage(w, r, a, p, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code"})
-	case errors.Is(err, ErrUsernameTaken) && p.typed.Verified:
+	case errors.Is(err, errMismatch), errors.Is(err, ErrUsernameTaken) && p.typed.Verified:
+		p.typed = until
 		s.signUpCodePage(w, r, a, p, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code"})
 	case errors.Is(err, ErrUsernameTaken):
 		s.signUpPage(w, r, a, http.StatusUnprocessableEntity, &p.typed, page.Form{Problem: "problem.sign_up"})

@@ -49,10 +49,30 @@ func (s *Service) pending(r *http.Request) (*pendingSignUp, error) {
 	return p, cbor.Unmarshal(raw, &p.typed)
 }
 
-// code is what the code for the address is good for.
-func (p *pendingSignUp) code() codeFor {
-	address := foldEmail(p.typed.Email)
-	return codeFor{Purpose: "sign-up e-mail", Subject: p.hash, Bound: p.bound, To: address, Limit: "sign-up:" + secret.Hash(address)}
+// What is confirmed by a code, one after the other.
+const (
+	confirmEmail = "email"
+	confirmPhone = "phone"
+)
+
+// toConfirm is what is confirmed next, or "" when nothing is left.
+func (s *Service) toConfirm(u *config.Units, t *typedSignUp) string {
+	switch {
+	case confirmsSignUp(u) && !t.Verified:
+		return confirmEmail
+	case t.Phone != "" && s.verifiesPhone(u) && !t.PhoneProven:
+		return confirmPhone
+	}
+	return ""
+}
+
+// code is what the code for the address or the number is good for.
+func (p *pendingSignUp) code(what string) codeFor {
+	to := foldEmail(p.typed.Email)
+	if what == confirmPhone {
+		to = p.typed.Phone
+	}
+	return codeFor{Purpose: "sign-up " + what, Subject: p.hash, Bound: p.bound, To: to, Limit: "sign-up:" + secret.Hash(to)}
 }
 
 // form binds the form to what waits.
@@ -67,7 +87,7 @@ func (s *Service) awaitCode(w http.ResponseWriter, r *http.Request, a aside, t *
 		s.fail(w, r, err, again)
 		return
 	}
-	wait, err := s.sendSignUp(r, p)
+	wait, err := s.sendSignUp(r, a.u, p)
 	switch {
 	case err != nil:
 		s.fail(w, r, err, again)
@@ -81,7 +101,7 @@ func (s *Service) awaitCode(w http.ResponseWriter, r *http.Request, a aside, t *
 	}
 }
 
-// storeSignUp keeps what was typed, sealed, for the browser that has the token.
+// storeSignUp keeps what was typed for the browser that has the token.
 func (s *Service) storeSignUp(w http.ResponseWriter, r *http.Request, t *typedSignUp) (p *pendingSignUp, token string, err error) {
 	browser, err := s.jar.Browser(w, r, s.newID)
 	if err != nil {
@@ -90,35 +110,45 @@ func (s *Service) storeSignUp(w http.ResponseWriter, r *http.Request, t *typedSi
 	if token, err = s.newID(); err != nil {
 		return nil, "", err
 	}
-	raw, err := cbor.Marshal(t)
-	if err != nil {
-		return nil, "", err
-	}
-	sealed, err := s.Keyring.Seal(signUpPurpose, raw)
-	if err != nil {
-		return nil, "", err
-	}
 	p = &pendingSignUp{typed: *t, hash: secret.Hash(token), bound: secret.Hash(browser)}
-	rec := signUpRecord{Browser: p.bound, Sealed: sealed, ExpiresAt: s.Now().Add(signUpLife)}
+	rec, err := s.sealSignUp(p)
+	if err != nil {
+		return nil, "", err
+	}
 	return p, token, s.Store.Update(r.Context(), func(tx storage.Tx) error {
 		return signUps.Create(tx, p.hash, rec, rec.ExpiresAt.Add(collectAfter))
 	})
 }
 
-// sendSignUp sends a code to the address that somebody wants to sign up with; its owner, if it has one, is told that instead. wait is how long
-// nothing is sent to it.
-func (s *Service) sendSignUp(r *http.Request, p *pendingSignUp) (wait time.Duration, err error) {
+// sealSignUp is what is stored of what was typed, for an hour from now.
+func (s *Service) sealSignUp(p *pendingSignUp) (signUpRecord, error) {
+	raw, err := cbor.Marshal(p.typed)
+	if err != nil {
+		return signUpRecord{}, err
+	}
+	sealed, err := s.Keyring.Seal(signUpPurpose, raw)
+	return signUpRecord{Browser: p.bound, Sealed: sealed, ExpiresAt: s.Now().Add(signUpLife)}, err
+}
+
+// sendSignUp sends a code to the address that somebody wants to sign up with; its owner, if it has one, is told that instead. Or it sends one to the
+// number. wait is how long nothing is sent there.
+func (s *Service) sendSignUp(r *http.Request, u *config.Units, p *pendingSignUp) (wait time.Duration, err error) {
 	code, err := newSentCode(s.Random)
 	if err != nil {
 		return 0, err
 	}
-	now := s.Now()
+	now, what := s.Now(), s.toConfirm(u, &p.typed)
 	err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
 		taken, err := s.takenBy(tx, p.typed.Email)
 		if err != nil {
 			return err
 		}
-		wait, err = s.sendCode(tx, p.code(), code, now, func(tx storage.Tx, code string) error {
+		wait, err = s.sendCode(tx, p.code(what), code, now, func(tx storage.Tx, code string) error {
+			if what == confirmPhone {
+				return s.SMS.Send(tx, notify.SMS{
+					Kind: notify.SMSPhoneCode, To: p.typed.Phone, Locales: []string{p.typed.Locale}, At: now, Until: now.Add(sentCodeLife), Data: map[string]string{"code": code},
+				})
+			}
 			if taken != nil {
 				return s.tellTaken(tx, *taken, &p.typed, now)
 			}
@@ -155,10 +185,13 @@ func (s *Service) tellOwner(tx storage.Tx, typed *typedSignUp, now time.Time) er
 
 // confirmingSignUp reads what the handlers of the page for the code share. Otherwise it has written the answer and is not ok.
 func (s *Service) confirmingSignUp(w http.ResponseWriter, r *http.Request) (a aside, p *pendingSignUp, ok bool) {
-	if a, ok = s.beside(w, r, signUpPath, func(u *config.Units) bool { return s.canSignUp(u) && confirmsSignUp(u) }); !ok {
+	if a, ok = s.beside(w, r, signUpPath, s.canSignUp); !ok {
 		return a, nil, false
 	}
 	p, err := s.pending(r)
+	if err == nil && s.toConfirm(a.u, &p.typed) == "" { // the configuration is another since
+		err = storage.ErrNotFound
+	}
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		s.redirect(w, r, withSignIn(signUpPath, a.id))
@@ -177,7 +210,11 @@ func (s *Service) showSignUpCode(w http.ResponseWriter, r *http.Request) {
 
 func (s *Service) signUpCodePage(w http.ResponseWriter, r *http.Request, a aside, p *pendingSignUp, status int, in page.Form) {
 	in.Key, in.Fill, in.Action = "sign_up_code", []any{"to", p.typed.Email}, withSignIn(signUpCodePath, a.id)
-	in.Fields = page.Fields(in.Problem != "", page.Field{Name: "code", Type: "code", Label: "step_up.email.label", Required: true, MaxLength: maxCode, Invalid: in.Problem != ""})
+	label := "step_up.email.label"
+	if s.toConfirm(a.u, &p.typed) == confirmPhone {
+		in.Key, in.Fill, label = "sign_up_phone", []any{"to", p.typed.Phone}, "step_up.sms.label"
+	}
+	in.Fields = page.Fields(in.Problem != "", page.Field{Name: "code", Type: "code", Label: label, Required: true, MaxLength: maxCode, Invalid: in.Problem != ""})
 	in.Other = &page.OtherButton{Name: "send", Label: "step_up.send_again"}
 	in.Links = []page.FormLink{{Label: "sign_up_code.change", URL: withSignIn(signUpPath, a.id)}}
 	s.signUpForm(w, r, a, p.form(), status, in)
@@ -191,17 +228,7 @@ func (s *Service) handleSignUpCode(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.PostForm.Get("send") != "" {
-		wait, err := s.sendSignUp(r, p)
-		in := page.Form{}
-		switch {
-		case err != nil:
-			s.fail(w, r, err, again)
-		case wait > 0:
-			waits(w, &in, "problem.sent", wait)
-			s.signUpCodePage(w, r, a, p, http.StatusTooManyRequests, in)
-		default:
-			s.redirect(w, r, again)
-		}
+		s.sendAgain(w, r, a, p)
 		return
 	}
 	code := r.PostForm.Get("code")
@@ -209,15 +236,55 @@ func (s *Service) handleSignUpCode(w http.ResponseWriter, r *http.Request) {
 		s.signUpCodePage(w, r, a, p, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code_missing"})
 		return
 	}
-	spend, err := s.checkCode(r.Context(), p.code(), code)
+	what := s.toConfirm(a.u, &p.typed)
+	spend, err := s.checkCode(r.Context(), p.code(what), code)
+	if err == nil {
+		before := p.typed
+		p.typed.Verified, p.typed.PhoneProven = before.Verified || what == confirmEmail, before.PhoneProven || what == confirmPhone
+		if s.toConfirm(a.u, &p.typed) == "" {
+			s.finishSignUp(w, r, a, p, before, spend)
+			return
+		}
+		if err = s.confirmed(r, p, spend); err != nil {
+			p.typed = before
+		}
+	}
 	switch {
 	case errors.Is(err, errMismatch):
 		s.signUpCodePage(w, r, a, p, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code"})
 	case err != nil:
 		s.fail(w, r, err, again)
 	default:
-		p.typed.Verified = true
-		s.finishSignUp(w, r, a, p, spend)
+		s.sendAgain(w, r, a, p)
+	}
+}
+
+// confirmed keeps that the address was confirmed, while the number is not yet.
+func (s *Service) confirmed(r *http.Request, p *pendingSignUp, spend func(storage.Tx) (bool, error)) error {
+	rec, err := s.sealSignUp(p)
+	if err != nil {
+		return err
+	}
+	return s.Store.Update(r.Context(), func(tx storage.Tx) error {
+		if ok, err := spend(tx); err != nil || !ok {
+			return cmpErr(err, errMismatch)
+		}
+		return signUps.Put(tx, p.hash, rec, rec.ExpiresAt.Add(collectAfter))
+	})
+}
+
+// sendAgain sends the next code.
+func (s *Service) sendAgain(w http.ResponseWriter, r *http.Request, a aside, p *pendingSignUp) {
+	wait, err := s.sendSignUp(r, a.u, p)
+	switch {
+	case err != nil:
+		s.fail(w, r, err, withSignIn(signUpCodePath, a.id))
+	case wait > 0:
+		in := page.Form{}
+		waits(w, &in, "problem.sent", wait)
+		s.signUpCodePage(w, r, a, p, http.StatusTooManyRequests, in)
+	default:
+		s.redirect(w, r, withSignIn(signUpCodePath, a.id))
 	}
 }
 

@@ -221,16 +221,8 @@ func TestSignUpFields(t *testing.T) {
 	if a := nobody.post(nobody.get(a.Header().Get("Location")), "code", h.mailed(notify.SignUpCode, newcomer)); a.Code != http.StatusSeeOther {
 		t.Fatalf("the code = %d:\n%s", a.Code, a.Body)
 	}
-	var d identity.Details
-	err := h.store.View(t.Context(), func(tx storage.Tx) error {
-		id, err := h.ByUsername(tx, "default", newcomer)
-		if err == nil {
-			d, err = h.Details(tx, id)
-		}
-		return err
-	})
-	if err != nil || d.Profile.Name.DisplayName != "Nel O'Neil" || len(d.Profile.PhoneNumbers) != 1 || d.Profile.PhoneNumbers[0].Value != "+31612345678" || d.Profile.PhoneNumbers[0].Verified {
-		t.Errorf("profile = %+v, %v", d.Profile, err)
+	if p := h.profileOf(newcomer); p.Name.DisplayName != "Nel O'Neil" || len(p.PhoneNumbers) != 1 || p.PhoneNumbers[0].Value != "+31612345678" || p.PhoneNumbers[0].Verified {
+		t.Errorf("profile = %+v", p)
 	}
 	u.Attributes.SignUpFormFields, u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired = config.SignUpFormFields{}, true
 	if a := send(h.browser(), map[string]string{"phone": ""}); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), `id="phone-problem"`) {
@@ -464,4 +456,63 @@ func TestSignUpAttacks(t *testing.T) {
 func nameOf(b *browser, kind string) string {
 	names := slices.Sorted(maps.Keys(b.cookies))
 	return names[slices.IndexFunc(names, func(n string) bool { return strings.HasSuffix(n, "-"+kind) })]
+}
+
+// TestSignUpNumber: the number is confirmed by a text message, after the address.
+func TestSignUpNumber(t *testing.T) {
+	t.Parallel()
+	h, u, _ := open(t)
+	h.texts = new(notify.MemorySMS)
+	h.start()
+	u.Features.SMSEnabled, u.Attributes.Verification.MobileNumberEnabled, u.Attributes.SignUpFormFields.MobileNumberEnabled = true, true, true
+	b := h.browser()
+	b.signUp("email", newcomer, "password", freshPassword, "phone", "+31 6 1234 5678")
+	page := b.get("/sign-up/confirm")
+	if a := b.post(page, "code", h.mailed(notify.SignUpCode, newcomer)); a.Code != http.StatusSeeOther || h.exists(newcomer) {
+		t.Fatalf("the code of the address = %d:\n%s", a.Code, a.Body)
+	}
+	list := h.texts.Take()
+	if len(list) != 1 || list[0].To != "+31612345678" || list[0].Kind != notify.SMSPhoneCode || len(list[0].Data["code"]) != 6 {
+		t.Fatalf("text messages: %+v", list)
+	}
+	code := list[0].Data["code"]
+	page = b.get("/sign-up/confirm")
+	if !strings.Contains(page.Body.String(), "&#43;31612345678") {
+		t.Errorf("the page for the number:\n%s", page.Body)
+	}
+	if a := b.post(page, "code", other(code)); a.Code != http.StatusUnprocessableEntity || h.exists(newcomer) {
+		t.Errorf("a wrong code = %d", a.Code)
+	}
+	if a := b.post(page, "code", code); a.Code != http.StatusSeeOther || !b.isSignedIn() {
+		t.Fatalf("the code of the number = %d:\n%s", a.Code, a.Body)
+	}
+	if p := h.profileOf(newcomer); len(p.PhoneNumbers) != 1 || !p.PhoneNumbers[0].Verified || !p.EmailAddresses[0].Verified {
+		t.Errorf("profile = %+v", p)
+	}
+	c := h.browser()
+	c.signUp("email", "none@example.com", "password", freshPassword)
+	if a := c.post(c.get("/sign-up/confirm"), "code", h.mailed(notify.SignUpCode, "none@example.com")); a.Code != http.StatusSeeOther || !c.isSignedIn() || len(h.texts.Take()) != 0 {
+		t.Errorf("without a number = %d", a.Code)
+	}
+	u.Attributes.Verification.EmailEnabled = false
+	d := h.browser()
+	d.signUp("email", "number@example.com", "password", freshPassword, "phone", "+31612345679")
+	if a := d.post(d.get("/sign-up/confirm"), "code", h.texts.Take()[0].Data["code"]); a.Code != http.StatusSeeOther || !d.isSignedIn() {
+		t.Errorf("the number alone = %d:\n%s", a.Code, a.Body)
+	}
+}
+
+func (h *harness) profileOf(username string) (p identity.Profile) {
+	h.t.Helper()
+	err := h.store.View(h.t.Context(), func(tx storage.Tx) error {
+		id, err := h.ByUsername(tx, "default", username)
+		if err == nil {
+			p, err = h.Profile(tx, id)
+		}
+		return err
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return p
 }

@@ -11,7 +11,7 @@ var effects = []effect{
 	does("attributes.sign_up_form_fields.email_confirmation_enabled", "The e-mail address is typed twice there.", "SignUpFields"),
 	does("attributes.verification.email_enabled", "An e-mail address that somebody adds is theirs once they have typed the code that is sent there; only such a one can become the primary one. Off, or without `mail` in the Caddyfile: addresses are taken as they are typed, and are not verified. Whoever signs up types such a code before there is an account: without `mail` nobody can, unless this is off; then an address of anybody makes an account, and the page tells which ones are taken.", "VerificationEmail"),
 	does("attributes.verification.email_required", "The credentials API answers 403 with code 3003 for a person without a verified e-mail address.", "CredentialsRequiredAttributes"),
-	does("attributes.verification.mobile_number_enabled", "A telephone number that somebody adds is theirs once they have typed the code that is sent there, while `features.sms_enabled` is on and the Caddyfile has `sms`. Off: numbers are taken as they are typed, and are not verified.", "VerificationPhone"),
+	does("attributes.verification.mobile_number_enabled", "A telephone number that somebody adds is theirs once they have typed the code that is sent there, while `features.sms_enabled` is on and the Caddyfile has `sms`. Off: numbers are taken as they are typed, and are not verified. At sign-up too.", "VerificationPhone"),
 
 	does("custom_messages.default", "Texts of the pages in every language that has none of its own under locales.", "CustomMessages"),
 	does("custom_messages.locales", "Texts of the pages in one language, country or variant.", "CustomMessages"),
@@ -30,7 +30,7 @@ var effects = []effect{
 	does("features.login_enabled", "Off: nobody signs in, by page, provider or password grant; who is signed in stays so.", "LoginEnabled"),
 	later("features.migration_enabled", noMigration),
 	later("features.mobile_authentication_enabled", noMobile),
-	later("features.mobile_number_validation_backend_services_enabled", noSMS),
+	does("features.mobile_number_validation_backend_services_enabled", "Backends have telephone numbers of persons validated by a code: `POST /api/persons/{id}/phone-numbers/code` and `…/verify`. It needs sms and sms_enabled.", "NumberCheck"),
 	does("features.password_reset_enabled", "Who has forgotten the password asks for a link by e-mail, from the sign-in page. Needs `mail` in the Caddyfile.", "Reset"),
 	does("features.person_api_enabled", "Off: SCIM and `/api/persons` are refused.", "PersonAPISwitchedOff"),
 	later("features.person_identifier_in_external_profile_required_for_migration", noMigration),
@@ -166,7 +166,7 @@ var effects = []effect{
 	does("step_up.authentication_methods.sms_authentication_level", "The level that a code by text message gives.", "SMSCode"),
 	does("step_up.authentication_methods.email_authentication_level", "The level that a code by e-mail gives.", "EmailCode"),
 	does("step_up.authentication_methods.google_authenticator_authentication_level", "The level that a code of the authenticator app gives, and a recovery code.", "AuthenticatorLevel"),
-	later("step_up.authentication_methods.push_authentication_level", noStepUp),
+	does("step_up.authentication_methods.push_authentication_level", "The level that a prompt on a phone gives. Needs `push` in the Caddyfile.", "PushStepUp"),
 	does("step_up.authentication_methods.externally_delivered_code_authentication_level", "The level that a code gives that somebody has delivered.", "DeliveredCode"),
 	does("step_up.stategy", "USER_PREFERENCE: the person chooses among the methods that reach the level, the one used last first. STRONGEST_AVAILABLE: only the strongest that they have are offered.", "StepUpStrategy"),
 
