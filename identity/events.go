@@ -33,6 +33,7 @@ var (
 	stepUpRemoved        = event.Type{Type: "person.StepUpMethodRemovedEvent", Name: "Step-up Method Removed"}
 	recoveryMade         = event.Type{Type: "person.RecoveryCodesMadeEvent", Name: "Recovery Codes Made"}
 	pinLocked            = event.Type{Type: "person.PINLockedEvent", Name: "PIN Locked"}
+	pushDenied           = event.Type{Type: "login.PromptDeniedEvent", Name: "Prompt Denied"}
 	pinReset             = event.Type{Type: "person.PINResetEvent", Name: "PIN Reset"}
 	deliveredCodeMade    = event.Type{Type: "person.DeliveredCodeMadeEvent", Name: "Delivered Code Made"}
 	deliveredCodeAsked   = event.Type{Type: "person.DeliveredCodeRequestedEvent", Name: "Delivered Code Requested"}
@@ -42,6 +43,7 @@ var (
 	passkeySuspected     = event.Type{Type: "person.PasskeyCopySuspectedEvent", Name: "Passkey Copy Suspected"}
 	personSignedUp       = event.Type{Type: "person.PersonSignedUpEvent", Name: "Person Signed Up"}
 	passwordResetAsked   = event.Type{Type: "person.PasswordResetRequestedEvent", Name: "Password Reset Requested"}
+	numberCodeSent       = event.Type{Type: "person.PhoneNumberCodeSentEvent", Name: "Phone Number Code Sent"}
 	usernameReminded     = event.Type{Type: "person.UsernameReminderSentEvent", Name: "Username Reminder Sent"}
 	passwordReset        = event.Type{Type: "person.PasswordResetEvent", Name: "Password Reset"}
 	actionTokenMade      = event.Type{Type: "person.ActionTokenCreatedEvent", Name: "Action Token Created"}

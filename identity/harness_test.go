@@ -87,6 +87,7 @@ type harness struct {
 
 	notices  *notify.Memory       // nil: nobody is told anything
 	texts    *notify.MemorySMS    // nil: there are no text messages
+	prompts  *notify.MemoryPush   // nil: there are no prompts on phones
 	breached identity.BreachCheck // nil: nobody knows passwords of breaches
 
 	admit func(*http.Request) bool // nil: anything goes
@@ -139,10 +140,14 @@ func (h *harness) start() {
 	if h.texts != nil {
 		texts = h.texts
 	}
+	var prompts notify.PushSender
+	if h.prompts != nil {
+		prompts = h.prompts
+	}
 	h.Service, err = identity.New(h.t.Context(), h.cfg, identity.Deps{
 		Store: h.store, Hasher: h.hasher, Pages: pages, Log: log, Now: h.clock.Now, Random: rand.Reader,
 		Events: &event.Recorder{Random: rand.Reader, Now: h.clock.Now, PartitionOf: identity.PartitionOfID}, Manager: h.manager, Keyring: h.keyring,
-		Units: h.units, Notify: sender, SMS: texts, Breached: h.breached, Admit: h.admit,
+		Units: h.units, Notify: sender, SMS: texts, Push: prompts, Breached: h.breached, Admit: h.admit,
 	})
 	if err != nil {
 		h.t.Fatal(err)

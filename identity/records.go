@@ -463,6 +463,7 @@ type pushEnrolRecord struct {
 	Agent     string    `cbor:"5,keyasint,omitempty"`
 	Tries     int       `cbor:"6,keyasint,omitempty"`
 	ExpiresAt time.Time `cbor:"7,keyasint"`
+	Token     string    `cbor:"8,keyasint"` // hash of the link's
 }
 
 // promptRecord is a question to the phones of a person: is it you?

@@ -9,7 +9,7 @@ import (
 
 // Paths returns the prefixes of the paths that ServeHTTP answers.
 func (s *Service) Paths() []string {
-	return []string{"/sign-in", "/sign-out", "/step-up", "/account", "/invitation", "/forgot", "/reset", "/sign-up", "/activate", "/verify", page.LanguagePath, "/assets/", "/saml/", "/oidc/"}
+	return []string{"/sign-in", "/sign-out", "/step-up", "/push/", "/account", "/invitation", "/forgot", "/reset", "/sign-up", "/activate", "/verify", page.LanguagePath, "/assets/", "/saml/", "/oidc/"}
 }
 
 // router takes the paths of the package.
@@ -79,6 +79,10 @@ func (s *Service) addRoutes(mux router) {
 	mux.Handle(pinMethod.setUp, s.methods(s.showPIN, s.handlePIN))
 	mux.Handle(pinForgotPath, s.methods(s.showPINForgot, s.handlePINForgot))
 	mux.Handle(linkPaths[linkPINReset], s.methods(s.showPINReset, s.handlePINReset))
+	mux.Handle(pushMethod.setUp, s.methods(s.showPush, s.handlePush))
+	mux.Handle(pushStepUpPath, s.methods(s.showPushStepUp, s.handlePushStepUp))
+	mux.Handle(pushEnrolPath, s.methods(s.showEnrol, s.handleEnrol))
+	mux.Handle(pushApprovePath, s.methods(s.showApprove, s.handleApprove))
 	mux.Handle(smsMethod.setUp, s.methods(s.showSMS, s.handleSMS))
 	mux.Handle(removePath, s.methods(s.showRemove, s.handleRemove))
 	mux.Handle(page.LanguagePath, s.methods(s.Pages.ShowLanguage, nil))

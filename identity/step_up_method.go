@@ -66,7 +66,7 @@ type stepUpTry struct {
 
 // everyMethod are all there are, the one that is easiest to use first among those of one level.
 func everyMethod() []*stepUpMethod {
-	return []*stepUpMethod{&passkeyMethod, &totpMethod, &pinMethod, &smsMethod, &emailMethod, &deliveredMethod, &recoveryMethod}
+	return []*stepUpMethod{&passkeyMethod, &totpMethod, &pushMethod, &pinMethod, &smsMethod, &emailMethod, &deliveredMethod, &recoveryMethod}
 }
 
 // stepUpMethods are those that the service has what they need for.

@@ -27,9 +27,7 @@ func later(path, missing string) effect { return effect{path: path, later: missi
 const (
 	noSignUp     = "there is no sign-up page yet"
 	noVerifying  = "addresses are not verified by e-mail yet"
-	noSMS        = "no text message is sent yet"
 	noActivation = "persons are not activated by a page yet"
-	noStepUp     = "there is no step-up method yet"
 	noMigration  = "there is no migration of persons yet"
 	noMobile     = "there is no sign-in by mobile yet"
 	noType       = "methods of this type do not exist yet; it can be stored with enabled false"

@@ -343,6 +343,9 @@ func (p *Renderer) headers(h http.Header, v View, scripts *needed) {
 	if d, ok := v.Data.(SignedOut); ok && d.GoOn && d.Continue != "" {
 		h.Set("Refresh", frameSeconds+"; url="+d.Continue)
 	}
+	if d, ok := v.Data.(Push); ok && d.Refresh {
+		h.Set("Refresh", pushSeconds)
+	}
 	if d, ok := v.Data.(Forward); ok {
 		h.Set("Refresh", "0; url="+LocalPath(d.To))
 	}
