@@ -37,6 +37,10 @@ var (
 	errClosed = errors.New("identity: signing in is switched off")
 	// errNoLink says that a link that a person was sent is good for nothing, or for nothing any more.
 	errNoLink = errors.New("identity: the link was used, or is too old")
+	// ErrTextsOff says that no code is sent to telephones for backends.
+	ErrTextsOff = errors.New("identity: the validation of numbers is switched off")
+	// ErrWrongCode says that a code is wrong, or not good any more.
+	ErrWrongCode = errors.New("identity: the code is wrong, or not good any more")
 	// ErrInvitationsOff says that nobody can be invited.
 	ErrInvitationsOff = errors.New("identity: invitations are switched off")
 	// errLocked says that an invitation takes no more answers.

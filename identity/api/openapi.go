@@ -101,6 +101,21 @@ func Operations() []openapi.Operation {
 			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}, {Status: http.StatusConflict, Text: "The person is not invited"}},
 		},
 		{
+			Method: http.MethodPost, Path: "/api/persons/{id}/phone-numbers/code", ID: "sendNumberCode", Tag: personsAPI, Summary: "Sends a code to a telephone number of a person",
+			Body: numberRequest{}, Answers: []openapi.Answer{
+				{Status: http.StatusAccepted, Body: numberSent{}},
+				{Status: http.StatusNotFound},
+				{Status: http.StatusConflict, Text: "The validation of numbers is switched off, or the person is blocked"},
+				{Status: http.StatusTooManyRequests, Text: "Another code was sent a moment ago"},
+			},
+		},
+		{
+			Method: http.MethodPost, Path: "/api/persons/{id}/phone-numbers/verify", ID: "verifyNumber", Tag: personsAPI, Summary: "Takes the code that was sent: the number is verified then",
+			Body: verifyRequest{}, Answers: []openapi.Answer{
+				{Status: http.StatusNoContent}, {Status: http.StatusNotFound}, {Status: http.StatusConflict, Text: "The validation of numbers is switched off, or the person is blocked"},
+			},
+		},
+		{
 			Method: http.MethodGet, Path: "/api/events", ID: "searchEvents", Tag: eventsAPI, Summary: "Searches the events of a person or actor, the newest first",
 			Query: []openapi.Param{
 				{Name: "actor", Text: "Id of who caused them; not required when userId is given"},

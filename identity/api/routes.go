@@ -34,6 +34,8 @@ func (a *API) routes() http.Handler {
 	mux.Handle("/api/persons/{id}/tokens/{token}", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodDelete: a.handleRevokeTokens}))
 	mux.Handle("/api/persons/{id}/codes", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleMakeCode}))
 	mux.Handle("/api/persons/invitations", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleInvite}))
+	mux.Handle("/api/persons/{id}/phone-numbers/code", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleSendNumberCode}))
+	mux.Handle("/api/persons/{id}/phone-numbers/verify", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleVerifyNumber}))
 	mux.Handle("/api/persons/{id}/invitation", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleInviteAgain, http.MethodDelete: a.handleWithdrawInvitation}))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { a.Gate.Fail(w, r, rest.NotFound()) })
 	return mux

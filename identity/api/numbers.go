@@ -1,0 +1,80 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+)
+
+// numberRequest is the body of POST /api/persons/{id}/phone-numbers/code.
+type numberRequest struct {
+	Number string `json:"number" rest:"required"`
+}
+
+// numberSent is its answer.
+type numberSent struct {
+	ExpiresAt time.Time `json:"expires_at" rest:"required"`
+}
+
+// verifyRequest is the body of POST /api/persons/{id}/phone-numbers/verify.
+type verifyRequest struct {
+	Number string `json:"number" rest:"required"`
+	Code   string `json:"code" rest:"required"`
+}
+
+// handleSendNumberCode serves POST /api/persons/{id}/phone-numbers/code: a code goes to a number of the person, whom the backend asks for it.
+func (a *API) handleSendNumberCode(w http.ResponseWriter, r *http.Request, client string) error {
+	person, err := a.idOf(r)
+	if err != nil {
+		return err
+	}
+	var in numberRequest
+	if err := rest.Decode(w, r, maxToken, &in); err != nil {
+		return err
+	}
+	until, err := a.Identity.SendNumberCode(r.Context(), person, in.Number, a.actor(r, client))
+	if err != nil {
+		return refusedNumber(w, err)
+	}
+	rest.JSON(w, http.StatusAccepted, numberSent{until})
+	return nil
+}
+
+// handleVerifyNumber serves POST /api/persons/{id}/phone-numbers/verify.
+func (a *API) handleVerifyNumber(w http.ResponseWriter, r *http.Request, client string) error {
+	person, err := a.idOf(r)
+	if err != nil {
+		return err
+	}
+	var in verifyRequest
+	if err := rest.Decode(w, r, maxToken, &in); err != nil {
+		return err
+	}
+	if err := a.Identity.VerifyNumber(r.Context(), person, in.Number, in.Code, a.actor(r, client)); err != nil {
+		return refusedNumber(w, err)
+	}
+	rest.Empty(w, http.StatusNoContent)
+	return nil
+}
+
+// refusedNumber is why a number was not looked at, in the words of the API.
+func refusedNumber(w http.ResponseWriter, err error) error {
+	invalid, state, soon := new(identity.ValidationError), new(identity.StateError), new(identity.TooSoonError)
+	switch {
+	case errors.Is(err, identity.ErrWrongCode):
+		return rest.Invalid(rest.Problem{Path: "code", Problem: "is wrong, or not good any more"})
+	case errors.As(err, &invalid):
+		return rest.Invalid(rest.Problem{Path: invalid.Field, Problem: invalid.Problem})
+	case errors.As(err, &soon):
+		w.Header().Set("Retry-After", seconds(soon.Wait)) // RFC 6585 4
+		return tooManyRequests().With(err)
+	case errors.As(err, &state):
+		return noCode("the person is blocked").With(err)
+	case errors.Is(err, identity.ErrTextsOff):
+		return noCode("the validation of numbers is switched off").With(err)
+	}
+	return missing(err)
+}
