@@ -19,15 +19,30 @@ func keptAgent(header string) string {
 type agent struct{ Browser, System string }
 
 var browserWords = []struct{ mark, name string }{
-	{"Edg/", "Edge"}, {"EdgA/", "Edge"}, {"EdgiOS/", "Edge"},
-	{"OPR/", "Opera"}, {"Vivaldi/", "Vivaldi"}, {"SamsungBrowser/", "Samsung Internet"},
-	{"FxiOS/", "Firefox"}, {"Firefox/", "Firefox"}, {"CriOS/", "Chrome"}, {"HeadlessChrome/", "Chrome"}, {"Chrome/", "Chrome"},
-	{"Version/", "Safari"}, {"curl/", "curl"},
+	{"Edg/", "Edge"},
+	{"EdgA/", "Edge"},
+	{"EdgiOS/", "Edge"},
+	{"OPR/", "Opera"},
+	{"Vivaldi/", "Vivaldi"},
+	{"SamsungBrowser/", "Samsung Internet"},
+	{"FxiOS/", "Firefox"},
+	{"Firefox/", "Firefox"},
+	{"CriOS/", "Chrome"},
+	{"HeadlessChrome/", "Chrome"},
+	{"Chrome/", "Chrome"},
+	{"Version/", "Safari"},
+	{"curl/", "curl"},
 }
 
 var systemWords = []struct{ mark, name string }{
-	{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"CrOS", "ChromeOS"},
-	{"Windows", "Windows"}, {"Macintosh", "macOS"}, {"Mac OS X", "macOS"}, {"Linux", "Linux"},
+	{"iPhone", "iPhone"},
+	{"iPad", "iPad"},
+	{"Android", "Android"},
+	{"CrOS", "ChromeOS"},
+	{"Windows", "Windows"},
+	{"Macintosh", "macOS"},
+	{"Mac OS X", "macOS"},
+	{"Linux", "Linux"},
 }
 
 func readAgent(header string) (a agent) {
