@@ -22,8 +22,8 @@ type crawler struct {
 	keys    []string // of messages, longest first
 	seen    map[string]bool
 	shapes  map[string]bool // of the pages that were looked at
-	state   string // who the browser is, for what is told
-	forms   []form // of the pages of this state
+	state   string          // who the browser is, for what is told
+	forms   []form          // of the pages of this state
 	looked  int
 	foreign string // a token against forgery of another browser
 }

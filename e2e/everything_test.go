@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -25,8 +26,11 @@ var stays = []string{"cookie_based_saml_authentication", "experimental_features_
 func openEverything(t *testing.T, edit func(caddyfile string) string, before func(e *everything)) *everything {
 	t.Helper()
 	e := &everything{mail: newMailServer(t)}
+	sink := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})) // takes text messages and calls of devices
+	t.Cleanup(sink.Close)
 	e.shop, e.server = openShopEdited(t, func(caddyfile string) string {
 		caddyfile = strings.Replace(caddyfile, "apis introspection", "apis introspection configuration events persons credentials", 1)
+		caddyfile = strings.Replace(caddyfile, "\n\t\tidentity {", fmt.Sprintf("\n\t\tsms webhook %s/sms\n\t\tpush webhook %s/push {\n\t\t\tsecret %s\n\t\t}\n\t\tidentity {", sink.URL, sink.URL, random(32)), 1)
 		lines := fmt.Sprintf("\n\t\tmail smtp %s {\n\t\t\tfrom \"The gate <no-reply@example.com>\"\n\t\t\tusername %s\n\t\t\tpassword %s\n\t\t}\n\t\tidentity {\n\t\t\tlocales en nl de fr",
 			e.mail.address, e.mail.user, e.mail.password)
 		caddyfile = strings.Replace(caddyfile, "\n\t\tidentity {", lines, 1)

@@ -176,7 +176,7 @@ func TestXSS(t *testing.T) {
 	h.l = h.lookOut(t)
 	for i, p := range list {
 		h.opened = map[string]bool{}
-		h.configureHostile(p)
+		h.configureHostile(i, p)
 		h.ask(i, p, "")
 		h.signInAs(i, p)
 		h.ask(i, p, h.cookies())
@@ -244,7 +244,7 @@ func (h *hostile) store(list []string) {
 }
 
 // configureHostile puts the payload into the words of the pages and into names that administrators give.
-func (h *hostile) configureHostile(p string) {
+func (h *hostile) configureHostile(i int, p string) {
 	h.t.Helper()
 	q := quote(p)
 	method := `"type":"OPEN_ID_CONNECT","enabled":true,"open_id_connect_attributes":{"client_id":"x","manual_metadata_setup":true,"issuer":"https://partner.invalid",` +
@@ -252,9 +252,9 @@ func (h *hostile) configureHostile(p string) {
 	taken := 0
 	for _, body := range []string{
 		`{"login_methods":{"login_methods":[{"id":"partner","name":` + q + `,` + method + `}]}}`,
-		`{"custom_messages":{"default":{"sign_in.title":` + q + `,"sign_in.username":` + q + `,"sign_in.submit":` + q + `,"account.title":` + q + `,"footer.host":` + q + `}}}`,
+		`{"custom_messages":{"default":{"sign_in.title":` + q + `,"sign_in.username":` + q + `,"sign_in.submit":` + q + `,"account.overview.title":` + q + `,"footer.host":` + q + `}}}`,
 		`{"messages":{"en":{"sign_in.password":` + q + `,"error.not_found.title":` + q + `,"error.not_found.text":` + q + `}}}`,
-		`{"organisations":[{"id":"evil","name":` + q + `}]}`,
+		`{"organisations":[{"id":"evil","name":` + q + `,"message_to_assist_user_during_migration_period_html":` + q + `,"service_providers":{` + quote(clientID(i)) + `:{"name":` + q + `}}}]}`,
 	} {
 		if status, _ := h.configure(http.MethodPost, "/api/v2/config", body); status == http.StatusNoContent {
 			taken++
@@ -295,11 +295,11 @@ func (h *hostile) ask(i int, p, cookies string) {
 	p = strings.ReplaceAll(p, canary, requestCanary)
 	escaped := url.QueryEscape(p)
 	for _, path := range h.routes {
-		if a := h.fetch(cookies, h.Issuer+path+"/"+url.PathEscape(p)); strings.Contains(a.body, requestCanary) {
+		if a := h.fetch(cookies, h.Issuer+path+"/"+url.PathEscape(p)); h.repeats(a) {
 			h.look(h.Issuer+path+"/"+url.PathEscape(p), fmt.Sprintf("%s in the path of %s", p, path))
 		}
 		for _, name := range []string{"User-Agent", "Referer", "Accept-Language", "Origin"} {
-			if a := h.fetch(cookies, h.Issuer+path, name, p); strings.Contains(a.body, requestCanary) {
+			if a := h.fetch(cookies, h.Issuer+path, name, p); h.repeats(a) && !h.repeats(h.fetch(cookies, h.Issuer+path)) {
 				h.t.Errorf("%s repeats %s", path, name)
 			}
 		}
@@ -315,12 +315,28 @@ func (h *hostile) ask(i int, p, cookies string) {
 				}
 			}
 			// one look at each place where such a thing stands
-			if place := placeOf(h.fetch(cookies, address), name); place != "" && (*wholeXSS || !h.opened[place]) && !h.opened[path+place] {
+			a := h.fetch(cookies, address)
+			if !h.repeats(a) {
+				continue
+			}
+			if place := placeOf(a, name); place != "" && (*wholeXSS || !h.opened[place]) && !h.opened[path+place] {
 				h.opened[place], h.opened[path+place] = true, true
 				h.look(address, fmt.Sprintf("%s in %s of %s, signed in %t", p, name, path, cookies != ""))
 			}
 		}
 	}
+}
+
+// repeats tells whether a page shows what was asked. What is no page must not become one.
+func (h *hostile) repeats(a fetched) bool {
+	h.t.Helper()
+	if strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
+		return strings.Contains(a.body, requestCanary)
+	}
+	if strings.Contains(a.body, requestCanary) && a.header.Get("X-Content-Type-Options") != "nosniff" {
+		h.t.Errorf("attack 276: %s repeats a payload as %q without nosniff", a.where.Path, a.header.Get("Content-Type"))
+	}
+	return false
 }
 
 // placeOf is the tag or the text that an answer repeats a payload in, without what differs between parameters and paths.
