@@ -302,7 +302,11 @@ func (s *Service) handleProfile(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.fail(w, r, err, profilePath)
 	default:
-		if after.Profile.PreferredLocale != v.own.PreferredLocale {
+		switch after.Profile.PreferredLocale {
+		case v.own.PreferredLocale:
+		case "":
+			s.Pages.Forget(w, r)
+		default:
 			s.Pages.Choose(w, r, after.Profile.PreferredLocale)
 		}
 		s.redirect(w, r, doneURL(profilePath, "saved"))

@@ -140,6 +140,7 @@ func (s *Service) handleTicket(w http.ResponseWriter, r *http.Request) {
 	}
 	s.jar.Clear(w, kindTicket)
 	s.jar.Set(w, kindSession, token, 0)
+	s.Pages.Choose(w, r, t.person.Locale)
 	s.sendOn(w, r, to)
 }
 

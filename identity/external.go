@@ -193,6 +193,7 @@ func (s *Service) signInExternal(w http.ResponseWriter, r *http.Request, d login
 		return nil, err
 	}
 	s.jar.Set(w, kindSession, token, 0)
+	s.Pages.Choose(w, r, si.person.Locale)
 	return si, nil
 }
 

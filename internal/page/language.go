@@ -37,6 +37,13 @@ func (p *Renderer) Choose(w http.ResponseWriter, r *http.Request, locale string)
 	}
 }
 
+// Forget forgets what Choose has remembered.
+func (p *Renderer) Forget(w http.ResponseWriter, r *http.Request) {
+	if p.jar.Get(r, kindLanguage) != "" {
+		p.jar.Clear(w, kindLanguage)
+	}
+}
+
 // ShowLanguage serves GET /language?to=…&back=…: it remembers the language and leads back to the page of ours that the person came from. Links
 // of other sites lead back too, but change nothing.
 func (p *Renderer) ShowLanguage(w http.ResponseWriter, r *http.Request) {

@@ -140,7 +140,13 @@ func TestChosenLanguage(t *testing.T) {
 			}
 		}
 	})
+	forgotten := httptest.NewRequest(http.MethodGet, "https://auth.example.com/x", nil)
+	forgotten.AddCookie(c)
 	w := httptest.NewRecorder()
+	if p.Forget(w, forgotten); len(w.Result().Cookies()) != 1 || w.Result().Cookies()[0].MaxAge >= 0 {
+		t.Errorf("Forget sets %v, want the cookie gone", w.Result().Cookies())
+	}
+	w = httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodGet, "https://auth.example.com/x", nil)
 	p.Choose(w, r, "nl-NL-informal")
 	if cookies := w.Result().Cookies(); len(cookies) != 1 || cookies[0].Value != "nl_nl_informal" {
