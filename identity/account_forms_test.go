@@ -164,3 +164,24 @@ func TestVerificationPhone(t *testing.T) {
 		t.Errorf("numbers = %+v", got)
 	}
 }
+
+// TestAccountPagesAreNotKept: no cache and no back button shows a page of somebody who has signed out.
+func TestAccountPagesAreNotKept(t *testing.T) {
+	t.Parallel()
+	h, b, _, _ := dashboard(t)
+	paths := []string{
+		"/account", "/account/profile", "/account/security", "/account/security/password", "/account/devices", "/account/applications", "/account/activity", "/account/data",
+		"/account/data/delete", "/account/data/download",
+	}
+	for _, path := range paths {
+		t.Run("attack 279: "+path, func(t *testing.T) {
+			a := b.get2(path)
+			if a.Code != http.StatusOK || a.Header().Get("Cache-Control") != "no-store" {
+				t.Errorf("GET %s = %d, Cache-Control %q, want 200 and no-store", path, a.Code, a.Header().Get("Cache-Control"))
+			}
+			if a := h.browser().get2(path); a.Code != http.StatusSeeOther || a.Header().Get("Cache-Control") != "no-store" || strings.Contains(a.Body.String(), demo) {
+				t.Errorf("GET %s without a session = %d, Cache-Control %q", path, a.Code, a.Header().Get("Cache-Control"))
+			}
+		})
+	}
+}
