@@ -137,7 +137,7 @@ func (p *providers) renew(methods []config.LoginMethod, coupleEmail bool) {
 		}
 		now[m.ID] = have
 		list = append(list, identity.Provider{
-			ID: m.ID, Name: m.Name, Source: have.Provider, Path: methodPath(&m), Managed: true, Synchronise: m.SynchroniseAttributes,
+			ID: m.ID, Name: m.Name, Source: have.Provider, Path: methodPath(&m), Managed: true, Synchronise: m.SynchroniseAttributes, VerifiesEmail: m.AutoEmailVerification,
 			Editable: editableOf(&m), CoupleEmail: coupleEmail,
 		})
 	}
@@ -154,7 +154,8 @@ func (p *providers) renew(methods []config.LoginMethod, coupleEmail bool) {
 }
 
 func sameProvider(a, b identity.Provider) bool {
-	return a.ID == b.ID && a.Name == b.Name && a.Source == b.Source && a.Synchronise == b.Synchronise && a.CoupleEmail == b.CoupleEmail
+	return a.ID == b.ID && a.Name == b.Name && a.Source == b.Source && a.Synchronise == b.Synchronise && a.CoupleEmail == b.CoupleEmail &&
+		a.VerifiesEmail == b.VerifiesEmail && slices.Equal(a.Editable, b.Editable)
 }
 
 // methodKey is what a provider is made of, secrets and all. It never leaves the memory.

@@ -34,6 +34,8 @@ type Provider struct {
 	Timeout time.Duration
 	// Managed providers are those of the configuration API: whoever may use the service itself may use them.
 	Managed bool
+	// VerifiesEmail says that addresses of the provider are the persons' own, whatever it says itself.
+	VerifiesEmail bool
 	// Synchronise writes what the provider says of a person into the profile at each sign-in.
 	Synchronise bool
 	// Editable are the details that the person may change all the same: what there is of them is left as it is.

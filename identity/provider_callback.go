@@ -319,6 +319,9 @@ func (s *Service) readAnswered(w http.ResponseWriter, r *http.Request) (a *answe
 	if err == nil {
 		a.identity = new(idp.Identity)
 		err = cbor.Unmarshal(raw, a.identity)
+		if a.provider.VerifiesEmail {
+			believe(a.identity)
+		}
 	}
 	if err != nil {
 		s.fail(w, r, err, "")

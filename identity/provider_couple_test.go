@@ -263,6 +263,21 @@ func TestSynchronise(t *testing.T) {
 	}
 }
 
+// TestAutoEmailVerification: the operator vouches for the addresses of a provider that does not say that they are verified.
+func TestAutoEmailVerification(t *testing.T) {
+	t.Parallel()
+	for _, on := range []bool{false, true} {
+		e := newElsewhere(t, provider("partner", func(p *identity.Provider) { p.VerifiesEmail = on }))
+		e.at("partner")
+		id := ann()
+		id.EmailVerified = false
+		si := e.mustEnter(e.browser(), id)
+		if p, err := e.Person(t.Context(), si.Subject); err != nil || p.Email != "ann@partner.example" || p.EmailVerified != on {
+			t.Errorf("switched %t: %+v, %v", on, p, err)
+		}
+	}
+}
+
 func TestCouple(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t, func(c *identity.Config) {

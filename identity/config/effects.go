@@ -26,7 +26,6 @@ func later(path, missing string) effect { return effect{path: path, later: missi
 // What is missing.
 const (
 	noSignUp     = "there is no sign-up page yet"
-	noVerifying  = "addresses are not verified by e-mail yet"
 	noActivation = "persons are not activated by a page yet"
 	noMigration  = "there is no migration of persons yet"
 	noMobile     = "there is no sign-in by mobile yet"

@@ -77,7 +77,7 @@ var effects = []effect{
 	does("login_methods.login_methods[].enabled", "Off: nobody signs in this way. Off for the method identity: no password is taken.", "LoginMethodWorks"),
 	does("login_methods.login_methods[].removable", "Is read only. False: the method is declared in the Caddyfile, or is Gatehouse's own.", "FixedLoginMethods"),
 	later("login_methods.login_methods[].auto_activation_enabled", noActivation),
-	later("login_methods.login_methods[].auto_email_verification", noVerifying),
+	does("login_methods.login_methods[].auto_email_verification", "The e-mail addresses of this provider count as verified, also for coupling, whatever it says itself.", "AutoEmailVerification"),
 	does("login_methods.login_methods[].synchronise_attributes", "What the provider says of the person is stored with the person at each sign-in.", "Synchronise"),
 	later("login_methods.login_methods[].migration_during_sign_up", noMigration),
 	later("login_methods.login_methods[].force_creating_username_and_password_during_sign_up", noSignUp),
