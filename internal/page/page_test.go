@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 
@@ -63,6 +64,7 @@ func views() map[string]page.View {
 		"signed_out_to":    {Template: "signed_out", Data: page.SignedOut{Continue: "https://shop.example.com/"}},
 		"signed_out_on":    {Template: "signed_out", Data: page.SignedOut{Continue: "https://shop.example.com/", GoOn: true, Frames: []string{"https://shop.example.com/out?iss=x&sid=s", "https://shop.example.com/other"}}},
 		"account":          {Template: "dashboard", Nav: nav, Data: page.Dashboard{Key: "overview", Parts: []page.Part{{Facts: []page.Fact{{"account.username", "demo@example.com"}, {"account.groups", "staff, editors"}}}, {ID: "attention", Title: page.Say("account.attention"), Rows: []page.Row{{Icon: "mail", Title: page.Say("attention.email_unverified"), Actions: []page.Action{{Label: "attention.verify", URL: "/account/profile"}}}}}, {Text: page.Say("account.signed_in"), Form: &page.PartForm{Action: "/sign-out", CSRF: "t", Submit: "account.sign_out", Quiet: true}}}}},
+		"account_parts":    {Template: "dashboard", Status: 422, Nav: nav, Data: page.Dashboard{Key: "applications", Done: "done.withdrawn", Problem: "problem.wait", Wait: 40, Cancel: "/account/security", Parts: []page.Part{{Rows: []page.Row{{Icon: "app", Name: "The shop", Mark: page.Say("device.this"), Details: []page.Text{page.Say("application.since", "time", time.Date(2026, 3, 1, 9, 5, 0, 0, time.UTC))}, Scopes: []page.ScopeLine{{Name: "openid"}}, Actions: []page.Action{{Label: "application.withdraw", URL: "/account/applications", CSRF: "t", Fields: []page.Hidden{{Name: "application", Value: "shop"}}}}}}, Links: []page.Action{{Label: "activity.older", URL: "/account/activity?from=20"}}}, {ID: "none", Title: page.Say("profile.phones"), Text: page.Say("profile.custom.text"), Empty: "profile.phones.none", Form: &page.PartForm{Action: "/account/profile/contact", CSRF: "t", Submit: "profile.phones.add", Hidden: []page.Hidden{{Name: "do", Value: "add"}}, Fields: []page.Field{{Name: "value", ID: "phone", Type: "tel", Label: "profile.phones.new", Autocomplete: "tel", Problem: "problem.phone"}}}}}}},
 		"form_post":        {Template: "form_post", Client: shop, Data: page.FormPost{Action: "https://shop.example.com/callback?x=1", Fields: []page.Hidden{{"code", "c"}, {"state", "a \"state\""}}}},
 		"form_post_away":   {Template: "form_post", Data: page.FormPost{Action: "https://idp.example.com/sso", Away: true, Fields: []page.Hidden{{"SAMLRequest", "PHg+"}}}},
 		"sign_in_first":    {Template: "sign_in", Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", CanRemember: true, Cancel: "/c", Providers: twoProviders, NoPassword: true}},
