@@ -122,6 +122,7 @@ type Service struct {
 	refused *rate.Limiter            // bounds the events of answers that nobody has asked for
 	doubts  *rate.Limiter            // bounds the events of breaches that could not be asked for
 	lanes   [refreshLanes]chan struct{}
+	decoys  decoys
 	part    *secret.Hasher // of Hasher, for API clients: their queue is not that of people at the sign-in page
 	made    *secret.Hasher // of Hasher, for new passwords: a directory sets thousands of them
 	panics  atomic.Int64
@@ -190,6 +191,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		if s.rp, err = newRelyingParty(cfg.Issuer, deps.Pages.Name()); err != nil {
 			return nil, err
 		}
+	}
+	s.decoys = decoys{key: deps.Keyring.Derive(decoyPurpose), kind: map[string]string{}}
+	if err := s.learnDecoys(ctx); err != nil {
+		s.Log.Warn("kinds of imported hashes not looked up", zap.Error(err))
 	}
 	s.mux = s.routes()
 	for _, p := range cfg.Persons {

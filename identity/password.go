@@ -88,6 +88,7 @@ func (s *Service) firstPassword(ctx context.Context, n NewPerson) (string, error
 		if secret.CheckImported(n.PasswordHash) != nil {
 			return "", &ValidationError{"password_hash", "is not a hash that is understood, or costs too much"}
 		}
+		s.decoys.learn(n.PasswordHash)
 		return n.PasswordHash, nil
 	case !n.Password.IsZero():
 		return s.hashNew(ctx, n.Password.Reveal())
@@ -120,6 +121,7 @@ type account struct {
 	id     string // empty: nobody has the username
 	person personRecord
 	phc    string // empty: no password
+	decoy  string // what the password is held against then. Empty: a hash like ours
 }
 
 // lookUp returns the owner of a username, or an empty account.
@@ -141,6 +143,10 @@ func (s *Service) lookUp(ctx context.Context, username string) (a account, err e
 		a.phc = pw.PHC
 		return err
 	})
+	if a.phc == "" {
+		a.decoy = s.decoys.of(username)
+	}
+	s.decoys.learn(a.phc)
 	return a, err
 }
 
@@ -161,7 +167,12 @@ func (s *Service) compare(ctx context.Context, with *secret.Hasher, a account, p
 		return "", errMismatch
 	}
 	if a.phc == "" {
-		if err := with.Waste(ctx, normal); err != nil {
+		if a.decoy != "" {
+			_, _, err = with.Verify(ctx, a.decoy, normal)
+		} else {
+			err = with.Waste(ctx, normal)
+		}
+		if err != nil {
 			return "", err
 		}
 		return "", errMismatch

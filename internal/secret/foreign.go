@@ -70,6 +70,24 @@ func parseForeign(phc string) (foreign, error) {
 	return nil, ErrHashFormat
 }
 
+// ForeignKind is what hashes of other systems have in common that cost the same: what stands before salt and digest. It is empty for those of ours,
+// whatever they cost, and for those that cost next to nothing.
+func ForeignKind(phc string) string {
+	phc = unwrap(phc)
+	if isBcrypt(phc) {
+		return phc[:min(len("$2b$12"), len(phc))]
+	}
+	if _, err := parseForeign(phc); err != nil {
+		return ""
+	}
+	if i := strings.LastIndexByte(phc, '$'); i > 0 {
+		if i = strings.LastIndexByte(phc[:i], '$'); i > 0 {
+			return phc[:i]
+		}
+	}
+	return ""
+}
+
 // parseSSHA reads the digest of password and salt, followed by the salt.
 func parseSSHA(digest func() hash.Hash, text string, salted bool) (foreign, error) {
 	raw, err := anyBase64(text)
