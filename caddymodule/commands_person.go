@@ -118,9 +118,10 @@ func stateCommand(use, short string, state identity.State) *cobra.Command {
 
 func stepUpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "remove-step-up <username or id> <authenticator|pin|passkey>",
-		Short: "Takes an authenticator app, a PIN or passkeys off a person who cannot use them any more",
-		Long: `Takes an authenticator app, with its recovery codes, a PIN, or all passkeys off a person:
+		Use:   "remove-step-up <username or id> <authenticator|pin|push|passkey>",
+		Short: "Takes an authenticator app, a PIN, phones or passkeys off a person who cannot use them any more",
+		Long: `Takes an authenticator app, with its recovery codes, a PIN, all phones that are
+asked, or all passkeys off a person:
 after the loss of a phone, or when the PIN is locked. The person can set up others.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

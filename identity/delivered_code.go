@@ -161,15 +161,6 @@ func (s *Service) putDeliveredCode(tx storage.Tx, why deliveredFor, person strin
 	return out.ExpiresAt, deliveredCodes.Put(tx, key, out, out.ExpiresAt.Add(collectAfter))
 }
 
-// deliveredWaits tells whether a code may be typed now: there is one, it is good by now, and some tries are left.
-func deliveredWaits(tx storage.Tx, why deliveredFor, person string, epoch int64, now time.Time) (bool, error) {
-	rec, err := deliveredCodes.Get(tx, storage.Key(string(why), person))
-	if errors.Is(err, storage.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil && rec.good(epoch, now) && rec.Tries < deliveredCodeTries, err
-}
-
 // good tells whether a code is good now, but for the tries.
 func (r deliveredCodeRecord) good(epoch int64, now time.Time) bool {
 	return r.Epoch == epoch && !now.Before(r.From) && r.ExpiresAt.After(now)

@@ -95,8 +95,8 @@ func (s *Service) pushPage(w http.ResponseWriter, r *http.Request, locales []str
 }
 
 // numberField is the field for a number that another screen shows.
-func numberField() page.Field {
-	return page.Field{Name: "number", Type: "code", Label: "push.number", Autocomplete: "off", MaxLength: 2, Required: true}
+func numberField(label string) page.Field {
+	return page.Field{Name: "number", Type: "code", Label: label, Autocomplete: "off", MaxLength: 2, Required: true}
 }
 
 // promptKey names a prompt: one for each step-up of a session.

@@ -111,7 +111,7 @@ func (s *Service) pushSetUpPage(w http.ResponseWriter, r *http.Request, x adding
 		s.fail(w, r, err, securityPath)
 		return
 	}
-	in.Key, in.Action, in.Fields = "found", x.self, page.Fields(problem != "", numberField())
+	in.Key, in.Action, in.Fields = "found", x.self, page.Fields(problem != "", numberField("push.number_phone"))
 	in.Facts = []page.PushFact{{Label: "push.phone", Value: agentText(x.rec.Agent)}}
 	s.pushPage(w, r, x.si.locales(), status, in)
 }

@@ -301,9 +301,10 @@ func (s *Service) approvePage(w http.ResponseWriter, r *http.Request, x asked, s
 	}
 	in := page.Push{
 		Key: "approve", Fill: []any{"account", x.person.Username}, Action: approveURL(x.id), CSRF: s.Pages.CSRF(browser, x.form()), Deny: true, Problem: problem,
-		Fields: page.Fields(problem != "", numberField()),
+		Fields: page.Fields(problem != "", numberField("push.number")),
 		Facts: []page.PushFact{
-			{Label: "push.browser", Value: agentText(x.prompt.Agent)}, {Label: "push.address", Value: page.Say("push.value", "value", x.prompt.Address)},
+			{Label: "push.browser", Value: agentText(x.prompt.Agent)},
+			{Label: "push.address", Value: page.Say("push.value", "value", x.prompt.Address)},
 			{Label: "push.time", Value: page.Say("push.at", "time", x.prompt.At)},
 		},
 	}

@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"errors"
 	"html"
 	"maps"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 )
@@ -327,6 +329,26 @@ func TestPushAttacks(t *testing.T) {
 		desk.post(desk.get("/sign-out"))
 		if a := h.browser().get(link); a.Code != http.StatusBadRequest {
 			t.Errorf("the link of a session that has ended = %d", a.Code)
+		}
+	})
+	t.Run("attack 266: a phone that is lost is taken off by the administrator", func(t *testing.T) {
+		t.Parallel()
+		h, _, box := pushing(t)
+		desk := h.browser()
+		desk.plain()
+		phone := desk.enrol()
+		b := h.browser()
+		b.plain()
+		_, link := b.prompt(box)
+		by := identity.Actor{ID: "admin", Name: "admin"}
+		if err := h.RemoveStepUp(t.Context(), demo, "push", by); err != nil {
+			t.Fatal(err)
+		}
+		if a := phone.get(link); a.Code != http.StatusNotFound {
+			t.Errorf("the lost phone = %d", a.Code)
+		}
+		if err := h.RemoveStepUp(t.Context(), demo, "push", by); !errors.Is(err, identity.ErrNoMethod) {
+			t.Errorf("taking it off twice = %v", err)
 		}
 	})
 	t.Run("attack 266: a phone that was removed is asked no more, and answers nothing", func(t *testing.T) {

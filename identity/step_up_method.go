@@ -231,7 +231,7 @@ func pick(offered []*stepUpMethod, name string) *stepUpMethod {
 	return nil
 }
 
-// RemoveStepUp takes a method (authenticator, pin or passkey, which are all of them) off a person who cannot use it any more, such as after the loss of a phone. It returns
+// RemoveStepUp takes a method (authenticator, pin, push or passkey: all phones, all passkeys) off a person who cannot use it any more, such as after the loss of a phone. It returns
 // ErrNoPerson, and ErrNoMethod where there is nothing to take off. Sessions that the method has raised fall to what is left.
 func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string, by Actor) error {
 	ev, err := s.newEvents(by.Origin, stepUpRemoved)
@@ -253,6 +253,8 @@ func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string,
 			totpMethod.remove(&own)
 		case method == pinMethod.name && own.PIN != nil:
 			pinMethod.remove(&own)
+		case method == pushMethod.name && len(own.Devices) > 0:
+			pushMethod.remove(&own)
 		case method == passkeyMethod.name:
 			dropped, err := dropPasskeys(tx, id, "")
 			if err == nil && len(dropped) == 0 {
