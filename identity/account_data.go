@@ -53,8 +53,15 @@ type ownData struct {
 }
 
 type ownSignIn struct {
-	Password bool     `json:"password"`
-	Methods  []string `json:"methods"`
+	Password bool         `json:"password"`
+	Methods  []string     `json:"methods"`
+	Passkeys []ownPasskey `json:"passkeys,omitempty"`
+}
+
+type ownPasskey struct {
+	Name  string    `json:"name"`
+	Since time.Time `json:"since"`
+	Used  time.Time `json:"used,omitzero"`
 }
 
 type ownAccount struct {
@@ -91,6 +98,13 @@ func (s *Service) ownData(tx storage.Tx, a *onAccount, now time.Time) (*ownData,
 	}
 	for _, m := range st.has {
 		out.SignIn.Methods = append(out.SignIn.Methods, m.name)
+	}
+	set, err := readPasskeys(tx, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range set.Keys {
+		out.SignIn.Passkeys = append(out.SignIn.Passkeys, ownPasskey{k.Name, k.Since, k.Used})
 	}
 	elsewhere, err := coupledOf(tx, id)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -251,7 +252,11 @@ func (s *Service) disconnect(w http.ResponseWriter, r *http.Request, a *onAccoun
 			if len(rest) == len(have) {
 				return errMismatch // gone already
 			}
-			if ok, err := s.hasWayIn(tx, a, rest); err != nil || !ok {
+			set, err := readPasskeys(tx, person)
+			if err != nil {
+				return err
+			}
+			if ok, err := s.hasWayIn(tx, a.u, person, &a.si.person, rest, set.usable()); err != nil || !ok {
 				return cmpErr(err, errLastWay)
 			}
 			for _, c := range have {
@@ -283,26 +288,23 @@ func (s *Service) disconnect(w http.ResponseWriter, r *http.Request, a *onAccoun
 	}
 }
 
-// hasWayIn tells whether a person can sign in by a password, a passkey, or one of these identities.
-func (s *Service) hasWayIn(tx storage.Tx, a *onAccount, left []coupled) (bool, error) {
-	if a.si.person.External != "" {
+// hasWayIn tells whether a person can sign in by one of these identities, one of these passkeys, or a password.
+func (s *Service) hasWayIn(tx storage.Tx, u *config.Units, person string, rec *personRecord, left []coupled, keys []passkeyRecord) (bool, error) {
+	if rec.External != "" {
 		return true, nil
-	}
-	if a.u.PasswordLogin() {
-		if has, err := passwords.Has(tx, a.si.session.PersonID); err != nil || has {
-			return has, err
-		}
 	}
 	for _, p := range s.connectable() {
 		if slices.ContainsFunc(left, func(c coupled) bool { return c.provider == p.ID }) {
 			return true, nil
 		}
 	}
-	if !s.hasPasskeys() {
-		return false, nil
+	if !u.PasswordLogin() {
+		return false, nil // passkeys sign in where passwords do
 	}
-	set, err := readPasskeys(tx, a.si.session.PersonID)
-	return len(set.usable()) > 0, err
+	if s.hasPasskeys() && len(keys) > 0 {
+		return true, nil
+	}
+	return passwords.Has(tx, person)
 }
 
 // endOfProvider ends the sessions of a person that a provider has opened, but for the one that asks.

@@ -71,6 +71,9 @@ func TestPasskey(t *testing.T) {
 	if !strings.Contains(security.Body.String(), "Last used 21 November 2026") {
 		t.Errorf("the page about signing in does not say when the passkey was used:\n%s", security.Body)
 	}
+	if data := b.get("/account/data/download").Body.String(); !strings.Contains(data, `"name": "Phone \u003cb\u003e"`) || strings.Contains(data, b64(k.id)) {
+		t.Errorf("what the person can download of themselves:\n%s", data)
+	}
 	other := newToken(t)
 	g := b.passkeyForm(b.get(addPasskeyPage))
 	if len(g.Exclude) != 1 || g.Exclude[0].ID != b64(k.id) || g.User.ID != f.User.ID {

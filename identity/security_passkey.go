@@ -307,23 +307,22 @@ func (s *Service) changePasskey(r *http.Request, si *signedIn, kind event.Type, 
 // errLastWay says that without it a person could not sign in any more.
 var errLastWay = errors.New("identity: it is the only way in")
 
-// otherWays tells whether a person can sign in without one of their passkeys ("": without any): by a password, another passkey or a provider.
-func (s *Service) otherWays(tx storage.Tx, person string, rec *personRecord, passkey string) (bool, error) {
-	_, err := passwords.Get(tx, person)
-	if err == nil || !errors.Is(err, storage.ErrNotFound) {
-		return err == nil, err
+// mayGo returns errLastWay when a person could not sign in any more without one of their passkeys.
+func (s *Service) mayGo(tx storage.Tx, person string, rec *personRecord, set *passkeySetRecord, id string) error {
+	u, err := s.Units(tx)
+	if err != nil {
+		return err
 	}
-	if rec.External != "" {
-		return true, nil
+	elsewhere, err := coupledOf(tx, person)
+	if err != nil {
+		return err
 	}
-	for _, err := range identitiesOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person), Limit: 1}) {
-		return err == nil, err
+	rest := slices.DeleteFunc(set.usable(), func(k passkeyRecord) bool { return k.ID == id })
+	ok, err := s.hasWayIn(tx, u, person, rec, elsewhere, rest)
+	if err == nil && !ok {
+		err = errLastWay
 	}
-	if passkey == "" {
-		return false, nil
-	}
-	set, err := readPasskeys(tx, person)
-	return slices.ContainsFunc(set.usable(), func(k passkeyRecord) bool { return k.ID != passkey }), err
+	return err
 }
 
 // showRemovePasskey serves GET /account/security/passkeys/remove?id=…: it asks, and changes nothing.
@@ -353,17 +352,13 @@ func (s *Service) handleRemovePasskey(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	person, now := si.session.PersonID, s.Now()
-	err := s.changePasskey(r, si, passkeyRemoved, key.Name, func(tx storage.Tx, _ *passkeySetRecord, _ int) error {
+	err := s.changePasskey(r, si, passkeyRemoved, key.Name, func(tx storage.Tx, set *passkeySetRecord, _ int) error {
 		rec, err := persons.Get(tx, person)
 		if err != nil {
 			return err
 		}
-		more, err := s.otherWays(tx, person, &rec, key.ID)
-		if err != nil {
+		if err := s.mayGo(tx, person, &rec, set, key.ID); err != nil {
 			return err
-		}
-		if !more {
-			return errLastWay
 		}
 		if _, err := dropPasskeys(tx, person, key.ID); err != nil {
 			return err
