@@ -33,6 +33,7 @@ var (
 	stepUpRemoved        = event.Type{Type: "person.StepUpMethodRemovedEvent", Name: "Step-up Method Removed"}
 	recoveryMade         = event.Type{Type: "person.RecoveryCodesMadeEvent", Name: "Recovery Codes Made"}
 	pinLocked            = event.Type{Type: "person.PINLockedEvent", Name: "PIN Locked"}
+	stepUpPreferred      = event.Type{Type: "person.StepUpMethodPreferredEvent", Name: "Step-up Method Preferred"}
 	pushDenied           = event.Type{Type: "login.PromptDeniedEvent", Name: "Prompt Denied"}
 	pinReset             = event.Type{Type: "person.PINResetEvent", Name: "PIN Reset"}
 	deliveredCodeMade    = event.Type{Type: "person.DeliveredCodeMadeEvent", Name: "Delivered Code Made"}

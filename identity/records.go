@@ -366,6 +366,7 @@ type stepUpRecord struct {
 	NoSMS     bool        `cbor:"5,keyasint,omitempty"` // the person wants no codes by text message
 
 	Devices []pushDeviceRecord `cbor:"6,keyasint,omitempty"`
+	Fixed   bool               `cbor:"7,keyasint,omitempty"` // the person has chosen Preferred
 }
 
 // totpRecord is the secret that an authenticator app shares with us.

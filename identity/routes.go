@@ -79,6 +79,7 @@ func (s *Service) addRoutes(mux router) {
 	mux.Handle(pinMethod.setUp, s.methods(s.showPIN, s.handlePIN))
 	mux.Handle(pinForgotPath, s.methods(s.showPINForgot, s.handlePINForgot))
 	mux.Handle(linkPaths[linkPINReset], s.methods(s.showPINReset, s.handlePINReset))
+	mux.Handle(preferredPath, s.methods(s.showPreferred, s.handlePreferred))
 	mux.Handle(pushMethod.setUp, s.methods(s.showPush, s.handlePush))
 	mux.Handle(pushStepUpPath, s.methods(s.showPushStepUp, s.handlePushStepUp))
 	mux.Handle(pushEnrolPath, s.methods(s.showEnrol, s.handleEnrol))

@@ -22,7 +22,7 @@ type securitySection func(s *Service, tx storage.Tx, si *signedIn, st *standing)
 
 // securitySections are the parts of the page, in their order.
 func securitySections() []securitySection {
-	return []securitySection{passwordSection, passkeySection, authenticatorSection, recoverySection, pinSection, pushSection, smsSection, emailSection, identitiesSection}
+	return []securitySection{passwordSection, passkeySection, authenticatorSection, recoverySection, pinSection, pushSection, smsSection, emailSection, preferredSection, identitiesSection}
 }
 
 // showSecurity serves GET /account/security: how the person shows who they are, and where that is changed.

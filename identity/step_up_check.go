@@ -148,7 +148,7 @@ func (s *Service) spend(tx storage.Tx, open *signedIn, up raising) error {
 	if err != nil {
 		return err
 	}
-	if up.method != &recoveryMethod {
+	if up.method != &recoveryMethod && !(own.Fixed && own.Preferred != "") {
 		own.Preferred = up.method.name
 	}
 	return putStepUp(tx, open.session.PersonID, own)
