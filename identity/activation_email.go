@@ -62,6 +62,9 @@ func (s *Service) sendActivation(tx storage.Tx, t told, flow string, u *config.U
 	if n.To == "" {
 		return nil
 	}
+	if t.rec.Awaits == onWeb { // whoever has typed the name may have nothing to do with the address
+		n.Name = ""
+	}
 	var err error
 	data := map[string]string{linkTo: n.To, linkFlow: flow}
 	if n.Link, err = s.newLink(tx, linkActivation, t.id, data, ofSeconds(u.Features.PersonActivation.ExpirationTime), now); err != nil {

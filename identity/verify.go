@@ -31,6 +31,9 @@ func (s *Service) askVerified(tx storage.Tx, t told, how welcome, now time.Time)
 	}
 	n := t.notice(notify.EmailVerification, now)
 	n.To = e.Value
+	if how == onWeb { // whoever has typed the name may have nothing to do with the address
+		n.Name = ""
+	}
 	if n.Link, err = s.newLink(tx, linkVerification, t.id, map[string]string{linkAddress: e.Value}, verificationLife, now); err != nil {
 		return err
 	}
