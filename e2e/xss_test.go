@@ -374,6 +374,27 @@ func (h *hostile) signInAs(i int, p string) {
 	if got := h.l.done(); len(got) > 0 {
 		h.t.Errorf("attack 276: %s on the consent page: %q", p, got)
 	}
+	// It is allowed, so that the account pages name the client; the browser has nowhere to go afterwards.
+	for _, f := range readForms(h.l.tab) {
+		if pathOf(f.Action) == "/oauth/consent" {
+			v := f.values()
+			v.Set("decision", "allow")
+			h.send(f.Action, v)
+		}
+	}
+}
+
+// send posts a form of a page that the browser shows.
+func (h *hostile) send(address string, form url.Values) {
+	h.t.Helper()
+	req, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, address, strings.NewReader(form.Encode()))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if a := h.answerTo(req, h.l.jar(), []string{"Sec-Fetch-Site", "same-origin"}); a.status != http.StatusFound && a.status != http.StatusSeeOther {
+		h.t.Errorf("%s of the form = %d, want a redirect: %.300s", pathOf(address), a.status, a.body)
+	}
 }
 
 // pages walks all pages of the person, and sends each field of each form with the payload in it.
