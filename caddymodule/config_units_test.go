@@ -65,9 +65,9 @@ func TestBootstrap(t *testing.T) {
 		t.Errorf("redirects after a reload = %s", body)
 	}
 	for bad, want := range map[string]string{
-		`{"features":{"nothing":true}}`:         "features.nothing: unknown member",
+		`{"features":{"nothing":true}}`:           "features.nothing: unknown member",
 		`{"features":{"migration_enabled":true}}`: "there is no migration of persons yet",
-		`{"password_policy":{"min_length":1}}`:  "password_policy.max_length: is required",
+		`{"password_policy":{"min_length":1}}`:    "password_policy.max_length: is required",
 		`{"login_methods":{"login_methods":[{"id":"p","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":"ftp://x"}}]}}`: "idp_metadata",
 		`no JSON`: "not one JSON value",
 	} {
