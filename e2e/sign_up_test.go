@@ -21,7 +21,7 @@ func TestSignUp(t *testing.T) {
 		}
 	}
 	configure(`{"features":{"sign_up_enabled":true},"email_notifications":{"welcome":{"on_web_enabled":true}},` +
-		`"attributes":{"sign_up_form_fields":{"mobile_number_enabled":true},"person_creation_mandatory_fields":{"first_name_required":true,"last_name_required":true}}}`)
+		`"attributes":{"verification":{"email_enabled":true},"sign_up_form_fields":{"mobile_number_enabled":true},"person_creation_mandatory_fields":{"first_name_required":true,"last_name_required":true}}}`)
 	password := random(12)
 	s.secret("password of the new person", password)
 

@@ -23,7 +23,7 @@ func everyPage(t *testing.T, look func(t *testing.T, b *browser, method string, 
 	f := &u.Features
 	f.SignUpEnabled, f.PasswordResetEnabled, f.AcceptingInvitationEnabled, f.PINEnabled, f.SMSEnabled = true, true, true, true, true
 	f.GoogleAuthenticatorStepUpAuthenticationEnabled, f.ExternallyDeliveredCodeStepUp.Enabled = true, true
-	u.EmailNotifications.StepUpAuthentication, u.EmailNotifications.PasswordReset = true, true
+	u.EmailNotifications.StepUpAuthentication, u.EmailNotifications.PasswordReset, u.Attributes.Verification.EmailEnabled = true, true, true
 	h.units, h.notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, &notify.Memory{}
 	h.start()
 	person, stranger := h.browser(), h.browser()

@@ -9,7 +9,7 @@ var effects = []effect{
 	does("attributes.sign_up_form_fields.mobile_number_enabled", "The sign-up page asks for a mobile number.", "SignUpFields"),
 	does("attributes.sign_up_form_fields.mobile_number_confirmation_enabled", "The number is typed twice there.", "SignUpFields"),
 	does("attributes.sign_up_form_fields.email_confirmation_enabled", "The e-mail address is typed twice there.", "SignUpFields"),
-	does("attributes.verification.email_enabled", "An e-mail address that somebody adds is theirs once they have typed the code that is sent there; only such a one can become the primary one. Off, or without `mail` in the Caddyfile: addresses are taken as they are typed, and are not verified. Whoever signs up types such a code before there is an account: without `mail` nobody can, unless this is off; then an address of anybody makes an account, and the page tells which ones are taken.", "VerificationEmail"),
+	does("attributes.verification.email_enabled", "An e-mail address that somebody adds is theirs once they have typed the code that is sent there; only such a one can become the primary one. Off, or without `mail` in the Caddyfile: addresses are taken as they are typed, and are not verified. Whoever signs up types such a code before there is an account, so that without `mail` nobody can. Off: an address of anybody makes an account, and the page tells which ones are taken.", "VerificationEmail"),
 	does("attributes.verification.email_required", "The credentials API answers 403 with code 3003 for a person without a verified e-mail address.", "CredentialsRequiredAttributes"),
 	does("attributes.verification.mobile_number_enabled", "A telephone number that somebody adds is theirs once they have typed the code that is sent there, while `features.sms_enabled` is on and the Caddyfile has `sms`. Off: numbers are taken as they are typed, and are not verified. At sign-up too.", "VerificationPhone"),
 
@@ -37,7 +37,7 @@ var effects = []effect{
 	does("features.pin_enabled", "Persons choose a PIN, which raises the level of their sign-in. Off: the PINs that there are count for nothing.", "PIN"),
 	later("features.post_login_extra_registration_after_second_login", noSignUp),
 	later("features.session_api_enabled", "there is no such API"),
-	does("features.sign_up_enabled", "People make accounts of their own, from the sign-in page.", "SignUp"),
+	does("features.sign_up_enabled", "People make accounts of their own, from the sign-in page. `verification.email_enabled` of the attributes belongs to it: then their addresses are confirmed first.", "SignUp"),
 	does("features.sms_enabled", "Text messages are sent: codes that raise the level of a sign-in, to verified numbers, and those that verify a number. Needs `sms` in the Caddyfile; off or without it, everything that needs text messages is off.", "SMSCode"),
 	later("features.statistics_api_enabled", "there is no such API"),
 	later("features.storage_api_enabled", "there is no such API"),

@@ -34,7 +34,6 @@ var table = []unit{
 // (docs/decisions.md, "Configuration")
 func Defaults() Units {
 	u := Units{
-		Attributes: Attributes{Verification: Verification{EmailEnabled: true}},
 		Features: Features{
 			LoginEnabled: true, ConfigurationAPIEnabled: true, CredentialsAPIEnabled: true, EventsAPIEnabled: true, PersonAPIEnabled: true,
 			SessionAPIEnabled: true, StatisticsAPIEnabled: true, StorageAPIEnabled: true,
