@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -22,7 +23,7 @@ func open(t *testing.T, change ...func(*identity.Config)) (*harness, *config.Uni
 	t.Helper()
 	h := newHarness(t, change...)
 	u := config.Defaults()
-	u.Features.SignUpEnabled = true
+	u.Features.SignUpEnabled, u.Attributes.Verification.EmailEnabled = true, true
 	h.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
 	h.notices = new(notify.Memory)
 	h.start()
@@ -387,6 +388,32 @@ func TestSignUpAttacks(t *testing.T) {
 				t.Errorf("another address from the same network = %d", a.Code)
 			}
 		}
+	})
+	t.Run("attack 239: words of a stranger in mails to somebody else", func(t *testing.T) {
+		t.Parallel()
+		const advert = "Win at https://evil.example/"
+		h, u, box := open(t)
+		u.EmailNotifications.Welcome.OnWebEnabled, u.EmailNotifications.EmailVerification.OnWebEnabled = true, true
+		u.Attributes.PersonCreationMandatoryFields.FirstNameRequired, u.Attributes.PersonCreationMandatoryFields.LastNameRequired = true, true
+		send := func(email string, kinds ...notify.Kind) {
+			t.Helper()
+			b := h.browser()
+			b.post(b.get("/sign-up"), "email", email, "password", freshPassword, "given_name", advert, "family_name", advert)
+			list := box.Take()
+			if len(list) != len(kinds) {
+				t.Fatalf("sent: %+v, want %v", list, kinds)
+			}
+			for i, n := range list {
+				if n.Kind != kinds[i] || n.Name != "" || strings.Contains(fmt.Sprint(n.Data), "evil") {
+					t.Errorf("sent: %+v, want one %s without a name", n, kinds[i])
+				}
+			}
+		}
+		send(newcomer, notify.SignUpCode)
+		u.Attributes.Verification.EmailEnabled = false
+		send("first@example.com", notify.Welcome, notify.EmailVerification)
+		u.Features.PersonActivation.Enabled = true
+		send("second@example.com", notify.Activation)
 	})
 	t.Run("attack 239: addresses that are more than one, or a header", func(t *testing.T) {
 		t.Parallel()
