@@ -288,7 +288,7 @@ func (s *Service) sendReset(tx storage.Tx, t told, typed, flow string, e event.E
 	if whom == "" {
 		folded, err := fold(typed)
 		if err != nil {
-			folded = typed
+			folded = foldEmail(typed)
 		}
 		whom = "name:" + secret.Hash(folded)
 	}

@@ -123,7 +123,7 @@ func (s *Service) askResetByText(ctx context.Context, typed, browser string, fro
 	}
 	folded, err := fold(typed)
 	if err != nil {
-		folded = typed
+		folded = foldEmail(typed)
 	}
 	now := s.Now()
 	err = s.Store.Update(ctx, func(tx storage.Tx) error {
@@ -145,7 +145,7 @@ func (s *Service) askResetByText(ctx context.Context, typed, browser string, fro
 				return err
 			}
 			if !again {
-				kind = notify.Nothing
+				kind, rec.PersonID = notify.Nothing, "" // a code that nobody was sent is good for nothing
 			}
 			return s.textCode(tx, t, kind, rec.To, code, now)
 		})
@@ -202,9 +202,10 @@ func (s *Service) resetsByText(tx storage.Tx, t told) (bool, error) {
 	return len(names) == 0, err
 }
 
-// code is what the code is good for that was sent for it.
+// code is what the code is good for that was sent for it. What makes people wait is what was typed alone: waits that came from the number would tell
+// whose it is, and that there is none.
 func (r *textResetRecord) code(browser string) codeFor {
-	return codeFor{Purpose: "reset", Subject: browser, Bound: r.PersonID + ":" + r.Typed, To: r.To, Limit: "reset:" + r.Typed}
+	return codeFor{Purpose: "reset", Subject: browser, Bound: r.PersonID + ":" + r.Typed, To: r.Typed, Limit: "reset:" + r.Typed}
 }
 
 // readTextReset returns what this browser has asked for, or errMismatch.

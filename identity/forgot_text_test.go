@@ -187,6 +187,56 @@ func TestResetByTextAttacks(t *testing.T) {
 			}
 		}
 	})
+	t.Run("attack 219: who exists, by the waits of others", func(t *testing.T) {
+		t.Parallel()
+		x := newTexted(t)
+		person, err := x.UpdatePerson(t.Context(), x.tess.ID, identity.Edit{By: ops, Verified: true}, func(_ storage.Tx, d *identity.Details) error {
+			for _, v := range []string{"t1@example.com", "t2@example.com", "t3@example.com", "t4@example.com", "t5@example.com", "t6@example.com"} {
+				d.Profile.EmailAddresses = append(d.Profile.EmailAddresses, identity.EmailAddress{Value: v, Verified: true})
+			}
+			return nil
+		})
+		if err != nil || person.ID != x.tess.ID {
+			t.Fatal(err)
+		}
+		ask := func(i int, name string) string {
+			b := x.browser()
+			b.address = fmt.Sprintf("203.0.113.%d:1", i)
+			a := b.post(b.get("/forgot/text"), "username", name)
+			return fmt.Sprint(a.Code, a.Header().Get("Location"), a.Header().Get("Retry-After"))
+		}
+		for i := range 8 { // nobody's names, none of them twice
+			ask(i+1, fmt.Sprintf("none%d@example.com", i))
+		}
+		want := ask(20, tess)
+		if got := ask(21, "none@example.com"); got != want {
+			t.Errorf("after others asked for nobody: %s for nobody, %s for somebody", got, want)
+		}
+		for i := range 5 { // one number by its person's many names
+			if got := ask(30+i, fmt.Sprintf("t%d@example.com", i+1)); got != want {
+				t.Errorf("another name of the same person = %s, want %s", got, want)
+			}
+		}
+		if got := ask(40, "t6@example.com"); got != want {
+			t.Errorf("the sixth name = %s, want %s", got, want)
+		}
+	})
+	t.Run("attack 238: a code that was not sent", func(t *testing.T) {
+		t.Parallel()
+		x := newTexted(t)
+		x.ask(x.browser(), tess)
+		b := x.browser()
+		page, _ := x.ask(b, tess) // within the minute: nothing is sent, and no number of guesses is of use
+		before := x.dump()
+		if a := b.post(page, "code", "123456"); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("a guess = %d, want 422", a.Code)
+		}
+		for key, value := range x.dump() {
+			if strings.Contains(key, "identity_sent_code") && before[key] != value {
+				t.Errorf("the guess was looked at: %q", key)
+			}
+		}
+	})
 	t.Run("attack 238: guessing in parallel", func(t *testing.T) {
 		t.Parallel()
 		x := newTexted(t)
