@@ -123,7 +123,7 @@ func (s *Service) sendInvitation(tx storage.Tx, id string, rec *personRecord, pr
 	if err != nil {
 		return out, err
 	}
-	out = Invitation{PersonID: id, Username: rec.Username, Email: email, ExpiresAt: now.Add(invitationLife), Sent: on.AccountInvitation}
+	out = Invitation{PersonID: id, Username: rec.Username, Email: email, ExpiresAt: now.Add(invitationLife), Sent: on.AccountInvitation && email != ""}
 	inv := invitationRecord{Email: email, Sent: out.Sent, SentAt: now, ExpiresAt: out.ExpiresAt}
 	if err := invitations.Put(tx, id, inv, inv.ExpiresAt.Add(collectAfter)); err != nil {
 		return out, err
@@ -148,10 +148,6 @@ func (s *Service) InviteAgain(ctx context.Context, usernameOrID string, by Actor
 		if rec.State != Invited {
 			return false, &StateError{rec.State}
 		}
-		prof, err := readProfile(tx, id, rec)
-		if err != nil {
-			return false, err
-		}
 		inv, err := invitations.Get(tx, id)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return false, err
@@ -159,10 +155,12 @@ func (s *Service) InviteAgain(ctx context.Context, usernameOrID string, by Actor
 		if wait := inv.SentAt.Add(invitationEvery).Sub(now); wait > 0 {
 			return false, &TooSoonError{wait}
 		}
-		if inv.Email == "" { // forgotten since it was over
-			inv.Email = rec.Email
+		t, err := s.reached(tx, id, rec)
+		if err != nil {
+			return false, err
 		}
-		out, err = s.sendInvitation(tx, id, rec, &prof.Profile, inv.Email, now)
+		// Not where the one before went: an address that was mistyped has been mended since.
+		out, err = s.sendInvitation(tx, id, rec, t.profile, t.address(), now)
 		return true, err
 	})
 	return out, err

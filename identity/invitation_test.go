@@ -221,6 +221,34 @@ func TestInvitationAgain(t *testing.T) {
 	}
 }
 
+// TestInvitationMended: an address that was mistyped and mended since gets the new link, and the link is good.
+func TestInvitationMended(t *testing.T) {
+	t.Parallel()
+	x := newInviting(t)
+	made := x.invite(identity.NewInvitation{Email: "gust@example.com", Username: "guest"})
+	old := x.link()
+	_, err := x.UpdatePerson(t.Context(), made.PersonID, identity.Edit{By: ops}, func(_ storage.Tx, d *identity.Details) error {
+		d.Profile.EmailAddresses = []identity.EmailAddress{{Value: guest, Primary: true}}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := x.browser().get(old); a.Code != http.StatusBadRequest {
+		t.Errorf("the link that went elsewhere = %d, want 400", a.Code)
+	}
+	x.m.Take()
+	x.clock.Advance(time.Minute)
+	again, err := x.InviteAgain(t.Context(), made.PersonID, ops)
+	if err != nil || again.Email != guest || !again.Sent {
+		t.Fatalf("InviteAgain = %+v, %v, want it to go to %s", again, err, guest)
+	}
+	link := heard(t, "again", x.m, "account_invitation "+guest)[0].Link
+	if a := x.accept(x.browser(), link, guestPassword); a.Code != http.StatusSeeOther || x.state(made.PersonID) != identity.Active || !x.verified(made.PersonID) {
+		t.Errorf("accepting = %d", a.Code)
+	}
+}
+
 func TestInvitationWithdrawn(t *testing.T) {
 	t.Parallel()
 	x := newInviting(t)
