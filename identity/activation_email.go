@@ -43,6 +43,7 @@ func (s *Service) makeAwait(tx storage.Tx, rec *personRecord, how welcome) error
 
 // greet welcomes a new person, or sends the link that activates the account.
 func (s *Service) greet(tx storage.Tx, t told, how welcome, now time.Time) error {
+	t.stranger = how == onWeb && !t.profile.primaryEmail().Verified
 	if !t.rec.awaits() {
 		if err := s.tell(tx, t, notify.Welcome, how.enabled, now); err != nil {
 			return err
@@ -58,6 +59,7 @@ func (s *Service) greet(tx storage.Tx, t told, how welcome, now time.Time) error
 
 // sendActivation sends the link that activates a person, in place of the one before. It knows the sign-in that it was asked for in, if any.
 func (s *Service) sendActivation(tx storage.Tx, t told, flow string, u *config.Units, now time.Time) error {
+	t.stranger = t.rec.Awaits == onWeb
 	n := t.notice(notify.Activation, now)
 	if n.To == "" {
 		return nil
@@ -309,6 +311,7 @@ func (s *Service) sendAwaited(ctx context.Context, x *activating) (wait time.Dur
 			return s.sendActivation(tx, t, x.id, x.units, now)
 		}
 		wait, err = s.sendCode(tx, x.mailedCode(t), code, now, func(tx storage.Tx, code string) error {
+			t.stranger = t.rec.Awaits == onWeb
 			n := t.notice(notify.ActivationCode, now)
 			n.Data["code"] = code
 			return s.Notify.Send(tx, n)

@@ -41,6 +41,8 @@ type told struct {
 	profile *Profile
 	// verifiedOnly: nobody but a stranger has named the addresses that are not verified.
 	verifiedOnly bool
+	// stranger: whoever has typed the name may have nothing to do with the address, and would write to anybody through us.
+	stranger bool
 }
 
 // address returns where a person reads e-mail: the primary address when it is verified, else a verified one, else what whoever keeps the person has
@@ -75,6 +77,9 @@ func (s *Service) switches(tx storage.Tx) (*config.EmailNotifications, error) {
 // notice returns what tells somebody something. It has no address when there is none.
 func (t told) notice(kind notify.Kind, now time.Time) notify.Notice {
 	n := notify.Notice{Kind: kind, To: t.address(), PersonID: t.id, Name: t.profile.Name.DisplayName, At: now, Data: map[string]string{"username": t.rec.Username}}
+	if t.stranger {
+		n.Name = ""
+	}
 	if t.profile.PreferredLocale != "" {
 		n.Locales = []string{t.profile.PreferredLocale}
 	}

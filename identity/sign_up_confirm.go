@@ -152,8 +152,9 @@ func (s *Service) sendSignUp(r *http.Request, u *config.Units, p *pendingSignUp)
 			if taken != nil {
 				return s.tellTaken(tx, *taken, &p.typed, now)
 			}
+			// Without the name: whoever has typed it may have nothing to do with the address, and would write to anybody through us.
 			return s.Notify.Send(tx, notify.Notice{
-				Kind: notify.SignUpCode, To: p.typed.Email, Name: p.typed.GivenName, Locales: []string{p.typed.Locale}, At: now, Data: map[string]string{"code": code},
+				Kind: notify.SignUpCode, To: p.typed.Email, Locales: []string{p.typed.Locale}, At: now, Data: map[string]string{"code": code},
 			})
 		})
 		return err

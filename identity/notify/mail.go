@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 
@@ -166,6 +167,9 @@ type mailPage struct {
 
 // compose writes an e-mail in the words of the moment.
 func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error) {
+	if !isGreeted(n.Name) {
+		n.Name = ""
+	}
 	words, key := m.Words(ctx, n.Locales), "mail."+string(n.Kind)
 	pairs := []any{"brand", m.cfg.Brand, "to", n.To, "name", n.Name, "time", n.At.UTC().Format("2006-01-02 15:04 UTC")}
 	for name, v := range n.Data {
@@ -194,6 +198,14 @@ func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error
 		return Message{}, err
 	}
 	return Message{ID: id + "@" + m.host, To: n.To, Subject: p.Subject, Text: p.text(), HTML: html.String(), Date: n.At}, nil
+}
+
+// addressForm is what programs make links of in the midst of a text.
+var addressForm = regexp.MustCompile(`[:/@]|(?i:www\.)|[^\s.]\.[^\s.]{2}`)
+
+// isGreeted tells whether a name may stand in a mail: people choose theirs, and it must not lead anywhere.
+func isGreeted(name string) bool {
+	return utf8.RuneCountInString(name) <= 100 && !addressForm.MatchString(name)
 }
 
 var colorForm = regexp.MustCompile(`^#[0-9a-f]{6}$`)

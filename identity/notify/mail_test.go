@@ -240,6 +240,25 @@ func mustParse(t *testing.T, s string) *html.Node {
 	return n
 }
 
+// TestMailGreets: people choose their names, and what leads elsewhere is not one.
+func TestMailGreets(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"Ann": "Hello Ann,\n", "J.R.R. Tolkien": "Hello J.R.R. Tolkien,\n", "Dr. Łucja O’Neill-Ångström": "Hello Dr. Łucja O’Neill-Ångström,\n", "王小明": "Hello 王小明,\n",
+		"Win at https://evil.example/": "Hello,\n", "evil.example": "Hello,\n", "WWW.evil": "Hello,\n", "write to x@evil": "Hello,\n", strings.Repeat("x", 101): "Hello,\n",
+	} {
+		t.Run(fmt.Sprintf("attack 239: greeting %.30q", name), func(t *testing.T) {
+			t.Parallel()
+			p := newPost(t)
+			n := sample(notify.EmailUpdated)
+			n.Name, n.Locales = name, []string{"en"}
+			if m := p.one(n); !strings.HasPrefix(m.Text, want) {
+				t.Errorf("text = %.80q, want %q", m.Text, want)
+			}
+		})
+	}
+}
+
 // TestMailWaits: what the server does not take waits, over restarts, and goes with the same id and the same link.
 func TestMailWaits(t *testing.T) {
 	t.Parallel()
