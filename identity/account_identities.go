@@ -117,7 +117,7 @@ func (s *Service) identitiesPage(w http.ResponseWriter, r *http.Request, a *onAc
 			more.Rows = append(more.Rows, page.Row{Icon: "key", Name: p.Name, Actions: action("accounts.connect", "connect", p.ID)})
 		}
 	}
-	d := page.Dashboard{Key: "accounts", Problem: problem, Parts: []page.Part{have}, Cancel: securityPath}
+	d := page.Dashboard{Key: "accounts", Problem: problem, Parts: []page.Part{have}}
 	if len(more.Rows) > 0 {
 		d.Parts = append(d.Parts, more)
 	}

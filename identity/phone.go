@@ -37,7 +37,7 @@ func maskPhone(number string) string {
 	if len(number) < 4 {
 		return ""
 	}
-	return "••• " + number[len(number)-3:]
+	return "•••\u00a0" + number[len(number)-3:]
 }
 
 // textNumber returns the number that text messages for a person go to: a verified one, the primary first. "" when there is none.

@@ -15,7 +15,7 @@ func TestParsePhone(t *testing.T) {
 			t.Errorf("parsePhone(%q) = %q, %v, want %q", typed, got, ok, want)
 		}
 	}
-	if got := maskPhone("+31612345678"); got != "••• 678" {
+	if got := maskPhone("+31612345678"); got != "•••\u00a0678" {
 		t.Errorf("maskPhone = %q", got)
 	}
 }

@@ -84,7 +84,7 @@ func pushSection(s *Service, _ storage.Tx, _ *signedIn, st *standing) (*page.Sec
 		out.Actions = append(out.Actions, page.SecurityAction{Label: "security.push.another", URL: pushMethod.setUp})
 	}
 	for _, d := range st.own.Devices {
-		out.Items = append(out.Items, page.Row{Icon: "device", Title: agentText(d.Agent), Details: []page.Text{page.Say("security.push.since", "time", d.Since)}})
+		out.Items = append(out.Items, page.Row{Icon: "phone", Title: agentText(d.Agent), Details: []page.Text{page.Say("security.push.since", "time", d.Since)}})
 	}
 	return out, nil
 }

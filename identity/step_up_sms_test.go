@@ -65,7 +65,7 @@ func TestSMSCode(t *testing.T) {
 	b := h.browser()
 	b.plain()
 	page := b.get("/next")
-	if !strings.Contains(page.Body.String(), "••• 678") || strings.Contains(page.Body.String(), "345678") {
+	if !strings.Contains(page.Body.String(), "•••\u00a0678") || strings.Contains(page.Body.String(), "345678") {
 		t.Errorf("before a code is sent: %s", page.Body)
 	}
 	if a := b.post(page, "send", "yes"); a.Code != http.StatusSeeOther {
@@ -155,7 +155,7 @@ func TestSMSSetUp(t *testing.T) {
 	if err != nil || len(d.Profile.PhoneNumbers) != 1 || !d.Profile.PhoneNumbers[0].Verified || d.Profile.PhoneNumbers[0].Value != "0031 6 12345678" {
 		t.Errorf("the profile has %+v (%v), want its number verified", d.Profile.PhoneNumbers, err)
 	}
-	if a := b.get("/account/security"); !strings.Contains(a.Body.String(), "••• 678") {
+	if a := b.get("/account/security"); !strings.Contains(a.Body.String(), "•••\u00a0678") {
 		t.Errorf("the page about security:\n%s", a.Body)
 	}
 	if n := h.events()["person.StepUpMethodAddedEvent"]; n != 1 {

@@ -26,3 +26,14 @@ type InvitationCheck struct {
 
 // InvitationChoice is a link to a way.
 type InvitationChoice struct{ Way, URL string }
+
+// Icon is the name of the drawing beside it.
+func (c InvitationChoice) Icon() string {
+	switch c.Way {
+	case "birthdate":
+		return "person"
+	case "sms":
+		return "phone"
+	}
+	return "mail"
+}

@@ -97,7 +97,7 @@ func views() map[string]page.View {
 			Action: "/invitation/check?way=birthdate", CSRF: "t", Way: "birthdate", Problem: "problem.invitation", Choices: twoWays,
 			Fields: []page.Field{{Name: "answer", Type: "date", Label: "invitation_check.birthdate.label", Autocomplete: "bday", Required: true, Invalid: true}},
 		}},
-		"invitation_sms": {Template: "invitation_check", Data: page.InvitationCheck{Action: "/invitation/check?way=sms", CSRF: "t", Way: "sms", To: "••• 678", Send: true}},
+		"invitation_sms": {Template: "invitation_check", Data: page.InvitationCheck{Action: "/invitation/check?way=sms", CSRF: "t", Way: "sms", To: "•••\u00a0678", Send: true}},
 		"invitation_code": {Template: "invitation_check", Data: page.InvitationCheck{
 			Action: "/invitation/check?way=code", CSRF: "t", Way: "code", Fields: []page.Field{{Name: "answer", Type: "code", Label: "invitation_check.code.label", InputMode: "text"}},
 		}},

@@ -34,6 +34,19 @@ type StepUp struct {
 // StepUpChoice is a link to a method.
 type StepUpChoice struct{ Method, URL string }
 
+// Icon is the name of the drawing beside it.
+func (c StepUpChoice) Icon() string {
+	switch c.Method {
+	case "authenticator", "sms", "push":
+		return "phone"
+	case "email", "delivered":
+		return "mail"
+	case "pin", "pin_reset":
+		return "lock"
+	}
+	return "key"
+}
+
 // Security is the data of security: how the person shows who they are.
 type Security struct {
 	Sections []SecuritySection

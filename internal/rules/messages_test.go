@@ -5,14 +5,32 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestMessagesOfPages: what the identity service names as a message of a page is one of internal/page/messages/en.json. (internal/page holds the other
-// languages against that file.)
-func TestMessagesOfPages(t *testing.T) {
+// TestEventsHaveWords: what happens to a person is told on their page of activity in their language, not by the English name that programs read.
+func TestEventsHaveWords(t *testing.T) {
 	t.Parallel()
+	messages := pageMessages(t)
+	wordless := []string{
+		"token.AccessTokenRefreshedEvent",                                   // left out of that page, since it happens all the time
+		"token.ClientAuthenticationFailedEvent", "token.ClientRevokedEvent", // concern no person
+	}
+	for _, k := range eventKinds(t) {
+		group, _, _ := strings.Cut(k.typ, ".")
+		if k.brief || slices.Contains(wordless, k.typ) || !slices.Contains([]string{"person", "login", "session", "consent", "token"}, group) {
+			continue
+		}
+		if messages["activity."+k.typ] == "" {
+			t.Errorf("%s: there is no message activity.%s", k.dir, k.typ)
+		}
+	}
+}
+
+func pageMessages(t *testing.T) map[string]string {
+	t.Helper()
 	raw, err := os.ReadFile("../page/messages/en.json")
 	if err != nil {
 		t.Fatal(err)
@@ -21,6 +39,14 @@ func TestMessagesOfPages(t *testing.T) {
 	if err := json.Unmarshal(raw, &messages); err != nil {
 		t.Fatal(err)
 	}
+	return messages
+}
+
+// TestMessagesOfPages: what the identity service names as a message of a page is one of internal/page/messages/en.json. (internal/page holds the other
+// languages against that file.)
+func TestMessagesOfPages(t *testing.T) {
+	t.Parallel()
+	messages := pageMessages(t)
 	files, err := filepath.Glob("../../identity/*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d files, %v", len(files), err)
