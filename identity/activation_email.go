@@ -248,7 +248,7 @@ func (s *Service) handleActivateByEmail(w http.ResponseWriter, r *http.Request, 
 	}
 	switch {
 	case err == nil:
-		s.redirect(w, r, x.flow.Demand.Return)
+		s.goIn(w, r, x.id, x.flow)
 	case errors.Is(err, errMismatch), errors.Is(err, errNoLink):
 		s.Log.Info("activation refused", zap.String("person_id", t.id), zap.String("client_ip", s.Origin(r).ClientIP))
 		s.activateByEmailPage(w, r, x, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code"})
@@ -285,8 +285,11 @@ func (s *Service) resendActivation(w http.ResponseWriter, r *http.Request, x *ac
 	case err != nil:
 		s.fail(w, r, err, activateURL(x.id))
 	case wait > 0:
-		in := page.Form{}
-		waits(w, &in, "problem.sent", wait)
+		in, problem := page.Form{}, "problem.sent_link"
+		if x.byMailedCode() {
+			problem = "problem.sent"
+		}
+		waits(w, &in, problem, wait)
 		s.activateByEmailPage(w, r, x, http.StatusTooManyRequests, in)
 	default:
 		s.redirect(w, r, activateURL(x.id)+"&sent=1")

@@ -105,6 +105,9 @@ func TestActivationResent(t *testing.T) {
 	if n := len(h.notices.Take()); n != 5 || got[http.StatusTooManyRequests] != 3 {
 		t.Errorf("%d mails, answers %v", n, got)
 	}
+	if a := other.post(page, "send", "yes"); !strings.Contains(a.Body.String(), "A link was sent a moment ago.") {
+		t.Errorf("the page speaks of something else than a link:\n%s", a.Body)
+	}
 }
 
 func TestActivationDuringSignIn(t *testing.T) {

@@ -110,7 +110,7 @@ func (s *Service) handlePINForgot(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.fail(w, r, err, x.self)
 	case wait > 0:
-		in := page.Form{Problem: "problem.sent", Wait: int((wait + time.Second - 1) / time.Second)}
+		in := page.Form{Problem: "problem.sent_link", Wait: int((wait + time.Second - 1) / time.Second)}
 		w.Header().Set("Retry-After", strconv.Itoa(in.Wait)) // RFC 6585 4
 		s.pinForgotForm(w, r, x, http.StatusTooManyRequests, in)
 	default:
