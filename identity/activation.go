@@ -228,7 +228,7 @@ func (s *Service) activateByCode(w http.ResponseWriter, r *http.Request, x *acti
 		if err := s.admitNew(w, r, x.flow, personID, "", activate); err != nil {
 			return err
 		}
-		s.redirect(w, r, x.flow.Demand.Return)
+		s.goIn(w, r, x.id, x.flow)
 		return nil
 	}
 	now := s.Now()

@@ -140,7 +140,7 @@ func (s *Service) handlePasskey(w http.ResponseWriter, r *http.Request) {
 		in.Problem, in.Wait = "problem.wait", retryAfter(w, wait)
 		s.signInPage(w, r, id, f, ways, http.StatusTooManyRequests, in)
 	case err == nil:
-		s.redirect(w, r, f.Demand.Return)
+		s.goIn(w, r, id, f)
 	case errors.Is(err, errMismatch):
 		in.Problem = "problem.passkey"
 		s.signInPage(w, r, id, f, ways, http.StatusUnprocessableEntity, in)

@@ -104,7 +104,7 @@ func (s *Service) handleConnect(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", strconv.Itoa(in.Wait)) // RFC 6585 4
 		s.connectPage(w, r, a, http.StatusTooManyRequests, in)
 	case err == nil:
-		s.redirect(w, r, a.flow.Demand.Return)
+		s.goIn(w, r, a.signIn, a.flow)
 	case errors.Is(err, errMismatch):
 		in.Problem = "problem.mismatch"
 		s.connectPage(w, r, a, http.StatusUnprocessableEntity, in)

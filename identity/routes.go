@@ -31,6 +31,7 @@ func (s *Service) addRoutes(mux router) {
 	mux.Handle("/sign-in/provider", s.methods(s.showProvider, nil))
 	mux.Handle("/sign-in/provider/done", s.methods(s.showProviderDone, nil))
 	mux.Handle(passkeySignInPath, s.methods(nil, s.handlePasskey))
+	mux.Handle(signInWaitPath, s.methods(s.showSignInWait, nil))
 	mux.Handle(activatePath, s.methods(s.showActivate, s.handleActivate))
 	mux.Handle(activatedPath, s.methods(s.showActivated, nil))
 	mux.Handle("/sign-in/token", s.methods(s.showTicket, s.handleTicket))

@@ -1,0 +1,37 @@
+package identity
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+const signInWaitPath = "/sign-in/wait"
+
+// goIn leads on a person who has just signed in: by way of the page that says so, where it is switched on. The session is open by now, so that
+// nothing that goes wrong here may end in an error.
+func (s *Service) goIn(w http.ResponseWriter, r *http.Request, flow string, f flowRecord) {
+	u, err := s.configured(r.Context())
+	if err != nil {
+		s.Log.Error("the page that one waits at is not shown", zap.Error(err))
+	}
+	if err == nil && flow != "" && u.Redirects.ShowWaitPageWhileLoggingIn {
+		s.redirect(w, r, signInWaitPath+"?"+url.Values{"flow": {flow}}.Encode())
+		return
+	}
+	s.redirect(w, r, f.Demand.Return)
+}
+
+// showSignInWait serves GET /sign-in/wait?flow=…: the browser goes on by itself to what asked for the sign-in, and shows this until it answers.
+func (s *Service) showSignInWait(w http.ResponseWriter, r *http.Request) {
+	_, f, ok := s.flow(w, r)
+	if !ok {
+		return
+	}
+	to := cmp.Or(page.LocalPath(f.Demand.Return), defaultReturn)
+	s.Pages.Render(w, r, s.view(f.Demand, "forward", http.StatusOK, page.Forward{Name: cmp.Or(f.Demand.Client.Name, r.Host), To: to}))
+}
