@@ -138,7 +138,7 @@ func (p *providers) renew(methods []config.LoginMethod, coupleEmail bool) {
 		now[m.ID] = have
 		list = append(list, identity.Provider{
 			ID: m.ID, Name: m.Name, Source: have.Provider, Path: methodPath(&m), Managed: true, Synchronise: m.SynchroniseAttributes, VerifiesEmail: m.AutoEmailVerification,
-			Editable: editableOf(&m), CoupleEmail: coupleEmail,
+			Activates: m.AutoActivationEnabled, Editable: editableOf(&m), CoupleEmail: coupleEmail,
 		})
 	}
 	for id, old := range p.managed {
@@ -155,7 +155,7 @@ func (p *providers) renew(methods []config.LoginMethod, coupleEmail bool) {
 
 func sameProvider(a, b identity.Provider) bool {
 	return a.ID == b.ID && a.Name == b.Name && a.Source == b.Source && a.Synchronise == b.Synchronise && a.CoupleEmail == b.CoupleEmail &&
-		a.VerifiesEmail == b.VerifiesEmail && slices.Equal(a.Editable, b.Editable)
+		a.VerifiesEmail == b.VerifiesEmail && a.Activates == b.Activates && slices.Equal(a.Editable, b.Editable)
 }
 
 // methodKey is what a provider is made of, secrets and all. It never leaves the memory.

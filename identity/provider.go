@@ -36,6 +36,8 @@ type Provider struct {
 	Managed bool
 	// VerifiesEmail says that addresses of the provider are the persons' own, whatever it says itself.
 	VerifiesEmail bool
+	// Activates says that whoever signs in there needs no other activation of the account.
+	Activates bool
 	// Synchronise writes what the provider says of a person into the profile at each sign-in.
 	Synchronise bool
 	// Editable are the details that the person may change all the same: what there is of them is left as it is.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -326,5 +328,39 @@ func TestConnectNeedsNoClient(t *testing.T) {
 	page := e.wantAsked("verified address of somebody", b, known())
 	if a := b.post(page, "username", demo, "password", demoPassword); a.Header().Get("Location") != "/next" {
 		t.Errorf("connect: %d to %q\n%s", a.Code, a.Header().Get("Location"), a.Body)
+	}
+}
+
+// TestAutoActivation: a sign-in at a provider activates whoever waits for that, where the operator says so, and nobody whom an administrator has
+// made inactive or has blocked.
+func TestAutoActivation(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"EMAIL", "EXTERNALLY_DELIVERED_CODE"} {
+		for _, on := range []bool{false, true} {
+			e := newElsewhere(t, couples, provider("partner", func(p *identity.Provider) { p.Activates = on }))
+			u := config.Defaults()
+			u.Features.PersonActivation.Enabled, u.Features.PersonActivation.Type = true, kind
+			e.units, e.notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, &notify.Memory{}
+			e.start()
+			e.at("partner")
+			verified := true
+			p := e.add(identity.NewPerson{Username: "ann", Email: ann().Email, EmailVerified: &verified})
+			want := identity.Inactive
+			if on {
+				want = identity.Active
+			}
+			b := e.browser()
+			if a := e.through(b, ann()); e.stateOf(p.ID) != want || b.isSignedIn() != on || (e.events()["person.PersonActivatedEvent"] == 1) != on {
+				t.Errorf("%s, switched %t: the person is %s, signed in %t at %s, events %v", kind, on, e.stateOf(p.ID), b.isSignedIn(), a.url, e.events())
+			}
+			for _, state := range []identity.State{identity.Inactive, identity.Blocked} {
+				if err := e.SetState(t.Context(), p.ID, state, ops); err != nil {
+					t.Fatal(err)
+				}
+				if a := e.through(e.browser(), ann()); a.Code != http.StatusForbidden || e.stateOf(p.ID) != state {
+					t.Errorf("%s, switched %t: of somebody made %s by an administrator: %d, %s", kind, on, state, a.Code, e.stateOf(p.ID))
+				}
+			}
+		}
 	}
 }

@@ -213,6 +213,15 @@ type found struct {
 	person   personRecord
 	created  bool
 	newlyOne bool // coupled with somebody who was there
+	awakened bool // has waited for the account to be activated, which this sign-in does
+}
+
+// admits tells whether a person may sign in at the provider, and whether that activates the account. errBlocked: they may not.
+func (p *Provider) admits(rec *personRecord) (awakened bool, err error) {
+	if awakened = p.Activates && rec.awaits(); rec.State != Active && !awakened {
+		err = errBlocked
+	}
+	return awakened, err
 }
 
 // personOf returns the person of an identity: who is known by it, else who has its verified address where the operator couples by that,
@@ -227,10 +236,11 @@ func (s *Service) personOf(tx storage.Tx, a *answered, n *newcomer, now time.Tim
 			return nil, err
 		}
 		rec, err := persons.Get(tx, known.PersonID)
-		if err == nil && rec.State != Active {
-			err = errBlocked
+		if err != nil {
+			return nil, err
 		}
-		return &found{id: known.PersonID, person: rec}, err
+		awakened, err := a.provider.admits(&rec)
+		return &found{id: known.PersonID, person: rec, awakened: awakened}, err
 	}
 	if email, verified := verifiedEmail(a.identity); verified {
 		same, err := personsWithEmail(tx, email)
@@ -259,8 +269,9 @@ func (s *Service) coupleByEmail(tx storage.Tx, a *answered, personID string, now
 	if err != nil {
 		return nil, err
 	}
-	if rec.State != Active {
-		return nil, errBlocked
+	awakened, err := a.provider.admits(&rec)
+	if err != nil {
+		return nil, err
 	}
 	if believed, err := a.known.believes(tx, personID); err != nil || !believed {
 		if err == nil {
@@ -274,7 +285,7 @@ func (s *Service) coupleByEmail(tx storage.Tx, a *answered, personID string, now
 		}
 		return nil, err
 	}
-	return &found{id: personID, person: rec, newlyOne: true}, nil
+	return &found{id: personID, person: rec, newlyOne: true, awakened: awakened}, nil
 }
 
 // believes tells whether every provider that signs the person in may couple by address. Another one may have put somebody's address there
@@ -402,7 +413,7 @@ func (s *Service) showProviderDone(w http.ResponseWriter, r *http.Request) {
 	err := s.enter(w, r, a)
 	switch {
 	case err == nil:
-		s.redirect(w, r, a.flow.Demand.Return)
+		s.goIn(w, r, a.signIn, a.flow)
 	case errors.Is(err, errAsk) && a.signIn == "":
 		s.askAgain(w, r, a.provider)
 	case errors.Is(err, errAsk):

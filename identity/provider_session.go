@@ -35,6 +35,7 @@ const (
 	evSignedOut
 	evCreated
 	evCoupled
+	evActivated
 )
 
 func (s *Service) prepare(r *http.Request, a *answered) (o *opening, err error) {
@@ -50,7 +51,7 @@ func (s *Service) prepare(r *http.Request, a *answered) (o *opening, err error) 
 			return nil, err
 		}
 	}
-	o.ev, err = s.newEvents(s.Origin(r), loginSucceeded, signedOut, personCreated, identityCoupled)
+	o.ev, err = s.newEvents(s.Origin(r), loginSucceeded, signedOut, personCreated, identityCoupled, personActivated)
 	return o, err
 }
 
@@ -66,6 +67,11 @@ func (s *Service) enter(w http.ResponseWriter, r *http.Request, a *answered) err
 	}
 	err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
 		f, err := s.personOf(tx, a, n, o.now)
+		if err == nil && f.awakened {
+			done := o.ev[evActivated]
+			done.PersonID, done.Actor, done.AgentUser, done.Reason = f.id, f.id, f.person.Username, "signed in by "+a.provider.Name
+			f.person, err = s.activate(tx, f.id, f.person, done, o.now)
+		}
 		if err != nil {
 			return err
 		}

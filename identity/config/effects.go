@@ -25,11 +25,9 @@ func later(path, missing string) effect { return effect{path: path, later: missi
 
 // What is missing.
 const (
-	noSignUp     = "there is no sign-up page yet"
-	noActivation = "persons are not activated by a page yet"
-	noMigration  = "there is no migration of persons yet"
-	noMobile     = "there is no sign-in by mobile yet"
-	noType       = "methods of this type do not exist yet; it can be stored with enabled false"
+	noMigration = "there is no migration of persons yet"
+	noMobile    = "there is no sign-in by mobile yet"
+	noType      = "methods of this type do not exist yet; it can be stored with enabled false"
 )
 
 // effectOf returns the row of a member: its own, or that of an object around it.
