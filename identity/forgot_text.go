@@ -140,7 +140,7 @@ func (s *Service) askResetByText(ctx context.Context, typed, browser string, fro
 			kind, rec.PersonID, rec.To = notify.SMSResetCode, t.id, textNumber(t.profile)
 		}
 		wait, err = s.sendCode(tx, rec.code(browser), code, now, func(tx storage.Tx, code string) error {
-			again, err := onceEvery(tx, "text-number", secret.Hash(rec.To), textEvery, now)
+			again, err := onceEvery(tx, "text-code", secret.Hash(rec.To), textEvery, now)
 			if err != nil {
 				return err
 			}

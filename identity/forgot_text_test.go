@@ -302,8 +302,8 @@ func TestResetByTextAttacks(t *testing.T) {
 			b.post(b.get("/forgot/username"), "number", tessNumber)
 			sent += len(x.texts.Take())
 		}
-		if sent != 1 {
-			t.Errorf("%d messages within a minute, want 1", sent)
+		if sent != 2 {
+			t.Errorf("%d messages within a minute, want one of each kind", sent)
 		}
 	})
 }
@@ -355,6 +355,21 @@ func TestUsernameReminder(t *testing.T) {
 	x.u.Features.UsernameReminderViaSMSEnabled = false
 	if a := x.browser().get("/forgot/username"); a.Code != http.StatusNotFound {
 		t.Errorf("switched off = %d, want 404", a.Code)
+	}
+}
+
+// TestUsernameThenPassword: whoever has just been told the username gets a code for a new password at once.
+func TestUsernameThenPassword(t *testing.T) {
+	t.Parallel()
+	x := newTexted(t)
+	b := x.browser()
+	b.post(b.get("/forgot/username"), "number", tessNumber)
+	if list := x.texts.Take(); len(list) != 1 || list[0].Kind != notify.SMSUsernames {
+		t.Fatalf("text messages = %+v, want the username", list)
+	}
+	page, code := x.ask(b, tess)
+	if a := b.post(page, "code", code); code == "" || a.Header().Get("Location") != "/reset" {
+		t.Errorf("the code %q = %d", code, a.Code)
 	}
 }
 

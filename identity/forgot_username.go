@@ -109,7 +109,8 @@ func (s *Service) remind(ctx context.Context, number string, from event.Origin) 
 		if wait, err = s.tooMany(tx, "remind-number", secret.Hash(number), remindersPerNumber, now); err != nil || wait > 0 {
 			return err
 		}
-		again, err := onceEvery(tx, "text-number", secret.Hash(number), textEvery, now)
+		// Apart from codes: whoever is told the username asks for one next.
+		again, err := onceEvery(tx, "text-usernames", secret.Hash(number), textEvery, now)
 		if err != nil {
 			return err
 		}
