@@ -88,6 +88,19 @@ func TestDocumentedCaddyfiles(t *testing.T) {
 	}
 }
 
+// TestDocumentedUnits imports the configuration units that the README shows.
+func TestDocumentedUnits(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(read(t, "../README.md"), -1)
+	if len(blocks) == 0 {
+		t.Fatal("README.md shows no units")
+	}
+	for _, m := range blocks {
+		s.imports(t, m[1])
+	}
+}
+
 // move gives every port of localhost in a text another that is free, and the same to the same.
 func move(t *testing.T, example string) func(string) string {
 	t.Helper()
