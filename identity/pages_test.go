@@ -4,8 +4,10 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity"
@@ -169,6 +171,41 @@ func TestEveryPage(t *testing.T) {
 				}
 			}
 		})
+	})
+	t.Run("attack 284: what a browser fills in by itself can be seen, and is sent to us alone", func(t *testing.T) {
+		t.Parallel()
+		var filled atomic.Int64
+		form, input, attribute := regexp.MustCompile(`<form[^>]*>`), regexp.MustCompile(`<(?:input|select|textarea)[^>]*>`), regexp.MustCompile(`([a-z-]+)(?:="([^"]*)")?`)
+		attributes := func(tag string) map[string]string {
+			out := map[string]string{}
+			for _, m := range attribute.FindAllStringSubmatch(tag, -1)[1:] {
+				out[m[1]] = m[2]
+			}
+			return out
+		}
+		everyPage(t, func(t *testing.T, _ *browser, method string, a *answer) {
+			for _, tag := range form.FindAllString(a.Body.String(), -1) {
+				if at := attributes(tag); at["method"] != "post" || !strings.HasPrefix(at["action"], "/") || strings.HasPrefix(at["action"], "//") {
+					t.Errorf("%s %.60s: %s, want a POST to a path of ours", method, a.url, tag)
+				}
+			}
+			for _, tag := range input.FindAllString(a.Body.String(), -1) {
+				at := attributes(tag)
+				_, hidden := at["hidden"]
+				switch fills := at["autocomplete"]; {
+				case at["type"] == "password" && fills == "":
+					t.Errorf("%s %.60s: %s does not say which password it is", method, a.url, tag)
+				case fills == "" || fills == "off":
+				case at["type"] == "hidden" || hidden || at["style"] != "" || at["tabindex"] != "":
+					t.Errorf("%s %.60s: %s is filled in where nobody sees it", method, a.url, tag)
+				default:
+					filled.Add(1)
+				}
+			}
+		})
+		if filled.Load() == 0 {
+			t.Error("no page has a field that a browser fills in")
+		}
 	})
 	t.Run("attack 288: nothing that is asked for is a failure of ours", func(t *testing.T) {
 		t.Parallel()
