@@ -94,7 +94,7 @@ func (s *Service) handleForgotText(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, errTooMany, forgotTextPath)
 		return
 	}
-	wait, err := s.askResetByText(r.Context(), typed, hashed(s.browser(r)), s.Origin(r))
+	wait, err := s.askResetByText(r.Context(), typed, hashed(s.browser(r)), hashed(s.device(r)), s.Origin(r))
 	switch {
 	case err != nil:
 		s.fail(w, r, err, forgotTextPath)
@@ -112,7 +112,7 @@ func (s *Service) handleForgotText(w http.ResponseWriter, r *http.Request) {
 
 // askResetByText sends a code to the number of whoever what was typed means. For nobody, and for who has no number, it does the same work: a code that
 // is good for nothing, and a message that is not sent. wait is how long nothing is taken; it says nothing about who there is.
-func (s *Service) askResetByText(ctx context.Context, typed, browser string, from event.Origin) (wait time.Duration, err error) {
+func (s *Service) askResetByText(ctx context.Context, typed, browser, device string, from event.Origin) (wait time.Duration, err error) {
 	code, err := newSentCode(s.Random)
 	if err != nil {
 		return 0, err
@@ -135,12 +135,19 @@ func (s *Service) askResetByText(ctx context.Context, typed, browser string, fro
 		if err != nil {
 			return err
 		}
-		kind := notify.Nothing
+		kind, texted := notify.Nothing, rec.To
 		if t.id != "" {
 			kind, rec.PersonID, rec.To = notify.SMSResetCode, t.id, textNumber(t.profile)
+			known, err := s.knows(tx, account{id: t.id, person: *t.rec}, device)
+			if err != nil {
+				return err
+			}
+			if texted = rec.To; known { // strangers, however often they ask, keep no code from where the person has signed in before
+				rec.Typed, texted = secret.Hash(storage.Key(folded, device)), storage.Key(texted, device)
+			}
 		}
 		wait, err = s.sendCode(tx, rec.code(browser), code, now, func(tx storage.Tx, code string) error {
-			again, err := onceEvery(tx, "text-code", secret.Hash(rec.To), textEvery, now)
+			again, err := onceEvery(tx, "text-code", secret.Hash(texted), textEvery, now)
 			if err != nil {
 				return err
 			}

@@ -291,6 +291,34 @@ func TestResetByTextAttacks(t *testing.T) {
 			t.Error("the code is still good")
 		}
 	})
+	t.Run("attack 219: a stranger who asks all the time keeps no code from the person", func(t *testing.T) {
+		t.Parallel()
+		x := newTexted(t)
+		own, elsewhere := x.browser(), x.browser()
+		own.signIn(tess, "what tess forgot 1")
+		ask := func(b *browser) int { return b.post(b.get("/forgot/text"), "username", tess).Code }
+		for i := range 8 {
+			b := x.browser()
+			b.address = fmt.Sprintf("203.0.113.%d:1", i+1)
+			ask(b)
+			x.clock.Advance(time.Second)
+		}
+		x.texts.Take()
+		if got := ask(elsewhere); got != http.StatusTooManyRequests {
+			t.Errorf("in a browser that nobody knows = %d, want 429", got)
+		}
+		page, code := x.ask(own, tess)
+		if a := own.post(page, "code", code); code == "" || a.Header().Get("Location") != "/reset" {
+			t.Errorf("the code %q in the person's own browser = %d", code, a.Code)
+		}
+		for range 12 {
+			x.clock.Advance(time.Minute)
+			ask(own)
+		}
+		if n := len(x.texts.Take()); n > 8 {
+			t.Errorf("%d codes for 12 asks in the person's own browser, want waits there too", n)
+		}
+	})
 	t.Run("attack 219: filling a telephone", func(t *testing.T) {
 		t.Parallel()
 		x := newTexted(t)

@@ -279,7 +279,7 @@ type linkRecord struct {
 // textResetRecord is a browser in which somebody has asked for a code on the telephone, to choose a new password.
 type textResetRecord struct {
 	PersonID  string    `cbor:"1,keyasint,omitempty"` // empty: nobody, who is told nothing
-	Typed     string    `cbor:"2,keyasint"`           // hash of what was typed
+	Typed     string    `cbor:"2,keyasint"`           // hash of what was typed, and of the device where the person knows it
 	To        string    `cbor:"3,keyasint"`           // E.164
 	ExpiresAt time.Time `cbor:"4,keyasint"`
 }
