@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/identity/notify"
@@ -137,38 +136,15 @@ func (m *SMTPMail) Transport(issuer string) (notify.Transport, error) {
 // readMail reads
 //
 //	mail <module> [<arguments of the module>...] [{ ... }]
-func (a *App) readMail(d *caddyfile.Dispenser) error {
-	if !d.NextArg() {
-		return d.Err("mail: the module is missing: add for example `mail smtp smtp.example.com:587`")
-	}
-	name := d.Val()
-	id := mailNamespace + "." + name
-	if _, err := caddy.GetModule(id); err != nil {
-		return d.Errf("mail: module %s is not built in: use smtp", id)
-	}
-	mod, err := caddyfile.UnmarshalModule(d, id)
-	if err != nil {
-		return err
-	}
-	a.MailRaw = caddyconfig.JSONModuleObject(mod, "module", name, nil)
-	return nil
+func (a *App) readMail(d *caddyfile.Dispenser) (err error) {
+	a.MailRaw, err = readGuest(d, "mail", "smtp", "mail smtp smtp.example.com:587")
+	return err
 }
 
 // loadMail finds out what hands mail over, if anything does.
-func (a *App) loadMail() error {
-	if a.MailRaw == nil {
-		return nil
-	}
-	mod, err := a.ctx.LoadModule(a, "MailRaw")
-	if err != nil {
-		return fmt.Errorf("gatehouse: mail: %w", err)
-	}
-	m, ok := mod.(Mailer)
-	if !ok {
-		return fmt.Errorf("gatehouse: mail module %T hands nothing over", mod)
-	}
-	a.mailer = m
-	return nil
+func (a *App) loadMail() (err error) {
+	a.mailer, err = loadGuest[Mailer](a, "mail", "MailRaw", a.MailRaw)
+	return err
 }
 
 // openMail returns what sends e-mails, or nil where no mail is configured.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/identity/notify"
@@ -81,38 +80,15 @@ func (m *PushWebhook) PushTransport() (notify.PushTransport, error) {
 // readPush reads
 //
 //	push <module> [<arguments of the module>...] [{ ... }]
-func (a *App) readPush(d *caddyfile.Dispenser) error {
-	if !d.NextArg() {
-		return d.Err("push: the module is missing: add for example `push webhook https://push.example.com/send`")
-	}
-	name := d.Val()
-	id := pushNamespace + "." + name
-	if _, err := caddy.GetModule(id); err != nil {
-		return d.Errf("push: module %s is not built in: use webhook", id)
-	}
-	mod, err := caddyfile.UnmarshalModule(d, id)
-	if err != nil {
-		return err
-	}
-	a.PushRaw = caddyconfig.JSONModuleObject(mod, "module", name, nil)
-	return nil
+func (a *App) readPush(d *caddyfile.Dispenser) (err error) {
+	a.PushRaw, err = readGuest(d, "push", "webhook", "push webhook https://push.example.com/send")
+	return err
 }
 
 // loadPush finds out what hands prompts over, if anything does.
-func (a *App) loadPush() error {
-	if a.PushRaw == nil {
-		return nil
-	}
-	mod, err := a.ctx.LoadModule(a, "PushRaw")
-	if err != nil {
-		return fmt.Errorf("gatehouse: push: %w", err)
-	}
-	m, ok := mod.(Pusher)
-	if !ok {
-		return fmt.Errorf("gatehouse: push module %T hands nothing over", mod)
-	}
-	a.pusher = m
-	return nil
+func (a *App) loadPush() (err error) {
+	a.pusher, err = loadGuest[Pusher](a, "push", "PushRaw", a.PushRaw)
+	return err
 }
 
 // openPush returns what sends prompts, or nil where none is configured.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/identity/notify"
@@ -79,38 +78,15 @@ func (m *SMSWebhook) SMSTransport() (notify.SMSTransport, error) {
 // readSMS reads
 //
 //	sms <module> [<arguments of the module>...] [{ ... }]
-func (a *App) readSMS(d *caddyfile.Dispenser) error {
-	if !d.NextArg() {
-		return d.Err("sms: the module is missing: add for example `sms webhook https://sms.example.com/send`")
-	}
-	name := d.Val()
-	id := smsNamespace + "." + name
-	if _, err := caddy.GetModule(id); err != nil {
-		return d.Errf("sms: module %s is not built in: use webhook", id)
-	}
-	mod, err := caddyfile.UnmarshalModule(d, id)
-	if err != nil {
-		return err
-	}
-	a.SMSRaw = caddyconfig.JSONModuleObject(mod, "module", name, nil)
-	return nil
+func (a *App) readSMS(d *caddyfile.Dispenser) (err error) {
+	a.SMSRaw, err = readGuest(d, "sms", "webhook", "sms webhook https://sms.example.com/send")
+	return err
 }
 
 // loadSMS finds out what hands text messages over, if anything does.
-func (a *App) loadSMS() error {
-	if a.SMSRaw == nil {
-		return nil
-	}
-	mod, err := a.ctx.LoadModule(a, "SMSRaw")
-	if err != nil {
-		return fmt.Errorf("gatehouse: sms: %w", err)
-	}
-	m, ok := mod.(Texter)
-	if !ok {
-		return fmt.Errorf("gatehouse: sms module %T hands nothing over", mod)
-	}
-	a.texter = m
-	return nil
+func (a *App) loadSMS() (err error) {
+	a.texter, err = loadGuest[Texter](a, "sms", "SMSRaw", a.SMSRaw)
+	return err
 }
 
 // openSMS returns what sends text messages, or nil where none is configured.
