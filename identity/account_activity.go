@@ -14,7 +14,7 @@ import (
 
 const (
 	activityPage = 20   // events of a page
-	activityLook = 400  // events that are looked at for one page
+	activityLook = 400  // events that are looked at for one page, once there is something on it
 	activityDeep = 5000 // how far back the pages go
 )
 
@@ -23,7 +23,7 @@ var quiet = []string{"token.AccessTokenIssuedEvent", "token.AccessTokenRefreshed
 
 // activity returns events of a person from the newest but offset on, and the offset of those after them, 0 where there are none.
 func activity(tx storage.Tx, person string, offset int) (list []event.Event, next int, err error) {
-	for looked := 0; looked < activityLook; {
+	for looked := 0; looked < activityLook || len(list) == 0 && offset <= activityDeep; {
 		found, total, err := event.Find(tx, event.Query{Person: person, Limit: activityPage, Offset: offset})
 		if err != nil {
 			return nil, 0, err

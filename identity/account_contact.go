@@ -36,8 +36,8 @@ func (s *Service) verifies(kind contactKind, u *config.Units) bool {
 // contactMethods are the step-up methods whose codes go to such a contact.
 var contactMethods = map[contactKind]string{contactEmail: "email", contactPhone: "sms"}
 
-// contactPost is accountPost for a change of how the person is reached. Where codes that raise the level of a sign-in are sent there, it is a set-up of
-// that method too: whoever knows the password alone would have them sent elsewhere.
+// contactPost is accountPost for a change of how the person is reached. Where codes that raise the level of a sign-in are sent there, or could be, it is a
+// set-up of that method too: whoever knows the password alone would have them sent elsewhere, or nowhere and then set up a method of their own.
 func (s *Service) contactPost(w http.ResponseWriter, r *http.Request, path string) (*onAccount, bool) {
 	a, ok := s.account(w, r, path, changeEmailLevel)
 	if !ok {
@@ -49,9 +49,12 @@ func (s *Service) contactPost(w http.ResponseWriter, r *http.Request, path strin
 		return nil, false
 	}
 	for kind, name := range contactMethods {
-		if m := pick(st.all, name); m != nil && m.level(a.u) > 0 && s.verifies(kind, a.u) {
+		if m := pick(st.all, name); m != nil && m.level(a.u) > 0 && (s.verifies(kind, a.u) || slices.Contains(st.has, m)) {
 			a.level = max(a.level, st.setUpLevel())
 		}
+	}
+	if s.sendsPINs(st) && s.verifiesEmail(a.u) {
+		a.level = max(a.level, st.setUpLevel())
 	}
 	if a.si, ok = s.requireLevel(w, r, a.level, path); !ok {
 		return nil, false

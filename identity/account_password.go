@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -124,8 +125,18 @@ func (s *Service) handlePassword(w http.ResponseWriter, r *http.Request) {
 		s.passwordPage(w, r, a, acc, http.StatusUnprocessableEntity, page.Dashboard{}, "", problem)
 		return
 	}
+	token, rec := "", sessionRecord{}
 	if err == nil {
-		err = s.Store.Update(r.Context(), func(tx storage.Tx) error { return s.changeOwnPassword(tx, a, acc, n, hashed(s.device(r))) })
+		token, err = secret.NewToken(s.Random, secret.Session)
+	}
+	if err == nil {
+		err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
+			if err := s.changeOwnPassword(tx, a, acc, n, hashed(s.device(r))); err != nil {
+				return err
+			}
+			rec, err = s.renew(tx, a.si.id, token)
+			return err
+		})
 	}
 	switch {
 	case errors.Is(err, errMismatch): // signed out, or another password meanwhile
@@ -133,6 +144,7 @@ func (s *Service) handlePassword(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.fail(w, r, err, passwordPath)
 	default:
+		s.setSession(w, token, rec, n.now)
 		s.redirect(w, r, doneURL(passwordPath, "password"))
 	}
 }

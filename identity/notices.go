@@ -119,6 +119,9 @@ func (s *Service) tellChanges(tx storage.Tx, id string, was *personRecord, old, 
 		before.profile = now // who had no address is told at the new one
 	}
 	from, to := old.primaryEmail().Value, now.primaryEmail().Value
+	if foldEmail(from) == foldEmail(to) { // a verified address takes the mail from a primary one that is not
+		from, to = before.address(), told{id: id, rec: was, profile: now}.address()
+	}
 	email, phone, rest := foldEmail(from) != foldEmail(to), !samePhones(old, now), !sameBeside(old, now)
 	for _, c := range []struct {
 		kind            notify.Kind

@@ -20,10 +20,15 @@ const (
 
 // resetsPIN tells where a link for another PIN would be sent to, or "": the person has none, or nobody sends links.
 func (s *Service) resetsPIN(tx storage.Tx, si *signedIn, st *standing) (to string, err error) {
-	if s.Notify == nil || !st.units.EmailNotifications.PINReset || st.own.PIN == nil || pinMethod.level(st.units) == 0 {
+	if !s.sendsPINs(st) {
 		return "", nil
 	}
 	return stepUpAddress(tx, si)
+}
+
+// sendsPINs tells whether a link for another PIN of the person would be sent to any address that is verified.
+func (s *Service) sendsPINs(st *standing) bool {
+	return s.Notify != nil && st.units.EmailNotifications.PINReset && st.own.PIN != nil && pinMethod.level(st.units) > 0
 }
 
 // forgetful is a person who may get a link for another PIN.

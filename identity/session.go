@@ -234,6 +234,22 @@ func (s *Service) begin(tx storage.Tx, id, token, old string, rec sessionRecord)
 	return sessionID, ended, sessionKeys.Create(tx, rec.Cookie, sessionKeyRecord{SessionID: sessionID}, s.collect(rec))
 }
 
+// renew gives a session another cookie: whoever has the one before is out.
+func (s *Service) renew(tx storage.Tx, id, token string) (sessionRecord, error) {
+	rec, err := sessions.Get(tx, id)
+	if err != nil {
+		return rec, err
+	}
+	if err := sessionKeys.Delete(tx, rec.Cookie); err != nil {
+		return rec, err
+	}
+	rec.Cookie = secret.Hash(token)
+	if err := sessions.Put(tx, id, rec, s.collect(rec)); err != nil {
+		return rec, err
+	}
+	return rec, sessionKeys.Create(tx, rec.Cookie, sessionKeyRecord{SessionID: id}, s.collect(rec))
+}
+
 // end removes a session and its cookie, and tells who wants to know.
 func (s *Service) end(tx storage.Tx, id string, rec sessionRecord) error {
 	if err := sessionKeys.Delete(tx, rec.Cookie); err != nil {

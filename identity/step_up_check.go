@@ -16,12 +16,18 @@ import (
 // stolen it would try without end.
 const stepUpTries = 5
 
+// counter is what the tries of all methods are held against. A method that is weaker than another one of the person gives back its own try alone: whoever
+// has that one would try the other without end.
+func (st *standing) counter(person string, m *stepUpMethod) counter {
+	return counter{storage.Key("step-up", person), stepUpTries, m.level(st.units) >= st.reach()}
+}
+
 // tryStepUp counts an answer, looks at it and raises the session. wait is how long no answer is taken; errMismatch: it is wrong.
 func (s *Service) tryStepUp(w http.ResponseWriter, r *http.Request, f flowRecord, m *stepUpMethod, t *stepUpTry) (wait time.Duration, err error) {
 	ctx, from := r.Context(), s.Origin(r)
 	a := account{id: t.si.session.PersonID, person: t.si.person}
 	at, err := s.attempt(ctx, a, t.si.person.Username, whence{address: from.ClientIP, device: hashed(s.device(r))},
-		counter{storage.Key("step-up", a.id), stepUpTries, true})
+		t.counter)
 	if err != nil {
 		return 0, err
 	}
@@ -127,12 +133,17 @@ func (s *Service) raise(w http.ResponseWriter, r *http.Request, up raising) erro
 	if err != nil {
 		return err
 	}
+	s.setSession(w, token, rec, now)
+	return nil
+}
+
+// setSession sets the new cookie of a session that goes on.
+func (s *Service) setSession(w http.ResponseWriter, token string, rec sessionRecord, now time.Time) {
 	var life time.Duration
 	if rec.Remembered {
 		life = max(s.ends(rec).Sub(now), time.Second)
 	}
 	s.jar.Set(w, kindSession, token, life)
-	return nil
 }
 
 // spend uses up what was checked and remembers the method as the one that the person likes.
