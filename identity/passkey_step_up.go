@@ -81,7 +81,7 @@ func (s *Service) passkeyStepUpPage(w http.ResponseWriter, r *http.Request, x st
 	}
 	in.Passkey = &page.Passkey{
 		Action: passkeyStepUpPath + "?flow=" + x.id, CSRF: s.Pages.CSRF(s.jar.Get(r, cookie.KindBrowser), stepUpForm(x, &passkeyMethod)),
-		Options: s.useOptions(challenge, set.Keys), Again: passkeyStepUpPath + "?flow=" + x.id, Label: "step_up.passkey.choice", Life: challengeSeconds,
+		Options: s.useOptions(challenge, set.usable()), Again: passkeyStepUpPath + "?flow=" + x.id, Label: "step_up.passkey.choice", Life: challengeSeconds,
 	}
 	s.Pages.Render(w, r, s.view(x.flow.Demand, "step_up_passkey", status, in))
 }
@@ -104,7 +104,7 @@ func (s *Service) handlePasskeyStepUp(w http.ResponseWriter, r *http.Request) {
 	}
 	var wait time.Duration
 	if err == nil {
-		t := &stepUpTry{flow: x.id, si: x.si, from: s.Origin(r), own: x.st.own, code: r.PostForm.Get("credential"), challenge: challenge}
+		t := &stepUpTry{flow: x.id, si: x.si, from: s.Origin(r), own: x.st.own, counter: x.st.counter(x.si.session.PersonID, &passkeyMethod), code: r.PostForm.Get("credential"), challenge: challenge}
 		wait, err = s.tryStepUp(w, r, x.flow, &passkeyMethod, t)
 	}
 	switch {

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -118,5 +119,8 @@ const (
 	promptWrong    = "wrong" // another number was typed
 	promptOver     = "over"
 )
+
+// errAsked says that a prompt waits already.
+var errAsked = errors.New("identity: the phones are asked already")
 
 var errPrompt = fmt.Errorf("the prompt is over: %w", errMismatch)

@@ -173,7 +173,7 @@ func (s *Service) prompt(r *http.Request, x steppingUp) (wait time.Duration, err
 	if err != nil || id == "" || wait > 0 {
 		return wait, err
 	}
-	at, err := s.attempt(ctx, account{id: person, person: x.si.person}, x.si.person.Username, whence{address: from.ClientIP, device: hashed(s.device(r))}, counter{storage.Key("step-up", person), stepUpTries, true})
+	at, err := s.attempt(ctx, account{id: person, person: x.si.person}, x.si.person.Username, whence{address: from.ClientIP, device: hashed(s.device(r))}, x.st.counter(person, &pushMethod))
 	if err != nil || at.wait > 0 {
 		return at.wait, err
 	}
@@ -186,6 +186,9 @@ func (s *Service) prompt(r *http.Request, x steppingUp) (wait time.Duration, err
 	err = s.Store.Update(ctx, func(tx storage.Tx) error { return s.sendPrompt(tx, x, rec) })
 	if err != nil {
 		s.notEvaluated(ctx, at)
+	}
+	if errors.Is(err, errAsked) {
+		err = nil
 	}
 	return 0, err
 }
@@ -202,6 +205,9 @@ func (s *Service) sendPrompt(tx storage.Tx, x steppingUp, rec promptRecord) erro
 	before, err := readPrompt(tx, key)
 	if err != nil {
 		return err
+	}
+	if before != nil && before.state(rec.At) == promptWaits {
+		return errAsked // another request was faster
 	}
 	if before != nil {
 		if err := promptIDs.Delete(tx, before.ID); err != nil {

@@ -148,7 +148,7 @@ func (s *Service) handleStepUp(w http.ResponseWriter, r *http.Request) {
 	}
 	again := stepUpURL(x.id)
 	m := pick(x.offered, r.URL.Query().Get("method"))
-	if m == nil || m.check == nil {
+	if m == nil || m.check == nil || m.page != "" {
 		s.redirect(w, r, again)
 		return
 	}
@@ -173,7 +173,7 @@ func (s *Service) handleStepUp(w http.ResponseWriter, r *http.Request) {
 	if !isText(code, maxCode) {
 		code = "-" // nobody's, but counted like any other
 	}
-	wait, err := s.tryStepUp(w, r, x.flow, m, &stepUpTry{flow: x.id, method: m, si: x.si, from: s.Origin(r), own: x.st.own, code: code})
+	wait, err := s.tryStepUp(w, r, x.flow, m, &stepUpTry{flow: x.id, method: m, si: x.si, from: s.Origin(r), own: x.st.own, counter: x.st.counter(x.si.session.PersonID, m), code: code})
 	switch {
 	case err == nil && wait > 0:
 		in := page.StepUp{Problem: "problem.wait", Wait: int((wait + time.Second - 1) / time.Second)}

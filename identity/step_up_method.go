@@ -59,7 +59,9 @@ type stepUpTry struct {
 	si     *signedIn
 	from   event.Origin
 	own    stepUpRecord
-	code   string // as the person has typed it
+	// counter is what it is held against beside those of passwords.
+	counter counter
+	code    string // as the person has typed it
 	// challenge is what a passkey has to sign: then code is its answer.
 	challenge []byte
 }
@@ -93,9 +95,11 @@ type standing struct {
 	units *config.Units
 	// resetPIN says that a link can be sent for another PIN.
 	resetPIN bool
-	own      stepUpRecord
-	all      []*stepUpMethod
-	has      []*stepUpMethod // switched on and set up, the strongest first
+	// suspect says that none of the person's passkeys is taken any more.
+	suspect bool
+	own     stepUpRecord
+	all     []*stepUpMethod
+	has     []*stepUpMethod // switched on and set up, the strongest first
 }
 
 func (s *Service) standing(tx storage.Tx, si *signedIn) (*standing, error) {
@@ -124,6 +128,11 @@ func (s *Service) standing(tx storage.Tx, si *signedIn) (*standing, error) {
 		return nil, err
 	}
 	st.resetPIN = to != ""
+	keys, err := readPasskeys(tx, si.session.PersonID)
+	if err != nil {
+		return nil, err
+	}
+	st.suspect = len(keys.usable()) == 0
 	slices.SortStableFunc(st.has, func(a, b *stepUpMethod) int { return cmp.Compare(b.level(u), a.level(u)) })
 	return st, nil
 }
@@ -154,7 +163,9 @@ func (st *standing) reach() int { return st.strongest(st.usable()) }
 
 // usable are the methods that are not locked.
 func (st *standing) usable() []*stepUpMethod {
-	return slices.DeleteFunc(slices.Clone(st.has), func(m *stepUpMethod) bool { return m.locked != nil && m.locked(&st.own) })
+	return slices.DeleteFunc(slices.Clone(st.has), func(m *stepUpMethod) bool {
+		return m.locked != nil && m.locked(&st.own) || m == &passkeyMethod && st.suspect
+	})
 }
 
 // mine are the methods that are this person's own.
