@@ -220,6 +220,9 @@ func (u *update) write(was, rec *personRecord, old, prof *profileRecord, changes
 	if err := u.tellOf(was, rec, old, prof); err != nil {
 		return err
 	}
+	if err := u.lowerReached(&old.Profile, &prof.Profile); err != nil {
+		return err
+	}
 	if err := u.rename(was, rec); err != nil {
 		return err
 	}

@@ -363,13 +363,7 @@ func (s *Service) handleRemovePasskey(w http.ResponseWriter, r *http.Request) {
 		if _, err := dropPasskeys(tx, person, key.ID); err != nil {
 			return err
 		}
-		if set, err := readPasskeys(tx, person); err != nil || len(set.Keys) > 0 {
-			return cmpErr(err, s.tellPasskey(tx, person, &rec, passkeyRemoved, now))
-		}
 		if err := s.lowerSessions(tx, person, &passkeyMethod); err != nil {
-			return err
-		}
-		if err := s.lowerSessions(tx, person, &passkeyMethod); err != nil { // whichever of them has raised those
 			return err
 		}
 		return s.tellPasskey(tx, person, &rec, passkeyRemoved, now)

@@ -218,6 +218,9 @@ func (s *Service) addSMS(ctx context.Context, w http.ResponseWriter, r *http.Req
 		change.tx = tx
 		if _, err := change.run(func(_ storage.Tx, d *Details) error {
 			putNumber(&d.Profile, x.number)
+			if textNumber(&d.Profile) != x.number { // an old one, whose codes nobody may read any more
+				contact{contactPhone, x.number}.prefer(&d.Profile)
+			}
 			return nil
 		}); err != nil {
 			return false, err

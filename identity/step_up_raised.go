@@ -27,6 +27,21 @@ func (r *sessionRecord) lower(methods ...string) bool {
 	return true
 }
 
+// lowerSignIn makes a sign-in by a passkey worth no more than one by a password, and tells whether it was.
+func (r *sessionRecord) lowerSignIn() bool {
+	base := baseRecord{Level: r.Level, AMR: r.AMR}
+	if r.Base != nil {
+		base = *r.Base
+	}
+	if r.Provider != provider || base.Level <= passwordLevel || !slices.Contains(base.AMR, passkeyWord) {
+		return false
+	}
+	base.Level = passwordLevel
+	r.Base = &base
+	r.settleLevel()
+	return true
+}
+
 // settleLevel finds the level and the words anew: those of the sign-in, and of what has raised it.
 func (r *sessionRecord) settleLevel() {
 	r.Level, r.AMR = r.Base.Level, slices.Clone(r.Base.AMR)
@@ -56,7 +71,26 @@ func raisedNames(m *stepUpMethod) []string {
 	return []string{m.name}
 }
 
-// lowerSessions takes from every session of a person what a method has raised it to that the person has no more.
+// lowerReached takes from the sessions of a person what codes have raised them to that were read where the person is reached no more.
+func (u *update) lowerReached(old, now *Profile) error {
+	gone := func(m *stepUpMethod, is bool) error {
+		if !is {
+			return nil
+		}
+		return u.lowerSessions(u.tx, u.id, m)
+	}
+	err := gone(&emailMethod, slices.ContainsFunc(old.EmailAddresses, func(e EmailAddress) bool {
+		_, _, still := contact{contactEmail, e.Value}.find(now)
+		return e.Verified && !still
+	}))
+	return cmpErr(err, gone(&smsMethod, slices.ContainsFunc(old.PhoneNumbers, func(n PhoneNumber) bool {
+		_, _, still := contact{contactPhone, n.Value}.find(now)
+		return n.Verified && !still
+	})))
+}
+
+// lowerSessions takes from every session of a person what a method has raised it to that the person has no more. Which of several passkeys
+// it was is not known: it counts as the one that goes.
 func (s *Service) lowerSessions(tx storage.Tx, person string, m *stepUpMethod) error {
 	var lowered []openSession
 	for e, err := range sessionsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person)}) {
@@ -71,7 +105,11 @@ func (s *Service) lowerSessions(tx storage.Tx, person string, m *stepUpMethod) e
 		if err != nil {
 			return err
 		}
-		if rec.PersonID == person && rec.lower(raisedNames(m)...) {
+		if rec.PersonID != person {
+			continue
+		}
+		raised, begun := rec.lower(raisedNames(m)...), m == &passkeyMethod && rec.lowerSignIn()
+		if raised || begun {
 			lowered = append(lowered, openSession{id, rec})
 		}
 	}
