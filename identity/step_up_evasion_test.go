@@ -1,0 +1,302 @@
+package identity_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+var passkeyRemoval = regexp.MustCompile(`/account/security/passkeys/remove\?id=[0-9A-Za-z_-]+`)
+
+// emails makes an address the only one of a person, and verified.
+func (h *harness) emails(person, address string) {
+	h.t.Helper()
+	_, err := h.UpdatePerson(h.t.Context(), person, identity.Edit{By: identity.Actor{ID: "admin"}, Verified: true}, func(_ storage.Tx, d *identity.Details) error {
+		d.Profile.EmailAddresses = []identity.EmailAddress{{Value: address, Verified: true, Primary: true}}
+		return nil
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// level is the one of a browser's session.
+func (b *browser) level() int {
+	b.h.t.Helper()
+	s, err := b.h.session(b)
+	if err != nil {
+		b.h.t.Fatal(err)
+	}
+	return s.Level
+}
+
+// TestStepUpEvasion are ways around the level that a person's own methods set.
+func TestStepUpEvasion(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 222: a weak method that is right does not set back the tries of a strong one", func(t *testing.T) {
+		t.Parallel()
+		h, u := stepping(t, 3)
+		u.Features.PINEnabled = true
+		owner := h.browser()
+		owner.plain()
+		secret, _, _ := owner.app(authenticatorPage)
+		owner.pin("827164")
+		at := func(b *browser, page, method string) *answer {
+			form := b.get(page)
+			flow, _, _ := strings.Cut(form.url, "&")
+			return b.get(flow + "&method=" + method)
+		}
+		looked := 0
+		for range 5 { // each round from browsers with nothing against them
+			thief, other := h.browser(), h.browser()
+			thief.plain()
+			form := at(thief, "/next", "authenticator")
+			for range 4 {
+				if a := thief.post(form, "code", "000000"); a.Code == http.StatusUnprocessableEntity {
+					looked++
+				}
+			}
+			other.plain()
+			other.post(at(other, "/step-up?redirect=/account", "pin"), "code", "827164")
+		}
+		if looked > 5 {
+			t.Errorf("with the PIN in between %d codes of the app are looked at, want no more than 5", looked)
+		}
+		h.clock.Advance(time.Hour)
+		b := h.browser()
+		b.plain()
+		form := at(b, "/next", "authenticator")
+		for range 2 { // the strongest one does
+			b.post(form, "code", "000000")
+			h.clock.Advance(30 * time.Second)
+		}
+		if a := b.post(form, "code", h.code(secret)); a.Code != http.StatusSeeOther {
+			t.Errorf("the app after the wait = %d:\n%s", a.Code, a.Body)
+		}
+	})
+	for name, verified := range map[string]bool{"confirmed": true, "not confirmed": false} {
+		t.Run("attack 266: a password alone takes no number off that codes go to, where new ones are "+name, func(t *testing.T) {
+			t.Parallel()
+			h, u, _ := smsing(t)
+			u.Attributes.Verification.MobileNumberEnabled = verified
+			u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = true
+			h.phones("!+31612345678")
+			b := h.browser()
+			b.plain()
+			a := b.fill(b.get("/account/profile"), "/account/profile/contact", "kind", "phone", "do", "remove", "value", "+31612345678")
+			if a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/step-up?flow=") {
+				t.Errorf("removing the number = %d to %q", a.Code, a.Header().Get("Location"))
+			}
+			if list := h.details(demo).Profile.PhoneNumbers; len(list) != 1 {
+				t.Errorf("numbers = %+v", list)
+			}
+			if page := b.get(authenticatorPage); shownSecret.MatchString(page.Body.String()) {
+				t.Error("an app is set up with the password alone")
+			}
+		})
+	}
+	t.Run("attack 266: a password alone puts no other address in the place of the one that codes go to", func(t *testing.T) {
+		t.Parallel()
+		h, u, _ := mailing(t)
+		u.Attributes.Verification.EmailEnabled = false
+		b := h.browser()
+		b.plain()
+		a := b.fill(b.get("/account/profile"), "/account/profile/contact", "kind", "email", "do", "add", "value", "evil@example.org")
+		if a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/step-up?flow=") {
+			t.Errorf("another address = %d to %q", a.Code, a.Header().Get("Location"))
+		}
+	})
+	t.Run("codes go to the number that was set up last", func(t *testing.T) {
+		t.Parallel()
+		h, u, box := smsing(t)
+		u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = true
+		h.phones("!+31612345678")
+		b := h.browser()
+		b.plain()
+		page := b.get("/next")
+		b.post(page, "send", "yes")
+		b.post(page, "code", h.text(box, notify.SMSStepUpCode, "+31612345678"))
+		if a := b.post(b.get("/account/security/remove?method=sms")); a.Code != http.StatusSeeOther {
+			t.Fatalf("taking the method off = %d", a.Code)
+		}
+		if got := b.level(); got != 1 {
+			t.Errorf("without the method the session has level %d, want 1", got)
+		}
+		b.post(b.get(smsPage), "number", "+31687654321") // the other phone is lost
+		if a := b.post(b.get(smsPage), "code", h.text(box, notify.SMSPhoneCode, "+31687654321")); a.Code != http.StatusSeeOther {
+			t.Fatalf("the other number = %d:\n%s", a.Code, a.Body)
+		}
+		other := h.browser()
+		other.plain()
+		other.post(other.get("/next"), "send", "yes")
+		h.text(box, notify.SMSStepUpCode, "+31687654321")
+	})
+	t.Run("attack 266: what a number has raised ends when the number goes", func(t *testing.T) {
+		t.Parallel()
+		h, _, box := smsing(t)
+		h.phones("!+31612345678")
+		b := h.browser()
+		b.plain()
+		page := b.get("/next")
+		b.post(page, "send", "yes")
+		b.post(page, "code", h.text(box, notify.SMSStepUpCode, "+31612345678"))
+		if got := b.level(); got != 2 {
+			t.Fatalf("the session has level %d, want 2", got)
+		}
+		h.phones("!+31612345678", "!+31687654321") // another beside it changes nothing
+		if got := b.level(); got != 2 {
+			t.Errorf("with another number the session has level %d, want 2", got)
+		}
+		h.phones("!+31687654321")
+		if got := b.level(); got != 1 {
+			t.Errorf("without the number the session has level %d, want 1", got)
+		}
+	})
+	t.Run("attack 266: what an address has raised ends when the address goes", func(t *testing.T) {
+		t.Parallel()
+		h, _, box := mailing(t)
+		b := h.browser()
+		b.plain()
+		page, code := b.ask(box)
+		b.post(page, "code", code)
+		if got := b.level(); got != 2 {
+			t.Fatalf("the session has level %d, want 2", got)
+		}
+		p := h.details(demo)
+		h.emails(p.ID, "other@example.org")
+		if got := b.level(); got != 1 {
+			t.Errorf("without the address the session has level %d, want 1", got)
+		}
+	})
+	t.Run("attack 221: of many prompts at once the phone gets one", func(t *testing.T) {
+		t.Parallel()
+		h, _, box := pushing(t)
+		desk := h.browser()
+		desk.plain()
+		desk.enrol()
+		b := h.browser()
+		b.plain()
+		form := b.get("/next")
+		var all sync.WaitGroup
+		for range 64 {
+			tab := b.clone()
+			all.Go(func() { tab.post(form) })
+		}
+		all.Wait()
+		if list := box.Take(); len(list) != 1 {
+			t.Errorf("%d prompts for one step-up", len(list))
+		}
+	})
+}
+
+// TestPasskeyGone: what a passkey has given ends with it, whichever of several it was.
+func TestPasskeyGone(t *testing.T) {
+	t.Parallel()
+	h, lost := withPasskey(t)
+	second := newToken(t)
+	owner := h.browser()
+	if a := owner.tryPasskey(lost); a.Code != http.StatusSeeOther {
+		t.Fatalf("the passkey = %d", a.Code)
+	}
+	owner.addPasskey(second)
+	thief, stepped := h.browser(), h.browser()
+	if a := thief.tryPasskey(lost); a.Code != http.StatusSeeOther {
+		t.Fatalf("the passkey of the thief = %d", a.Code)
+	}
+	stepped.signIn(demo, demoPassword)
+	f := stepped.passkeyForm(stepped.get(addPasskeyPage))
+	if a := stepped.answer(f, lost.use(f.options)); a.Code != http.StatusSeeOther {
+		t.Fatalf("the step-up = %d:\n%s", a.Code, a.Body)
+	}
+	for i, b := range []*browser{owner, thief, stepped} {
+		if got := b.level(); got != 3 {
+			t.Fatalf("session %d has level %d, want 3", i+1, got)
+		}
+	}
+	page := owner.get("/account/security")
+	link := passkeyRemoval.FindString(page.Body.String())
+	if a := owner.post(owner.get(link)); a.Code != http.StatusSeeOther {
+		t.Fatalf("removing = %d:\n%s", a.Code, a.Body)
+	}
+	if a := h.browser().tryPasskey(lost); a.Code != http.StatusUnprocessableEntity {
+		t.Fatalf("the passkey that was removed = %d", a.Code)
+	}
+	for i, b := range []*browser{owner, thief, stepped} {
+		if got := b.level(); got != 1 {
+			t.Errorf("after the removal session %d has level %d, want 1", i+1, got)
+		}
+	}
+	owner = h.browser()
+	if a := owner.tryPasskey(second); a.Code != http.StatusSeeOther || owner.level() != 3 {
+		t.Errorf("the other passkey = %d", a.Code)
+	}
+	if err := h.RemoveStepUp(t.Context(), demo, "passkey", identity.Actor{ID: "admin"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := owner.level(); got != 1 {
+		t.Errorf("without passkeys the session has level %d, want 1", got)
+	}
+	h.checkInvariants()
+}
+
+// TestSuspectPasskeyStepUp: a passkey that is taken no more is not asked for, and stands in the way of nothing else.
+func TestSuspectPasskeyStepUp(t *testing.T) {
+	t.Parallel()
+	h, u := stepping(t, 2, passkeysOn)
+	u.StepUp.Strategy = "STRONGEST_AVAILABLE"
+	u.Features.PINEnabled = true
+	k := newToken(t)
+	set := h.browser()
+	set.plain()
+	set.pin("827164")
+	set.addPasskey(k)
+	twin := k.bent(func(*token) {})
+	b := h.browser()
+	b.plain()
+	f := b.passkeyForm(b.get("/next"))
+	if a := b.answer(f, k.use(f.options)); a.Code != http.StatusSeeOther {
+		t.Fatalf("the passkey = %d:\n%s", a.Code, a.Body)
+	}
+	b = h.browser()
+	b.plain()
+	f = b.passkeyForm(b.get("/next"))
+	if a := b.answer(f, twin.use(f.options)); a.Code >= 500 || b.level() != 1 {
+		t.Fatalf("its twin = %d", a.Code)
+	}
+	page := b.get("/next")
+	if !strings.Contains(page.url, "/step-up?flow=") || !strings.Contains(page.Body.String(), "your PIN") {
+		t.Errorf("beside a suspect passkey the PIN is not offered: %d %s\n%s", page.Code, page.url, page.Body)
+	}
+	if a := b.post(page, "code", "827164"); a.Code != http.StatusSeeOther || b.level() != 2 {
+		t.Errorf("the PIN = %d", a.Code)
+	}
+	if a := b.get(addPasskeyPage); strings.Contains(a.Body.String(), `data-passkey="create"`) {
+		t.Error("a suspect passkey makes it easier to add another one")
+	}
+}
+
+// TestStepUpFormOfAnotherPage: what has a page of its own is not answered at the page for codes.
+func TestStepUpFormOfAnotherPage(t *testing.T) {
+	t.Parallel()
+	h, k := withPasskey(t)
+	b := h.browser()
+	b.signIn(demo, demoPassword)
+	page := b.get(addPasskeyPage)
+	f := b.passkeyForm(page)
+	_, flow, _ := strings.Cut(page.url, "?")
+	before := h.events()["login.StepUpFailedEvent"]
+	a := b.do(http.MethodPost, "/step-up?"+flow+"&method=passkey", "csrf="+f.csrf+"&code={}")
+	if a.Code != http.StatusSeeOther || h.events()["login.StepUpFailedEvent"] != before || b.level() != 1 {
+		t.Errorf("a passkey at the page for codes = %d:\n%s", a.Code, a.Body)
+	}
+	if a := b.answer(f, k.use(f.options)); a.Code != http.StatusSeeOther || b.level() != 3 {
+		t.Errorf("afterwards at its own = %d", a.Code)
+	}
+}
