@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -66,12 +65,7 @@ func newServer(t *testing.T) *server {
 
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return strings.Replace(l.Addr().String(), "127.0.0.1", "localhost", 1)
+	return "localhost:" + caddymodule.FreePort(t)
 }
 
 // stop ends what runs, the admin endpoint included.

@@ -307,20 +307,6 @@ type gateway struct {
 
 func (g *gateway) origin(host string) string { return "http://" + host + ":" + g.port }
 
-func freePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
 func startGateway(t *testing.T) *gateway {
 	t.Helper()
 	g := &gateway{
@@ -331,8 +317,8 @@ func startGateway(t *testing.T) *gateway {
 	g.fake.tokens[g.user] = person(1, "staff")
 	fakes.Store(t.Name(), g.fake)
 	t.Cleanup(func() { fakes.Delete(t.Name()) })
-	g.port = freePort(t)
-	g.addr, g.trusted = "127.0.0.1:"+g.port, "127.0.0.1:"+freePort(t)
+	g.port = FreePort(t)
+	g.addr, g.trusted = "127.0.0.1:"+g.port, "127.0.0.1:"+FreePort(t)
 	sites := map[string]string{
 		"bearer.test":     `"scopes":["a"]`,
 		"open.test":       ``,

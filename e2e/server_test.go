@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -328,18 +329,24 @@ func random(n int) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
+// freePorts returns ports that nobody listens on, below those that the system gives to connections, one of which would otherwise have it by the time
+// it is used.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	var free []int
+	for tries := 0; len(free) < n; tries++ {
+		port := 10_000 + mathrand.IntN(20_000)
+		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
 		if err != nil {
-			t.Fatal(err)
+			if tries > 100 {
+				t.Fatal(err)
+			}
+			continue
 		}
 		defer l.Close() // all at the end, so that no port comes twice
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		free = append(free, port)
 	}
-	return ports
+	return free
 }
 
 // artifact names a file that outlives the run.

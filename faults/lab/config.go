@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net"
 	"strings"
 )
@@ -66,22 +67,21 @@ func Random(n int) []byte {
 
 func text(n int) string { return base64.RawURLEncoding.EncodeToString(Random(n)) }
 
-// FreePorts returns n ports that nobody listens on.
+// FreePorts returns n ports that nobody listens on, below those that the system gives to connections, one of which would otherwise have it by the time
+// it is used.
 func FreePorts(n int) ([]int, error) {
 	var ports []int
-	var open []net.Listener
-	defer func() {
-		for _, l := range open {
-			_ = l.Close()
-		}
-	}()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for tries := 0; len(ports) < n; tries++ {
+		port := 10_000 + mathrand.IntN(20_000)
+		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
 		if err != nil {
-			return nil, err
+			if tries > 100 {
+				return nil, err
+			}
+			continue
 		}
-		open = append(open, l)
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		defer l.Close() // all at the end, so that no port comes twice
+		ports = append(ports, port)
 	}
 	return ports, nil
 }
