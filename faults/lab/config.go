@@ -72,7 +72,7 @@ func text(n int) string { return base64.RawURLEncoding.EncodeToString(Random(n))
 func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for tries := 0; len(ports) < n; tries++ {
-		port := 10_000 + mathrand.IntN(20_000)
+		port := 10_000 + mathrand.IntN(20_000) //nolint:gosec // no secret
 		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
 		if err != nil {
 			if tries > 100 {
