@@ -1,4 +1,5 @@
-// Package api serves the JSON APIs of persons: credentials and events. (identity service document, "Credentials API", "Events API")
+// Package api serves the JSON APIs of persons: credentials, action tokens, invitations, telephone numbers, delivered codes and events. (identity service
+// document, "Credentials API", "Events API")
 package api
 
 import (

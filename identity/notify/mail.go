@@ -161,6 +161,7 @@ type mailPage struct {
 	Lang, Subject, Brand, Greeting string
 	Ground, Ink                    template.CSS // the operator's, checked
 	Paragraphs                     []string
+	Code                           string // the paragraph that is to be typed
 	Link, Action                   string
 	Footer                         string
 }
@@ -171,7 +172,7 @@ func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error
 		n.Name = ""
 	}
 	words, key := m.Words(ctx, n.Locales), "mail."+string(n.Kind)
-	pairs := []any{"brand", m.cfg.Brand, "to", n.To, "name", n.Name, "time", n.At.UTC().Format("2006-01-02 15:04 UTC")}
+	pairs := []any{"brand", m.cfg.Brand, "to", n.To, "name", n.Name, "time", n.At}
 	for name, v := range n.Data {
 		pairs = append(pairs, name, v)
 	}
@@ -179,6 +180,7 @@ func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error
 		Lang: words.Lang(), Subject: oneLine(words.T(key+".subject", pairs...)), Brand: m.cfg.Brand, Ground: css(m.cfg.Ground, "#2457d6"), Ink: css(m.cfg.Ink, "#ffffff"),
 		Greeting: words.T("mail.greeting", pairs...), Footer: words.T("mail.footer", pairs...),
 	}
+	p.Code = n.Data["code"]
 	if n.PersonID == "" {
 		p.Footer = words.T("mail.footer.nobody", pairs...)
 	}

@@ -156,7 +156,7 @@ func TestMailSays(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)
 	m := p.one(sample(notify.EmailUpdated))
-	want := "Hello Ann,\n\nOn 2026-11-21 12:00 UTC the e-mail address of your account at Albers & Co became new@example.com. Messages go there from now on.\n\n" +
+	want := "Hello Ann,\n\nOn 21 November 2026, 12:00 UTC, the e-mail address of your account at Albers & Co became new@example.com. Messages go there from now on.\n\n" +
 		"If you did not expect this, tell whoever runs Albers & Co at once.\n\n-- \nAlbers & Co has sent this to ann@example.com, because it is the address of an account there. Nobody reads answers to it.\n"
 	if p.pages.Words(t.Context(), []string{"en"}).Lang() != "en" {
 		t.Fatal("no English")
@@ -173,6 +173,21 @@ func TestMailSays(t *testing.T) {
 	n.Name, n.Locales = "", []string{"nl"}
 	if m = p.one(n); !strings.HasPrefix(m.Text, "Hallo,\n") {
 		t.Errorf("text = %q, want a greeting without a name, in Dutch", m.Text)
+	}
+}
+
+// TestMailShowsCode: what is to be typed is what one sees first, and a moment is in words of the language.
+func TestMailShowsCode(t *testing.T) {
+	t.Parallel()
+	p := newPost(t)
+	n := sample(notify.StepUpCode)
+	if m := p.one(n); !strings.Contains(m.HTML, `font-size:28px;font-weight:600;letter-spacing:2px">`+n.Data["code"]+"</p>") || strings.Count(m.HTML, "font-size:28px") != 1 {
+		t.Errorf("HTML = %s, want the code %s large, and nothing else", m.HTML, n.Data["code"])
+	}
+	n = sample(notify.EmailUpdated)
+	n.Locales = []string{"fr"}
+	if m := p.one(n); !strings.Contains(m.Text, "Le 21 novembre 2026 à 12:00 UTC, ") || strings.Contains(m.HTML, "font-size:28px") {
+		t.Errorf("text = %q", m.Text)
 	}
 }
 
