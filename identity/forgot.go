@@ -170,13 +170,13 @@ func (s *Service) handleForgot(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !s.Admit(r) {
-		s.fail(w, r, errTooMany, forgotPath)
+		s.fail(w, r, errTooMany, withSignIn(forgotPath, a.id))
 		return
 	}
 	wait, err := s.askReset(r.Context(), typed, a.id, s.Origin(r))
 	switch {
 	case err != nil:
-		s.fail(w, r, err, forgotPath)
+		s.fail(w, r, err, withSignIn(forgotPath, a.id))
 	case wait > 0:
 		if !isText(typed, maxUsername) {
 			typed = ""

@@ -91,13 +91,13 @@ func (s *Service) handleForgotText(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !s.Admit(r) {
-		s.fail(w, r, errTooMany, forgotTextPath)
+		s.fail(w, r, errTooMany, withSignIn(forgotTextPath, a.id))
 		return
 	}
 	wait, err := s.askResetByText(r.Context(), typed, hashed(s.browser(r)), hashed(s.device(r)), s.Origin(r))
 	switch {
 	case err != nil:
-		s.fail(w, r, err, forgotTextPath)
+		s.fail(w, r, err, withSignIn(forgotTextPath, a.id))
 	case wait > 0:
 		if !isText(typed, maxUsername) {
 			typed = ""
@@ -238,7 +238,7 @@ func (s *Service) askedByText(w http.ResponseWriter, r *http.Request) (a aside, 
 	case errors.Is(err, errMismatch):
 		s.redirect(w, r, withSignIn(forgotTextPath, a.id))
 	case err != nil:
-		s.fail(w, r, err, forgotTextPath)
+		s.fail(w, r, err, withSignIn(forgotTextPath, a.id))
 	default:
 		return a, rec, browser, true
 	}

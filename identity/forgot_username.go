@@ -69,13 +69,13 @@ func (s *Service) handleForgotUsername(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !s.Admit(r) {
-		s.fail(w, r, errTooMany, forgotNamePath)
+		s.fail(w, r, errTooMany, withSignIn(forgotNamePath, a.id))
 		return
 	}
 	wait, err := s.remind(r.Context(), number, s.Origin(r))
 	switch {
 	case err != nil:
-		s.fail(w, r, err, forgotNamePath)
+		s.fail(w, r, err, withSignIn(forgotNamePath, a.id))
 	case wait > 0:
 		in := page.Form{}
 		waits(w, &in, "problem.wait", wait)

@@ -51,6 +51,18 @@ func (h *harness) link(kind notify.Kind, to string) string {
 	return list[0].Link
 }
 
+// TestForgotTooMany: who has to come back later comes back to the sign-in that they came from.
+func TestForgotTooMany(t *testing.T) {
+	t.Parallel()
+	h, _, _ := resettable(t)
+	h.admit = func(r *http.Request) bool { return r.Method != http.MethodPost }
+	h.start()
+	b := h.browser()
+	if a := b.forget(demo); a.Code != http.StatusServiceUnavailable || !strings.Contains(a.Body.String(), `href="/forgot?flow=`) {
+		t.Errorf("= %d, want 503 and the way back:\n%s", a.Code, a.Body)
+	}
+}
+
 func TestReset(t *testing.T) {
 	t.Parallel()
 	h, u, box := resettable(t)
