@@ -41,8 +41,13 @@ func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]lo
 		if h.CreatedAt.Before(a.Since) {
 			a.Since = h.CreatedAt
 		}
-		if i >= len(given) && h.CreatedAt.After(a.Last) {
-			a.Last = h.CreatedAt
+		if i >= len(given) { // its tokens
+			if h.CreatedAt.After(a.Last) {
+				a.Last = h.CreatedAt
+			}
+			if h.ExpiresAt.After(a.Until) {
+				a.Until = h.ExpiresAt
+			}
 		}
 		for name := range strings.FieldsSeq(h.Scope) {
 			if !slices.ContainsFunc(a.Scopes, func(sc login.Scope) bool { return sc.Name == name }) {

@@ -46,6 +46,9 @@ func TestApplications(t *testing.T) {
 	if want := []string{"email", "openid", "profile"}; !slices.Equal(scopes, want) || !list[1].Since.Equal(authztest.Start) || !list[1].Last.Equal(authztest.Start.Add(time.Hour)) {
 		t.Errorf("the shop has %q since %s, last %s; want %q", scopes, list[1].Since, list[1].Last, want)
 	}
+	if !list[1].Until.After(list[1].Last) {
+		t.Errorf("the tokens of the shop end at %s", list[1].Until)
+	}
 	if _, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, "shop"); err != nil {
 		t.Fatal(err)
 	}

@@ -69,6 +69,11 @@ func (s *Service) showApplications(w http.ResponseWriter, r *http.Request) {
 		if !app.Last.IsZero() {
 			row.Details = append(row.Details, page.Say("application.last", "time", app.Last))
 		}
+		if app.Until.IsZero() {
+			row.Details = append(row.Details, page.Say("application.no_access"))
+		} else {
+			row.Details = append(row.Details, page.Say("application.until", "time", app.Until))
+		}
 		for _, sc := range app.Scopes {
 			row.Scopes = append(row.Scopes, page.ScopeLine{Name: sc.Name, Description: sc.Description})
 		}

@@ -50,10 +50,14 @@ func TestAccountApplications(t *testing.T) {
 	}}}
 	h.Tie(apps)
 	page := b.get("/account/applications")
-	for _, want := range []string{"The shop &lt;b&gt;", "shop.example.com", "Read your orders", "21 November 2026"} {
+	for _, want := range []string{"The shop &lt;b&gt;", "shop.example.com", "Read your orders", "21 November 2026", "Has no access just now"} {
 		if !strings.Contains(page.Body.String(), want) {
 			t.Errorf("the page does not say %q:\n%s", want, page.Body)
 		}
+	}
+	apps.list[0].Until = h.clock.Now().Add(30 * 24 * time.Hour)
+	if a := b.get("/account/applications"); !strings.Contains(a.Body.String(), "Has access until 21 December 2026") {
+		t.Errorf("the page does not say how long its tokens live:\n%s", a.Body)
 	}
 	wantDone(t, "an application that has nothing", b.fill(page, "/account/applications", "application", "other"), "/account/applications")
 	if len(apps.withdrawn) != 0 {
@@ -287,7 +291,7 @@ func TestDownload(t *testing.T) {
 	if err := json.Unmarshal(a.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Username != demo || len(got.Sessions) != 1 || len(got.Applications) != 1 || len(got.Events) < 2 || got.Profile.Name.DisplayName != "Demo Person" {
+	if got.Username != demo || len(got.Sessions) != 1 || len(got.Applications) != 1 || got.Applications[0]["name"] != "The shop" || len(got.Events) < 2 || got.Profile.Name.DisplayName != "Demo Person" {
 		t.Errorf("download = %s", a.Body)
 	}
 	s, err := h.session(b)
