@@ -26,6 +26,14 @@ type steppingUp struct {
 	offered []*stepUpMethod
 }
 
+// initial are the methods that could be the person's first one, set up on the way. What somebody is given instead is offered beside them.
+func (x *steppingUp) initial() []*stepUpMethod {
+	if len(x.st.mine()) > 0 {
+		return nil
+	}
+	return x.st.settable(x.flow.Demand.Level)
+}
+
 // stepUpFlow reads the flow of a step-up. Otherwise it has written the answer and is not ok.
 func (s *Service) stepUpFlow(w http.ResponseWriter, r *http.Request) (x steppingUp, ok bool) {
 	if x.id, x.flow, ok = s.flow(w, r); !ok {
@@ -68,7 +76,7 @@ func (s *Service) showStepUp(w http.ResponseWriter, r *http.Request) {
 	}
 	m := pick(x.offered, q.Get("method"))
 	if m == nil && q.Get("choose") == "" {
-		if m = pick(x.offered, x.st.own.Preferred); m == nil && len(x.offered) == 1 {
+		if m = pick(x.offered, x.st.own.Preferred); m == nil && len(x.offered) == 1 && len(x.initial()) == 0 {
 			m = x.offered[0]
 		}
 	}
@@ -114,18 +122,22 @@ func (s *Service) stepUpPage(w http.ResponseWriter, r *http.Request, x steppingU
 		if m == &pinMethod && x.st.resetPIN {
 			in.Forgot = pinForgotPath + "?flow=" + url.QueryEscape(x.id)
 		}
-		if len(x.offered) > 1 {
+		if len(x.offered) > 1 || len(x.initial()) > 0 {
 			in.Others = self + "&choose=1"
 		}
 	} else {
+		fresh := x.initial()
+		if len(x.offered) == 0 {
+			fresh = x.st.settable(x.flow.Demand.Level)
+		}
+		in.SetUp = len(x.offered) == 0 || len(fresh) > 0
+		for _, o := range fresh {
+			in.Choices = append(in.Choices, page.StepUpChoice{Method: o.name, URL: o.setUp + "?flow=" + url.QueryEscape(x.id)})
+		}
 		for _, o := range x.offered {
 			in.Choices = append(in.Choices, page.StepUpChoice{Method: o.name, URL: self + "&method=" + o.name})
 		}
 		if len(x.offered) == 0 {
-			in.SetUp = true
-			for _, o := range x.st.settable(x.flow.Demand.Level) {
-				in.Choices = append(in.Choices, page.StepUpChoice{Method: o.name, URL: o.setUp + "?flow=" + url.QueryEscape(x.id)})
-			}
 			if x.st.unlocks(x.flow.Demand.Level) {
 				in.SetUp = len(in.Choices) > 0
 				in.Choices = append(in.Choices, page.StepUpChoice{Method: "pin_reset", URL: pinForgotPath + "?flow=" + url.QueryEscape(x.id)})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -298,5 +299,34 @@ func TestStepUpFormOfAnotherPage(t *testing.T) {
 	}
 	if a := b.answer(f, k.use(f.options)); a.Code != http.StatusSeeOther || b.level() != 3 {
 		t.Errorf("afterwards at its own = %d", a.Code)
+	}
+}
+
+// TestInitialStepUpBesideGiven: that everybody could be given a code keeps nobody from the first method of their own.
+func TestInitialStepUpBesideGiven(t *testing.T) {
+	t.Parallel()
+	h, u := stepping(t, 2)
+	u.Features.ExternallyDeliveredCodeStepUp = config.ExternallyDeliveredCodeStepUp{Enabled: true, ExpirationTime: 600}
+	b := h.browser()
+	b.plain()
+	page := b.get("/next").Body.String()
+	if !strings.Contains(page, "/account/security/authenticator?flow=") || !strings.Contains(page, "method=delivered") {
+		t.Fatalf("who has no method yet is offered:\n%s", page)
+	}
+	if a := b.get(b.get("/next").url + "&method=delivered"); !strings.Contains(a.Body.String(), "&amp;choose=1") {
+		t.Errorf("no way back from the given code:\n%s", a.Body)
+	}
+	b.app(authenticatorPage)
+	b = h.browser()
+	b.plain()
+	if page := b.get(b.get("/next").url + "&choose=1").Body.String(); strings.Contains(page, "/account/security/") {
+		t.Errorf("who has one is offered to set up another:\n%s", page)
+	}
+	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = false
+	if err := h.RemoveStepUp(t.Context(), demo, "authenticator", identity.Actor{ID: "admin"}); err != nil {
+		t.Fatal(err)
+	}
+	if page := b.get("/next").Body.String(); strings.Contains(page, "/account/security/") || !strings.Contains(page, "that you were given") {
+		t.Errorf("where nobody sets up a first one on the way:\n%s", page)
 	}
 }
