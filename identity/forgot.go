@@ -169,24 +169,47 @@ func (s *Service) handleForgot(w http.ResponseWriter, r *http.Request) {
 		s.forgotPage(w, r, a, http.StatusUnprocessableEntity, "", page.Form{Problem: "problem.username"})
 		return
 	}
+	s.answerAlike(w, r, a, forgotten{
+		path: forgotPath, next: sentPath, typed: shownAgain(typed, maxUsername), page: s.forgotPage,
+		ask: func() (time.Duration, error) { return s.askReset(r.Context(), typed, a.id, s.Origin(r)) },
+	})
+}
+
+// forgotten is what somebody has typed in a form that asks whose it is that was forgotten.
+type forgotten struct {
+	path, next string // of the form, and of the page that comes after it
+	typed      string // is shown again
+	page       func(w http.ResponseWriter, r *http.Request, a aside, status int, typed string, in page.Form)
+	// ask does what is asked for, for somebody and nobody alike. wait is how long nothing is taken.
+	ask func() (wait time.Duration, err error)
+}
+
+// answerAlike answers it, whoever exists.
+func (s *Service) answerAlike(w http.ResponseWriter, r *http.Request, a aside, f forgotten) {
+	again := withSignIn(f.path, a.id)
 	if !s.Admit(r) {
-		s.fail(w, r, errTooMany, withSignIn(forgotPath, a.id))
+		s.fail(w, r, errTooMany, again)
 		return
 	}
-	wait, err := s.askReset(r.Context(), typed, a.id, s.Origin(r))
+	wait, err := f.ask()
 	switch {
 	case err != nil:
-		s.fail(w, r, err, withSignIn(forgotPath, a.id))
+		s.fail(w, r, err, again)
 	case wait > 0:
-		if !isText(typed, maxUsername) {
-			typed = ""
-		}
 		in := page.Form{}
 		waits(w, &in, "problem.wait", wait)
-		s.forgotPage(w, r, a, http.StatusTooManyRequests, typed, in)
+		f.page(w, r, a, http.StatusTooManyRequests, f.typed, in)
 	default:
-		s.redirect(w, r, withSignIn(sentPath, a.id))
+		s.redirect(w, r, withSignIn(f.next, a.id))
 	}
+}
+
+// shownAgain is what was typed where it can be shown, otherwise "".
+func shownAgain(typed string, most int) string {
+	if !isText(typed, most) {
+		return ""
+	}
+	return typed
 }
 
 // showForgotSent serves GET /forgot/sent?flow=…: what comes now, for somebody and nobody alike.

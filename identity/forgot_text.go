@@ -90,24 +90,12 @@ func (s *Service) handleForgotText(w http.ResponseWriter, r *http.Request) {
 		s.forgotTextPage(w, r, a, http.StatusUnprocessableEntity, "", page.Form{Problem: "problem.username"})
 		return
 	}
-	if !s.Admit(r) {
-		s.fail(w, r, errTooMany, withSignIn(forgotTextPath, a.id))
-		return
-	}
-	wait, err := s.askResetByText(r.Context(), typed, hashed(s.browser(r)), hashed(s.device(r)), s.Origin(r))
-	switch {
-	case err != nil:
-		s.fail(w, r, err, withSignIn(forgotTextPath, a.id))
-	case wait > 0:
-		if !isText(typed, maxUsername) {
-			typed = ""
-		}
-		in := page.Form{}
-		waits(w, &in, "problem.wait", wait)
-		s.forgotTextPage(w, r, a, http.StatusTooManyRequests, typed, in)
-	default:
-		s.redirect(w, r, withSignIn(forgotCodePath, a.id))
-	}
+	s.answerAlike(w, r, a, forgotten{
+		path: forgotTextPath, next: forgotCodePath, typed: shownAgain(typed, maxUsername), page: s.forgotTextPage,
+		ask: func() (time.Duration, error) {
+			return s.askResetByText(r.Context(), typed, hashed(s.browser(r)), hashed(s.device(r)), s.Origin(r))
+		},
+	})
 }
 
 // askResetByText sends a code to the number of whoever what was typed means. For nobody, and for who has no number, it does the same work: a code that

@@ -59,30 +59,16 @@ func (s *Service) handleForgotUsername(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	typed := strings.TrimSpace(r.PostForm.Get("number"))
-	shown := typed
-	if !isText(typed, maxTag) {
-		shown = ""
-	}
+	shown := shownAgain(typed, maxTag)
 	number, ok := parsePhone(typed)
 	if !ok {
 		s.forgotUsernamePage(w, r, a, http.StatusUnprocessableEntity, shown, page.Form{Problem: "problem.phone"})
 		return
 	}
-	if !s.Admit(r) {
-		s.fail(w, r, errTooMany, withSignIn(forgotNamePath, a.id))
-		return
-	}
-	wait, err := s.remind(r.Context(), number, s.Origin(r))
-	switch {
-	case err != nil:
-		s.fail(w, r, err, withSignIn(forgotNamePath, a.id))
-	case wait > 0:
-		in := page.Form{}
-		waits(w, &in, "problem.wait", wait)
-		s.forgotUsernamePage(w, r, a, http.StatusTooManyRequests, shown, in)
-	default:
-		s.redirect(w, r, withSignIn(forgotNameSentPath, a.id))
-	}
+	s.answerAlike(w, r, a, forgotten{
+		path: forgotNamePath, next: forgotNameSentPath, typed: shown, page: s.forgotUsernamePage,
+		ask: func() (time.Duration, error) { return s.remind(r.Context(), number, s.Origin(r)) },
+	})
 }
 
 // showForgotUsernameSent serves GET /forgot/username/sent?flow=…: what comes now, for somebody and nobody alike.
