@@ -168,7 +168,7 @@ var effects = []effect{
 	does("step_up.authentication_methods.google_authenticator_authentication_level", "The level that a code of the authenticator app gives, and a recovery code.", "AuthenticatorLevel"),
 	does("step_up.authentication_methods.push_authentication_level", "The level that a prompt on a phone gives. Needs `push` in the Caddyfile.", "PushStepUp"),
 	does("step_up.authentication_methods.externally_delivered_code_authentication_level", "The level that a code gives that somebody has delivered.", "DeliveredCode"),
-	does("step_up.stategy", "USER_PREFERENCE: the person chooses among the methods that reach the level, the one used last first. STRONGEST_AVAILABLE: only the strongest that they have are offered.", "StepUpStrategy"),
+	does("step_up.stategy", "USER_PREFERENCE: the person chooses among the methods that reach the level; the one that they have put first comes first, else the one used last. STRONGEST_AVAILABLE: only the strongest that they have are offered.", "StepUpStrategy"),
 
 	does("ui_extension.enable_login_redirect", "Who would see the sign-in page is sent to another one first: base_url and login_path, with the address to go on to in the parameter return.", "LoginElsewhere"),
 	does("ui_extension.base_url", "Where that page is: its origin, and the path before login_path.", "LoginElsewhere"),
