@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/gatehouse-id/gatehouse/identity"
@@ -92,16 +93,24 @@ func featureOff(status int, feature string) *rest.Error {
 	return &rest.Error{Status: status, Code: code, Message: "the feature of action tokens " + feature + " is disabled"}
 }
 
-// noCode says why there is no code for somebody to deliver.
-func noCode(why string) *rest.Error { return &rest.Error{Status: http.StatusConflict, Message: why} }
+// conflict says why nothing was done: what is there, or what is switched off, stands against it.
+func conflict(why string) *rest.Error { return &rest.Error{Status: http.StatusConflict, Message: why} }
 
 func personsOff() *rest.Error {
 	return &rest.Error{Status: http.StatusServiceUnavailable, Message: "person API not available"}
 }
 
-// noInvitation says why nobody is invited, or an invitation stays as it is.
-func noInvitation(why string) *rest.Error {
-	return &rest.Error{Status: http.StatusConflict, Message: why}
+// refused makes 400 with the member of what is invalid, 429 of what is too soon, and 404 of what is not there.
+func refused(w http.ResponseWriter, err error) error {
+	invalid, soon := new(identity.ValidationError), new(identity.TooSoonError)
+	switch {
+	case errors.As(err, &invalid):
+		return rest.Invalid(rest.Problem{Path: invalid.Field, Problem: invalid.Problem})
+	case errors.As(err, &soon):
+		w.Header().Set("Retry-After", seconds(soon.Wait)) // RFC 6585 4
+		return tooManyRequests().With(err)
+	}
+	return missing(err)
 }
 
 func tooManyRequests() *rest.Error {

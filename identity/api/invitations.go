@@ -62,21 +62,16 @@ func (a *API) handleWithdrawInvitation(w http.ResponseWriter, r *http.Request, c
 
 // refusedInvitation is why there is no invitation, in the words of the API.
 func refusedInvitation(w http.ResponseWriter, err error) error {
-	invalid, state, soon := new(identity.ValidationError), new(identity.StateError), new(identity.TooSoonError)
+	state := new(identity.StateError)
 	switch {
-	case errors.As(err, &invalid):
-		return rest.Invalid(rest.Problem{Path: invalid.Field, Problem: invalid.Problem})
-	case errors.As(err, &soon):
-		w.Header().Set("Retry-After", seconds(soon.Wait)) // RFC 6585 4
-		return tooManyRequests().With(err)
 	case errors.As(err, &state):
-		return noInvitation("the person is not invited, or not any more").With(err)
+		return conflict("the person is not invited, or not any more").With(err)
 	case errors.Is(err, identity.ErrUsernameTaken):
-		return noInvitation("the username is taken").With(err)
+		return conflict("the username is taken").With(err)
 	case errors.Is(err, identity.ErrInvitationsOff):
-		return noInvitation("invitations are switched off").With(err)
+		return conflict("invitations are switched off").With(err)
 	}
-	return missing(err)
+	return refused(w, err)
 }
 
 // idOf is personOf for what takes usernames too: the path names an id and nothing else.

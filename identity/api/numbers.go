@@ -62,19 +62,14 @@ func (a *API) handleVerifyNumber(w http.ResponseWriter, r *http.Request, client 
 
 // refusedNumber is why a number was not looked at, in the words of the API.
 func refusedNumber(w http.ResponseWriter, err error) error {
-	invalid, state, soon := new(identity.ValidationError), new(identity.StateError), new(identity.TooSoonError)
+	state := new(identity.StateError)
 	switch {
 	case errors.Is(err, identity.ErrWrongCode):
 		return rest.Invalid(rest.Problem{Path: "code", Problem: "is wrong, or not good any more"})
-	case errors.As(err, &invalid):
-		return rest.Invalid(rest.Problem{Path: invalid.Field, Problem: invalid.Problem})
-	case errors.As(err, &soon):
-		w.Header().Set("Retry-After", seconds(soon.Wait)) // RFC 6585 4
-		return tooManyRequests().With(err)
 	case errors.As(err, &state):
-		return noCode("the person is blocked").With(err)
+		return conflict("the person is blocked").With(err)
 	case errors.Is(err, identity.ErrTextsOff):
-		return noCode("the validation of numbers is switched off").With(err)
+		return conflict("the validation of numbers is switched off").With(err)
 	}
-	return missing(err)
+	return refused(w, err)
 }
