@@ -68,14 +68,14 @@ func (s *Service) showForgotText(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Service) forgotTextPage(w http.ResponseWriter, r *http.Request, a aside, status int, typed string, in page.Form) {
-	in.Key, in.Action, in.Cancel = "forgot_text", withSignIn(forgotTextPath, a.id), signInAt(a.id)
+	in.Key, in.Action = "forgot_text", withSignIn(forgotTextPath, a.id)
 	in.Fields = page.Fields(in.Problem != "", page.Field{
 		Name: "username", Label: "forgot.label", Value: typed, Autocomplete: "username", Required: true, Invalid: in.Problem == "problem.username",
 	})
 	if s.canReset(a.u) {
 		in.Links = append(in.Links, page.FormLink{Label: "forgot_text.mail", URL: withSignIn(forgotPath, a.id)})
 	}
-	in.Links = append(in.Links, s.remindLink(a)...)
+	in.Links = append(append(in.Links, s.remindLink(a)...), backToSignIn(a.id))
 	s.formPage(w, r, a, "forgot_text:"+a.id, status, in)
 }
 
@@ -242,9 +242,9 @@ func (s *Service) showForgotCode(w http.ResponseWriter, r *http.Request) {
 
 func (s *Service) forgotCodePage(w http.ResponseWriter, r *http.Request, a aside, status int, problem string) {
 	s.formPage(w, r, a, "forgot_code:"+a.id, status, page.Form{
-		Key: "forgot_code", Action: withSignIn(forgotCodePath, a.id), Cancel: signInAt(a.id), Problem: problem,
+		Key: "forgot_code", Action: withSignIn(forgotCodePath, a.id), Problem: problem,
 		Fields: page.Fields(problem != "", page.Field{Name: "code", Type: "code", Label: "forgot_code.label", Required: true, Invalid: problem != "", MaxLength: maxCode}),
-		Links:  []page.FormLink{{Label: "forgot_code.again", URL: withSignIn(forgotTextPath, a.id)}},
+		Links:  []page.FormLink{{Label: "forgot_code.again", URL: withSignIn(forgotTextPath, a.id)}, backToSignIn(a.id)},
 	})
 }
 

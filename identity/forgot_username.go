@@ -45,7 +45,7 @@ func (s *Service) showForgotUsername(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Service) forgotUsernamePage(w http.ResponseWriter, r *http.Request, a aside, status int, typed string, in page.Form) {
-	in.Key, in.Action, in.Cancel = "forgot_username", withSignIn(forgotNamePath, a.id), signInAt(a.id)
+	in.Key, in.Action, in.Links = "forgot_username", withSignIn(forgotNamePath, a.id), []page.FormLink{backToSignIn(a.id)}
 	in.Fields = page.Fields(in.Problem != "", page.Field{
 		Name: "number", Type: "tel", Label: "forgot_username.label", Hint: "forgot_username.hint", Value: typed, Autocomplete: "tel", Required: true, Invalid: in.Problem == "problem.phone", MaxLength: maxTag,
 	})
