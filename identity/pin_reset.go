@@ -42,7 +42,9 @@ type forgetful struct {
 // pinForgotten reads a request of the page that sends the link. Otherwise it has written the answer and is not ok.
 func (s *Service) pinForgotten(w http.ResponseWriter, r *http.Request) (x forgetful, ok bool) {
 	x.self, x.next = withFlow(pinForgotPath, r)
-	x.flow = r.URL.Query().Get("flow")
+	if x.flow = r.URL.Query().Get("flow"); len(x.flow) > 64 {
+		x.flow = ""
+	}
 	if x.si, ok = s.requireLevel(w, r, passwordLevel, x.self); !ok {
 		return x, false
 	}
@@ -200,7 +202,7 @@ func (s *Service) resetPIN(w http.ResponseWriter, r *http.Request, o *opened, si
 	if err != nil {
 		return err
 	}
-	return s.raise(w, r, raising{si: si, method: &pinMethod, spend: func(tx storage.Tx, own *stepUpRecord) (bool, error) {
+	return s.raise(w, r, raising{si: si, method: &pinMethod, setUp: true, spend: func(tx storage.Tx, own *stepUpRecord) (bool, error) {
 		if _, err := s.spendLink(tx, linkPINReset, o.token, s.Now()); err != nil {
 			return false, err
 		}
@@ -209,6 +211,9 @@ func (s *Service) resetPIN(w http.ResponseWriter, r *http.Request, o *opened, si
 			return false, err
 		}
 		if to, err := s.resetsPIN(tx, si, st); err != nil || to == "" {
+			return false, err
+		}
+		if err := s.lowerSessions(tx, si.session.PersonID, &pinMethod); err != nil { // those of whoever knew the PIN before
 			return false, err
 		}
 		own.PIN = rec

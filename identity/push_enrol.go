@@ -168,7 +168,7 @@ func (s *Service) addPhone(w http.ResponseWriter, r *http.Request, x *addingPhon
 	if err != nil {
 		return err
 	}
-	return s.raise(w, r, raising{si: x.si, method: &pushMethod, spend: func(tx storage.Tx, own *stepUpRecord) (bool, error) {
+	return s.raise(w, r, raising{si: x.si, method: &pushMethod, setUp: true, spend: func(tx storage.Tx, own *stepUpRecord) (bool, error) {
 		st, err := s.maySetUp(tx, x.si)
 		if err != nil {
 			return false, err

@@ -141,7 +141,7 @@ func (s *Service) addTOTP(w http.ResponseWriter, r *http.Request, si *signedIn, 
 		return nil, err
 	}
 	now := s.Now()
-	return codes, s.raise(w, r, raising{si: si, method: &totpMethod, spend: func(tx storage.Tx, own *stepUpRecord) (bool, error) {
+	return codes, s.raise(w, r, raising{si: si, method: &totpMethod, setUp: true, spend: func(tx storage.Tx, own *stepUpRecord) (bool, error) {
 		// Looked at again here: of two pages that add the first method at once, the later one needs the level of the earlier.
 		st, err := s.maySetUp(tx, si)
 		if err != nil {

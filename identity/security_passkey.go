@@ -192,7 +192,7 @@ func (s *Service) addPasskey(w http.ResponseWriter, r *http.Request, si *signedI
 	}
 	now := s.Now()
 	key.Since = now.Truncate(time.Second)
-	return key, s.raise(w, r, raising{si: si, method: &passkeyMethod, spend: func(tx storage.Tx, _ *stepUpRecord) (bool, error) {
+	return key, s.raise(w, r, raising{si: si, method: &passkeyMethod, setUp: true, spend: func(tx storage.Tx, _ *stepUpRecord) (bool, error) {
 		if _, err := s.maySetUp(tx, si); err != nil {
 			return false, err
 		}

@@ -204,7 +204,7 @@ func (s *Service) addSMS(ctx context.Context, w http.ResponseWriter, r *http.Req
 	if err != nil {
 		return err
 	}
-	return s.raise(w, r, raising{si: x.si, method: &smsMethod, spend: func(tx storage.Tx, own *stepUpRecord) (bool, error) {
+	return s.raise(w, r, raising{si: x.si, method: &smsMethod, setUp: true, spend: func(tx storage.Tx, own *stepUpRecord) (bool, error) {
 		st, err := s.maySetUp(tx, x.si)
 		if err != nil || smsMethod.level(st.units) == 0 {
 			return false, err

@@ -84,6 +84,8 @@ type raising struct {
 	method  *stepUpMethod
 	attempt *attempt // given back. nil: nothing was counted
 	client  string
+	// setUp says that the method is one that the person has made just now. That shows nothing of who they are: it is no sign-in, and auth_time stays.
+	setUp bool
 	// spend is as stepUpMethod says. It may write more.
 	spend func(tx storage.Tx, own *stepUpRecord) (bool, error)
 }
@@ -116,7 +118,10 @@ func (s *Service) raise(w http.ResponseWriter, r *http.Request, up raising) erro
 			return err
 		}
 		rec = open.session
-		rec.Opened, rec.AuthTime, rec.Seen, rec.Unproven = rec.opened(), now, now, false // the session ends when it would have ended
+		rec.Opened, rec.Seen = rec.opened(), now // the session ends when it would have ended
+		if !up.setUp {
+			rec.AuthTime, rec.Unproven = now, false
+		}
 		rec.raise(up.method, up.method.level(u))
 		if up.attempt != nil {
 			if err := s.giveBack(tx, *up.attempt, true, now); err != nil {

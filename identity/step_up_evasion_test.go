@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -114,6 +115,38 @@ func TestStepUpEvasion(t *testing.T) {
 			t.Errorf("another address = %d to %q", a.Code, a.Header().Get("Location"))
 		}
 	})
+	t.Run("attack 266: setting up a method is no new sign-in", func(t *testing.T) {
+		t.Parallel()
+		h, u := stepping(t, 1, passkeysOn)
+		u.Features.PINEnabled = true
+		b := h.browser() // that somebody has left open
+		b.plain()
+		was, err := h.session(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.clock.Advance(10 * time.Minute)
+		before := h.demand
+		since := h.clock.Now()
+		h.demand = func(r *http.Request) login.Demand {
+			d := before(r)
+			d.NotBefore = since // prompt=login
+			return d
+		}
+		form := b.get("/next")
+		h.clock.Advance(time.Minute)
+		b.pin("827164")
+		b.app(authenticatorPage)
+		b.addPasskey(newToken(t))
+		if is, err := h.session(b); err != nil || is.Level != 3 || !is.AuthTime.Equal(was.AuthTime) {
+			t.Errorf("the session has level %d and is of %v (%v), want 3 and %v", is.Level, is.AuthTime, err, was.AuthTime)
+		}
+		for _, target := range []string{form.url, "/next"} {
+			if a := b.get(target); strings.HasPrefix(a.Body.String(), "signed in as ") {
+				t.Errorf("%s lets in without a password", target)
+			}
+		}
+	})
 	t.Run("codes go to the number that was set up last", func(t *testing.T) {
 		t.Parallel()
 		h, u, box := smsing(t)
@@ -158,6 +191,23 @@ func TestStepUpEvasion(t *testing.T) {
 		h.phones("!+31687654321")
 		if got := b.level(); got != 1 {
 			t.Errorf("without the number the session has level %d, want 1", got)
+		}
+	})
+	t.Run("attack 266: what a PIN has raised ends with another PIN", func(t *testing.T) {
+		t.Parallel()
+		h, _, box := pinned(t)
+		thief, owner := h.browser(), h.browser()
+		thief.plain()
+		if a := thief.post(thief.get("/next"), "code", "471193"); a.Code != http.StatusSeeOther || thief.level() != 2 {
+			t.Fatalf("the PIN = %d", a.Code)
+		}
+		owner.plain()
+		form := owner.get(owner.pinLink(box, pinForgot))
+		if a := owner.post(form, "pin", "827164", "again", "827164"); a.Code != http.StatusSeeOther {
+			t.Fatalf("another PIN = %d:\n%s", a.Code, a.Body)
+		}
+		if mine, theirs := owner.level(), thief.level(); mine != 2 || theirs != 1 {
+			t.Errorf("the sessions have levels %d and %d, want 2 and 1", mine, theirs)
 		}
 	})
 	t.Run("attack 266: what an address has raised ends when the address goes", func(t *testing.T) {

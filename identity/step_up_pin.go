@@ -190,7 +190,7 @@ func (s *Service) addPIN(w http.ResponseWriter, r *http.Request, si *signedIn, p
 	if err != nil {
 		return err
 	}
-	return s.raise(w, r, raising{si: si, method: &pinMethod, spend: func(tx storage.Tx, own *stepUpRecord) (bool, error) {
+	return s.raise(w, r, raising{si: si, method: &pinMethod, setUp: true, spend: func(tx storage.Tx, own *stepUpRecord) (bool, error) {
 		st, err := s.maySetUp(tx, si)
 		if err != nil || st.own.PIN != nil || pinMethod.level(st.units) == 0 {
 			return false, err
