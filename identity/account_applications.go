@@ -31,7 +31,7 @@ func (s *Service) Tie(a Applications) { s.apps = a }
 type noApplications struct{}
 
 func (noApplications) Applications(storage.Tx, string, time.Time) ([]login.Application, error) {
-	return nil, nil
+	return []login.Application{}, nil
 }
 func (noApplications) ApplicationName(_ storage.Tx, id string) (string, error) { return id, nil }
 func (noApplications) WithdrawConsent(context.Context, string, string) (int, error) {

@@ -2,6 +2,8 @@ package identity_test
 
 import (
 	"crypto/rand"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"strings"
@@ -128,5 +130,137 @@ func TestDeletedIsForgotten(t *testing.T) {
 				t.Errorf("%q has %q", key, what)
 			}
 		}
+	}
+}
+
+// TestStrangersKeepNobodyFromTheirAccount: tries on the sign-in page do not count against who is signed in.
+func TestStrangersKeepNobodyFromTheirAccount(t *testing.T) {
+	t.Parallel()
+	const path = "/account/security/password"
+	h, b, _, _ := dashboard(t)
+	for name := range b.cookies { // as after a sign-in at a provider
+		if strings.HasSuffix(name, "-device") {
+			delete(b.cookies, name)
+		}
+	}
+	for i := range 25 {
+		stranger := h.browser()
+		stranger.address = fmt.Sprintf("198.51.100.%d:1", i)
+		stranger.try(demo, "wrong horse 1")
+	}
+	if a := h.browser().try(demo, demoPassword); a.Code != http.StatusTooManyRequests {
+		t.Errorf("the sign-in page after 25 wrong ones = %d", a.Code)
+	}
+	for i := range 4 {
+		if a := b.sendTo(path, "current", "wrong", "password", "Another horse 2"); a.Code != http.StatusUnprocessableEntity {
+			t.Fatalf("wrong one %d of the person = %d", i, a.Code)
+		}
+	}
+	wantDone(t, "the change", b.sendTo(path, "current", demoPassword, "password", "Another horse 2"), path+"?done=password")
+	for range 5 {
+		b.sendTo(path, "current", "wrong", "password", "Third horse 3")
+	}
+	if a := b.sendTo(path, "current", "Another horse 2", "password", "Third horse 3"); a.Code != http.StatusTooManyRequests {
+		t.Errorf("after five wrong ones in the session = %d", a.Code)
+	}
+}
+
+// TestEverywhereElse: whoever has taken the cookie of the browser that stays signed in is elsewhere too.
+func TestEverywhereElse(t *testing.T) {
+	t.Parallel()
+	h, b, _, _ := dashboard(t)
+	thief, other := h.browser(), h.browser()
+	maps.Copy(thief.cookies, b.cookies)
+	other.signIn(demo, demoPassword)
+	wantDone(t, "all others", b.sendTo("/account/devices", "session", "others"), "/account/devices?done=ended")
+	if !b.isSignedIn() || thief.isSignedIn() || other.isSignedIn() {
+		t.Errorf("signed in: here %t, a thief %t, elsewhere %t", b.isSignedIn(), thief.isSignedIn(), other.isSignedIn())
+	}
+}
+
+// TestContactAgain: what was typed is there still where no code is sent yet, and the page that takes the code is found again.
+func TestContactAgain(t *testing.T) {
+	t.Parallel()
+	_, b, u, m := dashboard(t)
+	u.Attributes.Verification.EmailEnabled = true
+	wantDone(t, "an address", b.contact("add", "new@example.org"), "/account/profile/confirm")
+	wantDone(t, "the same again", b.contact("add", "new@example.org"), "/account/profile/confirm")
+	codeOf(t, m, "new@example.org") // one
+	if a := b.contact("add", "other@example.org"); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") == "" || !strings.Contains(a.Body.String(), `value="other@example.org"`) {
+		t.Errorf("another one at once = %d\n%s", a.Code, a.Body)
+	}
+}
+
+// TestOneEventEach: a block is a block, and no change of details besides.
+func TestOneEventEach(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	before := h.events()
+	change := func(e identity.Edit, fn func(*identity.Details)) {
+		t.Helper()
+		e.By = ops
+		if _, err := h.UpdatePerson(t.Context(), h.details(demo).ID, e, func(_ storage.Tx, d *identity.Details) error { fn(d); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(identity.Edit{}, func(d *identity.Details) { d.State = identity.Blocked })
+	change(identity.Edit{}, func(d *identity.Details) { d.State, d.Profile.Gender = identity.Active, "F" })
+	change(identity.Edit{Password: secret.New("Another horse 2")}, func(*identity.Details) {})
+	after := h.events()
+	for kind, want := range map[string]int{"PersonBlockedEvent": 1, "PersonActivatedEvent": 1, "PasswordChangedEvent": 1, "PersonUpdatedEvent": 1} {
+		if got := after["person."+kind] - before["person."+kind]; got != want {
+			t.Errorf("%d events %s, want %d", got, kind, want)
+		}
+	}
+}
+
+// TestPartitionOnPasswordPage: programs that keep passwords learn the name as it is typed to sign in.
+func TestPartitionOnPasswordPage(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(c *identity.Config) { c.Partitions = identity.PartitionConfig{On: true} })
+	h.add(identity.NewPerson{Username: "ann", Partition: "acme", Password: secret.New("Another horse 2")})
+	b := h.browser()
+	b.signIn(`acme\ann`, "Another horse 2")
+	if a := b.get("/account/security/password"); !strings.Contains(a.Body.String(), `value="acme\ann" autocomplete="username"`) {
+		t.Errorf("the page:\n%s", a.Body)
+	}
+}
+
+// TestDownloadNames: every member of the file is called as elsewhere, and lists are lists.
+func TestDownloadNames(t *testing.T) {
+	t.Parallel()
+	h, b, _, _ := dashboard(t)
+	_, err := h.UpdatePerson(t.Context(), h.details(demo).ID, identity.Edit{By: ops}, func(_ storage.Tx, d *identity.Details) error {
+		d.Groups, d.Directory.CostCenter = nil, "12"
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file any
+	if err := json.Unmarshal(b.get("/account/data/download").Body.Bytes(), &file); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case nil:
+			t.Errorf("%s is null", path)
+		case []any:
+			for _, inner := range v {
+				walk(path+"[]", inner)
+			}
+		case map[string]any:
+			for name, inner := range v {
+				if strings.ToLower(name) != name {
+					t.Errorf("%s has a member %s", path, name)
+				}
+				walk(path+"."+name, inner)
+			}
+		}
+	}
+	walk("", file)
+	if d, _ := file.(map[string]any)["directory"].(map[string]any); d["cost_center"] != "12" {
+		t.Errorf("directory = %v", d)
 	}
 }

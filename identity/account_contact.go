@@ -269,8 +269,12 @@ func (s *Service) sendContactCode(w http.ResponseWriter, r *http.Request, a *onA
 	case err != nil:
 		s.fail(w, r, err, profilePath)
 	case wait > 0:
+		if sent, ok, err := s.newContact(r, a); err == nil && ok && sent == c { // the code is there, and the page that takes it was left
+			s.redirect(w, r, confirmPath)
+			return
+		}
 		d := throttled(w, wait)
-		d.Problem = "problem.sent"
+		d.Problem, v.values["contact_"+string(c.Kind)] = "problem.sent", c.Value
 		s.profilePage(w, r, a, v, http.StatusTooManyRequests, d)
 	default:
 		s.redirect(w, r, confirmPath)

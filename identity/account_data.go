@@ -44,7 +44,7 @@ type ownData struct {
 	UpdatedAt    time.Time           `json:"updated_at"`
 	Groups       []string            `json:"groups"`
 	Profile      Profile             `json:"profile"`
-	Directory    Directory           `json:"directory"`
+	Directory    Directory           `json:"directory,omitzero"`
 	SignIn       ownSignIn           `json:"sign_in"`
 	Accounts     []ownAccount        `json:"accounts_elsewhere"`
 	Sessions     []ownSession        `json:"sessions"`
@@ -79,6 +79,8 @@ type ownSession struct {
 	Provider  string    `json:"provider"`
 	Level     int       `json:"level"`
 	This      bool      `json:"this"`
+	// Details are what the provider has said.
+	Details map[string][]string `json:"details,omitempty"`
 }
 
 // ownData reads all of it, as it is at one moment.
@@ -89,8 +91,8 @@ func (s *Service) ownData(tx storage.Tx, a *onAccount, now time.Time) (*ownData,
 		return nil, err
 	}
 	out := &ownData{
-		ID: d.ID, Username: d.Username, State: d.State, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, Groups: d.Groups, Profile: d.Profile, Directory: d.Directory,
-		SignIn: ownSignIn{Password: d.HasPassword},
+		ID: d.ID, Username: d.Username, State: d.State, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, Groups: append([]string{}, d.Groups...), Profile: d.Profile, Directory: d.Directory,
+		SignIn: ownSignIn{Password: d.HasPassword, Methods: []string{}}, Accounts: []ownAccount{},
 	}
 	st, err := s.standing(tx, a.si)
 	if err != nil {
@@ -118,7 +120,7 @@ func (s *Service) ownData(tx storage.Tx, a *onAccount, now time.Time) (*ownData,
 		return nil, err
 	}
 	for _, o := range open {
-		out.Sessions = append(out.Sessions, ownSession{o.rec.opened(), o.rec.Seen, o.rec.Address, o.rec.Agent, o.rec.Provider, o.rec.Level, o.id == a.si.id})
+		out.Sessions = append(out.Sessions, ownSession{o.rec.opened(), o.rec.Seen, o.rec.Address, o.rec.Agent, o.rec.Provider, o.rec.Level, o.id == a.si.id, o.rec.Details})
 	}
 	if out.Applications, err = s.apps.Applications(tx, id, now); err != nil {
 		return nil, err
@@ -223,7 +225,7 @@ func (s *Service) handleDelete(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if acc.phc != "" {
-		wait, err := s.confirmPassword(r, acc, r.PostForm.Get("password"))
+		wait, err := s.confirmPassword(r, acc, a.si.id, r.PostForm.Get("password"))
 		switch {
 		case errors.Is(err, errMismatch):
 			s.deletePage(w, r, a, acc, http.StatusUnprocessableEntity, page.Dashboard{}, "problem.password_current")

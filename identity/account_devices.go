@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -110,7 +111,10 @@ func (s *Service) handleDevices(w http.ResponseWriter, r *http.Request) {
 	}
 	which := r.PostForm.Get("session")
 	ev, err := s.newEvents(s.Origin(r), signedOut, sessionsEnded)
-	now := s.Now()
+	now, token, own := s.Now(), "", sessionRecord{}
+	if err == nil && which == "others" {
+		token, err = secret.NewToken(s.Random, secret.Session)
+	}
 	if err == nil {
 		err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
 			if err := s.still(tx, a); err != nil {
@@ -123,6 +127,11 @@ func (s *Service) handleDevices(w http.ResponseWriter, r *http.Request) {
 			list = slices.DeleteFunc(list, func(o openSession) bool { return o.id == a.si.id || which != "others" && o.id != which })
 			for _, o := range list {
 				if err := s.end(tx, o.id, o.rec); err != nil {
+					return err
+				}
+			}
+			if which == "others" { // whoever has taken the cookie of this browser is elsewhere too
+				if own, err = s.renew(tx, a.si.id, token); err != nil {
 					return err
 				}
 			}
@@ -143,6 +152,9 @@ func (s *Service) handleDevices(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.fail(w, r, err, devicesPath)
 	default:
+		if which == "others" {
+			s.setSession(w, token, own, now)
+		}
 		s.redirect(w, r, doneURL(devicesPath, "ended"))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -87,8 +88,12 @@ func (s *Service) showPassword(w http.ResponseWriter, r *http.Request) {
 // passwordPage writes the form. wrong and refused are the problems of the two fields.
 func (s *Service) passwordPage(w http.ResponseWriter, r *http.Request, a *onAccount, acc account, status int, d page.Dashboard, wrong, refused string) {
 	form := &page.PartForm{Action: passwordPath, CSRF: a.csrf, Submit: "account.password.submit"}
-	// Programs that keep passwords want to know whose it is.
-	fields := []page.Field{{Name: "username", Label: "account.username", Value: acc.person.Username, Autocomplete: "username", ReadOnly: true}}
+	// Programs that keep passwords want to know whose it is, as it is typed to sign in.
+	username := acc.person.Username
+	if p := acc.person.partition(); p != event.DefaultPartition {
+		username = p + `\` + username
+	}
+	fields := []page.Field{{Name: "username", Label: "account.username", Value: username, Autocomplete: "username", ReadOnly: true}}
 	d.Key, d.Cancel = "password", securityPath
 	if acc.phc != "" {
 		fields = append(fields, page.Field{Name: "current", Type: "password", Label: "account.password.current", Autocomplete: "current-password", Required: true, Problem: wrong})
@@ -107,7 +112,7 @@ func (s *Service) handlePassword(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if acc.phc != "" {
-		wait, err := s.confirmPassword(r, acc, r.PostForm.Get("current"))
+		wait, err := s.confirmPassword(r, acc, a.si.id, r.PostForm.Get("current"))
 		switch {
 		case errors.Is(err, errMismatch):
 			s.passwordPage(w, r, a, acc, http.StatusUnprocessableEntity, page.Dashboard{}, "problem.password_current", "")
@@ -168,11 +173,11 @@ func (s *Service) changeOwnPassword(tx storage.Tx, a *onAccount, acc account, n 
 	return devices.Put(tx, storage.Key(acc.id, device), deviceRecord{Epoch: rec.Epoch, Seen: n.now}, n.now.Add(deviceLife))
 }
 
-// confirmPassword checks the password of somebody who is signed in, under the counters of the sign-in page. wait is how long no try is taken;
-// errMismatch: it is not the password, or another by now.
-func (s *Service) confirmPassword(r *http.Request, acc account, password string) (wait time.Duration, err error) {
+// confirmPassword checks the password of somebody who is signed in, under the counter of the browser on the sign-in page, or of the session where the
+// person has not signed in there by password. wait is how long no try is taken; errMismatch: it is not the password, or another by now.
+func (s *Service) confirmPassword(r *http.Request, acc account, session, password string) (wait time.Duration, err error) {
 	ctx, from := r.Context(), s.Origin(r)
-	at, err := s.attempt(ctx, acc, acc.person.Username, whence{address: from.ClientIP, device: hashed(s.device(r))})
+	at, err := s.attempt(ctx, acc, acc.person.Username, whence{address: from.ClientIP, device: hashed(s.device(r)), session: session})
 	if err != nil || at.wait > 0 {
 		return at.wait, err
 	}

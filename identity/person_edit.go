@@ -240,16 +240,21 @@ func (u *update) write(was, rec *personRecord, old, prof *profileRecord, changes
 	if err := profiles.Put(u.tx, u.id, *prof, time.Time{}); err != nil {
 		return err
 	}
-	ev := []event.Event{u.events[0]}
+	// What has an event of its own is not one of the changes: each thing that happens to a person is one event.
+	var ev []event.Event
+	changes = slices.DeleteFunc(changes, func(name string) bool { return name == "state" || name == "password" })
+	if len(changes) > 0 {
+		ev = append(ev, u.events[0])
+	}
 	if was.State != rec.State {
 		ev = append(ev, u.events[map[State]int{Active: 1, Blocked: 2, Inactive: 3}[rec.State]])
 	}
 	if u.phc != "" {
 		ev = append(ev, u.events[4])
 	}
-	for i, e := range ev {
+	for _, e := range ev {
 		reason := ""
-		if i == 0 {
+		if e.Type == personUpdated.Type {
 			reason = strings.Join(changes, ", ")
 		}
 		e = u.by.By.did(e, u.id, reason)

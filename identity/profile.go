@@ -89,32 +89,32 @@ type CustomAttribute struct {
 
 // Directory is what a directory keeps of a person beyond the Profile, so that SCIM (RFC 7643 4.1 and 4.3) gives back what it was given.
 type Directory struct {
-	ExternalID      string              `cbor:"1,keyasint,omitempty"`
-	FormattedName   string              `cbor:"2,keyasint,omitempty"`
-	MiddleName      string              `cbor:"3,keyasint,omitempty"`
-	HonorificPrefix string              `cbor:"4,keyasint,omitempty"`
-	HonorificSuffix string              `cbor:"5,keyasint,omitempty"`
-	NickName        string              `cbor:"6,keyasint,omitempty"`
-	ProfileURL      string              `cbor:"7,keyasint,omitempty"`
-	Title           string              `cbor:"8,keyasint,omitempty"`
-	UserType        string              `cbor:"9,keyasint,omitempty"`
-	Language        string              `cbor:"10,keyasint,omitempty"` // preferredLanguage, where it is not the locale
-	Timezone        string              `cbor:"11,keyasint,omitempty"` // IANA name
-	EmployeeNumber  string              `cbor:"12,keyasint,omitempty"`
-	CostCenter      string              `cbor:"13,keyasint,omitempty"`
-	Organization    string              `cbor:"14,keyasint,omitempty"`
-	Division        string              `cbor:"15,keyasint,omitempty"`
-	Department      string              `cbor:"16,keyasint,omitempty"`
-	Manager         string              `cbor:"17,keyasint,omitempty"` // a person's id
-	Plurals         map[string][]Plural `cbor:"18,keyasint,omitempty"` // ims, photos, entitlements, roles, x509Certificates
+	ExternalID      string              `json:"external_id,omitempty" cbor:"1,keyasint,omitempty"`
+	FormattedName   string              `json:"formatted_name,omitempty" cbor:"2,keyasint,omitempty"`
+	MiddleName      string              `json:"middle_name,omitempty" cbor:"3,keyasint,omitempty"`
+	HonorificPrefix string              `json:"honorific_prefix,omitempty" cbor:"4,keyasint,omitempty"`
+	HonorificSuffix string              `json:"honorific_suffix,omitempty" cbor:"5,keyasint,omitempty"`
+	NickName        string              `json:"nick_name,omitempty" cbor:"6,keyasint,omitempty"`
+	ProfileURL      string              `json:"profile_url,omitempty" cbor:"7,keyasint,omitempty"`
+	Title           string              `json:"title,omitempty" cbor:"8,keyasint,omitempty"`
+	UserType        string              `json:"user_type,omitempty" cbor:"9,keyasint,omitempty"`
+	Language        string              `json:"language,omitempty" cbor:"10,keyasint,omitempty"` // preferredLanguage, where it is not the locale
+	Timezone        string              `json:"timezone,omitempty" cbor:"11,keyasint,omitempty"` // IANA name
+	EmployeeNumber  string              `json:"employee_number,omitempty" cbor:"12,keyasint,omitempty"`
+	CostCenter      string              `json:"cost_center,omitempty" cbor:"13,keyasint,omitempty"`
+	Organization    string              `json:"organization,omitempty" cbor:"14,keyasint,omitempty"`
+	Division        string              `json:"division,omitempty" cbor:"15,keyasint,omitempty"`
+	Department      string              `json:"department,omitempty" cbor:"16,keyasint,omitempty"`
+	Manager         string              `json:"manager,omitempty" cbor:"17,keyasint,omitempty"` // a person's id
+	Plurals         map[string][]Plural `json:"plurals,omitempty" cbor:"18,keyasint,omitempty"` // ims, photos, entitlements, roles, x509Certificates
 }
 
 // Plural is a value of an attribute that may have several. (RFC 7643 2.4)
 type Plural struct {
-	Value   string `cbor:"1,keyasint"`
-	Display string `cbor:"2,keyasint,omitempty"`
-	Type    string `cbor:"3,keyasint,omitempty"`
-	Primary bool   `cbor:"4,keyasint,omitempty"`
+	Value   string `json:"value" cbor:"1,keyasint"`
+	Display string `json:"display,omitempty" cbor:"2,keyasint,omitempty"`
+	Type    string `json:"type,omitempty" cbor:"3,keyasint,omitempty"`
+	Primary bool   `json:"primary,omitempty" cbor:"4,keyasint,omitempty"`
 }
 
 // Bounds of a profile.

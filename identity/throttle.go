@@ -44,6 +44,8 @@ type attempt struct {
 type whence struct {
 	address string
 	device  string // hash of the device cookie. Empty: the browser has none, or there is none
+	// session is the id of the one in which the person themselves tries. Empty: somebody does who may be anybody.
+	session string
 	// many says that the tries of many persons come from the address by right: it has no counter of its own.
 	many bool
 }
@@ -64,6 +66,10 @@ func (s *Service) attempt(ctx context.Context, a account, username string, from 
 		at = attempt{}
 		if at.known, err = s.knows(tx, a, from.device); err != nil {
 			return err
+		}
+		from := from
+		if !at.known && from.session != "" { // strangers keep nobody from their own account
+			at.known, from.device = true, secret.Hash("session:"+from.session)
 		}
 		at.counters = append(s.counters(whom, from, at.known), more...)
 		recs := make([]failureRecord, len(at.counters))
