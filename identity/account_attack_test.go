@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -262,5 +263,53 @@ func TestDownloadNames(t *testing.T) {
 	walk("", file)
 	if d, _ := file.(map[string]any)["directory"].(map[string]any); d["cost_center"] != "12" {
 		t.Errorf("directory = %v", d)
+	}
+}
+
+// between is a store that does something between two transactions of a request.
+type between struct {
+	storage.Store
+	left int // reads until then
+	do   func()
+}
+
+func (s *between) View(ctx context.Context, fn func(storage.Tx) error) error {
+	err := s.Store.View(ctx, fn)
+	if s.left--; s.left == 0 && s.do != nil {
+		s.do()
+	}
+	return err
+}
+
+// TestBlockedMeanwhile: whenever within a request its person is blocked, the request removes nothing any more.
+func TestBlockedMeanwhile(t *testing.T) {
+	t.Parallel()
+	fired := true
+	for after := 1; fired; after++ {
+		h, _, _ := pinned(t)
+		b := h.browser()
+		b.plain()
+		b.get("/account/security")
+		b.post(b.get("/next"), "code", "471193")
+		const path = "/account/security/remove?method=pin"
+		form := b.get(path)
+		if form.csrf() == "" {
+			t.Fatalf("the page = %d\n%s", form.Code, form.Body)
+		}
+		fired = false
+		inner := h.store.Store
+		h.store.Store = &between{inner, after, func() {
+			fired = true
+			if err := h.SetState(t.Context(), demo, identity.Blocked, ops); err != nil {
+				t.Error(err)
+			}
+		}}
+		b.fill(form, path)
+		h.store.Store = inner
+		if n := h.events()["person.StepUpMethodRemovedEvent"]; fired && n != 0 {
+			t.Errorf("blocked after read %d of the request, and the method is removed", after)
+		} else if !fired && n != 1 {
+			t.Errorf("without a block %d methods are removed, want 1", n)
+		}
 	}
 }

@@ -85,8 +85,12 @@ func (s *Service) maySetUp(tx storage.Tx, si *signedIn) (*standing, error) {
 	if err != nil {
 		return nil, err
 	}
+	p, err := persons.Get(tx, si.session.PersonID)
+	if err != nil {
+		return nil, err
+	}
 	st, err := s.standing(tx, si)
-	if err == nil && (rec.PersonID != si.session.PersonID || rec.Level < st.setUpLevel()) {
+	if err == nil && (rec.PersonID != si.session.PersonID || rec.Level < st.setUpLevel() || p.State != Active || p.Epoch != rec.Epoch) {
 		err = errMismatch
 	}
 	return st, err
