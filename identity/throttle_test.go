@@ -262,7 +262,7 @@ func TestBusyHasher(t *testing.T) {
 func TestNewPasswordsKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.hasher = secret.NewHasher(secret.HashCost{MemoryKiB: 8 << 10, Iterations: 4, Concurrency: 1})
+	h.hasher = secret.NewHasher(secret.HashCost{MemoryKiB: 1 << 10, Iterations: 2, Concurrency: 1})
 	h.start()
 	ctx, cancel := context.WithCancel(t.Context())
 	var flood sync.WaitGroup
