@@ -2,7 +2,6 @@ package notify
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -78,26 +77,12 @@ type Sender interface {
 }
 
 // Memory is a Sender for tests: it keeps what it is given, but for Nothing, even when the transaction is undone or repeated.
-type Memory struct {
-	mu   sync.Mutex // guards list
-	list []Notice
-}
+type Memory struct{ kept[Notice] }
 
 // Send keeps a notice.
 func (m *Memory) Send(_ storage.Tx, n Notice) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if n.Kind != Nothing {
-		m.list = append(m.list, n)
+		m.keep(n)
 	}
 	return nil
-}
-
-// Take returns what was kept, and forgets it.
-func (m *Memory) Take() []Notice {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	list := m.list
-	m.list = nil
-	return list
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -37,26 +36,12 @@ type PushSender interface {
 }
 
 // MemoryPush is a PushSender for tests: it keeps what it is given, even when the transaction is undone or repeated.
-type MemoryPush struct {
-	mu   sync.Mutex // guards list
-	list []Push
-}
+type MemoryPush struct{ kept[Push] }
 
 // Send keeps a prompt.
 func (m *MemoryPush) Send(_ storage.Tx, p Push) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.list = append(m.list, p)
+	m.keep(p)
 	return nil
-}
-
-// Take returns what was kept, and forgets it.
-func (m *MemoryPush) Take() []Push {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	list := m.list
-	m.list = nil
-	return list
 }
 
 // Prompt is a push message, ready to be handed over.

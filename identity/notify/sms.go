@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
@@ -54,28 +53,14 @@ type SMSSender interface {
 }
 
 // MemorySMS is an SMSSender for tests: it keeps what it is given, but for Nothing, even when the transaction is undone or repeated.
-type MemorySMS struct {
-	mu   sync.Mutex // guards list
-	list []SMS
-}
+type MemorySMS struct{ kept[SMS] }
 
 // Send keeps a message.
 func (m *MemorySMS) Send(_ storage.Tx, s SMS) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if s.Kind != Nothing {
-		m.list = append(m.list, s)
+		m.keep(s)
 	}
 	return nil
-}
-
-// Take returns what was kept, and forgets it.
-func (m *MemorySMS) Take() []SMS {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	list := m.list
-	m.list = nil
-	return list
 }
 
 // Text is a text message, ready to be handed over.
