@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/mail"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -42,7 +42,7 @@ func parseIssuer(s string) (*url.URL, error) {
 		return nil, errors.New("want scheme and host only, without user, query or fragment")
 	case u.Path != "" && u.Path != "/":
 		return nil, fmt.Errorf("a path (%s) is not supported: cookies and discovery need a host of their own, such as https://auth.example.com", u.Path)
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !outbound.IsLoopback(u.Hostname()):
 		return nil, errors.New("http is for loopback hosts only (localhost, 127.0.0.1, [::1]): use https")
 	case strings.HasSuffix(u.Hostname(), "."):
 		return nil, errors.New("leave the dot at the end of the host away")
@@ -62,15 +62,6 @@ func parseIssuer(s string) (*url.URL, error) {
 func checkIssuer(s string) error {
 	_, err := parseIssuer(s)
 	return err
-}
-
-func isLoopback(host string) bool {
-	host = strings.ToLower(host)
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
 }
 
 func checkDuration(s string) error {
