@@ -65,7 +65,7 @@ func validateRedirectScheme(u *url.URL) error {
 		if strings.Contains(u.Host, "%") {
 			return errors.New("must not have an encoded host")
 		}
-		if u.Scheme == "http" && !isLoopback(u.Hostname()) && u.Hostname() != "localhost" {
+		if u.Scheme == "http" && !isOwnMachine(u.Hostname()) {
 			return errors.New("must be https, unless its host is a loopback one") // RFC 9700 2.1
 		}
 		for seg := range strings.SplitSeq(u.Path, "/") {
@@ -82,7 +82,11 @@ func validateRedirectScheme(u *url.URL) error {
 	return nil
 }
 
-func isLoopback(host string) bool { return host == "127.0.0.1" || host == "::1" }
+// isOwnMachine knows fewer hosts than internal/loopback: a code goes there, so names below localhost, which a resolver may look for elsewhere, and the rest
+// of 127.0.0.0/8 are not for it. (RFC 8252 7.3, 8.3)
+func isOwnMachine(host string) bool {
+	return host == "127.0.0.1" || host == "::1" || host == "localhost"
+}
 
 // matchRedirectURI tells whether a redirect URI of a request is the registered one: the same string (RFC 9700 2.1), or the same but for
 // the port where the registered host is a loopback address (RFC 8252 7.3).

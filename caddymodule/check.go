@@ -16,7 +16,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/internal/outbound"
+	"github.com/gatehouse-id/gatehouse/internal/loopback"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -42,7 +42,7 @@ func parseIssuer(s string) (*url.URL, error) {
 		return nil, errors.New("want scheme and host only, without user, query or fragment")
 	case u.Path != "" && u.Path != "/":
 		return nil, fmt.Errorf("a path (%s) is not supported: cookies and discovery need a host of their own, such as https://auth.example.com", u.Path)
-	case u.Scheme == "http" && !outbound.IsLoopback(u.Hostname()):
+	case u.Scheme == "http" && !loopback.Is(u.Hostname()):
 		return nil, errors.New("http is for loopback hosts only (localhost, 127.0.0.1, [::1]): use https")
 	case strings.HasSuffix(u.Hostname(), "."):
 		return nil, errors.New("leave the dot at the end of the host away")

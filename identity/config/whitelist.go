@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/gatehouse-id/gatehouse/internal/loopback"
 )
 
 // maxURL bounds the bytes of a URL.
@@ -105,15 +107,10 @@ func checkURL(raw string) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
+	if u.Scheme == "http" && !loopback.Is(u.Hostname()) {
 		return nil, errPlain
 	}
 	return u, nil
-}
-
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.IsLoopback()
 }
 
 // checkWhitelisted: what a whitelist may hold has no query and no fragment, since those of what is asked for do not matter.

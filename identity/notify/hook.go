@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/gatehouse-id/gatehouse/internal/loopback"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
 )
@@ -74,7 +75,7 @@ func CheckHookURL(s string) error {
 	switch {
 	case err != nil || u.Host == "" || u.Fragment != "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http":
 		return errors.New("want a URL such as https://sms.example.com/send, without user and fragment")
-	case u.Scheme == "http" && !outbound.IsLoopback(u.Hostname()):
+	case u.Scheme == "http" && !loopback.Is(u.Hostname()):
 		return errors.New("http is for loopback hosts only (localhost, 127.0.0.1, [::1]): use https")
 	}
 	return nil

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/loopback"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -274,7 +274,7 @@ func checkIssuer(raw string) error {
 	if u.RawQuery != "" || u.ForceQuery {
 		return errors.New("an issuer has no query")
 	}
-	if u.Scheme == "http" && !isLoopback(u) {
+	if u.Scheme == "http" && !loopback.Is(u.Hostname()) {
 		return errors.New("must be https")
 	}
 	return nil
@@ -289,7 +289,7 @@ func checkEndpoint(issuer, raw string) error {
 	if u.Scheme == "https" {
 		return nil
 	}
-	if from, err := url.Parse(issuer); err != nil || from.Scheme != "http" || !isLoopback(u) {
+	if from, err := url.Parse(issuer); err != nil || from.Scheme != "http" || !loopback.Is(u.Hostname()) {
 		return errors.New("must be https")
 	}
 	return nil
@@ -313,14 +313,6 @@ func checkURL(raw string) (*url.URL, error) {
 		return nil, errors.New("it has a fragment")
 	}
 	return u, nil
-}
-
-func isLoopback(u *url.URL) bool {
-	if u.Hostname() == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	return err == nil && ip.Unmap().IsLoopback()
 }
 
 // isScope: RFC 6749 3.3.

@@ -5,7 +5,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/loopback"
 )
 
 // Config is what the operator decided about a provider.
@@ -181,15 +181,10 @@ func validSource(source string) error {
 	if err != nil || u.Host == "" || u.User != nil {
 		return errors.New("metadata is not a good address: it has no host, or a user name in it")
 	}
-	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
+	if u.Scheme == "http" && !loopback.Is(u.Hostname()) {
 		return fmt.Errorf("metadata %q: use https, since whoever can change it can sign in as anybody", u.Redacted())
 	}
 	return nil
-}
-
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.IsLoopback()
 }
 
 // trust reads the certificate that must have signed the metadata; nil when there is none.

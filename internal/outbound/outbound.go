@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -53,16 +52,6 @@ func Body(res *http.Response) ([]byte, error) {
 		err = errTooLarge
 	}
 	return body, err
-}
-
-// IsLoopback tells whether a host is this machine, by its name or address.
-func IsLoopback(host string) bool {
-	host = strings.ToLower(host)
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
 }
 
 // reserved are the networks that are neither public nor known to netip: IANA's special-purpose registries (RFC 6890), and the prefixes

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/loopback"
 )
 
 // challenge is the WWW-Authenticate header of a 401. (RFC 7617 2)
@@ -85,15 +86,15 @@ func (g *Gate) refuse(r *http.Request) error {
 }
 
 // Secure tells whether a connection is one of https or of this machine.
-func Secure(r *http.Request) bool { return r.TLS != nil || isLoopback(r.RemoteAddr) }
-
-func isLoopback(peer string) bool {
-	host, _, err := net.SplitHostPort(peer)
-	if err != nil {
-		host = peer
+func Secure(r *http.Request) bool {
+	if r.TLS != nil {
+		return true
 	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	return loopback.Is(host)
 }
 
 // Methods serves the operations of one path by their methods: authentication first, then on (which refuses when the API is switched off; nil:

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/mail"
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	gomail "github.com/wneessen/go-mail"
 
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/internal/loopback"
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -70,7 +70,7 @@ func New(c Config) (*Transport, error) {
 	if t.cfg.TLS == "" && t.port == 465 {
 		t.cfg.TLS = Implicit
 	}
-	if t.cfg.TLS == "" && (!isLoopback(t.host) || c.Username != "") {
+	if t.cfg.TLS == "" && (!loopback.Is(t.host) || c.Username != "") {
 		t.cfg.TLS = StartTLS
 	}
 	if t.cfg.TLS == Off && c.Username != "" {
@@ -116,11 +116,6 @@ func parseFrom(s string) (*mail.Address, error) {
 		return a, nil
 	}
 	return nil, errors.New("want an address such as no-reply@example.com or \"Gatehouse <no-reply@example.com>\"")
-}
-
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // Deliver implements notify.Transport.
