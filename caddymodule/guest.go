@@ -7,6 +7,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
 // readGuest reads a guest module of the namespace gatehouse.<option>:
@@ -44,4 +47,37 @@ func loadGuest[T any](a *App, option, field string, raw json.RawMessage) (m T, e
 		return m, fmt.Errorf("gatehouse: %s module %T hands nothing over", option, mod)
 	}
 	return m, nil
+}
+
+// adapted judges the options of a module that stands at start, as far as they are known while a Caddyfile is adapted.
+func adapted(start caddyfile.Token, build func(*resolver)) error {
+	r := &resolver{}
+	if build(r); r.err() != nil {
+		return at(start, r.err())
+	}
+	return nil
+}
+
+// provisioned resolves the options of a module and judges them.
+func provisioned(build func(*resolver)) error {
+	r := &resolver{repl: caddy.NewReplacer()}
+	build(r)
+	return r.err()
+}
+
+// openSender returns what sends messages through a guest module, or nil where none is configured. transport asks the module for what hands them over.
+func openSender[M comparable, T, S any](option string, m M, transport func(M) (T, error), sender func(T) (*S, error)) (*S, error) {
+	if m == *new(M) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	t, err := transport(m)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", option, err)
+	}
+	return sender(t)
+}
+
+// senderDeps is what messages are sent with.
+func senderDeps[T any](a *App, c *core, pages *page.Renderer, option string, t T) notify.Deps[T] {
+	return notify.Deps[T]{Store: c.Store, Keyring: c.keyring, Transport: t, Words: pages.Words, Log: a.log.Named(option)}
 }

@@ -162,9 +162,7 @@ func checkProviderAuth(s string) error {
 
 // Provision resolves the options.
 func (o *OIDCIDP) Provision(caddy.Context) error {
-	r := &resolver{repl: caddy.NewReplacer()}
-	o.build(r)
-	return r.err()
+	return provisioned(o.build)
 }
 
 // build resolves and judges the configuration, unless parts of it are not known yet.

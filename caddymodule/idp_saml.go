@@ -120,9 +120,7 @@ func (s *SAMLIDP) readContext(d *caddyfile.Dispenser) error {
 
 // Provision resolves the options.
 func (s *SAMLIDP) Provision(caddy.Context) error {
-	r := &resolver{repl: caddy.NewReplacer()}
-	s.build(r)
-	return r.err()
+	return provisioned(s.build)
 }
 
 // build resolves and judges the configuration, unless parts of it are not known yet.

@@ -1,8 +1,6 @@
 package caddymodule
 
 import (
-	"context"
-	"fmt"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -83,18 +81,12 @@ func (m *SMTPMail) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err != nil {
 		return err
 	}
-	r := &resolver{}
-	if m.build(r); r.err() != nil {
-		return at(start, r.err())
-	}
-	return nil
+	return adapted(start, m.build)
 }
 
 // Provision resolves the options; it connects to nothing.
 func (m *SMTPMail) Provision(caddy.Context) error {
-	r := &resolver{repl: caddy.NewReplacer()}
-	m.build(r)
-	return r.err()
+	return provisioned(m.build)
 }
 
 // build resolves the options and says all that is wrong with them.
@@ -149,21 +141,13 @@ func (a *App) loadMail() (err error) {
 
 // openMail returns what sends e-mails, or nil where no mail is configured.
 func (a *App) openMail(c *core, pages *page.Renderer) (*notify.Mail, error) {
-	if a.mailer == nil {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	transport, err := a.mailer.Transport(a.issuer.Hostname())
-	if err != nil {
-		return nil, fmt.Errorf("mail: %w", err)
-	}
-	ground, ink := pages.Button()
-	return notify.NewMail(
-		notify.MailConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Ground: ground, Ink: ink, Tried: c.metrics.mailed},
-		notify.MailDeps{
-			Store: c.Store, Keyring: c.keyring, Transport: transport, Log: a.log.Named("mail"),
-			Words: func(ctx context.Context, locales []string) page.Words { return pages.Words(ctx, locales) },
-		},
-	)
+	transport := func(m Mailer) (notify.Transport, error) { return m.Transport(a.issuer.Hostname()) }
+	return openSender("mail", a.mailer, transport, func(t notify.Transport) (*notify.Mail, error) {
+		ground, ink := pages.Button()
+		return notify.NewMail(
+			notify.MailConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Ground: ground, Ink: ink, Tried: c.metrics.mailed}, senderDeps(a, c, pages, "mail", t),
+		)
+	})
 }
 
 const (

@@ -1,8 +1,6 @@
 package caddymodule
 
 import (
-	"fmt"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -50,18 +48,12 @@ func (m *PushWebhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := m.readHook(d, "push webhook", subdirectives{"secret": value(&m.Secret, checkWebhookSecret)}); err != nil {
 		return err
 	}
-	r := &resolver{}
-	if m.build(r); r.err() != nil {
-		return at(start, r.err())
-	}
-	return nil
+	return adapted(start, m.build)
 }
 
 // Provision resolves the options; it connects to nothing.
 func (m *PushWebhook) Provision(caddy.Context) error {
-	r := &resolver{repl: caddy.NewReplacer()}
-	m.build(r)
-	return r.err()
+	return provisioned(m.build)
 }
 
 func (m *PushWebhook) build(r *resolver) {
@@ -93,17 +85,9 @@ func (a *App) loadPush() (err error) {
 
 // openPush returns what sends prompts, or nil where none is configured.
 func (a *App) openPush(c *core, pages *page.Renderer) (*notify.Pushes, error) {
-	if a.pusher == nil {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	transport, err := a.pusher.PushTransport()
-	if err != nil {
-		return nil, fmt.Errorf("push: %w", err)
-	}
-	return notify.NewPushes(
-		notify.PushConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.metrics.pushed},
-		notify.PushDeps{Store: c.Store, Keyring: c.keyring, Transport: transport, Words: pages.Words, Log: a.log.Named("push")},
-	), nil
+	return openSender("push", a.pusher, Pusher.PushTransport, func(t notify.PushTransport) (*notify.Pushes, error) {
+		return notify.NewPushes(notify.PushConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.metrics.pushed}, senderDeps(a, c, pages, "push", t)), nil
+	})
 }
 
 var (

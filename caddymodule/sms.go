@@ -1,8 +1,6 @@
 package caddymodule
 
 import (
-	"fmt"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -51,18 +49,12 @@ func (m *SMSWebhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := m.readHook(d, "sms webhook", subdirectives{"from": text(&m.From)}); err != nil {
 		return err
 	}
-	r := &resolver{}
-	if m.build(r); r.err() != nil {
-		return at(start, r.err())
-	}
-	return nil
+	return adapted(start, m.build)
 }
 
 // Provision resolves the options; it connects to nothing.
 func (m *SMSWebhook) Provision(caddy.Context) error {
-	r := &resolver{repl: caddy.NewReplacer()}
-	m.build(r)
-	return r.err()
+	return provisioned(m.build)
 }
 
 func (m *SMSWebhook) build(r *resolver) {
@@ -91,17 +83,9 @@ func (a *App) loadSMS() (err error) {
 
 // openSMS returns what sends text messages, or nil where none is configured.
 func (a *App) openSMS(c *core, pages *page.Renderer) (*notify.Texts, error) {
-	if a.texter == nil {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	transport, err := a.texter.SMSTransport()
-	if err != nil {
-		return nil, fmt.Errorf("sms: %w", err)
-	}
-	return notify.NewTexts(
-		notify.SMSConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.metrics.texted},
-		notify.SMSDeps{Store: c.Store, Keyring: c.keyring, Transport: transport, Words: pages.Words, Log: a.log.Named("sms")},
-	)
+	return openSender("sms", a.texter, Texter.SMSTransport, func(t notify.SMSTransport) (*notify.Texts, error) {
+		return notify.NewTexts(notify.SMSConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.metrics.texted}, senderDeps(a, c, pages, "sms", t))
+	})
 }
 
 var (

@@ -3,12 +3,10 @@ package notify
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	_ "embed"
 	"errors"
 	"fmt"
 	"html/template"
-	"io"
 	"net/mail"
 	"net/url"
 	"regexp"
@@ -20,8 +18,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -53,25 +49,14 @@ type MailConfig struct {
 	Tried func(err error)
 }
 
-// MailDeps is what Mail works with. All but Now, Random and Log are required.
-type MailDeps struct {
-	Store     storage.Store
-	Keyring   *secret.Keyring
-	Transport Transport
-	// Words returns the messages in the first of the languages that there is.
-	Words  func(ctx context.Context, locales []string) page.Words
-	Now    func() time.Time
-	Random io.Reader
-	Log    *zap.Logger
-}
-
 // Mail sends notices by e-mail, from an outbox: until the server has taken one it is tried again, so perhaps it arrives twice, with the same
 // Message-ID and the same words.
 type Mail struct {
-	MailDeps
-	cfg   MailConfig
-	host  string
-	queue *sealedQueue[Notice]
+	Deps[Transport]
+	*sealedQueue[Notice]
+
+	cfg  MailConfig
+	host string
 }
 
 // firstWait is how long after the first try the second one comes. No try lasts as long.
@@ -83,24 +68,14 @@ var mailHTML string
 var mailTemplate = template.Must(template.New("mail").Parse(mailHTML))
 
 // NewMail returns what sends by e-mail.
-func NewMail(c MailConfig, d MailDeps) (*Mail, error) {
+func NewMail(c MailConfig, d Deps[Transport]) (*Mail, error) {
 	u, err := url.Parse(c.Issuer)
 	if err != nil || u.Host == "" {
 		return nil, errors.New("mail: want the issuer")
 	}
-	if d.Now == nil {
-		d.Now = time.Now
-	}
-	if d.Random == nil {
-		d.Random = rand.Reader
-	}
-	if d.Log == nil {
-		d.Log = zap.NewNop()
-	}
-	return &Mail{MailDeps: d, cfg: c, host: u.Hostname(), queue: &sealedQueue[Notice]{
-		Queue:   outbox.New(mails, d.Store, d.Now, outbox.Config{Lane: "mail", First: firstWait, AtOnce: 4, Tried: c.Tried, Log: d.Log}),
-		purpose: "gatehouse notice v1", keyring: d.Keyring, random: d.Random,
-	}}, nil
+	m := &Mail{Deps: d, cfg: c, host: u.Hostname()}
+	m.sealedQueue = newSealedQueue(&m.Deps, mails, "gatehouse notice v1", m.deliver, outbox.Config{Lane: "mail", First: firstWait, AtOnce: 4, Tried: c.Tried})
+	return m, nil
 }
 
 // Send implements Sender. An address that is none is dropped with a line in the log: it is no reason to undo what has happened.
@@ -109,7 +84,7 @@ func (m *Mail) Send(tx storage.Tx, n Notice) error {
 		m.Log.Error("notice without an address", zap.String("kind", string(n.Kind)), zap.String("person_id", n.PersonID))
 		return nil
 	}
-	return m.queue.add(tx, n.At, n)
+	return m.add(tx, n.At, n)
 }
 
 // IsAddress tells whether a text is one bare e-mail address that no header can be made of. (RFC 5322 3.4.1)
@@ -122,26 +97,11 @@ func isUnsafe(c rune) bool {
 	return unicode.IsControl(c) || unicode.IsSpace(c) || strings.ContainsRune(`,;:<>()[]"\`, c)
 }
 
-// Run sends what waits until ctx ends.
-func (m *Mail) Run(ctx context.Context) { m.queue.Run(ctx, m.deliver) }
-
-// Round tries what is due once, and returns how many were taken and how many were not. An error is a failure of storage.
-func (m *Mail) Round(ctx context.Context) (sent, failed int, err error) {
-	return m.queue.Round(ctx, m.queue.AtOnce, m.deliver)
-}
-
-// Waiting returns how many notices wait, counting no more than most.
-func (m *Mail) Waiting(ctx context.Context, most int) (int, error) { return m.queue.Waiting(ctx, most) }
-
 // Check tells whether the mail server takes us.
 func (m *Mail) Check(ctx context.Context) error { return m.Transport.Check(ctx) }
 
 // deliver makes one try.
-func (m *Mail) deliver(ctx context.Context, id string, sealed []byte) error {
-	n, err := m.queue.open(sealed)
-	if err != nil {
-		return fmt.Errorf("notice: %w", err)
-	}
+func (m *Mail) deliver(ctx context.Context, id string, n Notice) error {
 	if n.Kind == Nothing {
 		return nil
 	}

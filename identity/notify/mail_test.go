@@ -80,7 +80,7 @@ func (p *post) open(key []byte) {
 	ground, ink := p.pages.Button()
 	p.Mail, err = notify.NewMail(
 		notify.MailConfig{Issuer: "https://auth.example.com", Brand: p.pages.BrandName(), Ground: ground, Ink: ink},
-		notify.MailDeps{
+		notify.Deps[notify.Transport]{
 			Store: p.store, Keyring: ring, Transport: p.postman, Words: p.pages.Words, Now: func() time.Time { return p.time },
 			Log: zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(p.log), zapcore.DebugLevel)),
 		},

@@ -2,17 +2,13 @@ package notify
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -70,23 +66,12 @@ type PushConfig struct {
 	Tried func(err error)
 }
 
-// PushDeps is what Pushes works with. All but Now, Random and Log are required.
-type PushDeps struct {
-	Store     storage.Store
-	Keyring   *secret.Keyring
-	Transport PushTransport
-	// Words returns the messages in the first of the languages that there is.
-	Words  func(ctx context.Context, locales []string) page.Words
-	Now    func() time.Time
-	Random io.Reader
-	Log    *zap.Logger
-}
-
 // Pushes sends prompts from an outbox: until the service has taken one, or it is too late, it is tried again. So perhaps it arrives twice.
 type Pushes struct {
-	PushDeps
-	cfg   PushConfig
-	queue *sealedQueue[Push]
+	Deps[PushTransport]
+	*sealedQueue[Push]
+
+	cfg PushConfig
 }
 
 const (
@@ -95,49 +80,22 @@ const (
 )
 
 // NewPushes returns what sends prompts.
-func NewPushes(c PushConfig, d PushDeps) *Pushes {
-	if d.Now == nil {
-		d.Now = time.Now
-	}
-	if d.Random == nil {
-		d.Random = rand.Reader
-	}
-	if d.Log == nil {
-		d.Log = zap.NewNop()
-	}
-	return &Pushes{PushDeps: d, cfg: c, queue: &sealedQueue[Push]{
-		Queue: outbox.New(pushes, d.Store, d.Now, outbox.Config{
-			Lane: "push", First: smsFirstWait, Most: pushMostWait, Tries: 60, MaxAge: pushLife, AtOnce: 4, Tried: c.Tried, Log: d.Log,
-		}),
-		purpose: "gatehouse push v1", keyring: d.Keyring, random: d.Random,
-	}}
+func NewPushes(c PushConfig, d Deps[PushTransport]) *Pushes {
+	p := &Pushes{Deps: d, cfg: c}
+	p.sealedQueue = newSealedQueue(&p.Deps, pushes, "gatehouse push v1", p.deliver, outbox.Config{
+		Lane: "push", First: smsFirstWait, Most: pushMostWait, Tries: 60, MaxAge: pushLife, AtOnce: 4, Tried: c.Tried,
+	})
+	return p
 }
 
 // Send implements PushSender.
-func (p *Pushes) Send(tx storage.Tx, v Push) error { return p.queue.add(tx, v.At, v) }
-
-// Run sends what waits until ctx ends.
-func (p *Pushes) Run(ctx context.Context) { p.queue.Run(ctx, p.deliver) }
-
-// Round tries what is due once, and returns how many were taken and how many were not. An error is a failure of storage.
-func (p *Pushes) Round(ctx context.Context) (sent, failed int, err error) {
-	return p.queue.Round(ctx, p.queue.AtOnce, p.deliver)
-}
-
-// Waiting returns how many prompts wait, counting no more than most.
-func (p *Pushes) Waiting(ctx context.Context, most int) (int, error) {
-	return p.queue.Waiting(ctx, most)
-}
+func (p *Pushes) Send(tx storage.Tx, v Push) error { return p.add(tx, v.At, v) }
 
 // Check tells whether the service is there.
 func (p *Pushes) Check(ctx context.Context) error { return p.Transport.Check(ctx) }
 
 // deliver makes one try.
-func (p *Pushes) deliver(ctx context.Context, id string, sealed []byte) error {
-	v, err := p.queue.open(sealed)
-	if err != nil {
-		return fmt.Errorf("push: %w", err)
-	}
+func (p *Pushes) deliver(ctx context.Context, id string, v Push) error {
 	if !p.Now().Before(v.Until) {
 		return fmt.Errorf("push: %w", errLate)
 	}

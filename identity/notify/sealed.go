@@ -1,24 +1,81 @@
 package notify
 
 import (
+	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
+	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// Deps is what messages are sent with; T is what hands them over. All but Now, Random and Log are required.
+type Deps[T any] struct {
+	Store     storage.Store
+	Keyring   *secret.Keyring
+	Transport T
+	// Words returns the messages in the first of the languages that there is.
+	Words  func(ctx context.Context, locales []string) page.Words
+	Now    func() time.Time
+	Random io.Reader
+	Log    *zap.Logger
+}
+
 // sealedQueue is an outbox whose items are kept sealed: they hold addresses, codes, and links that let somebody in.
 type sealedQueue[T any] struct {
-	*outbox.Queue[[]byte]
-
+	queue   *outbox.Queue[[]byte]
+	deliver func(ctx context.Context, id string, v T) error // makes one try
+	lane    string
 	purpose string
 	keyring *secret.Keyring
 	random  io.Reader
+}
+
+// newSealedQueue fills in the defaults of d. purpose keeps what is sealed here apart from all else.
+func newSealedQueue[T, H any](
+	d *Deps[H], table storage.Table[outbox.Record[[]byte]], purpose string, deliver func(ctx context.Context, id string, v T) error, c outbox.Config,
+) *sealedQueue[T] {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Random == nil {
+		d.Random = rand.Reader
+	}
+	if d.Log == nil {
+		d.Log = zap.NewNop()
+	}
+	c.Log = d.Log
+	return &sealedQueue[T]{
+		queue: outbox.New(table, d.Store, d.Now, c), deliver: deliver, lane: c.Lane, purpose: purpose, keyring: d.Keyring, random: d.Random,
+	}
+}
+
+// Run sends what waits until ctx ends.
+func (q *sealedQueue[T]) Run(ctx context.Context) { q.queue.Run(ctx, q.try) }
+
+// Round tries what is due once, and returns how many were taken and how many were not. An error is a failure of storage.
+func (q *sealedQueue[T]) Round(ctx context.Context) (sent, failed int, err error) {
+	return q.queue.Round(ctx, q.queue.AtOnce, q.try)
+}
+
+// Waiting returns how many items wait, counting no more than most.
+func (q *sealedQueue[T]) Waiting(ctx context.Context, most int) (int, error) {
+	return q.queue.Waiting(ctx, most)
+}
+
+func (q *sealedQueue[T]) try(ctx context.Context, id string, sealed []byte) error {
+	v, err := q.open(sealed)
+	if err != nil {
+		return fmt.Errorf("%s: %w", q.lane, err)
+	}
+	return q.deliver(ctx, id, v)
 }
 
 // add writes an item, in the transaction of its cause.
@@ -35,7 +92,7 @@ func (q *sealedQueue[T]) add(tx storage.Tx, at time.Time, v T) error {
 	if err != nil {
 		return err
 	}
-	return q.Add(tx, id, at, sealed)
+	return q.queue.Add(tx, id, at, sealed)
 }
 
 // open undoes what add did.

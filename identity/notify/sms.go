@@ -2,10 +2,8 @@ package notify
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"strings"
 	"time"
@@ -14,8 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -87,25 +83,14 @@ type SMSConfig struct {
 	Tried func(err error)
 }
 
-// SMSDeps is what Texts works with. All but Now, Random and Log are required.
-type SMSDeps struct {
-	Store     storage.Store
-	Keyring   *secret.Keyring
-	Transport SMSTransport
-	// Words returns the messages in the first of the languages that there is.
-	Words  func(ctx context.Context, locales []string) page.Words
-	Now    func() time.Time
-	Random io.Reader
-	Log    *zap.Logger
-}
-
 // Texts sends text messages from an outbox: until the service has taken one, or it is too late, it is tried again. So perhaps it arrives twice, when
 // the service took it and its answer was lost; the id is the same then.
 type Texts struct {
-	SMSDeps
-	cfg   SMSConfig
-	host  string
-	queue *sealedQueue[SMS]
+	Deps[SMSTransport]
+	*sealedQueue[SMS]
+
+	cfg  SMSConfig
+	host string
 }
 
 const (
@@ -115,26 +100,16 @@ const (
 )
 
 // NewTexts returns what sends text messages.
-func NewTexts(c SMSConfig, d SMSDeps) (*Texts, error) {
+func NewTexts(c SMSConfig, d Deps[SMSTransport]) (*Texts, error) {
 	u, err := url.Parse(c.Issuer)
 	if err != nil || u.Host == "" {
 		return nil, errors.New("sms: want the issuer")
 	}
-	if d.Now == nil {
-		d.Now = time.Now
-	}
-	if d.Random == nil {
-		d.Random = rand.Reader
-	}
-	if d.Log == nil {
-		d.Log = zap.NewNop()
-	}
-	return &Texts{SMSDeps: d, cfg: c, host: u.Hostname(), queue: &sealedQueue[SMS]{
-		Queue: outbox.New(texts, d.Store, d.Now, outbox.Config{
-			Lane: "sms", First: smsFirstWait, Most: smsMostWait, Tries: 60, MaxAge: smsLife, AtOnce: 4, Tried: c.Tried, Log: d.Log,
-		}),
-		purpose: "gatehouse sms v1", keyring: d.Keyring, random: d.Random,
-	}}, nil
+	t := &Texts{Deps: d, cfg: c, host: u.Hostname()}
+	t.sealedQueue = newSealedQueue(&t.Deps, texts, "gatehouse sms v1", t.deliver, outbox.Config{
+		Lane: "sms", First: smsFirstWait, Most: smsMostWait, Tries: 60, MaxAge: smsLife, AtOnce: 4, Tried: c.Tried,
+	})
+	return t, nil
 }
 
 // Send implements SMSSender. A number that is none is dropped with a line in the log: it is no reason to undo what has happened.
@@ -146,26 +121,13 @@ func (t *Texts) Send(tx storage.Tx, m SMS) error {
 	if m.Until.IsZero() {
 		m.Until = m.At.Add(smsLife)
 	}
-	return t.queue.add(tx, m.At, m)
+	return t.add(tx, m.At, m)
 }
 
 // IsNumber tells whether a text is a telephone number in its international form. (ITU-T E.164)
 func IsNumber(s string) bool {
 	digits, ok := strings.CutPrefix(s, "+")
 	return ok && len(digits) >= 7 && len(digits) <= 15 && digits[0] != '0' && !strings.ContainsFunc(digits, func(c rune) bool { return c < '0' || c > '9' })
-}
-
-// Run sends what waits until ctx ends.
-func (t *Texts) Run(ctx context.Context) { t.queue.Run(ctx, t.deliver) }
-
-// Round tries what is due once, and returns how many were taken and how many were not. An error is a failure of storage.
-func (t *Texts) Round(ctx context.Context) (sent, failed int, err error) {
-	return t.queue.Round(ctx, t.queue.AtOnce, t.deliver)
-}
-
-// Waiting returns how many messages wait, counting no more than most.
-func (t *Texts) Waiting(ctx context.Context, most int) (int, error) {
-	return t.queue.Waiting(ctx, most)
 }
 
 // Check tells whether the service is there.
@@ -175,11 +137,7 @@ func (t *Texts) Check(ctx context.Context) error { return t.Transport.Check(ctx)
 var errLate = fmt.Errorf("it is too late for it: %w", outbox.ErrRefused)
 
 // deliver makes one try.
-func (t *Texts) deliver(ctx context.Context, id string, sealed []byte) error {
-	m, err := t.queue.open(sealed)
-	if err != nil {
-		return fmt.Errorf("sms: %w", err)
-	}
+func (t *Texts) deliver(ctx context.Context, id string, m SMS) error {
 	if m.Kind == Nothing {
 		return nil
 	}

@@ -35,6 +35,12 @@ type texting struct {
 
 func newTexting(t *testing.T, url string) *texting {
 	t.Helper()
+	return newTextingWithin(t, url, notify.MaxHookTimeout)
+}
+
+// newTextingWithin gives each try so long.
+func newTextingWithin(t *testing.T, url string, timeout time.Duration) *texting {
+	t.Helper()
 	store, err := badgerstore.OpenMemory()
 	if err != nil {
 		t.Fatal(err)
@@ -49,11 +55,11 @@ func newTexting(t *testing.T, url string) *texting {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hook, err := notify.NewHook(notify.HookConfig{URL: url, Header: http.Header{"authorization": {smsToken}}, Timeout: 200 * time.Millisecond})
+	hook, err := notify.NewHook(notify.HookConfig{URL: url, Header: http.Header{"authorization": {smsToken}}, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.Texts, err = notify.NewTexts(notify.SMSConfig{Issuer: "https://auth.example.com:8443", Brand: pages.BrandName()}, notify.SMSDeps{
+	x.Texts, err = notify.NewTexts(notify.SMSConfig{Issuer: "https://auth.example.com:8443", Brand: pages.BrandName()}, notify.Deps[notify.SMSTransport]{
 		Store: store, Keyring: ring, Transport: &notify.SMSWebhook{Hook: hook, From: "Albers"}, Words: pages.Words, Now: func() time.Time { return x.time },
 		Log: zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(x.log), zapcore.DebugLevel)),
 	})
@@ -201,7 +207,7 @@ func TestSMSFaults(t *testing.T) {
 		}))
 		t.Cleanup(srv.Close)
 		t.Cleanup(func() { close(done) })
-		x := newTexting(t, srv.URL)
+		x := newTextingWithin(t, srv.URL, 50*time.Millisecond)
 		x.send(code("+31612345678", "123456"))
 		x.round(0, 1, 1)
 	})
