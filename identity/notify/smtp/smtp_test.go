@@ -128,7 +128,7 @@ func TestDeliverFails(t *testing.T) {
 		"a wrong password":                 {func(s *server) { s.user = "gatehouse\x00secret" }, func(c *smtp.Config) { c.Password = secret.New("wrong") }, false, 0},
 		"no AUTH":                          {nil, func(c *smtp.Config) { c.Username, c.Password = "gatehouse", secret.New("secret") }, false, 0},
 		"a slow banner":                    {say("banner", "silence"), func(c *smtp.Config) { c.Timeout = 300 * time.Millisecond }, false, 0},
-		"silence after the data":           {say(".", "silence"), func(c *smtp.Config) { c.Timeout = 300 * time.Millisecond }, false, 1},
+		"silence after the data":           {say(".", "silence"), func(c *smtp.Config) { c.Timeout = 3 * time.Second }, false, 1},
 		"a byte a moment":                  {say("banner", "drip"), func(c *smtp.Config) { c.Timeout = 300 * time.Millisecond }, false, 0},
 		"4xx banner":                       {say("banner", "421 later"), nil, false, 0},
 		"5xx banner":                       {say("banner", "554 no"), nil, false, 0},
