@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -221,7 +222,7 @@ func (s *Server) WithdrawConsent(ctx context.Context, subject, clientID string) 
 		return 0, err
 	}
 	e.PersonID, e.ClientID = subject, clientID
-	key := storage.Key(subject, clientID)
+	key, now := storage.Key(subject, clientID), s.now()
 	err = s.Store.Update(ctx, func(tx storage.Tx) error {
 		had, err := consents.Has(tx, key)
 		if err != nil {
@@ -233,9 +234,27 @@ func (s *Server) WithdrawConsent(ctx context.Context, subject, clientID string) 
 		if err := consents.Delete(tx, key); err != nil {
 			return err
 		}
+		if err := s.tellUnlinked(tx, subject, clientID, now); err != nil {
+			return err
+		}
 		return s.Events.Append(tx, e)
 	})
 	return n, err
+}
+
+// tellUnlinked tells whoever wants to know that a client has lost what a person had given to it.
+func (s *Server) tellUnlinked(tx storage.Tx, person, clientID string, now time.Time) error {
+	if s.Unlinked == nil {
+		return nil
+	}
+	c, err := s.clients.get(tx, clientID)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil // nobody can tell by which subject it knew the person
+	}
+	if err != nil {
+		return err
+	}
+	return s.Unlinked(tx, login.Unlinked{Person: person, Subject: s.subjectFor(c, person), ClientID: clientID, Client: cmp.Or(c.Name, clientID), At: now})
 }
 
 // IssueRequest asks for an access token of a client itself.

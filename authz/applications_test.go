@@ -1,10 +1,13 @@
 package authz_test
 
 import (
+	"errors"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -65,4 +68,68 @@ func TestApplications(t *testing.T) {
 	if err != nil || name != "gone" {
 		t.Errorf("ApplicationName(gone) = %q, %v, want its id", name, err)
 	}
+}
+
+// TestUnlinked: whoever wants to know is told once of each withdrawal of something, however it is done, by the subject that the client knows.
+func TestUnlinked(t *testing.T) {
+	t.Parallel()
+	var told []login.Unlinked
+	var fails error
+	h := authztest.New(t, authztest.WithClients(pairwiseClient("pair", "p.example.com")), authztest.WithUnlinked(func(_ storage.Tx, u login.Unlinked) error {
+		told = append(told, u)
+		return fails
+	}))
+	wants := func(what string, want ...login.Unlinked) {
+		t.Helper()
+		for i := range want {
+			want[i].Person, want[i].At = authztest.Demo, h.Clock.Now()
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("%s: told %+v, want %+v", what, told, want)
+		}
+		told = nil
+	}
+	withdraw := func(client string) error {
+		_, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, client)
+		return err
+	}
+	if err := withdraw("shop"); err != nil {
+		t.Fatal(err)
+	}
+	wants("nothing was given")
+	h.Tokens("shop", authztest.Demo)
+	if err := withdraw("shop"); err != nil {
+		t.Fatal(err)
+	}
+	wants("a grant", login.Unlinked{Subject: authztest.Demo, ClientID: "shop", Client: "The shop"})
+	if err := withdraw("shop"); err != nil {
+		t.Fatal(err)
+	}
+	wants("a second time")
+	sub, _ := idClaimsFor(t, h, h.Tokens("pair", authztest.Demo).ID, "pair")["sub"].(string)
+	if err := withdraw("pair"); err != nil {
+		t.Fatal(err)
+	}
+	wants("a pairwise client", login.Unlinked{Subject: sub, ClientID: "pair", Client: "pair"})
+	path := authztest.Demo + "/consents"
+	h.Tokens("asks", authztest.Demo, "scope", "openid profile")
+	wantStatus(t, "DELETE of a consent", asRegistrar(h, http.MethodDelete, path+"/asks"), 204)
+	wants("by the API", login.Unlinked{Subject: authztest.Demo, ClientID: "asks", Client: "The asks"})
+	wantStatus(t, "DELETE of none", asRegistrar(h, http.MethodDelete, path), 204)
+	wants("none by the API")
+	token := h.Tokens("asks", authztest.Demo, "scope", "openid profile").Access
+	fails = errors.New("the outbox is full")
+	if err := withdraw("asks"); !errors.Is(err, fails) {
+		t.Errorf("WithdrawConsent = %v, want %v", err, fails)
+	}
+	wantActive(t, h, "a token of what could not be withdrawn", token, true)
+	told, fails = nil, nil
+	h.Restart(func(c *authz.Config) {
+		c.Clients = slices.DeleteFunc(c.Clients, func(c *authz.Client) bool { return c.ID == "asks" })
+	})
+	if err := withdraw("asks"); err != nil {
+		t.Fatal(err)
+	}
+	wants("a client that is gone")
+	h.Invariants(t)
 }

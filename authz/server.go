@@ -117,6 +117,9 @@ type Deps struct {
 	// Providers knows the providers of this moment. nil: those of the configuration are all.
 	Providers Providers
 	Pages     *page.Renderer
+	// Unlinked is told, in the transaction in which it happens, that a client that is there has lost all that a person had given to it. An error
+	// undoes it. nil: nobody wants to know.
+	Unlinked func(tx storage.Tx, u login.Unlinked) error
 	// AfterLogout returns where a person goes who has signed out and whom no client has sent, or "" for our own page. nil: always that.
 	AfterLogout func(ctx context.Context) (string, error)
 	// Origin says where a request came from. Default: its peer address.

@@ -34,17 +34,17 @@ type holding struct {
 	// list returns what the person holds now.
 	list func(s *Server, tx storage.Tx, p login.Subject, now time.Time) ([]held, error)
 	// end ends one of it.
-	end func(s *Server, tx storage.Tx, person string, h *held) error
+	end func(s *Server, tx storage.Tx, person string, h *held, now time.Time) error
 	// event is what is recorded of an end.
 	event event.Type
 }
 
 // holdings are the last parts of the paths. (docs/decisions.md, "What a person holds")
 var holdings = map[string]holding{
-	"tokens": {(*Server).grantsHeld, func(_ *Server, tx storage.Tx, person string, h *held) error {
+	"tokens": {(*Server).grantsHeld, func(_ *Server, tx storage.Tx, person string, h *held, _ time.Time) error {
 		return dropGrant(tx, person, h.ClientID, h.ID)
 	}, eventGrantRevoked},
-	"sessions": {(*Server).sessionsHeld, func(s *Server, tx storage.Tx, person string, h *held) error {
+	"sessions": {(*Server).sessionsHeld, func(s *Server, tx storage.Tx, person string, h *held, _ time.Time) error {
 		return s.Subjects.CloseSession(tx, person, h.ID)
 	}, eventSessionEnded},
 	"consents": {(*Server).consentsHeld, endConsent, eventConsentWithdrawn},
@@ -152,7 +152,7 @@ func (s *Server) endHeld(ctx context.Context, h holding, person, item string, as
 			e.ClientID = items[0].ClientID
 		}
 		for i := range items {
-			if err := h.end(s, tx, person, &items[i]); err != nil {
+			if err := h.end(s, tx, person, &items[i], now); err != nil {
 				return err
 			}
 		}
@@ -212,11 +212,14 @@ func (s *Server) consentsHeld(tx storage.Tx, p login.Subject, _ time.Time) (item
 }
 
 // endConsent forgets a consent and ends every grant that came of it.
-func endConsent(_ *Server, tx storage.Tx, person string, h *held) error {
+func endConsent(s *Server, tx storage.Tx, person string, h *held, now time.Time) error {
 	if _, err := dropGrants(tx, person, h.ClientID); err != nil {
 		return err
 	}
-	return consents.Delete(tx, storage.Key(person, h.ClientID))
+	if err := consents.Delete(tx, storage.Key(person, h.ClientID)); err != nil {
+		return err
+	}
+	return s.tellUnlinked(tx, person, h.ClientID, now)
 }
 
 // toSeconds is how times are told.

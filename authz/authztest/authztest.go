@@ -19,6 +19,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -50,6 +51,7 @@ type Harness struct {
 	server   atomic.Pointer[authz.Server]
 	deps     authz.Deps
 	dynamic  authz.Providers
+	unlinked func(storage.Tx, login.Unlinked) error
 	log      *syncBuffer
 	watch    *watcher
 	canaries canaries
@@ -68,6 +70,11 @@ func WithClients(clients ...*authz.Client) Option {
 
 // WithProviders adds identity providers that come and go.
 func WithProviders(p authz.Providers) Option { return func(h *Harness) { h.dynamic = p } }
+
+// WithUnlinked names who is told that a client has lost what a person had given to it.
+func WithUnlinked(f func(storage.Tx, login.Unlinked) error) Option {
+	return func(h *Harness) { h.unlinked = f }
+}
 
 // WithStore uses another store than one in memory. The test closes it.
 func WithStore(store storage.Store) Option {
@@ -114,7 +121,7 @@ func (h *Harness) makeDeps() {
 	h.must(err)
 	h.deps = authz.Deps{
 		Store: h.Store, Keys: h.Keys, Keyring: h.Keyring, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 64, Iterations: 1, Concurrency: 2}),
-		Auth: h.People, Subjects: h.People, Passwords: h.People, Providers: h.dynamic, Pages: pages, Log: log, Now: h.Clock.Now,
+		Auth: h.People, Subjects: h.People, Passwords: h.People, Providers: h.dynamic, Unlinked: h.unlinked, Pages: pages, Log: log, Now: h.Clock.Now,
 	}
 	h.deps.Events = &event.Recorder{Random: randomReader, Now: h.Clock.Now}
 }

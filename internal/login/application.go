@@ -18,3 +18,11 @@ type Scope struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 }
+
+// Unlinked says that a client has lost all that a person had given to it.
+type Unlinked struct {
+	Person           string // the person's id
+	Subject          string // by which the client knows the person
+	ClientID, Client string // id and name
+	At               time.Time
+}
