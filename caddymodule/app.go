@@ -371,7 +371,7 @@ func (a *App) open() (_ *instance, err error) {
 	}
 	inst.authz, err = authz.New(a.ctx, a.authz, authz.Deps{
 		Store: c.Store, Keys: c.keys, Keyring: c.keyring, Hasher: c.hasher, Events: events, Auth: inst.identity, Subjects: inst.identity,
-		Passwords: inst.identity, Providers: authzProviders{inst.identity}, AfterLogout: inst.identity.AfterLogout, Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("authz"),
+		Passwords: inst.identity, Providers: authzProviders{inst.identity}, Unlinked: inst.identity.Unlinked, AfterLogout: inst.identity.AfterLogout, Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("authz"),
 	})
 	if err != nil {
 		return nil, err

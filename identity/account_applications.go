@@ -1,12 +1,15 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -77,10 +80,25 @@ func (s *Service) showApplications(w http.ResponseWriter, r *http.Request) {
 		for _, sc := range app.Scopes {
 			row.Scopes = append(row.Scopes, page.ScopeLine{Name: sc.Name, Description: sc.Description})
 		}
+		row.Links = organisationLinks(a.u.OrganisationOf(app.ID), app.Name)
 		row.Actions = []page.Action{{Label: "application.withdraw", URL: applicationsPath, CSRF: a.csrf, Fields: []page.Hidden{{Name: "application", Value: app.ID}}}}
 		part.Rows = append(part.Rows, row)
 	}
 	s.accountPage(w, r, a, http.StatusOK, page.Dashboard{Key: "applications", Parts: []page.Part{part}})
+}
+
+// organisationLinks lead to where an application begins, and to the account that the person has at whom it belongs to.
+func organisationLinks(o *config.Organisation, application string) (links []page.Link) {
+	if o == nil {
+		return nil
+	}
+	if o.LandingPageURL != "" {
+		links = append(links, page.Link{Text: page.Say("application.open", "application", application), URL: o.LandingPageURL})
+	}
+	if u, err := url.Parse(o.AccountLinkURL); err == nil && u.Host != "" {
+		links = append(links, page.Link{Text: page.Say("application.account", "organisation", cmp.Or(o.Name, u.Hostname())), URL: o.AccountLinkURL})
+	}
+	return links
 }
 
 // handleApplications serves POST /account/applications: an application loses what it was given, and its tokens with it.

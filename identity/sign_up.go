@@ -231,7 +231,7 @@ func (s *Service) handleSignUp(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t.Phone, _ = parsePhone(t.Phone)
-	t.Locale = s.Pages.Lang(r, a.flow.Demand.Locales)
+	t.Locale = s.Pages.Lang(r, a.flow.Demand.Locales, a.flow.Demand.Client.ID)
 	switch {
 	case wait > 0:
 		in := page.Form{}

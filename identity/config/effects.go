@@ -27,6 +27,9 @@ func later(path, missing string) effect { return effect{path: path, later: missi
 const (
 	noMigration = "there is no migration of persons yet"
 	noMobile    = "there is no sign-in by mobile yet"
+	noSAML      = "there is no SAML identity provider yet"
+	noClaims    = "what applications hear of a person is said by their scopes"
+	noClientOf  = "API clients and what they may do are declared in the Caddyfile"
 	noType      = "methods of this type do not exist yet; it can be stored with enabled false"
 )
 
@@ -40,40 +43,48 @@ func effectOf(path string) (effect, bool) {
 	return effect{}, false
 }
 
-// refuseIneffective refuses a member that does nothing yet and is not as by default. What a login method says matters once it is enabled, and
-// those of the Caddyfile are not ours to judge.
-func refuseIneffective(u *Units) error {
-	d := Defaults()
-	standard := map[string][]byte{}
+// refuseIneffective refuses a member that does nothing yet and is not as by default, unless it is stored already: what an earlier version has taken
+// must not stand in the way of other changes. What a login method says matters once it is enabled, and those of the Caddyfile are not ours to judge.
+func refuseIneffective(from, to *Units) error {
+	stored := map[string]int{}
+	ineffective(from, func(_, path string, value []byte, _ string) { stored[path+"="+string(value)]++ })
 	var err error
-	look := func(un unit, of *Units, fn func(v reflect.Value, at, path string, inside bool)) {
-		visit(reflect.ValueOf(un.of(of)).Elem(), un.name, un.name, false, fn)
-	}
+	ineffective(to, func(at, path string, value []byte, missing string) {
+		key := path + "=" + string(value)
+		if stored[key]--; stored[key] < 0 && err == nil {
+			err = refusal(at, missing)
+		}
+	})
+	return err
+}
+
+// ineffective calls fn for every member that does nothing yet and is not as by default.
+func ineffective(u *Units, fn func(at, path string, value []byte, missing string)) {
+	d := Defaults()
+	judged := *u
+	judged.LoginMethods.LoginMethods = judgedMethods(u.LoginMethods.LoginMethods)
 	for _, un := range table {
-		look(un, &d, func(v reflect.Value, _, path string, inside bool) {
+		standard := map[string][]byte{}
+		visit(reflect.ValueOf(un.of(&d)).Elem(), un.name, un.name, false, func(v reflect.Value, _, path string, inside bool) {
 			if !inside {
 				standard[path] = encode(v.Interface())
 			}
 		})
-		judged := *u
-		if un.name == "login_methods" {
-			judged.LoginMethods.LoginMethods = judgedMethods(u.LoginMethods.LoginMethods)
-		}
-		look(un, &judged, func(v reflect.Value, at, path string, inside bool) {
+		visit(reflect.ValueOf(un.of(&judged)).Elem(), un.name, un.name, false, func(v reflect.Value, at, path string, inside bool) {
 			e, _ := effectOf(path)
-			if err != nil || e.does != "" {
+			if e.does != "" {
 				return
 			}
+			value := encode(v.Interface())
 			if s, ok := standard[path]; ok && !inside {
-				if !bytes.Equal(s, encode(v.Interface())) {
-					err = refusal(at, e.later)
+				if !bytes.Equal(s, value) {
+					fn(at, path, value, e.later)
 				}
 			} else if !isEmpty(v) {
-				err = refusal(at, e.later)
+				fn(at, path, value, e.later)
 			}
 		})
 	}
-	return err
 }
 
 // judgedMethods empties the methods that are not judged, so that places stay as they are in the body.

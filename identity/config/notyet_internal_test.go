@@ -9,9 +9,11 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
@@ -95,7 +97,7 @@ func TestNotYet(t *testing.T) {
 			names := strings.Split(m.path, ".")
 			list := -1
 			for i := len(names) - 1; i >= 0; i-- {
-				if strings.HasSuffix(names[i], "[]") && i > 1 { // the innermost list, such as of mappings
+				if strings.HasSuffix(names[i], "[]") && i != 1 { // the innermost list, such as of mappings, or the unit itself
 					v = []any{v}
 				}
 				name := strings.TrimSuffix(names[i], "[]")
@@ -149,5 +151,52 @@ func TestNotYet(t *testing.T) {
 	}
 	if count == 0 {
 		t.Error("no member is without a function: is the table read?")
+	}
+}
+
+// TestStoredBefore: what an earlier version has stored in a member without a function hinders neither the start nor other changes, until it is
+// another value, or there are more of it.
+func TestStoredBefore(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	const old = `[{"id":"acme","name":"Acme","username_for_basic_auth":"acme","user_profile_attributes":{"saml_subject_name_attributes":{"type":"persistent"},` +
+		`"identity_attributes":{"mail":{"attribute_name":"mail","required":true}}}}]`
+	err := s.Store.Update(t.Context(), func(tx storage.Tx) error {
+		if err := units.Put(tx, "organisations", unitRecord{JSON: []byte(old), Revision: 1}, time.Time{}); err != nil {
+			return err
+		}
+		_, err := touch(tx, []byte("n"))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err = New(t.Context(), s.cfg, s.Deps)
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	u, err := s.Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := string(encode(u.Organisations))
+	for name, tt := range map[string]struct {
+		body string
+		want int // 0: taken
+	}{
+		"what was read":        {`{"organisations":` + same + `}`, 0},
+		"another unit":         {`{"features":{"sign_up_enabled":true}}`, 0},
+		"another name":         {`{"organisations":` + strings.Replace(same, `"Acme"`, `"Acme Ltd"`, 1) + `}`, 0},
+		"left out":             {`{"organisations":[{"id":"acme"}]}`, 0},
+		"another value":        {`{"organisations":` + strings.Replace(same, `"username_for_basic_auth":"acme"`, `"username_for_basic_auth":"root"`, 1) + `}`, http.StatusConflict},
+		"another organisation": {`{"organisations":[{"id":"acme","username_for_basic_auth":"acme"},{"id":"other","username_for_basic_auth":"acme"}]}`, http.StatusConflict},
+		"another attribute":    {`{"organisations":[{"id":"acme","user_profile_attributes":{"identity_attributes":{"phone":{"attribute_name":"phone"}}}}]}`, http.StatusConflict},
+		"a mapping":            {`{"organisations":[{"id":"acme","user_profile_attributes":{"custom_attribute_mappings":{"attribute_to_map_from":"a"}}}]}`, http.StatusConflict},
+	} {
+		_, err := s.Diff(t.Context(), []byte(tt.body))
+		refused := new(rest.Error)
+		if tt.want == 0 && err != nil || tt.want != 0 && (!errors.As(err, &refused) || refused.Status != tt.want) {
+			t.Errorf("%s: %v, want status %d", name, err, tt.want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"encoding/base64"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -35,6 +36,7 @@ func (s *Service) PageOrganisations(ctx context.Context) *page.Organisations {
 		o := &u.Organisations[i]
 		shown := &page.Organisation{
 			Name: o.Name, SiteURL: o.SiteURL, SupportURL: o.SupportURL, SupportEmail: o.SupportEmail, Message: o.MigrationMessageHTML, Logo: o.logo(),
+			Private: o.IsPrivate, Language: o.PreferredLanguage,
 		}
 		for id := range o.ServiceProviders {
 			byClient[id] = shown
@@ -43,6 +45,16 @@ func (s *Service) PageOrganisations(ctx context.Context) *page.Organisations {
 	next := &pageOrganisations{u, page.NewOrganisations(byClient)}
 	s.owners.Store(next)
 	return next.made
+}
+
+// OrganisationOf returns whom an application belongs to, by the id of its client, or nil. Of several that claim it the last one has it.
+func (u *Units) OrganisationOf(client string) *Organisation {
+	for i := range slices.Backward(u.Organisations) {
+		if _, ok := u.Organisations[i].ServiceProviders[client]; ok {
+			return &u.Organisations[i]
+		}
+	}
+	return nil
 }
 
 // logo returns the square logo, or else the other one. nil: there is none

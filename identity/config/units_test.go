@@ -40,9 +40,8 @@ const full = `{
 		{"id":"social","type":"GOOGLE","google_attributes":{"clientId":"g","client_secret":"canary-google"}},
 		{"id":"eu","type":"EIDAS","eidas_attributes":{"authentication_service":"CUSTOM","required_level_of_assurance":"LOW_PLUS"}}
 	]},
-	"organisations":[{"id":"acme","name":"Acme","landing_page_url":"https://acme.example.com/","support_email":"help@acme.example.com","preferred_language":"nl","is_private":true,
-		"service_providers":{"one":{"name":"One","type":"SAML","required_authentication_level":2,"identity_attributes":{"mail":{"attribute_name":"mail","required":true,"saml_attribute_names":{"x":"urn:mail"}}}}},
-		"user_profile_attributes":{"saml_subject_name_attributes":{"type":"persistent"}}}],
+	"organisations":[{"id":"acme","name":"Acme","landing_page_url":"https://acme.example.com/","account_link_url":"https://acme.example.com/me","support_email":"help@acme.example.com","preferred_language":"nl","is_private":true,"notify_when_user_does_unlink_account":true,
+		"service_providers":{"one":{"name":"One","type":"SAML","required_authentication_level":2,"identity_attributes":{"mail":{"attribute_name":"mail","required":true,"saml_attribute_names":{"x":"urn:mail"}}}}}}],
 	"redirects":{"default_origin_url":"https://www.example.com","url_after_login":"/welcome","url_after_logout":"https://www.example.com/bye","url_whitelist":[{"url":"https://www.example.com/a"}]},
 	"step_up":{"actions":{"dashboard_step_up_authentication_level":2}},
 	"password_policy":{"min_length":10,"max_length":128,"lower_case_char_required":true,"upper_case_char_required":true,"special_char_required":true,"breached_password_blocked":false},
@@ -453,7 +452,8 @@ func TestOrganisations(t *testing.T) {
 	for _, body := range []string{
 		`[{"id":"x"},{"id":"x"}]`, `[{"site_url":"javascript:alert(1)"}]`, `[{"support_email":"a@b,c@d"}]`, `[{"support_email":"a@example.com\r\nBcc: b@example.com"}]`,
 		`[{"name":"a\u0000b"}]`, `[{"name":"` + strings.Repeat("x", 257) + `"}]`, `[{"logo_square_base64":"PHN2Zy8+"}]`, `[{"logo_square_base64":"!"}]`,
-		`[{"preferred_language":"../x"}]`, `[{"service_providers":{"a":{"id":"b"}}}]`, `[{"service_providers":{"":{}}}]`,
+		`[{"preferred_language":"../x"}]`, `[{"preferred_language":"nl NL"}]`, `[{"preferred_language":"klingon"}]`,
+		`[{"landing_page_url":"javascript:alert(1)"}]`, `[{"account_link_url":"http://acme.example/"}]`, `[{"landing_page_url":"https://a@acme.example/"}]`, `[{"service_providers":{"a":{"id":"b"}}}]`, `[{"service_providers":{"":{}}}]`,
 		`[{"logo_landscape_base64":"` + bomb + `"}]`,
 	} {
 		w.must(400, "POST", "/api/v2/config", `{"organisations":`+body+`}`)

@@ -97,7 +97,7 @@ func (s *Service) settle(from, to *Units, keepIDs bool) error {
 	if err := s.verifyMethods(to); err != nil {
 		return err
 	}
-	return refuseIneffective(to)
+	return refuseIneffective(from, to)
 }
 
 // write stores what differs.

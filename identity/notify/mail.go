@@ -141,7 +141,10 @@ func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error
 		Greeting: words.T("mail.greeting", pairs...), Footer: words.T("mail.footer", pairs...),
 	}
 	p.Code = n.Data["code"]
-	if n.PersonID == "" {
+	switch {
+	case n.Kind == AccountUnlinked:
+		p.Footer = words.T("mail.footer.organisation", pairs...)
+	case n.PersonID == "":
 		p.Footer = words.T("mail.footer.nobody", pairs...)
 	}
 	if n.Name == "" {

@@ -120,7 +120,7 @@ func (p *post) one(n notify.Notice) notify.Message {
 func sample(kind notify.Kind) notify.Notice {
 	return notify.Notice{
 		Kind: kind, To: "ann@example.com", PersonID: "1", Name: "Ann",
-		Data: map[string]string{"username": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456"},
+		Data: map[string]string{"username": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456", "application": "The shop", "subject": "f3a1"},
 	}
 }
 
@@ -241,6 +241,36 @@ func TestMailIsText(t *testing.T) {
 			p.round(0, 0)
 			if !strings.Contains(p.log.String(), "notice without an address") {
 				t.Error("nobody is told")
+			}
+		})
+	}
+}
+
+// TestMailToAnOrganisation: it learns the application, the subject and the moment, and nothing else of the person.
+func TestMailToAnOrganisation(t *testing.T) {
+	t.Parallel()
+	p := newPost(t)
+	n := notify.Notice{Kind: notify.AccountUnlinked, To: "help@acme.example", PersonID: "p1", Locales: []string{"nl_NL"}, Data: map[string]string{"application": "The shop", "subject": "f3a1"}}
+	m := p.one(n)
+	want := "Hallo,\n\nOp 21 november 2026, 12:00 UTC is het account van een persoon bij Albers & Co losgekoppeld van The shop: "
+	if m.To != "help@acme.example" || m.Subject != "Een account is losgekoppeld van The shop" || !strings.HasPrefix(m.Text, want) || !strings.Contains(m.Text, "\n\nf3a1\n\n") ||
+		!strings.Contains(m.Text, "het adres van een organisatie daar") || strings.Contains(m.Text, "p1") || strings.Contains(m.HTML, "p1") {
+		t.Errorf("message = %+v", m)
+	}
+	for _, evil := range []string{"a\r\nBcc: evil@example.com", "<script>alert(1)</script>", "{subject} {to}", strings.Repeat("x", 64<<10), "\u2028"} {
+		t.Run(fmt.Sprintf("attack 239: %.30q as the name of an application that was unlinked", evil), func(t *testing.T) {
+			t.Parallel()
+			p := newPost(t)
+			n := n
+			n.Data = map[string]string{"application": evil, "subject": "f3a1"}
+			m := p.one(n)
+			if strings.ContainsAny(m.Subject, "\r\n\u2028") || len([]rune(m.Subject)) > 200 || strings.Contains(m.Subject, "f3a1") || m.To != n.To {
+				t.Errorf("to %q, subject %q, want one short line", m.To, m.Subject)
+			}
+			for node := range mustParse(t, m.HTML).Descendants() {
+				if node.Type == html.ElementNode && (node.Data == "script" || node.Data == "a") {
+					t.Errorf("<%s> is in the HTML", node.Data)
+				}
 			}
 		})
 	}

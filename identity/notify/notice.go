@@ -36,6 +36,7 @@ const (
 	PasskeyAdded       Kind = "passkey_added"
 	PasskeyRemoved     Kind = "passkey_removed"
 	PasskeySuspected   Kind = "passkey_suspected"
+	AccountUnlinked    Kind = "account_unlinked" // to the organisation of an application
 )
 
 // Nothing is a notice that is kept like any other and told to nobody: what it costs to tell somebody something tells nobody that they exist.
@@ -46,7 +47,7 @@ func Kinds() []Kind {
 	list := []Kind{
 		Welcome, AttributesUpdated, EmailUpdated, PhoneNumberUpdated, PasswordUpdated, PasswordBlocked, AccountBlocked, AccountRemoved, IdentityCoupled,
 		StepUpCode, PINReset, AccountInvitation, AddressCode, ResetLink, PasswordReset, ResetNoPassword, SignUpCode, SignUpExisting, Activation, ActivationCode, EmailVerification,
-		PasskeyAdded, PasskeyRemoved, PasskeySuspected,
+		PasskeyAdded, PasskeyRemoved, PasskeySuspected, AccountUnlinked,
 	}
 	slices.Sort(list)
 	return list

@@ -25,6 +25,8 @@ type Field struct {
 	// Default: text
 	Type  string
 	Label string
+	// Called is the label as it is shown where no message has the key Label.
+	Called string
 	// LabelFill, HintFill and ProblemFill are pairs of name and value for their messages. {brand} is filled in everywhere.
 	LabelFill, HintFill, ProblemFill []any
 	Hint                             string // under the label's field. Empty: none
@@ -96,6 +98,9 @@ type option struct {
 // Field returns the field with its texts.
 func (f frame) Field(in Field) field {
 	out := field{Field: in, Label: f.Say(Text{in.Label, in.LabelFill}), IsCode: in.Type == "code" || in.Type == "secret"}
+	if _, known := f.find(in.Label); in.Called != "" && !known {
+		out.Label = in.Called
+	}
 	if out.ID == "" {
 		out.ID = in.Name
 	}
@@ -186,7 +191,14 @@ type Row struct {
 	Mark    Text
 	Details []Text
 	Scopes  []ScopeLine // a list under them
+	Links   []Link      // under it, to what is not ours
 	Actions []Action
+}
+
+// Link leads to another site, which does not learn from where. Text is a message. What is no http or https URL is left out.
+type Link struct {
+	Text Text
+	URL  string
 }
 
 // Action is a link, or a form of one button when there is a CSRF token. Label is a message.
@@ -203,8 +215,11 @@ type row struct {
 	Mark    string
 	Details []string
 	Scopes  []string
+	Links   []link
 	Actions []action
 }
+
+type link struct{ Text, URL string }
 
 type action struct {
 	Action
@@ -225,6 +240,11 @@ func (f frame) Row(in Row) row {
 	}
 	for _, s := range in.Scopes {
 		out.Scopes = append(out.Scopes, f.Scope(s))
+	}
+	for _, l := range in.Links {
+		if isWeb(l.URL) {
+			out.Links = append(out.Links, link{f.Say(l.Text), l.URL})
+		}
 	}
 	for _, a := range in.Actions {
 		if a.About == "" {

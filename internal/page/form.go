@@ -33,5 +33,7 @@ type FormLink struct{ Label, URL string }
 // Text is one of the messages of the page.
 func (f Form) Text(part string) Text { return Text{f.Key + "." + part, f.Fill} }
 
-// Lang returns the tag of the language that a page for this request is in.
-func (p *Renderer) Lang(r *http.Request, wanted []string) string { return p.match(r, wanted).tag }
+// Lang returns the tag of the language that a page of a client for this request is in.
+func (p *Renderer) Lang(r *http.Request, wanted []string, client string) string {
+	return p.match(r, wanted, p.organisationOf(r, client).language).tag
+}

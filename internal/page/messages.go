@@ -218,8 +218,9 @@ func htmlTag(name string) string {
 }
 
 // match chooses the language: what was chosen in this browser, what the flow asks for, by name and then by likeness, then what the browser asks
-// for, then the default. Nothing of these is repeated in an answer, only the tag of a language that is there.
-func (c *catalogue) match(r *http.Request, chosen string, wanted []string) *language {
+// for, then what is preferred where the application belongs to, then the default. Nothing of these is repeated in an answer, only the tag of a
+// language that is there.
+func (c *catalogue) match(r *http.Request, chosen string, wanted []string, preferred string) *language {
 	if len(c.languages) == 1 {
 		return c.languages[0]
 	}
@@ -249,7 +250,14 @@ func (c *catalogue) match(r *http.Request, chosen string, wanted []string) *lang
 	if len(c.matched) == 0 {
 		return c.languages[0]
 	}
-	_, i, _ := c.matcher.Match(tags...)
+	_, i, likeness := c.matcher.Match(tags...)
+	if likeness == xlanguage.No {
+		for _, key := range fallbacks(preferred) {
+			if lang := c.byName[key]; lang != nil {
+				return lang
+			}
+		}
+	}
 	return c.matched[i]
 }
 
@@ -266,7 +274,8 @@ func (l *language) find(key string) (string, bool) {
 	return "", false
 }
 
-// T returns the message of a key. Pairs of name and value fill in "{name}"; a time.Time is a Moment. A missing message is its key, which a test finds.
+// T returns the message of a key. Pairs of name and value fill in "{name}"; a time.Time is a Moment, a time.Duration a Duration. A missing message is its
+// key, which a test finds.
 func (l *language) T(key string, pairs ...any) string {
 	text, ok := l.find(key)
 	if !ok {
@@ -277,12 +286,14 @@ func (l *language) T(key string, pairs ...any) string {
 	}
 	fill := make([]string, 0, len(pairs))
 	for i := 0; i+1 < len(pairs); i += 2 {
-		value, isTime := pairs[i+1].(time.Time)
-		if !isTime {
-			fill = append(fill, "{"+fmt.Sprint(pairs[i])+"}", fmt.Sprint(pairs[i+1]))
-			continue
+		value := fmt.Sprint(pairs[i+1])
+		switch v := pairs[i+1].(type) {
+		case time.Time:
+			value = l.Moment(v)
+		case time.Duration:
+			value = l.Duration(int((v + time.Second - 1) / time.Second))
 		}
-		fill = append(fill, "{"+fmt.Sprint(pairs[i])+"}", l.Moment(value))
+		fill = append(fill, "{"+fmt.Sprint(pairs[i])+"}", value)
 	}
 	return strings.NewReplacer(fill...).Replace(text) // one pass: a value that looks like a placeholder stays as it is
 }

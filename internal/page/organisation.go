@@ -26,6 +26,10 @@ type Organisation struct {
 	Logo []byte
 	// Message stands on the sign-in page of its applications: HTML, of which CleanHTML leaves what is harmless.
 	Message string
+	// Private says that nothing of it is shown to who is not signed in.
+	Private bool
+	// Language is that of the pages for its applications where nobody asks for one that there is: nl, nl_NL, nl_NL_informal. Empty: the default
+	Language string
 }
 
 // organisation is what templates see of it.
@@ -33,6 +37,8 @@ type organisation struct {
 	Name, SiteURL, SiteHost, help string
 	logo                          *shown
 	Message                       template.HTML
+	private                       bool
+	language                      string
 }
 
 // Organisations are those of the applications. They do not change.
@@ -55,8 +61,9 @@ func NewOrganisations(byClient map[string]*Organisation) *Organisations {
 }
 
 func (o *Organisations) add(in *Organisation) *organisation {
-	out := &organisation{Name: in.Name, Message: template.HTML(CleanHTML(in.Message))} //nolint:gosec // G203: cleaned in this very line
-	if IsLink(in.SiteURL) && strings.HasPrefix(in.SiteURL, "http") {
+	out := &organisation{Name: in.Name, private: in.Private, language: in.Language}
+	out.Message = template.HTML(CleanHTML(in.Message)) //nolint:gosec // G203: cleaned in this very line
+	if isWeb(in.SiteURL) {
 		u, _ := url.Parse(in.SiteURL) // which IsLink has read
 		out.SiteURL, out.SiteHost = in.SiteURL, u.Hostname()
 	}
@@ -94,17 +101,30 @@ func (p *Renderer) organisationsNow(ctx context.Context) (now *Organisations) {
 	return p.organisations(ctx)
 }
 
+// unowned is whom an application belongs to of which nobody knows.
+var unowned = new(organisation)
+
+// organisationOf returns whom a client belongs to, or unowned.
+func (p *Renderer) organisationOf(r *http.Request, client string) *organisation {
+	if client == "" {
+		return unowned
+	}
+	return cmp.Or(p.organisationsNow(r.Context()).byClient[client], unowned)
+}
+
 // belong tells the page whom its client belongs to and how that looks.
-func (p *Renderer) belong(r *http.Request, f *frame) {
+func (p *Renderer) belong(f *frame, org *organisation, v View) {
 	if f.Client.ID == "" {
 		return
 	}
 	f.ClientLogo = p.assets.logos[f.Client.ID]
-	org := p.organisationsNow(r.Context()).byClient[f.Client.ID]
-	if org == nil {
+	if org == unowned || org.private && !v.signedIn() {
 		return
 	}
 	f.Organisation = org
 	f.Help = cmp.Or(org.help, f.Help)
 	f.ClientLogo = cmp.Or(f.ClientLogo, org.logo)
 }
+
+// signedIn tells whether only who is signed in sees the page: what they allow, and their account.
+func (v View) signedIn() bool { return v.Template == "consent" || v.Nav != nil }

@@ -3,6 +3,7 @@ package page_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +75,80 @@ func TestOrganisationOnPages(t *testing.T) {
 			t.Errorf("sign-in page = %d, want 200", w.Code)
 		}
 	})
+}
+
+// TestPrivateOrganisation: nothing of a private one is on a page that somebody sees who is not signed in.
+func TestPrivateOrganisation(t *testing.T) {
+	t.Parallel()
+	p := withOrganisation(t, &page.Organisation{
+		Name: "Acme", SiteURL: "https://acme.example/", SupportURL: "https://acme.example/help", SupportEmail: "help@acme.example",
+		Logo: pngOf(t, 40, 20), Message: "<p>acme moves</p>", Private: true, Language: "nl",
+	})
+	for name, v := range views() {
+		v.Client = shop
+		body := strings.ToLower(render(p, v).Body.String())
+		if shows := strings.Contains(body, "acme") || strings.Contains(body, "/assets/organisation"); shows && v.Template != "consent" && v.Nav == nil {
+			t.Errorf("page %q shows a private organisation:\n%s", name, body)
+		}
+		if !strings.Contains(body, "acme.example/help") && v.Template == "consent" && !v.Mobile {
+			t.Errorf("page %q does not show the organisation to who is signed in:\n%s", name, body)
+		}
+	}
+	if body := render(p, views()["sign_in"]).Body.String(); !strings.Contains(body, "help.example.com") {
+		t.Errorf("the help of the brand is gone with that of a private organisation:\n%s", body)
+	}
+}
+
+// TestPreferredLanguage: the language of an organisation is that of its applications' pages where nobody asks for one that there is.
+func TestPreferredLanguage(t *testing.T) {
+	t.Parallel()
+	brought := &page.Overrides{Locales: map[string]map[string]string{"fr_FR_tu": {"sign_in.title": "Salut"}}}
+	for name, tt := range map[string]struct {
+		preferred, header, chosen string
+		asked                     []string
+		want                      string
+	}{
+		"nobody asks":                      {preferred: "nl", want: "nl"},
+		"the browser asks":                 {preferred: "nl", header: "de", want: "de"},
+		"for what there is not":            {preferred: "nl", header: "sv, fi;q=0.5", want: "nl"},
+		"for something near":               {preferred: "nl", header: "de-AT", want: "de"},
+		"for anything":                     {preferred: "nl", header: "*", want: "nl"},
+		"the application asks":             {preferred: "nl", asked: []string{"fr"}, want: "fr"},
+		"the application, for what is not": {preferred: "nl", asked: []string{"sv"}, want: "nl"},
+		"the person has chosen":            {preferred: "nl", chosen: "de", want: "de"},
+		"a country":                        {preferred: "nl-BE", want: "nl"},
+		"a variant":                        {preferred: "fr_FR_tu", want: "fr-FR"},
+		"without messages":                 {preferred: "sv", want: "en"},
+		"none":                             {want: "en"},
+	} {
+		p := withMessages(t, all, brought)
+		orgs := page.NewOrganisations(map[string]*page.Organisation{"shop": {Name: "Acme", Private: true, Language: tt.preferred}})
+		p.SetOrganisations(func(context.Context) *page.Organisations { return orgs })
+		r := httptest.NewRequest(http.MethodGet, "https://auth.example.com/sign-in", nil)
+		if tt.header != "" {
+			r.Header.Set("Accept-Language", tt.header)
+		}
+		if tt.chosen != "" {
+			for _, c := range choose(p, "/language?to="+tt.chosen+"&back=/").Cookies() {
+				r.AddCookie(c)
+			}
+		}
+		v := views()["sign_in"]
+		v.Locales = tt.asked
+		w := httptest.NewRecorder()
+		p.Render(w, r, v)
+		if got := w.Header().Get("Content-Language"); got != tt.want {
+			t.Errorf("%s: the page is in %q, want %q", name, got, tt.want)
+		}
+		if got := p.Lang(r, tt.asked, shop.ID); got != tt.want {
+			t.Errorf("%s: Lang = %q, want %q", name, got, tt.want)
+		}
+		v.Client.ID, w = "other", httptest.NewRecorder()
+		p.Render(w, r, v)
+		if got := w.Header().Get("Content-Language"); tt.header == "" && tt.chosen == "" && tt.asked == nil && got != "en" {
+			t.Errorf("%s: the page of another client is in %q, want en", name, got)
+		}
+	}
 }
 
 func TestCleanHTML(t *testing.T) {

@@ -77,7 +77,7 @@ type Words interface {
 
 // Words returns the messages for what is not a page, such as an e-mail, in the first of the wanted languages that there is.
 func (p *Renderer) Words(ctx context.Context, wanted []string) Words {
-	return p.messages(ctx).match(&http.Request{Header: http.Header{}}, "", wanted)
+	return p.messages(ctx).match(&http.Request{Header: http.Header{}}, "", wanted, "")
 }
 
 // Button returns the colour of a button and of the text on it, as #rrggbb.

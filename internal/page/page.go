@@ -117,7 +117,13 @@ type Choose struct {
 }
 
 // Token is the data of token: go on as a person whom an action token signs in. Its form sends csrf.
-type Token struct{ Action, CSRF, Account, Detail string }
+type Token struct {
+	Action, CSRF, Account, Detail string
+	// Made says that somebody who is signed in to the account has made the link on a page.
+	Made bool
+	// Other is who is signed in in this browser, and Cancel leads back to where they are. Empty: nobody else
+	Other, Cancel string
+}
 
 // Consent is the data of consent. Its form sends csrf, request (the RequestID) and decision: allow or deny.
 type Consent struct {
@@ -266,7 +272,7 @@ func (p *Renderer) Error(w http.ResponseWriter, r *http.Request, status int, key
 	if (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "5")
 	}
-	lang := p.match(r, nil)
+	lang := p.match(r, nil, "")
 	p.Render(w, r, View{Template: "error", Status: status, Data: p.failure(lang, key, again, ref)})
 	return ref
 }
@@ -313,13 +319,14 @@ type frame struct {
 	scripts map[string]string
 }
 
-// match chooses the language of an answer.
-func (p *Renderer) match(r *http.Request, wanted []string) *language {
-	return p.messages(r.Context()).match(r, p.jar.Get(r, kindLanguage), wanted)
+// match chooses the language of an answer. preferred is that of whom the application belongs to.
+func (p *Renderer) match(r *http.Request, wanted []string, preferred string) *language {
+	return p.messages(r.Context()).match(r, p.jar.Get(r, kindLanguage), wanted, preferred)
 }
 
 func (p *Renderer) make(r *http.Request, v View, scripts *needed) ([]byte, *language, error) {
-	lang := p.match(r, v.Locales)
+	org := p.organisationOf(r, v.Client.ID)
+	lang := p.match(r, v.Locales, org.language)
 	t, ok := p.templates[v.Template]
 	if !ok {
 		return nil, lang, fmt.Errorf("page: unknown template %q", v.Template)
@@ -331,7 +338,7 @@ func (p *Renderer) make(r *http.Request, v View, scripts *needed) ([]byte, *lang
 		Languages: p.languageLinks(r, v, lang), Help: p.cfg.Brand.Help,
 		needed: scripts, scripts: p.assets.scripts,
 	}
-	p.belong(r, &f)
+	p.belong(&f, org, v)
 	err := t.ExecuteTemplate(&b, "frame", f)
 	return b.Bytes(), lang, err
 }
@@ -490,3 +497,6 @@ func IsLink(s string) bool {
 	}
 	return false
 }
+
+// isWeb accepts the address of a page that is not ours: an http or https URL without a user.
+func isWeb(s string) bool { return IsLink(s) && strings.HasPrefix(s, "http") }

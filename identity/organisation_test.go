@@ -1,0 +1,101 @@
+package identity_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// TestOrganisationLinks: the account page leads to where an application begins and to the account that the person has at whom it belongs to.
+func TestOrganisationLinks(t *testing.T) {
+	t.Parallel()
+	h, b, u, _ := dashboard(t)
+	h.Tie(&given{person: h.details(demo).ID, list: []login.Application{{ID: "shop", Name: "The shop <b>"}, {ID: "other", Name: "Another one"}}})
+	shows := func() string { t.Helper(); return b.get("/account/applications").Body.String() }
+	if body := shows(); strings.Contains(body, `class="away"`) {
+		t.Errorf("without an organisation the page leads elsewhere:\n%s", body)
+	}
+	shop := map[string]config.ServiceProvider{"shop": {ID: "shop"}}
+	u.Organisations = []config.Organisation{{ID: "acme", Name: "Acme <b>", ServiceProviders: shop}}
+	if body := shows(); strings.Contains(body, `class="away"`) {
+		t.Errorf("an organisation without addresses has links:\n%s", body)
+	}
+	o := &u.Organisations[0]
+	o.LandingPageURL, o.AccountLinkURL, o.IsPrivate = "https://shop.example.com/?a=1&b", "https://acme.example.com/me", true
+	body := shows()
+	for _, want := range []string{
+		`<a href="https://shop.example.com/?a=1&amp;b" rel="noopener noreferrer">Open The shop &lt;b&gt;</a>`,
+		`<a href="https://acme.example.com/me" rel="noopener noreferrer">Your account at Acme &lt;b&gt;</a>`,
+	} {
+		if strings.Count(body, want) != 1 {
+			t.Errorf("the page has %d of %s, want 1:\n%s", strings.Count(body, want), want, body)
+		}
+	}
+	if o.Name = ""; !strings.Contains(shows(), ">Your account at acme.example.com</a>") {
+		t.Errorf("an organisation without a name is not called by its host:\n%s", shows())
+	}
+	u.Organisations = append(u.Organisations, config.Organisation{ID: "later", LandingPageURL: "https://later.example.com/", ServiceProviders: shop})
+	if body := shows(); !strings.Contains(body, "https://later.example.com/") || strings.Contains(body, "https://shop.example.com/") {
+		t.Errorf("of two that claim an application not the last one has it:\n%s", body)
+	}
+	if got := b.get("/account/applications").Header().Get("Referrer-Policy"); got != "same-origin" {
+		t.Errorf("Referrer-Policy = %q", got)
+	}
+	t.Run("attack 276: addresses of an organisation that a browser would run", func(t *testing.T) {
+		for _, evil := range []string{"javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,x", "vbscript:x", "//evil.example", "/account", "https://user@evil.example/", "mailto:a@b", "https://", "\x00https://x.example"} {
+			u.Organisations = []config.Organisation{{ID: "acme", LandingPageURL: evil, AccountLinkURL: evil, ServiceProviders: shop}}
+			if body := shows(); strings.Contains(body, `class="away"`) {
+				t.Errorf("%q is a link:\n%s", evil, body)
+			}
+		}
+	})
+}
+
+// TestNotifyUnlinked: an organisation that wants to know hears when a person has taken back what they gave to an application of it.
+func TestNotifyUnlinked(t *testing.T) {
+	t.Parallel()
+	h, _, u, m := dashboard(t)
+	at := h.clock.Now()
+	unlink := func(what string, want ...string) {
+		t.Helper()
+		err := h.store.Update(t.Context(), func(tx storage.Tx) error {
+			return h.Unlinked(tx, login.Unlinked{Person: "person", Subject: "pairwise", ClientID: "shop", Client: "The shop", At: at})
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		for _, n := range heard(t, what, m, want...) {
+			if n.Name != "" || n.Link != "" || n.PersonID != "person" || !n.At.Equal(at) || len(n.Data) != 2 || n.Data["application"] != "The shop" || n.Data["subject"] != "pairwise" {
+				t.Errorf("%s: notice = %+v, want the application and the subject by which it knows the person alone", what, n)
+			}
+		}
+	}
+	unlink("no organisation")
+	u.Organisations = []config.Organisation{{ID: "acme", SupportEmail: "help@acme.example", ServiceProviders: map[string]config.ServiceProvider{"shop": {ID: "shop"}}}}
+	o := &u.Organisations[0]
+	unlink("switched off")
+	o.NotifyWhenUserDoesUnlinkAccount = true
+	unlink("switched on", "account_unlinked help@acme.example")
+	o.ServiceProviders = map[string]config.ServiceProvider{"other": {ID: "other"}}
+	unlink("an application of somebody else")
+	o.ServiceProviders = map[string]config.ServiceProvider{"shop": {ID: "shop"}}
+	o.SupportEmail = ""
+	unlink("without an address")
+	o.SupportEmail, o.PreferredLanguage = "help@acme.example", "nl_NL"
+	tx := func(tx storage.Tx) error {
+		return h.Unlinked(tx, login.Unlinked{Person: "person", Subject: "pairwise", ClientID: "shop", Client: "The shop", At: at})
+	}
+	if err := h.store.Update(t.Context(), tx); err != nil {
+		t.Fatal(err)
+	}
+	if list := heard(t, "in its language", m, "account_unlinked help@acme.example"); len(list) == 1 && !slices.Equal(list[0].Locales, []string{"nl_NL"}) {
+		t.Errorf("locales = %q, want nl_NL", list[0].Locales)
+	}
+	h.notices = nil
+	h.start()
+	unlink("without mail")
+}
