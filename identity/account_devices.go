@@ -94,7 +94,7 @@ func (s *Service) showDevices(w http.ResponseWriter, r *http.Request) {
 			sessions.Rows = append(sessions.Rows, row)
 		}
 	}
-	d := page.Dashboard{Key: "devices", Parts: []page.Part{sessions}}
+	d := page.Dashboard{Key: "devices", Parts: append([]page.Part{sessions}, a.anotherDevicePart()...)}
 	if len(list) > 1 {
 		d.Parts = append(d.Parts, page.Part{ID: "others", Title: page.Say("device.others"), Text: page.Say("device.others.text"), Form: &page.PartForm{
 			Action: devicesPath, CSRF: a.csrf, Submit: "device.end_others", Quiet: true, Hidden: []page.Hidden{{Name: "session", Value: "others"}},
@@ -130,8 +130,11 @@ func (s *Service) handleDevices(w http.ResponseWriter, r *http.Request) {
 					return err
 				}
 			}
-			if which == "others" { // whoever has taken the cookie of this browser is elsewhere too
+			if which == "others" { // whoever has taken the cookie of this browser is elsewhere too, and may have made a link
 				if own, err = s.renew(tx, a.si.id, token); err != nil {
+					return err
+				}
+				if err := forgetOwnLink(tx, a.si.session.PersonID, now); err != nil {
 					return err
 				}
 			}

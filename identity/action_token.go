@@ -186,10 +186,7 @@ func (s *Service) MakeActionToken(ctx context.Context, personID string, n NewAct
 			CreatedAt: now, ExpiresAt: now.Add(n.life(&u.Features.ActionToken)),
 		}
 		out.ExpiresAt = rec.ExpiresAt
-		if err := actionTokens.Create(tx, hash, rec, rec.ExpiresAt); err != nil {
-			return err
-		}
-		if err := actionTokensOf.Create(tx, storage.Key(personID, out.ID), hash, rec.ExpiresAt); err != nil {
+		if err := putActionToken(tx, hash, rec); err != nil {
 			return err
 		}
 		e := by.did(ev[0], personID, actionNames(n.Actions))
@@ -200,6 +197,13 @@ func (s *Service) MakeActionToken(ctx context.Context, personID string, n NewAct
 		return ActionToken{}, err
 	}
 	return out, nil
+}
+
+func putActionToken(tx storage.Tx, hash string, rec actionTokenRecord) error {
+	if err := actionTokens.Create(tx, hash, rec, rec.ExpiresAt); err != nil {
+		return err
+	}
+	return actionTokensOf.Create(tx, storage.Key(rec.PersonID, rec.ID), hash, rec.ExpiresAt)
 }
 
 // RevokeActionTokens revokes an action token of a person (id), or all of them when tokenID is empty. Errors: ErrNoPerson, ErrNoActionToken.

@@ -58,7 +58,7 @@ type ActionsDone struct {
 }
 
 // readActionToken returns a token that is good, with its key, or ErrNoActionToken: it is unknown, used, over, of another partition than the one that is asked ("": any), or of a
-// person who was removed or whose password was changed since. A *StateError says that the person is blocked, a *FeatureOffError
+// person who was removed or whose password was changed since, or the session is over in which the person has made it. A *StateError says that the person is blocked, a *FeatureOffError
 // that the token needs what is switched off.
 func (s *Service) readActionToken(tx storage.Tx, hash, partition string, now time.Time) (rec actionTokenRecord, p personRecord, err error) {
 	rec, err = actionTokens.Get(tx, hash)
@@ -87,7 +87,8 @@ func (s *Service) readActionToken(tx storage.Tx, hash, partition string, now tim
 	if p.Epoch != rec.Epoch {
 		return rec, p, ErrNoActionToken
 	}
-	return rec, p, nil
+	_, err = s.maker(tx, rec.Session, rec.PersonID, p.Epoch, now)
+	return rec, p, err
 }
 
 // needs returns the feature that is switched off and that the token needs, or "".
@@ -96,7 +97,7 @@ func (r *actionTokenRecord) needs(f *config.Features) string {
 		switch {
 		case a.Type == ActionLogin && (r.AppToWeb && !f.ActionToken.AppToWeb.Enabled):
 			return FeatureAppToWeb
-		case a.Type == ActionLogin && (!f.LoginEnabled || !r.AppToWeb && !f.ActionToken.Login.Enabled):
+		case a.Type == ActionLogin && (!f.LoginEnabled || !r.AppToWeb && !f.ActionToken.Login.Enabled), r.Session != "" && !ownLinks(f):
 			return FeatureLogin
 		case (a.Type == ActionCouple || a.Type == ActionCoupleSession) && !f.ActionToken.Coupling.Enabled:
 			return FeatureCoupling
@@ -254,17 +255,25 @@ func (r *actionRun) signIn(u *config.Units, said map[string]string) error {
 	if r.person.State != Active {
 		return &StateError{r.person.State}
 	}
-	level := r.rec.Level
-	if level == 0 {
-		if level = u.Features.ActionToken.Login.AuthenticationLevel; r.rec.AppToWeb {
-			level = u.Features.ActionToken.AppToWeb.AuthenticationLevel
-		}
-	}
+	level := r.rec.level(&u.Features.ActionToken)
 	said[paramLevel] = strconv.Itoa(level)
 	rec := ticketRecord{
-		PersonID: r.rec.PersonID, Epoch: r.person.Epoch, Level: level, RedirectURI: r.rec.RedirectURI, ExpiresAt: r.now.Add(ticketLife),
+		PersonID: r.rec.PersonID, Epoch: r.person.Epoch, Level: level, RedirectURI: r.rec.RedirectURI, ExpiresAt: r.now.Add(ticketLife), Session: r.rec.Session,
 	}
 	return signInTickets.Create(r.tx, secret.Hash(r.ticket), rec, rec.ExpiresAt.Add(collectAfter))
+}
+
+// level is the authentication level of the LOGIN. What a person has made on a page never has more than is configured by now.
+func (r *actionTokenRecord) level(f *config.ActionToken) int {
+	switch {
+	case r.Session != "":
+		return min(r.Level, f.Login.AuthenticationLevel)
+	case r.Level != 0:
+		return r.Level
+	case r.AppToWeb:
+		return f.AppToWeb.AuthenticationLevel
+	}
+	return f.Login.AuthenticationLevel
 }
 
 // activate makes an invited or inactive person active. Nothing was given to such a person, so nothing ends.

@@ -49,6 +49,7 @@ var (
 	passwordReset        = event.Type{Type: "person.PasswordResetEvent", Name: "Password Reset"}
 	actionTokenMade      = event.Type{Type: "person.ActionTokenCreatedEvent", Name: "Action Token Created"}
 	actionTokenUsed      = event.Type{Type: "person.ActionTokenProcessedEvent", Name: "Action Token Processed"}
+	signInLinkMade       = event.Type{Type: "person.SignInLinkCreatedEvent", Name: "Sign-in Link Created"}
 	actionTokensRevoked  = event.Type{Type: "person.ActionTokensRevokedEvent", Name: "Action Tokens Revoked"}
 	signedOut            = event.Type{Type: "session.SignedOutEvent", Name: "Signed Out"}
 	sessionsEnded        = event.Type{Type: "session.SessionsEndedEvent", Name: "Sessions Ended"}

@@ -65,6 +65,7 @@ var (
 	actionTokens   = storage.NewTable[actionTokenRecord]("identity_action_token")   // hash of the token
 	actionTokensOf = storage.NewTable[string]("identity_action_token_of")           // person id, token id; the value is the hash of the token
 	signInTickets  = storage.NewTable[ticketRecord]("identity_sign_in_ticket")      // hash of the ticket
+	ownLinkOf      = storage.NewTable[string]("identity_own_link_of")               // person id; the value is the id of the token that they have made on a page
 
 	onces = storage.NewTable[onceRecord]("identity_once") // provider, hash of the key
 
@@ -179,6 +180,8 @@ type sessionRecord struct {
 	// Base is what the sign-in itself has reached, once something has raised it; Raised is what has, each method once.
 	Base   *baseRecord    `cbor:"21,keyasint,omitempty"`
 	Raised []raisedRecord `cbor:"22,keyasint,omitempty"`
+	// Passkey is the id of the passkey that the sign-in was by. Empty: by none, or nobody has kept by which
+	Passkey string `cbor:"23,keyasint,omitempty"`
 }
 
 // baseRecord is level and words of a sign-in before it was raised.
@@ -191,6 +194,8 @@ type baseRecord struct {
 type raisedRecord struct {
 	Method string `cbor:"1,keyasint"`
 	Level  int    `cbor:"2,keyasint"`
+	// Passkey is the id of the passkey that it was. Empty: it was none, or nobody has kept which
+	Passkey string `cbor:"3,keyasint,omitempty"`
 }
 
 // heldRecord is what the provider of a session needs later. It stands apart, since sessions are read often and it is not.
@@ -222,6 +227,8 @@ type providerFlowRecord struct {
 	Identity  []byte    `cbor:"6,keyasint,omitempty"` // verified, sealed; once there is an answer
 	CreatedAt time.Time `cbor:"7,keyasint"`
 	ExpiresAt time.Time `cbor:"8,keyasint"`
+	// Typed is what somebody has typed who comes for the first time, sealed, until it is confirmed. Empty: nothing
+	Typed []byte `cbor:"9,keyasint,omitempty"`
 }
 
 // endingRecord is a sign-out that a browser was sent to a provider for, after it has signed out here.
@@ -254,6 +261,8 @@ type actionTokenRecord struct {
 	AppToWeb    bool      `cbor:"7,keyasint,omitempty"`
 	CreatedAt   time.Time `cbor:"8,keyasint"`
 	ExpiresAt   time.Time `cbor:"9,keyasint"`
+	// Session is that in which the person has made it on a page: it ends with it, and is worth no more. Empty: somebody else has made it
+	Session string `cbor:"10,keyasint,omitempty"`
 }
 
 // ticketRecord signs a person in, once.
@@ -263,6 +272,7 @@ type ticketRecord struct {
 	Level       int       `cbor:"3,keyasint"`
 	RedirectURI string    `cbor:"4,keyasint,omitempty"`
 	ExpiresAt   time.Time `cbor:"5,keyasint"`
+	Session     string    `cbor:"6,keyasint,omitempty"` // as in actionTokenRecord
 }
 
 // linkRecord is a link that a person was sent: good once.

@@ -116,17 +116,27 @@ func (s *Service) Session(tx storage.Tx, id string, now time.Time) (login.Sessio
 
 // ends returns when a session ends at the latest, were it used no more. It follows the configuration of today.
 func (s *Service) ends(rec sessionRecord) time.Time {
-	at := rec.opened().Add(s.cfg.Session.Absolute)
-	if idle := rec.Seen.Add(s.cfg.Session.Idle); idle.Before(at) {
+	at := s.latest(rec)
+	if idle := rec.Seen.Add(s.cfg.Session.Idle); idle.Before(at) && !s.remembers(rec) {
 		at = idle
 	}
-	if rec.Remembered && s.cfg.Session.Remember > 0 {
+	return at
+}
+
+// latest returns when a session ends however much it is used.
+func (s *Service) latest(rec sessionRecord) time.Time {
+	at := rec.opened().Add(s.cfg.Session.Absolute)
+	if s.remembers(rec) {
 		at = rec.opened().Add(s.cfg.Session.Remember)
 	}
 	if !rec.NotAfter.IsZero() && rec.NotAfter.Before(at) { // SAML core 2.7.2: SessionNotOnOrAfter
 		return rec.NotAfter
 	}
 	return at
+}
+
+func (s *Service) remembers(rec sessionRecord) bool {
+	return rec.Remembered && s.cfg.Session.Remember > 0
 }
 
 // opened is when the lifetimes of a session begin.

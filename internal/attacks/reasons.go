@@ -7,7 +7,7 @@ var reasons = map[int]string{
 	126: ldap,
 	127: ldap,
 	128: ldap,
-	271: "There is no sign-in by another device yet.",
+	271: "There is no sign-in that another device approves yet.",
 }
 
 // open says what a tested case still leaves out, because what it concerns is not there yet.

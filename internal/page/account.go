@@ -36,8 +36,16 @@ type Part struct {
 	Facts       []Fact
 	Rows        []Row
 	Empty       string // message in place of the rows where there are none
+	Code        *Code
 	Form        *PartForm
 	Links       []Action // links, no forms
+}
+
+// Code is a drawing that another device reads, and what it says, for whoever cannot scan it. Text stands between the two.
+type Code struct {
+	QR    QR
+	Text  Text
+	Value string
 }
 
 // Fact is a name and a value. Label is a message.
