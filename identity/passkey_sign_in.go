@@ -190,7 +190,7 @@ func (s *Service) signInByPasskey(w http.ResponseWriter, r *http.Request, f flow
 		}
 	}
 	err = s.admit(w, r, f, shown{
-		person: a.id, level: passkeyLevel, amr: passkeyWord, reason: "by passkey", remember: remember, device: device, from: from,
+		person: a.id, level: passkeyLevel, amr: passkeyWord, passkey: key.ID, reason: "by passkey", remember: remember, device: device, from: from,
 		prove: func(tx storage.Tx, now time.Time) (personRecord, error) {
 			rec, err := s.usePasskey(tx, a.id, key, now)
 			if err != nil {

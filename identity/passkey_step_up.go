@@ -141,6 +141,7 @@ func checkPasskeyStepUp(ctx context.Context, s *Service, t *stepUpTry) (func(sto
 	if err != nil {
 		return nil, s.passkeyRefused(t, err)
 	}
+	t.passkey = key.ID
 	now := s.Now()
 	return func(tx storage.Tx, _ *stepUpRecord) (bool, error) {
 		_, err := s.usePasskey(tx, person, key, now)

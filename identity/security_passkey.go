@@ -192,7 +192,7 @@ func (s *Service) addPasskey(w http.ResponseWriter, r *http.Request, si *signedI
 	}
 	now := s.Now()
 	key.Since = now.Truncate(time.Second)
-	return key, s.raise(w, r, raising{si: si, method: &passkeyMethod, setUp: true, spend: func(tx storage.Tx, _ *stepUpRecord) (bool, error) {
+	return key, s.raise(w, r, raising{si: si, method: &passkeyMethod, passkey: key.ID, setUp: true, spend: func(tx storage.Tx, _ *stepUpRecord) (bool, error) {
 		if _, err := s.maySetUp(tx, si); err != nil {
 			return false, err
 		}
@@ -363,7 +363,7 @@ func (s *Service) handleRemovePasskey(w http.ResponseWriter, r *http.Request) {
 		if _, err := dropPasskeys(tx, person, key.ID); err != nil {
 			return err
 		}
-		if err := s.lowerSessions(tx, person, &passkeyMethod); err != nil {
+		if err := s.lowerSessions(tx, person, &passkeyMethod, key.ID); err != nil {
 			return err
 		}
 		return s.tellPasskey(tx, person, &rec, passkeyRemoved, now)

@@ -342,6 +342,7 @@ type shown struct {
 	person   string
 	level    int
 	amr      string
+	passkey  string // id of the passkey that it is by. Empty: by none
 	reason   string // of the event
 	remember bool
 	device   string
@@ -366,7 +367,7 @@ func (s *Service) admit(w http.ResponseWriter, r *http.Request, f flowRecord, wh
 	}
 	now, old := s.Now(), hashed(s.jar.Get(r, kindSession))
 	rec := sessionRecord{
-		PersonID: who.person, AuthTime: now, Seen: now, Level: who.level, AMR: []string{who.amr}, Provider: provider,
+		PersonID: who.person, AuthTime: now, Seen: now, Level: who.level, AMR: []string{who.amr}, Passkey: who.passkey, Provider: provider,
 		Remembered: who.remember && s.cfg.Session.Remember > 0, SignedInFor: secret.Hash(f.Demand.Return),
 	}
 	rec.from(who.from)

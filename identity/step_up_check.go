@@ -37,7 +37,7 @@ func (s *Service) tryStepUp(w http.ResponseWriter, r *http.Request, f flowRecord
 	}
 	spend, err := m.check(ctx, s, t)
 	if err == nil {
-		err = s.raise(w, r, raising{si: t.si, method: m, attempt: &at, client: f.Demand.Client.ID, spend: spend})
+		err = s.raise(w, r, raising{si: t.si, method: m, passkey: t.passkey, attempt: &at, client: f.Demand.Client.ID, spend: spend})
 	}
 	switch {
 	case errors.Is(err, errMismatch):
@@ -82,6 +82,7 @@ func (s *Service) stepUpRefused(ctx context.Context, r *http.Request, f flowReco
 type raising struct {
 	si      *signedIn
 	method  *stepUpMethod
+	passkey string   // id of the passkey that it is. Empty: it is none
 	attempt *attempt // given back. nil: nothing was counted
 	client  string
 	// setUp says that the method is one that the person has made just now. That shows nothing of who they are: it is no sign-in, and auth_time stays.
@@ -122,7 +123,7 @@ func (s *Service) raise(w http.ResponseWriter, r *http.Request, up raising) erro
 		if !up.setUp {
 			rec.AuthTime, rec.Unproven = now, false
 		}
-		rec.raise(up.method, up.method.level(u))
+		rec.raise(up.method, up.passkey, up.method.level(u))
 		if up.attempt != nil {
 			if err := s.giveBack(tx, *up.attempt, true, now); err != nil {
 				return err

@@ -247,7 +247,31 @@ func TestStepUpEvasion(t *testing.T) {
 	})
 }
 
-// TestPasskeyGone: what a passkey has given ends with it, whichever of several it was.
+// forgetPasskeyOf makes the session of a browser one of those of which nobody has kept which passkey they are by.
+func (h *harness) forgetPasskeyOf(b *browser) {
+	h.t.Helper()
+	s, err := h.session(b)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	table := storage.NewTable[map[int]any]("identity_session")
+	err = h.store.Update(h.t.Context(), func(tx storage.Tx) error {
+		rec, err := table.Get(tx, s.SessionID)
+		if err != nil {
+			return err
+		}
+		if rec[23] == nil {
+			h.t.Error("the session does not say which passkey it is by")
+		}
+		delete(rec, 23)
+		return table.Put(tx, s.SessionID, rec, h.clock.Now().Add(24*time.Hour))
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// TestPasskeyGone: what a passkey has given ends with it, and what another one has given does not.
 func TestPasskeyGone(t *testing.T) {
 	t.Parallel()
 	h, lost := withPasskey(t)
@@ -257,7 +281,10 @@ func TestPasskeyGone(t *testing.T) {
 		t.Fatalf("the passkey = %d", a.Code)
 	}
 	owner.addPasskey(second)
-	thief, stepped := h.browser(), h.browser()
+	thief, stepped, phone := h.browser(), h.browser(), h.browser()
+	if a := phone.tryPasskey(second); a.Code != http.StatusSeeOther {
+		t.Fatalf("the second passkey = %d", a.Code)
+	}
 	if a := thief.tryPasskey(lost); a.Code != http.StatusSeeOther {
 		t.Fatalf("the passkey of the thief = %d", a.Code)
 	}
@@ -266,11 +293,16 @@ func TestPasskeyGone(t *testing.T) {
 	if a := stepped.answer(f, lost.use(f.options)); a.Code != http.StatusSeeOther {
 		t.Fatalf("the step-up = %d:\n%s", a.Code, a.Body)
 	}
-	for i, b := range []*browser{owner, thief, stepped} {
+	before := h.browser() // whose session is from before anybody kept which passkey it was
+	if a := before.tryPasskey(second); a.Code != http.StatusSeeOther {
+		t.Fatalf("the passkey = %d", a.Code)
+	}
+	for i, b := range []*browser{owner, thief, stepped, phone, before} {
 		if got := b.level(); got != 3 {
 			t.Fatalf("session %d has level %d, want 3", i+1, got)
 		}
 	}
+	h.forgetPasskeyOf(before)
 	page := owner.get("/account/security")
 	link := passkeyRemoval.FindString(page.Body.String())
 	if a := owner.post(owner.get(link)); a.Code != http.StatusSeeOther {
@@ -279,9 +311,13 @@ func TestPasskeyGone(t *testing.T) {
 	if a := h.browser().tryPasskey(lost); a.Code != http.StatusUnprocessableEntity {
 		t.Fatalf("the passkey that was removed = %d", a.Code)
 	}
-	for i, b := range []*browser{owner, thief, stepped} {
-		if got := b.level(); got != 1 {
-			t.Errorf("after the removal session %d has level %d, want 1", i+1, got)
+	// The owner's session was raised by the second one when that was added.
+	for i, tt := range []struct {
+		b    *browser
+		want int
+	}{{owner, 3}, {thief, 1}, {stepped, 1}, {phone, 3}, {before, 1}} {
+		if got := tt.b.level(); got != tt.want {
+			t.Errorf("after the removal session %d has level %d, want %d", i+1, got, tt.want)
 		}
 	}
 	owner = h.browser()

@@ -62,8 +62,9 @@ type stepUpTry struct {
 	// counter is what it is held against beside those of passwords.
 	counter counter
 	code    string // as the person has typed it
-	// challenge is what a passkey has to sign: then code is its answer.
+	// challenge is what a passkey has to sign: then code is its answer, and passkey is the id of the one that has signed, once it was checked.
 	challenge []byte
+	passkey   string
 }
 
 // everyMethod are all there are, the one that is easiest to use first among those of one level.
@@ -283,7 +284,7 @@ func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string,
 		if err := putStepUp(tx, id, own); err != nil {
 			return err
 		}
-		if err := s.lowerSessions(tx, id, pick(everyMethod(), method)); err != nil {
+		if err := s.lowerSessions(tx, id, pick(everyMethod(), method), ""); err != nil {
 			return err
 		}
 		e := by.did(ev[0], id, method)

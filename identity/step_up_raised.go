@@ -7,18 +7,22 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// raise notes what a method has raised the session to.
-func (r *sessionRecord) raise(m *stepUpMethod, level int) {
+// raise notes what a method has raised the session to, and by which passkey ("": by none).
+func (r *sessionRecord) raise(m *stepUpMethod, passkey string, level int) {
 	if r.Base == nil {
 		r.Base = &baseRecord{Level: r.Level, AMR: r.AMR}
 	}
-	r.Raised = append(slices.DeleteFunc(slices.Clone(r.Raised), func(x raisedRecord) bool { return x.Method == m.name }), raisedRecord{Method: m.name, Level: level})
+	r.Raised = append(slices.DeleteFunc(slices.Clone(r.Raised), func(x raisedRecord) bool { return x.Method == m.name && x.Passkey == passkey }),
+		raisedRecord{Method: m.name, Level: level, Passkey: passkey})
 	r.settleLevel()
 }
 
-// lower forgets what methods have raised the session to, and tells whether that was anything.
-func (r *sessionRecord) lower(methods ...string) bool {
-	left := slices.DeleteFunc(slices.Clone(r.Raised), func(x raisedRecord) bool { return slices.Contains(methods, x.Method) })
+// isOf tells whether a passkey that was kept is the one that is meant. "" means any of them, and where nobody has kept which it was it is each.
+func isOf(kept, meant string) bool { return meant == "" || kept == "" || kept == meant }
+
+// lower forgets what methods have raised the session to, by this passkey ("": by any), and tells whether that was anything.
+func (r *sessionRecord) lower(passkey string, methods ...string) bool {
+	left := slices.DeleteFunc(slices.Clone(r.Raised), func(x raisedRecord) bool { return slices.Contains(methods, x.Method) && isOf(x.Passkey, passkey) })
 	if len(left) == len(r.Raised) {
 		return false
 	}
@@ -27,19 +31,24 @@ func (r *sessionRecord) lower(methods ...string) bool {
 	return true
 }
 
-// lowerSignIn makes a sign-in by a passkey worth no more than one by a password, and tells whether it was.
-func (r *sessionRecord) lowerSignIn() bool {
-	base := baseRecord{Level: r.Level, AMR: r.AMR}
-	if r.Base != nil {
-		base = *r.Base
-	}
-	if r.Provider != provider || base.Level <= passwordLevel || !slices.Contains(base.AMR, passkeyWord) {
+// lowerSignIn makes a sign-in by this passkey ("": by any) worth no more than one by a password, and tells whether it was.
+func (r *sessionRecord) lowerSignIn(passkey string) bool {
+	base := r.begun()
+	if by := r.Passkey != "" || slices.Contains(base.AMR, passkeyWord); r.Provider != provider || base.Level <= passwordLevel || !by || !isOf(r.Passkey, passkey) {
 		return false
 	}
 	base.Level = passwordLevel
 	r.Base = &base
 	r.settleLevel()
 	return true
+}
+
+// begun is what the sign-in itself has reached.
+func (r *sessionRecord) begun() baseRecord {
+	if r.Base != nil {
+		return *r.Base
+	}
+	return baseRecord{Level: r.Level, AMR: r.AMR}
 }
 
 // settleLevel finds the level and the words anew: those of the sign-in, and of what has raised it.
@@ -77,7 +86,7 @@ func (u *update) lowerReached(old, now *Profile) error {
 		if !is {
 			return nil
 		}
-		return u.lowerSessions(u.tx, u.id, m)
+		return u.lowerSessions(u.tx, u.id, m, "")
 	}
 	err := gone(&emailMethod, slices.ContainsFunc(old.EmailAddresses, func(e EmailAddress) bool {
 		_, _, still := contact{contactEmail, e.Value}.find(now)
@@ -89,9 +98,9 @@ func (u *update) lowerReached(old, now *Profile) error {
 	})))
 }
 
-// lowerSessions takes from every session of a person what a method has raised it to that the person has no more. Which of several passkeys
-// it was is not known: it counts as the one that goes.
-func (s *Service) lowerSessions(tx storage.Tx, person string, m *stepUpMethod) error {
+// lowerSessions takes from every session of a person what a method has raised it to that the person has no more: of several passkeys this one, all when it
+// is "".
+func (s *Service) lowerSessions(tx storage.Tx, person string, m *stepUpMethod, passkey string) error {
 	var lowered []openSession
 	for e, err := range sessionsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person)}) {
 		if err != nil {
@@ -108,7 +117,7 @@ func (s *Service) lowerSessions(tx storage.Tx, person string, m *stepUpMethod) e
 		if rec.PersonID != person {
 			continue
 		}
-		raised, begun := rec.lower(raisedNames(m)...), m == &passkeyMethod && rec.lowerSignIn()
+		raised, begun := rec.lower(passkey, raisedNames(m)...), m == &passkeyMethod && rec.lowerSignIn(passkey)
 		if raised || begun {
 			lowered = append(lowered, openSession{id, rec})
 		}
