@@ -23,8 +23,7 @@ func TestContactOfPINReset(t *testing.T) {
 	h, u, _ := pinned(t)
 	u.Attributes.Verification.EmailEnabled = true
 	u.EmailNotifications.StepUpAuthentication = false
-	thief := h.browser()
-	thief.plain()
+	thief := h.plain()
 	t.Run("attack 266: an address for the link of a PIN, with the password alone", func(t *testing.T) {
 		if a := thief.contact("add", "thief@example.net"); !strings.HasPrefix(a.Header().Get("Location"), "/step-up?flow=") {
 			t.Errorf("another address = %d to %q, want a step-up", a.Code, a.Header().Get("Location"))
@@ -287,8 +286,7 @@ func TestBlockedMeanwhile(t *testing.T) {
 	fired := true
 	for after := 1; fired; after++ {
 		h, _, _ := pinned(t)
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		b.get("/account/security")
 		b.post(b.get("/next"), "code", "471193")
 		const path = "/account/security/remove?method=pin"

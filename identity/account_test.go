@@ -200,10 +200,7 @@ func TestVerificationEmail(t *testing.T) {
 	if !strings.Contains(page.Body.String(), "new@example.org") || !strings.Contains(page.Body.String(), `autocomplete="one-time-code"`) {
 		t.Errorf("the page for the code:\n%s", page.Body)
 	}
-	wrong := "000000"
-	if code == wrong {
-		wrong = "000001"
-	}
+	wrong := wrongFor(code)
 	if a := b.fill(page, "/account/profile/confirm", "code", wrong); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a wrong code = %d", a.Code)
 	}

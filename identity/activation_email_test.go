@@ -124,7 +124,7 @@ func TestActivationDuringSignIn(t *testing.T) {
 	}
 	code := h.mailed(notify.ActivationCode, newcomer)
 	page = b.get(page.url)
-	if a := b.post(page, "code", other(code)); a.Code != http.StatusUnprocessableEntity || b.isSignedIn() {
+	if a := b.post(page, "code", wrongFor(code)); a.Code != http.StatusUnprocessableEntity || b.isSignedIn() {
 		t.Errorf("a wrong code = %d", a.Code)
 	}
 	if a := b.post(page, "code", code); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" || h.stateOf(p.ID) != identity.Active || !b.isSignedIn() {

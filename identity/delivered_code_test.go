@@ -2,11 +2,9 @@ package identity_test
 
 import (
 	"errors"
-	"maps"
 	"net/http"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -36,8 +34,7 @@ func (h *harness) deliver() identity.DeliveredCode {
 func TestDeliveredCode(t *testing.T) {
 	t.Parallel()
 	h, u := delivering(t)
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	page := b.get("/next")
 	if page.Code != http.StatusOK || !strings.Contains(page.Body.String(), "code that you were given") {
 		t.Fatalf("level 2 = %d:\n%s", page.Code, page.Body)
@@ -64,16 +61,13 @@ func TestDeliveredCode(t *testing.T) {
 	if a := b.post(page, "code", " "+strings.ToLower(strings.ReplaceAll(made.Code, "-", ""))); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
 		t.Errorf("the code = %d:\n%s", a.Code, a.Body)
 	}
-	if s, err := h.session(b); err != nil || s.Level != 2 {
-		t.Errorf("the session has level %d (%v), want 2", s.Level, err)
-	}
+	h.wantLevel(b, 2)
 	if n := h.events()["person.DeliveredCodeMadeEvent"]; n != 1 {
 		t.Errorf("%d events of a code that was made", n)
 	}
 
 	u.Features.ExternallyDeliveredCodeStepUp.Enabled = false
-	other := h.browser()
-	other.plain()
+	other := h.plain()
 	if a := other.get("/next"); a.Code != http.StatusForbidden {
 		t.Errorf("level 2 with codes switched off = %d", a.Code)
 	}
@@ -96,8 +90,7 @@ func TestDeliveredCodeSetsUpNothing(t *testing.T) {
 	t.Parallel()
 	h, u := delivering(t)
 	u.Features.PINEnabled = true
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	if a := b.get("/account/security/pin"); a.Code != http.StatusOK || !strings.Contains(a.Body.String(), "Choose a PIN") {
 		t.Errorf("the first method = %d %s", a.Code, a.url)
 	}
@@ -139,25 +132,9 @@ func TestDeliveredCodeAttacks(t *testing.T) {
 	t.Run("attack 221: of a hundred tries at once five are looked at, and then the code is dead", func(t *testing.T) {
 		t.Parallel()
 		h, _ := delivering(t)
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		page, made := b.get("/next"), h.deliver()
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		got := map[int]int{}
-		for range 100 {
-			wg.Go(func() {
-				c := &browser{h: h, cookies: maps.Clone(b.cookies), address: b.address}
-				a := c.post(page, "code", wrongOf(made.Code))
-				mu.Lock()
-				defer mu.Unlock()
-				got[a.Code]++
-			})
-		}
-		wg.Wait()
-		if got[http.StatusUnprocessableEntity] != 5 || got[http.StatusTooManyRequests] != 95 {
-			t.Errorf("answers: %v", got)
-		}
+		b.hundred(page, wrongOf(made.Code))
 		h.clock.Advance(2 * time.Minute)
 		if a := b.post(page, "code", made.Code); a.Code != http.StatusUnprocessableEntity {
 			t.Errorf("the code after five wrong tries = %d, want it dead", a.Code)
@@ -170,8 +147,7 @@ func TestDeliveredCodeAttacks(t *testing.T) {
 	t.Run("attack 266: a code is good once, until it expires, until there is a newer one, and until the password is another", func(t *testing.T) {
 		t.Parallel()
 		h, _ := delivering(t)
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		first := h.deliver()
 		second := h.deliver()
 		page := b.get("/next")
@@ -186,8 +162,7 @@ func TestDeliveredCodeAttacks(t *testing.T) {
 		if a := b.post(b.get("/next"), "code", third.Code); a.Code != http.StatusSeeOther {
 			t.Errorf("a good code = %d", a.Code)
 		}
-		other := h.browser()
-		other.plain()
+		other := h.plain()
 		if a := other.post(other.get("/next"), "code", third.Code); a.Code != http.StatusUnprocessableEntity {
 			t.Errorf("the same code again = %d", a.Code)
 		}

@@ -81,10 +81,7 @@ func TestResetByText(t *testing.T) {
 	}
 	page := b.get(a.Header().Get("Location"))
 	code := list[0].Data["code"]
-	wrong := "000000"
-	if code == wrong {
-		wrong = "000001"
-	}
+	wrong := wrongFor(code)
 	if a := b.post(page, "code", wrong); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a wrong code = %d, want 422", a.Code)
 	}

@@ -1,7 +1,6 @@
 package identity_test
 
 import (
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -27,8 +26,7 @@ func pinned(t *testing.T) (*harness, *config.Units, *notify.Memory) {
 	h.start()
 	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
 	u.Features.PINEnabled, u.EmailNotifications.PINReset = true, true
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	if a := b.post(b.get("/account/security/pin"), "pin", "471193", "again", "471193"); a.Code != http.StatusSeeOther {
 		t.Fatalf("a PIN = %d", a.Code)
 	}
@@ -60,8 +58,7 @@ func (b *browser) pinLink(box *notify.Memory, at string) string {
 func TestPINReset(t *testing.T) {
 	t.Parallel()
 	h, u, box := pinned(t)
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	if a := b.get("/next"); !strings.Contains(a.Body.String(), "Forgot your PIN?") {
 		t.Errorf("the page of the PIN offers no other one:\n%s", a.Body)
 	}
@@ -96,8 +93,7 @@ func TestPINReset(t *testing.T) {
 	if n := h.events()["person.PINResetEvent"]; n != 1 {
 		t.Errorf("%d events of the reset", n)
 	}
-	other := h.browser()
-	other.plain()
+	other := h.plain()
 	if a := other.post(other.get("/next"), "code", "471193"); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("the PIN of before = %d", a.Code)
 	}
@@ -107,8 +103,7 @@ func TestPINReset(t *testing.T) {
 	}
 	// Switched off, nobody is offered one.
 	u.EmailNotifications.PINReset = false
-	third := h.browser()
-	third.plain()
+	third := h.plain()
 	if a := third.get("/next"); strings.Contains(a.Body.String(), "Forgot your PIN?") {
 		t.Error("a reset is offered while it is switched off")
 	}
@@ -124,15 +119,14 @@ func TestPINResetAttacks(t *testing.T) {
 	t.Run("attack 238: a link for another PIN is good once, of 64 in parallel", func(t *testing.T) {
 		t.Parallel()
 		h, _, box := pinned(t)
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		form := b.get(b.pinLink(box, pinForgot))
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		good := 0
 		for range 64 {
 			wg.Go(func() {
-				c := &browser{h: h, cookies: maps.Clone(b.cookies), address: b.address}
+				c := b.clone()
 				// the session has a new cookie then: whoever comes with the old one is sent to sign in
 				if a := c.post(form, newPIN...); a.Code == http.StatusSeeOther && !strings.HasPrefix(a.Header().Get("Location"), "/sign-in") {
 					mu.Lock()
@@ -168,8 +162,7 @@ func TestPINResetAttacks(t *testing.T) {
 			},
 		} {
 			h, _, box := pinned(t)
-			b := h.browser()
-			b.plain()
+			b := h.plain()
 			link := b.pinLink(box, pinForgot)
 			spoil(h, b, box)
 			if a := b.get(link); a.Code != http.StatusBadRequest {
@@ -177,8 +170,7 @@ func TestPINResetAttacks(t *testing.T) {
 			}
 		}
 		h, _, box := pinned(t)
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		link := b.pinLink(box, pinForgot)
 		if err := h.SetPassword(t.Context(), demo, secret.New("another horse 2"), identity.Actor{ID: "admin"}); err != nil {
 			t.Fatal(err)
@@ -190,8 +182,7 @@ func TestPINResetAttacks(t *testing.T) {
 	t.Run("attack 237: looking at a link uses nothing up, and it is nothing without the password", func(t *testing.T) {
 		t.Parallel()
 		h, _, box := pinned(t)
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		link := b.pinLink(box, pinForgot)
 		for range 3 {
 			scanner := h.browser()
@@ -206,8 +197,7 @@ func TestPINResetAttacks(t *testing.T) {
 	t.Run("attack 282: no link is sent, and no PIN set, without the form's token", func(t *testing.T) {
 		t.Parallel()
 		h, _, box := pinned(t)
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		if a := b.do(http.MethodPost, pinForgot, ""); a.Code != http.StatusForbidden || len(box.Take()) != 0 {
 			t.Errorf("POST without a token = %d", a.Code)
 		}
@@ -219,8 +209,7 @@ func TestPINResetAttacks(t *testing.T) {
 	t.Run("attack 221: nobody's mailbox is filled", func(t *testing.T) {
 		t.Parallel()
 		h, _, box := pinned(t)
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		var last *answer
 		for range 20 {
 			last = b.post(b.get(pinForgot))

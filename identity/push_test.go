@@ -3,7 +3,6 @@ package identity_test
 import (
 	"errors"
 	"html"
-	"maps"
 	"net/http"
 	"regexp"
 	"strings"
@@ -32,10 +31,6 @@ func pushing(t *testing.T) (*harness, *config.Units, *notify.MemoryPush) {
 	h.start()
 	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
 	return h, u, box
-}
-
-func (b *browser) clone() *browser {
-	return &browser{h: b.h, cookies: maps.Clone(b.cookies), address: b.address, header: b.header}
 }
 
 // number is what a page shows large.
@@ -96,14 +91,10 @@ func (b *browser) prompt(box *notify.MemoryPush) (waiting *answer, link string) 
 func TestPushStepUp(t *testing.T) {
 	t.Parallel()
 	h, u, box := pushing(t)
-	desk := h.browser()
-	desk.plain()
+	desk := h.plain()
 	phone := desk.enrol()
-	if s, err := h.session(desk); err != nil || s.Level != 3 {
-		t.Errorf("the session that set up a phone has level %d (%v), want 3", s.Level, err)
-	}
-	b := h.browser()
-	b.plain()
+	h.wantLevel(desk, 3)
+	b := h.plain()
 	if a := b.get("/next"); !strings.HasPrefix(a.url, "/step-up/push?flow=") || len(box.Take()) != 0 {
 		t.Fatalf("level 3 = %d %s", a.Code, a.url)
 	}
@@ -147,8 +138,7 @@ func TestPushStepUp(t *testing.T) {
 		}
 	}
 
-	other := h.browser()
-	other.plain()
+	other := h.plain()
 	u.StepUp.AuthenticationMethods.PushAuthenticationLevel = 2
 	if a := other.get("/next"); a.Code != http.StatusForbidden {
 		t.Errorf("level 3 with prompts of level 2 = %d", a.Code)
@@ -168,11 +158,9 @@ func TestPushStepUp(t *testing.T) {
 func TestPushDenied(t *testing.T) {
 	t.Parallel()
 	h, _, box := pushing(t)
-	desk := h.browser()
-	desk.plain()
+	desk := h.plain()
 	phone := desk.enrol()
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	waiting, link := b.prompt(box)
 	if a := phone.post(phone.get(link), "deny", "yes"); a.Code != http.StatusSeeOther {
 		t.Fatalf("denying = %d", a.Code)
@@ -203,11 +191,9 @@ func TestPushAttacks(t *testing.T) {
 	t.Run("attack 221: whoever has the password cannot wear the person down by prompts", func(t *testing.T) {
 		t.Parallel()
 		h, _, box := pushing(t)
-		desk := h.browser()
-		desk.plain()
+		desk := h.plain()
 		desk.enrol()
-		thief := h.browser()
-		thief.plain()
+		thief := h.plain()
 		form, sent := thief.get("/next"), 0
 		for range 30 { // half an hour
 			h.clock.Advance(time.Minute)
@@ -223,17 +209,12 @@ func TestPushAttacks(t *testing.T) {
 	t.Run("attack 221: a number is guessed once", func(t *testing.T) {
 		t.Parallel()
 		h, _, box := pushing(t)
-		desk := h.browser()
-		desk.plain()
+		desk := h.plain()
 		phone := desk.enrol()
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		waiting, link := b.prompt(box)
 		number, form := waiting.number(t), phone.get(link)
-		wrong := "10"
-		if number == wrong {
-			wrong = "11"
-		}
+		wrong := wrongFor(number)
 		phone.post(form, "number", wrong)
 		if a := phone.post(form, "number", number); strings.Contains(a.Body.String(), "Approved") {
 			t.Error("a second number is taken")
@@ -245,12 +226,9 @@ func TestPushAttacks(t *testing.T) {
 	t.Run("attack 266: a prompt is answered by the person's phone alone, once, and opens the browser that asked", func(t *testing.T) {
 		t.Parallel()
 		h, _, box := pushing(t)
-		desk := h.browser()
-		desk.plain()
+		desk := h.plain()
 		phone := desk.enrol()
-		b, thief := h.browser(), h.browser()
-		b.plain()
-		thief.plain()
+		b, thief := h.plain(), h.plain()
 		waiting, link := b.prompt(box)
 		number := waiting.number(t)
 		for name, who := range map[string]*browser{"a stranger": h.browser(), "the browser that asked": b, "another browser of the password": thief, "the browser that set up the phone": desk} {
@@ -281,15 +259,12 @@ func TestPushAttacks(t *testing.T) {
 		if a := thief.get(waiting.url); strings.HasPrefix(a.Body.String(), "signed in as ") {
 			t.Error("another browser is let in by it")
 		}
-		if s, err := h.session(thief); err != nil || s.Level != 1 {
-			t.Errorf("another browser has level %d (%v)", s.Level, err)
-		}
+		h.wantLevel(thief, 1)
 	})
 	t.Run("attack 266: a set-up takes one phone, and only with the number that it shows", func(t *testing.T) {
 		t.Parallel()
 		h, _, _ := pushing(t)
-		desk := h.browser()
-		desk.plain()
+		desk := h.plain()
 		link := desk.enrolLink()
 		spy, phone := h.browser(), h.browser()
 		if a := phone.get(link); a.Code != http.StatusOK {
@@ -300,10 +275,7 @@ func TestPushAttacks(t *testing.T) {
 			t.Errorf("the second phone = %d, want it refused", a.Code)
 		}
 		number := spy.get("/push/enrol").number(t)
-		wrong := "10"
-		if number == wrong {
-			wrong = "11"
-		}
+		wrong := wrongFor(number)
 		for range 2 {
 			if a := desk.post(desk.get(pushPage), "number", wrong); a.Code != http.StatusUnprocessableEntity {
 				t.Errorf("a wrong number = %d", a.Code)
@@ -316,9 +288,7 @@ func TestPushAttacks(t *testing.T) {
 		if a := spy.get("/push/enrol"); a.Code != http.StatusBadRequest {
 			t.Errorf("the phone of before = %d", a.Code)
 		}
-		if s, err := h.session(desk); err != nil || s.Level != 1 {
-			t.Errorf("the session has level %d (%v), want 1", s.Level, err)
-		}
+		h.wantLevel(desk, 1)
 		// The link is nothing after its time, and nothing once the session that began has ended.
 		link = desk.enrolLink()
 		h.clock.Advance(10 * time.Minute)
@@ -334,11 +304,9 @@ func TestPushAttacks(t *testing.T) {
 	t.Run("attack 266: a phone that is lost is taken off by the administrator", func(t *testing.T) {
 		t.Parallel()
 		h, _, box := pushing(t)
-		desk := h.browser()
-		desk.plain()
+		desk := h.plain()
 		phone := desk.enrol()
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		_, link := b.prompt(box)
 		by := identity.Actor{ID: "admin", Name: "admin"}
 		if err := h.RemoveStepUp(t.Context(), demo, "push", by); err != nil {
@@ -354,11 +322,9 @@ func TestPushAttacks(t *testing.T) {
 	t.Run("attack 266: a phone that was removed is asked no more, and answers nothing", func(t *testing.T) {
 		t.Parallel()
 		h, _, box := pushing(t)
-		desk := h.browser()
-		desk.plain()
+		desk := h.plain()
 		phone := desk.enrol()
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		waiting, link := b.prompt(box)
 		form := phone.get(link)
 		if a := desk.post(desk.get("/account/security/remove?method=push")); a.Code != http.StatusSeeOther {
@@ -370,8 +336,6 @@ func TestPushAttacks(t *testing.T) {
 		if a := b.get(waiting.url); strings.HasPrefix(a.Body.String(), "signed in as ") {
 			t.Error("a phone that was removed lets in")
 		}
-		if s, err := h.session(desk); err != nil || s.Level != 1 {
-			t.Errorf("the session that it raised has level %d (%v), want 1", s.Level, err)
-		}
+		h.wantLevel(desk, 1)
 	})
 }

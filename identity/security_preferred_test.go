@@ -13,8 +13,7 @@ func TestPreferredMethod(t *testing.T) {
 	t.Parallel()
 	h, u, _ := smsing(t)
 	u.Features.PINEnabled = true
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	if a := b.get("/account/security/preferred"); a.url != "/account/security" {
 		t.Errorf("with nothing to choose = %d %s", a.Code, a.url)
 	}
@@ -28,8 +27,7 @@ func TestPreferredMethod(t *testing.T) {
 	}
 	first := func(when, want string) {
 		t.Helper()
-		other := h.browser()
-		other.plain()
+		other := h.plain()
 		if a := other.get("/next"); !strings.Contains(a.Body.String(), want) {
 			t.Errorf("%s the first way is not %q:\n%s", when, want, a.Body)
 		}
@@ -39,8 +37,7 @@ func TestPreferredMethod(t *testing.T) {
 		t.Fatalf("choosing = %d", a.Code)
 	}
 	first("chosen,", "code to your phone")
-	other := h.browser()
-	other.plain()
+	other := h.plain()
 	page := other.get("/next")
 	other.post(other.get(page.url+"&method=pin"), "code", "471193")
 	first("after another one was used,", "code to your phone")

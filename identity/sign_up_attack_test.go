@@ -2,7 +2,6 @@ package identity_test
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -63,7 +62,7 @@ func TestSignUpAttacks(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 64 {
 			wg.Go(func() {
-				c := &browser{h: h, cookies: maps.Clone(b.cookies), address: b.address}
+				c := b.clone()
 				c.post(page, "code", code)
 			})
 		}
@@ -77,7 +76,7 @@ func TestSignUpAttacks(t *testing.T) {
 		code = h.mailed(notify.SignUpCode, "late@example.com")
 		page = late.get("/sign-up/confirm")
 		for range 5 {
-			late.post(page, "code", other(code))
+			late.post(page, "code", wrongFor(code))
 		}
 		if a := late.post(page, "code", code); a.Code != http.StatusUnprocessableEntity {
 			t.Errorf("after five wrong ones = %d", a.Code)

@@ -57,13 +57,6 @@ func (h *harness) exists(username string) bool {
 	return err == nil
 }
 
-func other(code string) string {
-	if code == "000000" {
-		return "000001"
-	}
-	return "000000"
-}
-
 func TestSignUp(t *testing.T) {
 	t.Parallel()
 	h, u, box := open(t)
@@ -81,7 +74,7 @@ func TestSignUp(t *testing.T) {
 	if !strings.Contains(page.Body.String(), "New@example.com") {
 		t.Errorf("the page for the code: %d\n%s", page.Code, page.Body)
 	}
-	if a := b.post(page, "code", other(code)); a.Code != http.StatusUnprocessableEntity || h.exists(newcomer) {
+	if a := b.post(page, "code", wrongFor(code)); a.Code != http.StatusUnprocessableEntity || h.exists(newcomer) {
 		t.Errorf("a wrong code = %d", a.Code)
 	}
 	if a := b.post(page, "code", ""); a.Code != http.StatusUnprocessableEntity {
@@ -300,7 +293,7 @@ func TestSignUpNumber(t *testing.T) {
 	if !strings.Contains(page.Body.String(), "&#43;31612345678") {
 		t.Errorf("the page for the number:\n%s", page.Body)
 	}
-	if a := b.post(page, "code", other(code)); a.Code != http.StatusUnprocessableEntity || h.exists(newcomer) {
+	if a := b.post(page, "code", wrongFor(code)); a.Code != http.StatusUnprocessableEntity || h.exists(newcomer) {
 		t.Errorf("a wrong code = %d", a.Code)
 	}
 	if a := b.post(page, "code", code); a.Code != http.StatusSeeOther || !b.isSignedIn() {

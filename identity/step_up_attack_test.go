@@ -1,7 +1,6 @@
 package identity_test
 
 import (
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -17,32 +16,11 @@ func TestStepUpAttacks(t *testing.T) {
 	t.Run("attack 221: of a hundred codes at once five are looked at", func(t *testing.T) {
 		t.Parallel()
 		h, _ := stepping(t, 3)
-		set := h.browser()
-		set.plain()
+		set := h.plain()
 		secret, _, _ := set.app(authenticatorPage)
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		page := b.get("/next")
-		codes := make([]int, 100)
-		var wg sync.WaitGroup
-		for i := range codes {
-			wg.Go(func() {
-				c := &browser{h: h, cookies: maps.Clone(b.cookies), address: b.address}
-				codes[i] = c.post(page, "code", "000000").Code
-			})
-		}
-		wg.Wait()
-		looked := 0
-		for _, c := range codes {
-			if c == http.StatusUnprocessableEntity {
-				looked++
-			} else if c != http.StatusTooManyRequests {
-				t.Errorf("a code at once with others = %d", c)
-			}
-		}
-		if looked != 5 {
-			t.Errorf("%d codes were looked at, want 5", looked)
-		}
+		b.hundred(page, wrongFor(h.code(secret)))
 		if a := b.post(page, "code", h.code(secret)); a.Code != http.StatusTooManyRequests {
 			t.Errorf("the right code while nothing is taken = %d", a.Code)
 		}
@@ -50,8 +28,7 @@ func TestStepUpAttacks(t *testing.T) {
 	t.Run("attack 221: a password that is right does not set back the tries of codes", func(t *testing.T) {
 		t.Parallel()
 		h, _ := stepping(t, 3)
-		set := h.browser()
-		set.plain()
+		set := h.plain()
 		set.app(authenticatorPage)
 		b := h.browser()
 		looked := 0
@@ -72,11 +49,9 @@ func TestStepUpAttacks(t *testing.T) {
 	t.Run("attack 222: codes and passwords share one counter", func(t *testing.T) {
 		t.Parallel()
 		h, _ := stepping(t, 3)
-		set := h.browser()
-		set.plain()
+		set := h.plain()
 		set.app(authenticatorPage)
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		form := b.get("/next")
 		for range 5 {
 			b.post(form, "code", "000000")
@@ -89,14 +64,12 @@ func TestStepUpAttacks(t *testing.T) {
 	t.Run("attack 266: a code is taken once, by one of several sessions at once", func(t *testing.T) {
 		t.Parallel()
 		h, _ := stepping(t, 3)
-		set := h.browser()
-		set.plain()
+		set := h.plain()
 		secret, _, _ := set.app(authenticatorPage)
 		code := h.code(secret)
 		var browsers []*browser
 		for range 4 {
-			b := h.browser()
-			b.plain()
+			b := h.plain()
 			browsers = append(browsers, b)
 		}
 		var wg sync.WaitGroup
@@ -116,8 +89,7 @@ func TestStepUpAttacks(t *testing.T) {
 			t.Errorf("one code has raised %d sessions: %v", n, raised)
 		}
 		h.clock.Advance(30 * time.Second)
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		if a := b.post(b.get("/next"), "code", code); a.Code != http.StatusUnprocessableEntity {
 			t.Errorf("the code of the step before, used already = %d", a.Code)
 		}
@@ -130,8 +102,7 @@ func TestStepUpAttacks(t *testing.T) {
 		open := waiting.get(authenticatorPage)
 		stolen := strings.ReplaceAll(shownSecret.FindStringSubmatch(open.Body.String())[1], " ", "")
 
-		set := h.browser()
-		set.plain()
+		set := h.plain()
 		set.app(authenticatorPage)
 		before := h.dump()
 		for what, a := range map[string]*answer{
@@ -154,12 +125,9 @@ func TestStepUpAttacks(t *testing.T) {
 	t.Run("attack 266: a step-up belongs to its browser, person and form", func(t *testing.T) {
 		t.Parallel()
 		h, _ := stepping(t, 3)
-		set := h.browser()
-		set.plain()
+		set := h.plain()
 		secret, _, _ := set.app(authenticatorPage)
-		b, other := h.browser(), h.browser()
-		b.plain()
-		other.plain()
+		b, other := h.plain(), h.plain()
 		page := b.get("/next")
 		if a := other.get(page.url); a.Code != http.StatusForbidden {
 			t.Errorf("the step-up of another browser = %d", a.Code)
@@ -173,9 +141,7 @@ func TestStepUpAttacks(t *testing.T) {
 		if a := other.post(mine, "code", h.code(secret)); a.Code != http.StatusForbidden {
 			t.Errorf("a form from another site = %d", a.Code)
 		}
-		if s, err := h.session(other); err != nil || s.Level != 1 {
-			t.Errorf("the session has level %d (%v), want 1", s.Level, err)
-		}
+		h.wantLevel(other, 1)
 		b.post(b.get("/sign-out"))
 		if a := b.post(page, "code", h.code(secret)); a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/sign-in?") {
 			t.Errorf("a step-up after sign-out = %d to %q", a.Code, a.Header().Get("Location"))
@@ -184,8 +150,7 @@ func TestStepUpAttacks(t *testing.T) {
 	t.Run("attack 269: who takes the name of a removed person has none of their methods", func(t *testing.T) {
 		t.Parallel()
 		h, _ := stepping(t, 3)
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		b.app(authenticatorPage)
 		has := func() (n int) {
 			for key := range h.dump() {

@@ -1,11 +1,9 @@
 package identity_test
 
 import (
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -43,8 +41,7 @@ func (b *browser) ask(box *notify.Memory) (page *answer, code string) {
 func TestEmailCode(t *testing.T) {
 	t.Parallel()
 	h, u, box := mailing(t)
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	if a := b.get("/next"); !strings.Contains(a.Body.String(), "d•••@example.com") || strings.Contains(a.Body.String(), `id="code"`) {
 		t.Errorf("before a code is sent: %s", a.Body)
 	}
@@ -60,23 +57,17 @@ func TestEmailCode(t *testing.T) {
 	if a := b.post(page, "send", "yes"); a.Code != http.StatusTooManyRequests || len(box.Take()) != 0 || a.Header().Get("Retry-After") != "60" {
 		t.Errorf("another code at once = %d", a.Code)
 	}
-	wrong := "000000"
-	if code == wrong {
-		wrong = "000001"
-	}
+	wrong := wrongFor(code)
 	if a := b.post(page, "code", wrong); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a wrong code = %d", a.Code)
 	}
 	if a := b.post(page, "code", code[:3]+" "+code[3:]); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
 		t.Errorf("the code = %d:\n%s", a.Code, a.Body)
 	}
-	if s, err := h.session(b); err != nil || s.Level != 2 {
-		t.Errorf("the session has level %d (%v), want 2", s.Level, err)
-	}
+	h.wantLevel(b, 2)
 
 	u.StepUp.AuthenticationMethods.EmailAuthenticationLevel = 1
-	other := h.browser()
-	other.plain()
+	other := h.plain()
 	if a := other.get("/next"); a.Code != http.StatusForbidden {
 		t.Errorf("level 2 with codes of level 1 = %d", a.Code)
 	}
@@ -114,29 +105,10 @@ func TestEmailCodeAttacks(t *testing.T) {
 	t.Run("attack 221: of a hundred tries at once five are looked at, whatever they are", func(t *testing.T) {
 		t.Parallel()
 		h, _, box := mailing(t)
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		page, code := b.ask(box)
-		wrong := "000000"
-		if code == wrong {
-			wrong = "000001"
-		}
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		got := map[int]int{}
-		for range 100 {
-			wg.Go(func() {
-				c := &browser{h: h, cookies: maps.Clone(b.cookies), address: b.address}
-				a := c.post(page, "code", wrong)
-				mu.Lock()
-				defer mu.Unlock()
-				got[a.Code]++
-			})
-		}
-		wg.Wait()
-		if got[http.StatusUnprocessableEntity] != 5 || got[http.StatusTooManyRequests] != 95 {
-			t.Errorf("answers: %v", got)
-		}
+		wrong := wrongFor(code)
+		b.hundred(page, wrong)
 		h.clock.Advance(time.Minute)
 		if a := b.post(page, "code", code); a.Code != http.StatusUnprocessableEntity {
 			t.Errorf("the code after five wrong tries = %d, want it dead", a.Code)
@@ -145,9 +117,7 @@ func TestEmailCodeAttacks(t *testing.T) {
 	t.Run("attack 266: a code is good once, for its step-up, its browser, ten minutes, and until there is a newer one", func(t *testing.T) {
 		t.Parallel()
 		h, _, box := mailing(t)
-		b, other := h.browser(), h.browser()
-		b.plain()
-		other.plain()
+		b, other := h.plain(), h.plain()
 		page, code := b.ask(box)
 		theirs, second := other.ask(box)
 		if code != second {
@@ -177,8 +147,7 @@ func TestEmailCodeAttacks(t *testing.T) {
 	t.Run("attack 266: one who knows the password cannot fill a mailbox", func(t *testing.T) {
 		t.Parallel()
 		h, _, box := mailing(t)
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		for i := range 20 {
 			page := b.get("/next?n=" + url.QueryEscape(strings.Repeat("x", i+1)))
 			b.post(page, "send", "yes")

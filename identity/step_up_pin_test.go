@@ -2,7 +2,6 @@ package identity_test
 
 import (
 	"errors"
-	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -26,8 +25,7 @@ func TestPIN(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 2)
 	u.Features.PINEnabled, u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = true, false
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	page := b.get(pinPage)
 	for pin, want := range map[string]string{
 		"12345": "6 to 12 digits", "1234567890123": "6 to 12 digits", "12345a": "6 to 12 digits", "１２３４５６": "6 to 12 digits", "": "6 to 12 digits",
@@ -41,16 +39,13 @@ func TestPIN(t *testing.T) {
 		t.Errorf("two PINs = %d", a.Code)
 	}
 	b.pin("827164")
-	if s, err := h.session(b); err != nil || s.Level != 2 {
-		t.Errorf("who has chosen a PIN has level %d (%v), want 2", s.Level, err)
-	}
+	h.wantLevel(b, 2)
 	for key, value := range h.dump() {
 		if strings.Contains(value, "827164") || strings.HasPrefix(key, stepUpKey) && strings.Contains(value, "argon2") {
 			t.Errorf("%q holds the PIN, or its hash in clear", key)
 		}
 	}
-	other := h.browser()
-	other.plain()
+	other := h.plain()
 	form := other.get("/next")
 	if !strings.Contains(form.Body.String(), `<input type="password" id="code" name="code" class="code" autocomplete="off"`) {
 		t.Errorf("the PIN can be read:\n%s", form.Body)
@@ -61,11 +56,8 @@ func TestPIN(t *testing.T) {
 	if a := other.post(form, "code", "827164"); a.Code != http.StatusSeeOther {
 		t.Errorf("the PIN = %d:\n%s", a.Code, a.Body)
 	}
-	if s, err := h.session(other); err != nil || s.Level != 2 {
-		t.Errorf("level %d (%v), want 2", s.Level, err)
-	}
-	third := h.browser()
-	third.plain()
+	h.wantLevel(other, 2)
+	third := h.plain()
 	u.StepUp.AuthenticationMethods.PINAuthenticationLevel = 1
 	if a := third.get("/next"); a.Code != http.StatusForbidden {
 		t.Errorf("level 2 with a PIN of level 1 = %d", a.Code)
@@ -88,17 +80,15 @@ func TestPINAttacks(t *testing.T) {
 		t.Parallel()
 		h, u := stepping(t, 2)
 		u.Features.PINEnabled = true
-		set := h.browser()
-		set.plain()
+		set := h.plain()
 		set.pin("827164")
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		form := b.get("/next")
 		before := h.hasher.Computed()
 		var wg sync.WaitGroup
 		for range 100 {
 			wg.Go(func() {
-				(&browser{h: h, cookies: maps.Clone(b.cookies), address: b.address}).post(form, "code", "111222")
+				b.clone().post(form, "code", "111222")
 			})
 		}
 		wg.Wait()
@@ -106,8 +96,7 @@ func TestPINAttacks(t *testing.T) {
 			t.Errorf("%d PINs were looked at, want 5", n)
 		}
 		h.clock.Advance(time.Hour)
-		b = h.browser()
-		b.plain()
+		b = h.plain()
 		if a := b.get("/next"); a.Code != http.StatusForbidden {
 			t.Errorf("level 2 with a locked PIN = %d:\n%s", a.Code, a.Body)
 		}
@@ -132,11 +121,9 @@ func TestPINAttacks(t *testing.T) {
 		t.Parallel()
 		h, u := stepping(t, 2)
 		u.Features.PINEnabled = true
-		set := h.browser()
-		set.plain()
+		set := h.plain()
 		set.pin("827164")
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		form := b.get("/next")
 		for range 5 {
 			b.post(form, "code", "111222")
@@ -153,13 +140,11 @@ func TestPINAttacks(t *testing.T) {
 func TestStepUpStrategy(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 2)
-	set := h.browser()
-	set.plain()
+	set := h.plain()
 	set.app(authenticatorPage)
 	u.Features.PINEnabled = true
 	set.pin("827164")
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	page := b.get("/next")
 	if list := b.get(page.url + "&choose=1").Body.String(); !strings.Contains(list, "PIN") || !strings.Contains(list, "Authenticator app") {
 		t.Errorf("USER_PREFERENCE offers:\n%s", list)

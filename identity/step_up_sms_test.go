@@ -1,10 +1,8 @@
 package identity_test
 
 import (
-	"maps"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -62,8 +60,7 @@ func TestSMSCode(t *testing.T) {
 	t.Parallel()
 	h, u, box := smsing(t)
 	h.phones("+31 6 87654321", "!+31 6 12345678")
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	page := b.get("/next")
 	if !strings.Contains(page.Body.String(), "•••\u00a0678") || strings.Contains(page.Body.String(), "345678") {
 		t.Errorf("before a code is sent: %s", page.Body)
@@ -78,13 +75,10 @@ func TestSMSCode(t *testing.T) {
 	if a := b.post(b.get(page.url), "code", code); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
 		t.Errorf("the code = %d:\n%s", a.Code, a.Body)
 	}
-	if s, err := h.session(b); err != nil || s.Level != 2 {
-		t.Errorf("the session has level %d (%v), want 2", s.Level, err)
-	}
+	h.wantLevel(b, 2)
 
 	// Every switch.
-	other := h.browser()
-	other.plain()
+	other := h.plain()
 	u.StepUp.AuthenticationMethods.SMSAuthenticationLevel = 1
 	if a := other.get("/next"); a.Code != http.StatusForbidden {
 		t.Errorf("level 2 with codes of level 1 = %d", a.Code)
@@ -114,8 +108,7 @@ func TestSMSSetUp(t *testing.T) {
 	t.Parallel()
 	h, _, box := smsing(t)
 	h.phones("0031 6 12345678")
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	if a := b.get("/next"); !strings.Contains(a.Body.String(), smsPage+"?flow=") {
 		t.Fatalf("level 2 with a number that is not verified = %d:\n%s", a.Code, a.Body)
 	}
@@ -133,19 +126,14 @@ func TestSMSSetUp(t *testing.T) {
 	}
 	code := h.text(box, notify.SMSPhoneCode, "+31612345678")
 	page = b.get(smsPage)
-	wrong := "000000"
-	if code == wrong {
-		wrong = "000001"
-	}
+	wrong := wrongFor(code)
 	if a := b.post(page, "code", wrong); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "code isn’t right") {
 		t.Errorf("a wrong code = %d:\n%s", a.Code, a.Body)
 	}
 	if a := b.post(page, "code", code); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/account/security" {
 		t.Fatalf("the code = %d:\n%s", a.Code, a.Body)
 	}
-	if s, err := h.session(b); err != nil || s.Level != 2 {
-		t.Errorf("the session has level %d (%v), want 2", s.Level, err)
-	}
+	h.wantLevel(b, 2)
 	p, err := h.Person(t.Context(), demo)
 	if err != nil {
 		t.Fatal(err)
@@ -165,8 +153,7 @@ func TestSMSSetUp(t *testing.T) {
 	if a := b.post(b.get("/account/security/remove?method=sms")); a.Code != http.StatusSeeOther {
 		t.Fatalf("removing = %d", a.Code)
 	}
-	other := h.browser()
-	other.plain()
+	other := h.plain()
 	if a := other.get("/next"); !strings.Contains(a.Body.String(), "Set up a second way") {
 		t.Errorf("level 2 after the removal = %d:\n%s", a.Code, a.Body)
 	}
@@ -179,31 +166,12 @@ func TestSMSAttacks(t *testing.T) {
 		t.Parallel()
 		h, _, box := smsing(t)
 		h.phones("!+31612345678")
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		page := b.get("/next")
 		b.post(page, "send", "yes")
 		code := h.text(box, notify.SMSStepUpCode, "+31612345678")
-		wrong := "000000"
-		if code == wrong {
-			wrong = "000001"
-		}
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		got := map[int]int{}
-		for range 100 {
-			wg.Go(func() {
-				c := &browser{h: h, cookies: maps.Clone(b.cookies), address: b.address}
-				a := c.post(page, "code", wrong)
-				mu.Lock()
-				defer mu.Unlock()
-				got[a.Code]++
-			})
-		}
-		wg.Wait()
-		if got[http.StatusUnprocessableEntity] != 5 || got[http.StatusTooManyRequests] != 95 {
-			t.Errorf("answers: %v", got)
-		}
+		wrong := wrongFor(code)
+		b.hundred(page, wrong)
 		h.clock.Advance(time.Minute)
 		if a := b.post(page, "code", code); a.Code != http.StatusUnprocessableEntity {
 			t.Errorf("the code after five wrong tries = %d, want it dead", a.Code)
@@ -214,8 +182,7 @@ func TestSMSAttacks(t *testing.T) {
 		h, u, box := smsing(t)
 		h.phones("!+31612345678")
 		u.Features.ExternallyDeliveredCodeStepUp = config.ExternallyDeliveredCodeStepUp{Enabled: true, ExpirationTime: 600}
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		page := b.get("/next")
 		flow := page.url[:strings.Index(page.url+"&", "&")]
 		sms, delivered := b.get(flow+"&method=sms"), b.get(flow+"&method=delivered")
@@ -234,8 +201,7 @@ func TestSMSAttacks(t *testing.T) {
 			t.Errorf("the right code of one method after five wrong ones of two = %d, want 429", a.Code)
 		}
 		// Whoever knows the password does not set the counter back by it.
-		other := h.browser()
-		other.plain()
+		other := h.plain()
 		if a := other.post(other.get(other.get("/next").url+"&method=delivered"), "code", "AAAA-AAAA"); a.Code != http.StatusTooManyRequests {
 			t.Errorf("another browser after a right password = %d, want 429", a.Code)
 		}
@@ -249,8 +215,7 @@ func TestSMSAttacks(t *testing.T) {
 		h, u, box := smsing(t)
 		h.phones("!+31612345678")
 		u.Features.PINEnabled = true
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		page := b.get("/next")
 		b.post(page, "send", "yes")
 		b.post(b.get(page.url), "code", h.text(box, notify.SMSStepUpCode, "+31612345678"))
@@ -271,16 +236,14 @@ func TestSMSAttacks(t *testing.T) {
 		if sent > 8 {
 			t.Errorf("%d text messages in twelve minutes", sent)
 		}
-		owner := h.browser()
-		owner.plain()
+		owner := h.plain()
 		p := owner.get("/next")
 		p = owner.get(p.url[:strings.Index(p.url+"&", "&")] + "&method=pin")
 		if a := owner.post(p, "code", "471193"); a.Code != http.StatusSeeOther {
 			t.Errorf("the owner's PIN = %d, want it to open", a.Code)
 		}
 		h.clock.Advance(time.Hour)
-		later := h.browser()
-		later.plain()
+		later := h.plain()
 		p = later.get("/next")
 		p = later.get(p.url[:strings.Index(p.url+"&", "&")] + "&method=sms")
 		later.post(p, "send", "yes")
@@ -291,12 +254,10 @@ func TestSMSAttacks(t *testing.T) {
 	t.Run("attack 266: a set-up page, its code and its number belong to one session of a level that suffices", func(t *testing.T) {
 		t.Parallel()
 		h, _, box := smsing(t)
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		b.post(b.get(smsPage), "number", "+31612345678")
 		code := h.text(box, notify.SMSPhoneCode, "+31612345678")
-		other := h.browser()
-		other.plain()
+		other := h.plain()
 		h.clock.Advance(time.Minute)
 		other.post(other.get(smsPage), "number", "+31687654321")
 		h.text(box, notify.SMSPhoneCode, "+31687654321")
@@ -321,8 +282,7 @@ func TestSMSAttacks(t *testing.T) {
 		t.Parallel()
 		h, _, box := smsing(t)
 		h.phones("!+31612345678")
-		b := h.browser()
-		b.plain()
+		b := h.plain()
 		page := b.get("/next")
 		b.post(page, "send", "yes")
 		code := h.text(box, notify.SMSStepUpCode, "+31612345678")

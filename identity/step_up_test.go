@@ -34,15 +34,6 @@ func stepping(t *testing.T, level int, change ...func(*identity.Config)) (*harne
 	return h, u
 }
 
-// plain signs the person in with a password, for what needs no more.
-func (b *browser) plain() {
-	b.h.t.Helper()
-	a := b.post(b.get("/next?plain=1"), "username", demo, "password", demoPassword)
-	if a = b.get(a.Header().Get("Location")); !strings.HasPrefix(a.Body.String(), "signed in as ") {
-		b.h.t.Fatalf("after the sign-in: status %d:\n%s", a.Code, a.Body)
-	}
-}
-
 var (
 	shownSecret = regexp.MustCompile(`<p class="secret"><code>([A-Z2-7 ]+)</code>`)
 	shownCode   = regexp.MustCompile(`<li><code>([a-z2-7-]+)</code>`)
@@ -86,15 +77,13 @@ const authenticatorPage = "/account/security/authenticator"
 func TestStepUp(t *testing.T) {
 	t.Parallel()
 	h, _ := stepping(t, 3)
-	first := h.browser()
-	first.plain()
+	first := h.plain()
 	secret, _, next := first.app(authenticatorPage)
 	if next != "/account/security" {
 		t.Errorf("after the set-up one goes to %q", next)
 	}
 
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	cookie := b.session()
 	was, err := h.session(b)
 	if err != nil {
@@ -169,8 +158,7 @@ func TestInitialStepUp(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 2)
 	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = false
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	if a := b.get("/next"); a.Code != http.StatusForbidden || strings.TrimSpace(a.Body.String()) != "unmet_authentication_requirements" {
 		t.Errorf("level 2 with nothing set up = %d %s", a.Code, a.Body)
 	}
@@ -191,15 +179,13 @@ func TestSetUpLevel(t *testing.T) {
 	h, u := stepping(t, 2)
 	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = false
 	u.StepUp.Actions.SetupStepUpMethodsAuthenticationLevel = 2
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	if a := b.get(authenticatorPage); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "another way to show") {
 		t.Errorf("a set-up that needs level 2 = %d %s", a.Code, a.Body)
 	}
 	u.StepUp.Actions.SetupStepUpMethodsAuthenticationLevel = 1
 	b.app(authenticatorPage)
-	other := h.browser()
-	other.plain()
+	other := h.plain()
 	if a := other.get("/account/security/remove?method=authenticator"); !strings.HasPrefix(a.url, "/step-up?") {
 		t.Errorf("removing an app of level 3 with a password leads to %s (%d)", a.url, a.Code)
 	}
@@ -209,11 +195,9 @@ func TestSetUpLevel(t *testing.T) {
 func TestAuthenticatorSwitch(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 2)
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	b.app(authenticatorPage)
-	other := h.browser()
-	other.plain()
+	other := h.plain()
 	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
 	if a := other.get("/next"); a.Code != http.StatusForbidden {
 		t.Errorf("level 2 with the app switched off = %d %s", a.Code, a.Body)
@@ -230,8 +214,7 @@ func TestAuthenticatorSwitch(t *testing.T) {
 func TestAuthenticatorLevel(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 4)
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	secret, _, _ := b.app(authenticatorPage)
 	if a := b.get("/next"); a.Code != http.StatusForbidden {
 		t.Errorf("level 4 with an app of level 3 = %d %s", a.Code, a.Body)
@@ -241,20 +224,16 @@ func TestAuthenticatorLevel(t *testing.T) {
 	if a = b.get(a.Header().Get("Location")); !strings.HasPrefix(a.Body.String(), "signed in as ") {
 		t.Errorf("level 4 with an app of level 4 = %d %s", a.Code, a.Body)
 	}
-	if s, err := h.session(b); err != nil || s.Level != 4 {
-		t.Errorf("the session has level %d (%v), want 4", s.Level, err)
-	}
+	h.wantLevel(b, 4)
 }
 
 // TestDefaultStepUpLevel: a step-up for nothing in particular.
 func TestDefaultStepUpLevel(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 2)
-	set := h.browser()
-	set.plain()
+	set := h.plain()
 	set.app(authenticatorPage)
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	u.StepUp.Actions.DefaultStepUpAuthenticationLevel = 1
 	if a := b.get("/step-up"); a.url != "/account/security" {
 		t.Errorf("/step-up to level 1 leads to %s", a.url)
@@ -271,11 +250,9 @@ func TestDefaultStepUpLevel(t *testing.T) {
 func TestStepUpPassive(t *testing.T) {
 	t.Parallel()
 	h, _ := stepping(t, 2)
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	b.app(authenticatorPage)
-	other := h.browser()
-	other.plain()
+	other := h.plain()
 	_, err := h.Authenticate(newRecorder(), httptestRequest(other, "/x"), login.Demand{Level: 2, MaxAge: -1, Passive: true, Return: "/x"})
 	if err == nil || !strings.Contains(err.Error(), "interaction_required") {
 		t.Errorf("a passive demand of level 2 = %v, want interaction_required", err)
@@ -288,8 +265,7 @@ func TestStepUpPassive(t *testing.T) {
 func TestRecoveryCodes(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 3)
-	set := h.browser()
-	set.plain()
+	set := h.plain()
 	_, codes, _ := set.app(authenticatorPage)
 	for key, value := range h.dump() {
 		if strings.Contains(value, codes[0]) || strings.Contains(value, strings.ReplaceAll(codes[0], "-", "")) {
@@ -304,16 +280,14 @@ func TestRecoveryCodes(t *testing.T) {
 		}
 		return b.post(b.get(a.url+"&method=recovery"), "code", code)
 	}
-	b := h.browser()
-	b.plain()
+	b := h.plain()
 	if list := b.get(b.get("/next").url + "&choose=1").Body.String(); !strings.Contains(list, "Recovery code") || !strings.Contains(list, "Authenticator app") {
 		t.Errorf("the methods are:\n%s", list)
 	}
 	if a := use(b, strings.ToUpper(strings.ReplaceAll(codes[3], "-", " "))); a.Code != http.StatusSeeOther {
 		t.Errorf("a recovery code in capitals = %d:\n%s", a.Code, a.Body)
 	}
-	again := h.browser()
-	again.plain()
+	again := h.plain()
 	if a := use(again, codes[3]); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a recovery code a second time = %d", a.Code)
 	}
@@ -335,8 +309,7 @@ func TestRecoveryCodes(t *testing.T) {
 		t.Errorf("removing the app = %d", a.Code)
 	}
 	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = false
-	last := h.browser()
-	last.plain()
+	last := h.plain()
 	if a := last.get("/next"); a.Code != http.StatusForbidden {
 		t.Errorf("level 3 without the app = %d, want 403: its recovery codes go with it", a.Code)
 	}

@@ -1,0 +1,67 @@
+package identity_test
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// plain returns a browser in which the person is signed in with a password, for what needs no more.
+func (h *harness) plain() *browser {
+	h.t.Helper()
+	b := h.browser()
+	b.plain()
+	return b
+}
+
+// plain signs the person in with a password, for what needs no more.
+func (b *browser) plain() {
+	b.h.t.Helper()
+	a := b.post(b.get("/next?plain=1"), "username", demo, "password", demoPassword)
+	if a = b.get(a.Header().Get("Location")); !strings.HasPrefix(a.Body.String(), "signed in as ") {
+		b.h.t.Fatalf("after the sign-in: status %d:\n%s", a.Code, a.Body)
+	}
+}
+
+// clone returns another window of the browser, for what is done at the same time.
+func (b *browser) clone() *browser {
+	return &browser{h: b.h, cookies: maps.Clone(b.cookies), address: b.address, header: b.header}
+}
+
+// hundred tries a wrong code at a page a hundred times at once, of which five may be looked at.
+func (b *browser) hundred(page *answer, wrong string) {
+	b.h.t.Helper()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	got := map[int]int{}
+	for range 100 {
+		wg.Go(func() {
+			a := b.clone().post(page, "code", wrong)
+			mu.Lock()
+			defer mu.Unlock()
+			got[a.Code]++
+		})
+	}
+	wg.Wait()
+	if got[http.StatusUnprocessableEntity] != 5 || got[http.StatusTooManyRequests] != 95 {
+		b.h.t.Errorf("of a hundred wrong codes the answers are %v, want 5 times 422 and 95 times 429", got)
+	}
+}
+
+// wrongFor returns another code of digits than the right one.
+func wrongFor(code string) string {
+	front, last := code[:len(code)-1], code[len(code)-1:]
+	if last == "0" {
+		return front + "1"
+	}
+	return front + "0"
+}
+
+// wantLevel holds the level of a browser's session against what is wanted.
+func (h *harness) wantLevel(b *browser, level int) {
+	h.t.Helper()
+	if s, err := h.session(b); err != nil || s.Level != level {
+		h.t.Errorf("the session has level %d (%v), want %d", s.Level, err, level)
+	}
+}
