@@ -136,6 +136,9 @@ type profilePage struct {
 	writers  []*registered // providers that write the profile
 	values   typed
 	problems map[string]string
+	// fields are the custom ones that the person may change, custom what is in them.
+	fields customFields
+	custom []CustomAttribute
 }
 
 // locked tells whether a provider writes a part of the profile.
@@ -156,10 +159,13 @@ func (s *Service) readOwn(r *http.Request, a *onAccount) (*profilePage, error) {
 			return err
 		}
 		v.own = d.Profile
+		if v.fields, err = customFieldsFor(tx, a.u, a.si.session.PersonID); err != nil {
+			return err
+		}
 		v.writers, err = s.synchronised(tx, g, a.si.session.PersonID)
 		return err
 	})
-	v.values = shownAs(v.own)
+	v.values, v.custom = shownAs(v.own), v.own.CustomAttributes
 	return v, err
 }
 
@@ -192,13 +198,7 @@ func (s *Service) profilePage(w http.ResponseWriter, r *http.Request, a *onAccou
 		}
 		d.Parts[0].Text = page.Say("profile.synchronised", "provider", strings.Join(names, ", "))
 	}
-	if own := v.own.CustomAttributes; len(own) > 0 {
-		part := page.Part{ID: "more", Title: page.Say("profile.custom"), Text: page.Say("profile.custom.text")}
-		for _, c := range own {
-			part.Facts = append(part.Facts, page.Fact{Label: c.Name, Value: c.Value})
-		}
-		d.Parts = append(d.Parts, part)
-	}
+	d.Parts = append(d.Parts, customParts(a, v, d.Problem != "")...)
 	s.accountPage(w, r, a, status, d)
 }
 
@@ -260,7 +260,33 @@ func (s *Service) languages(ctx context.Context, chosen string) []page.Option {
 	return out
 }
 
-// handleProfile serves POST /account/profile: one of the two forms.
+// customParts are the custom attributes: a form for those that the person is asked for, a list of the others.
+func customParts(a *onAccount, v *profilePage, notice bool) (out []page.Part) {
+	if len(v.fields) > 0 {
+		form := &page.PartForm{
+			Action: profilePath, CSRF: a.csrf, Submit: "profile.save", Hidden: []page.Hidden{{Name: "form", Value: "custom"}}, Quiet: true, Fields: v.fields.inputs(v.custom, v.problems),
+		}
+		if len(v.problems) > 0 {
+			form.Fields = page.Fields(notice, form.Fields...)
+		}
+		out = append(out, page.Part{ID: "asked", Title: page.Say("profile.custom"), Form: form})
+	}
+	part := page.Part{ID: "more", Title: page.Say("profile.custom"), Text: page.Say("profile.custom.text")}
+	if len(v.fields) > 0 {
+		part.Title = page.Say("profile.custom.kept")
+	}
+	for _, c := range v.own.CustomAttributes {
+		if !v.fields.have(c.Name) {
+			part.Facts = append(part.Facts, page.Fact{Label: c.Name, Value: c.Value})
+		}
+	}
+	if len(part.Facts) > 0 {
+		out = append(out, part)
+	}
+	return out
+}
+
+// handleProfile serves POST /account/profile: one of the forms.
 func (s *Service) handleProfile(w http.ResponseWriter, r *http.Request) {
 	a, ok := s.accountPost(w, r, profilePath)
 	if !ok {
@@ -272,6 +298,10 @@ func (s *Service) handleProfile(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	form := r.PostForm.Get("form")
+	if form == "custom" {
+		s.changeCustom(w, r, a, v)
+		return
+	}
 	for _, f := range profileFields {
 		if f.form == form && !v.locked(f.name) {
 			v.values[f.name] = strings.TrimSpace(r.PostForm.Get(f.name))
@@ -309,6 +339,29 @@ func (s *Service) handleProfile(w http.ResponseWriter, r *http.Request) {
 		default:
 			s.Pages.Choose(w, r, after.Profile.PreferredLocale)
 		}
+		s.redirect(w, r, doneURL(profilePath, "saved"))
+	}
+}
+
+// changeCustom takes the form of the custom fields.
+func (s *Service) changeCustom(w http.ResponseWriter, r *http.Request, a *onAccount, v *profilePage) {
+	v.problems = map[string]string{}
+	if v.custom = v.fields.read(r, v.problems); len(v.problems) > 0 {
+		s.profilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{})
+		return
+	}
+	_, err := s.UpdatePerson(r.Context(), a.si.session.PersonID, Edit{By: s.actor(r, a.si)}, func(tx storage.Tx, d *Details) error {
+		d.Profile.setCustom(v.custom)
+		return s.still(tx, a)
+	})
+	switch {
+	case errors.Is(err, errMismatch):
+		s.redirect(w, r, profilePath)
+	case errors.As(err, new(*ValidationError)):
+		s.profilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{Problem: "problem.profile"})
+	case err != nil:
+		s.fail(w, r, err, profilePath)
+	default:
 		s.redirect(w, r, doneURL(profilePath, "saved"))
 	}
 }

@@ -19,6 +19,7 @@ type accepting struct {
 	later               bool   // a code has to activate the person as well
 	from                event.Origin
 	accepted, activated event.Event
+	custom              []CustomAttribute // that the person has filled in
 }
 
 func (s *Service) prepareEnrolment(r *http.Request, token, browser string) (*accepting, error) {
@@ -31,7 +32,7 @@ func (s *Service) prepareEnrolment(r *http.Request, token, browser string) (*acc
 	if err != nil {
 		return nil, err
 	}
-	return &accepting{token, browser, activatedLater(&u.Features.PersonActivation), from, ev[0], ev[1]}, nil
+	return &accepting{token: token, browser: browser, later: activatedLater(&u.Features.PersonActivation), from: from, accepted: ev[0], activated: ev[1]}, nil
 }
 
 // activatedLater tells whether whoever accepts an invitation has to be activated by a code as well.
@@ -62,6 +63,10 @@ func (s *Service) enrol(tx storage.Tx, how string, e *accepting, now time.Time) 
 	}
 	x.rec.Epoch++ // codes and links of before end
 	x.proveAddresses()
+	x.prof.Profile.setCustom(e.custom)
+	if err := x.prof.check(); err != nil {
+		return nil, err
+	}
 	x.rec.take(&x.prof)
 	if err := persons.Put(tx, x.id, x.rec, time.Time{}); err != nil {
 		return nil, err
@@ -95,12 +100,13 @@ func (x *invited) proveAddresses() {
 }
 
 // acceptInvitation gives the person the password, opens a session and leads on. errMismatch: what was shown holds no more.
-func (s *Service) acceptInvitation(w http.ResponseWriter, r *http.Request, personID, token, browser, phc string) error {
-	e, err := s.prepareEnrolment(r, token, browser)
+func (s *Service) acceptInvitation(w http.ResponseWriter, r *http.Request, x *invited, browser, phc string, custom []CustomAttribute) error {
+	personID := x.id
+	e, err := s.prepareEnrolment(r, x.token, browser)
 	if err != nil {
 		return err
 	}
-	var x *invited
+	e.custom = custom
 	accept := func(tx storage.Tx, now time.Time) (personRecord, error) {
 		if x, err = s.enrol(tx, "by password", e, now); err != nil {
 			return personRecord{}, err

@@ -65,12 +65,12 @@ func (s *Service) showInvitation(w http.ResponseWriter, r *http.Request) {
 	case !x.shown(browser):
 		s.redirect(w, r, invitationCheckPath)
 	default:
-		s.invitationPage(w, r, x, http.StatusOK, "")
+		s.invitationPage(w, r, x, http.StatusOK, x.prof.Profile.CustomAttributes, nil)
 	}
 }
 
-// invitationPage writes the page. problem is what is wrong with the password, or "".
-func (s *Service) invitationPage(w http.ResponseWriter, r *http.Request, x *invited, status int, problem string) {
+// invitationPage writes the page. problems are what is wrong with the password and the custom fields, by the names of the fields.
+func (s *Service) invitationPage(w http.ResponseWriter, r *http.Request, x *invited, status int, custom []CustomAttribute, problems map[string]string) {
 	known, err := s.providers(r.Context())
 	if err != nil {
 		s.fail(w, r, err, invitationPath)
@@ -79,11 +79,11 @@ func (s *Service) invitationPage(w http.ResponseWriter, r *http.Request, x *invi
 	ways, to := known.ways(invitationDemand(x)), afterInvitation(x.units)
 	in := page.Invitation{Action: invitationPath, CSRF: x.csrf, Account: x.rec.Username}
 	if ways.password {
-		password := newPasswordField(&x.units.PasswordPolicy, problem)
+		password := newPasswordField(&x.units.PasswordPolicy, problems["password"])
 		password.Label = "invitation.password"
-		in.Fields = page.Fields(false,
-			page.Field{Name: "username", Label: "sign_in.username", Value: x.rec.Username, Autocomplete: "username", ReadOnly: true},
-			password)
+		list := []page.Field{{Name: "username", Label: "sign_in.username", Value: x.rec.Username, Autocomplete: "username", ReadOnly: true}}
+		list = append(list, customFieldsOf(x.units, config.OwnMethod).inputs(custom, problems)...)
+		in.Fields = page.Fields(false, append(list, password)...)
 	}
 	for _, p := range ways.providers {
 		in.Providers = append(in.Providers, page.Provider{Name: p.Name, URL: p.ID, Icon: s.Pages.Icon(p.ID)})
@@ -129,22 +129,26 @@ func (s *Service) handleInvitation(w http.ResponseWriter, r *http.Request) {
 		s.inviteByProvider(w, r, x, ways.find(id))
 		return
 	}
-	password := r.PostForm.Get("password")
-	switch {
-	case !ways.password:
+	password, problems := r.PostForm.Get("password"), map[string]string{}
+	if !ways.password {
 		s.Pages.Error(w, r, http.StatusForbidden, "error.closed", "")
 		return
-	case password == "":
-		s.invitationPage(w, r, x, http.StatusUnprocessableEntity, "problem.password")
+	}
+	custom := customFieldsOf(x.units, config.OwnMethod).read(r, problems)
+	if password == "" {
+		problems["password"] = "problem.password"
+	}
+	if len(problems) > 0 {
+		s.invitationPage(w, r, x, http.StatusUnprocessableEntity, custom, problems)
 		return
 	}
 	phc, err := s.hashNew(r.Context(), password)
-	if invalid := new(ValidationError); errors.As(err, &invalid) {
-		s.invitationPage(w, r, x, http.StatusUnprocessableEntity, passwordProblem(err))
+	if problem := passwordProblem(err); problem != "" {
+		s.invitationPage(w, r, x, http.StatusUnprocessableEntity, custom, map[string]string{"password": problem})
 		return
 	}
 	if err == nil {
-		err = s.acceptInvitation(w, r, x.id, x.token, browser, phc)
+		err = s.acceptInvitation(w, r, x, browser, phc, custom)
 	}
 	switch {
 	case errors.Is(err, errMismatch): // what was shown holds no more

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -24,6 +25,8 @@ const maxSameEmail = 8
 var (
 	// errAsk says that somebody may have an account already: only their password tells.
 	errAsk = errors.New("identity: the person has to be asked")
+	// errRegister says that the person is new and is asked for more before there is one.
+	errRegister = errors.New("identity: the person has to register")
 	// errUsed says that the answer of the provider has been used meanwhile.
 	errUsed = errors.New("identity: the answer was used before")
 )
@@ -135,6 +138,8 @@ type newcomer struct {
 	rec    personRecord
 	prof   profileRecord
 	folded string
+	// asked: the person is asked for more first. named: they choose a username and a password.
+	asked, named bool
 }
 
 // newcomer prepares a person for an identity. What the provider says that no profile can hold is left out.
@@ -254,11 +259,16 @@ func (s *Service) personOf(tx storage.Tx, a *answered, n *newcomer, now time.Tim
 			return s.coupleByEmail(tx, a, same[0], now)
 		}
 	}
-	err := createPerson(tx, n.id, n.rec, &n.prof, n.folded)
-	if errors.Is(err, ErrUsernameTaken) {
-		return nil, errAsk
+	if n.asked && n.named {
+		return nil, errRegister
 	}
-	if err == nil {
+	err := createPerson(tx, n.id, n.rec, &n.prof, n.folded)
+	switch {
+	case errors.Is(err, ErrUsernameTaken) && !n.named:
+		return nil, errAsk
+	case err == nil && n.asked:
+		err = errRegister
+	case err == nil:
 		err = s.couple(tx, a.provider.ID, a.identity, n.id, now)
 	}
 	return &found{id: n.id, person: n.rec, created: true}, err
@@ -414,8 +424,12 @@ func (s *Service) showProviderDone(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil:
 		s.goIn(w, r, a.signIn, a.flow)
-	case errors.Is(err, errAsk) && a.signIn == "":
+	case (errors.Is(err, errAsk) || errors.Is(err, errRegister)) && a.signIn == "":
 		s.askAgain(w, r, a.provider)
+	case errors.Is(err, errRegister) && a.flow.Demand.Passive:
+		s.refuseFlow(w, r, a.flow, &login.Refusal{Code: "interaction_required", Reason: "the person has no account yet"})
+	case errors.Is(err, errRegister):
+		s.redirect(w, r, registerURL(a.name))
 	case errors.Is(err, errAsk):
 		s.redirect(w, r, connectURL(a.name))
 	case errors.Is(err, errBlocked):

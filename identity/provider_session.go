@@ -65,6 +65,9 @@ func (s *Service) enter(w http.ResponseWriter, r *http.Request, a *answered) err
 	if err != nil {
 		return err
 	}
+	if err := s.askFirst(r.Context(), a, n); err != nil {
+		return err
+	}
 	err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
 		f, err := s.personOf(tx, a, n, o.now)
 		if err == nil && f.awakened {

@@ -44,6 +44,9 @@ type typedSignUp struct {
 	Locale      string `cbor:"6,keyasint,omitempty"`
 	Verified    bool   `cbor:"7,keyasint,omitempty"` // the address was confirmed
 	PhoneProven bool   `cbor:"8,keyasint,omitempty"`
+	// Username is what somebody has chosen whom a provider has named. Empty: the address is the username
+	Username string            `cbor:"9,keyasint,omitempty"`
+	Custom   []CustomAttribute `cbor:"10,keyasint,omitempty"`
 
 	emailAgain, phoneAgain string
 	problems               map[string]string // by field
@@ -58,7 +61,7 @@ func (t *typedSignUp) problem(field, key string) {
 // readSignUp reads the form and says what is wrong with each field. The password is looked at later, since that takes time.
 func (s *Service) readSignUp(r *http.Request, u *config.Units) *typedSignUp {
 	get := func(name string) string { return strings.TrimSpace(r.PostForm.Get(name)) }
-	must, form := u.Attributes.PersonCreationMandatoryFields, u.Attributes.SignUpFormFields
+	form := u.Attributes.SignUpFormFields
 	t := &typedSignUp{
 		Email: get("email"), GivenName: get("given_name"), FamilyName: get("family_name"), Phone: get("phone"),
 		emailAgain: get("email_again"), phoneAgain: get("phone_again"), problems: map[string]string{},
@@ -77,6 +80,16 @@ func (s *Service) readSignUp(r *http.Request, u *config.Units) *typedSignUp {
 	case form.EmailConfirmationEnabled && foldEmail(t.emailAgain) != foldEmail(t.Email):
 		t.problem("email_again", "problem.not_same")
 	}
+	s.readSignUpPerson(t, u)
+	if r.PostForm.Get("password") == "" {
+		t.problem("password", "problem.password")
+	}
+	return t
+}
+
+// readSignUpPerson says what is wrong with the names and the number.
+func (s *Service) readSignUpPerson(t *typedSignUp, u *config.Units) {
+	must := u.Attributes.PersonCreationMandatoryFields
 	if must.FirstNameRequired && t.GivenName == "" {
 		t.problem("given_name", "problem.required")
 	}
@@ -84,10 +97,6 @@ func (s *Service) readSignUp(r *http.Request, u *config.Units) *typedSignUp {
 		t.problem("family_name", "problem.required")
 	}
 	s.readSignUpPhone(t, u)
-	if r.PostForm.Get("password") == "" {
-		t.problem("password", "problem.password")
-	}
-	return t
 }
 
 // isSignUpAddress tells whether an address can be a username too, and no header can be made of it.
@@ -124,25 +133,40 @@ func (s *Service) readSignUpPhone(t *typedSignUp, u *config.Units) {
 	}
 }
 
+func (t *typedSignUp) field(name, kind, value, autocomplete string) page.Field {
+	return page.Field{
+		Name: name, Type: kind, Label: "sign_up." + name, Value: value, Autocomplete: autocomplete, Required: true, MaxLength: maxLine, Problem: t.problems[name],
+	}
+}
+
 // signUpFields are the fields of the form, with what was typed.
 func signUpFields(u *config.Units, t *typedSignUp) []page.Field {
-	field := func(name, kind, value, autocomplete string) page.Field {
-		return page.Field{
-			Name: name, Type: kind, Label: "sign_up." + name, Value: value, Autocomplete: autocomplete, Required: true, MaxLength: maxLine, Problem: t.problems[name],
-		}
-	}
-	list := []page.Field{field("email", "email", t.Email, "email")}
+	list := append(signUpEmail(u, t), signUpPerson(u, t)...)
+	list = append(list, customFieldsOf(u, config.OwnMethod).inputs(t.Custom, t.problems)...)
+	password := newPasswordField(&u.PasswordPolicy, t.problems["password"])
+	password.Label = "sign_in.password"
+	return append(list, password)
+}
+
+// signUpEmail are the fields for the address.
+func signUpEmail(u *config.Units, t *typedSignUp) []page.Field {
+	list := []page.Field{t.field("email", "email", t.Email, "email")}
 	if u.Attributes.SignUpFormFields.EmailConfirmationEnabled {
-		list = append(list, field("email_again", "email", t.emailAgain, "off"))
+		list = append(list, t.field("email_again", "email", t.emailAgain, "off"))
 	}
+	return list
+}
+
+// signUpPerson are the fields for names and number.
+func signUpPerson(u *config.Units, t *typedSignUp) (list []page.Field) {
 	if u.Attributes.PersonCreationMandatoryFields.FirstNameRequired {
-		list = append(list, field("given_name", "text", t.GivenName, "given-name"))
+		list = append(list, t.field("given_name", "text", t.GivenName, "given-name"))
 	}
 	if u.Attributes.PersonCreationMandatoryFields.LastNameRequired {
-		list = append(list, field("family_name", "text", t.FamilyName, "family-name"))
+		list = append(list, t.field("family_name", "text", t.FamilyName, "family-name"))
 	}
 	if asked, required := asksPhone(u); asked {
-		phone := field("phone", "tel", t.Phone, "tel")
+		phone := t.field("phone", "tel", t.Phone, "tel")
 		phone.Required = required
 		if phone.Problem != "problem.phone" { // which says the same
 			phone.Hint = "sign_up.phone.hint"
@@ -152,14 +176,12 @@ func signUpFields(u *config.Units, t *typedSignUp) []page.Field {
 		}
 		list = append(list, phone)
 		if u.Attributes.SignUpFormFields.MobileNumberConfirmationEnabled {
-			again := field("phone_again", "tel", t.phoneAgain, "off")
+			again := t.field("phone_again", "tel", t.phoneAgain, "off")
 			again.Required = required
 			list = append(list, again)
 		}
 	}
-	password := newPasswordField(&u.PasswordPolicy, t.problems["password"])
-	password.Label = "sign_in.password"
-	return append(list, password)
+	return list
 }
 
 // showSignUp serves GET /sign-up?flow=…. What waits for its confirmation in this browser is filled in again.
@@ -212,6 +234,7 @@ func (s *Service) handleSignUp(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := s.readSignUp(r, a.u)
+	t.Custom = customFieldsOf(a.u, config.OwnMethod).read(r, t.problems)
 	if len(t.problems) > 0 {
 		s.signUpPage(w, r, a, http.StatusUnprocessableEntity, t, page.Form{})
 		return
@@ -261,7 +284,7 @@ func (s *Service) countSignUp(r *http.Request) (wait time.Duration, err error) {
 func (t *typedSignUp) newcomer() NewPerson {
 	n := NewPerson{
 		Username: t.Email, Email: t.Email, EmailVerified: &t.Verified, GivenName: t.GivenName, FamilyName: t.FamilyName, Locale: t.Locale,
-		Partition: event.DefaultPartition, Profile: &Profile{},
+		Partition: event.DefaultPartition, Profile: &Profile{CustomAttributes: t.Custom},
 	}
 	if t.Phone != "" {
 		n.Profile.PhoneNumbers = []PhoneNumber{{Value: t.Phone, Primary: true, Verified: t.PhoneProven}}
@@ -381,6 +404,9 @@ func (c *signingUp) create(tx storage.Tx, now time.Time) (personRecord, error) {
 
 // takenBy returns who has an address already, as username or as verified address, or nil.
 func (s *Service) takenBy(tx storage.Tx, address string) (*told, error) {
+	if address == "" {
+		return nil, nil //nolint:nilnil // nobody has it
+	}
 	folded, err := fold(address)
 	if err != nil {
 		return nil, err

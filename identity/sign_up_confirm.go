@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"time"
@@ -19,6 +20,8 @@ type pendingSignUp struct {
 	typed typedSignUp
 	hash  string // its key; "": nothing waits
 	bound string // hash of the browser's cookie
+	// action is the page for the code, change the form that leads there. Empty: those of the sign-up
+	action, change string
 }
 
 const signUpPurpose = "sign-up that waits"
@@ -58,7 +61,7 @@ const (
 // toConfirm is what is confirmed next, or "" when nothing is left.
 func (s *Service) toConfirm(u *config.Units, t *typedSignUp) string {
 	switch {
-	case confirmsSignUp(u) && !t.Verified:
+	case s.verifiesEmail(u) && !t.Verified:
 		return confirmEmail
 	case t.Phone != "" && s.verifiesPhone(u) && !t.PhoneProven:
 		return confirmPhone
@@ -210,14 +213,14 @@ func (s *Service) showSignUpCode(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Service) signUpCodePage(w http.ResponseWriter, r *http.Request, a aside, p *pendingSignUp, status int, in page.Form) {
-	in.Key, in.Fill, in.Action = "sign_up_code", []any{"to", p.typed.Email}, withSignIn(signUpCodePath, a.id)
+	in.Key, in.Fill, in.Action = "sign_up_code", []any{"to", p.typed.Email}, cmp.Or(p.action, withSignIn(signUpCodePath, a.id))
 	label := "step_up.email.label"
 	if s.toConfirm(a.u, &p.typed) == confirmPhone {
 		in.Key, in.Fill, label = "sign_up_phone", []any{"to", p.typed.Phone}, "step_up.sms.label"
 	}
 	in.Fields = page.Fields(in.Problem != "", page.Field{Name: "code", Type: "code", Label: label, Required: true, MaxLength: maxCode, Invalid: in.Problem != ""})
 	in.Other = &page.OtherButton{Name: "send", Label: "step_up.send_again"}
-	in.Links = []page.FormLink{{Label: "sign_up_code.change", URL: withSignIn(signUpPath, a.id)}}
+	in.Links = []page.FormLink{{Label: "sign_up_code.change", URL: cmp.Or(p.change, withSignIn(signUpPath, a.id))}}
 	s.signUpForm(w, r, a, p.form(), status, in)
 }
 

@@ -73,8 +73,27 @@ func checkLoginMethods(u *Units, c *checker) {
 				c.add(at+"."+name, "belongs to the type %s", of)
 			}
 		}
+		m.checkFields(at, c)
 		if m.Removable && m.Enabled {
 			m.checkEnabled(at, c)
+		}
+	}
+}
+
+// checkFields demands of each field what it is stored and shown by.
+func (m *LoginMethod) checkFields(at string, c *checker) {
+	ids := map[string]bool{}
+	for i, f := range m.CustomAttributeFields {
+		at := at + ".custom_attribute_fields[" + strconv.Itoa(i) + "]"
+		switch {
+		case f.ID == "":
+			c.add(at+".id", "is required")
+		case ids[f.ID]:
+			c.add(at+".id", "is there twice")
+		}
+		ids[f.ID] = true
+		if f.Name == "" {
+			c.add(at+".name", "is required")
 		}
 	}
 }

@@ -101,6 +101,15 @@ func (u *Units) method(id string) *LoginMethod {
 	return &u.LoginMethods.LoginMethods[i]
 }
 
+// Registration returns what newcomers by a login method are asked for: whether they choose a username and a password, and the fields beside those
+// that there are. A method that is not there asks for nothing.
+func (u *Units) Registration(id string) (named bool, fields []CustomAttributeField) {
+	if m := u.method(id); m != nil {
+		return m.ForceCreatingUsernameAndPasswordDuringSignUp, m.CustomAttributeFields
+	}
+	return false, nil
+}
+
 // withoutFixed leaves what is stored: the methods of the Caddyfile are not.
 func (s *Service) withoutFixed(u *Units) {
 	list := slices.Clone(u.LoginMethods.LoginMethods)

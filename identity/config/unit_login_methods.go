@@ -61,7 +61,7 @@ type LoginMethod struct {
 
 	AttributeMappings          []AttributeMapping        `json:"attribute_mappings" check:"most,200"`
 	CustomAttributeMappings    []CustomAttributesMapping `json:"custom_attribute_mappings" check:"most,200"`
-	CustomAttributeFields      []CustomAttributeField    `json:"custom_attribute_fields" check:"most,200"`
+	CustomAttributeFields      []CustomAttributeField    `json:"custom_attribute_fields" check:"most,20"`
 	ExcludedUnmappedAttributes []string                  `json:"excluded_unmapped_attributes" check:"most,200,text,256"`
 	SAMLMutualTLS              SAMLMutualTLS             `json:"saml_mutual_ssl_tls_attributes"`
 
@@ -98,6 +98,13 @@ type CustomAttributesMapping struct {
 	AttributeToMapFrom string `json:"attribute_to_map_from" check:"text,256"`
 	AttributeToMapTo   string `json:"attribute_to_map_to" check:"text,256"`
 }
+
+// The types of custom fields.
+const (
+	FieldText     = "TEXT"
+	FieldNumber   = "NUMBER"
+	FieldCheckbox = "CHECKBOX"
+)
 
 // CustomAttributeField is a field that is asked beside those that there are.
 type CustomAttributeField struct {

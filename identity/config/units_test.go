@@ -525,3 +525,31 @@ func TestSecretsAreSealedAnew(t *testing.T) {
 		t.Error("sealing anew is a change")
 	}
 }
+
+// TestCustomAttributeFields: what a field is stored and shown by is there, once, and not too often.
+func TestCustomAttributeFields(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	set := func(fields string) string {
+		return `{"login_methods":{"login_methods":[{"id":"identity","name":"Password","type":"USERNAME_AND_PASSWORD","enabled":true,"authentication_level":1,"custom_attribute_fields":[` + fields + `]}]}}`
+	}
+	const at = "login_methods.login_methods[0].custom_attribute_fields"
+	for fields, want := range map[string]string{
+		`{"id":"a","name":"A","type":"TEXT"},{"id":"a","name":"B","type":"NUMBER"}`:         at + "[1].id",
+		`{"id":"a","name":"A","type":"DATE"}`:                                               at + "[0].type",
+		`{"id":"a","name":"A"}`:                                                             at + "[0].type",
+		`{"id":"a b","name":"A","type":"TEXT"}`:                                             at + "[0].id",
+		`{"name":"A","type":"TEXT"}`:                                                        at + "[0].id",
+		`{"id":"a","type":"TEXT"}`:                                                          at + "[0].name",
+		`{"id":"a","name":"A\u0007","type":"TEXT"}`:                                         at + "[0].name",
+		strings.TrimSuffix(strings.Repeat(`{"id":"a","name":"A","type":"TEXT"},`, 21), ","): at,
+	} {
+		if a := w.must(400, "POST", "/api/v2/config", set(fields)); !strings.Contains(a.body, want) {
+			t.Errorf("%s: %s, want %s", fields, a.body, want)
+		}
+	}
+	w.must(204, "POST", "/api/v2/config", set(`{"id":"a","name":"A","type":"TEXT"},{"id":"b","name":"B","type":"CHECKBOX"}`))
+	if got := w.read("/api/v2/config"); !strings.Contains(got, `"custom_attribute_fields":[{"id":"a","name":"A","type":"TEXT"},{"id":"b","name":"B","type":"CHECKBOX"}]`) {
+		t.Errorf("read back: %s", got)
+	}
+}
