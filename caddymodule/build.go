@@ -24,9 +24,6 @@ const (
 	standInURI    = "https://placeholder.invalid/"
 )
 
-// maxLogo is the size in bytes of the brand's logo.
-const maxLogo = 64 << 10
-
 func (a *App) buildAuthz(r *resolver) authz.Config {
 	cfg := authz.Config{Issuer: a.issuer.String()}
 	for _, s := range a.Scopes {
@@ -351,8 +348,8 @@ func readLogo(file string) ([]byte, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if info.Size() == 0 || info.Size() > maxLogo {
-		return nil, "", errors.New("want a picture of 1 byte to 64 KiB")
+	if info.Size() == 0 || info.Size() > page.MaxPicture {
+		return nil, "", fmt.Errorf("want a picture of 1 byte to %d KiB", page.MaxPicture>>10)
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil {

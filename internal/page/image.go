@@ -10,10 +10,10 @@ import (
 	_ "image/png"  // logos
 )
 
-const (
-	maxLogo     = 256 << 10 // bytes
-	maxLogoSide = 2048      // pixels: a small file can unpack to a huge image
-)
+// MaxPicture is the size of a logo or icon, in bytes.
+const MaxPicture = 64 << 10
+
+const maxLogoSide = 2048 // pixels: a small file can unpack to a huge image
 
 // picture is a raster image that pages show.
 type picture struct {
@@ -24,8 +24,8 @@ type picture struct {
 // checkPicture accepts raster images only, since an SVG can carry script: whole ones, with nothing behind their end that another program could
 // take for something else. The size is judged before anything is unpacked.
 func checkPicture(raw []byte) (picture, error) {
-	if len(raw) > maxLogo {
-		return picture{}, fmt.Errorf("the picture is larger than %d KiB", maxLogo>>10)
+	if len(raw) > MaxPicture {
+		return picture{}, fmt.Errorf("the picture is larger than %d KiB", MaxPicture>>10)
 	}
 	cfg, format, err := image.DecodeConfig(bytes.NewReader(raw))
 	if err != nil {
@@ -46,7 +46,7 @@ func checkPicture(raw []byte) (picture, error) {
 // ends are the last bytes of pictures. (PNG 11.2.5 with its length and CRC, GIF 89a 27, JPEG B.1.1.3)
 var ends = map[string][]byte{"png": []byte("\x00\x00\x00\x00IEND\xaeB`\x82"), "gif": []byte(";"), "jpeg": []byte("\xff\xd9")}
 
-// CheckPicture returns what is wrong with a logo or icon: a PNG, JPEG or GIF picture of at most 256 KiB and 2048 pixels in width and height.
+// CheckPicture returns what is wrong with a logo or icon: a PNG, JPEG or GIF picture of at most 64 KiB and 2048 pixels in width and height.
 func CheckPicture(raw []byte) error {
 	_, err := checkPicture(raw)
 	return err

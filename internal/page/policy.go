@@ -1,0 +1,123 @@
+package page
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// headers sets what every page carries.
+func (p *Renderer) headers(h http.Header, v View, scripts *needed) {
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", policy(v, scripts))
+	if d, ok := v.Data.(SignedOut); ok && d.GoOn && d.Continue != "" {
+		h.Set("Refresh", frameSeconds+"; url="+d.Continue)
+	}
+	if d, ok := v.Data.(Push); ok && d.Refresh {
+		h.Set("Refresh", pushSeconds)
+	}
+	if d, ok := v.Data.(Forward); ok {
+		h.Set("Refresh", "0; url="+LocalPath(d.To))
+	}
+	h.Set("X-Frame-Options", "DENY") // RFC 7034, for browsers without frame-ancestors
+	h.Set("Referrer-Policy", p.referrer)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Accept-Language, Cookie")
+}
+
+// policy is the Content-Security-Policy. Browsers apply form-action to the redirects that follow a POST, so the places where the
+// flow ends must be named.
+func policy(v View, scripts *needed) string {
+	actions, more := []string{"'self'"}, ""
+	if scripts.any() {
+		more = " script-src 'self';"
+	}
+	for _, t := range v.Client.Targets {
+		if isTarget(t) && !slices.Contains(actions, t) {
+			actions = append(actions, t)
+		}
+	}
+	switch d := v.Data.(type) {
+	case FormPost:
+		actions = []string{formTarget(d.Action)}
+		if scheme, _, ok := strings.Cut(actions[0], "://"); ok && d.Away {
+			actions = []string{scheme + ":"} // browsers apply form-action to what the provider redirects to
+		}
+		more = " script-src '" + submitHash + "';"
+	case SignedOut:
+		if hosts := frameHosts(d.Frames); len(hosts) > 0 {
+			more = " frame-src " + strings.Join(hosts, " ") + ";"
+		}
+	}
+	return "default-src 'none';" + more + " style-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action " +
+		strings.Join(actions, " ")
+}
+
+// frameHosts are the origins of the frames, as a policy names them.
+func frameHosts(frames []string) (hosts []string) {
+	for _, f := range frames {
+		u, err := url.Parse(f)
+		if err != nil {
+			continue
+		}
+		if host := u.Scheme + "://" + u.Host; isTarget(host) && !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+// submitScript stands on the page of FormPost alone and is allowed by its hash. All other scripts are files of ours.
+const submitScript = "document.forms[0].submit()"
+
+var submitHash = func() string {
+	sum := sha256.Sum256([]byte(submitScript))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}()
+
+// IsFormTarget tells whether a policy can name the URI as the one place that a form may go to: http or https, and a host that is a name
+// or an IPv4 address, since source expressions know no other. (Content Security Policy Level 3 2.3.1)
+func IsFormTarget(uri string) bool { return formTarget(uri) != "'none'" }
+
+// formTarget is the source expression of exactly this URI, whose query does not count, or 'none'.
+func formTarget(uri string) string {
+	u, err := url.Parse(uri)
+	if err != nil || u.User != nil || !isTarget(u.Scheme+"://"+u.Host) || strings.ContainsAny(u.Host, "[]") {
+		return "'none'"
+	}
+	path := strings.ReplaceAll(u.EscapedPath(), ",", "%2C") // a comma would end the policy
+	if path == "" {
+		path = "/"
+	}
+	if strings.ContainsAny(path, " ;'\"\t\r\n") {
+		return "'none'"
+	}
+	return u.Scheme + "://" + u.Host + path
+}
+
+// isTarget accepts an origin (https://app.example.com:8443) or a scheme (com.example.app:) and nothing that could end or widen the directive.
+func isTarget(t string) bool {
+	if t == "" || len(t) > 300 || strings.ContainsAny(t, " ;,'\"*\\\t\r\n") {
+		return false
+	}
+	for _, c := range t {
+		if c <= 0x20 || c >= 0x7f {
+			return false
+		}
+	}
+	u, err := url.Parse(t)
+	if err != nil || u.Scheme == "" {
+		return false
+	}
+	switch strings.ToLower(u.Scheme) {
+	case "javascript", "data", "blob", "vbscript", "about", "filesystem":
+		return false
+	case "http", "https":
+		return u.Host != "" && u.User == nil && (u.Path == "" || u.Path == "/") && u.RawQuery == "" && u.Fragment == ""
+	}
+	return t == u.Scheme+":"
+}

@@ -1,0 +1,131 @@
+package page
+
+import (
+	"github.com/gatehouse-id/gatehouse/internal/login"
+)
+
+// View is one page.
+type View struct {
+	// Template is the name of a file in templates, without .html.
+	Template string
+	Status   int // 0: 200
+	// Locales in order of preference, before those of the request.
+	Locales []string
+	// Mobile leaves out what leads away from the page. (token server document, app_view)
+	Mobile bool
+	// Client is who asks. Its Targets go into form-action.
+	Client login.Client
+	// Nav is the navigation of the pages of an account. nil: the page stands alone.
+	Nav *Nav
+	// Data is the struct of the template.
+	Data any
+}
+
+// FormPost is the data of form_post: the answer of an authorization request that the browser posts to the client. (OAuth 2.0 Form
+// Post Response Mode 2) It goes by itself where scripts run, otherwise by a button.
+type FormPost struct {
+	Action string // the client's redirect URI, http or https: the only place that the form may go to
+	Fields []Hidden
+	// Away says that the form goes to an identity provider, which may send the browser on to places that nobody knows beforehand.
+	Away bool
+}
+
+// Hidden is a hidden field of a form.
+type Hidden struct{ Name, Value string }
+
+// SignIn is the data of sign_in.
+type SignIn struct {
+	Action, CSRF string
+	Username     string
+	Remember     bool
+	CanRemember  bool
+	// Problem is the key of the message that says what to do next. Empty: none.
+	Problem string
+	// Wait is for how many seconds more no try is taken, for the message problem.wait.
+	Wait   int
+	Cancel string // same-origin link. Empty: none
+	// Providers are where one can sign in instead.
+	Providers []Provider
+	// NoForm leaves the form away, NoPassword its password: then the username alone decides where to go on.
+	NoForm, NoPassword bool
+	// ForgotURL leads to who has no password, or not the right one; RemindURL to who has no username; SignUpURL to who has no account. Empty: not shown
+	ForgotURL, RemindURL, SignUpURL string
+	// Passkey is the form for who has one. nil: there is none
+	Passkey *Passkey
+}
+
+// Provider is a link to an identity provider.
+type Provider struct {
+	Name, URL string
+	Icon      string // what Icon returns. Empty: a drawing of ours
+	Last      bool   // it was used in this browser the last time
+}
+
+// Choose is the data of choose: go on as the person who is signed in, or as another. Its form sends csrf and choice: continue or other.
+type Choose struct {
+	Action, CSRF, Account, Detail string
+	Cancel                        string
+}
+
+// Token is the data of token: go on as a person whom an action token signs in. Its form sends csrf.
+type Token struct {
+	Action, CSRF, Account, Detail string
+	// Made says that somebody who is signed in to the account has made the link on a page.
+	Made bool
+	// Other is who is signed in in this browser, and Cancel leads back to where they are. Empty: nobody else
+	Other, Cancel string
+}
+
+// Consent is the data of consent. Its form sends csrf, request (the RequestID) and decision: allow or deny.
+type Consent struct {
+	Action, CSRF, RequestID string
+	Account                 string // who is asked
+	Owner                   string // host of the client's redirect URI
+	Scopes                  []ScopeLine
+}
+
+// ScopeLine is one thing that is allowed. Description empty: the standard scopes have one of ours, others show their name.
+type ScopeLine struct{ Name, Description string }
+
+// Connect is the data of connect: somebody whom a provider has named shows by a password which account is theirs. Its form sends csrf,
+// username and password.
+type Connect struct {
+	Action, CSRF, Provider string
+	Username               string
+	Problem                string // as in SignIn
+	Wait                   int
+	Cancel                 string
+}
+
+// Forward is the data of forward: the browser goes to To, a path of ours, by itself, or by a link.
+type Forward struct{ Name, To string }
+
+// Trouble is the data of trouble: something went wrong at a provider. Its messages are <Key>.title and <Key>.text. The links are paths of ours;
+// the last two may be empty.
+type Trouble struct{ Key, Name, Again, Other, Cancel string }
+
+// SignOut is the data of sign_out.
+type SignOut struct {
+	Action, CSRF string
+	Account      string
+	Hidden       map[string]string // further fields of the form
+	Cancel       string            // same-origin link. Empty: none
+}
+
+// SignedOut is the data of signed_out.
+type SignedOut struct {
+	Continue string // link. Empty: none
+	// GoOn leads to Continue by itself, after the frames have had a few seconds.
+	GoOn bool
+	// Frames are pages of clients that are loaded unseen, so that they end their own sessions. (OpenID Connect Front-Channel Logout 2)
+	Frames []string
+}
+
+// frameSeconds is how long the frames have before the page goes on.
+const frameSeconds = "3"
+
+// Message is the data of message: the messages <Key>.title and <Key>.text.
+type Message struct {
+	Key  string
+	Next string // same-origin link to go on. Empty: none
+}

@@ -1,0 +1,163 @@
+package page_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+// zeros is a source of randomness that makes pages repeatable.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
+
+func newRenderer(t *testing.T, brand page.Brand) *page.Renderer {
+	t.Helper()
+	p, err := page.New(page.Config{Brand: brand, Issuer: "https://auth.example.com", Key: make([]byte, 32), Random: zeros{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+var shop = login.Client{ID: "shop", Name: "The shop", Targets: []string{"https://shop.example.com", "com.example.app:"}}
+
+var twoWays = []page.InvitationChoice{{Way: "birthdate", URL: "/invitation/check?way=birthdate"}, {Way: "sms", URL: "/invitation/check?way=sms"}}
+
+var twoProviders = []page.Provider{{Name: "Partner account", URL: "/sign-in/provider?flow=f&idp=partner", Last: true}, {Name: "Corp", URL: "/sign-in/provider?flow=f&idp=corp"}}
+
+var nav = &page.Nav{
+	Entries: []page.NavEntry{{Label: "account.overview", URL: "/account", Icon: "person", Current: true}, {Label: "account.profile", URL: "/account/profile", Icon: "pencil"}},
+	Back:    "https://shop.example.com/", BackName: "shop.example.com",
+}
+
+// views is every page in the shapes that matter.
+func views() map[string]page.View {
+	return map[string]page.View{
+		"sign_in":        {Template: "sign_in", Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", CanRemember: true, Cancel: "/oauth/authorize?request=r&cancel=1"}},
+		"sign_in_alone":  {Template: "sign_in", Mobile: true, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", Username: "demo@example.com"}},
+		"sign_in_wrong":  {Template: "sign_in", Status: 422, Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", CanRemember: true, Remember: true, Username: "demo@example.com", Problem: "problem.mismatch"}},
+		"sign_in_wait":   {Template: "sign_in", Status: 429, Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", Username: "demo@example.com", Problem: "problem.wait", Wait: 40}},
+		"choose":         {Template: "choose", Client: shop, Data: page.Choose{Action: "/sign-in/account?flow=f", CSRF: "t", Account: "demo@example.com", Detail: "Demo Person", Cancel: "/c"}},
+		"consent":        {Template: "consent", Client: shop, Data: page.Consent{Action: "/oauth/consent", CSRF: "t", RequestID: "r", Account: "demo@example.com", Owner: "shop.example.com", Scopes: []page.ScopeLine{{Name: "openid"}, {Name: "email"}, {Name: "orders.read", Description: "Read your orders"}, {Name: "x.y"}}}},
+		"consent_none":   {Template: "consent", Client: shop, Data: page.Consent{Action: "/oauth/consent", CSRF: "t", RequestID: "r", Account: "demo@example.com"}},
+		"sign_out":       {Template: "sign_out", Data: page.SignOut{Action: "/sign-out", CSRF: "t", Account: "demo@example.com", Cancel: "/account", Hidden: map[string]string{"state": "s"}}},
+		"sign_out_blank": {Template: "sign_out", Data: page.SignOut{Action: "/sign-out", CSRF: "t"}},
+		"signed_out":     {Template: "signed_out", Data: page.SignedOut{}},
+		"signed_out_to":  {Template: "signed_out", Data: page.SignedOut{Continue: "https://shop.example.com/"}},
+		"signed_out_on":  {Template: "signed_out", Data: page.SignedOut{Continue: "https://shop.example.com/", GoOn: true, Frames: []string{"https://shop.example.com/out?iss=x&sid=s", "https://shop.example.com/other"}}},
+		"account":        {Template: "dashboard", Nav: nav, Data: page.Dashboard{Key: "overview", Parts: []page.Part{{Facts: []page.Fact{{"account.username", "demo@example.com"}, {"account.groups", "staff, editors"}}}, {ID: "attention", Title: page.Say("account.attention"), Rows: []page.Row{{Icon: "mail", Title: page.Say("attention.email_unverified"), Actions: []page.Action{{Label: "attention.verify", URL: "/account/profile"}}}}}, {Text: page.Say("account.signed_in"), Form: &page.PartForm{Action: "/sign-out", CSRF: "t", Submit: "account.sign_out", Quiet: true}}}}},
+		"account_parts":  {Template: "dashboard", Status: 422, Nav: nav, Data: page.Dashboard{Key: "applications", Done: "done.withdrawn", Problem: "problem.wait", Wait: 40, Cancel: "/account/security", Parts: []page.Part{{Rows: []page.Row{{Icon: "app", Name: "The shop", Mark: page.Say("device.this"), Details: []page.Text{page.Say("application.since", "time", time.Date(2026, 3, 1, 9, 5, 0, 0, time.UTC))}, Scopes: []page.ScopeLine{{Name: "openid"}}, Actions: []page.Action{{Label: "application.withdraw", URL: "/account/applications", CSRF: "t", Fields: []page.Hidden{{Name: "application", Value: "shop"}}}}}}, Links: []page.Action{{Label: "activity.older", URL: "/account/activity?from=20"}}}, {ID: "none", Title: page.Say("profile.phones"), Text: page.Say("profile.custom.text"), Empty: "profile.phones.none", Form: &page.PartForm{Action: "/account/profile/contact", CSRF: "t", Submit: "profile.phones.add", Hidden: []page.Hidden{{Name: "do", Value: "add"}}, Fields: []page.Field{{Name: "value", ID: "phone", Type: "tel", Label: "profile.phones.new", Autocomplete: "tel", Problem: "problem.phone"}}}}}}},
+		"account_code": {Template: "dashboard", Nav: nav, Data: page.Dashboard{Key: "another_device", Cancel: "/account/devices", Parts: []page.Part{{Text: page.Say("device.another.scan", "time", time.Hour), Code: &page.Code{QR: page.NewQR(21, func(x, y int) bool { return (x*y+x/3)%3 == 0 }), Text: page.Say("device.another.link"), Value: "https://auth.example.com/sign-in/token?token=t"}},
+			{Text: page.Say("device.another.again.text"), Form: &page.PartForm{Action: "/account/devices/sign-in", CSRF: "t", Submit: "device.another.again", Quiet: true}}}}},
+		"form_post":        {Template: "form_post", Client: shop, Data: page.FormPost{Action: "https://shop.example.com/callback?x=1", Fields: []page.Hidden{{"code", "c"}, {"state", "a \"state\""}}}},
+		"form_post_away":   {Template: "form_post", Data: page.FormPost{Action: "https://idp.example.com/sso", Away: true, Fields: []page.Hidden{{"SAMLRequest", "PHg+"}}}},
+		"sign_in_first":    {Template: "sign_in", Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", CanRemember: true, Cancel: "/c", Providers: twoProviders, NoPassword: true}},
+		"sign_in_both":     {Template: "sign_in", Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", CanRemember: true, Cancel: "/c", Providers: twoProviders, ForgotURL: "/forgot?flow=f", SignUpURL: "/sign-up?flow=f"}},
+		"sign_in_list":     {Template: "sign_in", Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", Cancel: "/c", Providers: twoProviders, NoForm: true, NoPassword: true}},
+		"connect":          {Template: "connect", Client: shop, Data: page.Connect{Action: "/sign-in/connect?flow=f", CSRF: "t", Provider: "Partner account", Username: "demo@example.com", Cancel: "/c"}},
+		"connect_wrong":    {Template: "connect", Status: 422, Client: shop, Data: page.Connect{Action: "/sign-in/connect?flow=f", CSRF: "t", Provider: "Partner account", Username: "demo@example.com", Problem: "problem.coupled"}},
+		"forward":          {Template: "forward", Client: shop, Data: page.Forward{Name: "Partner account", To: "/sign-in/provider?flow=f&idp=partner"}},
+		"trouble":          {Template: "trouble", Status: 502, Client: shop, Data: page.Trouble{Key: "trouble.down", Name: "Partner account", Again: "/sign-in/provider?flow=f&idp=partner", Other: "/sign-in?flow=f&choose=1", Cancel: "/c"}},
+		"step_up":          {Template: "step_up", Client: shop, Data: page.StepUp{Account: "demo@example.com", Method: "authenticator", Action: "/step-up?flow=f&method=authenticator", CSRF: "t", Digits: true, Others: "/step-up?flow=f&choose=1", Cancel: "/c"}},
+		"step_up_wrong":    {Template: "step_up", Status: 422, Data: page.StepUp{Account: "demo@example.com", Method: "recovery", Action: "/step-up?flow=f&method=recovery", CSRF: "t", Problem: "problem.code"}},
+		"step_up_wait":     {Template: "step_up", Status: 429, Data: page.StepUp{Account: "demo@example.com", Method: "authenticator", Action: "/step-up?flow=f&method=authenticator", CSRF: "t", Digits: true, Problem: "problem.wait", Wait: 40}},
+		"step_up_send":     {Template: "step_up", Client: shop, Data: page.StepUp{Account: "demo@example.com", Method: "email", Action: "/step-up?flow=f&method=email", CSRF: "t", Digits: true, Send: true, To: "d•••@example.com", Others: "/step-up?flow=f&choose=1", Cancel: "/c"}},
+		"step_up_sent":     {Template: "step_up", Client: shop, Data: page.StepUp{Account: "demo@example.com", Method: "email", Action: "/step-up?flow=f&method=email", CSRF: "t", Digits: true, Send: true, Sent: true, To: "d•••@example.com", Cancel: "/c"}},
+		"step_up_pin":      {Template: "step_up", Data: page.StepUp{Account: "demo@example.com", Method: "pin", Action: "/step-up?flow=f&method=pin", CSRF: "t", Digits: true, Hidden: true}},
+		"sign_in_passkey":  {Template: "sign_in", Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", CanRemember: true, Passkey: &page.Passkey{Action: "/sign-in/passkey?flow=f", CSRF: "t", Options: `{"challenge":"AAEC","rpId":"auth.example.com"}`, Offer: true, Quiet: true, Remember: true, Again: "/sign-in?flow=f", Label: "sign_in.passkey", Life: 300}}},
+		"sign_in_level":    {Template: "sign_in", Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", NoForm: true, Cancel: "/c", Passkey: &page.Passkey{Action: "/sign-in/passkey?flow=f", CSRF: "t", Options: "{}", Label: "sign_in.passkey", Life: 140}, Providers: []page.Provider{{Name: "Partner", URL: "/sign-in/provider?flow=f&idp=p"}}}},
+		"step_up_passkey":  {Template: "step_up_passkey", Client: shop, Data: page.StepUpPasskey{Account: "demo@example.com", Others: "/step-up?flow=f&choose=1", Cancel: "/c", Passkey: &page.Passkey{Action: "/step-up/passkey?flow=f", CSRF: "t", Options: `{"challenge":"AAEC"}`, Label: "step_up.passkey.choice", Life: 300}}},
+		"passkey_add":      {Template: "passkey_add", Data: page.PasskeyAdd{Cancel: "/account/security", Passkey: &page.Passkey{Action: "/account/security/passkeys/add", CSRF: "t", Options: `{"challenge":"AAEC","user":{"name":"\u003cb>\"'"}}`, Create: true, Label: "security.passkey.add", Life: 300}}},
+		"passkey_add_full": {Template: "passkey_add", Data: page.PasskeyAdd{Full: 20, Cancel: "/account/security"}},
+		"passkey_name":     {Template: "passkey_name", Data: page.PasskeyName{Action: "/account/security/passkeys/name?id=i", CSRF: "t", Name: "Phone", Cancel: "/account/security"}},
+		"pin":              {Template: "pin", Data: page.PIN{Action: "/account/security/pin", CSRF: "t", Cancel: "/account/security"}},
+		"pin_wrong":        {Template: "pin", Status: 422, Data: page.PIN{Action: "/account/security/pin", CSRF: "t", Problem: "problem.pin_easy"}},
+		"invitation": {Template: "invitation", Data: page.Invitation{Action: "/invitation", CSRF: "t", Account: "guest@example.com", Fields: []page.Field{
+			{Name: "password", Type: "password", Label: "invitation.password", Autocomplete: "new-password"},
+		}, Providers: twoProviders}},
+		"invitation_choice": {Template: "invitation_check", Data: page.InvitationCheck{Action: "/invitation/check", CSRF: "t", Skip: true, Choices: twoWays}},
+		"invitation_none":   {Template: "invitation_check", Data: page.InvitationCheck{Action: "/invitation/check", CSRF: "t"}},
+		"invitation_birthdate": {Template: "invitation_check", Status: 422, Data: page.InvitationCheck{
+			Action: "/invitation/check?way=birthdate", CSRF: "t", Way: "birthdate", Problem: "problem.invitation", Choices: twoWays,
+			Fields: []page.Field{{Name: "answer", Type: "date", Label: "invitation_check.birthdate.label", Autocomplete: "bday", Required: true, Invalid: true}},
+		}},
+		"invitation_sms": {Template: "invitation_check", Data: page.InvitationCheck{Action: "/invitation/check?way=sms", CSRF: "t", Way: "sms", To: "•••\u00a0678", Send: true}},
+		"invitation_code": {Template: "invitation_check", Data: page.InvitationCheck{
+			Action: "/invitation/check?way=code", CSRF: "t", Way: "code", Fields: []page.Field{{Name: "answer", Type: "code", Label: "invitation_check.code.label", InputMode: "text"}},
+		}},
+		"push_approve":        {Template: "push", Data: page.Push{Key: "approve", Fill: []any{"account", "demo@example.com"}, Action: "/push/approve?id=p", CSRF: "t", Deny: true, Fields: page.Fields(false, page.Field{Name: "number", Type: "code", Label: "push.number", MaxLength: 2, Required: true}), Facts: []page.PushFact{{Label: "push.address", Value: page.Say("push.value", "value", "203.0.113.7")}}}},
+		"push_wait":           {Template: "push", Client: shop, Data: page.Push{Key: "wait", Number: "47", Refresh: true, Others: "/step-up?flow=f&choose=1", Cancel: "/c"}},
+		"step_up_choose":      {Template: "step_up", Client: shop, Data: page.StepUp{Account: "demo@example.com", Choices: []page.StepUpChoice{{"authenticator", "/step-up?flow=f&method=authenticator"}, {"recovery", "/step-up?flow=f&method=recovery"}}, Cancel: "/c"}},
+		"step_up_set_up":      {Template: "step_up", Client: shop, Data: page.StepUp{Account: "demo@example.com", SetUp: true, Choices: []page.StepUpChoice{{"authenticator", "/account/security/authenticator?flow=f"}}, Cancel: "/c"}},
+		"security":            {Template: "security", Data: page.Security{Back: "/account", Sections: []page.SecuritySection{{Key: "authenticator", State: "on", Actions: []page.SecurityAction{{"security.remove", "/account/security/remove?method=authenticator"}}}, {Key: "recovery", State: "on", Count: 7, Items: []page.Row{{Icon: "key", Name: "An item", Details: []page.Text{page.Say("security.passkey.added", "time", "yesterday")}, Actions: []page.Action{{Label: "security.remove", URL: "/account/security/remove"}}}}, Actions: []page.SecurityAction{{"security.recovery.new", "/account/security/recovery"}}}}}},
+		"security_none":       {Template: "security", Data: page.Security{Back: "/account"}},
+		"authenticator":       {Template: "authenticator", Data: page.Authenticator{Action: "/account/security/authenticator", CSRF: "t", QR: page.NewQR(21, func(x, y int) bool { return (x*y+x/3)%3 == 0 }), Secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP", Cancel: "/account/security"}},
+		"authenticator_wrong": {Template: "authenticator", Status: 422, Data: page.Authenticator{Action: "/account/security/authenticator", CSRF: "t", QR: page.NewQR(21, func(x, y int) bool { return x == y }), Secret: "JBSWY3DPEHPK3PXP", Problem: "problem.code_app"}},
+		"recovery":            {Template: "recovery", Data: page.Recovery{Codes: []string{"abcd-efgh-2345-6777", "bbcd-efgh-2345-6777", "cbcd-efgh-2345-6777"}, New: true, Next: "/account/security"}},
+		"confirm":             {Template: "confirm", Data: page.Confirm{Key: "remove.authenticator", Action: "/account/security/remove?method=authenticator", CSRF: "t", Cancel: "/account/security"}},
+		"message":             {Template: "message", Data: page.Message{Key: "signed_out", Next: "/account"}},
+		"form": {Template: "form", Client: shop, Data: page.Form{Key: "forgot", Action: "/forgot?flow=f", CSRF: "t", Cancel: "/sign-in?flow=f", Fields: page.Fields(false,
+			page.Field{Name: "username", Label: "forgot.label", Autocomplete: "username", Required: true})}},
+		"form_wrong": {Template: "form", Status: 422, Data: page.Form{Key: "reset", Action: "/reset", CSRF: "t", Fields: page.Fields(false,
+			page.Field{Name: "password", Type: "password", Label: "sign_in.password", Autocomplete: "new-password", Required: true, Problem: "problem.password", Lines: []page.Text{page.Say("duration.minutes", "n", 12)}})}},
+		"form_done":    {Template: "form", Data: page.Form{Key: "forgot_sent", Good: "forgot_sent.again", Next: "/sign-in", Links: []page.FormLink{{Label: "forgot_sent.again", URL: "/forgot"}}}},
+		"form_wait":    {Template: "form", Status: 429, Data: page.Form{Key: "sign_up_code", Fill: []any{"to", "demo@example.com"}, Action: "/sign-up/confirm", CSRF: "t", Problem: "problem.sent", Wait: 40, Other: &page.OtherButton{Name: "send", Label: "step_up.send_again"}, Fields: page.Fields(true, page.Field{Name: "code", Type: "code", Label: "step_up.email.label", Required: true, Invalid: true})}},
+		"form_read":    {Template: "form", Data: page.Form{Key: "reset_done", Next: "/sign-in"}},
+		"form_good":    {Template: "form", Data: page.Form{Key: "activate_wait", Fill: []any{"to", "d•••@example.com"}, Action: "/sign-in/activate?flow=f", CSRF: "t", Send: true, Good: "activate_wait.sent", Cancel: "/sign-in?flow=f"}},
+		"form_sign_up": {Template: "form", Status: 422, Client: shop, Data: page.Form{Key: "sign_up", Action: "/sign-up?flow=f", CSRF: "t", Cancel: "/sign-in?flow=f", Fields: page.Fields(false, page.Field{Name: "email", Type: "email", Label: "sign_up.email", Value: "a@b", Autocomplete: "email", Required: true, Problem: "problem.email"}, page.Field{Name: "password", Type: "password", Label: "sign_in.password", Autocomplete: "new-password", Required: true, Lines: []page.Text{page.Say("password.rule.length", "min", 8, "max", 256)}})}},
+		"token":        {Template: "token", Data: page.Token{Action: "/sign-in/token", CSRF: "t", Account: "demo@example.com", Detail: "Demo Person"}},
+		"token_made":   {Template: "token", Data: page.Token{Action: "/sign-in/token", CSRF: "t", Account: "demo@example.com", Made: true, Other: "other@example.com", Cancel: "/account"}},
+	}
+}
+
+func render(p *page.Renderer, v page.View) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	p.Render(w, httptest.NewRequest(http.MethodGet, "https://auth.example.com/x", nil), v)
+	return w
+}
+
+// everyPage returns every page and the error pages, written.
+func everyPage(t *testing.T) map[string]*httptest.ResponseRecorder {
+	t.Helper()
+	p := newRenderer(t, page.Brand{})
+	out := map[string]*httptest.ResponseRecorder{}
+	for name, v := range views() {
+		out[name] = render(p, v)
+	}
+	for name, e := range map[string]struct {
+		status     int
+		key, again string
+	}{
+		"error_expired":  {400, "error.expired", "/oauth/authorize?request=r"},
+		"error_internal": {500, "error.internal", ""},
+		"error_down":     {503, "error.unavailable", "/account"},
+		"error_unknown":  {400, "error.no_such_key", ""},
+	} {
+		w := httptest.NewRecorder()
+		p.Error(w, httptest.NewRequest(http.MethodGet, "https://auth.example.com/x", nil), e.status, e.key, e.again)
+		out[name] = w
+	}
+	return out
+}
+
+func attr(n *html.Node, key string) string {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func get(p *page.Renderer, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	p.Assets().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "https://auth.example.com"+path, nil))
+	return w
+}
