@@ -3,6 +3,7 @@ package notify
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -73,8 +74,9 @@ func NewMail(c MailConfig, d Deps[Transport]) (*Mail, error) {
 	if err != nil || u.Host == "" {
 		return nil, errors.New("mail: want the issuer")
 	}
+	d.defaults(time.Now, rand.Reader)
 	m := &Mail{Deps: d, cfg: c, host: u.Hostname()}
-	m.sealedQueue = newSealedQueue(&m.Deps, mails, "gatehouse notice v1", m.deliver, outbox.Config{Lane: "mail", First: firstWait, AtOnce: 4, Tried: c.Tried})
+	m.sealedQueue = newSealedQueue(d, mails, "gatehouse notice v1", m.deliver, outbox.Config{Lane: "mail", First: firstWait, AtOnce: 4, Tried: c.Tried})
 	return m, nil
 }
 

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"time"
@@ -81,8 +82,9 @@ const (
 
 // NewPushes returns what sends prompts.
 func NewPushes(c PushConfig, d Deps[PushTransport]) *Pushes {
+	d.defaults(time.Now, rand.Reader)
 	p := &Pushes{Deps: d, cfg: c}
-	p.sealedQueue = newSealedQueue(&p.Deps, pushes, "gatehouse push v1", p.deliver, outbox.Config{
+	p.sealedQueue = newSealedQueue(d, pushes, "gatehouse push v1", p.deliver, outbox.Config{
 		Lane: "push", First: smsFirstWait, Most: pushMostWait, Tries: 60, MaxAge: pushLife, AtOnce: 4, Tried: c.Tried,
 	})
 	return p

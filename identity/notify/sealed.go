@@ -2,7 +2,6 @@ package notify
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"time"
@@ -28,6 +27,19 @@ type Deps[T any] struct {
 	Log    *zap.Logger
 }
 
+// defaults fills in what was left away.
+func (d *Deps[T]) defaults(now func() time.Time, random io.Reader) {
+	if d.Now == nil {
+		d.Now = now
+	}
+	if d.Random == nil {
+		d.Random = random
+	}
+	if d.Log == nil {
+		d.Log = zap.NewNop()
+	}
+}
+
 // sealedQueue is an outbox whose items are kept sealed: they hold addresses, codes, and links that let somebody in.
 type sealedQueue[T any] struct {
 	queue   *outbox.Queue[[]byte]
@@ -38,19 +50,10 @@ type sealedQueue[T any] struct {
 	random  io.Reader
 }
 
-// newSealedQueue fills in the defaults of d. purpose keeps what is sealed here apart from all else.
+// newSealedQueue returns a queue whose items deliver hands over. purpose keeps what is sealed here apart from all else.
 func newSealedQueue[T, H any](
-	d *Deps[H], table storage.Table[outbox.Record[[]byte]], purpose string, deliver func(ctx context.Context, id string, v T) error, c outbox.Config,
+	d Deps[H], table storage.Table[outbox.Record[[]byte]], purpose string, deliver func(ctx context.Context, id string, v T) error, c outbox.Config,
 ) *sealedQueue[T] {
-	if d.Now == nil {
-		d.Now = time.Now
-	}
-	if d.Random == nil {
-		d.Random = rand.Reader
-	}
-	if d.Log == nil {
-		d.Log = zap.NewNop()
-	}
 	c.Log = d.Log
 	return &sealedQueue[T]{
 		queue: outbox.New(table, d.Store, d.Now, c), deliver: deliver, lane: c.Lane, purpose: purpose, keyring: d.Keyring, random: d.Random,

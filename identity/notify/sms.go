@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/url"
@@ -105,8 +106,9 @@ func NewTexts(c SMSConfig, d Deps[SMSTransport]) (*Texts, error) {
 	if err != nil || u.Host == "" {
 		return nil, errors.New("sms: want the issuer")
 	}
+	d.defaults(time.Now, rand.Reader)
 	t := &Texts{Deps: d, cfg: c, host: u.Hostname()}
-	t.sealedQueue = newSealedQueue(&t.Deps, texts, "gatehouse sms v1", t.deliver, outbox.Config{
+	t.sealedQueue = newSealedQueue(d, texts, "gatehouse sms v1", t.deliver, outbox.Config{
 		Lane: "sms", First: smsFirstWait, Most: smsMostWait, Tries: 60, MaxAge: smsLife, AtOnce: 4, Tried: c.Tried,
 	})
 	return t, nil
