@@ -20,6 +20,12 @@ func (s *Service) CheckPassword(ctx context.Context, clientID, username, passwor
 	if err := s.passwordTaken(ctx); err != nil {
 		return nil, err
 	}
+	switch u, err := s.configured(ctx); {
+	case err != nil:
+		return nil, err
+	case u.RequiredLevel(clientID) > passwordLevel: // nobody can be stepped up without a page
+		return nil, &login.Refusal{Code: "access_denied", Reason: "the application needs a higher authentication level than a password"}
+	}
 	username = strings.TrimSpace(username)
 	a, err := s.lookUp(ctx, username)
 	if err != nil {

@@ -39,6 +39,11 @@ func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.D
 		return nil, err
 	}
 	d = known.ofService(d)
+	u, err := s.configured(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	d.Level = max(d.Level, u.RequiredLevel(d.Client.ID))
 	reader, ok := known.reads(d)
 	if !ok {
 		return nil, &login.Refusal{Code: "access_denied", Reason: "the identity provider is not available"}

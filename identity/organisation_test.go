@@ -1,11 +1,14 @@
 package identity_test
 
 import (
+	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -98,4 +101,58 @@ func TestNotifyUnlinked(t *testing.T) {
 	h.notices = nil
 	h.start()
 	unlink("without mail")
+}
+
+// TestRequiredAuthenticationLevel: an application whose organisation demands a level is entered with no lower one, whatever it asks for itself.
+func TestRequiredAuthenticationLevel(t *testing.T) {
+	t.Parallel()
+	h, u := stepping(t, 0)
+	require := func(client string, level int) {
+		u.Organisations = []config.Organisation{{ID: "acme", ServiceProviders: map[string]config.ServiceProvider{client: {ID: client, RequiredAuthenticationLevel: level}}}}
+	}
+	enters := func(b *browser) bool { t.Helper(); return strings.HasPrefix(b.get("/next").Body.String(), "signed in as ") }
+	b := h.browser()
+	b.plain()
+	require("other", 3)
+	if !enters(b) {
+		t.Error("the level of another application keeps a person out")
+	}
+	require("shop", 1)
+	if !enters(b) {
+		t.Error("level 1 keeps out who has signed in by password")
+	}
+	require("shop", 3)
+	a := b.get("/next")
+	if enters(b) || !strings.Contains(a.url, "/step-up") && !strings.Contains(a.url, "/account/security") {
+		t.Errorf("level 3 leads to %q, want a step-up", a.url)
+	}
+	b.app(authenticatorPage)
+	if !enters(b) {
+		t.Error("who has stepped up to level 3 is kept out")
+	}
+	t.Run("attack 266: an application that asks for less than its organisation demands", func(t *testing.T) {
+		if enters(h.browser()) {
+			t.Error("nobody enters")
+		}
+		silent := h.browser()
+		u.Organisations = nil
+		silent.plain()
+		require("shop", 3)
+		before := h.demand
+		h.demand = func(r *http.Request) login.Demand {
+			d := before(r)
+			d.Passive, d.Level = true, 1
+			return d
+		}
+		if a := silent.get("/next"); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "interaction_required") {
+			t.Errorf("a passive request = %d %s, want interaction_required", a.Code, a.Body)
+		}
+		_, err := h.CheckPassword(t.Context(), "shop", demo, demoPassword, event.Origin{ClientIP: "203.0.113.7"})
+		if refusal := new(login.Refusal); !errors.As(err, &refusal) || refusal.Code != "access_denied" {
+			t.Errorf("the password grant: %v, want a refusal", err)
+		}
+		if _, err := h.CheckPassword(t.Context(), "other", demo, demoPassword, event.Origin{ClientIP: "203.0.113.7"}); err != nil {
+			t.Errorf("the password grant of another application: %v", err)
+		}
+	})
 }

@@ -57,6 +57,14 @@ func (u *Units) OrganisationOf(client string) *Organisation {
 	return nil
 }
 
+// RequiredLevel returns the level that every sign-in for an application needs, by the id of its client. 0: any.
+func (u *Units) RequiredLevel(client string) int {
+	if o := u.OrganisationOf(client); o != nil {
+		return o.ServiceProviders[client].RequiredAuthenticationLevel
+	}
+	return 0
+}
+
 // logo returns the square logo, or else the other one. nil: there is none
 func (o *Organisation) logo() []byte {
 	for _, s := range []string{o.LogoSquareBase64, o.LogoLandscapeBase64} {
