@@ -12,17 +12,32 @@ import (
 	"testing"
 )
 
-// leaks names the secrets that a log holds, as they are or escaped for a URL or JSON.
+// minSecret is how long a secret is at least: anything shorter would be found by chance.
+const minSecret = 8
+
+// leaks names the secrets that a log holds, as they are or escaped for a URL or JSON. It reads the log once, however many there are.
 func leaks(log []byte, secrets map[string]string) []string {
-	var out []string
-	for value, name := range secrets {
+	type form struct{ text, secret string }
+	start := func(text []byte) [minSecret]byte { return [minSecret]byte(text[:minSecret]) }
+	forms := map[[minSecret]byte][]form{}
+	for value := range secrets {
 		inJSON, _ := json.Marshal(value) // a string always marshals
-		for _, form := range []string{value, url.QueryEscape(value), strings.Trim(string(inJSON), `"`)} {
-			if i := bytes.Index(log, []byte(form)); i >= 0 {
-				around := log[max(0, i-200):min(len(log), i+len(form)+50)]
-				out = append(out, fmt.Sprintf("the log holds a secret (%s): …%s…", name, bytes.ReplaceAll(around, []byte(form), []byte("<HERE>"))))
-				break
+		texts := []string{value, url.QueryEscape(value), string(inJSON[1 : len(inJSON)-1])}
+		slices.Sort(texts)
+		for _, text := range slices.Compact(texts) {
+			forms[start([]byte(text))] = append(forms[start([]byte(text))], form{text, value})
+		}
+	}
+	var out []string
+	found := map[string]bool{}
+	for i := range max(0, len(log)-minSecret+1) {
+		for _, f := range forms[start(log[i:])] {
+			if found[f.secret] || !bytes.HasPrefix(log[i:], []byte(f.text)) {
+				continue
 			}
+			found[f.secret] = true
+			around := log[max(0, i-200):min(len(log), i+len(f.text)+50)]
+			out = append(out, fmt.Sprintf("the log holds a secret (%s): …%s…", secrets[f.secret], bytes.ReplaceAll(around, []byte(f.text), []byte("<HERE>"))))
 		}
 	}
 	slices.Sort(out)
@@ -36,20 +51,26 @@ func TestLeaks(t *testing.T) {
 	for name, log := range map[string]string{
 		"as it is": `{"msg":"x","token":"gh_abc/def"}`,
 		"in a URL": `{"uri":"/cb?code=gh_abc%2Fdef&state=1"}`,
+		"twice":    `gh_abc/def gh_abc/def`,
 	} {
 		if got := leaks([]byte("first\n"+log+"\nlast"), secrets); len(got) != 1 || strings.Contains(got[0], "abc") {
 			t.Errorf("leaks(%s) = %q, want one that does not repeat the secret", name, got)
 		}
 	}
-	if got := leaks([]byte("nothing"), secrets); len(got) != 0 {
-		t.Errorf("leaks(nothing) = %q", got)
+	if got := leaks([]byte("the end is gh_abc/def"), secrets); len(got) != 1 {
+		t.Errorf("leaks at the end = %q, want one", got)
+	}
+	for _, log := range []string{"", "nothing", "nothing like it", "gh_abc/de"} {
+		if got := leaks([]byte(log), secrets); len(got) != 0 {
+			t.Errorf("leaks(%q) = %q, want none", log, got)
+		}
 	}
 }
 
 // secret remembers a value that no log may hold.
 func (s *server) secret(name, value string) {
-	if len(value) < 8 {
-		return // too short to be one, and it would be found by chance
+	if len(value) < minSecret {
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
