@@ -65,10 +65,10 @@ func (s *Service) showAnotherDevice(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Service) anotherDevicePage(w http.ResponseWriter, r *http.Request, a *onAccount, status int, d page.Dashboard) {
-	d.Key, d.Cancel = "another_device", devicesPath
+	d.Key = "another_device"
 	form := &page.PartForm{Action: anotherDevicePath, CSRF: a.csrf, Submit: "device.another.make"}
 	if len(d.Parts) == 0 {
-		d.Parts = []page.Part{{Form: form}}
+		d.Parts, d.Cancel = []page.Part{{Form: form}}, devicesPath
 	} else {
 		form.Submit, form.Quiet = "device.another.again", true
 		d.Parts = append(d.Parts, page.Part{Text: page.Say("device.another.again.text"), Form: form})

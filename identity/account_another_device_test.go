@@ -9,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"rsc.io/qr"
+
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -39,8 +42,15 @@ func (b *browser) carry() string {
 func shownPath(t testing.TB, a *answer) string {
 	t.Helper()
 	m := carriedLink.FindStringSubmatch(a.Body.String())
-	if a.Code != http.StatusOK || m == nil || !strings.Contains(a.Body.String(), `<svg class="qr"`) {
-		t.Fatalf("POST %s = %d, want a link and its code:\n%s", anotherDevice, a.Code, a.Body)
+	if a.Code != http.StatusOK || m == nil {
+		t.Fatalf("POST %s = %d, want a link:\n%s", anotherDevice, a.Code, a.Body)
+	}
+	code, err := qr.Encode(html.UnescapeString(m[1]), qr.M)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if drawn := page.NewQR(code.Size, code.Black); !strings.Contains(a.Body.String(), `<path d="`+drawn.Path+`"`) {
+		t.Errorf("the page does not draw the code of its link:\n%s", a.Body)
 	}
 	path, ok := strings.CutPrefix(html.UnescapeString(m[1]), issuer)
 	if !ok {
