@@ -48,18 +48,26 @@ func (s *Service) contactPost(w http.ResponseWriter, r *http.Request, path strin
 		s.fail(w, r, err, path)
 		return nil, false
 	}
-	for kind, name := range contactMethods {
-		if m := pick(st.all, name); m != nil && m.level(a.u) > 0 && (s.verifies(kind, a.u) || slices.Contains(st.has, m)) {
-			a.level = max(a.level, st.setUpLevel())
-		}
-	}
-	if s.sendsPINs(st) && s.verifiesEmail(a.u) {
-		a.level = max(a.level, st.setUpLevel())
-	}
+	a.level = s.contactLevel(st)
 	if a.si, ok = s.requireLevel(w, r, a.level, path); !ok {
 		return nil, false
 	}
 	return a, r.Method != http.MethodPost || s.checkSecurityForm(w, r, a.si, path, path)
+}
+
+// contactLevel is the level that a change of how the person is reached needs.
+func (s *Service) contactLevel(st *standing) int {
+	u := st.units
+	level := max(dashboardLevel(u), changeEmailLevel(u))
+	for kind, name := range contactMethods {
+		if m := pick(st.all, name); m != nil && m.level(u) > 0 && (s.verifies(kind, u) || slices.Contains(st.has, m)) {
+			level = max(level, st.setUpLevel())
+		}
+	}
+	if s.sendsPINs(st) && s.verifiesEmail(u) {
+		level = max(level, st.setUpLevel())
+	}
+	return level
 }
 
 // contact is one way to reach a person, about to be changed.
@@ -152,11 +160,18 @@ func (c contact) problem(u *config.Units, p *Profile, verifies bool) string {
 
 // handleContact serves POST /account/profile/contact: an e-mail address or telephone number is added, confirmed, made the primary one or removed.
 func (s *Service) handleContact(w http.ResponseWriter, r *http.Request) {
+	if err := s.keepContact(r); err != nil {
+		s.fail(w, r, err, profilePath)
+		return
+	}
 	a, ok := s.contactPost(w, r, profilePath)
 	if !ok {
 		return
 	}
 	v, err := s.readOwn(r, a)
+	if err == nil {
+		err = s.forgetContact(r, a)
+	}
 	if err != nil {
 		s.fail(w, r, err, profilePath)
 		return
@@ -208,7 +223,7 @@ func (s *Service) handleContact(w http.ResponseWriter, r *http.Request) {
 
 // contactRefused writes the page with what is wrong about a contact that was typed.
 func (s *Service) contactRefused(w http.ResponseWriter, r *http.Request, a *onAccount, v *profilePage, c contact, problem string) {
-	name := "contact_" + string(c.Kind)
+	name := c.field()
 	v.problems = map[string]string{name: problem}
 	if isText(c.Value, maxLine) {
 		v.values[name] = c.Value
@@ -225,9 +240,11 @@ func (s *Service) changeContact(w http.ResponseWriter, r *http.Request, a *onAcc
 	}
 	switch {
 	case errors.Is(err, errMismatch), errors.As(err, new(*ValidationError)):
-		s.redirect(w, r, profilePath)
+		s.redirect(w, r, a.back())
 	case err != nil:
-		s.fail(w, r, err, profilePath)
+		s.fail(w, r, err, a.back())
+	case a.flow != "":
+		s.redirect(w, r, a.back())
 	default:
 		s.redirect(w, r, doneURL(profilePath, what))
 	}
@@ -274,7 +291,7 @@ func (s *Service) sendContactCode(w http.ResponseWriter, r *http.Request, a *onA
 			return
 		}
 		d := throttled(w, wait)
-		d.Problem, v.values["contact_"+string(c.Kind)] = "problem.sent", c.Value
+		d.Problem, v.values[c.field()] = "problem.sent", c.Value
 		s.profilePage(w, r, a, v, http.StatusTooManyRequests, d)
 	default:
 		s.redirect(w, r, confirmPath)
@@ -297,7 +314,7 @@ func (s *Service) sendToContact(r *http.Request, a *onAccount, c contact) (wait 
 		if err != nil || wait > 0 {
 			return err
 		}
-		rec := newContactRecord{Kind: string(c.Kind), Value: c.Value, ExpiresAt: now.Add(sentCodeLife)}
+		rec := newContactRecord{Kind: string(c.Kind), Value: c.Value, ExpiresAt: now.Add(sentCodeLife), Flow: a.flow}
 		return newContacts.Put(tx, a.si.id, rec, rec.ExpiresAt.Add(collectAfter))
 	})
 	return wait, err
@@ -323,9 +340,18 @@ func (s *Service) newContact(r *http.Request, a *onAccount) (c contact, ok bool,
 			return nil
 		}
 		c, ok = contact{contactKind(rec.Kind), rec.Value}, err == nil && rec.ExpiresAt.After(now)
+		a.flow = rec.Flow
 		return err
 	})
 	return c, ok, err
+}
+
+// back is where a person goes who has confirmed a contact, or leaves that alone.
+func (a *onAccount) back() string {
+	if a.flow != "" {
+		return completeURL(a.flow)
+	}
+	return profilePath
 }
 
 // confirming reads whom and what a request of the page that takes a code is about. Otherwise it has written the answer and is not ok.
@@ -339,8 +365,16 @@ func (s *Service) confirming(w http.ResponseWriter, r *http.Request) (a *onAccou
 		return nil, c, false
 	}
 	if !ok || !s.verifies(c.Kind, a.u) {
-		s.redirect(w, r, profilePath)
+		s.redirect(w, r, a.back())
 		return nil, c, false
+	}
+	if a.flow != "" {
+		var f flowRecord
+		if a.flow, f, err = s.signInOf(r, a.flow); err != nil {
+			s.fail(w, r, err, profilePath)
+			return nil, c, false
+		}
+		a.client = f.Demand.Client
 	}
 	return a, c, true
 }
@@ -353,14 +387,14 @@ func (s *Service) showConfirm(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Service) confirmPage(w http.ResponseWriter, r *http.Request, a *onAccount, c contact, status int, f page.Form) {
-	f.Key, f.Fill, f.Action, f.CSRF, f.Cancel = "confirm."+string(c.Kind), []any{"to", c.Value}, confirmPath, a.csrf, profilePath
+	f.Key, f.Fill, f.Action, f.CSRF, f.Cancel = "confirm."+string(c.Kind), []any{"to", c.Value}, confirmPath, a.csrf, a.back()
 	field := page.Field{Name: "code", Type: "code", Label: "confirm.code", Required: true, MaxLength: maxCode}
 	if f.Problem == "problem.code" {
 		field.Problem, f.Problem = f.Problem, ""
 	}
 	f.Fields = page.Fields(f.Problem != "", field)
 	f.Other = &page.OtherButton{Name: "again", Label: "step_up.send_again"}
-	s.Pages.Render(w, r, page.View{Template: "form", Status: status, Locales: a.si.locales(), Data: f})
+	s.Pages.Render(w, r, page.View{Template: "form", Status: status, Locales: a.si.locales(), Client: a.client, Data: f})
 }
 
 // handleConfirm serves POST /account/profile/confirm: a right code shows that the address or number is the person's own.
@@ -373,7 +407,7 @@ func (s *Service) handleConfirm(w http.ResponseWriter, r *http.Request) {
 		wait, err := s.sendToContact(r, a, c)
 		switch {
 		case errors.Is(err, errMismatch):
-			s.redirect(w, r, profilePath)
+			s.redirect(w, r, a.back())
 		case err != nil:
 			s.fail(w, r, err, confirmPath)
 		case wait > 0:

@@ -47,11 +47,14 @@ var (
 	passkeyOwners     = storage.NewTable[string]("identity_passkey")                           // hash of the credential id; the value is the person's id
 	passkeyChallenges = storage.NewTable[passkeyChallengeRecord]("identity_passkey_challenge") // what for, flow or session id
 
-	newContacts = storage.NewTable[newContactRecord]("identity_new_contact") // session id
+	newContacts   = storage.NewTable[newContactRecord]("identity_new_contact")   // session id
+	typedContacts = storage.NewTable[newContactRecord]("identity_typed_contact") // session id
 
 	textResets = storage.NewTable[textResetRecord]("identity_text_reset") // hash of the browser cookie
 
 	invitations = storage.NewTable[invitationRecord]("identity_invitation") // person id
+
+	signedIns = storage.NewTable[signedInRecord]("identity_signed_in") // person id
 
 	globals = storage.NewTable[globalRecord]("identity_global") // globalKey
 
@@ -182,6 +185,8 @@ type sessionRecord struct {
 	Raised []raisedRecord `cbor:"22,keyasint,omitempty"`
 	// Passkey is the id of the passkey that the sign-in was by. Empty: by none, or nobody has kept by which
 	Passkey string `cbor:"23,keyasint,omitempty"`
+	// Again says that the person had signed in before.
+	Again bool `cbor:"24,keyasint,omitempty"`
 }
 
 // baseRecord is level and words of a sign-in before it was raised.
@@ -324,6 +329,8 @@ type newContactRecord struct {
 	Kind      string    `cbor:"1,keyasint"`
 	Value     string    `cbor:"2,keyasint"`
 	ExpiresAt time.Time `cbor:"3,keyasint"`
+	// Flow is the sign-in that goes on once it is confirmed. Empty: the person was at their profile
+	Flow string `cbor:"4,keyasint,omitempty"`
 }
 
 // sessionKeyRecord leads from the cookie to its session.
@@ -345,6 +352,13 @@ type flowRecord struct {
 	Couple string `cbor:"7,keyasint,omitempty"`
 	// Typed is the username that somebody has typed for this sign-in. Empty: none
 	Typed string `cbor:"8,keyasint,omitempty"`
+	// Elsewhere is where the person goes in place of the Return, which is known to be good. Empty: to the Return
+	Elsewhere string `cbor:"9,keyasint,omitempty"`
+}
+
+// signedInRecord says that a person has signed in.
+type signedInRecord struct {
+	First time.Time `cbor:"1,keyasint"`
 }
 
 // activatingRecord is a right password of a person who is inactive.

@@ -1,0 +1,68 @@
+package identity_test
+
+import (
+	"html"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestContactSurvivesStepUp: what was typed before a step-up stands in its field after it, in that session and nowhere else.
+func TestContactSurvivesStepUp(t *testing.T) {
+	t.Parallel()
+	h, b, u, _ := dashboard(t)
+	u.Features.PINEnabled = true
+	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = true
+	b.pin("471193")
+	u.StepUp.Actions.ChangeEmailAuthenticationLevel = 2
+	const path, pin = "/account/profile/contact", "471193"
+	low, third := h.browser(), h.browser()
+	low.signIn(demo, demoPassword)
+	third.signIn(demo, demoPassword)
+	for kind, value := range map[string]string{"email": "typed@example.org", "phone": "+31 6 12345678"} {
+		u.StepUp.Actions.ChangeEmailAuthenticationLevel = 2
+		low := h.browser()
+		low.signIn(demo, demoPassword)
+		a := low.fill(low.get("/account/profile"), path, "kind", kind, "do", "add", "value", value)
+		to := a.Header().Get("Location")
+		if a.Code != http.StatusSeeOther || !strings.HasPrefix(to, "/step-up?flow=") || strings.Contains(to, "typed") {
+			t.Fatalf("%s: the form = %d to %q, want the step-up", kind, a.Code, to)
+		}
+		if a = low.post(low.get(to), "code", pin); a.Header().Get("Location") != "/account/profile" {
+			t.Fatalf("%s: the PIN = %d to %q", kind, a.Code, a.Header().Get("Location"))
+		}
+		page := low.get("/account/profile")
+		if body := html.UnescapeString(page.Body.String()); !strings.Contains(body, `value="`+value+`"`) || strings.Count(body, " autofocus") != 1 {
+			t.Errorf("%s: what was typed is not in its field, or there is no focus on it:\n%s", kind, body)
+		}
+		if strings.Contains(html.UnescapeString(third.get("/account/profile").Body.String()), value) {
+			t.Errorf("%s: another session sees it", kind)
+		}
+		wantDone(t, kind, low.fill(page, path, "kind", kind, "do", "add", "value", value), "/account/profile?done=added")
+		wantDone(t, kind+" removed", low.fill(page, path, "kind", kind, "do", "remove", "value", value), "/account/profile?done=removed")
+		if strings.Contains(html.UnescapeString(low.get("/account/profile").Body.String()), value) {
+			t.Errorf("%s: it stands in its field after it was taken", kind)
+		}
+	}
+	t.Run("attack 26: a form of another site keeps nothing", func(t *testing.T) {
+		low.header = http.Header{"Sec-Fetch-Site": {"cross-site"}}
+		low.fill(low.get("/account/profile"), path, "kind", "email", "do", "add", "value", "evil@example.org")
+		low.header = nil
+		low.do(http.MethodPost, path, "kind=email&do=add&value=evil@example.org")
+		for _, value := range []string{"a\x00b", strings.Repeat("a", 5000)} {
+			low.fill(low.get("/account/profile"), path, "kind", "email", "do", "add", "value", value)
+		}
+		if body := low.get("/account/profile").Body.String(); strings.Contains(body, "evil@") || strings.Contains(body, "autofocus") {
+			t.Errorf("the page shows what was never typed there:\n%s", body)
+		}
+	})
+	low.fill(low.get("/account/profile"), path, "kind", "email", "do", "add", "value", "late@example.org")
+	h.clock.Advance(59 * time.Minute)
+	low.get("/account/profile")
+	h.clock.Advance(time.Minute)
+	if strings.Contains(low.get("/account/profile").Body.String(), "late@example.org") {
+		t.Error("it is kept for longer than a flow is")
+	}
+	h.checkInvariants()
+}
