@@ -125,6 +125,11 @@ func (s *Service) ownData(tx storage.Tx, a *onAccount, now time.Time) (*ownData,
 	if out.Applications, err = s.apps.Applications(tx, id, now); err != nil {
 		return nil, err
 	}
+	for i := range out.Applications {
+		if out.Applications[i].Scopes == nil {
+			out.Applications[i].Scopes = []login.Scope{} // not null
+		}
+	}
 	for e, err := range event.OfPerson(tx, id) {
 		if err != nil {
 			return nil, err
@@ -160,7 +165,7 @@ func (s *Service) handleDownload(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		ev, err = s.newEvents(s.Origin(r), dataDownloaded)
 	}
-	if err == nil {
+	if err == nil && r.Method == http.MethodGet { // by HEAD nobody gets it
 		err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
 			if err := s.still(tx, a); err != nil {
 				return err

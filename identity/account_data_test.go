@@ -298,13 +298,19 @@ func TestDownload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if strings.Contains(a.Body.String(), "null") || !strings.Contains(a.Body.String(), `"scopes": []`) {
+		t.Errorf("a list without entries is not an empty one: %s", a.Body)
+	}
+	if a := b.do(http.MethodHead, "/account/data/download", ""); a.Code != http.StatusOK || a.Header().Get("Content-Type") != "application/json" {
+		t.Errorf("HEAD = %d, %v", a.Code, a.Header())
+	}
 	for what, never := range map[string]string{"the cookie": b.session(), "the session": s.SessionID, "another person": "mallory", "a password": "$argon2"} {
 		if strings.Contains(a.Body.String(), never) {
 			t.Errorf("the download tells %s", what)
 		}
 	}
 	if n := h.events()["person.DataDownloadedEvent"]; n != 1 {
-		t.Errorf("%d events, want 1", n)
+		t.Errorf("%d events, want 1: who asks by HEAD has downloaded nothing", n)
 	}
 	if a := h.browser().get2("/account/data/download"); a.Code != http.StatusSeeOther {
 		t.Errorf("without a session = %d", a.Code)

@@ -302,7 +302,7 @@ func (s *Service) openReset(w http.ResponseWriter, r *http.Request, rec textRese
 		if err := textResets.Delete(tx, browser); err != nil {
 			return err
 		}
-		path, err = s.newLink(tx, linkReset, rec.PersonID, map[string]string{linkFlow: flow}, textedLinkLife, now)
+		path, err = s.newLink(tx, linkReset, rec.PersonID, map[string]string{linkFlow: flow, linkNumber: rec.To}, textedLinkLife, now)
 		return err
 	})
 	if err != nil {

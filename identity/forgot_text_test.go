@@ -163,6 +163,37 @@ func TestResetByTextNeeds(t *testing.T) {
 
 func TestResetByTextAttacks(t *testing.T) {
 	t.Parallel()
+	for name, change := range map[string]func(d *identity.Details){
+		"removed": func(d *identity.Details) { d.Profile.PhoneNumbers = nil },
+		"changed": func(d *identity.Details) {
+			d.Profile.PhoneNumbers = []identity.PhoneNumber{{Value: "+31687654329", Verified: true, Primary: true}}
+		},
+		"unverified": func(d *identity.Details) { d.Profile.PhoneNumbers[0].Verified = false },
+	} {
+		t.Run("attack 238: the page is open while the number is "+name, func(t *testing.T) {
+			t.Parallel()
+			x := newTexted(t)
+			b := x.browser()
+			page, code := x.ask(b, tess)
+			if a := b.post(page, "code", code); a.Header().Get("Location") != "/reset" {
+				t.Fatalf("the code = %d to %q", a.Code, a.Header().Get("Location"))
+			}
+			form := b.get("/reset")
+			if _, err := x.UpdatePerson(t.Context(), x.tess.ID, identity.Edit{By: ops, Verified: true}, func(_ storage.Tx, d *identity.Details) error {
+				change(d)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if a := b.post(form, "password", "what a thief knows 2"); a.Code != http.StatusBadRequest {
+				t.Errorf("the new password = %d to %q, want 400", a.Code, a.Header().Get("Location"))
+			}
+			if a := b.get("/reset"); a.Code != http.StatusBadRequest {
+				t.Errorf("the page = %d, want 400", a.Code)
+			}
+			x.browser().signIn(tess, "what tess forgot 1")
+		})
+	}
 	t.Run("attack 219: who exists, by the answers", func(t *testing.T) {
 		t.Parallel()
 		x := newTexted(t)

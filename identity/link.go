@@ -33,11 +33,12 @@ var linkPaths = map[linkKind]string{
 const (
 	linkParam  = "token"   // its values are kept out of access logs
 	linkTo     = "to"      // of the data: the e-mail address that the link was sent to. It ends when the person is reached elsewhere
+	linkNumber = "number"  // of the data: the telephone number that the code for it was sent to (E.164). It ends when that is another
 	linkCookie = time.Hour // how long a page that a link has opened may stay open
 )
 
 // newLink stores a link for a person in place of an older one of the kind, and returns the path of ours that it is. What changes the person's epoch
-// (another password, a block) ends it, and so does another address where data has linkTo. For an id of nobody everything is the same,
+// (another password, a block) ends it, and so does another address where data has linkTo, another number where it has linkNumber. For an id of nobody everything is the same,
 // and the link is good for nothing.
 func (s *Service) newLink(tx storage.Tx, kind linkKind, personID string, data map[string]string, life time.Duration, now time.Time) (path string, err error) {
 	token, err := s.putLink(tx, kind, personID, data, life, now)
@@ -102,16 +103,15 @@ func (s *Service) readLink(tx storage.Tx, kind linkKind, token string, now time.
 	if rec.Kind != string(kind) || !rec.ExpiresAt.After(now) || p.State == Blocked || p.State == Removed || p.Epoch != rec.Epoch || rec.Global != g.Epoch {
 		return rec, errNoLink
 	}
-	if to := rec.Data[linkTo]; to != "" {
-		t, err := s.reached(tx, rec.PersonID, &p)
-		if err != nil {
-			return rec, err
-		}
-		if foldEmail(t.address()) != foldEmail(to) {
-			return rec, errNoLink
-		}
+	to, number := rec.Data[linkTo], rec.Data[linkNumber]
+	if to == "" && number == "" {
+		return rec, nil
 	}
-	return rec, nil
+	t, err := s.reached(tx, rec.PersonID, &p)
+	if err == nil && (to != "" && foldEmail(t.address()) != foldEmail(to) || number != "" && textNumber(t.profile) != number) {
+		err = errNoLink
+	}
+	return rec, err
 }
 
 // spendLink is readLink and uses the link up.
