@@ -80,6 +80,11 @@ func TestOrganisation(t *testing.T) {
 		strings.Contains(parts["text/plain"], person) || strings.Contains(parts["text/html"], person) {
 		t.Errorf("mail to the organisation = %v\n%s", header, parts["text/plain"])
 	}
+	if status, text := s.configure(http.MethodPost, "/api/v2/config/organisations/acme/service-providers/shop", `{"required_authentication_level":4}`); status != http.StatusNoContent {
+		t.Fatalf("POST of a service provider = %d %s", status, text)
+	}
+	b.open(p.address + "/")
+	b.until(`document.body.textContent.includes('unmet_authentication_requirements')`)
 }
 
 // languageOfStrangers: the sign-in page is in the organisation's language for a browser that asks for none that there is.
