@@ -136,6 +136,7 @@ type profilePage struct {
 	writers  []*registered // providers that write the profile
 	values   typed
 	problems map[string]string
+	focus    string // the field that was typed into before a step-up. Empty: none
 	// fields are the custom ones that the person may change, custom what is in them.
 	fields customFields
 	custom []CustomAttribute
@@ -176,6 +177,9 @@ func (s *Service) showProfile(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v, err := s.readOwn(r, a)
+	if err == nil {
+		err = s.showKept(r, a, v)
+	}
 	if err != nil {
 		s.fail(w, r, err, profilePath)
 		return
@@ -430,9 +434,9 @@ func (a *onAccount) contactRow(kind contactKind, value string, primary, verified
 }
 
 func (a *onAccount) contactForm(kind contactKind, v *profilePage, f page.Field) *page.PartForm {
-	name := "contact_" + string(kind)
+	name := contact{Kind: kind}.field()
 	f.Value, f.Problem = v.values[name], v.problems[name]
-	f.Focus = f.Problem != ""
+	f.Focus = f.Problem != "" || v.focus == name
 	return &page.PartForm{
 		Action: contactPath, CSRF: a.csrf, Submit: cmp.Or(map[contactKind]string{contactPhone: "profile.phones.add"}[kind], "profile.emails.add"), Quiet: true, Fields: []page.Field{f},
 		Hidden: []page.Hidden{{Name: "kind", Value: string(kind)}, {Name: "do", Value: "add"}},
