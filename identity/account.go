@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -32,6 +33,9 @@ type onAccount struct {
 	level int
 	path  string // of the page, where Cancel and a form that is refused lead
 	csrf  string
+	// flow is the sign-in that goes on after a contact is confirmed, client whom it leads to. Empty: the person is at their profile
+	flow   string
+	client login.Client
 }
 
 // dashboardLevel is the level that every page of the account needs.

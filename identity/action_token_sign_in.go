@@ -210,7 +210,7 @@ func (s *Service) handleTicket(w http.ResponseWriter, r *http.Request) {
 	s.jar.Clear(w, kindTicket)
 	s.jar.Set(w, kindSession, token, 0)
 	s.Pages.Choose(w, r, t.person.Locale)
-	s.sendOn(w, r, to)
+	s.goInElsewhere(w, r, to)
 }
 
 // redeem uses a ticket up and opens the session. It returns the session's cookie and where the person goes.
@@ -238,6 +238,9 @@ func (s *Service) redeem(r *http.Request, hash string) (token, to string, err er
 		to = t.to
 		rec := s.ticketSession(t, now)
 		rec.from(s.Origin(r))
+		if rec.Again, err = signsIn(tx, rec.PersonID, now); err != nil {
+			return err
+		}
 		sid, ended, err := s.begin(tx, id, token, old, rec)
 		if err != nil {
 			return err

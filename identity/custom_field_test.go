@@ -89,12 +89,16 @@ func TestCustomFields(t *testing.T) {
 		t.Errorf("custom attributes = %v", got)
 	}
 
-	h.setProfile(newcomer, func(p *identity.Profile) { p.CustomAttributes = append(p.CustomAttributes, attributes("role", "guest")...) })
+	h.setProfile(newcomer, func(p *identity.Profile) {
+		p.CustomAttributes = append(p.CustomAttributes, attributes("role", "guest")...)
+	})
 	profile := b.get("/account/profile")
 	if body := profile.Body.String(); !strings.Contains(body, `value="red"`) || !strings.Contains(body, `value="43.5"`) || !strings.Contains(body, "Kept for you") || strings.Contains(body, `name="custom.role"`) {
 		t.Errorf("the profile page:\n%s", body)
 	}
-	change := func(fields ...string) *answer { return b.post(profile, append([]string{"form", "custom"}, fields...)...) }
+	change := func(fields ...string) *answer {
+		return b.post(profile, append([]string{"form", "custom"}, fields...)...)
+	}
 	if a := change("custom.team", "", "custom.shoe_size", "x"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "Enter a number") {
 		t.Errorf("a change that cannot be = %d", a.Code)
 	}

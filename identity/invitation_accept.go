@@ -147,14 +147,7 @@ func (s *Service) inviteByProvider(w http.ResponseWriter, r *http.Request, x *in
 	}
 	id, err := s.newFlow(w, r, invitationDemand(x))
 	if err == nil {
-		err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
-			f, err := flows.Get(tx, id)
-			if err != nil {
-				return err
-			}
-			f.Invited = x.id
-			return flows.Put(tx, id, f, f.ExpiresAt.Add(flowMemory))
-		})
+		err = s.changeFlow(r.Context(), id, func(f *flowRecord) { f.Invited = x.id })
 	}
 	if err != nil {
 		s.fail(w, r, err, invitationPath)

@@ -202,6 +202,18 @@ func (s *Service) newFlow(w http.ResponseWriter, r *http.Request, d login.Demand
 	})
 }
 
+// changeFlow changes a sign-in under way.
+func (s *Service) changeFlow(ctx context.Context, id string, change func(*flowRecord)) error {
+	return s.Store.Update(ctx, func(tx storage.Tx) error {
+		f, err := flows.Get(tx, id)
+		if err != nil {
+			return err
+		}
+		change(&f)
+		return flows.Put(tx, id, f, f.ExpiresAt.Add(flowMemory))
+	})
+}
+
 func flowURL(id string) string { return "/sign-in?flow=" + url.QueryEscape(id) }
 
 // flow returns the flow of the request when it is of this browser and still good; otherwise it has written the answer and is not ok.

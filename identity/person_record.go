@@ -228,6 +228,9 @@ func forget(tx storage.Tx, id string, before *personRecord) error {
 	if err := stepUps.Delete(tx, id); err != nil {
 		return err
 	}
+	if err := signedIns.Delete(tx, id); err != nil {
+		return err
+	}
 	if err := forgetPasskeys(tx, id); err != nil {
 		return err
 	}

@@ -111,6 +111,10 @@ func (s *Service) bind(tx storage.Tx, a *answered, o *opening, f *found) error {
 		rec.AMR = []string{"DEFAULT"}
 	}
 	o.locale = f.person.Locale
+	var err error
+	if rec.Again, err = signsIn(tx, f.id, o.now); err != nil {
+		return err
+	}
 	sid, ended, err := s.begin(tx, o.sessionID, o.token, o.old, rec)
 	if err != nil {
 		return err

@@ -378,6 +378,9 @@ func (s *Service) admit(w http.ResponseWriter, r *http.Request, f flowRecord, wh
 			return err
 		}
 		rec.Epoch, locale = person.Epoch, person.Locale
+		if rec.Again, err = signsIn(tx, who.person, now); err != nil {
+			return err
+		}
 		sessionID, ended, err := s.begin(tx, id, token, old, rec)
 		if err != nil {
 			return err

@@ -12,9 +12,31 @@ import (
 
 const signInWaitPath = "/sign-in/wait"
 
-// goIn leads on a person who has just signed in: by way of the page that says so, where it is switched on. The session is open by now, so that
-// nothing that goes wrong here may end in an error.
+// goIn leads on a person who has just signed in: by way of the page that asks for what is missing, where it is switched on and nobody has said that
+// there are to be no pages. The session is open by now, so that nothing that goes wrong here may end in an error.
 func (s *Service) goIn(w http.ResponseWriter, r *http.Request, flow string, f flowRecord) {
+	u, err := s.configured(r.Context())
+	if err == nil && asksMore(u) && !f.Demand.Passive {
+		if flow == "" { // nobody has asked for the sign-in
+			flow, err = s.newFlow(w, r, f.Demand)
+		}
+		if err == nil {
+			s.redirect(w, r, completeURL(flow))
+			return
+		}
+	}
+	if err != nil {
+		s.Log.Error("nobody is asked for what is missing", zap.Error(err))
+	}
+	s.leadOn(w, r, flow, f)
+}
+
+// leadOn leads on a person of whom nothing is asked any more: by way of the page that says so, where it is switched on.
+func (s *Service) leadOn(w http.ResponseWriter, r *http.Request, flow string, f flowRecord) {
+	if f.Elsewhere != "" {
+		s.sendOn(w, r, f.Elsewhere)
+		return
+	}
 	u, err := s.configured(r.Context())
 	if err != nil {
 		s.Log.Error("the page that one waits at is not shown", zap.Error(err))

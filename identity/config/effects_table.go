@@ -35,7 +35,7 @@ var effects = []effect{
 	does("features.person_api_enabled", "Off: SCIM and `/api/persons` are refused.", "PersonAPISwitchedOff"),
 	later("features.person_identifier_in_external_profile_required_for_migration", noMigration),
 	does("features.pin_enabled", "Persons choose a PIN, which raises the level of their sign-in. Off: the PINs that there are count for nothing.", "PIN"),
-	later("features.post_login_extra_registration_after_second_login", "nobody is asked for more after a sign-in"),
+	does("features.post_login_extra_registration_after_second_login", "From the second sign-in on (since a version that has this), a person who lacks what is asked for is shown a page for it before going on: person_creation_mandatory_fields, required_attributes_validation_rules, custom_attribute_fields that were never answered, a verified e-mail address where email_required is on. They may go on without, and are asked at the next sign-in again. Addresses and numbers are confirmed as on the profile page, and not asked for where the level of the sign-in would not do there. prompt=none and providers that read requests lead on.", "ExtraRegistration"),
 	later("features.session_api_enabled", "there is no such API"),
 	does("features.sign_up_enabled", "People make accounts of their own, from the sign-in page. `verification.email_enabled` of the attributes belongs to it: then their addresses are confirmed first.", "SignUp"),
 	does("features.sms_enabled", "Text messages are sent: codes that raise the level of a sign-in, to verified numbers, and those that verify a number. Needs `sms` in the Caddyfile; off or without it, everything that needs text messages is off.", "SMSCode"),

@@ -85,10 +85,7 @@ func (m *LoginMethod) checkFields(at string, c *checker) {
 	ids := map[string]bool{}
 	for i, f := range m.CustomAttributeFields {
 		at := at + ".custom_attribute_fields[" + strconv.Itoa(i) + "]"
-		switch {
-		case f.ID == "":
-			c.add(at+".id", "is required")
-		case ids[f.ID]:
+		if ids[f.ID] {
 			c.add(at+".id", "is there twice")
 		}
 		ids[f.ID] = true

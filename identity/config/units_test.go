@@ -539,7 +539,6 @@ func TestCustomAttributeFields(t *testing.T) {
 		`{"id":"a","name":"A","type":"DATE"}`:                                               at + "[0].type",
 		`{"id":"a","name":"A"}`:                                                             at + "[0].type",
 		`{"id":"a b","name":"A","type":"TEXT"}`:                                             at + "[0].id",
-		`{"name":"A","type":"TEXT"}`:                                                        at + "[0].id",
 		`{"id":"a","type":"TEXT"}`:                                                          at + "[0].name",
 		`{"id":"a","name":"A\u0007","type":"TEXT"}`:                                         at + "[0].name",
 		strings.TrimSuffix(strings.Repeat(`{"id":"a","name":"A","type":"TEXT"},`, 21), ","): at,
