@@ -219,9 +219,7 @@ func TestShop(t *testing.T) {
 	if b.has("main form button:not([type])") {
 		b.click("main form button:not([type])")
 	}
-	if got := b.location(); got != s.Callback+"/bye?state=s1" {
-		t.Errorf("after logout the browser is at %s", got)
-	}
+	b.until("location.href === " + quote(s.Callback+"/bye?state=s1"))
 	b.open(p.address + "/?prompt=none")
 	if got := b.text("#text"); got != "login_required" {
 		t.Errorf("prompt=none after logout says %q, want login_required", got)

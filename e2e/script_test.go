@@ -21,18 +21,15 @@ func TestScripts(t *testing.T) {
 	b.open(s.Issuer + "/account")
 	b.fill("#password", "half of a pass")
 	b.do(chromedp.Click(chromedp.CSS(reveal)))
-	if eval[string](b, `document.querySelector("#password").type`) != "text" || eval[string](b, `document.querySelector("`+reveal+`").ariaPressed`) != "true" {
-		t.Error("the button does not show the password")
-	}
+	b.until(`document.querySelector("#password").type === "text" && document.querySelector("` + reveal + `").ariaPressed === "true"`)
 	inspect(b, "password-shown", string(axe))
 	if got := eval[string](b, `document.querySelector("#password").value`); got != "half of a pass" {
 		t.Errorf("the field holds %q", got)
 	}
 	b.do(chromedp.Click(chromedp.CSS(reveal)))
-	if eval[string](b, `document.querySelector("#password").type`) != "password" {
-		t.Error("the button does not hide the password again")
-	}
+	b.until(`document.querySelector("#password").type === "password"`)
 	b.do(chromedp.Click(chromedp.CSS(reveal)))
+	b.until(`document.querySelector("#password").type === "text"`)
 	b.signIn(person, "half of a pass")
 	if eval[string](b, `document.querySelector("#password").type`) != "password" {
 		t.Error("the page that follows shows the password")
