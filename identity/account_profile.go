@@ -76,6 +76,25 @@ func mainAddressFirst(p *Profile) {
 	p.Addresses[0], p.Addresses[i] = p.Addresses[i], p.Addresses[0]
 }
 
+// read reads a form. What a provider writes stays as it is.
+func (t typed) read(r *http.Request, form string, locked func(string) bool) {
+	for _, f := range profileFields {
+		if f.form == form && !locked(f.name) {
+			t[f.name] = strings.TrimSpace(r.PostForm.Get(f.name))
+		}
+	}
+	t["country"] = strings.ToUpper(t["country"])
+}
+
+// hide empties the fields with problems that cannot be shown again.
+func (t typed) hide(problems map[string]string) {
+	for name := range problems {
+		if !isText(t[name], maxLine) {
+			t[name] = ""
+		}
+	}
+}
+
 // into writes what was typed into a form into the profile. What a provider writes stays as it is.
 func (t typed) into(p *Profile, form string, locked func(string) bool) {
 	if form == "address" {
@@ -88,7 +107,9 @@ func (t typed) into(p *Profile, form string, locked func(string) bool) {
 		}
 	}
 	if form == "address" && p.Addresses[0] == (Address{Primary: p.Addresses[0].Primary}) {
-		p.Addresses = p.Addresses[1:]
+		if p.Addresses = p.Addresses[1:]; len(p.Addresses) > 0 {
+			p.Addresses[0].Primary = true
+		}
 	}
 }
 
@@ -202,6 +223,7 @@ func (s *Service) profilePage(w http.ResponseWriter, r *http.Request, a *onAccou
 		}
 		d.Parts[0].Text = page.Say("profile.synchronised", "provider", strings.Join(names, ", "))
 	}
+	d.Parts = append(d.Parts, a.otherAddresses(v)...)
 	d.Parts = append(d.Parts, customParts(a, v, d.Problem != "")...)
 	s.accountPage(w, r, a, status, d)
 }
@@ -306,21 +328,12 @@ func (s *Service) handleProfile(w http.ResponseWriter, r *http.Request) {
 		s.changeCustom(w, r, a, v)
 		return
 	}
-	for _, f := range profileFields {
-		if f.form == form && !v.locked(f.name) {
-			v.values[f.name] = strings.TrimSpace(r.PostForm.Get(f.name))
-		}
-	}
-	v.values["country"] = strings.ToUpper(v.values["country"])
+	v.values.read(r, form, v.locked)
 	if l := v.values["locale"]; l != v.own.PreferredLocale && !slices.ContainsFunc(s.languages(r.Context(), ""), func(o page.Option) bool { return o.Value == l }) {
 		v.values["locale"] = v.own.PreferredLocale
 	}
 	if v.problems = v.values.problems(form, a.mustHave, s.Now()); len(v.problems) > 0 {
-		for name := range v.problems {
-			if !isText(v.values[name], maxLine) {
-				v.values[name] = "" // not shown again
-			}
-		}
+		v.values.hide(v.problems)
 		s.profilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{})
 		return
 	}
