@@ -61,6 +61,23 @@ func (s *Service) showSecurity(w http.ResponseWriter, r *http.Request) {
 	s.Pages.Render(w, r, page.View{Template: "security", Locales: si.locales(), Nav: s.nav(r, u), Data: data})
 }
 
+// setUpOnce is requireSetUp for a method that a person has once, while it is switched on and not there yet. self is the page with what led to it, next where
+// one goes afterwards. Where it is not ok the answer is written.
+func (s *Service) setUpOnce(w http.ResponseWriter, r *http.Request, m *stepUpMethod, there func(own *stepUpRecord) bool) (si *signedIn, self, next string, ok bool) {
+	self, next = withFlow(m.setUp, r)
+	si, st, ok := s.requireSetUp(w, r, self)
+	switch {
+	case !ok:
+	case m.level(st.units) == 0:
+		s.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
+		ok = false
+	case there(&st.own):
+		s.redirect(w, r, next)
+		ok = false
+	}
+	return si, self, next, ok
+}
+
 // requireSetUp is requireLevel for a page that sets up or removes a method.
 func (s *Service) requireSetUp(w http.ResponseWriter, r *http.Request, ret string) (*signedIn, *standing, bool) {
 	si, ok := s.requireLevel(w, r, passwordLevel, ret)

@@ -28,18 +28,7 @@ func authenticatorSection(_ *Service, _ storage.Tx, _ *signedIn, st *standing) (
 
 // authenticatorPage reads what the two handlers of the page share. Otherwise it has written the answer and is not ok.
 func (s *Service) authenticatorPage(w http.ResponseWriter, r *http.Request) (si *signedIn, self, next string, ok bool) {
-	self, next = withFlow(totpMethod.setUp, r)
-	si, st, ok := s.requireSetUp(w, r, self)
-	switch {
-	case !ok:
-	case totpMethod.level(st.units) == 0:
-		s.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
-		ok = false
-	case st.own.TOTP != nil:
-		s.redirect(w, r, next)
-		ok = false
-	}
-	return si, self, next, ok
+	return s.setUpOnce(w, r, &totpMethod, func(own *stepUpRecord) bool { return own.TOTP != nil })
 }
 
 // showAuthenticator serves GET /account/security/authenticator: a secret for the app, as a QR code and as text.

@@ -132,18 +132,7 @@ func pinSection(s *Service, tx storage.Tx, si *signedIn, st *standing) (*page.Se
 
 // pinPage reads what the two handlers of the page share. Otherwise it has written the answer and is not ok.
 func (s *Service) pinPage(w http.ResponseWriter, r *http.Request) (si *signedIn, self, next string, ok bool) {
-	self, next = withFlow(pinMethod.setUp, r)
-	si, st, ok := s.requireSetUp(w, r, self)
-	switch {
-	case !ok:
-	case pinMethod.level(st.units) == 0:
-		s.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
-		ok = false
-	case st.own.PIN != nil:
-		s.redirect(w, r, next)
-		ok = false
-	}
-	return si, self, next, ok
+	return s.setUpOnce(w, r, &pinMethod, func(own *stepUpRecord) bool { return own.PIN != nil })
 }
 
 func (s *Service) writePIN(w http.ResponseWriter, r *http.Request, si *signedIn, in page.PIN, status int) {
