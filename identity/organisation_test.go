@@ -110,7 +110,10 @@ func TestRequiredAuthenticationLevel(t *testing.T) {
 	require := func(client string, level int) {
 		u.Organisations = []config.Organisation{{ID: "acme", ServiceProviders: map[string]config.ServiceProvider{client: {ID: client, RequiredAuthenticationLevel: level}}}}
 	}
-	enters := func(b *browser) bool { t.Helper(); return strings.HasPrefix(b.get("/next").Body.String(), "signed in as ") }
+	enters := func(b *browser) bool {
+		t.Helper()
+		return strings.HasPrefix(b.get("/next").Body.String(), "signed in as ")
+	}
 	b := h.browser()
 	b.plain()
 	require("other", 3)
