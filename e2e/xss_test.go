@@ -149,8 +149,8 @@ func TestXSSControl(t *testing.T) {
 		if strings.HasPrefix(x, canary) { // a template is only cut in two by attributes: what has to be seen of it is that it is filled in
 			x = strings.ReplaceAll(html.EscapeString(x), " ", "&#32;")
 		}
-		fmt.Fprintf(w, "<!doctype html><title>%s</title><p>%s</p><input value=\"%s\"><input value='%s'><input value=%s><a href=\"%s\">x</a><textarea>%s</textarea><!--%s-->",
-			html.EscapeString(x), x, x, x, x, x, x, x)
+		fmt.Fprintf(w, "<!doctype html><title>x</title><p>%s</p><input value=\"%s\"><input value='%s'><input value=%s><a href=\"%s\">x</a><textarea>%s</textarea><!--%s-->",
+			x, x, x, x, x, x, x)
 	}))
 	t.Cleanup(web.Close)
 	l := s.lookOut(t)
