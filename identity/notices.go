@@ -8,7 +8,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -253,6 +252,9 @@ func (s *Service) tellOpened(tx storage.Tx, a *answered, f *found, now time.Time
 	case f.newlyOne:
 		return s.tellCoupled(tx, f.id, &f.person, a.provider.ID, now)
 	case f.created:
+		if err := s.tellUncoupled(tx, a, uncoupled(a, nil), now); err != nil {
+			return err
+		}
 		u, err := s.switches(tx)
 		if err != nil || !onWeb.enabled(u) {
 			return err
@@ -264,27 +266,4 @@ func (s *Service) tellOpened(tx storage.Tx, a *answered, f *found, now time.Time
 		return s.send(tx, told{id: f.id, rec: &f.person, profile: &prof.Profile, verifiedOnly: true}.notice(notify.Welcome, now))
 	}
 	return nil
-}
-
-// Unlinked tells the organisation of an application that a person has taken back what they had given to it, if it wants to know. It hears nothing of
-// the person but the subject by which the application knows them. authz calls it in the transaction in which it happens.
-func (s *Service) Unlinked(tx storage.Tx, u login.Unlinked) error {
-	if s.Notify == nil {
-		return nil
-	}
-	units, err := s.Units(tx)
-	if err != nil {
-		return err
-	}
-	o := units.OrganisationOf(u.ClientID)
-	if o == nil || !o.NotifyWhenUserDoesUnlinkAccount {
-		return nil
-	}
-	n := notify.Notice{
-		Kind: notify.AccountUnlinked, To: o.SupportEmail, PersonID: u.Person, At: u.At, Data: map[string]string{"application": u.Client, "subject": u.Subject},
-	}
-	if o.PreferredLanguage != "" {
-		n.Locales = []string{o.PreferredLanguage}
-	}
-	return s.send(tx, n)
 }

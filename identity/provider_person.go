@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -25,6 +26,9 @@ const maxSameEmail = 8
 var (
 	// errAsk says that somebody may have an account already: only their password tells.
 	errAsk = errors.New("identity: the person has to be asked")
+	// errSeveral and errUnbelieved are reasons to ask that whoever configures this could take away.
+	errSeveral    = fmt.Errorf("%w: several persons have the address", errAsk)
+	errUnbelieved = fmt.Errorf("%w: another provider of theirs is not believed", errAsk)
 	// errRegister says that the person is new and is asked for more before there is one.
 	errRegister = errors.New("identity: the person has to register")
 	// errUsed says that the answer of the provider has been used meanwhile.
@@ -253,8 +257,11 @@ func (s *Service) personOf(tx storage.Tx, a *answered, n *newcomer, now time.Tim
 			return nil, err
 		}
 		if len(same) > 0 {
-			if len(same) > 1 || !a.provider.CoupleEmail {
+			if !a.provider.CoupleEmail {
 				return nil, errAsk
+			}
+			if len(same) > 1 {
+				return nil, errSeveral
 			}
 			return s.coupleByEmail(tx, a, same[0], now)
 		}
@@ -285,7 +292,7 @@ func (s *Service) coupleByEmail(tx storage.Tx, a *answered, personID string, now
 	}
 	if believed, err := a.known.believes(tx, personID); err != nil || !believed {
 		if err == nil {
-			err = errAsk
+			err = errUnbelieved
 		}
 		return nil, err
 	}
@@ -421,6 +428,9 @@ func (s *Service) showProviderDone(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	err := s.enter(w, r, a)
+	if errors.Is(err, errAsk) {
+		s.warnUncoupled(r, a, err)
+	}
 	switch {
 	case err == nil:
 		s.goIn(w, r, a.signIn, a.flow)

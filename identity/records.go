@@ -134,7 +134,8 @@ type tallyRecord struct {
 	Version int64 `cbor:"2,keyasint,omitempty"` // grows with each change of who is there under which name
 }
 
-// noticedRecord is when a person was told of wrong passwords.
+// noticedRecord is when somebody was told something that they are not told again soon: a person of wrong passwords, an organisation of what keeps
+// accounts from being coupled.
 type noticedRecord struct {
 	At time.Time `cbor:"1,keyasint"`
 }

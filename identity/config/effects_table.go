@@ -188,7 +188,7 @@ var effects = []effect{
 	does("ui_extension.login_path", "The path of that page.", "LoginElsewhere"),
 
 	does("email_notifications.administrator_account_blocked", "A person whose account was blocked by command, SCIM or API is told. This and all below need `mail` in the Caddyfile; without it nobody is told anything.", "NotifyAccountBlocked"),
-	later("email_notifications.configuration_error_for_account_linking", "nobody is responsible for linked accounts yet"),
+	does("email_notifications.configuration_error_for_account_linking", "Where identities of a provider are coupled by address and one is not, since the provider names no verified address, several persons have it, or another provider of the person does not couple so: the organisation whose application the person is going to is told at its support_email, once in six hours for each cause.", "NotifyUncoupled"),
 	later("email_notifications.validation_of_id_card_completed", "identity cards are not validated"),
 	later("email_notifications.validation_of_id_card_failed", "identity cards are not validated"),
 	does("email_notifications.account_invitation", "The link of an invitation is sent by e-mail. Off: whoever invites gets it, to hand it over.", "InvitationMail"),

@@ -144,7 +144,7 @@ func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error
 	}
 	p.Code = n.Data["code"]
 	switch {
-	case n.Kind == AccountUnlinked:
+	case n.Kind.toOrganisation():
 		p.Footer = words.T("mail.footer.organisation", pairs...)
 	case n.PersonID == "":
 		p.Footer = words.T("mail.footer.nobody", pairs...)

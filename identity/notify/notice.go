@@ -36,8 +36,22 @@ const (
 	PasskeyAdded       Kind = "passkey_added"
 	PasskeyRemoved     Kind = "passkey_removed"
 	PasskeySuspected   Kind = "passkey_suspected"
-	AccountUnlinked    Kind = "account_unlinked" // to the organisation of an application
+
+	// to the organisation of an application
+	AccountUnlinked    Kind = "account_unlinked"
+	CouplingUnverified Kind = "coupling_unverified"
+	CouplingAmbiguous  Kind = "coupling_ambiguous"
+	CouplingUntrusted  Kind = "coupling_untrusted"
 )
+
+// toOrganisation tells whether a notice goes to an organisation.
+func (k Kind) toOrganisation() bool {
+	switch k {
+	case AccountUnlinked, CouplingUnverified, CouplingAmbiguous, CouplingUntrusted:
+		return true
+	}
+	return false
+}
 
 // Nothing is a notice that is kept like any other and told to nobody: what it costs to tell somebody something tells nobody that they exist.
 const Nothing Kind = "nothing"
@@ -47,7 +61,7 @@ func Kinds() []Kind {
 	list := []Kind{
 		Welcome, AttributesUpdated, EmailUpdated, PhoneNumberUpdated, PasswordUpdated, PasswordBlocked, AccountBlocked, AccountRemoved, IdentityCoupled,
 		StepUpCode, PINReset, AccountInvitation, AddressCode, ResetLink, PasswordReset, ResetNoPassword, SignUpCode, SignUpExisting, Activation, ActivationCode, EmailVerification,
-		PasskeyAdded, PasskeyRemoved, PasskeySuspected, AccountUnlinked,
+		PasskeyAdded, PasskeyRemoved, PasskeySuspected, AccountUnlinked, CouplingUnverified, CouplingAmbiguous, CouplingUntrusted,
 	}
 	slices.Sort(list)
 	return list

@@ -1,0 +1,98 @@
+package identity_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// TestNotifyUncoupled: the organisation of an application hears what keeps identities from being coupled by address, and not again soon.
+func TestNotifyUncoupled(t *testing.T) {
+	t.Parallel()
+	yes := true
+	u := config.Defaults()
+	u.EmailNotifications.ConfigurationErrorForAccountLinking = true
+	acme := config.Organisation{ID: "acme", SupportEmail: "help@acme.example", PreferredLanguage: "nl", ServiceProviders: map[string]config.ServiceProvider{"shop": {ID: "shop"}}}
+	u.Organisations = []config.Organisation{acme}
+	open := func(t *testing.T, u config.Units, change ...func(*identity.Config)) *elsewhere {
+		t.Helper()
+		e := newElsewhere(t, change...)
+		e.at("partner")
+		e.units, e.notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, new(notify.Memory)
+		e.start()
+		return e
+	}
+	second := func(c *identity.Config) {
+		c.Persons = append(c.Persons, identity.NewPerson{Username: "second", Email: demo, EmailVerified: &yes})
+	}
+	unverified := func() *idp.Identity {
+		id := ann()
+		id.EmailVerified = false
+		return id
+	}
+	off, elsewhere, silent := u, u, u
+	off.EmailNotifications.ConfigurationErrorForAccountLinking = false
+	elsewhere.Organisations = []config.Organisation{{ID: "other", SupportEmail: "help@other.example", ServiceProviders: map[string]config.ServiceProvider{"other": {ID: "other"}}}}
+	silent.Organisations = []config.Organisation{{ID: "acme", ServiceProviders: acme.ServiceProviders}}
+	for name, tt := range map[string]struct {
+		units  config.Units
+		change []func(*identity.Config)
+		id     *idp.Identity
+		want   []string
+	}{
+		"a newcomer without a verified address": {u, []func(*identity.Config){couples}, unverified(), []string{"coupling_unverified help@acme.example"}},
+		"an address of two":                     {u, []func(*identity.Config){couples, second}, known(), []string{"coupling_ambiguous help@acme.example"}},
+		"a newcomer whose address is verified":  {u, []func(*identity.Config){couples}, ann(), nil},
+		"somebody who is coupled":               {u, []func(*identity.Config){couples}, known(), nil},
+		"a provider that does not couple":       {u, nil, unverified(), nil},
+		"the same with the address of somebody": {u, nil, known(), nil},
+		"switched off":                          {off, []func(*identity.Config){couples}, unverified(), nil},
+		"no organisation has the application":   {elsewhere, []func(*identity.Config){couples}, unverified(), nil},
+		"the organisation has no address":       {silent, []func(*identity.Config){couples}, unverified(), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := open(t, tt.units, tt.change...)
+			e.through(e.browser(), tt.id)
+			for _, n := range heard(t, name, e.notices, tt.want...) {
+				if n.PersonID != "" || n.Name != "" || n.Link != "" || len(n.Data) != 2 || n.Data["provider"] != "Partner account" || n.Data["application"] != "The shop" ||
+					len(n.Locales) != 1 || n.Locales[0] != "nl" {
+					t.Errorf("notice = %+v, want the provider and the application alone, in the organisation's language", n)
+				}
+			}
+		})
+	}
+
+	t.Run("a person whom another provider signs in that does not couple", func(t *testing.T) {
+		t.Parallel()
+		e := open(t, u, provider("partner", func(p *identity.Provider) { p.CoupleEmail = true }))
+		id := e.demoID()
+		if err := e.store.Update(t.Context(), func(tx storage.Tx) error { return e.Couple(tx, id, "corp", "", "1", e.clock.Now()) }); err != nil {
+			t.Fatal(err)
+		}
+		e.notices.Take()
+		e.wantAsked("another provider is not believed", e.browser(), known())
+		heard(t, "once", e.notices, "coupling_untrusted help@acme.example")
+		e.wantAsked("another provider is not believed", e.browser(), known())
+		heard(t, "again at once", e.notices)
+		e.clock.Advance(6*time.Hour + time.Second)
+		e.wantAsked("another provider is not believed", e.browser(), known())
+		heard(t, "again after six hours", e.notices, "coupling_untrusted help@acme.example")
+	})
+
+	t.Run("a flood of newcomers without an address fills no mailbox", func(t *testing.T) {
+		t.Parallel()
+		e := open(t, u, couples)
+		for _, subject := range []string{"1", "2", "3", "4", "5"} {
+			id := unverified()
+			id.Subject, id.Username = subject, "ann-"+subject
+			e.through(e.browser(), id)
+		}
+		heard(t, "five newcomers", e.notices, "coupling_unverified help@acme.example")
+	})
+}
