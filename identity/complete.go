@@ -223,7 +223,7 @@ func (x *completing) inputs() (out []page.Field) {
 			continue
 		}
 		f := page.Field{Name: name, Label: "sign_up." + name, Value: x.typed[name], Required: required, MaxLength: maxLine, Problem: x.problems[name]}
-		if !required {
+		if !required && f.Problem == "" { // which says the same
 			f.Hint = "complete.one_of"
 		}
 		switch name {
@@ -237,7 +237,7 @@ func (x *completing) inputs() (out []page.Field) {
 			f.Type, f.Autocomplete = "email", "email"
 		case "phone":
 			f.Type, f.Autocomplete = "tel", "tel"
-			if required && f.Problem == "" {
+			if f.Problem != "problem.phone" {
 				f.Hint = "sign_up.phone.hint"
 			}
 		}

@@ -159,7 +159,9 @@ func (x *registering) inputs() (list []page.Field) {
 		return append(person, x.fields.inputs(t.Custom, t.problems)...)
 	}
 	username := t.field("username", "text", t.Username, "username")
-	username.Label, username.Hint = "register.username", "register.username.hint"
+	if username.Label = "register.username"; username.Problem == "" {
+		username.Hint = "register.username.hint"
+	}
 	list = append(list, username)
 	if x.keepsEmail() {
 		email := t.field("email", "email", x.says.Email, "email")
