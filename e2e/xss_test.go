@@ -291,6 +291,8 @@ func (h *hostile) configureHostile(i int, p string) {
 	taken := 0
 	for _, body := range []string{
 		`{"login_methods":{"login_methods":[{"id":"partner","name":` + q + `,` + method + `}]}}`,
+		`{"login_methods":{"login_methods":[{"id":"identity","name":` + q + `,"type":"USERNAME_AND_PASSWORD","enabled":true,"authentication_level":1,"custom_attribute_fields":[` +
+			`{"id":"a","name":` + q + `,"type":"TEXT"},{"id":"b","name":` + q + `,"type":"CHECKBOX"}]},{"id":"partner","name":` + q + `,` + method + `}]}}`,
 		`{"custom_messages":{"default":{"sign_in.title":` + q + `,"sign_in.username":` + q + `,"sign_in.submit":` + q + `,"account.overview.title":` + q + `,"footer.host":` + q + `}}}`,
 		`{"messages":{"en":{"sign_in.password":` + q + `,"error.not_found.title":` + q + `,"error.not_found.text":` + q + `}}}`,
 		`{"organisations":[{"id":"evil","name":` + q + `,"message_to_assist_user_during_migration_period_html":` + q + `,"service_providers":{` + quote(clientID(i)) + `:{"name":` + q + `}}}]}`,
