@@ -154,19 +154,32 @@ func (s *server) mustLoad() {
 	}
 }
 
-// do sends a request and returns its status and body. A connection that stood in the socket of the configuration before is closed by Caddy
-// without an answer: then nobody has read the request, and it is sent again.
+// patient sends a request again that nobody has read: a connection that stood in the socket of the configuration before, or was kept from then, is
+// closed by Caddy without an answer.
+type patient struct{ *http.Transport }
+
+func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := p.Transport.RoundTrip(r)
+	unread := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		err != nil && strings.Contains(err.Error(), "server closed idle connection")
+	if !unread || r.Body != nil && r.GetBody == nil {
+		return resp, err
+	}
+	p.CloseIdleConnections()
+	again := r.Clone(r.Context())
+	if r.GetBody != nil {
+		if again.Body, err = r.GetBody(); err != nil {
+			return nil, err
+		}
+	}
+	return p.Transport.RoundTrip(again)
+}
+
+// do sends a request and returns its status and body.
 func (s *server) do(r *http.Request) (*http.Response, string) {
 	s.t.Helper()
-	client := &http.Client{Transport: s.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: patient{s.transport}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(r)
-	if err != nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) && (r.Body == nil || r.GetBody != nil) {
-		s.transport.CloseIdleConnections()
-		if r.GetBody != nil {
-			r.Body, _ = r.GetBody()
-		}
-		resp, err = client.Do(r)
-	}
 	if err != nil {
 		s.t.Fatalf("%s %s: %v", r.Method, r.URL.Path, err)
 	}

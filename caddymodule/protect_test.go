@@ -87,7 +87,7 @@ func newBrowser(t *testing.T) *browser {
 		t.Fatal(err)
 	}
 	b := &browser{t: t}
-	b.Client = &http.Client{Jar: jar, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+	b.Client = &http.Client{Jar: jar, Transport: patient{&http.Transport{MaxIdleConnsPerHost: 4}}, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		b.hops = append(b.hops, r.URL.String())
 		r.Header.Del("Referer") // net/http names the redirecting URL, which no browser does
 		if len(via) > 12 {
