@@ -28,8 +28,6 @@ const (
 	noMigration = "there is no migration of persons yet"
 	noMobile    = "there is no sign-in by mobile yet"
 	noSAML      = "there is no SAML identity provider yet"
-	noClaims    = "what applications hear of a person is said by their scopes"
-	noClientOf  = "API clients and what they may do are declared in the Caddyfile"
 	noType      = "methods of this type do not exist yet; it can be stored with enabled false"
 )
 

@@ -159,10 +159,11 @@ func TestNotYet(t *testing.T) {
 func TestStoredBefore(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	const old = `[{"id":"acme","name":"Acme","username_for_basic_auth":"acme","user_profile_attributes":{"saml_subject_name_attributes":{"type":"persistent"},` +
-		`"identity_attributes":{"mail":{"attribute_name":"mail","required":true}}}}]`
+	const old = `{"login_methods":[{"id":"p","name":"Partner","type":"OPEN_ID_CONNECT","enabled":true,"removable":true,"authentication_level":1,"excluded_unmapped_attributes":["a"],` +
+		`"open_id_connect_attributes":{"client_id":"x","manual_metadata_setup":true,"issuer":"https://p.example","authorization_url":"https://p.example/a",` +
+		`"id_token_url":"https://p.example/t","jwks_url":"https://p.example/k"}}]}`
 	err := s.Store.Update(t.Context(), func(tx storage.Tx) error {
-		if err := units.Put(tx, "organisations", unitRecord{JSON: []byte(old), Revision: 1}, time.Time{}); err != nil {
+		if err := units.Put(tx, "login_methods", unitRecord{JSON: []byte(old), Revision: 1}, time.Time{}); err != nil {
 			return err
 		}
 		_, err := touch(tx, []byte("n"))
@@ -179,19 +180,22 @@ func TestStoredBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same := string(encode(u.Organisations))
+	same := string(encode(u.LoginMethods))
+	method := strings.TrimSuffix(strings.TrimPrefix(old, `{"login_methods":[`), "]}")
+	replaced := func(old, with string) string {
+		return `{"login_methods":` + strings.Replace(same, old, with, 1) + `}`
+	}
 	for name, tt := range map[string]struct {
 		body string
 		want int // 0: taken
 	}{
-		"what was read":        {`{"organisations":` + same + `}`, 0},
-		"another unit":         {`{"features":{"sign_up_enabled":true}}`, 0},
-		"another name":         {`{"organisations":` + strings.Replace(same, `"Acme"`, `"Acme Ltd"`, 1) + `}`, 0},
-		"left out":             {`{"organisations":[{"id":"acme"}]}`, 0},
-		"another value":        {`{"organisations":` + strings.Replace(same, `"username_for_basic_auth":"acme"`, `"username_for_basic_auth":"root"`, 1) + `}`, http.StatusConflict},
-		"another organisation": {`{"organisations":[{"id":"acme","username_for_basic_auth":"acme"},{"id":"other","username_for_basic_auth":"acme"}]}`, http.StatusConflict},
-		"another attribute":    {`{"organisations":[{"id":"acme","user_profile_attributes":{"identity_attributes":{"phone":{"attribute_name":"phone"}}}}]}`, http.StatusConflict},
-		"a mapping":            {`{"organisations":[{"id":"acme","user_profile_attributes":{"custom_attribute_mappings":{"attribute_to_map_from":"a"}}}]}`, http.StatusConflict},
+		"what was read":  {replaced("", ""), 0},
+		"another unit":   {`{"features":{"sign_up_enabled":true}}`, 0},
+		"another name":   {replaced(`"Partner"`, `"The partner"`), 0},
+		"left out":       {replaced(`"excluded_unmapped_attributes":["a"]`, `"excluded_unmapped_attributes":[]`), 0},
+		"another value":  {replaced(`"excluded_unmapped_attributes":["a"]`, `"excluded_unmapped_attributes":["b"]`), http.StatusConflict},
+		"another member": {replaced(`"identity_assurance_level":0`, `"identity_assurance_level":2`), http.StatusConflict},
+		"another method": {`{"login_methods":{"login_methods":[` + method + `,` + strings.Replace(method, `"p"`, `"q"`, 1) + `]}}`, http.StatusConflict},
 	} {
 		_, err := s.Diff(t.Context(), []byte(tt.body))
 		refused := new(rest.Error)

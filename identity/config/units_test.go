@@ -41,7 +41,8 @@ const full = `{
 		{"id":"eu","type":"EIDAS","eidas_attributes":{"authentication_service":"CUSTOM","required_level_of_assurance":"LOW_PLUS"}}
 	]},
 	"organisations":[{"id":"acme","name":"Acme","landing_page_url":"https://acme.example.com/","account_link_url":"https://acme.example.com/me","support_email":"help@acme.example.com","preferred_language":"nl","is_private":true,"notify_when_user_does_unlink_account":true,
-		"service_providers":{"one":{"name":"One","type":"SAML","required_authentication_level":2,"identity_attributes":{"mail":{"attribute_name":"mail","required":true,"saml_attribute_names":{"x":"urn:mail"}}}}}}],
+		"service_providers":{"one":{"name":"One","type":"SAML","required_authentication_level":2,"identity_attributes":{"mail":{"attribute_name":"mail","required":true,"saml_attribute_names":{"x":"urn:mail"}}}}},
+		"user_profile_attributes":{"saml_subject_name_attributes":{"type":"persistent"}}}],
 	"redirects":{"default_origin_url":"https://www.example.com","url_after_login":"/welcome","url_after_logout":"https://www.example.com/bye","url_whitelist":[{"url":"https://www.example.com/a"}]},
 	"step_up":{"actions":{"dashboard_step_up_authentication_level":2}},
 	"password_policy":{"min_length":10,"max_length":128,"lower_case_char_required":true,"upper_case_char_required":true,"special_char_required":true,"breached_password_blocked":false},
