@@ -257,3 +257,48 @@ func TestExtraRegistrationAttacks(t *testing.T) {
 		}
 	})
 }
+
+// TestExtraRegistrationEveryWay: an action token and a passkey lead there too, and from there to where each was going.
+func TestExtraRegistrationEveryWay(t *testing.T) {
+	t.Parallel()
+	lacks := func(u *config.Units) {
+		u.Features.PostLoginExtraRegistrationAfterSecondLogin, u.Attributes.PersonCreationMandatoryFields.LastNameRequired = true, true
+	}
+	t.Run("action token", func(t *testing.T) {
+		t.Parallel()
+		h := newActionTokens(t)
+		h.set(lacks)
+		h.browser().signIn(demo, demoPassword)
+		for to, want := range map[string]string{appWelcome: appWelcome, "": "/account"} {
+			b := h.browser()
+			a := b.post(b.get(h.link(identity.NewActionToken{RedirectURI: to})))
+			form := b.get(a.Header().Get("Location"))
+			if !strings.HasPrefix(form.url, "/sign-in/complete?") || to != "" && !strings.Contains(form.Header().Get("Content-Security-Policy"), "https://app.example.com") {
+				t.Fatalf("the token leads to %s with %v", form.url, form.Header())
+			}
+			if a := b.do(http.MethodGet, form.url+"&later=1", ""); a.Header().Get("Location") != want {
+				t.Errorf("not now leads to %q, want %q", a.Header().Get("Location"), want)
+			}
+			if a := b.post(form, "family_name", ""); a.Code != http.StatusUnprocessableEntity {
+				t.Errorf("nothing = %d", a.Code)
+			}
+		}
+	})
+	t.Run("passkey", func(t *testing.T) {
+		t.Parallel()
+		h, k := withPasskey(t)
+		u := config.Defaults()
+		lacks(&u)
+		h.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+		h.start()
+		b := h.browser()
+		form := b.get(b.tryPasskey(k).Header().Get("Location"))
+		if !strings.HasPrefix(form.url, "/sign-in/complete?") {
+			t.Fatalf("the passkey leads to %s", form.url)
+		}
+		a := b.post(form, "family_name", "Person")
+		if a = b.get(a.Header().Get("Location")); a.url != "/next" || h.details(demo).Profile.Name.LastName != "Person" {
+			t.Errorf("afterwards: %d at %s", a.Code, a.url)
+		}
+	})
+}
