@@ -298,16 +298,22 @@ func (l *language) T(key string, pairs ...any) string {
 	return strings.NewReplacer(fill...).Replace(text) // one pass: a value that looks like a placeholder stays as it is
 }
 
-// Duration returns "40 seconds" or "3 minutes", rounded up.
+// Duration returns "40 seconds", "3 minutes", rounded up, and "2 hours" or "7 days" where it is that many of them.
 func (l *language) Duration(seconds int) string {
-	n, unit := max(seconds, 1), "seconds"
+	n, unit := max(seconds, 1), "second"
 	if n > 90 {
-		n, unit = (n+59)/60, "minutes"
+		n, unit = (n+59)/60, "minute"
+	}
+	if unit == "minute" && n%60 == 0 {
+		n, unit = n/60, "hour"
+	}
+	if unit == "hour" && n%24 == 0 {
+		n, unit = n/24, "day"
 	}
 	if n == 1 {
-		return l.T("duration." + strings.TrimSuffix(unit, "s"))
+		return l.T("duration." + unit)
 	}
-	return l.T("duration."+unit, "n", strconv.Itoa(n))
+	return l.T("duration."+unit+"s", "n", strconv.Itoa(n))
 }
 
 // Scope returns the description of a scope: a message that takes the place of ours, the operator's, ours for the standard ones, otherwise its name.

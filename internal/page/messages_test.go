@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
@@ -335,4 +336,33 @@ func FuzzOverrides(f *testing.F) {
 			t.Errorf("page with message %q = %q in %q: %d", key, text, locale, w.Code)
 		}
 	})
+}
+
+// TestDuration: times are told in the largest unit of which there are whole ones, and never as less than they are.
+func TestDuration(t *testing.T) {
+	t.Parallel()
+	p := withMessages(t, []string{"en", "nl", "de", "fr"})
+	for _, tt := range []struct {
+		d              time.Duration
+		en, nl, de, fr string
+	}{
+		{0, "1 second", "1 seconde", "1 Sekunde", "1 seconde"},
+		{time.Millisecond, "1 second", "1 seconde", "1 Sekunde", "1 seconde"},
+		{90 * time.Second, "90 seconds", "90 seconden", "90 Sekunden", "90 secondes"},
+		{91 * time.Second, "2 minutes", "2 minuten", "2 Minuten", "2 minutes"},
+		{59 * time.Minute, "59 minutes", "59 minuten", "59 Minuten", "59 minutes"},
+		{time.Hour - time.Second, "1 hour", "1 uur", "1 Stunde", "1 heure"},
+		{time.Hour, "1 hour", "1 uur", "1 Stunde", "1 heure"},
+		{90 * time.Minute, "90 minutes", "90 minuten", "90 Minuten", "90 minutes"},
+		{12 * time.Hour, "12 hours", "12 uur", "12 Stunden", "12 heures"},
+		{24 * time.Hour, "1 day", "1 dag", "1 Tag", "1 jour"},
+		{25 * time.Hour, "25 hours", "25 uur", "25 Stunden", "25 heures"},
+		{365 * 24 * time.Hour, "365 days", "365 dagen", "365 Tagen", "365 jours"},
+	} {
+		for lang, want := range map[string]string{"en": tt.en, "nl": tt.nl, "de": tt.de, "fr": tt.fr} {
+			if got := p.Words(t.Context(), []string{lang}).T("problem.wait", "time", tt.d); !strings.Contains(got, " "+want+".") && !strings.Contains(got, " "+want+" ") {
+				t.Errorf("%s in %s = %q, want %q", tt.d, lang, got, want)
+			}
+		}
+	}
 }
