@@ -288,6 +288,13 @@ func (h *hostile) configureHostile(i int, p string) {
 	q := quote(p)
 	method := `"type":"OPEN_ID_CONNECT","enabled":true,"open_id_connect_attributes":{"client_id":"x","manual_metadata_setup":true,"issuer":"https://partner.invalid",` +
 		`"authorization_url":"https://partner.invalid/a","id_token_url":"https://partner.invalid/t","jwks_url":"https://partner.invalid/k"}`
+	organisation := `{"id":"evil","name":` + q + `,"message_to_assist_user_during_migration_period_html":` + q + `,"service_providers":{` + quote(clientID(i)) + `:{"name":` + q + `}}`
+	for _, member := range []string{"site_url", "support_url", "support_email", "landing_page_url", "account_link_url", "preferred_language"} {
+		with := organisation + `,"` + member + `":` + q // an address, mostly, which a payload is not
+		if status, _ := h.configure(http.MethodPost, "/api/v2/config", `{"organisations":[`+with+`}]}`); status == http.StatusNoContent {
+			organisation = with
+		}
+	}
 	taken := 0
 	for _, body := range []string{
 		`{"login_methods":{"login_methods":[{"id":"partner","name":` + q + `,` + method + `}]}}`,
@@ -295,7 +302,7 @@ func (h *hostile) configureHostile(i int, p string) {
 			`{"id":"a","name":` + q + `,"type":"TEXT"},{"id":"b","name":` + q + `,"type":"CHECKBOX"}]},{"id":"partner","name":` + q + `,` + method + `}]}}`,
 		`{"custom_messages":{"default":{"sign_in.title":` + q + `,"sign_in.username":` + q + `,"sign_in.submit":` + q + `,"account.overview.title":` + q + `,"footer.host":` + q + `}}}`,
 		`{"messages":{"en":{"sign_in.password":` + q + `,"error.not_found.title":` + q + `,"error.not_found.text":` + q + `}}}`,
-		`{"organisations":[{"id":"evil","name":` + q + `,"message_to_assist_user_during_migration_period_html":` + q + `,"service_providers":{` + quote(clientID(i)) + `:{"name":` + q + `}}}]}`,
+		`{"organisations":[` + organisation + `}]}`,
 	} {
 		if status, _ := h.configure(http.MethodPost, "/api/v2/config", body); status == http.StatusNoContent {
 			taken++
