@@ -140,7 +140,7 @@ func (s *Service) makeOwnLink(r *http.Request, a *onAccount) (token string, life
 			return err
 		}
 		login := st.units.Features.ActionToken.Login
-		life = time.Duration(login.TTL) * time.Second
+		life = lasting(time.Duration(login.TTL)*time.Second, s.latest(from).Sub(now))
 		rec := actionTokenRecord{
 			ID: id.String(), PersonID: person, Epoch: from.Epoch, Actions: []Action{{Type: ActionLogin}}, Level: min(login.AuthenticationLevel, from.Level),
 			CreatedAt: now, ExpiresAt: now.Add(life), Session: a.si.id,
@@ -154,6 +154,18 @@ func (s *Service) makeOwnLink(r *http.Request, a *onAccount) (token string, life
 		return s.Events.Append(tx, a.si.own(ev[0], ""))
 	})
 	return token, life, wait, err
+}
+
+// lasting is how long a link is good in a session that goes on for left at the most, in a number that people can read.
+func lasting(life, left time.Duration) time.Duration {
+	unit := time.Hour
+	if left < unit {
+		unit = time.Minute
+	}
+	if left < unit { // what is left of its last minute
+		return min(life, left)
+	}
+	return min(life, left.Truncate(unit))
 }
 
 // forgetOwnLink takes away the link that a person has made for another device, if there is one.

@@ -186,6 +186,37 @@ func TestAnotherDeviceLasts(t *testing.T) {
 	}
 }
 
+// TestAnotherDeviceTime: the page says how long a link is good, and that is never longer than the sign-in which makes it can last.
+func TestAnotherDeviceTime(t *testing.T) {
+	t.Parallel()
+	h, b, u := carrying(t)
+	login := &u.Features.ActionToken.Login
+	says := func(want string) {
+		t.Helper()
+		if body := b.sendTo(anotherDevice).Body.String(); !strings.Contains(body, "within "+want+", while you are signed in here.") {
+			t.Errorf("a link of %d seconds: the page does not say %q:\n%s", login.TTL, want, body)
+		}
+	}
+	login.TTL = 7200
+	says("2 hours")
+	login.TTL = 7 * 24 * 3600
+	says("12 hours")
+	h.clock.Advance(25 * time.Minute)
+	says("11 hours")
+	for range 25 { // to the last half hour
+		b.get("/account")
+		h.clock.Advance(27 * time.Minute)
+	}
+	b.get("/account")
+	says("20 minutes")
+	link := b.carry()
+	h.clock.Advance(19*time.Minute + 59*time.Second)
+	other := h.browser()
+	if a := other.post(other.get(link)); a.Code != http.StatusSeeOther {
+		t.Errorf("the link in its last second = %d, want 303", a.Code)
+	}
+}
+
 // TestAnotherDeviceEnds: everything that ends a link.
 func TestAnotherDeviceEnds(t *testing.T) {
 	t.Parallel()

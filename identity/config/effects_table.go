@@ -47,7 +47,7 @@ var effects = []effect{
 	does("features.action_token.login.enabled", "Action tokens sign a person in. Off: code 1028.", "ActionTokenSwitches"),
 	does("features.action_token.login.ttl", "How many seconds a token of type LOGIN is good where its maker does not say.", "ActionTokenTTL"),
 	does("features.action_token.login.authentication_level", "The level of a sign-in by action token where its maker does not say.", "ActionTokenLevel"),
-	does("features.action_token.login.ui_generation_enabled", "Persons make a link on the account pages that signs them in on another device, while login.enabled is on. It is good for ttl, and worth authentication_level, but never more than the sign-in in which it is made.", "AnotherDevice"),
+	does("features.action_token.login.ui_generation_enabled", "Persons make a link on the account pages that signs them in on another device, while login.enabled is on. It is good for ttl, and worth authentication_level, but never for longer, nor more, than the sign-in in which it is made.", "AnotherDevice"),
 	does("features.action_token.app_to_web.enabled", "Action tokens carry a sign-in from an app to the web. Off: code 1060.", "ActionTokenSwitches"),
 	does("features.action_token.app_to_web.ttl", "How many seconds such a token is good where its maker does not say.", "ActionTokenTTL"),
 	does("features.action_token.app_to_web.authentication_level", "The level of such a sign-in where its maker does not say.", "ActionTokenLevel"),
