@@ -159,15 +159,21 @@ func (s *Service) changeAddress(w http.ResponseWriter, r *http.Request, a *onAcc
 			return err
 		}
 		p := &d.Profile
-		i := slices.IndexFunc(p.Addresses, func(a Address) bool { return a.key() == was })
+		main, i := mainAddress(p.Addresses), -1
+		for at, a := range p.Addresses {
+			if at != main && a.key() == was {
+				i = at
+				break
+			}
+		}
 		switch {
 		case was == "" && what == "saved" && len(p.Addresses) < maxEntries:
 			i = len(p.Addresses)
 			p.Addresses = append(p.Addresses, Address{Primary: i == 0})
-		case i < 0 || i == mainAddress(p.Addresses): // another by now, or not beside the main one
+		case i < 0: // another by now, or not beside the main one
 			return errMismatch
 		}
-		if main := mainAddress(p.Addresses); what != "primary" { // where nobody has called one so, the one that is shown as it
+		if main = mainAddress(p.Addresses); what != "primary" { // where nobody has called one so, the one that is shown as it
 			p.Addresses[main].Primary = true
 		}
 		change(p, i)

@@ -86,6 +86,37 @@ func TestAddresses(t *testing.T) {
 	h.checkInvariants()
 }
 
+// TestAddressesAlike: of addresses that say the same, each can be taken away or be made the primary one. API clients may have put them there.
+func TestAddressesAlike(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		do   string
+		want []string
+	}{
+		"removed": {"remove", []string{"Main Street primary", "Main Street"}},
+		"primary": {"primary", []string{"Main Street", "Main Street primary", "Main Street"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, b, _, _ := dashboard(t)
+			if _, err := h.UpdatePerson(t.Context(), h.details(demo).ID, identity.Edit{By: ops}, func(_ storage.Tx, d *identity.Details) error {
+				d.Profile.Addresses = []identity.Address{{StreetName: "Main Street"}, {StreetName: "Main Street"}, {StreetName: "Main Street"}}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			was := shownWas.FindStringSubmatch(b.get(addressPage + "?n=1").Body.String())
+			if was == nil {
+				t.Fatal("no page for the second address")
+			}
+			wantDone(t, tt.do, b.fill(b.get("/account/profile"), addressPage, "do", tt.do, "was", was[1]), "/account/profile?done="+name)
+			if got := streets(h.details(demo)); !slices.Equal(got, tt.want) {
+				t.Errorf("addresses = %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestAddressAttacks(t *testing.T) {
 	t.Parallel()
 	h, b, u, _ := dashboard(t)

@@ -35,6 +35,11 @@ func TestNotifyUncoupled(t *testing.T) {
 		id.EmailVerified = false
 		return id
 	}
+	claimed := func() *idp.Identity { // whose username would be that of somebody: they are asked for the password
+		id := known()
+		id.EmailVerified = false
+		return id
+	}
 	off, elsewhere, silent := u, u, u
 	off.EmailNotifications.ConfigurationErrorForAccountLinking = false
 	elsewhere.Organisations = []config.Organisation{{ID: "other", SupportEmail: "help@other.example", ServiceProviders: map[string]config.ServiceProvider{"other": {ID: "other"}}}}
@@ -46,6 +51,7 @@ func TestNotifyUncoupled(t *testing.T) {
 		want   []string
 	}{
 		"a newcomer without a verified address": {u, []func(*identity.Config){couples}, unverified(), []string{"coupling_unverified help@acme.example"}},
+		"somebody's address that is unverified": {u, []func(*identity.Config){couples}, claimed(), []string{"coupling_unverified help@acme.example"}},
 		"an address of two":                     {u, []func(*identity.Config){couples, second}, known(), []string{"coupling_ambiguous help@acme.example"}},
 		"a newcomer whose address is verified":  {u, []func(*identity.Config){couples}, ann(), nil},
 		"somebody who is coupled":               {u, []func(*identity.Config){couples}, known(), nil},
