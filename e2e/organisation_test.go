@@ -35,9 +35,6 @@ func TestOrganisation(t *testing.T) {
 	if status, text := s.configure(http.MethodPost, "/api/v2/config", organisation); status != http.StatusNoContent {
 		t.Fatalf("POST of an organisation = %d %s", status, text)
 	}
-	if status, text := s.configure(http.MethodPost, "/api/v2/config", `{"organisations":[{"id":"acme","username_for_basic_auth":"acme"}]}`); status != http.StatusConflict || !strings.Contains(text, "Caddyfile") {
-		t.Errorf("username_for_basic_auth: %d %s, want 409 and the reason", status, text)
-	}
 	languageOfStrangers(t, p, s)
 
 	b := s.browse(t)
