@@ -14,6 +14,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// unlinkedPerPerson is how often an organisation hears that a person has left one application, before the first pause: nobody fills its mailbox by
+// coming and going.
+const unlinkedPerPerson = 5
+
 // Unlinked tells the organisation of an application that a person has taken back what they had given to it, if it wants to know. It hears nothing of
 // the person but the subject by which the application knows them. authz calls it in the transaction in which it happens.
 func (s *Service) Unlinked(tx storage.Tx, u login.Unlinked) error {
@@ -25,7 +29,15 @@ func (s *Service) Unlinked(tx storage.Tx, u login.Unlinked) error {
 		return err
 	}
 	o := units.OrganisationOf(u.ClientID)
-	if o == nil || !o.NotifyWhenUserDoesUnlinkAccount {
+	if o == nil || !o.NotifyWhenUserDoesUnlinkAccount || o.SupportEmail == "" {
+		return nil
+	}
+	wait, err := s.tooMany(tx, "unlinked", storage.Key(u.Person, u.ClientID), unlinkedPerPerson, u.At)
+	if err != nil {
+		return err
+	}
+	if wait > 0 {
+		s.Log.Info("organisation not told of a withdrawal: too many", zap.String("person_id", u.Person), zap.String("client_id", u.ClientID))
 		return nil
 	}
 	n := noticeTo(o, notify.AccountUnlinked, u.At)

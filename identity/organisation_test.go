@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -98,6 +99,28 @@ func TestNotifyUnlinked(t *testing.T) {
 	if list := heard(t, "in its language", m, "account_unlinked help@acme.example"); len(list) == 1 && !slices.Equal(list[0].Locales, []string{"nl_NL"}) {
 		t.Errorf("locales = %q, want nl_NL", list[0].Locales)
 	}
+	t.Run("giving and taking back fills no mailbox", func(t *testing.T) {
+		leaves := func(person, client string) {
+			t.Helper()
+			if err := h.store.Update(t.Context(), func(tx storage.Tx) error {
+				return h.Unlinked(tx, login.Unlinked{Person: person, Subject: "pairwise", ClientID: client, Client: client, At: h.clock.Now()})
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 50 {
+			leaves("flood", "shop")
+		}
+		told := slices.Repeat([]string{"account_unlinked help@acme.example"}, 5)
+		heard(t, "fifty times", m, told...)
+		leaves("another", "shop")
+		o.ServiceProviders["blog"] = config.ServiceProvider{ID: "blog"}
+		leaves("flood", "blog")
+		heard(t, "another person, and another application", m, told[:2]...)
+		h.clock.Advance(time.Hour)
+		leaves("flood", "shop")
+		heard(t, "an hour later", m, told[:1]...)
+	})
 	h.notices = nil
 	h.start()
 	unlink("without mail")
