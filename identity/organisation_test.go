@@ -152,6 +152,10 @@ func TestRequiredAuthenticationLevel(t *testing.T) {
 	if enters(b) || !strings.Contains(a.url, "/step-up") && !strings.Contains(a.url, "/account/security") {
 		t.Errorf("level 3 leads to %q, want a step-up", a.url)
 	}
+	u.Organisations = append(u.Organisations, config.Organisation{ID: "other", ServiceProviders: map[string]config.ServiceProvider{"shop": {ID: "shop", RequiredAuthenticationLevel: 1}}})
+	if enters(b) {
+		t.Error("another organisation that claims the application has taken the level away")
+	}
 	b.app(authenticatorPage)
 	if !enters(b) {
 		t.Error("who has stepped up to level 3 is kept out")

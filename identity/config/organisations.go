@@ -57,12 +57,13 @@ func (u *Units) OrganisationOf(client string) *Organisation {
 	return nil
 }
 
-// RequiredLevel returns the level that every sign-in for an application needs, by the id of its client. 0: any.
-func (u *Units) RequiredLevel(client string) int {
-	if o := u.OrganisationOf(client); o != nil {
-		return o.ServiceProviders[client].RequiredAuthenticationLevel
+// RequiredLevel returns the level that every sign-in for an application needs, by the id of its client. 0: any. Of several organisations that claim it the
+// strictest is heard: another one takes nothing away.
+func (u *Units) RequiredLevel(client string) (level int) {
+	for i := range u.Organisations {
+		level = max(level, u.Organisations[i].ServiceProviders[client].RequiredAuthenticationLevel)
 	}
-	return 0
+	return level
 }
 
 // logo returns the square logo, or else the other one. nil: there is none
