@@ -15,7 +15,7 @@ func (s *server) signInPage() string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	resp, err := (&http.Client{Jar: jar, Transport: s.transport}).Get(s.issuer() + "/sign-in")
+	resp, err := (&http.Client{Jar: jar, Transport: patient{s.transport}}).Get(s.issuer() + "/sign-in")
 	if err != nil {
 		s.t.Fatal(err)
 	}

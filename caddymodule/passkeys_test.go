@@ -18,7 +18,7 @@ func TestPasskeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := (&http.Client{Transport: s.transport, Jar: jar}).Do(s.request(http.MethodGet, s.issuer()+"/sign-in", nil))
+		resp, err := (&http.Client{Transport: patient{s.transport}, Jar: jar}).Do(s.request(http.MethodGet, s.issuer()+"/sign-in", nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -378,7 +378,7 @@ func TestDomains(t *testing.T) {
 
 func TestProviderDown(t *testing.T) {
 	t.Parallel()
-	e := newElsewhere(t, provider("partner", func(p *identity.Provider) { p.Timeout = 20 * time.Millisecond }))
+	e := newElsewhere(t, provider("partner", func(p *identity.Provider) { p.Timeout = 500 * time.Millisecond }))
 	e.asking(func(d *login.Demand) { d.Providers, d.Cancel = []string{"identity", "partner"}, "/cancel" })
 	b := e.browser()
 	start := func() *answer {

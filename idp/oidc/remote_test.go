@@ -67,7 +67,7 @@ func TestDownLater(t *testing.T) {
 // TestRequestsAreBounded: a slow provider takes no more than 32 requests of ours at a time, and nobody waits longer than they may.
 func TestRequestsAreBounded(t *testing.T) {
 	t.Parallel()
-	l := open(t, func(c *oidc.Config) { c.Timeout = 300 * time.Millisecond })
+	l := open(t, func(c *oidc.Config) { c.Timeout = 3 * time.Second })
 	l.accepts("control")
 	l.op.Change(func(s *oidctest.Script) {
 		s.Handlers = map[string]http.HandlerFunc{"/token": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}
