@@ -446,3 +446,53 @@ func TestAnotherDeviceAttacks(t *testing.T) {
 		}
 	})
 }
+
+// TestAnotherDeviceByPasskey: what was carried on falls with the passkey that it came of, however far it was carried, and with no other.
+func TestAnotherDeviceByPasskey(t *testing.T) {
+	t.Parallel()
+	h, u := configured(t, passkeysOn)
+	u.Features.ActionToken.Login = config.ActionTokenLogin{Enabled: true, TTL: 600, AuthenticationLevel: 4, UIGenerationEnabled: true}
+	lost, second := newToken(t), newToken(t)
+	first := h.browser()
+	first.signIn(demo, demoPassword)
+	first.addPasskey(lost)
+	by := func(k *token) *browser {
+		t.Helper()
+		b := h.browser()
+		if a := b.tryPasskey(k); a.Code != http.StatusSeeOther {
+			t.Fatalf("the passkey = %d", a.Code)
+		}
+		return b
+	}
+	carried := func(link string) *browser {
+		t.Helper()
+		b := h.browser()
+		if a := b.post(b.get(link)); a.Code != http.StatusSeeOther {
+			t.Fatalf("the link = %d", a.Code)
+		}
+		return b
+	}
+	owner := by(lost)
+	owner.addPasskey(second)
+	thief, phone := by(lost), by(second)
+	next := carried(thief.carry())
+	third := carried(next.carry())
+	tablet := carried(phone.carry())
+	raised := carried(owner.carry())
+	late := thief.carry()
+	levels := func(when string, want map[*browser]int) {
+		t.Helper()
+		for b, level := range want {
+			if got := b.level(); got != level {
+				t.Errorf("%s: level %d, want %d", when, got, level)
+			}
+		}
+	}
+	levels("before", map[*browser]int{thief: 3, phone: 3, next: 3, third: 3, tablet: 3, raised: 3})
+	page := owner.get("/account/security")
+	if a := owner.post(owner.get(passkeyRemoval.FindString(page.Body.String()))); a.Code != http.StatusSeeOther {
+		t.Fatalf("removing the first passkey = %d", a.Code)
+	}
+	levels("after the removal", map[*browser]int{thief: 1, phone: 3, next: 1, third: 1, tablet: 3, carried(late): 1, owner: 3})
+	h.checkInvariants()
+}
