@@ -436,8 +436,8 @@ func (s *Service) showProviderDone(w http.ResponseWriter, r *http.Request) {
 		s.goIn(w, r, a.signIn, a.flow)
 	case (errors.Is(err, errAsk) || errors.Is(err, errRegister)) && a.signIn == "":
 		s.askAgain(w, r, a.provider)
-	case errors.Is(err, errRegister) && a.flow.Demand.Passive:
-		s.refuseFlow(w, r, a.flow, &login.Refusal{Code: "interaction_required", Reason: "the person has no account yet"})
+	case (errors.Is(err, errAsk) || errors.Is(err, errRegister)) && a.flow.Demand.Passive: // OpenID Connect Core 3.1.2.1: no page
+		s.refuseFlow(w, r, a.flow, &login.Refusal{Code: "interaction_required", Reason: "the person has not signed in here by the provider yet"})
 	case errors.Is(err, errRegister):
 		s.redirect(w, r, registerURL(a.name))
 	case errors.Is(err, errAsk):

@@ -222,13 +222,13 @@ func (s *Service) readRegister(r *http.Request, x *registering) {
 
 // usernameProblem says what is wrong with a username that somebody has chosen, or "". An address that is not theirs would keep its owner out.
 func usernameProblem(name, email string) string {
-	_, err := fold(name)
+	folded, err := fold(name) // full-width letters are others until then
 	switch {
 	case name == "":
 		return "problem.required"
-	case err != nil, isID(name), strings.Contains(name, `\`):
+	case err != nil, isID(folded), strings.Contains(folded, `\`):
 		return "problem.username_form"
-	case strings.Contains(name, "@") && foldEmail(name) != foldEmail(email):
+	case strings.Contains(folded, "@") && foldEmail(name) != foldEmail(email):
 		return "problem.username_email"
 	}
 	return ""

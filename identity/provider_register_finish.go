@@ -180,8 +180,10 @@ func (s *Service) register(w http.ResponseWriter, r *http.Request, x *registerin
 				return cmpErr(err, errAddressTaken)
 			}
 		}
-		if err := s.checkConfigured(tx, &n.prof, nil); err != nil {
-			return err
+		if x.named { // otherwise the address is the provider's, which nobody can change here
+			if err := s.checkConfigured(tx, &n.prof, nil); err != nil {
+				return err
+			}
 		}
 		f, err := s.personOf(tx, x.answered, n, o.now)
 		if err == nil && !f.created { // nobody whose password was not asked for gets another one
