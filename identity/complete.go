@@ -156,11 +156,12 @@ func (s *Service) completing(w http.ResponseWriter, r *http.Request) (x *complet
 		s.fail(w, r, err, completeURL(id))
 		return nil, false
 	}
-	if r.URL.Query().Get("later") != "" || si == nil || !si.session.Again || !asksMore(u) {
+	// A sign-in that may not see the account pages changes nothing that stands there either.
+	if r.URL.Query().Get("later") != "" || si == nil || !si.session.Again || !asksMore(u) || si.session.Level < dashboardLevel(u) {
 		s.leadOn(w, r, id, f)
 		return nil, false
 	}
-	x = &completing{id: id, flow: f, a: &onAccount{si: si, u: u, level: passwordLevel, path: completeURL(id)}, typed: map[string]string{}, problems: map[string]string{}}
+	x = &completing{id: id, flow: f, a: &onAccount{si: si, u: u, level: dashboardLevel(u), path: completeURL(id)}, typed: map[string]string{}, problems: map[string]string{}}
 	if err := s.readLacking(r, x); err != nil {
 		s.fail(w, r, err, completeURL(id))
 		return nil, false
@@ -332,8 +333,9 @@ func (x *completing) into(p *Profile, verify []contact) {
 			*to = x.typed[name]
 		}
 	}
+	there := map[contactKind]bool{contactEmail: len(p.EmailAddresses) > 0, contactPhone: len(p.PhoneNumbers) > 0}
 	for _, kind := range []contactKind{contactEmail, contactPhone} {
-		if c, ok := x.contact(kind); ok && !slices.Contains(verify, c) {
+		if c, ok := x.contact(kind); ok && !there[kind] && !slices.Contains(verify, c) {
 			c.put(p, false)
 		}
 	}

@@ -1,0 +1,106 @@
+package identity_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+)
+
+// TestExtraRegistrationLevel: who has to step up to see their profile changes nothing of it before.
+func TestExtraRegistrationLevel(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 241: a detail without the level of the account pages", func(t *testing.T) {
+		t.Parallel()
+		e, u := extra(t)
+		u.Attributes.PersonCreationMandatoryFields.LastNameRequired = true
+		e.browser().signIn(demo, demoPassword)
+		b := e.browser()
+		form := b.completes(demo, demoPassword)
+		u.StepUp.Actions.DashboardStepUpAuthenticationLevel = 2
+		if a := b.post(form, "family_name", "Evil"); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" || e.details(demo).Profile.Name.LastName != "" {
+			t.Errorf("POST = %d to %s, the name is %q", a.Code, a.Header().Get("Location"), e.details(demo).Profile.Name.LastName)
+		}
+		c := e.browser()
+		if a := c.try(demo, demoPassword); c.get(a.Header().Get("Location")).url != "/next" {
+			t.Error("who may not see their profile is asked for what it lacks")
+		}
+	})
+}
+
+// TestExtraRegistrationMeanwhile: what is switched off, blocked, filled in or ended while the page is open counts when it is sent.
+func TestExtraRegistrationMeanwhile(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(e *elsewhere, u *config.Units){
+		"switched off": func(_ *elsewhere, u *config.Units) { u.Features.PostLoginExtraRegistrationAfterSecondLogin = false },
+		"not demanded": func(_ *elsewhere, u *config.Units) { u.Attributes.PersonCreationMandatoryFields.LastNameRequired = false },
+		"blocked": func(e *elsewhere, _ *config.Units) {
+			if err := e.SetState(e.t.Context(), demo, identity.Blocked, ops); err != nil {
+				e.t.Fatal(err)
+			}
+		},
+		"filled in": func(e *elsewhere, _ *config.Units) {
+			e.setProfile(demo, func(p *identity.Profile) { p.Name.LastName = "Hers" })
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			e, u := extra(t)
+			u.Attributes.PersonCreationMandatoryFields.LastNameRequired = true
+			e.browser().signIn(demo, demoPassword)
+			b := e.browser()
+			form := b.completes(demo, demoPassword)
+			change(e, u)
+			if a := b.post(form, "family_name", "Late"); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
+				t.Errorf("POST = %d to %s", a.Code, a.Header().Get("Location"))
+			}
+			if got := e.details(demo).Profile.Name.LastName; got == "Late" {
+				t.Error("the name was written")
+			}
+		})
+	}
+}
+
+func TestExtraRegistrationRaces(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 282: 64 forms at once fill in once", func(t *testing.T) {
+		t.Parallel()
+		e, u := extra(t)
+		u.Attributes.PersonCreationMandatoryFields.LastNameRequired = true
+		u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired = true
+		withFields(u, config.OwnMethod, asked)
+		e.browser().signIn(demo, demoPassword)
+		b := e.browser()
+		form := b.completes(demo, demoPassword)
+		got := b.atOnce(64, form, func(i int) []string {
+			return []string{"family_name", fmt.Sprint("Name", i), "phone", fmt.Sprintf("+31 6 123456%02d", i), "custom.team", fmt.Sprint("t", i), "custom.shoe_size", "1"}
+		})
+		p := e.details(demo).Profile
+		if got[http.StatusSeeOther] != 64 || len(p.PhoneNumbers) != 1 || len(p.CustomAttributes) != 3 {
+			t.Errorf("answers %v, numbers %v, custom %v", got, p.PhoneNumbers, p.CustomAttributes)
+		}
+		if i := strings.TrimPrefix(p.Name.LastName, "Name"); p.CustomAttributes[0].Value != "t"+i {
+			t.Errorf("the name is of %s, the team %s", p.Name.LastName, p.CustomAttributes[0].Value)
+		}
+		e.checkInvariants()
+	})
+	t.Run("attack 282: 64 addresses at once get one code each at most, and no more than a person may have", func(t *testing.T) {
+		t.Parallel()
+		e, u := extra(t)
+		u.Attributes.Verification = config.Verification{EmailEnabled: true, EmailRequired: true}
+		e.mustAdd("bob")
+		e.browser().signIn("bob", demoPassword)
+		b := e.browser()
+		form := b.completes("bob", demoPassword)
+		b.atOnce(64, form, func(i int) []string { return []string{"email", fmt.Sprintf("bob%d@example.com", i)} })
+		sent := slices.DeleteFunc(e.notices.Take(), func(n notify.Notice) bool { return n.Kind != notify.AddressCode })
+		if len(sent) == 0 || len(sent) > 5 || len(e.details("bob").Profile.EmailAddresses) != 0 {
+			t.Errorf("%d codes, %d addresses", len(sent), len(e.details("bob").Profile.EmailAddresses))
+		}
+	})
+}
