@@ -38,7 +38,9 @@ func TestExtraRegistrationMeanwhile(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(e *elsewhere, u *config.Units){
 		"switched off": func(_ *elsewhere, u *config.Units) { u.Features.PostLoginExtraRegistrationAfterSecondLogin = false },
-		"not demanded": func(_ *elsewhere, u *config.Units) { u.Attributes.PersonCreationMandatoryFields.LastNameRequired = false },
+		"not demanded": func(_ *elsewhere, u *config.Units) {
+			u.Attributes.PersonCreationMandatoryFields.LastNameRequired = false
+		},
 		"blocked": func(e *elsewhere, _ *config.Units) {
 			if err := e.SetState(e.t.Context(), demo, identity.Blocked, ops); err != nil {
 				e.t.Fatal(err)

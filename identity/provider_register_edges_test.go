@@ -161,7 +161,9 @@ func TestForcedRegistrationMeanwhile(t *testing.T) {
 	form := x.arrive(b, id)
 	x.add(identity.NewPerson{Username: "theirs", Password: secret.New(demoPassword)})
 	theirs := x.details("theirs").ID
-	err := x.store.Update(t.Context(), func(tx storage.Tx) error { return x.Couple(tx, theirs, "partner", id.Issuer, id.Subject, x.clock.Now()) })
+	err := x.store.Update(t.Context(), func(tx storage.Tx) error {
+		return x.Couple(tx, theirs, "partner", id.Issuer, id.Subject, x.clock.Now())
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
