@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
 // TestExtraRegistrationLevel: who has to step up to see their profile changes nothing of it before.
@@ -105,4 +107,32 @@ func TestExtraRegistrationRaces(t *testing.T) {
 			t.Errorf("%d codes, %d addresses", len(sent), len(e.details("bob").Profile.EmailAddresses))
 		}
 	})
+}
+
+// TestExtraRegistrationTakesTime: max_age and prompt=login were met by the sign-in before the page, however long somebody looks at it.
+func TestExtraRegistrationTakesTime(t *testing.T) {
+	t.Parallel()
+	for what, demand := range map[string]func(*elsewhere, *login.Demand){
+		"max_age":      func(_ *elsewhere, d *login.Demand) { d.MaxAge = time.Minute },
+		"max_age=0":    func(e *elsewhere, d *login.Demand) { d.MaxAge, d.NotBefore = 0, e.clock.Now() },
+		"prompt=login": func(e *elsewhere, d *login.Demand) { d.NotBefore = e.clock.Now() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			e, u := extra(t)
+			u.Attributes.PersonCreationMandatoryFields.LastNameRequired = true
+			e.browser().signIn(demo, demoPassword)
+			e.asking(func(d *login.Demand) { demand(e, d) })
+			b := e.browser()
+			form := b.completes(demo, demoPassword)
+			e.clock.Advance(20 * time.Minute)
+			a := b.post(form, "family_name", "Person")
+			if a = b.get(a.Header().Get("Location")); a.url != "/next" || !strings.HasPrefix(a.Body.String(), "signed in as ") {
+				t.Errorf("afterwards: %d at %s", a.Code, a.url)
+			}
+			if a = b.get(form.url); a.url != "/next" { // the back button
+				t.Errorf("the page again: %d at %s", a.Code, a.url)
+			}
+		})
+	}
 }

@@ -444,6 +444,10 @@ func (s *Service) showProviderDone(w http.ResponseWriter, r *http.Request) {
 		s.redirect(w, r, connectURL(a.name))
 	case errors.Is(err, errBlocked):
 		s.recordFailure(r, a.flow.Demand.Client.ID, "", a.provider.Name+": the person is not active")
+		if a.flow.Demand.Passive {
+			s.refuseFlow(w, r, a.flow, &login.Refusal{Code: "login_required", Reason: "nobody is signed in"})
+			return
+		}
 		s.Pages.Error(w, r, http.StatusForbidden, "error.denied", "")
 	case errors.Is(err, errUsed):
 		s.Pages.Error(w, r, http.StatusBadRequest, "error.expired", "/account")

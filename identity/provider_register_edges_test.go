@@ -66,13 +66,25 @@ func TestForcedRegistrationUsernames(t *testing.T) {
 	})
 }
 
-// TestForcedRegistrationKnown: prompt=none shows no page to who may have an account either.
+// TestForcedRegistrationKnown: prompt=none shows no page to who may have an account either, or has one that is blocked.
 func TestForcedRegistrationKnown(t *testing.T) {
 	t.Parallel()
 	x := newRegistering(t)
+	b, id := x.browser(), ann()
+	if a := b.post(x.arrive(b, id), "username", "ann", "password", freshPassword); a.Code != http.StatusSeeOther {
+		t.Fatalf("POST = %d", a.Code)
+	}
+	if err := x.SetState(t.Context(), x.details("ann").ID, identity.Blocked, ops); err != nil {
+		t.Fatal(err)
+	}
 	x.asking(func(d *login.Demand) { d.Providers, d.Passive = []string{"partner"}, true })
-	if a := x.through(x.browser(), known()); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "interaction_required") {
+	other := known()
+	other.Subject = "4713"
+	if a := x.through(x.browser(), other); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "interaction_required") {
 		t.Errorf("prompt=none, with the address of a person = %d at %s\n%s", a.Code, a.url, a.Body)
+	}
+	if a := x.through(x.browser(), id); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "login_required") {
+		t.Errorf("prompt=none, blocked = %d at %s\n%s", a.Code, a.url, a.Body)
 	}
 }
 
