@@ -380,6 +380,35 @@ func TestAnotherDeviceAttacks(t *testing.T) {
 			t.Errorf("statuses %v, want one 303", codes)
 		}
 	})
+	t.Run("attack 231: sixty-four links made at once leave one", func(t *testing.T) {
+		t.Parallel()
+		h, b, _ := carrying(t)
+		page := b.get(anotherDevice)
+		var mu sync.Mutex
+		codes, links := map[int]int{}, []string{}
+		var all sync.WaitGroup
+		for range 64 {
+			all.Go(func() {
+				a := b.fill(page, anotherDevice)
+				mu.Lock()
+				defer mu.Unlock()
+				codes[a.Code]++
+				if a.Code == http.StatusOK {
+					links = append(links, shownPath(t, a))
+				}
+			})
+		}
+		all.Wait()
+		good := 0
+		for _, link := range links {
+			if h.browser().get(link).Code == http.StatusOK {
+				good++
+			}
+		}
+		if codes[200] != 10 || codes[429] != 54 || good != 1 {
+			t.Errorf("statuses %v and %d links that work, want ten made of which the last works", codes, good)
+		}
+	})
 	t.Run("attack 28: a stranger's link in the browser of somebody else", func(t *testing.T) {
 		t.Parallel()
 		h, b, _ := carrying(t)
