@@ -187,3 +187,29 @@ func TestForcedRegistrationMeanwhile(t *testing.T) {
 		t.Errorf("of a blocked person = %d, %d persons", a.Code, x.persons())
 	}
 }
+
+// TestCustomFieldsOfProviderOddAddress: an address that could be no username keeps nobody from confirming a number.
+func TestCustomFieldsOfProviderOddAddress(t *testing.T) {
+	t.Parallel()
+	x := newRegistering(t)
+	withFields(x.u, "partner", asked)
+	x.partnerMethod().ForceCreatingUsernameAndPasswordDuringSignUp = false
+	x.u.Attributes.Verification.MobileNumberEnabled, x.u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired = true, true
+	x.u.Features.SMSEnabled = true
+	x.texts = new(notify.MemorySMS)
+	x.start()
+	id := ann()
+	id.Email, id.Details = "☎@partner.example", nil
+	b := x.browser()
+	a := b.post(x.arrive(b, id), "custom.team", "red", "custom.shoe_size", "43", "phone", "+31 6 1234 5678")
+	if a.Code != http.StatusSeeOther {
+		t.Fatalf("POST = %d\n%s", a.Code, a.Body)
+	}
+	confirm, sent := b.get(a.Header().Get("Location")), x.texts.Take()
+	if len(sent) != 1 || sent[0].To != "+31612345678" {
+		t.Fatalf("texts = %+v", sent)
+	}
+	if a := b.post(confirm, "code", sent[0].Data["code"]); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" || x.persons() != 1 {
+		t.Errorf("the code = %d\n%s", a.Code, a.Body)
+	}
+}

@@ -240,9 +240,6 @@ func (c *signingUp) create(tx storage.Tx, now time.Time) (personRecord, error) {
 
 // takenBy returns who has an address already, as username or as verified address, or nil.
 func (s *Service) takenBy(tx storage.Tx, address string) (*told, error) {
-	if address == "" {
-		return nil, nil //nolint:nilnil // nobody has it
-	}
 	folded, err := fold(address)
 	if err != nil {
 		return nil, err

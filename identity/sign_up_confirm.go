@@ -142,9 +142,11 @@ func (s *Service) sendSignUp(r *http.Request, u *config.Units, p *pendingSignUp)
 	}
 	now, what := s.Now(), s.toConfirm(u, &p.typed)
 	err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
-		taken, err := s.takenBy(tx, p.typed.Email)
-		if err != nil {
-			return err
+		var taken *told
+		if what == confirmEmail {
+			if taken, err = s.takenBy(tx, p.typed.Email); err != nil {
+				return err
+			}
 		}
 		wait, err = s.sendCode(tx, p.code(what), code, now, func(tx storage.Tx, code string) error {
 			if what == confirmPhone {
