@@ -207,7 +207,7 @@ func (s *Service) heir(from *sessionRecord, level int, now time.Time) sessionRec
 		Passkey: from.Passkey, Base: &baseRecord{Level: min(begun.Level, level), AMR: []string{stepUpWord}},
 	}
 	for _, x := range from.Raised {
-		if x.Level = min(x.Level, level); x.Level > rec.Base.Level {
+		if x.Level = min(x.Level, level); x.Level > passwordLevel { // also what the sign-in has reached itself: that may fall
 			rec.Raised = append(rec.Raised, x)
 		}
 	}

@@ -522,6 +522,6 @@ func TestAnotherDeviceByPasskey(t *testing.T) {
 	if a := owner.post(owner.get(passkeyRemoval.FindString(page.Body.String()))); a.Code != http.StatusSeeOther {
 		t.Fatalf("removing the first passkey = %d", a.Code)
 	}
-	levels("after the removal", map[*browser]int{thief: 1, phone: 3, next: 1, third: 1, tablet: 3, carried(late): 1, owner: 3})
+	levels("after the removal", map[*browser]int{thief: 1, phone: 3, next: 1, third: 1, tablet: 3, carried(late): 1, owner: 3, raised: 3})
 	h.checkInvariants()
 }
