@@ -12,6 +12,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // TestExtraRegistrationLevel: who has to step up to see their profile changes nothing of it before.
@@ -134,5 +136,33 @@ func TestExtraRegistrationTakesTime(t *testing.T) {
 				t.Errorf("the page again: %d at %s", a.Code, a.url)
 			}
 		})
+	}
+}
+
+// TestExtraRegistrationOfMethods: the fields of a method that is switched off are asked of nobody, and what was typed into them stays.
+func TestExtraRegistrationOfMethods(t *testing.T) {
+	t.Parallel()
+	e, u := extra(t)
+	withFields(u, config.OwnMethod, asked)
+	u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods, config.LoginMethod{
+		ID: "partner", Type: config.TypeOIDC, CustomAttributeFields: []config.CustomAttributeField{{ID: "badge", Name: "Badge", Type: config.FieldText}},
+	})
+	p := e.add(identity.NewPerson{Username: "ann", Password: secret.New(demoPassword), Profile: &identity.Profile{CustomAttributes: attributes("team", "red", "shoe_size", "43", "news", "true")}})
+	if err := e.store.Update(t.Context(), func(tx storage.Tx) error { return e.Couple(tx, p.ID, "partner", partnerIssuer, "ann", e.clock.Now()) }); err != nil {
+		t.Fatal(err)
+	}
+	e.browser().signIn("ann", demoPassword)
+	b := e.browser()
+	if a := b.try("ann", demoPassword); b.get(a.Header().Get("Location")).url != "/next" {
+		t.Error("a field of a method that is off is asked for")
+	}
+	u.LoginMethods.LoginMethods[0].Enabled = false
+	if body := b.get("/account/profile").Body.String(); strings.Contains(body, `name="custom.team"`) || !strings.Contains(body, "red") {
+		t.Errorf("the profile page:\n%s", body)
+	}
+	u.LoginMethods.LoginMethods[0].Enabled, u.LoginMethods.LoginMethods[1].Enabled = true, true
+	c := e.browser()
+	if body := c.completes("ann", demoPassword).Body.String(); !strings.Contains(body, `name="custom.badge"`) || strings.Contains(body, `name="custom.team"`) {
+		t.Errorf("the page:\n%s", body)
 	}
 }

@@ -45,8 +45,9 @@ func (c customFields) have(id string) bool {
 	return slices.ContainsFunc(c, func(f config.CustomAttributeField) bool { return f.ID == id })
 }
 
-// customNumber is a number as people write it. How many digits there may be bounds what can be made of it elsewhere.
-var customNumber = regexp.MustCompile(`^[+-]?[0-9]{1,15}([.,][0-9]{1,9})?$`)
+// customNumber is a number as people write it. How many digits there may be bounds what can be made of it elsewhere. A comma before three digits may part
+// thousands: nobody's 1,000 becomes 1.
+var customNumber = regexp.MustCompile(`^[+-]?[0-9]{1,15}(\.[0-9]{1,9}|,([0-9]{1,2}|[0-9]{4,9}))?$`)
 
 // customInput is the name of a field in a form: no id makes it the name of another field.
 func customInput(f config.CustomAttributeField) string { return "custom." + f.ID }

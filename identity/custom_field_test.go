@@ -74,6 +74,7 @@ func TestCustomFields(t *testing.T) {
 		{"no number", "red", "many", "Enter a number"},
 		{"a number of a script", "red", "1e9", "Enter a number"},
 		{"too many digits", "red", "1234567890123456", "Enter a number"},
+		{"thousands, or not", "red", "1,000", "Enter a number"},
 		{"a control character", "re\x07d", "43", "ordinary characters"},
 		{"too long", strings.Repeat("x", 257), "43", "ordinary characters"},
 	} {

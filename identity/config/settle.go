@@ -102,9 +102,9 @@ func (u *Units) method(id string) *LoginMethod {
 }
 
 // Registration returns what newcomers by a login method are asked for: whether they choose a username and a password, and the fields beside those
-// that there are. A method that is not there asks for nothing.
+// that there are. A method that is not there, or is switched off, asks for nothing.
 func (u *Units) Registration(id string) (named bool, fields []CustomAttributeField) {
-	if m := u.method(id); m != nil {
+	if m := u.method(id); m != nil && m.Enabled {
 		return m.ForceCreatingUsernameAndPasswordDuringSignUp, m.CustomAttributeFields
 	}
 	return false, nil
