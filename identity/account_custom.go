@@ -37,7 +37,15 @@ func customParts(a *onAccount, v *profilePage, notice bool) (out []page.Part) {
 // changeCustom takes the form of the custom fields.
 func (s *Service) changeCustom(w http.ResponseWriter, r *http.Request, a *onAccount, v *profilePage) {
 	v.problems = map[string]string{}
-	if v.custom = v.fields.read(r, v.problems); len(v.problems) > 0 {
+	v.custom = v.fields.read(r, v.problems)
+	for i, c := range v.custom { // a directory may have written what nobody could type
+		name := customInput(v.fields[i])
+		if kept, _ := customValue(v.own.CustomAttributes, c.Name); kept != "" && kept == r.PostForm.Get(name) {
+			v.custom[i].Value = kept
+			delete(v.problems, name)
+		}
+	}
+	if len(v.problems) > 0 {
 		s.profilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{})
 		return
 	}

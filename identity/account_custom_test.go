@@ -1,0 +1,39 @@
+package identity_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+)
+
+// TestCustomFieldsFromElsewhere: what a directory has written, which nobody could type, keeps nobody from changing another field.
+func TestCustomFieldsFromElsewhere(t *testing.T) {
+	t.Parallel()
+	h, u, _ := open(t)
+	withFields(u, config.OwnMethod, asked)
+	long := strings.Repeat("x", 1000)
+	h.setProfile(demo, func(p *identity.Profile) {
+		p.CustomAttributes = attributes("team", long, "shoe_size", "size XL", "news", "true")
+	})
+	b := h.browser()
+	b.signIn(demo, demoPassword)
+	form := b.get("/account/profile")
+	if a := b.post(form, "form", "custom", "custom.team", long, "custom.shoe_size", "size XL"); a.Code != http.StatusSeeOther {
+		t.Errorf("POST = %d\n%s", a.Code, a.Body)
+	}
+	if got, want := h.custom(demo), attributes("team", long, "shoe_size", "size XL", "news", "false"); !slices.Equal(got, want) {
+		t.Errorf("custom attributes = %v", got)
+	}
+	for what, fields := range map[string][]string{
+		"another long text": {"custom.team", long[1:] + "y", "custom.shoe_size", "size XL"}, "another word for a number": {"custom.team", long, "custom.shoe_size", "size L"},
+		"nothing": {"custom.team", "", "custom.shoe_size", "43"},
+	} {
+		if a := b.post(form, append(fields, "form", "custom")...); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("%s = %d", what, a.Code)
+		}
+	}
+}
