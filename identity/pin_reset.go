@@ -73,7 +73,7 @@ func (s *Service) pinForgotForm(w http.ResponseWriter, r *http.Request, x forget
 		return
 	}
 	in.Key, in.Fill, in.Action, in.Cancel = "pin_forgot", []any{"to", maskEmail(x.to)}, x.self, x.next
-	s.Pages.Render(w, r, page.View{Template: "form", Status: status, Locales: x.si.locales(), Data: in})
+	s.Pages.Render(w, r, page.View{Template: "form", Status: status, Locales: x.si.locales(), Client: s.leadsTo(r, x.flow), Data: in})
 }
 
 // showPINForgot serves GET /account/security/pin/forgot: it asks, and sends nothing.
@@ -150,7 +150,7 @@ func (s *Service) pinResetForm(w http.ResponseWriter, r *http.Request, o *opened
 		s.fail(w, r, err, securityPath)
 		return
 	}
-	s.Pages.Render(w, r, page.View{Template: "pin", Status: status, Locales: si.locales(), Data: page.PIN{
+	s.Pages.Render(w, r, page.View{Template: "pin", Status: status, Locales: si.locales(), Client: s.leadsTo(r, o.rec.Data[linkFlow]), Data: page.PIN{
 		Action: linkPaths[linkPINReset], CSRF: s.Pages.CSRF(browser, o.form()), Problem: problem, Cancel: securityPath,
 	}})
 }

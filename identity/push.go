@@ -92,7 +92,7 @@ func pushSection(s *Service, _ storage.Tx, _ *signedIn, st *standing) (*page.Sec
 
 // pushPage writes a page about prompts.
 func (s *Service) pushPage(w http.ResponseWriter, r *http.Request, locales []string, status int, in page.Push) {
-	s.Pages.Render(w, r, page.View{Template: "push", Status: status, Locales: locales, Data: in})
+	s.Pages.Render(w, r, page.View{Template: "push", Status: status, Locales: locales, Client: s.leadsTo(r, r.URL.Query().Get("flow")), Data: in})
 }
 
 // numberField is the field for a number that another screen shows.

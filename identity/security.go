@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -135,6 +136,15 @@ func withFlow(path string, r *http.Request) (self, next string) {
 		return path + "?flow=" + url.QueryEscape(id), stepUpURL(id)
 	}
 	return path, securityPath
+}
+
+// leadsTo names where the forms of a page may lead to in the end that belongs to a sign-in: browsers apply form-action to every redirect that follows.
+func (s *Service) leadsTo(r *http.Request, flow string) login.Client {
+	_, rec, err := s.signInOf(r, flow)
+	if err != nil { // the page is there all the same, and the redirect after it tells what is wrong
+		return login.Client{}
+	}
+	return login.Client{Targets: rec.Demand.Client.Targets}
 }
 
 // removable are the methods that a person can remove, by name.

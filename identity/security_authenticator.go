@@ -84,7 +84,7 @@ func (s *Service) writeAuthenticator(w http.ResponseWriter, r *http.Request, si 
 		return
 	}
 	in.QR, in.Secret = page.NewQR(code.Size, code.Black), encodeSecret(key)
-	s.Pages.Render(w, r, page.View{Template: "authenticator", Status: status, Data: in})
+	s.Pages.Render(w, r, page.View{Template: "authenticator", Status: status, Client: s.leadsTo(r, r.URL.Query().Get("flow")), Data: in})
 }
 
 // handleAuthenticator serves POST /account/security/authenticator: the first code of the app.

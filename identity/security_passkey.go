@@ -101,7 +101,7 @@ func (s *Service) addPasskeyPage(w http.ResponseWriter, r *http.Request, si *sig
 		return
 	}
 	in.Passkey = &page.Passkey{Action: self, Again: self, CSRF: csrf, Options: options, Create: true, Label: "security.passkey.add", Life: challengeSeconds}
-	s.Pages.Render(w, r, page.View{Template: "passkey_add", Status: status, Locales: si.locales(), Data: in})
+	s.Pages.Render(w, r, page.View{Template: "passkey_add", Status: status, Locales: si.locales(), Client: s.leadsTo(r, r.URL.Query().Get("flow")), Data: in})
 }
 
 // makeOptions asks for a new passkey of the person: one that can be found without a username, on a device that has none of theirs yet.

@@ -67,7 +67,7 @@ func (s *Service) smsForm(w http.ResponseWriter, r *http.Request, x smsSetUp, st
 			Name: "code", Type: "code", Label: "step_up.sms.label", MaxLength: maxCode, Required: true, Problem: problemOf(&in, "problem.code"),
 		})
 	}
-	s.Pages.Render(w, r, page.View{Template: "form", Status: status, Locales: x.si.locales(), Data: in})
+	s.Pages.Render(w, r, page.View{Template: "form", Status: status, Locales: x.si.locales(), Client: s.leadsTo(r, r.URL.Query().Get("flow")), Data: in})
 }
 
 // problemOf moves a problem from above the form to its field.

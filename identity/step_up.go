@@ -1,6 +1,8 @@
 package identity
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -12,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // maxCode bounds what is typed as a code.
@@ -194,10 +197,27 @@ func (s *Service) handleStepUp(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		s.redirect(w, r, x.flow.Demand.Return)
 	case errors.Is(err, errMismatch):
-		s.stepUpPage(w, r, x, m, http.StatusUnprocessableEntity, page.StepUp{Problem: "problem.code"})
+		problem := cmp.Or(m.wrong, "problem.code")
+		if locked, err := s.isLocked(r.Context(), x.si, m); err == nil && locked {
+			problem += "_locked"
+		}
+		s.stepUpPage(w, r, x, m, http.StatusUnprocessableEntity, page.StepUp{Problem: problem})
 	default:
 		s.fail(w, r, err, again)
 	}
+}
+
+// isLocked tells whether a method that a person has is of no use any more.
+func (s *Service) isLocked(ctx context.Context, si *signedIn, m *stepUpMethod) (locked bool, err error) {
+	if m.locked == nil {
+		return false, nil
+	}
+	err = s.Store.View(ctx, func(tx storage.Tx) error {
+		own, err := readStepUp(tx, si.session.PersonID)
+		locked = err == nil && m.locked(&own)
+		return err
+	})
+	return locked, err
 }
 
 // requireLevel returns the browser's sign-in when it has a level, for a page of ours at ret. Otherwise it has sent the browser to the page

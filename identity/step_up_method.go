@@ -37,6 +37,8 @@ type stepUpMethod struct {
 	// check looks at an answer. errMismatch: it is wrong. Otherwise spend looks again, in the transaction that raises the session, so that
 	// nothing is used twice: it changes own, and is false when the answer holds no more.
 	check func(ctx context.Context, s *Service, t *stepUpTry) (spend func(tx storage.Tx, own *stepUpRecord) (bool, error), err error)
+	// wrong is the message for a wrong answer, and with _locked behind it for the one that has locked the method. Empty: that of a code.
+	wrong string
 	// send sends a code, in the transaction that stores it, to address, "" for none, which mask shows to who knows it. nil: nothing is sent.
 	send    func(s *Service, tx storage.Tx, si *signedIn, code string, now time.Time) error
 	address func(tx storage.Tx, si *signedIn) (string, error)

@@ -34,6 +34,7 @@ var pinMethod = stepUpMethod{
 	locked: func(own *stepUpRecord) bool { return own.PIN != nil && own.PIN.Failures >= pinTries },
 	remove: func(own *stepUpRecord) { own.PIN = nil },
 	check:  checkPIN,
+	wrong:  "problem.pin",
 }
 
 func pinPurpose(person string) string { return "step-up PIN " + person }
@@ -141,7 +142,7 @@ func (s *Service) writePIN(w http.ResponseWriter, r *http.Request, si *signedIn,
 		s.fail(w, r, err, securityPath)
 		return
 	}
-	s.Pages.Render(w, r, page.View{Template: "pin", Status: status, Data: in})
+	s.Pages.Render(w, r, page.View{Template: "pin", Status: status, Client: s.leadsTo(r, r.URL.Query().Get("flow")), Data: in})
 }
 
 // showPIN serves GET /account/security/pin.

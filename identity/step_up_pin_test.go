@@ -74,6 +74,26 @@ func TestPIN(t *testing.T) {
 	h.checkInvariants()
 }
 
+// TestPINWords: what is wrong with a PIN is said of a PIN, and that it is locked of the last one.
+func TestPINWords(t *testing.T) {
+	t.Parallel()
+	h, u := stepping(t, 2)
+	u.Features.PINEnabled = true
+	h.plain().pin("827164")
+	b := h.plain()
+	form := b.get("/next")
+	for i := range 5 {
+		a := b.post(form, "code", "111222")
+		says, not := "That isn’t your PIN. Try again.", "locked now"
+		if i == 4 {
+			says, not = not, says
+		}
+		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), says) || strings.Contains(a.Body.String(), not) {
+			t.Errorf("wrong PIN %d: %d, want %q\n%s", i+1, a.Code, says, a.Body)
+		}
+	}
+}
+
 func TestPINAttacks(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 221: of a hundred PINs at once five are looked at, and then it is locked", func(t *testing.T) {
