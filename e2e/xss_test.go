@@ -34,8 +34,9 @@ const (
 	perServer      = 10 // payloads: the servers of the whole matrix work side by side
 )
 
-// canary is in every payload: an answer without it shows nothing of a payload. The one of a request tells it from those that are stored.
-const canary, requestCanary = "xq7z", "qx7z"
+// canary is in every payload: an answer without it shows nothing of a payload. The one of a request tells it from those that are stored, and is too long to
+// stand in one of the thousands of random names of flows by chance.
+const canary, requestCanary = "xq7z", "qx7zasked"
 
 // payloads are the markup, scripts and templates that are put wherever something can be put.
 func payloads(t *testing.T) []string {
@@ -93,7 +94,7 @@ func (s *server) lookOut(t *testing.T) *lookout {
 
 // elements are what a payload has put into the page that is no text.
 const elements = `[...document.querySelectorAll('*')].filter(e =>
-	e.matches('[xq7z],[qx7z],script:not([src^="/assets/"]),object,embed,base,math,style,form[action^="javascript:" i]') || e.matches('iframe:not([src^="http"])') ||
+	e.matches('[xq7z],[qx7zasked],script:not([src^="/assets/"]),object,embed,base,math,style,form[action^="javascript:" i]') || e.matches('iframe:not([src^="http"])') ||
 	e.getAttributeNames().some(n => n.startsWith('on')) ||
 	['href', 'src', 'action', 'formaction', 'xlink:href', 'data'].some(n => /^\s*(javascript|data|vbscript):/i.test(e.getAttribute(n) ?? ''))
 ).map(e => e.outerHTML.slice(0, 200))`
