@@ -36,7 +36,7 @@ bench: build ## Measures: benchmarks of the packages, then the built binary unde
 
 faults: build ## Kills, fills, freezes and corrupts the built binary under load, whole, mutates SAML answers, puts every payload everywhere, and prints the figures
 	GATEHOUSE_MUTATIONS=10000 go test -count=1 -run='^Test(Mutations|Costs|CiphertextsTellNothing)$$' -v ./idp/saml
-	cd e2e && go test -count=1 -timeout=40m -parallel=4 -run='^TestXSS' -v . -xss
+	cd e2e && go test -count=1 -timeout=40m -run='^TestXSS' -v . -xss
 	cd faults && go test -count=1 -timeout=90m -v ./...
 
 golden: ## Rewrites what is generated and the expected output of tests
