@@ -1,4 +1,4 @@
-# One set of flags for every go command: another set means compiling Caddy once more, which takes minutes.
+# One set of flags for every go command: another set compiles Caddy again, which takes minutes.
 export GOFLAGS := -trimpath -buildvcs=false -tags=nobadger,nomysql,nopgx
 
 SHELL       := /bin/bash
@@ -13,13 +13,13 @@ export GATEHOUSE_BIN := $(CURDIR)/bin/gatehouse
 help: ## Lists the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
 
-run: build ## Serves Caddyfile.example on localhost and prints what there is to see
+run: build ## Serves Caddyfile.example on localhost and prints what to look at
 	@./scripts/run.sh
 
-build: ## Builds bin/gatehouse, a Caddy with the plugins that xcaddy.json names, and the list of what it is made of
+build: ## Builds bin/gatehouse, a Caddy with the plugins in xcaddy.json, and its bill of materials
 	@go run ./internal/build -o bin/gatehouse -sbom bin/gatehouse.cdx.json
 
-test: install build check ## Everything: check, end to end in a real browser, a short round of faults
+test: install build check ## Everything: install, build, check, end to end in a real browser, a short round of faults
 	cd e2e && go test -count=1 -timeout=12m ./...
 	cd faults && go test -count=1 -short -timeout=10m ./...
 
@@ -27,19 +27,19 @@ check: $(LINT) ## Format, vet, lint and the unit tests with the race detector
 	@for m in $(MODULES); do echo "vet and lint $$m"; (cd $$m && go vet ./... && $(LINT) run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
 	go test -race -timeout=15m ./...
 
-conformance: ## Prints a line for each module of the OpenID conformance plans Basic OP, Config OP, RP-initiated and back-channel logout
+conformance: ## The OpenID Foundation's checks of a provider, a line for each module
 	@./scripts/conformance.sh
 
-bench: build ## Measures: benchmarks of the packages, then the built binary under load
+bench: build ## Benchmarks of the packages, then the built binary under load
 	go test -run='^$$' -bench=. -benchmem -benchtime=200ms ./...
 	cd bench && go run .
 
-faults: build ## Kills, fills, freezes and corrupts the built binary under load, whole, mutates SAML answers, puts every payload everywhere, and prints the figures
+faults: build ## Kills, fills, freezes and corrupts the built binary under load, mutates SAML answers, puts every XSS payload in every field
 	GATEHOUSE_MUTATIONS=10000 go test -count=1 -run='^Test(Mutations|Costs|CiphertextsTellNothing)$$' -v ./idp/saml
 	cd e2e && go test -count=1 -timeout=40m -run='^TestXSS' -v . -xss
 	cd faults && go test -count=1 -timeout=90m -v ./...
 
-golden: ## Rewrites what is generated and the expected output of tests
+golden: ## Rewrites generated documents and the expected output of tests
 	@scripts/golden.sh
 
 install: ## Installs with apt and npm what the tests need and this machine lacks

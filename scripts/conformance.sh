@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the modules of the OpenID Foundation's conformance plans as tests and prints a line for each: PASS or FAIL and its name. When one
-# fails, what it says follows.
+# Runs the modules of the OpenID Foundation's conformance plans as tests and prints a line for each: PASS or FAIL and
+# its name. The output of failed modules follows.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$(mktemp)

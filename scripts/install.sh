@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js with npm,
-# Python's requests-oauthlib, PHP with SimpleSAMLphp, and the npm packages of e2e/node. Debian and Ubuntu; elsewhere it names what is missing. Needs root or sudo only when it installs.
+# Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js
+# with npm, Python's requests-oauthlib, PHP with SimpleSAMLphp, and the npm packages of e2e/node. It installs on Debian and
+# Ubuntu; on other systems it names the missing packages. It needs root or sudo only to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,7 +33,7 @@ if ((${#missing[@]})); then
 	"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "${missing[@]}" >/dev/null
 fi
 
-# Its package depends on a web server, which would listen on port 80 from now on: only the files of it are wanted.
+# The package depends on a web server that would listen on port 80, so only its files are unpacked.
 if [[ ! -d .bin/simplesamlphp && ! -d /usr/share/simplesamlphp/www ]]; then
 	have apt-get || { echo "install: not a Debian or Ubuntu: please install SimpleSAMLphp 1.19 at /usr/share/simplesamlphp" >&2; exit 1; }
 	echo "install: simplesamlphp"
@@ -43,7 +44,7 @@ if [[ ! -d .bin/simplesamlphp && ! -d /usr/share/simplesamlphp/www ]]; then
 	mv "$work/simplesamlphp" .bin/
 fi
 
-# npm writes this file last, so it is as old as what was installed
+# npm writes this file last, so it is as old as the installed packages
 if [[ ! e2e/node/node_modules/.package-lock.json -nt e2e/node/package-lock.json ]]; then
 	(cd e2e/node && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
 	touch e2e/node/node_modules/.package-lock.json

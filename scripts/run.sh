@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Serves Caddyfile.example and says what there is to see, once it is there. Ctrl-C ends it.
+# Serves Caddyfile.example and, once it is ready, prints what to look at. Ctrl-C ends it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=${GATEHOUSE_BIN:-$PWD/bin/gatehouse}

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Serves SimpleSAMLphp as a SAML identity provider on 127.0.0.1, to try Gatehouse with (docs/saml.md): people in e2e/simplesamlphp/authsources.php.
-# usage: simplesamlphp.sh PORT [DIR]   DIR keeps its key and, as DIR/sp/NAME.xml, the metadata of the service providers that it answers.
+# Serves SimpleSAMLphp as a SAML identity provider on 127.0.0.1, to try Gatehouse with (docs/saml.md).
+# Its users are in e2e/simplesamlphp/authsources.php.
+# usage: simplesamlphp.sh PORT [DIR]
+# DIR has its key and, as DIR/sp/NAME.xml, the metadata of the service providers that it answers.
 set -euo pipefail
 port=${1:?usage: simplesamlphp.sh PORT [DIR]}
 dir=${2:-$(mktemp -d)}

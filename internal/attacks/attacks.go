@@ -148,10 +148,10 @@ func Check(found map[int][]Test) []string {
 
 const head = `# Attacks
 
-Written by ` + "`make golden`" + ` from the catalogue in internal/attacks and the names of the tests. Each attack stands here with the
-tests that carry its number, or with the reason why what is here cannot meet it yet. The numbers have gaps and never
-change. After each attack a test also asserts what must hold after all of them: no 5xx that the case does not name, no
-panic, nothing internal in the answer, a good token still active, a revoked one still inactive.
+Written by ` + "`make golden`" + ` from the catalogue in internal/attacks and the names of the tests. Each attack is listed with the tests
+that name its number, or with the reason why it cannot be tested yet. The numbers have gaps and never change. After each
+attack a test also asserts that there is no 5xx that the case does not name, no panic and no internal detail in the
+answer, and that a valid token is still active and a revoked one still inactive.
 `
 
 // Render returns docs/attacks.md.
@@ -161,7 +161,7 @@ func Render(found map[int][]Test) []byte {
 	cases, tested := 0, 0
 	var body strings.Builder
 	for _, s := range Catalogue {
-		fmt.Fprintf(&body, "\n## %s\n\n| # | Attack | What must come of it | Shown by |\n|---|---|---|---|\n", s.Title)
+		fmt.Fprintf(&body, "\n## %s\n\n| # | Attack | Required outcome | Tests |\n|---|---|---|---|\n", s.Title)
 		for _, c := range s.Cases {
 			cases++
 			if len(found[c.Number]) > 0 {

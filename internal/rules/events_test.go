@@ -98,8 +98,8 @@ func TestEventTypesAreListed(t *testing.T) {
 		t.Fatalf("found %d kinds of events: they are not where this test looks for them", len(kinds))
 	}
 	var b strings.Builder
-	b.WriteString("# Events\n\nWritten by `make golden` from the code. Every event that `GET /api/events`, the webhook and Caddy's events app can tell of. Those that are\n" +
-		"marked brief are kept for `token_retention` and told to nobody where they concern no person.\n\n| Type | Name | Written by | |\n|---|---|---|---|\n")
+	b.WriteString("# Events\n\nWritten by `make golden` from the code. These are the events of `GET /api/events`, the webhooks and Caddy's events app.\n" +
+		"An event marked brief that concerns no person is kept for `token_retention` only, not sent, and not searchable.\n\n| Type | Name | Written by | |\n|---|---|---|---|\n")
 	for i, k := range kinds {
 		if i > 0 && kinds[i-1].typ == k.typ {
 			t.Errorf("%s and %s both declare %s", kinds[i-1].dir, k.dir, k.typ)
