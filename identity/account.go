@@ -41,9 +41,9 @@ type onAccount struct {
 // dashboardLevel is the level that every page of the account needs.
 func dashboardLevel(u *config.Units) int { return u.StepUp.Actions.DashboardStepUpAuthenticationLevel }
 
-// account returns who may see the page at path, which needs the level of the account pages and further ones, and the token of its forms. Otherwise
+// guard returns who may see the page at path, which needs the level of the account pages and further ones, and the token of its forms. Otherwise
 // it has written the answer and is not ok.
-func (s *Service) account(w http.ResponseWriter, r *http.Request, path string, further ...func(*config.Units) int) (*onAccount, bool) {
+func (s *Service) guard(w http.ResponseWriter, r *http.Request, path string, further ...func(*config.Units) int) (*onAccount, bool) {
 	u, err := s.configured(r.Context())
 	if err != nil {
 		s.fail(w, r, err, path)
@@ -64,9 +64,9 @@ func (s *Service) account(w http.ResponseWriter, r *http.Request, path string, f
 	return a, true
 }
 
-// accountPost is account for a POST of a form of the page.
-func (s *Service) accountPost(w http.ResponseWriter, r *http.Request, path string, further ...func(*config.Units) int) (*onAccount, bool) {
-	a, ok := s.account(w, r, path, further...)
+// guardPost is guard for a POST of a form of the page.
+func (s *Service) guardPost(w http.ResponseWriter, r *http.Request, path string, further ...func(*config.Units) int) (*onAccount, bool) {
+	a, ok := s.guard(w, r, path, further...)
 	return a, ok && s.checkSecurityForm(w, r, a.si, path, path)
 }
 
@@ -157,7 +157,7 @@ func (s *Service) rememberBack(w http.ResponseWriter, r *http.Request, u *config
 
 // showAccount serves GET /account: who is signed in, and what needs their attention. The parameter redirect names where they came from.
 func (s *Service) showAccount(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.account(w, r, defaultReturn)
+	a, ok := s.guard(w, r, defaultReturn)
 	if !ok || s.rememberBack(w, r, a.u) {
 		return
 	}
@@ -202,7 +202,7 @@ func (s *Service) showAccount(w http.ResponseWriter, r *http.Request) {
 
 // attention is what the person should do about their account.
 func (s *Service) attention(tx storage.Tx, a *onAccount) (rows []page.Row, err error) {
-	st, err := s.standing(tx, a.si)
+	st, err := s.readStanding(tx, a.si)
 	if err != nil {
 		return nil, err
 	}

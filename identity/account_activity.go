@@ -46,7 +46,7 @@ func activity(tx storage.Tx, person string, offset int) (list []event.Event, nex
 
 // showActivity serves GET /account/activity?from=…: what has happened to the account, the newest first.
 func (s *Service) showActivity(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.account(w, r, activityPath)
+	a, ok := s.guard(w, r, activityPath)
 	if !ok {
 		return
 	}

@@ -61,7 +61,7 @@ func (s *Service) showAddress(w http.ResponseWriter, r *http.Request) {
 	} else {
 		self += "?n=" + strconv.Itoa(n)
 	}
-	a, ok := s.account(w, r, self)
+	a, ok := s.guard(w, r, self)
 	if !ok {
 		return
 	}
@@ -94,7 +94,7 @@ func (s *Service) addressPage(w http.ResponseWriter, r *http.Request, a *onAccou
 
 // handleAddress serves POST /account/profile/address: an address beside the main one is added, changed, made the main one or removed.
 func (s *Service) handleAddress(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.accountPost(w, r, profilePath)
+	a, ok := s.guardPost(w, r, profilePath)
 	if !ok {
 		return
 	}

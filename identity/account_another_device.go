@@ -41,7 +41,7 @@ func (a *onAccount) anotherDevicePart() []page.Part {
 
 // anotherDevice returns who may make a link: to do so is as much as to set up a way to sign in. Otherwise it has written the answer and is not ok.
 func (s *Service) anotherDevice(w http.ResponseWriter, r *http.Request) (*onAccount, bool) {
-	a, ok := s.account(w, r, anotherDevicePath)
+	a, ok := s.guard(w, r, anotherDevicePath)
 	if !ok {
 		return nil, false
 	}

@@ -53,7 +53,7 @@ func (s *Service) applicationsOf(r *http.Request, a *onAccount) (list []login.Ap
 
 // showApplications serves GET /account/applications: what the person has allowed, and since when.
 func (s *Service) showApplications(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.account(w, r, applicationsPath)
+	a, ok := s.guard(w, r, applicationsPath)
 	if !ok {
 		return
 	}
@@ -103,7 +103,7 @@ func organisationLinks(o *config.Organisation, application string) (links []page
 
 // handleApplications serves POST /account/applications: an application loses what it was given, and its tokens with it.
 func (s *Service) handleApplications(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.accountPost(w, r, applicationsPath)
+	a, ok := s.guardPost(w, r, applicationsPath)
 	if !ok {
 		return
 	}

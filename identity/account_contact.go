@@ -39,7 +39,7 @@ var contactMethods = map[contactKind]string{contactEmail: "email", contactPhone:
 // contactPost is accountPost for a change of how the person is reached. Where codes that raise the level of a sign-in are sent there, or could be, it is a
 // set-up of that method too: whoever knows the password alone would have them sent elsewhere, or nowhere and then set up a method of their own.
 func (s *Service) contactPost(w http.ResponseWriter, r *http.Request, path string) (*onAccount, bool) {
-	a, ok := s.account(w, r, path, changeEmailLevel)
+	a, ok := s.guard(w, r, path, changeEmailLevel)
 	if !ok {
 		return nil, false
 	}
@@ -209,7 +209,7 @@ func (s *Service) handleContact(w http.ResponseWriter, r *http.Request) {
 	case do == "primary" && (verified || !verifies) && !(c.Kind == contactEmail && v.locked("email")):
 		what, change = "primary", c.prefer
 	case do == "remove" && c.Kind == contactPhone && len(v.own.PhoneNumbers) == 1 && a.u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired:
-		s.profilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{Problem: "problem.phone_required"})
+		s.writeProfilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{Problem: "problem.phone_required"})
 		return
 	case do == "remove" && !(primary && c.Kind == contactEmail):
 		what, change = "removed", c.drop
@@ -228,7 +228,7 @@ func (s *Service) contactRefused(w http.ResponseWriter, r *http.Request, a *onAc
 	if isText(c.Value, maxLine) {
 		v.values[name] = c.Value
 	}
-	s.profilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{})
+	s.writeProfilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{})
 }
 
 // changeContact changes how the person is reached, and with the primary address the username that was the address before. spend, where there is one,
@@ -292,7 +292,7 @@ func (s *Service) sendContactCode(w http.ResponseWriter, r *http.Request, a *onA
 		}
 		d := throttled(w, wait)
 		d.Problem, v.values[c.field()] = "problem.sent", c.Value
-		s.profilePage(w, r, a, v, http.StatusTooManyRequests, d)
+		s.writeProfilePage(w, r, a, v, http.StatusTooManyRequests, d)
 	default:
 		s.redirect(w, r, confirmPath)
 	}

@@ -46,7 +46,7 @@ func (s *Service) changeCustom(w http.ResponseWriter, r *http.Request, a *onAcco
 		}
 	}
 	if len(v.problems) > 0 {
-		s.profilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{})
+		s.writeProfilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{})
 		return
 	}
 	_, err := s.UpdatePerson(r.Context(), a.si.session.PersonID, Edit{By: s.actor(r, a.si)}, func(tx storage.Tx, d *Details) error {
@@ -57,7 +57,7 @@ func (s *Service) changeCustom(w http.ResponseWriter, r *http.Request, a *onAcco
 	case errors.Is(err, errMismatch):
 		s.redirect(w, r, profilePath)
 	case errors.As(err, new(*ValidationError)):
-		s.profilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{Problem: "problem.profile"})
+		s.writeProfilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{Problem: "problem.profile"})
 	case err != nil:
 		s.fail(w, r, err, profilePath)
 	default:

@@ -25,7 +25,7 @@ const (
 
 // showData serves GET /account/data: what the person can take along, and the way out.
 func (s *Service) showData(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.account(w, r, dataPath)
+	a, ok := s.guard(w, r, dataPath)
 	if !ok {
 		return
 	}
@@ -83,8 +83,8 @@ type ownSession struct {
 	Details map[string][]string `json:"details,omitempty"`
 }
 
-// ownData reads all of it, as it is at one moment.
-func (s *Service) ownData(tx storage.Tx, a *onAccount, now time.Time) (*ownData, error) {
+// gatherOwnData reads all of it, as it is at one moment.
+func (s *Service) gatherOwnData(tx storage.Tx, a *onAccount, now time.Time) (*ownData, error) {
 	id := a.si.session.PersonID
 	d, err := s.Details(tx, id)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Service) ownData(tx storage.Tx, a *onAccount, now time.Time) (*ownData,
 		ID: d.ID, Username: d.Username, State: d.State, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, Groups: append([]string{}, d.Groups...), Profile: d.Profile, Directory: d.Directory,
 		SignIn: ownSignIn{Password: d.HasPassword, Methods: []string{}}, Accounts: []ownAccount{},
 	}
-	st, err := s.standing(tx, a.si)
+	st, err := s.readStanding(tx, a.si)
 	if err != nil {
 		return nil, err
 	}
@@ -148,14 +148,14 @@ func (s *Service) ownData(tx storage.Tx, a *onAccount, now time.Time) (*ownData,
 
 // handleDownload serves GET /account/data/download: all that is known of the person, as a file.
 func (s *Service) handleDownload(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.account(w, r, downloadPath)
+	a, ok := s.guard(w, r, downloadPath)
 	if !ok {
 		return
 	}
 	now := s.Now()
 	var body []byte
 	err := s.Store.View(r.Context(), func(tx storage.Tx) error {
-		d, err := s.ownData(tx, a, now)
+		d, err := s.gatherOwnData(tx, a, now)
 		if err == nil {
 			body, err = json.MarshalIndent(d, "", "  ")
 		}
@@ -195,7 +195,7 @@ func (s *Service) handleDownload(w http.ResponseWriter, r *http.Request) {
 
 // showDelete serves GET /account/data/delete: it says what is lost and asks, and changes nothing.
 func (s *Service) showDelete(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.account(w, r, deletePath, changePasswordLevel)
+	a, ok := s.guard(w, r, deletePath, changePasswordLevel)
 	if !ok {
 		return
 	}
@@ -220,7 +220,7 @@ func (s *Service) deletePage(w http.ResponseWriter, r *http.Request, a *onAccoun
 
 // handleDelete serves POST /account/data/delete: everything of the person ends, and the username is free.
 func (s *Service) handleDelete(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.accountPost(w, r, deletePath, changePasswordLevel)
+	a, ok := s.guardPost(w, r, deletePath, changePasswordLevel)
 	if !ok {
 		return
 	}

@@ -59,7 +59,7 @@ const maxDevices = 50
 
 // showDevices serves GET /account/devices: the browsers in which the person is signed in.
 func (s *Service) showDevices(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.account(w, r, devicesPath)
+	a, ok := s.guard(w, r, devicesPath)
 	if !ok {
 		return
 	}
@@ -105,7 +105,7 @@ func (s *Service) showDevices(w http.ResponseWriter, r *http.Request) {
 
 // handleDevices serves POST /account/devices: it ends one session of the person, or all but this one.
 func (s *Service) handleDevices(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.accountPost(w, r, devicesPath)
+	a, ok := s.guardPost(w, r, devicesPath)
 	if !ok {
 		return
 	}

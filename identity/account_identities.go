@@ -76,7 +76,7 @@ func (s *Service) ownIdentities(w http.ResponseWriter, r *http.Request) (a *onAc
 	if _, _, ok = s.requireSetUp(w, r, identitiesPath); !ok {
 		return nil, nil, false
 	}
-	if a, ok = s.account(w, r, identitiesPath); !ok {
+	if a, ok = s.guard(w, r, identitiesPath); !ok {
 		return nil, nil, false
 	}
 	err := s.Store.View(r.Context(), func(tx storage.Tx) (err error) {

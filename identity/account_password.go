@@ -38,7 +38,7 @@ func changePasswordLevel(u *config.Units) int {
 // passwordOwner returns who may change the password, and whether there is one. To set the first one needs what a set-up needs, since it is a way in.
 // Otherwise it has written the answer and is not ok.
 func (s *Service) passwordOwner(w http.ResponseWriter, r *http.Request) (a *onAccount, acc account, ok bool) {
-	if a, ok = s.account(w, r, passwordPath); !ok {
+	if a, ok = s.guard(w, r, passwordPath); !ok {
 		return nil, acc, false
 	}
 	acc, err := s.accountOf(r.Context(), a.si.session.PersonID)
@@ -57,7 +57,7 @@ func (s *Service) passwordOwner(w http.ResponseWriter, r *http.Request) (a *onAc
 		a.si, a.level = si, max(a.level, st.setUpLevel())
 		return a, acc, true
 	}
-	a, ok = s.account(w, r, passwordPath, changePasswordLevel)
+	a, ok = s.guard(w, r, passwordPath, changePasswordLevel)
 	return a, acc, ok
 }
 
@@ -125,7 +125,7 @@ func (s *Service) handlePassword(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	n, err := s.newPassword(r.Context(), r.PostForm.Get("password"), s.actor(r, a.si))
+	n, err := s.preparePassword(r.Context(), r.PostForm.Get("password"), s.actor(r, a.si))
 	if problem := passwordProblem(err); problem != "" {
 		s.passwordPage(w, r, a, acc, http.StatusUnprocessableEntity, page.Dashboard{}, "", problem)
 		return
@@ -177,7 +177,7 @@ func (s *Service) changeOwnPassword(tx storage.Tx, a *onAccount, acc account, n 
 // person has not signed in there by password. wait is how long no try is taken; errMismatch: it is not the password, or another by now.
 func (s *Service) confirmPassword(r *http.Request, acc account, session, password string) (wait time.Duration, err error) {
 	ctx, from := r.Context(), s.Origin(r)
-	at, err := s.attempt(ctx, acc, acc.person.Username, whence{address: from.ClientIP, device: hashed(s.device(r)), session: session})
+	at, err := s.countTry(ctx, acc, acc.person.Username, whence{address: from.ClientIP, device: hashed(s.device(r)), session: session})
 	if err != nil || at.wait > 0 {
 		return at.wait, err
 	}

@@ -65,7 +65,7 @@ func (s *Service) readOwn(r *http.Request, a *onAccount) (*profilePage, error) {
 
 // showProfile serves GET /account/profile.
 func (s *Service) showProfile(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.account(w, r, profilePath)
+	a, ok := s.guard(w, r, profilePath)
 	if !ok {
 		return
 	}
@@ -77,10 +77,10 @@ func (s *Service) showProfile(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err, profilePath)
 		return
 	}
-	s.profilePage(w, r, a, v, http.StatusOK, page.Dashboard{})
+	s.writeProfilePage(w, r, a, v, http.StatusOK, page.Dashboard{})
 }
 
-func (s *Service) profilePage(w http.ResponseWriter, r *http.Request, a *onAccount, v *profilePage, status int, d page.Dashboard) {
+func (s *Service) writeProfilePage(w http.ResponseWriter, r *http.Request, a *onAccount, v *profilePage, status int, d page.Dashboard) {
 	d.Key = "profile"
 	d.Parts = []page.Part{
 		{ID: "who", Title: page.Say("profile.details"), Form: s.profileForm(r.Context(), a, v, "details", d.Problem != "")},
@@ -102,7 +102,7 @@ func (s *Service) profilePage(w http.ResponseWriter, r *http.Request, a *onAccou
 
 // handleProfile serves POST /account/profile: one of the forms.
 func (s *Service) handleProfile(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.accountPost(w, r, profilePath)
+	a, ok := s.guardPost(w, r, profilePath)
 	if !ok {
 		return
 	}
@@ -122,7 +122,7 @@ func (s *Service) handleProfile(w http.ResponseWriter, r *http.Request) {
 	}
 	if v.problems = v.values.problems(form, a.mustHave, s.Now()); len(v.problems) > 0 {
 		v.values.hide(v.problems)
-		s.profilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{})
+		s.writeProfilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{})
 		return
 	}
 	after, err := s.UpdatePerson(r.Context(), a.si.session.PersonID, Edit{By: s.actor(r, a.si)}, func(tx storage.Tx, d *Details) error {
@@ -133,7 +133,7 @@ func (s *Service) handleProfile(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, errMismatch):
 		s.redirect(w, r, profilePath)
 	case errors.As(err, new(*ValidationError)):
-		s.profilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{Problem: "problem.profile"})
+		s.writeProfilePage(w, r, a, v, http.StatusUnprocessableEntity, page.Dashboard{Problem: "problem.profile"})
 	case err != nil:
 		s.fail(w, r, err, profilePath)
 	default:

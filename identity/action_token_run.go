@@ -128,7 +128,7 @@ func (s *Service) ProcessActionToken(ctx context.Context, token, partition strin
 	if !secret.IsToken(secret.ActionToken, token) {
 		return out, ErrNoActionToken
 	}
-	known, unknown := s.registry(ctx)
+	known, unknown := s.knownProviders(ctx)
 	ticket, err := secret.NewToken(s.Random, secret.SignInTicket)
 	if err != nil {
 		return out, err

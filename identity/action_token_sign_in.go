@@ -112,13 +112,13 @@ func (s *Service) ticket(r *http.Request) (t *readTicket, err error) {
 	}
 	now := s.Now()
 	err = s.Store.View(r.Context(), func(tx storage.Tx) error {
-		t, err = s.readTicket(tx, secret.Hash(ticket), now)
+		t, err = s.findTicket(tx, secret.Hash(ticket), now)
 		return err
 	})
 	return t, err
 }
 
-func (s *Service) readTicket(tx storage.Tx, hash string, now time.Time) (*readTicket, error) {
+func (s *Service) findTicket(tx storage.Tx, hash string, now time.Time) (*readTicket, error) {
 	t := &readTicket{hash: hash}
 	u, err := s.Units(tx)
 	if err != nil {
@@ -228,7 +228,7 @@ func (s *Service) redeem(r *http.Request, hash string) (token, to string, err er
 	}
 	now, old := s.Now(), hashed(s.jar.Get(r, kindSession))
 	err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
-		t, err := s.readTicket(tx, hash, now)
+		t, err := s.findTicket(tx, hash, now)
 		if err != nil {
 			return err
 		}

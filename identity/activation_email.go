@@ -110,7 +110,7 @@ func (s *Service) activationOpened(w http.ResponseWriter, r *http.Request) (a as
 	if a, ok = s.beside(w, r, linkPaths[linkActivation], always); !ok {
 		return a, nil, false
 	}
-	if o, ok = s.opening(w, r, linkActivation, "/sign-in"); !ok {
+	if o, ok = s.openLink(w, r, linkActivation, "/sign-in"); !ok {
 		return a, nil, false
 	}
 	var err error

@@ -31,7 +31,7 @@ func (s *Service) CheckPassword(ctx context.Context, clientID, username, passwor
 	if err != nil {
 		return nil, err
 	}
-	at, err := s.attempt(ctx, a, username, whence{address: from.ClientIP}) // there is no browser that could be known
+	at, err := s.countTry(ctx, a, username, whence{address: from.ClientIP}) // there is no browser that could be known
 	if err != nil {
 		return nil, err
 	}

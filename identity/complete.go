@@ -140,8 +140,8 @@ func (s *Service) lackingOf(u *config.Units, p *Profile, fields customFields, co
 	return l
 }
 
-// completing reads whom a request is about and what is missing. Otherwise it has written the answer, or led on, and is not ok.
-func (s *Service) completing(w http.ResponseWriter, r *http.Request) (x *completing, ok bool) {
+// readCompleting reads whom a request is about and what is missing. Otherwise it has written the answer, or led on, and is not ok.
+func (s *Service) readCompleting(w http.ResponseWriter, r *http.Request) (x *completing, ok bool) {
 	id, f, ok := s.flow(w, r)
 	if !ok {
 		return nil, false
@@ -201,7 +201,7 @@ func (s *Service) readLacking(r *http.Request, x *completing) error {
 // showComplete serves GET /sign-in/complete?flow=…: somebody who has signed in again is asked for what is missing, once each time, and may go on
 // without. later=1 does.
 func (s *Service) showComplete(w http.ResponseWriter, r *http.Request) {
-	if x, ok := s.completing(w, r); ok {
+	if x, ok := s.readCompleting(w, r); ok {
 		s.completePage(w, r, x, http.StatusOK, page.Form{})
 	}
 }
@@ -286,7 +286,7 @@ func (x *completing) contact(kind contactKind) (c contact, ok bool) {
 // handleComplete serves POST /sign-in/complete?flow=…: what was missing is kept; an address or number is asked for its code first, where those are
 // verified.
 func (s *Service) handleComplete(w http.ResponseWriter, r *http.Request) {
-	x, ok := s.completing(w, r)
+	x, ok := s.readCompleting(w, r)
 	if !ok || !s.checkForm(w, r, x.form(), completeURL(x.id)) {
 		return
 	}

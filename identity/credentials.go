@@ -53,7 +53,7 @@ func (s *Service) ValidateCredentials(ctx context.Context, c Credentials) (Profi
 	if err != nil {
 		return Profile{}, err
 	}
-	at, err := s.attempt(ctx, a, username, whence{address: c.Origin.ClientIP, many: true})
+	at, err := s.countTry(ctx, a, username, whence{address: c.Origin.ClientIP, many: true})
 	if err != nil {
 		return Profile{}, err
 	}

@@ -93,7 +93,7 @@ func (s *Service) handleForgotText(w http.ResponseWriter, r *http.Request) {
 	s.answerAlike(w, r, a, forgotten{
 		path: forgotTextPath, next: forgotCodePath, typed: shownAgain(typed, maxUsername), page: s.forgotTextPage,
 		ask: func() (time.Duration, error) {
-			return s.askResetByText(r.Context(), typed, hashed(s.browser(r)), hashed(s.device(r)), s.Origin(r))
+			return s.askResetByText(r.Context(), typed, hashed(s.browserID(r)), hashed(s.device(r)), s.Origin(r))
 		},
 	})
 }
@@ -217,7 +217,7 @@ func (s *Service) askedByText(w http.ResponseWriter, r *http.Request) (a aside, 
 	if a, ok = s.beside(w, r, forgotTextPath, s.canResetByText); !ok {
 		return a, rec, "", false
 	}
-	browser = hashed(s.browser(r))
+	browser = hashed(s.browserID(r))
 	err := s.Store.View(r.Context(), func(tx storage.Tx) (err error) {
 		rec, err = readTextReset(tx, browser, s.Now())
 		return err

@@ -176,7 +176,7 @@ func (s *Service) enterInvited(w http.ResponseWriter, r *http.Request, a *answer
 }
 
 func (s *Service) coupleInvited(w http.ResponseWriter, r *http.Request, a *answered) (x *invited, err error) {
-	e, err := s.prepareEnrolment(r, s.jar.Get(r, linkCookieOf(linkInvitation)), hashed(s.browser(r)))
+	e, err := s.prepareEnrolment(r, s.jar.Get(r, linkCookieOf(linkInvitation)), hashed(s.browserID(r)))
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ const (
 // openInvitation returns the invitation whose link this browser has opened, and the hash of the browser's cookie. Otherwise it has written the answer and is
 // not ok.
 func (s *Service) openInvitation(w http.ResponseWriter, r *http.Request) (x *invited, o *opened, browser string, ok bool) {
-	if o, ok = s.opening(w, r, linkInvitation, "/sign-in"); !ok {
+	if o, ok = s.openLink(w, r, linkInvitation, "/sign-in"); !ok {
 		return nil, nil, "", false
 	}
 	err := s.Store.View(r.Context(), func(tx storage.Tx) (err error) {
@@ -216,7 +216,7 @@ func (s *Service) invitationCheckPage(w http.ResponseWriter, r *http.Request, x 
 // describeWay fills in what the page of a way asks.
 func (s *Service) describeWay(r *http.Request, x *invited, way *invitationWay, in *page.InvitationCheck) error {
 	if way.name == "sms" {
-		c := x.textedTo(hashed(s.browser(r)))
+		c := x.textedTo(hashed(s.browserID(r)))
 		in.Send, in.To = true, maskPhone(c.To)
 		err := s.Store.View(r.Context(), func(tx storage.Tx) (err error) {
 			in.Sent, err = s.codeWaits(tx, c, s.Now())

@@ -156,10 +156,10 @@ func (o *opened) form() string { return "link:" + string(o.kind) + ":" + secret.
 
 func linkCookieOf(kind linkKind) string { return "link-" + string(kind) }
 
-// opening returns the link that a request for its page is about. Coming from the mail it is put into a cookie and the browser sent on
+// openLink returns the link that a request for its page is about. Coming from the mail it is put into a cookie and the browser sent on
 // without it, so that neither history nor Referer keeps it; looking at it uses nothing up. Otherwise it has written the answer, which
 // leads to again where the link is no good, and is not ok.
-func (s *Service) opening(w http.ResponseWriter, r *http.Request, kind linkKind, again string) (*opened, bool) {
+func (s *Service) openLink(w http.ResponseWriter, r *http.Request, kind linkKind, again string) (*opened, bool) {
 	if token := r.URL.Query().Get(linkParam); token != "" && r.Method != http.MethodPost {
 		if !secret.IsToken(secret.MailLink, token) {
 			s.failLink(w, r, kind, again, errNoLink)

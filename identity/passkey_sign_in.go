@@ -163,7 +163,7 @@ func (s *Service) signInByPasskey(w http.ResponseWriter, r *http.Request, f flow
 		return 0, err
 	}
 	device := s.device(r)
-	at, err := s.attempt(ctx, a, credentialKey(credential), whence{address: from.ClientIP, device: hashed(device)})
+	at, err := s.countTry(ctx, a, credentialKey(credential), whence{address: from.ClientIP, device: hashed(device)})
 	if err != nil {
 		return 0, err
 	}

@@ -19,7 +19,7 @@ const maxPassword = 256
 // SetPassword changes the password of a person (username or id). It ends everything given before, but for the session that by names.
 // ErrNoPerson, *ValidationError, secret.ErrBusy.
 func (s *Service) SetPassword(ctx context.Context, usernameOrID string, password secret.String, by Actor) error {
-	n, err := s.newPassword(ctx, password.Reveal(), by)
+	n, err := s.preparePassword(ctx, password.Reveal(), by)
 	if err != nil {
 		return err
 	}
@@ -39,8 +39,8 @@ type newPassword struct {
 	phc string
 }
 
-// newPassword is called before the transaction that calls replacePassword. *ValidationError, secret.ErrBusy.
-func (s *Service) newPassword(ctx context.Context, password string, by Actor) (*newPassword, error) {
+// preparePassword is called before the transaction that calls replacePassword. *ValidationError, secret.ErrBusy.
+func (s *Service) preparePassword(ctx context.Context, password string, by Actor) (*newPassword, error) {
 	phc, err := s.hashNew(ctx, password)
 	if err != nil {
 		return nil, err

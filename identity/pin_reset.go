@@ -49,7 +49,7 @@ func (s *Service) pinForgotten(w http.ResponseWriter, r *http.Request) (x forget
 		return x, false
 	}
 	err := s.Store.View(r.Context(), func(tx storage.Tx) error {
-		st, err := s.standing(tx, x.si)
+		st, err := s.readStanding(tx, x.si)
 		if err == nil {
 			x.to, err = s.resetsPIN(tx, x.si, st)
 		}
@@ -131,7 +131,7 @@ func (s *Service) handlePINForgot(w http.ResponseWriter, r *http.Request) {
 
 // pinOpened reads a request of the page that the link opens: of the person of the link, signed in. Otherwise it has written the answer and is not ok.
 func (s *Service) pinOpened(w http.ResponseWriter, r *http.Request) (o *opened, si *signedIn, ok bool) {
-	if o, ok = s.opening(w, r, linkPINReset, pinForgotPath); !ok {
+	if o, ok = s.openLink(w, r, linkPINReset, pinForgotPath); !ok {
 		return nil, nil, false
 	}
 	if si, ok = s.requireLevel(w, r, passwordLevel, linkPaths[linkPINReset]); !ok {
@@ -206,7 +206,7 @@ func (s *Service) resetPIN(w http.ResponseWriter, r *http.Request, o *opened, si
 		if _, err := s.spendLink(tx, linkPINReset, o.token, s.Now()); err != nil {
 			return false, err
 		}
-		st, err := s.standing(tx, si)
+		st, err := s.readStanding(tx, si)
 		if err != nil {
 			return false, err
 		}

@@ -140,7 +140,7 @@ func (g *registry) with(list []Provider, version uint64) *registry {
 
 // providers returns the providers there are now, whether passwords sign anybody in, and which level can be stepped up to.
 func (s *Service) providers(ctx context.Context) (*registry, error) {
-	g, err := s.registry(ctx)
+	g, err := s.knownProviders(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (s *Service) providers(ctx context.Context) (*registry, error) {
 	return &now, nil
 }
 
-func (s *Service) registry(ctx context.Context) (*registry, error) {
+func (s *Service) knownProviders(ctx context.Context) (*registry, error) {
 	if s.Manager == nil {
 		return s.fixed, nil
 	}
@@ -172,7 +172,7 @@ func (s *Service) registry(ctx context.Context) (*registry, error) {
 
 // Providers returns the providers there are now, the disabled ones too. The version changes with those that are managed.
 func (s *Service) Providers(ctx context.Context) (list []Provider, version uint64, err error) {
-	g, err := s.registry(ctx)
+	g, err := s.knownProviders(ctx)
 	if err != nil {
 		return nil, 0, err
 	}

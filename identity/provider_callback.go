@@ -372,8 +372,8 @@ func (s *Service) unfit(a *answered, reach int) *login.Refusal {
 	return nil
 }
 
-// browser is the value of the cookie that binds flows.
-func (s *Service) browser(r *http.Request) string { return s.jar.Get(r, cookie.KindBrowser) }
+// browserID returns the value of the cookie that binds flows.
+func (s *Service) browserID(r *http.Request) string { return s.jar.Get(r, cookie.KindBrowser) }
 
 // emailDomain returns the domain of a username that is an e-mail address, in lower case.
 func emailDomain(username string) string {

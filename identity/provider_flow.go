@@ -213,7 +213,7 @@ func (s *Service) refuseFlow(w http.ResponseWriter, r *http.Request, f flowRecor
 
 // takeRefusal returns, once, why a provider has signed nobody in for this demand in this browser.
 func (s *Service) takeRefusal(r *http.Request, d login.Demand) (*login.Refusal, error) {
-	browser := s.browser(r)
+	browser := s.browserID(r)
 	if d.Return == "" || browser == "" {
 		return nil, nil //nolint:nilnil // there is none
 	}

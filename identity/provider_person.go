@@ -146,8 +146,8 @@ type newcomer struct {
 	asked, named bool
 }
 
-// newcomer prepares a person for an identity. What the provider says that no profile can hold is left out.
-func (s *Service) newcomer(a *answered) (*newcomer, error) {
+// prepareNewcomer prepares a person for an identity. What the provider says that no profile can hold is left out.
+func (s *Service) prepareNewcomer(a *answered) (*newcomer, error) {
 	id, err := uuid.NewRandomFromReader(s.Random)
 	if err != nil {
 		return nil, err

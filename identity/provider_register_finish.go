@@ -126,9 +126,9 @@ func (s *Service) failRegister(w http.ResponseWriter, r *http.Request, x *regist
 	}
 }
 
-// registered is who somebody becomes by what the provider says and what they have typed.
-func (s *Service) registered(x *registering) (*newcomer, error) {
-	n, err := s.newcomer(x.answered)
+// asNewcomer returns who somebody becomes by what the provider says and what they have typed.
+func (s *Service) asNewcomer(x *registering) (*newcomer, error) {
+	n, err := s.prepareNewcomer(x.answered)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (s *Service) registered(x *registering) (*newcomer, error) {
 // register makes the person, couples the identity and opens its session, all or nothing. errKnown, errAsk, errUsed, errAddressTaken, errMismatch,
 // ErrUsernameTaken and *ValidationError say why not.
 func (s *Service) register(w http.ResponseWriter, r *http.Request, x *registering, spend func(storage.Tx) (bool, error)) error {
-	n, err := s.registered(x)
+	n, err := s.asNewcomer(x)
 	if err != nil {
 		return err
 	}

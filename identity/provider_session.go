@@ -61,7 +61,7 @@ func (s *Service) enter(w http.ResponseWriter, r *http.Request, a *answered) err
 	if err != nil {
 		return err
 	}
-	n, err := s.newcomer(a)
+	n, err := s.prepareNewcomer(a)
 	if err != nil {
 		return err
 	}

@@ -173,7 +173,7 @@ func (s *Service) prompt(r *http.Request, x steppingUp) (wait time.Duration, err
 	if err != nil || id == "" || wait > 0 {
 		return wait, err
 	}
-	at, err := s.attempt(ctx, account{id: person, person: x.si.person}, x.si.person.Username, whence{address: from.ClientIP, device: hashed(s.device(r))}, x.st.counter(person, &pushMethod))
+	at, err := s.countTry(ctx, account{id: person, person: x.si.person}, x.si.person.Username, whence{address: from.ClientIP, device: hashed(s.device(r))}, x.st.counter(person, &pushMethod))
 	if err != nil || at.wait > 0 {
 		return at.wait, err
 	}

@@ -26,7 +26,7 @@ func (s *Service) resetOpened(w http.ResponseWriter, r *http.Request) (x resetti
 	if x.aside, ok = s.beside(w, r, forgotPath, s.resets); !ok {
 		return x, false
 	}
-	if x.opened, ok = s.opening(w, r, linkReset, s.forgotAt(x.u)); !ok {
+	if x.opened, ok = s.openLink(w, r, linkReset, s.forgotAt(x.u)); !ok {
 		return x, false
 	}
 	var err error
@@ -88,7 +88,7 @@ func (s *Service) handleReset(w http.ResponseWriter, r *http.Request) {
 
 func (s *Service) reset(ctx context.Context, x resetting, password string, from event.Origin) error {
 	by := Actor{ID: x.rec.PersonID, Name: x.username, Origin: from}
-	fresh, err := s.newPassword(ctx, password, by)
+	fresh, err := s.preparePassword(ctx, password, by)
 	if err != nil {
 		return err
 	}

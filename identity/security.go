@@ -40,7 +40,7 @@ func (s *Service) showSecurity(w http.ResponseWriter, r *http.Request) {
 	data := page.Security{Back: defaultReturn}
 	err = s.Store.View(r.Context(), func(tx storage.Tx) error {
 		data.Sections = nil
-		st, err := s.standing(tx, si)
+		st, err := s.readStanding(tx, si)
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (s *Service) maySetUp(tx storage.Tx, si *signedIn) (*standing, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.standing(tx, si)
+	st, err := s.readStanding(tx, si)
 	if err == nil && (rec.PersonID != si.session.PersonID || rec.Level < st.setUpLevel() || p.State != Active || p.Epoch != rec.Epoch) {
 		err = errMismatch
 	}

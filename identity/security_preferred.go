@@ -34,7 +34,7 @@ func preferredSection(_ *Service, _ storage.Tx, _ *signedIn, st *standing) (*pag
 
 // choosing reads a request of the page. Otherwise it has written the answer and is not ok.
 func (s *Service) choosing(w http.ResponseWriter, r *http.Request) (si *signedIn, list []*stepUpMethod, now string, ok bool) {
-	a, ok := s.account(w, r, preferredPath)
+	a, ok := s.guard(w, r, preferredPath)
 	if !ok {
 		return nil, nil, "", false
 	}

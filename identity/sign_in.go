@@ -257,7 +257,7 @@ func (s *Service) signIn(w http.ResponseWriter, r *http.Request, f flowRecord, c
 		return 0, err
 	}
 	device := s.device(r)
-	at, err := s.attempt(ctx, a, c.username, whence{address: from.ClientIP, device: hashed(device)})
+	at, err := s.countTry(ctx, a, c.username, whence{address: from.ClientIP, device: hashed(device)})
 	if err != nil {
 		return 0, err
 	}

@@ -26,7 +26,7 @@ func (st *standing) counter(person string, m *stepUpMethod) counter {
 func (s *Service) tryStepUp(w http.ResponseWriter, r *http.Request, f flowRecord, m *stepUpMethod, t *stepUpTry) (wait time.Duration, err error) {
 	ctx, from := r.Context(), s.Origin(r)
 	a := account{id: t.si.session.PersonID, person: t.si.person}
-	at, err := s.attempt(ctx, a, t.si.person.Username, whence{address: from.ClientIP, device: hashed(s.device(r))},
+	at, err := s.countTry(ctx, a, t.si.person.Username, whence{address: from.ClientIP, device: hashed(s.device(r))},
 		t.counter)
 	if err != nil {
 		return 0, err

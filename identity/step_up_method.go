@@ -105,7 +105,7 @@ type standing struct {
 	has     []*stepUpMethod // switched on and set up, the strongest first
 }
 
-func (s *Service) standing(tx storage.Tx, si *signedIn) (*standing, error) {
+func (s *Service) readStanding(tx storage.Tx, si *signedIn) (*standing, error) {
 	u, err := s.Units(tx)
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (s *Service) standing(tx storage.Tx, si *signedIn) (*standing, error) {
 
 func (s *Service) standingOf(ctx context.Context, si *signedIn) (st *standing, err error) {
 	err = s.Store.View(ctx, func(tx storage.Tx) error {
-		st, err = s.standing(tx, si)
+		st, err = s.readStanding(tx, si)
 		return err
 	})
 	return st, err

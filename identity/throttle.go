@@ -50,8 +50,8 @@ type whence struct {
 	many bool
 }
 
-// attempt counts a try of the account with this username, and holds it against further counters.
-func (s *Service) attempt(ctx context.Context, a account, username string, from whence, more ...counter) (at attempt, err error) {
+// countTry counts a try of the account with this username, and holds it against further counters.
+func (s *Service) countTry(ctx context.Context, a account, username string, from whence, more ...counter) (at attempt, err error) {
 	now := s.Now()
 	whom := "person:" + a.id
 	if a.id == "" {

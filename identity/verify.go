@@ -46,7 +46,7 @@ func (s *Service) showVerify(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	o, ok := s.opening(w, r, linkVerification, "")
+	o, ok := s.openLink(w, r, linkVerification, "")
 	if !ok {
 		return
 	}
@@ -66,7 +66,7 @@ func (s *Service) showVerify(w http.ResponseWriter, r *http.Request) {
 
 // handleVerify serves POST /verify: the address is verified, and the link used up.
 func (s *Service) handleVerify(w http.ResponseWriter, r *http.Request) {
-	o, ok := s.opening(w, r, linkVerification, "")
+	o, ok := s.openLink(w, r, linkVerification, "")
 	if !ok || !s.checkLinkForm(w, r, o) {
 		return
 	}
