@@ -438,3 +438,6 @@ func (s *Service) handleConfirm(w http.ResponseWriter, r *http.Request) {
 		}, "added")
 	}
 }
+
+// forgetNewContact removes the contact whose code a session waits for. It is a hook of its end with the person.
+func forgetNewContact(tx storage.Tx, session string) error { return newContacts.Delete(tx, session) }

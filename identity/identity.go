@@ -83,39 +83,26 @@ type Deps struct {
 	Random io.Reader
 }
 
-// Watcher is told when sessions end, so that clients hear of it. authz implements it. All but the last are called in the transaction that
-// ends the sessions; an error undoes it.
-type Watcher interface {
-	// SessionEnded: one session of a person ends.
-	SessionEnded(tx storage.Tx, person, session string) error
-	// SessionsEnded: every session of a person ends, but for one ("": none).
-	SessionsEnded(tx storage.Tx, person, except string) error
-	// TokensEnded: what was given in a session of a person, which ends, is worth nothing any more either.
-	TokensEnded(tx storage.Tx, person, session string) error
-	// LogoutFrames returns the addresses that the page after the sign-out of a live session loads in frames.
-	LogoutFrames(ctx context.Context, person, session string) ([]string, error)
-}
-
-// unwatched is the Watcher of a service that nobody watches.
-type unwatched struct{}
-
-func (unwatched) SessionEnded(storage.Tx, string, string) error                  { return nil }
-func (unwatched) SessionsEnded(storage.Tx, string, string) error                 { return nil }
-func (unwatched) TokensEnded(storage.Tx, string, string) error                   { return nil }
-func (unwatched) LogoutFrames(context.Context, string, string) ([]string, error) { return nil, nil }
-
-// Watch names who is told when sessions end. It is called before the service is used, if at all.
-func (s *Service) Watch(w Watcher) { s.watcher = w }
-
 // Service signs persons in. It is safe for concurrent use.
 type Service struct {
 	Deps
 
-	cfg     Config
-	jar     cookie.Jar
-	mux     http.Handler
-	watcher Watcher
-	apps    Applications
+	cfg  Config
+	jar  cookie.Jar
+	mux  http.Handler
+	apps Applications
+
+	// Of persons: see person_hooks.go.
+	watching       Watcher
+	removeHooks    []removeHook
+	changeHooks    []changeHook
+	passwordHooks  []passwordHook
+	welcomeHook    welcomeHook
+	nameOfProvider func(id string) string
+
+	// Of sessions.
+	forgetHooks []func(tx storage.Tx, session string) error
+
 	fixed   *registry                // the providers of the configuration
 	readers []*registered            // those of them that read the request
 	managed atomic.Pointer[registry] // fixed and those of Manager, as they were last
@@ -171,7 +158,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	s := &Service{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), watcher: unwatched{}, apps: noApplications{}}
+	s := &Service{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), apps: noApplications{}}
+	s.tie()
 	s.part, s.made = deps.Hasher.Part(), deps.Hasher.Part()
 	s.doubts = rate.NewLimiter(rate.Every(time.Minute), 10)
 	s.refused = rate.NewLimiter(refusalEventsPerSecond, refusalEventsBurst)
@@ -203,6 +191,19 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		}
 	}
 	return s, nil
+}
+
+// tie tells each part of the service what the others do when something happens in it.
+func (s *Service) tie() {
+	s.onRemove(s.forgetSessions)
+	s.onRemove(forgetStepUp)
+	s.onRemove(forgetInvitation)
+	s.onChange(s.lowerReached)
+	s.onPassword(s.keepSession)
+	s.onWelcome(s.greet)
+	s.nameProvidersBy(s.providerName)
+	s.onForget(forgetSetUps)
+	s.onForget(forgetNewContact)
 }
 
 // complete fills in the defaults.

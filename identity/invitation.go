@@ -175,3 +175,6 @@ func (s *Service) WithdrawInvitation(ctx context.Context, id string, by Actor) e
 		return nil
 	})
 }
+
+// forgetInvitation removes the invitation of a person who is removed. It is a hook of the removal.
+func forgetInvitation(tx storage.Tx, person string) error { return invitations.Delete(tx, person) }

@@ -11,6 +11,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// defaultReturn is where a person goes who came to sign in for nothing in particular.
+const defaultReturn = "/account"
+
 // welcome is how somebody became a person; a switch of its own says whether they are welcomed.
 type welcome int
 
@@ -173,18 +176,8 @@ func (s *Service) tellCoupled(tx storage.Tx, id string, rec *personRecord, provi
 		return err
 	}
 	n := told{id: id, rec: rec, profile: &prof.Profile}.notice(notify.IdentityCoupled, now)
-	n.Data["provider"] = s.providerName(providerID)
+	n.Data["provider"] = s.nameOfProvider(providerID)
 	return s.send(tx, n)
-}
-
-// providerName is what people call a provider.
-func (s *Service) providerName(id string) string {
-	for _, g := range []*registry{s.managed.Load(), s.fixed} {
-		if g != nil && g.byID[id] != nil {
-			return g.byID[id].Name
-		}
-	}
-	return id
 }
 
 // blockedEvery is how often at most a person is told of wrong passwords: whoever tries them must not fill a mailbox.

@@ -71,12 +71,25 @@ func dropPasskeys(tx storage.Tx, person, id string) (dropped []passkeyRecord, er
 	return dropped, putPasskeys(tx, person, set)
 }
 
-// forgetPasskeys removes everything about the passkeys of a person who is removed.
-func forgetPasskeys(tx storage.Tx, person string) error {
+// forgetStepUp removes everything that a person who is removed has set up. It is a hook of the removal.
+func forgetStepUp(tx storage.Tx, person string) error {
 	if _, err := dropPasskeys(tx, person, ""); err != nil {
 		return err
 	}
+	if err := stepUps.Delete(tx, person); err != nil {
+		return err
+	}
 	return passkeySets.Delete(tx, person)
+}
+
+// forgetSetUps removes the set-ups that were begun in a session. It is a hook of its end with the person.
+func forgetSetUps(tx storage.Tx, session string) error {
+	for _, forget := range []func(storage.Tx, string) error{smsSetUps.Delete, totpSetUps.Delete, pushEnrols.Delete} {
+		if err := forget(tx, session); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // passkeyChallenge returns the challenge that is out for something, or makes one.

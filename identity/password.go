@@ -63,15 +63,9 @@ func (s *Service) replacePassword(tx storage.Tx, id string, n *newPassword) (per
 		return rec, err
 	}
 	return s.changeIn(tx, id, rec, n.changing, func(tx storage.Tx, id string, rec *personRecord) (bool, error) {
-		own, err := sessions.Get(tx, n.by.Session)
-		if err != nil && !errors.Is(err, storage.ErrNotFound) {
-			return false, err
-		}
-		keep := err == nil && own.PersonID == id && own.Epoch == rec.Epoch
 		rec.Epoch++
-		if keep {
-			own.Epoch = rec.Epoch
-			if err := sessions.Put(tx, n.by.Session, own, s.collect(own)); err != nil {
+		for _, h := range s.passwordHooks {
+			if err := h(tx, id, n.by.Session, rec.Epoch-1, rec.Epoch); err != nil {
 				return false, err
 			}
 		}

@@ -141,7 +141,7 @@ func (s *Service) createAs(ctx context.Context, n NewPerson, by Actor, how welco
 				return err
 			}
 		}
-		if err := s.greet(tx, told{id: id.String(), rec: &rec, profile: &prof.Profile}, how, now); err != nil {
+		if err := s.welcomeHook(tx, told{id: id.String(), rec: &rec, profile: &prof.Profile}, how, now); err != nil {
 			return err
 		}
 		e := by.did(ev[0], id.String(), "")
@@ -196,13 +196,13 @@ func (s *Service) RemovePerson(ctx context.Context, id string, by Actor, allow f
 		if err := allow(tx, &d); err != nil {
 			return false, err
 		}
-		return true, remove(tx, id, rec)
+		return true, s.remove(tx, id, rec)
 	})
 }
 
 // remove leaves of a person what tells that they were there.
-func remove(tx storage.Tx, id string, rec *personRecord) error {
-	if err := forget(tx, id, rec); err != nil {
+func (s *Service) remove(tx storage.Tx, id string, rec *personRecord) error {
+	if err := s.forget(tx, id, rec); err != nil {
 		return err
 	}
 	*rec = personRecord{State: Removed, Epoch: rec.Epoch + 1, Username: rec.Username, Partition: rec.Partition, CreatedAt: rec.CreatedAt}
@@ -225,7 +225,7 @@ func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, b
 			return false, ErrNoPerson // nothing leads back
 		}
 		if to == Removed {
-			return true, remove(tx, id, rec)
+			return true, s.remove(tx, id, rec)
 		}
 		rec.State, rec.Awaits = to, unwelcomed
 		rec.Epoch++
@@ -282,7 +282,7 @@ func (s *Service) changeIn(tx storage.Tx, id string, rec personRecord, c changin
 		if c.kind == passwordChanged { // the one session that may go on
 			except = c.by.Session
 		}
-		if err := s.watcher.SessionsEnded(tx, id, except); err != nil {
+		if err := s.watcher().SessionsEnded(tx, id, except); err != nil {
 			return rec, err
 		}
 	}

@@ -213,14 +213,14 @@ func (u *update) write(was, rec *personRecord, old, prof *profileRecord, changes
 	rec.UpdatedAt = u.now
 	if was.State != rec.State || u.phc != "" {
 		rec.Epoch++ // everything given before ends
-		if err := u.watcher.SessionsEnded(u.tx, u.id, ""); err != nil {
+		if err := u.watcher().SessionsEnded(u.tx, u.id, ""); err != nil {
 			return err
 		}
 	}
 	if err := u.tellOf(was, rec, old, prof); err != nil {
 		return err
 	}
-	if err := u.lowerReached(&old.Profile, &prof.Profile); err != nil {
+	if err := u.changed(u.tx, u.id, &old.Profile, &prof.Profile); err != nil {
 		return err
 	}
 	if err := u.rename(was, rec); err != nil {

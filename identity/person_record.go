@@ -190,7 +190,7 @@ func createPerson(tx storage.Tx, id string, rec personRecord, prof *profileRecor
 }
 
 // forget removes everything that leads to a person who is removed, and the profile.
-func forget(tx storage.Tx, id string, before *personRecord) error {
+func (s *Service) forget(tx storage.Tx, id string, before *personRecord) error {
 	prof, err := readProfile(tx, id, before)
 	if err != nil {
 		return err
@@ -207,11 +207,10 @@ func forget(tx storage.Tx, id string, before *personRecord) error {
 	if err := forgetIdentities(tx, id); err != nil {
 		return err
 	}
-	if err := forgetSessions(tx, id); err != nil {
-		return err
-	}
-	if err := invitations.Delete(tx, id); err != nil {
-		return err
+	for _, h := range s.removeHooks {
+		if err := h(tx, id); err != nil {
+			return err
+		}
 	}
 	if err := reindex(tx, id, placesOf(before, &prof), places{}, before.UpdatedAt); err != nil {
 		return err
@@ -225,50 +224,7 @@ func forget(tx storage.Tx, id string, before *personRecord) error {
 	if err := profiles.Delete(tx, id); err != nil {
 		return err
 	}
-	if err := stepUps.Delete(tx, id); err != nil {
-		return err
-	}
-	if err := signedIns.Delete(tx, id); err != nil {
-		return err
-	}
-	if err := forgetPasskeys(tx, id); err != nil {
-		return err
-	}
 	return passwords.Delete(tx, id)
-}
-
-// forgottenSessions bounds how many sessions are taken away with their person. None is worth anything then: the others are collected in their time.
-const forgottenSessions = 1000
-
-// forgetSessions removes the sessions of a person with what was begun in them: they tell where the person was, and what a provider has said of them.
-func forgetSessions(tx storage.Tx, person string) error {
-	var ids []string
-	for e, err := range sessionsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person), Limit: forgottenSessions}) {
-		if err != nil {
-			return err
-		}
-		ids = append(ids, storage.Parts(e.Key)[1])
-	}
-	for _, id := range ids {
-		rec, err := sessions.Get(tx, id)
-		if err != nil && !errors.Is(err, storage.ErrNotFound) {
-			return err
-		}
-		if err == nil && rec.PersonID == person {
-			if err := sessionKeys.Delete(tx, rec.Cookie); err != nil {
-				return err
-			}
-			for _, forget := range []func(storage.Tx, string) error{sessions.Delete, held.Delete, newContacts.Delete, smsSetUps.Delete, totpSetUps.Delete, pushEnrols.Delete} {
-				if err := forget(tx, id); err != nil {
-					return err
-				}
-			}
-		}
-		if err := sessionsOf.Delete(tx, storage.Key(person, id)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // places are the keys by which a person is found, beside id and username.

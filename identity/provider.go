@@ -291,3 +291,13 @@ func Once(store storage.Store, now func() time.Time, providerID string) func(ctx
 		return err
 	}
 }
+
+// providerName is what people call a provider.
+func (s *Service) providerName(id string) string {
+	for _, g := range []*registry{s.managed.Load(), s.fixed} {
+		if g != nil && g.byID[id] != nil {
+			return g.byID[id].Name
+		}
+	}
+	return id
+}

@@ -70,7 +70,7 @@ func (h *host) EndSessions(ctx context.Context, q idp.EndQuery, from *http.Reque
 			if err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return err
 			}
-			if err := s.watcher.TokensEnded(tx, rec.PersonID, id); err != nil {
+			if err := s.watcher().TokensEnded(tx, rec.PersonID, id); err != nil {
 				return err
 			}
 			if err := s.end(tx, id, rec); err != nil {

@@ -276,7 +276,7 @@ func (s *Service) end(tx storage.Tx, id string, rec sessionRecord) error {
 			return err
 		}
 	}
-	return s.watcher.SessionEnded(tx, rec.PersonID, id)
+	return s.watcher().SessionEnded(tx, rec.PersonID, id)
 }
 
 // Sessions returns the live sessions of a person, the oldest first.
@@ -374,4 +374,70 @@ func EndAllSessions(tx storage.Tx) error {
 	}
 	g.Epoch++
 	return globals.Put(tx, globalKey, g, time.Time{})
+}
+
+// forgottenSessions bounds how many sessions are taken away with their person. None is worth anything then: the others are collected in their time.
+const forgottenSessions = 1000
+
+// forgetSessions removes the sessions of a person with what was begun in them: they tell where the person was, and what a provider has said of them.
+func (s *Service) forgetSessions(tx storage.Tx, person string) error {
+	var ids []string
+	for e, err := range sessionsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person), Limit: forgottenSessions}) {
+		if err != nil {
+			return err
+		}
+		ids = append(ids, storage.Parts(e.Key)[1])
+	}
+	for _, id := range ids {
+		rec, err := sessions.Get(tx, id)
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return err
+		}
+		if err == nil && rec.PersonID == person {
+			if err := sessionKeys.Delete(tx, rec.Cookie); err != nil {
+				return err
+			}
+			if err := s.forgetSession(tx, id); err != nil {
+				return err
+			}
+		}
+		if err := sessionsOf.Delete(tx, storage.Key(person, id)); err != nil {
+			return err
+		}
+	}
+	return signedIns.Delete(tx, person)
+}
+
+// forgetSession removes a session, but for its keys, with what was begun in it.
+func (s *Service) forgetSession(tx storage.Tx, id string) error {
+	if err := sessions.Delete(tx, id); err != nil {
+		return err
+	}
+	if err := held.Delete(tx, id); err != nil {
+		return err
+	}
+	for _, h := range s.forgetHooks {
+		if err := h(tx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onForget adds a hook that forgets what was begun in a session whose person is removed. It is called in that transaction.
+func (s *Service) onForget(h func(tx storage.Tx, session string) error) {
+	s.forgetHooks = append(s.forgetHooks, h)
+}
+
+// keepSession lets one session of a person go on after a change of the password. It is a hook of that change.
+func (s *Service) keepSession(tx storage.Tx, person, keep string, from, to int64) error {
+	own, err := sessions.Get(tx, keep)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err != nil || own.PersonID != person || own.Epoch != from {
+		return err
+	}
+	own.Epoch = to
+	return sessions.Put(tx, keep, own, s.collect(own))
 }

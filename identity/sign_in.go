@@ -21,9 +21,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// defaultReturn is where a person goes who came to sign in for nothing in particular.
-const defaultReturn = "/account"
-
 // showSignIn serves GET /sign-in?flow=…: the sign-in page, or the choice of an account. Who has signed in meanwhile (in another tab, or
 // came back by the back button) goes on. Without a flow it starts one.
 func (s *Service) showSignIn(w http.ResponseWriter, r *http.Request) {

@@ -74,7 +74,7 @@ func (s *Service) handleSignOut(w http.ResponseWriter, r *http.Request) {
 		s.Pages.Refuse(w, r, err, "/sign-out")
 		return
 	}
-	frames, err := s.watcher.LogoutFrames(r.Context(), si.session.PersonID, si.id)
+	frames, err := s.watcher().LogoutFrames(r.Context(), si.session.PersonID, si.id)
 	via, after := "", ""
 	if err == nil {
 		after, _, err = s.leaving(r)

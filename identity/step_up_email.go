@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -144,4 +145,23 @@ func emailSection(_ *Service, _ storage.Tx, _ *signedIn, st *standing) (*page.Se
 		return nil, nil //nolint:nilnil // switched off, or no address
 	}
 	return &page.SecuritySection{Key: emailMethod.name, State: "on"}, nil
+}
+
+// lowerReached takes from the sessions of a person what codes have raised them to that were read where the person is reached no more. It is a hook of a change of the
+// profile.
+func (s *Service) lowerReached(tx storage.Tx, person string, old, now *Profile) error {
+	gone := func(m *stepUpMethod, is bool) error {
+		if !is {
+			return nil
+		}
+		return s.lowerSessions(tx, person, m, "")
+	}
+	err := gone(&emailMethod, slices.ContainsFunc(old.EmailAddresses, func(e EmailAddress) bool {
+		_, _, still := contact{contactEmail, e.Value}.find(now)
+		return e.Verified && !still
+	}))
+	return cmpErr(err, gone(&smsMethod, slices.ContainsFunc(old.PhoneNumbers, func(n PhoneNumber) bool {
+		_, _, still := contact{contactPhone, n.Value}.find(now)
+		return n.Verified && !still
+	})))
 }

@@ -80,24 +80,6 @@ func raisedNames(m *stepUpMethod) []string {
 	return []string{m.name}
 }
 
-// lowerReached takes from the sessions of a person what codes have raised them to that were read where the person is reached no more.
-func (u *update) lowerReached(old, now *Profile) error {
-	gone := func(m *stepUpMethod, is bool) error {
-		if !is {
-			return nil
-		}
-		return u.lowerSessions(u.tx, u.id, m, "")
-	}
-	err := gone(&emailMethod, slices.ContainsFunc(old.EmailAddresses, func(e EmailAddress) bool {
-		_, _, still := contact{contactEmail, e.Value}.find(now)
-		return e.Verified && !still
-	}))
-	return cmpErr(err, gone(&smsMethod, slices.ContainsFunc(old.PhoneNumbers, func(n PhoneNumber) bool {
-		_, _, still := contact{contactPhone, n.Value}.find(now)
-		return n.Verified && !still
-	})))
-}
-
 // lowerSessions takes from every session of a person what a method has raised it to that the person has no more: of several passkeys this one, all when it
 // is "".
 func (s *Service) lowerSessions(tx storage.Tx, person string, m *stepUpMethod, passkey string) error {
