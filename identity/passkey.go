@@ -17,11 +17,8 @@ import (
 )
 
 const (
-	// passkeyLevel is what a passkey gives that has verified its owner: something one has, and something one knows or is.
-	passkeyLevel = 3
-	passkeyWord  = "FINGER_PRINT" // of the token server document
-	maxPasskeys  = 20
-	maxAnswer    = 16 << 10 // bytes of what a browser says of a passkey
+	maxPasskeys = 20
+	maxAnswer   = 16 << 10 // bytes of what a browser says of a passkey
 	// maxCredentialID and maxPublicKey bound what is stored of a passkey, in bytes. (Web Authentication Level 3 4, credential id)
 	maxCredentialID = 1023
 	maxPublicKey    = 2048

@@ -23,7 +23,7 @@ const (
 
 // passkeyMethod is a passkey of a person who has signed in by something else.
 var passkeyMethod = stepUpMethod{
-	name: "passkey", amr: passkeyWord, page: passkeyStepUpPath, setUp: passkeysPath + "/add",
+	name: methodPasskey, page: passkeyStepUpPath, setUp: passkeysPath + "/add",
 	needs: (*Service).hasPasskeys,
 	level: func(*config.Units) int { return passkeyLevel },
 	has: func(tx storage.Tx, si *signedIn, _ *stepUpRecord) (bool, error) {

@@ -213,7 +213,7 @@ func (s *Service) resetPIN(w http.ResponseWriter, r *http.Request, o *opened, si
 		if to, err := s.resetsPIN(tx, si, st); err != nil || to == "" {
 			return false, err
 		}
-		if err := s.lowerSessions(tx, si.session.PersonID, &pinMethod, ""); err != nil { // those of whoever knew the PIN before
+		if err := s.lowerSessions(tx, si.session.PersonID, pinMethod.name, ""); err != nil { // those of whoever knew the PIN before
 			return false, err
 		}
 		own.PIN = rec

@@ -33,7 +33,7 @@ const (
 
 // pushMethod is a prompt on a phone, which is told the number that the browser shows.
 var pushMethod = stepUpMethod{
-	name: "push", amr: stepUpWord, reference: "mca", page: pushStepUpPath, setUp: securityPath + "/push",
+	name: methodPush, page: pushStepUpPath, setUp: securityPath + "/push",
 	needs:  func(s *Service) bool { return s.Push != nil },
 	level:  func(u *config.Units) int { return u.StepUp.AuthenticationMethods.PushAuthenticationLevel },
 	has:    func(_ storage.Tx, _ *signedIn, own *stepUpRecord) (bool, error) { return len(own.Devices) > 0, nil },

@@ -207,7 +207,7 @@ func (s *Service) handleRemove(w http.ResponseWriter, r *http.Request) {
 			if err := putStepUp(tx, si.session.PersonID, own); err != nil {
 				return err
 			}
-			if err := s.lowerSessions(tx, si.session.PersonID, m, ""); err != nil {
+			if err := s.lowerSessions(tx, si.session.PersonID, m.name, ""); err != nil {
 				return err
 			}
 			return s.Events.Append(tx, si.own(ev[0], m.name))

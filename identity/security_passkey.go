@@ -363,7 +363,7 @@ func (s *Service) handleRemovePasskey(w http.ResponseWriter, r *http.Request) {
 		if _, err := dropPasskeys(tx, person, key.ID); err != nil {
 			return err
 		}
-		if err := s.lowerSessions(tx, person, &passkeyMethod, key.ID); err != nil {
+		if err := s.lowerSessions(tx, person, passkeyMethod.name, key.ID); err != nil {
 			return err
 		}
 		return s.tellPasskey(tx, person, &rec, passkeyRemoved, now)

@@ -123,7 +123,7 @@ func (s *Service) raise(w http.ResponseWriter, r *http.Request, up raising) erro
 		if !up.setUp {
 			rec.AuthTime, rec.Unproven = now, false
 		}
-		rec.raise(up.method, up.passkey, up.method.level(u))
+		rec.raise(up.method.name, up.passkey, up.method.level(u))
 		if up.attempt != nil {
 			if err := s.giveBack(tx, *up.attempt, true, now); err != nil {
 				return err

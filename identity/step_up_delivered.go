@@ -13,7 +13,7 @@ import (
 
 // deliveredMethod is a code that somebody else brings to the person: by letter, by telephone, at a desk.
 var deliveredMethod = stepUpMethod{
-	name: "delivered", amr: stepUpWord, reference: "otp", given: true, ask: askDelivered,
+	name: methodDelivered, given: true, ask: askDelivered,
 	level: func(u *config.Units) int {
 		if !codesOn(u) {
 			return 0

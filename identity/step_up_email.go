@@ -16,7 +16,7 @@ import (
 
 // emailMethod is a code that comes by e-mail, to an address that is verified.
 var emailMethod = stepUpMethod{
-	name: "email", amr: stepUpWord, reference: "otp",
+	name:  methodEmail,
 	needs: func(s *Service) bool { return s.Notify != nil },
 	level: func(u *config.Units) int {
 		if !u.EmailNotifications.StepUpAuthentication {
@@ -147,21 +147,20 @@ func emailSection(_ *Service, _ storage.Tx, _ *signedIn, st *standing) (*page.Se
 	return &page.SecuritySection{Key: emailMethod.name, State: "on"}, nil
 }
 
-// lowerReached takes from the sessions of a person what codes have raised them to that were read where the person is reached no more. It is a hook of a change of the
-// profile.
+// lowerReached follows a change of a profile: it takes from the person's sessions what codes have raised them to that went to an address or number
+// which is no longer the person's.
 func (s *Service) lowerReached(tx storage.Tx, person string, old, now *Profile) error {
-	gone := func(m *stepUpMethod, is bool) error {
-		if !is {
-			return nil
-		}
-		return s.lowerSessions(tx, person, m, "")
+	gone := func(c contact, verified bool) bool {
+		_, _, still := c.find(now)
+		return verified && !still
 	}
-	err := gone(&emailMethod, slices.ContainsFunc(old.EmailAddresses, func(e EmailAddress) bool {
-		_, _, still := contact{contactEmail, e.Value}.find(now)
-		return e.Verified && !still
-	}))
-	return cmpErr(err, gone(&smsMethod, slices.ContainsFunc(old.PhoneNumbers, func(n PhoneNumber) bool {
-		_, _, still := contact{contactPhone, n.Value}.find(now)
-		return n.Verified && !still
-	})))
+	if slices.ContainsFunc(old.EmailAddresses, func(e EmailAddress) bool { return gone(contact{contactEmail, e.Value}, e.Verified) }) {
+		if err := s.lowerSessions(tx, person, methodEmail, ""); err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(old.PhoneNumbers, func(n PhoneNumber) bool { return gone(contact{contactPhone, n.Value}, n.Verified) }) {
+		return s.lowerSessions(tx, person, methodSMS, "")
+	}
+	return nil
 }

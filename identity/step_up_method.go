@@ -14,18 +14,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const (
-	strongestAvailable = "STRONGEST_AVAILABLE"
-	// stepUpWord is the amr of every step-up that the token server document has no word of its own for.
-	stepUpWord = "CUSTOM_AUTHENTICATOR"
-)
+const strongestAvailable = "STRONGEST_AVAILABLE"
 
 // stepUpMethod is a way in which a person who is signed in reaches a higher level.
 type stepUpMethod struct {
-	name string // in addresses, records and events; its messages are step_up.<name>.…
-	amr  string // word of the token server document
-	// reference is its value of RFC 8176. Empty: it has none, or its word says it
-	reference string
+	name string // of the table of words; its messages are step_up.<name>.…
 	// needs tells whether the service has what it works with. nil: it needs nothing.
 	needs func(s *Service) bool
 	// level is what it gives. 0: it is switched off.
@@ -286,7 +279,7 @@ func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string,
 		if err := putStepUp(tx, id, own); err != nil {
 			return err
 		}
-		if err := s.lowerSessions(tx, id, pick(everyMethod(), method), ""); err != nil {
+		if err := s.lowerSessions(tx, id, method, ""); err != nil {
 			return err
 		}
 		e := by.did(ev[0], id, method)

@@ -23,7 +23,7 @@ const (
 
 // pinMethod is a number that the person has chosen.
 var pinMethod = stepUpMethod{
-	name: "pin", amr: stepUpWord, reference: "pin", setUp: securityPath + "/pin",
+	name: methodPIN, setUp: securityPath + "/pin",
 	level: func(u *config.Units) int {
 		if !u.Features.PINEnabled {
 			return 0

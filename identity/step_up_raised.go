@@ -7,13 +7,54 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// The methods that raise sessions, as records, addresses and events name them.
+const (
+	methodPasskey   = "passkey"
+	methodTOTP      = "authenticator"
+	methodPush      = "push"
+	methodPIN       = "pin"
+	methodSMS       = "sms"
+	methodEmail     = "email"
+	methodDelivered = "delivered"
+	methodRecovery  = "recovery"
+)
+
+const (
+	// passkeyLevel is what a passkey gives that has verified its owner: something one has, and something one knows or is.
+	passkeyLevel = 3
+	passkeyWord  = "FINGER_PRINT" // of the token server document
+	// stepUpWord is the amr of every step-up that the token server document has no word of its own for.
+	stepUpWord = "CUSTOM_AUTHENTICATOR"
+)
+
+// methodWords is how tokens name a method.
+type methodWords struct {
+	amr string // word of the token server document
+	// reference is its value of RFC 8176. Empty: it has none, or its word says it
+	reference string
+	// with is the method that goes when this one goes. Empty: none
+	with string
+}
+
+// methodTable has every method.
+var methodTable = map[string]methodWords{
+	methodPasskey:   {amr: passkeyWord},
+	methodTOTP:      {amr: stepUpWord, reference: "otp", with: methodRecovery},
+	methodPush:      {amr: stepUpWord, reference: "mca"},
+	methodPIN:       {amr: stepUpWord, reference: "pin"},
+	methodSMS:       {amr: stepUpWord, reference: "sms"},
+	methodEmail:     {amr: stepUpWord, reference: "otp"},
+	methodDelivered: {amr: stepUpWord, reference: "otp"},
+	methodRecovery:  {amr: stepUpWord, reference: "otp"},
+}
+
 // raise notes what a method has raised the session to, and by which passkey ("": by none).
-func (r *sessionRecord) raise(m *stepUpMethod, passkey string, level int) {
+func (r *sessionRecord) raise(method, passkey string, level int) {
 	if r.Base == nil {
 		r.Base = &baseRecord{Level: r.Level, AMR: r.AMR}
 	}
-	r.Raised = append(slices.DeleteFunc(slices.Clone(r.Raised), func(x raisedRecord) bool { return x.Method == m.name && x.Passkey == passkey }),
-		raisedRecord{Method: m.name, Level: level, Passkey: passkey})
+	r.Raised = append(slices.DeleteFunc(slices.Clone(r.Raised), func(x raisedRecord) bool { return x.Method == method && x.Passkey == passkey }),
+		raisedRecord{Method: method, Level: level, Passkey: passkey})
 	r.settleLevel()
 }
 
@@ -56,7 +97,7 @@ func (r *sessionRecord) settleLevel() {
 	r.Level, r.AMR = r.Base.Level, slices.Clone(r.Base.AMR)
 	for _, x := range r.Raised {
 		r.Level = max(r.Level, x.Level)
-		if m := pick(everyMethod(), x.Method); m != nil && !slices.Contains(r.AMR, m.amr) {
+		if m, known := methodTable[x.Method]; known && !slices.Contains(r.AMR, m.amr) {
 			r.AMR = append(r.AMR, m.amr)
 		}
 	}
@@ -65,7 +106,7 @@ func (r *sessionRecord) settleLevel() {
 // references are the values of RFC 8176 for what has raised the session.
 func (r *sessionRecord) references() (out []string) {
 	for _, x := range r.Raised {
-		if m := pick(everyMethod(), x.Method); m != nil && m.reference != "" && !slices.Contains(out, m.reference) {
+		if m := methodTable[x.Method]; m.reference != "" && !slices.Contains(out, m.reference) {
 			out = append(out, m.reference)
 		}
 	}
@@ -73,16 +114,16 @@ func (r *sessionRecord) references() (out []string) {
 }
 
 // raisedNames are the names under which a method has raised sessions: recovery codes go with the app.
-func raisedNames(m *stepUpMethod) []string {
-	if m == &totpMethod {
-		return []string{m.name, recoveryMethod.name}
+func raisedNames(method string) []string {
+	if with := methodTable[method].with; with != "" {
+		return []string{method, with}
 	}
-	return []string{m.name}
+	return []string{method}
 }
 
 // lowerSessions takes from every session of a person what a method has raised it to that the person has no more: of several passkeys this one, all when it
 // is "".
-func (s *Service) lowerSessions(tx storage.Tx, person string, m *stepUpMethod, passkey string) error {
+func (s *Service) lowerSessions(tx storage.Tx, person, method, passkey string) error {
 	var lowered []openSession
 	for e, err := range sessionsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person)}) {
 		if err != nil {
@@ -99,7 +140,7 @@ func (s *Service) lowerSessions(tx storage.Tx, person string, m *stepUpMethod, p
 		if rec.PersonID != person {
 			continue
 		}
-		raised, begun := rec.lower(passkey, raisedNames(m)...), m == &passkeyMethod && rec.lowerSignIn(passkey)
+		raised, begun := rec.lower(passkey, raisedNames(method)...), method == methodPasskey && rec.lowerSignIn(passkey)
 		if raised || begun {
 			lowered = append(lowered, openSession{id, rec})
 		}

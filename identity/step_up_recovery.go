@@ -20,7 +20,7 @@ const (
 
 // recoveryMethod is a code that the person has written down, in place of the authenticator app that is lost.
 var recoveryMethod = stepUpMethod{
-	name: "recovery", amr: stepUpWord, reference: "otp",
+	name:  methodRecovery,
 	level: func(u *config.Units) int { return totpMethod.level(u) },
 	has:   func(_ storage.Tx, _ *signedIn, own *stepUpRecord) (bool, error) { return len(own.Recovery) > 0, nil },
 	check: func(_ context.Context, _ *Service, t *stepUpTry) (func(storage.Tx, *stepUpRecord) (bool, error), error) {

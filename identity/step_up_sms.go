@@ -12,7 +12,7 @@ import (
 
 // smsMethod is a code that comes by text message, to a number that is verified.
 var smsMethod = stepUpMethod{
-	name: "sms", amr: stepUpWord, reference: "sms", setUp: securityPath + "/sms",
+	name: methodSMS, setUp: securityPath + "/sms",
 	needs: func(s *Service) bool { return s.SMS != nil },
 	level: func(u *config.Units) int {
 		if !u.Features.SMSEnabled {

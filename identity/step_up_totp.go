@@ -25,7 +25,7 @@ const (
 
 // totpMethod is the authenticator app: codes that a phone makes of a secret and the time. (RFC 6238)
 var totpMethod = stepUpMethod{
-	name: "authenticator", amr: stepUpWord, reference: "otp", setUp: securityPath + "/authenticator",
+	name: methodTOTP, setUp: securityPath + "/authenticator",
 	remove: func(own *stepUpRecord) { own.TOTP, own.Recovery = nil, nil },
 	level: func(u *config.Units) int {
 		if !u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled {
