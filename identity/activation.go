@@ -25,8 +25,6 @@ const (
 	activatedPath    = "/sign-in/activated"
 	activationProof  = 15 * time.Minute // how long a right password is good for the page of the code
 	activationReason = "by a delivered code"
-
-	deliveredActivation deliveredFor = "activation"
 )
 
 func activateURL(flow string) string { return activatePath + "?" + url.Values{"flow": {flow}}.Encode() }
@@ -38,7 +36,7 @@ func startsInactive(u *config.Units, how welcome) bool {
 }
 
 // activationDelivery are the terms of codes that activate persons.
-func activationDelivery(_ *Service, _ storage.Tx, _ string, rec *personRecord, u *config.Units) (deliveredTerms, error) {
+func activationDelivery(_ storage.Tx, _ string, rec *personRecord, u *config.Units) (deliveredTerms, error) {
 	a := &u.Features.PersonActivation
 	switch {
 	case !a.Enabled || a.Type != activationByCode:

@@ -20,7 +20,10 @@ import (
 const activationByEmail = "EMAIL"
 
 const (
-	activateDonePath     = "/activate/done"
+	linkActivation linkKind = "activation"
+	activationPath          = "/activate"
+
+	activateDonePath     = activationPath + "/done"
 	activationsPerPerson = 5 // links in a window
 )
 
@@ -107,7 +110,7 @@ func always(*config.Units) bool { return true }
 
 // activationOpened reads what the handlers of the page that the link leads to share. Otherwise it has written the answer and is not ok.
 func (s *Service) activationOpened(w http.ResponseWriter, r *http.Request) (a aside, o *opened, ok bool) {
-	if a, ok = s.beside(w, r, linkPaths[linkActivation], always); !ok {
+	if a, ok = s.beside(w, r, activationPath, always); !ok {
 		return a, nil, false
 	}
 	if o, ok = s.openLink(w, r, linkActivation, "/sign-in"); !ok {
@@ -115,7 +118,7 @@ func (s *Service) activationOpened(w http.ResponseWriter, r *http.Request) (a as
 	}
 	var err error
 	if a.id, a.flow, err = s.signInOf(r, o.rec.Data[linkFlow]); err != nil {
-		s.fail(w, r, err, linkPaths[linkActivation])
+		s.fail(w, r, err, activationPath)
 		return a, nil, false
 	}
 	return a, o, true
@@ -129,7 +132,7 @@ func (s *Service) showActivation(w http.ResponseWriter, r *http.Request) {
 	}
 	a.flow.Demand.Client.Targets = append(slices.Clone(a.flow.Demand.Client.Targets), targetsOf(afterActivation(a.u))...)
 	s.formPage(w, r, a, o.form(), http.StatusOK, page.Form{
-		Key: "activate_link", Fill: []any{"to", o.rec.Data[linkTo]}, Action: linkPaths[linkActivation],
+		Key: "activate_link", Fill: []any{"to", o.rec.Data[linkTo]}, Action: activationPath,
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +26,12 @@ const (
 // deliveredFor is what a code is for that somebody else delivers, such as by letter, as commands and the API name it.
 type deliveredFor string
 
-const deliveredStepUp deliveredFor = "step-up"
+// The purposes of codes.
+const (
+	deliveredStepUp     deliveredFor = "step-up"
+	deliveredInvitation deliveredFor = "invitation"
+	deliveredActivation deliveredFor = "activation"
+)
 
 // deliveredTerms are the terms of a code.
 type deliveredTerms struct {
@@ -37,18 +41,19 @@ type deliveredTerms struct {
 }
 
 // deliveredPurpose returns the terms of a code for a person, or says why there is none: ErrCodesOff, a *StateError, ErrNoPerson.
-type deliveredPurpose func(s *Service, tx storage.Tx, id string, rec *personRecord, u *config.Units) (deliveredTerms, error)
+type deliveredPurpose func(tx storage.Tx, id string, rec *personRecord, u *config.Units) (deliveredTerms, error)
 
-// deliveredPurposes are all there are.
-func deliveredPurposes() map[deliveredFor]deliveredPurpose {
-	return map[deliveredFor]deliveredPurpose{deliveredStepUp: stepUpDelivery, deliveredInvitation: invitationDelivery, deliveredActivation: activationDelivery}
+// deliver sets the terms of codes for a purpose. New calls it for each before the service is used.
+func (s *Service) deliver(why deliveredFor, terms deliveredPurpose) {
+	if s.deliveries == nil {
+		s.deliveries = map[deliveredFor]deliveredPurpose{}
+	}
+	s.deliveries[why] = terms
 }
 
 // DeliveredPurposes returns what codes can be made for, sorted.
-func DeliveredPurposes() (names []string) {
-	for name := range maps.Keys(deliveredPurposes()) {
-		names = append(names, string(name))
-	}
+func DeliveredPurposes() []string {
+	names := []string{string(deliveredStepUp), string(deliveredInvitation), string(deliveredActivation)}
 	slices.Sort(names)
 	return names
 }
@@ -72,7 +77,7 @@ func (e *TooSoonError) Error() string {
 // ErrNoPerson, *ValidationError, *StateError, *TooSoonError, ErrCodesOff.
 func (s *Service) MakeDeliveredCode(ctx context.Context, usernameOrID, purpose string, by Actor) (DeliveredCode, error) {
 	why := deliveredFor(purpose)
-	terms, ok := deliveredPurposes()[why]
+	terms, ok := s.deliveries[why]
 	if !ok {
 		return DeliveredCode{}, &ValidationError{"for", "must be one of: " + strings.Join(DeliveredPurposes(), ", ")}
 	}
@@ -98,7 +103,7 @@ func (s *Service) MakeDeliveredCode(ctx context.Context, usernameOrID, purpose s
 		if err != nil {
 			return err
 		}
-		t, err := terms(s, tx, id, &rec, u)
+		t, err := terms(tx, id, &rec, u)
 		if err != nil {
 			return err
 		}

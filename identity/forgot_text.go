@@ -265,7 +265,7 @@ func (s *Service) handleForgotCode(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err == nil:
-		s.redirect(w, r, linkPaths[linkReset])
+		s.redirect(w, r, resetPath)
 	case errors.Is(err, errMismatch):
 		s.forgotCodePage(w, r, a, http.StatusUnprocessableEntity, "problem.code")
 	default:

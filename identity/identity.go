@@ -100,6 +100,10 @@ type Service struct {
 	welcomeHook    welcomeHook
 	nameOfProvider func(id string) string
 
+	// Of proofs.
+	deliveries map[deliveredFor]deliveredPurpose
+	linkPaths  map[linkKind]string
+
 	// Of sessions.
 	forgetHooks []func(tx storage.Tx, session string) error
 
@@ -204,6 +208,14 @@ func (s *Service) tie() {
 	s.nameProvidersBy(s.providerName)
 	s.onForget(forgetSetUps)
 	s.onForget(forgetNewContact)
+	s.deliver(deliveredStepUp, stepUpDelivery)
+	s.deliver(deliveredInvitation, invitationDelivery)
+	s.deliver(deliveredActivation, activationDelivery)
+	s.leadLinks(linkReset, resetPath)
+	s.leadLinks(linkActivation, activationPath)
+	s.leadLinks(linkVerification, verifyPath)
+	s.leadLinks(linkInvitation, invitationPath)
+	s.leadLinks(linkPINReset, pinResetPath)
 }
 
 // complete fills in the defaults.

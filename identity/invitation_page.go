@@ -16,6 +16,8 @@ import (
 )
 
 const (
+	linkInvitation linkKind = "invitation"
+
 	invitationPath      = "/invitation"
 	invitationCheckPath = invitationPath + "/check"
 )

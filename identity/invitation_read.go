@@ -90,10 +90,8 @@ var invitationWays = []*invitationWay{
 	},
 }
 
-const deliveredInvitation deliveredFor = "invitation"
-
 // invitationDelivery are the terms of codes for invited persons.
-func invitationDelivery(_ *Service, _ storage.Tx, _ string, rec *personRecord, u *config.Units) (deliveredTerms, error) {
+func invitationDelivery(_ storage.Tx, _ string, rec *personRecord, u *config.Units) (deliveredTerms, error) {
 	switch f := &u.Features; {
 	case !f.AcceptingInvitationEnabled || !f.InvitationVerificationRequired.ViaExternallyDeliveredCodeEnabled:
 		return deliveredTerms{}, ErrCodesOff

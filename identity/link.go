@@ -16,19 +16,16 @@ import (
 // linkKind is what a link that a person is sent is good for. A person has at most one of each kind: a newer one ends the older.
 type linkKind string
 
-// The kinds of links.
-const (
-	linkReset      linkKind = "reset"
-	linkActivation linkKind = "activation"
-	linkInvitation linkKind = "invitation"
-	linkPINReset   linkKind = "pin-reset"
-)
-
-// linkPaths are the pages that links lead to.
-var linkPaths = map[linkKind]string{
-	linkReset: "/reset", linkActivation: "/activate", linkInvitation: "/invitation", linkPINReset: "/account/security/pin-reset",
-	linkVerification: "/verify",
+// leadLinks sets the page that links of a kind lead to. New calls it for each before the service is used.
+func (s *Service) leadLinks(kind linkKind, path string) {
+	if s.linkPaths == nil {
+		s.linkPaths = map[linkKind]string{}
+	}
+	s.linkPaths[kind] = path
 }
+
+// linkPath returns the page that links of a kind lead to.
+func (s *Service) linkPath(kind linkKind) string { return s.linkPaths[kind] }
 
 const (
 	linkParam  = "token"   // its values are kept out of access logs
@@ -42,7 +39,7 @@ const (
 // and the link is good for nothing.
 func (s *Service) newLink(tx storage.Tx, kind linkKind, personID string, data map[string]string, life time.Duration, now time.Time) (path string, err error) {
 	token, err := s.putLink(tx, kind, personID, data, life, now)
-	return linkPaths[kind] + "?" + url.Values{linkParam: {token}}.Encode(), err
+	return s.linkPath(kind) + "?" + url.Values{linkParam: {token}}.Encode(), err
 }
 
 // putLink is newLink and returns the token alone.
@@ -170,7 +167,7 @@ func (s *Service) openLink(w http.ResponseWriter, r *http.Request, kind linkKind
 		h.Set("Cache-Control", "no-store")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Location", linkPaths[kind])
+		h.Set("Location", s.linkPath(kind))
 		w.WriteHeader(http.StatusSeeOther)
 		return nil, false
 	}
@@ -191,7 +188,7 @@ func (s *Service) checkLinkForm(w http.ResponseWriter, r *http.Request, o *opene
 	err := s.Pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), o.form())
 	if err != nil {
 		s.Log.Info("form refused", zap.String("path", r.URL.Path), zap.Error(err))
-		s.Pages.Refuse(w, r, err, linkPaths[o.kind])
+		s.Pages.Refuse(w, r, err, s.linkPath(o.kind))
 	}
 	return err == nil
 }
@@ -203,5 +200,5 @@ func (s *Service) failLink(w http.ResponseWriter, r *http.Request, kind linkKind
 		s.Pages.Error(w, r, http.StatusBadRequest, "error.link", again)
 		return
 	}
-	s.fail(w, r, err, linkPaths[kind])
+	s.fail(w, r, err, s.linkPath(kind))
 }

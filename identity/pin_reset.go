@@ -14,6 +14,9 @@ import (
 )
 
 const (
+	linkPINReset linkKind = "pin-reset"
+
+	pinResetPath  = securityPath + "/pin-reset"
 	pinForgotPath = securityPath + "/pin/forgot"
 	pinResetLife  = 30 * time.Minute
 )
@@ -134,7 +137,7 @@ func (s *Service) pinOpened(w http.ResponseWriter, r *http.Request) (o *opened, 
 	if o, ok = s.openLink(w, r, linkPINReset, pinForgotPath); !ok {
 		return nil, nil, false
 	}
-	if si, ok = s.requireLevel(w, r, passwordLevel, linkPaths[linkPINReset]); !ok {
+	if si, ok = s.requireLevel(w, r, passwordLevel, pinResetPath); !ok {
 		return nil, nil, false
 	}
 	if si.session.PersonID != o.rec.PersonID {
@@ -151,7 +154,7 @@ func (s *Service) pinResetForm(w http.ResponseWriter, r *http.Request, o *opened
 		return
 	}
 	s.Pages.Render(w, r, page.View{Template: "pin", Status: status, Locales: si.locales(), Client: s.leadsTo(r, o.rec.Data[linkFlow]), Data: page.PIN{
-		Action: linkPaths[linkPINReset], CSRF: s.Pages.CSRF(browser, o.form()), Problem: problem, Cancel: securityPath,
+		Action: pinResetPath, CSRF: s.Pages.CSRF(browser, o.form()), Problem: problem, Cancel: securityPath,
 	}})
 }
 

@@ -11,7 +11,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const resetDonePath = "/reset/done"
+const (
+	linkReset linkKind = "reset"
+
+	resetPath     = "/reset"
+	resetDonePath = resetPath + "/done"
+)
 
 // resetting is a request of the page that a link for a new password has opened.
 type resetting struct {
@@ -40,7 +45,7 @@ func (s *Service) resetOpened(w http.ResponseWriter, r *http.Request) (x resetti
 		})
 	}
 	if err != nil {
-		s.fail(w, r, err, linkPaths[linkReset])
+		s.fail(w, r, err, resetPath)
 		return x, false
 	}
 	return x, true
@@ -57,7 +62,7 @@ func (s *Service) resetPage(w http.ResponseWriter, r *http.Request, x resetting,
 	// Password managers store the two together.
 	name := page.Field{Name: "username", Label: "sign_in.username", Value: x.username, Autocomplete: "username", ReadOnly: true}
 	s.formPage(w, r, x.aside, x.form(), status, page.Form{
-		Key: "reset", Action: linkPaths[linkReset], Fields: page.Fields(false, name, newPasswordField(&x.u.PasswordPolicy, problem)),
+		Key: "reset", Action: resetPath, Fields: page.Fields(false, name, newPasswordField(&x.u.PasswordPolicy, problem)),
 	})
 }
 
@@ -82,7 +87,7 @@ func (s *Service) handleReset(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, errNoLink), errors.Is(err, ErrNoPerson):
 		s.failLink(w, r, linkReset, s.forgotAt(x.u), errNoLink)
 	default:
-		s.fail(w, r, err, linkPaths[linkReset])
+		s.fail(w, r, err, resetPath)
 	}
 }
 

@@ -36,7 +36,7 @@ func codesOn(u *config.Units) bool {
 }
 
 // stepUpDelivery are the terms of codes for step-ups.
-func stepUpDelivery(_ *Service, _ storage.Tx, _ string, rec *personRecord, u *config.Units) (deliveredTerms, error) {
+func stepUpDelivery(_ storage.Tx, _ string, rec *personRecord, u *config.Units) (deliveredTerms, error) {
 	switch {
 	case !codesOn(u):
 		return deliveredTerms{}, ErrCodesOff

@@ -12,10 +12,11 @@ import (
 
 const (
 	linkVerification linkKind = "verification"
+	verifyPath                = "/verify"
 
 	verificationLife = 7 * 24 * time.Hour
 	linkAddress      = "address" // of the data: the address that the link shows to be the person's
-	verifiedPath     = "/verify/done"
+	verifiedPath     = verifyPath + "/done"
 )
 
 // askVerified sends a new person, whose address nobody has verified, a link that does, where the switch of how they came says so.
@@ -42,7 +43,7 @@ func (s *Service) askVerified(tx storage.Tx, t told, how welcome, now time.Time)
 
 // showVerify serves GET /verify: it asks whether the address is that of the account, and changes nothing.
 func (s *Service) showVerify(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.beside(w, r, linkPaths[linkVerification], always)
+	a, ok := s.beside(w, r, verifyPath, always)
 	if !ok {
 		return
 	}
@@ -56,11 +57,11 @@ func (s *Service) showVerify(w http.ResponseWriter, r *http.Request) {
 		return err
 	})
 	if err != nil {
-		s.fail(w, r, err, linkPaths[linkVerification])
+		s.fail(w, r, err, verifyPath)
 		return
 	}
 	s.formPage(w, r, a, o.form(), http.StatusOK, page.Form{
-		Key: "verify", Fill: []any{"to", o.rec.Data[linkAddress], "account", p.Username}, Action: linkPaths[linkVerification],
+		Key: "verify", Fill: []any{"to", o.rec.Data[linkAddress], "account", p.Username}, Action: verifyPath,
 	})
 }
 
