@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -17,6 +19,7 @@ import (
 // The pages of a person's own account.
 const (
 	profilePath      = defaultReturn + "/profile"
+	securityPath     = defaultReturn + "/security"
 	devicesPath      = defaultReturn + "/devices"
 	applicationsPath = defaultReturn + "/applications"
 	activityPath     = defaultReturn + "/activity"
@@ -230,4 +233,52 @@ const fewRecoveryCodes = 3
 // verifiesEmail tells whether addresses are shown to be a person's own by a code.
 func (s *Service) verifiesEmail(u *config.Units) bool {
 	return s.Notify != nil && u.Attributes.Verification.EmailEnabled
+}
+
+// requireLevel returns the browser's sign-in when it has a level, for a page of ours at ret. Otherwise it has sent the browser to the page
+// that gets it there, or said that it cannot get there, and is not ok. Every page that shows or changes what is a person's own passes it.
+func (s *Service) requireLevel(w http.ResponseWriter, r *http.Request, level int, ret string) (*signedIn, bool) {
+	_, err := s.authenticator.Authenticate(w, r, login.Demand{MaxAge: -1, Level: level, Return: ret})
+	refusal := new(login.Refusal)
+	switch {
+	case errors.Is(err, login.ErrResponded):
+		return nil, false
+	case errors.As(err, &refusal) && refusal.Code == unmetLevel:
+		s.Log.Info("page refused", zap.String("path", r.URL.Path), zap.NamedError("cause", err))
+		s.Pages.Error(w, r, http.StatusForbidden, "error.level", "")
+		return nil, false
+	case err != nil:
+		s.failSignIn(w, r, err, ret)
+		return nil, false
+	}
+	si, err := s.current(r)
+	if err != nil {
+		s.fail(w, r, err, ret)
+		return nil, false
+	}
+	if si == nil || si.session.Level < level { // ended this very moment
+		s.redirect(w, r, "/sign-in")
+		return nil, false
+	}
+	return si, true
+}
+
+// authenticator asks for a sign-in. It is the whole service.
+type authenticator interface {
+	// Authenticate returns the browser's sign-in when it satisfies d. Otherwise it has sent the browser to sign in and returns login.ErrResponded, or
+	// returns a *login.Refusal.
+	Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error)
+}
+
+// authenticateBy sets who asks for sign-ins. New calls it before the service is used.
+func (s *Service) authenticateBy(a authenticator) { s.authenticator = a }
+
+// failSignIn writes the page for a sign-in that nobody but the person has asked for.
+func (s *Service) failSignIn(w http.ResponseWriter, r *http.Request, err error, again string) {
+	if refusal := new(login.Refusal); errors.As(err, &refusal) {
+		s.Log.Info("sign-in refused", zap.NamedError("cause", err))
+		s.Pages.Error(w, r, http.StatusForbidden, "error.refused", again)
+		return
+	}
+	s.fail(w, r, err, again)
 }

@@ -34,7 +34,7 @@ func mainAddress(list []Address) int {
 }
 
 // otherAddresses lists those beside the main one, and leads to the page for one more. It is nil where there is none yet.
-func (a *onAccount) otherAddresses(v *profilePage) []page.Part {
+func otherAddresses(a *onAccount, v *profilePage) []page.Part {
 	if len(v.own.Addresses) == 0 {
 		return nil
 	}

@@ -27,13 +27,13 @@ func ownLinks(f *config.Features) bool {
 }
 
 // givesLinks tells whether a sign-in may be carried to another device: one at a provider may not, since that says how long it lasts and whom it is for.
-func (r *sessionRecord) givesLinks(u *config.Units) bool {
+func givesLinks(r *sessionRecord, u *config.Units) bool {
 	return ownLinks(&u.Features) && (r.Provider == provider || r.Provider == "")
 }
 
 // anotherDevicePart leads from the devices to the page that makes a link. It is nil where none is made.
-func (a *onAccount) anotherDevicePart() []page.Part {
-	if !a.si.session.givesLinks(a.u) {
+func anotherDevicePart(a *onAccount) []page.Part {
+	if !givesLinks(&a.si.session, a.u) {
 		return nil
 	}
 	return []page.Part{{ID: "another", Title: page.Say("device.another"), Text: page.Say("device.another.text"), Links: []page.Action{{Label: "account.another_device.title", URL: anotherDevicePath}}}}
@@ -45,7 +45,7 @@ func (s *Service) anotherDevice(w http.ResponseWriter, r *http.Request) (*onAcco
 	if !ok {
 		return nil, false
 	}
-	if !a.si.session.givesLinks(a.u) {
+	if !givesLinks(&a.si.session, a.u) {
 		s.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
 		return nil, false
 	}
@@ -130,7 +130,7 @@ func (s *Service) makeOwnLink(r *http.Request, a *onAccount) (token string, life
 		if err != nil {
 			return err
 		}
-		if !from.givesLinks(st.units) {
+		if !givesLinks(&from, st.units) {
 			return errMismatch
 		}
 		if wait, err = s.tooMany(tx, "own-link", person, ownLinksPerPerson, now); err != nil || wait > 0 {

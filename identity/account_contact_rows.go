@@ -23,9 +23,9 @@ func (k contactKind) icon() string {
 func (s *Service) emailPart(a *onAccount, v *profilePage) page.Part {
 	part := page.Part{ID: "emails", Title: page.Say("profile.emails"), Empty: "profile.emails.none"}
 	for _, e := range v.own.EmailAddresses {
-		part.Rows = append(part.Rows, a.contactRow(contactEmail, e.Value, e.Primary, e.Verified, s.verifiesEmail(a.u), v.locked("email")))
+		part.Rows = append(part.Rows, contactRow(a, contactEmail, e.Value, e.Primary, e.Verified, s.verifiesEmail(a.u), v.locked("email")))
 	}
-	part.Form = a.contactForm(contactEmail, v, page.Field{Name: "value", ID: "email", Type: "email", Label: "profile.emails.new", Autocomplete: "email", MaxLength: 254, Required: true})
+	part.Form = contactForm(a, contactEmail, v, page.Field{Name: "value", ID: "email", Type: "email", Label: "profile.emails.new", Autocomplete: "email", MaxLength: 254, Required: true})
 	return part
 }
 
@@ -33,9 +33,9 @@ func (s *Service) emailPart(a *onAccount, v *profilePage) page.Part {
 func (s *Service) phonePart(a *onAccount, v *profilePage) page.Part {
 	part := page.Part{ID: "phones", Title: page.Say("profile.phones"), Empty: "profile.phones.none"}
 	for _, n := range v.own.PhoneNumbers {
-		part.Rows = append(part.Rows, a.contactRow(contactPhone, n.Value, n.Primary, n.Verified, s.verifiesPhone(a.u), false))
+		part.Rows = append(part.Rows, contactRow(a, contactPhone, n.Value, n.Primary, n.Verified, s.verifiesPhone(a.u), false))
 	}
-	part.Form = a.contactForm(contactPhone, v, page.Field{
+	part.Form = contactForm(a, contactPhone, v, page.Field{
 		Name: "value", ID: "phone", Type: "tel", Label: "profile.phones.new", Hint: "profile.phones.hint", Autocomplete: "tel", MaxLength: maxTag, Required: true,
 	})
 	return part
@@ -43,7 +43,7 @@ func (s *Service) phonePart(a *onAccount, v *profilePage) page.Part {
 
 // contactRow is one address or number with what can be done about it. Where they are verified only one that is can become the primary one. What a
 // provider writes stays primary.
-func (a *onAccount) contactRow(kind contactKind, value string, primary, verified, verifies, locked bool) page.Row {
+func contactRow(a *onAccount, kind contactKind, value string, primary, verified, verifies, locked bool) page.Row {
 	row := page.Row{Icon: kind.icon(), Name: value}
 	do := func(label, what string) {
 		row.Actions = append(row.Actions, page.Action{Label: label, URL: contactPath, CSRF: a.csrf, Fields: []page.Hidden{
@@ -69,7 +69,7 @@ func (a *onAccount) contactRow(kind contactKind, value string, primary, verified
 	return row
 }
 
-func (a *onAccount) contactForm(kind contactKind, v *profilePage, f page.Field) *page.PartForm {
+func contactForm(a *onAccount, kind contactKind, v *profilePage, f page.Field) *page.PartForm {
 	name := contact{Kind: kind}.field()
 	f.Value, f.Problem = v.values[name], v.problems[name]
 	f.Focus = f.Problem != "" || v.focus == name

@@ -94,7 +94,7 @@ func (s *Service) showDevices(w http.ResponseWriter, r *http.Request) {
 			sessions.Rows = append(sessions.Rows, row)
 		}
 	}
-	d := page.Dashboard{Key: "devices", Parts: append([]page.Part{sessions}, a.anotherDevicePart()...)}
+	d := page.Dashboard{Key: "devices", Parts: append([]page.Part{sessions}, anotherDevicePart(a)...)}
 	if len(list) > 1 {
 		d.Parts = append(d.Parts, page.Part{ID: "others", Title: page.Say("device.others"), Text: page.Say("device.others.text"), Form: &page.PartForm{
 			Action: devicesPath, CSRF: a.csrf, Submit: "device.end_others", Quiet: true, Hidden: []page.Hidden{{Name: "session", Value: "others"}},

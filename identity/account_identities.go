@@ -43,7 +43,7 @@ func coupledOf(tx storage.Tx, personID string) (out []coupled, err error) {
 }
 
 // identitiesSection names the accounts elsewhere that sign the person in.
-func identitiesSection(s *Service, tx storage.Tx, si *signedIn, _ *standing) (*page.SecuritySection, error) {
+func (s *Service) identitiesSection(tx storage.Tx, si *signedIn, _ *standing) (*page.SecuritySection, error) {
 	list, err := coupledOf(tx, si.session.PersonID)
 	if err != nil || len(list) == 0 && len(s.connectable()) == 0 {
 		return nil, err
@@ -322,3 +322,6 @@ func (s *Service) endOfProvider(tx storage.Tx, a *onAccount, id string, now time
 	}
 	return nil
 }
+
+// isOwnCoupling tells whether the answer of a provider is for the account page that couples it.
+func isOwnCoupling(a *answered) bool { return a.flow.Couple != "" }

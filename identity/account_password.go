@@ -19,7 +19,7 @@ import (
 const passwordPath = securityPath + "/password"
 
 // passwordSection is about the password, while passwords sign anybody in.
-func passwordSection(_ *Service, tx storage.Tx, si *signedIn, st *standing) (*page.SecuritySection, error) {
+func passwordSection(tx storage.Tx, si *signedIn, st *standing) (*page.SecuritySection, error) {
 	if !st.units.PasswordLogin() {
 		return nil, nil //nolint:nilnil // there is nothing to show
 	}

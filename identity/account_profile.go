@@ -95,7 +95,7 @@ func (s *Service) writeProfilePage(w http.ResponseWriter, r *http.Request, a *on
 		}
 		d.Parts[0].Text = page.Say("profile.synchronised", "provider", strings.Join(names, ", "))
 	}
-	d.Parts = append(d.Parts, a.otherAddresses(v)...)
+	d.Parts = append(d.Parts, otherAddresses(a, v)...)
 	d.Parts = append(d.Parts, customParts(a, v, d.Problem != "")...)
 	s.accountPage(w, r, a, status, d)
 }

@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -16,9 +15,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
-
-// The types of activation. (identity service document, FeaturesConfiguration)
-const activationByCode = "EXTERNALLY_DELIVERED_CODE"
 
 const (
 	activatePath     = "/sign-in/activate"
@@ -49,23 +45,6 @@ func activationDelivery(_ storage.Tx, _ string, rec *personRecord, u *config.Uni
 }
 
 func ofSeconds(n int) time.Duration { return time.Duration(n) * time.Second }
-
-// inactiveError says that the password is right, and the person inactive.
-type inactiveError struct{ account account }
-
-func (e *inactiveError) Error() string { return "identity: the person has to be activated first" }
-
-// ofInactive turns the right password of somebody who can be activated into an *inactiveError: only the right one tells.
-func (s *Service) ofInactive(ctx context.Context, a account) error {
-	u, err := s.configured(ctx)
-	if err == nil && u.Features.PersonActivation.Enabled && a.person.State == Inactive && (u.Features.PersonActivation.Type == activationByCode || a.person.awaits()) {
-		err = &inactiveError{a}
-	}
-	if err == nil {
-		err = errMismatch
-	}
-	return err
-}
 
 // leadToActivation sends a person whose password was right to where they are activated. The sign-in waits for it.
 func (s *Service) leadToActivation(w http.ResponseWriter, r *http.Request, id string, f flowRecord, who *inactiveError) {

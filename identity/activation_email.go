@@ -16,9 +16,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// activationByEmail is the type of activation by a link or a code that is sent to the person.
-const activationByEmail = "EMAIL"
-
 const (
 	linkActivation linkKind = "activation"
 	activationPath          = "/activate"

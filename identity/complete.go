@@ -1,56 +1,16 @@
 package identity
 
 import (
-	"cmp"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
-
-const completePath = "/sign-in/complete"
-
-func completeURL(flow string) string { return completePath + "?" + url.Values{"flow": {flow}}.Encode() }
-
-// signsIn keeps that a person signs in, and tells whether they have before.
-func signsIn(tx storage.Tx, personID string, now time.Time) (before bool, err error) {
-	err = signedIns.Create(tx, personID, signedInRecord{First: now}, time.Time{})
-	if errors.Is(err, storage.ErrExists) {
-		return true, nil
-	}
-	return false, err
-}
-
-// asksMore tells whether persons are asked, after a sign-in, for what is missing. (identity service document, FeaturesConfiguration)
-func asksMore(u *config.Units) bool { return u.Features.PostLoginExtraRegistrationAfterSecondLogin }
-
-// goInElsewhere is goIn for a sign-in that nobody has asked for on a page: to leads anywhere that is known to be good.
-func (s *Service) goInElsewhere(w http.ResponseWriter, r *http.Request, to string) {
-	u, err := s.configured(r.Context())
-	if err == nil && asksMore(u) {
-		var id string
-		if id, err = s.newFlow(w, r, login.Demand{MaxAge: -1, Return: cmp.Or(page.LocalPath(to), defaultReturn), Client: login.Client{Targets: targetsOf(to)}}); err == nil {
-			err = s.changeFlow(r.Context(), id, func(f *flowRecord) { f.Elsewhere = to })
-		}
-		if err == nil {
-			s.redirect(w, r, completeURL(id))
-			return
-		}
-	}
-	if err != nil {
-		s.Log.Error("nobody is asked for what is missing", zap.Error(err))
-	}
-	s.sendOn(w, r, to)
-}
 
 // completing is somebody who has signed in, and what is missing of them.
 type completing struct {

@@ -46,14 +46,6 @@ func withoutIdentity(d login.Demand, id string) login.Demand {
 	return d
 }
 
-// accepts tells whether a sign-in by the provider is good for the demand.
-func accepts(d login.Demand, by string) bool {
-	if d.Provider != "" {
-		return d.Provider == by
-	}
-	return len(d.Providers) == 0 || slices.Contains(d.Providers, by)
-}
-
 // resultFor is the session's result for one demand, whose parameters belong to it alone.
 func (s *Service) resultFor(si *signedIn, d login.Demand) *login.Result {
 	out := si.result()

@@ -104,6 +104,17 @@ type Service struct {
 	deliveries map[deliveredFor]deliveredPurpose
 	linkPaths  map[linkKind]string
 
+	// Of the pages.
+	authenticator authenticator
+
+	// Of identity providers.
+	raising      raisingWays
+	arrivals     []arrival
+	registration registration
+
+	// Of step-ups.
+	sections []securitySection
+
 	// Of sessions.
 	forgetHooks []func(tx storage.Tx, session string) error
 
@@ -208,6 +219,14 @@ func (s *Service) tie() {
 	s.nameProvidersBy(s.providerName)
 	s.onForget(forgetSetUps)
 	s.onForget(forgetNewContact)
+	s.authenticateBy(s)
+	s.raiseBy(raisingWays{reachable: s.reachable, passkeys: s.hasPasskeys})
+	s.onArrival(isInvited, s.enterInvited)
+	s.onArrival(isOwnCoupling, s.coupleOwn)
+	s.registerBy(registration{ask: s.askFirst, url: registerURL})
+	s.addSections(passwordSection)
+	s.addSections(s.methodSections()...)
+	s.addSections(s.identitiesSection)
 	s.deliver(deliveredStepUp, stepUpDelivery)
 	s.deliver(deliveredInvitation, invitationDelivery)
 	s.deliver(deliveredActivation, activationDelivery)

@@ -209,5 +209,5 @@ func (s *Service) coupleInvited(w http.ResponseWriter, r *http.Request, a *answe
 	return x, err
 }
 
-// isInvited tells whether the sign-in at a provider is that of an invited person.
-func (a *answered) isInvited() bool { return a.signIn != "" && a.flow.Invited != "" }
+// isInvited tells whether the answer of a provider is for an invited person.
+func isInvited(a *answered) bool { return a.signIn != "" && a.flow.Invited != "" }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -138,6 +139,16 @@ func (g *registry) with(list []Provider, version uint64) *registry {
 	return out
 }
 
+// raisingWays is what the ways to sign in need to know of step-ups.
+type raisingWays struct {
+	// reachable is the highest level that some person could step up to, and the highest that a password helps to get to.
+	reachable func(u *config.Units) (reach, byPassword int)
+	passkeys  func() bool // tells whether there are passkeys at all
+}
+
+// raiseBy sets how sign-ins are raised. New calls it before the service is used.
+func (s *Service) raiseBy(w raisingWays) { s.raising = w }
+
 // providers returns the providers there are now, whether passwords sign anybody in, and which level can be stepped up to.
 func (s *Service) providers(ctx context.Context) (*registry, error) {
 	g, err := s.knownProviders(ctx)
@@ -149,8 +160,8 @@ func (s *Service) providers(ctx context.Context) (*registry, error) {
 		return nil, err
 	}
 	now := *g
-	now.noPassword, now.passkeys = !u.PasswordLogin(), s.hasPasskeys()
-	now.reach, now.byPassword = s.reachable(u)
+	now.noPassword, now.passkeys = !u.PasswordLogin(), s.raising.passkeys()
+	now.reach, now.byPassword = s.raising.reachable(u)
 	return &now, nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -83,7 +82,7 @@ func (s *Service) handleConnect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	in := page.Connect{Username: strings.TrimSpace(r.PostForm.Get("username"))}
-	c := credentials{username: in.Username, password: r.PostForm.Get("password"), connect: a}
+	c := typedPassword{username: in.Username, password: r.PostForm.Get("password"), client: a.flow.Demand.Client.ID}
 	if !isText(in.Username, maxUsername) {
 		in.Username = ""
 	}
@@ -97,7 +96,10 @@ func (s *Service) handleConnect(w http.ResponseWriter, r *http.Request) {
 		s.connectPage(w, r, a, http.StatusUnprocessableEntity, in)
 		return
 	}
-	wait, err := s.signIn(w, r, a.flow, c)
+	p, wait, err := s.provePassword(r, c)
+	if err == nil && wait == 0 {
+		err = s.connect(w, r, a, p)
+	}
 	switch {
 	case err == nil && wait > 0:
 		in.Problem, in.Wait = "problem.wait", int((wait+time.Second-1)/time.Second)
@@ -121,8 +123,7 @@ func (s *Service) handleConnect(w http.ResponseWriter, r *http.Request) {
 
 // connect couples the identity with the person whose password was right and opens the session of that identity, when what was verified
 // still holds.
-func (s *Service) connect(w http.ResponseWriter, r *http.Request, c credentials, p proof) error {
-	a := c.connect
+func (s *Service) connect(w http.ResponseWriter, r *http.Request, a *answered, p proof) error {
 	o, err := s.prepare(r, a)
 	if err != nil {
 		return err
@@ -148,30 +149,4 @@ func (s *Service) connect(w http.ResponseWriter, r *http.Request, c credentials,
 	s.entered(w, r, a, o)
 	s.jar.Set(w, kindDevice, p.device, deviceLife)
 	return nil
-}
-
-// proof is a password that was right.
-type proof struct {
-	account account
-	attempt attempt
-	fresh   string // hash at the present cost; empty: it has that already
-	device  string
-	from    event.Origin
-}
-
-// proven writes what a good password leaves behind and returns the person, or errMismatch when what was verified holds no more.
-func (s *Service) proven(tx storage.Tx, p proof, now time.Time) (personRecord, error) {
-	rec, pw, err := p.account.unchanged(tx)
-	if err != nil {
-		return rec, err
-	}
-	if p.fresh != "" {
-		if err := passwords.Put(tx, p.account.id, passwordRecord{PHC: p.fresh, ChangedAt: pw.ChangedAt}, time.Time{}); err != nil {
-			return rec, err
-		}
-	}
-	if err := s.giveBack(tx, p.attempt, true, now); err != nil {
-		return rec, err
-	}
-	return rec, devices.Put(tx, storage.Key(p.account.id, hashed(p.device)), deviceRecord{Epoch: rec.Epoch, Seen: now}, now.Add(deviceLife))
 }

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -413,19 +414,38 @@ func (p *Provider) leave(n *NewPerson, has *personRecord) {
 	}
 }
 
+// arrival is what an answer of a provider can be for, other than a sign-in.
+type arrival struct {
+	is   func(a *answered) bool // tells whether the answer is for it
+	take func(w http.ResponseWriter, r *http.Request, a *answered)
+}
+
+// onArrival adds what an answer can be for. New calls it before the service is used.
+func (s *Service) onArrival(is func(*answered) bool, take func(http.ResponseWriter, *http.Request, *answered)) {
+	s.arrivals = append(s.arrivals, arrival{is, take})
+}
+
+// registration is how somebody whom a provider names for the first time becomes a person.
+type registration struct {
+	// ask says, of somebody who may be new, what they are asked first.
+	ask func(ctx context.Context, a *answered, n *newcomer) error
+	url func(answer string) string // of the page that asks, for an answer by name
+}
+
+// registerBy sets how newcomers register. New calls it before the service is used.
+func (s *Service) registerBy(r registration) { s.registration = r }
+
 // showProviderDone serves GET /sign-in/provider/done?flow=…: the browser comes back with a verified identity and its cookies.
 func (s *Service) showProviderDone(w http.ResponseWriter, r *http.Request) {
 	a, ok := s.readAnswered(w, r)
 	if !ok {
 		return
 	}
-	if a.isInvited() {
-		s.enterInvited(w, r, a)
-		return
-	}
-	if a.flow.Couple != "" {
-		s.coupleOwn(w, r, a)
-		return
+	for _, other := range s.arrivals {
+		if other.is(a) {
+			other.take(w, r, a)
+			return
+		}
 	}
 	err := s.enter(w, r, a)
 	if errors.Is(err, errAsk) {
@@ -439,7 +459,7 @@ func (s *Service) showProviderDone(w http.ResponseWriter, r *http.Request) {
 	case (errors.Is(err, errAsk) || errors.Is(err, errRegister)) && a.flow.Demand.Passive: // OpenID Connect Core 3.1.2.1: no page
 		s.refuseFlow(w, r, a.flow, &login.Refusal{Code: "interaction_required", Reason: "the person has not signed in here by the provider yet"})
 	case errors.Is(err, errRegister):
-		s.redirect(w, r, registerURL(a.name))
+		s.redirect(w, r, s.registration.url(a.name))
 	case errors.Is(err, errAsk):
 		s.redirect(w, r, connectURL(a.name))
 	case errors.Is(err, errBlocked):

@@ -65,7 +65,7 @@ func (s *Service) enter(w http.ResponseWriter, r *http.Request, a *answered) err
 	if err != nil {
 		return err
 	}
-	if err := s.askFirst(r.Context(), a, n); err != nil {
+	if err := s.registration.ask(r.Context(), a, n); err != nil {
 		return err
 	}
 	err = s.Store.Update(r.Context(), func(tx storage.Tx) error {

@@ -72,7 +72,7 @@ func (r *stepUpRecord) phoneOf(cookie string) *pushDeviceRecord {
 	return nil
 }
 
-func pushSection(s *Service, _ storage.Tx, _ *signedIn, st *standing) (*page.SecuritySection, error) {
+func (s *Service) pushSection(_ storage.Tx, _ *signedIn, st *standing) (*page.SecuritySection, error) {
 	if s.Push == nil {
 		return nil, nil //nolint:nilnil // nothing sends prompts
 	}

@@ -13,18 +13,18 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const (
-	securityPath = "/account/security"
-	removePath   = securityPath + "/remove"
-)
+const removePath = securityPath + "/remove"
 
 // securitySection is a part of the page about how a person signs in. It returns nil where there is nothing to show.
-type securitySection func(s *Service, tx storage.Tx, si *signedIn, st *standing) (*page.SecuritySection, error)
+type securitySection func(tx storage.Tx, si *signedIn, st *standing) (*page.SecuritySection, error)
 
-// securitySections are the parts of the page, in their order.
-func securitySections() []securitySection {
-	return []securitySection{passwordSection, passkeySection, authenticatorSection, recoverySection, pinSection, pushSection, smsSection, emailSection, preferredSection, identitiesSection}
+// methodSections are the parts about the methods, in their order.
+func (s *Service) methodSections() []securitySection {
+	return []securitySection{passkeySection, authenticatorSection, recoverySection, s.pinSection, s.pushSection, s.smsSection, emailSection, preferredSection}
 }
+
+// addSections adds parts of the page. New calls it before the service is used.
+func (s *Service) addSections(parts ...securitySection) { s.sections = append(s.sections, parts...) }
 
 // showSecurity serves GET /account/security: how the person shows who they are, and where that is changed.
 func (s *Service) showSecurity(w http.ResponseWriter, r *http.Request) {
@@ -44,8 +44,8 @@ func (s *Service) showSecurity(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return err
 		}
-		for _, section := range securitySections() {
-			part, err := section(s, tx, si, st)
+		for _, section := range s.sections {
+			part, err := section(tx, si, st)
 			if err != nil {
 				return err
 			}

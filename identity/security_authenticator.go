@@ -15,7 +15,7 @@ import (
 // setUpLife is how long a secret that was shown waits for its first code.
 const setUpLife = 30 * time.Minute
 
-func authenticatorSection(_ *Service, _ storage.Tx, _ *signedIn, st *standing) (*page.SecuritySection, error) {
+func authenticatorSection(_ storage.Tx, _ *signedIn, st *standing) (*page.SecuritySection, error) {
 	if totpMethod.level(st.units) == 0 {
 		return nil, nil //nolint:nilnil // switched off
 	}

@@ -25,7 +25,7 @@ const maxPasskeyName = 64 // characters
 // errKnownPasskey says that a credential is somebody's already.
 var errKnownPasskey = errors.New("identity: the passkey is there already")
 
-func passkeySection(_ *Service, tx storage.Tx, si *signedIn, st *standing) (*page.SecuritySection, error) {
+func passkeySection(tx storage.Tx, si *signedIn, st *standing) (*page.SecuritySection, error) {
 	if !slices.Contains(st.all, &passkeyMethod) {
 		return nil, nil //nolint:nilnil // switched off
 	}

@@ -20,7 +20,7 @@ func (st *standing) preferable() []*stepUpMethod {
 }
 
 // preferredSection is there where a person has a choice.
-func preferredSection(_ *Service, _ storage.Tx, _ *signedIn, st *standing) (*page.SecuritySection, error) {
+func preferredSection(_ storage.Tx, _ *signedIn, st *standing) (*page.SecuritySection, error) {
 	list := st.preferable()
 	if len(list) < 2 {
 		return nil, nil //nolint:nilnil // nothing to choose

@@ -10,7 +10,7 @@ import (
 
 const recoveryPath = securityPath + "/recovery"
 
-func recoverySection(_ *Service, _ storage.Tx, _ *signedIn, st *standing) (*page.SecuritySection, error) {
+func recoverySection(_ storage.Tx, _ *signedIn, st *standing) (*page.SecuritySection, error) {
 	if pick(st.has, totpMethod.name) == nil {
 		return nil, nil //nolint:nilnil // they stand in for the app
 	}

@@ -441,3 +441,12 @@ func (s *Service) keepSession(tx storage.Tx, person, keep string, from, to int64
 	own.Epoch = to
 	return sessions.Put(tx, keep, own, s.collect(own))
 }
+
+// signsIn keeps that a person signs in, and tells whether they have before.
+func signsIn(tx storage.Tx, personID string, now time.Time) (before bool, err error) {
+	err = signedIns.Create(tx, personID, signedInRecord{First: now}, time.Time{})
+	if errors.Is(err, storage.ErrExists) {
+		return true, nil
+	}
+	return false, err
+}

@@ -2,7 +2,6 @@ package identity
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -113,16 +112,6 @@ func (s *Service) startSignIn(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// failSignIn writes the page for a sign-in that nobody but the person has asked for.
-func (s *Service) failSignIn(w http.ResponseWriter, r *http.Request, err error, again string) {
-	if refusal := new(login.Refusal); errors.As(err, &refusal) {
-		s.Log.Info("sign-in refused", zap.NamedError("cause", err))
-		s.Pages.Error(w, r, http.StatusForbidden, "error.refused", again)
-		return
-	}
-	s.fail(w, r, err, again)
-}
-
 // signInPage writes the form, with the providers that can be used instead. Where a username may lead to a provider it is asked for first.
 func (s *Service) signInPage(w http.ResponseWriter, r *http.Request, id string, f flowRecord, ways *ways, status int, in page.SignIn) {
 	in.Action = flowURL(id)
@@ -197,7 +186,10 @@ func (s *Service) handleSignIn(w http.ResponseWriter, r *http.Request) {
 		s.signInPage(w, r, id, f, ways, http.StatusUnprocessableEntity, in)
 		return
 	}
-	wait, err := s.signIn(w, r, f, credentials{username: username, password: password, remember: in.Remember})
+	p, wait, err := s.provePassword(r, typedPassword{username: username, password: password, client: f.Demand.Client.ID, activates: true})
+	if err == nil && wait == 0 {
+		err = s.succeed(w, r, f, in.Remember, p)
+	}
 	inactive := new(inactiveError)
 	switch {
 	case errors.As(err, &inactive):
@@ -239,89 +231,8 @@ func (s *Service) handleUsername(w http.ResponseWriter, r *http.Request, id stri
 // username is what the form begins with: what was typed, or else what the client knows.
 func (f *flowRecord) username() string { return cmp.Or(f.Typed, strings.TrimSpace(f.Demand.Hint)) }
 
-type credentials struct {
-	username, password string
-	remember           bool
-	connect            *answered // the identity that is to be coupled. nil: none
-}
-
-// signIn counts the try, checks the password and opens the session. wait is how long no try is taken, errMismatch every reason
-// that is the person's; both have been logged.
-func (s *Service) signIn(w http.ResponseWriter, r *http.Request, f flowRecord, c credentials) (wait time.Duration, err error) {
-	ctx, from := r.Context(), s.Origin(r)
-	a, err := s.lookUp(ctx, c.username)
-	if err != nil {
-		return 0, err
-	}
-	device := s.device(r)
-	at, err := s.countTry(ctx, a, c.username, whence{address: from.ClientIP, device: hashed(device)})
-	if err != nil {
-		return 0, err
-	}
-	if at.wait > 0 {
-		s.Log.Info("sign-in not taken: too many tries", zap.String("person_id", a.id), zap.String("client_ip", from.ClientIP))
-		return at.wait, nil
-	}
-	fresh, err := s.compare(ctx, s.Hasher, a, c.password)
-	if err == nil && a.person.State != Active {
-		if err = errMismatch; c.connect == nil {
-			err = s.ofInactive(ctx, a)
-		}
-	}
-	switch {
-	case errors.Is(err, errMismatch):
-		s.Log.Info("sign-in refused", zap.String("person_id", a.id), zap.String("client_ip", from.ClientIP))
-		if err := s.failed(ctx, f.Demand.Client.ID, a, at, from); err != nil {
-			return 0, err
-		}
-		return 0, errMismatch
-	case err != nil:
-		s.notEvaluated(ctx, at)
-		return 0, err
-	}
-	p := proof{account: a, attempt: at, fresh: fresh, device: device, from: from}
-	if c.connect != nil {
-		return 0, s.connect(w, r, c, p)
-	}
-	return 0, s.succeed(w, r, f, c, p)
-}
-
-// notEvaluated takes back a try whose password nobody could look at.
-func (s *Service) notEvaluated(ctx context.Context, at attempt) {
-	now := s.Now()
-	if err := s.Store.Update(ctx, func(tx storage.Tx) error { return s.giveBack(tx, at, false, now) }); err != nil {
-		s.Log.Error("try not given back", zap.Error(err))
-	}
-}
-
-// failed writes the events of a refused sign-in.
-func (s *Service) failed(ctx context.Context, clientID string, a account, at attempt, from event.Origin) error {
-	ev, err := s.newEvents(from, loginFailed, loginThrottled)
-	if err != nil {
-		return err
-	}
-	if !at.exhausted {
-		ev = ev[:1]
-	}
-	now := s.Now()
-	return s.Store.Update(ctx, func(tx storage.Tx) error {
-		if at.exhausted {
-			if err := s.tellBlocked(tx, a, now); err != nil {
-				return err
-			}
-		}
-		for _, e := range ev {
-			e.PersonID, e.ClientID = a.id, clientID
-			if err := s.Events.Append(tx, e); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
 // succeed opens the session of a person whose password was right, when what was verified still holds.
-func (s *Service) succeed(w http.ResponseWriter, r *http.Request, f flowRecord, c credentials, p proof) error {
+func (s *Service) succeed(w http.ResponseWriter, r *http.Request, f flowRecord, remember bool, p proof) error {
 	if p.device == "" {
 		var err error
 		if p.device, err = s.newID(); err != nil {
@@ -329,7 +240,7 @@ func (s *Service) succeed(w http.ResponseWriter, r *http.Request, f flowRecord, 
 		}
 	}
 	return s.admit(w, r, f, shown{
-		person: p.account.id, level: passwordLevel, amr: "DEFAULT", remember: c.remember, device: p.device, from: p.from,
+		person: p.account.id, level: passwordLevel, amr: "DEFAULT", remember: remember, device: p.device, from: p.from,
 		prove: func(tx storage.Tx, now time.Time) (personRecord, error) { return s.proven(tx, p, now) },
 	})
 }

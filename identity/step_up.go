@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -218,32 +217,4 @@ func (s *Service) isLocked(ctx context.Context, si *signedIn, m *stepUpMethod) (
 		return err
 	})
 	return locked, err
-}
-
-// requireLevel returns the browser's sign-in when it has a level, for a page of ours at ret. Otherwise it has sent the browser to the page
-// that gets it there, or said that it cannot get there, and is not ok. Every page that shows or changes what is a person's own passes it.
-func (s *Service) requireLevel(w http.ResponseWriter, r *http.Request, level int, ret string) (*signedIn, bool) {
-	_, err := s.Authenticate(w, r, login.Demand{MaxAge: -1, Level: level, Return: ret})
-	refusal := new(login.Refusal)
-	switch {
-	case errors.Is(err, login.ErrResponded):
-		return nil, false
-	case errors.As(err, &refusal) && refusal.Code == unmetLevel:
-		s.Log.Info("page refused", zap.String("path", r.URL.Path), zap.NamedError("cause", err))
-		s.Pages.Error(w, r, http.StatusForbidden, "error.level", "")
-		return nil, false
-	case err != nil:
-		s.failSignIn(w, r, err, ret)
-		return nil, false
-	}
-	si, err := s.current(r)
-	if err != nil {
-		s.fail(w, r, err, ret)
-		return nil, false
-	}
-	if si == nil || si.session.Level < level { // ended this very moment
-		s.redirect(w, r, "/sign-in")
-		return nil, false
-	}
-	return si, true
 }

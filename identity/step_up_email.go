@@ -140,7 +140,7 @@ func checkStepUpCode(ctx context.Context, s *Service, t *stepUpTry) (func(storag
 	}, nil
 }
 
-func emailSection(_ *Service, _ storage.Tx, _ *signedIn, st *standing) (*page.SecuritySection, error) {
+func emailSection(_ storage.Tx, _ *signedIn, st *standing) (*page.SecuritySection, error) {
 	if pick(st.has, emailMethod.name) == nil {
 		return nil, nil //nolint:nilnil // switched off, or no address
 	}

@@ -113,7 +113,7 @@ func pinProblem(pin, again string) string {
 	return ""
 }
 
-func pinSection(s *Service, tx storage.Tx, si *signedIn, st *standing) (*page.SecuritySection, error) {
+func (s *Service) pinSection(tx storage.Tx, si *signedIn, st *standing) (*page.SecuritySection, error) {
 	if pinMethod.level(st.units) == 0 {
 		return nil, nil //nolint:nilnil // switched off
 	}

@@ -48,7 +48,7 @@ func stepUpNumber(tx storage.Tx, si *signedIn) (string, error) {
 	return textNumber(t.profile), nil
 }
 
-func smsSection(s *Service, tx storage.Tx, si *signedIn, st *standing) (*page.SecuritySection, error) {
+func (s *Service) smsSection(tx storage.Tx, si *signedIn, st *standing) (*page.SecuritySection, error) {
 	if s.SMS == nil || smsMethod.level(st.units) == 0 {
 		return nil, nil //nolint:nilnil // switched off
 	}

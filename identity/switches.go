@@ -169,3 +169,26 @@ func (s *Service) checkConfigured(tx storage.Tx, p, before *profileRecord) error
 	}
 	return nil
 }
+
+// The types of activation. (identity service document, FeaturesConfiguration)
+const (
+	activationByCode  = "EXTERNALLY_DELIVERED_CODE"
+	activationByEmail = "EMAIL" // by a link or a code that is sent to the person
+)
+
+// inactiveError says that the password is right, and the person inactive.
+type inactiveError struct{ account account }
+
+func (e *inactiveError) Error() string { return "identity: the person has to be activated first" }
+
+// ofInactive turns the right password of somebody who can be activated into an *inactiveError: only the right one tells.
+func (s *Service) ofInactive(ctx context.Context, a account) error {
+	u, err := s.configured(ctx)
+	if err == nil && u.Features.PersonActivation.Enabled && a.person.State == Inactive && (u.Features.PersonActivation.Type == activationByCode || a.person.awaits()) {
+		err = &inactiveError{a}
+	}
+	if err == nil {
+		err = errMismatch
+	}
+	return err
+}

@@ -1,0 +1,115 @@
+package identity
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// Authenticate returns the browser's sign-in when it satisfies d. Otherwise it stores d, bound to this browser, redirects to the sign-in page
+// and returns login.ErrResponded, or returns a *login.Refusal. Any other error: we cannot tell.
+func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error) {
+	if !d.Passive && page.LocalPath(d.Return) == "" { // who asks without a page needs no way back
+		return nil, errors.New("identity: Demand.Return is not a path of ours")
+	}
+	si, err := s.current(r)
+	if err != nil {
+		return nil, err
+	}
+	known, err := s.providers(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	d = known.ofService(d)
+	u, err := s.configured(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	d.Level = max(d.Level, u.RequiredLevel(d.Client.ID))
+	reader, ok := known.reads(d)
+	if !ok {
+		return nil, &login.Refusal{Code: "access_denied", Reason: "the identity provider is not available"}
+	}
+	if reader != nil {
+		switch id, err := reader.reader.Read(r); {
+		case err == nil:
+			found, err := s.authenticateExternal(w, r, d, reader, id, si)
+			return found, s.answerClosed(w, r, d, err)
+		case !errors.Is(err, idp.ErrNoIdentity):
+			return nil, s.refuseExternal(w, r, d, reader, err)
+		}
+		d = withoutIdentity(d, reader.ID)
+	}
+	if si != nil && s.satisfies(si, d) {
+		s.touch(r, si)
+		return s.resultFor(si, d), nil
+	}
+	if err := s.isOpen(r.Context()); err != nil {
+		return nil, s.answerClosed(w, r, d, err)
+	}
+	if refusal, err := s.takeRefusal(r, d); err != nil || refusal != nil {
+		return nil, cmp.Or[error](err, refusal)
+	}
+	ways := known.ways(d)
+	if si != nil && s.meets(si, d) {
+		if done, err := s.sendToStepUp(w, r, d, si, ways); done || err != nil {
+			return nil, cmp.Or(err, login.ErrResponded)
+		}
+	} else if d.Level > max(passwordLevel, known.reach) && len(ways.providers) == 0 && !(d.Passive && si == nil) {
+		return nil, unreachable(d)
+	}
+	if d.Passive {
+		// A provider may know the person without asking, which takes a redirect there and back.
+		if ways.straight == nil {
+			return nil, &login.Refusal{Code: "login_required", Reason: "nobody is signed in, or not as is demanded"}
+		}
+		if d.Return == "" {
+			return nil, &login.Refusal{Code: "login_required", Reason: "nobody is signed in, or not as is demanded", Elsewhere: true}
+		}
+	}
+	if !ways.password && !ways.passkey && len(ways.providers) == 0 {
+		return nil, s.refuseExternal(w, r, d, reader, idp.ErrNoIdentity)
+	}
+	id, err := s.newFlow(w, r, d)
+	if err != nil {
+		return nil, err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	to := flowURL(id)
+	if ways.straight != nil {
+		to = providerURL(id, ways.straight.ID)
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+	return nil, login.ErrResponded
+}
+
+// sendToStepUp sends a browser whose sign-in is good but for its level to the page that raises it. It is not done where a provider may reach the
+// level instead.
+func (s *Service) sendToStepUp(w http.ResponseWriter, r *http.Request, d login.Demand, si *signedIn, ways *ways) (done bool, err error) {
+	st, err := s.standingOf(r.Context(), si)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case !st.can(d.Level):
+		// Who has just signed in for this would do so again and again.
+		if len(ways.providers) == 0 || (d.Return != "" && si.session.SignedInFor == secret.Hash(d.Return)) {
+			return false, unreachable(d)
+		}
+		return false, nil
+	case d.Passive:
+		return false, &login.Refusal{Code: "interaction_required", Reason: "the authentication level needs a step-up"}
+	}
+	id, err := s.newFlow(w, r, d)
+	if err != nil {
+		return false, err
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(w, r, stepUpURL(id), http.StatusSeeOther)
+	return true, nil
+}
