@@ -71,7 +71,7 @@ func (s *Service) readActionToken(tx storage.Tx, hash, partition string, now tim
 	if err != nil {
 		return rec, p, err
 	}
-	if !rec.ExpiresAt.After(now) || p.State == Removed || s.cfg.Partitions.On && partition != "" && partition != p.partition() {
+	if !rec.ExpiresAt.After(now) || p.State == Removed || s.Partitioned() && partition != "" && partition != p.partition() {
 		return rec, p, ErrNoActionToken
 	}
 	u, err := s.Units(tx)

@@ -82,7 +82,7 @@ func (s *Service) countSent(tx storage.Tx, c codeFor, wait time.Duration, now ti
 	counts := make([]failureRecord, len(counters))
 	for i, most := range counters {
 		var err error
-		if counts[i], err = readFailures(tx, most, s.cfg.Lockout.Window, now); err != nil {
+		if counts[i], err = s.readFailures(tx, most, now); err != nil {
 			return 0, err
 		}
 		wait = max(wait, counts[i].Until.Sub(now))

@@ -253,7 +253,7 @@ func (s *Service) askReset(ctx context.Context, typed, flow string, from event.O
 // tooMany counts one more of something that is done at most so often in a window, and returns how long it is not done.
 func (s *Service) tooMany(tx storage.Tx, what, whose string, most int, now time.Time) (wait time.Duration, err error) {
 	c := counter{storage.Key(what, whose), most, false}
-	rec, err := readFailures(tx, c, s.cfg.Lockout.Window, now)
+	rec, err := s.readFailures(tx, c, now)
 	if err != nil {
 		return 0, err
 	}

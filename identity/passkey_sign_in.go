@@ -90,7 +90,7 @@ func (s *Service) offerPasskey(r *http.Request, id string, ways *ways) (*page.Pa
 	}
 	return &page.Passkey{
 		Action: passkeySignInPath + "?flow=" + id, CSRF: s.Pages.CSRF(s.jar.Get(r, cookie.KindBrowser), passkeyForm(id)), Options: s.useOptions(challenge, nil), Again: flowURL(id),
-		Offer: ways.password || ways.hasDomains(), Quiet: ways.password, Remember: s.cfg.Session.Remember > 0, Label: "sign_in.passkey", Life: challengeSeconds,
+		Offer: ways.password || ways.hasDomains(), Quiet: ways.password, Remember: s.offersRemember(), Label: "sign_in.passkey", Life: challengeSeconds,
 	}, nil
 }
 

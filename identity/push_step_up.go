@@ -166,7 +166,7 @@ func (s *Service) prompt(r *http.Request, x steppingUp) (wait time.Duration, err
 			id = ""
 			return nil
 		}
-		denied, err := readFailures(tx, counter{deniedKey(person), 1, true}, s.cfg.Lockout.Window, now)
+		denied, err := s.readFailures(tx, counter{deniedKey(person), 1, true}, now)
 		wait = max(0, denied.Until.Sub(now))
 		return err
 	})
@@ -372,7 +372,7 @@ func (s *Service) answerPrompt(ctx context.Context, r *http.Request, x asked, an
 			return nil
 		}
 		c := counter{deniedKey(y.prompt.PersonID), 1, true}
-		last, err := readFailures(tx, c, s.cfg.Lockout.Window, now)
+		last, err := s.readFailures(tx, c, now)
 		if err != nil {
 			return err
 		}

@@ -136,8 +136,11 @@ func (s *Service) latest(rec sessionRecord) time.Time {
 }
 
 func (s *Service) remembers(rec sessionRecord) bool {
-	return rec.Remembered && s.cfg.Session.Remember > 0
+	return rec.Remembered && s.offersRemember()
 }
+
+// offersRemember tells whether a person can ask to stay signed in.
+func (s *Service) offersRemember() bool { return s.cfg.Session.Remember > 0 }
 
 // opened is when the lifetimes of a session begin.
 func (r *sessionRecord) opened() time.Time {

@@ -116,7 +116,7 @@ func (s *Service) startSignIn(w http.ResponseWriter, r *http.Request) {
 func (s *Service) signInPage(w http.ResponseWriter, r *http.Request, id string, f flowRecord, ways *ways, status int, in page.SignIn) {
 	in.Action = flowURL(id)
 	in.CSRF = s.Pages.CSRF(s.jar.Get(r, cookie.KindBrowser), "sign_in:"+id)
-	in.CanRemember = s.cfg.Session.Remember > 0
+	in.CanRemember = s.offersRemember()
 	in.Cancel = page.LocalPath(f.Demand.Cancel)
 	in.NoForm = !ways.password && !ways.hasDomains()
 	in.NoPassword = !ways.password || (ways.hasDomains() && (in.Username == "" || in.Problem == "problem.username"))
@@ -276,7 +276,7 @@ func (s *Service) admit(w http.ResponseWriter, r *http.Request, f flowRecord, wh
 	now, old := s.Now(), hashed(s.jar.Get(r, kindSession))
 	rec := sessionRecord{
 		PersonID: who.person, AuthTime: now, Seen: now, Level: who.level, AMR: []string{who.amr}, Passkey: who.passkey, Provider: provider,
-		Remembered: who.remember && s.cfg.Session.Remember > 0, SignedInFor: secret.Hash(f.Demand.Return),
+		Remembered: who.remember && s.offersRemember(), SignedInFor: secret.Hash(f.Demand.Return),
 	}
 	rec.from(who.from)
 	var locale string

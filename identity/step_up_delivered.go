@@ -60,7 +60,7 @@ func askDelivered(s *Service, w http.ResponseWriter, r *http.Request, x stepping
 		err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
 			wait = 0
 			key := storage.Key("code-asked", x.si.session.PersonID)
-			last, err := readFailures(tx, counter{key: key, limit: askedFirst}, s.cfg.Lockout.Window, now)
+			last, err := s.readFailures(tx, counter{key: key, limit: askedFirst}, now)
 			if err != nil {
 				return err
 			}

@@ -74,7 +74,7 @@ func (s *Service) countTry(ctx context.Context, a account, username string, from
 		at.counters = append(s.counters(whom, from, at.known), more...)
 		recs := make([]failureRecord, len(at.counters))
 		for i, c := range at.counters {
-			if recs[i], err = readFailures(tx, c, s.cfg.Lockout.Window, now); err != nil {
+			if recs[i], err = s.readFailures(tx, c, now); err != nil {
 				return err
 			}
 			at.wait = max(at.wait, recs[i].Until.Sub(now))
@@ -111,7 +111,7 @@ func (s *Service) counters(whom string, from whence, known bool) []counter {
 }
 
 // readFailures returns a counter's record, or an empty one when what it counted lies behind.
-func readFailures(tx storage.Tx, c counter, window time.Duration, now time.Time) (failureRecord, error) {
+func (s *Service) readFailures(tx storage.Tx, c counter, now time.Time) (failureRecord, error) {
 	rec, err := failures.Get(tx, c.key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return failureRecord{}, nil
@@ -119,7 +119,7 @@ func readFailures(tx storage.Tx, c counter, window time.Duration, now time.Time)
 	if err != nil {
 		return rec, err
 	}
-	if !now.Before(rec.end(window)) {
+	if !now.Before(rec.end(s.cfg.Lockout.Window)) {
 		return failureRecord{}, nil
 	}
 	return rec, nil
@@ -159,7 +159,7 @@ func (s *Service) giveBack(tx storage.Tx, at attempt, good bool, now time.Time) 
 			}
 			continue
 		}
-		rec, err := readFailures(tx, c, s.cfg.Lockout.Window, now)
+		rec, err := s.readFailures(tx, c, now)
 		if err != nil {
 			return err
 		}
