@@ -7,74 +7,93 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Every stored record of the package. Cookies are keys by their hash (secret.Hash), never values. Validity is decided from the records'
-// own times and the epochs; the expiry given to storage is for collection.
+// Tables of persons. As in every table of the service, cookies are keys by their hash (secret.Hash), never values. Validity is decided by
+// the records' own times and the epochs; the expiry given to storage is for collection.
 var (
-	persons      = storage.NewTable[personRecord]("identity_person")          // person id
-	usernames    = storage.NewTable[usernameRecord]("identity_username")      // folded username
-	passwords    = storage.NewTable[passwordRecord]("identity_password")      // person id
-	sessions     = storage.NewTable[sessionRecord]("identity_session")        // session id
-	sessionKeys  = storage.NewTable[sessionKeyRecord]("identity_session_key") // hash of the cookie
-	sessionsOf   = storage.NewTable[struct{}]("identity_session_of")          // person id, session id
-	flows        = storage.NewTable[flowRecord]("identity_flow")              // flow id
-	devices      = storage.NewTable[deviceRecord]("identity_device")          // person id, hash of the device cookie
-	failures     = storage.NewTable[failureRecord]("identity_failure")        // kind of counter, whom, from where
-	identities   = storage.NewTable[identityRecord]("identity_external")      // provider, hash of the folded username or of issuer and subject there
-	profiles     = storage.NewTable[profileRecord]("identity_profile")        // person id
-	groups       = storage.NewTable[groupRecord]("identity_group")            // group id
-	groupNames   = storage.NewTable[string]("identity_group_name")            // group name; the value is its id
-	groupMembers = storage.NewTable[struct{}]("identity_group_member")        // group id, person id
-	tallies      = storage.NewTable[tallyRecord]("identity_tally")            // partition
-
+	persons            = storage.NewTable[personRecord]("identity_person")               // person id
+	usernames          = storage.NewTable[usernameRecord]("identity_username")           // folded username
+	passwords          = storage.NewTable[passwordRecord]("identity_password")           // person id
+	identities         = storage.NewTable[identityRecord]("identity_external")           // provider, hash of the folded username or of issuer and subject there
+	profiles           = storage.NewTable[profileRecord]("identity_profile")             // person id
+	groups             = storage.NewTable[groupRecord]("identity_group")                 // group id
+	groupNames         = storage.NewTable[string]("identity_group_name")                 // group name; the value is its id
+	groupMembers       = storage.NewTable[struct{}]("identity_group_member")             // group id, person id
+	tallies            = storage.NewTable[tallyRecord]("identity_tally")                 // partition
 	partitionUsernames = storage.NewTable[usernameRecord]("identity_partition_username") // partition, folded username; not of the default one
 	personsByPhone     = storage.NewTable[struct{}]("identity_by_phone")                 // E.164 number, person id
 	personsByEmail     = storage.NewTable[struct{}]("identity_by_email")                 // partition, folded address, person id
 	personsByExternal  = storage.NewTable[struct{}]("identity_by_external_id")           // partition, external id, person id
+	identitiesOf       = storage.NewTable[struct{}]("identity_external_of")              // person id, key in identities
+	noticed            = storage.NewTable[noticedRecord]("identity_noticed")             // person id
+)
 
-	stepUps    = storage.NewTable[stepUpRecord]("identity_step_up")             // person id
-	totpSetUps = storage.NewTable[totpSetUpRecord]("identity_step_up_new_totp") // session id
-	sentCodes  = storage.NewTable[sentCodeRecord]("identity_sent_code")         // purpose, hash of the subject
-	smsSetUps  = storage.NewTable[smsSetUpRecord]("identity_step_up_new_sms")   // session id
-	pushEnrols = storage.NewTable[pushEnrolRecord]("identity_step_up_new_push") // session id
+// Tables of sessions.
+var (
+	sessions    = storage.NewTable[sessionRecord]("identity_session")        // session id
+	sessionKeys = storage.NewTable[sessionKeyRecord]("identity_session_key") // hash of the cookie
+	sessionsOf  = storage.NewTable[struct{}]("identity_session_of")          // person id, session id
+	signedIns   = storage.NewTable[signedInRecord]("identity_signed_in")     // person id
+	globals     = storage.NewTable[globalRecord]("identity_global")          // globalKey
+	held        = storage.NewTable[heldRecord]("identity_held")              // session id
+)
 
-	pushEnrolKeys = storage.NewTable[string]("identity_push_enrol_key") // hash of the link's token; the value is the session id
-	prompts       = storage.NewTable[promptRecord]("identity_prompt")   // hash of the flow id, session id
-	promptIDs     = storage.NewTable[string]("identity_prompt_id")      // id of the prompt; the value is its key
-
+// Tables of proofs.
+var (
+	devices        = storage.NewTable[deviceRecord]("identity_device")                // person id, hash of the device cookie
+	failures       = storage.NewTable[failureRecord]("identity_failure")              // kind of counter, whom, from where
+	sentCodes      = storage.NewTable[sentCodeRecord]("identity_sent_code")           // purpose, hash of the subject
 	deliveredCodes = storage.NewTable[deliveredCodeRecord]("identity_delivered_code") // what it is for, person id
+	links          = storage.NewTable[linkRecord]("identity_link")                    // hash of the token
+	linksOf        = storage.NewTable[string]("identity_link_of")                     // person id, kind; the value is the hash of the newest
+)
 
+// Tables of sign-ins under way.
+var (
+	flows = storage.NewTable[flowRecord]("identity_flow") // flow id
+)
+
+// Tables of identity providers.
+var (
+	providerFlows = storage.NewTable[providerFlowRecord]("identity_provider_flow") // hash of the flow's name
+	endings       = storage.NewTable[endingRecord]("identity_provider_end")        // hash of the flow's name
+	refusals      = storage.NewTable[refusalRecord]("identity_refusal")            // hash of the browser cookie, hash of the Return
+	sessionNames  = storage.NewTable[struct{}]("identity_held_name")               // provider, hash of issuer and subject or name, session id
+	onces         = storage.NewTable[onceRecord]("identity_once")                  // provider, hash of the key
+)
+
+// Tables of step-ups.
+var (
+	stepUps           = storage.NewTable[stepUpRecord]("identity_step_up")                     // person id
+	totpSetUps        = storage.NewTable[totpSetUpRecord]("identity_step_up_new_totp")         // session id
+	smsSetUps         = storage.NewTable[smsSetUpRecord]("identity_step_up_new_sms")           // session id
+	pushEnrols        = storage.NewTable[pushEnrolRecord]("identity_step_up_new_push")         // session id
+	pushEnrolKeys     = storage.NewTable[string]("identity_push_enrol_key")                    // hash of the link's token; the value is the session id
+	prompts           = storage.NewTable[promptRecord]("identity_prompt")                      // hash of the flow id, session id
+	promptIDs         = storage.NewTable[string]("identity_prompt_id")                         // id of the prompt; the value is its key
 	passkeySets       = storage.NewTable[passkeySetRecord]("identity_passkey_set")             // person id
 	passkeyOwners     = storage.NewTable[string]("identity_passkey")                           // hash of the credential id; the value is the person's id
 	passkeyChallenges = storage.NewTable[passkeyChallengeRecord]("identity_passkey_challenge") // what for, flow or session id
+)
 
+// Tables of action tokens.
+var (
+	actionTokens   = storage.NewTable[actionTokenRecord]("identity_action_token") // hash of the token
+	actionTokensOf = storage.NewTable[string]("identity_action_token_of")         // person id, token id; the value is the hash of the token
+	signInTickets  = storage.NewTable[ticketRecord]("identity_sign_in_ticket")    // hash of the ticket
+)
+
+// Tables of enrolment.
+var (
+	textResets  = storage.NewTable[textResetRecord]("identity_text_reset")  // hash of the browser cookie
+	invitations = storage.NewTable[invitationRecord]("identity_invitation") // person id
+	signUps     = storage.NewTable[signUpRecord]("identity_sign_up")        // hash of the browser's token for it
+)
+
+// Tables of the account pages.
+var (
 	newContacts   = storage.NewTable[newContactRecord]("identity_new_contact")   // session id
 	typedContacts = storage.NewTable[newContactRecord]("identity_typed_contact") // session id
-
-	textResets = storage.NewTable[textResetRecord]("identity_text_reset") // hash of the browser cookie
-
-	invitations = storage.NewTable[invitationRecord]("identity_invitation") // person id
-
-	signedIns = storage.NewTable[signedInRecord]("identity_signed_in") // person id
-
-	globals = storage.NewTable[globalRecord]("identity_global") // globalKey
-
-	identitiesOf   = storage.NewTable[struct{}]("identity_external_of")             // person id, key in identities
-	providerFlows  = storage.NewTable[providerFlowRecord]("identity_provider_flow") // hash of the flow's name
-	endings        = storage.NewTable[endingRecord]("identity_provider_end")        // hash of the flow's name
-	refusals       = storage.NewTable[refusalRecord]("identity_refusal")            // hash of the browser cookie, hash of the Return
-	held           = storage.NewTable[heldRecord]("identity_held")                  // session id
-	sessionNames   = storage.NewTable[struct{}]("identity_held_name")               // provider, hash of issuer and subject or name, session id
-	noticed        = storage.NewTable[noticedRecord]("identity_noticed")            // person id
-	actionTokens   = storage.NewTable[actionTokenRecord]("identity_action_token")   // hash of the token
-	actionTokensOf = storage.NewTable[string]("identity_action_token_of")           // person id, token id; the value is the hash of the token
-	signInTickets  = storage.NewTable[ticketRecord]("identity_sign_in_ticket")      // hash of the ticket
-	ownLinkOf      = storage.NewTable[string]("identity_own_link_of")               // person id; the value is the id of the token that they have made on a page
-
-	onces = storage.NewTable[onceRecord]("identity_once") // provider, hash of the key
-
-	links   = storage.NewTable[linkRecord]("identity_link")      // hash of the token
-	signUps = storage.NewTable[signUpRecord]("identity_sign_up") // hash of the browser's token for it
-	linksOf = storage.NewTable[string]("identity_link_of")       // person id, kind; the value is the hash of the newest
+	ownLinkOf     = storage.NewTable[string]("identity_own_link_of")             // person id; the value is the id of the token that they have made on a page
 )
 
 const globalKey = "state"
