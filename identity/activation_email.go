@@ -16,9 +16,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+const linkActivation linkKind = "activation"
+
 const (
-	linkActivation linkKind = "activation"
-	activationPath          = "/activate"
+	activationPath = "/activate"
 
 	activateDonePath     = activationPath + "/done"
 	activationsPerPerson = 5 // links in a window

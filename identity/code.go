@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	sentCodeLife  = 10 * time.Minute
 	sentCodeTries = 5           // of one code
 	sentCodeEvery = time.Minute // a further code for the same
 	sentCodesMost = 5           // of one Limit, and to one To, before waits that grow: nobody's mailbox or telephone is filled

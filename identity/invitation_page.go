@@ -15,9 +15,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const (
-	linkInvitation linkKind = "invitation"
+const linkInvitation linkKind = "invitation"
 
+const (
 	invitationPath      = "/invitation"
 	invitationCheckPath = invitationPath + "/check"
 )

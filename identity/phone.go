@@ -9,6 +9,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// sentCodeLife is how long a code that is sent is good.
+const sentCodeLife = 10 * time.Minute
+
 // sendsTexts tells whether text messages are sent: there is something to send by, and it is switched on.
 func (s *Service) sendsTexts(u *config.Units) bool { return s.SMS != nil && u.Features.SMSEnabled }
 

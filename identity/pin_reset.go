@@ -13,9 +13,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const (
-	linkPINReset linkKind = "pin-reset"
+const linkPINReset linkKind = "pin-reset"
 
+const (
 	pinResetPath  = securityPath + "/pin-reset"
 	pinForgotPath = securityPath + "/pin/forgot"
 	pinResetLife  = 30 * time.Minute

@@ -11,9 +11,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const (
-	linkReset linkKind = "reset"
+const linkReset linkKind = "reset"
 
+const (
 	resetPath     = "/reset"
 	resetDonePath = resetPath + "/done"
 )

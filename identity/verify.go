@@ -10,9 +10,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+const linkVerification linkKind = "verification"
+
 const (
-	linkVerification linkKind = "verification"
-	verifyPath                = "/verify"
+	verifyPath = "/verify"
 
 	verificationLife = 7 * 24 * time.Hour
 	linkAddress      = "address" // of the data: the address that the link shows to be the person's
