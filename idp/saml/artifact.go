@@ -3,7 +3,7 @@ package saml
 import (
 	"bytes"
 	"context"
-	"crypto/sha1" //nolint:gosec // SAML bindings 3.6.4 names providers by it; nothing is protected by it
+	"crypto/sha1" //nolint:gosec // SAML bindings 3.6.4 identifies providers by it; it protects nothing
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"net/url"
 
 	"github.com/beevik/etree"
+	schema "github.com/crewjam/saml"
 
 	"github.com/gatehouse-id/gatehouse/idp"
 )
@@ -21,8 +22,9 @@ const (
 	artifactLength = 44 // type, index, SHA-1 of the entity id, handle
 )
 
-// resolve fetches the answer that an artifact stands for, and returns it with the ID of the request that it must answer. Where the provider
-// has no artifact resolution service nothing is sent. (SAML bindings 3.6.6)
+// resolve fetches the answer that an artifact refers to. It returns the answer and the ID of the ArtifactResolve
+// request, which the answer must name. Without an artifact resolution service in the provider's metadata it sends
+// nothing. (SAML bindings 3.6.6)
 func (p *Provider) resolve(ctx context.Context, m *idpMetadata, artifact string) (id string, raw []byte, err error) {
 	to, err := artifactService(m, artifact)
 	if err != nil {
@@ -35,8 +37,11 @@ func (p *Provider) resolve(ctx context.Context, m *idpMetadata, artifact string)
 	if id, err = newID(p.env.Random); err != nil {
 		return "", nil, err
 	}
-	e := message("ArtifactResolve", id, p.entityID, to, p.env.Now())
-	e.CreateElement("samlp:Artifact").SetText(artifact)
+	request := schema.ArtifactResolve{
+		ID: id, Version: version, IssueInstant: issueInstant(p.env.Now()), Issuer: newIssuer(p.entityID), Artifact: artifact,
+	}
+	e := request.Element()
+	e.CreateAttr("Destination", to)
 	if err := sign(e, key); err != nil {
 		return "", nil, err
 	}
@@ -51,30 +56,32 @@ func (p *Provider) resolve(ctx context.Context, m *idpMetadata, artifact string)
 	return id, raw, err
 }
 
-// artifactService is the address that resolves the artifact: one of the provider's, which the artifact must name.
+// artifactService returns the address of the service that the artifact names. It is one of those in the provider's
+// metadata.
 func artifactService(m *idpMetadata, artifact string) (string, error) {
 	if len(m.ARS) == 0 {
-		return "", &idp.Invalid{Reason: "an artifact came, but the provider's metadata has no artifact resolution service"}
+		return "", &idp.Invalid{Reason: "the answer is an artifact, but the provider's metadata has no artifact resolution service"}
 	}
 	if len(artifact) > 256 {
 		return "", &idp.Invalid{Reason: "the artifact is too long"}
 	}
 	raw, err := decodeBase64(artifact)
 	if err != nil || len(raw) != artifactLength || binary.BigEndian.Uint16(raw) != artifactType {
-		return "", &idp.Invalid{Reason: "the artifact is none of type 4"}
+		return "", &idp.Invalid{Reason: "the artifact is not of type 4"}
 	}
 	source := sha1.Sum([]byte(m.EntityID)) //nolint:gosec // see the import
 	if !bytes.Equal(raw[4:24], source[:]) {
-		return "", &idp.Invalid{Reason: "the artifact is another provider's"}
+		return "", &idp.Invalid{Reason: "the artifact belongs to another provider"}
 	}
 	to := m.ARS[int(binary.BigEndian.Uint16(raw[2:]))]
 	if to == "" {
-		return "", &idp.Invalid{Reason: "the artifact names a service that the provider's metadata does not have"}
+		return "", &idp.Invalid{Reason: "the artifact names a service that is not in the provider's metadata"}
 	}
 	return to, validEndpoint(to)
 }
 
-// call makes a SOAP request. The address comes from metadata: unless it is at the host that the operator has written, it must be public.
+// call makes a SOAP request. The address comes from metadata. It must be public, unless its host is the one that the
+// administrator has configured for the metadata.
 func (p *Provider) call(ctx context.Context, to string, doc []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(doc))
 	if err != nil {

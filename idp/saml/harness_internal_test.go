@@ -26,7 +26,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// newKey makes a key pair with a certificate of ten years.
+// newKey creates a key pair with a certificate that is valid for ten years.
 func newKey(name string) *idp.Key {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -65,7 +65,7 @@ const (
 	flowID    = "0123456789abcdefghijklmnopqrst_-"
 )
 
-// clock is turned by hand.
+// clock is set by the test.
 type clock struct {
 	mu sync.Mutex
 	t  time.Time
@@ -75,7 +75,7 @@ func (c *clock) now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.t }
 
 func (c *clock) add(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.t = c.t.Add(d) }
 
-// transport answers for every host.
+// transport answers requests to every host.
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -84,7 +84,7 @@ func answerOf(status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// A world is a provider of ours and what is around it.
+// world is a provider and its surroundings.
 type world struct {
 	*Provider
 
@@ -132,7 +132,7 @@ func newEnv(w *world) idp.Env {
 	}
 }
 
-// newWorld makes a provider from cfg, whose metadata is that of the scripted provider where it says nothing else.
+// newWorld creates a provider from cfg. Without metadata in cfg it gets that of the scripted provider.
 func newWorld(t *testing.T, cfg Config, options ...func(*world)) *world {
 	t.Helper()
 	w := &world{t: t, clock: &clock{t: start}, used: map[string]bool{}, host: &scriptedHost{}}
@@ -176,7 +176,7 @@ func without(metadata string, pieces ...string) string {
 	return metadata
 }
 
-// begin starts a sign-in by redirect and returns the request that went out and the state that stays.
+// begin starts a sign-in by redirect. It returns the request, its parameters and the stored state.
 func (w *world) begin(q idp.Request) (*etree.Element, url.Values, []byte) {
 	w.t.Helper()
 	if q.Flow == "" {
@@ -214,7 +214,23 @@ func parsed(t *testing.T, raw []byte) *etree.Element {
 	return doc.Root()
 }
 
-// answerTo is a signed answer to a request of ours.
+const instant = "2006-01-02T15:04:05Z" // of SAML messages
+
+// message is a protocol message of another party, without content.
+func message(kind, id, issuer, destination string, now time.Time) *etree.Element {
+	e := etree.NewElement("samlp:" + kind)
+	for _, a := range []struct{ name, value string }{
+		{"xmlns:samlp", nsProtocol}, {"xmlns:saml", nsAssertion}, {"ID", id}, {"Version", version}, {"IssueInstant", now.UTC().Format(instant)}, {"Destination", destination},
+	} {
+		if a.value != "" {
+			e.CreateAttr(a.name, a.value)
+		}
+	}
+	e.CreateElement("saml:Issuer").SetText(issuer)
+	return e
+}
+
+// answerTo returns an unsigned answer to one of our requests.
 func (w *world) answerTo(request string) *etree.Element {
 	now := w.clock.now().Format(instant)
 	later := w.clock.now().Add(5 * time.Minute).Format(instant)
@@ -243,7 +259,7 @@ func (w *world) answerTo(request string) *etree.Element {
 	return e
 }
 
-// posted is a callback with a signed answer.
+// posted returns a callback with the answer, after signing it.
 func (w *world) posted(e *etree.Element, relay string) *http.Request {
 	w.t.Helper()
 	if err := sign(e, idpKey()); err != nil {
@@ -267,7 +283,7 @@ func encoded(t *testing.T, e *etree.Element) string {
 	return base64.StdEncoding.EncodeToString(raw)
 }
 
-// scriptedHost is the identity service.
+// scriptedHost stands for the identity service.
 type scriptedHost struct {
 	queries []idp.EndQuery
 	err     error // of EndSessions

@@ -2,6 +2,7 @@ package saml
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -11,36 +12,38 @@ import (
 	"strings"
 	"time"
 
+	schema "github.com/crewjam/saml"
+
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-const (
-	bindingSOAP = "urn:oasis:names:tc:SAML:2.0:bindings:SOAP"
+const maxCertificates = 10 // of one provider
 
-	maxCertificates = 10 // of one provider
-)
-
-// idpMetadata is what we know of a provider. It is not changed.
+// idpMetadata is the metadata of a provider. It is immutable.
 type idpMetadata struct {
 	EntityID string
-	// SSO and SLO are the endpoints by binding, ARS those of the artifact resolution service by index.
+	// SSO and SLO are the endpoints by binding, ARS are the artifact resolution services by index.
 	SSO map[string]string
 	SLO map[string]sloEndpoint
 	ARS map[int]string
-	// Signing are the certificates that are good for signatures: RSA of 2048 bits and more, P-256, P-384 or P-521.
+	// Signing are the certificates whose signatures are accepted: RSA from 2048 bits, P-256, P-384 or P-521.
 	Signing                 []*x509.Certificate
 	NameIDFormats           []string
 	WantAuthnRequestsSigned bool
-	ValidUntil              time.Time     // zero: not said
-	CacheDuration           time.Duration // zero: not said
+	ValidUntil              time.Time     // zero: not given
+	CacheDuration           time.Duration // zero: not given
 }
 
-// sloEndpoint takes requests at Location and answers at ResponseLocation.
+// sloEndpoint receives requests at Location and responses at ResponseLocation.
 type sloEndpoint struct{ Location, ResponseLocation string }
 
-// parseMetadata reads the metadata of a provider. With trust it must be signed by that certificate, and only what is signed is read. Metadata
-// whose time is over is an error. Where there are several entities, exactly one of them must be a provider.
+// parseMetadata reads the metadata of a provider. With trust, that certificate must have signed it, and only the signed
+// element is read. Expired metadata is an error. Of several entities exactly one must be an identity provider.
 func parseMetadata(raw []byte, trust *x509.Certificate, now time.Time) (*idpMetadata, error) {
+	return readMetadata(raw, trust, now, decode)
+}
+
+func readMetadata(raw []byte, trust *x509.Certificate, now time.Time, decode decoder) (*idpMetadata, error) {
 	root, err := metadataDoor.parse(bytes.TrimPrefix(raw, []byte("\ufeff")), map[string]bool{})
 	if err != nil {
 		return nil, fmt.Errorf("the metadata is not well formed: %w", err)
@@ -51,7 +54,7 @@ func parseMetadata(raw []byte, trust *x509.Certificate, now time.Time) (*idpMeta
 			return nil, fmt.Errorf("the metadata: %w", err)
 		}
 		if signed == nil {
-			return nil, errors.New("the metadata is not signed, and metadata_certificate demands that it is")
+			return nil, errors.New("the metadata is not signed, but metadata_certificate requires a signature")
 		}
 		root = signed
 	}
@@ -61,15 +64,16 @@ func parseMetadata(raw []byte, trust *x509.Certificate, now time.Time) (*idpMeta
 		return nil, fmt.Errorf("the metadata: %w", err)
 	}
 	if entity == nil {
-		return nil, errors.New("the metadata is not that of an identity provider: no IDPSSODescriptor for SAML 2.0")
+		return nil, errors.New("the metadata is not that of an identity provider: it has no IDPSSODescriptor for SAML 2.0")
 	}
-	if err := m.read(entity, now); err != nil {
+	if err := m.read(entity, now, decode); err != nil {
 		return nil, fmt.Errorf("the metadata: %w", err)
 	}
 	return m, nil
 }
 
-// provider finds the entity that is a provider, at most one, and takes over how long each element around it is valid.
+// provider finds the only entity that is an identity provider, or nil. It applies the lifetimes of the elements around
+// it.
 func (m *idpMetadata) provider(n *node, now time.Time) (*node, error) {
 	switch {
 	case n.is(nsMetadata, "EntityDescriptor"):
@@ -103,7 +107,7 @@ func (m *idpMetadata) provider(n *node, now time.Time) (*node, error) {
 	return found, nil
 }
 
-// descriptor returns the role of an identity provider for SAML 2.0, nil where the entity has none.
+// descriptor returns the role of an identity provider for SAML 2.0, or nil if the entity has none.
 func (n *node) descriptor() (*node, error) {
 	var found *node
 	for _, c := range n.all(nsMetadata, "IDPSSODescriptor") {
@@ -120,7 +124,7 @@ func (n *node) descriptor() (*node, error) {
 	return found, nil
 }
 
-// validity takes over validUntil and cacheDuration, the shortest of all.
+// validity applies validUntil and cacheDuration. The shortest of all elements count.
 func (m *idpMetadata) validity(n *node, now time.Time) error {
 	if s, ok := n.attrs["validUntil"]; ok {
 		until, err := parseTime(s)
@@ -128,7 +132,7 @@ func (m *idpMetadata) validity(n *node, now time.Time) error {
 			return fmt.Errorf("validUntil: %w", err)
 		}
 		if !now.Before(until) {
-			return fmt.Errorf("it was valid until %s and is not any more", until.Format(time.RFC3339))
+			return fmt.Errorf("it was valid until %s and has expired", until.Format(time.RFC3339))
 		}
 		if m.ValidUntil.IsZero() || until.Before(m.ValidUntil) {
 			m.ValidUntil = until
@@ -146,11 +150,8 @@ func (m *idpMetadata) validity(n *node, now time.Time) error {
 	return nil
 }
 
-func (m *idpMetadata) read(entity *node, now time.Time) error {
-	m.EntityID = entity.attrs["entityID"]
-	if m.EntityID == "" || !idp.IsText(m.EntityID, maxText) {
-		return errors.New("entityID is missing, or too long")
-	}
+// read takes over the part of the entity that describes an identity provider for SAML 2.0.
+func (m *idpMetadata) read(entity *node, now time.Time, decode decoder) error {
 	role, err := entity.descriptor()
 	if err != nil {
 		return err
@@ -158,46 +159,84 @@ func (m *idpMetadata) read(entity *node, now time.Time) error {
 	if err := m.validity(role, now); err != nil {
 		return err
 	}
-	m.WantAuthnRequestsSigned = isTrue(role.attrs["WantAuthnRequestsSigned"])
-	if err := m.certificates(role); err != nil {
+	if err := checkRole(role); err != nil {
 		return err
 	}
-	if err := m.endpoints(role); err != nil {
+	alone := &node{space: entity.space, name: entity.name, attrs: entity.attrs, children: []*node{role}}
+	var e schema.EntityDescriptor
+	if err := decode(alone, &e); err != nil {
 		return err
 	}
-	for _, c := range role.all(nsMetadata, "NameIDFormat") {
-		m.NameIDFormats = append(m.NameIDFormats, collapse(c.text))
+	// The library's IDPSSODescriptor has no index for artifact resolution services; the type that it extends has one.
+	var services schema.SSODescriptor
+	if err := decode(role, &services); err != nil {
+		return err
+	}
+	if m.EntityID = e.EntityID; m.EntityID == "" || !idp.IsText(m.EntityID, maxText) {
+		return errors.New("entityID is missing, or too long")
+	}
+	descriptor := &e.IDPSSODescriptors[0]
+	m.WantAuthnRequestsSigned = descriptor.WantAuthnRequestsSigned != nil && *descriptor.WantAuthnRequestsSigned
+	if err := m.certificates(descriptor.KeyDescriptors); err != nil {
+		return err
+	}
+	if err := m.endpoints(descriptor, services.ArtifactResolutionServices); err != nil {
+		return err
+	}
+	for _, format := range descriptor.NameIDFormats {
+		m.NameIDFormats = append(m.NameIDFormats, collapse(string(format)))
 	}
 	return nil
 }
 
-// certificates takes the keys that sign. A key that is too weak is as good as none.
-func (m *idpMetadata) certificates(role *node) error {
-	weak := 0
-	for _, k := range role.all(nsMetadata, "KeyDescriptor") {
-		if use := k.attrs["use"]; use != "" && use != "signing" {
+// checkRole refuses what the library would accept or repair silently: a key with no KeyInfo or several, an artifact
+// resolution service without an index, and an endpoint whose address is not http.
+func checkRole(role *node) error {
+	for _, n := range role.children {
+		if n.space != nsMetadata {
 			continue
 		}
-		info, err := k.one(nsDsig, "KeyInfo")
-		if err != nil {
-			return err
-		}
-		for _, data := range info.all(nsDsig, "X509Data") {
-			for _, n := range data.all(nsDsig, "X509Certificate") {
-				raw, err := decodeBase64(n.text)
-				if err != nil {
-					return errors.New("a certificate that is not base64")
-				}
-				c, err := x509.ParseCertificate(raw)
-				if err != nil {
-					return fmt.Errorf("a certificate: %w", err)
-				}
-				if !isStrong(c.PublicKey) {
-					weak++
-					continue
-				}
-				m.Signing = append(m.Signing, c)
+		switch n.name {
+		case "KeyDescriptor":
+			if !signs(n.attrs["use"]) {
+				continue
 			}
+			if _, err := n.one(nsDsig, "KeyInfo"); err != nil {
+				return err
+			}
+		case "SingleSignOnService", "SingleLogoutService", "ArtifactResolutionService":
+			if err := checkEndpoint(n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// signs tells whether a key with that use signs. A key without use is for every purpose.
+func signs(use string) bool { return use == "" || use == "signing" }
+
+// certificates takes over the signing keys. Weak keys are left out.
+func (m *idpMetadata) certificates(keys []schema.KeyDescriptor) error {
+	weak := 0
+	for _, k := range keys {
+		if !signs(k.Use) {
+			continue
+		}
+		for _, data := range k.KeyInfo.X509Data.X509Certificates {
+			raw, err := decodeBase64(data.Data)
+			if err != nil {
+				return errors.New("a certificate that is not base64")
+			}
+			c, err := x509.ParseCertificate(raw)
+			if err != nil {
+				return fmt.Errorf("a certificate: %w", err)
+			}
+			if !isStrong(c.PublicKey) {
+				weak++
+				continue
+			}
+			m.Signing = append(m.Signing, c)
 		}
 	}
 	switch {
@@ -211,40 +250,23 @@ func (m *idpMetadata) certificates(role *node) error {
 	return nil
 }
 
-func (m *idpMetadata) endpoints(role *node) error {
+// endpoints takes over the first endpoint of each binding. The library clears the Location of bindings that it does not
+// know. We do not use those either.
+func (m *idpMetadata) endpoints(role *schema.IDPSSODescriptor, artifact []schema.IndexedEndpoint) error {
 	m.SSO, m.SLO, m.ARS = map[string]string{}, map[string]sloEndpoint{}, map[int]string{}
-	for _, n := range role.children {
-		if n.space != nsMetadata || n.name != "SingleSignOnService" && n.name != "SingleLogoutService" && n.name != "ArtifactResolutionService" {
-			continue
+	for _, e := range role.SingleSignOnServices {
+		if _, taken := m.SSO[e.Binding]; !taken && e.Location != "" {
+			m.SSO[e.Binding] = e.Location
 		}
-		location, err := endpoint(n, "Location")
-		if err != nil {
-			return err
+	}
+	for _, e := range role.SingleLogoutServices {
+		if _, taken := m.SLO[e.Binding]; !taken && e.Location != "" {
+			m.SLO[e.Binding] = sloEndpoint{e.Location, cmp.Or(e.ResponseLocation, e.Location)}
 		}
-		binding := n.attrs["Binding"]
-		switch n.name {
-		case "SingleSignOnService":
-			if _, taken := m.SSO[binding]; !taken {
-				m.SSO[binding] = location
-			}
-		case "SingleLogoutService":
-			e := sloEndpoint{location, location}
-			if n.attrs["ResponseLocation"] != "" {
-				if e.ResponseLocation, err = endpoint(n, "ResponseLocation"); err != nil {
-					return err
-				}
-			}
-			if _, taken := m.SLO[binding]; !taken {
-				m.SLO[binding] = e
-			}
-		case "ArtifactResolutionService":
-			index, err := strconv.ParseUint(n.attrs["index"], 10, 16)
-			if err != nil {
-				return errors.New("an artifact resolution service without an index")
-			}
-			if binding == bindingSOAP {
-				m.ARS[int(index)] = location
-			}
+	}
+	for _, e := range artifact {
+		if e.Binding == schema.SOAPBinding {
+			m.ARS[e.Index] = e.Location
 		}
 	}
 	if len(m.SSO) == 0 {
@@ -253,21 +275,32 @@ func (m *idpMetadata) endpoints(role *node) error {
 	return nil
 }
 
-// endpoint returns an address that a browser or we may be sent to: nothing that runs in a page of ours.
-func endpoint(n *node, name string) (string, error) {
-	raw := collapse(n.attrs[name])
-	u, err := url.Parse(raw)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Fragment != "" || !isURI(raw) {
-		return "", fmt.Errorf("%s of %s is not an http address", name, n.name)
+// checkEndpoint refuses addresses that neither a browser nor we must be sent to, such as javascript:.
+func checkEndpoint(n *node) error {
+	for _, name := range []string{"Location", "ResponseLocation"} {
+		if name == "ResponseLocation" && (n.name != "SingleLogoutService" || n.attrs[name] == "") {
+			continue
+		}
+		raw := collapse(n.attrs[name])
+		u, err := url.Parse(raw)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Fragment != "" || !isURI(raw) {
+			return fmt.Errorf("%s of %s is not an http address", name, n.name)
+		}
 	}
-	return raw, nil
+	if n.name != "ArtifactResolutionService" {
+		return nil
+	}
+	if _, err := strconv.ParseUint(n.attrs["index"], 10, 16); err != nil {
+		return errors.New("an artifact resolution service without an index")
+	}
+	return nil
 }
 
 func isTrue(s string) bool { return s == "true" || s == "1" }
 
 var duration = regexp.MustCompile(`^P(?:(\d{1,4})Y)?(?:(\d{1,5})M)?(?:(\d{1,6})D)?(?:T(?:(\d{1,7})H)?(?:(\d{1,8})M)?(?:(\d{1,10})(?:\.\d+)?S)?)?$`)
 
-// parseDuration reads an xs:duration. Years have 365 days and months 30: it says how long to wait, roughly.
+// parseDuration reads an xs:duration. A year counts as 365 days and a month as 30, which is precise enough for caching.
 func parseDuration(s string) (time.Duration, error) {
 	parts := duration.FindStringSubmatch(s)
 	if parts == nil {
@@ -277,7 +310,7 @@ func parseDuration(s string) (time.Duration, error) {
 	const most = 10 * 365 * day
 	var d time.Duration
 	for i, unit := range []time.Duration{365 * day, 30 * day, day, time.Hour, time.Minute, time.Second} {
-		n, _ := strconv.ParseInt("0"+parts[i+1], 10, 64) // digits, of which there are few
+		n, _ := strconv.ParseInt("0"+parts[i+1], 10, 64) // the pattern limits the number of digits
 		d += time.Duration(min(n, int64(most/unit))) * unit
 	}
 	return min(d, most), nil

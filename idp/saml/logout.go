@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/beevik/etree"
+	schema "github.com/crewjam/saml"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -14,23 +15,23 @@ import (
 
 const (
 	statusSuccess   = "urn:oasis:names:tc:SAML:2.0:status:Success"
-	statusResponder = "urn:oasis:names:tc:SAML:2.0:status:Responder"
+	statusResponder = schema.StatusResponder
 )
 
-// End implements idp.Ender: the browser takes a LogoutRequest to the provider. (SAML profiles 4.4)
+// End implements idp.Ender: the browser carries a LogoutRequest to the provider. (SAML profiles 4.4)
 func (p *Provider) End(ctx context.Context, q idp.EndRequest) (*idp.Next, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var h held
 	if err := json.Unmarshal(q.Held, &h); err != nil || h.NameID.Value == "" {
-		return nil, nil //nolint:nilnil // the provider knows nothing of the session, so there is nothing to do
+		return nil, nil //nolint:nilnil // the provider does not know the session
 	}
 	m, err := p.metadata.get(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if m.EntityID != h.Idp || len(m.SLO) == 0 {
-		return nil, nil //nolint:nilnil // it is not there any more, or has no place to sign out
+		return nil, nil //nolint:nilnil // another provider, or one without a logout service
 	}
 	id, err := newID(p.env.Random)
 	if err != nil {
@@ -46,36 +47,35 @@ func (p *Provider) End(ctx context.Context, q idp.EndRequest) (*idp.Next, error)
 	return next, err
 }
 
-// logoutRequest: SAML core 3.7.1. It ends the session that the provider named, or all where it named none.
+// logoutRequest ends the session that the provider named, or all sessions of the person if it named none.
+// (SAML core 3.7.1)
 func (p *Provider) logoutRequest(id, destination string, h held) *etree.Element {
-	now := p.env.Now()
-	e := message("LogoutRequest", id, p.entityID, destination, now)
-	e.CreateAttr("NotOnOrAfter", now.Add(timeout*60).UTC().Format(instant))
-	e.CreateAttr("Reason", "urn:oasis:names:tc:SAML:2.0:logout:user")
-	n := e.CreateElement("saml:NameID")
-	for _, a := range []struct{ name, value string }{
-		{"Format", h.NameID.Format}, {"NameQualifier", h.NameID.NameQualifier}, {"SPNameQualifier", h.NameID.SPNameQualifier},
-	} {
-		if a.value != "" {
-			n.CreateAttr(a.name, a.value)
-		}
+	now := issueInstant(p.env.Now())
+	r := schema.LogoutRequest{
+		ID: id, Version: version, IssueInstant: now, NotOnOrAfter: new(now.Add(timeout * 60)), Destination: destination, Issuer: newIssuer(p.entityID),
+		NameID: &schema.NameID{
+			Format: h.NameID.Format, NameQualifier: h.NameID.NameQualifier, SPNameQualifier: h.NameID.SPNameQualifier, Value: h.NameID.Value,
+		},
 	}
-	n.SetText(h.NameID.Value)
 	if h.Session != "" {
-		e.CreateElement("samlp:SessionIndex").SetText(h.Session)
+		r.SessionIndex = &schema.SessionIndex{Value: h.Session}
 	}
+	e := r.Element()
+	e.CreateAttr("Reason", "urn:oasis:names:tc:SAML:2.0:logout:user")
 	return e
 }
 
-// logoutResponse: SAML core 3.7.2.
-func (p *Provider) logoutResponse(id, destination, to, status string) *etree.Element {
-	e := message("LogoutResponse", id, p.entityID, destination, p.env.Now())
-	e.CreateAttr("InResponseTo", to)
-	e.CreateElement("samlp:Status").CreateElement("samlp:StatusCode").CreateAttr("Value", status)
-	return e
+// logoutResponse answers the LogoutRequest with the ID request. (SAML core 3.7.2)
+func (p *Provider) logoutResponse(id, destination, request, status string) *etree.Element {
+	r := schema.LogoutResponse{
+		ID: id, InResponseTo: request, Version: version, IssueInstant: issueInstant(p.env.Now()), Destination: destination, Issuer: newIssuer(p.entityID),
+		Status: schema.Status{StatusCode: schema.StatusCode{Value: status}},
+	}
+	return r.Element()
 }
 
-// sendLogout sends a message to the provider's logout service by the binding that is preferred, or else the other. nil: it has neither.
+// sendLogout sends a message to the provider's logout service, by the preferred binding if it is available. It returns
+// nil if the provider has no logout service.
 func (p *Provider) sendLogout(ctx context.Context, m *idpMetadata, prefer, param, relay string, build func(destination string) *etree.Element) (*idp.Next, error) {
 	key, err := p.signer(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func (p *Provider) sendLogout(ctx context.Context, m *idpMetadata, prefer, param
 		u, err := redirectURL(p.env.Random, to, param, doc, relay, key)
 		return &idp.Next{URL: u}, err
 	}
-	return nil, nil //nolint:nilnil // there is no place to send it to
+	return nil, nil //nolint:nilnil // the provider has no logout service
 }
 
 // Handle implements idp.Handler.
@@ -128,7 +128,8 @@ func (p *Provider) Handle(w http.ResponseWriter, r *http.Request, op string, h i
 	return true
 }
 
-// serveLogout serves GET and POST /saml/<id>/slo: the provider signs somebody out, or says that it has done so. (SAML profiles 4.4.3)
+// serveLogout serves GET and POST /saml/<id>/slo: the provider asks us to sign a person out, or answers our request to
+// do so. (SAML profiles 4.4.3)
 func (p *Provider) serveLogout(w http.ResponseWriter, r *http.Request, h idp.Host) {
 	if r.Method != http.MethodGet && r.Method != http.MethodPost {
 		w.Header().Set("Allow", "GET, POST")
@@ -145,13 +146,14 @@ func (p *Provider) serveLogout(w http.ResponseWriter, r *http.Request, h idp.Hos
 	h.Go(w, r, next)
 }
 
-// incoming is a logout message as it came.
+// incoming is a logout message before verification.
 type incoming struct {
 	param, relay, binding string
 	raw                   []byte
 }
 
-// receive reads a logout message and, where the signature is beside it, verifies that.
+// receive reads a logout message. For the redirect binding it also verifies the signature, which is outside the
+// message.
 func (p *Provider) receive(r *http.Request, m *idpMetadata) (*incoming, error) {
 	if r.Method == http.MethodGet {
 		q, err := parseRedirect(r.URL.RawQuery)
@@ -187,7 +189,8 @@ func (p *Provider) logout(ctx context.Context, w http.ResponseWriter, r *http.Re
 		return nil, err
 	}
 	in, err := p.receive(r, m)
-	if errors.As(err, new(*idp.Invalid)) && r.Method == http.MethodGet { // by a key that is newer than the metadata
+	// The provider may sign with a key that is newer than our copy of its metadata.
+	if errors.As(err, new(*idp.Invalid)) && r.Method == http.MethodGet {
 		if newer := p.metadata.changed(ctx, m); newer != nil {
 			m = newer
 			in, err = p.receive(r, m)
@@ -205,12 +208,13 @@ func (p *Provider) logout(ctx context.Context, w http.ResponseWriter, r *http.Re
 		return nil, err
 	}
 	if !msg.IsRequest {
-		return nil, &idp.Invalid{Reason: "the message is no request"}
+		return nil, &idp.Invalid{Reason: "the message is not a request"}
 	}
 	return p.signOut(ctx, r, h, in, m, msg)
 }
 
-// signedOut takes the provider's answer to a sign-out of ours: whatever it says, the browser goes on to where the person wanted.
+// signedOut reads the provider's answer to our LogoutRequest. Whatever its status, the browser continues to the address
+// that the person asked for.
 func (p *Provider) signedOut(ctx context.Context, w http.ResponseWriter, r *http.Request, h idp.Host, in *incoming, want logoutExpectation) (*idp.Next, error) {
 	if !isFlow(in.relay) {
 		return &idp.Next{URL: h.Home()}, nil
@@ -224,7 +228,7 @@ func (p *Provider) signedOut(ctx context.Context, w http.ResponseWriter, r *http
 	}
 	var f flow
 	if err := json.Unmarshal(state, &f); err != nil || f.ID == "" {
-		return nil, &idp.Invalid{Reason: "the flow is no sign-out"}
+		return nil, &idp.Invalid{Reason: "the flow is not a sign-out"}
 	}
 	want.Request = f.ID
 	msg, err := p.verifier.logoutMessage(ctx, in.raw, want)
@@ -232,7 +236,7 @@ func (p *Provider) signedOut(ctx context.Context, w http.ResponseWriter, r *http
 		return nil, err
 	}
 	if msg.IsRequest {
-		return nil, &idp.Invalid{Reason: "the message is no answer"}
+		return nil, &idp.Invalid{Reason: "the message is not a response"}
 	}
 	if !msg.Success {
 		p.env.Log.Info("the provider has not signed out everywhere", zap.String("status", msg.Status), zap.String("cause", msg.Cause))
@@ -240,18 +244,18 @@ func (p *Provider) signedOut(ctx context.Context, w http.ResponseWriter, r *http
 	return &idp.Next{URL: ret}, nil
 }
 
-// signOut ends the sessions that a request of the provider names, and answers it.
+// signOut ends the sessions that a LogoutRequest names, and answers it.
 func (p *Provider) signOut(ctx context.Context, r *http.Request, h idp.Host, in *incoming, m *idpMetadata, msg *logoutMessage) (*idp.Next, error) {
 	id, err := newID(p.env.Random)
 	if err != nil {
 		return nil, err
 	}
 	names, status := sessionNames(msg.NameID.Value, msg.Sessions...), statusSuccess
-	if len(names) > 1 { // these sessions and no others (SAML core 3.7.1)
+	if len(names) > 1 { // only these sessions (SAML core 3.7.1)
 		names = names[1:]
 	}
 	if _, err := h.EndSessions(ctx, idp.EndQuery{Issuer: m.EntityID, Sessions: names}, r); err != nil {
-		// The provider must not believe that it is done.
+		// The answer must not say that the sign-out is complete.
 		p.env.Log.Error("sessions cannot be ended for the provider", zap.Error(err))
 		status = statusResponder
 	}

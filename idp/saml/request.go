@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/beevik/etree"
+	schema "github.com/crewjam/saml"
 	dsig "github.com/russellhaering/goxmldsig"
 
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -20,14 +21,14 @@ import (
 const (
 	nsCustom = "urn:com:service:saml:CustomParameters"
 
-	bindingRedirect = "urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect"
-	bindingPost     = "urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST"
-	bindingArtifact = "urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Artifact"
+	bindingRedirect = schema.HTTPRedirectBinding
+	bindingPost     = schema.HTTPPostBinding
+	bindingArtifact = schema.HTTPArtifactBinding
 
-	instant = "2006-01-02T15:04:05Z" // SAML core 1.3.3: UTC, no zone
+	version = "2.0" // of the messages
 )
 
-// authnRequest is what a samlp:AuthnRequest says. (SAML core 3.4.1)
+// authnRequest is the content of a samlp:AuthnRequest. (SAML core 3.4.1)
 type authnRequest struct {
 	ID, Issuer, Destination, ACS, Binding, ProviderName, NameID string
 
@@ -37,7 +38,7 @@ type authnRequest struct {
 	Custom         map[string][]string
 }
 
-// newID names a message: 160 random bits, and a letter in front as an XML name needs.
+// newID returns the ID of a message: 160 random bits after an underscore, since XML names must not begin with a digit.
 func newID(random io.Reader) (string, error) {
 	b := make([]byte, 20)
 	if _, err := io.ReadFull(random, b); err != nil {
@@ -46,56 +47,55 @@ func newID(random io.Reader) (string, error) {
 	return "_" + hex.EncodeToString(b), nil
 }
 
-// message begins a request or response of the protocol.
-func message(kind, id, issuer, destination string, now time.Time) *etree.Element {
-	e := etree.NewElement("samlp:" + kind)
-	e.CreateAttr("xmlns:samlp", nsProtocol)
-	e.CreateAttr("xmlns:saml", nsAssertion)
-	e.CreateAttr("ID", id)
-	e.CreateAttr("Version", "2.0")
-	e.CreateAttr("IssueInstant", now.UTC().Format(instant))
-	if destination != "" {
-		e.CreateAttr("Destination", destination)
-	}
-	e.CreateElement("saml:Issuer").SetText(plain(issuer))
-	return e
-}
+// Our messages are schema types of the library. Parts that these lack are added to the element that they produce:
+// extensions, further class references, some attributes. IDs, times and signatures are our own, because the library
+// keeps its clock and its random source in package variables.
+
+// newIssuer returns the sender of a message.
+func newIssuer(entityID string) *schema.Issuer { return &schema.Issuer{Value: plain(entityID)} }
+
+// issueInstant returns the time of a message: in UTC, to the second.
+func issueInstant(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
 
 func (q authnRequest) element() *etree.Element {
-	e := message("AuthnRequest", q.ID, q.Issuer, q.Destination, q.Now)
+	r := schema.AuthnRequest{
+		ID: q.ID, Version: version, IssueInstant: issueInstant(q.Now), Destination: q.Destination, Issuer: newIssuer(q.Issuer),
+		NameIDPolicy: q.nameIDPolicy(), ProtocolBinding: q.Binding, AssertionConsumerServiceURL: q.ACS, ProviderName: plain(q.ProviderName),
+	}
 	if q.Force {
-		e.CreateAttr("ForceAuthn", "true")
+		r.ForceAuthn = new(true)
 	}
 	if q.Passive {
-		e.CreateAttr("IsPassive", "true")
-	}
-	e.CreateAttr("ProtocolBinding", q.Binding)
-	e.CreateAttr("AssertionConsumerServiceURL", q.ACS)
-	if q.ProviderName != "" {
-		e.CreateAttr("ProviderName", plain(q.ProviderName))
-	}
-	if len(q.Custom) > 0 {
-		q.extensions(e.CreateElement("samlp:Extensions"))
-	}
-	policy := e.CreateElement("samlp:NameIDPolicy")
-	if q.NameID != "" {
-		policy.CreateAttr("Format", q.NameID)
-	}
-	if q.NameID != formatTransient { // SAML core 3.4.1.1: it must not be used with transient
-		policy.CreateAttr("AllowCreate", "true")
+		r.IsPassive = new(true)
 	}
 	if q.Context != nil {
-		c := e.CreateElement("samlp:RequestedAuthnContext")
-		c.CreateAttr("Comparison", q.Context.Comparison)
-		for _, class := range q.Context.Classes {
-			c.CreateElement("saml:AuthnContextClassRef").SetText(class)
+		r.RequestedAuthnContext = &schema.RequestedAuthnContext{Comparison: q.Context.Comparison, AuthnContextClassRef: q.Context.Classes[0]}
+	}
+	e := r.Element()
+	if q.Context != nil {
+		context := e.SelectElement("RequestedAuthnContext")
+		for _, class := range q.Context.Classes[1:] {
+			context.CreateElement("saml:AuthnContextClassRef").SetText(class)
 		}
+	}
+	if len(q.Custom) > 0 { // SAML core 3.2.1: after Issuer and Signature
+		e.InsertChildAt(e.SelectElement("Issuer").Index()+1, q.extensions())
 	}
 	return e
 }
 
-// extensions carries the external_idp_custom_param.* of the authorization request. They are sorted, so that the same request reads the same.
-func (q authnRequest) extensions(e *etree.Element) {
+func (q authnRequest) nameIDPolicy() *schema.NameIDPolicy {
+	policy := &schema.NameIDPolicy{Format: &q.NameID}
+	if q.NameID != formatTransient { // SAML core 3.4.1.1: AllowCreate must not be used with transient
+		policy.AllowCreate = new(true)
+	}
+	return policy
+}
+
+// extensions returns the external_idp_custom_param.* of the authorization request. They are sorted, so that the same
+// request always gives the same message.
+func (q authnRequest) extensions() *etree.Element {
+	e := etree.NewElement("samlp:Extensions")
 	list := e.CreateElement("CustomParameters")
 	list.CreateAttr("xmlns", nsCustom)
 	for _, key := range slices.Sorted(maps.Keys(q.Custom)) {
@@ -105,10 +105,11 @@ func (q authnRequest) extensions(e *etree.Element) {
 			p.CreateElement("Value").SetText(plain(value))
 		}
 	}
+	return e
 }
 
-// plain makes text of what strangers wrote: characters that XML does not have, and controls that normalization would change under the
-// signature, become spaces.
+// plain makes untrusted text safe for XML: characters that XML does not allow, and control characters that
+// normalization would change under the signature, become spaces.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == utf8.RuneError || r == 0xFFFE || r == 0xFFFF {
@@ -118,7 +119,7 @@ func plain(s string) string {
 	}, s)
 }
 
-// sign puts an enveloped signature by the key behind the Issuer, where the schema has its place: in front of Extensions. (SAML core 5.4)
+// sign inserts an enveloped signature after the Issuer and before Extensions, as the schema requires. (SAML core 5.4)
 func sign(e *etree.Element, key *idp.Key) error {
 	ctx, err := dsig.NewSigningContext(key.Signer, [][]byte{key.Certificate.Raw})
 	if err != nil {

@@ -3,16 +3,20 @@ package saml
 import (
 	"context"
 	"encoding/base64"
+	"encoding/xml"
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/beevik/etree"
+	schema "github.com/crewjam/saml"
 
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// encryptions are the algorithms that a provider may encrypt with, the best first. CBC is taken inside of a signed response only.
+// encryptions are the algorithms that a provider can use, the best first. CBC is accepted only inside a signed
+// response.
 var encryptions = []string{
 	"http://www.w3.org/2009/xmlenc11#aes256-gcm",
 	"http://www.w3.org/2009/xmlenc11#aes128-gcm",
@@ -21,7 +25,7 @@ var encryptions = []string{
 	"http://www.w3.org/2001/04/xmlenc#rsa-oaep-mgf1p",
 }
 
-// serveMetadata serves GET /saml/<id>/metadata: what a provider needs to know of us. (SAML metadata 2.4.4)
+// serveMetadata serves GET /saml/<id>/metadata, our metadata for the provider. (SAML metadata 2.4.4)
 func (p *Provider) serveMetadata(w http.ResponseWriter, r *http.Request, h idp.Host) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -42,69 +46,92 @@ func (p *Provider) serveMetadata(w http.ResponseWriter, r *http.Request, h idp.H
 	}
 }
 
-// ownMetadata names every key that signs or decrypts, so that a provider which reads it knows the next key before it is used.
+// ownMetadata contains all keys that sign or decrypt, so that a provider knows the next key before we use it.
 func (p *Provider) ownMetadata(ctx context.Context) ([]byte, error) {
-	e := etree.NewElement("md:EntityDescriptor")
-	e.CreateAttr("xmlns:md", nsMetadata)
-	e.CreateAttr("xmlns:ds", nsDsig)
-	e.CreateAttr("entityID", p.entityID)
-	e.CreateAttr("cacheDuration", "PT1H")
-	sp := e.CreateElement("md:SPSSODescriptor")
-	sp.CreateAttr("AuthnRequestsSigned", "true")
-	sp.CreateAttr("WantAssertionsSigned", "true")
-	sp.CreateAttr("protocolSupportEnumeration", nsProtocol)
+	sp := schema.SPSSODescriptor{AuthnRequestsSigned: new(true), WantAssertionsSigned: new(true)}
+	sp.ProtocolSupportEnumeration = nsProtocol
 	for _, name := range names(p.cfg.Sign) {
-		key, err := p.env.KeyPair(ctx, name)
+		key, err := p.described(ctx, name, "signing")
 		if err != nil {
 			return nil, err
 		}
-		if err := checkSigner(key); err != nil {
-			return nil, err
-		}
-		describeKey(sp, "signing", key)
+		sp.KeyDescriptors = append(sp.KeyDescriptors, key)
 	}
 	for _, name := range names(p.cfg.Decrypt) {
-		key, err := p.env.KeyPair(ctx, name)
+		key, err := p.described(ctx, name, "encryption")
 		if err != nil {
 			return nil, err
 		}
-		if err := checkSigner(key); err != nil {
-			return nil, err
-		}
-		k := describeKey(sp, "encryption", key)
 		for _, algorithm := range encryptions {
-			k.CreateElement("md:EncryptionMethod").CreateAttr("Algorithm", algorithm)
+			key.EncryptionMethods = append(key.EncryptionMethods, schema.EncryptionMethod{Algorithm: algorithm})
 		}
+		sp.KeyDescriptors = append(sp.KeyDescriptors, key)
 	}
 	for _, binding := range []string{bindingRedirect, bindingPost} {
-		slo := sp.CreateElement("md:SingleLogoutService")
-		slo.CreateAttr("Binding", binding)
-		slo.CreateAttr("Location", p.at("slo"))
+		sp.SingleLogoutServices = append(sp.SingleLogoutServices, schema.Endpoint{Binding: binding, Location: p.at("slo")})
 	}
 	if f := p.cfg.format(); f != "" {
-		sp.CreateElement("md:NameIDFormat").SetText(f)
+		sp.NameIDFormats = []schema.NameIDFormat{schema.NameIDFormat(f)}
 	}
-	for i, binding := range []string{bindingPost, bindingArtifact} {
-		acs := sp.CreateElement("md:AssertionConsumerService")
-		acs.CreateAttr("Binding", binding)
-		acs.CreateAttr("Location", p.at("acs"))
-		acs.CreateAttr("index", strconv.Itoa(i))
-		if i == 0 {
-			acs.CreateAttr("isDefault", "true")
-		}
+	sp.AssertionConsumerServices = []schema.IndexedEndpoint{
+		{Binding: bindingPost, Location: p.at("acs"), Index: 0, IsDefault: new(true)},
+		{Binding: bindingArtifact, Location: p.at("acs"), Index: 1},
 	}
-	return write(e)
+	return writeMetadata(schema.EntityDescriptor{EntityID: p.entityID, CacheDuration: time.Hour, SPSSODescriptors: []schema.SPSSODescriptor{sp}})
 }
 
-func describeKey(sp *etree.Element, use string, key *idp.Key) *etree.Element {
-	k := sp.CreateElement("md:KeyDescriptor")
-	k.CreateAttr("use", use)
-	k.CreateElement("ds:KeyInfo").CreateElement("ds:X509Data").CreateElement("ds:X509Certificate").
-		SetText(base64.StdEncoding.EncodeToString(key.Certificate.Raw))
-	return k
+// writeMetadata returns the entity as a document. The library declares a default namespace in each element, which
+// becomes the usual prefixes: scripts at providers search for these. If there is no validUntil, the library writes one
+// in the year 1, which is removed: the metadata would count as expired.
+func writeMetadata(entity schema.EntityDescriptor) ([]byte, error) {
+	raw, err := xml.Marshal(entity)
+	if err != nil {
+		return nil, err
+	}
+	doc := etree.NewDocument()
+	if err := doc.ReadFromBytes(raw); err != nil {
+		return nil, err
+	}
+	root := doc.Root()
+	if entity.ValidUntil.IsZero() {
+		root.RemoveAttr("validUntil")
+	}
+	usePrefixes(root, "")
+	root.CreateAttr("xmlns:md", nsMetadata)
+	root.CreateAttr("xmlns:ds", nsDsig)
+	return doc.WriteToBytes()
 }
 
-// names are those of key pairs; "" is Gatehouse's own.
+// usePrefixes replaces default namespaces by prefixes. around is the default namespace of the parent.
+func usePrefixes(e *etree.Element, around string) {
+	if own := e.RemoveAttr("xmlns"); own != nil {
+		around = own.Value
+	}
+	switch around {
+	case nsMetadata:
+		e.Space = "md"
+	case nsDsig:
+		e.Space = "ds"
+	}
+	for _, c := range e.ChildElements() {
+		usePrefixes(c, around)
+	}
+}
+
+// described returns the certificate of a key pair for the metadata.
+func (p *Provider) described(ctx context.Context, name, use string) (schema.KeyDescriptor, error) {
+	key, err := p.env.KeyPair(ctx, name)
+	if err != nil {
+		return schema.KeyDescriptor{}, err
+	}
+	if err := checkSigner(key); err != nil {
+		return schema.KeyDescriptor{}, err
+	}
+	certificate := schema.X509Certificate{Data: base64.StdEncoding.EncodeToString(key.Certificate.Raw)}
+	return schema.KeyDescriptor{Use: use, KeyInfo: schema.KeyInfo{X509Data: schema.X509Data{X509Certificates: []schema.X509Certificate{certificate}}}}, nil
+}
+
+// names returns the names of key pairs. "" is Gatehouse's own.
 func names(configured []string) []string {
 	if len(configured) == 0 {
 		return []string{""}
