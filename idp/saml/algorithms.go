@@ -29,7 +29,7 @@ const (
 	nsXMLNS     = "http://www.w3.org/2000/xmlns/"
 )
 
-// signatureAlgorithms are those that we believe. SHA-1, HMAC and whatever is not here are refused.
+// signatureAlgorithms are the accepted ones. SHA-1, HMAC and all others are refused.
 var signatureAlgorithms = map[string]x509.SignatureAlgorithm{
 	"http://www.w3.org/2001/04/xmldsig-more#rsa-sha256":   x509.SHA256WithRSA,
 	"http://www.w3.org/2001/04/xmldsig-more#rsa-sha384":   x509.SHA384WithRSA,
@@ -47,14 +47,14 @@ var digestAlgorithms = map[string]crypto.Hash{
 
 const transformEnveloped = "http://www.w3.org/2000/09/xmldsig#enveloped-signature"
 
-// canonicalizations are those without comments: with them, a comment would be signed text.
+// canonicalizations are the accepted ones, all without comments: with them, comments would be part of the signed text.
 var canonicalizations = map[string]bool{
 	nsExcC14N:                              true,
 	"http://www.w3.org/2006/12/xml-c14n11": true,
 	"http://www.w3.org/TR/2001/REC-xml-c14n-20010315": true,
 }
 
-// isStrong tells whether signatures by a public key are believed.
+// isStrong tells whether signatures made for a public key are accepted.
 func isStrong(public any) bool {
 	switch k := public.(type) {
 	case *rsa.PublicKey:
@@ -65,12 +65,13 @@ func isStrong(public any) bool {
 	return false
 }
 
-// isCurrent tells whether a certificate is good now.
+// isCurrent tells whether a certificate is valid now.
 func isCurrent(c *x509.Certificate, now time.Time) bool {
 	return !now.Before(c.NotBefore) && now.Before(c.NotAfter)
 }
 
-// derSignature returns sig as crypto/x509 wants it. XML signatures of elliptic curves are r and s side by side (XML Signature 1.1, 6.4.3).
+// derSignature converts a signature to the form that crypto/x509 expects. In XML, a signature of an elliptic curve is r
+// followed by s (XML Signature 1.1, 6.4.3).
 func derSignature(c *x509.Certificate, sig []byte) ([]byte, error) {
 	k, ok := c.PublicKey.(*ecdsa.PublicKey)
 	if !ok {
@@ -83,11 +84,12 @@ func derSignature(c *x509.Certificate, sig []byte) ([]byte, error) {
 	return asn1.Marshal(struct{ R, S *big.Int }{new(big.Int).SetBytes(sig[:size]), new(big.Int).SetBytes(sig[size:])})
 }
 
-// verifyQuery checks the signature of the redirect binding over the octets of the query. alg is SigAlg, sig the decoded Signature.
+// verifyQuery checks a signature of the redirect binding over the octets of the query. alg is the value of SigAlg, sig
+// the decoded value of Signature.
 func (m *idpMetadata) verifyQuery(now time.Time, alg string, octets, sig []byte) error {
 	algorithm, ok := signatureAlgorithms[alg]
 	if !ok {
-		return invalid("the query is signed by an algorithm that is not believed")
+		return invalid("the query is signed with an algorithm that is not accepted")
 	}
 	for _, c := range m.Signing {
 		der, err := derSignature(c, sig)
@@ -98,7 +100,7 @@ func (m *idpMetadata) verifyQuery(now time.Time, alg string, octets, sig []byte)
 	return invalid("the signature of the query is not the provider's")
 }
 
-// decodeBase64 reads base64 as XML has it, with space anywhere.
+// decodeBase64 decodes base64 that may contain white space, as XML allows.
 func decodeBase64(s string) ([]byte, error) {
 	s = strings.Map(func(c rune) rune {
 		if isSpace(c) {

@@ -21,12 +21,12 @@ func artifactOf(id string, index byte) string {
 	return base64.StdEncoding.EncodeToString(append(append([]byte{0, artifactType, 0, index}, source[:]...), bytes.Repeat([]byte{7}, 20)...))
 }
 
-// artifactArrives is the browser that brings an artifact.
+// artifactArrives is the callback of a browser with an artifact.
 func (w *world) artifactArrives(artifact string) *http.Request {
 	return httptest.NewRequestWithContext(w.t.Context(), http.MethodGet, w.at("acs")+"?"+url.Values{paramArtifact: {artifact}, paramRelay: {flowID}}.Encode(), nil)
 }
 
-// resolver answers ArtifactResolve with what wrap makes of a signed answer.
+// resolver answers an ArtifactResolve with the output of wrap for a signed answer.
 type resolver struct {
 	w       *world
 	request string // of the sign-in
@@ -88,7 +88,8 @@ func TestArtifact(t *testing.T) {
 	}
 }
 
-// TestArtifactClient asks at the host of the metadata as the operator has written it, and elsewhere at public hosts alone.
+// TestArtifactClient: a service on the configured host of the metadata is called with the trusted client, others with
+// the one that calls only public hosts.
 func TestArtifactClient(t *testing.T) {
 	t.Parallel()
 	s := &resolver{wrap: envelope}

@@ -15,7 +15,8 @@ const (
 	maxIndex  = 1024 // characters of a SessionIndex
 )
 
-// readAssertion checks a verified assertion against all that must hold and returns what it says. until is when it is good for nothing any more.
+// readAssertion checks a verified assertion against all rules and returns its content. until is the time at which it
+// expires.
 func (v *verifier) readAssertion(ctx context.Context, a *node, want expectation, now time.Time) (out *verified, until time.Time, err error) {
 	if err := a.closed("Issuer", "Subject", "Conditions", "Advice", "AuthnStatement", "AttributeStatement", "AuthzDecisionStatement"); err != nil {
 		return nil, until, err
@@ -58,7 +59,8 @@ func (v *verifier) readAssertion(ctx context.Context, a *node, want expectation,
 	return out, until, nil
 }
 
-// readNameID returns the name of the person, exactly: neither space nor case is touched. It may be encrypted, and stands in a verified element.
+// readNameID returns the name of the person unchanged: white space and case are kept. The element around the name is
+// verified; the name may be encrypted.
 func (v *verifier) readNameID(ctx context.Context, around *node) (nameID, error) {
 	n, err := around.optional(nsAssertion, "NameID")
 	if err != nil {
@@ -93,7 +95,7 @@ func (v *verifier) readNameID(ctx context.Context, around *node) (nameID, error)
 	return id, nil
 }
 
-// readAttributes returns the attributes. Some providers repeat an attribute for each of its values: those are one.
+// readAttributes returns the attributes. Some providers repeat an attribute for each of its values; these are merged.
 func readAttributes(a *node) ([]attribute, error) {
 	var out []attribute
 	index := map[string]int{}
@@ -103,7 +105,7 @@ func readAttributes(a *node) ([]attribute, error) {
 		}
 		for _, c := range s.children {
 			if c.name == "EncryptedAttribute" {
-				return nil, errors.New("an encrypted attribute, which is not taken")
+				return nil, errors.New("an encrypted attribute, which is not supported")
 			}
 			name := c.attrs["Name"]
 			if name == "" {
@@ -125,7 +127,8 @@ func readAttributes(a *node) ([]attribute, error) {
 	return out, nil
 }
 
-// attributeText returns the text of a value, whole. A NameID in a value (eduPersonTargetedID) is its text; other elements are no value.
+// attributeText returns the whole text of a value. For a NameID in a value (eduPersonTargetedID) that is the text of
+// the NameID. A value with other elements is left out.
 func attributeText(n *node) (string, bool) {
 	if nothing := n.attrs["{"+nsXSI+"}nil"]; nothing == "true" || nothing == "1" {
 		return "", false
@@ -136,7 +139,7 @@ func attributeText(n *node) (string, bool) {
 	return n.text, len(n.children) == 0
 }
 
-// allText returns the text of the element and of all in it.
+// allText returns the text of the element and of all its descendants.
 func (n *node) allText() string {
 	var b strings.Builder
 	b.WriteString(n.text)

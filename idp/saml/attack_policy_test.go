@@ -20,7 +20,8 @@ const (
 	statement    = "./saml:Assertion/saml:AuthnStatement"
 )
 
-// refusesAll demands that each change, signed well by the provider in every way, is refused.
+// refusesAll checks that each change is refused although the provider has signed it, in each of the three ways of
+// signing.
 func (l *lab) refusesAll(t *testing.T, changes map[string]func(root *etree.Element)) {
 	t.Helper()
 	for what, change := range changes {
@@ -52,7 +53,7 @@ func TestPolicyAttacks(t *testing.T) {
 		changes["instant"] = func(root *etree.Element) { find(root, statement).RemoveAttr("AuthnInstant") }
 		l.refusesAll(t, changes)
 		l.refuses(t, []byte(`<samlp:Response xmlns:samlp="`+samltest.Protocol+`"/>`), "")
-		l.refuses(t, []byte(`<saml:Assertion xmlns:saml="`+samltest.Assertion+`"/>`), "no Response")
+		l.refuses(t, []byte(`<saml:Assertion xmlns:saml="`+samltest.Assertion+`"/>`), "not a Response")
 	})
 	t.Run("attack 158: the subject is not confirmed by bearing", func(t *testing.T) {
 		t.Parallel()
@@ -88,7 +89,8 @@ func TestPolicyAttacks(t *testing.T) {
 				find(root, conditions).AddChild(other)
 			},
 		})
-		l.accepts(t, l.edited(func(root *etree.Element) { // one of several in one restriction is enough
+		// One matching audience in a restriction is enough.
+		l.accepts(t, l.edited(func(root *etree.Element) {
 			find(root, restriction).CreateElement("saml:Audience").SetText("https://other.example")
 			find(root, conditions).CreateElement("saml:OneTimeUse")
 		}), "anna@example")
@@ -154,9 +156,10 @@ func TestPolicyAttacks(t *testing.T) {
 		raw := l.idp.Response(l.honest())
 		l.accepts(t, raw, "anna@example")
 		l.refuses(t, raw, "used before")
-		l.now = l.now.Add(2 * time.Minute) // while it would still be good
+		l.now = l.now.Add(2 * time.Minute) // the assertion is still valid
 		l.refuses(t, raw, "used before")
-		second, err := saml.New(saml.Config{Metadata: string(l.idp.Metadata())}, l.env()) // another node, another process
+		// another node or process
+		second, err := saml.New(saml.Config{Metadata: string(l.idp.Metadata())}, l.env())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +184,7 @@ func TestPolicyAttacks(t *testing.T) {
 		l := newLab(t)
 		other := samltest.New("https://other.example/entity", l.idp.Now)
 		l.refuses(t, other.Response(l.honest()), "")
-		other.Key = l.idp.Key // both are behind one key
+		other.Key = l.idp.Key // both providers sign with the same key
 		l.refuses(t, other.Response(l.honest()), "issuer")
 		a := l.honest()
 		a.Edit = func(root *etree.Element) { find(root, "./saml:Issuer").SetText(partner) }
@@ -204,7 +207,7 @@ func TestPolicyAttacks(t *testing.T) {
 		}
 		a.Message = strings.ReplaceAll(a.Message, "\x7f", "")
 		_, err := l.finish(l.idp.Response(a))
-		got, ok := err.(*idp.Rejection) //nolint:errorlint // it is not wrapped
+		got, ok := err.(*idp.Rejection) //nolint:errorlint // the error is not wrapped
 		if !ok {
 			t.Fatalf("Finish = %v, want a rejection", err)
 		}
@@ -219,7 +222,7 @@ func TestPolicyAttacks(t *testing.T) {
 		a.Edit = func(root *etree.Element) {
 			find(root, "./samlp:Status/samlp:StatusCode").CreateAttr("Value", samltest.Responder)
 		}
-		l.refuses(t, l.idp.Response(a), "beside a status")
+		l.refuses(t, l.idp.Response(a), "a status other than success")
 	})
 	t.Run("attack 171: names are what they are, to the letter", func(t *testing.T) {
 		t.Parallel()

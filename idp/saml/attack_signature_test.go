@@ -29,14 +29,15 @@ func TestSignatureAttacks(t *testing.T) {
 		}), "digest")
 		a = l.honest()
 		a.Signature.Key = stranger
-		l.refuses(t, l.idp.Response(a), "no certificate of the provider fits")
+		l.refuses(t, l.idp.Response(a), "no certificate of the provider matches")
 		a.Signature.KeyInfo = `<ds:KeyValue><ds:RSAKeyValue><ds:Modulus>AQAB</ds:Modulus><ds:Exponent>AQAB</ds:Exponent></ds:RSAKeyValue></ds:KeyValue>`
 		l.refuses(t, l.idp.Response(a), "not the provider's")
 		a.Signature.KeyInfo = `<ds:X509Data><ds:X509Certificate>` + base64.StdEncoding.EncodeToString(l.idp.Key.Certificate.Raw) + `</ds:X509Certificate></ds:X509Data>`
 		l.refuses(t, l.idp.Response(a), "not the provider's")
-		l.refuses(t, l.tampered(func(root *etree.Element) { // the provider's signature, somebody else's certificate
+		// The provider's signature with the certificate of another key.
+		l.refuses(t, l.tampered(func(root *etree.Element) {
 			find(root, signature+"/ds:KeyInfo/ds:X509Data/ds:X509Certificate").SetText(base64.StdEncoding.EncodeToString(stranger.Certificate.Raw))
-		}), "no certificate of the provider fits")
+		}), "no certificate of the provider matches")
 		l.refuses(t, l.tampered(func(root *etree.Element) {
 			find(root, signature+"/ds:KeyInfo/ds:X509Data/ds:X509Certificate").SetText("AAAA")
 		}), "malformed certificate")
@@ -45,15 +46,15 @@ func TestSignatureAttacks(t *testing.T) {
 			sig.Parent().InsertChildAt(sig.Index(), sig.Copy())
 		}), "Signature twice")
 		a = l.honest()
-		a.SignResponse = true // one of two is broken
+		a.SignResponse = true // one of two signatures is broken
 		a.Tamper = func(root *etree.Element) { find(root, "./ds:Signature/ds:SignatureValue").SetText("AAAA") }
 		l.refuses(t, l.idp.Response(a), "not the provider's")
-		l.refuses(t, l.tampered(func(root *etree.Element) { // out of its place
+		l.refuses(t, l.tampered(func(root *etree.Element) { // a signature in the wrong place
 			sig := find(root, signature)
 			parent := sig.Parent()
 			parent.RemoveChild(sig)
 			parent.AddChild(sig)
-		}), "out of its place")
+		}), "in the wrong place")
 	})
 	t.Run("attack 142: one of the two is signed, the other one is changed", func(t *testing.T) {
 		t.Parallel()
@@ -132,7 +133,7 @@ func TestSignatureAttacks(t *testing.T) {
 		other := samltest.New("https://other.example/entity", l.idp.Now)
 		a := l.honest()
 		a.Signature.Key = other.Key
-		l.refuses(t, l.idp.Response(a), "no certificate of the provider fits")
+		l.refuses(t, l.idp.Response(a), "no certificate of the provider matches")
 
 		dated := strings.Replace(string(l.idp.Metadata()), "entityID=", `validUntil="`+l.now.Add(time.Minute).Format(time.RFC3339)+`" entityID=`, 1)
 		l.open(saml.Config{Metadata: dated})

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )
 
-// evil changes who the assertion in el is about, and returns el.
+// evil changes the person that the assertion in el is about, and returns el.
 func evil(el *etree.Element) *etree.Element {
 	for _, name := range el.FindElements(".//saml:NameID") {
 		name.SetText("admin@example")
@@ -29,8 +29,9 @@ func bare(el *etree.Element) *etree.Element {
 	return c
 }
 
-// wrap applies the eight wrappings, as SAML Raider numbers them, around the signature that is there: that of the response for 1 and 2 where it
-// has one, otherwise that of the assertion. keep leaves the evil element the ID of the original.
+// wrap applies one of the eight wrapping attacks, numbered as in SAML Raider, to the existing signature: for 1 and 2 to
+// that of the response if there is one, otherwise to that of the assertion. With keep, the evil element keeps the ID of
+// the original.
 func wrap(n int, root *etree.Element, keep bool) {
 	assertion := find(root, "./saml:Assertion")
 	sig := root.SelectElement("ds:Signature")
@@ -133,7 +134,7 @@ func TestTwoAssertions(t *testing.T) {
 		l := newLab(t)
 		a := l.honest()
 		a.SignResponse = true
-		a.Edit = func(root *etree.Element) { // even the provider's own: who is it about?
+		a.Edit = func(root *etree.Element) { // refused even if the provider has signed it: the person is ambiguous
 			e := evil(find(root, "./saml:Assertion").Copy())
 			e.CreateAttr("ID", "_evil")
 			root.AddChild(e)

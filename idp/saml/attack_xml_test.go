@@ -116,7 +116,8 @@ func TestXMLAttacks(t *testing.T) {
 				l.refuses(t, l.idp.Response(a), "")
 			})
 		}
-		l.refuses(t, l.tampered(func(root *etree.Element) { // an empty canonical form has a digest that anybody can write down
+		// An empty canonical form has a well-known digest.
+		l.refuses(t, l.tampered(func(root *etree.Element) {
 			find(root, signature+"/ds:SignedInfo/ds:Reference/ds:DigestValue").SetText("47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=")
 		}), "not the provider's")
 	})
@@ -144,7 +145,7 @@ func TestXMLAttacks(t *testing.T) {
 			"all attributes":     {open + strings.Repeat("<a"+manyAttributes(16)+"/>", 1_000) + closed, "too many"},
 			"scope":              {open + "<a" + manyPrefixes(26) + ">" + strings.Repeat("<a/>", 6_000) + "</a>" + closed, "too many"},
 			"namespaces":         {open + manyNamespaces(40) + closed, "too many namespaces"},
-			"long name":          {open + "<" + strings.Repeat("a", 300) + "/>" + closed, "no name"},
+			"long name":          {open + "<" + strings.Repeat("a", 300) + "/>" + closed, "name is missing, or too long"},
 		} {
 			t.Run(what, func(t *testing.T) { l.refuses(t, []byte(doc.raw), doc.reason) })
 		}
@@ -157,7 +158,7 @@ func TestXMLAttacks(t *testing.T) {
 			reason  string
 		}{
 			{samltest.AES128CBC, true, "the answer: the signature is not the provider's"},
-			{samltest.AES128CBC, false, "the encrypted assertion: it is encrypted by CBC and not under a signature"},
+			{samltest.AES128CBC, false, "the encrypted assertion: it is encrypted with CBC and not covered by a signature"},
 			{samltest.AES256GCM, false, "the encrypted assertion: it does not decrypt"},
 		} {
 			l := newLab(t)
@@ -173,7 +174,7 @@ func TestXMLAttacks(t *testing.T) {
 					t.Fatal(err)
 				}
 				octets[len(octets)-1-i] ^= byte(i + 1)
-				if i%10 == 0 { // and of all lengths, those that are no blocks too
+				if i%10 == 0 { // and all lengths, including those that are not whole blocks
 					octets = octets[:i/2]
 				}
 				cipher.SetText(base64.StdEncoding.EncodeToString(octets))
@@ -296,7 +297,7 @@ func manyAttributes(n int) string {
 	return b.String()
 }
 
-// manyNamespaces nests elements, each with a few prefixes that all stay in scope.
+// manyNamespaces nests elements. Each declares a prefix that stays in scope.
 func manyNamespaces(n int) string {
 	var b strings.Builder
 	for i := range n {

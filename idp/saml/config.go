@@ -15,39 +15,45 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
 )
 
-// Config is what the operator decided about a provider.
+// Config is the configuration of a provider.
 type Config struct {
-	// Metadata is where the provider's metadata is: an https URL, the path of a file, or the XML itself. Plain http is for loopback hosts only. Required.
+	// Metadata is the metadata of the provider: an https URL, the path of a file, or the XML itself. Plain http is for
+	// loopback hosts only. Required.
 	Metadata string `json:"metadata"`
-	// MetadataCertificate, as PEM or the path of a PEM file, is the certificate that must have signed the metadata. Default: unsigned metadata is taken.
+	// MetadataCertificate is the certificate that must have signed the metadata, as PEM or as the path of a PEM file.
+	// Default: unsigned metadata is accepted.
 	MetadataCertificate string `json:"metadata_certificate,omitempty"`
-	// Refresh is how old metadata becomes before it is fetched again. Default: the provider's cacheDuration, between 5 minutes and a day, or an hour.
+	// Refresh is the age at which metadata is fetched again. Default: the provider's cacheDuration, between 5 minutes
+	// and a day, or an hour.
 	Refresh time.Duration `json:"refresh,omitempty"`
-	// AllowUnsolicited takes answers that nobody has asked for (IdP-initiated). Default: refused.
+	// AllowUnsolicited accepts answers without a request (IdP-initiated sign-in). Default: refused.
 	AllowUnsolicited bool `json:"allow_unsolicited,omitempty"`
-	// Sign are names of key pairs: the first signs, all are in our metadata. Default: Gatehouse's own.
+	// Sign are names of key pairs: the first one signs, all are published in our metadata. Default: Gatehouse's own.
 	Sign []string `json:"sign,omitempty"`
-	// Decrypt are names of key pairs: all of them decrypt, and all are in our metadata. Default: Gatehouse's own.
+	// Decrypt are names of key pairs: all of them decrypt and are published in our metadata. Default: Gatehouse's own.
 	Decrypt []string `json:"decrypt,omitempty"`
-	// NameID is the format of the name that the provider is asked for: persistent, transient, email, unspecified or a URN. Default: the provider chooses.
+	// NameID is the NameID format that we request: persistent, transient, email, unspecified or a URN. Default: the
+	// provider chooses.
 	NameID string `json:"name_id,omitempty"`
-	// Subject is the attribute that names the person for good, for providers whose NameID changes each time. Default: the NameID,
-	// unless it is transient and there is a verified e-mail address.
+	// Subject is the attribute that identifies a person permanently, for providers whose NameID changes each time.
+	// Default: the NameID, or the verified e-mail address if the NameID is transient.
 	Subject string `json:"subject,omitempty"`
-	// AuthnContext is the class of sign-in that the provider is asked for. Default: the classes of Levels that reach the level that is
-	// needed, where that is above the lowest; otherwise the provider chooses.
+	// AuthnContext is the class of sign-in that we request. Default: if the required level is above the lowest, the
+	// classes of Levels that reach it; otherwise the provider chooses.
 	AuthnContext *AuthnContext `json:"authn_context,omitempty"`
-	// Levels are authentication levels, 1 to 4, by the class that the provider names.
+	// Levels maps the classes that the provider reports to authentication levels, 1 to 4.
 	Levels map[string]int `json:"levels,omitempty"`
-	// Level is the level of a sign-in by a class that Levels does not name, 1 to 4. Default: 1.
+	// Level is the authentication level for classes that are not in Levels, 1 to 4. Default: 1.
 	Level int `json:"level,omitempty"`
-	// ProviderName is shown to people at the provider. Default: the name of the application that they go to.
+	// ProviderName is what the provider shows to people as the requester. Default: the name of the application.
 	ProviderName string `json:"provider_name,omitempty"`
-	// Artifact asks the provider to answer by an artifact, which is resolved at its artifact resolution service. Default: by POST.
+	// Artifact requests answers by artifact, which we resolve at the provider's artifact resolution service. Default:
+	// answers by POST.
 	Artifact bool `json:"artifact,omitempty"`
-	// Mapping makes details of attributes. An attribute is called by its name or its friendly name.
+	// Mapping maps attributes to user details. An attribute is named by its name or its friendly name.
 	Mapping idp.Mapping `json:"mapping"`
-	// NoFiles refuses metadata and certificates in files. Whoever configures from elsewhere must not choose what is read here.
+	// NoFiles refuses metadata and certificates in files. It is for remote configuration, which must not choose files
+	// that are read on this machine.
 	NoFiles bool `json:"-"`
 }
 
@@ -65,12 +71,12 @@ const (
 	minRefresh     = 5 * time.Minute
 	maxRefresh     = 24 * time.Hour
 	defaultRefresh = time.Hour
-	maxText        = 1024 // characters of a URI, or of a name for people
-	maxKeys        = 4    // of one use
+	maxText        = 1024 // characters of a URI or of a display name
+	maxKeys        = 4    // for each use
 	maxClasses     = 20
 )
 
-// comparisons: SAML core 3.3.2.2.1.
+// comparisons are the values of Comparison. (SAML core 3.3.2.2.1)
 var comparisons = []string{"exact", "minimum", "maximum", "better"}
 
 const (
@@ -80,12 +86,12 @@ const (
 	formatTransient   = "urn:oasis:names:tc:SAML:2.0:nameid-format:transient"
 )
 
-// formats are the short words for NameID formats. (SAML core 8.3)
+// formats maps short names to NameID formats. (SAML core 8.3)
 var formats = map[string]string{
 	"unspecified": formatUnspecified, "email": formatEmail, "persistent": formatPersistent, "transient": formatTransient,
 }
 
-// Validate returns all that is wrong with the configuration. It reads no file and opens no connection.
+// Validate returns all errors of the configuration. It reads no file and opens no connection.
 func (c Config) Validate() error {
 	var wrong []error
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
@@ -149,13 +155,13 @@ func (a *AuthnContext) validate() error {
 	return nil
 }
 
-// isURI tells whether s is an absolute URI without characters that no URI has.
+// isURI tells whether s is an absolute URI that consists of printable ASCII characters.
 func isURI(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && u.Scheme != "" && len(s) <= maxText && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// isXML tells whether the metadata stands in the configuration itself.
+// isXML tells whether the metadata is in the configuration itself.
 func isXML(source string) bool { return strings.HasPrefix(strings.TrimSpace(source), "<") }
 
 func isPEM(source string) bool { return strings.Contains(source, "-----BEGIN") }
@@ -187,11 +193,11 @@ func validSource(source string) error {
 	return nil
 }
 
-// trust reads the certificate that must have signed the metadata; nil when there is none.
+// trust reads the certificate that must have signed the metadata. It returns nil if none is configured.
 func (c Config) trust() (*x509.Certificate, error) {
 	raw := []byte(c.MetadataCertificate)
 	if len(raw) == 0 {
-		return nil, nil //nolint:nilnil // no certificate, and nothing wrong with that
+		return nil, nil //nolint:nilnil // a certificate is optional
 	}
 	if !isPEM(c.MetadataCertificate) {
 		var err error
@@ -210,7 +216,7 @@ func (c Config) trust() (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// format is the URI of the NameID format that is asked for; empty: any.
+// format returns the URI of the requested NameID format, or "" if the provider chooses.
 func (c Config) format() string {
 	if f, ok := formats[c.NameID]; ok {
 		return f
@@ -218,7 +224,7 @@ func (c Config) format() string {
 	return c.NameID
 }
 
-// level of a sign-in by a class.
+// level returns the authentication level of a class.
 func (c Config) level(class string) int {
 	if n, ok := c.Levels[class]; ok {
 		return n

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )
 
-// TestContract holds what every provider that browsers are sent to must hold.
+// TestContract runs the tests that every provider with a redirect must pass.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	idptest.TestRedirector(t, func(t *testing.T) idptest.Subject {

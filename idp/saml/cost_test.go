@@ -16,8 +16,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )
 
-// TestCosts: whoever has one answer that was signed well can put into it what is expensive to canonicalise, up to what the door lets through. The
-// time is measured where GATEHOUSE_MUTATIONS is set (make faults), since other tests run beside this one.
+// TestCosts: an attacker with one properly signed answer can add content that is expensive to canonicalize, within the
+// limits of the front door. Times are measured only if GATEHOUSE_MUTATIONS is set (make faults), because other tests
+// run in parallel otherwise.
 func TestCosts(t *testing.T) {
 	fill := map[string]string{
 		"wide":            strings.Repeat("<a/>", 9_900),
@@ -64,8 +65,9 @@ func manyPrefixes(n int) string {
 	return b.String()
 }
 
-// TestCiphertextsTellNothing changes the ciphertext of a signed answer as somebody does who wants to learn its plaintext from what we say: one
-// answer, and no time that tells changes of the padding from changes of the start. The times are compared where GATEHOUSE_MUTATIONS is set.
+// TestCiphertextsTellNothing changes the ciphertext of a signed answer, as an attacker does to learn the plaintext from
+// our responses. All responses must be the same, and their times must not tell changes in the padding from changes at
+// the start. The times are compared only if GATEHOUSE_MUTATIONS is set.
 func TestCiphertextsTellNothing(t *testing.T) {
 	n := 100
 	if s := os.Getenv("GATEHOUSE_MUTATIONS"); s != "" {
@@ -84,12 +86,13 @@ func TestCiphertextsTellNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dice := rand.New(rand.NewPCG(156, 156)) //nolint:gosec // the same ones each time
+		dice := rand.New(rand.NewPCG(156, 156)) //nolint:gosec // reproducible
 		var times [2][]time.Duration
 		for i := range n {
 			kind := dice.IntN(2)
 			changed := slices.Clone(octets)
-			changed[kind*(len(octets)-17)+dice.IntN(16)] ^= byte(1 + i%255) // of the first block, or of that which decides on the padding
+			// In the first block, or in the block that decides about the padding.
+			changed[kind*(len(octets)-17)+dice.IntN(16)] ^= byte(1 + i%255)
 			value.SetText(base64.StdEncoding.EncodeToString(changed))
 			raw := samltest.Bytes(doc)
 			began := time.Now()
@@ -107,7 +110,7 @@ func TestCiphertextsTellNothing(t *testing.T) {
 	})
 }
 
-// auc is the chance that a time of a is shorter than one of b.
+// auc is the probability that a time of a is shorter than a time of b.
 func auc(a, b []time.Duration) float64 {
 	sorted := slices.Sorted(slices.Values(b))
 	sum := 0.0

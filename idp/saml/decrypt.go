@@ -13,13 +13,14 @@ import (
 	"strings"
 )
 
-// maxWrapped bounds how often one message makes us use a private key: keys of ours times copies of the key in the message.
+// maxWrapped limits how often one message makes us use a private key: the number of our keys times the encrypted keys
+// in the message.
 const maxWrapped = 6
 
-// errDecrypt is all that anybody learns, whichever step failed.
+// errDecrypt is the only error that callers see, whichever step has failed.
 var errDecrypt = errors.New("it does not decrypt")
 
-// contentAlgorithm is how the content is encrypted: AES with a key of size bytes.
+// contentAlgorithm describes how the content is encrypted: with AES and a key of size bytes.
 type contentAlgorithm struct {
 	size          int
 	authenticated bool
@@ -48,12 +49,12 @@ var maskHashes = map[string]crypto.Hash{
 	nsXenc11 + "mgf1sha512": crypto.SHA512,
 }
 
-// decrypt opens an EncryptedAssertion or EncryptedID and returns the element in it, which must be space:name. signed tells that the
-// ciphertext stands under a valid signature: content that is not authenticated (CBC) is only touched then, or every answer of ours would tell
-// whoever guesses at it something.
+// decrypt opens an EncryptedAssertion or EncryptedID and returns the element in it, which must be space:name. signed
+// tells that a valid signature covers the ciphertext. Content without authentication (CBC) is decrypted only then.
+// Otherwise our responses would help an attacker to guess the plaintext.
 func (v *verifier) decrypt(ctx context.Context, n *node, signed bool, ids map[string]bool, space, name string) (*node, error) {
 	if v.keys == nil {
-		return nil, errors.New("it is encrypted, and there is no key for it")
+		return nil, errors.New("it is encrypted, and no key for decryption is configured")
 	}
 	data, wrapped, err := encryptedParts(n)
 	if err != nil {
@@ -64,7 +65,7 @@ func (v *verifier) decrypt(ctx context.Context, n *node, signed bool, ids map[st
 		return nil, err
 	}
 	if !algorithm.authenticated && !signed {
-		return nil, errors.New("it is encrypted by CBC and not under a signature")
+		return nil, errors.New("it is encrypted with CBC and not covered by a signature")
 	}
 	content, err := cipherValue(data)
 	if err != nil {
@@ -94,7 +95,7 @@ func (v *verifier) decrypt(ctx context.Context, n *node, signed bool, ids map[st
 	return nil, errDecrypt
 }
 
-// unknownError is a failure of ours: nothing is said about the message.
+// unknownError is a failure on our side. It says nothing about the message.
 type unknownError struct{ cause error }
 
 func (e *unknownError) Error() string { return e.cause.Error() }
@@ -106,7 +107,7 @@ type wrappedKey struct {
 	value   []byte
 }
 
-// encryptedParts finds the content and the keys for it, which stand in its KeyInfo or beside it.
+// encryptedParts finds the content and its encrypted keys, which are in its KeyInfo or next to it.
 func encryptedParts(n *node) (data *node, keys []wrappedKey, err error) {
 	if err := n.closed("{"+nsXenc+"}EncryptedData", "{"+nsXenc+"}EncryptedKey"); err != nil {
 		return nil, nil, err
@@ -115,7 +116,7 @@ func encryptedParts(n *node) (data *node, keys []wrappedKey, err error) {
 		return nil, nil, err
 	}
 	if t := data.attrs["Type"]; t != "" && t != nsXenc+"Element" {
-		return nil, nil, errors.New("it is encrypted as something else than an element")
+		return nil, nil, errors.New("the encrypted content is not an element")
 	}
 	if err := data.closed("EncryptionMethod", "CipherData", "{"+nsDsig+"}KeyInfo"); err != nil {
 		return nil, nil, err
@@ -136,7 +137,7 @@ func encryptedParts(n *node) (data *node, keys []wrappedKey, err error) {
 		keys = append(keys, w)
 	}
 	if len(keys) == 0 {
-		return nil, nil, errors.New("it is encrypted without a key for us")
+		return nil, nil, errors.New("it is encrypted, but contains no encrypted key")
 	}
 	return data, keys, nil
 }
@@ -146,12 +147,14 @@ func newWrappedKey(n *node) (w wrappedKey, err error) {
 	if err != nil {
 		return w, err
 	}
-	if err := method.closed("{"+nsDsig+"}DigestMethod", "{"+nsXenc11+"}MGF"); err != nil { // OAEPparams is not taken: nobody sends it
+	// OAEPparams are refused: providers do not send them.
+	if err := method.closed("{"+nsDsig+"}DigestMethod", "{"+nsXenc11+"}MGF"); err != nil {
 		return w, err
 	}
 	algorithm := method.attrs["Algorithm"]
-	if algorithm != nsXenc+"rsa-oaep-mgf1p" && algorithm != nsXenc11+"rsa-oaep" { // PKCS #1 v1.5 answers questions that nobody may ask
-		return w, errors.New("its key is encrypted by an algorithm that is not taken")
+	// PKCS #1 v1.5 is refused because of padding oracles.
+	if algorithm != nsXenc+"rsa-oaep-mgf1p" && algorithm != nsXenc11+"rsa-oaep" {
+		return w, errors.New("its key is encrypted with an algorithm that is not accepted")
 	}
 	w.options.Hash, w.options.MGFHash = crypto.SHA1, crypto.SHA1 // XML Encryption 1.1, 5.5.2: defaults
 	digest, err := method.optional(nsDsig, "DigestMethod")
@@ -169,7 +172,7 @@ func newWrappedKey(n *node) (w wrappedKey, err error) {
 		w.options.MGFHash = maskHashes[mask.attrs["Algorithm"]]
 	}
 	if w.options.Hash == 0 || w.options.MGFHash == 0 || mask != nil && strings.HasSuffix(algorithm, "mgf1p") {
-		return w, errors.New("its key is encrypted with a digest that is not taken")
+		return w, errors.New("its key is encrypted with a digest that is not accepted")
 	}
 	w.value, err = cipherValue(n)
 	return w, err
@@ -182,12 +185,13 @@ func contentAlgorithmOf(data *node) (contentAlgorithm, error) {
 	}
 	a, ok := contentAlgorithms[method.attrs["Algorithm"]]
 	if !ok || len(method.all(nsXenc, "KeySize")) != len(method.children) {
-		return a, errors.New("it is encrypted by an algorithm that is not taken")
+		return a, errors.New("it is encrypted with an algorithm that is not accepted")
 	}
 	return a, nil
 }
 
-// cipherValue returns the octets of CipherData. A CipherReference would have us fetch them from somewhere.
+// cipherValue returns the octets of CipherData. A CipherReference is refused, because we would have to fetch the
+// content.
 func cipherValue(n *node) ([]byte, error) {
 	data, err := n.one(nsXenc, "CipherData")
 	if err != nil {
@@ -207,7 +211,7 @@ func cipherValue(n *node) ([]byte, error) {
 	return decodeBase64(text)
 }
 
-// open decrypts content by the key in w, which key opens.
+// open decrypts the content key in w with key, and the content with the content key.
 func open(w wrappedKey, key crypto.Decrypter, a contentAlgorithm, content []byte) ([]byte, error) {
 	public, ok := key.Public().(*rsa.PublicKey)
 	if !ok || len(w.value) != public.Size() {
@@ -240,7 +244,7 @@ func openGCM(block cipher.Block, content []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// openCBC: XML Encryption 1.1, 5.2.1: the last byte says how much was padded.
+// openCBC removes the padding by its last byte. (XML Encryption 1.1, 5.2.1)
 func openCBC(block cipher.Block, content []byte) ([]byte, error) {
 	if len(content) < 2*aes.BlockSize || len(content)%aes.BlockSize != 0 {
 		return nil, errDecrypt

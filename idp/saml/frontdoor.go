@@ -8,24 +8,25 @@ import (
 	"unicode/utf8"
 )
 
-// What a document may have. Libraries that build trees cost far more than reading: these bounds hold before any of them sees a byte.
+// Limits of a document. Building a tree costs far more than scanning, so they are checked before any library sees the
+// document.
 const (
 	maxMessage    = 256 << 10 // bytes of a message, decoded
 	maxMetadata   = 1 << 20   // bytes of the metadata of a provider
-	maxDepth      = 64        // elements inside each other
+	maxDepth      = 64        // levels of elements
 	maxElements   = 10_000
-	maxDepths     = 50_000  // of all elements together: canonicalisation copies an element once for each one around it
-	maxScopes     = 120_000 // namespaces in scope of all elements together: it copies these for each element
-	maxAttributes = 32      // of one element, declarations of namespaces included
+	maxDepths     = 50_000  // sum over all elements: canonicalization copies an element once for each ancestor
+	maxScopes     = 120_000 // the same for the namespaces in scope, which it copies for each element
+	maxAttributes = 32      // of one element, including namespace declarations
 	maxAllAttrs   = 15_000  // of all elements
 	maxPrefixes   = 32      // namespaces in scope
 	maxName       = 256     // bytes of a name, an ID, a namespace
 )
 
-// door says what a kind of document may have beside elements, attributes and text.
+// door says what a kind of document may contain besides elements, attributes and text.
 type door struct {
 	size     int
-	comments bool // metadata is written by hand at times; nobody comments a message
+	comments bool // allowed in metadata, which is sometimes written by hand, but not in messages
 }
 
 var (
@@ -33,8 +34,8 @@ var (
 	metadataDoor = door{size: maxMetadata, comments: true}
 )
 
-// scanner reads XML 1.0 without document type, processing instructions and CDATA, in UTF-8 and with names in ASCII. It is narrower than XML on
-// purpose: what it lets through reads the same to everybody.
+// scanner reads XML 1.0 in UTF-8 with ASCII names, without document type, processing instructions and CDATA. It is
+// narrower than XML on purpose, so that every parser reads the documents it accepts in the same way.
 type scanner struct {
 	door
 	raw   []byte
@@ -43,9 +44,9 @@ type scanner struct {
 	scope []binding
 	ids   map[string]bool
 	seen  int // elements
-	attrs int // of them all
-	sum   int // of their depths
-	known int // namespaces in scope of them all
+	attrs int // of all elements
+	sum   int // of the depths of all elements
+	known int // namespaces in scope, summed over all elements
 }
 
 type openElement struct {
@@ -55,7 +56,7 @@ type openElement struct {
 
 type binding struct{ prefix, uri string }
 
-// scan checks raw. ids collects the IDs of the document; those that are in it already are refused.
+// scan checks raw. ids collects the IDs of the document. IDs that it already contains are refused.
 func (d door) scan(raw []byte, ids map[string]bool) error {
 	if len(raw) > d.size {
 		return fmt.Errorf("it has more than %d bytes", d.size)
@@ -104,19 +105,19 @@ func (s *scanner) document() error {
 		}
 	}
 	if len(s.open) > 0 || s.seen == 0 {
-		return errors.New("the root does not end")
+		return errors.New("a root element without an end")
 	}
 	return nil
 }
 
-// declaration reads <?xml ...?>, the only thing with a question mark.
+// declaration reads <?xml ...?>, the only accepted construct that begins with a question mark.
 func (s *scanner) declaration() error {
 	if !s.next("<?xml ") {
 		return nil
 	}
 	inside, _, ok := bytes.Cut(s.raw[s.at:], []byte("?>"))
 	if !ok || len(inside) > maxName {
-		return errors.New("the XML declaration does not end")
+		return errors.New("an XML declaration without an end")
 	}
 	for word := range strings.FieldsSeq(string(inside)) {
 		key, value, _ := strings.Cut(word, "=")
@@ -128,7 +129,7 @@ func (s *scanner) declaration() error {
 		case key == "version" && value == "1.0", key == "encoding" && strings.EqualFold(value, "utf-8"),
 			key == "standalone" && (value == "yes" || value == "no"):
 		default:
-			return errors.New("an XML declaration of something else than XML 1.0 in UTF-8")
+			return errors.New("an XML declaration other than XML 1.0 in UTF-8")
 		}
 	}
 	s.at += len(inside) + 2
@@ -141,7 +142,7 @@ func (s *scanner) comment() error {
 	}
 	inside, _, ok := bytes.Cut(s.raw[s.at:], []byte("--"))
 	if !ok {
-		return errors.New("a comment that does not end")
+		return errors.New("a comment without an end")
 	}
 	if err := characters(inside); err != nil {
 		return err
@@ -155,7 +156,7 @@ func (s *scanner) comment() error {
 func (s *scanner) start() (empty bool, err error) {
 	name, err := s.name()
 	if err != nil {
-		return false, err // <!DOCTYPE, <![CDATA[ and <? are here: no name begins so
+		return false, err // also for <!DOCTYPE, <![CDATA[ and <?, since no name begins like that
 	}
 	around := len(s.scope)
 	attrs, err := s.attributes()
@@ -181,7 +182,7 @@ func (s *scanner) start() (empty bool, err error) {
 		return true, nil
 	}
 	if !s.next(">") {
-		return false, errors.New("a tag that does not end")
+		return false, errors.New("a tag without an end")
 	}
 	s.open = append(s.open, openElement{name, around})
 	return false, nil
@@ -194,7 +195,7 @@ func (s *scanner) end() error {
 	}
 	s.skipSpace()
 	if len(s.open) == 0 || s.open[len(s.open)-1].name != name || !s.next(">") {
-		return errors.New("an end tag of something else")
+		return errors.New("an end tag that does not match its start tag")
 	}
 	s.scope = s.scope[:s.open[len(s.open)-1].scope]
 	s.open = s.open[:len(s.open)-1]
@@ -203,7 +204,7 @@ func (s *scanner) end() error {
 
 type rawAttr struct{ name, value string }
 
-// attributes reads up to the end of the tag and takes the namespaces into scope.
+// attributes reads up to the end of the tag and adds the declared namespaces to the scope.
 func (s *scanner) attributes() ([]rawAttr, error) {
 	var out []rawAttr
 	for n := 0; ; n++ {
@@ -244,7 +245,8 @@ func (s *scanner) attributes() ([]rawAttr, error) {
 	}
 }
 
-// bind declares a namespace. Canonicalisation is void or ambiguous for relative and empty ones, and who redefines a prefix wants it misread.
+// bind declares a namespace. Relative and empty namespaces are refused because canonicalization is undefined or
+// ambiguous for them. Redefined prefixes are refused because they serve only to confuse readers.
 func (s *scanner) bind(prefix, uri string) error {
 	switch scheme, _, ok := strings.Cut(uri, ":"); {
 	case len(uri) > maxName || !ok || scheme == "" || strings.ContainsFunc(uri, func(c rune) bool { return c <= ' ' || c > '~' || c == '&' }):
@@ -300,8 +302,8 @@ func (s *scanner) checkNames(name string, attrs []rawAttr) (string, error) {
 	return space, nil
 }
 
-// checkIDs knows one spelling for each vocabulary: ID of SAML, Id of signatures and encryption. Every other is somebody's attempt to have an
-// element found by one reader and not by the next.
+// checkIDs accepts one spelling for each vocabulary: ID in SAML, Id in signatures and encryption. With any other, one
+// parser would find an element by its ID and another would not.
 func (s *scanner) checkIDs(space string, attrs []rawAttr) error {
 	for _, a := range attrs {
 		_, local := splitName(a.name)
@@ -315,7 +317,7 @@ func (s *scanner) checkIDs(space string, attrs []rawAttr) error {
 			return errors.New("an ID attribute of another spelling")
 		}
 		if !isNCName(a.value) || len(a.value) > maxName {
-			return errors.New("an ID that is no name")
+			return errors.New("an ID that is not an XML name")
 		}
 		if s.ids[a.value] {
 			return errors.New("an ID twice")

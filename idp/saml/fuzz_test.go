@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )
 
-// FuzzResponse: nothing that comes to the callback panics, and nobody but the person who was signed gets in.
+// FuzzResponse checks that no callback causes a panic and that only the person in the signed answer is signed in.
 func FuzzResponse(f *testing.F) {
 	l := newLab(f)
 	for _, s := range signings {
@@ -36,7 +36,7 @@ func FuzzResponse(f *testing.F) {
 	})
 }
 
-// FuzzMetadata: whatever the metadata says, reading it ends.
+// FuzzMetadata checks that reading metadata ends without a panic.
 func FuzzMetadata(f *testing.F) {
 	l := newLab(f)
 	l.idp.SLO, l.idp.Artifact = "https://idp.example/slo", "https://idp.example/ars"
@@ -45,7 +45,7 @@ func FuzzMetadata(f *testing.F) {
 	f.Add(`<EntitiesDescriptor xmlns="urn:oasis:names:tc:SAML:2.0:metadata" cacheDuration="P1D"><!-- x --></EntitiesDescriptor>`)
 	env := l.env()
 	f.Fuzz(func(t *testing.T, raw string) {
-		if !strings.HasPrefix(strings.TrimSpace(raw), "<") { // otherwise it is the name of a file
+		if !strings.HasPrefix(strings.TrimSpace(raw), "<") { // otherwise it is a file name
 			return
 		}
 		if p, err := saml.New(saml.Config{Metadata: raw}, env); err == nil {

@@ -9,21 +9,21 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// held is what a sign-out at the provider needs.
+// held is the data that a sign-out at the provider needs.
 type held struct {
 	Idp     string `json:"idp"`
 	NameID  nameID `json:"name_id"`
 	Session string `json:"session,omitempty"` // SessionIndex
 }
 
-// The details that say more than their value. An operator maps attributes to them.
+// Details with a special meaning. Administrators map attributes to them.
 const (
 	detailEmail    = "email"
 	detailVerified = "email_verified"
 	detailUsername = "username"
 )
 
-// identity makes of a verified answer what the identity service needs.
+// identity converts a verified answer for the identity service.
 func (p *Provider) identity(v *verified) (*idp.Identity, error) {
 	raw := byName(v.Attributes)
 	details := p.cfg.Mapping.Apply(raw)
@@ -40,7 +40,8 @@ func (p *Provider) identity(v *verified) (*idp.Identity, error) {
 		id.Email = v.NameID.Value
 	}
 	if id.Email != "" {
-		// SAML has no word for it. The operator has chosen the provider and the attribute, so it counts unless an attribute says otherwise.
+		// SAML cannot express whether an address is verified. The administrator has chosen the provider and the
+		// attribute, so the address counts as verified unless an attribute says otherwise.
 		said, ok := details[detailVerified]
 		id.EmailVerified = !ok || len(said) == 1 && (strings.EqualFold(said[0], "true") || said[0] == "1")
 	}
@@ -48,17 +49,18 @@ func (p *Provider) identity(v *verified) (*idp.Identity, error) {
 	return id, err
 }
 
-// subject is what names the person for good at the provider.
+// subject returns the permanent identifier of the person at the provider.
 func (p *Provider) subject(v *verified, raw map[string][]string, id *idp.Identity) (string, error) {
 	subject := v.NameID.Value
 	switch values := raw[p.cfg.Subject]; {
 	case p.cfg.Subject != "" && len(values) != 1:
-		return "", &idp.Rejection{Reason: "the provider gives the attribute that names the person not once"}
+		return "", &idp.Rejection{Reason: "the attribute that identifies the person does not have exactly one value"}
 	case p.cfg.Subject != "":
 		subject = values[0]
 	case v.NameID.Format == formatTransient && !id.EmailVerified:
-		// SAML core 8.3.8: the name is another one at each sign-in: nobody would be known again, and each sign-in would make a person.
-		return "", &idp.Rejection{Reason: "the provider names the person by another name each time: set subject, or map an e-mail address"}
+		// SAML core 8.3.8: the name changes with each sign-in. The person would never be recognized, and each sign-in
+		// would create a new account.
+		return "", &idp.Rejection{Reason: "the provider gives the person another name at each sign-in: set subject, or map an e-mail address"}
 	case v.NameID.Format == formatTransient:
 		subject = "email:" + strings.ToLower(id.Email)
 	}
@@ -68,8 +70,8 @@ func (p *Provider) subject(v *verified, raw map[string][]string, id *idp.Identit
 	return subject, nil
 }
 
-// sessionNames are the names by which the provider may end the session: it names the person, and perhaps the session beside. The person
-// is named as in the assertion, whatever names them here.
+// sessionNames returns the names under which the provider can end the session: that of the person, and that of the
+// session if there is an index. The person is named as in the assertion, not by our subject.
 func sessionNames(name string, indexes ...string) []string {
 	out := []string{hashed("n", name)}
 	for _, index := range indexes {
@@ -81,12 +83,13 @@ func sessionNames(name string, indexes ...string) []string {
 }
 
 func hashed(parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00"))) // XML has no NUL
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00"))) // NUL cannot occur in XML
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// byName sorts the values of the attributes under all that an operator may call them: the Name, or the FriendlyName, or the usual short name of
-// an object identifier. A shorter name never hides what has it for a Name.
+// byName collects the values of the attributes under all names that an administrator can use: the Name, and the
+// FriendlyName or the usual short name of an object identifier. A short name never hides an attribute with the same
+// Name.
 func byName(attributes []attribute) map[string][]string {
 	out := map[string][]string{}
 	for _, a := range attributes {
@@ -115,7 +118,7 @@ func first(values []string) string {
 	return values[0]
 }
 
-// oids are the short names of the attributes that providers send by object identifier. (RFC 4519, RFC 2798, eduPerson, SCHAC)
+// oids maps the object identifiers of attributes to their usual short names. (RFC 4519, RFC 2798, eduPerson, SCHAC)
 var oids = map[string]string{
 	"0.9.2342.19200300.100.1.1":  "uid",
 	"0.9.2342.19200300.100.1.3":  "mail",

@@ -28,7 +28,7 @@ const (
 	flow    = "0123456789abcdefghijklmnopqrstuv"
 )
 
-// lab is a service provider, an identity provider that it knows, and a sign-in that has begun.
+// lab is a service provider with an identity provider that it trusts and a sign-in that has begun.
 type lab struct {
 	*saml.Provider
 	t     testing.TB
@@ -37,8 +37,8 @@ type lab struct {
 	state []byte
 	query samltest.Request
 	used  sync.Map
-	until time.Time // of what was marked last
-	once  error     // instead of marking
+	until time.Time // expiry of the last mark
+	once  error     // error to return instead of marking
 }
 
 func newLab(t testing.TB, edit ...func(*saml.Config)) *lab {
@@ -53,7 +53,7 @@ func newLab(t testing.TB, edit ...func(*saml.Config)) *lab {
 	return l
 }
 
-// open makes the service provider again and begins a sign-in.
+// open creates the service provider again and begins a sign-in.
 func (l *lab) open(cfg saml.Config) {
 	l.t.Helper()
 	p, err := saml.New(cfg, l.env())
@@ -98,7 +98,7 @@ func (l *lab) env() idp.Env {
 	}
 }
 
-// honest is the answer to the sign-in that has begun.
+// honest returns the answer to the current sign-in.
 func (l *lab) honest() samltest.Answer {
 	a := samltest.Honest(l.query, "anna@example")
 	a.Attributes = []samltest.Attribute{{Name: "mail", Values: []string{"anna@example"}}}
@@ -117,7 +117,7 @@ func (l *lab) finishState(state, raw []byte) (*idp.Identity, error) {
 	return l.Finish(context.Background(), state, r)
 }
 
-// accepts demands that the answer signs in subject.
+// accepts checks that the answer signs in subject.
 func (l *lab) accepts(t testing.TB, raw []byte, subject string) *idp.Identity {
 	t.Helper()
 	id, err := l.finish(raw)
@@ -130,7 +130,7 @@ func (l *lab) accepts(t testing.TB, raw []byte, subject string) *idp.Identity {
 	return id
 }
 
-// refuses demands that the answer is not believed, and that the reason for the log fits.
+// refuses checks that the answer is refused with a logged reason that contains reason.
 func (l *lab) refuses(t testing.TB, raw []byte, reason string) {
 	t.Helper()
 	id, err := l.finish(raw)
@@ -153,7 +153,7 @@ func (l *lab) refused(t testing.TB, id *idp.Identity, err error, reason string) 
 	}
 }
 
-// find returns the element of the path, which is there.
+// find returns the element at the path and panics if it is missing.
 func find(root *etree.Element, path string) *etree.Element {
 	el := root.FindElement(path)
 	if el == nil {
@@ -164,14 +164,14 @@ func find(root *etree.Element, path string) *etree.Element {
 
 func remove(el *etree.Element) { el.Parent().RemoveChild(el) }
 
-// edited is the honest answer, changed before it is signed.
+// edited returns the honest answer, changed before signing.
 func (l *lab) edited(edit func(root *etree.Element)) []byte {
 	a := l.honest()
 	a.Edit = edit
 	return l.idp.Response(a)
 }
 
-// tampered is the honest answer, changed after it was signed.
+// tampered returns the honest answer, changed after signing.
 func (l *lab) tampered(tamper func(root *etree.Element)) []byte {
 	a := l.honest()
 	a.Tamper = tamper

@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// quoted returns the value of an attribute as it is written. References in it are checked, not resolved: no name and no ID has any.
+// quoted returns the value of an attribute as written. References are checked, not resolved: names and IDs contain
+// none.
 func (s *scanner) quoted() (string, error) {
 	if s.at >= len(s.raw) || s.raw[s.at] != '"' && s.raw[s.at] != '\'' {
 		return "", errors.New("an attribute without quotes")
@@ -24,16 +25,16 @@ func (s *scanner) quoted() (string, error) {
 	return value, nil
 }
 
-// text reads character data up to the byte until, which must come.
+// text reads character data up to the byte until. A missing end is an error.
 func (s *scanner) text(until byte) error {
 	rest := s.raw[s.at:]
 	n := bytes.IndexByte(rest, until)
 	if n < 0 {
-		return errors.New("something that does not end")
+		return errors.New("text or a value without an end")
 	}
 	rest = rest[:n]
 	if bytes.Contains(rest, []byte("]]>")) || until != '<' && bytes.IndexByte(rest, '<') >= 0 {
-		return errors.New("markup where text is")
+		return errors.New("markup inside text")
 	}
 	if err := characters(rest); err != nil {
 		return err
@@ -46,13 +47,13 @@ func (s *scanner) text(until byte) error {
 		}
 		ref, _, ok := bytes.Cut(after[:min(len(after), 12)], []byte(";"))
 		if !ok || !isReference(string(ref)) {
-			return errors.New("a reference to something that is not predefined")
+			return errors.New("a reference to an entity that is not predefined")
 		}
 		rest = after
 	}
 }
 
-// isReference tells whether &ref; is one of the five entities that every document has, or a character that text may have.
+// isReference tells whether &ref; is one of the five predefined entities or a character that text may contain.
 func isReference(ref string) bool {
 	switch ref {
 	case "lt", "gt", "amp", "apos", "quot":
@@ -82,7 +83,7 @@ func characters(b []byte) error {
 	return nil
 }
 
-// isCharacter: Char of XML 1.0, without the control characters that it tolerates above ASCII.
+// isCharacter tells whether c is a Char of XML 1.0. The control characters above ASCII, which XML permits, are refused.
 func isCharacter(c rune) bool {
 	return c == '\t' || c == '\n' || c == '\r' || c >= 0x20 && c < 0x7f || c >= 0xa0 && c <= 0xd7ff || c >= 0xe000 && c <= 0xfffd ||
 		c >= 0x10000 && c <= 0x10ffff
@@ -97,7 +98,7 @@ func (s *scanner) name() (string, error) {
 	name := string(s.raw[s.at : s.at+n])
 	prefix, local, qualified := strings.Cut(name, ":")
 	if n > maxName || !isNCName(prefix) || qualified && !isNCName(local) {
-		return "", errors.New("no name where one must be")
+		return "", errors.New("an XML name is missing, or too long")
 	}
 	s.at += n
 	return name, nil

@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// kept is what a sign-in leaves for the sign-out.
+// kept returns the data that a sign-in stores for the sign-out.
 func kept(t *testing.T, session string) []byte {
 	t.Helper()
 	raw, err := json.Marshal(held{Idp: entity, NameID: nameID{Value: `p "<1234>"`, Format: formatPersistent, NameQualifier: entity, SPNameQualifier: "x"}, Session: session})
@@ -74,7 +74,7 @@ const (
 	sloPost     = `<md:SingleLogoutService Binding="` + bindingPost + `" Location="` + sloAt + `"/>`
 )
 
-// theirs is a logout message of the scripted provider.
+// theirs returns a logout message of the scripted provider.
 func (w *world) theirs(kind string, add func(*etree.Element)) *etree.Element {
 	id, err := newID(w.env.Random)
 	if err != nil {
@@ -94,7 +94,7 @@ func logoutOf(name string, sessions ...string) func(*etree.Element) {
 	}
 }
 
-// arrives delivers a message by a binding, signed by the key.
+// arrives delivers a message by a binding, signed with the key.
 func (w *world) arrives(e *etree.Element, binding, param, relay string, key *idp.Key) *http.Request {
 	w.t.Helper()
 	if binding == bindingPost {
@@ -257,7 +257,7 @@ func TestSignedOut(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		make func(w *world, to string) *http.Request
-		want string // where the browser goes; empty: a page that says no
+		want string // the address that the browser is sent to; empty: an error page
 	}{
 		{"by redirect", func(w *world, to string) *http.Request {
 			return w.arrives(answer(w, to, statusSuccess), bindingRedirect, paramResponse, flowID, idpKey())

@@ -21,8 +21,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )
 
-// TestMutations changes valid signed answers in as many ways as GATEHOUSE_MUTATIONS says (make faults: 10,000) and demands that nothing is
-// accepted but what says the same as the original, and that nothing panics. When the number is given, it also measures what each costs.
+// TestMutations makes as many changes to valid signed answers as GATEHOUSE_MUTATIONS says (make faults: 10,000). An
+// answer must be refused unless it still says the same as the original, and none may cause a panic. If the number is
+// given, it also measures the time of each attempt.
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	n, measured := 500, false
@@ -41,7 +42,7 @@ func TestMutations(t *testing.T) {
 		raw, kind := m.mutate(seed)
 		kinds[kind]++
 		id, cost := m.try(t, seed, raw)
-		if measured && cost > 50*time.Millisecond { // something else may have run meanwhile
+		if measured && cost > 50*time.Millisecond { // measured again below, since another process may have run
 			for range 4 {
 				_, again := m.try(t, seed, raw)
 				cost = min(cost, again)
@@ -64,11 +65,12 @@ func TestMutations(t *testing.T) {
 		n, len(kinds), accepted, costs[n/2], costs[n*99/100], costs[n-1])
 }
 
-// mutator changes answers. The stranger is another person at the same provider, whose answers belong elsewhere: material for splicing.
+// mutator changes answers. The stranger is another person at the same provider. Parts of the stranger's answers are
+// spliced in.
 type mutator struct {
 	*lab
 	base     [][]byte
-	same     []*idp.Identity // what the originals say
+	same     []*idp.Identity // the identities of the originals
 	stranger []byte
 	dice     *rand.Rand
 }
@@ -78,7 +80,7 @@ func newMutator(t *testing.T) *mutator {
 	ec := samltest.NewKey("ec", m.now)
 	cfg := saml.Config{Metadata: string(m.idp.Metadata(ec)), Mapping: idp.Mapping{Attributes: []idp.Attribute{{From: "mail", To: "email"}}}}
 	env := m.env()
-	env.Once = func(context.Context, string, time.Time) error { return nil } // replays are not what this looks for
+	env.Once = func(context.Context, string, time.Time) error { return nil } // replays are tested elsewhere
 	p, err := saml.New(cfg, env)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +110,7 @@ func newMutator(t *testing.T) *mutator {
 	return m
 }
 
-// try finishes the sign-in with raw. What it must not do is panic, or fail in a way that is not the answer's.
+// try finishes the sign-in with raw. It must not panic, and must fail only with an error that is about the answer.
 func (m *mutator) try(t *testing.T, seed uint64, raw []byte) (id *idp.Identity, cost time.Duration) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -118,7 +120,7 @@ func (m *mutator) try(t *testing.T, seed uint64, raw []byte) (id *idp.Identity, 
 	began := time.Now()
 	id, err := m.finish(raw)
 	cost = time.Since(began)
-	switch err.(type) { //nolint:errorlint // they are not wrapped
+	switch err.(type) { //nolint:errorlint // the errors are not wrapped
 	case nil, *idp.Invalid, *idp.Rejection:
 	default:
 		t.Errorf("mutation %d: Finish = %v (%T)\n%s", seed, err, err, raw)
@@ -126,9 +128,9 @@ func (m *mutator) try(t *testing.T, seed uint64, raw []byte) (id *idp.Identity, 
 	return id, cost
 }
 
-// mutate returns one of the answers after one to three changes, and the names of these.
+// mutate returns one of the answers after one to three changes, and the names of these changes.
 func (m *mutator) mutate(seed uint64) (raw []byte, kind string) {
-	m.dice = rand.New(rand.NewPCG(seed, 130171)) //nolint:gosec // the same ones each time
+	m.dice = rand.New(rand.NewPCG(seed, 130171)) //nolint:gosec // reproducible
 	doc := samltest.Parse(m.base[m.dice.IntN(len(m.base))])
 	var names []string
 	for range 1 + m.dice.IntN(3) {
@@ -152,7 +154,7 @@ var words = []string{
 
 func (m *mutator) word() string { return words[m.dice.IntN(len(words))] }
 
-// any returns an element below root, or root where there is none.
+// any returns a random element below root, or root if there is none.
 func (m *mutator) any(root *etree.Element) *etree.Element {
 	if all := root.FindElements(".//*"); len(all) > 0 {
 		return all[m.dice.IntN(len(all))]
@@ -160,7 +162,7 @@ func (m *mutator) any(root *etree.Element) *etree.Element {
 	return root
 }
 
-// insert puts el somewhere into root, but not into itself.
+// insert puts el at a random place in root, but not into itself.
 func (m *mutator) insert(root, el *etree.Element) {
 	to := m.any(root)
 	for up := to; up != nil; up = up.Parent() {
@@ -171,7 +173,7 @@ func (m *mutator) insert(root, el *etree.Element) {
 	to.InsertChildAt(m.dice.IntN(len(to.Child)+1), el)
 }
 
-// take removes el from where it is; the root stays.
+// take removes el from its place. The root stays.
 func take(el *etree.Element) *etree.Element {
 	if p := el.Parent(); p != nil && p.Parent() != nil {
 		p.RemoveChild(el)
@@ -286,11 +288,11 @@ var changes = []struct {
 		if el.SelectAttr("ID") == nil {
 			el.CreateAttr("ID", "_resigned")
 		}
-		defer func() { _ = recover() }() // what was changed before may have no canonical form
+		defer func() { _ = recover() }() // an earlier change may have made canonicalization impossible
 		samltest.Sign(el, samltest.Signature{Key: samltest.NewKey("stranger", m.now), NoKeyInfo: m.dice.IntN(2) == 0})
 	}},
 	{"wrapped by number", func(m *mutator, root *etree.Element) {
-		defer func() { _ = recover() }() // there may be nothing left to wrap
+		defer func() { _ = recover() }() // an earlier change may have removed the parts to wrap
 		wrap(1+m.dice.IntN(8), root, m.dice.IntN(2) == 0)
 	}},
 	{"with another ciphertext", func(m *mutator, root *etree.Element) {
@@ -303,7 +305,7 @@ var changes = []struct {
 	}},
 }
 
-// encodings change the octets.
+// encodings are changes of the octets.
 var encodings = []struct {
 	name  string
 	apply func(m *mutator, raw []byte) []byte

@@ -11,10 +11,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// node is an element with its names resolved and its text whole, whatever stands between the pieces.
+// node is an element with resolved names. Its text is complete, even if other nodes split it.
 type node struct {
 	space, name string
-	attrs       map[string]string // by name; by {namespace}name where there is a prefix
+	attrs       map[string]string // by name; with a prefix by {namespace}name
 	text        string
 	children    []*node
 	el          *etree.Element
@@ -24,7 +24,7 @@ func invalid(reason string) error { return &idp.Invalid{Reason: reason} }
 
 func invalidBy(reason string, cause error) error { return &idp.Invalid{Reason: reason, Cause: cause} }
 
-// parse returns the root of a document that the door lets in.
+// parse returns the root of a document that passes the door.
 func (d door) parse(raw []byte, ids map[string]bool) (*node, error) {
 	if err := d.scan(raw, ids); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (d door) parse(raw []byte, ids map[string]bool) (*node, error) {
 	return newNode(doc.Root(), nil)
 }
 
-// newNode resolves el, in the scope of the declarations around it.
+// newNode resolves the names of el in the scope of the declarations around it.
 func newNode(el *etree.Element, around []binding) (*node, error) {
 	if el == nil {
 		return nil, errors.New("no root")
@@ -86,8 +86,8 @@ func newNode(el *etree.Element, around []binding) (*node, error) {
 
 func (n *node) is(space, name string) bool { return n != nil && n.space == space && n.name == name }
 
-// closed refuses every child that is not one of the names of the element's own vocabulary, or of the qualified ones as {namespace}name, and text
-// between them.
+// closed refuses text between the children, and children other than those listed: by plain name in the namespace of n,
+// or as {namespace}name.
 func (n *node) closed(names ...string) error {
 	if strings.TrimFunc(n.text, isSpace) != "" {
 		return fmt.Errorf("text in %s", n.name)
@@ -95,13 +95,13 @@ func (n *node) closed(names ...string) error {
 	for _, c := range n.children {
 		own := c.space == n.space && slices.Contains(names, c.name)
 		if !own && !slices.Contains(names, "{"+c.space+"}"+c.name) {
-			return fmt.Errorf("something in %s that it does not have", n.name)
+			return fmt.Errorf("an unexpected element in %s", n.name)
 		}
 	}
 	return nil
 }
 
-// all returns the children of that name.
+// all returns the children with that name.
 func (n *node) all(space, name string) []*node {
 	var out []*node
 	for _, c := range n.children {
@@ -112,7 +112,7 @@ func (n *node) all(space, name string) []*node {
 	return out
 }
 
-// optional returns the only child of that name, nil where there is none.
+// optional returns the only child with that name, or nil if there is none.
 func (n *node) optional(space, name string) (*node, error) {
 	switch found := n.all(space, name); len(found) {
 	case 0:
@@ -124,7 +124,7 @@ func (n *node) optional(space, name string) (*node, error) {
 	}
 }
 
-// one returns the only child of that name.
+// one returns the only child with that name.
 func (n *node) one(space, name string) (*node, error) {
 	c, err := n.optional(space, name)
 	if err == nil && c == nil {
@@ -133,7 +133,7 @@ func (n *node) one(space, name string) (*node, error) {
 	return c, err
 }
 
-// leaf returns the text of an element that has nothing else.
+// leaf returns the text of an element that has no children.
 func (n *node) leaf() (string, error) {
 	if len(n.children) > 0 {
 		return "", fmt.Errorf("elements in %s", n.name)
@@ -141,7 +141,7 @@ func (n *node) leaf() (string, error) {
 	return n.text, nil
 }
 
-// count tells how many elements in n, itself included, have one of the local names, in whatever namespace and case.
+// count returns the number of elements with one of the local names, in any namespace and case, including n itself.
 func (n *node) count(names ...string) int {
 	total := 0
 	for _, name := range names {
@@ -155,7 +155,8 @@ func (n *node) count(names ...string) int {
 	return total
 }
 
-// detached returns a copy of the element that needs nothing from around it: the namespaces in scope are declared on it.
+// detached returns a copy of the element that declares all namespaces in scope, so that it does not depend on its
+// ancestors.
 func (n *node) detached() *etree.Element {
 	el := n.el.Copy()
 	for up := n.el.Parent(); up != nil; up = up.Parent() {

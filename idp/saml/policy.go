@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	skew   = 60 * time.Second // by which the provider's clock may differ from ours
-	maxAge = 10 * time.Minute // of a message, however long its assertion is good for
+	skew   = 60 * time.Second // accepted difference between the provider's clock and ours
+	maxAge = 10 * time.Minute // of a message, even if its assertion is valid for longer
 )
 
 const (
@@ -23,20 +23,21 @@ const (
 	formatEntity = "urn:oasis:names:tc:SAML:2.0:nameid-format:entity"
 )
 
-// header is what every protocol message begins with.
+// header is the common part of every protocol message.
 type header struct {
 	id, inResponseTo, issuer string
 }
 
-// checkDestination: SAML Bindings 3.5.5.2: whoever can have a message signed must not be able to send it elsewhere. Missing is as bad as wrong.
+// checkDestination refuses a message for another endpoint or without a destination. Otherwise an attacker could reuse a
+// message that was signed for another service provider. (SAML bindings 3.5.5.2)
 func checkDestination(n *node, destination string) error {
 	if destination == "" || n.attrs["Destination"] != destination {
-		return errors.New("the message is for another destination, or for none")
+		return errors.New("the message is for another destination, or has none")
 	}
 	return nil
 }
 
-// messageHeader checks what holds for every message: version, time and who sends it.
+// messageHeader checks the rules for every message: version, time and sender.
 func (v *verifier) messageHeader(n *node, from *idpMetadata) (h header, err error) {
 	now := v.now()
 	if !from.ValidUntil.IsZero() && !now.Before(from.ValidUntil) {
@@ -72,19 +73,19 @@ func (v *verifier) issued(n *node, now time.Time) error {
 	return nil
 }
 
-// issuer returns the entity id of who says so.
+// issuer returns the entity ID of the issuer.
 func issuer(n *node) (string, error) {
 	c, err := n.one(nsAssertion, "Issuer")
 	if err != nil {
 		return "", err
 	}
 	if f := c.attrs["Format"]; f != "" && f != formatEntity { // SAML Profiles 4.1.4.2
-		return "", errors.New("an issuer that is no entity")
+		return "", errors.New("an issuer that is not an entity")
 	}
 	return c.leaf()
 }
 
-// status returns nil for success, otherwise what the provider says instead.
+// status returns nil for success, otherwise the provider's refusal.
 func status(n *node) (*idp.Rejection, error) {
 	s, err := n.one(nsProtocol, "Status")
 	if err != nil {
@@ -114,12 +115,12 @@ func status(n *node) (*idp.Rejection, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &idp.Rejection{Reason: "the provider has signed nobody in", SAMLStatus: idp.Printable(code.attrs["Value"]), Cause: cause}
+	r := &idp.Rejection{Reason: "the provider has refused the sign-in", SAMLStatus: idp.Printable(code.attrs["Value"]), Cause: cause}
 	r.Passive = r.SAMLStatus == codeNoPassive
 	return r, nil
 }
 
-// statusCause returns the StatusMessage, or the text of StatusDetail where there is none.
+// statusCause returns the StatusMessage, or the text of StatusDetail if there is none.
 func statusCause(s *node) (string, error) {
 	for _, name := range []string{"StatusMessage", "StatusDetail"} {
 		c, err := s.optional(nsProtocol, name)
@@ -136,7 +137,7 @@ func statusCause(s *node) (string, error) {
 	return "", nil
 }
 
-// checkConditions: every condition must hold, those that we do not know included. (SAML Core 2.5.1.1)
+// checkConditions checks all conditions and refuses unknown ones. (SAML core 2.5.1.1)
 func (v *verifier) checkConditions(a *node, now time.Time) error {
 	c, err := a.one(nsAssertion, "Conditions")
 	if err != nil {
@@ -150,9 +151,9 @@ func (v *verifier) checkConditions(a *node, now time.Time) error {
 	}
 	restrictions := c.all(nsAssertion, "AudienceRestriction")
 	if len(restrictions) == 0 {
-		return errors.New("the assertion is for everybody: it has no audience")
+		return errors.New("the assertion has no audience")
 	}
-	for _, r := range restrictions { // SAML Core 2.5.1.4: each of them restricts
+	for _, r := range restrictions { // SAML core 2.5.1.4: all restrictions must hold
 		if err := r.closed("Audience"); err != nil {
 			return err
 		}
@@ -163,7 +164,7 @@ func (v *verifier) checkConditions(a *node, now time.Time) error {
 	return nil
 }
 
-// within checks NotBefore and NotOnOrAfter, where they are.
+// within checks NotBefore and NotOnOrAfter, if present.
 func within(n *node, now time.Time) error {
 	if s, ok := n.attrs["NotBefore"]; ok {
 		at, err := parseTime(s)
@@ -186,15 +187,15 @@ func within(n *node, now time.Time) error {
 	return nil
 }
 
-// checkConfirmation: SAML Profiles 4.1.4.3 for bearer confirmations, of which there must be one and nothing else. It returns when the
-// assertion is no longer good.
+// checkConfirmation requires exactly one subject confirmation, of type bearer. It returns the time at which the
+// assertion expires. (SAML profiles 4.1.4.3)
 func checkConfirmation(subject *node, want expectation, now time.Time) (time.Time, error) {
 	c, err := subject.one(nsAssertion, "SubjectConfirmation")
 	if err != nil {
 		return time.Time{}, err
 	}
 	if c.attrs["Method"] != methodBearer {
-		return time.Time{}, errors.New("the subject is not confirmed by bearing the assertion")
+		return time.Time{}, errors.New("the subject confirmation is not of type bearer")
 	}
 	d, err := c.one(nsAssertion, "SubjectConfirmationData")
 	if err != nil {
@@ -211,7 +212,7 @@ func checkConfirmation(subject *node, want expectation, now time.Time) (time.Tim
 		return time.Time{}, errors.New("a bearer confirmation with NotBefore")
 	}
 	if want.Destination == "" || d.attrs["Recipient"] != want.Destination {
-		return time.Time{}, errors.New("the confirmation is for another recipient, or for none")
+		return time.Time{}, errors.New("the confirmation is for another recipient, or has none")
 	}
 	if err := checkAnswers(d, want.Request); err != nil {
 		return time.Time{}, err
@@ -219,14 +220,15 @@ func checkConfirmation(subject *node, want expectation, now time.Time) (time.Tim
 	return until, nil
 }
 
-// checkAnswers: an answer answers the request of this flow, and an unsolicited one none at all: otherwise it is a stolen answer.
+// checkAnswers: an answer must name the request of this flow, and an unsolicited one must not name any. Otherwise it
+// may be stolen.
 func checkAnswers(n *node, request string) error {
 	got, there := n.attrs["InResponseTo"]
 	switch {
 	case request == "" && there:
-		return errors.New("an unsolicited answer to somebody's request")
+		return errors.New("an unsolicited answer that names a request")
 	case request != "" && got != request:
-		return fmt.Errorf("%s answers another request, or none", n.name)
+		return fmt.Errorf("%s answers another request, or does not name one", n.name)
 	}
 	return nil
 }
@@ -251,7 +253,7 @@ func checkAuthn(a *node, want expectation, now time.Time, out *verified) error {
 			return fmt.Errorf("SessionNotOnOrAfter: %w", err)
 		}
 		if !now.Before(out.SessionNotOnOrAfter) {
-			return errors.New("the session at the provider is over")
+			return errors.New("the session at the provider has ended")
 		}
 	}
 	out.SessionIndex = s.attrs["SessionIndex"]
@@ -267,14 +269,14 @@ func checkAuthn(a *node, want expectation, now time.Time, out *verified) error {
 		out.ClassRef = collapse(ref.text)
 	}
 	if len(want.Classes) > 0 && !slices.Contains(want.Classes, out.ClassRef) {
-		return errors.New("a sign-in of another class than was asked for")
+		return errors.New("a sign-in of a class that was not requested")
 	}
 	return nil
 }
 
 var dateTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)?$`)
 
-// parseTime reads an xs:dateTime. Without a zone it is UTC (SAML Core 1.3.3).
+// parseTime reads an xs:dateTime. A time without zone is UTC (SAML core 1.3.3).
 func parseTime(s string) (time.Time, error) {
 	if !dateTime.MatchString(s) {
 		return time.Time{}, errors.New("missing, or not a time")
@@ -289,5 +291,5 @@ func parseTime(s string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// collapse is how an xs:anyURI is read.
+// collapse removes white space around an xs:anyURI.
 func collapse(s string) string { return strings.TrimFunc(s, isSpace) }

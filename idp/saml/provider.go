@@ -1,7 +1,10 @@
-// Package saml is the provider that speaks SAML 2.0: we are a service provider, it is an identity provider.
+// Package saml signs people in at SAML 2.0 identity providers. Gatehouse is the service provider.
 //
-// Verification (verify.go and what it calls) hands back verified values and nothing else is read. What we send is in request.go, redirect.go,
-// spmetadata.go and logout.go; refresh.go keeps the provider's metadata.
+// Answers are read by our own narrow parser (frontdoor.go, lexer.go, node.go) and verified in verify.go and the files
+// that it calls. They return verified values, and nothing else is read. The messages that we send and the metadata of
+// both sides are the schema types of crewjam/saml (request.go, logout.go, artifact.go, spmetadata.go, idpmetadata.go).
+// Our front door checks the provider's metadata before the library sees it (decode.go). The reasons are in
+// docs/adr/0004-saml-library.md. refresh.go keeps the provider's metadata current.
 package saml
 
 import (
@@ -19,17 +22,18 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// timeout is how long Begin, Finish and End take at most.
+// timeout is the longest duration of Begin, Finish and End.
 const timeout = 5 * time.Second
 
-// maxRedirect is how long an address becomes before a form is used where the provider takes one.
+// maxRedirect is the longest redirect address. For longer ones we use a form if the provider accepts POST.
 const maxRedirect = 8 << 10
 
-// Provider signs people in at a SAML identity provider. It implements idp.Redirector, idp.Ender, idp.Handler, idp.Checker and idp.Closer.
+// Provider signs people in at a SAML identity provider. It implements idp.Redirector, idp.Ender, idp.Handler,
+// idp.Checker and idp.Closer.
 type Provider struct {
 	cfg      Config
 	env      idp.Env
-	entityID string // ours: the address of our metadata
+	entityID string // our own: the address of our metadata
 	verifier *verifier
 	metadata *source
 }
@@ -42,8 +46,8 @@ var (
 	_ idp.Closer     = (*Provider)(nil)
 )
 
-// New returns a provider, or an error that says what is wrong with the configuration. It opens no connection: metadata behind a URL is
-// fetched in the background, until Close.
+// New returns a provider, or an error that explains what is wrong with the configuration. It opens no connection:
+// remote metadata is fetched in the background until Close.
 func New(cfg Config, env idp.Env) (*Provider, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -64,7 +68,7 @@ func (p *Provider) Close() error { p.metadata.close(); return nil }
 // Parameters implements idp.Provider.
 func (*Provider) Parameters() []string { return nil }
 
-// Check implements idp.Checker: it fetches the metadata and opens the keys.
+// Check implements idp.Checker: it fetches the metadata and opens the key pairs.
 func (p *Provider) Check(ctx context.Context) error {
 	m, err := p.metadata.fetch(ctx)
 	if err != nil {
@@ -79,15 +83,15 @@ func (p *Provider) Check(ctx context.Context) error {
 
 var errNoEndpoint = errors.New("the provider's metadata has no address for sign-in by redirect or POST")
 
-// at is the address of one of our endpoints.
+// at returns the address of one of our endpoints.
 func (p *Provider) at(op string) string { return p.env.Issuer + "/saml/" + p.env.ID + "/" + op }
 
-// flow is what Begin leaves for Finish.
+// flow is the state that Begin stores for Finish.
 type flow struct {
 	ID      string    `json:"id"`                // of the AuthnRequest
-	Idp     string    `json:"idp"`               // the entity that it was sent to
-	Since   time.Time `json:"since,omitzero"`    // the sign-in must not be older
-	Classes []string  `json:"classes,omitempty"` // one of them must come back
+	Idp     string    `json:"idp"`               // the provider that it was sent to
+	Since   time.Time `json:"since,omitzero"`    // the sign-in must not be earlier
+	Classes []string  `json:"classes,omitempty"` // the answer must name one of them
 }
 
 // Begin implements idp.Redirector.
@@ -109,7 +113,7 @@ func (p *Provider) Begin(ctx context.Context, q idp.Request) (*idp.Next, error) 
 	req := authnRequest{
 		ID: id, Issuer: p.entityID, ACS: p.at("acs"), Binding: bindingPost, ProviderName: p.cfg.ProviderName, NameID: p.cfg.format(),
 		Now: p.env.Now(), Passive: q.Passive, Context: p.context(q.Level), Custom: q.Custom,
-		// SAML has no word for "not longer ago than", so the person is asked again.
+		// SAML cannot express a maximum age, so the person has to sign in again.
 		Force: q.Force || q.MaxAge >= 0,
 	}
 	if p.cfg.Artifact {
@@ -133,7 +137,7 @@ func (p *Provider) Begin(ctx context.Context, q idp.Request) (*idp.Next, error) 
 	return next, err
 }
 
-// send prefers the redirect, which needs no page of ours, unless the address becomes too long for it.
+// send uses the redirect binding, which needs no page, unless the address would be too long.
 func (p *Provider) send(m *idpMetadata, req authnRequest, relay string, key *idp.Key) (*idp.Next, error) {
 	to, form := m.SSO[bindingRedirect], m.SSO[bindingPost]
 	if to == "" && form == "" {
@@ -165,7 +169,7 @@ func (p *Provider) send(m *idpMetadata, req authnRequest, relay string, key *idp
 	return post(form, paramRequest, doc, relay)
 }
 
-// context is the class of sign-in that is asked for.
+// context returns the class of sign-in to request.
 func (p *Provider) context(level int) *AuthnContext {
 	if p.cfg.AuthnContext != nil || level <= lowest {
 		return p.cfg.AuthnContext
@@ -179,7 +183,8 @@ func (p *Provider) context(level int) *AuthnContext {
 	if len(classes) == 0 {
 		return nil
 	}
-	slices.SortFunc(classes, func(a, b string) int { // the least that is enough first: SAML core 3.3.2.2.1, in order of preference
+	// The lowest sufficient class comes first, since classes are listed in order of preference. (SAML core 3.3.2.2.1)
+	slices.SortFunc(classes, func(a, b string) int {
 		if p.cfg.Levels[a] != p.cfg.Levels[b] {
 			return p.cfg.Levels[a] - p.cfg.Levels[b]
 		}
@@ -188,7 +193,7 @@ func (p *Provider) context(level int) *AuthnContext {
 	return &AuthnContext{Comparison: "exact", Classes: classes}
 }
 
-// signer is the key that signs what we send.
+// signer returns the key pair that signs our messages.
 func (p *Provider) signer(ctx context.Context) (*idp.Key, error) {
 	key, err := p.env.KeyPair(ctx, names(p.cfg.Sign)[0])
 	if err == nil {
@@ -213,7 +218,8 @@ func (p *Provider) decrypters(ctx context.Context) ([]crypto.Decrypter, error) {
 	return keys, nil
 }
 
-// FlowOf implements idp.Redirector. A RelayState that cannot be ours is the provider's own, with an answer that nobody has asked for.
+// FlowOf implements idp.Redirector. A RelayState that cannot be ours belongs to the provider and comes with an
+// unsolicited answer.
 func (p *Provider) FlowOf(r *http.Request) (string, error) {
 	form, err := answer(r)
 	if err != nil {
@@ -223,7 +229,7 @@ func (p *Provider) FlowOf(r *http.Request) (string, error) {
 	case len(relay) == 0:
 		return "", nil
 	case len(relay) > 1:
-		return "", &idp.Invalid{Reason: "the RelayState is there more than once"}
+		return "", &idp.Invalid{Reason: "the RelayState occurs more than once"}
 	case !isFlow(relay[0]):
 		return "", nil
 	default:
@@ -231,14 +237,15 @@ func (p *Provider) FlowOf(r *http.Request) (string, error) {
 	}
 }
 
-// isFlow: idp.Request.
+// isFlow tells whether s has the form of idp.Request.Flow.
 func isFlow(s string) bool {
 	return len(s) >= 22 && len(s) <= 80 && !strings.ContainsFunc(s, func(r rune) bool {
 		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	})
 }
 
-// answer returns the parameters of a callback: of the body for POST, of the query for an artifact by GET. The two are never merged.
+// answer returns the parameters of a callback: the form of a POST, or the query of a GET with an artifact. They are
+// never merged.
 func answer(r *http.Request) (url.Values, error) {
 	if err := r.ParseForm(); err != nil {
 		return nil, &idp.Invalid{Reason: "the form cannot be read"}
@@ -256,7 +263,7 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	want := expectation{Destination: p.at("acs")}
 	if state == nil {
 		if !p.cfg.AllowUnsolicited {
-			return nil, &idp.Invalid{Reason: "nobody has asked for the answer"}
+			return nil, &idp.Invalid{Reason: "the answer is unsolicited"}
 		}
 		if p.cfg.AuthnContext != nil && p.cfg.AuthnContext.Comparison == "exact" {
 			want.Classes = p.cfg.AuthnContext.Classes
@@ -288,7 +295,7 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	want.Provider = m
 	v, err := read(ctx, want)
 	if errors.As(err, new(*idp.Invalid)) {
-		// The provider may sign with a key that its metadata did not name when we read it.
+		// The provider may sign with a key that is newer than our copy of its metadata.
 		if newer := p.metadata.changed(ctx, m); newer != nil {
 			want.Provider = newer
 			v, err = read(ctx, want)
@@ -300,7 +307,8 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	return p.identity(v)
 }
 
-// reader returns how the answer is read: it stands in the form itself, or is fetched with the artifact that stands there.
+// reader returns a function that reads the answer. The answer is in the form itself, or is fetched with the artifact in
+// the form.
 func (p *Provider) reader(ctx context.Context, m *idpMetadata, method string, form url.Values) (func(context.Context, expectation) (*verified, error), error) {
 	answers, artifacts := form[paramResponse], form[paramArtifact]
 	switch {
@@ -314,8 +322,8 @@ func (p *Provider) reader(ctx context.Context, m *idpMetadata, method string, fo
 		return func(ctx context.Context, want expectation) (*verified, error) {
 			return p.verifier.artifactResponse(ctx, raw, id, want)
 		}, nil
-	case method != http.MethodPost: // SAML profiles 4.1.2: the redirect binding must not be used for answers
-		return nil, &idp.Invalid{Reason: "the answer stands in an address"}
+	case method != http.MethodPost: // SAML profiles 4.1.2 forbids answers by the redirect binding
+		return nil, &idp.Invalid{Reason: "the answer is in the query of the address"}
 	}
 	raw, err := decodeBase64(answers[0])
 	if err != nil {

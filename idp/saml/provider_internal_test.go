@@ -62,7 +62,7 @@ func TestIdentity(t *testing.T) {
 		name string
 		cfg  Config
 		edit func(*verified)
-		want idp.Identity // what is compared: Subject, Username, Email, EmailVerified, Level
+		want idp.Identity // compared fields: Subject, Username, Email, EmailVerified, Level
 		err  bool
 	}{
 		{"nothing mapped", Config{}, nil, idp.Identity{Subject: "n", Level: 1}, false},
@@ -239,7 +239,7 @@ func TestValidate(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		cfg  Config
-		want string // in the error; empty: none
+		want string // part of the error; empty: no error
 	}{
 		{"a file", Config{Metadata: "./idp.xml"}, ""},
 		{"https", Config{Metadata: "https://idp.example.com/md?x=1"}, ""},

@@ -18,15 +18,16 @@ import (
 )
 
 const (
-	// maxInflated bounds what a message of the redirect binding becomes: a few kilobytes can hold hundreds of megabytes.
+	// maxInflated limits the size of an inflated message of the redirect binding: a few kilobytes can expand to
+	// hundreds of megabytes.
 	maxInflated = 64 << 10
-	maxDeflated = 64 << 10 // base64 of it, as it stands in the query
+	maxDeflated = 64 << 10 // in the query, as base64
 
 	encodingDeflate = "urn:oasis:names:tc:SAML:2.0:bindings:URL-Encoding:DEFLATE"
 	algRSASHA256    = "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256"
 )
 
-// The names of parameters and fields. (SAML bindings 3.4.4.1, 3.5.4, 3.6.3)
+// Names of parameters and form fields. (SAML bindings 3.4.4.1, 3.5.4, 3.6.3)
 const (
 	paramRequest  = "SAMLRequest"
 	paramResponse = "SAMLResponse"
@@ -37,8 +38,8 @@ const (
 	paramEncoding = "SAMLEncoding"
 )
 
-// redirectURL puts a message into a signed query. (SAML bindings 3.4.4.1) param is SAMLRequest or SAMLResponse. What the address has for a
-// query goes in front and is not signed, as it is not part of the message.
+// redirectURL puts a message into a signed query. param is SAMLRequest or SAMLResponse. An existing query of the
+// endpoint comes first and is not signed, since it is not part of the message. (SAML bindings 3.4.4.1)
 func redirectURL(random io.Reader, endpoint, param string, message []byte, relay string, key *idp.Key) (string, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -81,7 +82,7 @@ func deflate(message []byte) (string, error) {
 	return base64.StdEncoding.EncodeToString(b.Bytes()), nil
 }
 
-// inflate undoes deflate, up to maxInflated bytes.
+// inflate reverses deflate, for up to maxInflated bytes.
 func inflate(s string) ([]byte, error) {
 	if len(s) > maxDeflated {
 		return nil, &idp.Invalid{Reason: "the message in the query is too long"}
@@ -95,23 +96,24 @@ func inflate(s string) ([]byte, error) {
 	case err != nil:
 		return nil, &idp.Invalid{Reason: "the message in the query is not deflated"}
 	case len(message) > maxInflated:
-		return nil, &idp.Invalid{Reason: "the message in the query becomes too long"}
+		return nil, &idp.Invalid{Reason: "the inflated message in the query is too long"}
 	}
 	return message, nil
 }
 
-// redirected is a message that came in a query.
+// redirected is a message from a query.
 type redirected struct {
 	Param  string // SAMLRequest or SAMLResponse
 	Raw    []byte // inflated
 	Relay  string
 	alg    string
 	sig    []byte
-	octets []byte // what is signed
+	octets []byte // the signed part of the query
 }
 
-// parseRedirect reads the query of the redirect binding. The octets that are signed are those of the sender, not ours: how they are
-// percent-encoded is the sender's choice. So each name must be there once and be spelled as it is, or another reader of the same query might see another message.
+// parseRedirect reads the query of the redirect binding. The signature covers the query as the sender has
+// percent-encoded it. So each parameter must occur once and its name must not be encoded; otherwise another reader of
+// the same query might see another message.
 func parseRedirect(query string) (*redirected, error) {
 	raw, values := map[string]string{}, map[string]string{}
 	for pair := range strings.SplitSeq(query, "&") {
@@ -123,13 +125,13 @@ func parseRedirect(query string) (*redirected, error) {
 		switch plain {
 		case paramRequest, paramResponse, paramRelay, paramAlg, paramSig, paramEncoding:
 		default:
-			continue // the provider's own, not signed and not read
+			continue // a parameter of the provider, neither signed nor read
 		}
 		if _, twice := raw[plain]; twice || plain != name {
-			return nil, &idp.Invalid{Reason: "a parameter of the query is there twice or misspelled"}
+			return nil, &idp.Invalid{Reason: "a parameter of the query occurs twice or has an encoded name"}
 		}
 		if values[plain], err = url.QueryUnescape(value); err != nil {
-			return nil, &idp.Invalid{Reason: "a parameter of the query is not encoded as it should"}
+			return nil, &idp.Invalid{Reason: "a parameter of the query has invalid percent-encoding"}
 		}
 		raw[plain] = value
 	}
@@ -143,7 +145,7 @@ func parseRedirect(query string) (*redirected, error) {
 		m.Param = paramResponse
 	}
 	if e, ok := values[paramEncoding]; ok && e != encodingDeflate {
-		return nil, &idp.Invalid{Reason: "the message in the query is encoded in an unknown way"}
+		return nil, &idp.Invalid{Reason: "the message in the query has an unknown encoding"}
 	}
 	if m.alg == "" || values[paramSig] == "" {
 		return nil, &idp.Invalid{Reason: "the message in the query is not signed"}
@@ -152,7 +154,7 @@ func parseRedirect(query string) (*redirected, error) {
 	if m.sig, err = decodeBase64(values[paramSig]); err != nil {
 		return nil, &idp.Invalid{Reason: "the signature in the query is not base64"}
 	}
-	// SAML bindings 3.4.4.1: SAMLRequest or SAMLResponse, RelayState where there is one, SigAlg, in this order.
+	// SAML bindings 3.4.4.1: SAMLRequest or SAMLResponse, RelayState if present, SigAlg, in this order.
 	octets := m.Param + "=" + raw[m.Param]
 	if relay, ok := raw[paramRelay]; ok {
 		octets += "&" + paramRelay + "=" + relay
@@ -162,12 +164,12 @@ func parseRedirect(query string) (*redirected, error) {
 	return m, err
 }
 
-// verify checks the signature by the keys of the provider.
+// verify checks the signature with the provider's keys.
 func (m *redirected) verify(provider *idpMetadata, now time.Time) error {
 	return provider.verifyQuery(now, m.alg, m.octets, m.sig)
 }
 
-// checkSigner refuses keys that cannot make the signatures that providers expect.
+// checkSigner refuses key pairs that cannot make the signatures that providers expect.
 func checkSigner(key *idp.Key) error {
 	public, ok := key.Signer.Public().(*rsa.PublicKey)
 	switch {
@@ -181,7 +183,7 @@ func checkSigner(key *idp.Key) error {
 	return nil
 }
 
-// post is a message as a form. (SAML bindings 3.5.4) It is signed inside.
+// post puts a message into a form. The signature is inside the message. (SAML bindings 3.5.4)
 func post(endpoint, param string, message []byte, relay string) (*idp.Next, error) {
 	if err := validEndpoint(endpoint); err != nil {
 		return nil, err
@@ -193,7 +195,7 @@ func post(endpoint, param string, message []byte, relay string) (*idp.Next, erro
 	return &idp.Next{Form: f}, nil
 }
 
-// validEndpoint refuses addresses that a browser would not send a message to, such as javascript:.
+// validEndpoint refuses addresses that are not http or https, such as javascript:.
 func validEndpoint(endpoint string) error {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {

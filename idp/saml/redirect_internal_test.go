@@ -15,7 +15,7 @@ import (
 
 const logoutMessageXML = `<samlp:LogoutRequest xmlns:samlp="urn:oasis:names:tc:SAML:2.0:protocol" ID="_1"/>`
 
-// signedQuery is the query of a message that the scripted provider has signed.
+// signedQuery returns the query of a message that the scripted provider has signed.
 func signedQuery(t *testing.T, message, relay string, key *idp.Key) string {
 	t.Helper()
 	u, err := redirectURL(rand.Reader, "https://sp.example.com/slo", paramRequest, []byte(message), relay, key)
@@ -50,7 +50,8 @@ func TestRedirectRoundTrip(t *testing.T) {
 	}
 }
 
-// TestRedirectOtherEncoding has a sender who writes lower case escapes: its octets are signed as they stand there.
+// TestRedirectOtherEncoding: a sender may write percent-encoding in lower case. The signature covers the octets as
+// sent.
 func TestRedirectOtherEncoding(t *testing.T) {
 	t.Parallel()
 	provider, err := parseMetadata([]byte(metadataOf(entity, idpKey())), nil, start)

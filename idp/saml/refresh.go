@@ -18,17 +18,19 @@ import (
 )
 
 const (
-	fileRefresh = time.Minute // of a file: reading it costs nothing
-	// patience is how long a sign-in waits for newer metadata while the older is still good.
+	fileRefresh = time.Minute // for files, which are cheap to read
+	// patience is how long a sign-in waits for newer metadata while the old one is still valid.
 	patience = time.Second
-	// firstPause doubles with each failure, up to lastPause: nobody waits for a provider that has just not answered.
+	// firstPause is the time before the next attempt after a failure. It doubles with each failure, up to lastPause, so
+	// that sign-ins do not wait for a provider that is down.
 	firstPause = 2 * time.Second
 	lastPause  = time.Minute
-	// eager is how old metadata must be for an answer that does not fit it to fetch it again.
+	// eager is the minimum age of metadata that is fetched again because an answer does not match it.
 	eager = time.Minute
 )
 
-// source keeps the metadata of a provider. It is fetched when somebody needs it and it has grown old; the last good one is used until its own end.
+// source keeps the metadata of a provider. It fetches metadata on demand when the last copy has become old. If that
+// fails, the last valid copy is used until it expires.
 type source struct {
 	cfg    Config
 	trust  *x509.Certificate
@@ -36,20 +38,20 @@ type source struct {
 	now    func() time.Time
 	log    *zap.Logger
 
-	ctx    context.Context // ends with close
+	ctx    context.Context // canceled by close
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	current  *idpMetadata
-	fetched  time.Time     // when current was
-	tried    time.Time     // when the last try ended
+	fetched  time.Time     // time of current
+	tried    time.Time     // end of the last attempt
 	failures int           // since the last success
-	err      error         // of the last try
-	running  chan struct{} // closed when the try under way ends; nil: none is
+	err      error         // of the last attempt
+	running  chan struct{} // closed at the end of the current attempt; nil: none
 }
 
-// newSource begins to fetch what is remote, and reads what is not.
+// newSource starts to fetch remote metadata, and reads local metadata.
 func newSource(cfg Config, env idp.Env) (*source, error) {
 	s := &source{cfg: cfg, client: env.Client, now: env.Now, log: env.Log}
 	var err error
@@ -64,7 +66,7 @@ func newSource(cfg Config, env idp.Env) (*source, error) {
 		}
 		s.fetched = s.now()
 	case !isRemote(cfg.Metadata):
-		// That it is not there is a mistake of now; what stands in it may become better later.
+		// A missing file is a configuration error. A file with wrong content may be corrected later.
 		if err := checkFile(cfg.Metadata); err != nil {
 			return nil, fmt.Errorf("read metadata: %w", err)
 		}
@@ -77,7 +79,7 @@ func newSource(cfg Config, env idp.Env) (*source, error) {
 
 func (s *source) close() { s.cancel(); s.work.Wait() }
 
-// interval is how long metadata is young.
+// interval is the age at which metadata is fetched again.
 func (s *source) interval(m *idpMetadata) time.Duration {
 	switch {
 	case s.cfg.Refresh != 0:
@@ -90,12 +92,13 @@ func (s *source) interval(m *idpMetadata) time.Duration {
 	return defaultRefresh
 }
 
-// good tells whether metadata may be used. (SAML metadata 2.3.2, validUntil)
+// good tells whether metadata is valid now. (SAML metadata 2.3.2, validUntil)
 func good(m *idpMetadata, now time.Time) bool {
 	return m != nil && (m.ValidUntil.IsZero() || now.Before(m.ValidUntil))
 }
 
-// get returns metadata that is good now. It waits for a fetch until ctx ends where there is none, and for a moment where what there is has grown old.
+// get returns valid metadata. Without any it waits for a fetch until ctx ends. If the metadata is only old, it waits
+// for a moment.
 func (s *source) get(ctx context.Context) (*idpMetadata, error) {
 	now := s.now()
 	s.mu.Lock()
@@ -116,7 +119,7 @@ func (s *source) get(ctx context.Context) (*idpMetadata, error) {
 		case <-running:
 		case <-ctx.Done():
 			if !usable {
-				return nil, fmt.Errorf("the provider's metadata has not come: %w", ctx.Err())
+				return nil, fmt.Errorf("the provider's metadata has not arrived: %w", ctx.Err())
 			}
 		}
 	}
@@ -131,7 +134,8 @@ func (s *source) get(ctx context.Context) (*idpMetadata, error) {
 	return nil, fmt.Errorf("the provider's metadata: %w", s.err)
 }
 
-// changed fetches metadata again because an answer does not fit, and returns it where it is another; nil otherwise.
+// changed fetches metadata again because an answer does not match it. It returns the new metadata if it has changed,
+// otherwise nil.
 func (s *source) changed(ctx context.Context, old *idpMetadata) *idpMetadata {
 	now := s.now()
 	s.mu.Lock()
@@ -155,7 +159,7 @@ func (s *source) changed(ctx context.Context, old *idpMetadata) *idpMetadata {
 	return s.current
 }
 
-// begin starts a try unless one is under way or the last has failed a short while ago. The lock is held.
+// begin starts an attempt unless one is running or the last one has failed recently. The caller holds the lock.
 func (s *source) begin(now time.Time) {
 	pause := min(firstPause<<min(max(s.failures-1, 0), 8), lastPause)
 	if isXML(s.cfg.Metadata) || s.running != nil || s.failures > 0 && now.Sub(s.tried) < pause && !now.Before(s.tried) || s.ctx.Err() != nil {
@@ -172,7 +176,7 @@ func (s *source) begin(now time.Time) {
 	})
 }
 
-// ended takes the outcome of a try. Garbage and silence leave what there is.
+// ended stores the result of an attempt. After a failure the current metadata stays.
 func (s *source) ended(m *idpMetadata, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +189,7 @@ func (s *source) ended(m *idpMetadata, err error) {
 		return
 	}
 	if s.failures > 0 {
-		s.log.Info("metadata of the provider is there again", zap.Int("failures", s.failures))
+		s.log.Info("metadata of the provider is available again", zap.Int("failures", s.failures))
 	}
 	if s.current != nil && s.current.EntityID != m.EntityID {
 		s.log.Warn("metadata of the provider names another entity than before", zap.String("before", s.current.EntityID), zap.String("now", m.EntityID))
@@ -193,7 +197,7 @@ func (s *source) ended(m *idpMetadata, err error) {
 	s.failures, s.current, s.fetched = 0, m, s.tried
 }
 
-// fetch reads the metadata where it is.
+// fetch reads the metadata from its source.
 func (s *source) fetch(ctx context.Context) (*idpMetadata, error) {
 	raw := []byte(s.cfg.Metadata)
 	var err error
@@ -208,11 +212,11 @@ func (s *source) fetch(ctx context.Context) (*idpMetadata, error) {
 	return parseMetadata(raw, s.trust, s.now())
 }
 
-// checkFile refuses what could keep a reader waiting, such as a pipe.
+// checkFile refuses files that can block a reader, such as a pipe.
 func checkFile(name string) error {
 	info, err := os.Stat(name)
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file", name)
+		err = fmt.Errorf("%s is not a regular file", name)
 	}
 	return err
 }
@@ -246,7 +250,8 @@ func (s *source) download(ctx context.Context) ([]byte, error) {
 	return bounded(res.Body)
 }
 
-// withoutAddress takes the address out of an error of a request: some hold a key in their query, and errors are logged.
+// withoutAddress removes the address from the error of a request. Errors are logged, and some addresses contain a key
+// in their query.
 func withoutAddress(err error) error {
 	if failed := new(url.Error); errors.As(err, &failed) {
 		return fmt.Errorf("no answer: %w", failed.Err)

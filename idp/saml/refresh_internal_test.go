@@ -19,14 +19,14 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// publisher is the provider's web server.
+// publisher is the web server of the provider.
 type publisher struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	body  string
 	code  int
 	err   error
 	asked int
-	wait  chan struct{} // answers wait until it is closed
+	wait  chan struct{} // responses wait until it is closed
 }
 
 func (p *publisher) serve(r *http.Request) (*http.Response, error) {
@@ -59,7 +59,7 @@ func newPublished(t *testing.T, cfg Config, p *publisher) *world {
 	return newWorld(t, cfg, func(w *world) { w.calls = p.serve })
 }
 
-// settle waits until no fetch is under way.
+// settle waits until no fetch is running.
 func (s *source) settle() {
 	s.mu.Lock()
 	running := s.running
@@ -158,7 +158,8 @@ func TestRefreshValidUntil(t *testing.T) {
 	})
 }
 
-// TestRefreshDown has a provider that does not answer: whoever comes waits for one try, and then for none until a pause is over.
+// TestRefreshDown: if the provider does not answer, one sign-in waits for an attempt, and the next ones do not wait
+// until the pause is over.
 func TestRefreshDown(t *testing.T) {
 	t.Parallel()
 	p := &publisher{err: errors.New("connection refused")}
@@ -203,7 +204,7 @@ func TestRefreshSlow(t *testing.T) {
 	}
 }
 
-// TestRefreshNewKey has a provider that signs with a new key before we have read of it.
+// TestRefreshNewKey: the provider signs with a new key that is not yet in our copy of its metadata.
 func TestRefreshNewKey(t *testing.T) {
 	t.Parallel()
 	p := &publisher{body: metadataOf(entity, otherKey())}
@@ -239,7 +240,7 @@ func TestMetadataFile(t *testing.T) {
 	if _, err := New(Config{Metadata: name}, newEnv(&world{clock: &clock{t: start}})); err == nil || !strings.Contains(err.Error(), name) {
 		t.Errorf("New without the file = %v, want an error that names it", err)
 	}
-	if _, err := New(Config{Metadata: filepath.Dir(name)}, newEnv(&world{clock: &clock{t: start}})); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if _, err := New(Config{Metadata: filepath.Dir(name)}, newEnv(&world{clock: &clock{t: start}})); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("New with a directory = %v", err)
 	}
 	put := func(content string) {
@@ -347,7 +348,7 @@ func TestOwnMetadata(t *testing.T) {
 	}
 }
 
-// TestKeyRollover publishes the next key before it signs, and opens what was encrypted for either.
+// TestKeyRollover: the next key is published before it signs, and messages encrypted for either key are decrypted.
 func TestKeyRollover(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
@@ -392,7 +393,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestMetadataAddressIsNotTold holds that a key in the address of the metadata reaches no log.
+// TestMetadataAddressIsNotTold checks that a key in the address of the metadata does not appear in logs.
 func TestMetadataAddressIsNotTold(t *testing.T) {
 	t.Parallel()
 	p := &publisher{err: errors.New("refused")}

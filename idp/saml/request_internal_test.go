@@ -34,7 +34,7 @@ func TestBegin(t *testing.T) {
 		name  string
 		cfg   Config
 		q     idp.Request
-		attrs map[string]string // "" : not there
+		attrs map[string]string // "": absent
 		path  map[string][]string
 	}{
 		{
@@ -112,7 +112,7 @@ func TestNameIDPolicy(t *testing.T) {
 	}
 }
 
-// TestRedirectSignature verifies as a provider does: over the octets as they stand in the query.
+// TestRedirectSignature verifies the octets of the query as a provider does.
 func TestRedirectSignature(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
@@ -146,7 +146,7 @@ func TestRedirectSignature(t *testing.T) {
 
 func sum(s string) []byte { h := sha256.Sum256([]byte(s)); return h[:] }
 
-// TestPostBinding has a provider without the redirect binding, and a request that is too long for an address.
+// TestPostBinding: a provider without the redirect binding, and a request that is too long for an address.
 func TestPostBinding(t *testing.T) {
 	t.Parallel()
 	redirect := `<md:SingleSignOnService Binding="` + bindingRedirect + `" Location="` + ssoAt + `"/>`
@@ -199,7 +199,7 @@ func TestPostBinding(t *testing.T) {
 	}
 }
 
-// noise makes values that do not become shorter.
+// noise replaces the values by random text, which cannot be compressed.
 func noise(in map[string][]string) map[string][]string {
 	h := sum("noise")
 	for _, values := range in {
@@ -293,7 +293,7 @@ func TestBeginErrors(t *testing.T) {
 		w := &world{t: t, clock: &clock{t: start}, used: map[string]bool{}}
 		p, err := New(cfg.or(metadataOf(entity, idpKey())), newEnv(w))
 		if err != nil {
-			continue // refused earlier: as good
+			continue // already refused
 		}
 		if next, err := p.Begin(t.Context(), idp.Request{Flow: flowID}); err == nil {
 			t.Errorf("%s: Begin = %+v, want an error", name, next)

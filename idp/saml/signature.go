@@ -11,8 +11,8 @@ import (
 	dsig "github.com/russellhaering/goxmldsig"
 )
 
-// verifyElement verifies the signature that n has as a child and returns the element again, made of nothing but the octets that were signed.
-// A nil element without an error: there is no signature.
+// verifyElement verifies the signature in n. It returns the element again, built only from the signed octets. It
+// returns nil without an error if there is no signature.
 func verifyElement(n *node, certificates []*x509.Certificate, now time.Time) (*node, error) {
 	sig, err := n.optional(nsDsig, "Signature")
 	if sig == nil || err != nil {
@@ -22,10 +22,11 @@ func verifyElement(n *node, certificates []*x509.Certificate, now time.Time) (*n
 	if id == "" {
 		return nil, errors.New("a signature in an element without ID")
 	}
-	// The schemas have it first, behind the Issuer: the library takes the first one that it finds, inside of others too.
+	// The schemas place the signature first or after the Issuer. This is checked because the library takes the first
+	// signature that it finds, even inside other elements.
 	issuer := n.children[0]
 	if first := issuer == sig; !first && (n.children[1] != sig || !issuer.is(nsAssertion, "Issuer") || len(issuer.children) > 0) {
-		return nil, errors.New("a signature out of its place")
+		return nil, errors.New("a signature in the wrong place")
 	}
 	if err := checkShape(sig, id); err != nil {
 		return nil, err
@@ -37,7 +38,7 @@ func verifyElement(n *node, certificates []*x509.Certificate, now time.Time) (*n
 	for _, c := range candidates {
 		el := n.detached()
 		if err := prepare(el, sig, c); err != nil {
-			continue // of another kind of key
+			continue // a key of another type
 		}
 		ctx := dsig.NewDefaultValidationContext(&dsig.MemoryX509CertificateStore{Roots: []*x509.Certificate{c}})
 		ctx.Clock = dsig.NewFakeClockAt(now)
@@ -57,7 +58,8 @@ func verifyElement(n *node, certificates []*x509.Certificate, now time.Time) (*n
 	return nil, errors.New("the signature is not the provider's")
 }
 
-// checkShape refuses every signature that is not the plain one of SAML Core 5.4: enveloped, one reference, to the element around it.
+// checkShape refuses all signatures except the simple kind of SAML core 5.4: enveloped, with one reference, to the
+// element around it.
 func checkShape(sig *node, id string) error {
 	if err := sig.closed("SignedInfo", "SignatureValue", "KeyInfo"); err != nil {
 		return err
@@ -87,7 +89,7 @@ func checkShape(sig *node, id string) error {
 		return err
 	}
 	if _, ok := signatureAlgorithms[method.attrs["Algorithm"]]; !ok || len(method.children) > 0 {
-		return errors.New("a signature algorithm that is not believed")
+		return errors.New("a signature algorithm that is not accepted")
 	}
 	ref, err := info.one(nsDsig, "Reference")
 	if err != nil {
@@ -110,9 +112,10 @@ func checkReference(ref *node, id string) error {
 	if err := transforms.closed("Transform"); err != nil {
 		return err
 	}
-	// SAML Core 5.4.4: these and no others. The second must be there, or comments would be signed text.
+	// SAML core 5.4.4 allows no others. The second one is required, because otherwise comments would be part of the
+	// signed text.
 	if t := transforms.children; len(t) != 2 || t[0].attrs["Algorithm"] != transformEnveloped || len(t[0].children) > 0 {
-		return errors.New("transforms that are not those of SAML")
+		return errors.New("transforms other than those of SAML")
 	}
 	if err := checkCanonicalization(transforms.children[1]); err != nil {
 		return err
@@ -123,7 +126,7 @@ func checkReference(ref *node, id string) error {
 	}
 	hash, ok := digestAlgorithms[method.attrs["Algorithm"]]
 	if !ok || len(method.children) > 0 {
-		return errors.New("a digest algorithm that is not believed")
+		return errors.New("a digest algorithm that is not accepted")
 	}
 	value, err := ref.one(nsDsig, "DigestValue")
 	if err != nil {
@@ -138,7 +141,7 @@ func checkReference(ref *node, id string) error {
 func checkCanonicalization(n *node) error {
 	algorithm := n.attrs["Algorithm"]
 	if !canonicalizations[algorithm] {
-		return errors.New("a canonicalization that is not believed")
+		return errors.New("a canonicalization that is not accepted")
 	}
 	if err := n.closed("{" + nsExcC14N + "}InclusiveNamespaces"); err != nil {
 		return err
@@ -149,14 +152,14 @@ func checkCanonicalization(n *node) error {
 	}
 	for prefix := range strings.FieldsSeq(inclusive.attrs["PrefixList"]) {
 		if algorithm != nsExcC14N || prefix == "xml" || prefix == "xmlns" || !isNCName(strings.TrimPrefix(prefix, "#")) {
-			return errors.New("a list of prefixes that has others")
+			return errors.New("a malformed list of prefixes")
 		}
 	}
 	return nil
 }
 
-// candidates returns the provider's certificates that are good now. What KeyInfo holds is never believed; but a certificate in it that has
-// none of their keys says that somebody else has signed.
+// candidates returns the provider's currently valid certificates. Keys in KeyInfo are never trusted. But if KeyInfo
+// names only keys that are not the provider's, another party has signed.
 func candidates(sig *node, certificates []*x509.Certificate, now time.Time) ([]*x509.Certificate, error) {
 	named, err := keysNamed(sig)
 	if err != nil {
@@ -169,7 +172,7 @@ func candidates(sig *node, certificates []*x509.Certificate, now time.Time) ([]*
 		}
 	}
 	if len(out) == 0 {
-		return nil, errors.New("no certificate of the provider fits, or those that do have expired")
+		return nil, errors.New("no certificate of the provider matches, or the matching ones have expired")
 	}
 	return out, nil
 }
@@ -197,7 +200,8 @@ func keysNamed(sig *node) (map[string]bool, error) {
 	return named, nil
 }
 
-// prepare writes into el, which is a copy, what the library needs to verify with c alone. Neither KeyInfo nor SignatureValue is signed.
+// prepare changes el, which is a copy, so that the library verifies it with c alone. KeyInfo and SignatureValue are not
+// signed.
 func prepare(el *etree.Element, sig *node, c *x509.Certificate) error {
 	value, err := sig.one(nsDsig, "SignatureValue")
 	if err != nil {
@@ -213,7 +217,7 @@ func prepare(el *etree.Element, sig *node, c *x509.Certificate) error {
 	}
 	copied, ok := el.Child[sig.el.Index()].(*etree.Element)
 	if !ok {
-		return errors.New("a signature out of its place")
+		return errors.New("a signature in the wrong place")
 	}
 	for _, child := range copied.ChildElements() {
 		switch child.Tag {

@@ -11,8 +11,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )
 
-// TestVerifiedIsWhatWasSigned looks behind the front door and the counting: even for a document that they would refuse, what verification hands
-// back holds nothing that the provider has not signed.
+// TestVerifiedIsWhatWasSigned bypasses the front door and the counting of signatures: even for documents that they
+// refuse, verification returns only what the provider has signed.
 func TestVerifiedIsWhatWasSigned(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
@@ -32,7 +32,7 @@ func TestVerifiedIsWhatWasSigned(t *testing.T) {
 	tests := []struct {
 		name string
 		wrap func(root *etree.Element)
-		good bool // something verifies
+		good bool // a signature is valid
 	}{
 		{"honest", func(*etree.Element) {}, true},
 		{"evil around the signed", func(root *etree.Element) {
@@ -90,7 +90,7 @@ func TestVerifiedIsWhatWasSigned(t *testing.T) {
 	}
 }
 
-// TestDoorCostsLittle: what the door refuses it has only read, once.
+// TestDoorCostsLittle: the front door reads a document once before it refuses it.
 func TestDoorCostsLittle(t *testing.T) {
 	open := `<samlp:Response xmlns:samlp="` + nsProtocol + `">`
 	for name, raw := range map[string]string{

@@ -12,29 +12,29 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// maxSessions bounds what one LogoutRequest may name.
+// maxSessions limits the sessions in one LogoutRequest.
 const maxSessions = 50
 
-// verifier reads what a provider sends by way of the browser. It is safe for concurrent use.
+// verifier reads messages of a provider. It is safe for concurrent use.
 type verifier struct {
-	entityID string // ours: what an audience must name
+	entityID string // our own, which an audience must name
 	now      func() time.Time
-	// once marks an identifier as used until then: idp.Env.Once.
+	// once marks an identifier as used until the given time. It is idp.Env.Once.
 	once func(ctx context.Context, key string, until time.Time) error
-	// keys decrypt, the current one first. nil: nothing encrypted is taken.
+	// keys returns the keys for decryption, the current one first. nil: encrypted content is refused.
 	keys func(ctx context.Context) ([]crypto.Decrypter, error)
 }
 
-// expectation is what an answer must fit.
+// expectation is what an answer must match.
 type expectation struct {
-	Provider    *idpMetadata // whose answer it must be
-	Destination string       // our endpoint that it came to: Destination and Recipient
-	Request     string       // ID of the AuthnRequest that it answers. Empty: it answers none, and must say so
-	Since       time.Time    // the person signed in no earlier (ForceAuthn, max_age). Zero: any time
-	Classes     []string     // the class refs that were asked for as exact. Empty: any
+	Provider    *idpMetadata // the sender
+	Destination string       // our endpoint: Destination and Recipient
+	Request     string       // ID of our AuthnRequest. Empty: the answer must be unsolicited
+	Since       time.Time    // earliest time of the sign-in (ForceAuthn, max_age). Zero: any
+	Classes     []string     // requested as exact. Empty: any
 }
 
-// verified is what a response says, read from the signed element alone.
+// verified is the content of a response, read only from the signed element.
 type verified struct {
 	Issuer              string
 	ID                  string // of the assertion
@@ -46,39 +46,40 @@ type verified struct {
 	ClassRef            string    // may be empty
 }
 
-// nameID is a saml:NameID, exactly as it stands there.
+// nameID is a saml:NameID, unchanged.
 type nameID struct {
 	Value, Format, NameQualifier, SPNameQualifier string
 }
 
-// attribute is a saml:Attribute. Values are text, whole.
+// attribute is a saml:Attribute. Values are complete texts.
 type attribute struct {
 	Name, FriendlyName string
 	Values             []string
 }
 
-// logoutExpectation is what a logout message must fit.
+// logoutExpectation is what a logout message must match.
 type logoutExpectation struct {
 	Provider    *idpMetadata
 	Destination string
-	Request     string // a LogoutResponse must answer it. Empty: only a LogoutRequest is taken
-	// Signed tells that the signature was verified outside of the XML already (redirect binding). Otherwise it must be inside.
+	Request     string // the LogoutRequest that a response must name. Empty: no response is accepted
+	// Signed: the signature was outside the XML and is already verified (redirect binding). Otherwise it must be
+	// inside.
 	Signed bool
 }
 
-// logoutMessage is a LogoutRequest or a LogoutResponse, read from the signed element alone.
+// logoutMessage is a LogoutRequest or a LogoutResponse, read only from the signed element.
 type logoutMessage struct {
 	IsRequest bool
 	ID        string
 	NameID    nameID   // of a request
-	Sessions  []string // SessionIndex of a request. Empty: all of the person
+	Sessions  []string // SessionIndex of a request. Empty: all sessions of the person
 	Status    string   // innermost status URI of a response
 	Success   bool     // of a response
 	Cause     string   // StatusMessage or StatusDetail of a response, printable
 }
 
-// response verifies a samlp:Response and marks its assertion as used. Errors: *idp.Rejection when the provider has signed nobody in,
-// *idp.Invalid when the answer is not to be believed, any other when we cannot tell.
+// response verifies a samlp:Response and marks its assertion as used. The error is an *idp.Rejection if the provider
+// has refused the sign-in, an *idp.Invalid if the answer is not valid, and another one if that cannot be decided.
 func (v *verifier) response(ctx context.Context, raw []byte, want expectation) (*verified, error) {
 	ids := map[string]bool{}
 	root, err := messageDoor.parse(raw, ids)
@@ -91,11 +92,12 @@ func (v *verifier) response(ctx context.Context, raw []byte, want expectation) (
 	return v.answer(ctx, root, false, ids, want)
 }
 
-// answer verifies the Response n of a document with the given IDs. signed tells that it stands under a valid signature already.
+// answer verifies the Response n of a document. ids are the IDs of the document. signed tells that a valid signature
+// already covers n.
 func (v *verifier) answer(ctx context.Context, n *node, signed bool, ids map[string]bool, want expectation) (*verified, error) {
 	now := v.now()
 	if !n.is(nsProtocol, "Response") {
-		return nil, invalid("the answer is no Response")
+		return nil, invalid("the answer is not a Response")
 	}
 	again, err := verifyElement(n, want.Provider.Signing, now)
 	if err != nil {
@@ -113,7 +115,7 @@ func (v *verifier) answer(ctx context.Context, n *node, signed bool, ids map[str
 	case err != nil:
 		return nil, invalidBy("the status", err)
 	case rejection != nil && assertions > 0:
-		return nil, invalid("an assertion beside a status that is not success")
+		return nil, invalid("an assertion with a status other than success")
 	case rejection != nil:
 		return nil, rejection
 	case assertions != 1:
@@ -127,7 +129,7 @@ func (v *verifier) answer(ctx context.Context, n *node, signed bool, ids map[str
 	if err != nil {
 		return nil, v.refused("the assertion", err)
 	}
-	// SAML Profiles 4.1.4.5: a bearer assertion is good once, in whatever response.
+	// SAML profiles 4.1.4.5: a bearer assertion can be used once, in any response.
 	return out, v.mark(ctx, "assertion", out.Issuer, out.ID, until)
 }
 
@@ -145,8 +147,8 @@ func (v *verifier) checkResponse(n *node, want expectation) error {
 	return checkAnswers(n, want.Request)
 }
 
-// assertionOf returns the only assertion of a response, decrypted and verified. One of the two must be signed, and whatever is signed must be
-// signed well.
+// assertionOf returns the only assertion of a response, decrypted and verified. The response or the assertion must be
+// signed, and every signature must be valid.
 func (v *verifier) assertionOf(ctx context.Context, n *node, signed bool, ids map[string]bool, want expectation) (*node, error) {
 	a, err := n.optional(nsAssertion, "Assertion")
 	if err != nil {
@@ -168,7 +170,7 @@ func (v *verifier) assertionOf(ctx context.Context, n *node, signed bool, ids ma
 			return nil, err
 		}
 	case a == nil:
-		return nil, invalid("an assertion out of its place")
+		return nil, invalid("an assertion in the wrong place")
 	}
 	again, err := verifyElement(a, want.Provider.Signing, v.now())
 	switch {
@@ -182,25 +184,26 @@ func (v *verifier) assertionOf(ctx context.Context, n *node, signed bool, ids ma
 	return a, nil
 }
 
-// countSignatures refuses signatures that stand somewhere else than where they are verified: in message, and in its assertion.
+// countSignatures refuses signatures in places where they are not verified. They are verified in message and in its
+// assertion.
 func countSignatures(root, message *node) error {
 	known := len(message.all(nsDsig, "Signature"))
 	for _, a := range message.all(nsAssertion, "Assertion") {
 		known += len(a.all(nsDsig, "Signature"))
 	}
-	if root != message { // the message of an artifact comes in another one
+	if root != message { // the message of an artifact is inside another message
 		for n := root; n != message; {
 			known += len(n.all(nsDsig, "Signature"))
 			n = n.toward(message)
 		}
 	}
 	if root.count("Signature") != known {
-		return invalid("a signature out of its place")
+		return invalid("a signature in the wrong place")
 	}
 	return nil
 }
 
-// toward returns the child of n that holds the element inner.
+// toward returns the child of n that contains the element inner.
 func (n *node) toward(inner *node) *node {
 	for _, c := range n.children {
 		if c == inner || c.toward(inner) != nil {
@@ -210,8 +213,8 @@ func (n *node) toward(inner *node) *node {
 	return nil
 }
 
-// artifactResponse verifies the soap:Envelope with which the provider answers the ArtifactResolve of the given ID, and the Response in it as
-// response does.
+// artifactResponse verifies the soap:Envelope that answers the ArtifactResolve with the ID resolve. It then verifies
+// the Response in it, as response does.
 func (v *verifier) artifactResponse(ctx context.Context, raw []byte, resolve string, want expectation) (*verified, error) {
 	ids := map[string]bool{}
 	root, err := messageDoor.parse(raw, ids)
@@ -251,7 +254,7 @@ func (v *verifier) artifactResponse(ctx context.Context, raw []byte, resolve str
 
 func (v *verifier) unwrapArtifact(root *node) (*node, error) {
 	if !root.is(nsSOAP, "Envelope") {
-		return nil, errors.New("it is no SOAP envelope")
+		return nil, errors.New("it is not a SOAP envelope")
 	}
 	if err := root.closed("Header", "Body"); err != nil {
 		return nil, err
@@ -260,7 +263,7 @@ func (v *verifier) unwrapArtifact(root *node) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := body.closed("{" + nsProtocol + "}ArtifactResponse"); err != nil { // a soap:Fault is no answer either
+	if err := body.closed("{" + nsProtocol + "}ArtifactResponse"); err != nil { // a soap:Fault is refused too
 		return nil, err
 	}
 	return body.one(nsProtocol, "ArtifactResponse")
@@ -270,21 +273,21 @@ func (v *verifier) checkArtifact(n *node, resolve string, want expectation) erro
 	if err := n.closed("Extensions", "Status", "Response", "{"+nsAssertion+"}Issuer", "{"+nsDsig+"}Signature"); err != nil {
 		return err
 	}
-	// It came over a connection that we have opened: there is no Destination to check.
+	// The message came over a connection that we have opened, so there is no Destination to check.
 	if _, err := v.messageHeader(n, want.Provider); err != nil {
 		return err
 	}
 	if resolve == "" || n.attrs["InResponseTo"] != resolve {
-		return errors.New("it answers another request, or none")
+		return errors.New("it answers another request, or does not name one")
 	}
 	rejection, err := status(n)
 	if err == nil && rejection != nil {
-		err = errors.New("the provider does not resolve it")
+		err = errors.New("the provider has not resolved it")
 	}
 	return err
 }
 
-// logoutMessage verifies a LogoutRequest or LogoutResponse and marks a request as used. Errors as of response.
+// logoutMessage verifies a LogoutRequest or LogoutResponse and marks a request as used. Errors are as for response.
 func (v *verifier) logoutMessage(ctx context.Context, raw []byte, want logoutExpectation) (*logoutMessage, error) {
 	ids := map[string]bool{}
 	n, err := messageDoor.parse(raw, ids)
@@ -301,7 +304,7 @@ func (v *verifier) logoutMessage(ctx context.Context, raw []byte, want logoutExp
 	case again != nil:
 		n = again
 	case !want.Signed:
-		return nil, invalid("the message is not signed") // SAML Profiles 4.4.4.1: anybody could sign anybody out
+		return nil, invalid("the message is not signed") // SAML profiles 4.4.4.1
 	}
 	h, err := v.messageHeader(n, want.Provider)
 	if err == nil {
@@ -348,7 +351,7 @@ func logoutResponse(n *node, h header, request string) (*logoutMessage, error) {
 		return nil, invalidBy("the LogoutResponse", err)
 	}
 	if request == "" || h.inResponseTo != request {
-		return nil, invalid("the LogoutResponse answers another request, or none")
+		return nil, invalid("the LogoutResponse answers another request, or does not name one")
 	}
 	rejection, err := status(n)
 	if err != nil {
@@ -361,8 +364,8 @@ func logoutResponse(n *node, h header, request string) (*logoutMessage, error) {
 	return out, nil
 }
 
-// mark lets an identifier through once. until is when whatever carries it is no longer good, by the provider's clock; it is too old before
-// that when the provider gives it years.
+// mark accepts an identifier once. until is the time at which its message expires by the provider's clock. If the
+// provider allows years, the message is too old for us before that.
 func (v *verifier) mark(ctx context.Context, kind, issuer, id string, until time.Time) error {
 	if old := v.now().Add(maxAge + 2*skew); until.After(old) {
 		until = old
@@ -378,7 +381,7 @@ func (v *verifier) mark(ctx context.Context, kind, issuer, id string, until time
 	return nil
 }
 
-// refused tells what cannot be believed from what we could not find out.
+// refused distinguishes an invalid message from a failure on our side.
 func (v *verifier) refused(what string, err error) error {
 	var unknown *unknownError
 	if errors.As(err, &unknown) {

@@ -46,7 +46,7 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// TestVerified: everything that an answer says arrives, text whole and exact.
+// TestVerified: all content of an answer is read completely and unchanged.
 func TestVerified(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, func(c *saml.Config) {
@@ -92,11 +92,11 @@ func TestEncrypted(t *testing.T) {
 				a.SignResponse, a.SignAssertion = s.response, s.assertion
 				a.Encrypt, a.Content = samltest.NewKey("sp", l.now).Certificate, content
 				raw := l.idp.Response(a)
-				if strings.Contains(string(raw), "anna") {
+				if strings.Contains(string(raw), "anna@example") {
 					t.Fatal("the script has not encrypted")
 				}
 				if strings.HasSuffix(content, "-cbc") && !s.response {
-					l.refuses(t, raw, "CBC and not under a signature")
+					l.refuses(t, raw, "CBC and not covered by a signature")
 					return
 				}
 				l.accepts(t, raw, "anna@example")
@@ -143,8 +143,8 @@ func TestEncrypted(t *testing.T) {
 		l.accepts(t, l.idp.Response(a), "anna@example")
 	})
 	for _, tt := range []struct{ name, content, transport, reason string }{
-		{"PKCS #1 v1.5", samltest.AES256GCM, samltest.PKCS1, "algorithm that is not taken"},
-		{"triple DES", samltest.TripleDES, samltest.OAEPMGF1P, "algorithm that is not taken"},
+		{"PKCS #1 v1.5", samltest.AES256GCM, samltest.PKCS1, "algorithm that is not accepted"},
+		{"triple DES", samltest.TripleDES, samltest.OAEPMGF1P, "algorithm that is not accepted"},
 	} {
 		t.Run(tt.name+" is refused", func(t *testing.T) {
 			t.Parallel()
@@ -177,13 +177,13 @@ func TestUnsolicited(t *testing.T) {
 	l.refused(t, id, err, "used before")
 	a.Request = "_of_somebody"
 	id, err = l.finishState(nil, l.idp.Response(a))
-	l.refused(t, id, err, "somebody's request")
+	l.refused(t, id, err, "names a request")
 
 	l = newLab(t)
 	a = l.honest()
 	a.Request = ""
 	id, err = l.finishState(nil, l.idp.Response(a))
-	l.refused(t, id, err, "nobody has asked")
+	l.refused(t, id, err, "unsolicited")
 }
 
 func TestForceAuthn(t *testing.T) {
@@ -197,7 +197,8 @@ func TestForceAuthn(t *testing.T) {
 	l.accepts(t, l.idp.Response(a), "anna@example")
 }
 
-// TestCannotTell: where the mark cannot be kept, nobody is let in and nobody is called a forger.
+// TestCannotTell: if an assertion cannot be marked as used, the person is not signed in and the answer is not called
+// invalid.
 func TestCannotTell(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -247,7 +248,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestMany: ten thousand values, which a person in many groups has, are read in their own time.
+// TestMany: ten thousand values, as for a person in many groups, are read fast enough.
 func TestMany(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -283,7 +284,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestDefaultNamespaces: Microsoft's providers write no prefixes, and each vocabulary is the default where it stands.
+// TestDefaultNamespaces: Microsoft's providers use default namespaces instead of prefixes.
 func TestDefaultNamespaces(t *testing.T) {
 	t.Parallel()
 	for _, s := range signings {

@@ -33,14 +33,14 @@ const (
 
 var sizes = map[string]int{AES128CBC: 16, AES128GCM: 16, AES192CBC: 24, AES192GCM: 24, AES256CBC: 32, AES256GCM: 32, TripleDES: 24}
 
-// seal returns el encrypted, inside of an element of the given name.
+// seal returns el encrypted, inside an element with the given name.
 func (a Answer) seal(name string, el *etree.Element) *etree.Element {
 	alone := etree.NewDocument()
 	check(alone.ReadFromBytes(canonical(el, Exclusive, "xs xsi")))
 	return Seal(a, name, Bytes(alone))
 }
 
-// Seal encrypts plain as the answer says, inside of an element saml:name.
+// Seal encrypts plain as the answer says, inside an element saml:name.
 func Seal(a Answer, name string, plain []byte) *etree.Element {
 	content, transport := or(a.Content, AES256GCM), or(a.Transport, OAEPMGF1P)
 	secret := make([]byte, sizes[content])
@@ -65,7 +65,7 @@ func (a Answer) wrap(transport string, secret []byte) []byte {
 	var out []byte
 	var err error
 	if transport == PKCS1 {
-		out, err = rsa.EncryptPKCS1v15(rand.Reader, public, secret) //nolint:staticcheck // a script uses it to be refused
+		out, err = rsa.EncryptPKCS1v15(rand.Reader, public, secret) //nolint:staticcheck // tests check that it is refused
 	} else {
 		out, err = rsa.EncryptOAEPWithOptions(rand.Reader, public, secret, &rsa.OAEPOptions{
 			Hash: hashes[or(a.OAEPDigest, SHA1)], MGFHash: map[string]crypto.Hash{"": crypto.SHA1, MGFSHA256: crypto.SHA256}[a.OAEPMask],

@@ -1,4 +1,5 @@
-// Package samltest is a SAML identity provider that answers as a test scripts it: honestly, or in any of the ways in which somebody else would.
+// Package samltest is a SAML identity provider for tests. It answers as the test scripts it: honestly, or like an
+// attacker.
 package samltest
 
 import (
@@ -19,7 +20,7 @@ import (
 	"github.com/beevik/etree"
 )
 
-// Namespaces and URIs that scripts need.
+// Namespaces and URIs for scripts.
 const (
 	Protocol  = "urn:oasis:names:tc:SAML:2.0:protocol"
 	Assertion = "urn:oasis:names:tc:SAML:2.0:assertion"
@@ -40,13 +41,13 @@ var pool struct {
 	keys       map[string]crypto.Signer
 }
 
-// NewKey returns the key of that name with a certificate that is good from a year before now until a year after. The same name is the same key: RSA
-// ones take long to make. Names that begin with "ec" have a key on P-256.
+// NewKey returns the key with that name. Its certificate is valid from a year before now until a year after. Keys are
+// created once for each name, because RSA keys are slow to generate. Names that begin with "ec" have a key on P-256.
 func NewKey(name string, now time.Time) *Key {
 	return NewKeyUntil(name, now.AddDate(-1, 0, 0), now.AddDate(1, 0, 0))
 }
 
-// NewKeyUntil is NewKey with the time of the certificate.
+// NewKeyUntil is NewKey with a given validity of the certificate.
 func NewKeyUntil(name string, from, until time.Time) *Key {
 	pool.Lock()
 	defer pool.Unlock()
@@ -77,19 +78,19 @@ type Provider struct {
 	EntityID string
 	Key      *Key
 	Now      func() time.Time
-	// Addresses of its endpoints, in its metadata. Empty: it has none of that kind.
+	// Addresses of its endpoints, for its metadata. Empty: no endpoint of that kind.
 	SSO, SLO, Artifact string
 
 	mu   sync.Mutex // guards last
 	last int
 }
 
-// New returns a provider with the key that is called like its entity id.
+// New returns a provider whose key has the entity ID as its name.
 func New(entityID string, now func() time.Time) *Provider {
 	return &Provider{EntityID: entityID, Key: NewKey(entityID, now()), Now: now, SSO: "https://idp.example/sso"}
 }
 
-// ID returns an identifier that was not there before.
+// ID returns a new identifier.
 func (p *Provider) ID() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +98,7 @@ func (p *Provider) ID() string {
 	return fmt.Sprintf("_%s-%d", base64.RawURLEncoding.EncodeToString([]byte(p.EntityID)), p.last)
 }
 
-// Metadata returns the metadata of the provider with its key, and with those given beside it.
+// Metadata returns the metadata of the provider with its key and additional ones.
 func (p *Provider) Metadata(more ...*Key) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" xmlns:ds="http://www.w3.org/2000/09/xmldsig#" ID=%q entityID=%q>`,
@@ -122,20 +123,20 @@ func (p *Provider) Metadata(more ...*Key) []byte {
 	return []byte(b.String())
 }
 
-// SignedMetadata returns the metadata under a signature by key.
+// SignedMetadata returns the metadata, signed with key.
 func (p *Provider) SignedMetadata(key *Key) []byte {
 	doc := Parse(p.Metadata())
 	Sign(doc.Root(), Signature{Key: key})
 	return Bytes(doc)
 }
 
-// Attribute is a saml:Attribute. It has a FriendlyName where that is not empty.
+// Attribute is a saml:Attribute. Its FriendlyName is optional.
 type Attribute struct {
 	Name, FriendlyName string
 	Values             []string
 }
 
-// Answer is what a Response says. What is empty gets the value of an honest answer.
+// Answer is the content of a Response. Empty fields get the values of an honest answer.
 type Answer struct {
 	SP      string // entity id of the service provider: the audience
 	ACS     string // destination and recipient
@@ -148,19 +149,21 @@ type Answer struct {
 	SessionUntil   time.Time // SessionNotOnOrAfter. Zero: none
 	AuthnInstant   time.Time // zero: now
 
-	// Status beside Success has no assertion. Inner is the second code, Message and Detail (XML) are as they are called.
+	// A Status other than Success has no assertion. Inner is the second status code. Message and Detail (XML) are the
+	// elements of these names.
 	Status, Inner, Message, Detail string
 
 	SignResponse, SignAssertion bool
-	Signature                   Signature // how; its Key is the provider's unless it is set
+	Signature                   Signature // its Key is by default that of the provider
 
-	// Encrypt the assertion to this certificate, Content and Transport being URIs of algorithms. EncryptID does so to the NameID alone.
+	// Encrypt is the certificate that the assertion is encrypted for. Content and Transport are URIs of algorithms.
+	// With EncryptID only the NameID is encrypted.
 	Encrypt              *x509.Certificate
 	EncryptID            bool
 	Content, Transport   string
-	OAEPDigest, OAEPMask string // URIs; empty: the element is not there
+	OAEPDigest, OAEPMask string // URIs; empty: no element
 
-	// Edit changes the Response before anything is signed or encrypted, Tamper afterwards.
+	// Edit changes the Response before it is signed or encrypted, Tamper afterwards.
 	Edit, Tamper func(response *etree.Element)
 }
 
@@ -265,7 +268,7 @@ func or(s, otherwise string) string {
 	return s
 }
 
-// escape makes text of s that is good in an element and between double quotes that %q has written.
+// escape makes s safe for text and for attribute values in double quotes.
 func escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;").Replace(s)
 }
@@ -276,14 +279,14 @@ func replace(old, with *etree.Element) {
 	parent.InsertChildAt(at, with)
 }
 
-// Parse returns the document in raw, which is well formed.
+// Parse returns the document in raw, which must be well formed.
 func Parse(raw []byte) *etree.Document {
 	doc := etree.NewDocument()
 	check(doc.ReadFromBytes(raw))
 	return doc
 }
 
-// Bytes returns the XML of doc, so that line ends and tabs read as they are.
+// Bytes returns the XML of doc. Line ends and tabs are escaped, so that parsers keep them.
 func Bytes(doc *etree.Document) []byte {
 	doc.WriteSettings = etree.WriteSettings{CanonicalText: true, CanonicalAttrVal: true}
 	raw, err := doc.WriteToBytes()
@@ -291,7 +294,7 @@ func Bytes(doc *etree.Document) []byte {
 	return raw
 }
 
-// check ends a test whose script is wrong.
+// check panics if the script of a test is wrong.
 func check(err error) {
 	if err != nil {
 		panic(err)

@@ -13,14 +13,14 @@ import (
 	"github.com/beevik/etree"
 )
 
-// Request is an AuthnRequest as it came to the provider.
+// Request is an AuthnRequest that the provider has received.
 type Request struct {
 	ID, SP, ACS, Destination, RelayState, Binding string
 	Force, Passive, Signed                        bool
 	XML                                           *etree.Document
 }
 
-// ReadRequest reads the AuthnRequest in a request by redirect or POST.
+// ReadRequest reads the AuthnRequest from a request by redirect or POST.
 func ReadRequest(r *http.Request) (Request, error) {
 	raw, err := base64.StdEncoding.DecodeString(r.FormValue("SAMLRequest"))
 	if err != nil {
@@ -53,13 +53,13 @@ func ReadRequest(r *http.Request) (Request, error) {
 	return q, nil
 }
 
-// Honest returns the answer that an honest provider gives to q for a person, with the assertion signed.
+// Honest returns the answer of an honest provider to q for a person. The assertion is signed.
 func Honest(q Request, person string) Answer {
 	return Answer{SP: q.SP, ACS: q.ACS, Request: q.ID, NameID: person, SignAssertion: true}
 }
 
-// Handler serves /metadata and the sign-in: script says how each request is answered, and the browser gets a form that carries the answer to the
-// service provider. Without an answer (ok false) the script has written something itself.
+// Handler serves /metadata and the sign-in. script returns the answer to each request, and the browser gets a form that
+// posts it to the service provider. With ok false the script has written its own page.
 func (p *Provider) Handler(script func(w http.ResponseWriter, r *http.Request, q Request) (a Answer, ok bool)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/metadata") {
@@ -78,7 +78,7 @@ func (p *Provider) Handler(script func(w http.ResponseWriter, r *http.Request, q
 	})
 }
 
-// WriteForm writes a page with a form that posts the fields, and that a browser submits by itself.
+// WriteForm writes a page with a form that posts the fields. A browser submits it automatically.
 func WriteForm(w http.ResponseWriter, action string, fields map[string]string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<!doctype html><title>Signing in</title><form method="post" action="%s">`, html.EscapeString(action))

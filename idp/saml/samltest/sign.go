@@ -5,7 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/hmac"
 	"crypto/rand"
-	_ "crypto/sha1" //nolint:gosec // a script signs by it to be refused
+	_ "crypto/sha1" //nolint:gosec // tests check that it is refused
 	"crypto/sha256"
 	_ "crypto/sha512" // for crypto.Hash
 	"encoding/asn1"
@@ -18,7 +18,7 @@ import (
 	dsig "github.com/russellhaering/goxmldsig"
 )
 
-// Algorithms that a Signature may name beside its defaults.
+// Algorithms for a Signature besides the defaults.
 const (
 	RSASHA1     = "http://www.w3.org/2000/09/xmldsig#rsa-sha1"
 	RSASHA256   = "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256"
@@ -42,7 +42,7 @@ const (
 	signatureName = "Signature"
 )
 
-// Signature is how an element is signed. The zero value of a field is what an honest provider does.
+// Signature describes how an element is signed. Zero values are those of an honest provider.
 type Signature struct {
 	Key        *Key
 	Method     string   // default: RSASHA256, or ECDSASHA256 for a key on a curve
@@ -52,8 +52,8 @@ type Signature struct {
 	Prefixes   string   // InclusiveNamespaces PrefixList
 	URI        string   // default: # and the ID of the element
 	NoKeyInfo  bool
-	KeyInfo    string // XML in the place of the certificate
-	// References are XML that stands before and after the reference to the element.
+	KeyInfo    string // XML instead of the certificate
+	// Before and After are XML around the reference to the element.
 	Before, After string
 }
 
@@ -62,8 +62,8 @@ var hashes = map[string]crypto.Hash{
 	SHA1: crypto.SHA1, SHA256: crypto.SHA256, SHA384: crypto.SHA384, SHA512: crypto.SHA512,
 }
 
-// Sign puts a signature into el, behind its Issuer where it has one. el stands where it will be read: its surroundings count where the
-// canonicalisation is inclusive.
+// Sign inserts a signature into el, after its Issuer if there is one. el must be in its final place, because inclusive
+// canonicalization depends on its ancestors.
 func Sign(el *etree.Element, how Signature) {
 	sig := Parse([]byte(how.xml(el))).Root().Copy()
 	at := 0
@@ -76,7 +76,7 @@ func Sign(el *etree.Element, how Signature) {
 	sig.SelectElement("ds:SignatureValue").SetText(base64.StdEncoding.EncodeToString(how.sign(octets)))
 }
 
-// Octets signs octets as the redirect binding does.
+// Octets signs octets as in the redirect binding.
 func (how Signature) Octets(octets []byte) []byte { return how.sign(octets) }
 
 func (how Signature) canonical() string { return or(how.Canonical, Exclusive) }
@@ -119,7 +119,7 @@ func (how Signature) xml(el *etree.Element) string {
 }
 
 func (how Signature) sign(octets []byte) []byte {
-	if how.method() == HMACSHA256 { // keyed with what everybody knows
+	if how.method() == HMACSHA256 { // keyed with a public value
 		mac := hmac.New(sha256.New, how.Key.Certificate.Raw)
 		mac.Write(octets)
 		return mac.Sum(nil)
@@ -139,7 +139,7 @@ func (how Signature) sign(octets []byte) []byte {
 	return sig
 }
 
-// canonical returns the octets of el in the scope of the namespaces around it.
+// canonical returns the canonical octets of el, in the scope of the namespaces around it.
 func canonical(el *etree.Element, algorithm, prefixes string) []byte {
 	c := el.Copy()
 	for up := el.Parent(); up != nil; up = up.Parent() {
