@@ -13,7 +13,7 @@ import (
 
 const root = "../.."
 
-// binary builds a custom Caddy in a temporary module that requires ours, as xcaddy does, once for all tests.
+// binary builds a custom Caddy in a temporary module that requires ours, as xcaddy does. It builds once for all tests.
 var binary = sync.OnceValues(func() (string, error) {
 	bin := filepath.Join(tempDir, "caddy")
 	return bin, build(filepath.Join(root, "xcaddy.json"), bin)
@@ -58,8 +58,8 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// touch looks at every directory of the module: the go command keeps a test's result until something that the test itself looked at has
-// changed, and does not know what the build looks at.
+// touch looks at every directory of the module. The go command reuses a cached test result until something that the
+// test itself opened has changed, and it does not see what the build opens.
 func touch(t *testing.T) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
@@ -74,7 +74,7 @@ func touch(t *testing.T) {
 	}
 }
 
-// TestFile holds xcaddy.json against go.mod and the Makefile: a version or a flag that stands twice must be the same twice.
+// TestFile compares xcaddy.json with go.mod and the Makefile: a version or flag in two places must be the same in both.
 func TestFile(t *testing.T) {
 	t.Parallel()
 	b, err := read(filepath.Join(root, "xcaddy.json"))
@@ -83,7 +83,7 @@ func TestFile(t *testing.T) {
 	}
 	mod := text(t, "go.mod")
 	if want := caddyModule + " " + b.CaddyVersion + "\n"; !strings.Contains(mod, want) {
-		t.Errorf("go.mod requires another Caddy than xcaddy.json, which says %s", b.CaddyVersion)
+		t.Errorf("go.mod requires a different Caddy version than xcaddy.json (%s)", b.CaddyVersion)
 	}
 	module := strings.Fields(mod)[1]
 	var ours bool
@@ -94,7 +94,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("xcaddy.json does not name %s", module)
 	}
 	if !strings.Contains(text(t, "Makefile"), "export GOFLAGS := "+b.BuildFlags+"\n") {
-		t.Errorf("xcaddy.json builds with %q, the Makefile with other flags", b.BuildFlags)
+		t.Errorf("xcaddy.json builds with %q, the Makefile with different flags", b.BuildFlags)
 	}
 }
 

@@ -1,7 +1,8 @@
-// Command build makes a Caddy of the standard modules and the plugins that xcaddy.json names, the way xcaddy does it: a main of
-// its own in a temporary module that requires them. The file is the JSON form of xcaddy's Builder, so xcaddy's users can read it.
+// Command build makes a Caddy of the standard modules and the plugins that xcaddy.json names, as xcaddy does: it writes
+// a main package into a temporary module that requires them all. The file is the JSON form of xcaddy's Builder, so
+// xcaddy's users can read it.
 //
-// It takes the sums of this tree's go.sum, so that a machine with a filled module cache needs no network.
+// It copies this tree's go.sum, so a machine with a filled module cache needs no network.
 package main
 
 import (
@@ -16,7 +17,7 @@ import (
 	"text/template"
 )
 
-// A builder is the part of xcaddy.Builder that is used here.
+// builder is the part of xcaddy.Builder that is used here.
 type builder struct {
 	CaddyVersion string        `json:"caddy_version"`
 	Plugins      []plugin      `json:"plugins"`
@@ -31,7 +32,7 @@ type plugin struct {
 
 type replacement struct {
 	Old string `json:"old"`
-	New string `json:"new"` // a path is relative to the file
+	New string `json:"new"` // a relative path is relative to the file
 }
 
 const caddyModule = "github.com/caddyserver/caddy/v2"
@@ -70,7 +71,7 @@ func main() {
 func main() {
 	out := flag.String("o", "bin/gatehouse", "where the binary goes")
 	file := flag.String("f", "xcaddy.json", "what to build")
-	list := flag.String("sbom", "", "where a list of what it is made of goes (CycloneDX)")
+	list := flag.String("sbom", "", "where the bill of materials goes (CycloneDX); none by default")
 	flag.Parse()
 	err := build(*file, *out)
 	if err == nil && *list != "" {
@@ -82,7 +83,7 @@ func main() {
 	}
 }
 
-// build builds what file names into out. The temporary module is removed again.
+// build builds what file names into out. It removes the temporary module afterwards.
 func build(file, out string) error {
 	b, err := read(file)
 	if err != nil {
@@ -121,7 +122,7 @@ func read(file string) (*builder, error) {
 	}
 	var b builder
 	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields() // a word that does nothing would be a lie
+	d.DisallowUnknownFields() // a setting without effect would mislead
 	if err := d.Decode(&b); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -151,7 +152,7 @@ func lay(dir, root string, b *builder) error {
 	return os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o600)
 }
 
-// goVersion reads the go line of a go.mod.
+// goVersion reads the Go version from a go.mod.
 func goVersion(file string) (string, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -165,7 +166,7 @@ func goVersion(file string) (string, error) {
 	return "", fmt.Errorf("%s: no go line", file)
 }
 
-// run runs the go command in dir, outside of any workspace and with no flags but those given.
+// run runs the go command in dir, outside any workspace and with the given flags only.
 func run(dir string, args ...string) error {
 	cmd := exec.Command("go", args...)
 	cmd.Dir = dir

@@ -16,15 +16,16 @@ import (
 	"time"
 )
 
-// The supply chain: what the binary is made of, held against what was decided. It reads the binary that users would get.
+// The supply chain: the modules of the binary are compared with what was decided. The tests read the binary that users
+// get.
 
 // vulnerabilities is the database that govulncheck asks.
 const vulnerabilities = "vuln.go.dev:443"
 
-// waived are findings that concern nothing that is called here, each with its reason. (id -> reason)
+// waived lists findings in code that is never called here, each with its reason. (id -> reason)
 var waived = map[string]string{}
 
-// atLeast are the versions from which known weaknesses are mended. What is not linked needs none.
+// atLeast lists the first versions without a known weakness. A module that is not linked needs no such version.
 var atLeast = map[string]string{
 	"github.com/russellhaering/goxmldsig": "v1.6.1", // signature bypass and quadratic memory before
 	"github.com/beevik/etree":             "v1.8.1", // deep nesting
@@ -33,7 +34,7 @@ var atLeast = map[string]string{
 
 const goAtLeast = "go1.26.6"
 
-// numbersOf are the parts of a version, for comparison.
+// numbersOf returns the numeric parts of a version, for comparison.
 func numbersOf(version string) (out []int) {
 	for _, s := range regexp.MustCompile(`\d+`).FindAllString(strings.SplitN(version, "-", 2)[0], -1) {
 		n, err := strconv.Atoi(s)
@@ -166,14 +167,14 @@ func testModules(t *testing.T) {
 	for line := range strings.Lines(string(out)) {
 		line = strings.TrimSpace(line)
 		if line != "" && !strings.Contains(line, "modules:") && !slices.Contains(ourModules, line) {
-			t.Errorf("module %s is in the binary: is it wanted? then name it here", line)
+			t.Errorf("module %s is in the binary: name it here if it is wanted", line)
 		}
 	}
 	info, err := buildinfo.ReadFile(built(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// bbolt is what Caddy's acme_server brings along; the tags of the build leave its other engines out.
+	// Caddy's acme_server brings bbolt along; the build tags leave its other engines out.
 	engines := regexp.MustCompile(`badger|bolt|sqlite|mysql|pgx|pebble|leveldb|lib/pq|rocksdb|boltdb-go|redis`)
 	for _, d := range info.Deps {
 		if engines.MatchString(d.Path) && !slices.Contains([]string{"github.com/dgraph-io/badger/v4", "go.etcd.io/bbolt"}, d.Path) {
@@ -182,18 +183,20 @@ func testModules(t *testing.T) {
 	}
 }
 
-// cryptoPath are the beginnings of the modules that sign, verify or decide whom to trust.
+// cryptoPath lists path prefixes of the modules that sign, verify or decide which key to trust.
 var cryptoPath = []string{
 	"github.com/russellhaering/", "github.com/beevik/etree", "github.com/go-jose/", "github.com/coreos/go-oidc", "github.com/mattermost/xml-roundtrip-validator",
 	"golang.org/x/crypto", "golang.org/x/oauth2", "golang.org/x/net", "github.com/caddyserver/", "github.com/go-webauthn/", "github.com/fxamacker/cbor", "github.com/jonboulle/clockwork",
 }
 
-// readLoops are modules of an older language in which the compiler finds loops that keep the address of their variable, each with what was read there.
+// readLoops lists modules written for an older Go in which the compiler reports loops that keep the address of their
+// variable. Each has the result of reading those loops.
 var readLoops = map[string]string{
 	"github.com/go-jose/go-jose/v3": "linked by Caddy's acme_server alone; its three loops use the address within the round",
 }
 
-// testLanguage: before Go 1.22 a loop had one variable for all its rounds, which let signatures of other elements pass.
+// testLanguage: before Go 1.22 a loop had one variable for all its rounds, which has let signatures of other elements
+// pass.
 func testLanguage(t *testing.T) {
 	t.Parallel()
 	if cfg := text(t, ".golangci.yml"); !strings.Contains(cfg, "- copyloopvar") || !strings.Contains(cfg, "- govet") {
@@ -213,7 +216,7 @@ func testLanguage(t *testing.T) {
 		}
 	}
 	if len(args) < 5 {
-		t.Fatalf("%d modules of the path found: the list is stale", len(args))
+		t.Fatalf("only %d modules of cryptoPath found: the list is stale", len(args))
 	}
 	out := goCommand(t, nil, append([]string{"list", "-m", "-f", "{{.Path}} {{.GoVersion}}"}, args...)...)
 	for line := range strings.Lines(string(out)) {
@@ -221,17 +224,17 @@ func testLanguage(t *testing.T) {
 		if version != "" && !older(version, "1.22") || readLoops[path] != "" {
 			continue
 		}
-		// The compiler tells which loops would mean something else in the newer language.
+		// The compiler reports the loops that would behave differently in the newer language.
 		cmd := exec.CommandContext(t.Context(), "go", "build", "-gcflags="+path+"/...=-d=loopvar=2", path+"/...")
 		cmd.Dir = root
 		report, err := cmd.CombinedOutput()
 		if err != nil || bytes.Contains(report, []byte("per-iteration")) {
-			t.Errorf("%s is written for go %s: read these loops and say so here, or take a newer version (%v)\n%s", path, version, err, report)
+			t.Errorf("%s is written for go %s: read these loops and add the result to readLoops, or use a newer version (%v)\n%s", path, version, err, report)
 		}
 	}
 }
 
-// goCommand runs the go command at the root of the tree and returns what it prints.
+// goCommand runs the go command at the root of the tree and returns its output.
 func goCommand(t *testing.T, env []string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
@@ -246,7 +249,8 @@ func goCommand(t *testing.T, env []string, args ...string) []byte {
 	return out
 }
 
-// checkVulnerabilities asks the Go vulnerability database about the binary, where it can be reached; where it cannot, the log of the test says so.
+// checkVulnerabilities looks the binary up in the Go vulnerability database. When the database cannot be reached, the
+// test log says so.
 func checkVulnerabilities(t *testing.T, bin string) {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", vulnerabilities, 3*time.Second)
@@ -274,7 +278,7 @@ func checkVulnerabilities(t *testing.T, bin string) {
 			t.Fatal(err)
 		}
 		if f := message.Finding; f != nil && waived[f.OSV] == "" && len(f.Trace) > 0 {
-			t.Errorf("%s: %s %s %s, mended in %s", f.OSV, f.Trace[0].Module, f.Trace[0].Version, f.Trace[0].Function, f.FixedVersion)
+			t.Errorf("%s: %s %s %s, fixed in %s", f.OSV, f.Trace[0].Module, f.Trace[0].Version, f.Trace[0].Function, f.FixedVersion)
 		}
 	}
 }
