@@ -1,5 +1,5 @@
-// Package cookie names and sets the cookies of an origin. Browsers keep cookies by host and ignore the port, so the name
-// carries a hash of the origin: two sites on one host never overwrite each other's.
+// Package cookie names and sets the cookies of an origin. Browsers keep cookies by host and ignore the port, so the
+// name carries a hash of the origin: two sites on one host never overwrite each other's cookies.
 package cookie
 
 import (
@@ -20,11 +20,11 @@ type Jar struct {
 
 const hashLen = 8 // base32 characters of the origin's hash
 
-// namespace is what every cookie name of ours contains, so that protect can keep them all from upstreams.
+// namespace is part of the name of every Gatehouse cookie, so that protect can keep them all from upstreams.
 const namespace = "gh-"
 
-// For returns the jar of an origin such as https://auth.example.com or http://localhost:9080. Cookies of an https origin
-// have the __Host- prefix and Secure, others neither.
+// For returns the jar of an origin such as https://auth.example.com or http://localhost:9080. Only cookies of an https
+// origin have the __Host- prefix and Secure.
 func For(origin string) Jar {
 	origin = strings.ToLower(origin)
 	h := sha256.Sum256([]byte(origin))
@@ -47,8 +47,9 @@ func (j Jar) Set(w http.ResponseWriter, kind, value string, maxAge time.Duration
 	})
 }
 
-// SetCrossSite is Set for a cookie that must come along when another site posts to us, such as an answer of an identity provider. It opens
-// nothing by itself. SameSite=None exists with Secure only: without https it is Lax.
+// SetCrossSite is Set for a cookie that the browser must send when another site posts to us, such as a provider's
+// answer. The cookie gives no access by itself. Browsers accept SameSite=None with Secure only, so without https the
+// cookie is Lax.
 func (j Jar) SetCrossSite(w http.ResponseWriter, kind, value string, maxAge time.Duration) {
 	c := &http.Cookie{
 		Name: j.Name(kind), Value: value, Path: "/", MaxAge: int(maxAge / time.Second),
@@ -60,7 +61,7 @@ func (j Jar) SetCrossSite(w http.ResponseWriter, kind, value string, maxAge time
 	http.SetCookie(w, c)
 }
 
-// CrossesSites tells whether cookies of SetCrossSite come along with what another site posts.
+// CrossesSites tells whether browsers send the cookies of SetCrossSite when another site posts to us.
 func (j Jar) CrossesSites() bool { return j.secure }
 
 // Clear removes a cookie.
@@ -70,7 +71,8 @@ func (j Jar) Clear(w http.ResponseWriter, kind string) {
 	})
 }
 
-// Get returns the one value of a cookie, or "" when it is absent, sent more than once or longer than any of ours.
+// Get returns the value of a cookie. It returns "" when the cookie is absent, sent more than once, or longer than
+// Gatehouse makes them.
 func (j Jar) Get(r *http.Request, kind string) string {
 	found := r.CookiesNamed(j.Name(kind))
 	if len(found) != 1 || len(found[0].Value) > 256 {
@@ -79,21 +81,22 @@ func (j Jar) Get(r *http.Request, kind string) string {
 	return found[0].Value
 }
 
-// IsOurs tells whether a cookie name belongs to Gatehouse, whatever the origin.
+// IsOurs tells whether a cookie name belongs to Gatehouse, at any origin.
 func IsOurs(name string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(strings.ToLower(name), "__host-"), namespace)
 	return ok && len(rest) > hashLen && rest[hashLen] == '-' && strings.Trim(rest[:hashLen], "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// KindBrowser is the cookie that binds flows to the browser that started them. It opens nothing by itself.
+// KindBrowser is the cookie that binds flows to the browser that started them. It gives no access by itself.
 const KindBrowser = "browser"
 
-// Browser returns the value that binds flows to this browser, and sets the cookie when the browser has none yet. Store only its secret.Hash.
+// Browser returns the value that binds flows to this browser, and sets the cookie if the browser has none yet. Store
+// only its secret.Hash.
 func (j Jar) Browser(w http.ResponseWriter, r *http.Request, newID func() (string, error)) (string, error) {
 	if v := j.Get(r, KindBrowser); len(v) >= 43 {
 		return v, nil
 	}
-	// Two flows may begin in one answer, such as an authorization request and its sign-in: they share the cookie.
+	// Two flows can begin in one answer, such as an authorization request and its sign-in: they share the cookie.
 	for _, c := range (&http.Response{Header: w.Header()}).Cookies() {
 		if c.Name == j.Name(KindBrowser) && c.Value != "" {
 			return c.Value, nil

@@ -23,7 +23,7 @@ func TestNames(t *testing.T) {
 		t.Error("two ports of one host share a cookie name")
 	}
 	if cookie.For("https://AUTH.example.com").Name("a") != https.Name("a") {
-		t.Error("an origin is not compared without regard to case")
+		t.Error("the case of an origin changes the cookie name")
 	}
 }
 
@@ -71,7 +71,7 @@ func TestGet(t *testing.T) {
 	name := j.Name("session")
 	for header, want := range map[string]string{
 		name + "=v":                             "v",
-		name + "=v; " + name + "=w":             "", // two: nobody can tell which is ours
+		name + "=v; " + name + "=w":             "", // two: the server cannot tell which is its own
 		"other=v":                               "",
 		name + "=" + strings.Repeat("x", 257):   "",
 		cookie.For("http://x").Name("s") + "=v": "",
