@@ -1,4 +1,4 @@
-// Package loopback knows which hosts are this machine, in the one way that all of Gatehouse agrees on.
+// Package loopback decides which host names and addresses mean this machine. All of Gatehouse asks here.
 package loopback
 
 import (
@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// Is tells whether a host, without port and brackets, is this machine: localhost and the names below it (RFC 6761 6.3), 127.0.0.0/8 and ::1 (RFC 1122
-// 3.2.1.3, RFC 4291 2.5.3), and the same as IPv4 inside IPv6. Http and connections without encryption are for these alone.
+// Is tells whether a host, without port and brackets, is this machine: localhost and the names below it (RFC 6761 6.3),
+// 127.0.0.0/8 and ::1 (RFC 1122 3.2.1.3, RFC 4291 2.5.3), and the same as IPv4 inside IPv6. Only these hosts can use
+// http and connections without encryption.
 //
-// Other spellings are not: a dot at the end, addresses of fewer than four parts or in other bases, which each resolver reads in its own way, and 0.0.0.0,
-// which is an address to listen at (RFC 1122 3.2.1.3).
+// Other spellings do not count: a trailing dot, addresses of fewer than four parts or in another base (resolvers
+// disagree about them), and 0.0.0.0, which is an address to listen on (RFC 1122 3.2.1.3).
 func Is(host string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.Unmap().IsLoopback()
 	}
-	host = strings.ToLower(host) // RFC 4343: names are the same in any case
+	host = strings.ToLower(host) // RFC 4343: names ignore case
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
