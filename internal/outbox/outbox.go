@@ -1,5 +1,6 @@
-// Package outbox keeps what is to be sent to others until it has been: an item is written in the transaction of its cause, so that it is neither
-// forgotten nor waited for, claimed by a worker, tried again with growing waits, and deleted when it was taken.
+// Package outbox delivers items to other systems without losing them and without making the caller wait. An item is
+// written in the transaction of its cause, claimed by a worker, retried with growing waits, and deleted once it is
+// delivered.
 package outbox
 
 import (
@@ -14,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// ErrRefused is what a send function returns, or wraps, when trying again is of no use: the item is dropped.
+// ErrRefused is returned or wrapped by a send function when a retry would be useless: the item is dropped.
 var ErrRefused = errors.New("outbox: refused for good")
 
 // Record is a stored item.
@@ -24,26 +25,27 @@ type Record[T any] struct {
 	Tries   int       `cbor:"t,omitempty"`
 }
 
-// Config says how a queue works. A zero member has its default.
+// Config says how a queue works. A zero field means its default.
 type Config struct {
-	// Lane keeps the items of several queues in one table apart: one receiver that is down holds up no other.
+	// Lane separates the items of several queues in one table, so that a receiver that is down holds up no other.
 	Lane string
-	// First is the wait after the first try; each further one doubles, up to Most. It is how long a claim lasts, so it is longer than
-	// one try. Default: 10s and 1h.
+	// First is the wait after the first try; each further wait doubles, up to Most. It is also how long a claim lasts,
+	// so it must be longer than one try takes. Default: 10s and 1h.
 	First, Most time.Duration
-	// Tries is how often an item is tried, MaxAge how long. Default: 16 and 3 days.
+	// Tries is how often an item is tried, MaxAge for how long. Default: 16 and 3 days.
 	Tries  int
 	MaxAge time.Duration
-	// AtOnce is how many are sent at a time. Default: 8.
+	// AtOnce is how many items are sent in parallel. Default: 8.
 	AtOnce int
-	// Every is how soon something new is seen, unless Wake says so. Default: 500ms.
+	// Every is how soon Run sees a new item. Default: 500ms.
 	Every time.Duration
-	// Tried is told of each try. nil: nobody counts.
+	// Tried is called after each try. nil: tries are not counted.
 	Tried func(err error)
 	Log   *zap.Logger
 }
 
-// Queue is a lane of a table. It is safe for concurrent use, by several workers and several processes of one store.
+// Queue is a lane of a table. It is safe for concurrent use, by several workers and by several processes with one
+// store.
 type Queue[T any] struct {
 	Config
 	table storage.Table[Record[T]]
@@ -52,10 +54,10 @@ type Queue[T any] struct {
 	wake  chan struct{}
 }
 
-// margin is how much longer than MaxAge an item of a lane that nobody works on is kept.
+// margin is how much longer than MaxAge storage keeps an item of a lane without a worker.
 const margin = 24 * time.Hour
 
-// New returns a queue over a table of its own, or a lane of one. now may be nil.
+// New returns a queue over a table, or over one lane of it. now can be nil.
 func New[T any](table storage.Table[Record[T]], store storage.Store, now func() time.Time, c Config) *Queue[T] {
 	if now == nil {
 		now = time.Now
@@ -76,8 +78,8 @@ func orElse[V int | time.Duration](v, otherwise V) V {
 	return v
 }
 
-// Add puts an item into the queue, in tx. id is its name for good: the same one again replaces an item that was not tried yet. at is the
-// time, taken before the transaction.
+// Add puts an item into the queue, in tx. id identifies the item: adding the same id again replaces an item that has
+// not been tried yet. at is the current time, taken before the transaction.
 func (q *Queue[T]) Add(tx storage.Tx, id string, at time.Time, v T) error {
 	return q.put(tx, q.key(at, id), Record[T]{Value: v, AddedAt: at})
 }
@@ -86,13 +88,13 @@ func (q *Queue[T]) put(tx storage.Tx, key string, rec Record[T]) error {
 	return q.table.Put(tx, key, rec, rec.AddedAt.Add(q.MaxAge+margin))
 }
 
-// key sorts by the time at which the item is due.
+// key sorts by the time when the item is due.
 func (q *Queue[T]) key(due time.Time, id string) string {
 	b := binary.BigEndian.AppendUint64(storage.Prefix(q.Lane), uint64(max(due.UnixMicro(), 0))) //nolint:gosec // not negative
 	return string(append(b, id...))
 }
 
-// parse undoes key.
+// parse is the inverse of key.
 func (q *Queue[T]) parse(key string) (due time.Time, id string) {
 	rest := key[len(storage.Prefix(q.Lane)):]
 	return time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(rest[:8])))), rest[8:] //nolint:gosec // key made it of a time
@@ -106,7 +108,8 @@ func (q *Queue[T]) Wake() {
 	}
 }
 
-// Run sends what is due until ctx ends. While a receiver takes nothing it is tried with one item at a time, and ever more seldom.
+// Run sends what is due until ctx ends. While the receiver accepts nothing, Run tries one item at a time, with growing
+// pauses.
 func (q *Queue[T]) Run(ctx context.Context, send func(ctx context.Context, id string, v T) error) {
 	pause := time.Duration(0)
 	timer := time.NewTimer(q.Every)
@@ -139,16 +142,16 @@ func (q *Queue[T]) Run(ctx context.Context, send func(ctx context.Context, id st
 	}
 }
 
-// claimed is an item that this worker alone tries now.
-type claimed[T any] struct {
+// claim is an item that this worker has reserved for one try.
+type claim[T any] struct {
 	key, id string
 	rec     Record[T]
 }
 
-// Round tries at most so many items that are due, at the same time, and returns how many were taken and how many were not. An error is a failure of
-// storage.
+// Round tries up to most items that are due, in parallel, and returns how many were delivered and how many were not. An
+// error is a failure of storage.
 func (q *Queue[T]) Round(ctx context.Context, most int, send func(ctx context.Context, id string, v T) error) (sent, failed int, err error) {
-	due, err := q.claim(ctx, most)
+	due, err := q.reserve(ctx, most)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -180,7 +183,7 @@ func (q *Queue[T]) Round(ctx context.Context, most int, send func(ctx context.Co
 	if len(done) == 0 {
 		return sent, failed, nil
 	}
-	// What was sent is crossed off even when the worker is told to end in between.
+	// Delivered items are deleted even if the worker is told to stop meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return sent, failed, q.store.Update(ctx, func(tx storage.Tx) error {
@@ -193,9 +196,9 @@ func (q *Queue[T]) Round(ctx context.Context, most int, send func(ctx context.Co
 	})
 }
 
-// claim takes items that are due, the longest first. Each is put off to its next try in the same transaction: no other worker tries it too, and
-// one whose worker dies comes again.
-func (q *Queue[T]) claim(ctx context.Context, most int) (list []claimed[T], err error) {
+// reserve takes items that are due, the longest due first. The same transaction puts each one off to its next try, so
+// no other worker tries it too, and the item of a worker that dies is tried again.
+func (q *Queue[T]) reserve(ctx context.Context, most int) (list []claim[T], err error) {
 	now := q.now()
 	waits := false
 	err = q.store.View(ctx, func(tx storage.Tx) error {
@@ -223,7 +226,7 @@ func (q *Queue[T]) claim(ctx context.Context, most int) (list []claimed[T], err 
 				wait = q.Most
 			}
 			rec.Tries++
-			c := claimed[T]{key: q.key(now.Add(wait), id), id: id, rec: rec}
+			c := claim[T]{key: q.key(now.Add(wait), id), id: id, rec: rec}
 			if err := q.table.Delete(tx, e.Key); err != nil {
 				return err
 			}
@@ -253,7 +256,7 @@ func (q *Queue[T]) due(tx storage.Tx, now time.Time, most int) func(yield func(s
 	}
 }
 
-// Waiting returns how many items wait, those that are being tried included, counting no more than most.
+// Waiting returns how many items wait, including those being tried, and counts no further than most.
 func (q *Queue[T]) Waiting(ctx context.Context, most int) (n int, err error) {
 	err = q.store.View(ctx, func(tx storage.Tx) error {
 		n = 0

@@ -85,7 +85,7 @@ func (h *harness) send(_ context.Context, id, v string) error {
 	return nil
 }
 
-// round runs one round and holds its figures against what is wanted.
+// round runs one round and compares its figures with the expected ones.
 func (h *harness) round(sent, failed, waiting int) {
 	h.Helper()
 	s, f, err := h.Round(context.Background(), 100, h.send)
@@ -94,7 +94,7 @@ func (h *harness) round(sent, failed, waiting int) {
 		h.Fatal(err)
 	}
 	if s != sent || f != failed || n != waiting {
-		h.Errorf("Round = %d sent, %d failed, %d wait on, want %d, %d, %d", s, f, n, sent, failed, waiting)
+		h.Errorf("Round = %d sent, %d failed, %d waiting, want %d, %d, %d", s, f, n, sent, failed, waiting)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestTriedAgainWithGrowingWaits(t *testing.T) {
 	}
 	h.round(0, 1, 0) // the fifth try was the last
 	if n := h.logs.FilterMessage("not taken; given up").Len(); n != 1 || tried != 5 {
-		t.Errorf("%d log lines of giving up, %d tries told, want 1 and 5", n, tried)
+		t.Errorf("%d log lines about giving up, %d tries counted, want 1 and 5", n, tried)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestALaneHasItsOwn(t *testing.T) {
 	h.round(1, 0, 0)
 }
 
-// TestWorkersShare has many workers on one queue: each item is sent once.
+// TestWorkersShare runs many workers on one queue: each item is sent once.
 func TestWorkersShare(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, outbox.Config{})
@@ -200,7 +200,7 @@ func TestWorkersShare(t *testing.T) {
 	}
 }
 
-// TestRun sees what comes, goes on after a failure, and ends.
+// TestRun sees new items, continues after a failure, and ends.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, outbox.Config{Every: time.Millisecond, AtOnce: 2})
