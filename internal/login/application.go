@@ -2,27 +2,27 @@ package login
 
 import "time"
 
-// Application is what a person has given to a client.
+// Application is the access that a person has given to a client.
 type Application struct {
 	ID     string    `json:"id"`
 	Name   string    `json:"name"`
-	Owner  string    `json:"owner,omitempty"` // host that it is at, or the scheme of an app. Empty: unknown
+	Owner  string    `json:"owner,omitempty"` // its host, or the scheme of an app. Empty: unknown
 	Scopes []Scope   `json:"scopes"`
-	Since  time.Time `json:"since"`          // the first time that is known
-	Last   time.Time `json:"last,omitzero"`  // the last sign-in that it still lives on. Zero: none
-	Until  time.Time `json:"until,omitzero"` // when the last of its tokens ends. Zero: it has none
+	Since  time.Time `json:"since"`          // the earliest known sign-in
+	Last   time.Time `json:"last,omitzero"`  // the latest sign-in that still gives access. Zero: none
+	Until  time.Time `json:"until,omitzero"` // when its last token ends. Zero: it has no token
 }
 
-// Scope is one thing that an application may.
+// Scope is one permission of an application.
 type Scope struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 }
 
-// Unlinked says that a client has lost all that a person had given to it.
+// Unlinked says that a client has lost all access that a person had given it.
 type Unlinked struct {
 	Person           string // the person's id
-	Subject          string // by which the client knows the person
+	Subject          string // the client's id for the person
 	ClientID, Client string // id and name
 	At               time.Time
 }

@@ -1,5 +1,5 @@
-// Package login is the words in which authz asks for a signed-in person and identity answers. It holds values only, so
-// that neither package needs to know the other.
+// Package login defines the questions that authz asks about a signed-in person, and identity's answers. It holds values
+// only, so neither package needs to know the other.
 package login
 
 import (
@@ -7,25 +7,26 @@ import (
 	"time"
 )
 
-// Demand says who may go on without a page and what a page needs to know.
+// Demand says which sign-in is good enough to continue without a page, and what a page needs to know.
 type Demand struct {
 	// Level is the least authentication level, 1 to 4. 0: any.
 	Level int
-	// MaxAge is how long ago the sign-in may be at most. Negative: any time. (OpenID Connect Core 3.1.2.1, max_age)
+	// MaxAge is the greatest age of the sign-in. Negative: any age. (OpenID Connect Core 3.1.2.1, max_age)
 	MaxAge time.Duration
 	// NotBefore is the earliest sign-in that counts: the start of a request with prompt=login. Zero: any.
 	NotBefore time.Time
-	// SelectAccount asks the person to confirm or change the account before going on (prompt=select_account).
-	// A sign-in or confirmation at or after NotBefore satisfies it.
+	// SelectAccount asks the person to confirm or change the account before continuing (prompt=select_account). A
+	// sign-in or confirmation at or after NotBefore satisfies it.
 	SelectAccount bool
-	// Passive forbids every page: the answer is a Result or a *Refusal, or with a Return also a redirect to a provider that is forbidden the
-	// same. (prompt=none)
+	// Passive forbids every page: the answer is a Result or a *Refusal. With a Return it can also be a redirect to a
+	// provider, which is told to show no page either. (prompt=none)
 	Passive bool
-	// Provider is the identity provider that was asked for. Empty: any of Providers.
+	// Provider is the identity provider that the request names. Empty: any of Providers.
 	Provider string
-	// Providers are those that may have signed the person in; the first is used where nobody has. Empty: any, and identity is used.
+	// Providers lists the providers whose sign-in counts; the first one is used for a new sign-in. Empty: any, and a
+	// new sign-in uses identity's own page.
 	Providers []string
-	// Params are the parameters of the request that one of the providers wants in the person's details.
+	// Params are the request parameters that one of the providers wants in the person's details.
 	Params map[string][]string
 	// Hint fills in the username. (login_hint)
 	Hint string
@@ -35,42 +36,45 @@ type Demand struct {
 	View string
 	// CustomParams go into the request to an external SAML provider.
 	CustomParams map[string][]string
-	// Client is who asks, for "Continue to The shop".
+	// Client is the application that asks, for "Continue to The shop".
 	Client Client
-	// Return is the path and query on the issuer's origin that the browser comes back to, once signed in.
+	// Return is the path and query on the issuer's origin where the browser returns after the sign-in.
 	Return string
-	// Cancel is the path and query on the issuer's origin for a person who does not want to sign in. Empty: no such link.
+	// Cancel is the path and query on the issuer's origin for a person who does not want to sign in. Empty: no such
+	// link.
 	Cancel string
 }
 
 // Client is what pages show of the application that asks.
 type Client struct {
 	ID, Name string
-	// Targets are the origins or schemes that the browser is sent to in the end. The pages' form-action must name
-	// them, since browsers apply it to the redirects that follow a POST.
+	// Targets are the origins or schemes of the last redirect. The pages' form-action must name them, because browsers
+	// apply it to the redirects that follow a POST.
 	Targets []string
 }
 
 // Result is a sign-in that satisfies a Demand.
 type Result struct {
 	Subject   string // the person's id
-	SessionID string // not secret: names the session, opens nothing
+	SessionID string // not secret: it names the session but gives no access
 	AuthTime  time.Time
 	Level     int
 	AMR       []string // words of the token server document: DEFAULT, FINGER_PRINT, IMPLICIT, CUSTOM_AUTHENTICATOR
-	// References are the values of RFC 8176 for what has raised the sign-in since, beside those of AMR.
+	// References are the RFC 8176 values of the methods that raised the sign-in later, in addition to those of AMR.
 	References []string
 	Provider   string
-	// Details are what the provider has said of the person, mapped: user_details. They must not be changed.
+	// Details are what the provider said about the person, mapped: user_details. They must not be changed.
 	Details map[string][]string
 }
 
-// Subject is the state of a person that decides about tokens, and what tokens and headers say of them.
+// Subject is the state of a person that tokens and headers depend on.
 type Subject struct {
 	ID string
-	// Active is false for a person who is blocked, inactive or removed: nothing of theirs is valid then.
+	// Active is false for a person who is blocked, inactive or removed: everything given to that person is invalid
+	// then.
 	Active bool
-	// Epoch grows when everything given earlier ends (password change, block, "sign out everywhere"). A grant or session with another epoch is dead.
+	// Epoch grows when all earlier grants and sessions end (password change, block, "sign out everywhere"). A grant or
+	// session with another epoch is invalid.
 	Epoch  int64
 	Groups []string
 	// Username as the person writes it.
@@ -87,25 +91,25 @@ type Session struct {
 	Result
 	// Epoch of the person when the session was made.
 	Epoch int64
-	// Ends is when the session ends at the latest, were it used no more: the earlier of idle and absolute end.
+	// Ends is when the session ends if it is not used again: the earlier of idle and absolute end.
 	Ends time.Time
-	// Seen is the idle mark: when the session was last known to be used. It is written at most once a minute.
+	// Seen is the last known use of the session, for the idle timeout. It is written at most once a minute.
 	Seen time.Time
 }
 
 // ErrResponded says that the Authenticator has written the answer (a redirect to a page); the caller writes nothing more.
 var ErrResponded = errors.New("login: the answer has been written")
 
-// ErrBadCredentials says that username and password do not sign anybody in, whatever the reason.
+// ErrBadCredentials says that username and password are not a valid pair. It does not tell which of the two is wrong.
 var ErrBadCredentials = errors.New("login: username and password do not match")
 
 // ErrNoCredentials says that the credentials of an API client are missing, malformed or wrong.
 var ErrNoCredentials = errors.New("login: credentials are missing or wrong")
 
-// ErrNotAllowed says that an API client is who it says, and may not use the API.
+// ErrNotAllowed says that an API client is authenticated but must not use the API.
 var ErrNotAllowed = errors.New("login: the API is not allowed")
 
-// ThrottledError says that no try is taken for a while, good or not.
+// ThrottledError says that no attempt is accepted for a while, not even a correct one.
 type ThrottledError struct{ Wait time.Duration }
 
 func (*ThrottledError) Error() string { return "login: too many tries" }
@@ -119,7 +123,8 @@ type Refusal struct {
 	Reason string
 	// SAMLStatus and Cause are what a SAML provider said when it refused. (token server document, "Authorization error extension fields")
 	SAMLStatus, Cause string
-	// Elsewhere says of a passive Demand without a Return that with one an identity provider could be asked, without a page.
+	// Elsewhere is set for a passive Demand without a Return. It says that a Demand with a Return could ask an identity
+	// provider without showing a page.
 	Elsewhere bool
 }
 
