@@ -12,7 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -73,7 +73,7 @@ func eventsOf(t *testing.T, h *authztest.Harness, person string) []string {
 	t.Helper()
 	var out []string
 	err := h.Store.View(t.Context(), func(tx storage.Tx) error {
-		for e, err := range event.All(tx) {
+		for e, err := range eventtest.All(tx) {
 			if err != nil {
 				return err
 			}

@@ -23,6 +23,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -306,7 +307,7 @@ func (h *harness) events() map[string]int {
 	h.t.Helper()
 	n := map[string]int{}
 	err := h.store.Store.View(h.t.Context(), func(tx storage.Tx) error {
-		for e, err := range event.All(tx) {
+		for e, err := range eventtest.All(tx) {
 			if err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -145,7 +146,7 @@ func TestEventsOfPartitions(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	err = h.store.Store.View(t.Context(), func(tx storage.Tx) error {
-		for e, err := range event.All(tx) {
+		for e, err := range eventtest.All(tx) {
 			if err != nil {
 				return err
 			}

@@ -25,6 +25,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/api"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
@@ -275,7 +276,7 @@ func (h *people) events() (all []event.Event) {
 	h.Helper()
 	err := h.store.Store.View(h.Context(), func(tx storage.Tx) error {
 		all = nil
-		for e, err := range event.All(tx) {
+		for e, err := range eventtest.All(tx) {
 			if err != nil {
 				return err
 			}

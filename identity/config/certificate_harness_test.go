@@ -27,6 +27,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -182,7 +183,7 @@ func (c *certificates) want(what string, status int, body string, want int) {
 func (c *certificates) events() (out []event.Event) {
 	c.Helper()
 	if err := c.store.View(c.Context(), func(tx storage.Tx) error {
-		for e, err := range event.All(tx) {
+		for e, err := range eventtest.All(tx) {
 			if err != nil {
 				return err
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-// million is how many events of one person there are in BenchmarkFind.
+// million is the number of events of one person in BenchmarkFind.
 const million = 1_000_000
 
 // onDisk is a harness whose store syncs to a disk.
@@ -47,7 +47,7 @@ func (h *harness) fill(n int, kind event.Type, person, actor string) {
 	}
 }
 
-// BenchmarkAppend is the share of one event in a transaction: without the sync, which all who wait have together.
+// BenchmarkAppend is the cost of one event in a transaction, without the sync, which all waiting transactions share.
 func BenchmarkAppend(b *testing.B) {
 	for name, who := range map[string][2]string{"token": {"", "shop"}, "person": {"8e1a5f3c-0d7e-7c3e-9a53-1f6b1f0f3f11", "8e1a5f3c-0d7e-7c3e-9a53-1f6b1f0f3f11"}} {
 		b.Run(name, func(b *testing.B) {
@@ -59,7 +59,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkSeal is what sealing costs for each event, which nobody waits for.
+// BenchmarkSeal is the cost of sealing one event, which happens in the background.
 func BenchmarkSeal(b *testing.B) {
 	h := onDisk(b)
 	h.fill(b.N, issued, "", "shop")
@@ -68,7 +68,7 @@ func BenchmarkSeal(b *testing.B) {
 	h.must(h.keep.Seal(b.Context()))
 }
 
-// BenchmarkFind is a page of a hundred events, and how many there are in all, of a person with a million.
+// BenchmarkFind reads a page of a hundred events and the total, for a person with a million events.
 func BenchmarkFind(b *testing.B) {
 	h := onDisk(b)
 	h.fill(million, created, "p", "a")
@@ -92,7 +92,7 @@ func BenchmarkFind(b *testing.B) {
 	}
 }
 
-// BenchmarkCollect removes blocks of events that a person, an actor and both have.
+// BenchmarkCollect removes blocks of events indexed by person, by actor and by both.
 func BenchmarkCollect(b *testing.B) {
 	h := onDisk(b)
 	for i := range 20 {

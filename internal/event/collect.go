@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Collect removes the blocks whose every event is older than its retention, from the front of each chain, and returns how many events went. What
-// is left begins behind a checkpoint. Errors: a failure of storage.
+// Collect removes the blocks in which every event is older than its retention, from the front of each chain, and
+// returns the number of removed events. The rest of the chain begins behind a checkpoint. Errors: a failure of storage.
 func (k *Keeper) Collect(ctx context.Context) (removed int, err error) { return k.collect(ctx, 0) }
 
 func (k *Keeper) collect(ctx context.Context, pause time.Duration) (removed int, err error) {
@@ -90,7 +90,7 @@ func (k *Keeper) collectBlock(ctx context.Context, c Chain) (removed int, more b
 			if err := events.Delete(tx, c.at(n)); err != nil {
 				return err
 			}
-			if err := gone[i].leave(tx); err != nil {
+			if err := gone[i].removeFromIndexes(tx); err != nil {
 				return err
 			}
 		}
@@ -108,7 +108,7 @@ func (k *Keeper) collectBlock(ctx context.Context, c Chain) (removed int, more b
 	return len(gone), true, nil
 }
 
-// eachOf calls fn for each event that is there of those that a block covers.
+// eachOf calls fn for each event that still exists of those that a block covers.
 func eachOf(tx storage.Tx, c Chain, b blockRecord, fn func(n uint64, raw storage.Record, rec record) error) error {
 	span := b.Last - b.First + 1
 	r := storage.Range{Prefix: events.Key(c.key()), After: events.Key(c.at(b.First - 1)), Limit: int(min(span, 1<<20))} //nolint:gosec // bounded
@@ -131,8 +131,9 @@ func eachOf(tx storage.Tx, c Chain, b blockRecord, fn func(n uint64, raw storage
 	return nil
 }
 
-// leave removes the entries that lead to an event, and counts them off in the same transaction: a page and its total always agree.
-func (r *record) leave(tx storage.Tx) error {
+// removeFromIndexes removes the index entries of an event and adjusts the counts in the same transaction, so a page and
+// its total always agree.
+func (r *record) removeFromIndexes(tx storage.Tx) error {
 	for _, e := range []struct {
 		key   string
 		place uint64

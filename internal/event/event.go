@@ -1,6 +1,7 @@
-// Package event writes what happens to persons, clients and configuration, in the transaction of its cause: an answered
-// operation has exactly one event, a failed one none. What is written is found by person and actor, sealed into a chain
-// of blocks soon after, and collected when its time is over. Why it is kept so: docs/adr/0002-event-chain.md.
+// Package event records what happens to persons, clients and configuration, in the transaction of its cause: a
+// successful operation has exactly one event, a failed one has no event. Events can be found by person and actor. They
+// are soon sealed into a chain of blocks, and collected at the end of their retention. docs/adr/0002-event-chain.md
+// explains why.
 package event
 
 import (
@@ -19,7 +20,8 @@ import (
 type Type struct {
 	// Type names it on the wire and in storage; Name is its descriptive name.
 	Type, Name string
-	// Brief: one that concerns no person is kept only for the retention of tokens, neither found by actor nor told to others.
+	// Brief marks events that are kept only as long as tokens when they concern no person. They are not found by actor
+	// and not passed on to others.
 	Brief bool
 }
 
@@ -30,7 +32,7 @@ type Event struct {
 	Name      string    `cbor:"n"`
 	Occurred  time.Time `cbor:"o"`
 	PersonID  string    `cbor:"p,omitempty"` // the person it happened to
-	Actor     string    `cbor:"a,omitempty"` // a person's id, or an API client's or client's id
+	Actor     string    `cbor:"a,omitempty"` // id of a person, API client or client
 	AgentUser string    `cbor:"u,omitempty"` // the actor's name
 	ClientID  string    `cbor:"c,omitempty"`
 	SessionID string    `cbor:"s,omitempty"`
@@ -45,10 +47,10 @@ type Event struct {
 // Origin says from where a request came. The caller has already decided which proxies to believe.
 type Origin struct{ ClientIP, UserAgent string }
 
-// Self is the origin of what the server does by itself, at its start and in its workers. An event without an origin has this one.
+// Self is the origin of what the server does by itself, at its start and in its workers. It is the default.
 var Self = Origin{ClientIP: "127.0.0.1", UserAgent: "gatehouse"}
 
-// Caller is who causes an event: the actor and its name, and from where.
+// Caller is who causes an event: id, name, and the origin of the request.
 type Caller struct {
 	ID, Name string
 	Origin   Origin
@@ -56,12 +58,12 @@ type Caller struct {
 
 type callerKey struct{}
 
-// WithCaller returns a context that says who calls, for operations that are not handed the request.
+// WithCaller returns a context that carries the caller, for operations that do not get the request.
 func WithCaller(ctx context.Context, by Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, by)
 }
 
-// CallerOf returns what WithCaller was told. By default it is the server itself, which is nobody.
+// CallerOf returns the caller that WithCaller set. The default is the server itself, without id and name.
 func CallerOf(ctx context.Context) Caller {
 	if by, ok := ctx.Value(callerKey{}).(Caller); ok {
 		return by
@@ -69,7 +71,7 @@ func CallerOf(ctx context.Context) Caller {
 	return Caller{Origin: Self}
 }
 
-// PeerOrigin is the origin of a request where no proxy is believed: the peer of its connection.
+// PeerOrigin is the origin of a request when no proxy is trusted: the peer of its connection.
 func PeerOrigin(r *http.Request) Origin {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -78,7 +80,7 @@ func PeerOrigin(r *http.Request) Origin {
 	return Origin{ClientIP: host, UserAgent: r.UserAgent()}
 }
 
-// DefaultPartition is the partition of everybody while partitions are off.
+// DefaultPartition is the partition of all persons while partitions are off.
 const DefaultPartition = "default"
 
 const (
@@ -86,17 +88,18 @@ const (
 	maxWho  = 256 // bytes of an actor, person or partition: they are parts of keys
 )
 
-// Recorder makes and appends events. Its fields are set once.
+// Recorder makes and appends events. Its fields are set once, before its first use.
 type Recorder struct {
 	Random io.Reader
 	Now    func() time.Time
-	// Also is called for each event that may be told to others, in its transaction. nil: nobody wants to know.
+	// Also is called in the transaction of each event that is passed on to others. nil: events are not passed on.
 	Also func(tx storage.Tx, at Ref, e Event) error
-	// PartitionOf says in which partition a person is, for events that do not say so. nil: everybody is in the default one.
+	// PartitionOf returns the partition of a person, for events that do not name one. nil: DefaultPartition
 	PartitionOf func(tx storage.Tx, person string) (string, error)
 }
 
-// New returns an event of this kind that occurs now, with an identifier of its own (UUIDv7, RFC 9562). Call it before the transaction.
+// New returns an event of this kind that occurs now, with a new identifier (UUIDv7, RFC 9562). Call it before the
+// transaction.
 func (r *Recorder) New(kind Type, from Origin) (Event, error) {
 	id, err := uuid.NewV7FromReader(r.Random)
 	if err != nil {
@@ -119,7 +122,7 @@ func (r *Recorder) NewBy(ctx context.Context, kind Type) (Event, error) {
 	return e, err
 }
 
-// Append writes e behind what its chain has, and into the indexes by person and by actor, in tx.
+// Append writes e to the end of its chain, and into the indexes by person and by actor, in tx.
 func (r *Recorder) Append(tx storage.Tx, e Event) error {
 	e.Reason = Clean(e.Reason)
 	e.PersonID, e.Actor = cut(e.PersonID), cut(e.Actor)
@@ -142,11 +145,11 @@ func (r *Recorder) Append(tx storage.Tx, e Event) error {
 		at.Partition = c.Partition
 	}
 	if !c.Brief {
-		if err := rec.enter(tx, at); err != nil {
+		if err := rec.addToIndexes(tx, at); err != nil {
 			return err
 		}
 	}
-	// Put, not Create: the number is new, and looking would be a read on the way of every writer.
+	// Put, not Create: the number is new, and Create would cost every writer a read.
 	if err := events.Put(tx, c.at(n), rec, never); err != nil {
 		return err
 	}
@@ -158,8 +161,8 @@ func (r *Recorder) Append(tx storage.Tx, e Event) error {
 
 func cut(s string) string { return s[:min(len(s), maxWho)] }
 
-// Clean makes text from outside fit for one line of a log or record: control characters become spaces, invalid UTF-8 a
-// replacement character, and no more than 512 characters are kept.
+// Clean makes text from outside fit on one line of a log or record: control characters become spaces, invalid UTF-8
+// becomes replacement characters, and the text is cut after 512 characters.
 func Clean(s string) string {
 	out := make([]rune, 0, min(len(s), maxText))
 	for _, c := range s {

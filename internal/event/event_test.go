@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -92,7 +93,7 @@ func (h *harness) find(q event.Query) (ids []string, total int) {
 func (h *harness) count() (n int) {
 	h.Helper()
 	h.must(h.store.View(context.Background(), func(tx storage.Tx) error {
-		for _, err := range event.All(tx) {
+		for _, err := range eventtest.All(tx) {
 			if err != nil {
 				return err
 			}
@@ -118,7 +119,7 @@ func TestAppend(t *testing.T) {
 	}{
 		{"person", event.Query{Person: "p1"}, []string{ids[5], ids[1], ids[0]}},
 		{"another person", event.Query{Person: "p2"}, []string{ids[2]}},
-		{"actor, also where it happened to nobody", event.Query{Actor: "admin"}, []string{ids[3], ids[2], ids[1], ids[0]}},
+		{"actor, also of events without a person", event.Query{Actor: "admin"}, []string{ids[3], ids[2], ids[1], ids[0]}},
 		{"actor of brief events alone", event.Query{Actor: "shop"}, nil},
 		{"both", event.Query{Person: "p1", Actor: "admin"}, []string{ids[1], ids[0]}},
 		{"person who acted", event.Query{Person: "p1", Actor: "p1"}, []string{ids[5]}},
@@ -184,7 +185,7 @@ func TestNothingIsKeptOfAFailedOperation(t *testing.T) {
 		t.Fatal("Update returned nil")
 	}
 	if _, total := h.find(event.Query{Person: "p", Limit: 1}); total != 0 || h.count() != 0 {
-		t.Errorf("%d events of an operation that failed, total %d", h.count(), total)
+		t.Errorf("%d events after a failed operation, total %d", h.count(), total)
 	}
 }
 
@@ -194,7 +195,7 @@ func TestNewBy(t *testing.T) {
 	e, err := h.rec.NewBy(t.Context(), created)
 	h.must(err)
 	if e.ClientIP != event.Self.ClientIP || e.UserAgent != event.Self.UserAgent || e.Actor != "" {
-		t.Errorf("NewBy(nobody) = %+v, want the server itself", e)
+		t.Errorf("NewBy without a caller = %+v, want the server itself", e)
 	}
 	by := event.Caller{ID: "admin", Name: "admin API", Origin: event.Origin{ClientIP: "192.0.2.7", UserAgent: "x"}}
 	e, err = h.rec.NewBy(event.WithCaller(t.Context(), by), created)
@@ -219,14 +220,14 @@ func TestAlsoIsCalledOncePerEventThatMayBeTold(t *testing.T) {
 	h.add(issued, "", "shop")
 	h.add(issued, "p", "p", in("west"))
 	if want := []string{created.Type + " p", issued.Type + " p"}; !slices.Equal(told, want) {
-		t.Errorf("Also was told %v, want %v", told, want)
+		t.Errorf("Also was called with %v, want %v", told, want)
 	}
 	boom := fmt.Errorf("no room")
 	h.rec.Also = func(storage.Tx, event.Ref, event.Event) error { return boom }
 	e, err := h.rec.New(created, event.Self)
 	h.must(err)
 	if err := h.store.Update(t.Context(), func(tx storage.Tx) error { return h.rec.Append(tx, e) }); err == nil {
-		t.Error("Append succeeded, although what belongs to it failed")
+		t.Error("Append succeeded although Also failed")
 	}
 }
 

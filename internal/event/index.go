@@ -10,8 +10,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// next takes the number of the chain's next event. All who append read and write this record: in one process it costs a look into what is not
-// written yet, and in return numbers follow the order of commits, so that nobody who reads behind a number can miss an event.
+// next takes the number of the chain's next event. All appenders read and write this record. In one process that costs
+// a look into the writes that are not on disk yet. In return, numbers follow the order of commits: a reader that
+// continues behind a number cannot miss an event.
 func (c Chain) next(tx storage.Tx) (uint64, error) {
 	key := c.key()
 	n, err := nexts.Get(tx, key)
@@ -24,13 +25,13 @@ func (c Chain) next(tx storage.Tx) (uint64, error) {
 	return n, nexts.Put(tx, key, n+1, never)
 }
 
-// What the keys of the indexes start with. An event with a person and an actor is in all three.
+// The prefixes of index keys. An event with a person and an actor is in all three indexes.
 func byPerson(person string) string      { return string(storage.Prefix("person", person)) }
 func byActor(actor string) string        { return string(storage.Prefix("actor", actor)) }
 func byBoth(person, actor string) string { return string(storage.Prefix("both", person, actor)) }
 
-// enter writes the entries that lead to the event of this number.
-func (r *record) enter(tx storage.Tx, entry Ref) (err error) {
+// addToIndexes writes the index entries of the event with this number.
+func (r *record) addToIndexes(tx storage.Tx, entry Ref) (err error) {
 	if r.PersonID != "" {
 		if r.AsPerson, err = entry.put(tx, byPerson(r.PersonID)); err != nil {
 			return err
@@ -65,7 +66,7 @@ func (e Ref) put(tx storage.Tx, key string) (uint64, error) {
 	return place, index.Put(tx, numbered(key, place), e, never)
 }
 
-// Query asks for events of a person, of an actor, or of both at once. At least one is set.
+// Query asks for events of a person, of an actor, or of both together. At least one is set.
 type Query struct {
 	Person, Actor string
 	Limit, Offset int
@@ -81,7 +82,8 @@ func (q Query) key() string {
 	return byBoth(q.Person, q.Actor)
 }
 
-// Find returns a page of events, newest first, and how many there are in all. Its cost is that of the page, however deep it lies.
+// Find returns a page of events, newest first, and the total. Its cost depends on the size of the page, not on the
+// offset.
 func Find(tx storage.Tx, q Query) (page []Event, total int, err error) {
 	key := q.key()
 	c, err := counts.Get(tx, key)
@@ -104,11 +106,12 @@ func Find(tx storage.Tx, q Query) (page []Event, total int, err error) {
 	return page, total, nil
 }
 
-// from yields at most so many events of an index, newest first, after passing over offset of them.
+// from yields up to limit events of an index, newest first, after skipping offset of them.
 func (c countRecord) from(tx storage.Tx, key string, offset uint64, limit int) iter.Seq2[record, error] {
 	start, pass := c.Next-min(offset, c.Next-c.Dense), uint64(0)
 	if dense := c.Next - c.Dense; offset > dense {
-		// What lies below was collected in part: other partitions' events of the same actor go in blocks of their own.
+		// What lies below was collected in part: events of the same actor in other partitions are collected in other
+		// blocks.
 		pass = offset - dense
 	}
 	r := storage.Range{Prefix: []byte(key), After: []byte(numbered(key, start)), Descending: true}
@@ -135,7 +138,7 @@ func (c countRecord) from(tx storage.Tx, key string, offset uint64, limit int) i
 func (e Ref) event(tx storage.Tx) (record, error) {
 	rec, err := events.Get(tx, e.key())
 	if errors.Is(err, storage.ErrNotFound) {
-		err = fmt.Errorf("%w: event %d is in an index and not there", storage.ErrCorrupt, e.Number)
+		err = fmt.Errorf("%w: event %d is in an index but does not exist", storage.ErrCorrupt, e.Number)
 	}
 	return rec, err
 }
@@ -167,58 +170,4 @@ func OfPerson(tx storage.Tx, personID string) iter.Seq2[Event, error] {
 			}
 		}
 	}
-}
-
-// All yields every event, newest first, whichever chain it is in.
-func All(tx storage.Tx) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		var heads []*cursor
-		for e, err := range nexts.Scan(tx, storage.Range{}) {
-			if err != nil {
-				yield(Event{}, err)
-				return
-			}
-			c := newCursor(tx, chainOf(e.Key))
-			defer c.stop()
-			heads = append(heads, c)
-		}
-		for {
-			var first *cursor
-			for _, c := range heads {
-				if c.err != nil {
-					yield(Event{}, c.err)
-					return
-				}
-				if c.ok && (first == nil || c.rec.ID > first.rec.ID) {
-					first = c
-				}
-			}
-			if first == nil || !yield(first.rec.Event, nil) {
-				return
-			}
-			first.advance()
-		}
-	}
-}
-
-// cursor is a place in a chain that is read from its end.
-type cursor struct {
-	rec  record
-	ok   bool
-	err  error
-	next func() (storage.Entry[record], error, bool)
-	stop func()
-}
-
-func newCursor(tx storage.Tx, c Chain) *cursor {
-	cur := new(cursor)
-	cur.next, cur.stop = iter.Pull2(events.Scan(tx, storage.Range{Prefix: []byte(c.key()), Descending: true}))
-	cur.advance()
-	return cur
-}
-
-func (c *cursor) advance() {
-	var e storage.Entry[record]
-	e, c.err, c.ok = c.next()
-	c.rec = e.Value
 }

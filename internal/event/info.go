@@ -5,18 +5,18 @@ import "cmp"
 // Info is an event on the wire. (identity service document, EventInfo)
 type Info struct {
 	EventIdentifier string `json:"event_identifier"`
-	PersonID        string `json:"person_id,omitempty"` // none where it happened to nobody
+	PersonID        string `json:"person_id,omitempty"` // empty if no person is concerned
 	Occurred        int64  `json:"occurred"`            // milliseconds since 1970
 	EventType       string `json:"event_type"`
 	EventName       string `json:"event_name"`
 	ClientIP        string `json:"client_ip"`
 	UserAgent       string `json:"user_agent"`
 	PartitionID     string `json:"partition_id"`
-	EventAgentUser  string `json:"event_agent_user"` // the actor's name, or its id where none is known
+	EventAgentUser  string `json:"event_agent_user"` // the actor's name, or its id if the name is unknown
 	Reason          string `json:"reason,omitempty"`
 }
 
-// Info returns what others are told of the event.
+// Info returns the event in the form in which others receive it.
 func (e Event) Info() Info {
 	return Info{
 		EventIdentifier: e.ID, PersonID: e.PersonID, Occurred: e.Occurred.UnixMilli(), EventType: e.Type, EventName: e.Name, ClientIP: e.ClientIP,

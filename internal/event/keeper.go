@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	sealEvery    = 500 * time.Millisecond // so that an event is sealed within a second
+	sealEvery    = 500 * time.Millisecond // seals an event within a second
 	collectEvery = time.Minute
-	collectPause = 10 * time.Millisecond // between two blocks, so that whoever writes is not held up for long
-	maxInBlock   = 512                   // events; what is removed with a block fits into one transaction
-	maxBlocks    = 8                     // of one chain that are made at a time
+	collectPause = 10 * time.Millisecond // between two blocks, so that writers do not wait long
+	maxInBlock   = 512                   // events; one transaction can remove a block with its events
+	maxBlocks    = 8                     // made of one chain in one step
 )
 
-// Retention says how long events are kept after they occurred. 0: for ever.
+// Retention says how long events are kept after they occurred. 0: forever.
 type Retention struct {
 	Kept  time.Duration
-	Brief time.Duration // 0: as Kept
+	Brief time.Duration // 0: the same as Kept
 }
 
 func (r Retention) of(c Chain) time.Duration {
@@ -38,15 +38,16 @@ func (r Retention) of(c Chain) time.Duration {
 	return r.Kept
 }
 
-// Settings are what a configuration wants of the keeper.
+// Settings are the part of the configuration that concerns the keeper.
 type Settings struct {
 	Retention Retention
-	// Tell hears of each event that may be told to others, after it was sealed. It must not wait. nil: nobody.
+	// Tell is called for each event that is passed on to others, after it was sealed. It must not block. nil: nothing
+	// is called.
 	Tell func(Event)
 }
 
-// Keeper is the worker of a store's events: it seals them into chains of blocks, tells what was sealed, and collects whole blocks
-// when their time is over. One runs for a store; a second one would share the work.
+// Keeper is the worker of a store's events: it seals them into chains of blocks, passes sealed events on, and collects
+// whole blocks at the end of their retention. Each store needs one; a second one would share the work.
 type Keeper struct {
 	store storage.Store
 	now   func() time.Time
@@ -58,18 +59,18 @@ type Keeper struct {
 	sealed, collected, behind atomic.Int64
 }
 
-// Stats are what a keeper has done since it was made.
+// Stats are what a keeper has counted since it was made.
 type Stats struct {
 	Sealed, Collected int64 // events
-	Behind            int64 // events that were not sealed at the last look
+	Behind            int64 // events not yet sealed when last counted
 }
 
-// Stats returns what the keeper has done.
+// Stats returns the counts of the keeper.
 func (k *Keeper) Stats() Stats {
 	return Stats{Sealed: k.sealed.Load(), Collected: k.collected.Load(), Behind: k.behind.Load()}
 }
 
-// NewKeeper returns a keeper that keeps everything and tells nobody. now may be nil.
+// NewKeeper returns a keeper that keeps events forever and passes none on. now can be nil.
 func NewKeeper(store storage.Store, now func() time.Time, log *zap.Logger) *Keeper {
 	if now == nil {
 		now = time.Now
@@ -77,8 +78,8 @@ func NewKeeper(store storage.Store, now func() time.Time, log *zap.Logger) *Keep
 	return &Keeper{store: store, now: now, log: log}
 }
 
-// Use makes the settings those that count, also for the events that are there already, until they are released or others are used. Then those
-// before them count again, as after a configuration that came to nothing.
+// Use puts settings into effect, for existing events too, until they are released or replaced. After a release, the
+// settings before them apply again, as when a new configuration fails to start.
 func (k *Keeper) Use(s Settings) (release func()) {
 	mine := &s
 	k.mu.Lock()
@@ -100,7 +101,7 @@ func (k *Keeper) used() Settings {
 	return *k.settings[len(k.settings)-1]
 }
 
-// Run seals and collects until ctx ends, and seals once more then.
+// Run seals and collects until ctx ends, and then seals once more.
 func (k *Keeper) Run(ctx context.Context) {
 	var collector sync.WaitGroup
 	collector.Go(func() {
@@ -114,11 +115,11 @@ func (k *Keeper) Run(ctx context.Context) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := k.Seal(last); err != nil {
-		k.log.Error("the last events are not sealed yet; that is done at the next start", zap.Error(err))
+		k.log.Error("the last events are not sealed yet; the next start will seal them", zap.Error(err))
 	}
 }
 
-// every calls fn again and again until ctx ends. Trouble that lasts is logged once.
+// every calls fn again and again until ctx ends. A lasting error is logged once.
 func (k *Keeper) every(ctx context.Context, wait time.Duration, fn func() error) {
 	tick := time.NewTicker(wait)
 	defer tick.Stop()
@@ -142,12 +143,12 @@ func (k *Keeper) report(err error, last *string) {
 		text = err.Error()
 	}
 	if text != "" && text != *last {
-		k.log.Error("events not sealed or collected; it is tried again", zap.Error(err))
+		k.log.Error("events not sealed or collected; retrying", zap.Error(err))
 	}
 	*last = text
 }
 
-// Seal seals every event that is there. Errors: a failure of storage.
+// Seal seals every event that exists now. Errors: a failure of storage.
 func (k *Keeper) Seal(ctx context.Context) error {
 	todo, behind, err := k.unsealed(ctx)
 	if err != nil {
@@ -169,7 +170,7 @@ func (k *Keeper) Seal(ctx context.Context) error {
 	return failed
 }
 
-// unsealed returns the chains that have events behind their last block, and how many those are.
+// unsealed returns the chains with events behind their last block, and the number of those events.
 func (k *Keeper) unsealed(ctx context.Context) (list []Chain, behind int64, err error) {
 	err = k.store.View(ctx, func(tx storage.Tx) error {
 		list, behind = nil, 0
@@ -191,7 +192,7 @@ func (k *Keeper) unsealed(ctx context.Context) (list []Chain, behind int64, err 
 	return list, behind, err
 }
 
-// chainAt returns the state of a chain, zero when nothing of it is sealed yet.
+// chainAt returns the state of a chain, zero before its first block.
 func chainAt(tx storage.Tx, key string) (chainRecord, error) {
 	rec, err := chains.Get(tx, key)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -200,8 +201,8 @@ func chainAt(tx storage.Tx, key string) (chainRecord, error) {
 	return rec, err
 }
 
-// sealSome makes at most maxBlocks blocks of a chain and tells whether there may be more to do. What is long (reading, hashing) is done beside the
-// writers; they wait only while the blocks are put in.
+// sealSome makes up to maxBlocks blocks of a chain and tells whether there may be more to do. The slow part, reading
+// and hashing, runs while others write; writers wait only while the blocks are stored.
 func (k *Keeper) sealSome(ctx context.Context, c Chain) (more bool, err error) {
 	var head chainRecord
 	var made []blockRecord
@@ -253,7 +254,7 @@ func (k *Keeper) sealSome(ctx context.Context, c Chain) (more bool, err error) {
 		}
 		for i, b := range made {
 			is.Block = head.Block + uint64(i) + 1
-			if err := blocks.Create(tx, c.at(is.Block), b, never); err != nil { // never over one that is there
+			if err := blocks.Create(tx, c.at(is.Block), b, never); err != nil { // never replaces an existing block
 				return fmt.Errorf("block %d: %w", is.Block, err)
 			}
 			is.Event, is.Hash = b.Last, b.Hash
@@ -286,7 +287,7 @@ type builder struct {
 
 func newBuilder() *builder { return &builder{digest: sha256.New()} }
 
-// add takes a stored event into the block. What is hashed are the very bytes that are stored, and under which number.
+// add takes a stored event into the block. The hash covers the stored bytes and the number they are stored under.
 func (b *builder) add(raw storage.Record) error {
 	rec, err := stamps.Decode(raw.Value)
 	if err != nil {
@@ -319,7 +320,8 @@ func (b *builder) block(c Chain, number uint64, previous []byte, now time.Time) 
 	return out
 }
 
-// sum is the hash of a block: SHA-256 over all it says, each text with its length before it, and over where it stands.
+// sum is the hash of a block: SHA-256 over all its fields, each text preceded by its length, and over its position in
+// the chain.
 func (b *blockRecord) sum(c Chain, number uint64) []byte {
 	var buf bytes.Buffer
 	text := func(parts ...[]byte) {
@@ -336,5 +338,6 @@ func (b *blockRecord) sum(c Chain, number uint64) []byte {
 	return sum[:]
 }
 
-// micros is the time as it was before storage kept it, as a number of seconds with a fraction.
+// micros is a time as storage returns it: storage keeps seconds with a fraction, so the value is rounded to
+// microseconds.
 func micros(t time.Time) uint64 { return uint64(t.Round(time.Microsecond).UnixMicro()) } //nolint:gosec // only hashed

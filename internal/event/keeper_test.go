@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// verify returns what Verify says of a chain.
+// verify returns the result of Verify for a chain.
 func (h *harness) verify(chain string) event.Verified {
 	h.Helper()
 	list, err := event.Verify(context.Background(), h.store)
@@ -55,7 +55,7 @@ func TestSeal(t *testing.T) {
 		t.Errorf("Stats = %+v, want %+v", got, want)
 	}
 	if want := []string{first.ID, second.ID, third.ID}; !slices.Equal(told, want) {
-		t.Errorf("told %v, want each event that may be told once, in order: %v", told, want)
+		t.Errorf("Tell was called with %v, want each event that is not brief once, in order: %v", told, want)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestSealManyAtOnce(t *testing.T) {
 			}
 		})
 	}
-	// Two keepers at once, as in a reload: each event is sealed once, none is passed over.
+	// Two keepers at once, as during a reload: each event is sealed once, and no event is left out.
 	other := event.NewKeeper(h.store, h.now, zap.NewNop())
 	for _, k := range []*event.Keeper{h.keep, other} {
 		wg.Go(func() {
@@ -103,7 +103,7 @@ func TestSealManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestVerifyFinds changes the stored records behind everybody's back, as somebody with the disk could.
+// TestVerifyFinds changes the stored records directly, as an attacker with access to the disk could.
 func TestVerifyFinds(t *testing.T) {
 	t.Parallel()
 	type change = func(t *testing.T, tx storage.Tx, records map[string][]storage.Record) error
@@ -209,7 +209,7 @@ func TestVerifyFinds(t *testing.T) {
 	}
 }
 
-// TestSealKeepsTimesExactly: storage keeps fractions of seconds, and what is hashed must come back the same.
+// TestSealKeepsTimesExactly: storage keeps fractions of seconds, and a hashed time must read back the same.
 func TestSealKeepsTimesExactly(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -223,7 +223,7 @@ func TestSealKeepsTimesExactly(t *testing.T) {
 	}
 }
 
-// TestAnchors: a head that was written down elsewhere tells whether everything was made anew.
+// TestAnchors: a head that was written down elsewhere reveals a chain that was rebuilt from scratch.
 func TestAnchors(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -306,9 +306,9 @@ func TestCollect(t *testing.T) {
 	for range 4 {
 		add(10)
 	}
-	collect(0) // for ever is the default
+	collect(0) // the default is forever
 	if n := h.count(); n != 12 {
-		t.Errorf("%d events, want all 12 for ever", n)
+		t.Errorf("%d events, want all 12 forever", n)
 	}
 	h.keep.Use(event.Settings{Retention: event.Retention{Kept: 35 * day, Brief: 15 * day}})
 	collect(2 + 3) // the events of day 0, the tokens of days 0, 10, 20
@@ -357,7 +357,7 @@ func TestBriefRetentionIsThatOfAllByDefault(t *testing.T) {
 	}
 }
 
-// TestSettingsOfAConfigurationThatCameToNothing: those before it count again.
+// TestSettingsOfAConfigurationThatCameToNothing: after a failed configuration the earlier settings apply again.
 func TestSettingsOfAConfigurationThatCameToNothing(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -376,7 +376,7 @@ func TestSettingsOfAConfigurationThatCameToNothing(t *testing.T) {
 	add()
 	h.time = h.time.Add(30 * time.Minute)
 	if n, err := h.keep.Collect(t.Context()); n != 0 || err != nil {
-		t.Errorf("Collect = %d, %v, want nothing, as the first settings say", n, err)
+		t.Errorf("Collect = %d, %v, want nothing under the first settings", n, err)
 	}
 	third := use("third", time.Hour)
 	first()
@@ -384,11 +384,12 @@ func TestSettingsOfAConfigurationThatCameToNothing(t *testing.T) {
 	third()
 	add()
 	if told["first"] != 1 || told["second"] != 1 || told["third"] != 1 {
-		t.Errorf("told %v, want each once", told)
+		t.Errorf("Tell was called with %v, want each event once", told)
 	}
 }
 
-// TestCollectLeavesPagesWhole: an actor's events of several partitions go at different times, and each page still agrees with its total.
+// TestCollectLeavesPagesWhole: an actor's events in several partitions are collected at different times, and each page
+// still agrees with its total.
 func TestCollectLeavesPagesWhole(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -448,7 +449,7 @@ func TestRunSealsAtTheEndAndLogsOnce(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), 1800*time.Millisecond)
 	defer cancel()
 	event.NewKeeper(failing{h.store}, h.now, zap.New(core)).Run(ctx)
-	if n := logs.FilterMessage("events not sealed or collected; it is tried again").Len(); n != 1 {
-		t.Errorf("%d log lines of one trouble, want 1", n)
+	if n := logs.FilterMessage("events not sealed or collected; retrying").Len(); n != 1 {
+		t.Errorf("%d log lines for one lasting error, want 1", n)
 	}
 }

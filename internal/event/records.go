@@ -7,19 +7,20 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Every stored record of the package. A place or number is eight bytes at the end of its key, so that keys sort by it.
+// Every stored record of the package. A place or number is the last eight bytes of its key, so keys sort by it.
 var (
 	events = storage.NewTable[record]("event_log")        // chain, number -> event
-	stamps = storage.NewTable[stamp]("event_log")         // the same, as far as a block needs it
+	stamps = storage.NewTable[stamp]("event_log")         // the same record, with only the fields that a block needs
 	nexts  = storage.NewTable[uint64]("event_next")       // chain -> the number of its next event
 	index  = storage.NewTable[Ref]("event_index")         // by, who, place -> where the event is
-	counts = storage.NewTable[countRecord]("event_count") // by, who -> how many there are
-	chains = storage.NewTable[chainRecord]("event_chain") // chain -> how far it is sealed, and from where on
+	counts = storage.NewTable[countRecord]("event_count") // by, who -> number of entries
+	chains = storage.NewTable[chainRecord]("event_chain") // chain -> how far it is sealed, and where it begins
 	blocks = storage.NewTable[blockRecord]("event_block") // chain, number -> block
-	never  = time.Time{}                                  // nothing here is collected by storage: the Keeper does it, block by block
+	never  = time.Time{}                                  // storage collects nothing here: the Keeper does it, block by block
 )
 
-// Chain is a sequence of events that is sealed for itself: those of a partition, and apart from them the brief ones, which are collected earlier.
+// Chain is a sequence of events with seals of its own: the events of a partition, or its brief events, which are
+// collected earlier.
 type Chain struct {
 	Partition string
 	Brief     bool
@@ -30,13 +31,13 @@ const (
 	brief = "brief"
 )
 
-// Those of the default partition are on the way of every writer.
+// Prepared because every writer uses the chains of the default partition.
 var (
 	defaultBrief = string(storage.Prefix(DefaultPartition, brief))
 	defaultKept  = string(storage.Prefix(DefaultPartition, kept))
 )
 
-// key is that of the chain's own records, and what those of its events and blocks start with.
+// key is the key of the chain's own records, and the prefix of the keys of its events and blocks.
 func (c Chain) key() string {
 	switch {
 	case c.Partition == DefaultPartition && c.Brief:
@@ -49,7 +50,7 @@ func (c Chain) key() string {
 	return string(storage.Prefix(c.Partition, kept))
 }
 
-// String names the chain for people: the partition, and /tokens for the brief events.
+// String names the chain for administrators: the partition, with /tokens for the brief events.
 func (c Chain) String() string {
 	if c.Brief {
 		return c.Partition + "/tokens"
@@ -65,7 +66,7 @@ func numbered(prefix string, n uint64) string {
 	return string(binary.BigEndian.AppendUint64(append(b, prefix...), n))
 }
 
-// numberOf undoes numbered.
+// numberOf is the inverse of numbered.
 func numberOf(key string) uint64 { return binary.BigEndian.Uint64([]byte(key[len(key)-8:])) }
 
 func chainOf(key string) Chain {
@@ -82,13 +83,13 @@ type record struct {
 	AsBoth   uint64 `cbor:"xb,omitempty"`
 }
 
-// stamp is what a block says of an event.
+// stamp is the part of an event that its block needs.
 type stamp struct {
 	ID       string    `cbor:"i"`
 	Occurred time.Time `cbor:"o"`
 }
 
-// Ref leads to an event that is no brief one: from an index, or from what waits to be told.
+// Ref refers to an event that is not brief: from an index, or from a queue of events to pass on.
 type Ref struct {
 	Partition string `cbor:"p,omitempty"` // "": DefaultPartition
 	Number    uint64 `cbor:"n"`
@@ -97,32 +98,32 @@ type Ref struct {
 // countRecord counts the entries under one key of an index.
 type countRecord struct {
 	Next  uint64 `cbor:"n"` // the place of the next entry
-	Dense uint64 `cbor:"d"` // each place from here to before Next has an entry
-	Count uint64 `cbor:"c"` // entries, those before Dense included
+	Dense uint64 `cbor:"d"` // every place from here up to Next has an entry
+	Count uint64 `cbor:"c"` // all entries, including those before Dense
 }
 
-// chainRecord says how far a chain is sealed, and what was collected of it.
+// chainRecord says how far a chain is sealed, and how much of it was collected.
 type chainRecord struct {
 	Block uint64 `cbor:"b"` // the last block; they count from 1
 	Event uint64 `cbor:"e"` // the last event in it
 	Hash  []byte `cbor:"h"` // of the last block
 
-	// The checkpoint: the last block that was collected, so that the first one left can be checked against it.
+	// The checkpoint: the last collected block, so that the first remaining block can be checked against it.
 	CutBlock uint64    `cbor:"cb,omitempty"`
 	CutEvent uint64    `cbor:"ce,omitempty"`
 	CutHash  []byte    `cbor:"ch,omitempty"`
 	CutAt    time.Time `cbor:"ca"`
 }
 
-// blockRecord seals consecutive events. Hash covers every other member, Previous the whole chain before it.
+// blockRecord seals consecutive events. Hash covers every other field, Previous the whole chain before it.
 type blockRecord struct {
 	Previous []byte    `cbor:"p"` // hash of the block before, empty for the first
 	First    uint64    `cbor:"f"` // number of the first event
 	Last     uint64    `cbor:"l"` // number of the last event
 	FirstID  string    `cbor:"fi"`
 	LastID   string    `cbor:"li"`
-	Count    uint64    `cbor:"c"` // fewer than the numbers span: some were missing already
-	Newest   time.Time `cbor:"n"` // when the latest of them occurred
+	Count    uint64    `cbor:"c"` // can be less than the numbers span: some were missing already
+	Newest   time.Time `cbor:"n"` // time of the latest event
 	SealedAt time.Time `cbor:"t"`
 	Digest   []byte    `cbor:"d"` // SHA-256 over the numbers and stored encodings of the events
 	Hash     []byte    `cbor:"h"`

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	verifyStep  = 64 // blocks that are read in one View, so that no snapshot is held for long
-	maxProblems = 20 // of one chain that are told
+	verifyStep  = 64 // blocks read in one View, so that no snapshot is held for long
+	maxProblems = 20 // reported per chain
 )
 
-// Verified is what Verify found out of a chain.
+// Verified is the result of Verify for one chain.
 type Verified struct {
 	Chain    string    `json:"chain"`
 	Blocks   uint64    `json:"blocks"`             // checked
@@ -28,8 +28,8 @@ type Verified struct {
 	Sealed   uint64    `json:"sealed_through"`     // number of the last event that is sealed
 	SealedAt time.Time `json:"sealed_at,omitzero"` // when that was
 	Unsealed uint64    `json:"unsealed"`           // events behind it
-	Head     string    `json:"head"`               // block:hash of the last block, which a copy elsewhere can be held against
-	From     uint64    `json:"from"`               // number of the first event that is left; those before were collected
+	Head     string    `json:"head"`               // block:hash of the last block, to compare with a copy kept elsewhere
+	From     uint64    `json:"from"`               // number of the first remaining event; those before were collected
 	CutAt    time.Time `json:"collected_at,omitzero"`
 	Problems []string  `json:"problems,omitempty"`
 }
@@ -40,15 +40,15 @@ func (v *Verified) problem(format string, args ...any) {
 	}
 }
 
-// Anchor is a head that was written down elsewhere. Whoever can change everything that is stored can make a sound chain of it, but
-// not one with this block.
+// Anchor is a head that was written down elsewhere. An attacker who can change everything in storage can build a
+// consistent chain, but not one that contains this block.
 type Anchor struct {
 	Chain string
 	Block uint64
 	Hash  string // hexadecimal
 }
 
-// ParseAnchor reads an anchor in the form chain@block:hash, as Verified names its Chain and Head.
+// ParseAnchor reads an anchor in the form chain@block:hash, the Chain and Head of a Verified.
 func ParseAnchor(s string) (a Anchor, err error) {
 	chain, head, ok := strings.Cut(s, "@")
 	number, hash, also := strings.Cut(head, ":")
@@ -59,13 +59,14 @@ func ParseAnchor(s string) (a Anchor, err error) {
 	return a, nil
 }
 
-// Verify holds every chain against its blocks, the blocks against each other, and both against the anchors. An error means that it could not be
-// told; what is wrong with the events stands in Problems. Only what is sealed is checked. It may run beside everything else.
+// Verify compares every chain with its blocks, the blocks with each other, and both with the anchors. An error means
+// that Verify could not read the store; anything wrong with the events is listed in Problems. Only sealed events are
+// checked. It can run while the store is in use.
 func Verify(ctx context.Context, store storage.Store, anchors ...Anchor) (list []Verified, err error) {
 	found := map[string]bool{}
 	var keys []string
 	err = store.View(ctx, func(tx storage.Tx) error {
-		// A chain is named by its numbering, its head or its events: removing one record does not hide it.
+		// A chain is known by its numbering, its head or its events, so removing one record does not hide it.
 		for e, err := range nexts.Scan(tx, storage.Range{}) {
 			if err != nil {
 				return err
@@ -133,7 +134,7 @@ func (w *verification) step(tx storage.Tx) error {
 	if err != nil {
 		return err
 	}
-	if !w.begun || head.CutBlock > w.number { // what was collected meanwhile is not missing
+	if !w.begun || head.CutBlock > w.number { // blocks collected meanwhile are not missing
 		w.begun = true
 		w.number, w.through, w.previous = head.CutBlock, head.CutEvent, head.CutHash
 		w.From, w.CutAt = head.CutEvent+1, head.CutAt
@@ -154,7 +155,7 @@ func (w *verification) step(tx storage.Tx) error {
 	return nil
 }
 
-// noneBefore finds events that stand before the first block.
+// noneBefore finds events before the first block.
 func (w *verification) noneBefore(tx storage.Tx) error {
 	for raw, err := range tx.Scan(storage.Range{Prefix: events.Key(w.chain.key()), Limit: 1}) {
 		if err != nil {
@@ -192,7 +193,7 @@ func (w *verification) block(tx storage.Tx) error {
 		}
 	}
 	again, from := newBuilder(), w.through+1
-	if w.previous == nil && w.number > 1 { // the block before is gone, and with it what it said
+	if w.previous == nil && w.number > 1 { // the block before is gone, and its hash with it
 		from = b.First
 	}
 	err = eachOf(tx, w.chain, blockRecord{First: from, Last: b.Last}, func(n uint64, raw storage.Record, _ record) error {
@@ -221,7 +222,7 @@ func (w *verification) block(tx storage.Tx) error {
 	return nil
 }
 
-// anchored compares the hash of a block with what was written down elsewhere.
+// anchored compares the hash of a block with the anchors of its number.
 func (w *verification) anchored(number uint64, hash []byte) {
 	for _, a := range w.anchors {
 		if a.Block == number && a.Hash != hex.EncodeToString(hash) {
@@ -230,7 +231,7 @@ func (w *verification) anchored(number uint64, hash []byte) {
 	}
 }
 
-// finish looks at what is behind the last block.
+// finish checks what comes after the last block.
 func (w *verification) finish(tx storage.Tx, head chainRecord) error {
 	w.Head = fmt.Sprintf("%d:%s", head.Block, hex.EncodeToString(head.Hash))
 	if w.Sealed == 0 {
