@@ -18,8 +18,8 @@ import (
 	"golang.org/x/crypto/scrypt"
 )
 
-// Hashes that other systems have made, in the spellings of those systems. They are verified, never made: whoever signs in with one gets
-// one of ours.
+// Hashes made by other systems, in their spellings. They are verified, never made: a person who signs in with one gets
+// a new Argon2id hash.
 const (
 	maxPBKDF2     = 2_000_000 // iterations
 	maxScryptKiB  = 64 << 10  // 128 * r * N bytes
@@ -27,8 +27,8 @@ const (
 	maxForeign    = 512       // bytes of a hash as text
 )
 
-// foreign verifies one password.
-type foreign func(password []byte) (got, want []byte, err error)
+// foreignHash verifies one password.
+type foreignHash func(password []byte) (got, want []byte, err error)
 
 var (
 	schemePrefix = regexp.MustCompile(`^\{([A-Za-z0-9_.-]{1,24})\}`)
@@ -41,9 +41,9 @@ var (
 	}
 )
 
-// parseForeign reads a hash of another system: {SSHA…} (RFC 2307), PBKDF2 and scrypt as passlib, Django, LDAP servers and PHC strings
-// write them. The password that signs in is compared with it in constant time.
-func parseForeign(phc string) (foreign, error) {
+// parseForeign reads a hash of another system: {SSHA…} (RFC 2307), PBKDF2 and scrypt as passlib, Django, LDAP servers
+// and PHC strings write them. The result is compared in constant time.
+func parseForeign(phc string) (foreignHash, error) {
 	if len(phc) > maxForeign {
 		return nil, ErrHashFormat
 	}
@@ -70,8 +70,8 @@ func parseForeign(phc string) (foreign, error) {
 	return nil, ErrHashFormat
 }
 
-// ForeignKind is what hashes of other systems have in common that cost the same: what stands before salt and digest. It is empty for those of ours,
-// whatever they cost, and for those that cost next to nothing.
+// ForeignKind returns what foreign hashes of equal cost have in common: the text before salt and digest. It is empty
+// for Argon2id and bcrypt, whatever they cost, and for hashes that cost next to nothing.
 func ForeignKind(phc string) string {
 	phc = unwrap(phc)
 	if isBcrypt(phc) {
@@ -89,7 +89,7 @@ func ForeignKind(phc string) string {
 }
 
 // parseSSHA reads the digest of password and salt, followed by the salt.
-func parseSSHA(digest func() hash.Hash, text string, salted bool) (foreign, error) {
+func parseSSHA(digest func() hash.Hash, text string, salted bool) (foreignHash, error) {
 	raw, err := anyBase64(text)
 	n := digest().Size()
 	if err != nil || len(raw) < n || salted != (len(raw) > n) || len(raw) > n+64 {
@@ -108,7 +108,7 @@ type saltReader func(string) ([]byte, error)
 func rawSalt(s string) ([]byte, error) { return []byte(s), nil }
 
 // parsePBKDF2 reads iterations$salt$hash, where the iterations may be written i=… (PHC).
-func parsePBKDF2(digest string, parts []string, salts ...saltReader) (foreign, error) {
+func parsePBKDF2(digest string, parts []string, salts ...saltReader) (foreignHash, error) {
 	readSalt := saltReader(anyBase64)
 	if len(salts) > 0 {
 		readSalt = salts[0]
@@ -117,7 +117,8 @@ func parsePBKDF2(digest string, parts []string, salts ...saltReader) (foreign, e
 	if h == nil || len(parts) != 3 {
 		return nil, ErrHashFormat
 	}
-	rounds, _, _ := strings.Cut(strings.TrimPrefix(parts[0], "i="), ",") // PHC adds l=, the length, which shows
+	// PHC adds l=, the length, which the hash shows too
+	rounds, _, _ := strings.Cut(strings.TrimPrefix(parts[0], "i="), ",")
 	n, err := strconv.Atoi(rounds)
 	if err != nil || n < 1 || n > maxPBKDF2 {
 		return nil, ErrHashFormat
@@ -137,7 +138,7 @@ func parsePBKDF2(digest string, parts []string, salts ...saltReader) (foreign, e
 }
 
 // parseScrypt reads ln=16,r=8,p=1$salt$hash.
-func parseScrypt(parts []string) (foreign, error) {
+func parseScrypt(parts []string) (foreignHash, error) {
 	var ln, r, p int
 	if len(parts) != 3 {
 		return nil, ErrHashFormat
@@ -168,7 +169,7 @@ func anyBase64(s string) ([]byte, error) {
 	return base64.RawStdEncoding.DecodeString(s)
 }
 
-// unwrap takes off what LDAP servers write around a hash of another kind: {CRYPT}$2b$…, {ARGON2}$argon2id$….
+// unwrap removes what LDAP servers put around a hash of another kind: {CRYPT}$2b$…, {ARGON2}$argon2id$….
 func unwrap(phc string) string {
 	if m := schemePrefix.FindStringSubmatch(phc); m != nil {
 		switch rest := phc[len(m[0]):]; strings.ToUpper(m[1]) {
@@ -181,10 +182,10 @@ func unwrap(phc string) string {
 	return phc
 }
 
-// verifyForeign is Verify for a hash of another system. What costs less than one of ours is made to cost as much when the password is
-// wrong; when it is right the caller makes a new hash.
-func (h *Hasher) verifyForeign(ctx context.Context, check foreign, password string) (bool, error) {
-	release, err := h.enter(ctx)
+// verifyForeign is Verify for a hash of another system. A cheap hash takes as long as an Argon2id hash if the password
+// is wrong; if it is right, the caller makes a new hash.
+func (h *Hasher) verifyForeign(ctx context.Context, check foreignHash, password string) (bool, error) {
+	release, err := h.acquire(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// Hashes that other systems have made: those of OpenLDAP's and passlib's documentation, and of Python's hashlib.
+// Hashes made by other systems: from the documentation of OpenLDAP and passlib, and from Python's hashlib.
 var foreignHashes = map[string]struct{ hash, password string }{
 	"OpenLDAP's SSHA":          {"{SSHA}DkMTwBl+a/3DQTxCYEApdUtNXGgdUac3", "secret"},
 	"SSHA":                     {"{SSHA}CsaB3rS0+/WKJxYq0vZ36uYesYJzYWx0c2FsdA==", "correct horse 1"},
@@ -41,7 +41,7 @@ func TestForeignHashes(t *testing.T) {
 				return // bcrypt has tests of its own
 			}
 			if err := secret.CheckPHC(c.hash); err == nil {
-				t.Error("CheckPHC takes a hash that is fast or of another system")
+				t.Error("CheckPHC accepts a hash that is fast or of another system")
 			}
 			if ok, stale, err := h.Verify(t.Context(), c.hash, c.password); !ok || !stale || err != nil {
 				t.Errorf("Verify = %t, %t, %v, want a match that is stale", ok, stale, err)
@@ -55,7 +55,8 @@ func TestForeignHashes(t *testing.T) {
 	}
 }
 
-// TestForeignHashCost: a hash that is fast does not tell by its time that somebody has it: a wrong password costs one of ours.
+// TestForeignHashCost: response time does not reveal that an account has a fast hash, because a wrong password also
+// costs an Argon2id hash.
 func TestForeignHashCost(t *testing.T) {
 	t.Parallel()
 	h := secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 4})
@@ -64,7 +65,7 @@ func TestForeignHashCost(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	if n := h.Computed() - before; n != 2 {
-		t.Errorf("a wrong password for a fast hash computed %d, want that one and one of ours", n)
+		t.Errorf("a wrong password for a fast hash computed %d hashes, want that one and an Argon2id hash", n)
 	}
 }
 
@@ -80,7 +81,7 @@ func TestForeignHashesThatAreRefused(t *testing.T) {
 		"SSHA without its salt":   "{SSHA}x5fPvYFgDcbGATGvaDXPPkWxnc8=",
 		"SHA with a salt":         "{SHA}CsaB3rS0+/WKJxYq0vZ36uYesYJzYWx0c2FsdA==",
 		"SSHA of a long salt":     "{SSHA}" + strings.Repeat("A", 400),
-		"SSHA that is no Base64":  "{SSHA}***",
+		"SSHA that is not Base64": "{SSHA}***",
 		"SSHA of nothing":         "{SSHA}",
 		"scrypt of 1 GiB":         "$scrypt$ln=20,r=8,p=1$" + salt + "$" + sum,
 		"scrypt of much work":     "$scrypt$ln=15,r=8,p=16$" + salt + "$" + sum,
@@ -102,7 +103,7 @@ func TestForeignHashesThatAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzForeignHash: whatever is taken can be verified, within its bounds.
+// FuzzForeignHash: every accepted hash can be verified within the bounds.
 func FuzzForeignHash(f *testing.F) {
 	for _, c := range foreignHashes {
 		f.Add(c.hash)

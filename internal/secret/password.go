@@ -17,19 +17,19 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// HashCost says what a new password hash costs and how many are computed at once.
+// HashCost says what a new password hash costs and how many are computed in parallel.
 type HashCost struct {
-	MemoryKiB   uint32 // of one Argon2id computation. Default: 19456 (19 MiB)
+	MemoryKiB   uint32 // for one Argon2id computation. Default: 19456 (19 MiB)
 	Iterations  uint32 // passes over the memory. Default: 2
-	Concurrency int    // computations at once. Default: max(1, cores-1)
+	Concurrency int    // computations in parallel. Default: max(1, cores-1)
 }
 
-// The costs of new hashes (OWASP Password Storage Cheat Sheet) and the bounds of those that are verified: a hash from elsewhere must
+// The costs of new hashes (OWASP Password Storage Cheat Sheet), and bounds for verified hashes: an imported hash must
 // not be able to exhaust the machine.
 const (
 	defaultMemoryKiB  = 19 << 10
 	defaultIterations = 2
-	lanes             = 1 // one core a computation: what is bounded is the number of computations
+	lanes             = 1 // one core per computation: the number of computations is bounded instead
 	saltBytes         = 16
 	hashBytes         = 32
 
@@ -38,17 +38,17 @@ const (
 	maxWork       = 2 << 20 // memory in KiB times iterations
 	maxLanes      = 16
 	maxBcryptCost = 14
-	bcryptBytes   = 72 // of a password that bcrypt reads; it would pass over the rest
+	bcryptBytes   = 72 // bcrypt reads this much of a password and would ignore the rest
 
-	queueFactor = 16              // waiting computations for each one that runs
-	maxWait     = 2 * time.Second // of one in the queue
+	queueFactor = 16              // waiting computations for each running one
+	maxWait     = 2 * time.Second // for one computation in the queue
 )
 
-// ErrHashFormat says that a stored hash is not one that Verify can compute within its bounds.
+// ErrHashFormat says that Verify cannot compute a stored hash within its bounds.
 var ErrHashFormat = errors.New("secret: not a hash that is supported (argon2id, bcrypt, scrypt, PBKDF2, salted SHA), or one that costs too much")
 
-// Hasher computes slow hashes of passwords: a bounded number at once, a bounded number waiting, the rest is ErrBusy. It is safe
-// for concurrent use.
+// Hasher computes slow password hashes. It runs a bounded number in parallel, lets a bounded number wait, and answers
+// ErrBusy to the rest. It is safe for concurrent use.
 type Hasher struct {
 	cost     HashCost
 	slots    chan struct{}
@@ -56,10 +56,10 @@ type Hasher struct {
 	computed atomic.Int64
 	wait     time.Duration
 	random   io.Reader
-	whole    *Hasher // whose places these are a part of. nil: these are the places themselves
+	whole    *Hasher // the hasher that this is a Part of. nil: it has slots of its own
 }
 
-// NewHasher returns a hasher. Zero members of c mean their defaults.
+// NewHasher returns a hasher. Zero fields of c mean their defaults.
 func NewHasher(c HashCost) *Hasher {
 	if c.MemoryKiB == 0 {
 		c.MemoryKiB = defaultMemoryKiB
@@ -75,12 +75,12 @@ func NewHasher(c HashCost) *Hasher {
 	return &Hasher{cost: c, slots: make(chan struct{}, c.Concurrency), wait: maxWait, random: rand.Reader}
 }
 
-// partFactor is how many computations of a Part stand in the queue of the whole for each one that runs: enough to keep it busy, and few enough
-// that whoever comes after them hardly waits.
+// partFactor is how many computations of a Part wait in the queue of the whole for each one that runs: enough to keep
+// it busy, and few enough that other computations hardly wait.
 const partFactor = 2
 
-// Part returns a hasher for those who must not keep others waiting: it computes in the places of h, but takes only a few in its queue; the
-// others wait in a queue of their own, or are ErrBusy.
+// Part returns a hasher for work that must not keep others waiting. It computes in the slots of h but takes only a few
+// places in its queue; the rest wait in a queue of their own or get ErrBusy.
 func (h *Hasher) Part() *Hasher {
 	return &Hasher{cost: h.cost, slots: make(chan struct{}, partFactor*cap(h.slots)), wait: h.wait, random: h.random, whole: h}
 }
@@ -99,8 +99,9 @@ func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(sum)), nil
 }
 
-// Verify tells whether the password has this hash (see CheckImported). stale says that the hash is right but was made
-// in another way or at another cost than new ones. The error is ErrBusy, ErrHashFormat or that of the context; then nobody can tell.
+// Verify tells whether the password has this hash (see CheckImported). stale says that the hash matches but was made in
+// another way or at another cost than new ones. The error is ErrBusy, ErrHashFormat or the context's; ok means nothing
+// then.
 func (h *Hasher) Verify(ctx context.Context, phc, password string) (ok, stale bool, err error) {
 	phc = unwrap(phc)
 	if isBcrypt(phc) {
@@ -124,19 +125,21 @@ func (h *Hasher) Verify(ctx context.Context, phc, password string) (ok, stale bo
 	return ok, ok && stale, nil
 }
 
-// Waste costs what Verify costs. An unknown user's password goes here, so that time does not tell who exists.
+// Waste costs as much as Verify. It is called for unknown users, so that response time does not reveal which users
+// exist.
 func (h *Hasher) Waste(ctx context.Context, password string) error {
 	_, err := h.argon2id(ctx, password, argonParams{h.cost.MemoryKiB, h.cost.Iterations, lanes, make([]byte, saltBytes), hashBytes})
 	return err
 }
 
-// Computed returns how many slow hashes have been computed, for metrics and for tests that count work.
+// Computed returns how many slow hashes have been computed, for metrics and for tests.
 func (h *Hasher) Computed() int64 { return h.computed.Load() }
 
 // Waiting returns how many computations wait for their turn now, for metrics.
 func (h *Hasher) Waiting() int64 { return h.waiting.Load() }
 
-// CheckImported tells whether Verify would accept the hash: those of CheckPHC, and scrypt, PBKDF2 and SHA of other systems.
+// CheckImported returns an error unless Verify would accept the hash: the kinds of CheckPHC, and scrypt, PBKDF2 and SHA
+// of other systems.
 func CheckImported(phc string) error {
 	phc = unwrap(phc)
 	if _, err := parseForeign(phc); err == nil {
@@ -145,8 +148,8 @@ func CheckImported(phc string) error {
 	return CheckPHC(phc)
 }
 
-// CheckPHC tells whether the hash is of a kind that is slow by design, Argon2id or bcrypt in PHC form, within the bounds of Verify: a
-// configuration can be refused before anybody signs in.
+// CheckPHC returns an error unless the hash is slow by design, Argon2id or bcrypt in PHC form, within the bounds of
+// Verify. It lets a configuration be refused before the first sign-in.
 func CheckPHC(phc string) error {
 	if isBcrypt(phc) {
 		if cost, err := bcrypt.Cost([]byte(phc)); err != nil || cost > maxBcryptCost {
@@ -159,7 +162,7 @@ func CheckPHC(phc string) error {
 }
 
 func (h *Hasher) argon2id(ctx context.Context, password string, p argonParams) ([]byte, error) {
-	release, err := h.enter(ctx)
+	release, err := h.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -167,12 +170,12 @@ func (h *Hasher) argon2id(ctx context.Context, password string, p argonParams) (
 	return argon2.IDKey([]byte(password), p.salt, p.iterations, p.memory, p.lanes, p.length), nil
 }
 
-// bcrypt refuses what lies beyond its 72 bytes: two passwords that share them are not the same password.
+// bcrypt refuses passwords beyond its 72 bytes: two passwords that share those bytes are still different.
 func (h *Hasher) bcrypt(ctx context.Context, phc, password string) (bool, error) {
 	if CheckPHC(phc) != nil {
 		return false, ErrHashFormat
 	}
-	release, err := h.enter(ctx)
+	release, err := h.acquire(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -182,15 +185,15 @@ func (h *Hasher) bcrypt(ctx context.Context, phc, password string) (bool, error)
 	return ok && len(password) <= bcryptBytes && !strings.Contains(password, "\x00"), nil
 }
 
-// enter waits for a free place among those that compute.
-func (h *Hasher) enter(ctx context.Context) (release func(), err error) {
+// acquire waits for a free slot.
+func (h *Hasher) acquire(ctx context.Context) (release func(), err error) {
 	own, err := h.queue(ctx)
 	if err != nil {
 		return nil, err
 	}
 	leave := own
 	if h.whole != nil {
-		inner, err := h.whole.enter(ctx)
+		inner, err := h.whole.acquire(ctx)
 		if err != nil {
 			own()
 			return nil, err

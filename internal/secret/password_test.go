@@ -55,7 +55,8 @@ func TestHasher(t *testing.T) {
 	}
 }
 
-// TestKnownHash is a vector of the reference implementation: argon2 "password", salt "somesalt", -id -t 2 -k 256 -p 1 (16 byte and 32 byte results).
+// TestKnownHash is a vector of the reference implementation: argon2 "password", salt "somesalt", -id -t 2 -k 256 -p 1
+// (results of 16 and 32 bytes).
 func TestKnownHash(t *testing.T) {
 	t.Parallel()
 	const phc = "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4"
@@ -101,7 +102,7 @@ func TestHashFormats(t *testing.T) {
 		}
 	}
 	if h.Computed() != 0 {
-		t.Errorf("%d hashes computed for what cannot be read, want 0", h.Computed())
+		t.Errorf("%d hashes computed for unreadable hashes, want 0", h.Computed())
 	}
 }
 
@@ -110,7 +111,7 @@ func TestHasherIsBounded(t *testing.T) {
 	h := NewHasher(HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 2})
 	h.wait = 20 * time.Millisecond
 	for range cap(h.slots) {
-		h.slots <- struct{}{} // computations that take for ever
+		h.slots <- struct{}{} // computations that never end
 	}
 	if err := h.Waste(t.Context(), "x"); !errors.Is(err, ErrBusy) {
 		t.Errorf("Waste after the longest wait = %v, want ErrBusy", err)
@@ -145,14 +146,14 @@ func TestHasherIsBounded(t *testing.T) {
 	}
 }
 
-// However much a part is asked, few of its computations stand in the queue of the whole.
+// TestPartKeepsOthersServed: a busy part takes few places in the queue of the whole.
 func TestPartKeepsOthersServed(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 2})
 	part := h.Part()
 	h.wait, part.wait = time.Hour, time.Hour
 	for range cap(h.slots) {
-		h.slots <- struct{}{} // computations that take for ever
+		h.slots <- struct{}{} // computations that never end
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var queued sync.WaitGroup
@@ -164,7 +165,7 @@ func TestPartKeepsOthersServed(t *testing.T) {
 		runtime.Gosched()
 	}
 	if n := h.Waiting(); n != int64(inQueue) {
-		t.Errorf("%d computations of the part wait among all, want %d", n, inQueue)
+		t.Errorf("%d computations of the part wait in the queue of the whole, want %d", n, inQueue)
 	}
 	if err := part.Waste(t.Context(), "x"); !errors.Is(err, ErrBusy) {
 		t.Errorf("Waste of the part beyond its queue = %v, want ErrBusy", err)
@@ -172,7 +173,7 @@ func TestPartKeepsOthersServed(t *testing.T) {
 	cancel()
 	queued.Wait()
 	if h.Waiting() != 0 || part.Waiting() != 0 || len(part.slots) != 0 {
-		t.Errorf("%d and %d wait, %d places are taken, want none", h.Waiting(), part.Waiting(), len(part.slots))
+		t.Errorf("%d and %d wait, %d slots are taken, want none", h.Waiting(), part.Waiting(), len(part.slots))
 	}
 	<-h.slots
 	if err := part.Waste(t.Context(), "x"); err != nil || h.Computed() != 1 || len(h.slots) != 1 || len(part.slots) != 0 {

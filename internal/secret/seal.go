@@ -14,10 +14,11 @@ import (
 // KeySize is the length in bytes of an encryption key.
 const KeySize = 32
 
-// ErrSealed says that sealed data cannot be opened: it is damaged, for another purpose, or sealed by a key that is not given.
+// ErrSealed says that sealed data cannot be opened: it is damaged, has another purpose, or was sealed with a key that
+// is not in the ring.
 var ErrSealed = errors.New("secret: cannot open sealed data")
 
-// Keyring seals with its first key and opens with each. It is safe for concurrent use.
+// Keyring seals with its first key and opens with any of its keys. It is safe for concurrent use.
 type Keyring struct {
 	keys   []sealingKey
 	random io.Reader
@@ -29,7 +30,7 @@ type sealingKey struct {
 	root []byte
 }
 
-// NewKeyring takes keys of 32 bytes, the one that seals first.
+// NewKeyring takes keys of 32 bytes. The first one seals.
 func NewKeyring(keys ...[]byte) (*Keyring, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("no encryption key")
@@ -63,7 +64,7 @@ func (k *Keyring) Seal(purpose string, data []byte) ([]byte, error) {
 	return first.aead.Seal(out, nonce, data, []byte(purpose)), nil
 }
 
-// Open returns what Seal was given, or ErrSealed.
+// Open returns the data that Seal was given, or ErrSealed.
 func (k *Keyring) Open(purpose string, sealed []byte) ([]byte, error) {
 	for _, key := range k.keys {
 		n := len(key.id)
@@ -78,7 +79,7 @@ func (k *Keyring) Open(purpose string, sealed []byte) ([]byte, error) {
 	return nil, ErrSealed
 }
 
-// IsCurrent tells whether the key that seals has sealed this. What an older key of the ring sealed can be sealed anew.
+// IsCurrent tells whether the first key of the ring sealed this. Data sealed with an older key can be sealed again.
 func (k *Keyring) IsCurrent(sealed []byte) bool {
 	id := k.keys[0].id
 	return len(sealed) >= len(id) && string(sealed[:len(id)]) == string(id[:])
@@ -87,7 +88,8 @@ func (k *Keyring) IsCurrent(sealed []byte) bool {
 // Derive returns 32 bytes for a purpose from the first key (HKDF-SHA256, RFC 5869), such as the key of CSRF tokens.
 func (k *Keyring) Derive(purpose string) []byte { return derive(k.keys[0].root, purpose) }
 
-// DeriveAll returns what Derive returns for every key of the ring, the first one first: what was made under an older key is still recognised.
+// DeriveAll returns the result of Derive for every key of the ring, in order, so values made with an older key are
+// still recognised.
 func (k *Keyring) DeriveAll(purpose string) [][]byte {
 	out := make([][]byte, len(k.keys))
 	for i, key := range k.keys {
@@ -96,7 +98,8 @@ func (k *Keyring) DeriveAll(purpose string) [][]byte {
 	return out
 }
 
-// SealWithToken encrypts data so that only the holder of the token can open it: the key is derived from the token (HKDF-SHA256).
+// SealWithToken encrypts data that only the holder of the token can open: the key is derived from the token
+// (HKDF-SHA256).
 func SealWithToken(token, purpose string, data []byte) ([]byte, error) {
 	aead, err := newAEAD([]byte(token), purpose)
 	if err != nil {
@@ -109,7 +112,7 @@ func SealWithToken(token, purpose string, data []byte) ([]byte, error) {
 	return aead.Seal(nonce, nonce, data, nil), nil
 }
 
-// OpenWithToken undoes SealWithToken, or returns ErrSealed.
+// OpenWithToken is the inverse of SealWithToken, or returns ErrSealed.
 func OpenWithToken(token, purpose string, sealed []byte) ([]byte, error) {
 	aead, err := newAEAD([]byte(token), purpose)
 	if err != nil {

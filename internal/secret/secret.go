@@ -1,4 +1,4 @@
-// Package secret makes, hides, hashes and seals what must not be known: tokens, client secrets, passwords, private keys.
+// Package secret makes, hides, hashes and seals secrets: tokens, client secrets, passwords, private keys.
 package secret
 
 import (
@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Redacted is what a String shows.
+// Redacted is the text that a String shows.
 const Redacted = "[redacted]"
 
-// String is a secret: %v, JSON and zap print "[redacted]". Reveal is the only way to the text.
+// String is a secret: %v, JSON and zap print "[redacted]". Only Reveal returns the text.
 type String struct{ s string }
 
 // New wraps a secret.
@@ -24,7 +24,7 @@ func New(s string) String { return String{s} }
 // Reveal returns the secret itself.
 func (s String) Reveal() string { return s.s }
 
-// IsZero tells whether there is no secret at all.
+// IsZero tells whether the secret is empty.
 func (s String) IsZero() bool { return s.s == "" }
 
 // String returns "[redacted]".
@@ -36,7 +36,7 @@ func (s String) GoString() string { return Redacted }
 // MarshalText returns "[redacted]", so that JSON and logs hide the secret.
 func (s String) MarshalText() ([]byte, error) { return []byte(Redacted), nil }
 
-// UnmarshalText takes the secret from configuration.
+// UnmarshalText reads the secret from configuration.
 func (s *String) UnmarshalText(b []byte) error { s.s = string(b); return nil }
 
 // Equal compares in constant time.
@@ -45,7 +45,7 @@ func (s String) Equal(other string) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
-// Kind is the prefix of a token: it tells a secret scanner and a log reader what was leaked.
+// Kind is the prefix of a token. It tells secret scanners and readers of logs what was leaked.
 type Kind string
 
 // The kinds of tokens.
@@ -58,7 +58,7 @@ const (
 	SiteCode     Kind = "ghsc_"
 	ActionToken  Kind = "ghap_"
 	SignInTicket Kind = "ghlt_" // of a sign-in by action token
-	MailLink     Kind = "ghml_" // of a link that a person is sent
+	MailLink     Kind = "ghml_" // of a link that a person receives by mail
 )
 
 const (
@@ -77,8 +77,8 @@ func NewToken(random io.Reader, kind Kind) (string, error) {
 	return body + checksum(body), nil
 }
 
-// IsToken tells whether s could be a token of this kind: prefix, length, alphabet and checksum are right. It lets a forged one be
-// refused without a storage read and proves nothing else.
+// IsToken tells whether s has the form of a token of this kind: prefix, length, alphabet and checksum are right. It
+// lets a made-up token be refused without a read from storage, and proves nothing else.
 func IsToken(kind Kind, s string) bool {
 	if len(s) != len(kind)+bodyLen+sumLen || !strings.HasPrefix(s, string(kind)) {
 		return false
@@ -87,7 +87,7 @@ func IsToken(kind Kind, s string) bool {
 	if checksum(body) != s[len(body):] {
 		return false
 	}
-	// The last character of the body carries two unused bits, which must be zero, so that no other spelling of the same token exists.
+	// The last character of the body carries two unused bits. They must be zero, so that each token has one spelling.
 	_, err := base64.RawURLEncoding.Strict().DecodeString(body[len(kind):])
 	return err == nil
 }
@@ -124,5 +124,5 @@ func MAC(key []byte, parts ...string) []byte {
 	return m.Sum(nil)
 }
 
-// ErrBusy says that as many slow hashes are computed or waited for as the machine bears. Answer 503 with Retry-After.
+// ErrBusy says that the machine cannot take more slow hashes now. Answer 503 with Retry-After.
 var ErrBusy = errors.New("secret: too many password checks at once")

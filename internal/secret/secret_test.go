@@ -35,7 +35,7 @@ func TestStringHides(t *testing.T) {
 		}
 	}
 	if s.Reveal() != "hunter2-hunter2" || !s.Equal("hunter2-hunter2") || s.Equal("hunter2") {
-		t.Error("the secret is not itself")
+		t.Error("Reveal does not return the secret")
 	}
 }
 
@@ -141,10 +141,10 @@ func TestKeyring(t *testing.T) {
 		t.Error("derived keys do not follow purpose and ring")
 	}
 	if _, err := secret.NewKeyring([]byte("short")); err == nil {
-		t.Error("NewKeyring took a short key")
+		t.Error("NewKeyring accepts a short key")
 	}
 	if _, err := secret.NewKeyring(); err == nil {
-		t.Error("NewKeyring took no key")
+		t.Error("NewKeyring accepts an empty ring")
 	}
 }
 
