@@ -6,42 +6,44 @@ import (
 	"time"
 )
 
-// Nav is the navigation beside the pages of a person's own account.
+// Nav is the navigation at the side of a person's own account pages.
 type Nav struct {
 	Entries []NavEntry
-	// Back leads to where the person came from, which is called BackName. Empty: nobody knows
+	// Back is the link to the page or application that the person came from, and BackName its name. Empty: unknown
 	Back, BackName string
 }
 
-// NavEntry leads to a page. Label is a message.
+// NavEntry is a link. Label is a message.
 type NavEntry struct {
 	Label, URL, Icon string
 	Current          bool
 }
 
-// Dashboard is the data of dashboard: a page of a person's own account, in parts. Its messages are account.<Key>.title and account.<Key>.text.
+// Dashboard is the data of dashboard: a page of a person's own account, in parts. Its messages are account.<Key>.title
+// and account.<Key>.text.
 type Dashboard struct {
 	Key string
-	// Done says what was just done; Problem what to do next, for Wait seconds. Both are messages. Empty: nothing
+	// Done says what was just done; Problem what to do next, after Wait seconds. Both are messages. Empty: nothing
 	Done, Problem string
 	Wait          int
 	Parts         []Part
-	Cancel        string // leads back to the page that this one is below. Empty: none
+	Cancel        string // link back to the page above this one. Empty: none
 }
 
-// Part is a part of such a page: what is there, then what can be done. Everything may be left away.
+// Part is a part of such a page: the state first, then the possible actions. Everything is optional.
 type Part struct {
 	ID          string // unique on the page; needed with a Title
 	Title, Text Text
 	Facts       []Fact
 	Rows        []Row
-	Empty       string // message in place of the rows where there are none
+	Empty       string // message in place of missing rows
 	Code        *Code
 	Form        *PartForm
-	Links       []Action // links, no forms
+	Links       []Action // plain links, without forms
 }
 
-// Code is a drawing that another device reads, and what it says, for whoever cannot scan it. Text stands between the two.
+// Code is a QR code for another device, with the same content as text for people who cannot scan it. Text stands
+// between the two.
 type Code struct {
 	QR    QR
 	Text  Text
@@ -56,7 +58,7 @@ type PartForm struct {
 	Action, CSRF, Submit string
 	Hidden               []Hidden
 	Fields               []Field
-	Quiet                bool // it is not what the page is for
+	Quiet                bool // it is not the main form of the page
 }
 
 // Moment is a point in time, in words of the language.
@@ -77,7 +79,7 @@ func word(list string, i int) string {
 // Offered is a language that people can choose.
 type Offered struct{ Tag, Name string }
 
-// Offered returns the languages to choose from, each as whoever speaks it calls it.
+// Offered returns the languages to choose from, each by its own name for itself.
 func (p *Renderer) Offered(ctx context.Context) (out []Offered) {
 	for _, l := range p.messages(ctx).offered {
 		out = append(out, Offered{l.tag, l.ownName()})

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// LocalPath returns ref when it is a path (and query) on our own origin, and "" otherwise: nothing that a browser could read as
-// another host, scheme or directory.
+// LocalPath returns ref if it is a path (and query) on our own origin, and "" otherwise. It refuses everything that a
+// browser could read as another host, scheme or directory.
 func LocalPath(ref string) string {
 	if ref == "" || ref[0] != '/' || strings.HasPrefix(ref, "//") || strings.ContainsAny(ref, "\\#") || len(ref) > 4096 {
 		return ""
@@ -20,7 +20,8 @@ func LocalPath(ref string) string {
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || u.Opaque != "" {
 		return ""
 	}
-	// Judged after decoding too: /%2f/evil or /%5cevil may be read as another host further on, and dots lead elsewhere.
+	// Checked after decoding too: a later reader may take /%2f/evil or /%5cevil for another host, and dots lead to
+	// other paths.
 	for seg := range strings.SplitSeq(strings.TrimPrefix(u.Path, "/"), "/") {
 		if seg == "." || seg == ".." {
 			return ""
@@ -32,7 +33,7 @@ func LocalPath(ref string) string {
 	return ref
 }
 
-// IsLink accepts what a link may lead to that is not ours: an http or https URL without a user, or the mailto URL of an address.
+// IsLink accepts the targets of external links: an http or https URL without a user, or the mailto URL of an address.
 func IsLink(s string) bool {
 	u, err := url.Parse(s)
 	if err != nil || len(s) > 2048 || strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
@@ -47,5 +48,5 @@ func IsLink(s string) bool {
 	return false
 }
 
-// isWeb accepts the address of a page that is not ours: an http or https URL without a user.
+// isWeb accepts the address of an external page: an http or https URL without a user.
 func isWeb(s string) bool { return IsLink(s) && strings.HasPrefix(s, "http") }

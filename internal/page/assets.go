@@ -19,13 +19,13 @@ var (
 const (
 	defaultColor = "#3b5bdb"
 	textContrast = 4.5 // WCAG 2.2, 1.4.3
-	darkContrast = 5.5 // on dark grounds a little more looks the same
+	darkContrast = 5.5 // on dark grounds it takes a little more to look the same
 )
 
 // palette is the colors of one scheme by the names of their custom properties.
 type palette []struct{ name, value string }
 
-// The colors of the stylesheet stand here, so that the brand's color can be measured against them.
+// The colors of the stylesheet, listed here so that the brand's color can be compared with them.
 var (
 	light = palette{
 		{"ink", "#171a21"},
@@ -93,11 +93,11 @@ func (p palette) css(brand color) string {
 
 // assets are the files that pages refer to. Their names carry a hash of their content.
 type assets struct {
-	css, icon, logo string            // paths
-	logoSize        [2]int            // as shown: at most 40 pixels high
-	icons           map[string]string // paths, by the ids of providers
-	logos           map[string]*shown // by the ids of clients
-	scripts         map[string]string // paths, by their names
+	css, icon, logo string                   // paths
+	logoSize        [2]int                   // as displayed: at most 40 pixels high
+	icons           map[string]string        // paths, by the ids of providers
+	logos           map[string]*sizedPicture // by the ids of clients
+	scripts         map[string]string        // paths, by their names
 	files           map[string]file
 }
 
@@ -160,7 +160,7 @@ func (a *assets) addIcons(icons map[string][]byte) error {
 
 // addLogos adds the pictures of clients by their ids.
 func (a *assets) addLogos(logos map[string][]byte) error {
-	a.logos = map[string]*shown{}
+	a.logos = map[string]*sizedPicture{}
 	for id, raw := range logos {
 		p, err := checkPicture(raw)
 		if err != nil {
@@ -171,7 +171,7 @@ func (a *assets) addLogos(logos map[string][]byte) error {
 	return nil
 }
 
-// addNamed adds a picture whose path says nothing of the id.
+// addNamed adds a picture under a path that does not reveal the id.
 func (a *assets) addNamed(kind, id string, p picture, raw []byte) string {
 	sum := sha256.Sum256([]byte(id))
 	return a.add(kind+hex.EncodeToString(sum[:6]), strings.TrimPrefix(p.kind, "image/"), p.kind, raw)
@@ -180,8 +180,9 @@ func (a *assets) addNamed(kind, id string, p picture, raw []byte) string {
 // Icon returns the path of a provider's icon, or "".
 func (p *Renderer) Icon(id string) string { return p.assets.icons[id] }
 
-// Assets serves GET /assets/…: the stylesheet, the icon, the logo. A name with the hash of the content is kept by browsers for
-// ever; one with another hash (a page made before a reload, or by another node) gets what is current and is not kept.
+// Assets serves GET /assets/…: the stylesheet, the icon, the logo. Browsers keep a name with the current hash forever.
+// A name with another hash, from a page made before a reload or by another node, gets the current file, which browsers
+// must not keep.
 func (p *Renderer) Assets() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

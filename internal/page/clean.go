@@ -7,12 +7,12 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// plainElements are those that a text from outside may have. None of them has an attribute but a link its address.
+// plainElements are the elements allowed in text from outside. They have no attributes, except for a link's address.
 var plainElements = map[atom.Atom]bool{
 	atom.A: true, atom.B: true, atom.Br: true, atom.Em: true, atom.I: true, atom.Li: true, atom.Ol: true, atom.P: true, atom.Strong: true, atom.Ul: true,
 }
 
-// goneElements are taken out with all that is in them; of others that are not plain the text stays.
+// goneElements are removed with all their content; other elements that are not plain leave their text.
 var goneElements = map[atom.Atom]bool{
 	atom.Applet: true, atom.Audio: true, atom.Button: true, atom.Canvas: true, atom.Embed: true, atom.Form: true, atom.Frameset: true, atom.Iframe: true, atom.Input: true,
 	atom.Math: true, atom.Noembed: true, atom.Noframes: true, atom.Noscript: true, atom.Object: true, atom.Plaintext: true, atom.Script: true, atom.Select: true,
@@ -21,10 +21,11 @@ var goneElements = map[atom.Atom]bool{
 
 const maxNesting = 16
 
-// CleanHTML returns what is harmless of a piece of HTML: paragraphs, lists, emphasis, and links to http, https and mailto addresses. It is not cut
-// out of the text but written anew from what a browser would make of it, so that nothing depends on how that is spelled.
+// CleanHTML returns the harmless parts of a piece of HTML: paragraphs, lists, emphasis, and links to http, https and
+// mailto addresses. It does not cut the text but writes it anew from the tree that a browser would build, so unusual
+// spellings have no effect.
 func CleanHTML(s string) string {
-	for range 3 { // what was written reads back as itself after at most two turns
+	for range 3 { // the output parses to itself after two rounds at most
 		clean := cleanOnce(s)
 		if clean == s {
 			break

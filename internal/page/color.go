@@ -39,7 +39,7 @@ func (c color) String() string {
 	return fmt.Sprintf("#%02x%02x%02x", b[0], b[1], b[2])
 }
 
-func linear(v float64) float64 {
+func toLinear(v float64) float64 {
 	if v <= 0.04045 {
 		return v / 12.92
 	}
@@ -55,7 +55,7 @@ func gamma(v float64) float64 {
 
 // luminance is the relative luminance of WCAG 2.2.
 func (c color) luminance() float64 {
-	return 0.2126*linear(c[0]) + 0.7152*linear(c[1]) + 0.0722*linear(c[2])
+	return 0.2126*toLinear(c[0]) + 0.7152*toLinear(c[1]) + 0.0722*toLinear(c[2])
 }
 
 // contrast is the contrast ratio of WCAG 2.2: 1 to 21.
@@ -64,19 +64,19 @@ func contrast(a, b color) float64 {
 	return (max(la, lb) + 0.05) / (min(la, lb) + 0.05)
 }
 
-// readable changes the lightness of c (in Oklab, so that the hue stays) until its contrast to each of the grounds is at least
-// ratio: darker on light grounds, lighter on dark ones.
+// readable changes the lightness of c (in Oklab, so the hue stays) until its contrast with each of the grounds is at
+// least ratio: darker on light grounds, lighter on dark ones.
 func (c color) readable(ratio float64, grounds ...color) color {
-	lab := c.oklab()
+	lab := c.toOklab()
 	step := -0.005
 	if grounds[0].luminance() < 0.18 {
 		step = 0.005
 	}
 	for range 200 {
-		got := lab.color()
+		got := lab.toColor()
 		enough := true
 		for _, g := range grounds {
-			// What is compared is what will be written: rounded to eight bits.
+			// Compare the color as it will be written, rounded to eight bits.
 			enough = enough && contrast(mustColor(got.String()), g) >= ratio
 		}
 		if enough {
@@ -84,13 +84,13 @@ func (c color) readable(ratio float64, grounds ...color) color {
 		}
 		lab[0] = min(max(lab[0]+step, 0), 1)
 	}
-	return lab.color()
+	return lab.toColor()
 }
 
 type oklab [3]float64
 
-func (c color) oklab() oklab {
-	r, g, b := linear(c[0]), linear(c[1]), linear(c[2])
+func (c color) toOklab() oklab {
+	r, g, b := toLinear(c[0]), toLinear(c[1]), toLinear(c[2])
 	l := math.Cbrt(0.4122214708*r + 0.5363325363*g + 0.0514459929*b)
 	m := math.Cbrt(0.2119034982*r + 0.6806995451*g + 0.1073969566*b)
 	s := math.Cbrt(0.0883024619*r + 0.2817188376*g + 0.6299787005*b)
@@ -101,8 +101,8 @@ func (c color) oklab() oklab {
 	}
 }
 
-// color returns the nearest color of this lightness and hue that screens have: chroma gives way.
-func (o oklab) color() color {
+// toColor returns the nearest color of this lightness and hue that screens can show, by reducing chroma.
+func (o oklab) toColor() color {
 	for chroma := 1.0; chroma > 0; chroma -= 0.05 {
 		if c := o.linear(chroma); inGamut(c) {
 			return color{gamma(max(c[0], 0)), gamma(max(c[1], 0)), gamma(max(c[2], 0))}

@@ -14,13 +14,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// MaxForm is the largest form body in bytes that a page takes.
-const MaxForm = 64 << 10
+// maxForm is the largest form body in bytes that a page takes.
+const maxForm = 64 << 10
 
 const nonceBytes = 12
 
-// Forbidden says why a POST is not from one of our pages in this browser. Status is 403, 400, 405 or 413; Reason is for the log and
-// repeats nothing of the request.
+// Forbidden says why a POST is not from one of our pages in this browser. Status is 403, 400, 405 or 413. Reason is for
+// the log and contains nothing of the request.
 type Forbidden struct {
 	Status int
 	Reason string
@@ -28,8 +28,9 @@ type Forbidden struct {
 
 func (f *Forbidden) Error() string { return "page: " + f.Reason }
 
-// CSRF returns the token of a form, bound to the value of the browser cookie and to the purpose of the form (such as the id of its
-// flow). It differs each time, so that compression cannot give it away. It is "" when there is nothing to bind to; such a form is refused.
+// CSRF returns the token of a form, bound to the value of the browser cookie and to the purpose of the form (such as
+// the id of its flow). It differs each time, so compression cannot reveal it. Without a binding it is "", and the form
+// is refused.
 func (p *Renderer) CSRF(binding, form string) string {
 	nonce := make([]byte, nonceBytes)
 	if _, err := io.ReadFull(p.cfg.Random, nonce); err != nil || binding == "" {
@@ -46,8 +47,8 @@ func (p *Renderer) isCSRF(token, binding, form string) bool {
 	return hmac.Equal(raw[nonceBytes:], secret.MAC(p.cfg.Key, "csrf", string(raw[:nonceBytes]), binding, form))
 }
 
-// CheckPost tells whether r is a POST of this form from one of our pages in the browser of this binding, and fills r.PostForm from
-// the body alone. Otherwise it returns a *Forbidden, which Refuse answers.
+// CheckPost returns nil if r is a POST of this form from one of our pages in the browser of this binding, and fills
+// r.PostForm from the body alone. Otherwise it returns a *Forbidden, which Refuse answers.
 func (p *Renderer) CheckPost(r *http.Request, binding, form string) error {
 	if r.Method != http.MethodPost {
 		return &Forbidden{http.StatusMethodNotAllowed, "not a POST"}
@@ -64,13 +65,17 @@ func (p *Renderer) CheckPost(r *http.Request, binding, form string) error {
 	return nil
 }
 
-// checkOrigin: Sec-Fetch-Site decides where it is present, otherwise Origin must be ours.
+// sameOrigin decides what Sec-Fetch-Site means. It has no trusted origins.
+var sameOrigin http.CrossOriginProtection
+
+// checkOrigin: Sec-Fetch-Site decides if the browser sends it, otherwise Origin must be the issuer's. The second half
+// is stricter than net/http, which accepts a request with neither header, and compares the host alone.
 func (p *Renderer) checkOrigin(r *http.Request) error {
 	if site := r.Header.Values("Sec-Fetch-Site"); len(site) > 0 {
-		if len(site) == 1 && (site[0] == "same-origin" || site[0] == "none") {
-			return nil
+		if len(site) > 1 || site[0] == "" || sameOrigin.Check(r) != nil {
+			return &Forbidden{http.StatusForbidden, "the form was sent from another site"}
 		}
-		return &Forbidden{http.StatusForbidden, "the form was sent from another site"}
+		return nil
 	}
 	if origin := r.Header.Values("Origin"); len(origin) != 1 || !strings.EqualFold(origin[0], p.origin) {
 		return &Forbidden{http.StatusForbidden, "the form was sent from another origin"}
@@ -91,7 +96,7 @@ func readForm(r *http.Request) error {
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, MaxForm))
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxForm))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return &Forbidden{http.StatusRequestEntityTooLarge, "the form is too large"}
 	}

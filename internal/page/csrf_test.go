@@ -43,10 +43,11 @@ func TestCheckPost(t *testing.T) {
 		t.Error("CSRF without a browser is a token, want none")
 	}
 	for name, r := range map[string]*http.Request{
-		"origin":        post(good),
-		"origin case":   post(good, "Origin", "https://AUTH.example.com"),
-		"same-origin":   post(good, "Origin", "", "Sec-Fetch-Site", "same-origin"),
-		"none":          post(good, "Origin", "https://evil.example", "Sec-Fetch-Site", "none"), // Sec-Fetch-Site decides where it is present
+		"origin":      post(good),
+		"origin case": post(good, "Origin", "https://AUTH.example.com"),
+		"same-origin": post(good, "Origin", "", "Sec-Fetch-Site", "same-origin"),
+		// Sec-Fetch-Site decides if present
+		"none":          post(good, "Origin", "https://evil.example", "Sec-Fetch-Site", "none"),
 		"charset":       post(good, "Content-Type", "application/x-www-form-urlencoded; charset=UTF-8"),
 		"longest":       post(good + "&y=" + strings.Repeat("a", page.MaxForm-len(good)-3)),
 		"percent bytes": post(good + "&y=%C3%A9+%00"),
@@ -63,6 +64,8 @@ func TestCheckPost(t *testing.T) {
 	}
 	twice := post(good, "Sec-Fetch-Site", "same-origin")
 	twice.Header.Add("Sec-Fetch-Site", "cross-site")
+	emptySite := post(good)
+	emptySite.Header["Sec-Fetch-Site"] = []string{""}
 	get := post(good)
 	get.Method = http.MethodGet
 	t.Run("attack 282: no form without its own token from its own page", func(t *testing.T) {
@@ -85,6 +88,7 @@ func TestCheckPost(t *testing.T) {
 			"cross-site":     {post(good, "Sec-Fetch-Site", "cross-site"), 403},
 			"same-site":      {post(good, "Sec-Fetch-Site", "same-site"), 403},
 			"two sites":      {twice, 403},
+			"no site":        {emptySite, 403},
 			"text":           {post(good, "Content-Type", "text/plain"), 403},
 			"json":           {post(`{"csrf":"x"}`, "Content-Type", "application/json"), 403},
 			"no type":        {post(good, "Content-Type", ""), 403},

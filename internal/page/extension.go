@@ -26,21 +26,21 @@ const (
 	maxExtensionDepth = 8
 )
 
-// extensionTypes are the media types of the static resources by their endings: nothing that a browser runs.
+// extensionTypes are the media types of the static resources by file extension: nothing that a browser executes.
 var extensionTypes = map[string]string{
 	".avif": "image/avif", ".css": "text/css; charset=utf-8", ".gif": "image/gif", ".ico": "image/x-icon", ".jpeg": "image/jpeg", ".jpg": "image/jpeg",
 	".pdf": "application/pdf", ".png": "image/png", ".txt": "text/plain; charset=utf-8", ".webp": "image/webp", ".woff2": "font/woff2",
 }
 
-// extension is what a directory of the operator's adds: messages, and files under /assets/ext/.
+// extension is what an operator's directory adds: messages, and files under /assets/ext/.
 type extension struct {
 	messages *Overrides
 	files    map[string]file // by their path below the directory
 	total    int             // bytes
 }
 
-// ReloadExtension reads the extension directory again and puts it in the place of what was read before, whole, or leaves that when something
-// in it is wrong. Calls wait for each other. Without a directory there is nothing to do.
+// ReloadExtension reads the extension directory again and replaces what was read before. If anything in it is wrong, it
+// replaces nothing. Concurrent calls wait for each other. Without a directory it does nothing.
 func (p *Renderer) ReloadExtension(ctx context.Context) error {
 	if p.cfg.Extension == "" {
 		return nil
@@ -59,8 +59,9 @@ func (p *Renderer) ReloadExtension(ctx context.Context) error {
 	return nil
 }
 
-// readExtension reads the directory: <locale>.json and default.json at its top are messages, every other file of a known type is a resource.
-// Symbolic links, hidden files and unknown types are left out; nothing outside of the directory is opened, whatever happens in it meanwhile.
+// readExtension reads the directory. <locale>.json and default.json at the top are messages; every other file of a
+// known type is a resource. Symbolic links, hidden files and unknown types are left out. It opens nothing outside the
+// directory, even if the directory changes meanwhile.
 func (p *Renderer) readExtension(dir string) (*extension, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -84,7 +85,7 @@ func (p *Renderer) readExtension(dir string) (*extension, error) {
 		case d.IsDir():
 			return nil
 		case !d.Type().IsRegular():
-			p.cfg.Log.Warn("extension: left out, since it is not a regular file", zap.String("name", name))
+			p.cfg.Log.Warn("extension: file left out: not a regular file", zap.String("name", name))
 			return nil
 		}
 		return p.addExtension(ext, root, name)
@@ -97,7 +98,7 @@ func (p *Renderer) addExtension(ext *extension, root *os.Root, name string) erro
 	kind, known := extensionTypes[ending]
 	isMessages := ending == ".json" && !strings.Contains(name, "/")
 	if !known && !isMessages {
-		p.cfg.Log.Warn("extension: left out, since its type is not served", zap.String("name", name))
+		p.cfg.Log.Warn("extension: file left out: its type is not served", zap.String("name", name))
 		return nil
 	}
 	body, err := readFile(root, name)
@@ -147,7 +148,7 @@ func (e *extension) addMessages(locale string, body []byte) error {
 		return err
 	}
 	for key, text := range texts {
-		if err := CheckMessage(key, text); err != nil {
+		if err := checkMessage(key, text); err != nil {
 			return fmt.Errorf("%q: %w", key, err)
 		}
 	}
@@ -166,7 +167,7 @@ func (e *extension) addMessages(locale string, body []byte) error {
 	return nil
 }
 
-// serveExtension serves GET /assets/ext/…: the resources of the extension directory, as they were when it was read last.
+// serveExtension serves GET /assets/ext/…: the resources of the extension directory as last read.
 func (p *Renderer) serveExtension(w http.ResponseWriter, r *http.Request, name string) {
 	ext := p.extension.Load()
 	if ext == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
-// put writes files below dir, "name", "content" in turn.
+// put writes files below dir, given as pairs of name and content.
 func put(t *testing.T, dir string, pairs ...string) {
 	t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
@@ -80,7 +80,7 @@ func TestExtension(t *testing.T) {
 			t.Errorf("GET %s = %d, want %d", path, w.Code, want)
 		}
 	}
-	// What changes counts once it is read again, and then whole.
+	// Changes take effect after a reload, all at once.
 	put(t, dir, "nl.json", `{"sign_in.title":"Hallo"}`, "hello.txt", "hello again")
 	if got := signIn(t, p, "", "nl"); got.title != "Hoi" {
 		t.Errorf("before the reload: %q, want the old title", got)
@@ -96,7 +96,7 @@ func TestExtension(t *testing.T) {
 	}
 }
 
-// TestExtensionRefusals: what is wrong is an error at the start, and leaves what was there at a reload.
+// TestExtensionRefusals: an error in the directory fails the start, and makes a reload keep the old state.
 func TestExtensionRefusals(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string][]string{

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Text is a message by its key, with the pairs of name and value that fill it in. A key that no message has is shown as it is.
+// Text is a message by its key, with pairs of name and value to fill in. A key without a message is shown as it is.
 type Text struct {
 	Key  string
 	Fill []any
@@ -21,24 +21,25 @@ func Say(key string, fill ...any) Text { return Text{key, fill} }
 type Field struct {
 	// Name of the field in the form, and its id unless there is an ID.
 	Name, ID string
-	// Type: text, email, tel, password, date, select, checkbox, code for one-time codes, secret for a code that nobody may read over a shoulder.
-	// Default: text
+	// Type: text, email, tel, password, date, select, checkbox, code for one-time codes, secret for a code that
+	// onlookers must not read. Default: text
 	Type  string
 	Label string
-	// Called is the label as it is shown where no message has the key Label.
+	// Called is the label if the key Label has no message. It is shown as it is.
 	Called string
-	// LabelFill, HintFill and ProblemFill are pairs of name and value for their messages. {brand} is filled in everywhere.
+	// LabelFill, HintFill and ProblemFill are pairs of name and value for their messages. {brand} is filled in
+	// everywhere.
 	LabelFill, HintFill, ProblemFill []any
 	Hint                             string // under the label's field. Empty: none
-	// Problem says below the field what to do next. Empty: none
+	// Problem is shown below the field and says what to do next. Empty: none
 	Problem string
-	// Invalid marks the field where the notice above the form says what is wrong.
+	// Invalid marks a field whose problem is described in the notice above the form.
 	Invalid bool
 	Value   string // of a checkbox: what it sends. Default there: yes
 	Checked bool
 	// Autocomplete is a token of HTML. Default: off, for codes one-time-code
 	Autocomplete string
-	// InputMode of codes is numeric unless something else is said.
+	// InputMode of codes. Default: numeric
 	InputMode, EnterKeyHint string
 	Required                bool
 	ReadOnly                bool
@@ -51,8 +52,8 @@ type Field struct {
 // Option is one of a select. Label is a message.
 type Option struct{ Value, Label string }
 
-// Fields puts the focus on the first field that has a problem, otherwise on the first empty one, and tells keyboards what Enter does. With a
-// notice above the form nothing has the focus but the notice.
+// Fields puts the focus on the first field with a problem, or else on the first empty one, and tells on-screen
+// keyboards what Enter does. A notice above the form takes the focus itself.
 func Fields(notice bool, list ...Field) []Field {
 	focus, last := -1, -1
 	for i, f := range list {
@@ -87,7 +88,7 @@ type field struct {
 	Options              []option
 	DescribedBy          string
 	Plain, IsCode        bool
-	Reveal               string // label of the button that shows what is typed. Empty: there is none
+	Reveal               string // label of the button that reveals the input. Empty: no such button
 }
 
 type option struct {
@@ -169,8 +170,8 @@ func (f frame) Say(t Text) string {
 // notice is what the template "notice" sees.
 type notice struct{ Kind, Text string }
 
-// Notice returns a notice of a kind: info, good, warn, or bad, which takes the focus and is what fields with Invalid refer to. There is at most
-// one bad notice on a page. An empty key gives none.
+// Notice returns a notice of a kind: info, good, warn, or bad. A bad notice takes the focus, and fields with Invalid
+// refer to it; a page has at most one. An empty key gives no notice.
 //
 //	{{template "notice" ($.Notice "bad" $d.Problem "time" ($.Duration $d.Wait))}}
 func (f frame) Notice(kind, key string, fill ...any) notice {
@@ -180,7 +181,8 @@ func (f frame) Notice(kind, key string, fill ...any) notice {
 	return notice{Kind: kind, Text: f.Say(Text{key, fill})}
 }
 
-// Row is a line of a list with what can be done about it. Name is shown as it is; Title in its place where there is such a message, Mark behind it and Details under it are messages.
+// Row is a line of a list with its actions. Name is shown as it is. Title replaces it if that message exists. Mark,
+// behind it, and Details, under it, are messages.
 //
 //	<ul class="rows">{{range $d.Rows}}{{template "row" ($.Row .)}}{{end}}</ul>
 type Row struct {
@@ -191,22 +193,23 @@ type Row struct {
 	Mark    Text
 	Details []Text
 	Scopes  []ScopeLine // a list under them
-	Links   []Link      // under it, to what is not ours
+	Links   []Link      // external links under it
 	Actions []Action
 }
 
-// Link leads to another site, which does not learn from where. Text is a message. What is no http or https URL is left out.
+// Link leads to another site and sends it no referrer. Text is a message. A URL that is neither http nor https is left
+// out.
 type Link struct {
 	Text Text
 	URL  string
 }
 
-// Action is a link, or a form of one button when there is a CSRF token. Label is a message.
+// Action is a link, or with a CSRF token a form of one button. Label is a message.
 type Action struct {
 	Label, URL string
 	CSRF       string
 	Fields     []Hidden // of the form
-	// About says what the action is about to whoever does not see the row. Default: its name
+	// About says what the action concerns, for people who do not see the row. Default: its name
 	About string
 }
 
@@ -258,7 +261,7 @@ func (f frame) Row(in Row) row {
 // buttons is what the template "buttons" sees.
 type buttons struct{ Submit, Cancel, CancelURL string }
 
-// Buttons returns the end of a form: what it does, and the way back where there is one.
+// Buttons returns the end of a form: its submit button, and a link back if cancelURL is not empty.
 //
 //	{{template "buttons" ($.Buttons "profile.save" $d.Cancel)}}
 func (f frame) Buttons(submit, cancelURL string) buttons {
@@ -272,7 +275,7 @@ func (f frame) Buttons(submit, cancelURL string) buttons {
 // back is what the template "back" sees.
 type back struct{ Text, URL string }
 
-// Back returns the way back to the application that asks, or out of what the page is about.
+// Back returns the link back to the application that asks, or out of the current task.
 //
 //	{{template "back" ($.Back $d.Cancel)}}
 func (f frame) Back(url string) back {
@@ -300,7 +303,7 @@ var icons = map[string]template.HTML{
 	"clock":  `<circle cx="12" cy="12" r="9"/><path d="M12 7v5l3.5 2"/>`,
 }
 
-// icon returns a drawing, or nothing for a name that has none.
+// icon returns the drawing of this name, or nothing.
 func icon(name string) template.HTML {
 	if icons[name] == "" {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// part executes one of the shared templates with what made returns.
+// part executes one of the shared templates with the result of made.
 func part(t *testing.T, name string, made func(frame) any) string {
 	t.Helper()
 	p, err := New(Config{Issuer: "https://auth.example.com", Key: make([]byte, 32), Brand: Brand{Name: "Albers"}})
@@ -141,7 +141,7 @@ func TestRow(t *testing.T) {
 		}
 	}
 	if strings.Contains(part(t, "row", func(f frame) any { return f.Row(Row{Icon: `"><script>`, Name: "x"}) }), "script") {
-		t.Error("row draws an icon that is none")
+		t.Error("row draws an unknown icon")
 	}
 }
 

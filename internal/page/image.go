@@ -21,8 +21,8 @@ type picture struct {
 	width, height int    // pixels
 }
 
-// checkPicture accepts raster images only, since an SVG can carry script: whole ones, with nothing behind their end that another program could
-// take for something else. The size is judged before anything is unpacked.
+// checkPicture accepts raster images only, because an SVG can carry script. They must be complete, with nothing after
+// the end that another program could interpret. The size is checked before anything is unpacked.
 func checkPicture(raw []byte) (picture, error) {
 	if len(raw) > MaxPicture {
 		return picture{}, fmt.Errorf("the picture is larger than %d KiB", MaxPicture>>10)
@@ -43,26 +43,27 @@ func checkPicture(raw []byte) (picture, error) {
 	return picture{"image/" + format, cfg.Width, cfg.Height}, nil
 }
 
-// ends are the last bytes of pictures. (PNG 11.2.5 with its length and CRC, GIF 89a 27, JPEG B.1.1.3)
+// ends are the last bytes of each kind of picture. (PNG 11.2.5 with its length and CRC, GIF 89a 27, JPEG B.1.1.3)
 var ends = map[string][]byte{"png": []byte("\x00\x00\x00\x00IEND\xaeB`\x82"), "gif": []byte(";"), "jpeg": []byte("\xff\xd9")}
 
-// CheckPicture returns what is wrong with a logo or icon: a PNG, JPEG or GIF picture of at most 64 KiB and 2048 pixels in width and height.
+// CheckPicture returns an error unless raw is a PNG, JPEG or GIF picture of at most 64 KiB and 2048 pixels in width and
+// height.
 func CheckPicture(raw []byte) error {
 	_, err := checkPicture(raw)
 	return err
 }
 
-// shown is a picture with its path and the size in which it is shown.
-type shown struct {
+// sizedPicture is a picture with its path and the size in which it is displayed.
+type sizedPicture struct {
 	Path          string
 	Width, Height int
 }
 
-// size returns the picture shown at most this high, and no wider than six times that.
-func (p picture) size(path string, height int) *shown {
+// size returns the picture displayed at most this high, and at most six times as wide.
+func (p picture) size(path string, height int) *sizedPicture {
 	w, h := p.width*height/p.height, height
 	if w > 6*height {
 		w, h = 6*height, max(1, p.height*6*height/p.width)
 	}
-	return &shown{path, max(1, w), h}
+	return &sizedPicture{path, max(1, w), h}
 }

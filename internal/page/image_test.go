@@ -26,7 +26,7 @@ func pngOf(t testing.TB, w, h int) []byte {
 	return b.Bytes()
 }
 
-// claims returns a small PNG that says it has this many pixels on each side.
+// claims returns a small PNG that claims to have this many pixels on each side.
 func claims(t testing.TB, side uint32) []byte {
 	t.Helper()
 	raw := pngOf(t, 1, 1)

@@ -1,24 +1,26 @@
 package page
 
-// Invitation is the data of invitation: an invited person chooses how to sign in from now on. Its form sends csrf, and the fields or idp.
+// Invitation is the data of invitation: an invited person chooses how to sign in from now on. Its form sends csrf, and
+// the fields or idp.
 type Invitation struct {
 	Action, CSRF string
 	Account      string  // username
-	Fields       []Field // of the password. Empty: none is taken
-	// Providers are those that can sign the person in instead. Their URL is what idp sends.
+	Fields       []Field // of the password. Empty: passwords are not offered
+	// Providers can sign the person in instead. Their URL is what idp sends.
 	Providers []Provider
 }
 
-// InvitationCheck is the data of invitation_check: an invited person shows that they are meant. Its form sends csrf, and answer, send or skip.
+// InvitationCheck is the data of invitation_check: an invited person proves to be the recipient. Its form sends csrf,
+// and answer, send or skip.
 type InvitationCheck struct {
 	Action, CSRF string
 	// Way is birthdate, sms or code. Empty: the person chooses.
 	Way     string
 	Fields  []Field
-	To      string // where a code is sent, masked
+	To      string // recipient of the code, masked
 	Send    bool   // the way sends a code
-	Sent    bool   // one that was sent is waited for
-	Skip    bool   // the person may go on without
+	Sent    bool   // a code was sent and is expected
+	Skip    bool   // the person can continue without
 	Choices []InvitationChoice
 	Problem string // message key. Empty: none
 	Wait    int    // seconds
@@ -27,7 +29,7 @@ type InvitationCheck struct {
 // InvitationChoice is a link to a way.
 type InvitationChoice struct{ Way, URL string }
 
-// Icon is the name of the drawing beside it.
+// Icon is the name of the drawing next to it.
 func (c InvitationChoice) Icon() string {
 	switch c.Way {
 	case "birthdate":

@@ -8,22 +8,23 @@ import (
 	"time"
 )
 
-// LanguagePath is where the links of the language switch lead. (identity/routes.go)
+// LanguagePath is the target of the language switch. (identity/routes.go)
 const LanguagePath = "/language"
 
 const (
 	kindLanguage = "language" // cookie
 	languageLife = 365 * 24 * time.Hour
-	// A query value as long as this may be a secret, such as an ID token in a hint. It is not copied into another address, unless it is the name of
-	// what is under way, which opens nothing in another browser.
+	// A query value of this length can be a secret, such as an ID token in a hint. It is not copied into another
+	// address, except for the id of the current flow, which is useless in another browser.
 	secretLength = 40
 )
 
-// secretParams are query parameters that are not copied whatever their length.
+// secretParams are query parameters that are never copied, however short.
 var secretParams = []string{"code", "token"}
 
-// Choose remembers in the browser the language that its pages are in from now on, before what the application or the browser ask for: the locale,
-// or the nearest that there is, such as nl for nl_BE. A language that there are no messages for changes nothing, nor does one where it is alone.
+// Choose stores the language of the pages in the browser. It takes precedence over the wishes of the application and
+// the browser. locale is matched to the nearest available language, such as nl for nl_BE. An unavailable language
+// changes nothing, and neither does a choice when there is one language only.
 func (p *Renderer) Choose(w http.ResponseWriter, r *http.Request, locale string) {
 	c := p.messages(r.Context())
 	if CheckLocale(locale) != nil || len(c.languages) < 2 {
@@ -37,15 +38,15 @@ func (p *Renderer) Choose(w http.ResponseWriter, r *http.Request, locale string)
 	}
 }
 
-// Forget forgets what Choose has remembered.
+// Forget removes what Choose has stored.
 func (p *Renderer) Forget(w http.ResponseWriter, r *http.Request) {
 	if p.jar.Get(r, kindLanguage) != "" {
 		p.jar.Clear(w, kindLanguage)
 	}
 }
 
-// ShowLanguage serves GET /language?to=…&back=…: it remembers the language and leads back to the page of ours that the person came from. Links
-// of other sites lead back too, but change nothing.
+// ShowLanguage serves GET /language?to=…&back=…: it stores the language and redirects to the page that the person came
+// from. Links on other sites redirect too, but change nothing.
 func (p *Renderer) ShowLanguage(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "" || site == "same-origin" || site == "none" {
@@ -66,8 +67,8 @@ type languageLink struct {
 	Current        bool
 }
 
-// languageLinks are the languages to choose from on this page: none where there is one alone, where the page is the answer to a form and is not
-// there again by GET, or where its address may hold a secret.
+// languageLinks are the languages to choose from on this page. It is empty when there is one language only, when the
+// page is the answer to a form and has no GET, and when its address may hold a secret.
 func (p *Renderer) languageLinks(r *http.Request, v View, now *language) []languageLink {
 	c := p.messages(r.Context())
 	again := r.Method == http.MethodGet || r.Method == http.MethodHead || v.Status == http.StatusUnprocessableEntity || v.Status == http.StatusTooManyRequests
@@ -113,18 +114,19 @@ func holdsSecret(q url.Values) bool {
 	return false
 }
 
-// exactly returns the language of this name, or nil.
-func (c *catalogue) exactly(locale string) *language {
+// named returns the language of this name, or nil.
+func (c *catalogue) named(locale string) *language {
 	if CheckLocale(locale) != nil {
 		return nil
 	}
 	return c.byName[localeKey(locale)]
 }
 
-// ownNames are the languages of our own messages, as whoever speaks them writes them.
+// ownNames are the names of our languages, each in the language itself.
 var ownNames = map[string]string{"de": "Deutsch", "en": "English", "fr": "Français", "nl": "Nederlands"}
 
-// ownName is how the language is called in the switch: by a message language.name that is brought with it, by its own name, or by its tag.
+// ownName is the name of the language in the switch: its message language.name if there is one, else its own name, else
+// its tag.
 func (l *language) ownName() string {
 	for _, texts := range l.texts[:l.near] {
 		if name := texts["language.name"]; name != "" {

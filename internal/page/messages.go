@@ -21,7 +21,7 @@ import (
 //go:embed messages/*.json
 var messageFiles embed.FS
 
-// builtIn is our own messages by the code of their language.
+// builtIn returns our own messages by language code.
 var builtIn = sync.OnceValue(func() map[string]map[string]string {
 	entries, err := messageFiles.ReadDir("messages")
 	if err != nil {
@@ -42,7 +42,7 @@ var builtIn = sync.OnceValue(func() map[string]map[string]string {
 	return all
 })
 
-// Languages returns the codes of the languages that have messages of ours, sorted.
+// Languages returns the codes of the languages with built-in messages, sorted.
 func Languages() []string { return slices.Sorted(maps.Keys(builtIn())) }
 
 const (
@@ -57,7 +57,7 @@ var (
 	keyForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$`)
 )
 
-// CheckLocale returns what is wrong with the name of a locale: nl, nl_NL and nl_NL_informal are right.
+// CheckLocale returns an error unless the name of a locale has the form nl, nl_NL or nl_NL_informal.
 func CheckLocale(name string) error {
 	if !localeForm.MatchString(name) {
 		return errors.New("is not a locale such as nl, nl_NL or nl_NL_informal")
@@ -65,9 +65,9 @@ func CheckLocale(name string) error {
 	return nil
 }
 
-// CheckMessage returns what is wrong with a message. Any text can be shown: it is escaped, and what looks like a placeholder and is none stays as
-// it is written.
-func CheckMessage(key, text string) error {
+// checkMessage returns what is wrong with a message. Any text can be shown: it is escaped, and unknown placeholders
+// stay as they are written.
+func checkMessage(key, text string) error {
 	switch {
 	case !keyForm.MatchString(key):
 		return errors.New("the key must have 1 to 128 letters, digits and . _ : -")
@@ -84,18 +84,19 @@ func CheckMessage(key, text string) error {
 	return nil
 }
 
-// Overrides are messages that take the place of ours. They must not be changed once they are handed over.
+// Overrides are messages that replace built-in ones. They must not be changed after they are handed over.
 type Overrides struct {
 	// Default is for every language, by keys.
 	Default map[string]string
-	// Locales are by names such as nl, nl_NL and nl_NL_informal, then by keys. A locale of which we have nothing becomes available.
+	// Locales are by names such as nl, nl_NL and nl_NL_informal, then by keys. A locale without built-in messages
+	// becomes available.
 	Locales map[string]map[string]string
 }
 
 // localeKey is the form in which names of locales are compared.
 func localeKey(name string) string { return strings.ReplaceAll(strings.ToLower(name), "-", "_") }
 
-// fallbacks yields the name and what it falls back to: nl_nl_informal, nl_nl, nl.
+// fallbacks returns the name and its fallbacks: nl_nl_informal, nl_nl, nl.
 func fallbacks(name string) (out []string) {
 	for key := localeKey(name); key != ""; key = key[:max(0, strings.LastIndexByte(key, '_'))] {
 		out = append(out, key)
@@ -103,7 +104,7 @@ func fallbacks(name string) (out []string) {
 	return out
 }
 
-// catalogue holds the messages of every language there is to choose from; the first one is the default.
+// catalogue holds the messages of every language to choose from. The first one is the default.
 type catalogue struct {
 	languages []*language
 	offered   []*language          // those to choose from: all but variants
@@ -112,16 +113,16 @@ type catalogue struct {
 	matched   []*language // in the order of the matcher's tags
 }
 
-// language is the messages of one language, the strongest first.
+// language is the messages of one language, in order of precedence.
 type language struct {
-	name, tag string // as it is called here: nl_NL; and for browsers: nl-NL
+	name, tag string // its name here, nl_NL, and for browsers, nl-NL
 	texts     []map[string]string
-	near      int // how many of texts are for this language and no other, and not ours
-	own       int // how many of texts are not ours
+	near      int // how many of texts are for this language alone and not built in
+	own       int // how many of texts are not built in
 }
 
-// newCatalogue makes the languages that are switched on and those that the layers bring, of which the first is the strongest. A locale that we have
-// no messages for is an error that names those there are.
+// newCatalogue makes the languages that are switched on and those that the layers bring; the first layer takes
+// precedence. A locale without messages is an error that lists those available.
 func newCatalogue(locales []string, layers []*Overrides) (*catalogue, error) {
 	if len(locales) == 0 {
 		locales = []string{finalLanguage}
@@ -150,7 +151,7 @@ func newCatalogue(locales []string, layers []*Overrides) (*catalogue, error) {
 		if strings.Count(key, "_") < 2 {
 			c.offered = append(c.offered, lang)
 		}
-		// A variant is for those who ask for it by name, not for whoever speaks the language.
+		// A variant is for requests that name it, not for every speaker of the language.
 		if tag, err := xlanguage.Parse(strings.ReplaceAll(name, "_", "-")); err == nil && strings.Count(key, "_") < 2 {
 			tags, c.matched = append(tags, tag), append(c.matched, lang)
 		}
@@ -168,7 +169,8 @@ func baseLanguage(locale string) (string, bool) {
 	return base.String(), true
 }
 
-// newLanguage gathers what a locale says: what is brought for its variant, its country and its language, then for every language, then ours.
+// newLanguage collects the messages of a locale: the layers for its variant, its country and its language, then the
+// layers for every language, then the built-in ones.
 func newLanguage(name, fallback string, layers []*Overrides) *language {
 	l := &language{name: localeKey(name), tag: htmlTag(name)}
 	add := func(texts map[string]string) {
@@ -193,7 +195,7 @@ func newLanguage(name, fallback string, layers []*Overrides) *language {
 	return l
 }
 
-// byKey returns the layers with their locales by localeKey; of several spellings of a name the first in order counts.
+// byKey returns the layers with their locales by localeKey. Of several spellings of a name, the first in order counts.
 func byKey(layers []*Overrides) []*Overrides {
 	out := make([]*Overrides, len(layers))
 	for i, layer := range layers {
@@ -217,14 +219,14 @@ func htmlTag(name string) string {
 	return strings.Join(parts, "-")
 }
 
-// match chooses the language: what was chosen in this browser, what the flow asks for, by name and then by likeness, then what the browser asks
-// for, then what is preferred where the application belongs to, then the default. Nothing of these is repeated in an answer, only the tag of a
-// language that is there.
+// match chooses the language. In order: the choice stored in the browser, the wishes of the flow by name and then by
+// similarity, the wishes of the browser, the preference of the application's organisation, and the default. Nothing of
+// the input is repeated in an answer, only the tag of an available language.
 func (c *catalogue) match(r *http.Request, chosen string, wanted []string, preferred string) *language {
 	if len(c.languages) == 1 {
 		return c.languages[0]
 	}
-	if lang := c.exactly(chosen); lang != nil {
+	if lang := c.named(chosen); lang != nil {
 		return lang
 	}
 	var tags []xlanguage.Tag
@@ -274,8 +276,8 @@ func (l *language) find(key string) (string, bool) {
 	return "", false
 }
 
-// T returns the message of a key. Pairs of name and value fill in "{name}"; a time.Time is a Moment, a time.Duration a Duration. A missing message is its
-// key, which a test finds.
+// T returns the message of a key. Pairs of name and value fill in "{name}"; a time.Time becomes a Moment, a
+// time.Duration a Duration. A missing message is shown as its key, which a test detects.
 func (l *language) T(key string, pairs ...any) string {
 	text, ok := l.find(key)
 	if !ok {
@@ -298,7 +300,7 @@ func (l *language) T(key string, pairs ...any) string {
 	return strings.NewReplacer(fill...).Replace(text) // one pass: a value that looks like a placeholder stays as it is
 }
 
-// Duration returns "40 seconds", "3 minutes", rounded up, and "2 hours" or "7 days" where it is that many of them.
+// Duration returns "40 seconds" or "3 minutes", rounded up, and "2 hours" or "7 days" for whole hours and days.
 func (l *language) Duration(seconds int) string {
 	n, unit := max(seconds, 1), "second"
 	if n > 90 {
@@ -316,7 +318,8 @@ func (l *language) Duration(seconds int) string {
 	return l.T("duration."+unit+"s", "n", strconv.Itoa(n))
 }
 
-// Scope returns the description of a scope: a message that takes the place of ours, the operator's, ours for the standard ones, otherwise its name.
+// Scope returns the description of a scope: a custom message, the operator's description, our own for the standard
+// scopes, or else its name.
 func (l *language) Scope(s ScopeLine) string {
 	for i, texts := range l.texts {
 		if i == l.own && s.Description != "" {

@@ -39,7 +39,7 @@ func placeholders(text string) []string {
 	return slices.Compact(found)
 }
 
-// TestLanguagesAreWhole: every language says everything that English says, with the same things filled in.
+// TestLanguagesAreWhole: every language has every English message, with the same placeholders.
 func TestLanguagesAreWhole(t *testing.T) {
 	t.Parallel()
 	if got, want := page.Languages(), []string{"de", "en", "fr", "nl"}; !slices.Equal(got, want) {
@@ -69,7 +69,7 @@ func TestLanguagesAreWhole(t *testing.T) {
 	}
 }
 
-// shown is what of a page tells which messages it used.
+// shown is the part of a page that reveals which messages it used.
 type shown struct{ lang, title string }
 
 var (
@@ -77,7 +77,7 @@ var (
 	titleOf = regexp.MustCompile(`<h1>([^<]*)</h1>`)
 )
 
-// signIn returns the sign-in page's language and title for who asks for locales and whose browser sends header.
+// signIn returns the language and title of the sign-in page for requested locales and a browser's header.
 func signIn(t *testing.T, p *page.Renderer, header string, locales ...string) shown {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "https://auth.example.com/sign-in", nil)
@@ -187,7 +187,7 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
-// TestOverridesAtOnce: what changes is shown by the very next page, in those of other origins too.
+// TestOverridesAtOnce: a change appears on the very next page, also on other origins.
 func TestOverridesAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newRenderer(t, page.Brand{})
@@ -208,7 +208,7 @@ func TestOverridesAtOnce(t *testing.T) {
 	}
 }
 
-// TestOverridesThatPanic: the page that is shown for a panic needs messages too.
+// TestOverridesThatPanic: the error page after a panic needs messages too.
 func TestOverridesThatPanic(t *testing.T) {
 	t.Parallel()
 	p := newRenderer(t, page.Brand{})
@@ -218,7 +218,7 @@ func TestOverridesThatPanic(t *testing.T) {
 	}
 }
 
-// TestScopeOfOverrides: a message that takes the place of ours is translated, so it comes before the operator's one description.
+// TestScopeOfOverrides: a custom message is translated, so it takes precedence over the operator's single description.
 func TestScopeOfOverrides(t *testing.T) {
 	t.Parallel()
 	p := withMessages(t, []string{"en", "nl"}, &page.Overrides{Locales: map[string]map[string]string{"nl": {"scope.orders.read": "Je bestellingen lezen"}}})
@@ -236,7 +236,7 @@ func TestScopeOfOverrides(t *testing.T) {
 
 func TestMessagesFromOutside(t *testing.T) {
 	t.Parallel()
-	// every replaces each message there is by the same text.
+	// every returns overrides with the same text for every message.
 	every := func(text string) *page.Overrides {
 		o := &page.Overrides{Default: map[string]string{}}
 		for key := range messageFile(t, "en") {
@@ -338,7 +338,7 @@ func FuzzOverrides(f *testing.F) {
 	})
 }
 
-// TestDuration: times are told in the largest unit of which there are whole ones, and never as less than they are.
+// TestDuration: durations are given in the largest unit that divides them, and are never rounded down.
 func TestDuration(t *testing.T) {
 	t.Parallel()
 	p := withMessages(t, []string{"en", "nl", "de", "fr"})

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// On returns a renderer for pages that another origin than the issuer's shows, such as a site that protect guards. prefix is the path
-// below which that origin serves Assets.
+// On returns a renderer for pages on another origin than the issuer's, such as a site that protect guards. prefix is
+// the path below which that origin serves Assets.
 func (p *Renderer) On(origin, prefix string) *Renderer {
 	q := *p
 	if u, err := url.Parse(origin); err == nil && u.Host != "" {
 		q.origin, q.host = strings.ToLower(origin), u.Host
 	}
-	// The address of such a page may hold a one-time code, which the requests for its assets would carry into logs. It has no form whose
-	// Origin would be missed.
+	// The address of such a page may hold a one-time code, which requests for its assets would carry into logs. The
+	// page has no form that would need an Origin header.
 	q.referrer = "no-referrer"
 	q.elsewhere = true
 	a := *p.assets

@@ -13,41 +13,42 @@ import (
 	"go.uber.org/zap"
 )
 
-// clientLogo is the height in pixels of the picture beside the name of an application.
+// clientLogo is the height in pixels of the picture next to an application's name.
 const clientLogo = 40
 
-// Organisation is whom an application belongs to.
+// Organisation is the owner of an application.
 type Organisation struct {
 	Name string
-	// SiteURL is its own site, SupportURL where people find help, SupportEmail where they ask for it where there is no such site. They are shown if
-	// they are http or https URLs and an address.
+	// SiteURL is its own site, SupportURL its help pages, SupportEmail its address for help if there are no such pages.
+	// They are shown only if they are http or https URLs and an address.
 	SiteURL, SupportURL, SupportEmail string
-	// Logo is shown beside the name of its applications: PNG, JPEG or GIF. One that is none of these is not shown.
+	// Logo is shown next to the names of its applications: PNG, JPEG or GIF. Any other file is not shown.
 	Logo []byte
-	// Message stands on the sign-in page of its applications: HTML, of which CleanHTML leaves what is harmless.
+	// Message appears on the sign-in page of its applications: HTML, reduced to its harmless parts by CleanHTML.
 	Message string
-	// Private says that nothing of it is shown to who is not signed in.
+	// Private hides everything about it from people who are not signed in.
 	Private bool
-	// Language is that of the pages for its applications where nobody asks for one that there is: nl, nl_NL, nl_NL_informal. Empty: the default
+	// Language is the default for pages of its applications if no available language was requested: nl, nl_NL,
+	// nl_NL_informal. Empty: the general default
 	Language string
 }
 
-// organisation is what templates see of it.
+// organisation is the form of it that templates see.
 type organisation struct {
 	Name, SiteURL, SiteHost, help string
-	logo                          *shown
+	logo                          *sizedPicture
 	Message                       template.HTML
 	private                       bool
 	language                      string
 }
 
-// Organisations are those of the applications. They do not change.
+// Organisations holds the organisations of all applications. It does not change.
 type Organisations struct {
 	byClient map[string]*organisation
 	files    assets
 }
 
-// NewOrganisations returns them by the ids of applications.
+// NewOrganisations returns Organisations for a map from the ids of applications.
 func NewOrganisations(byClient map[string]*Organisation) *Organisations {
 	o := &Organisations{byClient: map[string]*organisation{}, files: assets{files: map[string]file{}}}
 	made := map[*Organisation]*organisation{}
@@ -64,7 +65,7 @@ func (o *Organisations) add(in *Organisation) *organisation {
 	out := &organisation{Name: in.Name, private: in.Private, language: in.Language}
 	out.Message = template.HTML(CleanHTML(in.Message)) //nolint:gosec // G203: cleaned in this very line
 	if isWeb(in.SiteURL) {
-		u, _ := url.Parse(in.SiteURL) // which IsLink has read
+		u, _ := url.Parse(in.SiteURL) // IsLink has parsed it before
 		out.SiteURL, out.SiteHost = in.SiteURL, u.Hostname()
 	}
 	switch mail := "mailto:" + in.SupportEmail; {
@@ -80,18 +81,19 @@ func (o *Organisations) add(in *Organisation) *organisation {
 	return out
 }
 
-// SetOrganisations names who is asked, at each page for an application, whom it belongs to. It is called before the renderer is used, if at all.
+// SetOrganisations sets the function that returns the organisations; it is called for each page of an application. Call
+// SetOrganisations before the renderer is used, if at all.
 func (p *Renderer) SetOrganisations(from func(context.Context) *Organisations) {
 	p.organisations = from
 }
 
-// organisationsNow returns what SetOrganisations has named, and never nil.
+// organisationsNow returns the current organisations, and never nil.
 func (p *Renderer) organisationsNow(ctx context.Context) (now *Organisations) {
 	if p.organisations == nil {
 		return &Organisations{}
 	}
 	defer func() {
-		if v := recover(); v != nil { // as in asked
+		if v := recover(); v != nil { // as in customMessages
 			p.cfg.Log.Error("organisations not read", zap.Any("panic", v))
 		}
 		if now == nil {
@@ -101,24 +103,24 @@ func (p *Renderer) organisationsNow(ctx context.Context) (now *Organisations) {
 	return p.organisations(ctx)
 }
 
-// unowned is whom an application belongs to of which nobody knows.
-var unowned = new(organisation)
+// noOrganisation stands for the unknown owner of an application.
+var noOrganisation = new(organisation)
 
-// organisationOf returns whom a client belongs to, or unowned.
+// organisationOf returns the owner of a client, or noOrganisation.
 func (p *Renderer) organisationOf(r *http.Request, client string) *organisation {
 	if client == "" {
-		return unowned
+		return noOrganisation
 	}
-	return cmp.Or(p.organisationsNow(r.Context()).byClient[client], unowned)
+	return cmp.Or(p.organisationsNow(r.Context()).byClient[client], noOrganisation)
 }
 
-// belong tells the page whom its client belongs to and how that looks.
-func (p *Renderer) belong(f *frame, org *organisation, v View) {
+// setOrganisation adds the client's organisation and its look to the page.
+func (p *Renderer) setOrganisation(f *frame, org *organisation, v View) {
 	if f.Client.ID == "" {
 		return
 	}
 	f.ClientLogo = p.assets.logos[f.Client.ID]
-	if org == unowned || org.private && !v.signedIn() {
+	if org == noOrganisation || org.private && !v.signedIn() {
 		return
 	}
 	f.Organisation = org
@@ -126,5 +128,5 @@ func (p *Renderer) belong(f *frame, org *organisation, v View) {
 	f.ClientLogo = cmp.Or(f.ClientLogo, org.logo)
 }
 
-// signedIn tells whether only who is signed in sees the page: what they allow, and their account.
+// signedIn tells whether the page is only for people who are signed in: their consent, and their account.
 func (v View) signedIn() bool { return v.Template == "consent" || v.Nav != nil }

@@ -77,7 +77,7 @@ func TestOrganisationOnPages(t *testing.T) {
 	})
 }
 
-// TestPrivateOrganisation: nothing of a private one is on a page that somebody sees who is not signed in.
+// TestPrivateOrganisation: pages for people who are not signed in show nothing of a private organisation.
 func TestPrivateOrganisation(t *testing.T) {
 	t.Parallel()
 	p := withOrganisation(t, &page.Organisation{
@@ -91,7 +91,7 @@ func TestPrivateOrganisation(t *testing.T) {
 			t.Errorf("page %q shows a private organisation:\n%s", name, body)
 		}
 		if !strings.Contains(body, "acme.example/help") && v.Template == "consent" && !v.Mobile {
-			t.Errorf("page %q does not show the organisation to who is signed in:\n%s", name, body)
+			t.Errorf("page %q does not show the organisation to a person who is signed in:\n%s", name, body)
 		}
 	}
 	if body := render(p, views()["sign_in"]).Body.String(); !strings.Contains(body, "help.example.com") {
@@ -99,7 +99,8 @@ func TestPrivateOrganisation(t *testing.T) {
 	}
 }
 
-// TestPreferredLanguage: the language of an organisation is that of its applications' pages where nobody asks for one that there is.
+// TestPreferredLanguage: the language of an organisation is the default for its applications' pages if no available
+// language was requested.
 func TestPreferredLanguage(t *testing.T) {
 	t.Parallel()
 	brought := &page.Overrides{Locales: map[string]map[string]string{"fr_FR_tu": {"sign_in.title": "Salut"}}}
@@ -175,7 +176,7 @@ func TestCleanHTML(t *testing.T) {
 	})
 }
 
-// mutations are pieces of HTML that sanitisers have let through, or that browsers read in another way than it looks.
+// mutations are pieces of HTML that have passed other sanitisers, or that browsers read differently from how they look.
 var mutations = []string{
 	`<script>alert(1)</script>`, `<img src=x onerror=alert(1)>`, `<svg onload=alert(1)>`, `<svg><style><img src=x onerror=alert(1)></style></svg>`,
 	`<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=alert(1)&gt;">`,
@@ -192,7 +193,7 @@ var mutations = []string{
 	`</main></body><script>alert(1)</script>`, `<details ontoggle=alert(1) open>`, `<marquee onstart=alert(1)>`, `<a href="https://ok.example" ping="https://evil.example">x</a>`,
 }
 
-// checkClean holds that what is left of a piece of HTML is harmless and stays as it is when it is cleaned again.
+// checkClean checks that the cleaned HTML is harmless and does not change when it is cleaned again.
 func checkClean(t *testing.T, in string) {
 	t.Helper()
 	got := page.CleanHTML(in)

@@ -12,29 +12,30 @@ import (
 	"go.uber.org/zap"
 )
 
-// live is what changes while the renderer is in use. The renderers of other origins share it.
-type live struct {
-	catalogue atomic.Pointer[current]
+// liveState is what changes while the renderer is in use. The renderers of other origins share it.
+type liveState struct {
+	catalogue atomic.Pointer[catalogueState]
 	overrides func(context.Context) []*Overrides // nil: none
 	extension atomic.Pointer[extension]          // nil: none
-	// organisations is asked whom an application belongs to. nil: nobody knows
+	// organisations returns the owners of applications. nil: unknown
 	organisations func(context.Context) *Organisations
 	reload        sync.Mutex // held while the extension directory is read
 }
 
-// SetOverrides names who is asked, at each page, for the messages that take the place of ours, the strongest first. It is called before the
-// renderer is used, if at all. What is returned is compared by its pointers: the same ones mean that nothing has changed.
+// SetOverrides sets the function that returns the custom messages, the first taking precedence; it is called for each
+// page. Call SetOverrides before the renderer is used, if at all. The results are compared by their pointers: equal
+// pointers mean no change.
 func (p *Renderer) SetOverrides(from func(context.Context) []*Overrides) { p.overrides = from }
 
-// current is a catalogue and what it was made of.
-type current struct {
+// catalogueState is a catalogue and the layers it was made from.
+type catalogueState struct {
 	layers []*Overrides
 	*catalogue
 }
 
-// messages returns the catalogue of now.
+// messages returns the current catalogue.
 func (p *Renderer) messages(ctx context.Context) *catalogue {
-	layers := p.asked(ctx)
+	layers := p.customMessages(ctx)
 	if ext := p.extension.Load(); ext != nil && ext.messages != nil {
 		layers = append(layers[:len(layers):len(layers)], ext.messages)
 	}
@@ -44,17 +45,17 @@ func (p *Renderer) messages(ctx context.Context) *catalogue {
 		return have.catalogue
 	}
 	c, err := newCatalogue(p.cfg.Locales, layers)
-	if err != nil { // the locales were good when the renderer was made
-		p.cfg.Log.Error("messages not renewed", zap.Error(err))
+	if err != nil { // the locales were valid when the renderer was made
+		p.cfg.Log.Error("messages not updated", zap.Error(err))
 		return have.catalogue
 	}
-	p.catalogue.Store(&current{layers, c})
+	p.catalogue.Store(&catalogueState{layers, c})
 	return c
 }
 
-// asked returns what SetOverrides has named. A panic there is logged and means that there is nothing: a page that says that something is wrong is
-// made for panics too.
-func (p *Renderer) asked(ctx context.Context) (layers []*Overrides) {
+// customMessages returns the result of the function that SetOverrides has set. A panic there is logged and counts as no
+// messages, because the error page for a panic needs messages too.
+func (p *Renderer) customMessages(ctx context.Context) (layers []*Overrides) {
 	if p.overrides == nil {
 		return nil
 	}
@@ -75,7 +76,8 @@ type Words interface {
 	Lang() string
 }
 
-// Words returns the messages for what is not a page, such as an e-mail, in the first of the wanted languages that there is.
+// Words returns the messages for text outside of pages, such as an e-mail, in the first available of the wanted
+// languages.
 func (p *Renderer) Words(ctx context.Context, wanted []string) Words {
 	return p.messages(ctx).match(&http.Request{Header: http.Header{}}, "", wanted, "")
 }
@@ -83,12 +85,12 @@ func (p *Renderer) Words(ctx context.Context, wanted []string) Words {
 // Button returns the colour of a button and of the text on it, as #rrggbb.
 func (p *Renderer) Button() (ground, ink string) {
 	brand, err := parseColor(cmp.Or(p.cfg.Brand.Color, defaultColor))
-	if err != nil { // New has read it
+	if err != nil { // New has parsed it
 		brand = mustColor(defaultColor)
 	}
 	a, b := light.accent(brand)
 	return a.String(), b.String()
 }
 
-// BrandName returns the name of whoever runs the pages.
+// BrandName returns the name of the operator's brand.
 func (p *Renderer) BrandName() string { return p.cfg.Brand.Name }

@@ -1,5 +1,6 @@
-// Package page writes the HTML that people see: templates, the stylesheet, messages, and what guards them (Content-Security-Policy,
-// CSRF tokens). What a page says is the caller's; how it looks and what it forbids is this package's.
+// Package page writes the HTML that people see: templates, the stylesheet, messages, and their protection
+// (Content-Security-Policy, CSRF tokens). The caller decides what a page says; this package decides how it looks and
+// what it forbids.
 package page
 
 import (
@@ -22,14 +23,14 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
-// Brand is how the pages present whoever runs them.
+// Brand is how the pages present the operator.
 type Brand struct {
 	Name string // Default: Gatehouse
 	// Logo is a PNG, JPEG or GIF image of at most 64 KiB. Empty: the name alone.
 	Logo []byte
-	// LogoType is its media type. Default: found out from the image.
+	// LogoType is its media type. Default: detected from the image
 	LogoType string
-	// Color is #rgb or #rrggbb. It is darkened or lightened until text in it can be read. Default: #3b5bdb
+	// Color is #rgb or #rrggbb. It is darkened or lightened until text in it is readable. Default: #3b5bdb
 	Color string
 	// Help is where people find help: an http, https or mailto URL. Empty: none
 	Help string
@@ -43,7 +44,7 @@ type Config struct {
 	Locales []string          // BCP 47, the first is the default. Default: en
 	Issuer  string            // origin of the pages, no trailing slash
 	Key     []byte            // HMAC key of CSRF tokens, at least 32 bytes
-	// Extension is a directory of messages and files that are added. Default: none
+	// Extension is a directory with additional messages and files. Default: none
 	Extension string
 	Random    io.Reader
 	Log       *zap.Logger
@@ -55,14 +56,14 @@ type failure struct{ Title, Text, Again, Ref string }
 // Renderer writes pages. It is safe for concurrent use.
 type Renderer struct {
 	cfg Config
-	*live
+	*liveState
 	templates map[string]*template.Template
 	assets    *assets
 	origin    string // scheme and host of the issuer
 	host      string
 	jar       cookie.Jar
 	referrer  string // Referrer-Policy
-	elsewhere bool   // the pages are those of another origin than the issuer's
+	elsewhere bool   // the pages belong to another origin than the issuer's
 }
 
 // New returns a renderer, or an error that says what is wrong with the brand, the locales or the key.
@@ -83,7 +84,7 @@ func New(cfg Config) (*Renderer, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return nil, errors.New("page: the issuer must be an http or https URL")
 	}
-	p := &Renderer{cfg: cfg, live: &live{}, origin: strings.ToLower(u.Scheme + "://" + u.Host), host: u.Host, jar: cookie.For(cfg.Issuer), referrer: "same-origin"}
+	p := &Renderer{cfg: cfg, liveState: &liveState{}, origin: strings.ToLower(u.Scheme + "://" + u.Host), host: u.Host, jar: cookie.For(cfg.Issuer), referrer: "same-origin"}
 	if cfg.Brand.Help != "" && !IsLink(cfg.Brand.Help) {
 		return nil, errors.New("page: the address of help must be an http, https or mailto URL")
 	}
@@ -91,7 +92,7 @@ func New(cfg Config) (*Renderer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.catalogue.Store(&current{nil, c})
+	p.catalogue.Store(&catalogueState{nil, c})
 	if err := p.ReloadExtension(context.Background()); err != nil {
 		return nil, err
 	}
@@ -110,14 +111,15 @@ func New(cfg Config) (*Renderer, error) {
 	return p, nil
 }
 
-// Render writes a page with its status and headers. A page that cannot be made becomes the error page; it never breaks off half-way.
+// Render writes a page with its status and headers. If the page cannot be made, it writes the error page instead, never
+// a part of a page.
 func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, v View) {
-	scripts := new(needed)
+	scripts := new(scriptSet)
 	body, lang, err := p.make(r, v, scripts)
 	if err != nil {
 		p.cfg.Log.Error("page not made", zap.String("template", v.Template), zap.Error(err))
-		v = View{Template: "error", Status: http.StatusInternalServerError, Locales: v.Locales, Data: p.failure(lang, "error.internal", "", p.ref())}
-		scripts = new(needed)
+		v = View{Template: "error", Status: http.StatusInternalServerError, Locales: v.Locales, Data: p.failureFor(lang, "error.internal", "", p.ref())}
+		scripts = new(scriptSet)
 		if body, _, err = p.make(r, v, scripts); err != nil {
 			http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
 			return
@@ -132,9 +134,9 @@ func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, v View) {
 	}
 }
 
-// Error writes an error page and returns the reference id that it shows, for the log line. key is the key of a message
-// ("error.expired"), again a same-origin link that starts again, or "". Pages below 500 are expected: they have no reference and the
-// same bytes each time, so the answer is "" there. 503 and 429 set Retry-After when it is not set yet.
+// Error writes an error page and returns the reference id on it, for the log line. key is the key of a message
+// ("error.expired"); again is a same-origin link to start again, or "". Errors below 500 are expected: their pages have
+// no reference and are the same bytes each time, so the result is "". 503 and 429 set Retry-After if it is not set yet.
 func (p *Renderer) Error(w http.ResponseWriter, r *http.Request, status int, key, again string) (ref string) {
 	if status >= http.StatusInternalServerError {
 		ref = p.ref()
@@ -143,11 +145,11 @@ func (p *Renderer) Error(w http.ResponseWriter, r *http.Request, status int, key
 		w.Header().Set("Retry-After", "5")
 	}
 	lang := p.match(r, nil, "")
-	p.Render(w, r, View{Template: "error", Status: status, Data: p.failure(lang, key, again, ref)})
+	p.Render(w, r, View{Template: "error", Status: status, Data: p.failureFor(lang, key, again, ref)})
 	return ref
 }
 
-func (p *Renderer) failure(lang *language, key, again, ref string) failure {
+func (p *Renderer) failureFor(lang *language, key, again, ref string) failure {
 	if _, ok := lang.find(key + ".title"); !ok {
 		key = "error.internal"
 	}
@@ -173,7 +175,7 @@ type frame struct {
 	Icon     string
 	Logo     string
 	LogoSize [2]int
-	Secure   bool // the issuer has https: only then does the footer show a lock
+	Secure   bool // the issuer has https: the footer shows a lock only then
 	Mobile   bool
 	Client   login.Client
 	Nav      *Nav
@@ -181,20 +183,20 @@ type frame struct {
 
 	Languages []languageLink
 	Help      string
-	// Organisation is whom the client belongs to, ClientLogo the picture beside its name. nil: nobody knows, none
+	// Organisation is the owner of the client, ClientLogo the picture next to its name. nil: unknown, none
 	Organisation *organisation
-	ClientLogo   *shown
+	ClientLogo   *sizedPicture
 
-	needed  *needed
+	needed  *scriptSet
 	scripts map[string]string
 }
 
-// match chooses the language of an answer. preferred is that of whom the application belongs to.
+// match chooses the language of an answer. preferred is that of the application's organisation.
 func (p *Renderer) match(r *http.Request, wanted []string, preferred string) *language {
 	return p.messages(r.Context()).match(r, p.jar.Get(r, kindLanguage), wanted, preferred)
 }
 
-func (p *Renderer) make(r *http.Request, v View, scripts *needed) ([]byte, *language, error) {
+func (p *Renderer) make(r *http.Request, v View, scripts *scriptSet) ([]byte, *language, error) {
 	org := p.organisationOf(r, v.Client.ID)
 	lang := p.match(r, v.Locales, org.language)
 	t, ok := p.templates[v.Template]
@@ -208,7 +210,7 @@ func (p *Renderer) make(r *http.Request, v View, scripts *needed) ([]byte, *lang
 		Languages: p.languageLinks(r, v, lang), Help: p.cfg.Brand.Help,
 		needed: scripts, scripts: p.assets.scripts,
 	}
-	p.belong(&f, org, v)
+	p.setOrganisation(&f, org, v)
 	err := t.ExecuteTemplate(&b, "frame", f)
 	return b.Bytes(), lang, err
 }

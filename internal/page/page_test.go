@@ -24,7 +24,8 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestPagesGolden(t *testing.T) {
 	t.Parallel()
-	hash := regexp.MustCompile(`(/assets/[a-z_]+)-[0-9a-f]{12}\.`) // a change of the stylesheet is no change of every page
+	// a change of the stylesheet does not change every page
+	hash := regexp.MustCompile(`(/assets/[a-z_]+)-[0-9a-f]{12}\.`)
 	for name, w := range everyPage(t) {
 		file, body := filepath.Join("testdata", name+".html"), hash.ReplaceAll(w.Body.Bytes(), []byte("$1-HASH."))
 		if *update {
@@ -111,7 +112,7 @@ func TestPagesAreSound(t *testing.T) {
 			case n.Data == "svg" && attrs["aria-hidden"] != "true":
 				t.Errorf("page %q: an icon is not hidden from screen readers", name)
 			case n.Data == "img" && !slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "alt" }):
-				t.Errorf("page %q: an image has no text, not even an empty one for what stands beside it", name)
+				t.Errorf("page %q: an image has no alt attribute, not even an empty one", name)
 			case n.Data == "form" && attrs["method"] != "post":
 				t.Errorf("page %q: form method %q, want post", name, attrs["method"])
 			}
@@ -129,7 +130,7 @@ func TestPagesAreSound(t *testing.T) {
 		}
 		for _, id := range described {
 			if ids[id] == 0 {
-				t.Errorf("page %q: described by %q, which is not there", name, id)
+				t.Errorf("page %q: described by %q, which does not exist", name, id)
 			}
 		}
 		if count["h1"] != 1 || count["main"] != 1 || count["title"] != 1 {
@@ -137,11 +138,11 @@ func TestPagesAreSound(t *testing.T) {
 		}
 		scripts := 0
 		if strings.HasPrefix(name, "form_post") {
-			scripts = 1 // which its policy names by hash
+			scripts = 1 // its policy names it by hash
 		}
 		frames := 0
 		if name == "signed_out_on" {
-			frames = 2 // whose origins its policy names
+			frames = 2 // their origins are in its policy
 		}
 		if count["script"] != scripts || count["style"] > 0 || count["iframe"] != frames {
 			t.Errorf("page %q has script, style or iframe elements", name)
@@ -165,7 +166,8 @@ func TestPageHeaders(t *testing.T) {
 			for _, want := range []string{"default-src 'none'", "style-src 'self'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'", "form-action 'self'"} {
 				switch name {
 				case "form_post":
-					want = strings.Replace(want, "form-action 'self'", "form-action https://shop.example.com/callback", 1) // there alone
+					// on that page only
+					want = strings.Replace(want, "form-action 'self'", "form-action https://shop.example.com/callback", 1)
 				case "form_post_away":
 					want = strings.Replace(want, "form-action 'self'", "form-action https:", 1)
 				}
@@ -196,7 +198,7 @@ func TestPageHeaders(t *testing.T) {
 				t.Errorf("page %q: Referrer-Policy %q, want same-origin", name, got)
 			}
 		}
-		// A page at a site's own address has no form, and its address may hold a one-time code.
+		// A page on a site's own address has no form, and its address may hold a one-time code.
 		w := httptest.NewRecorder()
 		newRenderer(t, page.Brand{}).On("https://wiki.example.com", "/.gatehouse").Error(w, httptest.NewRequest(http.MethodGet, "/", nil), http.StatusBadRequest, "error.expired", "")
 		if got := w.Header().Get("Referrer-Policy"); got != "no-referrer" {
@@ -234,7 +236,8 @@ func TestFormAction(t *testing.T) {
 	}
 }
 
-// TestFormPostPolicy holds that the form of a form_post answer goes to the redirect URI and nowhere else. (OAuth 2.0 Form Post Response Mode)
+// TestFormPostPolicy checks that the form of a form_post answer can go to the redirect URI only. (OAuth 2.0 Form Post
+// Response Mode)
 func TestFormPostPolicy(t *testing.T) {
 	t.Parallel()
 	p := newRenderer(t, page.Brand{})
@@ -448,7 +451,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestEveryTemplateIsSeen: what is tested of all pages is tested of each template.
+// TestEveryTemplateIsSeen: a test of all pages must cover each template.
 func TestEveryTemplateIsSeen(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("templates/[a-z]*.html")
@@ -466,5 +469,5 @@ func TestEveryTemplateIsSeen(t *testing.T) {
 	}
 }
 
-// withoutOurs is a page without the scripts of ours, which come from a file.
+// withoutOurs is a page without our own scripts, which come from files.
 func withoutOurs(body string) string { return strings.ReplaceAll(body, `<script src="/assets/`, "") }

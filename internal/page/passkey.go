@@ -1,38 +1,39 @@
 package page
 
-// Passkey is the form that a passkey signs: where scripts run it shows a button, and sends csrf, credential (what the passkey says, in JSON) and
-// remember. Elsewhere nobody sees it.
+// Passkey is the form that a passkey signs. With scripts it shows a button, and sends csrf, credential (the answer of
+// the passkey in JSON) and remember. Without scripts it is hidden.
 type Passkey struct {
 	Action, CSRF string
-	// Options are those of the browser's interface in JSON, their bytes as Base64URL. (Web Authentication Level 3 5.4 and 5.5)
+	// Options are the options for the browser's interface in JSON, with bytes as Base64URL. (Web Authentication Level 3
+	// 5.4 and 5.5)
 	Options string
 	// Create makes a passkey; otherwise one is used.
 	Create bool
-	// Remember says that the person may ask to stay signed in.
+	// Remember says that the person can ask to stay signed in.
 	Remember bool
-	// Offer lets the browser offer passkeys in the field for the username, too.
+	// Offer lets the browser also suggest passkeys in the username field.
 	Offer bool
-	// Quiet is for a page where it is not the main thing.
+	// Quiet is for a page with another main action.
 	Quiet bool
 	// Label is the message of the button.
 	Label string
 	// Again is the page's own path, to load it again with a fresh challenge.
 	Again string
-	// Life is how many seconds the challenge in Options is good for.
+	// Life is how many seconds the challenge in Options is valid.
 	Life int
 }
 
-// StepUpPasskey is the data of step_up_passkey: the person shows by a passkey who they are.
+// StepUpPasskey is the data of step_up_passkey: the person confirms who they are with a passkey.
 type StepUpPasskey struct {
 	Account string
 	Passkey *Passkey
 	Problem string // as in SignIn
 	Wait    int
-	Others  string // leads to the other methods. Empty: there are none
+	Others  string // link to the other methods. Empty: none
 	Cancel  string
 }
 
-// PasskeyAdd is the data of passkey_add. Full is how many there are where there can be no more; then there is no Passkey.
+// PasskeyAdd is the data of passkey_add. Full is the number of passkeys if no more can be added; Passkey is empty then.
 type PasskeyAdd struct {
 	Passkey *Passkey
 	Full    int

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// headers sets what every page carries.
-func (p *Renderer) headers(h http.Header, v View, scripts *needed) {
+// headers sets the headers that every page carries.
+func (p *Renderer) headers(h http.Header, v View, scripts *scriptSet) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", policy(v, scripts))
 	if d, ok := v.Data.(SignedOut); ok && d.GoOn && d.Continue != "" {
@@ -29,9 +29,9 @@ func (p *Renderer) headers(h http.Header, v View, scripts *needed) {
 	h.Set("Vary", "Accept-Language, Cookie")
 }
 
-// policy is the Content-Security-Policy. Browsers apply form-action to the redirects that follow a POST, so the places where the
-// flow ends must be named.
-func policy(v View, scripts *needed) string {
+// policy is the Content-Security-Policy. Browsers apply form-action to the redirects that follow a POST, so it must
+// name the places where the flow ends.
+func policy(v View, scripts *scriptSet) string {
 	actions, more := []string{"'self'"}, ""
 	if scripts.any() {
 		more = " script-src 'self';"
@@ -71,7 +71,7 @@ func frameHosts(frames []string) (hosts []string) {
 	return hosts
 }
 
-// submitScript stands on the page of FormPost alone and is allowed by its hash. All other scripts are files of ours.
+// submitScript is on the page of FormPost only and is allowed by its hash. All other scripts are our own files.
 const submitScript = "document.forms[0].submit()"
 
 var submitHash = func() string {
@@ -79,11 +79,11 @@ var submitHash = func() string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }()
 
-// IsFormTarget tells whether a policy can name the URI as the one place that a form may go to: http or https, and a host that is a name
-// or an IPv4 address, since source expressions know no other. (Content Security Policy Level 3 2.3.1)
+// IsFormTarget tells whether a policy can name the URI as the only target of a form: http or https, and a host that is
+// a name or an IPv4 address, because source expressions allow no other. (Content Security Policy Level 3 2.3.1)
 func IsFormTarget(uri string) bool { return formTarget(uri) != "'none'" }
 
-// formTarget is the source expression of exactly this URI, whose query does not count, or 'none'.
+// formTarget is the source expression of exactly this URI, without its query, or 'none'.
 func formTarget(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil || u.User != nil || !isTarget(u.Scheme+"://"+u.Host) || strings.ContainsAny(u.Host, "[]") {
@@ -99,7 +99,8 @@ func formTarget(uri string) string {
 	return u.Scheme + "://" + u.Host + path
 }
 
-// isTarget accepts an origin (https://app.example.com:8443) or a scheme (com.example.app:) and nothing that could end or widen the directive.
+// isTarget accepts an origin (https://app.example.com:8443) or a scheme (com.example.app:), and nothing that could end
+// or widen the directive.
 func isTarget(t string) bool {
 	if t == "" || len(t) > 300 || strings.ContainsAny(t, " ;,'\"*\\\t\r\n") {
 		return false

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// The scripts that pages can do without: each adds to a page what a browser cannot do from HTML alone. A page names those that it needs while it is
-// written, and its policy lets scripts of ours run only then.
+// The scripts that pages can work without: each adds something that HTML alone cannot do. A page names the scripts that
+// it needs while it is rendered, and its policy allows our scripts only then.
 //
 //go:embed assets/*.js
 var scriptFiles embed.FS
 
-// needed are the scripts of one page.
-type needed struct{ names []string }
+// scriptSet is the scripts that one page needs.
+type scriptSet struct{ names []string }
 
-func (n *needed) any() bool { return n != nil && len(n.names) > 0 }
+func (n *scriptSet) any() bool { return n != nil && len(n.names) > 0 }
 
 // addScripts adds every script by its name.
 func (a *assets) addScripts() error {
@@ -36,7 +36,7 @@ func (a *assets) addScripts() error {
 	return nil
 }
 
-// Needs notes that the page works with a script of ours. It writes nothing.
+// Needs notes that the page uses one of our scripts. It writes nothing.
 func (f frame) Needs(script string) string {
 	if f.needed != nil && !slices.Contains(f.needed.names, script) {
 		f.needed.names = append(f.needed.names, script)
@@ -44,7 +44,7 @@ func (f frame) Needs(script string) string {
 	return ""
 }
 
-// Scripts returns the paths of those that the page has needed up to here.
+// Scripts returns the paths of the scripts that the page has needed so far.
 func (f frame) Scripts() []string {
 	var out []string
 	for _, name := range f.needed.names {

@@ -6,27 +6,27 @@ import (
 	"strings"
 )
 
-// StepUp is the data of step_up: the person shows once more who they are. With a Method its form sends csrf and code; without one it lists
-// Choices. The messages of a method are step_up.<Method>.choice, .text and .label.
+// StepUp is the data of step_up: the person confirms again who they are. With a Method its form sends csrf and code;
+// without one it lists Choices. The messages of a method are step_up.<Method>.choice, .text and .label.
 type StepUp struct {
 	Account      string
 	Method       string
 	Action, CSRF string
-	// Digits says that a code has digits alone, Hidden that nobody may read it over a shoulder.
+	// Digits says that a code has digits only, Hidden that onlookers must not read it.
 	Digits, Hidden bool
-	// Send says that codes are sent to To when the person asks for one: send in the form. Sent: one is on its way.
+	// Send says that codes go to To when the person asks for one: send in the form. Sent: a code was sent.
 	Send, Sent bool
 	To         string
-	// Ask says that the person asks somebody for a code by the same button, Asked that this was done.
+	// Ask says that the same button asks another person for a code, Asked that this was done.
 	Ask, Asked bool
 	Problem    string // as in SignIn
 	Wait       int
-	// Forgot leads to where one gets another PIN. Empty: nowhere
+	// Forgot is the link to replace a forgotten PIN. Empty: none
 	Forgot string
-	// Others leads to the other methods. Empty: there are none.
+	// Others is the link to the other methods. Empty: none
 	Others  string
 	Choices []StepUpChoice
-	// SetUp says that Choices are methods that are set up now.
+	// SetUp says that Choices are methods to set up now.
 	SetUp  bool
 	Cancel string
 }
@@ -34,7 +34,7 @@ type StepUp struct {
 // StepUpChoice is a link to a method.
 type StepUpChoice struct{ Method, URL string }
 
-// Icon is the name of the drawing beside it.
+// Icon is the name of the drawing next to it.
 func (c StepUpChoice) Icon() string {
 	switch c.Method {
 	case "authenticator", "sms", "push":
@@ -47,13 +47,14 @@ func (c StepUpChoice) Icon() string {
 	return "key"
 }
 
-// Security is the data of security: how the person shows who they are.
+// Security is the data of security: how the person proves who they are.
 type Security struct {
 	Sections []SecuritySection
 	Back     string
 }
 
-// SecuritySection is one part of it. Its messages are security.<Key>.title and security.<Key>.<State>, with {n} for Count, filled in by Fill.
+// SecuritySection is one part of it. Its messages are security.<Key>.title and security.<Key>.<State>, with {n} for
+// Count, filled in by Fill.
 type SecuritySection struct {
 	Key, State string
 	Count      int
@@ -62,7 +63,7 @@ type SecuritySection struct {
 	Actions    []SecurityAction
 }
 
-// Text says how it stands.
+// Text describes the state.
 func (s SecuritySection) Text() Text {
 	return Text{"security." + s.Key + "." + s.State, append([]any{"n", strconv.Itoa(s.Count)}, s.Fill...)}
 }
@@ -79,7 +80,7 @@ type Authenticator struct {
 	Cancel       string
 }
 
-// Groups returns the secret as people can type it: in groups of four.
+// Groups returns the secret in groups of four, which are easier to type.
 func (a Authenticator) Groups() string {
 	var out []string
 	for g := range slices.Chunk([]byte(a.Secret), 4) {
@@ -129,5 +130,5 @@ func NewQR(size int, black func(x, y int) bool) QR {
 	return QR{Size: size + 2*quietZone, Path: b.String()}
 }
 
-// Name returns what whoever runs the pages is called.
+// Name returns the name of the operator's brand.
 func (p *Renderer) Name() string { return p.cfg.Brand.Name }

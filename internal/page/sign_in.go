@@ -1,6 +1,6 @@
 package page
 
-// Fields are those of the form.
+// Fields are the fields of the form.
 func (s SignIn) Fields() []Field {
 	list := []Field{usernameField(s.Username, s.Problem)}
 	if s.Passkey != nil && s.Passkey.Offer {
@@ -16,7 +16,7 @@ func (s SignIn) Fields() []Field {
 	return list
 }
 
-// Notice is the key of what the page says above the form.
+// Notice is the key of the notice above the form.
 func (s SignIn) Notice() string {
 	if s.Problem == "problem.mismatch" && s.ForgotURL != "" {
 		return "problem.mismatch_reset"
@@ -24,7 +24,7 @@ func (s SignIn) Notice() string {
 	return s.Problem
 }
 
-// Fields are those of the form.
+// Fields are the fields of the form.
 func (c Connect) Fields() []Field {
 	return Fields(c.Problem != "", usernameField(c.Username, c.Problem), passwordField(c.Problem))
 }
@@ -60,7 +60,7 @@ func (a Authenticator) Field() Field {
 	return Field{Name: "code", Type: "code", Label: "step_up.authenticator.label", MaxLength: 64, Required: true, EnterKeyHint: "go", Invalid: a.Problem != ""}
 }
 
-// Fields are those of the form.
+// Fields are the fields of the form.
 func (p PIN) Fields() []Field {
 	pin := Field{Name: "pin", Type: "secret", Label: "pin.label", InputMode: "numeric", MinLength: 6, MaxLength: 12, Required: true, Invalid: p.Problem != ""}
 	again := pin

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestNothingReachesOut reads the sources of the pages: what they never do cannot be switched on by anything that they are given.
+// TestNothingReachesOut reads the sources of the pages: no input can enable what the sources never do.
 func TestNothingReachesOut(t *testing.T) {
 	t.Parallel()
 	link := regexp.MustCompile(`<a\b(?:[^>"]|"[^"]*")*>`)

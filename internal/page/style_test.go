@@ -14,10 +14,11 @@ var (
 	quoted    = regexp.MustCompile(`"[^"]*"`)
 )
 
-// kinds are the classes that templates put together.
+// kinds are the classes that templates put together from parts.
 var kinds = []string{"bad", "good", "warn", "info"}
 
-// TestClasses holds that each class of a template is in the stylesheet, and each of the stylesheet in a template.
+// TestClasses checks that each class of a template is in the stylesheet, and each class of the stylesheet in a
+// template.
 func TestClasses(t *testing.T) {
 	t.Parallel()
 	entries, err := templateFiles.ReadDir("templates")
@@ -52,8 +53,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestColoursHaveNames holds that the stylesheet takes its colours from the palette, where their contrast is computed. White and black are those
-// of QR codes, which readers need in any scheme; the one shadow is no colour of text.
+// TestColoursHaveNames checks that the stylesheet takes its colours from the palette, where their contrast is computed.
+// White and black are for QR codes, which readers need in any scheme. The one shadow is not a text colour.
 func TestColoursHaveNames(t *testing.T) {
 	t.Parallel()
 	for _, found := range regexp.MustCompile(`#[0-9a-f]{3,8}\b|(?:rgb|hsl|oklab|oklch)a?\([^)]*\)`).FindAllString(stylesheet, -1) {
@@ -72,7 +73,7 @@ func TestColoursHaveNames(t *testing.T) {
 	}
 }
 
-// TestDirections holds that nothing is laid out for languages that are written from the left alone.
+// TestDirections checks that the layout also works for languages that are written from right to left.
 func TestDirections(t *testing.T) {
 	t.Parallel()
 	for _, physical := range []string{"margin-left", "margin-right", "padding-left", "padding-right", "text-align:left", "text-align:right", "border-left", "border-right", "float:"} {

@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
-// texts returns what a page says: its texts, and the attributes that are read out.
+// texts returns the words of a page: its texts, and the attributes that screen readers read out.
 func texts(t *testing.T, body []byte) (out []string) {
 	t.Helper()
 	doc, err := html.ParseWithOptions(bytes.NewReader(body), html.ParseOptionEnableScripting(false))
@@ -37,8 +37,8 @@ func texts(t *testing.T, body []byte) (out []string) {
 	return out
 }
 
-// TestEverythingCanBeTranslated renders each page in a language that only custom messages bring. What it says besides them must be what it was given
-// to show: a text of our own that stands in a template, and in no message, stays English for ever.
+// TestEverythingCanBeTranslated renders each page in a language that only custom messages bring. All other words on the
+// page must come from its data: a text that is written in a template and not in a message could never be translated.
 func TestEverythingCanBeTranslated(t *testing.T) {
 	t.Parallel()
 	words := map[string]string{}
@@ -80,7 +80,7 @@ func TestEverythingCanBeTranslated(t *testing.T) {
 	always := "Gatehouse English Nederlands xx auth.example.com Acme acme.example acme says"
 	for name, body := range pages {
 		for _, text := range texts(t, body) {
-			left := text // without the messages
+			left := text // the rest, without the messages
 			for {
 				from := strings.Index(left, "⟦")
 				if from < 0 {

@@ -11,9 +11,9 @@ type View struct {
 	Status   int // 0: 200
 	// Locales in order of preference, before those of the request.
 	Locales []string
-	// Mobile leaves out what leads away from the page. (token server document, app_view)
+	// Mobile leaves out links that lead away from the page. (token server document, app_view)
 	Mobile bool
-	// Client is who asks. Its Targets go into form-action.
+	// Client is the application that asks. Its Targets go into form-action.
 	Client login.Client
 	// Nav is the navigation of the pages of an account. nil: the page stands alone.
 	Nav *Nav
@@ -21,12 +21,12 @@ type View struct {
 	Data any
 }
 
-// FormPost is the data of form_post: the answer of an authorization request that the browser posts to the client. (OAuth 2.0 Form
-// Post Response Mode 2) It goes by itself where scripts run, otherwise by a button.
+// FormPost is the data of form_post: the answer of an authorization request that the browser posts to the client.
+// (OAuth 2.0 Form Post Response Mode 2) With scripts it is sent automatically, without scripts by a button.
 type FormPost struct {
-	Action string // the client's redirect URI, http or https: the only place that the form may go to
+	Action string // the client's redirect URI, http or https: the only target of the form
 	Fields []Hidden
-	// Away says that the form goes to an identity provider, which may send the browser on to places that nobody knows beforehand.
+	// Away says that the form goes to an identity provider, which can redirect the browser to any place.
 	Away bool
 }
 
@@ -41,54 +41,57 @@ type SignIn struct {
 	CanRemember  bool
 	// Problem is the key of the message that says what to do next. Empty: none.
 	Problem string
-	// Wait is for how many seconds more no try is taken, for the message problem.wait.
+	// Wait is the number of seconds until the next attempt is accepted, for the message problem.wait.
 	Wait   int
 	Cancel string // same-origin link. Empty: none
-	// Providers are where one can sign in instead.
+	// Providers are other places to sign in.
 	Providers []Provider
-	// NoForm leaves the form away, NoPassword its password: then the username alone decides where to go on.
+	// NoForm leaves out the form, NoPassword its password: the username alone then decides how to continue.
 	NoForm, NoPassword bool
-	// ForgotURL leads to who has no password, or not the right one; RemindURL to who has no username; SignUpURL to who has no account. Empty: not shown
+	// ForgotURL is for people without a password or with a wrong one, RemindURL for people without a username,
+	// SignUpURL for people without an account. Empty: not shown
 	ForgotURL, RemindURL, SignUpURL string
-	// Passkey is the form for who has one. nil: there is none
+	// Passkey is the form for signing in with a passkey. nil: none
 	Passkey *Passkey
 }
 
 // Provider is a link to an identity provider.
 type Provider struct {
 	Name, URL string
-	Icon      string // what Icon returns. Empty: a drawing of ours
-	Last      bool   // it was used in this browser the last time
+	Icon      string // the result of Icon. Empty: a built-in drawing
+	Last      bool   // it was last used in this browser
 }
 
-// Choose is the data of choose: go on as the person who is signed in, or as another. Its form sends csrf and choice: continue or other.
+// Choose is the data of choose: continue as the person who is signed in, or as another. Its form sends csrf and choice:
+// continue or other.
 type Choose struct {
 	Action, CSRF, Account, Detail string
 	Cancel                        string
 }
 
-// Token is the data of token: go on as a person whom an action token signs in. Its form sends csrf.
+// Token is the data of token: continue as the person whom an action token signs in. Its form sends csrf.
 type Token struct {
 	Action, CSRF, Account, Detail string
-	// Made says that somebody who is signed in to the account has made the link on a page.
+	// Made says that a person who is signed in to the account made the link on a page.
 	Made bool
-	// Other is who is signed in in this browser, and Cancel leads back to where they are. Empty: nobody else
+	// Other is the person who is signed in in this browser, and Cancel the link back. Empty: no other person
 	Other, Cancel string
 }
 
 // Consent is the data of consent. Its form sends csrf, request (the RequestID) and decision: allow or deny.
 type Consent struct {
 	Action, CSRF, RequestID string
-	Account                 string // who is asked
+	Account                 string // of the person who is asked
 	Owner                   string // host of the client's redirect URI
 	Scopes                  []ScopeLine
 }
 
-// ScopeLine is one thing that is allowed. Description empty: the standard scopes have one of ours, others show their name.
+// ScopeLine is one permission. Description empty: the standard scopes have built-in descriptions, others show their
+// name.
 type ScopeLine struct{ Name, Description string }
 
-// Connect is the data of connect: somebody whom a provider has named shows by a password which account is theirs. Its form sends csrf,
-// username and password.
+// Connect is the data of connect: a person who comes from a provider proves with a password which account is theirs.
+// Its form sends csrf, username and password.
 type Connect struct {
 	Action, CSRF, Provider string
 	Username               string
@@ -97,11 +100,11 @@ type Connect struct {
 	Cancel                 string
 }
 
-// Forward is the data of forward: the browser goes to To, a path of ours, by itself, or by a link.
+// Forward is the data of forward: the browser goes to To, a path on our origin, automatically or by a link.
 type Forward struct{ Name, To string }
 
-// Trouble is the data of trouble: something went wrong at a provider. Its messages are <Key>.title and <Key>.text. The links are paths of ours;
-// the last two may be empty.
+// Trouble is the data of trouble: something went wrong at a provider. Its messages are <Key>.title and <Key>.text. The
+// links are paths on our origin; the last two may be empty.
 type Trouble struct{ Key, Name, Again, Other, Cancel string }
 
 // SignOut is the data of sign_out.
@@ -115,17 +118,18 @@ type SignOut struct {
 // SignedOut is the data of signed_out.
 type SignedOut struct {
 	Continue string // link. Empty: none
-	// GoOn leads to Continue by itself, after the frames have had a few seconds.
+	// GoOn follows Continue automatically, after the frames have had a few seconds.
 	GoOn bool
-	// Frames are pages of clients that are loaded unseen, so that they end their own sessions. (OpenID Connect Front-Channel Logout 2)
+	// Frames are pages of clients that are loaded invisibly, so that they end their own sessions. (OpenID Connect
+	// Front-Channel Logout 2)
 	Frames []string
 }
 
-// frameSeconds is how long the frames have before the page goes on.
+// frameSeconds is how long the frames have before the page continues.
 const frameSeconds = "3"
 
 // Message is the data of message: the messages <Key>.title and <Key>.text.
 type Message struct {
 	Key  string
-	Next string // same-origin link to go on. Empty: none
+	Next string // same-origin link to continue. Empty: none
 }

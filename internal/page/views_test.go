@@ -125,7 +125,7 @@ func render(p *page.Renderer, v page.View) *httptest.ResponseRecorder {
 	return w
 }
 
-// everyPage returns every page and the error pages, written.
+// everyPage returns every page and the error pages, rendered.
 func everyPage(t *testing.T) map[string]*httptest.ResponseRecorder {
 	t.Helper()
 	p := newRenderer(t, page.Brand{})
