@@ -28,7 +28,7 @@ var (
 	ErrTooLarge = errors.New("storage: too large")
 	// ErrReadOnly says that a View tried to write.
 	ErrReadOnly = errors.New("storage: write in a read-only transaction")
-	// ErrCorrupt says that a record is there but damaged: nobody can tell what it said.
+	// ErrCorrupt says that a record exists but is damaged: its value cannot be recovered.
 	ErrCorrupt = errors.New("storage: record is damaged")
 	// ErrFull says that free space is below the watermark. Nothing was written; reads go on.
 	ErrFull = errors.New("storage: free space is below the watermark")
@@ -57,7 +57,8 @@ type Store interface {
 type Tx interface {
 	// Get returns the value of key, or ErrNotFound; the transaction goes on.
 	Get(key []byte) ([]byte, error)
-	// GetMany returns the values in the order of the keys, nil for those not found. It is one round trip where a Get is one.
+	// GetMany returns the values in the order of the keys, nil for those not found. It takes one round trip, as one Get
+	// does.
 	GetMany(keys ...[]byte) ([][]byte, error)
 	// Create writes a record that must not exist yet, or returns ErrExists; the transaction goes on. Uniqueness is a key.
 	Create(key, value []byte, expires time.Time) error
@@ -65,8 +66,8 @@ type Tx interface {
 	Put(key, value []byte, expires time.Time) error
 	// Delete removes a record; removing none is no error.
 	Delete(key []byte) error
-	// Scan yields the records of r as they were at its start. Get, Put, Create and Delete are allowed while ranging and do not change what it yields; breaking out is fine.
-	// After an error it yields nothing more.
+	// Scan yields the records of r as they were at its start. Get, Put, Create and Delete are allowed while ranging and
+	// do not change what it yields; breaking out is fine. After an error it yields nothing more.
 	Scan(r Range) iter.Seq2[Record, error]
 }
 
@@ -102,8 +103,8 @@ type Checker interface {
 	Check(ctx context.Context) error
 }
 
-// IsFailure tells whether err means "we cannot tell" or "not now" rather than a verdict: whatever is neither nil nor one
-// of ErrNotFound, ErrExists and ErrTooLarge.
+// IsFailure tells whether err means "we cannot tell" or "not now" rather than a verdict: any error except ErrNotFound,
+// ErrExists and ErrTooLarge.
 func IsFailure(err error) bool {
 	return err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrExists) && !errors.Is(err, ErrTooLarge)
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// Records are CBOR (RFC 8949): compact, fast to read, and a member that is unknown to an older reader is passed over.
-// Times are seconds since 1970 with microseconds, the zero time is null.
+// Records are CBOR (RFC 8949): compact, fast to read, and an older reader ignores members that it does not know. Times
+// are seconds since 1970 with microseconds, the zero time is null.
 var (
 	encoding = must(cbor.EncOptions{Time: cbor.TimeUnixMicro, Sort: cbor.SortNone}.EncMode())
-	// Strings of records are bytes, hashes among them, so they need not be UTF-8.
+	// Strings in records are bytes, such as hashes, so they need not be UTF-8.
 	decoding = must(cbor.DecOptions{DupMapKey: cbor.DupMapKeyQuiet, UTF8: cbor.UTF8DecodeInvalid}.DecMode())
 )
 
@@ -24,7 +24,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Table is the records of one type, under keys that start with the table's name. Tables are package variables in
+// Table is the set of records of one type, under keys that start with the table's name. Tables are package variables in
 // records.go and hold no state.
 type Table[T any] struct {
 	name string
@@ -114,7 +114,7 @@ func (t Table[T]) Scan(tx Tx, r Range) iter.Seq2[Entry[T], error] {
 	}
 }
 
-// Decode returns the record of a value that GetMany has read. A record that cannot be read is ErrCorrupt.
+// Decode returns the record of a value that GetMany has read, or ErrCorrupt if the record cannot be read.
 func (t Table[T]) Decode(raw []byte) (T, error) {
 	var v T
 	err := t.decode(raw, &v)
@@ -128,8 +128,8 @@ func (t Table[T]) decode(raw []byte, v *T) error {
 	return nil
 }
 
-// Key joins parts to one key that sorts part by part and cannot be mistaken for other parts: a NUL inside a part is
-// written as NUL FF, the separator is NUL 01.
+// Key joins parts to one key. Keys sort part by part, and different parts never give the same key: a NUL inside a part
+// is written as NUL FF, the separator is NUL 01.
 func Key(parts ...string) string {
 	var b strings.Builder
 	for i, p := range parts {
@@ -141,12 +141,12 @@ func Key(parts ...string) string {
 	return b.String()
 }
 
-// Prefix returns what every Key that starts with these parts and has more starts with.
+// Prefix returns the common prefix of every Key that starts with these parts and has more.
 func Prefix(parts ...string) []byte {
 	return []byte(Key(parts...) + separator)
 }
 
-// Parts undoes Key.
+// Parts is the inverse of Key.
 func Parts(key string) []string {
 	parts := strings.Split(key, separator)
 	for i, p := range parts {

@@ -110,7 +110,7 @@ func TestTableZeroTime(t *testing.T) {
 	})
 }
 
-// An older program reads what a newer one wrote, and the other way round.
+// An older program reads what a newer one wrote, and the reverse.
 func TestTableMembersComeAndGo(t *testing.T) {
 	t.Parallel()
 	s := open(t)

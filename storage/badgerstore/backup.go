@@ -21,8 +21,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// A backup is a line that names it, the records in the order of their keys, and an end that says how many there were
-// and what everything before it hashes to: a stream that was cut or damaged is found out.
+// A backup is a line that names its format, the records in the order of their keys, and an end with the number of
+// records and the hash of everything before it, which reveals a cut or damaged stream.
 //
 //	record: 'r', length of the key, length of the stored record (uvarints), key, stored record with expiry and checksum
 //	end:    'e', number of records (8 bytes), SHA-256 of all bytes before this hash
@@ -33,11 +33,11 @@ const (
 	backupEnd    = 'e'
 )
 
-// restoring is the directory in which a restore builds the store. Open refuses while it is there.
+// restoring is the directory in which a restore builds the store. Open refuses while it exists.
 const restoring = "RESTORING"
 
-// Backup implements storage.Backuper. Reads and writes go on meanwhile; disk space of what they replace is kept until
-// it ends. A damaged record ends it with storage.ErrCorrupt.
+// Backup implements storage.Backuper. Reads and writes continue meanwhile; disk space of what they replace is kept
+// until it ends. A damaged record ends it with storage.ErrCorrupt.
 func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	sum := sha256.New()
@@ -86,8 +86,8 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// scanStored yields every record as it is stored, in the order of the keys. It is for views: it knows of no overlay.
-// Key and Value are the caller's; the checksum is not looked at.
+// scanStored yields every record as it is stored, in the order of the keys. It is for views: it ignores the overlay.
+// The caller owns Key and Value; the checksum is not checked.
 func (t *tx) scanStored() iter.Seq2[storage.Record, error] {
 	return func(yield func(storage.Record, error) bool) {
 		it := t.snapshot().NewIterator(badger.IteratorOptions{Prefix: []byte{recordSpace}})
@@ -112,9 +112,9 @@ func (t *tx) scanStored() iter.Seq2[storage.Record, error] {
 	}
 }
 
-// Restore builds a store from a backup in o.Dir, which must be missing or empty. It is all or nothing: a stream that is
-// damaged or cut leaves the directory empty. After the records it runs after, when not nil, on the new store, before
-// anybody else can open it.
+// Restore builds a store from a backup in o.Dir, which must be missing or empty. It is all or nothing: a damaged or cut
+// stream leaves the directory empty. After the records it runs after, if not nil, on the new store, before any other
+// process can open it.
 func Restore(ctx context.Context, o Options, r io.Reader, after func(storage.Tx) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -124,7 +124,7 @@ func Restore(ctx context.Context, o Options, r io.Reader, after func(storage.Tx)
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return err
 	}
-	lock, err := lockDir(o.Dir) // of a server, or of another restore
+	lock, err := lockDir(o.Dir) // a server or another restore may hold it
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func Restore(ctx context.Context, o Options, r io.Reader, after func(storage.Tx)
 		return err
 	}
 	work := filepath.Join(o.Dir, restoring)
-	if err := os.RemoveAll(work); err != nil { // left by one that was killed
+	if err := os.RemoveAll(work); err != nil { // left by a restore that was killed
 		return err
 	}
 	if err := os.Mkdir(work, 0o700); err != nil {
@@ -145,7 +145,7 @@ func Restore(ctx context.Context, o Options, r io.Reader, after func(storage.Tx)
 	return moveUp(work, o.Dir)
 }
 
-// emptyDir refuses a directory with anything in it but our own lock, and what a file system puts there itself.
+// emptyDir refuses a directory with anything in it but our lock and the entries that a file system adds itself.
 func emptyDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -174,7 +174,7 @@ func restoreInto(ctx context.Context, o Options, work string, r io.Reader, after
 	return errors.Join(err, s.Close())
 }
 
-// load writes the records of a backup and then demands its end.
+// load writes the records of a backup and then requires its end.
 func (s *Store) load(ctx context.Context, r io.Reader) error {
 	in := &backupReader{r: bufio.NewReaderSize(r, 64<<10), sum: sha256.New()}
 	head := make([]byte, len(backupHead))
@@ -236,7 +236,7 @@ func (b *backupReader) ReadByte() (byte, error) {
 	return p[0], err
 }
 
-// batch reads records until they fill a transaction; last is true when the end was there and in order.
+// batch reads records until they fill a transaction; last is true when the end was reached and is correct.
 func (b *backupReader) batch(size, count int) (batch []storage.Record, last bool, err error) {
 	for total := 0; total < size && len(batch) < count; {
 		kind, err := b.ReadByte()
@@ -301,7 +301,7 @@ func (b *backupReader) end() error {
 	return nil
 }
 
-// moveUp moves the finished store to where Open looks. RESTORING goes last: until then Open refuses.
+// moveUp moves the finished store to where Open looks. RESTORING is removed last: until then Open refuses.
 func moveUp(work, dir string) error {
 	entries, err := os.ReadDir(work)
 	if err != nil {

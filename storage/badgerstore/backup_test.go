@@ -33,7 +33,7 @@ func TestRestore(t *testing.T) {
 	stream := backupOf(t, s)
 	dir := filepath.Join(t.TempDir(), "new")
 	err := Restore(t.Context(), Options{Dir: dir}, bytes.NewReader(stream), func(tx storage.Tx) error {
-		if _, err := tx.Get([]byte("expiring")); err != nil { // the records are there already
+		if _, err := tx.Get([]byte("expiring")); err != nil { // the records exist already
 			return err
 		}
 		return tx.Put([]byte("epoch"), []byte("2"), time.Time{})
@@ -50,7 +50,7 @@ func TestRestore(t *testing.T) {
 	for _, tc := range []struct {
 		at   time.Time
 		want int
-	}{{now, 0}, {expires.Add(time.Second), 1}} { // the expiry came along
+	}{{now, 0}, {expires.Add(time.Second), 1}} { // expiry times are restored too
 		now = tc.at
 		if n, err := r.Sweep(t.Context()); n != tc.want || err != nil {
 			t.Errorf("Sweep = %d, %v, want %d", n, err, tc.want)
@@ -126,8 +126,8 @@ func TestRestoreOnlyIntoAnEmptyDirectory(t *testing.T) {
 	wantKey(t, s, "a", "1")
 }
 
-// A restore that was killed while it moved its files is not taken for a store; one that was killed before may be
-// started again.
+// A directory whose restore was killed while it moved files is not accepted as a store; one whose restore was killed
+// earlier can be restored again.
 func TestUnfinishedRestore(t *testing.T) {
 	t.Parallel()
 	s, err := OpenMemory()

@@ -17,7 +17,7 @@ const maxSeq = math.MaxUint64
 // ttlMargin is how long after its expiry Badger may collect a record by the clock of the machine.
 const ttlMargin = time.Hour
 
-// settings returns Badger's options. Its defaults take 900 MB at a million records, these a quarter of it.
+// settings returns Badger's options. Its defaults take 900 MB at a million records, these a quarter of that.
 func settings(o Options) badger.Options {
 	b := badger.DefaultOptions(o.Dir).
 		WithSyncWrites(!syncsWAL). // where it is off, wal does it
@@ -28,13 +28,13 @@ func settings(o Options) badger.Options {
 		WithNumCompactors(2).
 		WithBlockCacheSize(0).
 		WithIndexCacheSize(8 << 20).
-		WithCompression(options.None). // so needs no block cache; Snappy's builders take hundreds of MiB
+		WithCompression(options.None). // so it needs no block cache; Snappy's builders take hundreds of MiB
 		WithNumVersionsToKeep(1).
 		WithDetectConflicts(false). // there is one writer
 		WithValueLogFileSize(64 << 20).
 		WithMetricsEnabled(false).
 		WithLogger(logger{o.Log.Named("badger").WithOptions(zap.AddCallerSkip(1)).Sugar()})
-	// Tables are verified by examine before Badger sees them: Badger's own check goes on without a table that fails it.
+	// examine verifies tables before Badger sees them: Badger's own check continues without a table that fails it.
 	b.ChecksumVerificationMode = options.NoVerification
 	if o.memory {
 		b.Dir, b.ValueDir, b.InMemory, b.SyncWrites, b.IndexCacheSize = "", "", true, false, 0
@@ -42,7 +42,7 @@ func settings(o Options) badger.Options {
 	return b
 }
 
-// openBadger turns a panic, which Badger prefers on some damaged files, into an error.
+// openBadger turns a panic, Badger's answer to some damaged files, into an error.
 func openBadger(o badger.Options) (db *badger.DB, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -84,13 +84,13 @@ func decodeCounter(b []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(b[recordHead:]), nil
 }
 
-// lost is the error of a directory from which something is missing.
+// lost is the error for a directory with missing data.
 func lost(format string, args ...any) error {
 	return fmt.Errorf("storage is damaged: "+format+": restore a backup into an empty directory "+
 		"with `caddy gatehouse restore`", args...)
 }
 
-// logger hands Badger's words to zap: its chatter about compactions is for debugging.
+// logger passes Badger's messages to zap; those about compactions are for debugging only.
 type logger struct{ log *zap.SugaredLogger }
 
 func (l logger) Errorf(f string, a ...any)   { l.log.Errorf(strings.TrimSpace(f), a...) }

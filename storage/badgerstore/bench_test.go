@@ -64,7 +64,7 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// BenchmarkRawBadgerSyncWrites is what Badger does by itself, with a transaction and a sync for each record.
+// BenchmarkRawBadgerSyncWrites is Badger alone, with a transaction and a sync for each record.
 func BenchmarkRawBadgerSyncWrites(b *testing.B) {
 	db, err := badger.Open(badger.DefaultOptions(b.TempDir()).WithSyncWrites(true).WithLogger(nil))
 	if err != nil {
@@ -102,7 +102,7 @@ func filled(b *testing.B) (s *badgerstore.Store, keys [][]byte) {
 	return s, keys
 }
 
-// BenchmarkGet reads one record of 300 bytes; a view by itself is BenchmarkView.
+// BenchmarkGet reads one record of 300 bytes; BenchmarkView measures the view itself.
 func BenchmarkGet(b *testing.B) {
 	s, keys := filled(b)
 	b.ReportAllocs()
@@ -121,7 +121,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkView is a view: with nothing in it, with one read, with a scan of ten, and with one read beside 64 writers.
+// BenchmarkView is a view: empty, with one read, with a scan of ten, and with one read while 64 writers write.
 func BenchmarkView(b *testing.B) {
 	b.Run("empty", func(b *testing.B) {
 		s := openBench(b)

@@ -35,7 +35,7 @@ func load(t *testing.T, dir string) image {
 	for _, e := range entries {
 		f, err := loadFile(filepath.Join(dir, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // Badger took it away meanwhile
+			continue // Badger removed it meanwhile
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -57,7 +57,7 @@ func loadFile(path string) (file, error) {
 	}
 	size := st.Size()
 	if strings.HasSuffix(path, ".vlog") {
-		size = min(size, 4096) // it has a head and no values: those are in logs and tables
+		size = min(size, 4096) // it has a header and no values: those are in logs and tables
 	}
 	b := make([]byte, size)
 	n, err := f.ReadAt(b, 0)
@@ -71,7 +71,7 @@ func loadFile(path string) (file, error) {
 	return file{bytes.Clone(bytes.TrimRight(b, "\x00")), st.Size()}, nil
 }
 
-// write makes a directory of the image.
+// write makes a directory from the image.
 func (img image) write(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -98,8 +98,8 @@ func writeSparse(t *testing.T, path string, b []byte, size int64) {
 	}
 }
 
-// copyDir copies a storage directory as a crash would leave it: at one moment. Badger writes tables in the background, so what is read file by file
-// is that only when it reads the same again.
+// copyDir copies a storage directory as a crash would leave it, at one moment. Badger writes tables in the background,
+// so copyDir reads file by file until it reads the same twice.
 func copyDir(t *testing.T, from string) string {
 	t.Helper()
 	same := func(a, b file) bool { return a.size == b.size && bytes.Equal(a.data, b.data) }
@@ -133,8 +133,8 @@ func fill(t *testing.T, s *Store, name string, n int) map[string]string {
 	return want
 }
 
-// readAll compares a store with what was answered. It returns how many records are damaged, and says so, and fails the
-// test for each that is missing or wrong without a word.
+// readAll compares a store with the records that were acknowledged. It returns how many records are reported as
+// damaged, and fails the test for each one that is missing or wrong without a report.
 func readAll(t *testing.T, s *Store, want map[string]string) (damaged int) {
 	t.Helper()
 	missing, wrong := 0, 0
@@ -169,11 +169,11 @@ func openError(t *testing.T, dir string) error {
 	return err
 }
 
-// wantRefused wants Open to refuse a directory and to leave every byte of it as it was.
+// wantRefused wants Open to refuse a directory and to leave every byte of it unchanged.
 func wantRefused(t *testing.T, dir, because string) {
 	t.Helper()
 	before := load(t, dir)
-	for range 2 { // the refusal must not be the cure
+	for range 2 { // a refusal must not repair
 		if err := openError(t, dir); !strings.Contains(err.Error(), because) || !strings.Contains(err.Error(), "caddy gatehouse restore") {
 			t.Errorf("Open = %v, want %q and the command that repairs", err, because)
 		}

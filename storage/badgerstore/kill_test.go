@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// victimDir names, in the environment, the directory on which this binary shall write until it is killed.
+// victimDir is the environment variable with the directory to which this binary writes until it is killed.
 const victimDir = "BADGERSTORE_VICTIM"
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// victim writes with many goroutines and prints each key once its update was answered.
+// victim writes with many goroutines and prints each key after its update has returned.
 func victim(dir string) {
 	s, err := Open(context.Background(), Options{Dir: dir, SweepEvery: -1})
 	if err != nil {
@@ -41,7 +41,7 @@ func victim(dir string) {
 			for i := 0; ; i++ {
 				key := fmt.Sprintf("%d/%d/%d", os.Getpid(), w, i)
 				err := s.Update(context.Background(), func(tx storage.Tx) error {
-					// Two records: both or none.
+					// Two records: both or neither.
 					if err := tx.Create([]byte("a/"+key), []byte(strings.Repeat(key, 20)), time.Time{}); err != nil {
 						return err
 					}
@@ -60,7 +60,7 @@ func victim(dir string) {
 	os.Exit(1)
 }
 
-// TestKill kills the process under load, again and again on one directory: what was answered is there.
+// TestKill kills the process under load, repeatedly on one directory: everything acknowledged is there.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -77,10 +77,10 @@ func TestKill(t *testing.T) {
 			t.Errorf("Close = %v", err)
 		}
 	}
-	t.Logf("%d transactions were answered, none was lost", len(acked)/2)
+	t.Logf("%d transactions were acknowledged, none was lost", len(acked)/2)
 }
 
-// runVictim runs the victim until it has answered n transactions, and returns their records.
+// runVictim runs the victim until it has acknowledged n transactions, and returns their records.
 func runVictim(t *testing.T, dir string, n int) map[string]string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -102,7 +102,7 @@ func runVictim(t *testing.T, dir string, n int) map[string]string {
 		}
 		acked["a/"+key], acked["b/"+key] = strings.Repeat(key, 20), key
 		if len(acked) == 2*n {
-			_ = cmd.Process.Kill() // what is still in the pipe was answered too
+			_ = cmd.Process.Kill() // transactions still in the pipe were acknowledged too
 		}
 	}
 	_ = cmd.Wait()

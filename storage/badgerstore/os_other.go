@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 )
 
-// freeSpace is not known here: the watermark never refuses.
+// freeSpace is unknown here, so the watermark never refuses.
 func freeSpace(string) (uint64, error) { return math.MaxUint64, nil }
 
-// lockDir leaves it to Badger's own lock to keep others out.
+// lockDir relies on Badger's own lock to keep other processes out.
 func lockDir(dir string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 }

@@ -20,7 +20,7 @@ func freeSpace(dir string) (uint64, error) {
 	return uint64(max(int64(st.Bavail), 0)) * uint64(st.Bsize), nil //nolint:unconvert // the types differ between systems
 }
 
-// lockDir keeps the directory to this process until the file is closed.
+// lockDir reserves the directory for this process until the file is closed.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

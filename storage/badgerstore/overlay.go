@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// entry is one write that is not in Badger yet. It never changes: a later write puts another entry in its place, so what
-// a scan has picked stays as it was.
+// entry is one write that is not in Badger yet. It never changes: a later write replaces it with another entry, so
+// entries that a scan has collected stay as they were.
 type entry struct {
 	key    string
 	stored []byte // nil: the record is deleted
@@ -15,14 +15,14 @@ type entry struct {
 // overlay holds the writes of one closure, or of one batch, over what is durable.
 type overlay struct {
 	m      map[string]*entry
-	sorted []string // keys in order, as far as a scan needed them
-	fresh  []string // keys that came since
-	size   int64    // what Badger will count for the entries, in bytes
+	sorted []string // keys in order, as of the last scan
+	fresh  []string // keys added since
+	size   int64    // size of the entries in bytes, as Badger counts
 }
 
 func newOverlay() *overlay { return &overlay{m: make(map[string]*entry)} }
 
-// perEntry is what Badger counts for an entry beside key and value, rounded up: version, meta bytes, slack.
+// perEntry is what Badger adds for an entry to key and value, rounded up: version, meta bytes, slack.
 const perEntry = 32
 
 func (e *entry) size() int64 { return int64(len(e.key) + len(e.stored) + perEntry) }
@@ -73,7 +73,7 @@ func (o *overlay) within(b bounds) []*entry {
 	return out
 }
 
-// sort brings the fresh keys into order: they are few beside those already sorted, so it is one merge.
+// sort brings the fresh keys into order: they are few compared with the sorted ones, so it is one merge.
 func (o *overlay) sort() {
 	if len(o.fresh) == 0 {
 		return

@@ -12,10 +12,11 @@ import (
 )
 
 // A record is stored as checksum (8 bytes), expiry (8 bytes, microseconds since 1970, 0: never) and value. The checksum
-// covers the key too: a value that a fault put under another key is damaged, not wrong.
+// covers the key too, so a value that ends up under another key counts as damaged.
 const recordHead = 16
 
-// Stored keys start with one byte that says whose they are, so that callers may use every key, the empty one too.
+// Stored keys start with one byte that tells records from internal keys, so callers can use every key, even the empty
+// one.
 const (
 	recordSpace = 'r'
 	metaSpace   = 'm'
@@ -53,7 +54,7 @@ func recordSum(key, stored []byte) uint64 {
 	return d.Sum64()
 }
 
-// checkRecord says whether stored is what was written under key.
+// checkRecord returns an error unless stored is what was written under key.
 func checkRecord(key, stored []byte) error {
 	if len(stored) < recordHead {
 		return fmt.Errorf("%w: it has %d bytes, fewer than its head", storage.ErrCorrupt, len(stored))
@@ -69,14 +70,14 @@ func recordExpiry(stored []byte) int64 {
 	return int64(binary.BigEndian.Uint64(stored[8:]))
 }
 
-// expired tells whether a record may be collected.
+// expired tells whether a record can be collected.
 func expired(stored []byte, now time.Time) bool {
 	us := recordExpiry(stored)
 	return us != 0 && us < now.UnixMicro()
 }
 
-// timeToLive returns Badger's expiry in seconds since 1970: the record's own, rounded up, and the margin. Badger collects
-// by the clock of the machine, so the margin covers a clock that runs ahead.
+// timeToLive returns Badger's expiry in seconds since 1970: the record's own, rounded up, plus the margin. Badger
+// collects by the machine's clock, so the margin covers a clock that runs ahead.
 func timeToLive(stored []byte, margin time.Duration) uint64 {
 	us := recordExpiry(stored)
 	if us == 0 {

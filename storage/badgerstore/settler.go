@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// written is a batch that Badger has and whose closures wait to be answered.
-type written struct {
+// pendingBatch is a batch that is in Badger and whose callers wait for an answer.
+type pendingBatch struct {
 	ran     []*request
-	seq     uint64 // its commit; 0: it wrote nothing, or nothing of it came to be
+	seq     uint64 // its commit; 0: it wrote nothing, or none of it was kept
 	records int
 	begun   time.Time
-	log     *os.File // where it is; nil: it is as durable as it will ever be
+	log     *os.File // the log that holds it; nil: it needs no sync
 	err     error    // it failed, and the store is poisoned
 }
 
-// settler makes batches durable, one after the other, and then answers their closures. The writer runs and writes the next batch meanwhile: where
-// many write, the disk and the processors are busy at once.
+// settler makes batches durable, one after the other, and then answers their callers. Meanwhile the writer runs and
+// writes the next batch, so under load the disk and the processors are busy at once.
 type settler struct {
 	store *Store
-	queue chan written // without room: while the disk is busy, batches grow
+	queue chan pendingBatch // unbuffered: while the disk is busy, batches grow
 	done  chan struct{}
-	log   *os.File // the one that was synced last
+	log   *os.File // the log that was synced last
 }
 
 func newSettler(s *Store) *settler {
-	t := &settler{store: s, queue: make(chan written), done: make(chan struct{})}
+	t := &settler{store: s, queue: make(chan pendingBatch), done: make(chan struct{})}
 	if s.wal == nil {
 		close(t.done)
 		return t
@@ -41,8 +41,8 @@ func newSettler(s *Store) *settler {
 	return t
 }
 
-// settle answers a batch once it is durable. It returns when the batch before is answered.
-func (t *settler) settle(p written) {
+// settle answers a batch after it is durable. It returns when the batch before is answered.
+func (t *settler) settle(p pendingBatch) {
 	if t.store.wal == nil {
 		t.answer(p)
 		return
@@ -50,15 +50,15 @@ func (t *settler) settle(p written) {
 	t.queue <- p
 }
 
-// close returns when everything is answered.
+// close returns when every batch is answered.
 func (t *settler) close() {
 	close(t.queue)
 	<-t.done
 }
 
-func (t *settler) answer(p written) {
+func (t *settler) answer(p pendingBatch) {
 	if p.err == nil {
-		p.err = t.store.faulty() // a batch before this one is not durable: this one may rest on it
+		p.err = t.store.faulty() // an earlier batch is not durable, and this one may depend on it
 	}
 	if p.err == nil && p.seq > 0 {
 		if err := t.sync(p); err != nil {
@@ -75,18 +75,18 @@ func (t *settler) answer(p written) {
 }
 
 // sync makes the batch durable and then visible.
-func (t *settler) sync(p written) error {
+func (t *settler) sync(p pendingBatch) error {
 	s := t.store
 	if p.log != nil {
 		if err := s.wal.sync(p.log); err != nil {
 			return err
 		}
-		if t.log != p.log { // Badger has begun another
+		if t.log != p.log { // Badger has begun another log
 			_ = t.log.Close()
 			t.log = p.log
 		}
 	}
-	// Before anybody is answered: a store that later opens with less has lost something.
+	// Before the callers are answered: a store that later opens with a lower number has lost data.
 	if err := s.side.write(p.seq); err != nil {
 		return err
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// sideName is the file that holds the number of the last answered commit, beside Badger's own files.
+// sideName is the file with the number of the last acknowledged commit, next to Badger's own files.
 const sideName = "COMMITS"
 
-// sideFile has two slots, written in turn, so that one that was torn by a power loss costs one commit of knowledge. It
-// is not synced: after a power loss it may know less than Badger, never more.
+// sideFile has two slots, written in turn, so a slot torn by a power loss loses one number only. It is not synced:
+// after a power loss it may name an older commit than Badger has, never a newer one.
 type sideFile struct{ f *os.File }
 
 const (
@@ -63,8 +63,8 @@ func (s *sideFile) write(seq uint64) error {
 
 func (s *sideFile) close() error { return errors.Join(s.f.Sync(), s.f.Close()) }
 
-// checkSideFile refuses a directory whose side file knows of a commit that is not there any more.
-func checkSideFile(dir string, last found) error {
+// checkSideFile refuses a directory whose side file names a commit that is missing.
+func checkSideFile(dir string, last diskState) error {
 	f, err := os.Open(filepath.Join(dir, sideName))
 	if errors.Is(err, fs.ErrNotExist) {
 		if last.seq == 0 {

@@ -6,11 +6,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// snapshots knows which commits are still being read, so that Badger keeps what they see and may drop the rest.
+// snapshots knows which commits are still being read, so that Badger keeps them and can drop the rest.
 type snapshots struct {
 	mu      sync.Mutex // guards everything below
-	idle    sync.Cond  // told when the last view of a closed store ends
-	oldest  *snapshot  // ends of a list in the order of seq; current is always in it
+	idle    sync.Cond  // signalled when the last view of a closed store ends
+	oldest  *snapshot  // head of a list in the order of seq; current is always in it
 	current *snapshot
 	views   int
 	closed  bool
@@ -53,7 +53,7 @@ func (s *snapshots) release(n *snapshot) {
 	}
 }
 
-// advance makes seq what new views see, and returns the oldest commit that is still being read.
+// advance makes seq the commit that new views see, and returns the oldest commit that is still being read.
 func (s *snapshots) advance(seq uint64) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,32 +23,33 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// DefaultMinFree is the watermark of free space in bytes, unless Options says otherwise. Badger writes through memory
-// maps: on a full disk the process would die of SIGBUS, so writes are refused well before.
-const DefaultMinFree = 128 << 20
+// defaultMinFree is the default watermark of free space in bytes. Badger writes through memory maps: on a full disk the
+// process would die of SIGBUS, so writes are refused well before.
+const defaultMinFree = 128 << 20
 
 // Options of a store. Only Dir is needed.
 type Options struct {
 	// Dir is the storage directory; it is created with mode 0700. No other process may use it at the same time.
 	Dir string
 	// MinFree is the free space in bytes below which writes are refused with storage.ErrFull, and Open too.
-	// Default: DefaultMinFree.
+	// Default: 128 MiB.
 	MinFree uint64
-	// Log receives faults, and what Badger says about its own work. Default: nothing is logged.
+	// Log receives faults and Badger's own messages. Default: nothing is logged.
 	Log *zap.Logger
-	// Now tells when a record may be collected. Default: time.Now.
+	// Now is the clock that decides when a record can be collected. Default: time.Now.
 	Now func() time.Time
-	// FreeSpace returns the bytes free for us on the file system of dir. Default: what the system says.
+	// FreeSpace returns the bytes available to this process on the file system of dir. Default: asks the operating
+	// system.
 	FreeSpace func(dir string) (uint64, error)
 	// SweepEvery is the time between two collections of expired records. Default: 10 minutes; negative: never.
 	SweepEvery time.Duration
 
 	memory bool
-	// collects tells Badger to collect by itself too, which it does by the clock of the machine.
+	// collects makes Badger collect too, which it does by the machine's clock.
 	collects bool
-	// commit stands in for badger.Txn.CommitAt in tests of its failures.
+	// commit replaces badger.Txn.CommitAt in tests of its failures.
 	commit func(*badger.Txn, uint64) error
-	// sync stands in for datasync.
+	// sync replaces datasync.
 	sync func(*os.File) error
 }
 
@@ -68,7 +69,7 @@ type Store struct {
 	maxSize  int64 // of a batch, in bytes as Badger counts them
 	maxCount int   // of a batch, in records
 
-	fault atomic.Pointer[error] // why the store is poisoned
+	fault atomic.Pointer[error] // the reason if the store is poisoned
 
 	sweeping   sync.Mutex // one sweep at a time
 	stopSweeps context.CancelFunc
@@ -87,9 +88,9 @@ var (
 	_ storage.Checker  = (*Store)(nil)
 )
 
-// Stats is what a store counts, for metrics.
+// Stats are a store's counters, for metrics.
 type Stats struct {
-	Updates      uint64        // transactions answered, those that wrote nothing or failed too
+	Updates      uint64        // transactions answered, including those that failed or wrote nothing
 	Commits      uint64        // synced batches
 	Records      uint64        // records written or deleted by them
 	LastBatch    int           // records of the last batch
@@ -102,8 +103,8 @@ type Stats struct {
 	LSMBytes     int64         // size of the tables on disk, looked at once a minute
 }
 
-// OpenMemory returns a store that keeps everything in memory and forgets it on Close: for tests. Opts change its
-// options, for instance its clock; Dir is not used.
+// OpenMemory returns a store for tests that keeps everything in memory until Close. Each of opts changes its options,
+// for instance its clock; Dir is not used.
 func OpenMemory(opts ...func(*Options)) (*Store, error) {
 	o := Options{memory: true, SweepEvery: -1, FreeSpace: func(string) (uint64, error) { return 1 << 40, nil }}
 	for _, f := range opts {
@@ -112,9 +113,8 @@ func OpenMemory(opts ...func(*Options)) (*Store, error) {
 	return open(o)
 }
 
-// Open opens the store of a directory, or makes a new one when the directory is empty or missing. It refuses a
-// directory that another process uses, that has too little free space, or from which something was lost; it does not
-// change such a directory.
+// Open opens the store of a directory, or makes a new one if the directory is empty or missing. It refuses a directory
+// that another process uses, that has too little free space, or that has lost data, and leaves it unchanged.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (o *Options) defaults() {
 		o.Log = zap.NewNop()
 	}
 	if o.MinFree == 0 {
-		o.MinFree = DefaultMinFree
+		o.MinFree = defaultMinFree
 	}
 	if o.FreeSpace == nil {
 		o.FreeSpace = freeSpace
@@ -162,7 +162,7 @@ func open(o Options) (_ *Store, err error) {
 			s.abandon()
 		}
 	}()
-	last := found{}
+	last := diskState{}
 	if !o.memory {
 		if last, err = s.prepare(); err != nil {
 			return nil, err
@@ -188,7 +188,7 @@ func open(o Options) (_ *Store, err error) {
 			return nil, err
 		}
 	}
-	// Half of what Badger takes in one transaction, which counts a little differently.
+	// Half of what Badger accepts in one transaction, because its own count differs slightly.
 	s.maxSize, s.maxCount = s.db.MaxBatchSize()/2, int(s.db.MaxBatchCount()/2)
 	s.snapshots.init(seq)
 	s.db.SetDiscardTs(seq)
@@ -199,36 +199,36 @@ func open(o Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// prepare makes, locks and examines the directory, before Badger sees it: Badger throws away what it cannot read.
-func (s *Store) prepare() (found, error) {
+// prepare makes, locks and examines the directory, before Badger sees it: Badger discards what it cannot read.
+func (s *Store) prepare() (diskState, error) {
 	dir := s.opt.Dir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return found{}, err
+		return diskState{}, err
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
 		s.log.Warn("storage directory may be open to others", zap.String("dir", dir), zap.Error(err))
 	}
 	var err error
 	if s.lock, err = lockDir(dir); err != nil {
-		return found{}, err
+		return diskState{}, err
 	}
 	if err := s.writable(); err != nil {
-		return found{}, err
+		return diskState{}, err
 	}
 	if _, err := os.Stat(filepath.Join(dir, restoring)); !errors.Is(err, fs.ErrNotExist) {
-		return found{}, fmt.Errorf("a restore did not finish (%s is there): empty the directory and restore again", restoring)
+		return diskState{}, fmt.Errorf("a restore did not finish (%s is there): empty the directory and restore again", restoring)
 	}
 	last, err := examine(dir)
 	if err != nil {
-		return found{}, err
+		return diskState{}, err
 	}
 	if err := checkSideFile(dir, last); err != nil {
-		return found{}, err
+		return diskState{}, err
 	}
 	return last, removeEmptyLogs(dir)
 }
 
-// abandon releases what a failed Open holds.
+// abandon releases the resources of a failed Open.
 func (s *Store) abandon() {
 	if s.wal != nil && s.wal.file != nil {
 		_ = s.wal.file.Close()
@@ -281,7 +281,8 @@ func (s *Store) View(ctx context.Context, fn func(storage.Tx) error) error {
 	return fn(t)
 }
 
-// Close implements storage.Store. It waits for views and updates under way. Further calls return what the first did.
+// Close implements storage.Store. It waits for views and updates under way. Further calls return the result of the
+// first.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.stopSweeps()
@@ -362,12 +363,12 @@ func (s *Store) writable() error {
 	return nil
 }
 
-// poison makes the store answer ErrUnavailable until it is opened again: whether the last batch is there only a fresh
-// look at the disk can tell.
+// poison makes the store answer ErrUnavailable until it is opened again: only a fresh look at the disk can tell whether
+// the last batch is there.
 func (s *Store) poison(cause error) error {
 	err := fmt.Errorf("%w: a commit failed and its outcome is unknown; restart to look at the disk again: %w", storage.ErrUnavailable, cause)
 	if s.fault.CompareAndSwap(nil, &err) {
-		s.log.Error("storage failed and takes no more requests until it is opened again", zap.Error(cause))
+		s.log.Error("storage failed and accepts no more requests until it is opened again", zap.Error(cause))
 	}
 	return err
 }

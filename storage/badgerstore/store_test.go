@@ -76,7 +76,7 @@ func TestDiskFull(t *testing.T) {
 	}}
 	s := mustOpen(t, dir, opt)
 	mustPut(t, s, "a", "1")
-	free.Store(DefaultMinFree - 1)
+	free.Store(defaultMinFree - 1)
 	ran := false
 	err := s.Update(t.Context(), func(tx storage.Tx) error {
 		ran = true
@@ -89,7 +89,7 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("Check = %v, want %v", err, storage.ErrFull)
 	}
 	wantKey(t, s, "a", "1")
-	free.Store(DefaultMinFree)
+	free.Store(defaultMinFree)
 	mustPut(t, s, "b", "1")
 	if err := s.Check(t.Context()); err != nil {
 		t.Errorf("Check = %v, want nil", err)

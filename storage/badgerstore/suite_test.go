@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
-// clock is a clock that stands where a test puts it.
+// clock is a clock that tests set.
 type clock struct {
 	mu sync.Mutex // guards at
 	at time.Time
@@ -30,18 +30,18 @@ func (c *clock) set(t time.Time) {
 	c.at = t
 }
 
-// house opens stores and knows the directory and the clock of each.
-type house struct {
+// stores opens stores and knows the directory and the clock of each.
+type stores struct {
 	mu   sync.Mutex // guards what follows
 	dir  map[storage.Store]string
 	time map[storage.Store]*clock
 }
 
-func newHouse() *house {
-	return &house{dir: map[storage.Store]string{}, time: map[storage.Store]*clock{}}
+func newStores() *stores {
+	return &stores{dir: map[storage.Store]string{}, time: map[storage.Store]*clock{}}
 }
 
-func (h *house) open(t *testing.T, dir string) storage.Store {
+func (h *stores) open(t *testing.T, dir string) storage.Store {
 	t.Helper()
 	c := &clock{at: time.Now()}
 	s, err := badgerstore.Open(t.Context(), badgerstore.Options{Dir: dir, Now: c.now, SweepEvery: -1})
@@ -51,7 +51,7 @@ func (h *house) open(t *testing.T, dir string) storage.Store {
 	return h.keep(t, s, dir, c)
 }
 
-func (h *house) keep(t *testing.T, s *badgerstore.Store, dir string, c *clock) storage.Store {
+func (h *stores) keep(t *testing.T, s *badgerstore.Store, dir string, c *clock) storage.Store {
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close = %v", err)
@@ -63,7 +63,7 @@ func (h *house) keep(t *testing.T, s *badgerstore.Store, dir string, c *clock) s
 	return s
 }
 
-func (h *house) reopen(t *testing.T, s storage.Store) storage.Store {
+func (h *stores) reopen(t *testing.T, s storage.Store) storage.Store {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Fatalf("Close = %v", err)
@@ -74,7 +74,7 @@ func (h *house) reopen(t *testing.T, s storage.Store) storage.Store {
 	return h.open(t, dir)
 }
 
-func (h *house) restore(t *testing.T, backup io.Reader) (storage.Store, error) {
+func (h *stores) restore(t *testing.T, backup io.Reader) (storage.Store, error) {
 	dir := filepath.Join(t.TempDir(), "restored")
 	if err := badgerstore.Restore(t.Context(), badgerstore.Options{Dir: dir}, backup, nil); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (h *house) restore(t *testing.T, backup io.Reader) (storage.Store, error) {
 	return h.open(t, dir), nil
 }
 
-func (h *house) collect(t *testing.T, s storage.Store, now time.Time) {
+func (h *stores) collect(t *testing.T, s storage.Store, now time.Time) {
 	t.Helper()
 	h.mu.Lock()
 	c := h.time[s]
@@ -95,14 +95,14 @@ func (h *house) collect(t *testing.T, s storage.Store, now time.Time) {
 
 func TestStoreOnDisk(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newStores()
 	storagetest.Run(t, func(t *testing.T) storage.Store { return h.open(t, t.TempDir()) },
 		storagetest.WithReopen(h.reopen), storagetest.WithRestore(h.restore), storagetest.WithCollect(h.collect))
 }
 
 func TestStoreInMemory(t *testing.T) {
 	t.Parallel()
-	h := newHouse()
+	h := newStores()
 	open := func(t *testing.T) storage.Store {
 		c := &clock{at: time.Now()}
 		s, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = c.now })

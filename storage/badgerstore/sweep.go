@@ -11,11 +11,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// sweepBatch is how many records one transaction of a sweep removes: few enough to hold nobody up.
+// sweepBatch is how many records one transaction of a sweep removes: few enough not to delay other writers.
 const sweepBatch = 256
 
-// flattenAfter is how many records must have been removed before the tables are rewritten without them; so must a
-// quarter of all, since a rewrite costs as much as the whole store is large.
+// flattenAfter is how many records must have been removed before the tables are rewritten without them. A quarter of
+// all records must have been removed too, because a rewrite costs as much as the whole store is large.
 const flattenAfter = 10_000
 
 // startSweeps starts the worker that collects expired records until Close.
@@ -54,8 +54,8 @@ func (s *Store) collect(ctx context.Context, before int) int {
 	return removed
 }
 
-// Sweep removes the records whose expiry has passed and returns how many there were. It runs by itself every
-// Options.SweepEvery; free disk space grows when Badger compacts, at the latest with Flatten.
+// Sweep removes the records whose expiry has passed and returns their number. It runs by itself every
+// Options.SweepEvery. Free disk space grows when Badger compacts, at the latest with Flatten.
 func (s *Store) Sweep(ctx context.Context) (int, error) {
 	_, removed, err := s.sweep(ctx)
 	return removed, err
@@ -72,7 +72,7 @@ func (s *Store) sweep(ctx context.Context) (seen, removed int, err error) {
 		due = due[:0]
 		return err
 	}
-	// The view only looks for candidates; each is judged again in the transaction that removes it.
+	// The view only finds candidates; each is checked again in the transaction that removes it.
 	err = s.View(ctx, func(t storage.Tx) error {
 		for rec, err := range t.(*tx).scanStored() {
 			if err == nil && seen%sweepBatch == 0 {
@@ -117,7 +117,7 @@ func (s *Store) removeExpired(ctx context.Context, keys [][]byte, now time.Time)
 				return err
 			}
 			if !expired(stored, now) {
-				continue // written anew since, with a later expiry
+				continue // written again since, with a later expiry
 			}
 			if err := t.Delete(key); err != nil {
 				return err
@@ -132,8 +132,8 @@ func (s *Store) removeExpired(ctx context.Context, keys [][]byte, now time.Time)
 	return removed, nil
 }
 
-// Flatten rewrites the tables without what was removed and gives the space back. It costs as much disk traffic as the
-// store is large, and goes on beside reads and writes.
+// Flatten rewrites the tables without removed records and frees the space. It causes as much disk traffic as the store
+// is large, and runs alongside reads and writes.
 func (s *Store) Flatten(ctx context.Context) error {
 	if err := errors.Join(ctx.Err(), s.faulty()); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (s *Store) Flatten(ctx context.Context) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	snap, err := s.snapshots.open() // keeps Close waiting
+	snap, err := s.snapshots.open() // makes Close wait
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func TestTimeToLive(t *testing.T) {
 	}
 }
 
-// With the clock of the machine Badger may collect too: an hour after the expiry and not before.
+// With the machine's clock Badger can collect too, but not before an hour after the expiry.
 func TestRecordsBehindTheirExpiryStay(t *testing.T) {
 	t.Parallel()
 	s, err := OpenMemory()
@@ -88,7 +88,7 @@ func TestSweep(t *testing.T) {
 	wantKey(t, s, "a", "1")
 }
 
-// A record that was found expired and then written anew stays.
+// A record that was found expired and then written again stays.
 func TestSweepJudgesAgain(t *testing.T) {
 	t.Parallel()
 	s, err := OpenMemory()
@@ -130,7 +130,7 @@ func TestSweepsRunByThemselves(t *testing.T) {
 	}
 }
 
-// Old versions of a record are forgotten, and kept while a view needs them.
+// Old versions of a record are dropped, but kept while a view needs them.
 func TestVersionsAreForgotten(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, t.TempDir())

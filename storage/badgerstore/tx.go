@@ -16,24 +16,24 @@ import (
 
 var errEnded = unavailable("the transaction has ended")
 
-// tx is a view, or one closure of a batch: its own writes over those of the batch over a snapshot.
+// tx is a view or one closure of a batch: its own writes, over those of the batch, over a snapshot.
 type tx struct {
 	store *Store
-	ctx   context.Context // of a view, so that a long scan ends with its caller
+	ctx   context.Context // of a view, so a long scan ends with its caller
 	seq   uint64          // the snapshot
-	base  *badger.Txn     // reads it; nil until something is read
+	base  *badger.Txn     // reads the snapshot; nil until something is read
 	batch *overlay        // what earlier closures of the batch wrote; nil in a view
 	own   *overlay        // what this closure wrote; nil in a view
 	fail  error           // a write that was refused: nothing of the closure is kept
 	ended bool
-	iters []*badger.Iterator // those that are open
+	iters []*badger.Iterator // open iterators
 	key   []byte             // scratch for stored keys
 }
 
 // end makes the transaction unusable and releases what it holds.
 func (t *tx) end() {
 	t.ended = true
-	for _, it := range t.iters { // left open by a caller that pulled a scan and did not stop
+	for _, it := range t.iters { // left open by a caller that pulled a scan and did not stop it
 		it.Close()
 	}
 	t.iters = nil
@@ -88,7 +88,7 @@ func (t *tx) stored(key []byte) ([]byte, error) {
 		}
 	}
 	if len(key) > storage.MaxKey {
-		return nil, storage.ErrNotFound // it cannot have been written
+		return nil, storage.ErrNotFound // too long to have been written
 	}
 	t.key = append(append(t.key[:0], recordSpace), key...)
 	item, err := t.snapshot().Get(t.key)
@@ -100,7 +100,7 @@ func (t *tx) stored(key []byte) ([]byte, error) {
 	}
 	var stored []byte
 	err = item.Value(func(v []byte) error {
-		stored = v // a copy that belongs to this item alone; every caller copies it once more
+		stored = v // a copy for this item alone; every caller copies it once more
 		return checkRecord(key, v)
 	})
 	if err != nil {
@@ -142,7 +142,7 @@ func (t *tx) write(key []byte, stored func() []byte) error {
 	case len(key) > storage.MaxKey:
 		return t.refuse(fmt.Errorf("%w: a key of %d bytes", storage.ErrTooLarge, len(key)))
 	case t.fail != nil:
-		return t.fail // nothing will be kept, so nothing more is gathered
+		return t.fail // nothing will be kept, so nothing more is collected
 	}
 	t.own.put(&entry{key: string(key), stored: stored()})
 	if t.own.size > t.store.maxSize || len(t.own.m) > t.store.maxCount {
@@ -151,7 +151,7 @@ func (t *tx) write(key []byte, stored func() []byte) error {
 	return nil
 }
 
-// refuse remembers the error, so that a closure that overlooks it does not commit half of what it meant.
+// refuse remembers the error, so a closure that ignores it cannot commit half of its writes.
 func (t *tx) refuse(err error) error {
 	switch {
 	case t.ended:
@@ -202,7 +202,7 @@ type scan struct {
 	*tx
 	bounds
 	descending bool
-	pending    []*entry // those of the range, in the direction of the scan
+	pending    []*entry // entries of the range, in the direction of the scan
 	it         *badger.Iterator
 }
 
@@ -283,7 +283,7 @@ func (s *scan) next() (rec storage.Record, ok bool, err error) {
 	}
 }
 
-// boundsOf turns a range into the keys it spans.
+// boundsOf returns the keys that a range spans.
 func boundsOf(r storage.Range) bounds {
 	b := bounds{low: string(r.Prefix)}
 	b.high, b.bounded = successor(r.Prefix)
@@ -299,7 +299,7 @@ func boundsOf(r storage.Range) bounds {
 	return b
 }
 
-// successor returns the first key behind all those that start with prefix; ok is false when there is none.
+// successor returns the first key after all keys with this prefix; ok is false if no key follows.
 func successor(prefix []byte) (key string, ok bool) {
 	p := slices.Clone(prefix)
 	for i := len(p) - 1; i >= 0; i-- {
@@ -311,7 +311,7 @@ func successor(prefix []byte) (key string, ok bool) {
 	return "", false
 }
 
-// readError keeps Badger's own text out, which would quote the key.
+// readError drops Badger's own text, which would quote the key.
 func readError(err error) error {
 	if errors.Is(err, storage.ErrCorrupt) {
 		return err

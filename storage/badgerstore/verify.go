@@ -25,38 +25,38 @@ const lockName = "GATEHOUSE.LOCK"
 
 var errInUse = errors.New("another process, or another store of this one, uses the directory")
 
-// found is what the files say before Badger sees them.
-type found struct {
+// diskState is what the files say before Badger sees them.
+type diskState struct {
 	seq uint64 // number of the last commit
 }
 
-// examine reads the files of a directory and refuses it when commits are missing from their middle. Badger would cut a
-// log at the first byte that it cannot read, leave out a table that fails its checksum, and call that recovered.
+// examine reads the files of a directory and refuses it if commits are missing from their middle. Badger would cut a
+// log at the first byte that it cannot read, skip a table that fails its checksum, and call that recovered.
 //
-// Tables hold the commits up to some number, the logs (.mem) those behind it, one after the other.
-func examine(dir string) (found, error) {
+// Tables hold the commits up to some number, the logs (.mem) those after it, one after the other.
+func examine(dir string) (diskState, error) {
 	last, err := examineTables(dir)
 	if err != nil {
-		return found{}, err
+		return diskState{}, err
 	}
 	logs, err := logFiles(dir)
 	if err != nil {
-		return found{}, err
+		return diskState{}, err
 	}
 	for _, name := range logs {
 		first, end, err := readLog(filepath.Join(dir, name))
 		if err != nil {
-			return found{}, err
+			return diskState{}, err
 		}
 		switch {
-		case first == 0: // empty: it was just begun, or its first commit is damaged, which the next log or COMMITS shows
+		case first == 0: // empty: it is new, or its first commit is damaged, which the next log or COMMITS reveals
 		case first > last+1:
-			return found{}, lost("%s begins with commit %d, but what comes before ends with %d", name, first, last)
+			return diskState{}, lost("%s begins with commit %d, but what comes before ends with %d", name, first, last)
 		default:
-			last = max(last, end) // a log may linger behind tables that hold it already, as long as somebody reads it
+			last = max(last, end) // a log can remain after tables hold its content, as long as it is being read
 		}
 	}
-	return found{seq: last}, nil
+	return diskState{seq: last}, nil
 }
 
 // logFiles returns the names of the logs, oldest first.
@@ -79,8 +79,9 @@ func logFiles(dir string) ([]string, error) {
 	return names, nil
 }
 
-// removeEmptyLogs removes logs without a single byte. A process that is killed while it makes a log, or while it removes
-// one that tables hold, leaves such a file, and Badger refuses to open it. Call it when nothing is missing.
+// removeEmptyLogs removes logs without a single byte. A process that is killed while it makes a log, or while it
+// removes one that tables hold, leaves such a file, and Badger refuses to open it. Call it only when nothing is
+// missing.
 func removeEmptyLogs(dir string) error {
 	logs, err := logFiles(dir)
 	if err != nil {
@@ -111,7 +112,7 @@ const (
 	versionLength = 8
 )
 
-// readLog returns the first and the last commit that Badger would read from a log, 0 and 0 when there is none.
+// readLog returns the first and the last commit that Badger would read from a log, 0 and 0 if it would read none.
 func readLog(path string) (first, last uint64, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -161,7 +162,7 @@ type logEntry struct {
 	value   []byte
 }
 
-// readLogEntry returns the first entry of b and its length, 0 when there is none that is whole.
+// readLogEntry returns the first entry of b and its length, 0 if b holds no whole entry.
 func readLogEntry(b []byte) (e logEntry, n int) {
 	if len(b) < minLogEntry {
 		return e, 0
@@ -203,7 +204,7 @@ func examineTables(dir string) (last uint64, err error) {
 		return 0, err
 	}
 	defer f.Close()
-	// A manifest that a crash cut short is fine as far as it goes: what is missing then, the logs and COMMITS tell.
+	// A manifest that a crash cut short is fine as far as it goes: the logs and COMMITS reveal what is missing.
 	manifest, _, err := badger.ReplayManifestFile(f, 0, badger.DefaultOptions(dir))
 	if err != nil {
 		return 0, lost("%s: %w", badger.ManifestFilename, err)
@@ -218,7 +219,7 @@ func examineTables(dir string) (last uint64, err error) {
 	return last, nil
 }
 
-// noTables refuses a directory without manifest that has tables or logs: Badger would delete the tables.
+// noTables refuses a directory that has tables or logs but no manifest: Badger would delete the tables.
 func noTables(dir string) error {
 	for _, pattern := range [...]string{"*.sst", "*.mem", sideName} {
 		names, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -271,7 +272,7 @@ func verifyTable(path string) (newest uint64, err error) {
 	return index.MaxVersion(), nil
 }
 
-// cutSum takes the checksum off the end of b.
+// cutSum splits the checksum from the end of b.
 func cutSum(b []byte) (data []byte, sum *pb.Checksum, ok bool) {
 	if len(b) < 4 {
 		return nil, nil, false

@@ -44,7 +44,8 @@ func TestCrashedDirectoryOpens(t *testing.T) {
 	}
 }
 
-// A log stays on disk as long as an iterator reads its memory, also when tables hold it already and were compacted.
+// A log stays on disk as long as an iterator reads its memory, even if tables hold its content already and were
+// compacted.
 func TestLogsThatTablesHoldAlready(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -91,7 +92,7 @@ func TestLostTail(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	older := copyDir(t, crash) // a directory put back from before, but for the side file
+	older := copyDir(t, crash) // an older directory restored, except for the side file
 	writeSparse(t, filepath.Join(older, sideName), side, int64(len(side)))
 	wantRefused(t, older, "commit 20 was answered, but the last one found is 10")
 
@@ -121,8 +122,8 @@ func TestLostTail(t *testing.T) {
 	}
 }
 
-// TestHoleInTheLogs builds what a flipped bit in an older log makes: its last commits are unreadable, and the next log
-// goes on behind them.
+// TestHoleInTheLogs recreates the effect of a flipped bit in an older log: its last commits are unreadable, and the
+// next log continues after them.
 func TestHoleInTheLogs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -166,14 +167,14 @@ func TestHoleInTheLogs(t *testing.T) {
 	}
 }
 
-// Logs of which tables hold everything already linger while somebody reads them, and may be replayed.
+// Logs whose content is in tables remain while they are being read, and may be replayed.
 func TestLogsThatLinger(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := mustOpen(t, dir)
 	want := fill(t, s, "a", 200)
 	log := load(t, dir)["00001.mem"]
-	if err := s.Close(); err != nil { // writes it all to a table
+	if err := s.Close(); err != nil { // writes everything to a table
 		t.Fatal(err)
 	}
 	ends := commitEnds(log.data)
@@ -205,7 +206,7 @@ func TestLogsWithoutAByte(t *testing.T) {
 	s := mustOpen(t, dir)
 	want := fill(t, s, "a", 200)
 	open := load(t, dir)
-	if err := s.Close(); err != nil { // writes it all to a table
+	if err := s.Close(); err != nil { // writes everything to a table
 		t.Fatal(err)
 	}
 	closed := load(t, dir)
@@ -219,12 +220,12 @@ func TestLogsWithoutAByte(t *testing.T) {
 			t.Errorf("%s: %d records are damaged", name, n)
 		}
 	}
-	// What only that log held is missing all the same.
+	// The commits of that log are still reported as missing.
 	open["00001.mem"] = file{}
 	wantRefused(t, open.write(t), "but the last one found is 0")
 }
 
-// A power loss while the store is being made leaves nothing that anybody was told of.
+// A power loss while the store is being made loses nothing that was acknowledged.
 func TestUnfinishedStore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -253,8 +254,8 @@ func commitEnds(b []byte) (ends []int) {
 	}
 }
 
-// TestBitFlips flips single bits all over a directory. Either Open refuses, or a record says that it is damaged, or
-// nothing is wrong at all. What never happens: a wrong value, or a record that is missing without a word.
+// TestBitFlips flips single bits all over a directory. Either Open refuses, or a record is reported as damaged, or the
+// flip has no effect. A wrong value, or a record that is missing without a report, is a failure.
 func TestBitFlips(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -266,7 +267,7 @@ func TestBitFlips(t *testing.T) {
 		}
 	}
 	base := load(t, dir)
-	most := append(base.names(".sst"), base.names(".mem")...) // of the bytes are in these
+	most := append(base.names(".sst"), base.names(".mem")...) // they hold most of the bytes
 	if len(base.names(".sst")) == 0 || len(base.names(".mem")) == 0 {
 		t.Fatal("there is no table or no log: the test is too small")
 	}
@@ -287,7 +288,7 @@ func TestBitFlips(t *testing.T) {
 		}
 		at := r.IntN(used)
 		if r.IntN(4) == 0 {
-			at = used - 1 - r.IntN(min(used, 200)) // feet of tables hold the lengths of everything
+			at = used - 1 - r.IntN(min(used, 200)) // the footers of tables hold all lengths
 		}
 		bit := r.IntN(8)
 		bad := maps.Clone(base)
@@ -322,7 +323,7 @@ func judge(t *testing.T, dir string, want map[string]string, what string) string
 	return "nothing wrong"
 }
 
-// TestTruncatedFiles cuts or takes away one file at a time.
+// TestTruncatedFiles cuts or removes one file at a time.
 func TestTruncatedFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -8,9 +8,10 @@ import (
 	"path/filepath"
 )
 
-// wal syncs the log that Badger writes ahead of its tables: one file for each table in memory, the newest with the highest number. Badger's own
-// sync (SyncWrites) would flush the disk twice for each commit, for this log and for the value log, in which nothing is kept here, and would hold
-// up the next commit meanwhile. A nil *wal syncs nothing: in memory, and where Badger does it.
+// wal syncs the log that Badger writes ahead of its tables: one file for each table in memory, the newest with the
+// highest number. Badger's own sync (SyncWrites) would flush the disk twice for each commit, for this log and for the
+// value log, which is not used here, and would hold up the next commit meanwhile. A nil *wal syncs nothing: in memory,
+// and where Badger syncs itself.
 type wal struct {
 	dir  string
 	fid  int
@@ -18,7 +19,8 @@ type wal struct {
 	sync func(*os.File) error
 }
 
-// openWAL finds the log that Badger writes next. It is called when Badger has opened the directory, and before anything is written.
+// openWAL finds the log that Badger writes next. Call it after Badger has opened the directory and before anything is
+// written.
 func openWAL(dir string, sync func(*os.File) error) (*wal, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.mem"))
 	if err != nil {
@@ -41,7 +43,8 @@ func openWAL(dir string, sync func(*os.File) error) (*wal, error) {
 
 func (w *wal) path(fid int) string { return filepath.Join(w.dir, fmt.Sprintf("%05d.mem", fid)) }
 
-// written returns the log that the last commit is in, which is whole in one: the newest. Badger may have begun it for this commit.
+// written returns the log with the last commit, which is the newest one. A commit never spans two logs, and Badger may
+// have begun this log for it.
 func (w *wal) written() (*os.File, error) {
 	if w == nil {
 		return nil, nil //nolint:nilnil // nothing to sync

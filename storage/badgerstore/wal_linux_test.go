@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// syncGate is a sync that waits to be let through.
+// syncGate is a sync that waits for permission to proceed.
 type syncGate struct {
 	reached chan struct{}
 	pass    chan error
@@ -40,8 +40,8 @@ func syncGated(t *testing.T) (s *Store, g *syncGate, written *atomic.Int32) {
 	return s, g, written
 }
 
-// TestBatchesAreWrittenWhileTheDiskIsBusy: the next batch is with Badger before the one before is durable, and rests on it. Nobody is answered and no
-// view sees anything before its own sync.
+// TestBatchesAreWrittenWhileTheDiskIsBusy: the next batch is in Badger before the previous one is durable, and depends
+// on it. No caller is answered and no view sees anything before its own sync.
 func TestBatchesAreWrittenWhileTheDiskIsBusy(t *testing.T) {
 	t.Parallel()
 	s, g, written := syncGated(t)
@@ -84,7 +84,8 @@ func TestBatchesAreWrittenWhileTheDiskIsBusy(t *testing.T) {
 	wantKey(t, s, "second", "1")
 }
 
-// TestFailedSyncTakesWhatFollows: what was written behind a batch that is not durable is not answered as done, even by a closure that only read it.
+// TestFailedSyncTakesWhatFollows: after a batch that is not durable, no later closure succeeds, not even one that only
+// read.
 func TestFailedSyncTakesWhatFollows(t *testing.T) {
 	t.Parallel()
 	s, g, _ := syncGated(t)
@@ -107,7 +108,7 @@ func TestFailedSyncTakesWhatFollows(t *testing.T) {
 	}
 }
 
-// TestLogIsFollowed: whenever Badger begins another log, that one is synced.
+// TestLogIsFollowed: when Badger begins another log, that log is synced.
 func TestLogIsFollowed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -4,7 +4,8 @@ package badgerstore
 
 import "os"
 
-// syncsWAL is off: it is not certain here that what was written through a memory map is synced with a descriptor of the file. Badger syncs.
+// syncsWAL is off, so Badger syncs: here it is uncertain whether a descriptor of the file syncs writes through a memory
+// map.
 const syncsWAL = false
 
 func datasync(f *os.File) error { return f.Sync() }

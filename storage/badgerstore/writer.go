@@ -14,10 +14,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// maxWaiting bounds the closures that wait for the disk: beyond, a slow disk would only pile up memory.
+// maxWaiting bounds the closures that wait for the disk: more would only take up memory.
 const maxWaiting = 8192
 
-// maxTogether bounds the closures of one batch, so that late comers do not put off the answer to the first.
+// maxTogether bounds the closures of one batch, so that late ones do not delay the answer to the first.
 const maxTogether = 1024
 
 // request is one Update on its way through the writer.
@@ -25,7 +25,7 @@ type request struct {
 	fn   func(storage.Tx) error
 	done chan struct{} // closed once everything below is final
 
-	mu    sync.Mutex // held while fn runs: a caller that gives up does not leave fn behind with its variables
+	mu    sync.Mutex // held while fn runs, so that fn never uses its variables after its caller gave up
 	state state      // guarded by mu
 
 	err      error
@@ -36,8 +36,8 @@ type request struct {
 type state int
 
 const (
-	queued state = iota
-	given        // given up by its caller before it ran
+	queued    state = iota
+	abandoned       // given up by its caller before it ran
 	ran
 )
 
@@ -56,7 +56,7 @@ func (s *Store) Update(ctx context.Context, fn func(storage.Tx) error) error {
 		if !r.giveUp() {
 			return fmt.Errorf("outcome of the transaction is unknown: %w", ctx.Err())
 		}
-		if r.state == given {
+		if r.state == abandoned {
 			return ctx.Err()
 		}
 	}
@@ -69,12 +69,12 @@ func (s *Store) Update(ctx context.Context, fn func(storage.Tx) error) error {
 	return r.err
 }
 
-// giveUp takes the request back when it has not run yet. It returns false when it ran and its outcome is not known.
+// giveUp takes the request back if it has not run yet. It returns false if it ran and its outcome is unknown.
 func (r *request) giveUp() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state == queued {
-		r.state = given
+		r.state = abandoned
 		return true
 	}
 	if r.panicked != nil || r.exited {
@@ -88,7 +88,8 @@ func (r *request) giveUp() bool {
 	}
 }
 
-// writer runs the closures of all updates, one after the other, and writes them in batches. A batch is answered when it is durable, by settler.
+// writer runs the closures of all updates, one after the other, and writes them in batches. The settler answers a batch
+// once it is durable.
 type writer struct {
 	store   *Store
 	settler *settler
@@ -96,10 +97,10 @@ type writer struct {
 	mu      sync.Mutex // guards queue and closed
 	queue   []*request
 	closed  bool
-	wake    chan struct{} // holds a token when there is something in the queue, or the writer shall end
-	stopped chan struct{} // closed once everything is answered
+	wake    chan struct{} // holds a token when the queue is not empty or the writer must end
+	stopped chan struct{} // closed once every request is answered
 
-	// What follows belongs to the goroutine of loop.
+	// Only the goroutine of loop uses the fields below.
 	todo  []*request // taken from the queue, not run yet
 	ran   []*request // run, waiting for their batch to be written
 	spare []*request // memory for the next queue
@@ -155,8 +156,8 @@ func (w *writer) close() {
 	<-w.stopped
 }
 
-// loop runs until close. A closure that calls runtime.Goexit takes the goroutine with it: the next one goes on where
-// this one was.
+// loop runs until close. A closure that calls runtime.Goexit ends the goroutine too; the next goroutine continues from
+// there.
 func (w *writer) loop() {
 	finished := false
 	defer func() {
@@ -172,10 +173,11 @@ func (w *writer) loop() {
 	finished = true
 }
 
-// step runs and commits one batch. It returns false when the writer shall end.
+// step runs and commits one batch. It returns false when the writer must end.
 func (w *writer) step() bool {
 	if len(w.todo) == 0 && len(w.ran) == 0 {
-		// Let those who were just answered come back first: batches become twice as large, a quarter more is written.
+		// Let the callers that were just answered come back first: batches become twice as large, and throughput grows
+		// by a quarter.
 		runtime.Gosched()
 		if !w.take(true) {
 			return false
@@ -200,7 +202,8 @@ func (w *writer) step() bool {
 	return true
 }
 
-// take fetches what is queued; with wait set it waits for something and returns false only when the writer shall end.
+// take fetches the queued requests. With wait it blocks until there is one, and returns false only when the writer must
+// end.
 func (w *writer) take(wait bool) bool {
 	for {
 		w.mu.Lock()
@@ -218,7 +221,7 @@ func (w *writer) take(wait bool) bool {
 	}
 }
 
-// refuse answers everything that has not run yet.
+// refuse answers every request that has not run yet.
 func (w *writer) refuse(err error) {
 	for _, r := range w.todo {
 		r.mu.Lock()
@@ -231,14 +234,15 @@ func (w *writer) refuse(err error) {
 	w.todo = nil
 }
 
-// run runs one closure and, when all is well, adds its writes to the batch.
+// run runs one closure and, if it succeeds, adds its writes to the batch.
 func (w *writer) run(r *request) {
 	t := &tx{store: w.store, seq: w.seq, batch: w.batch, own: w.own}
 	if !w.call(r, t) {
 		return
 	}
 	if w.batch.size+w.own.size > w.store.maxSize || len(w.batch.m)+len(w.own.m) > w.store.maxCount {
-		// The batch is full. The closure saw it, and nothing can come between: it opens the next one.
+		// The batch is full. The closure has seen it, and nothing can come between, so the closure opens the next
+		// batch.
 		self := w.ran[len(w.ran)-1]
 		w.ran = w.ran[:len(w.ran)-1]
 		w.commit()
@@ -255,8 +259,8 @@ func (w *writer) run(r *request) {
 	w.own.reset()
 }
 
-// call runs the closure and tells whether its writes are to be kept. Its bookkeeping is deferred: the closure may panic
-// or end the goroutine.
+// call runs the closure and tells whether to keep its writes. Its bookkeeping is deferred, because the closure may
+// panic or end the goroutine.
 func (w *writer) call(r *request, t *tx) (keep bool) {
 	r.mu.Lock()
 	if r.state != queued {
@@ -288,10 +292,10 @@ func (w *writer) call(r *request, t *tx) (keep bool) {
 	return r.err == nil
 }
 
-// commit writes the batch and leaves it to settler to answer its closures: even one that wrote nothing, or returned an error, may have decided on a
-// write that is not durable yet.
+// commit writes the batch and leaves the answers to the settler. Even a closure that wrote nothing or returned an error
+// waits, because it may have read a write that is not durable yet.
 func (w *writer) commit() {
-	p := written{ran: w.ran}
+	p := pendingBatch{ran: w.ran}
 	w.ran = make([]*request, 0, len(w.ran))
 	if len(w.batch.m) > 0 {
 		p.begun, p.records = time.Now(), len(w.batch.m)
@@ -306,7 +310,7 @@ func (w *writer) commit() {
 }
 
 // write hands the batch and the commit counter to Badger in one transaction.
-func (w *writer) write(p *written) error {
+func (w *writer) write(p *pendingBatch) error {
 	s, seq := w.store, w.seq+1
 	txn := s.db.NewTransactionAt(w.seq, true)
 	defer txn.Discard()

@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// gate is a commit that waits to be let through.
+// gate is a commit that waits for permission to proceed.
 type gate struct {
 	reached chan struct{}
 	pass    chan error
@@ -60,7 +60,7 @@ func TestNobodyIsAnsweredBeforeTheSync(t *testing.T) {
 	s, g := gated(t)
 	first := make(chan error, 1)
 	go func() { first <- putKey(s, "first", "1") }()
-	<-g.reached // the batch of the first is on its way; what follows makes up the second
+	<-g.reached // the batch of the first is on its way; the following ones make up the second
 	mine := errors.New("mine")
 	var answered atomic.Int32
 	var wg sync.WaitGroup
@@ -210,7 +210,7 @@ func TestBatchesAreSplit(t *testing.T) {
 	}
 	waiting(s, n)
 	g.pass <- nil
-	for range n { // two of them do not fit in one batch
+	for range n { // two of them do not fit into one batch
 		<-g.reached
 		g.pass <- nil
 	}

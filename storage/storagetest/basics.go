@@ -107,7 +107,7 @@ func (s suite) getMany(t *testing.T) {
 	update(t, st, check)
 }
 
-// oddKeys are keys that an engine might mistake for something of its own.
+// oddKeys are keys that an engine might mistake for internal ones.
 var oddKeys = []string{
 	"", "\x00", "\x00\x00", "\xff", "\xff\xff", "\xff\xff\x00", "!badger!", "!badger!txn", "!", "m", "mseq", "r", "s", "\x80\xfe",
 	string(bytes.Repeat([]byte{0xff}, storage.MaxKey)), string(bytes.Repeat([]byte{0}, storage.MaxKey)),
@@ -249,7 +249,7 @@ func (s suite) check(t *testing.T) {
 	st := s.open(t)
 	c, ok := st.(storage.Checker)
 	if !ok {
-		return // an engine need not know
+		return // the engine cannot tell
 	}
 	if err := c.Check(t.Context()); err != nil {
 		t.Errorf("Check = %v, want nil", err)

@@ -17,7 +17,7 @@ import (
 
 const goroutines = 20
 
-// together runs fn in n goroutines that start at once, and waits for them.
+// together runs fn in n goroutines that start at the same moment, and waits for them.
 func together(n int, fn func(i int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
@@ -42,7 +42,7 @@ func (s suite) snapshot(t *testing.T) {
 		put(t, st, "a", "2")
 		put(t, st, "c", "2")
 		update(t, st, func(tx storage.Tx) error { return tx.Delete([]byte("b")) })
-		for i := range 50 { // enough to make an engine forget what it may
+		for i := range 50 { // enough to make an engine drop old versions
 			put(t, st, "a", strconv.Itoa(i))
 		}
 		got, err := list(tx, storage.Range{})
@@ -132,7 +132,7 @@ func (s suite) twoCreators(t *testing.T) {
 	}
 }
 
-// phantoms: at most five seats, counted by a scan. Whoever counts four and sits down must be the fifth.
+// phantoms: at most five seats, counted by a scan. A transaction that counts four and takes a seat must be the fifth.
 func (s suite) phantoms(t *testing.T) {
 	st := s.open(t)
 	const seats = 5
@@ -160,11 +160,11 @@ func (s suite) phantoms(t *testing.T) {
 		}
 	})
 	if got := len(all(t, st)); got != seats || seated.Load() != seats {
-		t.Errorf("%d seats are taken and %d were told so, want %d", got, seated.Load(), seats)
+		t.Errorf("%d seats are taken and %d updates succeeded, want %d", got, seated.Load(), seats)
 	}
 }
 
-// transfers move between accounts while views add them up: the sum never changes.
+// transfers move amounts between accounts while views add them up: the sum never changes.
 func (s suite) transfers(t *testing.T) {
 	st := s.open(t)
 	const accounts, start = 10, 100
@@ -222,7 +222,7 @@ func (s suite) transfers(t *testing.T) {
 	readers.Wait()
 }
 
-// answersWait: who is told that a record exists already must find it, even when its creator is just being written.
+// answersWait: a caller that gets ErrExists must find the record, even if its creator is still being written.
 func (s suite) answersWait(t *testing.T) {
 	st := s.open(t)
 	for round := range 50 {
@@ -277,7 +277,7 @@ func (s suite) panics(t *testing.T) {
 	wantValue(t, st, "a", "3")
 }
 
-// goexit: a closure that ends its goroutine, as t.FailNow does, ends that of its caller and nothing else.
+// goexit: a closure that ends its goroutine, as t.FailNow does, ends its caller's goroutine and nothing else.
 func (s suite) goexit(t *testing.T) {
 	st := s.open(t)
 	together(goroutines, func(i int) {
@@ -314,7 +314,7 @@ func (s suite) cancelled(t *testing.T) {
 	}), context.Canceled)
 	wantValue(t, st, "a", "1")
 
-	// Cancelled at any moment: nil means that it is there.
+	// Cancelled at any moment: nil means that the record exists.
 	together(goroutines, func(i int) {
 		for round := range 20 {
 			key := fmt.Sprintf("k%d.%d", i, round)
@@ -345,7 +345,7 @@ func (s suite) closed(t *testing.T) {
 	}
 }
 
-// closeWaits: what is under way when the store closes ends well or is refused, and no view loses its ground.
+// closeWaits: transactions under way when the store closes succeed or are refused, and views keep their snapshot.
 func (s suite) closeWaits(t *testing.T) {
 	st := s.open(t)
 	put(t, st, "a", "1")

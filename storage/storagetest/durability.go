@@ -29,7 +29,7 @@ func (s suite) reopens(t *testing.T) {
 	}
 }
 
-// backup fills a store and returns what a backup of it says and holds.
+// backup fills a store and returns its backup and its records.
 func (s suite) backup(t *testing.T) (stream []byte, want map[string]string) {
 	st := s.open(t)
 	for i := range 100 {
@@ -92,7 +92,7 @@ func (s suite) damagedBackups(t *testing.T) {
 	}
 }
 
-// backupUnderLoad: pairs are written together, so a backup holds both or none of each.
+// backupUnderLoad: the two records of a pair are written together, so a backup holds both or neither.
 func (s suite) backupUnderLoad(t *testing.T) {
 	st := s.open(t)
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -138,7 +138,7 @@ func (s suite) backupUnderLoad(t *testing.T) {
 	}
 }
 
-// Times of the tests of expiry: near the machine's own clock, which an engine may look at too.
+// The expiry tests use times near the machine's own clock, because an engine may look at that too.
 func (s suite) expiry(t *testing.T) {
 	st := s.open(t)
 	start := time.Now().Truncate(time.Second)

@@ -20,7 +20,7 @@ func (s suite) model(t *testing.T) {
 		return []byte(rapid.StringOfN(rapid.RuneFrom([]rune{0, 'a', 'b', 'ÿ'}), 0, 3, -1).Draw(r, "key"))
 	})
 	rapid.Check(t, func(r *rapid.T) {
-		want := all(t, st) // one store for all runs: each goes on where the last one stopped
+		want := all(t, st) // one store for all runs: each continues where the last one stopped
 		for range rapid.IntRange(1, 8).Draw(r, "transactions") {
 			fails := rapid.Bool().Draw(r, "fails")
 			after := maps.Clone(want)
@@ -52,7 +52,7 @@ func (s suite) model(t *testing.T) {
 	})
 }
 
-// step does one thing to both and compares what they say.
+// step does one thing to both and compares the results.
 func step(r *rapid.T, tx storage.Tx, m map[string]string, key []byte) error {
 	value := rapid.StringN(0, 5, -1).Draw(r, "value")
 	old, there := m[string(key)]

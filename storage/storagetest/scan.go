@@ -17,7 +17,7 @@ var rangeKeys = []string{
 	"b", "b\x00", "ba", "c", "\xfe\xff", "\xff", "\xff\x00", "\xff\xff", "\xff\xff\xff",
 }
 
-// expect says what a scan of sorted keys must yield; it is the plainest way to say it.
+// expect returns what a scan of sorted keys must yield, in the simplest possible code.
 func expect(sorted []string, r storage.Range) []string {
 	keys := slices.Clone(sorted)
 	if r.Descending {
@@ -51,7 +51,7 @@ func scanKeys(t *testing.T, tx storage.Tx, r storage.Range) []string {
 
 func (s suite) order(t *testing.T) {
 	st := s.open(t)
-	for i := range rangeKeys { // written in another order than that of the keys
+	for i := range rangeKeys { // in another order than the keys sort
 		k := rangeKeys[(i*7)%len(rangeKeys)]
 		put(t, st, k, "value of "+k)
 	}
@@ -63,8 +63,8 @@ func (s suite) order(t *testing.T) {
 	})
 }
 
-// ranges compares every kind of range with the plainest reading of it: on what is durable, on what the transaction
-// itself wrote, and on both mixed.
+// ranges compares every kind of range with the simplest implementation: on durable records, on the transaction's own
+// writes, and on both mixed.
 func (s suite) ranges(t *testing.T) {
 	var ranges []storage.Range
 	afters := [][]byte{nil}
@@ -138,7 +138,7 @@ func (s suite) scanIsStable(t *testing.T) {
 					return err
 				}
 				got = append(got, fmt.Sprintf("%s=%s", rec.Key, rec.Value))
-				// Everything that the scan has still to come to changes under its feet.
+				// Everything that the scan has not reached yet is changed.
 				if err := errors.Join(
 					tx.Put([]byte("b"), []byte("new"), never), tx.Delete([]byte("c")), tx.Delete([]byte("bb")),
 					tx.Put([]byte("bbb"), []byte("new"), never), tx.Put([]byte("aa"), []byte("new"), never),
@@ -179,7 +179,7 @@ func (s suite) scanLeftEarly(t *testing.T) {
 				break
 			}
 		}
-		// One that is pulled and never stopped must not hold up the end of the transaction.
+		// A scan that is pulled and never stopped must not hold up the end of the transaction.
 		next, stop := iter.Pull2(tx.Scan(storage.Range{Prefix: []byte("k"), Descending: true}))
 		t.Cleanup(stop)
 		rec, err, ok := next()
@@ -191,11 +191,11 @@ func (s suite) scanLeftEarly(t *testing.T) {
 	}
 	view(t, st, read)
 	if _, err, ok := pulled(); ok && err == nil {
-		t.Error("a scan goes on after its transaction, want an error or its end")
+		t.Error("a scan continues after its transaction, want an error or its end")
 	}
 	update(t, st, read)
 	if _, err, ok := pulled(); ok && err == nil {
-		t.Error("a scan goes on after its transaction, want an error or its end")
+		t.Error("a scan continues after its transaction, want an error or its end")
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package storagetest is the contract of package storage as a test suite. Every engine passes it, and a rule that an
-// engine broke is written here first.
+// Package storagetest is the contract of package storage as a test suite, which every engine passes. A rule that an
+// engine has broken is added here first.
 package storagetest
 
 import (
@@ -17,20 +17,20 @@ import (
 // Open returns a new, empty store; it closes it when the test ends.
 type Open func(t *testing.T) storage.Store
 
-// Option tells what else an engine can do.
+// Option describes an optional ability of an engine.
 type Option func(*suite)
 
-// WithReopen says how to close a store and open what it kept. The result is closed by reopen when the test ends.
+// WithReopen sets how to close a store and open it again with its records. reopen closes the result when the test ends.
 func WithReopen(reopen func(t *testing.T, s storage.Store) storage.Store) Option {
 	return func(s *suite) { s.reopen = reopen }
 }
 
-// WithRestore says how to make a store of a backup. The result is closed by restore when the test ends.
+// WithRestore sets how to make a store from a backup. restore closes the result when the test ends.
 func WithRestore(restore func(t *testing.T, backup io.Reader) (storage.Store, error)) Option {
 	return func(s *suite) { s.restore = restore }
 }
 
-// WithCollect says how to collect what has expired, as if the time were now.
+// WithCollect sets how to collect expired records as if the time were now.
 func WithCollect(collect func(t *testing.T, s storage.Store, now time.Time)) Option {
 	return func(s *suite) { s.collect = collect }
 }
@@ -42,7 +42,7 @@ type suite struct {
 	collect func(*testing.T, storage.Store, time.Time)
 }
 
-// Run tests a store against the contract. The tests run in parallel, each on a store of its own.
+// Run tests a store against the contract. The tests run in parallel, each on its own store.
 func Run(t *testing.T, open Open, opts ...Option) {
 	s := suite{open: open}
 	for _, o := range opts {
@@ -124,7 +124,7 @@ func view(t *testing.T, s storage.Store, fn func(storage.Tx) error) {
 	}
 }
 
-// get returns the value of a key outside a transaction, "<none>" when there is none.
+// get returns the value of a key outside a transaction, "<none>" if there is no record.
 func get(t *testing.T, s storage.Store, key string) string {
 	t.Helper()
 	value := "<none>"
