@@ -14,8 +14,8 @@ import (
 
 // bom is a bill of materials in CycloneDX 1.6: the modules of a binary, as the go command recorded them in it.
 //
-// It is written here because the list is in the binary already: reading it takes no network, no further tool, and no
-// time that `make build` would notice.
+// It is written here, not by cyclonedx-gomod, because the list is in the binary already: reading it takes no network,
+// no further tool, and no time that `make build` would notice.
 type bom struct {
 	Format       string      `json:"bomFormat"`
 	SpecVersion  string      `json:"specVersion"`
