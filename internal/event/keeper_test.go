@@ -338,7 +338,7 @@ func TestCollect(t *testing.T) {
 	}
 	add(0)
 	if v := h.verify("default"); v.Blocks != 1 || v.Events != 2 || v.Problems != nil {
-		t.Errorf("Verify of a chain that goes on = %+v, want 1 block of 2 events", v)
+		t.Errorf("Verify of a chain that continues = %+v, want 1 block of 2 events", v)
 	}
 	if page, total := h.find(event.Query{Person: "p", Actor: "b", Limit: 10}); total != 1 || len(page) != 1 {
 		t.Errorf("Find = %d events, total %d, want 1", len(page), total)

@@ -16,7 +16,7 @@ var (
 	counts = storage.NewTable[countRecord]("event_count") // by, who -> number of entries
 	chains = storage.NewTable[chainRecord]("event_chain") // chain -> how far it is sealed, and where it begins
 	blocks = storage.NewTable[blockRecord]("event_block") // chain, number -> block
-	never  = time.Time{}                                  // storage collects nothing here: the Keeper does it, block by block
+	never  = time.Time{}                                  // the Keeper collects here, block by block
 )
 
 // Chain is a sequence of events with seals of its own: the events of a partition, or its brief events, which are

@@ -28,7 +28,7 @@ type Verified struct {
 	Sealed   uint64    `json:"sealed_through"`     // number of the last event that is sealed
 	SealedAt time.Time `json:"sealed_at,omitzero"` // when that was
 	Unsealed uint64    `json:"unsealed"`           // events behind it
-	Head     string    `json:"head"`               // block:hash of the last block, to compare with a copy kept elsewhere
+	Head     string    `json:"head"`               // block:hash of the last block; compare it with a copy
 	From     uint64    `json:"from"`               // number of the first remaining event; those before were collected
 	CutAt    time.Time `json:"collected_at,omitzero"`
 	Problems []string  `json:"problems,omitempty"`

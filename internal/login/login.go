@@ -97,7 +97,8 @@ type Session struct {
 	Seen time.Time
 }
 
-// ErrResponded says that the Authenticator has written the answer (a redirect to a page); the caller writes nothing more.
+// ErrResponded says that the Authenticator has written the answer (a redirect to a page); the caller writes nothing
+// more.
 var ErrResponded = errors.New("login: the answer has been written")
 
 // ErrBadCredentials says that username and password are not a valid pair. It does not tell which of the two is wrong.
@@ -117,11 +118,13 @@ func (*ThrottledError) Error() string { return "login: too many tries" }
 // Refusal says why a Demand cannot be met. Code is an OAuth error code.
 type Refusal struct {
 	// Code: login_required, interaction_required, account_selection_required (OpenID Connect Core 3.1.2.6),
-	// unmet_authentication_requirements (OpenID Connect Unmet Authentication Requirements 1.0), access_denied, temporarily_unavailable.
+	// unmet_authentication_requirements (OpenID Connect Unmet Authentication Requirements 1.0), access_denied,
+	// temporarily_unavailable.
 	Code string
 	// Reason is for the log and error_description: printable ASCII, nothing secret.
 	Reason string
-	// SAMLStatus and Cause are what a SAML provider said when it refused. (token server document, "Authorization error extension fields")
+	// SAMLStatus and Cause are what a SAML provider said when it refused. (token server document, "Authorization error
+	// extension fields")
 	SAMLStatus, Cause string
 	// Elsewhere is set for a passive Demand without a Return. It says that a Demand with a Return could ask an identity
 	// provider without showing a page.

@@ -36,7 +36,7 @@ func TestIs(t *testing.T) {
 		{"every address of this machine", "0.0.0.0", false},
 		{"every address of this machine, IPv6", "::", false},
 		{"the older form of IPv4 inside IPv6", "::127.0.0.1", false},
-		{"the network beside it", "128.0.0.1", false},
+		{"the neighbouring network", "128.0.0.1", false},
 		{"a private network", "10.0.0.1", false},
 		{"link-local", "169.254.169.254", false},
 		{"with brackets", "[::1]", false},

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestContrast computes the contrast of everything that the stylesheet puts on something else. (WCAG 2.2, 1.4.3 and 1.4.11)
+// TestContrast computes the contrast of everything that the stylesheet puts on something else. (WCAG 2.2, 1.4.3 and
+// 1.4.11)
 func TestContrast(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]palette{"light": light, "dark": dark} {

@@ -88,7 +88,7 @@ func TestFieldsFocus(t *testing.T) {
 	}{
 		"first empty":              {false, []Field{a, b}, "b"},
 		"first with a problem":     {false, []Field{a, b, c}, "c"},
-		"none beside a notice":     {true, []Field{a, b, c}, ""},
+		"none next to a notice":    {true, []Field{a, b, c}, ""},
 		"none when all are filled": {false, []Field{a}, ""},
 		"no checkbox":              {false, []Field{{Name: "d", Type: "checkbox"}, b}, "b"},
 	} {

@@ -52,7 +52,8 @@ const (
 )
 
 var (
-	// languageCode, languageCode_countryCode, languageCode_countryCode_variant (token server document, "Authorization endpoint", language)
+	// languageCode, languageCode_countryCode, languageCode_countryCode_variant (token server document, "Authorization
+	// endpoint", language)
 	localeForm = regexp.MustCompile(`^[A-Za-z]{2,3}([_-]([A-Za-z]{2}|[0-9]{3})([_-][A-Za-z0-9]{1,8})?)?$`)
 	keyForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$`)
 )

@@ -148,7 +148,7 @@ func TestPagesAreSound(t *testing.T) {
 			t.Errorf("page %q has script, style or iframe elements", name)
 		}
 		if csp := w.Header().Get("Content-Security-Policy"); strings.Contains(csp, "script-src 'self';") != (count["ours"] > 0) {
-			t.Errorf("page %q has %d scripts of ours and the policy %q", name, count["ours"], csp)
+			t.Errorf("page %q has %d of our scripts and the policy %q", name, count["ours"], csp)
 		}
 		if count["autofocus"] > 1 {
 			t.Errorf("page %q: %d elements take the focus, want at most one", name, count["autofocus"])

@@ -99,7 +99,8 @@ type Recovery struct {
 	Next  string
 }
 
-// Confirm is the data of confirm: the messages <Key>.title, <Key>.text, with {name} for Name, and <Key>.submit. Its form sends csrf.
+// Confirm is the data of confirm: the messages <Key>.title, <Key>.text, with {name} for Name, and <Key>.submit. Its
+// form sends csrf.
 type Confirm struct{ Key, Name, Action, CSRF, Cancel string }
 
 // QR is a code as a drawing: a path in a square of Size, with the quiet border that readers need.
