@@ -11,30 +11,33 @@ import (
 	"go.uber.org/zap"
 )
 
-// Env is what a provider is given besides its configuration. Nothing in it is nil.
+// Env is what a provider gets in addition to its configuration. None of its fields is nil.
 type Env struct {
-	// ID is what clients and the parameter idp call the provider: part of its URLs.
+	// ID is the name of the provider for clients and in the parameter idp. It is part of the provider's URLs.
 	ID string
-	// Issuer is our origin, without a slash at the end: the endpoints are Issuer + "/saml/" or "/oidc/" + ID + "/" + op.
+	// Issuer is our origin, without a trailing slash. The endpoints are Issuer + "/saml/" or "/oidc/" + ID + "/" + op.
 	Issuer string
 	Now    func() time.Time
 	Random io.Reader
-	Log    *zap.Logger // names the provider already
-	// Client makes every request to the provider. It follows no redirects, knows no compression and ends after 5 seconds.
+	Log    *zap.Logger // carries the provider's name already
+	// Client makes the requests to the provider. It follows no redirects, accepts no compression and gives up after 5
+	// seconds.
 	Client *http.Client
-	// Checked is like Client, for addresses that nobody here has written, such as those in a provider's metadata: it connects to public hosts alone,
-	// and to those that the operator has opened.
+	// Checked is like Client, for addresses that the operator did not write, such as those in a provider's metadata. It
+	// connects only to public hosts and to hosts that the operator has allowed.
 	Checked *http.Client
-	// Once marks key as used until the given time: ErrReplayed when it was marked before, by whichever node. Any other error: we cannot
-	// tell, and the answer must not be taken. Keys of different providers never meet. A key has up to 1 KiB.
+	// Once marks key as used until the given time. It returns ErrReplayed if any node has marked the key before. Any
+	// other error means "we cannot tell", and the answer must be refused. Keys of different providers are separate. A
+	// key has up to 1 KiB.
 	Once func(ctx context.Context, key string, until time.Time) error
-	// KeyPair returns a key pair of the configuration by its name; "" is Gatehouse's own for SAML, made when it is asked for the first time.
+	// KeyPair returns a key pair of the configuration by its name; "" is Gatehouse's own for SAML, which is made on
+	// first use.
 	KeyPair func(ctx context.Context, name string) (*Key, error)
 }
 
 // Key is a key pair that signs or decrypts.
 type Key struct {
 	Name        string
-	Certificate *x509.Certificate // nil where the key pair has none
-	Signer      crypto.Signer     // RSA ones are crypto.Decrypter as well
+	Certificate *x509.Certificate // nil if the key pair has no certificate
+	Signer      crypto.Signer     // RSA keys are also crypto.Decrypters
 }

@@ -1,5 +1,5 @@
-// Package idp is what a sign-in at somebody else's place is: the interfaces of identity providers and the values that they hand over.
-// Each provider is a package of its own below this one.
+// Package idp defines the sign-in at an external identity provider: the interfaces of providers and the values that
+// they return. Each kind of provider has a package below this one.
 package idp
 
 import (
@@ -9,81 +9,89 @@ import (
 	"time"
 )
 
-// Identity is a person as a provider knows them. It is verified: whoever returns one vouches for it.
+// Identity is a person as a provider knows them. It is verified: a provider returns it only if it vouches for it.
 type Identity struct {
-	// Issuer is who says so, as the protocol names them: an entity id or iss. Empty: the provider itself is the only one.
+	// Issuer is the source of the identity, in the protocol's terms: an entity id or iss. Empty: the provider has no
+	// other source than itself.
 	Issuer string
-	// Subject names the person at the issuer, for good. With an empty Issuer it is compared regardless of case, otherwise exactly.
+	// Subject identifies the person at the issuer, permanently. With an empty Issuer it is compared regardless of case,
+	// otherwise exactly.
 	Subject string
-	// Username is what a person who is created for the identity is called. Empty: Email where it is verified, else Subject.
+	// Username is the username of a person who is created for the identity. Empty: Email if it is verified, else
+	// Subject.
 	Username string
-	// Email is an address of the person; EmailVerified that the provider says it is theirs. Coupling believes verified ones alone.
+	// Email is an address of the person. EmailVerified says that the provider has checked it. Linking relies on
+	// verified addresses only.
 	Email         string
 	EmailVerified bool
 	// Level is the authentication level that the provider has reached, 1 to 4.
 	Level int
-	// AuthTime is when the person signed in there. Zero: now.
+	// AuthTime is when the person signed in at the provider. Zero: now.
 	AuthTime time.Time
 	// AMR are words of the token server document. Empty: DEFAULT.
 	AMR []string
-	// Details are the attributes of the person under the names that the operator gave them. What is not mapped is not here.
+	// Details are the attributes of the person under the names that the operator chose. Attributes without a mapping
+	// are left out.
 	Details map[string][]string
-	// NotAfter is when sessions by this identity end at the latest. Zero: nothing is said.
+	// NotAfter is the latest end of sessions with this identity. Zero: not limited.
 	NotAfter time.Time
-	// Sessions are the names by which the provider may end sessions later: SessionIndex, sid.
+	// Sessions are the provider's own session names, by which it can end sessions later: SessionIndex, sid.
 	Sessions []string
-	// Held is what the provider needs later, for End and Refresh. It is kept sealed in the session and goes nowhere else. At most 32 KiB.
+	// Held is what the provider needs later, for End and Refresh. It is kept sealed in the session and given to this
+	// provider only. At most 32 KiB.
 	Held []byte
 }
 
-// Provider establishes who somebody is. Each provider is also a RequestReader or a Redirector. It is safe for concurrent use.
+// Provider authenticates persons. Each provider is also a RequestReader or a Redirector. It is safe for concurrent use.
 type Provider interface {
-	// Parameters are the names of the parameters of an authorization request that are copied into the person's details.
+	// Parameters lists the parameters of an authorization request that are copied into the person's details.
 	Parameters() []string
 }
 
-// RequestReader is a Provider that finds the identity in the request itself, so that no page is shown.
+// RequestReader is a Provider that reads the identity from the request itself, without showing a page.
 type RequestReader interface {
 	Provider
-	// Read returns the identity that the request carries, or ErrNoIdentity, or a *Rejection. Any other error: we cannot tell.
+	// Read returns the identity that the request carries, or ErrNoIdentity, or a *Rejection. Any other error means "we
+	// cannot tell".
 	Read(r *http.Request) (*Identity, error)
-	// Cleanse deletes from a request what the provider would read, unless it believes who sent it.
+	// Cleanse deletes from a request what the provider would read, unless the provider trusts the sender.
 	Cleanse(r *http.Request)
 }
 
-// Request is what a sign-in at a Redirector is asked for.
+// Request describes a sign-in at a Redirector.
 type Request struct {
-	// Flow is the name of this sign-in, unguessable and good for one answer: it goes out as RelayState or state and comes back. 22 to 80 characters of base64url.
+	// Flow names this sign-in. It is unguessable and valid for one answer. It is sent as RelayState or state and
+	// returned with the answer. 22 to 80 characters of base64url.
 	Flow string
-	// Level is the least level that helps, 0: any.
+	// Level is the lowest sufficient level, 0: any.
 	Level int
-	// Force asks the person to prove themselves again. (prompt=login: ForceAuthn)
+	// Force asks the person to authenticate again. (prompt=login: ForceAuthn)
 	Force bool
-	// MaxAge is how long ago the sign-in may be at most. Negative: any time.
+	// MaxAge is the greatest accepted age of the sign-in. Negative: any age.
 	MaxAge time.Duration
-	// Passive forbids the provider every page. (prompt=none: IsPassive)
+	// Passive forbids the provider to show a page. (prompt=none: IsPassive)
 	Passive bool
-	// Hint is a username that the person has given. Empty: none.
+	// Hint is a username that the person has entered. Empty: none.
 	Hint string
 	// Locales in order of preference, as BCP 47 tags.
 	Locales []string
 	// Custom are the external_idp_custom_param.* of the authorization request: untrusted text, bounded by authz.
 	Custom map[string][]string
-	// ProviderName is who asks, for people: the client's name.
+	// ProviderName is the client's name, which the provider can show to the person.
 	ProviderName string
 	// Client is the id of the client that asks.
 	Client string
 }
 
-// Next is where the browser goes: to URL, or by a form to Form.
+// Next is where the browser goes: to URL, or with a form to Form.
 type Next struct {
 	URL  string
 	Form *Form
-	// State is kept on the server under the flow, sealed, until the browser comes back. At most 16 KiB.
+	// State is stored on the server under the flow, sealed, until the browser returns. At most 16 KiB.
 	State []byte
 }
 
-// Form is posted by a page of ours that submits itself, or by its button where scripts are off.
+// Form is posted by one of our pages, which submits it automatically, or by a button if scripts are off.
 type Form struct {
 	Action string
 	Fields []Field
@@ -92,32 +100,33 @@ type Form struct {
 // Field is one hidden field of a Form.
 type Field struct{ Name, Value string }
 
-// Redirector is a Provider that the browser is sent to and comes back from. Begin and Finish return within 5 seconds, whatever the other
-// side does, and as soon as ctx is done.
+// Redirector is a Provider to which the browser is sent and from which it returns. Begin and Finish return within 5
+// seconds, whatever the provider does, and as soon as ctx is done.
 type Redirector interface {
 	Provider
-	// Begin starts a sign-in. Any error: the provider cannot be reached or used now.
+	// Begin starts a sign-in. An error means that the provider cannot be reached or used now.
 	Begin(ctx context.Context, q Request) (*Next, error)
-	// FlowOf names the flow that a callback claims to belong to; "" is one that nobody began. It verifies nothing and reads the body
-	// through r.ParseForm only, so that Finish can read it again.
+	// FlowOf returns the flow that a callback claims to belong to, or "" for a sign-in that the provider started. It
+	// verifies nothing and reads the body through r.ParseForm only, so that Finish can read it again.
 	FlowOf(r *http.Request) (flow string, err error)
-	// Finish verifies the answer in r to the flow that left state. A nil state: the answer to no flow. Errors: a *Rejection when the
-	// provider has signed nobody in, an *Invalid when the answer is not to be believed; any other: we cannot tell.
+	// Finish verifies the answer in r against the state that Begin returned for its flow. A nil state means that the
+	// answer belongs to no flow. Errors: a *Rejection if the provider did not sign the person in, an *Invalid if the
+	// answer must not be believed; any other error means "we cannot tell".
 	Finish(ctx context.Context, state []byte, r *http.Request) (*Identity, error)
 }
 
-// Refresher is a Redirector that can ask for the details of a person again, without the person.
+// Refresher is a Redirector that can fetch the details of a person again, without the person.
 type Refresher interface {
-	// Refresh returns the identity as it is now, with the Held that takes the place of the given one. A *Rejection: the provider gives
-	// nothing any more. Any other error: it cannot tell, and what is known stays. An identity beside an error is a Held and nothing else, to
-	// be kept nevertheless: a refresh token that is good once was used.
+	// Refresh returns the current identity, with a Held that replaces the given one. A *Rejection means that the
+	// provider gives no more details. Any other error means that it cannot tell, and the known details stay. An
+	// identity returned with an error has only a Held, which must be kept: a one-time refresh token was used up.
 	Refresh(ctx context.Context, held []byte) (*Identity, error)
 }
 
-// Ender is a Redirector at whose place the browser signs out, after it has signed out at ours.
+// Ender is a Redirector where the browser signs out too, after it has signed out here.
 type Ender interface {
-	// End returns where the browser goes for that; nil: there is nothing to do. It comes back to Handle, which calls Host.Ended with the
-	// flow. It returns within 5 seconds.
+	// End returns where the browser goes to sign out, or nil if there is nothing to do. The browser returns to Handle,
+	// which calls Host.Ended with the flow. End returns within 5 seconds.
 	End(ctx context.Context, q EndRequest) (*Next, error)
 }
 
@@ -128,78 +137,82 @@ type EndRequest struct {
 	Locales []string // in order of preference
 }
 
-// Handler is a Redirector with endpoints beside the callback.
+// Handler is a Redirector with further endpoints besides the callback.
 type Handler interface {
-	// Handle serves the request to the endpoint op, the last part of its path (metadata, slo, backchannel-logout), and tells whether there
-	// is such an endpoint. The body is bounded to MaxBody bytes already.
+	// Handle serves the request to the endpoint op, the last part of its path (metadata, slo, backchannel-logout), and
+	// tells whether that endpoint exists. The body is already limited to MaxBody bytes.
 	Handle(w http.ResponseWriter, r *http.Request, op string, h Host) (served bool)
 }
 
-// MaxBody is the longest body in bytes that callbacks and handlers are given.
+// MaxBody is the largest body in bytes that callbacks and handlers get.
 const MaxBody = 512 << 10
 
-// Host is what a Handler may ask of the identity service.
+// Host is the part of the identity service that a Handler can use.
 type Host interface {
-	// EndSessions ends the sessions that the query names, with the tokens that came from them, and returns how many there were. from is
-	// the request that says so.
+	// EndSessions ends the sessions that match the query, with their tokens, and returns their number. from is the
+	// request that asks for it.
 	EndSessions(ctx context.Context, q EndQuery, from *http.Request) (ended int, err error)
-	// Ended takes the flow of a sign-out that this browser has begun, once: what End left as State, and the URL where the browser goes on.
-	// ErrNoFlow: there is none, or it is another browser's; the answer is Home then.
+	// Ended returns, once, what belongs to the flow of a sign-out that this browser has begun: the State that End
+	// returned, and the URL where the browser continues. ErrNoFlow: the flow does not exist or belongs to another
+	// browser. Answer with Home then.
 	Ended(w http.ResponseWriter, r *http.Request, flow string) (state []byte, ret string, err error)
-	// Home is where a browser goes that has nothing else to do: a page of ours.
+	// Home is the page where a browser ends up by default.
 	Home() string
-	// Go sends the browser on. The State is not kept.
+	// Go redirects the browser. The State is not kept.
 	Go(w http.ResponseWriter, r *http.Request, n *Next)
-	// Fail writes a page for err, as for a callback: 400 for *Invalid, 403 for *Rejection, otherwise 503. It is logged.
+	// Fail writes and logs an error page for err, as for a callback: 400 for *Invalid, 403 for *Rejection, otherwise
+	// 503.
 	Fail(w http.ResponseWriter, r *http.Request, err error)
 }
 
-// EndQuery names sessions that were opened by an identity of the provider.
+// EndQuery selects sessions that were opened with an identity of the provider.
 type EndQuery struct {
-	// Issuer and Subject as in Identity. Subject may be empty when Sessions are given.
+	// Issuer and Subject as in Identity. Subject can be empty if Sessions are given.
 	Issuer, Subject string
 	// Sessions are names as in Identity. Empty: all sessions of the subject. With a subject both must match.
 	Sessions []string
 }
 
-// Checker is a Provider that can tell the operator whether it works: it reaches what the configuration names.
+// Checker is a Provider that can tell the operator whether it works: it contacts the systems in its configuration.
 type Checker interface {
 	Check(ctx context.Context) error
 }
 
-// Closer is a Provider with work in the background. Close ends it and returns when it has ended.
+// Closer is a Provider with work in the background. Close stops that work and waits for its end.
 type Closer interface {
 	Close() error
 }
 
 var (
-	// ErrNoIdentity says that a request carries no identity, or one of somebody who is not believed.
+	// ErrNoIdentity says that a request carries no identity, or that its sender is not trusted.
 	ErrNoIdentity = errors.New("idp: the request carries no identity")
-	// ErrReplayed says that something which counts once was there before.
+	// ErrReplayed says that a value that is valid once was used before.
 	ErrReplayed = errors.New("idp: it was used before")
-	// ErrNoFlow says that no such flow of this browser is open.
+	// ErrNoFlow says that this browser has no such flow.
 	ErrNoFlow = errors.New("idp: there is no such flow")
 )
 
-// Rejection says that the provider has signed nobody in, or somebody who cannot be taken.
+// Rejection says that the provider did not sign the person in, or that its identity cannot be accepted.
 type Rejection struct {
-	// Reason is for the log: printable ASCII, nothing secret and no value.
+	// Reason is for the log: printable ASCII, without secrets and without values from the answer.
 	Reason string
-	// SAMLStatus is the innermost status URI of a SAML provider. (token server document, "Authorization error extension fields")
+	// SAMLStatus is the innermost status URI of a SAML provider. (token server document, "Authorization error extension
+	// fields")
 	SAMLStatus string
-	// Cause is the detail beside it, such as no_existing_customer: at most 256 printable characters.
+	// Cause is the detail next to it, such as no_existing_customer: at most 256 printable characters.
 	Cause string
-	// Passive says that the provider would have had to show a page, which Request.Passive forbade.
+	// Passive says that the provider needed to show a page, which Request.Passive forbade.
 	Passive bool
 }
 
 func (r *Rejection) Error() string { return "idp: " + r.Reason }
 
-// Invalid says that an answer is not to be believed: forged, foreign, late, replayed or broken. The person reads the same words whatever the cause.
+// Invalid says that an answer must not be believed: forged, foreign, late, replayed or broken. The page says the same
+// whatever the cause.
 type Invalid struct {
-	// Reason is for the log: printable ASCII, nothing secret and no value.
+	// Reason is for the log: printable ASCII, without secrets and without values from the answer.
 	Reason string
-	// Cause may be nil. Its text must not hold values either.
+	// Cause can be nil. Its text must not contain values either.
 	Cause error
 }
 

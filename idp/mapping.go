@@ -7,35 +7,36 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what is taken from providers.
+// Bounds of what is accepted from providers.
 const (
-	// MaxValue is the longest value of a detail in characters. What is longer is left out.
+	// MaxValue is the longest value of a detail in characters. Longer values are left out.
 	MaxValue = 1024
-	// MaxValues is how many values a detail has at most. What is more is left out.
-	MaxValues = 20
+	// maxValues is the largest number of values of a detail. Further values are left out.
+	maxValues = 20
 	// MaxSubject is the longest Subject, Issuer and Username in characters.
 	MaxSubject = 1024
 )
 
-// Attribute says which attribute of the provider becomes which detail of the person.
+// Attribute maps an attribute of the provider to a detail of the person.
 type Attribute struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// Constant is a detail that everybody from the provider has.
+// Constant is a detail that every person from the provider gets.
 type Constant struct {
 	Detail string `json:"detail"`
 	Value  string `json:"value"`
 }
 
-// Mapping is how attributes become details.
+// Mapping says how attributes become details.
 type Mapping struct {
 	Attributes []Attribute `json:"attributes,omitempty"`
 	Constants  []Constant  `json:"constants,omitempty"`
 }
 
-// Validate returns what is wrong: a name that is empty or too long, or one attribute mapped twice to the same detail.
+// Validate returns an error for a name that is empty or too long, and for one attribute mapped twice to the same
+// detail.
 func (m Mapping) Validate() error {
 	seen := map[Attribute]bool{}
 	for _, a := range m.Attributes {
@@ -43,7 +44,7 @@ func (m Mapping) Validate() error {
 		case !isName(a.From) || !isName(a.To):
 			return fmt.Errorf("map %q %q: both are names of 1 to 256 printable characters", a.From, a.To)
 		case seen[a]:
-			return fmt.Errorf("map %s %s is there twice", a.From, a.To)
+			return fmt.Errorf("map %s %s appears twice", a.From, a.To)
 		}
 		seen[a] = true
 	}
@@ -55,12 +56,12 @@ func (m Mapping) Validate() error {
 	return nil
 }
 
-// Apply returns the details. Several attributes may lead to one detail, whose values then follow each other without repeats; a constant
-// takes the place of what was mapped, so that nobody at the provider decides about it.
+// Apply returns the details. Several attributes can map to one detail, which then gets all their values without
+// repeats. A constant replaces mapped values, so the provider cannot change it.
 func (m Mapping) Apply(raw map[string][]string) map[string][]string {
 	out := map[string][]string{}
 	add := func(detail, value string) {
-		if value == "" || !IsText(value, MaxValue) || len(out[detail]) >= MaxValues {
+		if value == "" || !IsText(value, MaxValue) || len(out[detail]) >= maxValues {
 			return
 		}
 		for _, have := range out[detail] {
@@ -89,7 +90,8 @@ func IsText(s string, limit int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// Printable returns s as it may be shown to a client: ASCII characters that RFC 6749 4.1.2.1 allows in an error description, at most 256.
+// Printable returns the part of s that can be shown to a client: the ASCII characters that RFC 6749 4.1.2.1 allows in
+// an error description, at most 256.
 func Printable(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if c < 0x20 || c > 0x7e || c == '"' || c == '\\' {

@@ -1,5 +1,5 @@
-// Package header is the provider whose identities a proxy in front has established: it names the person in request headers. (token
-// server document, "header authenticator")
+// Package header is the provider for a proxy in front that has authenticated the person and names them in request
+// headers. (token server document, "header authenticator")
 package header
 
 import (
@@ -24,18 +24,18 @@ const (
 	lowest, highest = 1, 4 // authentication levels
 )
 
-// Attribute says which header becomes which detail of the person.
+// Attribute maps a header to a detail of the person.
 type Attribute struct{ Header, Detail string }
 
-// Config is what the operator decided.
+// Config is the operator's configuration.
 type Config struct {
-	// Trust are the networks of the proxies. Required: the headers of everybody else are passed over.
+	// Trust lists the networks of the proxies. Required: headers from other peers are ignored.
 	Trust []netip.Prefix
 	// User is the header with the username. Required.
 	User string
-	// LevelHeader is the header with the authentication level, a number that is held between 1 and 4. Empty: none.
+	// LevelHeader is the header with the authentication level, a number that is clamped to 1 to 4. Empty: none.
 	LevelHeader string
-	// Level is the level where LevelHeader is absent. Default: 1.
+	// Level is the level without LevelHeader. Default: 1.
 	Level int
 	// Attributes are the headers that become details.
 	Attributes []Attribute
@@ -101,8 +101,8 @@ func New(cfg Config) (*Provider, error) {
 // Parameters implements idp.Provider.
 func (p *Provider) Parameters() []string { return slices.Clone(p.cfg.Parameters) }
 
-// Read implements idp.RequestReader. Only the peer that the connection comes from decides whether the headers are believed: what it
-// says about those behind it (X-Forwarded-For) does not.
+// Read implements idp.RequestReader. Only the peer of the connection decides whether the headers are trusted; what the
+// peer says about its clients (X-Forwarded-For) does not count.
 func (p *Provider) Read(r *http.Request) (*idp.Identity, error) {
 	if !p.trusts(r.RemoteAddr) {
 		return nil, idp.ErrNoIdentity
@@ -111,7 +111,7 @@ func (p *Provider) Read(r *http.Request) (*idp.Identity, error) {
 	switch {
 	case len(users) == 0 || (len(users) == 1 && strings.TrimSpace(users[0]) == ""):
 		return nil, idp.ErrNoIdentity
-	case len(users) > 1: // the client's own, perhaps, beside the proxy's
+	case len(users) > 1: // one from the client, perhaps, next to the proxy's
 		return nil, &idp.Rejection{Reason: "the header with the username is there more than once"}
 	}
 	subject := strings.TrimSpace(users[0])
@@ -125,7 +125,7 @@ func (p *Provider) Read(r *http.Request) (*idp.Identity, error) {
 	return &idp.Identity{Subject: subject, Level: level, Details: p.details(r.Header)}, nil
 }
 
-// level returns what the proxy says of the sign-in, as far as there are levels.
+// level returns the level that the proxy states, clamped to the existing levels.
 func (p *Provider) level(h http.Header) (int, error) {
 	if p.cfg.LevelHeader == "" {
 		return p.cfg.Level, nil
@@ -144,7 +144,7 @@ func (p *Provider) level(h http.Header) (int, error) {
 	return min(max(n, lowest), highest), nil
 }
 
-// details returns the mapped attributes. What is no text, or longer than an attribute is, is left out.
+// details returns the mapped attributes, without values that are not text or too long.
 func (p *Provider) details(h http.Header) map[string][]string {
 	out := map[string][]string{}
 	for _, a := range p.cfg.Attributes {
@@ -157,7 +157,7 @@ func (p *Provider) details(h http.Header) map[string][]string {
 	return out
 }
 
-// Cleanse implements idp.RequestReader: in every spelling that something further on could take for the same name.
+// Cleanse implements idp.RequestReader. It deletes every spelling that a server behind could take for the same name.
 func (p *Provider) Cleanse(r *http.Request) {
 	trusted := p.trusts(r.RemoteAddr)
 	for name := range r.Header {
@@ -179,7 +179,7 @@ func (p *Provider) trusts(remote string) bool {
 	return slices.ContainsFunc(p.cfg.Trust, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
-// same tells whether two names are the same to somebody who folds case and separators, as CGI does.
+// same tells whether two names are equal for software that folds case and separators, as CGI does.
 func same(a, b string) bool {
 	fold := func(c rune) rune {
 		if c == '_' || c == '.' {

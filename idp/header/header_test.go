@@ -57,7 +57,7 @@ func TestRead(t *testing.T) {
 		{"level above", []string{"X-Remote-User", "ann", "X-Remote-Level", "99"}, &idp.Identity{Subject: "ann", Level: 4}},
 		{"level below", []string{"X-Remote-User", "ann", "X-Remote-Level", "-1"}, &idp.Identity{Subject: "ann", Level: 1}},
 		{"level empty", []string{"X-Remote-User", "ann", "X-Remote-Level", ""}, &idp.Identity{Subject: "ann", Level: 1}},
-		{"level no number", []string{"X-Remote-User", "ann", "X-Remote-Level", "high"}, nil},
+		{"level not a number", []string{"X-Remote-User", "ann", "X-Remote-Level", "high"}, nil},
 		{"level twice", []string{"X-Remote-User", "ann", "X-Remote-Level", "1", "X-Remote-Level", "4"}, nil},
 		{
 			"attributes",
@@ -65,7 +65,7 @@ func TestRead(t *testing.T) {
 			&idp.Identity{Subject: "ann", Level: 1, Details: map[string][]string{"email": {"ann@example.com"}, "branch": {"north", "south"}}},
 		},
 		{
-			"attributes that are no text",
+			"attributes that are not text",
 			[]string{"X-Remote-User", "ann", "X-Remote-Email", "a\x7f", "X-Remote-Branch", strings.Repeat("x", 1025)},
 			&idp.Identity{Subject: "ann", Level: 1},
 		},

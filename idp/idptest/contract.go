@@ -11,19 +11,19 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// Subject is a Redirector whose other side a test plays.
+// Subject is a Redirector under test. The test plays the provider.
 type Subject struct {
 	idp.Redirector
-	// Answer makes a new answer of the provider, in which it signs somebody in, to what Begin has returned.
+	// Answer makes a new answer of the provider to the result of Begin. The answer signs a person in.
 	Answer func(n *idp.Next) *http.Request
-	// Down makes the provider hang until the test ends. nil: it is never asked anything.
+	// Down makes the provider hang until the test ends. nil: this Redirector makes no requests.
 	Down func()
 }
 
-// flowName is of the form that the identity service gives to flows.
+// flowName has the form of the identity service's flow names.
 const flowName = "0123456789abcdefghijklmnopqrstuvwxyzABCDEF"
 
-// TestRedirector holds what every Redirector must hold, whatever its protocol. Each test has a new subject.
+// TestRedirector tests the contract of every Redirector, whatever its protocol. Each test gets a new subject.
 func TestRedirector(t *testing.T, newSubject func(t *testing.T) Subject) {
 	t.Helper()
 	begin := func(t *testing.T, s Subject, flow string) *idp.Next {
@@ -53,7 +53,7 @@ func TestRedirector(t *testing.T, newSubject func(t *testing.T) Subject) {
 			t.Errorf("Finish = %+v, want a subject of an issuer and a level of 1 to 4", id)
 		}
 	})
-	t.Run("takes an answer once", func(t *testing.T) {
+	t.Run("accepts an answer once", func(t *testing.T) {
 		t.Parallel()
 		s := newSubject(t)
 		n := begin(t, s, flowName)
@@ -68,13 +68,13 @@ func TestRedirector(t *testing.T, newSubject func(t *testing.T) Subject) {
 		}
 		refused(t, s, "the same answer again", n.State, again)
 	})
-	t.Run("takes no answer to another flow", func(t *testing.T) {
+	t.Run("refuses an answer to another flow", func(t *testing.T) {
 		t.Parallel()
 		s := newSubject(t)
 		one, two := begin(t, s, flowName), begin(t, s, strings.ToUpper(flowName))
 		refused(t, s, "the answer to another flow", two.State, s.Answer(one))
 	})
-	t.Run("takes nothing that it cannot read", func(t *testing.T) {
+	t.Run("refuses what it cannot read", func(t *testing.T) {
 		t.Parallel()
 		s := newSubject(t)
 		n := begin(t, s, flowName)
@@ -89,13 +89,13 @@ func TestRedirector(t *testing.T, newSubject func(t *testing.T) Subject) {
 			}
 		}
 	})
-	t.Run("takes no answer that nobody has asked for", func(t *testing.T) {
+	t.Run("refuses an answer without a request", func(t *testing.T) {
 		t.Parallel()
 		s := newSubject(t)
 		n := begin(t, s, flowName)
 		refused(t, s, "an answer without its flow", nil, s.Answer(n))
 	})
-	t.Run("keeps nobody waiting", func(t *testing.T) {
+	t.Run("answers in time", func(t *testing.T) {
 		t.Parallel()
 		s := newSubject(t)
 		if s.Down == nil {
@@ -129,7 +129,7 @@ func TestRedirector(t *testing.T, newSubject func(t *testing.T) Subject) {
 	})
 }
 
-// refused asserts that an answer is not believed, and that this is said as the service expects it.
+// refused asserts that an answer is refused with the error that the service expects.
 func refused(t *testing.T, s Subject, what string, state []byte, r *http.Request) {
 	t.Helper()
 	if _, err := s.FlowOf(r); err != nil {

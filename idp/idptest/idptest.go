@@ -1,4 +1,4 @@
-// Package idptest holds an identity provider that does what a test tells it, and what every idp.Redirector must hold.
+// Package idptest has an identity provider under the control of a test, and the contract tests of every idp.Redirector.
 package idptest
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// Place is where a Provider sends browsers.
+// Place is the address where a Provider sends browsers.
 const Place = "https://idp.example/login"
 
-// Provider is a Redirector whose answers are what the test says. Answers are the query parameters state and ticket; a ticket is made by
-// Answer. It is safe for concurrent use.
+// Provider is a Redirector with answers chosen by the test. An answer has the query parameters state and ticket; Answer
+// makes tickets. It is safe for concurrent use.
 type Provider struct {
 	mu       sync.Mutex // guards all below
 	requests []idp.Request
@@ -38,7 +38,7 @@ var (
 	_ idp.Closer     = (*Provider)(nil)
 )
 
-// New returns a provider that sends browsers to Place and signs nobody in yet.
+// New returns a provider that sends browsers to Place and has no answers yet.
 func New() *Provider {
 	return &Provider{tickets: map[string]func([]byte) (*idp.Identity, error){}}
 }
@@ -66,7 +66,7 @@ func (p *Provider) FlowOf(r *http.Request) (string, error) {
 	return r.Form.Get("state"), nil
 }
 
-// Finish implements idp.Redirector. The state must be the one that Begin left for this flow.
+// Finish implements idp.Redirector. The state must be the one that Begin returned for this flow.
 func (p *Provider) Finish(_ context.Context, state []byte, r *http.Request) (*idp.Identity, error) {
 	p.mu.Lock()
 	answer := p.tickets[r.Form.Get("ticket")]
@@ -121,7 +121,7 @@ func (p *Provider) Close() error {
 // Closed tells whether Close was called.
 func (p *Provider) Closed() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.closed }
 
-// Answer returns a ticket that is answered with the identity or error, as often as it comes.
+// Answer returns a ticket for the given identity or error. It can be used more than once.
 func (p *Provider) Answer(id *idp.Identity, err error) (ticket string) {
 	return p.AnswerFunc(func([]byte) (*idp.Identity, error) { return id, err })
 }
@@ -137,35 +137,35 @@ func (p *Provider) AnswerFunc(fn func(state []byte) (*idp.Identity, error)) (tic
 	return ticket
 }
 
-// Requests returns what Begin was asked for so far.
+// Requests returns the requests that Begin has received.
 func (p *Provider) Requests() []idp.Request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]idp.Request(nil), p.requests...)
 }
 
-// OnBegin says what Begin does.
+// OnBegin sets the behaviour of Begin.
 func (p *Provider) OnBegin(fn func(context.Context, idp.Request) (*idp.Next, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.begin = fn
 }
 
-// OnRefresh says what Refresh does.
+// OnRefresh sets the behaviour of Refresh.
 func (p *Provider) OnRefresh(fn func(context.Context, []byte) (*idp.Identity, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refresh = fn
 }
 
-// OnEnd says what End does.
+// OnEnd sets the behaviour of End.
 func (p *Provider) OnEnd(fn func(context.Context, idp.EndRequest) (*idp.Next, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.end = fn
 }
 
-// OnHandle says what Handle does.
+// OnHandle sets the behaviour of Handle.
 func (p *Provider) OnHandle(fn func(http.ResponseWriter, *http.Request, string, idp.Host) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

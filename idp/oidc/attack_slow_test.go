@@ -29,7 +29,7 @@ func TestAttackSlowAndHuge(t *testing.T) {
 		if err := z.Close(); err != nil {
 			t.Fatal(err)
 		}
-		inside := oidctest.New(t) // what stands on the intranet
+		inside := oidctest.New(t) // a server on the intranet
 		answers := map[string]http.HandlerFunc{
 			"huge": func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
@@ -141,7 +141,7 @@ func TestAttackSlowAndHuge(t *testing.T) {
 	})
 }
 
-// TestBreaker: a provider that does not answer is left alone for some seconds, and then found again.
+// TestBreaker: a provider that does not answer is left alone for some seconds, and then contacted again.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	l := open(t)
@@ -154,7 +154,8 @@ func TestBreaker(t *testing.T) {
 			t.Fatalf("a provider that hangs up: %v", err)
 		}
 	}
-	if n := l.op.Count("/token"); n > 7 { // one good, five that open it, and one by net/http's own second try
+	// one success, five failures that open the breaker, and one retry by net/http itself
+	if n := l.op.Count("/token"); n > 7 {
 		t.Errorf("the provider was asked %d times while it was down, want it left alone after 5", n)
 	}
 	l.op.Change(func(s *oidctest.Script) { s.Handlers = nil })
@@ -163,7 +164,7 @@ func TestBreaker(t *testing.T) {
 	l.accepts("and on")
 }
 
-// TestNothingSecretIsLogged searches log and errors for what passed through.
+// TestNothingSecretIsLogged searches log and errors for the secrets of a sign-in.
 func TestNothingSecretIsLogged(t *testing.T) {
 	t.Parallel()
 	l := open(t)
@@ -188,7 +189,7 @@ func TestNothingSecretIsLogged(t *testing.T) {
 	}
 }
 
-// TestRepointed holds that what one provider gave goes to no other that takes over its id.
+// TestRepointed checks that tokens of one provider are never sent to another provider that takes over its id.
 func TestRepointed(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 114: refresh token and ID token of the issuer that was configured before", func(t *testing.T) {
@@ -209,7 +210,7 @@ func TestRepointed(t *testing.T) {
 			t.Errorf("Refresh = %v, want a rejection", err)
 		}
 		if next, err := after.End(t.Context(), idp.EndRequest{Flow: flowName, Held: id.Held}); next != nil || err != nil {
-			t.Errorf("End = %v, %v, want nothing: the ID token is not the new issuer's to see", next, err)
+			t.Errorf("End = %v, %v, want nothing: the new issuer must not see the ID token", next, err)
 		}
 	})
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp/oidc/oidctest"
 )
 
-// refuses signs in and wants the answer disbelieved.
+// refuses signs in and wants the answer refused as invalid.
 func (l *lab) refuses(what string) {
 	l.t.Helper()
 	if got, err := l.signIn(whenever); !isInvalid(err) {
@@ -33,7 +33,7 @@ func (l *lab) refuses(what string) {
 	}
 }
 
-// accepts is the control: the same without the attack.
+// accepts is the control: the same sign-in without the attack.
 func (l *lab) accepts(what string) {
 	l.t.Helper()
 	if _, err := l.signIn(whenever); err != nil {
@@ -99,7 +99,7 @@ func TestAttackIDTokens(t *testing.T) {
 			l.refuses(fmt.Sprintf("%v", change))
 		}
 		l.idToken(map[string]any{"aud": []string{us, "trusted"}, "azp": us})
-		l.accepts("a trusted audience beside us")
+		l.accepts("a trusted audience in addition to us")
 	})
 	t.Run("attack 114: iss is another than that of the metadata, the metadata's another than the configuration's", func(t *testing.T) {
 		t.Parallel()
@@ -353,7 +353,8 @@ func TestAttackCallbacks(t *testing.T) {
 		t.Parallel()
 		honest, evil := openAs(t, "honest", oidctest.New(t)), openAs(t, "evil", oidctest.New(t))
 		evil.clock.turn(honest.clock.Now().Sub(evil.clock.Now()))
-		started := evil.begin(whenever) // the person chose evil, who sends the browser on to honest with our client there
+		// the person chose evil, which sends the browser on to honest as a request of our client there
+		started := evil.begin(whenever)
 		code := honest.walk(honest.begin(whenever))
 		for name, change := range map[string]func(url.Values){
 			"as it came": func(url.Values) {}, "without iss": func(v url.Values) { v.Del("iss") }, "with an empty iss": func(v url.Values) { v.Set("iss", "") },

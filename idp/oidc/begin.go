@@ -20,7 +20,7 @@ import (
 
 const maxHint = 256 // characters
 
-// flow is what is remembered of a sign-in until the browser comes back.
+// flow is the state of a sign-in until the browser returns.
 type flow struct {
 	Provider string    `json:"provider"`
 	Issuer   string    `json:"issuer"`
@@ -29,7 +29,7 @@ type flow struct {
 	Verifier string    `json:"verifier"` // PKCE
 	Redirect string    `json:"redirect"`
 	Began    time.Time `json:"began"`
-	Fresh    bool      `json:"fresh,omitempty"`   // the person had to prove themselves again
+	Fresh    bool      `json:"fresh,omitempty"`   // the person had to authenticate again
 	MaxAge   *int64    `json:"max_age,omitempty"` // seconds
 	Passive  bool      `json:"passive,omitempty"`
 }
@@ -38,12 +38,12 @@ type flow struct {
 func (p *Provider) Begin(ctx context.Context, q idp.Request) (*idp.Next, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
-	m, err := p.about(ctx)
+	m, err := p.currentMetadata(ctx)
 	if err != nil {
 		return nil, err
 	}
 	f := flow{
-		Provider: p.env.ID, Issuer: p.cfg.Issuer, Client: p.cfg.ClientID, Redirect: p.at("callback"), Began: p.env.Now(),
+		Provider: p.env.ID, Issuer: p.cfg.Issuer, Client: p.cfg.ClientID, Redirect: p.endpointURL("callback"), Began: p.env.Now(),
 		Fresh: q.Force && !q.Passive, Passive: q.Passive,
 	}
 	if f.Nonce, err = secret.ID(p.env.Random, 32); err != nil {
@@ -70,7 +70,7 @@ func (p *Provider) Begin(ctx context.Context, q idp.Request) (*idp.Next, error) 
 	return &idp.Next{URL: u.String(), State: state}, nil
 }
 
-// parameters sets those of the request over what the endpoint's own query has.
+// parameters adds the request's parameters to those in the endpoint's own query.
 func (p *Provider) parameters(v url.Values, f flow, q idp.Request) url.Values {
 	v.Set("response_type", "code")
 	v.Set("client_id", p.cfg.ClientID)
@@ -107,8 +107,8 @@ func (p *Provider) parameters(v url.Values, f flow, q idp.Request) url.Values {
 	return v
 }
 
-// sufficient are the acr values that reach a level, the lowest first since the provider takes them in order of preference. None where
-// any sign-in there reaches it.
+// sufficient returns the acr values that reach a level, the lowest first because the provider takes them in order of
+// preference. It returns none if every sign-in at the provider reaches the level.
 func (p *Provider) sufficient(level int) (acr []string) {
 	if level <= p.cfg.Level {
 		return nil

@@ -16,19 +16,19 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// Ways in which we authenticate at the token endpoint. (OpenID Connect Core 9)
+// Methods of our authentication at the token endpoint. (OpenID Connect Core 9)
 const (
 	AuthBasic      = "client_secret_basic"
 	AuthPost       = "client_secret_post"
 	AuthPrivateKey = "private_key_jwt"
-	AuthNone       = "none" // a public client: PKCE alone
+	AuthNone       = "none" // a public client: PKCE only
 )
 
 const (
 	discoveryPath = "/.well-known/openid-configuration"
 
-	// DefaultTimeout bounds a sign-in's whole talk with the provider.
-	DefaultTimeout = 5 * time.Second
+	// defaultTimeout bounds all requests of one sign-in to the provider.
+	defaultTimeout = 5 * time.Second
 
 	lowest, highest = 1, 4 // authentication levels
 	maxAddress      = 2048 // bytes of a URL
@@ -38,7 +38,7 @@ const (
 	maxExpiration = 366 * 24 * time.Hour
 )
 
-// Metadata are the addresses of a provider that is not discovered.
+// Metadata are the addresses of a provider without discovery.
 type Metadata struct {
 	AuthorizationURL string `json:"authorization_url,omitempty"`
 	TokenURL         string `json:"token_url,omitempty"`
@@ -47,21 +47,22 @@ type Metadata struct {
 	EndSessionURL    string `json:"end_session_url,omitempty"`
 }
 
-// IsZero tells whether there are none, so that the provider is discovered.
+// IsZero tells whether Metadata is empty, so that discovery is used.
 func (m Metadata) IsZero() bool { return m == Metadata{} }
 
-// Config is what the operator decided.
+// Config is the operator's configuration.
 type Config struct {
-	// Issuer is the provider's issuer identifier, exactly as it writes it. Default: what DiscoveryURL stands below.
+	// Issuer is the provider's issuer identifier, exactly as the provider writes it. Default: DiscoveryURL without its
+	// well-known path.
 	Issuer string `json:"issuer,omitempty"`
-	// DiscoveryURL is where the metadata lie. Default: the well-known place below Issuer.
+	// DiscoveryURL is the address of the metadata. Default: the well-known path below Issuer.
 	DiscoveryURL string `json:"discovery_url,omitempty"`
-	// Metadata take the place of discovery. With them Issuer, AuthorizationURL, TokenURL and JWKSURL are required.
+	// Metadata replaces discovery. It requires Issuer, AuthorizationURL, TokenURL and JWKSURL.
 	Metadata Metadata `json:"metadata,omitzero"`
-	// MetadataExpiration is how long fetched metadata are used without looking again, at least a minute. Default: what the
-	// provider says of caching, otherwise 1 h.
+	// MetadataExpiration is how long fetched metadata are used before they are fetched again, at least a minute.
+	// Default: what the provider's caching headers say, otherwise 1 h.
 	MetadataExpiration time.Duration `json:"metadata_expiration,omitempty"`
-	// ClientID is our name there. Required.
+	// ClientID is our client id at the provider. Required.
 	ClientID     string        `json:"client_id"`
 	ClientSecret secret.String `json:"client_secret,omitzero"`
 	// AuthMethod is one of the Auth constants. Default: client_secret_basic with a secret, otherwise none.
@@ -70,32 +71,33 @@ type Config struct {
 	Key string `json:"key,omitempty"`
 	// KeyID is the kid under which the provider knows Key. Default: its thumbprint, as in our jwks. (RFC 7638)
 	KeyID string `json:"key_id,omitempty"`
-	// Decrypt are the key pairs that encrypted answers are for. Default: Key, where encryption is required; otherwise nothing may be encrypted.
+	// Decrypt lists the key pairs for encrypted answers. Default: Key if encryption is required; otherwise encrypted
+	// answers are refused.
 	Decrypt []string `json:"decrypt,omitempty"`
-	// Scopes are asked for. openid is added where it is missing. Default: openid.
+	// Scopes are the requested scopes. openid is added if it is missing. Default: openid.
 	Scopes []string `json:"scopes,omitempty"`
 	// Claims is the claims parameter, a JSON object. (OpenID Connect Core 5.5)
 	Claims json.RawMessage `json:"claims,omitempty"`
 	// ResponseMode is query or form_post. Default: query.
 	ResponseMode string `json:"response_mode,omitempty"`
-	// Audiences may stand in an ID token's aud beside us. Default: nobody.
+	// Audiences may appear in an ID token's aud in addition to us. Default: none.
 	Audiences []string `json:"audiences,omitempty"`
-	// IDTokenEncryptionRequired and UserInfoEncryptionRequired refuse what comes unencrypted.
+	// IDTokenEncryptionRequired and UserInfoEncryptionRequired refuse unencrypted answers.
 	IDTokenEncryptionRequired  bool `json:"id_token_encryption_required,omitempty"`
 	UserInfoEncryptionRequired bool `json:"user_info_encryption_required,omitempty"`
-	// FrontChannelLogout serves the address that the provider loads in a frame when somebody signs out there.
+	// FrontChannelLogout serves the address that the provider loads in a frame when a person signs out there.
 	FrontChannelLogout bool `json:"front_channel_logout,omitempty"`
-	// Level is that of a sign-in whose acr is not in Levels, 1 to 4. Default: 1.
+	// Level is the level of a sign-in whose acr is not in Levels, 1 to 4. Default: 1.
 	Level int `json:"level,omitempty"`
-	// Levels are the levels of acr values. Those that suffice are asked for as acr_values.
+	// Levels maps acr values to levels. The sufficient ones are requested as acr_values.
 	Levels map[string]int `json:"levels,omitempty"`
-	// Mapping turns claims into details. A member of an object is named with dots: address.locality.
+	// Mapping turns claims into details. Members of objects have dotted names: address.locality.
 	Mapping idp.Mapping `json:"mapping,omitzero"`
-	// Timeout bounds a sign-in's whole talk with the provider. Default and most: 5 s.
+	// Timeout bounds all requests of one sign-in to the provider. Default and maximum: 5 s.
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
-// Validate returns everything that is wrong, joined.
+// Validate returns all errors in the configuration, joined.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var wrong []error
@@ -129,8 +131,8 @@ func (c Config) Validate() error {
 	if err := c.Mapping.Validate(); err != nil {
 		wrong = append(wrong, err)
 	}
-	if c.Timeout < 0 || c.Timeout > DefaultTimeout {
-		add("timeout %s: at most %s, since a person waits for it", c.Timeout, DefaultTimeout)
+	if c.Timeout < 0 || c.Timeout > defaultTimeout {
+		add("timeout %s: at most %s, because a person waits for it", c.Timeout, defaultTimeout)
 	}
 	if c.MetadataExpiration < 0 || c.MetadataExpiration > maxExpiration {
 		add("metadata expiration %s: at most %s", c.MetadataExpiration, maxExpiration)
@@ -198,7 +200,7 @@ func (c Config) endpoints() []endpoint {
 	return list
 }
 
-// hosts are those that the operator has written, with their ports.
+// hosts returns the hosts in the operator's configuration, with their ports.
 func (c Config) hosts() map[string]bool {
 	out := map[string]bool{}
 	for _, raw := range []string{c.Issuer, c.DiscoveryURL, c.Metadata.TokenURL, c.Metadata.UserInfoURL, c.Metadata.JWKSURL} {
@@ -218,7 +220,7 @@ func hostPort(u *url.URL) string {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Issuer == "" { // OpenID Connect Discovery 4: the well-known path stands below the issuer
+	if c.Issuer == "" { // OpenID Connect Discovery 4: the well-known path is below the issuer
 		if below, ok := strings.CutSuffix(c.DiscoveryURL, discoveryPath); ok {
 			c.Issuer = below
 		}
@@ -244,12 +246,13 @@ func (c Config) withDefaults() Config {
 		c.Level = lowest
 	}
 	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
+		c.Timeout = defaultTimeout
 	}
 	return c
 }
 
-// ClaimsParameter is the claims parameter that asks for each of the names, at either place and not as essential.
+// ClaimsParameter is the claims parameter that requests each of the names, from userinfo and the ID token, not as
+// essential.
 func ClaimsParameter(names []string) json.RawMessage {
 	if len(names) == 0 {
 		return nil
@@ -265,7 +268,8 @@ func ClaimsParameter(names []string) json.RawMessage {
 	return raw
 }
 
-// checkIssuer: OpenID Connect Core 16.15 and Discovery 3, https without query and fragment. Plain http is for a provider on this machine.
+// checkIssuer: OpenID Connect Core 16.15 and Discovery 3, https without query and fragment. Plain http is for a
+// provider on this machine.
 func checkIssuer(raw string) error {
 	u, err := checkURL(raw)
 	if err != nil {
@@ -280,7 +284,7 @@ func checkIssuer(raw string) error {
 	return nil
 }
 
-// checkEndpoint lets no provider that is reached by https be made one that is not.
+// checkEndpoint refuses an endpoint without https for a provider that has https.
 func checkEndpoint(issuer, raw string) error {
 	u, err := checkURL(raw)
 	if err != nil {

@@ -58,6 +58,6 @@ func TestValidate(t *testing.T) {
 		})
 	}
 	if err := (oidc.Config{AuthMethod: "x", Level: 9}).Validate(); err == nil || strings.Count(err.Error(), "\n") != 3 {
-		t.Errorf("Validate = %q, want all four complaints", err)
+		t.Errorf("Validate = %q, want all four errors", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp/oidc/oidctest"
 )
 
-// TestContract holds what every provider that browsers are sent to must hold.
+// TestContract runs the contract tests of a Redirector.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	idptest.TestRedirector(t, func(t *testing.T) idptest.Subject {

@@ -12,8 +12,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// How an answer may be encrypted for us. Not among them: RSA1_5 (padding oracles), PBES2 (a stranger chooses the work), dir and AES key
-// wrapping (they need a shared secret). (RFC 8725 3.1, 3.2)
+// The encryption that we accept. Not accepted: RSA1_5 (padding oracles), PBES2 (the sender chooses how much work we
+// do), dir and AES key wrapping (they need a shared secret). (RFC 8725 3.1, 3.2)
 var (
 	keyWraps = []jose.KeyAlgorithm{jose.RSA_OAEP, jose.RSA_OAEP_256, jose.ECDH_ES, jose.ECDH_ES_A128KW, jose.ECDH_ES_A192KW, jose.ECDH_ES_A256KW}
 	ciphers  = []jose.ContentEncryption{
@@ -23,23 +23,25 @@ var (
 
 const maxHeader = 4 << 10 // bytes of a JWE header
 
-// errOpen is one error for every way in which a message is not for us: telling them apart would help to guess.
+// errOpen is the single error for every message that we cannot decrypt: different errors would help an attacker to
+// guess.
 var errOpen = errors.New("it cannot be decrypted")
 
-// ours marks an error that says nothing about what was judged.
-type ours struct{ error }
+// localError marks an error on our side, which says nothing about the message.
+type localError struct{ error }
 
-func (o ours) Unwrap() error { return o.error }
+func (o localError) Unwrap() error { return o.error }
 
-// invalidUnlessOurs says that what was named is not to be believed, unless the failure is ours.
-func invalidUnlessOurs(what string, err error) error {
-	if o := (ours{}); errors.As(err, &o) {
+// invalidUnlessLocal returns an *idp.Invalid for a message, unless the error is on our side.
+func invalidUnlessLocal(what string, err error) error {
+	if o := (localError{}); errors.As(err, &o) {
 		return fmt.Errorf("%s: %w", what, o.error)
 	}
 	return &idp.Invalid{Reason: "the " + what + " cannot be read", Cause: err}
 }
 
-// open returns the signed token inside of an encrypted one; one that is not encrypted as it is, where it may be.
+// open returns the signed token inside an encrypted one. An unencrypted token is returned as it is, unless encryption
+// is required.
 func (p *Provider) open(ctx context.Context, raw string, required bool) (string, error) {
 	if len(raw) > maxToken {
 		return "", errors.New("it is too long")
@@ -64,9 +66,9 @@ func (p *Provider) open(ctx context.Context, raw string, required bool) (string,
 	return string(plain), nil
 }
 
-// decrypt opens a compact JWE with one of our keys. The header is judged before a key is touched.
+// decrypt opens a compact JWE with one of our keys. The header is checked before a key is used.
 func (p *Provider) decrypt(ctx context.Context, raw string) ([]byte, error) {
-	if !p.encrypts { // nobody has arranged it, so strangers do not make us work
+	if !p.encrypts { // encryption is not configured, so strangers cannot cost us this work
 		return nil, errOpen
 	}
 	head, _, _ := strings.Cut(raw, ".")
@@ -81,7 +83,7 @@ func (p *Provider) decrypt(ctx context.Context, raw string) ([]byte, error) {
 	if err != nil {
 		return nil, errOpen
 	}
-	if _, zipped := fields["zip"]; zipped { // what is inflated may be any size
+	if _, zipped := fields["zip"]; zipped { // inflated data could have any size
 		return nil, errors.New("it is compressed")
 	}
 	sealed, err := jose.ParseEncryptedCompact(raw, keyWraps, ciphers)
@@ -91,7 +93,7 @@ func (p *Provider) decrypt(ctx context.Context, raw string) ([]byte, error) {
 	for _, name := range p.cfg.Decrypt {
 		pair, err := p.env.KeyPair(ctx, name)
 		if err != nil {
-			return nil, ours{fmt.Errorf("key pair %q: %w", name, err)}
+			return nil, localError{fmt.Errorf("key pair %q: %w", name, err)}
 		}
 		if plain, err := sealed.Decrypt(pair.Signer); err == nil {
 			return plain, nil

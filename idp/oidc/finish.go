@@ -30,7 +30,7 @@ func (p *Provider) FlowOf(r *http.Request) (string, error) {
 		return "", err
 	}
 	if len(state) < minFlow || len(state) > maxFlow || strings.ContainsFunc(state, notBase64URL) {
-		return "", &idp.Invalid{Reason: "state is none of ours"}
+		return "", &idp.Invalid{Reason: "state has another form than ours"}
 	}
 	return state, nil
 }
@@ -39,7 +39,8 @@ func notBase64URL(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
 }
 
-// parametersOf returns those of an authorization response: of the query, or of the body where form_post was asked for. Never of both.
+// parametersOf returns the parameters of an authorization response: from the query, or from the body if form_post was
+// requested. It refuses parameters in both.
 func (p *Provider) parametersOf(r *http.Request) (url.Values, error) {
 	want := http.MethodGet
 	if p.cfg.ResponseMode == "form_post" {
@@ -64,7 +65,7 @@ func (p *Provider) parametersOf(r *http.Request) (url.Values, error) {
 	return r.PostForm, nil
 }
 
-// one returns a parameter that is there once at most. (RFC 6749 3.1)
+// one returns a parameter that appears at most once. (RFC 6749 3.1)
 func one(v url.Values, name string) (string, error) {
 	switch values := v[name]; len(values) {
 	case 0:
@@ -88,7 +89,7 @@ func (p *Provider) readResponse(r *http.Request) (a response, err error) {
 			return a, err
 		}
 	}
-	// Tokens in the response are what nobody asked for: they would be another way in. (RFC 9700 2.1.2)
+	// Tokens in the response were not requested: they would be another way in. (RFC 9700 2.1.2)
 	if v.Has("id_token") || v.Has("access_token") {
 		return a, &idp.Invalid{Reason: "the answer carries tokens"}
 	}
@@ -103,7 +104,7 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
 	if state == nil {
-		return nil, &idp.Invalid{Reason: "an answer that nobody asked for"}
+		return nil, &idp.Invalid{Reason: "an answer without a request"}
 	}
 	var f flow
 	if err := json.Unmarshal(state, &f); err != nil {
@@ -116,17 +117,17 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	if err != nil {
 		return nil, err
 	}
-	m, err := p.about(ctx)
+	m, err := p.currentMetadata(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// RFC 9207 2.4: checked before anything else of the response is used, errors included. Where the provider does not announce it, the
-	// redirect URI of its own tells providers apart.
+	// RFC 9207 2.4: checked before anything else of the response is used, including errors. If the provider does not
+	// announce iss, its own redirect URI tells providers apart.
 	if a.iss != p.cfg.Issuer && (a.iss != "" || m.namesItself) {
 		return nil, &idp.Invalid{Reason: "the answer is not from the provider that was asked (iss)"}
 	}
 	if a.failure != "" {
-		return nil, refused(a.failure)
+		return nil, rejectionOf(a.failure)
 	}
 	given, err := p.redeem(ctx, m, url.Values{
 		"grant_type": {"authorization_code"}, "code": {a.code}, "redirect_uri": {f.Redirect}, "code_verifier": {f.Verifier},
@@ -154,11 +155,11 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	if err != nil {
 		return nil, err
 	}
-	return p.identity(id, info, held{Refresh: given.refresh, Nonce: f.Nonce})
+	return p.identity(id, info, heldData{Refresh: given.refresh, Nonce: f.Nonce})
 }
 
-// judgeAge holds the sign-in against what was asked, since a person can take prompt and max_age out of the address. (OpenID Connect Core
-// 3.1.2.1 makes auth_time required then.) It counts from the start of the flow.
+// judgeAge compares the age of the sign-in with the request, because a person can remove prompt and max_age from the
+// address. (OpenID Connect Core 3.1.2.1 makes auth_time required then.) The age counts from the start of the flow.
 func (f flow) judgeAge(id *idToken) error {
 	if f.MaxAge == nil {
 		return nil
@@ -172,8 +173,8 @@ func (f flow) judgeAge(id *idToken) error {
 	return nil
 }
 
-// refused says what an error response means. (RFC 6749 4.1.2.1, OpenID Connect Core 3.1.2.6)
-func refused(code string) error {
+// rejectionOf returns the meaning of an error response. (RFC 6749 4.1.2.1, OpenID Connect Core 3.1.2.6)
+func rejectionOf(code string) error {
 	known := []string{
 		"access_denied", "interaction_required", "login_required", "account_selection_required", "consent_required", "invalid_request",
 		"unauthorized_client", "unsupported_response_type", "invalid_scope", "unmet_authentication_requirements",
@@ -181,7 +182,7 @@ func refused(code string) error {
 	switch {
 	case code == "server_error" || code == "temporarily_unavailable":
 		return fmt.Errorf("the provider answers %s", code)
-	case !slices.Contains(known, code): // it came through the browser: what is unknown is not repeated, not even in a log
+	case !slices.Contains(known, code): // it came through the browser: unknown text is not repeated, not even in a log
 		return &idp.Rejection{Reason: "the provider answers an error"}
 	}
 	return &idp.Rejection{Reason: "the provider answers " + code, Passive: slices.Contains(known[1:5], code)}

@@ -20,7 +20,7 @@ import (
 
 const fuzzIssuer = "https://op.example"
 
-// offline is a provider whose other side is a table.
+// offline is a provider whose answers come from a table.
 func offline(t testing.TB, now time.Time) *Provider {
 	t.Helper()
 	keys, err := json.Marshal(oidctest.NewKeys(t, "op").Public())
@@ -56,7 +56,7 @@ type table func(*http.Request) (*http.Response, error)
 
 func (f table) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// FuzzIDToken signs any payload with the provider's key: what is taken must be what a plain reader of JSON would take too.
+// FuzzIDToken signs any payload with the provider's key: an accepted token must mean the same to a plain JSON reader.
 func FuzzIDToken(f *testing.F) {
 	now := time.Unix(1_700_000_000, 0)
 	for _, seed := range []string{
@@ -70,7 +70,7 @@ func FuzzIDToken(f *testing.F) {
 	}
 	keys := oidctest.NewKeys(f, "op")
 	p := offline(f, now)
-	m, err := p.about(f.Context())
+	m, err := p.currentMetadata(f.Context())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -90,16 +90,16 @@ func FuzzIDToken(f *testing.F) {
 		if err := json.Unmarshal(payload, &plain); err != nil || plain.Iss != fuzzIssuer || plain.Exp <= float64(now.Unix()) || id.subject == "" {
 			t.Fatalf("verifyIDToken(%q) is taken: %+v, %v", payload, plain, err)
 		}
-		if _, err := p.identity(id, object{"sub": id.subject}, held{}); err != nil {
+		if _, err := p.identity(id, object{"sub": id.subject}, heldData{}); err != nil {
 			t.Fatalf("identity of %q: %v", payload, err)
 		}
 	})
 }
 
-// FuzzToken gives any text in the place of a token: nothing is taken and nothing panics.
+// FuzzToken puts any text in the place of a token: it is refused and nothing panics.
 func FuzzToken(f *testing.F) {
 	p := offline(f, time.Unix(1_700_000_000, 0))
-	m, err := p.about(f.Context())
+	m, err := p.currentMetadata(f.Context())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// FuzzObject holds the reader against encoding/json, and what is made of claims against panics.
+// FuzzObject compares the reader with encoding/json, and checks that no claims cause a panic.
 func FuzzObject(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"a":1,"a":2}`, `{"a":[{"b":{"c":[null,true,1e400]}}],"keys":[{"kty":"RSA"}]}`, `{"a":1} {}`, `{"a.b":1,"a":{"b":2}}`, `{"a`, "{\"\xff\":1}"} {
 		f.Add([]byte(seed))
@@ -130,7 +130,7 @@ func FuzzObject(f *testing.F) {
 			return
 		}
 		if !json.Valid(raw) {
-			t.Fatalf("readObject(%q) takes what is no JSON", raw)
+			t.Fatalf("readObject(%q) accepts text that is not JSON", raw)
 		}
 		var plain map[string]json.RawMessage
 		if err := json.Unmarshal(raw, &plain); err != nil || len(plain) != len(o) {

@@ -29,7 +29,7 @@ const (
 	flowName = "a-flow-that-nobody-guesses-0123456789"
 )
 
-// clock stands still until it is turned.
+// clock stands still until a test moves it.
 type clock struct {
 	mu  sync.Mutex // guards now
 	now time.Time
@@ -49,7 +49,7 @@ func (c *clock) turn(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// lab is a provider of ours beside a scripted one of theirs.
+// lab is one of our providers, connected to a scripted OpenID provider.
 type lab struct {
 	*oidc.Provider
 
@@ -57,11 +57,11 @@ type lab struct {
 	op    *oidctest.OP
 	clock *clock
 	log   *observer.ObservedLogs
-	key   crypto.Signer // our key pair, whatever its name
+	key   crypto.Signer // our key pair, under any name
 	used  map[string]time.Time
 	mu    sync.Mutex // guards used
 
-	now, most atomic.Int64 // requests to the provider that run, and how many did at most
+	now, most atomic.Int64 // requests to the provider that run now, and the maximum
 }
 
 func open(t *testing.T, change ...func(*oidc.Config)) *lab {
@@ -145,7 +145,7 @@ func (l *lab) begin(q idp.Request) *idp.Next {
 	return next
 }
 
-// visit walks a browser through the provider, and returns the request with which it comes back.
+// visit takes a browser through the provider, and returns the request with which it returns.
 func (l *lab) visit(next *idp.Next) *http.Request {
 	l.t.Helper()
 	return httptest.NewRequest(http.MethodGet, l.walk(next), nil)
@@ -166,7 +166,7 @@ func (l *lab) walk(next *idp.Next) string {
 	return back
 }
 
-// signIn signs in as the provider's script says. maxAge is negative where q does not speak of it.
+// signIn signs in as the provider's script says. maxAge is negative if q does not set it.
 func (l *lab) signIn(q idp.Request) (*idp.Identity, error) {
 	l.t.Helper()
 	next := l.begin(q)
@@ -184,7 +184,7 @@ func isInvalid(err error) bool { return errors.As(err, new(*idp.Invalid)) }
 
 func isRejection(err error) bool { return errors.As(err, new(*idp.Rejection)) }
 
-// kind says of what kind an error is.
+// kind classifies an error.
 func kind(err error) string {
 	switch {
 	case err == nil:
@@ -210,7 +210,7 @@ func edit(address string, change func(url.Values)) *http.Request {
 	return httptest.NewRequest(http.MethodGet, u.String(), nil)
 }
 
-// forge makes a compact token of a header and claims that nobody has signed, with a signature of choice.
+// forge makes an unsigned compact token of a header and claims, with the given text as signature.
 func forge(header, claims, signature string) string {
 	e := base64.RawURLEncoding.EncodeToString
 	return e([]byte(header)) + "." + e([]byte(claims)) + "." + e([]byte(signature))

@@ -20,12 +20,12 @@ const (
 	maxEmail   = 254      // characters (RFC 5321 4.5.3.1.3)
 )
 
-// held is what End and Refresh need. identity seals it.
-type held struct {
-	Issuer   string    `json:"iss"` // and the client that we were there: what is held goes to nobody else
+// heldData is what End and Refresh need. identity seals it.
+type heldData struct {
+	Issuer   string    `json:"iss"` // the issuer, and our client id there: held data is never given to another provider
 	Client   string    `json:"client"`
 	Subject  string    `json:"sub"`
-	ID       string    `json:"id_token,omitempty"` // as it was signed
+	ID       string    `json:"id_token,omitempty"` // in its signed form
 	Refresh  string    `json:"refresh_token,omitempty"`
 	Nonce    string    `json:"nonce,omitempty"`
 	Level    int       `json:"level"`
@@ -33,11 +33,13 @@ type held struct {
 	Session  string    `json:"sid,omitempty"`
 }
 
-// gave tells whether what is held comes from this provider. One with the same id may have had another issuer before.
-func (p *Provider) gave(h held) bool { return h.Issuer == p.cfg.Issuer && h.Client == p.cfg.ClientID }
+// isFrom tells whether the held data come from this provider. The provider of an id may have had another issuer before.
+func (p *Provider) isFrom(h heldData) bool {
+	return h.Issuer == p.cfg.Issuer && h.Client == p.cfg.ClientID
+}
 
-// identity says who a verified ID token and userinfo speak of.
-func (p *Provider) identity(id *idToken, info object, h held) (*idp.Identity, error) {
+// identity returns the person described by a verified ID token and userinfo.
+func (p *Provider) identity(id *idToken, info object, h heldData) (*idp.Identity, error) {
 	h.Issuer, h.Client = p.cfg.Issuer, p.cfg.ClientID
 	h.Subject, h.AuthTime, h.Level = id.subject, id.authTime, p.cfg.Level
 	if acr, err := id.claims.text("acr"); err == nil && p.cfg.Levels[acr] > 0 {
@@ -53,7 +55,7 @@ func (p *Provider) identity(id *idToken, info object, h held) (*idp.Identity, er
 }
 
 // describe reads the claims about the person.
-func (p *Provider) describe(claims object, h held) (*idp.Identity, error) {
+func (p *Provider) describe(claims object, h heldData) (*idp.Identity, error) {
 	if len(h.Refresh) > maxHeldKey {
 		h.Refresh = ""
 	}
@@ -82,17 +84,17 @@ func (p *Provider) describe(claims object, h held) (*idp.Identity, error) {
 func (p *Provider) Refresh(ctx context.Context, kept []byte) (*idp.Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
-	var h held
+	var h heldData
 	if err := json.Unmarshal(kept, &h); err != nil {
 		return nil, fmt.Errorf("what was kept cannot be read: %w", err)
 	}
-	if !p.gave(h) {
+	if !p.isFrom(h) {
 		return nil, &idp.Rejection{Reason: "the person signed in at another provider, before the configuration changed"}
 	}
 	if h.Refresh == "" {
 		return nil, errors.New("the provider gave no refresh token: ask for one in scopes, often offline_access")
 	}
-	m, err := p.about(ctx)
+	m, err := p.currentMetadata(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +109,8 @@ func (p *Provider) Refresh(ctx context.Context, kept []byte) (*idp.Identity, err
 		h.Refresh = given.refresh
 	}
 	id, err := p.refreshed(ctx, m, h, given)
-	if err != nil && given.refresh != "" { // the old one may be spent: without the new one nothing could be asked ever again
+	// the old one may be used up: without the new one, no later refresh would work
+	if err != nil && given.refresh != "" {
 		if rotated, heldErr := p.describe(nil, h); heldErr == nil {
 			return &idp.Identity{Held: rotated.Held}, err
 		}
@@ -115,7 +118,7 @@ func (p *Provider) Refresh(ctx context.Context, kept []byte) (*idp.Identity, err
 	return id, err
 }
 
-func (p *Provider) refreshed(ctx context.Context, m *metadata, h held, given *tokens) (*idp.Identity, error) {
+func (p *Provider) refreshed(ctx context.Context, m *metadata, h heldData, given *tokens) (*idp.Identity, error) {
 	claims, err := p.refreshedClaims(ctx, m, &h, given)
 	if err != nil {
 		return nil, err
@@ -127,8 +130,8 @@ func (p *Provider) refreshed(ctx context.Context, m *metadata, h held, given *to
 	return p.describe(merge(claims, info), h)
 }
 
-// refreshedClaims are those of the new ID token, or of the one that is kept where there is no new one.
-func (p *Provider) refreshedClaims(ctx context.Context, m *metadata, h *held, given *tokens) (object, error) {
+// refreshedClaims returns the claims of the new ID token, or of the kept one if there is no new one.
+func (p *Provider) refreshedClaims(ctx context.Context, m *metadata, h *heldData, given *tokens) (object, error) {
 	if given.id == "" {
 		return keptClaims(h.ID), nil
 	}
@@ -139,7 +142,7 @@ func (p *Provider) refreshedClaims(ctx context.Context, m *metadata, h *held, gi
 	nonce, err := id.claims.text("nonce")
 	switch { // OpenID Connect Core 12.2
 	case id.subject != h.Subject:
-		return nil, &idp.Invalid{Reason: "the refreshed ID token is of somebody else (sub)"}
+		return nil, &idp.Invalid{Reason: "the refreshed ID token is of another person (sub)"}
 	case err != nil || (nonce != "" && !same(nonce, h.Nonce)):
 		return nil, &idp.Invalid{Reason: "the refreshed ID token is of another sign-in (nonce)"}
 	case !id.authTime.IsZero() && !id.authTime.Equal(h.AuthTime):
@@ -151,7 +154,7 @@ func (p *Provider) refreshedClaims(ctx context.Context, m *metadata, h *held, gi
 	return id.claims, nil
 }
 
-// keptClaims reads an ID token that was verified when it came and was sealed since.
+// keptClaims reads an ID token that was verified on receipt and sealed since.
 func keptClaims(raw string) object {
 	parts := strings.Split(raw, ".")
 	if len(parts) != 3 {

@@ -15,22 +15,23 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// idToken is a verified ID token: nothing of the unverified one is used after this.
+// idToken is a verified ID token: the unverified token is not used after this.
 type idToken struct {
 	raw      string // signed, decrypted
 	claims   object
 	subject  string
-	authTime time.Time // zero: not said
+	authTime time.Time // zero: not stated
 }
 
-// verifyIDToken checks an ID token as OpenID Connect Core 3.1.3.7 and RFC 8725 say, but for the nonce. Errors: *idp.Invalid, or any other
-// when the keys cannot be had.
+// verifyIDToken checks an ID token as OpenID Connect Core 3.1.3.7 and RFC 8725 say, except for the nonce. Errors:
+// *idp.Invalid, or any other if the keys are not available.
 func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, raw, access string) (*idToken, error) {
 	raw, err := p.open(ctx, raw, p.cfg.IDTokenEncryptionRequired)
 	if err != nil {
-		return nil, invalidUnlessOurs("ID token", err)
+		return nil, invalidUnlessLocal("ID token", err)
 	}
-	if typ := typeOf(raw); strings.HasSuffix(typ, "+jwt") { // RFC 8725 3.11: an access token or a logout token is none
+	// RFC 8725 3.11: an access token or a logout token is not an ID token
+	if typ := typeOf(raw); strings.HasSuffix(typ, "+jwt") {
 		return nil, &idp.Invalid{Reason: "the ID token is another kind of token"}
 	}
 	keys := &verifier{p: p, m: m}
@@ -39,7 +40,7 @@ func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, raw, access s
 		return nil, keys.err
 	}
 	if err != nil {
-		return nil, &idp.Invalid{Reason: "the ID token does not hold: " + why(err)}
+		return nil, &idp.Invalid{Reason: "the ID token does not hold: " + reasonOf(err)}
 	}
 	var payload rawClaims
 	if err := checked.Claims(&payload); err != nil {
@@ -54,10 +55,10 @@ func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, raw, access s
 	}
 	id := &idToken{raw: raw, claims: claims}
 	if id.subject, err = claims.text("sub"); err != nil || id.subject == "" || !idp.IsText(id.subject, idp.MaxSubject) {
-		return nil, &idp.Invalid{Reason: "the ID token names nobody (sub)"}
+		return nil, &idp.Invalid{Reason: "the ID token names no person (sub)"}
 	}
 	if id.authTime, err = claims.moment("auth_time"); err != nil || id.authTime.After(p.env.Now().Add(skew)) {
-		return nil, &idp.Invalid{Reason: "auth_time of the ID token is no time that has been"}
+		return nil, &idp.Invalid{Reason: "auth_time of the ID token is not a time in the past"}
 	}
 	if claims["at_hash"] != nil && access != "" { // OpenID Connect Core 3.1.3.8
 		if err := checked.VerifyAccessToken(access); err != nil {
@@ -67,7 +68,7 @@ func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, raw, access s
 	return id, nil
 }
 
-// rules are what go-oidc checks before judge does: the signature, iss, aud, exp.
+// rules returns the checks of go-oidc, which run before judge: the signature, iss, aud, exp.
 func (p *Provider) rules(m *metadata) *oidc.Config {
 	algs := make([]string, len(m.algs))
 	for i, a := range m.algs {
@@ -85,9 +86,9 @@ func (p *Provider) judge(claims object) error {
 	if err != nil || !slices.Contains(aud, p.cfg.ClientID) {
 		return errors.New("aud is not us")
 	}
-	for _, a := range aud { // OpenID Connect Core 3.1.3.7, 3: no audience beside us that we do not trust
+	for _, a := range aud { // OpenID Connect Core 3.1.3.7, 3: every other audience must be trusted
 		if a != p.cfg.ClientID && !slices.Contains(p.cfg.Audiences, a) {
-			return errors.New("aud names somebody else beside us")
+			return errors.New("aud names another, untrusted client")
 		}
 	}
 	azp, err := claims.text("azp")
@@ -95,7 +96,7 @@ func (p *Provider) judge(claims object) error {
 		return errors.New("azp is not us")
 	}
 	if len(aud) > 1 && azp == "" {
-		return errors.New("azp is missing beside several audiences")
+		return errors.New("azp is missing although there are several audiences")
 	}
 	now := p.env.Now()
 	iat, err := claims.moment("iat")
@@ -118,8 +119,8 @@ type rawClaims []byte
 // UnmarshalJSON implements json.Unmarshaler.
 func (r *rawClaims) UnmarshalJSON(b []byte) error { *r = slices.Clone(b); return nil }
 
-// why turns an error of go-oidc, which may hold values, into words.
-func why(err error) string {
+// reasonOf turns an error of go-oidc, which may contain values, into words.
+func reasonOf(err error) string {
 	if expired := new(oidc.TokenExpiredError); errors.As(err, &expired) {
 		return "it has expired"
 	}
@@ -138,7 +139,7 @@ func why(err error) string {
 	return "its claims cannot be read"
 }
 
-// typeOf returns typ of a compact token in lower case. What cannot be read has none, and fails later.
+// typeOf returns typ of a compact token in lower case. An unreadable token has none, and fails later.
 func typeOf(raw string) string {
 	parsed, err := jose.ParseSignedCompact(raw, signatures)
 	if err != nil || len(parsed.Signatures) != 1 {

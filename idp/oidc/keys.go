@@ -23,7 +23,7 @@ const (
 	rsaBits   = 2048
 )
 
-// keySet is what the provider publishes, with the address that it was read from.
+// keySet is the provider's published keys, with the address that they were read from.
 type keySet struct {
 	from string
 	keys []jose.JSONWebKey
@@ -35,16 +35,16 @@ var (
 	errUnsigned = errors.New("it is not one signed token")
 )
 
-// verifier implements go-oidc's KeySet for one provider and the algorithms that count there.
+// verifier implements go-oidc's KeySet for one provider and the algorithms that we accept there.
 type verifier struct {
 	p *Provider
 	m *metadata
-	// err is why nothing could be said. go-oidc hands errors on as text alone.
+	// err is why verification was impossible. go-oidc passes errors on as text only.
 	err error
 }
 
-// VerifySignature returns the payload of a token that a key of the provider has signed. Only the provider's jwks give keys: what the
-// token says about where to find one (jwk, jku, x5u, x5c) is not looked at. (RFC 8725 3.10)
+// VerifySignature returns the payload of a token that a key of the provider has signed. Keys come from the provider's
+// jwks only: the token's own hints about its key (jwk, jku, x5u, x5c) are ignored. (RFC 8725 3.10)
 func (v *verifier) VerifySignature(ctx context.Context, raw string) ([]byte, error) {
 	parsed, err := jose.ParseSignedCompact(raw, v.m.algs)
 	if err != nil || len(parsed.Signatures) != 1 {
@@ -70,8 +70,9 @@ func (v *verifier) VerifySignature(ctx context.Context, raw string) ([]byte, err
 	return nil, errKey
 }
 
-// candidates are the keys that can have made a signature: its kid and nothing else chooses, and without one there must be no choice.
-// (OpenID Connect Core 10.1) The algorithm belongs to the kind of the key, so that no public key is taken for another kind of secret.
+// candidates are the keys that can have made a signature. The kid alone chooses; without one, only one key can qualify.
+// (OpenID Connect Core 10.1) The algorithm must fit the kind of key, so that a public key is never used as a shared
+// secret.
 func candidates(keys []jose.JSONWebKey, header jose.Header) (out []jose.JSONWebKey) {
 	for _, k := range keys {
 		if (header.KeyID == "" || k.KeyID == header.KeyID) && (k.Algorithm == "" || k.Algorithm == header.Algorithm) && suits(k.Key, header.Algorithm) {
@@ -97,7 +98,7 @@ func suits(key any, alg string) bool {
 }
 
 func (p *Provider) fetchKeys(ctx context.Context) (keySet, time.Duration, error) {
-	m, err := p.about(ctx)
+	m, err := p.currentMetadata(ctx)
 	if err != nil {
 		return keySet{}, 0, err
 	}
@@ -112,7 +113,7 @@ func (p *Provider) fetchKeys(ctx context.Context) (keySet, time.Duration, error)
 	return keySet{m.JWKSURL, keys}, min(fresh, time.Hour), err
 }
 
-// readKeys takes the public keys for signatures. Others are passed over, as RFC 7517 5 says.
+// readKeys returns the public keys for signatures. Others are ignored, as RFC 7517 5 says.
 func readKeys(doc object) ([]jose.JSONWebKey, error) {
 	list, ok := doc["keys"].([]any)
 	if !ok || len(list) > maxKeys {

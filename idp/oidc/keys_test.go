@@ -61,7 +61,7 @@ func TestEncryptionRequired(t *testing.T) {
 		}
 	})
 	if _, err := plain.signIn(whenever); !isInvalid(err) {
-		t.Errorf("encrypted ID token that nobody has arranged: %v, want invalid", err)
+		t.Errorf("encrypted ID token without configured encryption: %v, want invalid", err)
 	}
 	l.op.Change(func(s *oidctest.Script) {
 		s.SealUserInfo = func(claims map[string]any) string {
@@ -132,7 +132,7 @@ func TestMetadataRefresh(t *testing.T) {
 	}
 	l.clock.turn(2 * time.Minute)
 	l.op.Change(func(s *oidctest.Script) { s.Discovery = map[string]any{"authorization_endpoint": l.op.URL + "/moved"} })
-	l.begin(whenever) // what is known, at once; the new ones come in the background
+	l.begin(whenever) // the known ones, at once; the new ones arrive in the background
 	await(t, "the new authorization endpoint", func() bool { return strings.Contains(l.begin(whenever).URL, "/moved") })
 	l.clock.turn(11 * time.Minute)
 	l.op.Change(func(s *oidctest.Script) { s.Discovery = map[string]any{"issuer": "https://evil.example"} })

@@ -19,20 +19,20 @@ import (
 const (
 	logoutEvent = "http://schemas.openid.net/event/backchannel-logout"
 
-	maxLogoutLife = 24 * time.Hour // how far ahead exp of a logout token may lie
-	maxAddressOut = 7 << 10        // bytes of an address that every server takes
+	maxLogoutLife = 24 * time.Hour // how far in the future exp of a logout token can be
+	maxAddressOut = 7 << 10        // bytes of an address that every server accepts
 )
 
-// End implements idp.Ender: the browser signs out at the provider too. (OpenID Connect RP-Initiated Logout 2) It is sent by redirect,
-// since the provider's cookies do not come with a form of ours.
+// End implements idp.Ender: the browser signs out at the provider too. (OpenID Connect RP-Initiated Logout 2) It uses a
+// redirect, because the provider's cookies are not sent with a form from our origin.
 func (p *Provider) End(ctx context.Context, q idp.EndRequest) (*idp.Next, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
-	var h held
-	if err := json.Unmarshal(q.Held, &h); err != nil || !p.gave(h) {
+	var h heldData
+	if err := json.Unmarshal(q.Held, &h); err != nil || !p.isFrom(h) {
 		return nil, nil //nolint:nilnil // the provider knows nothing of the session, so there is nothing to do
 	}
-	m, err := p.about(ctx)
+	m, err := p.currentMetadata(ctx)
 	if err != nil || m.EndSessionURL == "" {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (p *Provider) End(ctx context.Context, q idp.EndRequest) (*idp.Next, error)
 	}
 	v := u.Query()
 	v.Set("client_id", p.cfg.ClientID)
-	v.Set("post_logout_redirect_uri", p.at("signed-out"))
+	v.Set("post_logout_redirect_uri", p.endpointURL("signed-out"))
 	v.Set("state", q.Flow)
 	if len(q.Locales) > 0 {
 		v.Set("ui_locales", strings.Join(q.Locales, " "))
@@ -54,19 +54,21 @@ func (p *Provider) End(ctx context.Context, q idp.EndRequest) (*idp.Next, error)
 	return &idp.Next{URL: u.String()}, nil
 }
 
-// logoutToken is a verified one.
+// logoutToken is a verified logout token.
 type logoutToken struct{ id, subject, session string }
 
-// verifyLogout checks a logout token. (OpenID Connect Back-Channel Logout 2.6) Errors are as those of verifyIDToken, and idp.ErrReplayed.
+// verifyLogout checks a logout token. (OpenID Connect Back-Channel Logout 2.6) Its errors are those of verifyIDToken,
+// and idp.ErrReplayed.
 func (p *Provider) verifyLogout(ctx context.Context, raw string) (*logoutToken, error) {
-	m, err := p.about(ctx)
+	m, err := p.currentMetadata(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if raw, err = p.open(ctx, raw, false); err != nil {
-		return nil, invalidUnlessOurs("logout token", err)
+		return nil, invalidUnlessLocal("logout token", err)
 	}
-	if typ := typeOf(raw); typ != "" && typ != "jwt" && typ != "logout+jwt" && typ != "application/logout+jwt" { // RFC 8725 3.11
+	// RFC 8725 3.11
+	if typ := typeOf(raw); typ != "" && typ != "jwt" && typ != "logout+jwt" && typ != "application/logout+jwt" {
 		return nil, &idp.Invalid{Reason: "the logout token is another kind of token"}
 	}
 	keys := &verifier{p: p, m: m}
@@ -75,7 +77,7 @@ func (p *Provider) verifyLogout(ctx context.Context, raw string) (*logoutToken, 
 		return nil, keys.err
 	}
 	if err != nil {
-		return nil, &idp.Invalid{Reason: "the logout token does not hold: " + why(err)}
+		return nil, &idp.Invalid{Reason: "the logout token does not hold: " + reasonOf(err)}
 	}
 	var payload rawClaims
 	if err := checked.Claims(&payload); err != nil {
@@ -98,7 +100,7 @@ func (p *Provider) verifyLogout(ctx context.Context, raw string) (*logoutToken, 
 	return t, nil
 }
 
-// readLogout checks what only logout tokens have, in its exact spelling.
+// readLogout checks the claims that only logout tokens have, in their exact spelling.
 func readLogout(claims object, now time.Time) (*logoutToken, time.Time, error) {
 	var t logoutToken
 	for name, into := range map[string]*string{"jti": &t.id, "sub": &t.subject, "sid": &t.session} {

@@ -145,7 +145,7 @@ func TestBackChannelLogoutRefused(t *testing.T) {
 	}
 }
 
-// TestBackChannelReplayRace lets twenty present one logout token at once.
+// TestBackChannelReplayRace presents one logout token twenty times at once.
 func TestBackChannelReplayRace(t *testing.T) {
 	t.Parallel()
 	l := open(t)
@@ -224,7 +224,7 @@ func TestSignOutThere(t *testing.T) {
 		return h.sent
 	}
 	if got := back(); got != "https://shop.example/bye" {
-		t.Errorf("the browser goes on to %q", got)
+		t.Errorf("the browser continues to %q", got)
 	}
 	if got := back(); got != "/home" {
 		t.Errorf("the same again leads to %q, want our own page", got)

@@ -11,22 +11,22 @@ import (
 
 const metadataFresh = time.Hour
 
-// signatures are the algorithms that a provider may sign with: never a shared secret, never none. (RFC 8725 3.1)
+// signatures are the algorithms that a provider can sign with: shared secrets and none are excluded. (RFC 8725 3.1)
 var signatures = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// metadata is what is known of the provider. (OpenID Connect Discovery 3)
+// metadata is what we know about the provider. (OpenID Connect Discovery 3)
 type metadata struct {
 	Metadata
 
 	algs        []jose.SignatureAlgorithm // of ID tokens
-	assertions  []string                  // algorithms of private_key_jwt; empty: not said
+	assertions  []string                  // algorithms of private_key_jwt; empty: not stated
 	namesItself bool                      // iss is in every authorization response (RFC 9207)
 }
 
-// about returns the metadata, fetched where they are not configured.
-func (p *Provider) about(ctx context.Context) (*metadata, error) {
+// currentMetadata returns the metadata, fetched unless they are configured.
+func (p *Provider) currentMetadata(ctx context.Context) (*metadata, error) {
 	if !p.cfg.Metadata.IsZero() {
 		return &metadata{Metadata: p.cfg.Metadata, algs: signatures}, nil
 	}
@@ -56,7 +56,7 @@ func (p *Provider) discover(ctx context.Context) (*metadata, time.Duration, erro
 }
 
 func (p *Provider) readMetadata(doc object) (*metadata, error) {
-	// OpenID Connect Discovery 4.3: the issuer must be exactly the one that was asked for
+	// OpenID Connect Discovery 4.3: the issuer must be exactly the one that was requested
 	if iss, err := doc.text("issuer"); err != nil || iss != p.cfg.Issuer {
 		return nil, errors.New("the provider's metadata name another issuer than the configuration")
 	}

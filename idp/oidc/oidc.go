@@ -1,6 +1,6 @@
-// Package oidc is the provider that speaks OpenID Connect: Gatehouse as a relying party. Addresses, keys and answers of the other side
-// are believed as far as this package has verified them; what go-oidc leaves to its caller (nonce, azp, acr, auth_time, iss, encryption,
-// refresh of metadata, bounds) is done here.
+// Package oidc is the provider that speaks OpenID Connect: Gatehouse as a relying party. It verifies the provider's
+// addresses, keys and answers before it uses them. It also does what go-oidc leaves to its caller: nonce, azp, acr,
+// auth_time, iss, encryption, refresh of metadata, bounds.
 package oidc
 
 import (
@@ -16,26 +16,27 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// skew is by how much clocks may differ.
+// skew is the accepted difference between clocks.
 const skew = time.Minute
 
-// Provider signs people in at one OpenID provider. It implements idp.Redirector, Refresher, Ender, Handler, Checker and Closer.
+// Provider signs people in at one OpenID provider. It implements idp.Redirector, Refresher, Ender, Handler, Checker and
+// Closer.
 type Provider struct {
 	cfg        Config
 	env        idp.Env
-	client     *http.Client    // for the hosts of written
+	client     *http.Client    // for the hosts in written
 	checked    *http.Client    // for all others
-	written    map[string]bool // hosts with ports that stand in the configuration
-	discovered cached[*metadata]
-	keys       cached[keySet]
+	written    map[string]bool // hosts with ports that appear in the configuration
+	discovered cache[*metadata]
+	keys       cache[keySet]
 	breaker    breaker
-	slots      chan struct{} // requests that run
-	encrypts   bool          // the provider may encrypt for us, and so reads our keys
+	slots      chan struct{} // one for each running request
+	encrypts   bool          // the provider can encrypt for us, so it reads our keys
 
 	mu     sync.Mutex // guards closed and adding to work
 	closed bool
 	work   sync.WaitGroup
-	ctx    context.Context // of what runs in the background
+	ctx    context.Context // for work in the background
 	cancel context.CancelFunc
 }
 
@@ -48,14 +49,14 @@ var (
 	_ idp.Closer     = (*Provider)(nil)
 )
 
-// New returns a provider, or an error that says all that is wrong with the configuration. It connects to nobody.
+// New returns a provider, or an error that lists everything wrong with the configuration. It makes no connections.
 func New(cfg Config, env idp.Env) (*Provider, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if env.ID == "" || env.Issuer == "" || env.Now == nil || env.Random == nil || env.Log == nil || env.Client == nil || env.Checked == nil ||
 		env.Once == nil || env.KeyPair == nil {
-		return nil, errors.New("oidc: the environment is not whole")
+		return nil, errors.New("oidc: the environment is incomplete")
 	}
 	encrypts := cfg.IDTokenEncryptionRequired || cfg.UserInfoEncryptionRequired || len(cfg.Decrypt) > 0
 	cfg = cfg.withDefaults()
@@ -66,22 +67,22 @@ func New(cfg Config, env idp.Env) (*Provider, error) {
 		encrypts: encrypts,
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.discovered = cached[*metadata]{p: p, fetch: p.discover}
-	p.keys = cached[keySet]{p: p, fetch: p.fetchKeys}
+	p.discovered = cache[*metadata]{p: p, fetch: p.discover}
+	p.keys = cache[keySet]{p: p, fetch: p.fetchKeys}
 	return p, nil
 }
 
-// plain returns a client that keeps no cookies and follows nothing.
+// plain returns a client that keeps no cookies and follows no redirects.
 func plain(c *http.Client) *http.Client {
 	own := *c
 	own.Jar, own.CheckRedirect = nil, func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &own
 }
 
-// Parameters implements idp.Provider: none is copied.
+// Parameters implements idp.Provider: no parameters are copied.
 func (p *Provider) Parameters() []string { return nil }
 
-// Close ends what runs in the background. Sign-ins that run go on with what is known.
+// Close stops work in the background. Running sign-ins continue with what is known.
 func (p *Provider) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -102,9 +103,9 @@ func (p *Provider) spawn(f func(context.Context)) bool {
 	return true
 }
 
-// Check reaches what the configuration names: the metadata and the keys, and that our own key is there.
+// Check reads the metadata and keys at the configured addresses, and checks that our own key exists.
 func (p *Provider) Check(ctx context.Context) error {
-	m, err := p.about(ctx)
+	m, err := p.currentMetadata(ctx)
 	if err != nil {
 		return err
 	}
@@ -119,5 +120,7 @@ func (p *Provider) Check(ctx context.Context) error {
 	return nil
 }
 
-// at is the address of an endpoint of ours. It is configuration: no request says anything about it.
-func (p *Provider) at(op string) string { return p.env.Issuer + "/oidc/" + p.env.ID + "/" + op }
+// endpointURL is the address of one of our endpoints. It comes from the configuration: no request influences it.
+func (p *Provider) endpointURL(op string) string {
+	return p.env.Issuer + "/oidc/" + p.env.ID + "/" + op
+}

@@ -107,7 +107,7 @@ func TestAuthorizationRequest(t *testing.T) {
 	}
 }
 
-// TestAuthorizationURLWithQuery keeps what the endpoint's own query has, and lets none of it take the place of ours.
+// TestAuthorizationURLWithQuery keeps the endpoint's own query, which cannot replace our parameters.
 func TestAuthorizationURLWithQuery(t *testing.T) {
 	t.Parallel()
 	l := open(t)
@@ -168,7 +168,7 @@ func TestClientAuthentication(t *testing.T) {
 	}
 }
 
-// published are the keys at our jwks.
+// published returns the keys in our jwks.
 func (l *lab) published() *jose.JSONWebKeySet {
 	l.t.Helper()
 	w := httptest.NewRecorder()
@@ -185,7 +185,7 @@ func (l *lab) published() *jose.JSONWebKeySet {
 	return set
 }
 
-// TestAssertionIsFresh: a jti is used once, and the assertion lives a minute.
+// TestAssertionIsFresh: a jti is used once, and the assertion is valid for a minute.
 func TestAssertionIsFresh(t *testing.T) {
 	t.Parallel()
 	l := open(t, func(c *oidc.Config) { c.AuthMethod, c.ClientSecret = oidc.AuthPrivateKey, secret.String{} })
@@ -233,7 +233,7 @@ func TestAuthTime(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		q    idp.Request
-		ago  time.Duration // of the sign-in there; negative: not said
+		ago  time.Duration // age of the sign-in there; negative: not stated
 		want string
 	}{
 		{"any age", whenever, 9 * time.Hour, "none"},
@@ -337,7 +337,7 @@ func TestUserInfoOverwrites(t *testing.T) {
 	}
 }
 
-// TestVerifiedEmail never lets the proof of one address vouch for another.
+// TestVerifiedEmail: proof of one address never counts for another.
 func TestVerifiedEmail(t *testing.T) {
 	t.Parallel()
 	l := open(t)
@@ -385,7 +385,7 @@ func TestManualMetadata(t *testing.T) {
 	}
 }
 
-// await waits for something that happens in the background.
+// await waits for an effect in the background.
 func await(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

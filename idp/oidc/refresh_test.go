@@ -66,11 +66,11 @@ func TestRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := l.Refresh(t.Context(), without.Held); kind(err) != "unknown" {
-		t.Errorf("without a refresh token: %v, want an error that is no verdict", err)
+		t.Errorf("without a refresh token: %v, want an error that is not a verdict", err)
 	}
 }
 
-// TestRefreshIsCutShort keeps the rotated refresh token when userinfo fails after it.
+// TestRefreshIsCutShort keeps the rotated refresh token if userinfo fails after it.
 func TestRefreshIsCutShort(t *testing.T) {
 	t.Parallel()
 	l := open(t)

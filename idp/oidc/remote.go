@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	maxFresh  = 24 * time.Hour  // how long fetched things are used at most without looking again
-	minFresh  = time.Minute     // and at least
-	maxStale  = 24 * time.Hour  // how long they are used after that while nothing can be fetched
-	again     = time.Minute     // how soon they are fetched again, whatever is asked
-	againDown = 5 * time.Second // how soon while there is nothing to use
-	trips     = 5               // failures in a row after which the provider counts as down
-	downFor   = 5 * time.Second // for how long it is left alone then
-	requests  = 32              // to the provider at a time
+	maxFresh  = 24 * time.Hour  // longest use of fetched data without checking again
+	minFresh  = time.Minute     // and the shortest
+	maxStale  = 24 * time.Hour  // further use while nothing can be fetched
+	again     = time.Minute     // least time between two fetches
+	againDown = 5 * time.Second // the same while there is nothing to use
+	trips     = 5               // failures in a row before the provider counts as down
+	downFor   = 5 * time.Second // how long it is left alone then
+	requests  = 32              // to the provider, in parallel
 	maxBody   = 1 << 20         // bytes of an answer
 	wait      = 5 * time.Second // for one answer
 )
@@ -31,24 +31,24 @@ var (
 	errClosed = errors.New("the configuration has changed meanwhile")
 )
 
-// cached is something that the provider publishes. It is fetched when it is asked for and once more in the background when it is old;
-// whoever finds it there never waits.
-type cached[T any] struct {
+// cache holds a document that the provider publishes. It is fetched on first use, and again in the background when it
+// is old. A caller waits only while there is no document.
+type cache[T any] struct {
 	p     *Provider
 	fetch func(ctx context.Context) (value T, fresh time.Duration, err error)
 
 	mu     sync.Mutex // guards all below
 	value  T
 	have   bool
-	fresh  time.Time // until when nobody looks again
+	fresh  time.Time // no fetch is needed before then
 	tried  time.Time
 	err    error         // of the last try
-	flight chan struct{} // closed when the fetch that runs has ended; nil: none runs
+	flight chan struct{} // closed at the end of the running fetch; nil: none runs
 }
 
-// get returns the value. fits tells whether it holds what is looked for: otherwise it is fetched again, but at most once a minute, so
-// that nobody can make us call the provider as often as they like. The value may not fit even then.
-func (c *cached[T]) get(ctx context.Context, fits func(T) bool) (T, error) {
+// get returns the value. fits tells whether it contains what the caller looks for. If not, it is fetched again, but at
+// most once a minute, so strangers cannot make us call the provider at will. Even then the value may not fit.
+func (c *cache[T]) get(ctx context.Context, fits func(T) bool) (T, error) {
 	c.mu.Lock()
 	now := c.p.env.Now()
 	usable := c.usable(now)
@@ -81,11 +81,11 @@ func (c *cached[T]) get(ctx context.Context, fits func(T) bool) (T, error) {
 	return c.result(now)
 }
 
-func (c *cached[T]) usable(now time.Time) bool {
+func (c *cache[T]) usable(now time.Time) bool {
 	return c.have && now.Before(c.fresh.Add(maxStale))
 }
 
-func (c *cached[T]) result(now time.Time) (T, error) {
+func (c *cache[T]) result(now time.Time) (T, error) {
 	if c.usable(now) {
 		return c.value, nil
 	}
@@ -96,8 +96,8 @@ func (c *cached[T]) result(now time.Time) (T, error) {
 	return zero, c.err
 }
 
-// start fetches in a goroutine of the provider's own, so that whoever asked first may leave. c.mu is held.
-func (c *cached[T]) start(now time.Time) {
+// start fetches in a goroutine of the provider, so that the first caller can leave. c.mu is held.
+func (c *cache[T]) start(now time.Time) {
 	flight := make(chan struct{})
 	if !c.p.spawn(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, wait)
@@ -117,11 +117,12 @@ func (c *cached[T]) start(now time.Time) {
 	c.tried, c.flight = now, flight
 }
 
-// breaker leaves a provider alone that does not answer: whoever signs in there is told at once instead of waiting.
+// breaker stops requests to a provider that does not answer: people who sign in there get an error at once instead of
+// waiting.
 type breaker struct {
 	mu    sync.Mutex // guards all below
 	fails int        // in a row
-	until time.Time  // when somebody may try again
+	until time.Time  // time of the next attempt
 }
 
 func (b *breaker) allow(now time.Time) bool {
@@ -149,7 +150,7 @@ func (b *breaker) done(now time.Time, answered bool) {
 	}
 }
 
-// answer is what the provider sent, bounded and of one of the media types that were asked for.
+// answer is a response of the provider, bounded and of one of the accepted media types.
 type answer struct {
 	status int
 	media  string
@@ -157,8 +158,8 @@ type answer struct {
 	header http.Header
 }
 
-// ask makes a request. What the provider says in a status is an answer; an error means that it did not answer, or not in a way that
-// can be read. Errors name neither the address nor what was sent.
+// ask makes a request. Any readable response is an answer, whatever its status. An error means that the provider did
+// not answer, or not in a readable way. Errors contain neither the address nor the data sent.
 func (p *Provider) ask(ctx context.Context, req *http.Request, media ...string) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -172,14 +173,14 @@ func (p *Provider) ask(ctx context.Context, req *http.Request, media ...string) 
 		return nil, ctx.Err()
 	}
 	req.Header.Set("Accept", strings.Join(media, ", "))
-	req.Header.Set("Accept-Encoding", "identity") // an answer that is compressed nevertheless is refused, not inflated
-	client := p.checked                           // metadata may name any host, an intranet's too
+	req.Header.Set("Accept-Encoding", "identity") // a compressed answer is refused, not inflated
+	client := p.checked                           // metadata may name any host, even on an intranet
 	if p.written[hostPort(req.URL)] {
 		client = p.client
 	}
 	res, err := client.Do(req.WithContext(ctx))
 	if err != nil {
-		p.judged(ctx, false)
+		p.report(ctx, false)
 		if inner := errors.Unwrap(err); inner != nil {
 			err = inner // without the address
 		}
@@ -187,7 +188,7 @@ func (p *Provider) ask(ctx context.Context, req *http.Request, media ...string) 
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
-	p.judged(ctx, err == nil)
+	p.report(ctx, err == nil)
 	if err != nil {
 		return nil, fmt.Errorf("the answer ended early: %w", err)
 	}
@@ -213,14 +214,14 @@ func (p *Provider) ask(ctx context.Context, req *http.Request, media ...string) 
 	return nil, fmt.Errorf("status %d with another content type than %s", a.status, media[0])
 }
 
-// judged tells the breaker how it went. Where the person has left, nobody knows.
-func (p *Provider) judged(ctx context.Context, answered bool) {
+// report tells the breaker the outcome. If the person has left, the outcome is unknown.
+func (p *Provider) report(ctx context.Context, answered bool) {
 	if answered || !errors.Is(ctx.Err(), context.Canceled) {
 		p.breaker.done(p.env.Now(), answered)
 	}
 }
 
-// fetchObject reads a published JSON document and how long it may be used.
+// fetchObject reads a published JSON document, and returns how long it can be used.
 func (p *Provider) fetchObject(ctx context.Context, from string, media ...string) (object, time.Duration, error) {
 	req, err := http.NewRequest(http.MethodGet, from, nil) //nolint:noctx // ask gives it one
 	if err != nil {
@@ -237,7 +238,7 @@ func (p *Provider) fetchObject(ctx context.Context, from string, media ...string
 	return o, freshness(a.header), err
 }
 
-// freshness reads Cache-Control (RFC 9111 5.2.2) within our bounds; 0: it says nothing.
+// freshness reads Cache-Control (RFC 9111 5.2.2) within our bounds; 0: not stated.
 func freshness(h http.Header) time.Duration {
 	for d := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Cache-Control"), ",")), ",") {
 		d = strings.TrimSpace(d)

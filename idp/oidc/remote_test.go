@@ -13,7 +13,7 @@ import (
 
 const discovery = "/.well-known/openid-configuration"
 
-// TestFetchedOnce: however many come at once, metadata and keys are fetched once.
+// TestFetchedOnce: under concurrent requests, metadata and keys are fetched once.
 func TestFetchedOnce(t *testing.T) {
 	t.Parallel()
 	l := open(t)
@@ -27,7 +27,8 @@ func TestFetchedOnce(t *testing.T) {
 	}
 }
 
-// TestDiscoveryDown: nobody waits for a provider that was down a moment ago, and it is found again soon.
+// TestDiscoveryDown: sign-ins do not wait for a provider that was down a moment ago, and the provider is found again
+// soon.
 func TestDiscoveryDown(t *testing.T) {
 	t.Parallel()
 	l := open(t)
@@ -47,7 +48,7 @@ func TestDiscoveryDown(t *testing.T) {
 	l.accepts("up again")
 }
 
-// TestDownLater: what was fetched serves on for a day while nothing can be fetched.
+// TestDownLater: fetched data are used for a day while nothing can be fetched.
 func TestDownLater(t *testing.T) {
 	t.Parallel()
 	l := open(t)
@@ -64,7 +65,8 @@ func TestDownLater(t *testing.T) {
 	}
 }
 
-// TestRequestsAreBounded: a slow provider takes no more than 32 requests of ours at a time, and nobody waits longer than they may.
+// TestRequestsAreBounded: a slow provider gets at most 32 of our requests in parallel, and no caller waits longer than
+// allowed.
 func TestRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	l := open(t, func(c *oidc.Config) { c.Timeout = 3 * time.Second })

@@ -52,8 +52,9 @@ func (p *Provider) answerLogout(w http.ResponseWriter, err error) {
 	}
 }
 
-// handleFrontChannel serves GET /oidc/<id>/frontchannel-logout, which the provider loads in a frame. (OpenID Connect Front-Channel
-// Logout 2) It ends the session that sid names, which nobody else knows; without one anybody could sign anybody out.
+// handleFrontChannel serves GET /oidc/<id>/frontchannel-logout, which the provider loads in a frame. (OpenID Connect
+// Front-Channel Logout 2) It ends the session that sid names. sid is required, because it is secret; without it, any
+// site could sign a person out.
 func (p *Provider) handleFrontChannel(w http.ResponseWriter, r *http.Request, h idp.Host) {
 	if r.Method != http.MethodGet {
 		methodNotAllowed(w, http.MethodGet)
@@ -63,7 +64,7 @@ func (p *Provider) handleFrontChannel(w http.ResponseWriter, r *http.Request, h 
 	hd.Set("Cache-Control", "no-store")
 	hd.Set("X-Content-Type-Options", "nosniff")
 	hd.Set("Referrer-Policy", "no-referrer")
-	hd.Del("X-Frame-Options") // the provider's page, and no other, may frame it
+	hd.Del("X-Frame-Options") // only the provider's page can frame it
 	hd.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors "+origin(p.cfg.Issuer))
 	hd.Set("Content-Type", "text/html; charset=utf-8")
 	v, err := url.ParseQuery(r.URL.RawQuery)
@@ -80,7 +81,7 @@ func (p *Provider) handleFrontChannel(w http.ResponseWriter, r *http.Request, h 
 	w.WriteHeader(http.StatusOK)
 }
 
-// handleSignedOut serves GET /oidc/<id>/signed-out: the browser comes back from End.
+// handleSignedOut serves GET /oidc/<id>/signed-out: the browser returns from End.
 func (p *Provider) handleSignedOut(w http.ResponseWriter, r *http.Request, h idp.Host) {
 	if r.Method != http.MethodGet {
 		methodNotAllowed(w, http.MethodGet)
@@ -106,10 +107,11 @@ func (p *Provider) handleSignedOut(w http.ResponseWriter, r *http.Request, h idp
 	h.Go(w, r, &idp.Next{URL: ret})
 }
 
-// hasKeys tells whether the provider needs keys of ours.
+// hasKeys tells whether the provider needs our keys.
 func (p *Provider) hasKeys() bool { return p.cfg.AuthMethod == AuthPrivateKey || p.encrypts }
 
-// handleKeys serves GET /oidc/<id>/jwks: the public keys that the provider verifies our assertions with and encrypts for.
+// handleKeys serves GET /oidc/<id>/jwks: the public keys with which the provider verifies our assertions and encrypts
+// for us.
 func (p *Provider) handleKeys(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		methodNotAllowed(w, "GET, HEAD")
@@ -141,7 +143,7 @@ func (p *Provider) publicKeys(r *http.Request) (jose.JSONWebKeySet, error) {
 			if id, err = thumbprint(pair.Signer.Public()); err != nil {
 				return err
 			}
-			if use == "enc" { // the same key in its other use needs another name
+			if use == "enc" { // the same key needs another name for its other use
 				id += ".enc"
 			}
 		}

@@ -29,10 +29,10 @@ const (
 	maxToken = 128 << 10 // bytes of a token
 )
 
-// errGrant says that the provider gives nothing for the code or refresh token.
+// errGrant says that the provider refuses the code or refresh token.
 var errGrant = errors.New("invalid_grant")
 
-// tokens are what the token endpoint gave. Nothing of them is verified yet.
+// tokens is the answer of the token endpoint, not verified yet.
 type tokens struct{ access, refresh, id string }
 
 // redeem asks the token endpoint. (RFC 6749 4.1.3 and 6)
@@ -78,7 +78,7 @@ func (p *Provider) redeem(ctx context.Context, m *metadata, form url.Values) (*t
 	return &t, nil
 }
 
-// tokenRequest authenticates us in one of the ways of OpenID Connect Core 9.
+// tokenRequest authenticates us by one of the methods of OpenID Connect Core 9.
 func (p *Provider) tokenRequest(ctx context.Context, m *metadata, form url.Values) (*http.Request, error) {
 	basic := ""
 	switch p.cfg.AuthMethod {
@@ -110,8 +110,8 @@ func (p *Provider) tokenRequest(ctx context.Context, m *metadata, form url.Value
 	return req, nil
 }
 
-// assertion is a JWT by which our key authenticates us. (RFC 7523 3) Its audience is the provider's issuer and nothing that its metadata
-// say, so that nobody can have us sign one for somebody else.
+// assertion is a JWT by which our key authenticates us. (RFC 7523 3) Its audience is the provider's issuer, not an
+// address from its metadata, so a provider cannot obtain an assertion for another one.
 func (p *Provider) assertion(ctx context.Context, m *metadata) (string, error) {
 	key, alg, err := p.signingKey(ctx, m)
 	if err != nil {
@@ -140,7 +140,7 @@ func (p *Provider) assertion(ctx context.Context, m *metadata) (string, error) {
 	return signed.CompactSerialize()
 }
 
-// signingKey returns our key for private_key_jwt, and the algorithm that it and the provider know.
+// signingKey returns our key for private_key_jwt, and an algorithm that we and the provider support.
 func (p *Provider) signingKey(ctx context.Context, m *metadata) (key *jose.JSONWebKey, alg jose.SignatureAlgorithm, err error) {
 	pair, err := p.env.KeyPair(ctx, p.cfg.Key)
 	if err != nil {
@@ -173,7 +173,7 @@ func (p *Provider) signingKey(ctx context.Context, m *metadata) (key *jose.JSONW
 			return &jose.JSONWebKey{Key: pair.Signer, KeyID: id, Algorithm: string(a), Use: "sig"}, a, nil
 		}
 	}
-	return nil, "", fmt.Errorf("key pair %q: it signs with no algorithm that the provider takes", p.cfg.Key)
+	return nil, "", fmt.Errorf("key pair %q: it has no algorithm that the provider accepts", p.cfg.Key)
 }
 
 // thumbprint names a key. (RFC 7638)

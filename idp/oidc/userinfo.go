@@ -16,7 +16,7 @@ import (
 
 const mediaJWT = "application/jwt"
 
-// userInfo returns what the UserInfo endpoint says of the person; nil where there is none. (OpenID Connect Core 5.3)
+// userInfo returns the claims of the UserInfo endpoint; nil if there is no such endpoint. (OpenID Connect Core 5.3)
 func (p *Provider) userInfo(ctx context.Context, m *metadata, access, subject string) (object, error) {
 	if m.UserInfoURL == "" {
 		if p.cfg.UserInfoEncryptionRequired {
@@ -49,9 +49,9 @@ func (p *Provider) userInfo(ctx context.Context, m *metadata, access, subject st
 	if err != nil {
 		return nil, err
 	}
-	// OpenID Connect Core 5.3.2: somebody else's sub means somebody else's data
+	// OpenID Connect Core 5.3.2: another sub means the data of another person
 	if sub, err := info.text("sub"); err != nil || sub != subject {
-		return nil, &idp.Invalid{Reason: "userinfo is of somebody else (sub)"}
+		return nil, &idp.Invalid{Reason: "userinfo is of another person (sub)"}
 	}
 	return info, nil
 }
@@ -65,10 +65,11 @@ func (p *Provider) openUserInfo(ctx context.Context, m *metadata, raw string) (o
 	if strings.Count(raw, ".") == 4 {
 		plain, err := p.decrypt(ctx, raw)
 		if err != nil {
-			return nil, invalidUnlessOurs(what, err)
+			return nil, invalidUnlessLocal(what, err)
 		}
 		raw = string(plain)
-		if strings.HasPrefix(strings.TrimSpace(raw), "{") { // encrypted alone: it came by our own request, over TLS
+		// only encrypted: it came in answer to our own request, over TLS
+		if strings.HasPrefix(strings.TrimSpace(raw), "{") {
 			info, err := readObject(plain)
 			if err != nil {
 				return nil, &idp.Invalid{Reason: "userinfo cannot be read", Cause: err}
@@ -93,28 +94,29 @@ func (p *Provider) openUserInfo(ctx context.Context, m *metadata, raw string) (o
 	if err != nil {
 		return nil, &idp.Invalid{Reason: "userinfo cannot be read", Cause: err}
 	}
-	// If signed, iss and aud should be there, the provider and us (OpenID Connect Core 5.3.2). Where they are, they must be.
+	// If signed, iss and aud should be present: the provider and us (OpenID Connect Core 5.3.2). If present, they must
+	// match.
 	iss, err := info.text("iss")
 	if err != nil || (iss != "" && iss != p.cfg.Issuer) {
-		return nil, &idp.Invalid{Reason: "userinfo is from somebody else (iss)"}
+		return nil, &idp.Invalid{Reason: "userinfo is from another issuer (iss)"}
 	}
 	aud, err := info.texts("aud")
 	if err != nil || (len(aud) > 0 && !slices.Contains(aud, p.cfg.ClientID)) {
-		return nil, &idp.Invalid{Reason: "userinfo is for somebody else (aud)"}
+		return nil, &idp.Invalid{Reason: "userinfo is for another client (aud)"}
 	}
 	return info, nil
 }
 
-// fixed are claims of the ID token that userinfo does not overwrite: they say how the person signed in and what the token is.
+// fixed are claims of the ID token that userinfo must not overwrite: they describe the sign-in and the token.
 var fixed = []string{
 	"iss", "sub", "aud", "azp", "exp", "iat", "nbf", "jti", "nonce", "acr", "amr", "auth_time", "sid", "at_hash", "c_hash", "s_hash", "events",
 }
 
-// pairs are a claim and the one that says whether it is verified: they come from one place or not at all, so that the proof of one
-// address never vouches for another.
+// pairs are a claim and its verification flag. They come from one source or not at all, so that proof of one address
+// never counts for another.
 var pairs = map[string]string{"email": "email_verified", "phone_number": "phone_number_verified"}
 
-// merge lays userinfo over the claims of the ID token.
+// merge adds userinfo to the claims of the ID token.
 func merge(id, info object) object {
 	out := object{}
 	for name, v := range id {
@@ -134,8 +136,8 @@ func merge(id, info object) object {
 	return out
 }
 
-// flatten names the values of claims: those of an array follow each other, members of an object are named with dots. A claim that is
-// itself called like that comes before.
+// flatten returns the values of claims by name. All values of an array are kept; members of an object get dotted names.
+// A claim that itself has such a name takes precedence.
 func flatten(claims object) map[string][]string {
 	out := map[string][]string{}
 	for name, v := range claims {
@@ -161,7 +163,7 @@ func flatten(claims object) map[string][]string {
 	return out
 }
 
-// scalars are the texts of a value. What has members has none.
+// scalars are the texts of a value. An object has none.
 func scalars(v any) []string {
 	switch v := v.(type) {
 	case string:

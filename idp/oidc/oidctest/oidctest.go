@@ -1,4 +1,5 @@
-// Package oidctest is an OpenID provider for tests: it does what the specifications say until a test tells it otherwise.
+// Package oidctest is an OpenID provider for tests. It follows the specifications except where a test's script says
+// otherwise.
 package oidctest
 
 import (
@@ -22,27 +23,27 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// The client that the provider knows.
+// The provider's only client.
 const (
 	ClientID     = "gatehouse"
 	ClientSecret = "a secret: with %, + and ü in it" //nolint:gosec // of tests
 )
 
-// Script is what the provider says. A member that is nil in one of the maps is left out of the answer.
+// Script changes the provider's answers. A nil value in one of the maps removes that member from the answer.
 type Script struct {
-	// Discovery, IDToken, UserInfo and Token are laid over what the provider would answer.
+	// Discovery, IDToken, UserInfo and Token are added to the provider's own answers.
 	Discovery, IDToken, UserInfo, Token map[string]any
-	// Sub is who signs in.
+	// Sub is the person who signs in.
 	Sub string
-	// Response is laid over the parameters of the authorization response.
+	// Response is added to the parameters of the authorization response.
 	Response map[string]string
-	// Seal makes the ID token of its claims. Default: Sign.
+	// Seal makes the ID token from its claims. Default: Sign.
 	Seal func(claims map[string]any) string
-	// SealUserInfo makes an application/jwt of the claims of userinfo. Default: JSON.
+	// SealUserInfo makes an application/jwt from the claims of userinfo. Default: JSON.
 	SealUserInfo func(claims map[string]any) string
-	// Keys takes the place of the published keys.
+	// Keys replaces the published keys.
 	Keys any
-	// Handlers take the place of the endpoints, by path.
+	// Handlers replace endpoints, by path.
 	Handlers map[string]http.HandlerFunc
 	// ClientKeys verify private_key_jwt.
 	ClientKeys *jose.JSONWebKeySet
@@ -72,7 +73,7 @@ type OP struct {
 type Keys struct {
 	RSA *rsa.PrivateKey
 	EC  *ecdsa.PrivateKey
-	ID  string // kid of RSA; that of EC has .ec behind it
+	ID  string // kid of the RSA key; the EC key has .ec after it
 }
 
 var pool struct {
@@ -80,7 +81,7 @@ var pool struct {
 	keys map[string]Keys
 }
 
-// NewKeys returns keys by a name, made once for a test binary.
+// NewKeys returns keys by name, made once per test binary.
 func NewKeys(t testing.TB, name string) Keys {
 	t.Helper()
 	pool.mu.Lock()
@@ -123,28 +124,28 @@ func (o *OP) Change(f func(*Script)) {
 	f(&o.script)
 }
 
-// SetKeys makes the provider sign with other keys, and publish them alone.
+// SetKeys makes the provider sign with other keys, and publish only those.
 func (o *OP) SetKeys(k Keys) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.keys = k
 }
 
-// Count returns how often a path was asked for.
+// Count returns the number of requests for a path.
 func (o *OP) Count(path string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.requests[path])
 }
 
-// Last returns the last request to a path and its form, of the query or the body.
+// Last returns the last request to a path and its form, from the query or the body.
 func (o *OP) Last(path string) (*http.Request, url.Values) {
 	o.t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := len(o.requests[path])
 	if n == 0 {
-		o.t.Fatalf("nobody has asked for %s", path)
+		o.t.Fatalf("no request for %s", path)
 	}
 	return o.requests[path][n-1], o.forms[path][n-1]
 }
@@ -204,7 +205,7 @@ func JSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // to a client that may be gone
+	_ = json.NewEncoder(w).Encode(v) // the client may be gone
 }
 
 func (o *OP) discovery(w http.ResponseWriter) {
@@ -215,7 +216,7 @@ func (o *OP) discovery(w http.ResponseWriter) {
 	}, o.script.Discovery)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "max-age=3600")
-	_ = json.NewEncoder(w).Encode(doc) // to a client that may be gone
+	_ = json.NewEncoder(w).Encode(doc) // the client may be gone
 }
 
 // Public are the published keys.
@@ -229,10 +230,10 @@ func (k Keys) Public() jose.JSONWebKeySet {
 func (o *OP) jwks(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/jwk-set+json")
 	if o.script.Keys != nil {
-		_ = json.NewEncoder(w).Encode(o.script.Keys) // to a client that may be gone
+		_ = json.NewEncoder(w).Encode(o.script.Keys) // the client may be gone
 		return
 	}
-	_ = json.NewEncoder(w).Encode(o.keys.Public()) // to a client that may be gone
+	_ = json.NewEncoder(w).Encode(o.keys.Public()) // the client may be gone
 }
 
 func (o *OP) authorize(w http.ResponseWriter, r *http.Request) {
@@ -388,19 +389,19 @@ func (o *OP) userInfo(w http.ResponseWriter, r *http.Request) {
 	}, o.script.UserInfo)
 	if o.script.SealUserInfo != nil {
 		w.Header().Set("Content-Type", "application/jwt")
-		_, _ = w.Write([]byte(o.script.SealUserInfo(claims))) // to a client that may be gone
+		_, _ = w.Write([]byte(o.script.SealUserInfo(claims))) // the client may be gone
 		return
 	}
 	JSON(w, http.StatusOK, claims)
 }
 
-// LogoutToken makes the claims of a logout token and signs them. A member of change that is nil is left out.
+// LogoutToken makes the claims of a logout token and signs them. A nil value in change removes that member.
 func (o *OP) LogoutToken(change map[string]any) string {
 	now := o.Now().Unix()
 	return o.keys.Sign(o.t, o.LogoutClaims(now, change))
 }
 
-// LogoutClaims are those of a logout token. (OpenID Connect Back-Channel Logout 2.4)
+// LogoutClaims returns the claims of a logout token. (OpenID Connect Back-Channel Logout 2.4)
 func (o *OP) LogoutClaims(now int64, change map[string]any) map[string]any {
 	return over(map[string]any{
 		"iss": o.URL, "aud": ClientID, "iat": now, "exp": now + 120, "jti": rand.Text(), "sub": "alice", "sid": "sid-alice",
