@@ -60,11 +60,12 @@ type Tx interface {
 	// GetMany returns the values in the order of the keys, nil for those not found. It takes one round trip, as one Get
 	// does.
 	GetMany(keys ...[]byte) ([][]byte, error)
-	// Create writes a record that must not exist yet, or returns ErrExists; the transaction goes on. Uniqueness is a key.
+	// Create writes a record that must not exist yet, or returns ErrExists; the transaction goes on. Uniqueness is a
+	// key.
 	Create(key, value []byte, expires time.Time) error
 	// Put writes a record and replaces the old one, its expiry too.
 	Put(key, value []byte, expires time.Time) error
-	// Delete removes a record; removing none is no error.
+	// Delete removes a record. It is not an error if there is no such record.
 	Delete(key []byte) error
 	// Scan yields the records of r as they were at its start. Get, Put, Create and Delete are allowed while ranging and
 	// do not change what it yields; breaking out is fine. After an error it yields nothing more.
@@ -78,7 +79,8 @@ type Tx interface {
 type Range struct {
 	// Prefix that every key has. Empty: all keys.
 	Prefix []byte
-	// After is the exclusive start: ascending, only keys greater than it; descending, only keys less than it. nil: from the end of the range.
+	// After is the exclusive start: ascending, only keys greater than it; descending, only keys less than it. nil: from
+	// the end of the range.
 	After []byte
 	// Descending turns the order round.
 	Descending bool

@@ -89,7 +89,7 @@ func (t Table[T]) Put(tx Tx, key string, v T, expires time.Time) error {
 	return tx.Put(t.Key(key), raw, expires)
 }
 
-// Delete removes a record; removing none is no error.
+// Delete removes a record. It is not an error if there is no such record.
 func (t Table[T]) Delete(tx Tx, key string) error {
 	return tx.Delete(t.Key(key))
 }

@@ -296,7 +296,7 @@ func (b *backupReader) end() error {
 		return errCut
 	}
 	if _, err := b.r.ReadByte(); !errors.Is(err, io.EOF) {
-		return errors.New("the backup goes on behind its end")
+		return errors.New("the backup continues after its end")
 	}
 	return nil
 }

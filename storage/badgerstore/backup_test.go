@@ -81,7 +81,7 @@ func TestRestoreIsAllOrNothing(t *testing.T) {
 		"cut":             {t.Context(), Options{}, stream[:len(stream)-1], nil, errCut.Error()},
 		"empty":           {t.Context(), Options{}, nil, nil, "this is not a backup"},
 		"something else":  {t.Context(), Options{}, bytes.Repeat([]byte("x"), 1000), nil, "this is not a backup"},
-		"goes on":         {t.Context(), Options{}, append(bytes.Clone(stream), 0), nil, "goes on behind its end"},
+		"continues":       {t.Context(), Options{}, append(bytes.Clone(stream), 0), nil, "continues after its end"},
 		"failing epoch":   {t.Context(), Options{}, stream, func(storage.Tx) error { return mine }, mine.Error()},
 		"cancelled":       {cancelled, Options{}, stream, nil, context.Canceled.Error()},
 		"on a full disk":  {t.Context(), Options{FreeSpace: full}, stream, nil, "free space is below the watermark"},

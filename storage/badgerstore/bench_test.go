@@ -166,7 +166,7 @@ func BenchmarkView(b *testing.B) {
 			i += 7
 		}
 	})
-	b.Run("get beside 64 writers", func(b *testing.B) {
+	b.Run("get under 64 writers", func(b *testing.B) {
 		var stop atomic.Bool
 		var wg sync.WaitGroup
 		for w := range 64 {
