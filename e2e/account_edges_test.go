@@ -54,7 +54,7 @@ func TestSeveralAddresses(t *testing.T) {
 	b.reaches(s.Issuer + "/account/profile?done=removed")
 }
 
-// TestTypedContact: an address that is typed before a step-up is there after it.
+// TestTypedContact: an address that was typed before a step-up is still in the field after it.
 func TestTypedContact(t *testing.T) {
 	t.Parallel()
 	_, s := openShopEdited(t, func(caddyfile string) string {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestActivation: a person who is made by command has to show a code once, after the password, and is signed in then.
+// TestActivation: a person who was created by command has to enter a code once, after the password, and is signed in
+// then.
 func TestActivation(t *testing.T) {
 	t.Parallel()
 	p, s := openShopEdited(t, func(caddyfile string) string {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestAnotherDevice: a person who is signed in makes a link, opens it on another device, and is signed in there; once, and after being asked.
+// TestAnotherDevice: a person who is signed in makes a link and opens it on another device. There a confirmation signs
+// the person in, once.
 func TestAnotherDevice(t *testing.T) {
 	t.Parallel()
 	_, s := openShopEdited(t, func(caddyfile string) string {
@@ -28,7 +29,7 @@ func TestAnotherDevice(t *testing.T) {
 	link := makeLink(t, s, b)
 	see("link")
 
-	// A preview of the link, as a chat application makes one, uses nothing up.
+	// A preview of the link, as a chat application makes one, does not use it up.
 	if a := s.fetch("", link); a.status != http.StatusOK {
 		t.Errorf("a preview of the link = %d", a.status)
 	}
@@ -52,7 +53,7 @@ func TestAnotherDevice(t *testing.T) {
 		t.Error("the other device is not among the devices")
 	}
 
-	// Whoever is signed in as somebody else is told before anything changes.
+	// A person who is signed in to another account is asked before anything changes.
 	password := random(12)
 	s.secret("password of ann", password)
 	s.must(password+"\n", "person", "add", "ann@example.com", "--name", "Ann")

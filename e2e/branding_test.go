@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// mark draws a picture: a disc on nothing.
+// mark draws a picture: a disc on a transparent ground.
 func mark(t *testing.T, side int, fill color.Color) []byte {
 	t.Helper()
 	img := image.NewNRGBA(image.Rect(0, 0, side, side))
@@ -31,8 +31,8 @@ func mark(t *testing.T, side int, fill color.Color) []byte {
 	return b.Bytes()
 }
 
-// TestBranding: a person sees whose pages they are on, which application they are going to and whom it belongs to, chooses a language in the
-// middle of it, and arrives.
+// TestBranding: a person sees the brand of the pages, and the application with its owner, changes the language on the
+// way, and arrives.
 func TestBranding(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

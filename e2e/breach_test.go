@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestBreachedPassword: a person is told of a password that is known from a breach, by a range service that learns five digits of its hash or by a list
-// in a file, while the policy says so.
+// TestBreachedPassword: while the policy is on, a person is warned about a password that is known from a breach. The
+// sources are a range service, which receives five digits of the hash, and a list in a file.
 func TestBreachedPassword(t *testing.T) {
 	t.Parallel()
 	const known, listed = "correct horse battery", "tr0ub4dor and three"
@@ -60,18 +60,18 @@ func TestBreachedPassword(t *testing.T) {
 	for name, password := range map[string]string{"service": known, "list": listed} {
 		change(s.Password, password)
 		if got := b.text("main"); !strings.Contains(got, "known from a data breach, so others try it") {
-			t.Errorf("a password that the %s knows: %q", name, got)
+			t.Errorf("a password in the %s: %q", name, got)
 		}
 		see(name)
 	}
 	mu.Lock()
 	for _, at := range asked {
 		if len(at) != len("/range/12345") || strings.Contains(at, digits(listed)[:5]) {
-			t.Errorf("the service was asked for %s, want five digits of what the list does not know", at)
+			t.Errorf("the service was asked for %s, want five digits of the password that is not in the list", at)
 		}
 	}
 	if len(asked) == 0 {
-		t.Error("nobody has asked the service")
+		t.Error("the service got no request")
 	}
 	mu.Unlock()
 

@@ -17,17 +17,17 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A tab is a tab of a real browser that started without a profile.
+// tab is a tab of a real browser that started without a profile.
 type tab struct {
 	t   *testing.T
 	s   *server
 	ctx context.Context
 }
 
-// step is how long one step in a browser may take before the test fails.
+// step is the longest time for one step in a browser.
 const step = 30 * time.Second
 
-// browse opens a browser. Its cookies are remembered as secrets of the server.
+// browse opens a browser. Its cookies are recorded as secrets of the server.
 func (s *server) browse(t *testing.T) *tab {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gatehouse-chromium-")
@@ -79,8 +79,8 @@ func (b *tab) tab() *tab {
 	return other
 }
 
-// watch remembers the codes in the addresses that the tab asks for. It also binds the tab to its context, so that later steps
-// may have a deadline.
+// watch records the codes in the addresses that the tab requests. It also binds the tab to its context, so that later
+// steps can have a deadline.
 func (b *tab) watch() {
 	b.t.Helper()
 	err := chromedp.Do(b.ctx)
@@ -105,7 +105,7 @@ func get[T any](b *tab, a chromedp.Action[T]) T {
 	defer cancel()
 	v, err := chromedp.Run(ctx, a)
 	if err != nil {
-		where, _ := chromedp.Run(b.ctx, chromedp.Location()) // told if it can be
+		where, _ := chromedp.Run(b.ctx, chromedp.Location()) // for the message, if known
 		b.t.Fatalf("browser at %q: %v", where, err)
 	}
 	return v
@@ -116,7 +116,7 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	get(b, chromedp.Steps(steps...))
 }
 
-// open goes to an address and waits for the page at the end of all redirects. It returns that page's status.
+// open goes to an address, waits for the page at the end of all redirects, and returns its status.
 func (b *tab) open(address string) int64 {
 	b.t.Helper()
 	return b.lands(chromedp.Navigate(address))
@@ -140,13 +140,13 @@ func (b *tab) lands(steps ...chromedp.Action[chromedp.Void]) int64 {
 	return resp.Status
 }
 
-// reaches waits until the tab shows a page below the address: pages that send themselves on come before it.
+// reaches waits until the tab shows a page below the address, past pages that forward automatically.
 func (b *tab) reaches(address string) {
 	b.t.Helper()
 	b.until("location.href.startsWith(" + quote(address) + ")")
 }
 
-// until waits for a page that is whole and meets the condition.
+// until waits for a loaded page that meets the condition.
 func (b *tab) until(condition string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, step)
@@ -154,7 +154,7 @@ func (b *tab) until(condition string) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		// an error is a page that is being left, or one that chromedp does not know yet
+		// an error means a page that is being left, or that chromedp does not know yet
 		if met, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("document.readyState === 'complete' && !!("+condition+")")); err == nil && met {
 			if _, err := chromedp.Run(ctx, chromedp.Text(chromedp.CSS("body"))); err == nil {
 				b.remember()
@@ -164,7 +164,7 @@ func (b *tab) until(condition string) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			b.t.Fatalf("the browser is at %s and not where %s: %s", b.location(), condition, b.text("body"))
+			b.t.Fatalf("the browser is at %s, where this is not true: %s: %s", b.location(), condition, b.text("body"))
 		}
 	}
 }
@@ -189,7 +189,7 @@ func eval[T any](b *tab, script string) T {
 	return get(b, chromedp.Evaluate[T](script))
 }
 
-// fill types into a field, replacing what stands there.
+// fill types into a field, replacing its content.
 func (b *tab) fill(selector, text string) {
 	b.t.Helper()
 	b.do(chromedp.Clear(chromedp.CSS(selector)), chromedp.SendKeys(chromedp.CSS(selector), text))
@@ -203,7 +203,7 @@ func (b *tab) signIn(username, password string) int64 {
 	return b.click("main form button:not([type])")
 }
 
-// seen reads what the upstream received.
+// seen reads the request that the upstream received.
 func (b *tab) seen() seen {
 	b.t.Helper()
 	var out seen
@@ -213,7 +213,7 @@ func (b *tab) seen() seen {
 	return out
 }
 
-// shot keeps a picture of the whole page.
+// shot saves a picture of the whole page.
 func (b *tab) shot(name string) {
 	b.t.Helper()
 	png := get(b, chromedp.FullScreenshot(100))
@@ -239,7 +239,7 @@ func (b *tab) screen(width, height int64, scheme string) {
 	})
 }
 
-// remember takes the cookies of the browser as secrets.
+// remember records the cookies of the browser as secrets.
 func (b *tab) remember() {
 	b.t.Helper()
 	for _, c := range call(b, storage.GetCookies, storage.GetCookiesParams{}).Cookies {

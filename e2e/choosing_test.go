@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestChoosing looks at the pages on the way to an identity provider, and walks them with the keyboard's means alone: no script runs on them.
+// TestChoosing looks at the pages on the way to an identity provider. It uses only what works without scripts.
 func TestChoosing(t *testing.T) {
 	t.Parallel()
 	axe, err := os.ReadFile("node/node_modules/axe-core/axe.min.js")

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 )
 
-// introspection is what the tests read of an introspection response.
+// introspection is the part of an introspection response that the tests read.
 type introspection struct {
 	Active   bool   `json:"active"`
 	ClientID string `json:"client_id"`
@@ -61,7 +61,7 @@ func (s *server) revoke(id, secret, token string) {
 	}
 }
 
-// A shop is a client application on go-oidc and x/oauth2, in the test's own process. It signs people in at /.
+// shop is a client application on go-oidc and x/oauth2, in the test's own process. It signs people in at /.
 type shop struct {
 	address string
 	ctx     context.Context // with the HTTP client
@@ -76,7 +76,7 @@ type shop struct {
 	subject  string
 }
 
-// openShop starts the application and a server that knows it.
+// openShop starts the application and a server with it as a client.
 func openShop(t *testing.T) (*shop, *server) {
 	t.Helper()
 	return openShopEdited(t, nil)
@@ -91,7 +91,7 @@ func openShopEdited(t *testing.T, edit func(caddyfile string) string, env ...str
 	p.address = srv.URL
 	s := startEdited(t, p.address+"/callback", edit, env...)
 	p.s = s
-	// cookies of the issuer are not the application's business; tokens that pass are remembered
+	// the application does not see the issuer's cookies; the tokens that it gets are recorded
 	p.ctx = oidc.ClientContext(context.WithoutCancel(t.Context()), s.client())
 	var err error
 	if p.provider, err = oidc.NewProvider(p.ctx, s.Issuer); err != nil {

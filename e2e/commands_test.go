@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// must runs a `gatehouse` command against the running server and returns what it prints.
+// must runs a `gatehouse` command against the running server and returns its output.
 func (s *server) must(input string, args ...string) string {
 	s.t.Helper()
 	out, err := s.gatehouse(input, append([]string{"gatehouse", "--address", s.Admin}, args...)...)
@@ -31,7 +31,7 @@ func (s *server) status(address, token string) int {
 	return resp.StatusCode
 }
 
-// TestPersonCommands lets a person in by command, and out again while the browser is signed in.
+// TestPersonCommands adds a person by command, and blocks the person while the browser is signed in.
 func TestPersonCommands(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
@@ -91,7 +91,7 @@ func TestTokenCommands(t *testing.T) {
 	}
 }
 
-// TestRestore brings a backup to another server: persons and clients are there, the tokens of before are not good any more.
+// TestRestore restores a backup on another server: persons and clients are there, earlier tokens are invalid.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
@@ -111,7 +111,7 @@ func TestRestore(t *testing.T) {
 	other.must("", "restore", backup, "--storage", filepath.Join(other.dir, "data"))
 	other.serve()
 	if got := other.status(other.API, token); got != http.StatusUnauthorized {
-		t.Errorf("a token of before the restore is answered %d, want 401", got)
+		t.Errorf("a token from before the restore is answered %d, want 401", got)
 	}
 	if got := other.status(other.API, other.clientCredentials("reports", other.ReportsSecret)); got != http.StatusOK {
 		t.Errorf("a new token is answered %d, want 200", got)
@@ -124,6 +124,6 @@ func TestRestore(t *testing.T) {
 	}
 	out, err := s.gatehouse("", "gatehouse", "restore", backup, "--storage", filepath.Join(s.dir, "data"))
 	if err == nil {
-		t.Errorf("restore over a running server's data went through: %s", out)
+		t.Errorf("restore over a running server's data succeeded: %s", out)
 	}
 }

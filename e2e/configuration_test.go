@@ -33,8 +33,8 @@ func (s *server) configure(method, path, body string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// TestConfigurationSurvivesKill: what was answered 204 is there after SIGKILL, with the secrets in it, and a file brings back an API that was
-// switched off.
+// TestConfigurationSurvivesKill: every change that was answered 204 is there after SIGKILL, including secrets, and a
+// file restores an API that was switched off.
 func TestConfigurationSurvivesKill(t *testing.T) {
 	t.Parallel()
 	s := startEdited(t, "", func(caddyfile string) string {

@@ -14,7 +14,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A crawler walks the pages of a server in one browser and looks at each: whatever page there is, and whatever page comes, is among them.
+// crawler visits the pages of a server in one browser and checks each of them. It discovers the pages itself, so it
+// covers future ones too.
 type crawler struct {
 	*everything
 	b       *tab
@@ -22,26 +23,27 @@ type crawler struct {
 	keys    []string // of messages, longest first
 	seen    map[string]bool
 	shapes  map[string]bool // of the pages that were looked at
-	state   string          // who the browser is, for what is told
+	state   string          // the browser's user, for messages
 	forms   []form          // of the pages of this state
 	looked  int
-	foreign string // a token against forgery of another browser
+	foreign string // another browser's token against forgery
 }
 
-// TestCrawl walks every page from every route and every link: as nobody, as a person who has signed in, and as one who has stepped up. On each axe
-// finds nothing, nothing scrolls sideways, Tab reaches every control and shows where it is, the headers are as they must be, all words are
-// there in four languages, and no form takes anything that it did not give out.
+// TestCrawl visits every page from every route and every link: as a stranger, as a person who has signed in, and as one
+// who has stepped up. On each page axe finds nothing, nothing scrolls sideways, and Tab reaches every control and shows
+// the focus. The headers are right, all words exist in four languages, and no form accepts a submission that it did not
+// produce.
 func TestCrawl(t *testing.T) {
 	t.Parallel()
 	c := newCrawler(t)
 	pages := identityRoutes(t)
 	pages = append(pages, "/nowhere", "/oauth/authorize", "/oauth/authorize?client_id=nobody", "/oauth/logout", "/oauth/logout?client_id=shop", "/oauth/consent", "/oauth/site")
-	c.walk("nobody", append(slices.Clone(pages), c.shop.address+"/")...)
+	c.walk("stranger", append(slices.Clone(pages), c.shop.address+"/")...)
 	if !c.has("#password") {
 		c.b.open(c.shop.address + "/")
 	}
 	c.b.signIn(person, "not the password")
-	c.look("nobody: wrong password")
+	c.look("stranger: wrong password")
 	c.b.signIn(person, c.Password)
 	c.look("consent")
 	c.walk("signed in", append(slices.Clone(pages), c.shop.address+"/", c.shop.address+"/?prompt=select_account", c.shop.address+"/?prompt=login")...)
@@ -86,7 +88,8 @@ func newCrawler(t *testing.T) *crawler {
 
 func (c *crawler) has(selector string) bool { c.t.Helper(); return c.b.has(selector) }
 
-// walk looks at the pages, and at all that they lead to. Each kind of page is looked at once in a state, whatever its flow.
+// walk visits the pages and everything that they link to. Each kind of page is visited once per state, in whatever
+// flow.
 func (c *crawler) walk(state string, addresses ...string) {
 	c.t.Helper()
 	c.state, c.forms = state, nil
@@ -106,12 +109,12 @@ func (c *crawler) walk(state string, addresses ...string) {
 	}
 }
 
-// fillIn sends a form with nothing in it, and then with what is not right, and looks at what comes of it.
+// fillIn sends a form empty, then with wrong values, and visits the results.
 func (c *crawler) fillIn(f form) {
 	c.t.Helper()
 	for _, how := range []string{"empty", "filled in"} {
 		if how == "filled in" && c.state == "signed in" {
-			continue // wrong passwords and codes would count against the person, who has to step up
+			continue // wrong passwords and codes would count against the person, who has to step up later
 		}
 		c.b.open(f.Page)
 		status := c.b.lands(chromedp.Evaluate[chromedp.Void](f.script(how == "filled in")))
@@ -125,7 +128,7 @@ func (c *crawler) fillIn(f form) {
 	}
 }
 
-// visit looks at one page, and returns the links on it.
+// visit visits one page, and returns the links on it.
 func (c *crawler) visit(address string) []string {
 	c.t.Helper()
 	if strings.HasPrefix(address, "/") {
@@ -133,7 +136,7 @@ func (c *crawler) visit(address string) []string {
 	}
 	a := c.fetch(c.cookies(), address)
 	if a.where == nil || !strings.HasPrefix(a.where.String(), c.Issuer) || c.seen[c.kind(a)] {
-		return nil // it leads elsewhere, or is known
+		return nil // it leads elsewhere, or was visited
 	}
 	c.seen[c.kind(a)] = true
 	name := c.state + ": " + a.where.Path
@@ -164,7 +167,8 @@ func (c *crawler) visit(address string) []string {
 	return links
 }
 
-// kind is what makes two pages the same: path, status, the names of the parameters and the values that are words.
+// kind returns what two pages must share to be the same: path, status, parameter names, and parameter values that are
+// words.
 func (c *crawler) kind(a fetched) string {
 	var parts []string
 	for name, values := range a.where.Query() {
@@ -184,7 +188,7 @@ var (
 	langOf    = regexp.MustCompile(`<html lang="([^"]*)"`)
 )
 
-// headers looks at what every page must forbid. (Content Security Policy Level 3)
+// headers checks the headers that every page must have. (Content Security Policy Level 3)
 func (c *crawler) headers(name string, a fetched) {
 	c.t.Helper()
 	policy := a.header.Get("Content-Security-Policy")
@@ -214,7 +218,7 @@ func (c *crawler) headers(name string, a fetched) {
 	}
 }
 
-// languages asks for the page in each language: it is in it, and every message is there and filled in.
+// languages requests the page in each language, and checks its language and that every message exists and is filled in.
 func (c *crawler) languages(name, address string) {
 	c.t.Helper()
 	for _, language := range []string{"en", "nl", "de", "fr"} {
@@ -227,7 +231,7 @@ func (c *crawler) languages(name, address string) {
 		words := " " + strings.Join(strings.Fields(tags.ReplaceAllString(a.body, " ")), " ") + " "
 		for _, key := range c.keys {
 			if strings.Contains(words, " "+key+" ") {
-				c.t.Errorf("%s in %s: there is no message %s", name, language, key)
+				c.t.Errorf("%s in %s: the message %s is missing", name, language, key)
 			}
 		}
 		if i := strings.IndexAny(words, "{}"); i >= 0 {
@@ -236,7 +240,7 @@ func (c *crawler) languages(name, address string) {
 	}
 }
 
-// look looks at the page that the browser shows, for attacks 284 and 287 too.
+// look checks the page that the browser shows, for attacks 284 and 287 too.
 func (c *crawler) look(name string) {
 	c.t.Helper()
 	c.looked++
@@ -266,7 +270,7 @@ func (c *crawler) look(name string) {
 	}
 	for _, src := range facts.Scripts {
 		if src == "" {
-			continue // the form that sends itself
+			continue // the form that submits itself
 		}
 		if text := c.fetch("", src).body; text == "" || strings.Contains(text, "postMessage") || strings.Contains(text, "opener") || strings.Contains(text, "Storage") {
 			c.t.Errorf("attack 287: %s: the script %s speaks to other windows or keeps something: %.100q", name, src, text)
@@ -282,10 +286,11 @@ func (c *crawler) look(name string) {
 	}
 	shape := eval[string](b, `[...document.querySelectorAll('main, main *')].map(e => e.tagName + '.' + e.className + e.id).join(' ')`)
 	if c.shapes[shape] {
-		return // made of the same parts as one before
+		return // a page with the same parts was checked before
 	}
 	c.shapes[shape] = true
-	for _, screen := range []struct{ width, height int64 }{{320, 640}, {640, 400}} { // the second is 200 % of 1280 by 800
+	// the second is 200 % of 1280 by 800
+	for _, screen := range []struct{ width, height int64 }{{320, 640}, {640, 400}} {
 		b.screen(screen.width, screen.height, "light")
 		if wide := eval[int64](b, `document.documentElement.scrollWidth`); wide > screen.width {
 			c.t.Errorf("%s is %d pixels wide on a screen of %d", name, wide, screen.width)
@@ -294,7 +299,7 @@ func (c *crawler) look(name string) {
 	}
 	schemes := []string{"dark", "light"}
 	if strings.Contains(name, ", sent") {
-		schemes = schemes[1:] // the colours of the page are known by now
+		schemes = schemes[1:] // the colours of these parts were checked before
 	}
 	for _, scheme := range schemes {
 		b.screen(1280, 800, scheme)
@@ -305,7 +310,7 @@ func (c *crawler) look(name string) {
 	c.tabs(name)
 }
 
-// raise steps up by a code that comes by e-mail, and sets up an authenticator app.
+// raise steps up with a code from an e-mail, and sets up an authenticator app.
 func (c *crawler) raise() {
 	c.t.Helper()
 	const submit = "main form button:not([type=button])"
@@ -317,7 +322,7 @@ func (c *crawler) raise() {
 		c.b.click(submit)
 		c.look("step-up: a code is sent")
 		code := ""
-		for code == "" { // others are told things too, and the person what has no code
+		for code == "" { // other people get messages too, and the person gets some without a code
 			if header, parts := c.mail.next(c.t); strings.Contains(header.Get("To"), person) {
 				code = regexp.MustCompile(`\b\d{6}\b`).FindString(parts["text/plain"])
 			}
@@ -357,7 +362,7 @@ func (c *crawler) cookieValues() (out []string) {
 	return out
 }
 
-// A form is what a page offers to send.
+// form is a form on a page.
 type form struct {
 	Page, Action, Method string
 	Fields               []formField
@@ -375,12 +380,12 @@ func (f form) values() url.Values {
 	return v
 }
 
-// asksFor tells whether the form asks for something that is typed.
+// asksFor tells whether the form has fields to type in.
 func (f form) asksFor() bool {
 	return strings.EqualFold(f.Method, "post") && slices.ContainsFunc(f.Fields, func(x formField) bool { return samples[x.Type] != "" })
 }
 
-// names are the fields that the form has.
+// names returns the form's field names.
 func (f form) names() string {
 	var out []string
 	for _, x := range f.Fields {
@@ -389,13 +394,13 @@ func (f form) names() string {
 	return strings.Join(out, " ")
 }
 
-// samples are what is typed into fields by their types, beside what autocomplete says.
+// samples are values for fields by type, in addition to those by autocomplete.
 var samples = map[string]string{
 	"text": "123456", "password": "never the password 1", "email": "nobody@example.com", "tel": "+31 20 123 4567", "search": "x", "url": "https://example.com/",
 	"date": "1990-05-04", "number": "1", "textarea": "x",
 }
 
-// script fills in the form that has these fields, and sends it without the browser's own checks.
+// script fills in the form with these fields, and sends it without the browser's own checks.
 func (f form) script(filled bool) string {
 	values := map[string]string{}
 	for _, x := range f.Fields {
@@ -409,7 +414,7 @@ func (f form) script(filled bool) string {
 	return f.send(values)
 }
 
-// send fills in the form that has these fields with these values, and sends it.
+// send fills in the form with these fields with values, and sends it.
 func (f form) send(values map[string]string) string {
 	raw, _ := json.Marshal(values) // strings always marshal
 	return `(() => {
@@ -429,7 +434,7 @@ func readForms(b *tab) []form {
 	}))`)
 }
 
-// untouched is what must not change: the number of events, and that the browser is signed in.
+// untouched returns what must not change: the number of events, and that the browser is signed in.
 func (c *crawler) untouched() string {
 	c.t.Helper()
 	status, answer := c.configure(http.MethodGet, "/api/events?userId="+url.QueryEscape(c.personID())+"&limit=1&offset=0", "")
@@ -452,7 +457,7 @@ func (c *crawler) personID() string {
 		c.t.Fatal(err)
 	}
 	list := body[any](c.t, resp)
-	raw, _ := json.Marshal(list) // it came as JSON
+	raw, _ := json.Marshal(list) // it was parsed from JSON
 	m := regexp.MustCompile(`"id":"([^"]+)"[^}]*"username":"` + person + `"`).FindSubmatch(raw)
 	if m == nil {
 		c.t.Fatalf("no id of %s in %s", person, raw)
@@ -460,7 +465,7 @@ func (c *crawler) personID() string {
 	return string(m[1])
 }
 
-// forge sends a form as others would make a browser send it.
+// forge sends a form as an attacker would make a browser send it.
 func (c *crawler) forge(f form) {
 	c.t.Helper()
 	if !strings.EqualFold(f.Method, "post") || !strings.HasPrefix(f.Action, c.Issuer) {
@@ -484,17 +489,18 @@ func (c *crawler) forge(f form) {
 		"by a browser that says little": {without, nil},
 	} {
 		a := c.post(f.Action, try.form, try.header...)
-		stepUp := a.status == http.StatusSeeOther && a.where.Path == "/step-up" // what is typed is not looked at before
+		// the step-up comes before the form is read
+		stepUp := a.status == http.StatusSeeOther && a.where.Path == "/step-up"
 		if a.status != http.StatusForbidden && !stepUp && !asksAgain(f.Page, a) {
 			c.t.Errorf("%s, %s: status %d to %s, want 403", name, how, a.status, a.where)
 		}
 	}
 	if after := c.untouched(); after != before {
-		c.t.Errorf("%s: now there are %s, before %s", name, after, before)
+		c.t.Errorf("%s: now %s, before %s", name, after, before)
 	}
 }
 
-// postAll posts nothing to every path: it is refused, or the person has to sign in first.
+// postAll posts an empty form to every path: it is refused, or the person has to sign in first.
 func (c *crawler) postAll(paths []string) {
 	c.t.Helper()
 	before := c.untouched()
@@ -503,18 +509,20 @@ func (c *crawler) postAll(paths []string) {
 			continue
 		}
 		a := c.post(c.Issuer+p, url.Values{}, "Sec-Fetch-Site", "same-origin")
-		away := a.status == http.StatusSeeOther && a.where.Path != pathOf(p) && a.where.Path == c.fetch(c.cookies(), c.Issuer+p).where.Path // where GET leads too
+		// the same target as for GET
+		away := a.status == http.StatusSeeOther && a.where.Path != pathOf(p) && a.where.Path == c.fetch(c.cookies(), c.Issuer+p).where.Path
 		away = away || a.status == http.StatusSeeOther && (a.where.Path == "/sign-in" || a.where.Path == "/step-up")
 		if !away && !asksAgain(p, a) && (a.status < 400 || a.status >= 500) {
 			c.t.Errorf("%s: POST %s of nothing: status %d to %s, want a refusal", c.state, p, a.status, a.where)
 		}
 	}
 	if after := c.untouched(); after != before {
-		c.t.Errorf("%s: posting nothing: now there are %s, before %s", c.state, after, before)
+		c.t.Errorf("%s: posting nothing: now %s, before %s", c.state, after, before)
 	}
 }
 
-// asksAgain tells whether a post was answered by the page that asks: clients may post a sign-out. (OpenID Connect RP-Initiated Logout 2)
+// asksAgain tells whether the answer to a post is the page that asks for confirmation: clients can post a sign-out.
+// (OpenID Connect RP-Initiated Logout 2)
 func asksAgain(page string, a fetched) bool {
 	return a.status == http.StatusSeeOther && a.where.Path == pathOf(page) && (a.where.Path == "/oauth/logout" || a.where.Path == "/sign-out")
 }

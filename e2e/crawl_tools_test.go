@@ -10,15 +10,15 @@ import (
 	"github.com/chromedp/cdproto/storage"
 )
 
-// fetched is an answer that came without a browser.
+// fetched is an answer that was requested without a browser.
 type fetched struct {
 	status int
 	header http.Header
 	body   string
-	where  *url.URL // of the page, or of the redirect that is not followed
+	where  *url.URL // of the page, or the target of a redirect that is not followed
 }
 
-// fetch asks for a page with cookies of a browser and follows redirects as long as they stay at the server.
+// fetch requests a page with the cookies of a browser and follows redirects as long as they stay at the server.
 func (s *server) fetch(cookies, address string, header ...string) fetched {
 	s.t.Helper()
 	a := fetched{}
@@ -47,7 +47,7 @@ func (s *server) fetch(cookies, address string, header ...string) fetched {
 	return a
 }
 
-// post sends a form with the cookies of the crawler's browser and follows nothing.
+// post sends a form with the cookies of the crawler's browser and follows no redirect.
 func (c *crawler) post(address string, form url.Values, header ...string) fetched {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, address, strings.NewReader(form.Encode()))
@@ -100,7 +100,7 @@ func (b *tab) jar() map[string]string {
 	return out
 }
 
-// tabs presses Tab until every control has had the focus, and looks whether it shows.
+// tabs presses Tab until every control has had the focus, and checks that the focus is visible.
 func (c *crawler) tabs(name string) {
 	c.t.Helper()
 	b := c.b
@@ -119,7 +119,7 @@ func (c *crawler) tabs(name string) {
 		return window.tabStops.length;
 	})()`)
 	missed := struct{ Unreached, Unseen []string }{}
-	for range 3 { // a date has several stops, and after the last one come those of the browser
+	for range 3 { // a date has several stops, and after the last control come those of the browser
 		for range n + 3 {
 			for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeRawKeyDown, input.DispatchKeyEventTypeKeyUp} {
 				call(b, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: "Tab", Code: "Tab", WindowsVirtualKeyCode: 9})

@@ -21,7 +21,7 @@ func mailed(m *mailServer, caddyfile string) string {
 	return strings.Replace(caddyfile, "apis introspection", "apis introspection configuration", 1)
 }
 
-// look returns inspect for one tab, with names that begin alike.
+// look returns inspect for one tab, with a common prefix of all names.
 func look(b *tab, prefix string) func(name string) {
 	b.t.Helper()
 	axe, err := os.ReadFile("node/node_modules/axe-core/axe.min.js")
@@ -40,7 +40,8 @@ func (b *tab) pick(selector, value string) {
 	b.do(chromedp.SetValue(chromedp.CSS(selector), value))
 }
 
-// TestDashboard walks through a person's own account: profile, another address, another password, devices, applications, activity, and the end.
+// TestDashboard walks through a person's own account: profile, another address, another password, devices,
+// applications, activity, and removal.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	m := newMailServer(t)
@@ -61,7 +62,7 @@ func TestDashboard(t *testing.T) {
 	b.open(s.Issuer + "/account?redirect=" + p.address + "/")
 	see("overview")
 	if !b.has(`nav.menu a[href="` + p.address + `/"]`) {
-		t.Error("the account does not lead back to where the person came from")
+		t.Error("the account has no link back to where the person came from")
 	}
 
 	profileJourney(t, s, b, m, see)
@@ -92,7 +93,7 @@ func TestDashboard(t *testing.T) {
 	b.open(s.Issuer + "/account")
 	b.signIn("new@example.org", s.Password)
 	if !strings.HasPrefix(b.location(), s.Issuer+"/sign-in") {
-		t.Errorf("after the end somebody signs in: %s", b.location())
+		t.Errorf("a sign-in succeeds after the account was removed: %s", b.location())
 	}
 }
 
@@ -129,14 +130,14 @@ func profileJourney(t *testing.T, s *server, b *tab, m *mailServer, see func(str
 	see("profile-added")
 	b.click(`section[aria-labelledby=emails] li:nth-child(2) form button`)
 	if header, _ := m.next(t); header.Get("To") != "<"+person+">" {
-		t.Errorf("the change of the address is told to %s, want the old one", header.Get("To"))
+		t.Errorf("the notice about the new address went to %s, want the old one", header.Get("To"))
 	}
 	if got := b.text(`section[aria-labelledby=emails] li:nth-child(2)`); !strings.Contains(got, "new@example.org") || !strings.Contains(got, "Primary") {
 		t.Errorf("the addresses say %q", got)
 	}
 }
 
-// passwordJourney changes the password, and ends another browser's sign-in.
+// passwordJourney changes the password, and ends the sign-in of another browser.
 func passwordJourney(t *testing.T, s *server, b *tab, m *mailServer, see func(string)) {
 	t.Helper()
 	other := s.browse(t)
@@ -170,7 +171,7 @@ func passwordJourney(t *testing.T, s *server, b *tab, m *mailServer, see func(st
 	s.Password = next
 	other.open(s.Issuer + "/account")
 	if !strings.HasPrefix(other.location(), s.Issuer+"/sign-in") {
-		t.Errorf("after the password has changed the other browser is at %s", other.location())
+		t.Errorf("after the change of the password the other browser is at %s", other.location())
 	}
 }
 
@@ -199,7 +200,7 @@ func TestDashboardInEveryLanguage(t *testing.T) {
 	}
 }
 
-// TestDashboardAccounts connects an account at a provider, signs in by it, and disconnects it.
+// TestDashboardAccounts links an account at a provider, signs in with it, and unlinks it.
 func TestDashboardAccounts(t *testing.T) {
 	t.Parallel()
 	o := reserveOIDCProvider(t)

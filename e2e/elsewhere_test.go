@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLoginElsewhere: a person on the way to an application comes by the page of the operator's own site first, goes on from there, signs in and
-// arrives.
+// TestLoginElsewhere: on the way to an application, a person first sees a page on the operator's own site, continues
+// from there, signs in and arrives.
 func TestLoginElsewhere(t *testing.T) {
 	t.Parallel()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func TestLoginElsewhere(t *testing.T) {
 	b.signIn(person, s.Password)
 	b.click("button[value=allow]")
 	b.reaches(p.address + "/callback")
-	// Who is signed in sees the page elsewhere no more.
+	// A person who is signed in does not see that page again.
 	b.open(p.address + "/")
 	b.reaches(p.address + "/callback")
 	b.open(s.Issuer + "/account")

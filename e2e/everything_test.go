@@ -10,23 +10,24 @@ import (
 	"testing"
 )
 
-// everything is a server on which all that has a page is switched on.
+// everything is a server with every feature that has a page switched on.
 type everything struct {
 	*server
 	shop *shop
 	mail *mailServer
-	on   []string // the switches that could be switched on
+	on   []string // the switches that can be switched on
 }
 
-// stays are switches that do not add pages but take ways away.
+// stays are switches that add no pages but remove others.
 var stays = []string{"cookie_based_saml_authentication", "experimental_features_enabled", "statistics_api_enabled", "session_api_enabled", "storage_api_enabled"}
 
-// openEverything starts it. Switches of functions that do not exist are passed over: the API refuses them. What before does comes before they are
-// switched on.
+// openEverything starts it. Switches of missing features are skipped: the API refuses them. before runs before the
+// others are switched on.
 func openEverything(t *testing.T, edit func(caddyfile string) string, before func(e *everything)) *everything {
 	t.Helper()
 	e := &everything{mail: newMailServer(t)}
-	sink := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})) // takes text messages and calls of devices
+	// accepts text messages and calls of devices
+	sink := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(sink.Close)
 	e.shop, e.server = openShopEdited(t, func(caddyfile string) string {
 		caddyfile = strings.Replace(caddyfile, "apis introspection", "apis introspection configuration events persons credentials", 1)
@@ -78,7 +79,7 @@ func (e *everything) switchOn() {
 	if status, answer := e.configure(http.MethodPost, "/api/v2/config", `{"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true}}}`); status != http.StatusNoContent {
 		e.t.Fatalf("the first method with any sign-in: %d %s", status, answer)
 	}
-	// A provider that nobody can reach: its button and its pages are there.
+	// A provider that cannot be reached: its button and its pages exist.
 	if status, answer := e.configure(http.MethodPost, "/api/v2/config", `{"login_methods":{"login_methods":[{"id":"partner","name":"Partner account","type":"OPEN_ID_CONNECT","enabled":true,`+
 		`"open_id_connect_attributes":{"client_id":"x","client_secret":"`+random(32)+`","manual_metadata_setup":true,"issuer":"https://partner.invalid","authorization_url":"https://partner.invalid/a",`+
 		`"id_token_url":"https://partner.invalid/t","jwks_url":"https://partner.invalid/k"}}]}}`); status != http.StatusNoContent {
@@ -86,7 +87,7 @@ func (e *everything) switchOn() {
 	}
 }
 
-// offSwitches are the paths of the members that are false.
+// offSwitches returns the paths of the members that are false.
 func offSwitches(v any, path ...string) (out [][]string) {
 	switch v := v.(type) {
 	case bool:

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestExample runs Caddyfile.example as make run does, on other ports and with other data, and does what its text invites to.
+// TestExample runs Caddyfile.example as make run does, on other ports and with other data, and follows the instructions
+// in its output.
 func TestExample(t *testing.T) {
 	t.Parallel()
 	example := read(t, "../Caddyfile.example")
@@ -63,7 +64,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// TestDocumentedCaddyfiles adapts every Caddyfile that a document shows.
+// TestDocumentedCaddyfiles adapts every Caddyfile in the documents.
 func TestDocumentedCaddyfiles(t *testing.T) {
 	t.Parallel()
 	documents, err := filepath.Glob("../docs/*.md")
@@ -88,7 +89,7 @@ func TestDocumentedCaddyfiles(t *testing.T) {
 	}
 }
 
-// TestDocumentedUnits imports the configuration units that the README shows.
+// TestDocumentedUnits imports the configuration units in the README.
 func TestDocumentedUnits(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
@@ -101,7 +102,8 @@ func TestDocumentedUnits(t *testing.T) {
 	}
 }
 
-// move gives every port of localhost in a text another that is free, and the same to the same.
+// move returns a function that replaces each port of localhost in a text with a free one, always the same for the same
+// port.
 func move(t *testing.T, example string) func(string) string {
 	t.Helper()
 	ports := regexp.MustCompile(`\b84\d\d\b`)

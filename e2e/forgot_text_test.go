@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// TestForgotByText: a person who has forgotten the username gets it by text message, and then a code for a new password, which signs in.
+// TestForgotByText: a person who has forgotten the username gets it by text message, and then a code for a new
+// password, with which the person signs in.
 func TestForgotByText(t *testing.T) {
 	t.Parallel()
 	axe, err := os.ReadFile("node/node_modules/axe-core/axe.min.js")
@@ -67,7 +68,7 @@ func TestForgotByText(t *testing.T) {
 		t.Errorf("text message = %+v, want the username", m)
 	}
 
-	other := s.browse(t) // within the minute the number gets no further message
+	other := s.browse(t) // the number gets one message per minute
 	other.open(s.Issuer + "/account")
 	other.click(`main ul.links a[href^="/forgot/text"]`)
 	inspect(other, "forgot-text", string(axe))
@@ -76,7 +77,7 @@ func TestForgotByText(t *testing.T) {
 	inspect(other, "forgot-code", string(axe))
 	other.fill("#code", "123456")
 	if status := other.click("main form button:not([type])"); status != http.StatusUnprocessableEntity {
-		t.Errorf("a code of nobody = %d, want 422", status)
+		t.Errorf("a code that was not sent = %d, want 422", status)
 	}
 	inspect(other, "forgot-code-wrong", string(axe))
 

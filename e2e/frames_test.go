@@ -12,7 +12,7 @@ import (
 	cdppage "github.com/chromedp/cdproto/page"
 )
 
-// TestFrames: another site embeds pages of ours in every way that there is, over a button of its own.
+// TestFrames: another site embeds our pages in every possible way, over a button of its own.
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	p, s := openShop(t)
@@ -49,7 +49,7 @@ func TestFrames(t *testing.T) {
 		t.Helper()
 		for _, element := range []string{"iframe", "embed", "object", "frame"} {
 			if element != "frame" && !framed(element, evil.URL+"/plain") {
-				t.Errorf("%s: a page that allows it is not framed: this test would see nothing", element)
+				t.Errorf("%s: a page that allows framing is not framed, so this test proves nothing", element)
 			}
 			for _, target := range pages {
 				if framed(element, target) {

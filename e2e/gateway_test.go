@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 )
 
-// TestSignIn walks a browser to a protected page: sign-in, back to the very address, sign-out.
+// TestSignIn takes a browser to a protected page: sign-in, back to the exact address, sign-out.
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	for name, scripts := range map[string]bool{"with scripts": true, "without scripts": false} {
@@ -59,7 +59,7 @@ func checkSeen(t *testing.T, got seen, uri string) {
 	}
 }
 
-// signOut leaves by the path that the gateway keeps on every site.
+// signOut leaves by the path that the gateway reserves on every site.
 func signOut(b *tab) {
 	b.t.Helper()
 	b.open(b.s.Wiki + "/.gatehouse/logout")
@@ -70,7 +70,7 @@ func signOut(b *tab) {
 	b.shot("signed-out")
 }
 
-// TestTabs opens several protected pages at once; each tab comes back to its own.
+// TestTabs opens several protected pages at once; each tab returns to its own.
 func TestTabs(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
@@ -93,7 +93,8 @@ func TestTabs(t *testing.T) {
 	checkSeen(t, fresh.seen(), "/later")
 }
 
-// TestOnlyNavigationsAreSentAway sends what is not a navigation: it gets 401, since a script can do nothing with a sign-in page.
+// TestOnlyNavigationsAreSentAway sends requests that are not navigations: they get 401, because a script cannot use a
+// sign-in page.
 func TestOnlyNavigationsAreSentAway(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")

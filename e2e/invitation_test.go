@@ -12,10 +12,11 @@ import (
 	"testing"
 )
 
-// deliveredCode is how a code is printed that somebody delivers.
+// deliveredCode is the printed form of a code that is delivered by hand.
 var deliveredCode = regexp.MustCompile(`(?m)^[0-9A-Z]{4}-[0-9A-Z]{4}$`)
 
-// startInviting is a server with a mail server where persons are invited and show that they are meant, and the browser's axe.
+// startInviting is a server with a mail server and invitations whose recipients must be confirmed, and the browser's
+// axe.
 func startInviting(t *testing.T, units string) (s *server, m *mailServer, axe string) {
 	t.Helper()
 	raw, err := os.ReadFile("node/node_modules/axe-core/axe.min.js")
@@ -37,7 +38,7 @@ func startInviting(t *testing.T, units string) (s *server, m *mailServer, axe st
 	return s, m, string(raw)
 }
 
-// invited returns the link that a mail to an invited person holds, and what the mail looks like.
+// invited returns the link in a mail to an invited person, and the HTML of the mail.
 func (m *mailServer) invited(t *testing.T, s *server, to string) (link, html string) {
 	t.Helper()
 	header, parts := m.next(t)
@@ -53,8 +54,8 @@ func (m *mailServer) invited(t *testing.T, s *server, to string) (link, html str
 	return link, parts["text/html"]
 }
 
-// TestInvitation: somebody is invited by command and e-mail, shows the date of birth, chooses a password, and is signed in; another one is invited by the
-// API and shows a code that is delivered.
+// TestInvitation: a person is invited by command and e-mail, enters the date of birth, chooses a password, and is
+// signed in. Another person is invited by the API and enters a code that is delivered by hand.
 func TestInvitation(t *testing.T) {
 	t.Parallel()
 	s, m, axe := startInviting(t, `{"features":{"accepting_invitation_enabled":true,"invitation_verification_required":{"via_birthdate_enabled":true,"via_externally_delivered_code_enabled":true}},`+

@@ -30,16 +30,16 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// mailServer is a real mail server: it offers STARTTLS, and takes mail from the one user after it alone.
+// mailServer is a real mail server: it offers STARTTLS, and accepts mail only after it and only from one user.
 type mailServer struct {
-	address, certificate string // certificate: path of the PEM file that vouches for it
+	address, certificate string // certificate: path of the PEM file to trust
 	user, password       string
 	refuse               atomic.Bool
 	refused              atomic.Int64
 	mails                chan letter
 }
 
-// letter is what the server took.
+// letter is a mail that the server has accepted.
 type letter struct {
 	from      string
 	to        []string
@@ -168,7 +168,8 @@ func (m *mailServer) next(t *testing.T) (header mail.Header, parts map[string]st
 	}
 }
 
-// TestMail tells a person of an account, of a password and of its end: by a server with STARTTLS and AUTH that is once not willing, over a kill.
+// TestMail sends a person the mails about a new account, a changed password and the end of the account, through a
+// server with STARTTLS and AUTH that refuses once, and across a kill.
 func TestMail(t *testing.T) {
 	t.Parallel()
 	m := newMailServer(t)

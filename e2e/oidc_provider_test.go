@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// oidcProvider is a running oidc-provider of npm: an OpenID provider that others have written.
+// oidcProvider is a running oidc-provider of npm: an independent OpenID provider.
 type oidcProvider struct {
 	t      *testing.T
 	URL    string
@@ -20,8 +20,8 @@ type oidcProvider struct {
 	secret string
 }
 
-// reserveOIDCProvider chooses its address. It is served later, since it must know where the server under test is, and that one starts
-// whether its providers are there or not.
+// reserveOIDCProvider chooses its address. It is served later, because it must know the address of the server under
+// test, which starts without its providers.
 func reserveOIDCProvider(t *testing.T) *oidcProvider {
 	t.Helper()
 	o := &oidcProvider{t: t, port: freePorts(t, 1)[0], secret: random(32)}
@@ -72,7 +72,7 @@ func (o *oidcProvider) serve(s *server) {
 	}
 }
 
-// lockedBuffer is what a process prints while somebody reads it.
+// lockedBuffer is the output of a process, which can be read while it runs.
 type lockedBuffer struct {
 	mu   sync.Mutex // guards text
 	text strings.Builder
@@ -90,7 +90,7 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// oidcWays are the ways in which the server talks to it, by the id of the provider, which is our client id there too.
+// oidcWays are the ways in which the server talks to it, by the id of the provider, which is also our client id there.
 var oidcWays = []struct{ id, name, options string }{
 	{"basic", "client_secret_basic", "client_secret %s\nname \"The corporation\"\nlevel 2\ncouple email"},
 	{"post", "client_secret_post", "client_secret %s\nauth_method post\ncouple email"},
@@ -123,8 +123,8 @@ func (o *oidcProvider) signIn(b *tab, username string) int64 {
 	return b.click("button[type=submit]")
 }
 
-// TestOIDCProvider signs in at oidc-provider in each of the ways in which it knows us, up to an upstream behind protect. What it says of
-// the person is at its userinfo endpoint only.
+// TestOIDCProvider signs in at oidc-provider with each of our clients there, up to an upstream behind protect. The
+// person's claims are at its userinfo endpoint only.
 func TestOIDCProvider(t *testing.T) {
 	t.Parallel()
 	o := reserveOIDCProvider(t)
@@ -181,7 +181,7 @@ func oidcStraight(b *tab, o *oidcProvider, p *shop) {
 	}
 }
 
-// oidcCancelled leaves the provider's page without signing in: the application is told.
+// oidcCancelled leaves the provider's page without signing in: the application gets the error.
 func oidcCancelled(b *tab, o *oidcProvider, p *shop) {
 	b.forget()
 	b.open(p.address + "/?idp=post")
@@ -194,7 +194,7 @@ func oidcCancelled(b *tab, o *oidcProvider, p *shop) {
 	}
 }
 
-// oidcRefreshed asks for user details again after the person has changed their name at the provider.
+// oidcRefreshed requests user details again after the person has changed their name at the provider.
 func oidcRefreshed(b *tab, o *oidcProvider, p *shop) {
 	t := b.t
 	b.forget()
@@ -229,7 +229,7 @@ func oidcRefreshed(b *tab, o *oidcProvider, p *shop) {
 	}
 }
 
-// oidcSignOutHere signs out at our place: the provider signs out as well, after its own question.
+// oidcSignOutHere signs out at Gatehouse: the provider signs the person out too, after its own confirmation page.
 func oidcSignOutHere(b *tab, o *oidcProvider) {
 	t := b.t
 	b.forget()
@@ -238,7 +238,7 @@ func oidcSignOutHere(b *tab, o *oidcProvider) {
 	o.signIn(b, "alice")
 	b.open(b.s.Issuer + "/sign-out")
 	b.click("main form button:not([type])")
-	b.reaches(o.URL + "/session/end") // by a page of ours, since a form may not lead to just anywhere
+	b.reaches(o.URL + "/session/end") // through one of our pages, because form-action does not allow every redirect
 	b.click("button[value=yes]")
 	b.reaches(b.s.Issuer)
 	b.open(b.s.Wiki + "/")
@@ -248,7 +248,7 @@ func oidcSignOutHere(b *tab, o *oidcProvider) {
 	}
 }
 
-// oidcSignOutThere signs out at the provider, which tells us by its back channel.
+// oidcSignOutThere signs out at the provider, which notifies us through its back channel.
 func oidcSignOutThere(b *tab, o *oidcProvider) {
 	t := b.t
 	b.forget()
@@ -266,7 +266,7 @@ func oidcSignOutThere(b *tab, o *oidcProvider) {
 	}
 }
 
-// TestOIDCProviderDown: the sign-in page and a password are there while a provider is not, and the provider's button leads back.
+// TestOIDCProviderDown: the sign-in page and passwords work while a provider is down, and its button leads back.
 func TestOIDCProviderDown(t *testing.T) {
 	t.Parallel()
 	o := reserveOIDCProvider(t)

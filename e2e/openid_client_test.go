@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// TestClientLibraries lets libraries that applications use speak to the server: npm's openid-client, which is certified;
-// passport-openidconnect, a confidential client without PKCE that sends its secret in the body; Python's requests-oauthlib.
+// TestClientLibraries connects libraries that applications use: npm's openid-client, which is certified;
+// passport-openidconnect, a confidential client without PKCE that sends its secret in the body; Python's
+// requests-oauthlib.
 func TestClientLibraries(t *testing.T) {
 	t.Parallel()
 	for _, l := range []struct {
@@ -36,11 +37,12 @@ func TestClientLibraries(t *testing.T) {
 	}
 }
 
-// drive runs a driver. It prints the address where the person must sign in; the test walks a browser there and hands back where it ended.
-// The steps that held are returned.
+// drive runs a driver. The driver prints the address where the person must sign in. The test takes a browser there and
+// returns the final address to the driver. The result is the list of successful steps.
 func drive(t *testing.T, client string, consents bool, command []string) string {
 	t.Helper()
-	_, s := openShop(t)                                                 // its callback fails, since the state is not its own; the address is what counts
+	// Its callback fails, because the state is unknown to it; only the address matters.
+	_, s := openShop(t)
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...) //nolint:gosec // of the table above
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Env = environ(s.dir, "ISSUER="+s.Issuer, "CLIENT_ID="+client, "CLIENT_SECRET="+s.ShopSecret, "REDIRECT_URI="+s.Callback,

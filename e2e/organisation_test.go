@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestOrganisation: a private organisation is unseen before the sign-in; who is signed in sees whom an application belongs to, goes to where it
-// begins, and takes back what they gave, of which the organisation hears.
+// TestOrganisation: a private organisation is invisible before the sign-in. After it, a person sees the owner of an
+// application, opens the application's own site, and revokes its access, about which the organisation gets a notice.
 func TestOrganisation(t *testing.T) {
 	t.Parallel()
 	referers := make(chan string, 10)
@@ -66,7 +66,7 @@ func TestOrganisation(t *testing.T) {
 	b.do(chromedp.Click(chromedp.CSS(".away a")))
 	b.reaches(landing.URL + "/begin")
 	if got := <-referers; got != "" {
-		t.Errorf("where the application begins the browser says that it comes from %q", got)
+		t.Errorf("the browser sends the application's own site the referrer %q", got)
 	}
 
 	b.open(s.Issuer + "/account/applications")
@@ -84,7 +84,8 @@ func TestOrganisation(t *testing.T) {
 	b.until(`document.body.textContent.includes('unmet_authentication_requirements')`)
 }
 
-// languageOfStrangers: the sign-in page is in the organisation's language for a browser that asks for none that there is.
+// languageOfStrangers: the sign-in page is in the organisation's language for a browser that requests no available
+// language.
 func languageOfStrangers(t *testing.T, p *shop, s *server) {
 	t.Helper()
 	for asked, want := range map[string]string{"sv": "nl", "sv, de;q=0.5": "de"} {
@@ -105,7 +106,7 @@ func languageOfStrangers(t *testing.T, p *shop, s *server) {
 		}
 		resp.Body.Close()
 		if got := resp.Header.Get("Content-Language"); resp.StatusCode != http.StatusOK || resp.Request.URL.Path != "/sign-in" || got != want {
-			t.Errorf("who asks for %q sees %d %s in %q, want the sign-in page in %q", asked, resp.StatusCode, resp.Request.URL.Path, got, want)
+			t.Errorf("a browser that requests %q sees %d %s in %q, want the sign-in page in %q", asked, resp.StatusCode, resp.Request.URL.Path, got, want)
 		}
 	}
 }

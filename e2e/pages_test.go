@@ -16,8 +16,9 @@ const (
 	maxStyle = 15_000 // bytes of CSS
 )
 
-// TestPages looks at every page in every size and colour scheme: nothing scrolls sideways at 320 pixels, axe finds nothing to mend,
-// no script, nothing from elsewhere, and few bytes. The pictures are kept for people to look at.
+// TestPages looks at every page in every size and colour scheme: nothing scrolls sideways at 320 pixels, axe finds no
+// problem, there are no scripts, nothing comes from elsewhere, and the page is small. The pictures are kept for human
+// review.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	p, s := openShop(t)
@@ -54,7 +55,7 @@ func TestPages(t *testing.T) {
 	look("expired")
 }
 
-// inspect looks at the page that the tab shows. The page is not loaded again, so that a form keeps what it says.
+// inspect looks at the page that the tab shows. It does not load the page again, so a form keeps its content.
 func inspect(b *tab, name, axe string) {
 	t := b.t
 	t.Helper()
@@ -98,7 +99,7 @@ func inspect(b *tab, name, axe string) {
 	}
 }
 
-// chromeFetch is a script that tells how many bytes an address has, from the browser's cache.
+// chromeFetch is a script that returns the size of an address in bytes, from the browser's cache.
 func chromeFetch(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -128,8 +129,8 @@ func violations(b *tab, axe string) []string {
 	return result.Found
 }
 
-// TestPagesInEveryLanguage looks at the pages with the longest words in each language of ours, as TestPages does: nothing scrolls sideways, and axe
-// finds nothing to mend, the language of the document included.
+// TestPagesInEveryLanguage looks at the pages with the longest words in each of our languages, as TestPages does:
+// nothing scrolls sideways, and axe finds no problem, including the language of the document.
 func TestPagesInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	p, s := openShopEdited(t, func(caddyfile string) string {

@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// authenticator gives the tab a device that keeps passkeys and knows its owner.
+// authenticator gives the tab a device that stores passkeys and recognises its owner.
 func (b *tab) authenticator() webauthn.AuthenticatorID {
 	b.t.Helper()
 	call(b, webauthn.Enable, webauthn.EnableParams{})
@@ -20,7 +20,7 @@ func (b *tab) authenticator() webauthn.AuthenticatorID {
 	}}).AuthenticatorID
 }
 
-// present says whether the owner touches the device when asked.
+// present sets whether the owner touches the device when asked.
 func (b *tab) present(id webauthn.AuthenticatorID, yes bool) {
 	b.t.Helper()
 	call(b, webauthn.SetAutomaticPresenceSimulation, webauthn.SetAutomaticPresenceSimulationParams{AuthenticatorID: id, Enabled: yes})
@@ -28,8 +28,8 @@ func (b *tab) present(id webauthn.AuthenticatorID, yes bool) {
 
 const passkeyButton = "form[data-passkey] button"
 
-// TestPasskey: a person adds a passkey, gives it a name, signs in with it in place of the password, also where a level is demanded that a password
-// does not have, and steps up with it.
+// TestPasskey: a person adds a passkey, names it, signs in with it instead of the password, also when an application
+// demands a level above that of a password, and steps up with it.
 func TestPasskey(t *testing.T) {
 	t.Parallel()
 	p, s := openShop(t)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestPIN: an application demands a level. A person reaches it by a code from an e-mail, chooses a PIN for the next time, forgets it, and chooses
-// another one by a link, on the way to the application.
+// TestPIN: an application demands a level. A person reaches it with a code from an e-mail, chooses a PIN for the next
+// time, forgets it, and chooses another one through a link, on the way to the application.
 func TestPIN(t *testing.T) {
 	t.Parallel()
 	m := newMailServer(t)
@@ -83,7 +83,7 @@ func TestPIN(t *testing.T) {
 	other.fill("#pin", another)
 	other.fill("#again", another)
 	other.click(submit)
-	other.reaches(p.address) // the link and the password show as much as a PIN does
+	other.reaches(p.address) // the link and the password prove as much as a PIN does
 	other.open(link)
 	see("link-used")
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestPushStepUp: a person sets up a phone beside the browser, and approves with it what another browser asks for; the next time it says no.
+// TestPushStepUp: a person sets up a phone, and uses it to approve the request of another browser; the next request is
+// declined.
 func TestPushStepUp(t *testing.T) {
 	t.Parallel()
 	axe, err := os.ReadFile("node/node_modules/axe-core/axe.min.js")
@@ -23,7 +24,7 @@ func TestPushStepUp(t *testing.T) {
 	s.secret("key of the hook", key)
 	s.imports(t, `{"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true}}}`)
 	demand := p.address + "/?" + url.Values{"acr_values": {"urn:gatehouse:level:3"}}.Encode()
-	// still stops a page that looks again by itself, so that it can be looked at.
+	// still stops a page that reloads itself, so that it can be examined.
 	still := func(b *tab) { eval[bool](b, "window.stop(), true") }
 
 	desk := s.browse(t)
@@ -61,7 +62,7 @@ func TestPushStepUp(t *testing.T) {
 	phone.fill("#number", number)
 	phone.click("main form button:not([name])")
 	inspect(phone, "push-approved", string(axe))
-	// the page goes on by itself
+	// the page continues automatically
 	b.until("location.href.startsWith(" + quote(s.Issuer+"/oauth") + ") || location.href.startsWith(" + quote(p.address) + ")")
 
 	other := s.browse(t)

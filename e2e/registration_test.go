@@ -8,8 +8,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestRegistration: somebody comes by a provider of the API for the first time, chooses a username and a password and fills in the fields of the operator,
-// another one confirms the address before that. Later they are asked for what is missing by then.
+// TestRegistration: a person arrives from a provider of the API for the first time, chooses a username and a password
+// and fills in the operator's fields. Another person must confirm the address before that. Later they are asked for
+// newly required fields.
 func TestRegistration(t *testing.T) {
 	t.Parallel()
 	m := newMailServer(t)
@@ -95,7 +96,7 @@ func TestRegistration(t *testing.T) {
 	extraJourney(t, s, p, password, configure)
 }
 
-// extraJourney is about alice, who is asked for her birthday after she has signed in again.
+// extraJourney asks alice for her birthday after she has signed in again.
 func extraJourney(t *testing.T, s *server, p *shop, password string, configure func(string)) {
 	t.Helper()
 	configure(`{"features":{"post_login_extra_registration_after_second_login":true},"profile":{"required_attributes_validation_rules":[{"any_of":["BIRTH_DATE","PHONE"]}]}}`)

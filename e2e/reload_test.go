@@ -18,7 +18,7 @@ import (
 	"github.com/chromedp/cdproto/storage"
 )
 
-// TestReload changes the configuration under load, and once to one that is wrong: no request fails and nobody is signed out.
+// TestReload changes the configuration under load, once to an invalid one: no request fails and no session ends.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
@@ -39,7 +39,7 @@ func TestReload(t *testing.T) {
 	defer stop()
 	var load sync.WaitGroup
 	var workers []*worker
-	for range 2 { // each on a connection of its own that it keeps
+	for range 2 { // each on its own connection, which it keeps
 		workers = append(workers,
 			&worker{address: s.API + "/report", header: "Authorization", value: "Bearer " + token},
 			&worker{address: s.Wiki + "/page", header: "Cookie", value: strings.Join(cookies, "; ")})
@@ -52,15 +52,16 @@ func TestReload(t *testing.T) {
 		if out, err := reload(); err != nil {
 			t.Fatalf("reload %d: %v\n%s", i, err, out)
 		}
-		// Each comes back on a connection of the new configuration before the next: Caddy gives each its own socket, and the
-		// system resets connections that wait in the queue of one that closes.
+		// Each worker gets an answer on a connection of the new configuration before the next reload: Caddy gives each
+		// configuration its own socket, and the system resets connections that wait in the queue of a socket that
+		// closes.
 		for _, w := range workers {
 			w.advance(t, 20)
 		}
 	}
 	s.write(strings.Replace(s.caddyfile(), "grants client_credentials", "grants everything", 1))
 	if out, err := reload(); err == nil || !strings.Contains(out, "Caddyfile:") {
-		t.Errorf("a wrong configuration was answered with %v, %q: want an error that names the line", err, out)
+		t.Errorf("a wrong configuration was answered with %v, %q: want an error with the line number", err, out)
 	}
 	stop()
 	load.Wait()
@@ -68,17 +69,18 @@ func TestReload(t *testing.T) {
 	checkSeen(t, b.seen(), "/after")
 }
 
-// A worker sends one request after the other on a connection that it keeps. Each must be answered with 200. A new connection that is
-// closed before anything was answered on it is made again, as browsers do: it waited in the queue of a socket that Caddy closed.
+// worker sends one request after the other on a connection that it keeps. Each must be answered with 200. It reopens a
+// new connection that is closed before the first answer, as browsers do: the connection waited in the queue of a socket
+// that Caddy closed.
 type worker struct {
 	address, header, value string
 	done                   atomic.Int64
 }
 
-// maxDials is how often in a row a worker makes a new connection.
+// maxDials is how often in a row a worker opens a new connection.
 const maxDials = 3
 
-// advance waits until the worker has been answered n more times.
+// advance waits until the worker has received n more answers.
 func (w *worker) advance(t *testing.T, n int64) {
 	t.Helper()
 	goal := w.done.Load() + n

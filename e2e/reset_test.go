@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// linkIn returns the one link of a mail that begins so, as the person sees it in the text.
+// linkIn returns the one link with this path in the text of a mail.
 func linkIn(t *testing.T, s *server, parts map[string]string, path string) string {
 	t.Helper()
 	found := regexp.MustCompile(regexp.QuoteMeta(s.Issuer+path) + `\?token=(ghml_[A-Za-z0-9_-]+)\s`).FindStringSubmatch(parts["text/plain"])
@@ -18,8 +18,8 @@ func linkIn(t *testing.T, s *server, parts map[string]string, path string) strin
 	return strings.TrimSpace(found[0])
 }
 
-// TestReset: a person who has forgotten the password on the way to an application asks for a link, which comes by a real mail server, chooses another
-// password, and goes on to where they were going.
+// TestReset: on the way to an application, a person who has forgotten the password requests a link, receives it from a
+// real mail server, chooses another password, and continues to the application.
 func TestReset(t *testing.T) {
 	t.Parallel()
 	m := newMailServer(t)
@@ -41,7 +41,8 @@ func TestReset(t *testing.T) {
 	b.signIn(person, "not the password")
 	see("sign-in")
 	b.click(`main a[href^="/forgot"]`)
-	b.until(`document.activeElement.id === "username"`) // a page gets the focus when it is first drawn, after it has loaded
+	// a page gets the focus when it is first drawn, after it has loaded
+	b.until(`document.activeElement.id === "username"`)
 	see("forgot")
 	b.fill("#username", person)
 	b.click("main form button:not([type])")
@@ -53,7 +54,7 @@ func TestReset(t *testing.T) {
 	lookAtMail(t, s, "mail-reset", parts["text/html"])
 	link := linkIn(t, s, parts, "/reset")
 
-	// A scanner looks at the link before the person does.
+	// A mail scanner opens the link before the person does.
 	resp, err := s.client().Get(link)
 	if err != nil {
 		t.Fatal(err)

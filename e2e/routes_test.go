@@ -15,10 +15,11 @@ import (
 	"testing"
 )
 
-// A source is what is read of a package's Go files, so that new pages and parameters are tested without a change here.
+// source is what the tests read from a package's Go files, so that new pages and parameters are tested without a change
+// here.
 type source struct {
 	files  []*ast.File
-	values map[string]ast.Expr // of constants and variables, and of what is in variables: name, name.field or name.key
+	values map[string]ast.Expr // of constants and variables, and of their elements: name, name.field or name.key
 }
 
 func readSource(t *testing.T, dir string) *source {
@@ -76,7 +77,7 @@ func (s *source) declare(g *ast.GenDecl) {
 	}
 }
 
-// text returns the string that an expression stands for.
+// text returns the string value of an expression.
 func (s *source) text(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -108,7 +109,7 @@ func (s *source) text(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// calls visits the calls of methods and functions by their last name.
+// calls visits the calls of methods and functions by the last part of their name.
 func (s *source) calls(visit func(name string, call *ast.CallExpr)) {
 	for _, f := range s.files {
 		ast.Inspect(f, func(n ast.Node) bool {
@@ -122,8 +123,8 @@ func (s *source) calls(visit func(name string, call *ast.CallExpr)) {
 	}
 }
 
-// identityRoutes are the paths that the identity service gives to its router, without those of providers elsewhere, of files and of
-// whatever else is there.
+// identityRoutes are the paths that the identity service registers with its router, without those for providers, for
+// files and for unknown paths.
 func identityRoutes(t *testing.T) []string {
 	t.Helper()
 	src := readSource(t, "../identity")
@@ -166,7 +167,7 @@ func pageParameters(t *testing.T) []string {
 			}
 		})
 	}
-	// those that the authorization endpoint reads by a table
+	// those that the authorization endpoint reads from a table
 	for _, p := range []string{
 		"client_id", "redirect_uri", "response_type", "response_mode", "scope", "state", "nonce", "prompt", "max_age", "ui_locales", "language", "app_view",
 		"login_hint", "acr_values", "claims", "external_idp", "external_idp_custom_param", "idp", "id_token_hint", "post_logout_redirect_uri", "resource",

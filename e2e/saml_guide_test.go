@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSAMLGuide does what docs/saml.md tells a newcomer to do, on other ports and in other directories.
+// TestSAMLGuide follows the instructions in docs/saml.md, on other ports and in other directories.
 func TestSAMLGuide(t *testing.T) {
 	t.Parallel()
 	guide := read(t, "../docs/saml.md")
@@ -22,7 +22,7 @@ func TestSAMLGuide(t *testing.T) {
 		steps = append(steps, m[1])
 	}
 	if len(steps) != 4 || steps[0] != "make install build" || !strings.Contains(steps[2], " run --config ") {
-		t.Fatalf("the guide has the steps %q: this test knows install, provider, run, introduce", steps)
+		t.Fatalf("the guide has the steps %q: this test expects install, provider, run, introduce", steps)
 	}
 	caddyfile := regexp.MustCompile("(?s)```caddyfile\n(.*?)```").FindStringSubmatch(guide)[1]
 	find := func(pattern string) string {

@@ -18,11 +18,11 @@ import (
 	"github.com/chromedp/cdproto/storage"
 )
 
-// samlProvider is how one service provider of the test talks to SimpleSAMLphp.
+// samlProvider describes how one service provider of the test talks to SimpleSAMLphp.
 type samlProvider struct {
 	id, name string
-	options  string         // of the Caddyfile
-	settings map[string]any // of SimpleSAMLphp
+	options  string         // for the Caddyfile
+	settings map[string]any // for SimpleSAMLphp
 }
 
 const emailFormat = "urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress"
@@ -69,13 +69,13 @@ func withSAML(i *simpleSAML) func(string) string {
 	}
 }
 
-// forget makes a new visitor of the browser.
+// forget turns the browser into that of a new visitor.
 func (b *tab) forget() {
 	b.t.Helper()
 	call(b, storage.ClearCookies, storage.ClearCookiesParams{})
 }
 
-// TestSAML signs in at SimpleSAMLphp in each of the ways that providers answer, up to an upstream behind protect.
+// TestSAML signs in at SimpleSAMLphp with each kind of answer that providers send, up to an upstream behind protect.
 func TestSAML(t *testing.T) {
 	t.Parallel()
 	i := startSimpleSAML(t)
@@ -109,7 +109,7 @@ func TestSAML(t *testing.T) {
 			if got := b.seen(); got.Email != "alice@example.org" || got.User != "alice@example.org" || got.Name != "Alice Example" {
 				t.Errorf("the upstream saw %+v", got)
 			}
-			// an artifact comes by GET
+			// an artifact arrives by GET
 			if artifact := strings.Contains(read(t, s.log), `"method":"GET","host":"`+strings.TrimPrefix(s.Issuer, "http://")+`","path":"/saml/`+sp.id+`/acs"`); artifact != (sp.id == "artifact") {
 				t.Errorf("the answer came by artifact: %t", artifact)
 			}
@@ -137,7 +137,7 @@ func TestSAML(t *testing.T) {
 // in is the tab for a test within the test.
 func (b *tab) in(t *testing.T) *tab { c := *b; c.t = t; return &c }
 
-// choose takes a provider on the sign-in page.
+// choose selects a provider on the sign-in page.
 func (b *tab) choose(id string) {
 	b.t.Helper()
 	selector := fmt.Sprintf(`a.provider[href*="idp=%s&"], a.provider[href$="idp=%s"]`, id, id)
@@ -147,7 +147,7 @@ func (b *tab) choose(id string) {
 	b.click(selector)
 }
 
-// addKeyPair makes a key pair and gives it to the configuration.
+// addKeyPair makes a key pair and adds it to the configuration.
 func addKeyPair(s *server, name string) {
 	s.t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -173,7 +173,7 @@ func addKeyPair(s *server, name string) {
 	}
 }
 
-// samlManaged adds the provider while the server runs, signs in there, and takes it away.
+// samlManaged adds the provider while the server runs, signs in there, and removes it.
 func samlManaged(b *tab, i *simpleSAML) {
 	t, s := b.t, b.s
 	resp, err := http.Get(i.metadata())
@@ -242,7 +242,8 @@ func samlStraight(b *tab, i *simpleSAML, p *shop) {
 	}
 }
 
-// samlRefused signs in as somebody whom the provider refuses, in an answer that is signed and in one that is not: the application is told why.
+// samlRefused signs in as a person whom the provider refuses, in a signed and in an unsigned answer: the application
+// gets the reason.
 func samlRefused(b *tab, i *simpleSAML, p *shop) {
 	for _, id := range []string{"both", "partner"} {
 		b.forget()
@@ -263,7 +264,7 @@ func samlSignOutHere(b *tab, i *simpleSAML) {
 	b.leave()
 	b.open(b.s.Wiki + "/")
 	b.choose("partner")
-	i.asks(b) // the session at the provider has ended as well
+	i.asks(b) // the session at the provider has ended too
 }
 
 // leave signs out of the site, and waits for the page at the end.
@@ -273,7 +274,8 @@ func (b *tab) leave() {
 	if b.has("main form button:not([type])") {
 		b.click("main form button:not([type])")
 	}
-	b.until("location.origin === " + quote(b.s.Issuer) + " && location.pathname === '/sign-in'") // the site's page, which asks again
+	// the site's page, which asks again
+	b.until("location.origin === " + quote(b.s.Issuer) + " && location.pathname === '/sign-in'")
 }
 
 func samlSignOutThere(b *tab, i *simpleSAML) {

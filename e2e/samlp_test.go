@@ -23,8 +23,8 @@ import (
 	"time"
 )
 
-// startSAMLP serves npm's samlp, a second identity provider that others have written, until the end of the test. Its signatures are made by
-// xml-crypto and its encryption by xml-encryption.
+// startSAMLP serves npm's samlp, a second independent identity provider, until the end of the test. It signs with
+// xml-crypto and encrypts with xml-encryption.
 func startSAMLP(t *testing.T) (origin string) {
 	t.Helper()
 	dir, port := t.TempDir(), freePorts(t, 1)[0]
@@ -66,7 +66,8 @@ func startSAMLP(t *testing.T) (origin string) {
 	return fmt.Sprintf("http://localhost:%d", port)
 }
 
-// TestSAMLP signs in at npm's samlp: what is good gets to the upstream behind protect, what is not gets to a page that says no.
+// TestSAMLP signs in at npm's samlp: a valid answer reaches the upstream behind protect, an invalid one gets an error
+// page.
 func TestSAMLP(t *testing.T) {
 	t.Parallel()
 	origin := startSAMLP(t)
@@ -136,7 +137,8 @@ func TestSAMLP(t *testing.T) {
 	})
 }
 
-// TestSAMLReplay posts one answer again and again, after the server was killed too. Nobody's browser is needed: the answer was not asked for.
+// TestSAMLReplay posts one answer repeatedly, also after the server was killed. It needs no particular browser, because
+// the answer is unsolicited.
 func TestSAMLReplay(t *testing.T) {
 	t.Parallel()
 	origin := startSAMLP(t)
@@ -211,7 +213,7 @@ func (b *tab) leaves(origin string) {
 	}
 }
 
-// refused demands that the browser stands before an error page of the server.
+// refused checks that the browser shows an error page of the server.
 func (b *tab) refused(s *server) {
 	b.t.Helper()
 	if got := b.location(); !strings.HasPrefix(got, s.Issuer) || b.has("input[type=password]") {

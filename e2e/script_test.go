@@ -8,7 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestScripts: what pages do with a script, nothing moves for it, and without scripts everything else works as before.
+// TestScripts: scripts add functions to pages without moving anything, and everything else works without them.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	_, s := openShop(t)

@@ -12,10 +12,11 @@ import (
 	"testing"
 )
 
-// minSecret is how long a secret is at least: anything shorter would be found by chance.
+// minSecret is the least length of a secret: a shorter one would be found by chance.
 const minSecret = 8
 
-// leaks names the secrets that a log holds, as they are or escaped for a URL or JSON. It reads the log once, however many there are.
+// leaks returns the names of the secrets in a log, plain or escaped for a URL or JSON. It reads the log once, for all
+// secrets.
 func leaks(log []byte, secrets map[string]string) []string {
 	type form struct{ text, secret string }
 	start := func(text []byte) [minSecret]byte { return [minSecret]byte(text[:minSecret]) }
@@ -44,7 +45,7 @@ func leaks(log []byte, secrets map[string]string) []string {
 	return out
 }
 
-// TestLeaks shows that the search would find what it looks for.
+// TestLeaks checks that the search works.
 func TestLeaks(t *testing.T) {
 	t.Parallel()
 	secrets := map[string]string{"gh_abc/def": "a token", "never-seen": "a code"}
@@ -67,7 +68,7 @@ func TestLeaks(t *testing.T) {
 	}
 }
 
-// secret remembers a value that no log may hold.
+// secret records a value that must not be in any log.
 func (s *server) secret(name, value string) {
 	if len(value) < minSecret {
 		return
@@ -77,7 +78,7 @@ func (s *server) secret(name, value string) {
 	s.secrets[value] = name
 }
 
-// client returns an HTTP client that follows no redirect and remembers the secrets of what passes.
+// client returns an HTTP client that follows no redirects and records the secrets in requests and answers.
 func (s *server) client() *http.Client {
 	return &http.Client{
 		Transport:     watch{s, http.DefaultTransport},
@@ -85,7 +86,7 @@ func (s *server) client() *http.Client {
 	}
 }
 
-// watch is a transport that tells the server's secrets apart: cookies, codes in addresses, tokens in JSON.
+// watch is a transport that records the server's secrets: cookies, codes in addresses, tokens in JSON.
 type watch struct {
 	s    *server
 	next http.RoundTripper
@@ -121,7 +122,7 @@ func (w watch) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// secretsOf remembers the one-time codes and tokens of an address.
+// secretsOf records the one-time codes and tokens in an address.
 func (s *server) secretsOf(u *url.URL) {
 	for name, values := range u.Query() {
 		if strings.Contains(name, "code") && !strings.HasPrefix(name, "code_challenge") || strings.Contains(name, "token") {

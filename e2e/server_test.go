@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A server is a running gatehouse with an issuer, a site that browsers sign in to and an API that takes bearer tokens.
+// server is a running gatehouse with an issuer, a site that browsers sign in to and an API that accepts bearer tokens.
 type server struct {
 	t    *testing.T
 	dir  string
@@ -60,7 +60,7 @@ type server struct {
 	Echo                                      string // address of the upstream
 
 	more []string                      // further environment variables
-	edit func(caddyfile string) string // what the test changes in the configuration; nil: nothing
+	edit func(caddyfile string) string // the test's changes to the configuration; nil: none
 
 	mu      sync.Mutex // guards secrets
 	secrets map[string]string
@@ -139,11 +139,11 @@ var config = template.Must(template.New("Caddyfile").Parse(`{
 }
 `))
 
-// Dir is where the server's data and logs lie.
+// Dir is the directory of the server's data and logs.
 func (s *server) Dir() string { return s.dir }
 
-// start runs a server until the end of the test, which also searches its log for every secret that was seen.
-// callback is the redirect URI of the client shop; empty when the test needs none.
+// start runs a server until the end of the test, which also searches its log for every recorded secret. callback is the
+// redirect URI of the client shop; empty if the test needs no client.
 func start(t *testing.T, callback string) *server {
 	t.Helper()
 	return startEdited(t, callback, nil)
@@ -156,7 +156,7 @@ func startEdited(t *testing.T, callback string, edit func(caddyfile string) stri
 	if callback == "" {
 		s.Callback = "http://127.0.0.1:1/callback"
 	}
-	const odd = "-_.~" // some libraries encode these in Basic credentials
+	const odd = "-_.~" // some libraries encode these characters in Basic credentials
 	s.ShopSecret, s.ReportsSecret, s.OpsSecret = odd+random(32), odd+random(32), odd+random(32)
 	s.Password = random(12)
 	s.Key = base64.StdEncoding.EncodeToString([]byte(random(24))) // 24 random bytes make 32 characters
@@ -165,7 +165,7 @@ func startEdited(t *testing.T, callback string, edit func(caddyfile string) stri
 	return s
 }
 
-// place gives the server a directory and ports of its own.
+// place gives the server its own directory and ports.
 func (s *server) place(t *testing.T) {
 	t.Helper()
 	s.t, s.dir, s.secrets = t, t.TempDir(), map[string]string{}
@@ -216,14 +216,15 @@ func (s *server) write(content string) {
 	}
 }
 
-// environ is the environment of a process that neither sees nor leaves anything outside of dir.
+// environ is the environment of a process that neither reads nor leaves anything outside of dir.
 func environ(dir string, more ...string) []string {
 	return append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_DATA_HOME=" + dir + "/xdg/data", "XDG_CONFIG_HOME=" + dir + "/xdg/config",
 	}, more...)
 }
 
-// run starts the binary with a configuration and sees to its end: it must stop on SIGTERM, and its log must hold no secret.
+// run starts the binary with a configuration, and checks its end: it must stop on SIGTERM, and its log must contain no
+// secret.
 func (s *server) run(configFile, dir string, env ...string) {
 	t := s.t
 	t.Helper()
@@ -254,8 +255,8 @@ func (s *server) stop() {
 				t.Errorf("server ended with %v", err)
 			}
 		case <-time.After(20 * time.Second):
-			t.Error("server runs on 20 s after SIGTERM")
-			_ = s.cmd.Process.Kill() // the failure is told already
+			t.Error("server still runs 20 s after SIGTERM")
+			_ = s.cmd.Process.Kill() // the test has failed already
 			<-s.exit
 		}
 	}
@@ -269,7 +270,7 @@ func (s *server) stop() {
 		t.Error(leak)
 	}
 	if strings.Contains(string(raw), "panic") {
-		t.Error("the log tells of a panic")
+		t.Error("the log contains a panic")
 	}
 	if t.Failed() {
 		keep := artifact(t, strings.ReplaceAll(t.Name(), "/", "_")+".log")
@@ -302,17 +303,17 @@ func (s *server) await(address string) {
 		select {
 		case done := <-s.exit:
 			s.exit <- done
-			raw, _ := os.ReadFile(s.log) // what is there is shown
+			raw, _ := os.ReadFile(s.log) // for the message, as far as it exists
 			s.t.Fatalf("server ended at its start: %v\n%s", done, tail(raw, 3000))
 		case <-ctx.Done():
-			raw, _ := os.ReadFile(s.log) // what is there is shown
+			raw, _ := os.ReadFile(s.log) // for the message, as far as it exists
 			s.t.Fatalf("GET %s: no 200 in 20 s: %v\n%s", address, err, tail(raw, 3000))
 		case <-tick.C:
 		}
 	}
 }
 
-// gatehouse runs the binary with arguments, with input on its standard input, and returns what it prints.
+// gatehouse runs the binary with arguments, with input on its standard input, and returns its output.
 func (s *server) gatehouse(input string, args ...string) (string, error) {
 	cmd := exec.CommandContext(s.t.Context(), binary, args...)
 	cmd.Env = environ(s.dir, s.env()...)
@@ -329,8 +330,8 @@ func random(n int) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// freePorts returns ports that nobody listens on, below those that the system gives to connections, one of which would otherwise have it by the time
-// it is used.
+// freePorts returns ports without a listener, below the range for outgoing connections, which could otherwise take a
+// port before it is used.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	var free []int
@@ -343,13 +344,13 @@ func freePorts(t *testing.T, n int) []int {
 			}
 			continue
 		}
-		defer l.Close() // all at the end, so that no port comes twice
+		defer l.Close() // all at the end, so that no port appears twice
 		free = append(free, port)
 	}
 	return free
 }
 
-// artifact names a file that outlives the run.
+// artifact returns the name of a file that outlives the run.
 func artifact(t *testing.T, name string) string {
 	t.Helper()
 	if err := os.MkdirAll("artifacts", 0o755); err != nil {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestSignUp: somebody on the way to an application makes an account, confirms the address by the code of a real mail, and is there. Whose address has an
-// account already sees the same, and the owner reads of it. A person whom an administrator has made activates the account by a link, another one at
-// the first sign-in.
+// TestSignUp: on the way to an application, a person makes an account, confirms the address with the code from a real
+// mail, and arrives. With an address that has an account already the pages are the same, and the owner gets a mail. A
+// person whom an administrator has added activates the account through a link, another one at the first sign-in.
 func TestSignUp(t *testing.T) {
 	t.Parallel()
 	m := newMailServer(t)
@@ -78,7 +78,7 @@ func TestSignUp(t *testing.T) {
 	activationJourney(t, s, m, configure)
 }
 
-// activationJourney is about persons whom an administrator makes.
+// activationJourney is about persons whom an administrator adds.
 func activationJourney(t *testing.T, s *server, m *mailServer, configure func(string)) {
 	t.Helper()
 	configure(`{"features":{"person_activation":{"enabled":true,"type":"EMAIL"}},"attributes":{"person_creation_mandatory_fields":{"first_name_required":false,"last_name_required":false}}}`)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// simpleSAML is a running SimpleSAMLphp: a SAML identity provider that others have written.
+// simpleSAML is a running SimpleSAMLphp: an independent SAML identity provider.
 type simpleSAML struct {
 	t    *testing.T
 	dir  string
@@ -23,8 +23,8 @@ type simpleSAML struct {
 	port int
 }
 
-// startSimpleSAML serves it until the end of the test, as the guide does. To a browser 127.0.0.1 is another site than localhost, so what its pages
-// post comes without cookies, as from a provider on the internet.
+// startSimpleSAML serves it until the end of the test, as the guide does. For a browser 127.0.0.1 is another site than
+// localhost, so posts from its pages carry no cookies, as with a provider on the internet.
 func startSimpleSAML(t *testing.T) *simpleSAML {
 	t.Helper()
 	i := &simpleSAML{t: t, dir: t.TempDir(), port: freePorts(t, 1)[0]}
@@ -33,7 +33,7 @@ func startSimpleSAML(t *testing.T) *simpleSAML {
 	return i
 }
 
-// serve runs the command in a process group of its own, since its workers are processes too.
+// serve runs the command in its own process group, because its workers are processes too.
 func (i *simpleSAML) serve(command string, args ...string) {
 	t := i.t
 	t.Helper()
@@ -55,7 +55,8 @@ func (i *simpleSAML) serve(command string, args ...string) {
 			<-gone
 		}
 		if t.Failed() {
-			log, _ := os.ReadFile(filepath.Join(i.dir, "log", "simplesamlphp.log")) // what is there is shown
+			// for the message, as far as it exists
+			log, _ := os.ReadFile(filepath.Join(i.dir, "log", "simplesamlphp.log"))
 			t.Logf("SimpleSAMLphp says:\n%s", tail(log, 6000))
 		}
 	})
@@ -83,7 +84,7 @@ func (i *simpleSAML) serve(command string, args ...string) {
 
 func (i *simpleSAML) metadata() string { return i.URL + "/saml2/idp/metadata.php" }
 
-// know makes a service provider known, with settings of SimpleSAMLphp that are for it alone.
+// know introduces a service provider, with SimpleSAMLphp settings for it alone.
 func (i *simpleSAML) know(name, metadata string, settings map[string]any) {
 	i.t.Helper()
 	resp, err := http.Get(metadata)
@@ -111,7 +112,7 @@ func (i *simpleSAML) know(name, metadata string, settings map[string]any) {
 	}
 }
 
-// signIn fills the sign-in page of SimpleSAMLphp and waits for what comes after it.
+// signIn fills the sign-in page of SimpleSAMLphp and waits for the page after it.
 func (i *simpleSAML) signIn(b *tab, username, password, then string) {
 	b.t.Helper()
 	i.asks(b)

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// post is what a hook was given.
+// post is a request that a hook has received.
 type post struct {
 	header http.Header
 	body   map[string]string
 }
 
-// hook is a service that takes messages, unless it is told not to.
+// hook is a service that accepts messages until it is told to refuse them.
 type hook struct {
 	*httptest.Server
 	down    atomic.Bool
@@ -42,7 +42,7 @@ func newHook(t *testing.T) *hook {
 		}
 		p := post{header: r.Header}
 		if err := json.NewDecoder(r.Body).Decode(&p.body); err != nil {
-			t.Errorf("a hook was given no JSON: %v", err)
+			t.Errorf("a hook received something other than JSON: %v", err)
 		}
 		h.posts <- p
 	}))
@@ -50,7 +50,7 @@ func newHook(t *testing.T) *hook {
 	return h
 }
 
-// next is what comes next.
+// next returns the next request.
 func (h *hook) next(t *testing.T) post {
 	t.Helper()
 	select {
@@ -75,8 +75,9 @@ func (s *server) imports(t *testing.T, units string) {
 // textedCode is a code in a text message.
 var textedCode = regexp.MustCompile(`\b[0-9]{6}\b`)
 
-// TestSMSStepUp: an application demands level 2. A person sets up their telephone on the way, by a service that first does not take the
-// message; in another browser a code reaches the level; and a code that the operator delivers does too.
+// TestSMSStepUp: an application demands level 2. A person sets up a telephone on the way, through a service that
+// refuses the first message; in another browser a code reaches the level; and a code that the operator delivers does
+// too.
 func TestSMSStepUp(t *testing.T) {
 	t.Parallel()
 	axe, err := os.ReadFile("node/node_modules/axe-core/axe.min.js")
@@ -104,7 +105,7 @@ func TestSMSStepUp(t *testing.T) {
 	inspect(b, "sms-number-wrong", string(axe))
 	texts.down.Store(true)
 	b.fill("#number", "+31 6 12345678")
-	b.click("main form button:not([type])") // is answered at once, whatever the service does
+	b.click("main form button:not([type])") // answered at once, whatever the service does
 	inspect(b, "sms-code", string(axe))
 	for texts.refused.Load() == 0 {
 		b.text("h1")
@@ -125,7 +126,7 @@ func TestSMSStepUp(t *testing.T) {
 	other := s.browse(t)
 	other.open(demand)
 	other.signIn(person, s.Password)
-	inspect(other, "step-up-sms-send", string(axe)) // the one used last
+	inspect(other, "step-up-sms-send", string(axe)) // the method used last
 	other.click("main p.aside a")
 	inspect(other, "step-up-choose-sms", string(axe))
 	other.click("main ul.providers a[href*='method=sms']")

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// appCode is what an authenticator app shows: the code of the time step that is so many after this one. (RFC 6238)
+// appCode is the code that an authenticator app shows, later time steps from now. (RFC 6238)
 func appCode(t *testing.T, secret string, later int64) string {
 	t.Helper()
 	key, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ReplaceAll(secret, " ", ""))
@@ -32,8 +32,8 @@ func appCode(t *testing.T, secret string, later int64) string {
 	return fmt.Sprintf("%06d", n%1_000_000)
 }
 
-// TestStepUp: an application demands a level that a password does not have. The person sets up an authenticator app on the way, and in another
-// browser shows a code of it.
+// TestStepUp: an application demands a level above that of a password. The person sets up an authenticator app on the
+// way, and in another browser enters a code from it.
 func TestStepUp(t *testing.T) {
 	t.Parallel()
 	p, s := openShopEdited(t, func(caddyfile string) string {

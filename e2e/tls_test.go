@@ -20,8 +20,9 @@ import (
 	"time"
 )
 
-// TestTLS is a server with https as Caddy serves it: old versions and weak ciphers are refused, and whoever comes without https is sent to the
-// configured host whatever the request says, by the redirect that docs/decisions.md ("Operation") shows.
+// TestTLS is a server with https as Caddy serves it: old versions and weak ciphers are refused, and requests without
+// https are redirected to the configured host, whatever they claim. The redirect is the one in docs/decisions.md
+// ("Operation").
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	s := &server{Callback: "http://127.0.0.1:1/callback", Echo: echo(t)}
@@ -74,7 +75,7 @@ http://localhost:%d {
 		d := tls.Dialer{Config: c}
 		conn, err := d.DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", ports[0]))
 		if err == nil {
-			_ = conn.Close() // it was opened, which is what is asked
+			_ = conn.Close() // opening it was the test
 		}
 		return err
 	}
@@ -119,8 +120,8 @@ http://localhost:%d {
 	}
 	req.Host = "evil.example"
 	req.Header.Set("X-Forwarded-Host", "evil.example")
-	if resp, err := client.Do(req); err == nil { // Caddy answers a host that it does not serve by itself
-		raw, _ := io.ReadAll(resp.Body) // what came is looked at
+	if resp, err := client.Do(req); err == nil { // Caddy itself answers a host that it does not serve
+		raw, _ := io.ReadAll(resp.Body) // for the check of its content
 		resp.Body.Close()
 		if strings.Contains(resp.Header.Get("Location")+string(raw), "evil.example") {
 			t.Errorf("attack 289: another host with https: %d to %q", resp.StatusCode, resp.Header.Get("Location"))
@@ -156,13 +157,13 @@ func (s *server) until(t *testing.T, client *http.Client, address string) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			raw, _ := os.ReadFile(s.log) // what is there is shown
+			raw, _ := os.ReadFile(s.log) // for the message, as far as it exists
 			t.Fatalf("GET %s: no 200 in 20 s\n%s", address, tail(raw, 3000))
 		}
 	}
 }
 
-// certify writes a certificate for localhost and its key into dir, and returns who vouches for it.
+// certify writes a certificate for localhost and its key into dir, and returns the pool that trusts it.
 func certify(t *testing.T, dir string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -195,7 +196,7 @@ func certify(t *testing.T, dir string) *x509.CertPool {
 	return pool
 }
 
-// rawGet sends a request line and a Host as they are.
+// rawGet sends a request line and a Host header unchanged.
 func rawGet(t *testing.T, address, host, target string) (status int, location string) {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)

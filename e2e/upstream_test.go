@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// seen is what an upstream received, as it tells it.
+// seen is the request that an upstream received, in its own words.
 type seen struct {
 	Method, URI, User, Name, Email, Groups, Cookie, Authorization string
 }
 
-// echo starts an upstream that answers with what it received: a page for browsers, JSON for others.
+// echo starts an upstream that answers with the request that it received: a page for browsers, JSON for others.
 func echo(t *testing.T) string {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

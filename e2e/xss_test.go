@@ -31,14 +31,14 @@ var (
 
 const (
 	samplePayloads = 3
-	perServer      = 10 // payloads: the servers of the whole matrix work side by side
+	perServer      = 10 // payloads: the servers of the whole matrix run in parallel
 )
 
-// canary is in every payload: an answer without it shows nothing of a payload. The one of a request tells it from those that are stored, and is too long to
-// stand in one of the thousands of random names of flows by chance.
+// canary is in every payload: an answer without it shows nothing of a payload. Payloads in requests have another one
+// than stored payloads, too long to occur by chance in one of the thousands of random flow names.
 const canary, requestCanary = "xq7z", "qx7zasked"
 
-// payloads are the markup, scripts and templates that are put wherever something can be put.
+// payloads are the markup, scripts and templates to put wherever something can be put.
 func payloads(t *testing.T) []string {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/xss.txt")
@@ -52,7 +52,7 @@ func payloads(t *testing.T) []string {
 	return list
 }
 
-// sample is a few of the payloads, and all of them when that is asked for.
+// sample returns some of the payloads, or all of them on request.
 func sample(list []string, n int) []string {
 	if *wholeXSS {
 		return list
@@ -65,8 +65,8 @@ func sample(list []string, n int) []string {
 	return out
 }
 
-// A lookout is a browser that notices whatever a payload gets done: a script of it that runs, or that a policy had to stop, and an element or
-// attribute that comes of it.
+// lookout is a browser that notices every effect of a payload: a script that runs, or that a policy had to stop, and an
+// element or attribute that the payload creates.
 type lookout struct {
 	*tab
 	mu   sync.Mutex // guards seen
@@ -92,14 +92,14 @@ func (s *server) lookOut(t *testing.T) *lookout {
 	return l
 }
 
-// elements are what a payload has put into the page that is no text.
+// elements are what a payload has put into the page that is not text.
 const elements = `[...document.querySelectorAll('*')].filter(e =>
 	e.matches('[xq7z],[qx7zasked],script:not([src^="/assets/"]),object,embed,base,math,style,form[action^="javascript:" i]') || e.matches('iframe:not([src^="http"])') ||
 	e.getAttributeNames().some(n => n.startsWith('on')) ||
 	['href', 'src', 'action', 'formaction', 'xlink:href', 'data'].some(n => /^\s*(javascript|data|vbscript):/i.test(e.getAttribute(n) ?? ''))
 ).map(e => e.outerHTML.slice(0, 200))`
 
-// done tells what the page that is shown let a payload do.
+// done returns what the displayed page let a payload do.
 func (l *lookout) done() []string {
 	l.t.Helper()
 	out := eval[[]string](l.tab, elements)
@@ -114,7 +114,7 @@ func (l *lookout) done() []string {
 	return out
 }
 
-// isFilledIn tells whether a page shows something else of a payload that is a template than the template.
+// isFilledIn tells whether a page shows a template in a payload as something other than itself.
 func isFilledIn(text, canary string) bool {
 	parts := strings.Split(text, canary)
 	return slices.ContainsFunc(parts[1:], func(after string) bool {
@@ -124,7 +124,7 @@ func isFilledIn(text, canary string) bool {
 	})
 }
 
-// TestIsFilledIn: templates are told from what becomes of them.
+// TestIsFilledIn: templates are told from their results.
 func TestIsFilledIn(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
@@ -137,7 +137,8 @@ func TestIsFilledIn(t *testing.T) {
 	}
 }
 
-// TestXSSControl: pages that repeat what they get, with and without a policy, show that the lookout sees every payload that can do anything.
+// TestXSSControl: pages that repeat their input, with and without a policy, show that the lookout notices every
+// effective payload.
 func TestXSSControl(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
@@ -147,7 +148,8 @@ func TestXSSControl(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "text/html")
 		x := r.URL.Query().Get("x")
-		if strings.HasPrefix(x, canary) { // a template is only cut in two by attributes: what has to be seen of it is that it is filled in
+		// attributes only cut a template in two: what matters is whether it is filled in
+		if strings.HasPrefix(x, canary) {
 			x = strings.ReplaceAll(html.EscapeString(x), " ", "&#32;")
 		}
 		fmt.Fprintf(w, "<!doctype html><title>x</title><p>%s</p><input value=\"%s\"><input value='%s'><input value=%s><a href=\"%s\">x</a><textarea>%s</textarea><!--%s-->",
@@ -162,7 +164,7 @@ func TestXSSControl(t *testing.T) {
 		}
 		for _, p := range payloads(t) {
 			l.open(web.URL + path + "?x=" + url.QueryEscape(p))
-			// What is written in other letters, in another encoding or for a template does nothing even here.
+			// Other scripts, other encodings and templates have no effect even here.
 			harmless := strings.HasPrefix(p, "＜") || strings.HasPrefix(p, "%3C") || strings.HasPrefix(p, "+ADw") || strings.HasPrefix(p, canary)
 			if got := l.done(); (len(got) == 0) != harmless {
 				t.Errorf("%s with %s: %q, harmless %t", path, p, got, harmless)
@@ -171,7 +173,7 @@ func TestXSSControl(t *testing.T) {
 	}
 }
 
-// hostile is a server where a payload is in everything that a person, a client or an administrator can set.
+// hostile is a server with a payload in everything that a person, a client or an administrator can set.
 type hostile struct {
 	*everything
 	l                  *lookout
@@ -184,8 +186,8 @@ type hostile struct {
 func username(i int) string { return fmt.Sprintf("victim-%d@example.com", i) }
 func clientID(i int) string { return fmt.Sprintf("client-%d", i) }
 
-// TestXSS puts payloads into every parameter of every page, every field of every form and everything that is stored, and looks at each answer that
-// repeats one: nothing of it runs, none is anything but text.
+// TestXSS puts payloads into every parameter of every page, every field of every form and everything that is stored,
+// and looks at each answer that repeats one: no payload runs, and each is text only.
 func TestXSS(t *testing.T) {
 	t.Parallel()
 	part := 0
@@ -198,7 +200,7 @@ func TestXSS(t *testing.T) {
 	}
 }
 
-// besiege tries these payloads on a server of their own.
+// besiege tries these payloads on their own server.
 func besiege(t *testing.T, list []string) {
 	t.Helper()
 	h := &hostile{password: random(12), routes: append(identityRoutes(t), "/nowhere", "/oauth/authorize", "/oauth/logout", "/oauth/site", "/oauth/consent"), parameters: pageParameters(t)}
@@ -227,7 +229,7 @@ func besiege(t *testing.T, list []string) {
 			t.Errorf("%s: %d pages show it, want more: is it stored?", p, h.shown-before)
 		}
 	}
-	h.mu.Lock() // what was sent as a token or a code is none
+	h.mu.Lock() // tokens and codes with payloads are not secrets
 	maps.DeleteFunc(h.secrets, func(value, _ string) bool { return strings.Contains(value, requestCanary) })
 	h.mu.Unlock()
 }
@@ -251,12 +253,12 @@ func (h *hostile) admin(path string, body any) (int, string) {
 	return resp.StatusCode, text.String()
 }
 
-// store adds a group, a person and a client for each payload, with the payload wherever it is taken.
+// store adds a group, a person and a client for each payload, with the payload wherever it is accepted.
 func (h *hostile) store(list []string) {
 	h.t.Helper()
 	h.secret("password of the victims", h.password)
 	for i, p := range list {
-		// what a name may not hold is left out of it, as little as can be
+		// characters that a name must not contain are left out, as few as possible
 		short := p[:min(len(p), 100)]
 		group := "group-" + fmt.Sprint(i)
 		if status, _ := h.admin("/gatehouse/groups", map[string]any{"group": short}); status == http.StatusOK {
@@ -283,7 +285,7 @@ func (h *hostile) store(list []string) {
 	}
 }
 
-// configureHostile puts the payload into the words of the pages and into names that administrators give.
+// configureHostile puts the payload into the texts of the pages and into names that administrators choose.
 func (h *hostile) configureHostile(i int, p string) {
 	h.t.Helper()
 	q := quote(p)
@@ -291,7 +293,7 @@ func (h *hostile) configureHostile(i int, p string) {
 		`"authorization_url":"https://partner.invalid/a","id_token_url":"https://partner.invalid/t","jwks_url":"https://partner.invalid/k"}`
 	organisation := `{"id":"evil","name":` + q + `,"message_to_assist_user_during_migration_period_html":` + q + `,"service_providers":{` + quote(clientID(i)) + `:{"name":` + q + `}}`
 	for _, member := range []string{"site_url", "support_url", "support_email", "landing_page_url", "account_link_url", "preferred_language"} {
-		with := organisation + `,"` + member + `":` + q // an address, mostly, which a payload is not
+		with := organisation + `,"` + member + `":` + q // usually an address, which a payload is not
 		if status, _ := h.configure(http.MethodPost, "/api/v2/config", `{"organisations":[`+with+`}]}`); status == http.StatusNoContent {
 			organisation = with
 		}
@@ -310,7 +312,7 @@ func (h *hostile) configureHostile(i int, p string) {
 		}
 	}
 	if taken == 0 {
-		h.t.Errorf("no unit takes %s", p)
+		h.t.Errorf("no unit accepts %s", p)
 	}
 }
 
@@ -324,7 +326,7 @@ func (h *hostile) cookies() string {
 	return strings.Join(parts, "; ")
 }
 
-// look opens an address in the browser and tells what a payload did there.
+// look opens an address in the browser and reports what a payload did there.
 func (h *hostile) look(address, what string) {
 	h.t.Helper()
 	if h.opened[what] {
@@ -338,7 +340,8 @@ func (h *hostile) look(address, what string) {
 	}
 }
 
-// ask asks for every page with the payload in each parameter, in the path and in the headers, and opens those that repeat it.
+// ask requests every page with the payload in each parameter, in the path and in the headers, and opens those that
+// repeat it.
 func (h *hostile) ask(i int, p, cookies string) {
 	h.t.Helper()
 	p = strings.ReplaceAll(p, canary, requestCanary)
@@ -357,13 +360,14 @@ func (h *hostile) ask(i int, p, cookies string) {
 				continue
 			}
 			address := h.Issuer + path + "?" + name + "=" + escaped
-			if path == "/oauth/authorize" && name != "client_id" && name != "redirect_uri" { // with what it needs to come further
+			// with the parameters that it needs to get further
+			if path == "/oauth/authorize" && name != "client_id" && name != "redirect_uri" {
 				address += "&client_id=shop&redirect_uri=" + url.QueryEscape(h.Callback) + "&response_type=code"
 				if name != "scope" {
 					address += "&scope=openid"
 				}
 			}
-			// one look at each place where such a thing stands
+			// one look at each place with such a payload
 			a := h.fetch(cookies, address)
 			if !h.repeats(a) {
 				continue
@@ -376,7 +380,7 @@ func (h *hostile) ask(i int, p, cookies string) {
 	}
 }
 
-// repeats tells whether a page shows what was asked. What is no page must not become one.
+// repeats tells whether a page repeats the input. An answer that is not a page must not become one.
 func (h *hostile) repeats(a fetched) bool {
 	h.t.Helper()
 	if strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
@@ -388,7 +392,8 @@ func (h *hostile) repeats(a fetched) bool {
 	return false
 }
 
-// placeOf is the tag or the text that an answer repeats a payload in, without what differs between parameters and paths.
+// placeOf is the tag or the text in which an answer repeats a payload, without differences between parameters and
+// paths.
 func placeOf(a fetched, parameter string) string {
 	before, _, ok := strings.Cut(a.body, requestCanary)
 	if !ok {
@@ -401,7 +406,8 @@ func placeOf(a fetched, parameter string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(before, parameter, ""), a.where.Path, "") + "…"
 }
 
-// signInAs signs a person in whose name is the payload, in a browser that calls itself by it, at a client that is called so too.
+// signInAs signs in a person with the payload in the name, in a browser with it in its User-Agent, at a client with it
+// in its name.
 func (h *hostile) signInAs(i int, p string) {
 	h.t.Helper()
 	call(h.l.tab, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: p})
@@ -411,7 +417,7 @@ func (h *hostile) signInAs(i int, p string) {
 	}.Encode()
 	h.look(address, p+" in the name of a client")
 	h.l.fill("#username", username(i))
-	if !h.l.has("#password") { // the username alone comes first
+	if !h.l.has("#password") { // the username comes first
 		h.l.click("main form button:not([type=button])")
 	}
 	h.l.fill("#password", h.password)
@@ -423,7 +429,7 @@ func (h *hostile) signInAs(i int, p string) {
 	if got := h.l.done(); len(got) > 0 {
 		h.t.Errorf("attack 276: %s on the consent page: %q", p, got)
 	}
-	// It is allowed, so that the account pages name the client; the browser has nowhere to go afterwards.
+	// Consent is given, so that the account pages name the client; the browser has nowhere to go afterwards.
 	for _, f := range readForms(h.l.tab) {
 		if pathOf(f.Action) == "/oauth/consent" {
 			v := f.values()
@@ -446,7 +452,7 @@ func (h *hostile) send(address string, form url.Values) {
 	}
 }
 
-// pages walks all pages of the person, and sends each field of each form with the payload in it.
+// pages visits all pages of the person, and sends each field of each form with the payload in it.
 func (h *hostile) pages(i int, p string) {
 	h.t.Helper()
 	seen := map[string]bool{}
@@ -480,7 +486,8 @@ func (h *hostile) pages(i int, p string) {
 	}
 }
 
-// fill sends the form with the payload in all of its fields, and then in one after the other with the rest as it should be.
+// fill sends the form with the payload in all of its fields, and then in one after the other with valid values in the
+// rest.
 func (h *hostile) fill(f form, p string) {
 	h.t.Helper()
 	all := map[string]string{}
@@ -494,7 +501,7 @@ func (h *hostile) fill(f form, p string) {
 		values[name] = p
 		h.l.open(f.Page)
 		if !slices.ContainsFunc(readForms(h.l.tab), func(g form) bool { return g.names() == f.names() }) {
-			return // what it set is set by now
+			return // its setting is stored by now
 		}
 		ctx, cancel := context.WithTimeout(h.l.ctx, step)
 		_, err := chromedp.RunResponse(ctx, chromedp.Evaluate[chromedp.Void](f.send(values)))
