@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/faults/lab"
 )
 
-// look introspects a token and holds the answer against what the ledger knows. No answer proves nothing.
+// look introspects a token and compares the answer with the ledger. A missing answer proves nothing.
 func (r *Run) look(ctx context.Context, t *token, when string) (told bool) {
 	r.Reads.Add(1)
 	a := r.Server.Introspect(ctx, t.text)
@@ -38,8 +38,8 @@ func (r *Run) look(ctx context.Context, t *token, when string) (told bool) {
 	return true
 }
 
-// Check asks the server, which must run and be left alone, for everything the ledger knows of. all goes over every
-// object, otherwise over the last ones and a sample of the older.
+// Check asks the server about everything in the ledger. The server must run without load. With all it checks every
+// object, otherwise the last ones and a sample of the older ones.
 func (r *Run) Check(ctx context.Context, when string, all bool) {
 	each(r.workers, func(w *worker) {
 		for _, g := range w.grants {
@@ -73,7 +73,7 @@ func (r *Run) Check(ctx context.Context, when string, all bool) {
 	r.events(ctx, when)
 }
 
-// gate sends some ended tokens through protect: none may reach the upstream.
+// gate sends some ended tokens through protect: the upstream must not receive them.
 func (r *Run) gate(ctx context.Context, tokens []*token, when string) {
 	n := 0
 	for _, t := range tokens {
@@ -86,11 +86,11 @@ func (r *Run) gate(ctx context.Context, tokens []*token, when string) {
 		}
 	}
 	if f := r.Echo.Forbidden.Load(); f > 0 {
-		r.violation("%s: %d requests reached the upstream that should not have", when, f)
+		r.violation("%s: %d requests reached the upstream and should not have", when, f)
 	}
 }
 
-// settle ends the doubt about a rotation: whatever came of it, the spent token has one successor.
+// settle resolves the doubt about a rotation: in each case the spent token has exactly one successor.
 func (r *Run) settle(ctx context.Context, w *worker, g *grant, when string) {
 	if !g.rotating || g.fate != living {
 		return
@@ -114,8 +114,8 @@ func (r *Run) settle(ctx context.Context, w *worker, g *grant, when string) {
 	w.keep(g, first)
 }
 
-// replay redeems again: every code of unknown outcome, and one in four of those that gave something. It returns the
-// codes that are still to be watched.
+// replay redeems again every code of unknown outcome, and one in four of the redeemed ones. It returns the codes that
+// must be checked again later.
 func (r *Run) replay(ctx context.Context, w *worker, when string) []*code {
 	var left []*code
 	for _, c := range w.codes {
@@ -137,10 +137,10 @@ func (r *Run) replay(ctx context.Context, w *worker, when string) []*code {
 			r.violation("%s: a code was redeemed %d times", when, c.successes)
 		}
 		if c.grant != nil {
-			c.grant.fate = ended // a replay revokes what the code gave
+			c.grant.fate = ended // a replay revokes what the code has issued
 		}
 	}
-	// Older ones are past their lifetime: a replay of them tells nothing more.
+	// Older codes have expired: a replay of them proves nothing more.
 	return left[max(0, len(left)-50):]
 }
 

@@ -58,7 +58,7 @@ func termThenKill(t *testing.T, rep *report) {
 	rep.add("%d cycles", n)
 }
 
-// powerLoss is F3: the disk keeps what was synced and nothing else.
+// powerLoss is F3: the disk keeps only what was synced.
 func powerLoss(t *testing.T, rep *report) {
 	n := cycles(1, 20)
 	s, ready, refused := losePower(t, "", n)
@@ -69,7 +69,7 @@ func powerLoss(t *testing.T, rep *report) {
 	rep.add("%d power losses, restart to ready p50 %d ms, max %d ms", n, median(ready).Milliseconds(), slices.Max(ready).Milliseconds())
 }
 
-// powerLossControl is F3 with a build that does not sync. When nothing is lost there, F3 proves nothing.
+// powerLossControl is F3 with a build that does not sync. If it loses nothing, F3 proves nothing.
 func powerLossControl(t *testing.T, rep *report) {
 	unsynced := filepath.Join(t.TempDir(), "gatehouse-unsynced")
 	if err := Build("..", unsynced, Variant{"storage/badgerstore", `unix\.Fdatasync\(int\(f\.Fd\(\)\)\)`, `error(nil)`}); err != nil {
@@ -78,7 +78,7 @@ func powerLossControl(t *testing.T, rep *report) {
 	s, _, refused := losePower(t, unsynced, 3)
 	lost := s.Lost.Load()
 	s.mu.Lock()
-	s.violations = nil // they are what the control is for
+	s.violations = nil // the control exists to produce them
 	s.mu.Unlock()
 	switch {
 	case refused != nil:
@@ -90,7 +90,7 @@ func powerLossControl(t *testing.T, rep *report) {
 	}
 }
 
-// losePower freezes the server under load, keeps a copy of the disk as it is, kills the server and starts it on the copy.
+// losePower freezes the server under load, copies the disk as it is, kills the server and starts it on the copy.
 // refused is the error of a server that does not start again.
 func losePower(t *testing.T, binary string, n int) (s setup, ready []time.Duration, refused error) {
 	dir := t.TempDir()
@@ -104,7 +104,7 @@ func losePower(t *testing.T, binary string, n int) (s setup, ready []time.Durati
 		}
 	})
 	s = start(t, lab.Config{Binary: binary, Dir: dir, Data: filepath.Join(img.Mount, "data")}, workers)
-	// What a first start makes is durable before the first answer too, but here only the load counts.
+	// The records of a first start are also durable before the first answer, but only the load counts here.
 	rnd := random()
 	for i := range n {
 		s.Begin(t.Context())
@@ -131,7 +131,7 @@ func losePower(t *testing.T, binary string, n int) (s setup, ready []time.Durati
 		ready = append(ready, d)
 		s.Check(t.Context(), "after power loss", i == n-1)
 		if binary != "" && s.Lost.Load() > 0 {
-			break // the control has shown what it is for
+			break // the control has shown enough
 		}
 	}
 	return s, ready, nil

@@ -32,7 +32,7 @@ func diskFull(t *testing.T, rep *report) {
 	s.Begin(ctx)
 	s.For(ctx, time.Second)
 
-	var full atomic.Int64 // when the watermark was passed, nanoseconds since 1970
+	var full atomic.Int64 // when the watermark was passed, in nanoseconds since 1970
 	filled := make(chan error, 1)
 	go func() {
 		filled <- img.Fill(func(free int64) {
@@ -72,7 +72,7 @@ func diskFull(t *testing.T, rep *report) {
 	}
 	back, ok := eventually(ctx, 20*time.Second, func() bool { return s.Server.Issue(ctx).Status == http.StatusOK })
 	if !ok {
-		t.Fatalf("no write succeeds 20 s after space was given back")
+		t.Fatalf("no write succeeds 20 s after space was freed")
 	}
 	s.For(ctx, 500*time.Millisecond)
 	s.Halt()
@@ -85,7 +85,8 @@ func diskFull(t *testing.T, rep *report) {
 	startOnFullDisk(t, s, img, rep)
 }
 
-// whileFull sends reads and writes for two seconds: every write is 503 within a second, every read is answered rightly.
+// whileFull sends reads and writes for two seconds: every write gets 503 within a second, every read gets the right
+// answer.
 func (s setup) whileFull(t *testing.T, good string) (reads, failed int) {
 	t.Helper()
 	ctx := t.Context()
@@ -112,7 +113,7 @@ func (s setup) whileFull(t *testing.T, good string) (reads, failed int) {
 	return reads, failed
 }
 
-// startOnFullDisk: the server says what is wrong and ends, instead of dying of it.
+// startOnFullDisk: the server reports the full disk and ends, instead of crashing.
 func startOnFullDisk(t *testing.T, s setup, img *Image, rep *report) {
 	if err := s.Server.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

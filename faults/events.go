@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// verified is the answer of the admin API to the check of the events.
-type verified struct {
+// verification is the admin API's answer to the check of the events.
+type verification struct {
 	Sound  bool `json:"sound"`
 	Chains []struct {
 		Chain    string   `json:"chain"`
@@ -16,12 +16,12 @@ type verified struct {
 	} `json:"chains"`
 }
 
-// events has the server check its chains of events: none is broken, and there is an event for each token that was given.
+// events makes the server check its chains of events: none is broken, and each issued token has an event.
 func (r *Run) events(ctx context.Context, when string) {
 	a := r.Server.Get(ctx, r.Server.Admin()+"/gatehouse/events/verify")
-	var v verified
+	var v verification
 	if err := json.Unmarshal(a.Body, &v); err != nil || a.Status != 200 {
-		r.violation("%s: the check of the events gives no answer: %d %v %s", when, a.Status, a.Err, tail(string(a.Body)))
+		r.violation("%s: the check of the events failed: %d %v %s", when, a.Status, a.Err, tail(string(a.Body)))
 		return
 	}
 	there, given := 0, 0
@@ -36,6 +36,6 @@ func (r *Run) events(ctx context.Context, when string) {
 	}
 	if there < given {
 		r.Lost.Add(int64(given - there))
-		r.violation("%s: %d tokens were given and there are %d events", when, given, there)
+		r.violation("%s: %d tokens were issued and there are %d events", when, given, there)
 	}
 }

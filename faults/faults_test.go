@@ -22,7 +22,8 @@ var (
 	flips = flag.Int("flips", 0, "bit flips of F10. 0: 1000, in the short round 12")
 )
 
-// fault is one row of the table. long marks those that belong to the whole round only: they need the right to mount, or minutes.
+// fault is one row of the table. long marks faults for the whole round only: they take minutes, or need the right to
+// mount.
 type fault struct {
 	id, name string
 	long     bool
@@ -48,7 +49,7 @@ var faults = []fault{
 	{"TP", "times tell nothing of people", true, timingOfPeople},
 }
 
-// report is the line of figures of one fault.
+// report collects the figures of one fault.
 type report struct {
 	mu    sync.Mutex // guards words
 	words []string
@@ -60,8 +61,8 @@ func (r *report) add(format string, args ...any) {
 	r.words = append(r.words, fmt.Sprintf(format, args...))
 }
 
-// TestFaults runs all faults whole, or with -short a short round of those that need no rights. The table of figures is
-// written at the end.
+// TestFaults runs all faults, or with -short a short round of those that need no privileges. It writes the table of
+// figures at the end.
 func TestFaults(t *testing.T) {
 	type line struct{ verdict, text string }
 	var table []line
@@ -77,7 +78,7 @@ func TestFaults(t *testing.T) {
 			f.run(t, &r)
 		})
 		if !ran {
-			continue // another one was asked for by name
+			continue // another fault was requested by name
 		}
 		verdict := "pass"
 		if !ok {
@@ -118,7 +119,7 @@ type setup struct {
 
 const workers = 64
 
-// start brings up a server with a signed-in person and n workers. At the end of the test it looks for panics and
+// start starts a server with a signed-in person and n workers. At the end of the test it looks for panics and
 // violations, and shows the log of a failed test.
 func start(t *testing.T, c lab.Config, n int) setup {
 	t.Helper()
@@ -149,7 +150,7 @@ func start(t *testing.T, c lab.Config, n int) setup {
 	}
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
-			t.Errorf("the ledger is not whole: %v", err)
+			t.Errorf("the ledger is incomplete: %v", err)
 		}
 	})
 	r, err := NewRun(t.Context(), s, echo, l, n, *seed)
@@ -161,7 +162,7 @@ func start(t *testing.T, c lab.Config, n int) setup {
 			t.Error(v)
 		}
 		if p := s.Panics(); len(p) > 0 {
-			t.Errorf("the log tells of %d panics; the first:\n%s", len(p), p[0])
+			t.Errorf("the log contains %d panics; the first:\n%s", len(p), p[0])
 		}
 		if t.Failed() {
 			t.Logf("end of the log:\n%s", s.LogTail(25))
@@ -179,7 +180,7 @@ func (s setup) restart(t *testing.T) time.Duration {
 	return d
 }
 
-// figures writes what every fault under load reports.
+// figures writes the figures that every fault under load reports.
 func (s setup) figures(r *report) {
 	r.add("acked %d, unknown %d, lost %d, double redemptions %d (of %d raced)", s.Ledger.Acked.Load(), s.Ledger.Unknown.Load(),
 		s.Lost.Load(), s.Doubles.Load(), s.Raced.Load())

@@ -16,13 +16,14 @@ import (
 	"github.com/gatehouse-id/gatehouse/faults/lab"
 )
 
-// flipped counts what became of the directories with one wrong bit.
-type flipped struct {
+// flipCounts counts the outcomes of directories with one wrong bit.
+type flipCounts struct {
 	refused, answered5xx, noEffect atomic.Int64
 	wrong, missing, panicked       atomic.Int64
 }
 
-// bitFlips is F10: one bit of a copied directory is wrong. Nothing wrong is ever active, nothing is missing in silence.
+// bitFlips is F10: one bit of a copied directory is wrong. An ended token is never active, and no record is missing
+// without a report.
 func bitFlips(t *testing.T, rep *report) {
 	s := start(t, lab.Config{}, workers)
 	s.bulk(t, cycles(0, 2))
@@ -44,7 +45,7 @@ func bitFlips(t *testing.T, rep *report) {
 	if n == 0 {
 		n = cycles(12, 1000)
 	}
-	var out flipped
+	var out flipCounts
 	var wg sync.WaitGroup
 	var next atomic.Int64
 	for range 2 {
@@ -58,11 +59,11 @@ func bitFlips(t *testing.T, rep *report) {
 		})
 	}
 	wg.Wait()
-	rep.add("%d flips: %d refused at start, %d seen at reading, %d without effect", n, out.refused.Load(), out.answered5xx.Load(), out.noEffect.Load())
-	rep.add("wrong active %d, missing in silence %d, panics %d", out.wrong.Load(), out.missing.Load(), out.panicked.Load())
+	rep.add("%d flips: %d refused at start, %d detected on reading, %d without effect", n, out.refused.Load(), out.answered5xx.Load(), out.noEffect.Load())
+	rep.add("wrong active %d, missing without a report %d, panics %d", out.wrong.Load(), out.missing.Load(), out.panicked.Load())
 }
 
-// bulk issues tokens until there are so many tables on disk beside the log, and keeps some of them for the checks.
+// bulk issues tokens until the disk has this many tables next to the log, and keeps some of the tokens for the checks.
 func (s setup) bulk(t *testing.T, tables int) {
 	t.Helper()
 	full := func() bool {
@@ -111,7 +112,7 @@ func (s setup) sample(n int) (good, bad []*token) {
 	return thin(good), thin(bad)
 }
 
-func (s setup) flip(t *testing.T, i int64, files []file, good, bad []*token, out *flipped) {
+func (s setup) flip(t *testing.T, i int64, files []file, good, bad []*token, out *flipCounts) {
 	dir, err := os.MkdirTemp(s.Server.Dir, "flip-")
 	if err != nil {
 		t.Error(err)
@@ -145,11 +146,11 @@ func (s setup) flip(t *testing.T, i int64, files []file, good, bad []*token, out
 	}
 	if p := server.Panics(); len(p) > 0 {
 		out.panicked.Add(1)
-		t.Errorf("%s: the log tells of a panic:\n%s", where, p[0])
+		t.Errorf("%s: the log contains a panic:\n%s", where, p[0])
 	}
 }
 
-func (s setup) readAll(t *testing.T, server *lab.Server, where string, good, bad []*token, out *flipped) {
+func (s setup) readAll(t *testing.T, server *lab.Server, where string, good, bad []*token, out *flipCounts) {
 	var untold, wrong, missing atomic.Int64
 	ask := func(tok *token, want bool) {
 		active, told := server.Introspect(t.Context(), tok.text).Active()
@@ -172,15 +173,16 @@ func (s setup) readAll(t *testing.T, server *lab.Server, where string, good, bad
 	}
 	if wrong.Load() > 0 {
 		out.wrong.Add(1)
-		t.Errorf("%s: %d tokens are active that must not be", where, wrong.Load())
+		t.Errorf("%s: %d tokens are active and must not be", where, wrong.Load())
 	}
 	if missing.Load() > 0 {
 		out.missing.Add(1)
-		t.Errorf("%s: %d tokens are gone in silence", where, missing.Load())
+		t.Errorf("%s: %d tokens are missing without a report", where, missing.Load())
 	}
 }
 
-// file is one file of the directory and how many of its bytes are used: files are made long and filled from the start.
+// file is one file of the directory and how many of its bytes are used: files are allocated long and filled from the
+// start.
 type file struct {
 	name string
 	used int
@@ -200,7 +202,7 @@ func measure(dir string) (files []file, err error) {
 	return files, err
 }
 
-// flipOne turns one bit: half of the time somewhere in the bytes that are used, half of the time in any file.
+// flipOne flips one bit: half of the time in a used byte, half of the time anywhere in a file.
 func flipOne(dir string, files []file, r *rand.Rand) (where string, err error) {
 	total := 0
 	for _, f := range files {

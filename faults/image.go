@@ -26,7 +26,7 @@ func run(name string, args ...string) error {
 // NewImage makes and mounts a file system of size bytes below dir.
 func NewImage(dir string, size int64) (*Image, error) {
 	if os.Geteuid() != 0 {
-		return nil, fmt.Errorf("this fault mounts a file system, which user %d may not: run it as root", os.Geteuid())
+		return nil, fmt.Errorf("this fault mounts a file system, which user %d cannot: run it as root", os.Geteuid())
 	}
 	i := &Image{File: filepath.Join(dir, "disk.img"), Mount: filepath.Join(dir, "disk")}
 	f, err := os.Create(i.File)
@@ -42,8 +42,8 @@ func NewImage(dir string, size int64) (*Image, error) {
 	return i, i.mount()
 }
 
-// mount mounts the file. The journal is not written by a timer, so that a copy of the frozen image is what a power loss
-// at one moment leaves behind.
+// mount mounts the file. No timer writes the journal, so a copy of the frozen image is what a power loss at that moment
+// leaves behind.
 func (i *Image) mount() error {
 	if err := run("mount", "-o", "loop,commit=300", i.File, i.Mount); err != nil {
 		return fmt.Errorf("no right to mount, or no loop device: %w", err)
@@ -61,12 +61,12 @@ func (i *Image) Unmount() error {
 	return run("umount", i.Mount)
 }
 
-// Copy copies the image as it lies on the disk under it: what the mounted file system has not written is not in it.
+// Copy copies the image as it is on the underlying disk, without anything that the mounted file system has not written.
 func (i *Image) Copy(to string) error {
 	return run("cp", "--sparse=auto", i.File, to)
 }
 
-// Replace mounts another image in the place of this one, which is gone then.
+// Replace mounts another image in place of this one, which is lost.
 func (i *Image) Replace(by string) error {
 	if err := i.Unmount(); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (i *Image) Free() int64 {
 	return int64(st.Bavail) * st.Bsize
 }
 
-// filler is the file that takes the space.
+// filler is the name of the file that takes the space.
 func (i *Image) filler() string { return filepath.Join(i.Mount, "filler") }
 
 // Fill writes until nothing is left and calls watch after each MiB.
@@ -111,5 +111,5 @@ func (i *Image) Fill(watch func(free int64)) error {
 	return f.Sync()
 }
 
-// Empty gives the space back.
+// Empty frees the space.
 func (i *Image) Empty() error { return os.Remove(i.filler()) }

@@ -1,5 +1,5 @@
-// Package faults kills, freezes, fills and breaks the built binary under load, and holds it to a ledger of what it
-// answered.
+// Package faults kills, freezes, fills and breaks the built binary under load, and compares its later answers with a
+// ledger of its earlier ones.
 package faults
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/faults/lab"
 )
 
-// Ledger is an append-only file of intents and outcomes: an intent before each request, its outcome after. What the
-// checker expects is held in memory beside it; the file is for whoever asks later what happened.
+// Ledger is an append-only file of intents and outcomes: an intent before each request, its outcome after. The checker
+// keeps its expectations in memory; the file is for later investigation.
 type Ledger struct {
 	mu   sync.Mutex // guards the file
 	file *os.File
@@ -32,7 +32,7 @@ type entry struct {
 	At      int64       `json:"at"` // microseconds since 1970
 	Op      string      `json:"op"`
 	Client  string      `json:"client,omitempty"`
-	Object  string      `json:"object,omitempty"` // end of the token, enough to find it and useless to anybody
+	Object  string      `json:"object,omitempty"` // the end of the token, enough to find it and too little to use it
 	Outcome lab.Outcome `json:"outcome,omitempty"`
 	Status  int         `json:"status,omitempty"`
 }
@@ -54,7 +54,7 @@ func (l *Ledger) write(e entry) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, _ = l.buf.Write(append(b, '\n')) // an error comes back at Sync
+	_, _ = l.buf.Write(append(b, '\n')) // Sync returns the error
 }
 
 // Do writes the intent, sends the request and writes its outcome.
@@ -76,7 +76,7 @@ func (l *Ledger) Do(op, client, object string, send func() lab.Answer) (lab.Answ
 	return a, out
 }
 
-// fail keeps the first failures in words, for tests that expect none.
+// fail keeps the first failures as text, for tests that expect none.
 func (l *Ledger) fail(op string, a lab.Answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +85,7 @@ func (l *Ledger) fail(op string, a lab.Answer) {
 	}
 }
 
-// Failures returns the first failures in words.
+// Failures returns the text of the first failures.
 func (l *Ledger) Failures() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

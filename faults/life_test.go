@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/faults/lab"
 )
 
-// doubleOpen is F12: a second process on the same directory ends with a clear message and harms nobody.
+// doubleOpen is F12: a second process on the same directory ends with a clear message and does no harm.
 func doubleOpen(t *testing.T, rep *report) {
 	s := start(t, lab.Config{}, 8)
 	s.Begin(t.Context())
@@ -34,7 +34,7 @@ func doubleOpen(t *testing.T, rep *report) {
 	if said := strings.ToLower(second.LogText()); !strings.Contains(said, "in use") && !strings.Contains(said, "another process") && !strings.Contains(said, "lock") {
 		t.Errorf("the second process does not say why it ends:\n%s", second.LogTail(5))
 	}
-	// The same directory with other options is refused at a reload, and the running configuration goes on.
+	// A reload with other options for the same directory is refused, and the running configuration continues.
 	other := strings.Replace(s.Server.Caddyfile(s.Server.Ports, s.Server.Secrets, "other options"),
 		"storage badger "+s.Server.Data, "storage badger "+s.Server.Data+" {\n\t\t\tmin_free 200MiB\n\t\t}", 1)
 	if a := s.Server.Load(t.Context(), other); a.Err != nil || a.Status == http.StatusOK {
@@ -50,7 +50,7 @@ func doubleOpen(t *testing.T, rep *report) {
 // failed counts requests without an answer or with a 5xx.
 func (s setup) failed() int64 { return s.Ledger.Unknown.Load() + s.Unanswered.Load() }
 
-// undisturbed ends the load and demands that no request failed.
+// undisturbed ends the load and requires that no request failed.
 func (s setup) undisturbed(t *testing.T) {
 	t.Helper()
 	s.Halt()
@@ -62,10 +62,10 @@ func (s setup) undisturbed(t *testing.T) {
 	}
 }
 
-// visitor reads a page that needs a session, again and again, on a kept connection.
+// visitor repeatedly reads a page that needs a session, on a kept connection.
 type visitor struct {
 	browser       *lab.Browser
-	pages, turned atomic.Int64 // turned: anything but the page itself
+	pages, turned atomic.Int64 // turned: any answer except the page itself
 	wg            sync.WaitGroup
 }
 
@@ -93,7 +93,7 @@ func (s setup) visit(ctx context.Context, t *testing.T) *visitor {
 	return v
 }
 
-// streams are what stays open through reloads: tunnels like those of WebSockets, and a connection of HTTP/2.
+// streams are connections that stay open through reloads: tunnels like those of WebSockets, and a connection of HTTP/2.
 type streams struct {
 	done, failed  int // requests over HTTP/2
 	last          error
@@ -101,7 +101,7 @@ type streams struct {
 	wg            sync.WaitGroup
 }
 
-// stream opens n tunnels, which talk until ctx ends.
+// stream opens n tunnels, which send lines until ctx ends.
 func (s setup) stream(ctx context.Context, t *testing.T, n int) *streams {
 	t.Helper()
 	token := s.Server.Issue(ctx).Text("access_token")
@@ -127,7 +127,7 @@ func (s setup) stream(ctx context.Context, t *testing.T, n int) *streams {
 	return out
 }
 
-// reloadsUnderLoad is F13: reloads on kept-alive connections fail no request, drop no stream and sign nobody out.
+// reloadsUnderLoad is F13: reloads on kept-alive connections fail no request, drop no stream and end no session.
 func reloadsUnderLoad(t *testing.T, rep *report) {
 	s := start(t, lab.Config{Global: "\tservers {\n\t\tprotocols h1 h2c\n\t}"}, 32)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -202,7 +202,7 @@ func brokenReload(t *testing.T, rep *report) {
 			t.Errorf("Load(%s) = %d %s, want a refusal: %v", name, a.Status, a.Body, a.Err)
 		}
 		if strings.Contains(string(a.Body), s.Server.Machine) || strings.Contains(string(a.Body), s.Server.Password) {
-			t.Errorf("Load(%s) tells a secret in its error", name)
+			t.Errorf("Load(%s) reveals a secret in its error", name)
 		}
 		s.For(t.Context(), 100*time.Millisecond)
 	}
@@ -215,7 +215,7 @@ func brokenReload(t *testing.T, rep *report) {
 	rep.add("%d broken configurations refused, %d requests, %d failed", len(broken), s.Ledger.Acked.Load()+s.Reads.Load(), s.failed())
 }
 
-// gracefulShutdown is F15: SIGTERM ends the process when everything under way is answered.
+// gracefulShutdown is F15: SIGTERM ends the process after every request under way is answered.
 func gracefulShutdown(t *testing.T, rep *report) {
 	s := start(t, lab.Config{}, 32)
 	ctx := t.Context()

@@ -20,8 +20,8 @@ type fate int
 
 const (
 	living   fate = iota
-	doubtful      // its end was asked for and the outcome is unknown
-	ended         // its end was answered
+	doubtful      // its end was requested and the outcome is unknown
+	ended         // its end was acknowledged
 )
 
 // token is an access token of a machine or of a grant.
@@ -30,7 +30,7 @@ type token struct {
 	client string
 	grant  *grant // nil: of a machine
 	fate   fate
-	seen   *bool // what an introspection said while the fate was doubtful: it must not change any more
+	seen   *bool // the result of an introspection while the fate was doubtful: it must not change any more
 }
 
 func (t *token) expected() fate {
@@ -40,7 +40,7 @@ func (t *token) expected() fate {
 	return t.fate
 }
 
-// grant is what one code gave.
+// grant is what one code has issued.
 type grant struct {
 	client, refresh string
 	spent           []string // refresh tokens that were rotated
@@ -49,7 +49,7 @@ type grant struct {
 	rotating        bool // the outcome of the last rotation is unknown
 }
 
-// code is an authorization code and what came of it.
+// code is an authorization code and its outcome.
 type code struct {
 	text, verifier, client string
 	outcome                lab.Outcome // of its redemption; empty: not tried
@@ -57,7 +57,7 @@ type code struct {
 	successes              int
 }
 
-// worker owns what it made: nobody else changes it, so that what it expects is exact.
+// worker owns the objects that it makes: nothing else changes them, so its expectations are exact.
 type worker struct {
 	run     *Run
 	browser *lab.Browser
@@ -68,7 +68,7 @@ type worker struct {
 	codes   []*code
 }
 
-// Run is a load over many starts of one server, and what is known of it.
+// Run is a load over many starts of one server, and the knowledge about that server.
 type Run struct {
 	Server *lab.Server
 	Echo   *lab.Echo
@@ -87,10 +87,10 @@ type Run struct {
 	Lost          atomic.Int64 // acknowledged writes that are gone or undone
 	Raced         atomic.Int64 // codes sent from several connections at once
 	Reads         atomic.Int64 // introspections and calls through protect
-	Unanswered    atomic.Int64 // those that got no answer or a 5xx
+	Unanswered    atomic.Int64 // requests without an answer or with a 5xx
 }
 
-// liveGrants is how many grants a worker keeps: the server drops the oldest of a client and person beyond 25.
+// liveGrants is the number of grants that a worker keeps: the server drops the oldest of a client and person beyond 25.
 const liveGrants = 12
 
 func (r *Run) violation(format string, args ...any) {
@@ -101,7 +101,7 @@ func (r *Run) violation(format string, args ...any) {
 	}
 }
 
-// Violations returns what was wrong so far.
+// Violations returns the violations so far.
 func (r *Run) Violations() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,7 +128,7 @@ func NewRun(ctx context.Context, s *lab.Server, e *lab.Echo, l *Ledger, n int, s
 	return r, nil
 }
 
-// Begin lets the workers go. They stop at Halt.
+// Begin starts the workers. They stop at Halt.
 func (r *Run) Begin(ctx context.Context) {
 	r.stop.Store(false)
 	for _, w := range r.workers {
@@ -140,7 +140,7 @@ func (r *Run) Begin(ctx context.Context) {
 	}
 }
 
-// Halt asks the workers to stop, without waiting: requests under way go on.
+// Halt tells the workers to stop, without waiting: requests under way continue.
 func (r *Run) Halt() { r.stop.Store(true) }
 
 // Wait waits until the workers have stopped.
@@ -182,7 +182,7 @@ func (w *worker) issue(ctx context.Context) {
 	}
 }
 
-// newCode asks for a code. nil: there is none.
+// newCode requests a code. nil: it got none.
 func (w *worker) newCode(ctx context.Context) *code {
 	c := &code{client: w.client}
 	a, out := w.run.Ledger.Do("authorize", w.client, "", func() (a lab.Answer) {
@@ -223,7 +223,7 @@ func (w *worker) newGrant(ctx context.Context) {
 	}
 }
 
-// living counts the grants that may be there, the doubtful ones too.
+// living counts the grants that may exist, including the doubtful ones.
 func (w *worker) living() int {
 	n := 0
 	for _, g := range w.grants {
@@ -278,7 +278,7 @@ func (w *worker) race(ctx context.Context) {
 		w.run.violation("a code was redeemed %d times at once", wins.Load())
 	}
 	if wins.Load() > 0 || doubts.Load() > 0 {
-		// Its replay revoked what it gave, or will: it only counts how often it can be redeemed.
+		// Its replay has revoked what it issued, or will: only the number of redemptions counts.
 		c.successes, c.outcome = int(wins.Load()), lab.Unknown
 		if wins.Load() > 0 {
 			c.outcome = lab.OK
@@ -348,7 +348,7 @@ func (w *worker) pickToken() *token {
 	if len(w.tokens) == 0 {
 		return nil
 	}
-	// The last ones are those that a fault endangers most.
+	// The last tokens are most endangered by a fault.
 	from := max(0, len(w.tokens)-200)
 	return w.tokens[from+w.rand.IntN(len(w.tokens)-from)]
 }
@@ -370,7 +370,7 @@ func (w *worker) introspect(ctx context.Context) {
 	}
 }
 
-// call goes through protect: what is ended must not reach the upstream.
+// call goes through protect: the upstream must not receive ended tokens.
 func (w *worker) call(ctx context.Context) {
 	t := w.pickToken()
 	if t == nil {

@@ -30,7 +30,8 @@ func (s setup) configure(t *testing.T, units map[string]any) {
 	}
 }
 
-// mailDown is F20: whatever the mail server does, nobody waits for it, and every mail arrives once it works again, also over kill -9.
+// mailDown is F20: requests never wait for the mail server, whatever it does, and every mail arrives once it works
+// again, even after kill -9.
 func mailDown(t *testing.T, rep *report) {
 	server, err := lab.NewMailServer()
 	if err != nil {
@@ -57,41 +58,41 @@ func mailDown(t *testing.T, rep *report) {
 	}
 	base := add()
 	if _, ok := eventually(t.Context(), 20*time.Second, func() bool { return len(server.Mails()) >= n }); !ok {
-		t.Fatalf("a server that works has %d mails, want %d", len(server.Mails()), n)
+		t.Fatalf("a working server has %d mails, want %d", len(server.Mails()), n)
 	}
 	for _, mode := range []string{lab.Forget, lab.Down, lab.Later, lab.Never, lab.Slow} {
 		server.Be(mode)
 		got := add()
 		if m, limit := median(got), 3*median(base)+20*time.Millisecond; m > limit {
-			t.Errorf("%s: a request takes %v, %v before: somebody waits for the mail server", mode, m, median(base))
+			t.Errorf("%s: a request takes %v, %v before: it waits for the mail server", mode, m, median(base))
 		}
-		lab.Pause(t.Context(), 1500*time.Millisecond) // tries are made
+		lab.Pause(t.Context(), 1500*time.Millisecond) // time for some tries
 		rep.add("%s: request p50 %d ms, max %d ms (%d, %d before)", mode, median(got).Milliseconds(), got[len(got)-1].Milliseconds(),
 			median(base).Milliseconds(), base[len(base)-1].Milliseconds())
 	}
 	s.Server.Kill()
 	server.Be(lab.Good)
 	s.restart(t)
-	arrived := func() (ids map[string]int, whom map[string]bool) {
-		ids, whom = map[string]int{}, map[string]bool{}
+	arrived := func() (ids map[string]int, recipients map[string]bool) {
+		ids, recipients = map[string]int{}, map[string]bool{}
 		for _, m := range server.Mails() {
 			ids[m.ID]++
-			whom[m.To] = true
+			recipients[m.To] = true
 		}
-		return ids, whom
+		return ids, recipients
 	}
 	back, ok := eventually(t.Context(), 3*time.Minute, func() bool {
-		_, whom := arrived()
-		return len(whom) >= n
+		_, recipients := arrived()
+		return len(recipients) >= n
 	})
-	ids, whom := arrived()
+	ids, recipients := arrived()
 	if !ok || len(ids) != n {
-		t.Errorf("%d mails for %d persons have arrived, want %d each", len(ids), len(whom), n)
+		t.Errorf("%d mails for %d persons have arrived, want %d each", len(ids), len(recipients), n)
 	}
 	same := map[string]string{}
 	for _, m := range server.Mails() {
 		text := m.Body[:min(len(m.Body), 400)]
-		if i := strings.Index(text, "Hello"); i >= 0 { // behind the boundary, which is drawn anew
+		if i := strings.Index(text, "Hello"); i >= 0 { // after the boundary, which is random each time
 			text = text[i:]
 		}
 		text, _, _ = strings.Cut(text, "\r\n--")
@@ -102,11 +103,12 @@ func mailDown(t *testing.T, rep *report) {
 	}
 	rep.add("%d mails, %d came again, all there %d ms after the server was back and kill -9", n, len(server.Mails())-len(ids), back.Milliseconds())
 	if log := s.Server.LogText(); strings.Contains(log, "mail-1@example.com") && strings.Contains(log, "not taken") && strings.Contains(log[strings.Index(log, "not taken"):], "mail-1@example.com") {
-		t.Error("the log tells the address of a mail")
+		t.Error("the log contains the address of a mail")
 	}
 }
 
-// breachDown is F21: a service of breached passwords that is down, slow or talks garbage holds up no change of a password, and is no error of ours.
+// breachDown is F21: a service of breached passwords that is down, slow or answers garbage delays no change of a
+// password, and causes no 5xx.
 func breachDown(t *testing.T, rep *report) {
 	p := partner(t, false)
 	c := lab.Config{Identity: fmt.Sprintf("\t\t\tbreach {\n\t\t\t\turl %s/range/\n\t\t\t}", p.Origin())}
@@ -124,7 +126,7 @@ func breachDown(t *testing.T, rep *report) {
 	if good.Status != http.StatusOK {
 		t.Fatalf("another password = %d %s", good.Status, good.Body)
 	}
-	const most = time.Second + 1500*time.Millisecond // the timeout, a hash, and what a busy machine adds
+	const most = time.Second + 1500*time.Millisecond // the timeout, a hash, and a margin for a busy machine
 	for _, mode := range []string{lab.Down, lab.Slow, lab.HalfOpen, lab.Drip, lab.Garbage, lab.Endless} {
 		p.Be(mode)
 		a := set("nobody knows this password, " + mode)

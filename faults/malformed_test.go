@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/faults/lab"
 )
 
-// paths are every endpoint and page that a stranger reaches.
+// paths are every endpoint and page that strangers can reach.
 var paths = []string{
 	"/oauth/authorize", "/oauth/v1/authorize", "/oauth/token", "/oauth/v1/token", "/oauth/revoke", "/oauth/v1/revoke",
 	"/oauth/api/v2/token/introspect", "/oauth/userinfo", "/oauth/jwks", "/oauth/logout", "/oauth/consent", "/oauth/site",
@@ -25,7 +25,7 @@ var paths = []string{
 	"/sign-in", "/sign-out", "/account", "/assets/none.css", "/healthz", "/", "/no/such/page",
 }
 
-// malformedRequests returns what is wrong in every way, for one path.
+// malformedRequests returns requests for one path with every kind of defect.
 func malformedRequests(host, path string) map[string][]byte {
 	long := strings.Repeat("a", 10_000)
 	get := func(query string, h ...string) []byte { return lab.Request("GET", host, path+query, "", h...) }
@@ -78,8 +78,8 @@ func malformedRequests(host, path string) map[string][]byte {
 
 var innards = regexp.MustCompile(`goroutine \d|\.go:\d+|runtime error|badger|/storage/|\*authz\.|\*identity\.`)
 
-// malformed is F40: whatever is sent, the process lives, answers below 500, and tells nothing of its inside. Then a build
-// with a panic point: the upstream sees nothing of that request, the others go on.
+// malformed is F40: whatever the request, the process survives, answers below 500, and reveals no internals. Then a
+// build with a panic point: the upstream receives nothing of that request, and other requests continue.
 func malformed(t *testing.T, rep *report) {
 	s := start(t, lab.Config{}, 2)
 	good := s.Server.Issue(t.Context()).Text("access_token")
@@ -137,14 +137,15 @@ func (s setup) abuse(t *testing.T, host, path string) (sent int) {
 		case status >= 500 && !(path == "/healthz" && status == http.StatusServiceUnavailable) && status != http.StatusNotImplemented:
 			t.Errorf("%s, %s = %d, want below 500", path, name, status)
 		case innards.Match(c.Body):
-			t.Errorf("%s, %s tells of the inside: %.300s", path, name, c.Body)
+			t.Errorf("%s, %s reveals internals: %.300s", path, name, c.Body)
 		}
 		c.Close()
 	}
 	return sent
 }
 
-// panicPoint builds the program with a panic in the introspection of one token, which both the endpoint and protect pass.
+// panicPoint builds the program with a panic in the introspection of one token, which both the endpoint and protect
+// use.
 func panicPoint(t *testing.T, rep *report) {
 	out := filepath.Join(t.TempDir(), "gatehouse-panics")
 	if err := Build("..", out, Variant{
@@ -188,7 +189,7 @@ func panicPoint(t *testing.T, rep *report) {
 				t.Errorf("a panicking handler answers %d, want 500: %v", a.Status, a.Err)
 			}
 			if innards.Match(a.Body) {
-				t.Errorf("a panicking handler tells of the inside: %.300s", a.Body)
+				t.Errorf("a panicking handler reveals internals: %.300s", a.Body)
 			}
 		}
 	}

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	visitors  = 16                                    // who try the provider all the time
-	passwords = 4                                     // who sign in by password meanwhile
-	patience  = 5*time.Second + 1500*time.Millisecond // 5 s, and what a busy machine adds
+	visitors  = 16                                    // visitors who try the provider all the time
+	passwords = 4                                     // persons who sign in by password meanwhile
+	patience  = 5*time.Second + 1500*time.Millisecond // 5 s, and a margin for a busy machine
 )
 
-// providersDown is F18: identity providers elsewhere that are down, slow, flapping or talk garbage give their own users a page with a way back,
-// and nobody else anything.
+// providersDown is F18: an external identity provider that is down, slow, flapping or answers garbage shows its own
+// users a page with a way back, and does not affect others.
 func providersDown(t *testing.T, rep *report) {
 	p := partner(t, false)
 	expired := partner(t, true)
@@ -45,7 +45,8 @@ func providersDown(t *testing.T, rep *report) {
 			idps identity partner corp expired
 		}`, p.Origin(), p.Origin(), strings.Repeat("p", 40), expired.Port, strings.Repeat("s", 40), lab.Callback)}
 	s := start(t, c, passwords)
-	s.Server.Resend.Store(true) // each mode begins with a reload, at which Caddy closes what waits in the old sockets
+	// each mode begins with a reload, at which Caddy closes connections that wait in the old sockets
+	s.Server.Resend.Store(true)
 	d := 20 * time.Second
 	if testing.Short() {
 		d = time.Second
@@ -56,19 +57,19 @@ func providersDown(t *testing.T, rep *report) {
 	}
 	both := []string{"partner", "corp"}
 	idle := s.Server.Metric(t.Context(), "go_goroutines")
-	var base *tried
+	var base *signInCounts
 	for _, mode := range modes {
-		base = s.signIns(t, d/2, both) // just before, since a machine has its hours
+		base = s.signIns(t, d/2, both) // just before, because the machine's speed varies
 		taken := p.Taken.Load()
 		p.Be(mode)
-		s.renew(t, mode) // nothing is known of the provider any more
+		s.renew(t, mode) // nothing about the provider is cached any more
 		got := s.signIns(t, d, both)
 		s.judge(t, mode, got, base, idle)
 		taken = p.Taken.Load() - taken
 		p.Be(lab.Good)
 		back, ok := eventually(t.Context(), 40*time.Second, func() bool { return s.begins(t, "partner") && s.begins(t, "corp") })
 		if !ok {
-			t.Errorf("%s: the provider works again, and sign-ins do not", mode)
+			t.Errorf("%s: the provider works again, but sign-ins do not", mode)
 		}
 		rep.add("%s: password sign-ins 99%% %d ms (%d before), %d tries, longest %d ms, %d connections, goroutines +%.0f, back after %d ms", mode,
 			got.p99().Milliseconds(), base.p99().Milliseconds(), got.tries.Load(), got.longest.Load(), taken, max(got.goroutines-idle, 0), back.Milliseconds())
@@ -96,18 +97,18 @@ func (s setup) renew(t *testing.T, comment string) {
 	}
 }
 
-// tried is what came of sign-ins.
-type tried struct {
+// signInCounts is the outcome of sign-ins.
+type signInCounts struct {
 	mu         sync.Mutex // guards times, failed and wrong
 	times      []time.Duration
 	failed     []string // sign-ins by password
-	wrong      []string // answers to tries at a provider
+	wrong      []string // unexpected answers to tries at a provider
 	tries      atomic.Int64
 	longest    atomic.Int64 // ms of a try
-	goroutines float64      // at most
+	goroutines float64      // maximum
 }
 
-func (r *tried) p99() time.Duration {
+func (r *signInCounts) p99() time.Duration {
 	if len(r.times) == 0 {
 		return 0
 	}
@@ -115,11 +116,11 @@ func (r *tried) p99() time.Duration {
 }
 
 // signIns lets persons sign in by password for d, while visitors try the providers.
-func (s setup) signIns(t *testing.T, d time.Duration, providers []string) *tried {
+func (s setup) signIns(t *testing.T, d time.Duration, providers []string) *signInCounts {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	r := &tried{}
+	r := &signInCounts{}
 	var wg sync.WaitGroup
 	for i := range passwords {
 		wg.Go(func() {
@@ -162,7 +163,7 @@ func (s setup) signIns(t *testing.T, d time.Duration, providers []string) *tried
 	return r
 }
 
-// try goes to a provider as a new browser does, up to where we send it.
+// try goes to a provider as a new browser does, up to our last redirect.
 func (s setup) try(t *testing.T, provider string) lab.Answer {
 	b := s.Server.NewBrowser()
 	defer b.Forget()
@@ -188,7 +189,8 @@ func (s setup) try(t *testing.T, provider string) lab.Answer {
 	return a
 }
 
-// judgeTry says what is wrong with how a try ended: it leads to the provider, or to a page with a way back, in time.
+// judgeTry returns what is wrong with the end of a try: it must lead to the provider, or to a page with a way back, in
+// time.
 func judgeTry(a lab.Answer) string {
 	page := string(a.Body)
 	switch {
@@ -206,13 +208,13 @@ func judgeTry(a lab.Answer) string {
 	return ""
 }
 
-// begins tells whether a sign-in at the provider gets as far as there.
+// begins tells whether a sign-in reaches the provider.
 func (s setup) begins(t *testing.T, provider string) bool {
 	a := s.try(t, provider)
 	return (a.Status == http.StatusSeeOther || a.Status == http.StatusFound) && !strings.HasPrefix(a.Header.Get("Location"), s.Server.Issuer())
 }
 
-func (s setup) judge(t *testing.T, mode string, got, base *tried, idle float64) {
+func (s setup) judge(t *testing.T, mode string, got, base *signInCounts, idle float64) {
 	t.Helper()
 	if len(got.failed) > 0 {
 		t.Errorf("%s: %d of %d sign-ins by password failed; the first: %s", mode, len(got.failed), len(got.times), got.failed[0])
@@ -220,7 +222,7 @@ func (s setup) judge(t *testing.T, mode string, got, base *tried, idle float64) 
 	if len(got.wrong) > 0 {
 		t.Errorf("%s: %d of %d tries at the provider ended badly; the first: %s", mode, len(got.wrong), got.tries.Load(), got.wrong[0])
 	}
-	// a short round has too few sign-ins to say something about their times
+	// a short round has too few sign-ins for a statement about their times
 	if limit := max(2*base.p99(), base.p99()+100*time.Millisecond); got.p99() > limit && !testing.Short() {
 		t.Errorf("%s: 99%% of the sign-ins by password within %v, want %v", mode, got.p99(), limit)
 	}
@@ -229,7 +231,7 @@ func (s setup) judge(t *testing.T, mode string, got, base *tried, idle float64) 
 	}
 }
 
-// tokens lets the discovery work and the token endpoint fail: the callback is answered in time.
+// tokens makes discovery work and the token endpoint fail: the callback is answered in time.
 func (s setup) tokens(t *testing.T, p *lab.Partner, rep *report) {
 	t.Helper()
 	for _, mode := range []string{lab.Slow, lab.Garbage, lab.Down} {

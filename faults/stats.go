@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// AUC returns how well one measurement tells a from b: 0.5 is not at all, 1 is always. It is the larger of both ways.
+// AUC returns how well one measurement tells a from b: 0.5 means not at all, 1 always. It is the larger of both
+// directions.
 func AUC(a, b []time.Duration) float64 {
 	type sample struct {
 		d    time.Duration
@@ -42,7 +43,7 @@ func AUC(a, b []time.Duration) float64 {
 	return max(u, 1-u)
 }
 
-// Welch returns the t of Welch's test without the slowest tenth of the samples, which tell of the machine.
+// Welch returns the t of Welch's test without the slowest tenth of the samples, which only reflect the machine.
 func Welch(a, b []time.Duration) float64 {
 	all := slices.Sorted(slices.Values(append(slices.Clone(a), b...)))
 	limit := all[len(all)*9/10]

@@ -14,16 +14,16 @@ import (
 	"github.com/gatehouse-id/gatehouse/faults/lab"
 )
 
-// How many requests of each kind are measured. The first costs a slow hash, and so does the last.
+// The number of requests of each kind. The first costs a slow hash, and so does the last.
 const (
 	peopleSamples = 600
 	resetSamples  = 1500
 	signUpSamples = 400
-	people        = 400 // so many that none of them is throttled
+	people        = 400 // enough that no person is throttled
 )
 
-// An asked form is one that anybody can send, with the cookies of the browser that it was shown to.
-type asked struct {
+// blankForm is a form that anyone can send, with the cookies of the browser that requested it.
+type blankForm struct {
 	host, action, cookies string
 	hidden                url.Values
 }
@@ -34,7 +34,7 @@ var (
 )
 
 // ask opens a page with a form that has the field.
-func (s setup) ask(t *testing.T, path, field string) asked {
+func (s setup) ask(t *testing.T, path, field string) blankForm {
 	t.Helper()
 	b := s.Server.NewBrowser()
 	a, at := b.Visit(t.Context(), s.Server.Issuer()+path)
@@ -51,7 +51,7 @@ func (s setup) ask(t *testing.T, path, field string) asked {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := asked{host: s.host(), action: html.UnescapeString(string(m[1])), hidden: url.Values{}}
+	f := blankForm{host: s.host(), action: html.UnescapeString(string(m[1])), hidden: url.Values{}}
 	for _, h := range hiddenField.FindAllSubmatch(m[0], -1) {
 		f.hidden.Set(string(h[1]), html.UnescapeString(string(h[2])))
 	}
@@ -62,8 +62,8 @@ func (s setup) ask(t *testing.T, path, field string) asked {
 	return f
 }
 
-// sent is the form with these fields, from an address that nobody has come from before.
-func (f asked) sent(rnd *rand.Rand, fields ...string) []byte {
+// sent is the form with these fields, from an address that was not used before.
+func (f blankForm) sent(rnd *rand.Rand, fields ...string) []byte {
 	v := url.Values{}
 	for name, values := range f.hidden {
 		v[name] = values
@@ -75,8 +75,8 @@ func (f asked) sent(rnd *rand.Rand, fields ...string) []byte {
 	return lab.Request("POST", f.host, f.action, v.Encode(), "Cookie", f.cookies, "Sec-Fetch-Site", "same-origin", "X-Forwarded-For", address)
 }
 
-// timingOfPeople looks whether the time of an answer tells who has an account: at the sign-in page, where a password was forgotten, and where
-// somebody signs up.
+// timingOfPeople checks whether response time reveals who has an account: on the sign-in page, for a forgotten
+// password, and on sign-up.
 func timingOfPeople(t *testing.T, rep *report) {
 	mails, err := lab.NewMailServer()
 	if err != nil {
@@ -108,13 +108,13 @@ func timingOfPeople(t *testing.T, rep *report) {
 		}
 		times, status := s.timesOf(t, n, order...)
 		if status != want {
-			t.Errorf("%s = %d, want %d: it was not taken", name, status, want)
+			t.Errorf("%s = %d, want %d: it was not accepted", name, status, want)
 		}
 		for i := 1; i < len(times); i++ {
 			auc := AUC(times[0], times[i])
 			rep.add("%s, %s: AUC %.3f", name, names[i], auc)
 			if auc > 0.55 {
-				t.Errorf("%s: somebody %s is told from nobody with AUC %.3f, want at most 0.55", name, names[i], auc)
+				t.Errorf("%s: a person %s is told from an unknown one with AUC %.3f, want at most 0.55", name, names[i], auc)
 			}
 		}
 	}
@@ -155,7 +155,7 @@ func timingOfPeople(t *testing.T, rep *report) {
 	})
 }
 
-// hashOfNobody is what the server makes of a password that nobody has, at its own cost.
+// hashOfNobody is a stored hash at the server's own cost that no password has.
 const hashOfNobody = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
 func member(i int) string { return fmt.Sprintf("member-%d@example.com", i) }

@@ -14,7 +14,7 @@ import (
 
 const samples = 10_000
 
-// timing sends two kinds of requests in random order and looks whether the time tells them apart.
+// timing sends two kinds of requests in random order and checks whether the response times differ.
 func timing(t *testing.T, rep *report) {
 	s := start(t, lab.Config{Gatehouse: fmt.Sprintf(
 		"\t\tclient gone {\n\t\t\tsecret %s\n\t\t\tredirect_uris %s\n\t\t\tgrants authorization_code\n\t\t\tscopes openid\n\t\t\tdisabled\n\t\t}", strings.Repeat("g", 40), lab.Callback)}, 1)
@@ -72,7 +72,7 @@ func unknownToken() string {
 	return withSum("ghat_" + base64.RawURLEncoding.EncodeToString(lab.Random(32)))
 }
 
-// nearMiss shares all but the end of the random part with a real token.
+// nearMiss differs from a real token only at the end of the random part.
 func nearMiss(issued string) string {
 	body := []byte(issued[:len(issued)-6])
 	for i := len(body) - 9; i < len(body)-1; i++ {
@@ -81,7 +81,7 @@ func nearMiss(issued string) string {
 	return withSum(string(body))
 }
 
-// withSum adds the checksum that every token ends with, so that it is looked up at all.
+// withSum adds the checksum that every token ends with, so that the server looks it up.
 func withSum(body string) string {
 	sum := crc32.ChecksumIEEE([]byte(body))
 	return body + base64.RawURLEncoding.EncodeToString([]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)})
@@ -94,8 +94,8 @@ func (s setup) tellApart(t *testing.T, a, b func() []byte) (auc, welch float64) 
 	return AUC(times[0], times[1]), Welch(times[0], times[1])
 }
 
-// timesOf measures n or so requests of each kind, in random order on one kept connection. The answers of all kinds must have one status, which it
-// returns.
+// timesOf measures about n requests of each kind, in random order on one kept connection. All answers must have the
+// same status, which it returns.
 func (s setup) timesOf(t *testing.T, n int, kinds ...func() []byte) (times [][]time.Duration, status int) {
 	t.Helper()
 	c, err := lab.Dial(fmt.Sprintf("127.0.0.1:%d", s.Server.Ports.Issuer))

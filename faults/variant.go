@@ -17,7 +17,7 @@ type Variant struct {
 	Replace string
 }
 
-// Build compiles the program with the changes laid over the tree. root is the tree, out the binary.
+// Build compiles the program with the changes applied to the tree. root is the tree, out the binary.
 func Build(root, out string, variants ...Variant) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -74,12 +74,12 @@ func (v Variant) apply(root string) (file, text string, err error) {
 		if n := len(re.FindAllIndex(b, -1)); n == 0 {
 			continue
 		} else if n > 1 || file != "" {
-			return "", "", fmt.Errorf("%q matches more than once in %s: the variant is not sure any more", v.Pattern, v.Dir)
+			return "", "", fmt.Errorf("%q matches more than once in %s: the variant is ambiguous", v.Pattern, v.Dir)
 		}
 		file, text = name, re.ReplaceAllString(string(b), v.Replace)
 	}
 	if file == "" {
-		return "", "", fmt.Errorf("%q matches nothing in %s: mend the variant", v.Pattern, v.Dir)
+		return "", "", fmt.Errorf("%q matches nothing in %s: fix the variant", v.Pattern, v.Dir)
 	}
 	return file, text, nil
 }

@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// Browser keeps cookies and follows redirects as far as it is told to.
+// Browser keeps cookies and follows as many redirects as it is told to.
 type Browser struct {
 	Server *Server
 	HTTP   *http.Client
-	Person string // who signs in. Default: Username
+	Person string // the person who signs in. Default: Username
 }
 
 // NewBrowser returns a browser without cookies that keeps its connections.
@@ -68,8 +68,9 @@ func (b *Browser) navigate(ctx context.Context, method, target, from string, for
 	return a, next
 }
 
-// Visit opens an address and follows redirects until a page comes, or one leads outside (to the callback of a client,
-// or, with no more hops allowed, anywhere). It returns the last answer and the address of it or of the redirect not followed.
+// Visit opens an address and follows redirects until it gets a page or a redirect outside, such as to the callback of a
+// client; without further hops, any redirect. It returns the last answer and its address, or that of the redirect that
+// it did not follow.
 func (b *Browser) Visit(ctx context.Context, target string) (Answer, string) {
 	from := ""
 	for range 12 {
@@ -102,7 +103,7 @@ func (b *Browser) Submit(ctx context.Context, page string, f Form) (Answer, stri
 	return b.Visit(ctx, next)
 }
 
-// Page asks for a page as a navigation does, and follows nothing.
+// Page requests a page as a navigation does, and follows no redirects.
 func (b *Browser) Page(ctx context.Context, target string) Answer {
 	a, _ := b.navigate(ctx, http.MethodGet, target, "", nil)
 	return a
@@ -129,7 +130,7 @@ func attributes(s string) map[string]string {
 	return m
 }
 
-// SignInForm finds the form that asks for a password.
+// SignInForm finds the form with a password field.
 func SignInForm(page []byte) (Form, error) {
 	for _, m := range formTag.FindAllSubmatch(page, -1) {
 		f := Form{Action: attributes(string(m[1]))["action"], Values: url.Values{}}
@@ -199,7 +200,7 @@ func (b *Browser) FillIn(ctx context.Context, a Answer, at string) (Answer, stri
 	return a, at, nil
 }
 
-// Code asks for a code of a person who is signed in, without any page.
+// Code requests a code for a person who is signed in, without any page.
 func (b *Browser) Code(ctx context.Context, client string) (code, verifier string, a Answer) {
 	verifier, challenge := Challenge()
 	begin := time.Now()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Answer is what a request came to.
+// Answer is the result of a request.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -25,7 +25,7 @@ type Answer struct {
 // Outcome is what a client knows after a request.
 type Outcome string
 
-// The outcomes. Unknown is whatever may have happened or not: no answer, or a 5xx.
+// The outcomes. Unknown: it may have happened or not, because there was no answer or a 5xx.
 const (
 	OK      Outcome = "ok"
 	Refused Outcome = "refused"
@@ -54,7 +54,7 @@ func (a Answer) Text(member string) string {
 	return s
 }
 
-// Active tells the member active of an introspection, and whether the answer was one.
+// Active returns the member active of an introspection, and whether the answer was an introspection.
 func (a Answer) Active() (active, told bool) {
 	var m struct {
 		Active *bool `json:"active"`
@@ -84,8 +84,8 @@ func (s *Server) do(c *http.Client, req *http.Request) Answer {
 
 func once(c *http.Client, req *http.Request) Answer {
 	begin := time.Now()
-	// The server may close a kept connection while a request is on its way to it. Such a request has not been read: with
-	// this key the transport sends it again on another connection, whatever its method. No header is sent.
+	// The server may close a kept connection while a request is on its way. It has not read such a request. This key
+	// makes the transport send it again on another connection, whatever its method. No header is sent.
 	req.Header["Idempotency-Key"] = nil
 	res, err := c.Do(req)
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *Server) PostJSON(ctx context.Context, target string, body []byte) Answe
 	return s.do(s.HTTP, req)
 }
 
-// Issue asks for a client-credentials token.
+// Issue requests a client-credentials token.
 func (s *Server) Issue(ctx context.Context) Answer {
 	return s.Post(ctx, "/oauth/token", MachineID, s.Machine, url.Values{"grant_type": {"client_credentials"}, "scope": {Scope}})
 }
@@ -167,7 +167,7 @@ func (s *Server) Call(ctx context.Context, token string, headers ...string) Answ
 	return s.Get(ctx, s.APISite()+"/orders", append([]string{"Authorization", "Bearer " + token}, headers...)...)
 }
 
-// Metric sums the samples of a metric whose labels contain all of with. It returns 0 when there is none.
+// Metric sums the samples of a metric whose labels contain all of with. It returns 0 if there are no such samples.
 func (s *Server) Metric(ctx context.Context, name string, with ...string) float64 {
 	sum := 0.0
 	for line := range bytes.Lines(s.Get(ctx, s.Admin()+"/metrics").Body) {

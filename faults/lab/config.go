@@ -1,5 +1,5 @@
-// Package lab runs the built binary on ports of this machine, speaks to it as clients and browsers do, and watches its
-// process. Faults and benchmarks are made of it. It needs nothing but the standard library.
+// Package lab runs the built binary on ports of this machine, talks to it as clients and browsers do, and watches its
+// process. The faults and benchmarks use it. It needs the standard library only.
 package lab
 
 import (
@@ -16,9 +16,10 @@ type Config struct {
 	Binary string
 	Dir    string // working directory: configuration, log, default place of the data
 	Data   string // Badger directory. Default: Dir/data
-	// WebClients is how many clients with the code flow are declared: web-0, web-1, ...
+	// WebClients is the number of clients with the code flow: web-0, web-1, ...
 	WebClients int
-	// Persons is how many persons are declared beside the first, all with the lab's password. Person names them.
+	// Persons is the number of persons in addition to the first, all with the lab's password. Person returns their
+	// names.
 	Persons int
 	// MinFree is the watermark of free space in Caddyfile form. Default: the server's.
 	MinFree string
@@ -36,7 +37,7 @@ type Config struct {
 	Env []string
 }
 
-// The credentials of the lab. The secrets are drawn for each lab, so that none is written down.
+// The credentials of the lab. Secrets are random for each lab, so that none is written down.
 const (
 	MachineID = "machine"
 	APIID     = "rs"
@@ -67,8 +68,8 @@ func Random(n int) []byte {
 
 func text(n int) string { return base64.RawURLEncoding.EncodeToString(Random(n)) }
 
-// FreePorts returns n ports that nobody listens on, below those that the system gives to connections, one of which would otherwise have it by the time
-// it is used.
+// FreePorts returns n ports without a listener, below the range for outgoing connections, which could otherwise take a
+// port before it is used.
 func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for tries := 0; len(ports) < n; tries++ {
@@ -80,13 +81,13 @@ func FreePorts(n int) ([]int, error) {
 			}
 			continue
 		}
-		defer l.Close() // all at the end, so that no port comes twice
+		defer l.Close() // all at the end, so that no port appears twice
 		ports = append(ports, port)
 	}
 	return ports, nil
 }
 
-// Person returns the name of a person, the first of which is Username.
+// Person returns the name of a person. The first is Username.
 func Person(n int) string {
 	if n == 0 {
 		return Username
@@ -97,11 +98,11 @@ func Person(n int) string {
 // WebClient returns the id of a client with the code flow.
 func WebClient(n int) string { return fmt.Sprintf("web-%d", n) }
 
-// Callback is the redirect URI of the web clients. Nobody listens there: the lab reads the Location.
+// Callback is the redirect URI of the web clients. It has no listener: the lab reads the Location.
 const Callback = "http://localhost:1/callback"
 
-// Caddyfile writes the configuration. Comment is a line that makes it differ, since Caddy leaves out a reload that
-// changes nothing.
+// Caddyfile writes the configuration. Comment is a line that makes it differ, because Caddy skips a reload that changes
+// nothing.
 func (c *Config) Caddyfile(p Ports, s Secrets, comment string) string {
 	var b strings.Builder
 	w := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

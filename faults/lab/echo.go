@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Echo is the upstream. It counts what reaches it.
+// Echo is the upstream. It counts the requests that reach it.
 type Echo struct {
 	Addr      string
 	Hits      atomic.Int64
@@ -17,11 +17,11 @@ type Echo struct {
 	server    *http.Server
 }
 
-// MustNotArrive marks requests that protect has to refuse.
+// MustNotArrive marks requests that protect must refuse.
 const MustNotArrive = "X-Lab-Must-Not-Arrive"
 
-// NewEcho starts an upstream. A query "ms" makes it wait so many milliseconds before it answers; an
-// upgraded connection repeats what it is told.
+// NewEcho starts an upstream. The query "ms" makes it wait that many milliseconds before it answers; an upgraded
+// connection repeats every line.
 func NewEcho() (*Echo, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

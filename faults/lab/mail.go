@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// What a mail server can do wrong, beside Good, Down and Slow.
+// What a mail server can do wrong, in addition to Good, Down and Slow.
 const (
 	Later  = "4xx"
 	Never  = "5xx"
-	Forget = "accept, then drop" // it takes the message and does not say so
+	Forget = "accept, then drop" // it accepts the message and does not say so
 )
 
-// Mail is one message that the mail server has.
+// Mail is one message that the mail server has accepted.
 type Mail struct{ ID, To, Body string }
 
-// MailServer is a mail server on this machine that does what it is told.
+// MailServer is a mail server on this machine that behaves as it is told.
 type MailServer struct {
 	Addr string
 
@@ -35,7 +35,7 @@ type MailServer struct {
 	open  map[net.Conn]bool
 }
 
-// NewMailServer returns one that is good.
+// NewMailServer starts a server that works.
 func NewMailServer() (*MailServer, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -62,7 +62,7 @@ func (m *MailServer) Close() {
 	m.all.Wait()
 }
 
-// Mails returns what the server has.
+// Mails returns the accepted messages.
 func (m *MailServer) Mails() []Mail {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,7 +75,7 @@ func (m *MailServer) accept() {
 		if err != nil {
 			return
 		}
-		if m.mode.Load() == Down { // nearest to nobody there that can be mended without another port
+		if m.mode.Load() == Down { // the closest to an absent server that keeps the port
 			_ = c.(*net.TCPConn).SetLinger(0)
 			_ = c.Close()
 			continue
@@ -93,7 +93,7 @@ func (m *MailServer) accept() {
 	}
 }
 
-// serve speaks with one client.
+// serve talks with one client.
 func (m *MailServer) serve(c net.Conn, mode string) {
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	if mode == Slow {

@@ -25,19 +25,19 @@ const (
 	Good     = "good"
 	Down     = "down"      // connections are reset
 	Slow     = "slow"      // a request is read and answered after 30 s
-	HalfOpen = "half-open" // a connection is taken and nothing is read
-	Drip     = "dripping"  // an answer begins and goes on by a byte a second
-	Garbage  = "garbage"   // what comes is no HTTP
+	HalfOpen = "half-open" // a connection is accepted and nothing is read
+	Drip     = "dripping"  // an answer begins and continues at a byte a second
+	Garbage  = "garbage"   // the answer is not HTTP
 	Endless  = "endless"   // an answer without end
 	Flapping = "flapping"  // every other connection is reset
 )
 
-// Partner is an identity provider elsewhere, by SAML and OpenID Connect, that works or fails as it is told to.
+// Partner is an external identity provider, for SAML and OpenID Connect, that works or fails as it is told.
 type Partner struct {
 	Port  int
 	Taken atomic.Int64 // connections
 
-	mode, token atomic.Value // strings: of everything, of the token endpoint alone
+	mode, token atomic.Value // strings: for all requests, for the token endpoint alone
 	cert        []byte
 	listener    net.Listener
 	good        chan net.Conn
@@ -48,7 +48,7 @@ type Partner struct {
 	held map[net.Conn]bool
 }
 
-// NewPartner starts a partner that is good. With expired it speaks TLS with a certificate that is over.
+// NewPartner starts a partner that works. With expired it uses TLS with an expired certificate.
 func NewPartner(expired bool) (*Partner, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -75,8 +75,8 @@ func NewPartner(expired bool) (*Partner, error) {
 	p.Be(Good)
 	p.Token(Good)
 	p.server = &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second}
-	p.server.SetKeepAlivesEnabled(false) // each request meets the mode anew
-	var inner net.Listener = handed{p}
+	p.server.SetKeepAlivesEnabled(false) // each request sees the current mode
+	var inner net.Listener = workingListener{p}
 	if expired {
 		inner = tls.NewListener(inner, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: key}}, MinVersion: tls.VersionTLS12})
 	}
@@ -85,13 +85,13 @@ func NewPartner(expired bool) (*Partner, error) {
 	return p, nil
 }
 
-// Be makes the partner behave so from the next connection on. What it holds it lets go.
+// Be sets the behaviour from the next connection on. It closes the connections that it holds.
 func (p *Partner) Be(mode string) {
 	p.mode.Store(mode)
 	p.release()
 }
 
-// Token makes the token endpoint alone behave so.
+// Token sets the behaviour of the token endpoint alone.
 func (p *Partner) Token(mode string) { p.token.Store(mode) }
 
 // Close ends the partner.
@@ -117,19 +117,19 @@ func (p *Partner) hold(c net.Conn) {
 	p.held[c] = true
 }
 
-// handed is the listener of the HTTP server: it gets the connections that are to work.
-type handed struct{ p *Partner }
+// workingListener is the listener of the HTTP server: it gets the connections that must work.
+type workingListener struct{ p *Partner }
 
-func (h handed) Accept() (net.Conn, error) {
+func (l workingListener) Accept() (net.Conn, error) {
 	select {
-	case c := <-h.p.good:
+	case c := <-l.p.good:
 		return c, nil
-	case <-h.p.done:
+	case <-l.p.done:
 		return nil, net.ErrClosed
 	}
 }
-func (h handed) Close() error   { return nil }
-func (h handed) Addr() net.Addr { return h.p.listener.Addr() }
+func (l workingListener) Close() error   { return nil }
+func (l workingListener) Addr() net.Addr { return l.p.listener.Addr() }
 
 func (p *Partner) accept() {
 	for {
@@ -169,7 +169,7 @@ func (p *Partner) accept() {
 
 func (p *Partner) misbehave(c net.Conn, mode string) {
 	defer c.Close()
-	_, _ = c.Read(make([]byte, 4096)) // whatever it is
+	_, _ = c.Read(make([]byte, 4096)) // any request
 	switch mode {
 	case Slow:
 		p.wait(30 * time.Second)
@@ -210,7 +210,7 @@ func (p *Partner) wait(d time.Duration) bool {
 // Origin is the address of the partner: its issuer.
 func (p *Partner) Origin() string { return fmt.Sprintf("http://localhost:%d", p.Port) }
 
-// ServeHTTP serves metadata of both kinds, and a token endpoint that gives nobody a token.
+// ServeHTTP serves metadata of both kinds, and a token endpoint that never issues a token.
 func (p *Partner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at := p.Origin()
 	switch r.URL.Path {
@@ -251,7 +251,8 @@ func (p *Partner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// BreachedPassword is the one that the partner knows, as a service of breached passwords; breachedPrefix and breachedRest are its SHA-1 hash.
+// BreachedPassword is the password that the partner knows as a service of breached passwords; breachedPrefix and
+// breachedRest are its SHA-1 hash.
 const (
 	BreachedPassword = "password from a breach"
 	breachedPrefix   = "25A94"

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// ticks is USER_HZ, which Linux has fixed at 100 for every architecture that it tells processes about.
+// ticks is USER_HZ, which Linux reports as 100 on every architecture.
 const ticks = 100
 
-// CPU returns the processor time that a process has used, all threads, user and system.
+// CPU returns the processor time that a process has used, over all threads, user and system.
 func CPU(pid int) (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The name in parentheses may hold anything; the fields count from behind it.
+	// The name in parentheses can contain anything; the fields count from after it.
 	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	if len(f) < 13 {
 		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(f))

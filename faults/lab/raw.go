@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Conn is one kept-alive connection that sends prepared requests and reads answers, with next to no work of its own.
+// Conn is one kept-alive connection that sends prepared requests and reads answers, with almost no work of its own.
 type Conn struct {
 	addr string
 	c    net.Conn
@@ -32,7 +32,7 @@ func Dial(addr string) (*Conn, error) {
 // Close closes the connection.
 func (c *Conn) Close() { _ = c.c.Close() }
 
-// Do sends a request and returns the status of the answer, whose body it has read.
+// Do sends a request, reads the answer and returns its status.
 func (c *Conn) Do(request []byte) (int, error) {
 	if err := c.c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		return 0, err
@@ -138,8 +138,8 @@ func Request(method, host, path, form string, headers ...string) []byte {
 	return b.Bytes()
 }
 
-// DoClosing is Do for a request that the server may refuse before it has read all of it: what was answered counts even
-// when the rest could not be sent. HEAD answers have no body.
+// DoClosing is Do for a request that the server may refuse before it has read all of it: the answer counts even if the
+// rest could not be sent. HEAD answers have no body.
 func (c *Conn) DoClosing(request []byte) (int, error) {
 	if err := c.c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return 0, err

@@ -20,12 +20,12 @@ type Server struct {
 	Secrets
 	Ports Ports
 
-	// Resend makes clients send a request once more when its connection was closed before any answer, as HTTP clients do
+	// Resend makes clients send a request once more if its connection was closed before any answer, as HTTP clients do
 	// (RFC 9112 9.3.1). Resent counts them.
 	Resend atomic.Bool
 	Resent atomic.Int64
 
-	Log  string // file that its standard error goes to, all starts one after the other
+	Log  string // file for standard error, of all starts one after the other
 	HTTP *http.Client
 
 	cmd    *exec.Cmd
@@ -65,7 +65,7 @@ func NewHTTP() *http.Client {
 // Issuer returns the address of the issuer.
 func (s *Server) Issuer() string { return site(s.Ports.Issuer) }
 
-// APISite returns the address of the site that takes bearer tokens.
+// APISite returns the address of the site that accepts bearer tokens.
 func (s *Server) APISite() string { return site(s.Ports.API) }
 
 // Open returns the address of the site without protect.
@@ -97,7 +97,7 @@ func (s *Server) Start() error {
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.Dir, log, log
 	s.cmd.Env = append(os.Environ(), "HOME="+s.Dir, "XDG_DATA_HOME="+s.Dir+"/xdg-data", "XDG_CONFIG_HOME="+s.Dir+"/xdg-config")
 	s.cmd.Env = append(s.cmd.Env, s.Env...)
-	// The process dies with the one that watches it.
+	// The process dies together with its parent.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
 		return err
@@ -157,9 +157,6 @@ func (s *Server) Kill() {
 	s.HTTP.CloseIdleConnections()
 }
 
-// Exited is closed when the process is gone.
-func (s *Server) Exited() <-chan struct{} { return s.exited }
-
 // Alive tells whether the process runs.
 func (s *Server) Alive() bool {
 	select {
@@ -170,7 +167,7 @@ func (s *Server) Alive() bool {
 	}
 }
 
-// WaitExit waits until the process is gone and returns its exit error, or false when it is still there after d.
+// WaitExit waits until the process is gone and returns its exit error, or false if it still runs after d.
 func (s *Server) WaitExit(d time.Duration) (error, bool) { //nolint:revive // the error is a value here
 	select {
 	case <-s.exited:
@@ -191,7 +188,7 @@ func (s *Server) Load(ctx context.Context, caddyfile string) Answer {
 		return Answer{Err: err}
 	}
 	req.Header.Set("Content-Type", "text/caddyfile")
-	req.Header.Set("Cache-Control", "must-revalidate") // load it although it may be the same
+	req.Header.Set("Cache-Control", "must-revalidate") // load it even if it is the same
 	slow := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	return s.do(slow, req)
 }
@@ -211,7 +208,7 @@ func (s *Server) LogTail(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// Panics returns the lines of the log that tell of a panic or of a fatal end of the Go runtime.
+// Panics returns the lines of the log about a panic or a fatal error of the Go runtime.
 func (s *Server) Panics() []string {
 	var found []string
 	for line := range strings.Lines(s.LogText()) {
@@ -223,8 +220,8 @@ func (s *Server) Panics() []string {
 	return found
 }
 
-// Clone returns another server with the same secrets and configuration on ports of its own, with another working
-// directory and Badger directory. It is not started.
+// Clone returns another server with the same secrets and configuration on other ports, with another working directory
+// and Badger directory. It is not started.
 func (s *Server) Clone(dir, data string) (*Server, error) {
 	c := s.Config
 	c.Dir, c.Data = dir, data

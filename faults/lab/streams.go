@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// serveTunnel takes a connection over and repeats every line that comes.
+// serveTunnel takes over a connection and repeats every line.
 func serveTunnel(w http.ResponseWriter) {
 	c, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -33,13 +33,13 @@ func serveTunnel(w http.ResponseWriter) {
 	}
 }
 
-// Tunnel is a connection through the protected API that speaks something else than HTTP, as WebSockets do.
+// Tunnel is a connection through the protected API with a protocol other than HTTP, as WebSockets have.
 type Tunnel struct {
 	c net.Conn
 	r *bufio.Reader
 }
 
-// OpenTunnel opens one with an access token.
+// OpenTunnel opens a tunnel with an access token.
 func (s *Server) OpenTunnel(token string) (*Tunnel, error) {
 	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.Ports.API))
 	if err != nil {
@@ -75,11 +75,11 @@ func (t *Tunnel) Say(line string) error {
 	return nil
 }
 
-// Close closes it.
+// Close closes the tunnel.
 func (t *Tunnel) Close() { _ = t.c.Close() }
 
-// HTTP2 introspects a token over HTTP/2 on one kept connection, again and again until ctx ends, and returns how often, and how often there was
-// no right answer.
+// HTTP2 introspects a token over HTTP/2 on one kept connection, repeatedly until ctx ends. It returns the number of
+// requests, and how many had no right answer.
 func (s *Server) HTTP2(ctx context.Context, token string) (done, failed int, last error) {
 	var only http.Protocols
 	only.SetUnencryptedHTTP2(true)
