@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/faults/lab"
 )
 
-// sample is what one measurement of closed-loop load gave.
+// sample is the result of one measurement of closed-loop load.
 type sample struct {
 	requests int
 	elapsed  time.Duration
@@ -24,7 +24,7 @@ func (s sample) perRequest() float64 {
 	return float64(s.cpu.Nanoseconds()) / 1000 / float64(max(s.requests, 1))
 }
 
-// target is one thing to send requests to.
+// target is one kind of request to send.
 type target struct {
 	addr    string
 	conns   int
@@ -32,8 +32,8 @@ type target struct {
 	want    int // status of a good answer
 }
 
-// load keeps the connections busy for d, after a warm-up, or until limit requests when that is not 0. pid is the server.
-// One thread serves all connections, so that the client takes as little as it can of the processors it shares.
+// load keeps the connections busy for d, after a warm-up, or until limit requests if limit is not 0. pid is the server.
+// One thread serves all connections, to leave the shared processors to the server as far as possible.
 func load(t target, pid int, d time.Duration, limit int) (sample, error) {
 	l, err := newLoop(t)
 	if err != nil {
@@ -79,8 +79,8 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// paced sends rate requests a second over some connections, whatever the answers take, and returns the sorted latencies,
-// counted from when each should have been sent.
+// paced sends rate requests a second over some connections, however long the answers take, and returns the sorted
+// latencies, counted from when each should have been sent.
 func paced(t target, rate int, d time.Duration) ([]time.Duration, error) {
 	interval := time.Second * time.Duration(t.conns) / time.Duration(rate)
 	var mu sync.Mutex // guards all and failed
@@ -99,7 +99,7 @@ func paced(t target, rate int, d time.Duration) ([]time.Duration, error) {
 			at := begin.Add(interval * time.Duration(i) / time.Duration(t.conns))
 			for ; at.Before(begin.Add(d)); at = at.Add(interval) {
 				pause(time.Until(at))
-				// A timer of this process that was late is not the server's doing; a connection that was still busy is.
+				// A late timer of this process does not count against the server; a busy connection does.
 				due := at
 				if late := time.Since(at); late < interval {
 					due = time.Now()

@@ -11,20 +11,21 @@ import (
 	"time"
 )
 
-// loop is a closed loop over some connections in one thread: whoever has been answered asks again at once.
+// loop is a closed loop over some connections in one thread: each connection sends the next request as soon as it has
+// an answer.
 type loop struct {
 	t         target
 	epoll     int
-	conns     map[int32]*asker
+	conns     map[int32]*loopConn
 	latencies []time.Duration
 	done      int
 }
 
-type asker struct {
+type loopConn struct {
 	fd    int
 	began time.Time
 	due   time.Time // when a paced request should have been sent
-	buf   []byte    // of the answer, as far as it has come
+	buf   []byte    // the answer so far
 }
 
 func newLoop(t target) (*loop, error) {
@@ -32,7 +33,7 @@ func newLoop(t target) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{t: t, conns: map[int32]*asker{}}
+	l := &loop{t: t, conns: map[int32]*loopConn{}}
 	if l.epoll, err = syscall.EpollCreate1(0); err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func newLoop(t target) (*loop, error) {
 		if err != nil {
 			return nil, errors.Join(err, l.close())
 		}
-		l.conns[int32(fd)] = &asker{fd: fd, buf: make([]byte, 0, 16<<10)} //nolint:gosec // a small number
+		l.conns[int32(fd)] = &loopConn{fd: fd, buf: make([]byte, 0, 16<<10)} //nolint:gosec // a small number
 		err = errors.Join(
 			syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1),
 			syscall.Connect(fd, &syscall.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}),
@@ -62,7 +63,7 @@ func (l *loop) close() error {
 	return syscall.Close(l.epoll)
 }
 
-// run asks on every connection until the time is over, or until limit answers have come, and waits for those under way.
+// run sends requests on every connection until the end, or until limit answers have arrived, and waits for the rest.
 func (l *loop) run(end time.Time, limit int) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -113,7 +114,7 @@ func (l *loop) run(end time.Time, limit int) error {
 	return nil
 }
 
-func (l *loop) ask(c *asker) error {
+func (l *loop) ask(c *loopConn) error {
 	c.began, c.buf = time.Now(), c.buf[:0]
 	n, err := syscall.Write(c.fd, l.t.request)
 	if err == nil && n < len(l.t.request) {
@@ -122,8 +123,8 @@ func (l *loop) ask(c *asker) error {
 	return err
 }
 
-// answer reads what has come and tells whether the answer is whole.
-func (l *loop) answer(c *asker) (bool, error) {
+// answer reads the available bytes and tells whether the answer is complete.
+func (l *loop) answer(c *loopConn) (bool, error) {
 	if len(c.buf) == cap(c.buf) {
 		return false, errors.New("an answer is too long")
 	}
@@ -152,7 +153,7 @@ func (l *loop) answer(c *asker) (bool, error) {
 	return bytes.HasSuffix(body, []byte("0\r\n\r\n")), nil // chunked
 }
 
-// header returns a field of the head, found by its name in lower case between line end and space.
+// header returns a header field, found by its name in lower case between line end and space.
 func header(head []byte, name string) (string, bool) {
 	for i := 0; i+len(name) <= len(head); i++ {
 		if head[i] == '\r' && bytes.EqualFold(head[i:i+len(name)], []byte(name)) {

@@ -1,5 +1,5 @@
-// Command bench measures the built binary against itself, against plain Caddy and against the disk, on one machine in one
-// interleaved run, and holds the figures against their targets.
+// Command bench measures the built binary against itself, against plain Caddy and against the disk, on one machine in
+// one interleaved run, and compares the figures with their targets.
 package main
 
 import (
@@ -56,7 +56,7 @@ func main() {
 	}
 }
 
-// upstream answers every request with a few bytes, and names a user for whoever asks it to authorize.
+// upstream answers every request with a few bytes, and names a user to a caller that asks it to authorize.
 func upstream(addr string) error {
 	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Remote-User", "demo")
@@ -88,7 +88,7 @@ type bench struct {
 	self   string
 	server *lab.Server
 	echo   string
-	extra  []int // ports of the sites for comparison: forward_auth, respond
+	extra  []int // ports of the comparison sites: forward_auth, respond
 	token  string
 	table  []figure
 }
@@ -111,7 +111,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Beside the sources, so that the data lies on a disk and not in memory.
+	// Next to the sources, so that the data is on a disk and not in memory.
 	dir, err := os.MkdirTemp(".", ".run-")
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func (b *bench) print() string {
 	return s.String()
 }
 
-// start brings up the upstream and the server with the sites for comparison, and signs a person in.
+// start starts the upstream and the server with the comparison sites, and signs a person in.
 func (b *bench) start() error {
 	ports, err := lab.FreePorts(3)
 	if err != nil {
@@ -192,7 +192,7 @@ func (b *bench) start() error {
 	return b.fresh()
 }
 
-// fresh starts a server on an empty directory in the place of the one that runs.
+// fresh replaces the running server with one on an empty directory.
 func (b *bench) fresh() error {
 	if b.server != nil {
 		b.server.Kill()
@@ -242,7 +242,7 @@ func median(v []float64) float64 {
 	return slices.Sorted(slices.Values(v))[len(v)/2]
 }
 
-// profileOf writes a profile of the server while something is measured.
+// profileOf writes a profile of the server during a measurement.
 func (b *bench) profileOf(name string, d time.Duration) func() {
 	if *profile != name {
 		return func() {}

@@ -9,8 +9,9 @@ import (
 	"unsafe"
 )
 
-// pace sends rate requests a second in the one thread of the loop, whatever the answers take, for d. A request waits for a connection that
-// is free. Latencies count from when a request was due; what the loop's own timer was late is not the server's doing.
+// pace sends rate requests a second in the one thread of the loop for d, however long the answers take. A request waits
+// for a free connection. Latencies count from when a request was due; delays of the loop's own timer do not count
+// against the server.
 func (l *loop) pace(rate int, d time.Duration) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -20,11 +21,11 @@ func (l *loop) pace(rate int, d time.Duration) error {
 		return err
 	}
 	defer syscall.Close(timer) //nolint:errcheck // it holds nothing
-	var free []*asker
+	var free []*loopConn
 	for _, c := range l.conns {
 		free = append(free, c)
 	}
-	var due []time.Time // of the requests that wait for a connection
+	var due []time.Time // requests that wait for a connection
 	begin := time.Now()
 	next, waiting := begin, 0
 	events := make([]syscall.EpollEvent, 128)
@@ -75,7 +76,8 @@ func (l *loop) pace(rate int, d time.Duration) error {
 	return nil
 }
 
-// tick adds a timer to the loop's descriptors that expires once in every interval. (timerfd_create(2): epoll itself counts milliseconds)
+// tick adds a timer to the loop's descriptors that expires once per interval. (timerfd_create(2): epoll itself counts
+// milliseconds)
 func (l *loop) tick(interval time.Duration) (int, error) {
 	const monotonic = 1
 	fd, _, errno := syscall.Syscall(syscall.SYS_TIMERFD_CREATE, monotonic, syscall.O_NONBLOCK, 0)

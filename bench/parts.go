@@ -36,7 +36,13 @@ func (b *bench) site(port, conns int, method, path, form string, headers ...stri
 	}
 }
 
-// The requests that are measured.
+// namedTarget is a target with the name of its figures.
+type namedTarget struct {
+	name string
+	t    target
+}
+
+// The requests to measure.
 func (b *bench) plain() target {
 	return b.site(b.server.Ports.Open, 16, "GET", "/orders", "", "Authorization", "Bearer "+b.token)
 }
@@ -61,13 +67,9 @@ func (b *bench) issue() target {
 		"Authorization", basic(lab.MachineID, b.server.Machine))
 }
 
-// medians measures the targets one after the other, round after round, so that whatever else the machine does meets all.
-type named struct {
-	name string
-	t    target
-}
-
-func (b *bench) medians(targets ...named) (rates, cpus, p99s map[string]float64, err error) {
+// medians measures the targets one after the other, round after round, so that other load on the machine affects all of
+// them.
+func (b *bench) medians(targets ...namedTarget) (rates, cpus, p99s map[string]float64, err error) {
 	all := map[string][]sample{}
 	for range *rounds {
 		for _, n := range targets {
@@ -94,10 +96,10 @@ func (b *bench) medians(targets ...named) (rates, cpus, p99s map[string]float64,
 	return rates, cpus, p99s, nil
 }
 
-// speed compares what reads only.
+// speed compares requests that only read.
 func (b *bench) speed() error {
-	rate, cpu, p99, err := b.medians(named{"plain", b.plain()}, named{"protect", b.protected()},
-		named{"forward_auth", b.forwardAuth()}, named{"respond", b.respond()}, named{"introspect", b.introspect(16)})
+	rate, cpu, p99, err := b.medians(namedTarget{"plain", b.plain()}, namedTarget{"protect", b.protected()},
+		namedTarget{"forward_auth", b.forwardAuth()}, namedTarget{"respond", b.respond()}, namedTarget{"introspect", b.introspect(16)})
 	if err != nil {
 		return err
 	}
@@ -157,7 +159,7 @@ func (b *bench) syncs() (float64, error) {
 	return median(all), nil
 }
 
-// durable compares token issue with what the disk and the engine can do.
+// durable compares token issue with the limits of the disk and the engine.
 func (b *bench) durable() error {
 	bin := filepath.Join(b.dir, "badgerstore.test")
 	build := exec.Command("go", "test", "-c", "-o", bin, "./storage/badgerstore")
@@ -195,12 +197,12 @@ func (b *bench) durable() error {
 	return nil
 }
 
-// half measures the token endpoint and introspection at half of the rate that they reach at the most.
+// half measures the token endpoint and introspection at half of their peak rate.
 func (b *bench) half() error {
 	var sync []float64
 	p99s := map[string][]float64{}
 	rates := map[string][]float64{}
-	targets := []named{{"client_credentials", b.issue()}, {"introspection", b.introspect(64)}, {"respond", b.respond()}}
+	targets := []namedTarget{{"client_credentials", b.issue()}, {"introspection", b.introspect(64)}, {"respond", b.respond()}}
 	for range *rounds {
 		for _, n := range targets {
 			peak, err := load(n.t, b.server.PID(), length(), 0)
@@ -243,7 +245,7 @@ func halfOf(t target, rate int, d time.Duration) (sample, error) {
 	return sample{requests: l.done, elapsed: time.Since(begin), p50: quantile(l.latencies, 0.5), p99: quantile(l.latencies, 0.99)}, nil
 }
 
-// pacedP99 measures a target at a rate from a process of its own and returns p99 in microseconds.
+// pacedP99 measures a target at a rate in a separate process and returns p99 in microseconds.
 func (b *bench) pacedP99(t target, rate int, d time.Duration) (float64, error) {
 	cmd := exec.Command(b.self, "-role", "paced", "-addr", t.addr, "-rate", strconv.Itoa(rate), "-seconds", fmt.Sprint(d.Seconds()))
 	cmd.Stdin = bytes.NewReader(t.request)
@@ -263,7 +265,7 @@ func (b *bench) pacedP99(t target, rate int, d time.Duration) (float64, error) {
 func (b *bench) beside() error {
 	d := 2 * length()
 	idle, busy := map[string][]float64{}, map[string][]float64{}
-	targets := []named{{"introspection", b.introspect(8)}, {"respond", b.respond()}}
+	targets := []namedTarget{{"introspection", b.introspect(8)}, {"respond", b.respond()}}
 	for range *rounds {
 		for _, n := range targets {
 			i, err := b.pacedP99(n.t, 500, d)
@@ -284,7 +286,7 @@ func (b *bench) beside() error {
 }
 
 // besideIssue is pacedP99 while 64 connections issue tokens.
-func (b *bench) besideIssue(n named, d time.Duration) (float64, error) {
+func (b *bench) besideIssue(n namedTarget, d time.Duration) (float64, error) {
 	var lerr error
 	var wg sync.WaitGroup
 	wg.Go(func() { _, lerr = load(b.issue(), b.server.PID(), d+time.Second, 0) })
@@ -299,11 +301,11 @@ func (b *bench) besideIssue(n named, d time.Duration) (float64, error) {
 	return p99, errors.Join(err, lerr)
 }
 
-// floodRate is how many sign-ins a second are tried, several times what a machine of two processors can hash. The browsers
-// run on the same processors, so without a pace it would be them that is measured.
+// floodRate is the number of attempted sign-ins a second, several times what a machine of two processors can hash. The
+// browsers run on the same processors, so without a limit they would be measured instead.
 const floodRate = 100
 
-// flood measures introspection at 1,000 req/s while browsers sign in again and again.
+// flood measures introspection at 1,000 req/s while browsers sign in repeatedly.
 func (b *bench) flood() error {
 	d := 2 * length()
 	var idle, busy []float64
@@ -342,10 +344,10 @@ func (b *bench) flood() error {
 	return nil
 }
 
-// tally counts what sign-ins came to. silent ones were refused without saying when to come again.
+// tally counts the outcomes of sign-ins. silent ones were refused without a Retry-After.
 type tally struct{ signedIn, busy, throttled, silent, other atomic.Int64 }
 
-// signIn signs in with a new browser and counts what came of it.
+// signIn signs in with a new browser and counts the outcome.
 func (b *bench) signIn(i int, n *tally) {
 	br := b.server.NewBrowser()
 	br.Person = lab.Person(i) // one person from one address is throttled before anything is hashed
