@@ -1,7 +1,7 @@
-// Package attacks holds the catalogue of attacks that the tests of this tree carry by number, and writes docs/attacks.md:
-// each number with its tests, or with the reason why it cannot be met yet.
+// Package attacks holds the catalogue of attacks, which the tests of this tree refer to by number, and writes
+// docs/attacks.md: each number with its tests, or with the reason why the attack cannot be tested yet.
 //
-// A test carries a number by a subtest whose name has the form "attack 12: words" or "attack 12,13: words".
+// A test claims numbers with a subtest whose name has the form "attack 12: words" or "attack 12,13: words".
 package attacks
 
 import (
@@ -20,8 +20,8 @@ import (
 	"strings"
 )
 
-// Test is a subtest that carries numbers.
-type Test struct {
+// subtest is a subtest whose name claims attack numbers.
+type subtest struct {
 	File string // slash separated, from the root of the tree
 	Func string // the function it stands in, or "" for a table of the package
 	Name string // of the subtest
@@ -29,7 +29,7 @@ type Test struct {
 
 var nameForm = regexp.MustCompile(`^attack (\d+(?:, ?\d+)*): \S`)
 
-// numbers returns the numbers that a subtest's name carries.
+// numbers returns the attack numbers in a subtest's name.
 func numbers(name string) []int {
 	m := nameForm.FindStringSubmatch(name)
 	if m == nil {
@@ -45,9 +45,9 @@ func numbers(name string) []int {
 	return out
 }
 
-// Scan finds the tests below root by their numbers. Files that do not parse are an error.
-func Scan(root string) (map[int][]Test, error) {
-	found := map[int][]Test{}
+// scan finds the tests below root by their attack numbers. A file that does not parse is an error.
+func scan(root string) (map[int][]subtest, error) {
+	found := map[int][]subtest{}
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -76,7 +76,7 @@ func Scan(root string) (map[int][]Test, error) {
 		return err
 	})
 	for n := range found {
-		slices.SortFunc(found[n], func(a, b Test) int {
+		slices.SortFunc(found[n], func(a, b subtest) int {
 			return strings.Compare(a.File+"\x00"+a.Func+"\x00"+a.Name, b.File+"\x00"+b.Func+"\x00"+b.Name)
 		})
 		found[n] = slices.Compact(found[n])
@@ -84,18 +84,18 @@ func Scan(root string) (map[int][]Test, error) {
 	return found, err
 }
 
-// skipped leaves out what is no test of this tree, and the tests of this package, which speak of numbers.
+// skipped leaves out directories without tests of this tree, and this package, whose own tests mention attack numbers.
 func skipped(dir string) bool {
 	base := path.Base(dir)
 	return strings.HasPrefix(base, ".") || base == "testdata" || base == "node_modules" || dir == "internal/attacks"
 }
 
-func scanFile(name string, src []byte) ([]Test, error) {
+func scanFile(name string, src []byte) ([]subtest, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, fmt.Errorf("scan for attacks: %w", err)
 	}
-	var tests []Test
+	var tests []subtest
 	for _, decl := range file.Decls {
 		in := ""
 		if f, ok := decl.(*ast.FuncDecl); ok {
@@ -107,7 +107,7 @@ func scanFile(name string, src []byte) ([]Test, error) {
 				return true
 			}
 			if s, err := strconv.Unquote(lit.Value); err == nil && len(numbers(s)) > 0 {
-				tests = append(tests, Test{File: name, Func: in, Name: s})
+				tests = append(tests, subtest{File: name, Func: in, Name: s})
 			}
 			return true
 		})
@@ -115,12 +115,12 @@ func scanFile(name string, src []byte) ([]Test, error) {
 	return tests, nil
 }
 
-// Check returns what is wrong with the tests found: a number without test and reason, with both, or one that the
-// catalogue does not know.
-func Check(found map[int][]Test) []string {
+// check returns what is wrong with the tests found: a number with neither test nor reason, a number with both, and a
+// number that is not in the catalogue.
+func check(found map[int][]subtest) []string {
 	var wrong []string
 	known := map[int]bool{}
-	for _, s := range Catalogue {
+	for _, s := range catalogue {
 		for _, c := range s.Cases {
 			known[c.Number] = true
 			reason, excused := reasons[c.Number]
@@ -135,12 +135,12 @@ func Check(found map[int][]Test) []string {
 	}
 	for _, n := range slices.Sorted(maps.Keys(open)) {
 		if len(found[n]) == 0 {
-			wrong = append(wrong, fmt.Sprintf("attack %d is said to leave something out, but it has no test", n))
+			wrong = append(wrong, fmt.Sprintf("attack %d is listed as partly tested, but it has no test", n))
 		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(reasons)) {
 		if !known[n] {
-			wrong = append(wrong, fmt.Sprintf("a reason is given for attack %d, which the catalogue does not have", n))
+			wrong = append(wrong, fmt.Sprintf("a reason is given for attack %d, which is not in the catalogue", n))
 		}
 	}
 	return wrong
@@ -154,13 +154,13 @@ attack a test also asserts that there is no 5xx that the case does not name, no 
 answer, and that a valid token is still active and a revoked one still inactive.
 `
 
-// Render returns docs/attacks.md.
-func Render(found map[int][]Test) []byte {
+// render returns docs/attacks.md.
+func render(found map[int][]subtest) []byte {
 	var b strings.Builder
 	b.WriteString(head)
 	cases, tested := 0, 0
 	var body strings.Builder
-	for _, s := range Catalogue {
+	for _, s := range catalogue {
 		fmt.Fprintf(&body, "\n## %s\n\n| # | Attack | Required outcome | Tests |\n|---|---|---|---|\n", s.Title)
 		for _, c := range s.Cases {
 			cases++
@@ -175,7 +175,7 @@ func Render(found map[int][]Test) []byte {
 	return []byte(b.String())
 }
 
-func shownBy(n int, found map[int][]Test) string {
+func shownBy(n int, found map[int][]subtest) string {
 	var parts []string
 	files := map[string][]string{}
 	for _, t := range found[n] {

@@ -17,22 +17,22 @@ const root = "../.."
 
 func TestEveryAttackIsTestedOrExcused(t *testing.T) {
 	t.Parallel()
-	found, err := Scan(root)
+	found, err := scan(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range Check(found) {
+	for _, w := range check(found) {
 		t.Error(w)
 	}
 }
 
 func TestDocumentIsFresh(t *testing.T) {
 	t.Parallel()
-	found, err := Scan(root)
+	found, err := scan(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Render(found)
+	want := render(found)
 	name := filepath.Join(root, "docs", "attacks.md")
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -54,7 +54,7 @@ func TestDocumentIsFresh(t *testing.T) {
 func TestNumbersAreUniqueAndSorted(t *testing.T) {
 	t.Parallel()
 	last := 0
-	for _, s := range Catalogue {
+	for _, s := range catalogue {
 		for _, c := range s.Cases {
 			if c.Number <= last {
 				t.Errorf("attack %d stands after %d", c.Number, last)
@@ -90,29 +90,29 @@ func TestX(t *testing.T) {
 	}
 }
 
-// TestCheck tells each of the ways in which tests and reasons can disagree.
+// TestCheck covers each way in which tests and reasons can disagree.
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	all := map[int][]Test{}
-	for _, s := range Catalogue {
+	all := map[int][]subtest{}
+	for _, s := range catalogue {
 		for _, c := range s.Cases {
 			if _, excused := reasons[c.Number]; !excused {
-				all[c.Number] = []Test{{File: "x_test.go", Func: "TestX", Name: "attack"}}
+				all[c.Number] = []subtest{{File: "x_test.go", Func: "TestX", Name: "attack"}}
 			}
 		}
 	}
-	if wrong := Check(all); len(wrong) > 0 {
-		t.Fatalf("Check = %q, want none", wrong)
+	if wrong := check(all); len(wrong) > 0 {
+		t.Fatalf("check = %q, want none", wrong)
 	}
 	missing := maps.Clone(all)
 	delete(missing, 1)
-	if wrong := Check(missing); len(wrong) != 1 || !strings.Contains(wrong[0], "attack 1 has neither") {
-		t.Errorf("without a test: Check = %q", wrong)
+	if wrong := check(missing); len(wrong) != 1 || !strings.Contains(wrong[0], "attack 1 has neither") {
+		t.Errorf("without a test: check = %q", wrong)
 	}
 	excused := slices.Sorted(maps.Keys(reasons))[0]
 	both := maps.Clone(all)
 	both[excused] = all[1]
-	if wrong := Check(both); len(wrong) != 1 || !strings.Contains(wrong[0], "still the reason") {
-		t.Errorf("with a test and a reason: Check = %q", wrong)
+	if wrong := check(both); len(wrong) != 1 || !strings.Contains(wrong[0], "still the reason") {
+		t.Errorf("with a test and a reason: check = %q", wrong)
 	}
 }

@@ -1,21 +1,21 @@
 package attacks
 
-// Case is one kind of attack and the outcome that it must have.
-type Case struct {
+// attackCase is one kind of attack and the outcome that it must have.
+type attackCase struct {
 	Number  int
 	Attack  string
 	Outcome string
 }
 
-// Section groups the cases by their target.
-type Section struct {
+// section groups the cases by their target.
+type section struct {
 	Title string
-	Cases []Case
+	Cases []attackCase
 }
 
-// Catalogue lists the attacks. The numbers have gaps and never change, since tests refer to them.
-var Catalogue = []Section{
-	{"Authorization endpoint", []Case{
+// catalogue lists the attacks. The numbers have gaps and never change, since tests refer to them.
+var catalogue = []section{
+	{"Authorization endpoint", []attackCase{
 		{1, "`redirect_uri` that is not registered", "error page 400, no redirect"},
 		{2, "near misses of a registered `redirect_uri`: longer path, dot segments, encoded slashes, another host suffix, an added query or parameter", "error page 400 each"},
 		{3, "a registered host as user name, with a backslash, an encoded at sign or dot", "error page 400 each"},
@@ -49,7 +49,7 @@ var Catalogue = []Section{
 		{38, "`language` with a path, markup, line ends, a placeholder, ten thousand characters", "the default language, no input in the page, no file read"},
 		{39, "`app_view` with markup, `scope` with control characters", "ignored; `invalid_scope`"},
 	}},
-	{"Token endpoint", []Case{
+	{"Token endpoint", []attackCase{
 		{41, "a code redeemed twice", "200, then `invalid_grant`, and what the first gave is revoked; an event"},
 		{42, "a code presented by another client", "`invalid_grant`; an event"},
 		{43, "one code redeemed 64 times at once", "at most one 200, no 5xx, a stable end"},
@@ -82,7 +82,7 @@ var Catalogue = []Section{
 		{77, "scripts of other origins", "no Access-Control-Allow-Origin but for the clients' own origins on token, revoke, userinfo, discovery and keys; never with credentials"},
 		{78, "headers and error texts of every answer", "JSON in UTF-8, no-store, printable ASCII texts"},
 	}},
-	{"Revocation and introspection", []Case{
+	{"Revocation and introspection", []attackCase{
 		{79, "a token used after its revocation", "inactive at once"},
 		{81, "revocation of another client's token", "answered like an unknown token; it stays active"},
 		{82, "revocation of garbage, of nothing, without the parameter", "200; 400; 400"},
@@ -98,7 +98,7 @@ var Catalogue = []Section{
 		{94, "tokens that share a beginning with a real one", "no difference in time"},
 		{96, "all earlier tokens revoked: of a person, of a client, of all", "older tokens inactive, newer ones active"},
 	}},
-	{"OpenID provider", []Case{
+	{"OpenID provider", []attackCase{
 		{97, "`nonce`, short and of four thousand bytes", "echoed exactly, or refused"},
 		{98, "`max_age` of 0, 1, -1, huge, not a number", "asked again, `auth_time` correct; invalid values `invalid_request`"},
 		{99, "`prompt=login` with a live session; `none login`; twice", "the password is asked; `invalid_request`"},
@@ -110,7 +110,7 @@ var Catalogue = []Section{
 		{108, "sign-out to an unregistered address, without a hint, with another person's hint", "no redirect; a page asks; the other person's session stays"},
 		{109, "keys rotated while tokens are signed", "older tokens are accepted while they live, a removed key is not, no request fails"},
 	}},
-	{"External OIDC and LDAP providers", []Case{
+	{"External OIDC and LDAP providers", []attackCase{
 		{111, "ID and logout tokens whose `kid` is a path, a query, huge, unknown, a thousand times", "refused; the provider's keys are fetched at most once a minute"},
 		{112, "`nonce` missing, another one, repeated", "refused"},
 		{113, "`aud` with a foreign client, `azp` foreign or missing", "refused"},
@@ -128,7 +128,7 @@ var Catalogue = []Section{
 		{128, "LDAP by address range with a forged X-Forwarded-For, mapped addresses", "the real peer decides"},
 		{129, "a provider that is switched off between start and callback", "403, no session"},
 	}},
-	{"SAML service provider", []Case{
+	{"SAML service provider", []attackCase{
 		{130, "signature wrapping 1: the signed response inside of the signature of an evil one", "refused, whether response, assertion or both are signed"},
 		{131, "signature wrapping 2: the signed response before the signature of an evil one", "refused"},
 		{132, "signature wrapping 3: an evil assertion before the signed one", "refused"},
@@ -165,7 +165,7 @@ var Catalogue = []Section{
 		{169, "status texts with markup, parameters, line ends", "text of at most 256 printable characters"},
 		{171, "names in other case, with spaces, in other forms; attributes with several values or reserved names", "compared exactly; nothing reserved is overwritten"},
 	}},
-	{"Gateway", []Case{
+	{"Gateway", []attackCase{
 		{182, "identity headers sent by the client, in every case, twice, folded, with look-alikes", "the upstream sees one value, Gatehouse's; malformed ones are 400"},
 		{183, "identity headers with `_` or `.` for `-`", "absent at the upstream"},
 		{184, "Connection that names an identity header as hop-by-hop", "Gatehouse's still arrives, or 400"},
@@ -195,7 +195,7 @@ var Catalogue = []Section{
 		{216, "huge, compressed and many-field bodies on every endpoint", "413, 415 or 400 before more than the limit is read"},
 		{217, "HTTP/2 paths without a slash, `*`, absolute ones", "400"},
 	}},
-	{"Identity service", []Case{
+	{"Identity service", []attackCase{
 		{218, "sign-in as an unknown person, with a wrong password, as a person who is blocked, inactive, removed or without a password, by the page and the password grant", "one answer, byte for byte, at the cost of one hash"},
 		{219, "sign-up and a forgotten password with a taken and with a free address or username", "one answer, with the same work behind it; the owner gets a mail"},
 		{221, "one attempt more than allowed, and a hundred at once: passwords, codes, PINs", "as many are checked as are allowed, then none for a while; an event"},
@@ -240,7 +240,7 @@ var Catalogue = []Section{
 		{269, "a new person with the username of a deleted one", "gets nothing of the deleted person: no password, group, token or id"},
 		{271, "a sign-in by a code that another device scans: sessions swapped, approved for another browser, replayed, leading elsewhere", "bound to the browser that began; refused"},
 	}},
-	{"Web pages", []Case{
+	{"Web pages", []attackCase{
 		{272, "what a page can load, run, send and be embedded in", "a Content-Security-Policy that allows our own style and images, and forms to Gatehouse and the waiting client"},
 		{273, "one of our pages in a frame of another site", "refused, by two headers"},
 		{274, "cookies: their scope, their flags, their size, their life", "our host only, out of reach of scripts and other sites, small; sessions end when idle and at a fixed time"},
@@ -257,7 +257,7 @@ var Catalogue = []Section{
 		{288, "unknown paths, malformed forms, internal errors", "one page for each; a reference and no detail of an error"},
 		{289, "https: old versions and ciphers; http with another host, an absolute target, two slashes", "refused; sent to the configured host only"},
 	}},
-	{"Supply chain", []Case{
+	{"Supply chain", []attackCase{
 		{291, "modules and a Go version with known vulnerabilities in the binary", "none by version; none by the vulnerability database, if it can be reached"},
 		{292, "modules that changed, that are replaced, without a checked sum, that were not reviewed", "verified; no replacement; a direct dependency is in the list"},
 		{294, "a bill of materials that leaves something out", "the same modules as in the binary"},

@@ -2,7 +2,7 @@ package attacks
 
 const ldap = "There is no LDAP provider yet."
 
-// reasons say why what stands here cannot meet a case yet. A reason for a case that has a test is an error.
+// reasons says why an attack cannot be tested yet. A reason for an attack that has a test is an error.
 var reasons = map[int]string{
 	126: ldap,
 	127: ldap,
@@ -10,5 +10,5 @@ var reasons = map[int]string{
 	271: "There is no sign-in that another device approves yet.",
 }
 
-// open says what a tested case still leaves out, because what it concerns is not there yet.
+// open says what the tests of an attack still leave out, because the feature is missing.
 var open = map[int]string{}
