@@ -37,7 +37,7 @@ type Config struct {
 	MaxAge time.Duration
 	// AtOnce is how many items are sent in parallel. Default: 8.
 	AtOnce int
-	// Every is how soon Run sees a new item. Default: 500ms.
+	// Every is how soon Run sees a new item without a Wake. Default: 500ms.
 	Every time.Duration
 	// Tried is called after each try. nil: tries are not counted.
 	Tried func(err error)
