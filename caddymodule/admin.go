@@ -18,7 +18,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/keypair"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -159,7 +159,7 @@ type checkAnswer struct {
 	Error   string `json:"error,omitempty"`  // set when something is wrong
 	Address string `json:"address,omitzero"` // what the issuer's address answered; filled in by the command
 	// Certificates are those of the configuration, and when they end.
-	Certificates []config.Expiry `json:"certificates,omitempty"`
+	Certificates []keypair.Expiry `json:"certificates,omitempty"`
 	// Providers are the identity providers by their ids: ok, or what is wrong.
 	Providers map[string]string `json:"providers,omitempty"`
 	// Mail is what the mail server answered: ok, or what is wrong. Empty: none is configured.
@@ -186,7 +186,7 @@ func adminCheck(i *instance, _ http.ResponseWriter, r *http.Request) (any, error
 		return nil, err
 	}
 	answer.Clients = len(list)
-	if answer.Certificates, err = i.config.Expiries(r.Context()); err != nil {
+	if answer.Certificates, err = i.config.KeyPairs().Expiries(r.Context()); err != nil {
 		return nil, err
 	}
 	for _, e := range answer.Certificates {

@@ -320,7 +320,7 @@ func (a *App) open() (_ *instance, err error) {
 	if inst.config, err = a.openConfig(c, events); err != nil {
 		return nil, err
 	}
-	inst.config.OnUse(func(name string) []string { return a.keyUsers[name] })
+	inst.config.KeyPairs().OnUse(func(name string) []string { return a.keyUsers[name] })
 	inst.pages.SetOverrides(inst.config.Overrides)
 	inst.pages.SetOrganisations(inst.config.PageOrganisations)
 	inst.providers = newProviders(a, c, inst.config)

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/keypair"
 )
 
 // expiryTimeout is how long a scrape of the metrics waits for the certificates.
@@ -55,7 +55,7 @@ var descCertificate = prometheus.NewDesc("gatehouse_certificate_expiry_seconds",
 	"Seconds until a certificate of the configuration ends, negative when it has. Gatehouse's own has an empty name.", []string{"name"}, nil)
 
 // expiries are the certificates of the newest configuration.
-type expiries func(context.Context) ([]config.Expiry, error)
+type expiries func(context.Context) ([]keypair.Expiry, error)
 
 // collectCertificates adds a line for each certificate. What cannot be read is left out, as the other metrics are worth more than none.
 func (m *metrics) collectCertificates(ch chan<- prometheus.Metric) {
@@ -76,7 +76,7 @@ func (m *metrics) collectCertificates(ch chan<- prometheus.Metric) {
 
 // watchCertificates tells the metrics of the certificates, and the log once a day of those that end soon.
 func (i *instance) watchCertificates(ctx context.Context) {
-	read := expiries(i.config.Expiries)
+	read := expiries(i.config.KeyPairs().Expiries)
 	i.core.metrics.certificates.Store(&read)
 	if err := i.config.Run(ctx); err != nil {
 		i.log.Error("certificates are no longer watched", zap.Error(err))
@@ -84,7 +84,7 @@ func (i *instance) watchCertificates(ctx context.Context) {
 }
 
 // certificateLine is what check says of a certificate.
-func certificateLine(e config.Expiry) string {
+func certificateLine(e keypair.Expiry) string {
 	name, state := e.Name, "until"
 	if name == "" {
 		name = "of Gatehouse itself"

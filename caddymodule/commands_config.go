@@ -149,7 +149,7 @@ func adminImportConfig(i *instance, _ http.ResponseWriter, r *http.Request) (any
 		return nil, err
 	}
 	by := event.CallerOf(r.Context())
-	return i.config.Import(r.Context(), raw, config.Actor{ID: by.ID, Origin: by.Origin})
+	return i.config.Import(r.Context(), raw, by)
 }
 
 func adminDiffConfig(i *instance, _ http.ResponseWriter, r *http.Request) (any, error) {

@@ -72,7 +72,7 @@ func (p *providers) env(id string, trusted bool) idp.Env {
 }
 
 func (p *providers) keyPair(ctx context.Context, name string) (*idp.Key, error) {
-	k, err := p.config.KeyPair(ctx, name)
+	k, err := p.config.KeyPairs().Get(ctx, name)
 	if err != nil {
 		return nil, err
 	}

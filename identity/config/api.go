@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
@@ -46,7 +47,7 @@ func NewAPI(s *Service, g *rest.Gate, reload func(context.Context) error) *API {
 			i = len(a.paths)
 			a.paths = append(a.paths, apiPath{segments: segments, off: rt.off, methods: map[string]rest.Handler{}})
 		}
-		a.paths[i].methods[rt.Method] = rt.serve
+		a.paths[i].methods[rt.Method] = rt.Serve
 	}
 	return a
 }
@@ -63,6 +64,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.SetPathValue(name, v)
 	}
 	a.g.Methods(apiName, func(r *http.Request) error { return a.on(r.Context(), found.off) }, found.methods).ServeHTTP(w, r)
+}
+
+// by is the API client of a request.
+func (s *Service) by(r *http.Request, client string) event.Caller {
+	return event.Caller{ID: client, Origin: s.origin(r)}
 }
 
 // on refuses while the API is switched off.

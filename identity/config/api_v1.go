@@ -13,7 +13,7 @@ import (
 
 // current reads the state.
 func (s *Service) current(ctx context.Context) (st *state, err error) {
-	err = s.Store.View(ctx, func(tx storage.Tx) error {
+	err = s.store.View(ctx, func(tx storage.Tx) error {
 		st, err = s.state(tx)
 		return err
 	})

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/identity/keypair"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -50,24 +51,24 @@ func (a *API) change(w http.ResponseWriter, r *http.Request, client string, v vi
 
 // cimConfiguration is all of it. (identity service document, CIMConfiguration)
 type cimConfiguration struct {
-	Attributes     *Attributes     `json:"attributes"`
-	CustomMessages *CustomMessages `json:"custom_messages"`
-	Features       *Features       `json:"features"`
-	KeyPairs       []KeyPair       `json:"key_pairs"`
-	LoginMethods   *LoginMethods   `json:"login_methods"`
-	Organisations  []Organisation  `json:"organisations"`
-	Redirects      *Redirects      `json:"redirects"`
-	StepUp         *StepUp         `json:"step_up"`
-	UIExtension    *UIExtension    `json:"ui_extension"`
+	Attributes     *Attributes       `json:"attributes"`
+	CustomMessages *CustomMessages   `json:"custom_messages"`
+	Features       *Features         `json:"features"`
+	KeyPairs       []keypair.KeyPair `json:"key_pairs"`
+	LoginMethods   *LoginMethods     `json:"login_methods"`
+	Organisations  []Organisation    `json:"organisations"`
+	Redirects      *Redirects        `json:"redirects"`
+	StepUp         *StepUp           `json:"step_up"`
+	UIExtension    *UIExtension      `json:"ui_extension"`
 }
 
 // getUnits serves GET /api/v2/config (identity service document, CIMConfiguration).
 func (a *API) getUnits(w http.ResponseWriter, r *http.Request, _ string) error {
 	var st *state
-	var pairs []KeyPair
-	err := a.s.Store.View(r.Context(), func(tx storage.Tx) (err error) {
+	var pairs []keypair.KeyPair
+	err := a.s.store.View(r.Context(), func(tx storage.Tx) (err error) {
 		if st, err = a.s.state(tx); err == nil {
-			pairs, err = a.s.KeyPairs(tx)
+			pairs, err = a.s.keyPairs.List(tx)
 		}
 		return err
 	})
@@ -88,7 +89,7 @@ func (a *API) wholeView() view {
 // bundle is several units together. Beside those of CIMConfiguration these are the units of version 1, so that each has a way in.
 type bundle struct {
 	Units
-	KeyPairs []KeyPair `json:"key_pairs"`
+	KeyPairs []keypair.KeyPair `json:"key_pairs"`
 }
 
 // postUnits serves POST /api/v2/config: all of the units in the body or none.

@@ -40,11 +40,7 @@ func (c *checker) add(path, format string, args ...any) {
 func (u *Units) validate() error {
 	c := &checker{}
 	for _, un := range table {
-		f, _ := reflect.TypeFor[Units]().FieldByNameFunc(func(name string) bool {
-			f, _ := reflect.TypeFor[Units]().FieldByName(name)
-			return f.Tag.Get("json") == un.name
-		})
-		c.walk(reflect.ValueOf(un.of(u)).Elem(), un.name, f.Tag.Get("check"))
+		u.visit(un, visitor{value: c.value, name: c.name})
 		if un.check != nil {
 			un.check(u, c)
 		}
@@ -55,72 +51,44 @@ func (u *Units) validate() error {
 	return nil
 }
 
-// walk holds a value against the tag of its field:
+// value holds a value against the tag of its field:
 //
 //	most,N[,kind...]  an array or object of at most N; kind is that of strings in an array, or of the names in an object
 //	int,MIN,MAX       a number
 //	enum,A|B          one of these; an empty alternative allows the empty string
-//	KIND[,N]          a string of a kind (kinds), of at most N characters. The empty string is always one
-func (c *checker) walk(v reflect.Value, path, tag string) {
-	word, rest, _ := strings.Cut(tag, ",")
+//	KIND[,N]          a string of a kind (kinds), of at most N characters. The empty string is always valid
+func (c *checker) value(v reflect.Value, p place) {
+	word, rest, _ := strings.Cut(p.tag, ",")
 	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			c.walk(v.Elem(), path, tag)
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() {
-				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-				c.walk(v.Field(i), path+"."+name, f.Tag.Get("check"))
-			}
-		}
-	case reflect.Slice:
-		most, of, _ := strings.Cut(rest, ",")
-		c.count(v.Len(), path, most)
-		for i := range v.Len() {
-			c.walk(v.Index(i), path+"["+strconv.Itoa(i)+"]", of)
-		}
-	case reflect.Map:
-		most, names, _ := strings.Cut(rest, ",")
-		names, of, _ := strings.Cut(names, ",")
-		if names == "locale" && of == "" {
-			of = "most,2000,key"
-		}
-		if v.Type().Elem().Kind() == reflect.String && of == "" {
-			of = "text," + strconv.Itoa(maxMessage)
-		}
-		c.count(v.Len(), path, most)
-		for _, key := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
-			at := path + "." + shown(key.String())
-			if key.String() == "" {
-				c.add(path, "has a member without a name")
-			}
-			c.text(key.String(), at, names)
-			c.walk(v.MapIndex(key), at, of)
+	case reflect.Slice, reflect.Map:
+		most, _, _ := strings.Cut(rest, ",")
+		if limit, _ := strconv.Atoi(most); v.Len() > limit {
+			c.add(p.at, "has more than %s entries", most)
 		}
 	case reflect.Int:
 		least, most, _ := strings.Cut(rest, ",")
 		low, _ := strconv.Atoi(least)
 		high, _ := strconv.Atoi(most)
 		if n := v.Int(); n < int64(low) || n > int64(high) {
-			c.add(path, "must be from %s to %s", least, most)
+			c.add(p.at, "must be from %s to %s", least, most)
 		}
 	case reflect.String:
 		if word == "enum" {
 			if !slices.Contains(strings.Split(rest, "|"), v.String()) {
-				c.add(path, "must be one of %s", strings.Join(strings.Split(strings.TrimPrefix(rest, "|"), "|"), ", "))
+				c.add(p.at, "must be one of %s", strings.Join(strings.Split(strings.TrimPrefix(rest, "|"), "|"), ", "))
 			}
 			return
 		}
-		c.text(v.String(), path, tag)
+		c.text(v.String(), p.at, p.tag)
 	}
 }
 
-func (c *checker) count(n int, path, most string) {
-	if limit, _ := strconv.Atoi(most); n > limit {
-		c.add(path, "has more than %s entries", most)
+// name holds a name that the caller chose against the tag of names.
+func (c *checker) name(name string, p place) {
+	if name == "" {
+		c.add(strings.TrimSuffix(p.at, "."), "has a member without a name")
 	}
+	c.text(name, p.at, p.tag)
 }
 
 // kinds are what strings may be, and how long at the most unless the tag says so.

@@ -1,5 +1,6 @@
-// Package config holds the configuration units of the identity service: typed, checked whole, stored in one transaction with the event of
-// their change, and effective at once, on every node. It serves both versions of the configuration API.
+// Package config keeps the configuration units of the identity service: it checks a change as a whole, stores it in one transaction with its event,
+// and serves both versions of the configuration API. A change takes effect at once, on every node. What a unit changes in the behaviour of Gatehouse
+// does not belong here, nor do key pairs and certificates (package keypair) or the Caddyfile.
 // (identity service document, "Resources and fields", "Endpoints")
 package config
 
@@ -18,6 +19,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/identity/keypair"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -49,14 +51,18 @@ type Deps struct {
 // Service reads and changes the units. Several may share one store at a time, such as during a reload: each sees what the others write.
 // It is safe for concurrent use.
 type Service struct {
-	Deps
-
-	cfg    Config
-	cache  atomic.Pointer[state]
-	turn   chan struct{} // taken by who changes something
-	pairs  pairState
-	shown  atomic.Pointer[pageMessages]
-	owners atomic.Pointer[pageOrganisations]
+	store    storage.Store
+	keyring  *secret.Keyring
+	events   *event.Recorder
+	origin   func(*http.Request) event.Origin
+	log      *zap.Logger
+	random   io.Reader
+	cfg      Config
+	keyPairs *keypair.Service
+	cache    atomic.Pointer[state]
+	turn     chan struct{} // holds one value while a change is made
+	shown    atomic.Pointer[pageMessages]
+	owners   atomic.Pointer[pageOrganisations]
 }
 
 // state is what is stored at one version.
@@ -90,7 +96,11 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	fixed = fixed.clone()
 	fixed.complete() // once, since all states share them
 	cfg.Fixed = fixed.LoginMethods.LoginMethods
-	s := &Service{Deps: deps, cfg: cfg, turn: make(chan struct{}, 1)}
+	s := &Service{
+		store: deps.Store, keyring: deps.Keyring, events: deps.Events, origin: deps.Origin, log: deps.Log, random: deps.Random,
+		cfg: cfg, turn: make(chan struct{}, 1),
+	}
+	s.keyPairs = keypair.New(keypair.Deps(deps), keyPairOwner{s})
 	if err := s.bootstrap(ctx); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
@@ -108,17 +118,11 @@ func (s *Service) Units(tx storage.Tx) (*Units, error) {
 
 // Current returns what is configured now.
 func (s *Service) Current(ctx context.Context) (u *Units, err error) {
-	err = s.Store.View(ctx, func(tx storage.Tx) error {
+	err = s.store.View(ctx, func(tx storage.Tx) error {
 		u, err = s.Units(tx)
 		return err
 	})
 	return u, err
-}
-
-// Version grows with each change of anything that is configured, key pairs included. 0: nothing was ever changed.
-func (s *Service) Version(tx storage.Tx) (uint64, error) {
-	v, err := version(tx)
-	return v.Version, err
 }
 
 func version(tx storage.Tx) (versionRecord, error) {
@@ -185,6 +189,6 @@ func (s *Service) load(tx storage.Tx, v versionRecord) (*state, error) {
 
 // newID returns a UUID. (RFC 9562, version 4)
 func (s *Service) newID() (string, error) {
-	id, err := uuid.NewRandomFromReader(s.Random)
+	id, err := uuid.NewRandomFromReader(s.random)
 	return id.String(), err
 }

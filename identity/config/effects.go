@@ -63,23 +63,23 @@ func ineffective(u *Units, fn func(at, path string, value []byte, missing string
 	judged.LoginMethods.LoginMethods = judgedMethods(u.LoginMethods.LoginMethods)
 	for _, un := range table {
 		standard := map[string][]byte{}
-		visit(reflect.ValueOf(un.of(&d)).Elem(), un.name, un.name, false, func(v reflect.Value, _, path string, inside bool) {
-			if !inside {
-				standard[path] = encode(v.Interface())
+		d.visitMembers(un, func(v reflect.Value, p place) {
+			if !p.entry {
+				standard[p.path] = encode(v.Interface())
 			}
 		})
-		visit(reflect.ValueOf(un.of(&judged)).Elem(), un.name, un.name, false, func(v reflect.Value, at, path string, inside bool) {
-			e, _ := effectOf(path)
+		judged.visitMembers(un, func(v reflect.Value, p place) {
+			e, _ := effectOf(p.path)
 			if e.does != "" {
 				return
 			}
 			value := encode(v.Interface())
-			if s, ok := standard[path]; ok && !inside {
+			if s, ok := standard[p.path]; ok && !p.entry {
 				if !bytes.Equal(s, value) {
-					fn(at, path, value, e.later)
+					fn(p.at, p.path, value, e.later)
 				}
 			} else if !isEmpty(v) {
-				fn(at, path, value, e.later)
+				fn(p.at, p.path, value, e.later)
 			}
 		})
 	}

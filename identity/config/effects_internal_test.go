@@ -153,9 +153,9 @@ The names are those of the wire, misspellings included. [] stands for the entrie
 	d := Defaults()
 	standard := map[string]string{}
 	for _, un := range table {
-		visit(reflect.ValueOf(un.of(&d)).Elem(), un.name, un.name, false, func(v reflect.Value, _, path string, inside bool) {
-			if !inside {
-				standard[path] = string(encode(v.Interface()))
+		d.visitMembers(un, func(v reflect.Value, p place) {
+			if !p.entry {
+				standard[p.path] = string(encode(v.Interface()))
 			}
 		})
 	}

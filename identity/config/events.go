@@ -2,10 +2,5 @@ package config
 
 import "github.com/gatehouse-id/gatehouse/internal/event"
 
-// The kinds of events of this package.
-var (
-	configurationUpdated = event.Type{Type: "configuration.ConfigurationUpdatedEvent", Name: "Configuration Updated"}
-	certificateAdded     = event.Type{Type: "configuration.CertificateAddedEvent", Name: "Certificate Added"}
-	certificateUpdated   = event.Type{Type: "configuration.CertificateUpdatedEvent", Name: "Certificate Updated"}
-	certificateRemoved   = event.Type{Type: "configuration.CertificateRemovedEvent", Name: "Certificate Removed"}
-)
+// The kind of event of this package.
+var configurationUpdated = event.Type{Type: "configuration.ConfigurationUpdatedEvent", Name: "Configuration Updated"}

@@ -1,19 +1,15 @@
 package config
 
 import (
-	"context"
-	"errors"
 	"iter"
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
 // own is the method that Gatehouse brings itself. Whether it is enabled, and its name, can be changed.
@@ -129,8 +125,8 @@ func (m *LoginMethod) checkEnabled(at string, c *checker) {
 }
 
 // secrets yields every secret of the units by where it belongs.
-func (u *Units) secrets() iter.Seq2[string, *Secret] {
-	return func(yield func(string, *Secret) bool) {
+func (u *Units) secrets() iter.Seq2[string, *rest.Secret] {
+	return func(yield func(string, *rest.Secret) bool) {
 		for i := range u.LoginMethods.LoginMethods {
 			m := &u.LoginMethods.LoginMethods[i]
 			for name, s := range m.secrets() {
@@ -143,8 +139,8 @@ func (u *Units) secrets() iter.Seq2[string, *Secret] {
 }
 
 // secrets yields the secrets of a method by their members.
-func (m *LoginMethod) secrets() iter.Seq2[string, *Secret] {
-	return func(yield func(string, *Secret) bool) {
+func (m *LoginMethod) secrets() iter.Seq2[string, *rest.Secret] {
+	return func(yield func(string, *rest.Secret) bool) {
 		if m.LDAP != nil && !yield("ladp_attributes.password", &m.LDAP.Password) {
 			return
 		}
@@ -183,12 +179,12 @@ func (s *Service) unseal(u *Units, sealed map[string][]byte) {
 		if !ok {
 			continue
 		}
-		plain, err := s.Keyring.Open(sealPurpose(key), raw)
+		plain, err := s.keyring.Open(sealPurpose(key), raw)
 		if err != nil {
-			s.Log.Error("secret of a login method cannot be opened: set it again", zap.String("secret", key), zap.Error(err))
+			s.log.Error("secret of a login method cannot be opened: set it again", zap.String("secret", key), zap.Error(err))
 			continue
 		}
-		*into = Secret(plain)
+		*into = rest.Secret(plain)
 	}
 }
 
@@ -199,7 +195,7 @@ func (s *Service) seal(u *Units) (map[string][]byte, error) {
 		if *plain == "" {
 			continue
 		}
-		sealed, err := s.Keyring.Seal(sealPurpose(key), []byte(*plain))
+		sealed, err := s.keyring.Seal(sealPurpose(key), []byte(*plain))
 		if err != nil {
 			return nil, err
 		}
@@ -212,46 +208,4 @@ func (s *Service) seal(u *Units) (map[string][]byte, error) {
 func (u *Units) PasswordLogin() bool {
 	m := u.method(OwnMethod)
 	return m == nil || m.Enabled
-}
-
-// resealSecrets seals the secrets of the units anew that an older key of the keyring has sealed. No version changes by it.
-func (s *Service) resealSecrets(ctx context.Context) error {
-	const name = "login_methods"
-	var rec unitRecord
-	err := s.Store.View(ctx, func(tx storage.Tx) (err error) {
-		rec, err = units.Get(tx, name)
-		return err
-	})
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	fresh := maps.Clone(rec.Secrets)
-	changed := false
-	for key, sealed := range rec.Secrets {
-		if s.Keyring.IsCurrent(sealed) {
-			continue
-		}
-		plain, err := s.Keyring.Open(sealPurpose(key), sealed)
-		if err != nil {
-			continue // no key opens it, which is logged where it is read
-		}
-		if fresh[key], err = s.Keyring.Seal(sealPurpose(key), plain); err != nil {
-			return err
-		}
-		changed = true
-	}
-	if !changed {
-		return nil
-	}
-	return s.Store.Update(ctx, func(tx storage.Tx) error {
-		now, err := units.Get(tx, name)
-		if err != nil || now.Revision != rec.Revision { // changed meanwhile, and sealed by that
-			return err
-		}
-		now.Secrets = fresh
-		return units.Put(tx, name, now, time.Time{})
-	})
 }

@@ -20,7 +20,7 @@ func (s *Service) Overrides(ctx context.Context) []*page.Overrides {
 	known := s.shown.Load()
 	u, err := s.Current(ctx)
 	if err != nil {
-		s.Log.Debug("custom messages not read", zap.Error(err))
+		s.log.Debug("custom messages not read", zap.Error(err))
 		if known == nil {
 			return nil
 		}

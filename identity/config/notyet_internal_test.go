@@ -80,9 +80,9 @@ func TestNotYet(t *testing.T) {
 	d := Defaults()
 	standard := map[string]string{}
 	for _, un := range table {
-		visit(reflect.ValueOf(un.of(&d)).Elem(), un.name, un.name, false, func(v reflect.Value, _, path string, inside bool) {
-			if !inside {
-				standard[path] = string(encode(v.Interface()))
+		d.visitMembers(un, func(v reflect.Value, p place) {
+			if !p.entry {
+				standard[p.path] = string(encode(v.Interface()))
 			}
 		})
 	}
@@ -162,17 +162,17 @@ func TestStoredBefore(t *testing.T) {
 	const old = `{"login_methods":[{"id":"p","name":"Partner","type":"OPEN_ID_CONNECT","enabled":true,"removable":true,"authentication_level":1,"excluded_unmapped_attributes":["a"],` +
 		`"open_id_connect_attributes":{"client_id":"x","manual_metadata_setup":true,"issuer":"https://p.example","authorization_url":"https://p.example/a",` +
 		`"id_token_url":"https://p.example/t","jwks_url":"https://p.example/k"}}]}`
-	err := s.Store.Update(t.Context(), func(tx storage.Tx) error {
+	err := s.store.Update(t.Context(), func(tx storage.Tx) error {
 		if err := units.Put(tx, "login_methods", unitRecord{JSON: []byte(old), Revision: 1}, time.Time{}); err != nil {
 			return err
 		}
-		_, err := touch(tx, []byte("n"))
+		_, err := writeVersion(tx, []byte("n"))
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err = New(t.Context(), s.cfg, s.Deps)
+	s, err = New(t.Context(), s.cfg, Deps{Store: s.store, Keyring: s.keyring})
 	if err != nil {
 		t.Fatalf("start: %v", err)
 	}

@@ -4,11 +4,12 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/identity/keypair"
 	"github.com/gatehouse-id/gatehouse/internal/openapi"
 )
 
-// described is what the document says of a route, by its method and path in this table.
-type described struct {
+// description is what the document says about a route.
+type description struct {
 	route   string // "GET /api/config"
 	id      string
 	summary string
@@ -33,7 +34,7 @@ type (
 )
 
 // descriptions has a row for each route, in the same order.
-var descriptions = []described{
+var descriptions = []description{
 	{"GET /api/config", "getConfiguration", "Reads messages, password policy and profile", nil, 200, configuration{}},
 	{"POST /api/config/extension/reload", "reloadExtension", "Reads the messages and static resources of the extension directory again", nil, 200, nil},
 	{"GET /api/config/identity-providers", "getIdentityProviders", "Lists the login methods at other places", nil, 200, identityProviderConfigResultSet{}},
@@ -69,39 +70,36 @@ var descriptions = []described{
 	{"POST /api/v2/config/step-up", "updateStepUp", "Changes the step-up unit", StepUp{}, 204, nil},
 	{"GET /api/v2/config/ui-extension", "getUIExtension", "Reads the UI extension unit", nil, 200, UIExtension{}},
 	{"POST /api/v2/config/ui-extension", "updateUIExtension", "Changes the UI extension unit", UIExtension{}, 204, nil},
-
-	{"GET /v2/config/certificates", "getCertificates", "Lists the certificates and key pairs, without private keys", nil, 200, []KeyPair{}},
-	{"POST /v2/config/certificates", "addCertificate", "Adds a certificate or key pair", addCertificateRequest{}, 200, certificateID{}},
-	{"POST /v2/config/certificates/batch", "updateCertificates", "Adds or changes several, all or none", updateCertificatesInBatchRequest{}, 200, certificateIDs{}},
-	{"GET /v2/config/certificates/{certificateId}", "getCertificate", "Reads a certificate or key pair, without its private key", nil, 200, KeyPair{}},
-	{"POST /v2/config/certificates/{certificateId}", "updateCertificate", "Changes a certificate or key pair; an empty private_key keeps what is stored", updateCertificateRequest{}, 200, certificateID{}},
-	{"DELETE /v2/config/certificates/{certificateId}", "deleteCertificate", "Removes a certificate or key pair that nothing uses", nil, 200, certificateID{}},
 }
 
-// Operations describes the routes for the OpenAPI document.
+// Operations describes the routes for the OpenAPI document, those on key pairs included.
 func Operations() []openapi.Operation {
-	out := make([]openapi.Operation, 0, len(descriptions))
+	out := keypair.Operations()
 	for _, d := range descriptions {
 		method, path, _ := strings.Cut(d.route, " ")
-		o := openapi.Operation{Method: method, Path: path, ID: d.id, Tag: apiName, Summary: d.summary, Body: d.body}
+		o := openapi.Operation{Method: method, Path: path, ID: d.id, Summary: d.summary, Body: d.body}
 		o.Answers = append(o.Answers, openapi.Answer{Status: d.status, Body: d.answer})
-		if strings.HasPrefix(path, "/api/config") {
-			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusInternalServerError, Text: "The configuration API is switched off, or something went wrong"})
-		} else {
-			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusConflict, Text: "The configuration API is switched off, what is asked does not work yet, or it is in use"})
-		}
-		if strings.Contains(path, "{") {
-			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusNotFound})
-		}
 		if path == "/api/config" {
 			o.Query = []openapi.Param{{Name: "fields", Text: "Of messages, password_policy, profile; separated by commas or given several times. Default: all"}}
 			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusBadRequest})
 		}
-		if method != http.MethodGet && !strings.HasPrefix(path, "/v2/") && path != "/api/config/extension/reload" {
+		if method != http.MethodGet && path != "/api/config/extension/reload" {
 			o.Header = []openapi.Param{{Name: "If-Match", Text: "Only when what is there still has this entity tag (RFC 9110)"}}
 			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusPreconditionFailed, Text: "Somebody else has changed it since"})
 		}
 		out = append(out, o)
+	}
+	for i := range out {
+		o := &out[i]
+		o.Tag = apiName
+		if strings.HasPrefix(o.Path, "/api/config") {
+			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusInternalServerError, Text: "The configuration API is switched off, or something went wrong"})
+		} else {
+			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusConflict, Text: "The configuration API is switched off, what is asked does not work yet, or it is in use"})
+		}
+		if strings.Contains(o.Path, "{") {
+			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusNotFound})
+		}
 	}
 	return out
 }

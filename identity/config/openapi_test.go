@@ -3,13 +3,14 @@ package config
 import (
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/identity/keypair"
 	"github.com/gatehouse-id/gatehouse/internal/openapi"
 )
 
 // TestOperationsAreTheRoutes: each route is described, and nothing else is.
 func TestOperationsAreTheRoutes(t *testing.T) {
 	t.Parallel()
-	routes := (&API{s: &Service{}}).routes()
+	routes := (&API{s: &Service{keyPairs: &keypair.Service{}}}).routes()
 	operations := Operations()
 	if len(routes) != len(operations) {
 		t.Errorf("%d routes and %d descriptions", len(routes), len(operations))

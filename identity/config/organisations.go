@@ -22,7 +22,7 @@ func (s *Service) PageOrganisations(ctx context.Context) *page.Organisations {
 	known := s.owners.Load()
 	u, err := s.Current(ctx)
 	if err != nil {
-		s.Log.Debug("organisations not read", zap.Error(err))
+		s.log.Debug("organisations not read", zap.Error(err))
 		if known == nil {
 			return nil
 		}

@@ -6,21 +6,23 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
-// Route is one operation of the configuration API.
-type Route struct {
-	Method string
-	Path   string // names in braces are one segment each
+// route is one operation of the configuration API.
+type route struct {
+	rest.Route
 	// off is the status while the configuration API is switched off. (identity service document, "What the service does")
-	off   int
-	serve rest.Handler
+	off int
 }
 
-// routes: every operation of the package.
-func (a *API) routes() []Route {
+// routes are the operations of the package, and those on key pairs.
+func (a *API) routes() []route {
 	const get, post, put, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
 	const v1, v2 = http.StatusInternalServerError, http.StatusConflict
-	s := a.s
-	return []Route{
+	var out []route
+	for _, rt := range []struct {
+		method, path string
+		off          int
+		serve        rest.Handler
+	}{
 		{get, "/api/config", v1, a.getConfiguration},
 		{post, "/api/config/extension/reload", v1, a.reloadExtension},
 		{get, "/api/config/identity-providers", v1, a.getIdentityProviders},
@@ -56,14 +58,13 @@ func (a *API) routes() []Route {
 		{post, "/api/v2/config/step-up", v2, a.postUnit("step_up")},
 		{get, "/api/v2/config/ui-extension", v2, a.getUnit("ui_extension")},
 		{post, "/api/v2/config/ui-extension", v2, a.postUnit("ui_extension")},
-
-		{get, "/v2/config/certificates", v2, s.handleGetCertificates},
-		{post, "/v2/config/certificates", v2, s.handleAddCertificate},
-		{post, "/v2/config/certificates/batch", v2, s.handleUpdateCertificates},
-		{get, "/v2/config/certificates/{certificateId}", v2, s.handleGetCertificate},
-		{post, "/v2/config/certificates/{certificateId}", v2, s.handleUpdateCertificate},
-		{del, "/v2/config/certificates/{certificateId}", v2, s.handleDeleteCertificate},
+	} {
+		out = append(out, route{rest.Route{Method: rt.method, Path: rt.path, Serve: rt.serve}, rt.off})
 	}
+	for _, rt := range a.s.keyPairs.Routes() {
+		out = append(out, route{rt, v2})
+	}
+	return out
 }
 
 // Paths returns the prefixes of the paths that ServeHTTP answers.

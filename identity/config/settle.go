@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/google/uuid"
+
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
@@ -55,7 +57,7 @@ func (s *Service) settleLoginMethods(from, to *Units) error {
 // keepSecrets takes from old each secret that is empty. One that would be sent elsewhere must be given again: otherwise whoever may write it
 // could read it, at an address of their own.
 func (m *LoginMethod) keepSecrets(old *LoginMethod, at string) error {
-	known := map[string]Secret{}
+	known := map[string]rest.Secret{}
 	for name, s := range old.secrets() {
 		known[name] = *s
 	}
@@ -193,7 +195,7 @@ func (s *Service) settleWhitelist(from, to []WhitelistedURL, path string, keep b
 	for i := range to {
 		w := &to[i]
 		if w.ID != "" {
-			if keep && isUUID(w.ID) {
+			if keep && len(w.ID) == 36 && uuid.Validate(w.ID) == nil {
 				continue
 			}
 			if !slices.ContainsFunc(from, func(o WhitelistedURL) bool { return o.ID == w.ID }) {

@@ -3,6 +3,8 @@ package config
 import (
 	"encoding/json"
 	"reflect"
+
+	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
 // unit is one configuration unit.
@@ -66,89 +68,37 @@ func Defaults() Units {
 	return u
 }
 
-// complete makes what derives from the members, and arrays and objects of what is empty, since null is no value of the document.
+// complete compiles what derives from the members, and makes empty arrays and objects of missing ones: the document has no null.
 func (u *Units) complete() {
-	fill(reflect.ValueOf(u).Elem())
+	for _, un := range table {
+		u.visit(un, visitor{value: fill, rewrites: true})
+	}
 	u.Features.CustomEmailValidation.compile()
 }
 
-func fill(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			fill(v.Elem())
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				fill(v.Field(i))
-			}
-		}
-	case reflect.Slice:
-		if v.IsNil() {
-			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
-		}
-		for i := range v.Len() {
-			fill(v.Index(i))
-		}
-	case reflect.Map:
-		if v.IsNil() {
-			v.Set(reflect.MakeMap(v.Type()))
-		}
-		if v.Type().Elem().Kind() == reflect.String {
-			return
-		}
-		for it := v.MapRange(); it.Next(); { // values of maps cannot be set in place
-			item := reflect.New(v.Type().Elem()).Elem()
-			item.Set(it.Value())
-			fill(item)
-			v.SetMapIndex(it.Key(), item)
-		}
+func fill(v reflect.Value, _ place) {
+	switch {
+	case v.Kind() == reflect.Slice && v.IsNil():
+		v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+	case v.Kind() == reflect.Map && v.IsNil():
+		v.Set(reflect.MakeMap(v.Type()))
 	}
 }
 
-// clone returns a copy that shares nothing with u but what is never changed in place. Secrets are kept.
+// clone returns a copy with its secrets, to be changed and completed.
 func (u *Units) clone() *Units {
-	out := *u
-	for _, un := range table {
-		copyInto(reflect.ValueOf(un.of(&out)).Elem())
+	out := new(Units)
+	if err := json.Unmarshal(encode(u), out); err != nil {
+		panic(err) // it was written a moment ago
 	}
-	return &out
-}
-
-// copyInto replaces every array, object and pointer in v by a copy.
-func copyInto(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			fresh := reflect.New(v.Type().Elem())
-			fresh.Elem().Set(v.Elem())
-			copyInto(fresh.Elem())
-			v.Set(fresh)
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				copyInto(v.Field(i))
-			}
-		}
-	case reflect.Slice:
-		fresh := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
-		reflect.Copy(fresh, v)
-		for i := range fresh.Len() {
-			copyInto(fresh.Index(i))
-		}
-		v.Set(fresh)
-	case reflect.Map:
-		fresh := reflect.MakeMapWithSize(v.Type(), v.Len())
-		for it := v.MapRange(); it.Next(); {
-			item := reflect.New(v.Type().Elem()).Elem()
-			item.Set(it.Value())
-			copyInto(item)
-			fresh.SetMapIndex(it.Key(), item)
-		}
-		v.Set(fresh)
+	var kept []rest.Secret
+	for _, s := range u.secrets() {
+		kept = append(kept, *s)
 	}
+	for _, s := range out.secrets() {
+		*s, kept = kept[0], kept[1:]
+	}
+	return out
 }
 
 // encode returns a unit as it is read and stored, without secrets.

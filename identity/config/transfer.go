@@ -13,7 +13,7 @@ import (
 )
 
 // updateAll applies a JSON object of units and key pairs: all of it or nothing.
-func (s *Service) updateAll(ctx context.Context, raw []byte, by Actor, match func(*state) bool, keepIDs bool) (*state, error) {
+func (s *Service) updateAll(ctx context.Context, raw []byte, by event.Caller, match func(*state) bool, keepIDs bool) (*state, error) {
 	e, err := s.editAll(ctx, raw, by)
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func (s *Service) updateAll(ctx context.Context, raw []byte, by Actor, match fun
 	return s.update(ctx, e)
 }
 
-func (s *Service) editAll(ctx context.Context, raw []byte, by Actor) (edit, error) {
+func (s *Service) editAll(ctx context.Context, raw []byte, by event.Caller) (edit, error) {
 	first := bundle{Units: Defaults()}
 	if err := rest.DecodeBytes(raw, &first); err != nil {
 		return edit{}, err
@@ -34,11 +34,11 @@ func (s *Service) editAll(ctx context.Context, raw []byte, by Actor) (edit, erro
 		return err
 	}}
 	if len(first.KeyPairs) > 0 {
-		pairs, err := s.prepareKeyPairs(ctx, "key_pairs", first.KeyPairs, by)
+		pairs, err := s.keyPairs.Prepare(ctx, "key_pairs", first.KeyPairs, by)
 		if err != nil {
 			return edit{}, err
 		}
-		e.with = pairs.apply
+		e.with = pairs.Apply
 	}
 	return e, nil
 }
@@ -50,7 +50,7 @@ func (s *Service) bootstrap(ctx context.Context) error {
 		return err
 	}
 	unconfigured := func(st *state) bool { return st.version.Version == 0 }
-	_, err = s.updateAll(ctx, s.cfg.Bootstrap, Actor{ID: "configuration", Origin: event.Self}, unconfigured, true)
+	_, err = s.updateAll(ctx, s.cfg.Bootstrap, event.Caller{ID: "configuration", Origin: event.Self}, unconfigured, true)
 	if e := new(rest.Error); errors.As(err, &e) {
 		if e.Status == http.StatusPreconditionFailed { // somebody was faster
 			return nil
@@ -64,14 +64,14 @@ func (s *Service) bootstrap(ctx context.Context) error {
 // stored where it is imported. The login methods of the Caddyfile are left out: they belong to it.
 func (s *Service) Export(ctx context.Context) (json.RawMessage, error) {
 	var out bundle
-	err := s.Store.View(ctx, func(tx storage.Tx) error {
+	err := s.store.View(ctx, func(tx storage.Tx) error {
 		st, err := s.state(tx)
 		if err != nil {
 			return err
 		}
 		out.Units = *st.units
 		s.withoutFixed(&out.Units)
-		out.KeyPairs, err = s.KeyPairs(tx)
+		out.KeyPairs, err = s.keyPairs.List(tx)
 		return err
 	})
 	if err != nil {
@@ -81,16 +81,16 @@ func (s *Service) Export(ctx context.Context) (json.RawMessage, error) {
 }
 
 // Import applies a JSON object of units: members that are there replace. It returns what has changed, key pairs aside.
-func (s *Service) Import(ctx context.Context, raw []byte, by Actor) ([]Change, error) {
+func (s *Service) Import(ctx context.Context, raw []byte, by event.Caller) ([]Change, error) {
 	return s.apply(ctx, raw, by, false)
 }
 
 // Diff returns what Import would change, key pairs aside.
 func (s *Service) Diff(ctx context.Context, raw []byte) ([]Change, error) {
-	return s.apply(ctx, raw, Actor{}, true)
+	return s.apply(ctx, raw, event.Caller{}, true)
 }
 
-func (s *Service) apply(ctx context.Context, raw []byte, by Actor, dry bool) ([]Change, error) {
+func (s *Service) apply(ctx context.Context, raw []byte, by event.Caller, dry bool) ([]Change, error) {
 	e, err := s.editAll(ctx, raw, by)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (c Config) Check(raw []byte) error {
 		return err
 	}
 	standard := Defaults()
-	s := &Service{cfg: c, Deps: Deps{Random: new(counter)}}
+	s := &Service{cfg: c, random: new(counter)}
 	return s.settle(&standard, &b.Units, true)
 }
 

@@ -1,5 +1,7 @@
 package config
 
+import "github.com/gatehouse-id/gatehouse/internal/rest"
+
 // LoginMethods are the ways to sign in. (identity service document, "LoginMethodsConfiguration")
 type LoginMethods struct {
 	LoginMethods []LoginMethod `json:"login_methods" check:"most,100"`
@@ -142,37 +144,37 @@ type KerberosAttributes struct {
 
 // LDAPAttributes belong to type LDAP.
 type LDAPAttributes struct {
-	ServerURLs               string   `json:"server_urls" check:"text,2048"`
-	BaseSuffix               string   `json:"base_suffix" check:"text,1024"`
-	UserDistinguishedName    string   `json:"user_distinguished_name" check:"text,1024"`
-	Password                 Secret   `json:"password" check:"secret,1024"`
-	AuthenticationDNTemplate string   `json:"authentication_dn_template" check:"text,1024"`
-	MatchPattern             string   `json:"match_pattern" check:"text,1024"`
-	IPRangeEnabled           bool     `json:"ip_range_enabled"`
-	IPRanges                 []string `json:"ip_ranges" check:"most,100,cidr"`
-	AttributesToBeFetched    []string `json:"attributes_to_be_fetched" check:"most,100,text,256"`
+	ServerURLs               string      `json:"server_urls" check:"text,2048"`
+	BaseSuffix               string      `json:"base_suffix" check:"text,1024"`
+	UserDistinguishedName    string      `json:"user_distinguished_name" check:"text,1024"`
+	Password                 rest.Secret `json:"password" check:"secret,1024"`
+	AuthenticationDNTemplate string      `json:"authentication_dn_template" check:"text,1024"`
+	MatchPattern             string      `json:"match_pattern" check:"text,1024"`
+	IPRangeEnabled           bool        `json:"ip_range_enabled"`
+	IPRanges                 []string    `json:"ip_ranges" check:"most,100,cidr"`
+	AttributesToBeFetched    []string    `json:"attributes_to_be_fetched" check:"most,100,text,256"`
 }
 
 // OIDCAttributes belong to type OPEN_ID_CONNECT.
 type OIDCAttributes struct {
-	ClientAuthenticationMethod  string   `json:"client_authentication_method" check:"enum,|CLIENT_SECRET_BASIC|PRIVATE_KEY_JWT"`
-	ClientID                    string   `json:"client_id" check:"text,256"`
-	ClientSecret                Secret   `json:"client_secret" check:"secret,1024"` // beside the document, which has no place for it (docs/decisions.md)
-	SigningKeyID                string   `json:"signing_key_id" check:"keypair"`    // likewise, for PRIVATE_KEY_JWT
-	DiscoveryURL                string   `json:"discovery_url" check:"url"`
-	AuthorizationURL            string   `json:"authorization_url" check:"url"`
-	IDTokenURL                  string   `json:"id_token_url" check:"url"`
-	UserInfoURL                 string   `json:"user_info_url" check:"url"`
-	JWKSURL                     string   `json:"jwks_url" check:"url"`
-	Issuer                      string   `json:"issuer" check:"url"`
-	EndSessionURL               string   `json:"end_session_url" check:"url"`
-	ManualMetadataSetup         bool     `json:"manual_metadata_setup"`
-	FrontChannelLogoutEnabled   bool     `json:"front_channel_logout_enabled"`
-	IDTokenEncryptionRequired   bool     `json:"id_token_encryption_required"`
-	UserInfoEncryptionRequired  bool     `json:"user_info_encryption_required"`
-	MetadataExpirationInSeconds int      `json:"metadata_expiration_time_in_seconds" check:"int,0,31536000"` // 0: the default
-	Scopes                      []string `json:"scopes" check:"most,100,scope"`
-	Claims                      []string `json:"claims" check:"most,100,text,256"`
+	ClientAuthenticationMethod  string      `json:"client_authentication_method" check:"enum,|CLIENT_SECRET_BASIC|PRIVATE_KEY_JWT"`
+	ClientID                    string      `json:"client_id" check:"text,256"`
+	ClientSecret                rest.Secret `json:"client_secret" check:"secret,1024"` // beside the document, which has no place for it (docs/decisions.md)
+	SigningKeyID                string      `json:"signing_key_id" check:"keypair"`    // likewise, for PRIVATE_KEY_JWT
+	DiscoveryURL                string      `json:"discovery_url" check:"url"`
+	AuthorizationURL            string      `json:"authorization_url" check:"url"`
+	IDTokenURL                  string      `json:"id_token_url" check:"url"`
+	UserInfoURL                 string      `json:"user_info_url" check:"url"`
+	JWKSURL                     string      `json:"jwks_url" check:"url"`
+	Issuer                      string      `json:"issuer" check:"url"`
+	EndSessionURL               string      `json:"end_session_url" check:"url"`
+	ManualMetadataSetup         bool        `json:"manual_metadata_setup"`
+	FrontChannelLogoutEnabled   bool        `json:"front_channel_logout_enabled"`
+	IDTokenEncryptionRequired   bool        `json:"id_token_encryption_required"`
+	UserInfoEncryptionRequired  bool        `json:"user_info_encryption_required"`
+	MetadataExpirationInSeconds int         `json:"metadata_expiration_time_in_seconds" check:"int,0,31536000"` // 0: the default
+	Scopes                      []string    `json:"scopes" check:"most,100,scope"`
+	Claims                      []string    `json:"claims" check:"most,100,text,256"`
 }
 
 // QRCodeAttributes belong to type QR_CODE.
@@ -249,6 +251,6 @@ type AppleAttributes struct {
 
 // SocialAttributes belong to the types of social networks.
 type SocialAttributes struct {
-	ClientID     string `json:"clientId" check:"text,256"` // spelled so on the wire
-	ClientSecret Secret `json:"client_secret" check:"secret,1024"`
+	ClientID     string      `json:"clientId" check:"text,256"` // spelled so on the wire
+	ClientSecret rest.Secret `json:"client_secret" check:"secret,1024"`
 }

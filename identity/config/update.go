@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -23,15 +22,9 @@ const (
 	maxTries = 10
 )
 
-// Actor is who changes the configuration, for the event.
-type Actor struct {
-	ID     string
-	Origin event.Origin
-}
-
 // edit is a change of the units.
 type edit struct {
-	by Actor
+	by event.Caller
 	// match tells whether the state is the one that the caller has read. nil: any.
 	match func(*state) bool
 	// apply changes u, which is a copy.
@@ -57,7 +50,7 @@ func (s *Service) update(ctx context.Context, e edit) (*state, error) {
 	}
 	for range maxTries {
 		var st *state
-		err := s.Store.View(ctx, func(tx storage.Tx) (err error) {
+		err := s.store.View(ctx, func(tx storage.Tx) (err error) {
 			st, err = s.state(tx)
 			return err
 		})
@@ -113,7 +106,7 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 	if err != nil {
 		return nil, err
 	}
-	ev, err := s.Events.New(configurationUpdated, e.by.Origin)
+	ev, err := s.events.New(configurationUpdated, e.by.Origin)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +117,7 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 	}
 	var now versionRecord
 	var revision uint64
-	err = s.Store.Update(ctx, func(tx storage.Tx) (err error) {
+	err = s.store.Update(ctx, func(tx storage.Tx) (err error) {
 		if now, err = version(tx); err != nil {
 			return err
 		}
@@ -140,7 +133,7 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 			if revision, err = s.put(tx, records, nonce, next); err != nil {
 				return err
 			}
-			if err := s.Events.Append(tx, ev); err != nil {
+			if err := s.events.Append(tx, ev); err != nil {
 				return err
 			}
 		}
@@ -161,14 +154,14 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 
 // put writes units under the next version, which it returns. The key pairs that they name must exist.
 func (s *Service) put(tx storage.Tx, records map[string]unitRecord, nonce []byte, next *Units) (uint64, error) {
-	for at, name := range next.keyPairs() {
-		if _, _, err := findPair(tx, name); errors.Is(err, storage.ErrNotFound) {
-			return 0, rest.Invalid(rest.Problem{Path: at, Problem: "there is no such key pair"})
-		} else if err != nil {
+	for _, k := range next.namedKeyPairs() {
+		if there, err := s.keyPairs.Exists(tx, k.name); err != nil {
 			return 0, err
+		} else if !there {
+			return 0, rest.Invalid(rest.Problem{Path: k.at, Problem: "there is no such key pair"})
 		}
 	}
-	n, err := touch(tx, nonce)
+	n, err := writeVersion(tx, nonce)
 	if err != nil {
 		return 0, err
 	}
@@ -181,8 +174,8 @@ func (s *Service) put(tx storage.Tx, records map[string]unitRecord, nonce []byte
 	return n, nil
 }
 
-// touch makes a new version, so that whoever has cached something reads again.
-func touch(tx storage.Tx, nonce []byte) (uint64, error) {
+// writeVersion makes a new version, so that caches are read again.
+func writeVersion(tx storage.Tx, nonce []byte) (uint64, error) {
 	v, err := version(tx)
 	if err != nil {
 		return 0, err
@@ -194,7 +187,7 @@ func touch(tx storage.Tx, nonce []byte) (uint64, error) {
 // nonce is what tells a version from another of the same number.
 func (s *Service) nonce() ([]byte, error) {
 	b := make([]byte, 16)
-	_, err := io.ReadFull(s.Random, b)
+	_, err := io.ReadFull(s.random, b)
 	return b, err
 }
 
@@ -247,32 +240,4 @@ func listed(changed []Change) string {
 		b.WriteString(c.Path)
 	}
 	return b.String()
-}
-
-// keyPairs yields the names and ids of key pairs that units name, with their places.
-func (u *Units) keyPairs() func(func(at, name string) bool) {
-	return func(yield func(at, name string) bool) {
-		done := false
-		named := func(v reflect.Value, at string) {
-			if v.Kind() == reflect.String && v.String() != "" && !done {
-				done = !yield(at, v.String())
-			}
-		}
-		var walk func(v reflect.Value, at, tag string)
-		walk = func(v reflect.Value, at, tag string) {
-			switch {
-			case tag == "keypair":
-				named(v, at)
-			case v.Kind() == reflect.Pointer && !v.IsNil():
-				walk(v.Elem(), at, "")
-			case v.Kind() == reflect.Struct:
-				for f := range fieldsOf(v.Type()) {
-					walk(v.Field(f.index), at+"."+f.name, f.check)
-				}
-			}
-		}
-		for i := range u.LoginMethods.LoginMethods {
-			walk(reflect.ValueOf(&u.LoginMethods.LoginMethods[i]).Elem(), fmt.Sprintf("login_methods.login_methods[%d]", i), "")
-		}
-	}
 }

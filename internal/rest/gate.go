@@ -30,6 +30,13 @@ type Gate struct {
 // Handler serves one operation of an API client that was let in. What it returns is written by Fail.
 type Handler func(w http.ResponseWriter, r *http.Request, client string) error
 
+// Route is one operation of an API.
+type Route struct {
+	Method string
+	Path   string // names in braces are one segment each
+	Serve  Handler
+}
+
 // Enter authenticates the API client of a request, before anything else is looked at, and holds the request against the rules that protect
 // credentials. When it is not ok the answer is written.
 func (g *Gate) Enter(w http.ResponseWriter, r *http.Request, api string) (client string, ok bool) {

@@ -1,4 +1,4 @@
-package config_test
+package keypair_test
 
 import (
 	"bytes"
@@ -19,6 +19,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/keypair"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -44,7 +46,7 @@ func TestCertificates(t *testing.T) {
 	if after := c.events(); len(after) != len(before) {
 		t.Errorf("%d events after writing back, want %d", len(after), len(before))
 	}
-	key, err := c.service.KeyPair(t.Context(), "sign")
+	key, err := c.service.KeyPairs().Get(t.Context(), "sign")
 	if err != nil || key.Key == nil || !m.rsa.Equal(key.Key) || key.Certificate == nil {
 		t.Errorf("KeyPair = %+v, %v, want the RSA key", key, err)
 	}
@@ -52,7 +54,7 @@ func TestCertificates(t *testing.T) {
 	renewed := pairOf("sign", "RSA", "", certOf(m.rsa, year.AddDate(1, 0, 0)))
 	status, body = c.call(http.MethodPost, certificatePath+"/"+id, wrapped(renewed))
 	c.want("renew", status, body, http.StatusOK)
-	if key, err := c.service.KeyPair(t.Context(), id); err != nil || !m.rsa.Equal(key.Key) || !key.Certificate.NotAfter.Equal(year.AddDate(1, 0, 0)) {
+	if key, err := c.service.KeyPairs().Get(t.Context(), id); err != nil || !m.rsa.Equal(key.Key) || !key.Certificate.NotAfter.Equal(year.AddDate(1, 0, 0)) {
 		t.Errorf("KeyPair by id after renewing = %+v, %v", key, err)
 	}
 	status, body = c.call(http.MethodPost, certificatePath+"/"+id, wrapped(pairOf("sign", "RSA", "", certOf(m.other, year))))
@@ -66,7 +68,7 @@ func TestCertificates(t *testing.T) {
 		status, body = c.call(method, certificatePath+"/"+ecID, nil)
 		c.want(method+" of what was removed", status, body, http.StatusNotFound)
 	}
-	if _, err := c.service.KeyPair(t.Context(), "ec"); err == nil {
+	if _, err := c.service.KeyPairs().Get(t.Context(), "ec"); err == nil {
 		t.Error("KeyPair of what was removed = nil, want an error")
 	}
 	c.add(pairOf("ec", "EC", "", certOf(m.ec, year)))
@@ -203,7 +205,7 @@ func TestCertificateInUse(t *testing.T) {
 	c, m := newCertificates(t), material()
 	year := c.now.AddDate(1, 0, 0)
 	used := map[string][]string{"sign": {"idp partner"}}
-	c.service.OnUse(func(name string) []string { return used[name] })
+	c.service.KeyPairs().OnUse(func(name string) []string { return used[name] })
 	id := c.add(pairOf("sign", "EC", privateOf(m.ec), certOf(m.ec, year)))
 	status, body := c.call("DELETE", certificatePath+"/"+id, nil)
 	c.want("delete in use", status, body, 409)
@@ -231,12 +233,12 @@ func TestOwnKeyPair(t *testing.T) {
 	t.Parallel()
 	c := newCertificates(t)
 	services := []*config.Service{c.service, c.another(t.Context(), nil)}
-	got := make([]*config.KeyMaterial, 4)
+	got := make([]*keypair.Material, 4)
 	var wg sync.WaitGroup
 	for i := range got {
 		wg.Go(func() {
 			var err error
-			if got[i], err = services[i%2].KeyPair(t.Context(), ""); err != nil {
+			if got[i], err = services[i%2].KeyPairs().Get(t.Context(), ""); err != nil {
 				t.Error(err)
 			}
 		})
@@ -267,7 +269,7 @@ func TestCertificateExpiry(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.add(pairOf("key alone", "EC", "", armored("PUBLIC KEY", der)))
-	list, err := c.service.Expiries(t.Context())
+	list, err := c.service.KeyPairs().Expiries(t.Context())
 	if err != nil || len(list) != 2 || list[0].Name != "later" || list[0].Soon || list[1].Name != "soon" || !list[1].Soon || !list[1].NotAfter.Equal(c.now.AddDate(0, 0, 29)) {
 		t.Errorf("Expiries = %+v, %v", list, err)
 	}
@@ -280,7 +282,7 @@ func TestPrivateKeysStayInside(t *testing.T) {
 		c, m := newCertificates(t), material()
 		year := c.now.AddDate(1, 0, 0)
 		id := c.add(pairOf("sign", "RSA", privateOf(m.rsa), certOf(m.rsa, year)))
-		if _, err := c.service.KeyPair(t.Context(), ""); err != nil {
+		if _, err := c.service.KeyPairs().Get(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
 		var seen strings.Builder
@@ -318,11 +320,11 @@ func TestPrivateKeysStayInside(t *testing.T) {
 		for _, entry := range c.logs.All() {
 			fmt.Fprintln(&seen, entry.Message, entry.ContextMap())
 		}
-		key, err := c.service.KeyPair(t.Context(), "sign")
+		key, err := c.service.KeyPairs().Get(t.Context(), "sign")
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintln(&seen, key.Name, config.KeyPair{PrivateKey: config.Secret(privateOf(m.rsa))})
+		fmt.Fprintln(&seen, key.Name, keypair.KeyPair{PrivateKey: rest.Secret(privateOf(m.rsa))})
 		var stored bytes.Buffer
 		if err := c.store.View(t.Context(), func(tx storage.Tx) error {
 			for rec, err := range tx.Scan(storage.Range{}) {
@@ -395,7 +397,7 @@ func TestExpiriesAreLoggedOnceADay(t *testing.T) {
 	report := func() {
 		t.Helper()
 		for _, s := range services {
-			if err := s.ReportExpiries(t.Context()); err != nil {
+			if err := s.KeyPairs().ReportExpiries(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -432,11 +434,11 @@ func TestReseal(t *testing.T) {
 	c, m := newCertificates(t), material()
 	c.add(pairOf("sign", "EC", privateOf(m.ec), certOf(m.ec, c.now.AddDate(1, 0, 0))))
 	c.add(pairOf("partner", "CERTIFICATE", "", certOf(m.ec, c.now.AddDate(1, 0, 0))))
-	own, err := c.service.KeyPair(t.Context(), "")
+	own, err := c.service.KeyPairs().Get(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.sealing(t.Context(), nil, 8).KeyPair(t.Context(), "sign"); err == nil {
+	if _, err := c.sealing(t.Context(), nil, 8).KeyPairs().Get(t.Context(), "sign"); err == nil {
 		t.Error("another encryption key opens the pair")
 	}
 	if err := c.sealing(t.Context(), nil, 9).Reseal(t.Context()); err != nil {
@@ -446,10 +448,10 @@ func TestReseal(t *testing.T) {
 		t.Fatal(err)
 	}
 	newer := c.sealing(t.Context(), nil, 8)
-	if k, err := newer.KeyPair(t.Context(), "sign"); err != nil || !m.ec.Equal(k.Key) {
+	if k, err := newer.KeyPairs().Get(t.Context(), "sign"); err != nil || !m.ec.Equal(k.Key) {
 		t.Errorf("KeyPair(sign) by the newer key alone = %v", err)
 	}
-	if k, err := newer.KeyPair(t.Context(), ""); err != nil || !k.Certificate.Equal(own.Certificate) {
+	if k, err := newer.KeyPairs().Get(t.Context(), ""); err != nil || !k.Certificate.Equal(own.Certificate) {
 		t.Errorf("own KeyPair by the newer key alone = %v, want the one there was", err)
 	}
 }

@@ -1,4 +1,4 @@
-package config
+package keypair
 
 import (
 	"bytes"
@@ -18,11 +18,11 @@ import (
 	"time"
 )
 
-// The kinds of key pairs. (identity service document, KeyPair)
+// The types of key pairs. (identity service document, KeyPair)
 const (
-	KeyRSA         = "RSA"
-	KeyEC          = "EC"
-	KeyCertificate = "CERTIFICATE" // a certificate without its private key
+	RSA         = "RSA"
+	EC          = "EC"
+	Certificate = "CERTIFICATE" // a certificate without its private key
 )
 
 const (
@@ -35,7 +35,7 @@ const (
 // rsaEncryption is the object identifier of RSA keys. (RFC 8017 A.1)
 var rsaEncryption = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}
 
-// parsedPair is a key pair that was found good. Its fields are what is stored: a private key in PKCS#8, everything else as DER.
+// parsedPair is a valid key pair. Its fields are what is stored: a private key in PKCS#8, everything else as DER.
 type parsedPair struct {
 	kind        string
 	private     []byte // PKCS#8. nil: none was given
@@ -48,13 +48,13 @@ type parsedPair struct {
 // publicKeyer is every public key of the standard library.
 type publicKeyer interface{ Equal(x crypto.PublicKey) bool }
 
-// parsePair judges a key pair: what is text or type here is never more than one kind of key, and a private key belongs to the public one.
-// private empty: none. The errors repeat nothing of what was given.
+// parsePair checks a key pair: each part is exactly one key of one kind, and a private key belongs to the public one. private may be empty. The
+// errors repeat nothing of what was given.
 func parsePair(kind, private, public string, now time.Time) (*parsedPair, *pairError) {
 	p := &parsedPair{kind: kind}
 	switch kind {
-	case KeyRSA, KeyEC:
-	case KeyCertificate:
+	case RSA, EC:
+	case Certificate:
 		if private != "" {
 			return nil, wrongPair("private_key", "must be empty: the key_type is CERTIFICATE")
 		}
@@ -95,7 +95,7 @@ func (p *parsedPair) matches(key crypto.Signer) bool {
 	return ok && k.Equal(p.publicKey)
 }
 
-// readPEM returns the one block of a PEM in Base64. Text before, between or after blocks is refused: what is meant must be all that is there.
+// readPEM returns the one block of a PEM in Base64. Text before, between or after blocks is refused, so that nothing is silently passed over.
 func readPEM(encoded string, skip ...string) (*pem.Block, error) {
 	if len(encoded) > base64.StdEncoding.EncodedLen(maxPEM) {
 		return nil, fmt.Errorf("is too large: at most %d bytes of PEM", maxPEM)
@@ -168,28 +168,28 @@ func (p *parsedPair) readPublic(encoded string) error {
 	return nil
 }
 
-// checkPublic holds the public key against its type and what is safe, and a certificate against the clock.
+// checkPublic refuses a public key of the wrong type or an unsafe size, and an expired certificate.
 func (p *parsedPair) checkPublic(now time.Time) error {
 	kind := ""
 	switch key := p.publicKey.(type) {
 	case *rsa.PublicKey:
-		kind = KeyRSA
+		kind = RSA
 		if err := checkRSA(key.N, key.E); err != nil {
 			return err
 		}
 	case *ecdsa.PublicKey:
-		kind = KeyEC
+		kind = EC
 		if key.Curve != elliptic.P256() && key.Curve != elliptic.P384() && key.Curve != elliptic.P521() {
 			return errors.New("want one of the curves P-256, P-384 and P-521")
 		}
 	default:
 		return errors.New("want an RSA or EC key")
 	}
-	if p.kind != KeyCertificate && p.kind != kind {
+	if p.kind != Certificate && p.kind != kind {
 		return fmt.Errorf("holds a key of the type %s", kind)
 	}
 	if p.certificate == nil {
-		if p.kind == KeyCertificate {
+		if p.kind == Certificate {
 			return errors.New("want a certificate: the key_type is CERTIFICATE")
 		}
 		return nil

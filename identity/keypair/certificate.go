@@ -1,4 +1,4 @@
-package config
+package keypair
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 const (
 	maxCertificateBody = 128 << 10 // bytes: two PEM in Base64, escaped, with room
 	maxBatchBody       = 2 << 20   // bytes
-	// maxDrained is how much of a body that is too large is still read, so that who sends it reads the answer.
+	// maxDrained is how many bytes of a body that is too large are still read, so that the client gets to read the answer.
 	maxDrained = 16 << 20
 )
 
@@ -29,7 +29,7 @@ type updateCertificatesInBatchRequest struct {
 	KeyPairs []KeyPair `json:"key_pairs" rest:"required"`
 }
 
-// certificateID is the answer of what adds, changes or removes one.
+// certificateID is the answer to an operation that adds, changes or removes one.
 type certificateID struct {
 	ID string `json:"id"`
 }
@@ -57,15 +57,15 @@ func (s *Service) handleAddCertificate(w http.ResponseWriter, r *http.Request, c
 	if in.KeyPair.ID != "" {
 		return rest.Invalid(rest.Problem{Path: "key_pair.id", Problem: "is ours to choose"})
 	}
-	n, err := s.preparePair("key_pair", "", in.KeyPair, s.by(r, client))
+	n, err := s.prepareOne("key_pair", "", in.KeyPair, s.by(r, client))
 	if err != nil {
 		return err
 	}
-	change, err := s.change(n)
+	change, err := s.newChange(n)
 	if err != nil {
 		return err
 	}
-	if err := s.Store.Update(r.Context(), change.apply); err != nil {
+	if err := s.store.Update(r.Context(), change.Apply); err != nil {
 		return err
 	}
 	rest.JSON(w, http.StatusOK, certificateID{n.id})
@@ -75,8 +75,8 @@ func (s *Service) handleAddCertificate(w http.ResponseWriter, r *http.Request, c
 // handleGetCertificates serves GET /v2/config/certificates (identity service document, "Certificates").
 func (s *Service) handleGetCertificates(w http.ResponseWriter, r *http.Request, _ string) error {
 	var pairs []KeyPair
-	err := s.Store.View(r.Context(), func(tx storage.Tx) (err error) {
-		pairs, err = s.KeyPairs(tx)
+	err := s.store.View(r.Context(), func(tx storage.Tx) (err error) {
+		pairs, err = s.List(tx)
 		return err
 	})
 	if err != nil {
@@ -90,9 +90,9 @@ func (s *Service) handleGetCertificates(w http.ResponseWriter, r *http.Request, 
 func (s *Service) handleGetCertificate(w http.ResponseWriter, r *http.Request, _ string) error {
 	id := r.PathValue("certificateId")
 	var pair KeyPair
-	err := s.Store.View(r.Context(), func(tx storage.Tx) error {
+	err := s.store.View(r.Context(), func(tx storage.Tx) error {
 		rec, err := storedPair(tx, id)
-		pair = rec.shown(id)
+		pair = rec.answer(id)
 		return err
 	})
 	if err != nil {
@@ -103,9 +103,9 @@ func (s *Service) handleGetCertificate(w http.ResponseWriter, r *http.Request, _
 }
 
 // storedPair returns the pair of an id that a path names, or 404.
-func storedPair(tx storage.Tx, id string) (keyPairRecord, error) {
-	if !isUUID(id) {
-		return keyPairRecord{}, rest.NotFound()
+func storedPair(tx storage.Tx, id string) (record, error) {
+	if !isID(id) {
+		return record{}, rest.NotFound()
 	}
 	rec, err := keyPairs.Get(tx, id)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -121,7 +121,7 @@ func (s *Service) handleUpdateCertificate(w http.ResponseWriter, r *http.Request
 	if err := readCertificate(w, r, maxCertificateBody, &in); err != nil {
 		return err
 	}
-	err := s.Store.View(r.Context(), func(tx storage.Tx) error {
+	err := s.store.View(r.Context(), func(tx storage.Tx) error {
 		_, err := storedPair(tx, id)
 		return err
 	})
@@ -131,15 +131,15 @@ func (s *Service) handleUpdateCertificate(w http.ResponseWriter, r *http.Request
 	if in.KeyPair.ID != "" && in.KeyPair.ID != id {
 		return rest.Invalid(rest.Problem{Path: "key_pair.id", Problem: "is not that of the path"})
 	}
-	n, err := s.preparePair("key_pair", id, in.KeyPair, s.by(r, client))
+	n, err := s.prepareOne("key_pair", id, in.KeyPair, s.by(r, client))
 	if err != nil {
 		return err
 	}
-	change, err := s.change(n)
+	change, err := s.newChange(n)
 	if err != nil {
 		return err
 	}
-	if err := s.Store.Update(r.Context(), change.apply); err != nil {
+	if err := s.store.Update(r.Context(), change.Apply); err != nil {
 		return err
 	}
 	rest.JSON(w, http.StatusOK, certificateID{id})
@@ -153,15 +153,15 @@ func (s *Service) handleDeleteCertificate(w http.ResponseWriter, r *http.Request
 	if err != nil {
 		return err
 	}
-	nonce, err := s.nonce()
+	newVersion, err := s.owner.NewVersion()
 	if err != nil {
 		return err
 	}
-	err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
+	err = s.store.Update(r.Context(), func(tx storage.Tx) error {
 		if _, err := storedPair(tx, id); err != nil {
 			return err
 		}
-		return s.deletePair(tx, id, e, nonce)
+		return s.delete(tx, id, e, newVersion)
 	})
 	if err != nil {
 		return err
@@ -170,18 +170,18 @@ func (s *Service) handleDeleteCertificate(w http.ResponseWriter, r *http.Request
 	return nil
 }
 
-// handleUpdateCertificates serves POST /v2/config/certificates/batch: a key pair with the id or name of one that is stored takes its place, any other is
-// added, all of them or none. (identity service document, "Certificates")
+// handleUpdateCertificates serves POST /v2/config/certificates/batch: a key pair with the id or name of a stored one replaces it, any other is added,
+// all of them or none. (identity service document, "Certificates")
 func (s *Service) handleUpdateCertificates(w http.ResponseWriter, r *http.Request, client string) error {
 	var in updateCertificatesInBatchRequest
 	if err := readCertificate(w, r, maxBatchBody, &in); err != nil {
 		return err
 	}
-	change, err := s.prepareKeyPairs(r.Context(), "key_pairs", in.KeyPairs, s.by(r, client))
+	change, err := s.Prepare(r.Context(), "key_pairs", in.KeyPairs, s.by(r, client))
 	if err != nil {
 		return err
 	}
-	if err := s.Store.Update(r.Context(), change.apply); err != nil {
+	if err := s.store.Update(r.Context(), change.Apply); err != nil {
 		return err
 	}
 	rest.JSON(w, http.StatusOK, certificateIDs{change.ids()})

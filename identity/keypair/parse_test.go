@@ -1,4 +1,4 @@
-package config
+package keypair
 
 import (
 	"bytes"
@@ -87,18 +87,18 @@ func TestParsePair(t *testing.T) {
 	k := testKeys()
 	parameters := armor("EC PARAMETERS", must(asn1.Marshal(asn1.ObjectIdentifier{1, 2, 840, 10045, 3, 1, 7})))
 	for name, tt := range map[string]struct{ kind, private, public string }{
-		"RSA in PKCS#8":                {KeyRSA, pkcs8(k.rsa2048), goodCertificate(k.rsa2048)},
-		"RSA in PKCS#1":                {KeyRSA, pkcs1(k.rsa4096), goodCertificate(k.rsa4096)},
-		"RSA with a public key":        {KeyRSA, pkcs8(k.rsa2048), publicOf(k.rsa2048)},
-		"RSA with a PKCS#1 public key": {KeyRSA, pkcs8(k.rsa2048), armor("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(&k.rsa2048.PublicKey))},
-		"P-256 in SEC1":                {KeyEC, sec1(k.p256), goodCertificate(k.p256)},
-		"P-256 as openssl writes it":   {KeyEC, join(parameters, sec1(k.p256)), goodCertificate(k.p256)},
-		"P-384 in PKCS#8":              {KeyEC, pkcs8(k.p384), goodCertificate(k.p384)},
-		"P-521 in PKCS#8":              {KeyEC, pkcs8(k.p521), publicOf(k.p521)},
-		"certificate alone":            {KeyCertificate, "", goodCertificate(k.rsa2048)},
-		"EC certificate alone":         {KeyCertificate, "", goodCertificate(k.p256)},
-		"certificate of tomorrow":      {KeyCertificate, "", certificateOf(k.p256, keyTime.AddDate(0, 0, 1), keyTime.AddDate(0, 1, 0))},
-		"RSA without its private key":  {KeyRSA, "", publicOf(k.rsa2048)},
+		"RSA in PKCS#8":                {RSA, pkcs8(k.rsa2048), goodCertificate(k.rsa2048)},
+		"RSA in PKCS#1":                {RSA, pkcs1(k.rsa4096), goodCertificate(k.rsa4096)},
+		"RSA with a public key":        {RSA, pkcs8(k.rsa2048), publicOf(k.rsa2048)},
+		"RSA with a PKCS#1 public key": {RSA, pkcs8(k.rsa2048), armor("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(&k.rsa2048.PublicKey))},
+		"P-256 in SEC1":                {EC, sec1(k.p256), goodCertificate(k.p256)},
+		"P-256 as openssl writes it":   {EC, join(parameters, sec1(k.p256)), goodCertificate(k.p256)},
+		"P-384 in PKCS#8":              {EC, pkcs8(k.p384), goodCertificate(k.p384)},
+		"P-521 in PKCS#8":              {EC, pkcs8(k.p521), publicOf(k.p521)},
+		"certificate alone":            {Certificate, "", goodCertificate(k.rsa2048)},
+		"EC certificate alone":         {Certificate, "", goodCertificate(k.p256)},
+		"certificate of tomorrow":      {Certificate, "", certificateOf(k.p256, keyTime.AddDate(0, 0, 1), keyTime.AddDate(0, 1, 0))},
+		"RSA without its private key":  {RSA, "", publicOf(k.rsa2048)},
 	} {
 		got, wrong := parsePair(tt.kind, tt.private, tt.public, keyTime)
 		if wrong != nil {
@@ -163,37 +163,37 @@ func TestParsePairRefuses(t *testing.T) {
 	large := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("-----BEGIN CERTIFICATE-----\nQUFB\n"), 10<<20/33))
 	good := goodCertificate(k.rsa2048)
 	tests := map[string]struct{ kind, private, public, member string }{
-		"RSA-1024":                      {KeyRSA, pkcs1(small), goodCertificate(small), "public_key"},
-		"RSA-1024 certificate alone":    {KeyCertificate, "", goodCertificate(small), "public_key"},
-		"RSA of 60000 bits":             {KeyRSA, armor("RSA PRIVATE KEY", hugeKey), good, "private_key"},
-		"DSA":                           {KeyRSA, dsaKey(), good, "private_key"},
-		"Ed25519":                       {KeyEC, pkcs8(edwards), armor("PUBLIC KEY", must(x509.MarshalPKIXPublicKey(edwards.Public()))), "public_key"},
-		"P-224":                         {KeyEC, sec1(k.p224), publicOf(k.p224), "public_key"},
-		"e=1":                           {KeyRSA, "", armor("PUBLIC KEY", oneDER), "public_key"},
-		"mismatched RSA pair":           {KeyRSA, pkcs8(k.rsa2048b), good, "private_key"},
-		"RSA key for an EC certificate": {KeyEC, pkcs8(k.rsa2048), goodCertificate(k.p256), "private_key"},
-		"EC certificate for RSA":        {KeyRSA, pkcs8(k.rsa2048), goodCertificate(k.p256), "public_key"},
-		"damaged private key":           {KeyRSA, armor("RSA PRIVATE KEY", flipped), good, "private_key"},
-		"encrypted PKCS#8":              {KeyRSA, armor("ENCRYPTED PRIVATE KEY", []byte("x")), good, "private_key"},
-		"encrypted PEM":                 {KeyRSA, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(legacy)), good, "private_key"},
-		"expired":                       {KeyRSA, pkcs8(k.rsa2048), certificateOf(k.rsa2048, keyTime.AddDate(-1, 0, 0), keyTime), "public_key"},
-		"ends before it begins":         {KeyRSA, "", certificateOf(k.rsa2048, keyTime.AddDate(2, 0, 0), keyTime.AddDate(1, 0, 0)), "public_key"},
-		"a second private key":          {KeyRSA, join(pkcs8(k.rsa2048), pkcs8(k.rsa2048b)), good, "private_key"},
-		"a second certificate":          {KeyCertificate, "", join(good, good), "public_key"},
-		"the key beside its public":     {KeyRSA, join(pkcs8(k.rsa2048), good), good, "private_key"},
-		"private key as public key":     {KeyRSA, pkcs8(k.rsa2048), pkcs8(k.rsa2048), "public_key"},
-		"text before":                   {KeyRSA, base64.StdEncoding.EncodeToString(append([]byte("x\n"), must(base64.StdEncoding.DecodeString(pkcs8(k.rsa2048)))...)), good, "private_key"},
-		"10 MB":                         {KeyRSA, large, good, "private_key"},
-		"10 MB public":                  {KeyRSA, "", large, "public_key"},
-		"PEM that is not in Base64":     {KeyRSA, "", string(must(base64.StdEncoding.DecodeString(good))), "public_key"},
-		"Base64 of nothing":             {KeyRSA, "", base64.StdEncoding.EncodeToString([]byte("\n")), "public_key"},
-		"no public key":                 {KeyRSA, pkcs8(k.rsa2048), "", "public_key"},
+		"RSA-1024":                      {RSA, pkcs1(small), goodCertificate(small), "public_key"},
+		"RSA-1024 certificate alone":    {Certificate, "", goodCertificate(small), "public_key"},
+		"RSA of 60000 bits":             {RSA, armor("RSA PRIVATE KEY", hugeKey), good, "private_key"},
+		"DSA":                           {RSA, dsaKey(), good, "private_key"},
+		"Ed25519":                       {EC, pkcs8(edwards), armor("PUBLIC KEY", must(x509.MarshalPKIXPublicKey(edwards.Public()))), "public_key"},
+		"P-224":                         {EC, sec1(k.p224), publicOf(k.p224), "public_key"},
+		"e=1":                           {RSA, "", armor("PUBLIC KEY", oneDER), "public_key"},
+		"mismatched RSA pair":           {RSA, pkcs8(k.rsa2048b), good, "private_key"},
+		"RSA key for an EC certificate": {EC, pkcs8(k.rsa2048), goodCertificate(k.p256), "private_key"},
+		"EC certificate for RSA":        {RSA, pkcs8(k.rsa2048), goodCertificate(k.p256), "public_key"},
+		"damaged private key":           {RSA, armor("RSA PRIVATE KEY", flipped), good, "private_key"},
+		"encrypted PKCS#8":              {RSA, armor("ENCRYPTED PRIVATE KEY", []byte("x")), good, "private_key"},
+		"encrypted PEM":                 {RSA, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(legacy)), good, "private_key"},
+		"expired":                       {RSA, pkcs8(k.rsa2048), certificateOf(k.rsa2048, keyTime.AddDate(-1, 0, 0), keyTime), "public_key"},
+		"ends before it begins":         {RSA, "", certificateOf(k.rsa2048, keyTime.AddDate(2, 0, 0), keyTime.AddDate(1, 0, 0)), "public_key"},
+		"a second private key":          {RSA, join(pkcs8(k.rsa2048), pkcs8(k.rsa2048b)), good, "private_key"},
+		"a second certificate":          {Certificate, "", join(good, good), "public_key"},
+		"the key beside its public":     {RSA, join(pkcs8(k.rsa2048), good), good, "private_key"},
+		"private key as public key":     {RSA, pkcs8(k.rsa2048), pkcs8(k.rsa2048), "public_key"},
+		"text before":                   {RSA, base64.StdEncoding.EncodeToString(append([]byte("x\n"), must(base64.StdEncoding.DecodeString(pkcs8(k.rsa2048)))...)), good, "private_key"},
+		"10 MB":                         {RSA, large, good, "private_key"},
+		"10 MB public":                  {RSA, "", large, "public_key"},
+		"PEM that is not in Base64":     {RSA, "", string(must(base64.StdEncoding.DecodeString(good))), "public_key"},
+		"Base64 of nothing":             {RSA, "", base64.StdEncoding.EncodeToString([]byte("\n")), "public_key"},
+		"no public key":                 {RSA, pkcs8(k.rsa2048), "", "public_key"},
 		"unknown type":                  {"rsa", pkcs8(k.rsa2048), good, "key_type"},
 		"no type":                       {"", "", good, "key_type"},
-		"certificate with a key":        {KeyCertificate, pkcs8(k.rsa2048), good, "private_key"},
-		"public key as certificate":     {KeyCertificate, "", publicOf(k.rsa2048), "public_key"},
-		"garbage in a certificate":      {KeyCertificate, "", armor("CERTIFICATE", []byte("garbage")), "public_key"},
-		"garbage in a private key":      {KeyRSA, armor("PRIVATE KEY", []byte("garbage")), good, "private_key"},
+		"certificate with a key":        {Certificate, pkcs8(k.rsa2048), good, "private_key"},
+		"public key as certificate":     {Certificate, "", publicOf(k.rsa2048), "public_key"},
+		"garbage in a certificate":      {Certificate, "", armor("CERTIFICATE", []byte("garbage")), "public_key"},
+		"garbage in a private key":      {RSA, armor("PRIVATE KEY", []byte("garbage")), good, "private_key"},
 	}
 	t.Run("attack 254: keys that are weak, broken, protected, mismatched, over or too large", func(t *testing.T) {
 		t.Parallel()
@@ -216,8 +216,8 @@ func TestParsePairRefuses(t *testing.T) {
 
 func FuzzParsePair(f *testing.F) {
 	k := testKeys()
-	f.Add(KeyRSA, must(base64.StdEncoding.DecodeString(pkcs8(k.rsa2048))), must(base64.StdEncoding.DecodeString(goodCertificate(k.rsa2048))))
-	f.Add(KeyEC, must(base64.StdEncoding.DecodeString(sec1(k.p256))), must(base64.StdEncoding.DecodeString(publicOf(k.p256))))
+	f.Add(RSA, must(base64.StdEncoding.DecodeString(pkcs8(k.rsa2048))), must(base64.StdEncoding.DecodeString(goodCertificate(k.rsa2048))))
+	f.Add(EC, must(base64.StdEncoding.DecodeString(sec1(k.p256))), must(base64.StdEncoding.DecodeString(publicOf(k.p256))))
 	f.Fuzz(func(t *testing.T, kind string, private, public []byte) {
 		p, wrong := parsePair(kind, base64.StdEncoding.EncodeToString(private), base64.StdEncoding.EncodeToString(public), keyTime)
 		if (p == nil) == (wrong == nil) {

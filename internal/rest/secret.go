@@ -1,8 +1,9 @@
-package config
+package rest
 
 import "github.com/gatehouse-id/gatehouse/internal/secret"
 
-// Secret is write-only: in JSON it is always the empty string, in logs and errors "[redacted]". Stored it is sealed.
+// Secret is a member of a body that can be written but not read: in JSON it is always the empty string, in logs and errors "[redacted]". Its owner
+// stores it sealed.
 type Secret string
 
 // Reveal returns the secret itself.

@@ -1,0 +1,62 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+)
+
+// Change is a member that differs between two states; arrays and objects with free names are one member.
+type Change struct {
+	Path string          `json:"path"`
+	From json.RawMessage `json:"from"`
+	To   json.RawMessage `json:"to"`
+
+	unit string
+}
+
+// changes returns what differs between two states.
+func changes(from, to *Units) []Change {
+	var out []Change
+	for _, un := range table {
+		before := len(out)
+		out = append(out, changesOf(reflect.ValueOf(un.of(from)).Elem(), reflect.ValueOf(un.of(to)).Elem(), un.name)...)
+		if un.name == "login_methods" && len(out) == before && !sameSecrets(from, to) {
+			list := encode(from.LoginMethods.LoginMethods) // nothing that is read differs
+			out = append(out, Change{Path: "login_methods.login_methods", From: list, To: list})
+		}
+		for i := range out[before:] {
+			out[before+i].unit = un.name
+		}
+	}
+	return out
+}
+
+func changesOf(a, b reflect.Value, path string) []Change {
+	if a.Kind() == reflect.Struct {
+		var out []Change
+		for f := range fieldsOf(a.Type()) {
+			out = append(out, changesOf(a.Field(f.index), b.Field(f.index), path+"."+f.name)...)
+		}
+		return out
+	}
+	from, to := encode(a.Interface()), encode(b.Interface())
+	if bytes.Equal(from, to) {
+		return nil
+	}
+	return []Change{{Path: path, From: from, To: to}}
+}
+
+func sameSecrets(a, b *Units) bool {
+	all := func(u *Units) (out []string) {
+		for at, s := range u.secrets() {
+			if *s != "" {
+				out = append(out, at+"="+s.Reveal())
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	return slices.Equal(all(a), all(b))
+}

@@ -1,0 +1,76 @@
+package keypair
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// sealedEntry is a record whose private key was sealed with an older key of the keyring.
+type sealedEntry struct {
+	table storage.Table[record]
+	key   string // in the table
+	id    string
+	rec   record
+}
+
+// Reseal seals private keys with the current key of the keyring where an older one has sealed them, so that the older key can be removed from
+// the Caddyfile. A private key that no key opens is logged and left alone.
+func (s *Service) Reseal(ctx context.Context) error {
+	var old []sealedEntry
+	err := s.store.View(ctx, func(tx storage.Tx) (err error) {
+		old, err = s.sealedByOlderKeys(tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, o := range old {
+		private, err := s.keyring.Open(sealPurpose(o.id), o.rec.Private)
+		if err != nil {
+			s.log.Error("a key pair cannot be opened: is encryption_key the one that sealed it?", zap.String("key_pair", o.rec.Name), zap.Error(err))
+			continue
+		}
+		next := o.rec
+		if next.Private, err = s.keyring.Seal(sealPurpose(o.id), private); err != nil {
+			return err
+		}
+		err = s.store.Update(ctx, func(tx storage.Tx) error {
+			now, err := o.table.Get(tx, o.key)
+			if err != nil || !now.same(o.rec) { // changed or removed meanwhile
+				return err
+			}
+			return o.table.Put(tx, o.key, next, time.Time{})
+		})
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) sealedByOlderKeys(tx storage.Tx) (old []sealedEntry, err error) {
+	look := func(table storage.Table[record], key, id string) error {
+		rec, err := table.Get(tx, key)
+		if err == nil && len(rec.Private) > 0 && !s.keyring.IsCurrent(rec.Private) {
+			old = append(old, sealedEntry{table, key, id, rec})
+		}
+		return err
+	}
+	if err := look(ownKeys, ownKey, ""); err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return nil, err
+	}
+	for e, err := range keyNames.Scan(tx, storage.Range{}) {
+		if err == nil {
+			err = look(keyPairs, e.Value, e.Value)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return old, nil
+}

@@ -1,0 +1,20 @@
+package keypair
+
+import (
+	"net/http"
+
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+)
+
+// Routes are the operations of the certificates API, which the configuration API serves along with its own.
+func (s *Service) Routes() []rest.Route {
+	const get, post, del = http.MethodGet, http.MethodPost, http.MethodDelete
+	return []rest.Route{
+		{Method: get, Path: "/v2/config/certificates", Serve: s.handleGetCertificates},
+		{Method: post, Path: "/v2/config/certificates", Serve: s.handleAddCertificate},
+		{Method: post, Path: "/v2/config/certificates/batch", Serve: s.handleUpdateCertificates},
+		{Method: get, Path: "/v2/config/certificates/{certificateId}", Serve: s.handleGetCertificate},
+		{Method: post, Path: "/v2/config/certificates/{certificateId}", Serve: s.handleUpdateCertificate},
+		{Method: del, Path: "/v2/config/certificates/{certificateId}", Serve: s.handleDeleteCertificate},
+	}
+}

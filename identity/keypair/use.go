@@ -1,0 +1,31 @@
+package keypair
+
+import (
+	"net/http"
+
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// UsedBy returns the users of the key pair of a name or id, in words such as "idp partner".
+type UsedBy func(name string) []string
+
+// OnUse adds a function that is asked for the users of a key pair before it is removed, in addition to the configuration. It must be called before
+// the service is used.
+func (s *Service) OnUse(ask UsedBy) { s.users = append(s.users, ask) }
+
+// checkUnused refuses with a 409 that names the users of a key pair, and returns nil when there are none.
+func (s *Service) checkUnused(tx storage.Tx, id, name string) error {
+	var by []string
+	for _, ask := range s.users {
+		by = append(append(by, ask(name)...), ask(id)...)
+	}
+	places, err := s.owner.Uses(tx, id, name)
+	if err != nil {
+		return err
+	}
+	if by = append(by, places...); len(by) == 0 {
+		return nil
+	}
+	return &rest.Error{Status: http.StatusConflict, Message: "the key pair is in use", Details: map[string]any{"used_by": by}}
+}
