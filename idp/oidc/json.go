@@ -1,15 +1,14 @@
 package oidc
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"time"
-	"unicode/utf8"
+
+	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
 
 // maxDepth is how deep JSON of a provider may be nested.
@@ -20,73 +19,20 @@ type object map[string]any
 
 var errJSON = errors.New("it is not one JSON object")
 
-// readObject reads what a provider sent. Two readers of a repeated name could take different ones for true, so there may be none.
+// readObject reads JSON of a provider. A name that is there twice is refused, since two readers could take different ones for true.
 func readObject(raw []byte) (object, error) {
-	if !utf8.Valid(raw) {
-		return nil, errJSON
+	if err := strictjson.Check(raw, maxDepth); err != nil {
+		return nil, fmt.Errorf("%w: it %w", errJSON, err)
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	v, err := readValue(dec, 0)
+	v, err := strictjson.Value(raw)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errJSON, err)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: something follows it", errJSON)
-	}
-	o, ok := v.(object)
+	o, ok := v.(map[string]any)
 	if !ok {
 		return nil, errJSON
 	}
 	return o, nil
-}
-
-func readValue(dec *json.Decoder, depth int) (any, error) {
-	if depth > maxDepth {
-		return nil, fmt.Errorf("%w: it is nested too deep", errJSON)
-	}
-	t, err := dec.Token()
-	if err != nil {
-		return nil, errJSON
-	}
-	switch t {
-	case json.Delim('{'):
-		o := object{}
-		for dec.More() {
-			name, err := dec.Token()
-			if err != nil {
-				return nil, errJSON
-			}
-			key, ok := name.(string)
-			if _, twice := o[key]; twice || !ok {
-				return nil, fmt.Errorf("%w: a name is there twice", errJSON)
-			}
-			if o[key], err = readValue(dec, depth+1); err != nil {
-				return nil, err
-			}
-		}
-		_, err = dec.Token()
-		return o, closed(err)
-	case json.Delim('['):
-		list := []any{}
-		for dec.More() {
-			v, err := readValue(dec, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
-		}
-		_, err = dec.Token()
-		return list, closed(err)
-	}
-	return t, nil
-}
-
-func closed(err error) error {
-	if err != nil {
-		return errJSON
-	}
-	return nil
 }
 
 // text returns a member that is a string where it is there. A null counts as absent.

@@ -109,8 +109,8 @@ func readLogout(claims object, now time.Time) (*logoutToken, time.Time, error) {
 			return nil, now, fmt.Errorf("%s is not a name", name)
 		}
 	}
-	events, _ := claims["events"].(object)
-	_, isLogout := events[logoutEvent].(object)
+	events, _ := claims["events"].(map[string]any)
+	_, isLogout := events[logoutEvent].(map[string]any)
 	expires, err := claims.moment("exp")
 	_, hasNonce := claims["nonce"]
 	switch {

@@ -150,13 +150,13 @@ func flatten(claims object) map[string][]string {
 			if _, taken := claims[at]; !taken {
 				out[at] = append(out[at], scalars(v)...)
 			}
-			if inner, ok := v.(object); ok {
+			if inner, ok := v.(map[string]any); ok {
 				nested(at, inner)
 			}
 		}
 	}
 	for name, v := range claims {
-		if o, ok := v.(object); ok {
+		if o, ok := v.(map[string]any); ok {
 			nested(name, o)
 		}
 	}
