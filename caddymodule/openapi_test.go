@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/internal/openapi"
+	"github.com/gatehouse-id/gatehouse/internal/openapi/openapitest"
 )
 
 // described is what the document says, as far as the test asks.
@@ -43,7 +43,7 @@ func TestOpenAPI(t *testing.T) {
 	if post, _ := s.call(http.MethodPost, "/api/openapi.json", map[string]any{}); post.StatusCode != http.StatusMethodNotAllowed || post.Header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("POST = %d %q", post.StatusCode, post.Header.Get("Allow"))
 	}
-	for _, wrong := range openapi.Check([]byte(body)) {
+	for _, wrong := range openapitest.Check([]byte(body)) {
 		t.Error(wrong)
 	}
 	doc := decode[described](t, body)

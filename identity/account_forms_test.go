@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 )
 
 // accountForms are the forms below /account, each with the fields that would change something.
@@ -139,7 +140,7 @@ func TestAccountBack(t *testing.T) {
 func TestVerificationPhone(t *testing.T) {
 	t.Parallel()
 	h, b, u, _ := dashboard(t)
-	texts := new(notify.MemorySMS)
+	texts := new(notifytest.Texts)
 	h.texts = texts
 	h.start()
 	post := func(do, value string) *answer {

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -57,10 +58,10 @@ func (h *harness) details(username string) identity.Details {
 }
 
 // dashboard is a harness with a browser that is signed in, units and a mailbox.
-func dashboard(t *testing.T) (*harness, *browser, *config.Units, *notify.Memory) {
+func dashboard(t *testing.T) (*harness, *browser, *config.Units, *notifytest.Notices) {
 	t.Helper()
 	h, u := configured(t)
-	h.notices = new(notify.Memory)
+	h.notices = new(notifytest.Notices)
 	h.start()
 	b := h.browser()
 	b.signIn(demo, demoPassword)
@@ -163,7 +164,7 @@ func (b *browser) contact(do, value string) *answer {
 }
 
 // codeOf returns the code of the one notice that was sent.
-func codeOf(t *testing.T, m *notify.Memory, to string) string {
+func codeOf(t *testing.T, m *notifytest.Notices, to string) string {
 	t.Helper()
 	list := m.Take()
 	if len(list) != 1 || list[0].Kind != notify.AddressCode || list[0].To != to || len(list[0].Data["code"]) != 6 {

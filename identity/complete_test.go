@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -22,7 +23,7 @@ func extra(t *testing.T) (*elsewhere, *config.Units) {
 	u.Features.PostLoginExtraRegistrationAfterSecondLogin = true
 	e := newElsewhere(t)
 	e.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
-	e.notices = new(notify.Memory)
+	e.notices = new(notifytest.Notices)
 	e.start()
 	return e, &u
 }
@@ -159,7 +160,7 @@ func TestExtraRegistrationContacts(t *testing.T) {
 	u.Attributes.Verification = config.Verification{EmailEnabled: true, EmailRequired: true, MobileNumberEnabled: true}
 	u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired = true
 	u.Features.SMSEnabled = true
-	e.texts = new(notify.MemorySMS)
+	e.texts = new(notifytest.Texts)
 	e.start()
 	e.mustAdd("bob")
 	e.browser().signIn("bob", demoPassword)

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -30,7 +31,7 @@ type texted struct {
 func newTexted(t *testing.T) *texted {
 	t.Helper()
 	h, u := configured(t)
-	h.texts = new(notify.MemorySMS)
+	h.texts = new(notifytest.Texts)
 	h.start()
 	u.Features.SMSEnabled, u.Features.PasswordResetEnabled, u.Features.UsernameReminderViaSMSEnabled = true, true, true
 	x := &texted{harness: h, u: u}

@@ -22,6 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -86,9 +87,9 @@ type harness struct {
 	units   func(storage.Tx) (*config.Units, error) // nil: nobody has set anything
 	keyring *secret.Keyring
 
-	notices  *notify.Memory       // nil: nobody is told anything
-	texts    *notify.MemorySMS    // nil: there are no text messages
-	prompts  *notify.MemoryPush   // nil: there are no prompts on phones
+	notices  *notifytest.Notices  // nil: nobody is told anything
+	texts    *notifytest.Texts    // nil: there are no text messages
+	prompts  *notifytest.Prompts  // nil: there are no prompts on phones
 	breached identity.BreachCheck // nil: nobody knows passwords of breaches
 
 	admit func(*http.Request) bool // nil: anything goes
@@ -136,14 +137,17 @@ func (h *harness) start() {
 	var sender notify.Sender
 	if h.notices != nil {
 		sender = h.notices
+		h.notices.In(h.store.Store)
 	}
 	var texts notify.SMSSender
 	if h.texts != nil {
 		texts = h.texts
+		h.texts.In(h.store.Store)
 	}
 	var prompts notify.PushSender
 	if h.prompts != nil {
 		prompts = h.prompts
+		h.prompts.In(h.store.Store)
 	}
 	h.Service, err = identity.New(h.t.Context(), h.cfg, identity.Deps{
 		Store: h.store, Hasher: h.hasher, Pages: pages, Log: log, Now: h.clock.Now, Random: rand.Reader,

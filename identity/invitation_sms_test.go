@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -15,7 +15,7 @@ import (
 func newTexting(t *testing.T) *inviting {
 	t.Helper()
 	x := newInviting(t)
-	x.texts = new(notify.MemorySMS)
+	x.texts = new(notifytest.Texts)
 	x.start()
 	x.u.Features.SMSEnabled, x.u.Features.InvitationVerificationRequired.ViaSMSEnabled = true, true
 	return x

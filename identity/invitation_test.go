@@ -9,7 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -22,7 +22,7 @@ const (
 type inviting struct {
 	*elsewhere
 	u *config.Units
-	m *notify.Memory
+	m *notifytest.Notices
 }
 
 func newInviting(t *testing.T) *inviting {
@@ -30,7 +30,7 @@ func newInviting(t *testing.T) *inviting {
 	u := config.Defaults()
 	u.Features.AcceptingInvitationEnabled = true
 	u.EmailNotifications.AccountInvitation = true
-	x := &inviting{elsewhere: newElsewhere(t), u: &u, m: new(notify.Memory)}
+	x := &inviting{elsewhere: newElsewhere(t), u: &u, m: new(notifytest.Notices)}
 	x.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
 	x.notices = x.m
 	x.start()

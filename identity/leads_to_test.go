@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 )
 
 // setUpLink is a link from a step-up to a page where a method is set up.
@@ -16,7 +16,7 @@ func TestSetUpOnTheWay(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 2)
 	u.Features.PINEnabled, u.Features.SMSEnabled = true, true
-	h.texts, h.prompts = new(notify.MemorySMS), new(notify.MemoryPush)
+	h.texts, h.prompts = new(notifytest.Texts), new(notifytest.Prompts)
 	h.cfg.NoPasskeys = false
 	h.start()
 	const application = "https://shop.example.com"

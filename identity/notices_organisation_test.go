@@ -6,7 +6,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -23,7 +23,7 @@ func TestNotifyUncoupled(t *testing.T) {
 		t.Helper()
 		e := newElsewhere(t, change...)
 		e.at("partner")
-		e.units, e.notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, new(notify.Memory)
+		e.units, e.notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, new(notifytest.Notices)
 		e.start()
 		return e
 	}

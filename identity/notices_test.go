@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -19,18 +20,18 @@ import (
 )
 
 // notified is a harness whose notices the test reads.
-func notified(t *testing.T) (*harness, *config.EmailNotifications, *notify.Memory) {
+func notified(t *testing.T) (*harness, *config.EmailNotifications, *notifytest.Notices) {
 	t.Helper()
 	h := newHarness(t)
 	u := config.Defaults()
 	h.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
-	h.notices = new(notify.Memory)
+	h.notices = new(notifytest.Notices)
 	h.start()
 	return h, &u.EmailNotifications, h.notices
 }
 
 // heard holds what was sent against kinds and addresses such as "welcome ann@example.com".
-func heard(t *testing.T, what string, m *notify.Memory, want ...string) []notify.Notice {
+func heard(t *testing.T, what string, m *notifytest.Notices, want ...string) []notify.Notice {
 	t.Helper()
 	list := m.Take()
 	var got []string
@@ -102,7 +103,7 @@ func TestNotifyWelcomeOnWeb(t *testing.T) {
 			e := newElsewhere(t)
 			u := config.Defaults()
 			u.EmailNotifications.Welcome.OnWebEnabled, u.EmailNotifications.Welcome.OnAPIEnabled = tt.on, true
-			e.units, e.notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, new(notify.Memory)
+			e.units, e.notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, new(notifytest.Notices)
 			e.start()
 			e.at("partner")
 			id := &idp.Identity{Issuer: "https://partner.example.com", Subject: "eve", Email: "eve@example.com", EmailVerified: tt.verified, Level: 1}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -26,7 +26,7 @@ func everyPage(t *testing.T, look func(t *testing.T, b *browser, method string, 
 	f.SignUpEnabled, f.PasswordResetEnabled, f.AcceptingInvitationEnabled, f.PINEnabled, f.SMSEnabled = true, true, true, true, true
 	f.GoogleAuthenticatorStepUpAuthenticationEnabled, f.ExternallyDeliveredCodeStepUp.Enabled = true, true
 	u.EmailNotifications.StepUpAuthentication, u.EmailNotifications.PasswordReset, u.Attributes.Verification.EmailEnabled = true, true, true
-	h.units, h.notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, &notify.Memory{}
+	h.units, h.notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, &notifytest.Notices{}
 	h.start()
 	person, stranger := h.browser(), h.browser()
 	person.signIn(demo, demoPassword)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -234,7 +235,7 @@ func cookieName(b *browser, kind string) string {
 func TestCopiedPasskey(t *testing.T) {
 	t.Parallel()
 	h, k := withPasskey(t)
-	h.notices = new(notify.Memory)
+	h.notices = new(notifytest.Notices)
 	h.start()
 	twin := k.bent(func(*token) {})
 	if a := h.browser().tryPasskey(k); a.Code != http.StatusSeeOther {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -23,7 +24,7 @@ import (
 func TestPasskey(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, passkeysOn)
-	h.notices = new(notify.Memory)
+	h.notices = new(notifytest.Notices)
 	h.start()
 	owner, k := h.browser(), newToken(t)
 	owner.signIn(demo, demoPassword)

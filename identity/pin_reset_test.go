@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -18,10 +19,10 @@ import (
 const pinForgot = "/account/security/pin/forgot"
 
 // pinned is stepping to level 2 with a PIN that the demo person has, and mail.
-func pinned(t *testing.T) (*harness, *config.Units, *notify.Memory) {
+func pinned(t *testing.T) (*harness, *config.Units, *notifytest.Notices) {
 	t.Helper()
 	h, u := stepping(t, 2)
-	box := &notify.Memory{}
+	box := &notifytest.Notices{}
 	h.notices = box
 	h.start()
 	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
@@ -43,7 +44,7 @@ func (b *browser) lockPIN() {
 }
 
 // pinLink asks for a link and returns it.
-func (b *browser) pinLink(box *notify.Memory, at string) string {
+func (b *browser) pinLink(box *notifytest.Notices, at string) string {
 	b.h.t.Helper()
 	if a := b.post(b.get(at)); a.Code != http.StatusSeeOther || !strings.Contains(a.Header().Get("Location"), "sent=1") {
 		b.h.t.Fatalf("asking for a link = %d:\n%s", a.Code, a.Body)
@@ -142,13 +143,13 @@ func TestPINResetAttacks(t *testing.T) {
 	})
 	t.Run("attack 238: a link ends with a newer one, its time, another password and another address", func(t *testing.T) {
 		t.Parallel()
-		for name, spoil := range map[string]func(h *harness, b *browser, box *notify.Memory){
-			"a newer one": func(h *harness, b *browser, box *notify.Memory) {
+		for name, spoil := range map[string]func(h *harness, b *browser, box *notifytest.Notices){
+			"a newer one": func(h *harness, b *browser, box *notifytest.Notices) {
 				h.clock.Advance(time.Minute)
 				b.pinLink(box, pinForgot)
 			},
-			"time": func(h *harness, _ *browser, _ *notify.Memory) { h.clock.Advance(30 * time.Minute) },
-			"another address": func(h *harness, _ *browser, _ *notify.Memory) {
+			"time": func(h *harness, _ *browser, _ *notifytest.Notices) { h.clock.Advance(30 * time.Minute) },
+			"another address": func(h *harness, _ *browser, _ *notifytest.Notices) {
 				p, err := h.Person(h.t.Context(), demo)
 				if err == nil {
 					_, err = h.UpdatePerson(h.t.Context(), p.ID, identity.Edit{By: identity.Actor{ID: "admin"}, Verified: true}, func(_ storage.Tx, d *identity.Details) error {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -340,7 +340,7 @@ func TestAutoActivation(t *testing.T) {
 			e := newElsewhere(t, couples, provider("partner", func(p *identity.Provider) { p.Activates = on }))
 			u := config.Defaults()
 			u.Features.PersonActivation.Enabled, u.Features.PersonActivation.Type = true, kind
-			e.units, e.notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, &notify.Memory{}
+			e.units, e.notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, &notifytest.Notices{}
 			e.start()
 			e.at("partner")
 			verified := true

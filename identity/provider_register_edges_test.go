@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -196,7 +197,7 @@ func TestCustomFieldsOfProviderOddAddress(t *testing.T) {
 	x.partnerMethod().ForceCreatingUsernameAndPasswordDuringSignUp = false
 	x.u.Attributes.Verification.MobileNumberEnabled, x.u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired = true, true
 	x.u.Features.SMSEnabled = true
-	x.texts = new(notify.MemorySMS)
+	x.texts = new(notifytest.Texts)
 	x.start()
 	id := ann()
 	id.Email, id.Details = "☎@partner.example", nil

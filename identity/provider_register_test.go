@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -33,7 +34,7 @@ func newRegistering(t *testing.T, change ...func(*identity.Config)) *registering
 	})
 	x := &registering{elsewhere: newElsewhere(t, change...), u: &u}
 	x.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
-	x.notices = new(notify.Memory)
+	x.notices = new(notifytest.Notices)
 	x.start()
 	x.at("partner", "identity")
 	return x

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 )
 
 const pushPage = "/account/security/push"
@@ -23,10 +23,10 @@ var (
 )
 
 // pushing is stepping to level 3, with prompts on phones alone.
-func pushing(t *testing.T) (*harness, *config.Units, *notify.MemoryPush) {
+func pushing(t *testing.T) (*harness, *config.Units, *notifytest.Prompts) {
 	t.Helper()
 	h, u := stepping(t, 3)
-	box := &notify.MemoryPush{}
+	box := &notifytest.Prompts{}
 	h.prompts = box
 	h.start()
 	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
@@ -75,7 +75,7 @@ func (b *browser) enrol() (phone *browser) {
 }
 
 // prompt asks the phone, and returns the page that waits and the link that the phone got.
-func (b *browser) prompt(box *notify.MemoryPush) (waiting *answer, link string) {
+func (b *browser) prompt(box *notifytest.Prompts) (waiting *answer, link string) {
 	b.h.t.Helper()
 	form := b.get("/next")
 	if a := b.post(form); a.Code != http.StatusSeeOther {

@@ -11,18 +11,19 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // resettable is a harness whose persons can have a new password.
-func resettable(t *testing.T, change ...func(*identity.Config)) (*harness, *config.Units, *notify.Memory) {
+func resettable(t *testing.T, change ...func(*identity.Config)) (*harness, *config.Units, *notifytest.Notices) {
 	t.Helper()
 	h := newHarness(t, change...)
 	u := config.Defaults()
 	u.Features.PasswordResetEnabled = true
 	h.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
-	h.notices = new(notify.Memory)
+	h.notices = new(notifytest.Notices)
 	h.start()
 	return h, &u, h.notices
 }

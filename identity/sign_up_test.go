@@ -12,17 +12,18 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // open is a harness where people make accounts of their own.
-func open(t *testing.T, change ...func(*identity.Config)) (*harness, *config.Units, *notify.Memory) {
+func open(t *testing.T, change ...func(*identity.Config)) (*harness, *config.Units, *notifytest.Notices) {
 	t.Helper()
 	h := newHarness(t, change...)
 	u := config.Defaults()
 	u.Features.SignUpEnabled, u.Attributes.Verification.EmailEnabled = true, true
 	h.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
-	h.notices = new(notify.Memory)
+	h.notices = new(notifytest.Notices)
 	h.start()
 	return h, &u, h.notices
 }
@@ -275,7 +276,7 @@ func nameOf(b *browser, kind string) string {
 func TestSignUpNumber(t *testing.T) {
 	t.Parallel()
 	h, u, _ := open(t)
-	h.texts = new(notify.MemorySMS)
+	h.texts = new(notifytest.Texts)
 	h.start()
 	u.Features.SMSEnabled, u.Attributes.Verification.MobileNumberEnabled, u.Attributes.SignUpFormFields.MobileNumberEnabled = true, true, true
 	b := h.browser()

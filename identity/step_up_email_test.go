@@ -10,13 +10,14 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 )
 
 // mailing is stepping to level 2, with codes by e-mail.
-func mailing(t *testing.T) (*harness, *config.Units, *notify.Memory) {
+func mailing(t *testing.T) (*harness, *config.Units, *notifytest.Notices) {
 	t.Helper()
 	h, u := stepping(t, 2)
-	box := &notify.Memory{}
+	box := &notifytest.Notices{}
 	h.notices = box
 	h.start()
 	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
@@ -25,7 +26,7 @@ func mailing(t *testing.T) (*harness, *config.Units, *notify.Memory) {
 }
 
 // ask asks for a code and returns it with the page that takes it.
-func (b *browser) ask(box *notify.Memory) (page *answer, code string) {
+func (b *browser) ask(box *notifytest.Notices) (page *answer, code string) {
 	b.h.t.Helper()
 	page = b.get("/next")
 	if a := b.post(page, "send", "yes"); a.Code != http.StatusSeeOther {

@@ -9,16 +9,17 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 const smsPage = "/account/security/sms"
 
 // smsing is stepping to level 2, with codes by text message alone.
-func smsing(t *testing.T) (*harness, *config.Units, *notify.MemorySMS) {
+func smsing(t *testing.T) (*harness, *config.Units, *notifytest.Texts) {
 	t.Helper()
 	h, u := stepping(t, 2)
-	box := &notify.MemorySMS{}
+	box := &notifytest.Texts{}
 	h.texts = box
 	h.start()
 	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
@@ -47,7 +48,7 @@ func (h *harness) phones(numbers ...string) {
 }
 
 // text takes the one text message that was sent, and returns its code.
-func (h *harness) text(box *notify.MemorySMS, kind notify.Kind, to string) string {
+func (h *harness) text(box *notifytest.Texts, kind notify.Kind, to string) string {
 	h.t.Helper()
 	list := box.Take()
 	if len(list) != 1 || list[0].Kind != kind || list[0].To != to || len(list[0].Data["code"]) != 6 || !list[0].Until.Equal(list[0].At.Add(10*time.Minute)) {

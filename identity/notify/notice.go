@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"slices"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -56,17 +55,6 @@ func (k Kind) toOrganisation() bool {
 // Nothing is a notice that is kept like any other and told to nobody: what it costs to tell somebody something tells nobody that they exist.
 const Nothing Kind = "nothing"
 
-// Kinds returns all of them, sorted.
-func Kinds() []Kind {
-	list := []Kind{
-		Welcome, AttributesUpdated, EmailUpdated, PhoneNumberUpdated, PasswordUpdated, PasswordBlocked, AccountBlocked, AccountRemoved, IdentityCoupled,
-		StepUpCode, PINReset, AccountInvitation, AddressCode, ResetLink, PasswordReset, ResetNoPassword, SignUpCode, SignUpExisting, Activation, ActivationCode, EmailVerification,
-		PasskeyAdded, PasskeyRemoved, PasskeySuspected, AccountUnlinked, CouplingUnverified, CouplingAmbiguous, CouplingUntrusted,
-	}
-	slices.Sort(list)
-	return list
-}
-
 // Notice is one message to one person.
 type Notice struct {
 	Kind Kind   `cbor:"1,keyasint"`
@@ -89,15 +77,4 @@ type Notice struct {
 type Sender interface {
 	// Send writes, in the transaction of its cause, that a notice is to be sent, and returns at once. An error is a failure of storage.
 	Send(tx storage.Tx, n Notice) error
-}
-
-// Memory is a Sender for tests: it keeps what it is given, but for Nothing, even when the transaction is undone or repeated.
-type Memory struct{ kept[Notice] }
-
-// Send keeps a notice.
-func (m *Memory) Send(_ storage.Tx, n Notice) error {
-	if n.Kind != Nothing {
-		m.keep(n)
-	}
-	return nil
 }

@@ -32,15 +32,6 @@ type PushSender interface {
 	Send(tx storage.Tx, p Push) error
 }
 
-// MemoryPush is a PushSender for tests: it keeps what it is given, even when the transaction is undone or repeated.
-type MemoryPush struct{ kept[Push] }
-
-// Send keeps a prompt.
-func (m *MemoryPush) Send(_ storage.Tx, p Push) error {
-	m.keep(p)
-	return nil
-}
-
 // Prompt is a push message, ready to be handed over.
 type Prompt struct {
 	ID     string `json:"id"` // the same at each try

@@ -63,11 +63,6 @@ func newSealedQueue[T, H any](
 // Run sends what waits until ctx ends.
 func (q *sealedQueue[T]) Run(ctx context.Context) { q.queue.Run(ctx, q.try) }
 
-// Round tries what is due once, and returns how many were taken and how many were not. An error is a failure of storage.
-func (q *sealedQueue[T]) Round(ctx context.Context) (sent, failed int, err error) {
-	return q.queue.Round(ctx, q.queue.AtOnce, q.try)
-}
-
 // Waiting returns how many items wait, counting no more than most.
 func (q *sealedQueue[T]) Waiting(ctx context.Context, most int) (int, error) {
 	return q.queue.Waiting(ctx, most)

@@ -24,9 +24,6 @@ const (
 	SMSUsernames  Kind = "usernames"
 )
 
-// SMSKinds returns all of them, sorted.
-func SMSKinds() []Kind { return []Kind{SMSPhoneCode, SMSResetCode, SMSStepUpCode, SMSUsernames} }
-
 // SMS is one text message to one number.
 type SMS struct {
 	Kind Kind   `cbor:"1,keyasint"`
@@ -47,17 +44,6 @@ type SMS struct {
 type SMSSender interface {
 	// Send writes, in the transaction of its cause, that a message is to be sent, and returns at once. An error is a failure of storage.
 	Send(tx storage.Tx, m SMS) error
-}
-
-// MemorySMS is an SMSSender for tests: it keeps what it is given, but for Nothing, even when the transaction is undone or repeated.
-type MemorySMS struct{ kept[SMS] }
-
-// Send keeps a message.
-func (m *MemorySMS) Send(_ storage.Tx, s SMS) error {
-	if s.Kind != Nothing {
-		m.keep(s)
-	}
-	return nil
 }
 
 // Text is a text message, ready to be handed over.

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -129,7 +130,7 @@ func TestSMSKindsHaveWords(t *testing.T) {
 	t.Parallel()
 	srv, got := receiver(t)
 	x := newTexting(t, srv.URL)
-	for _, kind := range notify.SMSKinds() {
+	for _, kind := range notifytest.TextKinds() {
 		seen := map[string]bool{}
 		for _, locale := range page.Languages() {
 			x.send(notify.SMS{Kind: kind, To: "+31612345678", Locales: []string{locale}, Data: map[string]string{"code": "123456", "usernames": "ann"}})

@@ -151,8 +151,3 @@ func Sign(key []byte, id, timestamp string, body []byte) string {
 	_, _ = mac.Write(body)
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
-
-// Round posts what is due once and returns how many were taken and how many were not. An error is a failure of storage.
-func (w *Webhook) Round(ctx context.Context) (sent, failed int, err error) {
-	return w.queue.Round(ctx, w.queue.AtOnce, w.send)
-}

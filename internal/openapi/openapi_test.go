@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/openapi"
+	"github.com/gatehouse-id/gatehouse/internal/openapi/openapitest"
 )
 
 type colour struct {
@@ -39,7 +40,7 @@ func TestDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if wrong := openapi.Check(doc); len(wrong) > 0 {
+	if wrong := openapitest.Check(doc); len(wrong) > 0 {
 		t.Errorf("Check = %q, want nothing\n%s", wrong, doc)
 	}
 	again, err := openapi.Document("Colours", "1.0.0", "https://auth.example.com", table())
@@ -111,7 +112,7 @@ func TestCheckFinds(t *testing.T) {
 		if !strings.Contains(string(doc), change[0]) {
 			t.Fatalf("%s: the document has no %s", name, change[0])
 		}
-		if wrong := openapi.Check([]byte(strings.ReplaceAll(string(doc), change[0], change[1]))); len(wrong) == 0 {
+		if wrong := openapitest.Check([]byte(strings.ReplaceAll(string(doc), change[0], change[1]))); len(wrong) == 0 {
 			t.Errorf("Check with %s = nothing", name)
 		}
 	}
