@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	contextHeader   = "X-Service-Flow-Context-Params"
-	partitionHeader = "X-Service-Persons-Partition-Id"
+	contextHeader = "X-Service-Flow-Context-Params"
 
 	maxContext     = 2 << 10  // bytes of the header
 	maxCredentials = 16 << 10 // bytes of a body
@@ -145,9 +144,9 @@ func (a *API) partition(r *http.Request) (string, error) {
 	if !a.Identity.Partitioned() {
 		return "", nil
 	}
-	values := r.Header.Values(partitionHeader)
+	values := r.Header.Values(rest.PartitionHeader)
 	if len(values) != 1 || values[0] == "" {
-		return "", badHeader(partitionHeader, "must name one partition")
+		return "", badHeader(rest.PartitionHeader, "must name one partition")
 	}
 	return values[0], nil
 }

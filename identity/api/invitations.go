@@ -23,7 +23,7 @@ func (a *API) handleInvite(w http.ResponseWriter, r *http.Request, client string
 	if in.Partition == "" {
 		in.Partition = partition
 	} else if partition != "" && partition != in.Partition {
-		return rest.Invalid(rest.Problem{Path: "partition", Problem: "is not that of the header " + partitionHeader})
+		return rest.Invalid(rest.Problem{Path: "partition", Problem: "is not that of the header " + rest.PartitionHeader})
 	}
 	made, err := a.Identity.Invite(r.Context(), in, a.actor(r, client))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/internal/openapi"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
 // tokenDescribed is actionTokenRequest as it has to be.
@@ -26,7 +27,7 @@ func Operations() []openapi.Operation {
 		{
 			Method: http.MethodPost, Path: "/api/credentials/validate", ID: "validateCredentials", Tag: credentialsAPI,
 			Summary: "Tells who a username and an encrypted password belong to",
-			Header:  []openapi.Param{about, {Name: partitionHeader, Text: "Where the username is; required while persons are kept in partitions"}},
+			Header:  []openapi.Param{about, {Name: rest.PartitionHeader, Text: "Where the username is; required while persons are kept in partitions"}},
 			Body:    credentialsDescribed{},
 			Answers: []openapi.Answer{
 				{Status: http.StatusOK, Body: identity.Profile{}},
@@ -81,7 +82,7 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodPost, Path: "/api/persons/invitations", ID: "invitePerson", Tag: personsAPI, Summary: "Invites somebody: makes the person and sends a link",
-			Header: []openapi.Param{{Name: partitionHeader, Text: "Where the username is to be"}},
+			Header: []openapi.Param{{Name: rest.PartitionHeader, Text: "Where the username is to be"}},
 			Body:   identity.NewInvitation{}, Answers: []openapi.Answer{
 				{Status: http.StatusCreated, Body: identity.Invitation{}},
 				{Status: http.StatusConflict, Text: "The username is taken, or invitations are switched off"},

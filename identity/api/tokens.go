@@ -77,7 +77,7 @@ func (a *API) readToken(w http.ResponseWriter, r *http.Request, client string) (
 
 // ownPartition reads the header that says which partition a client means. Without it the client means any: an id or token says it too.
 func (a *API) ownPartition(r *http.Request) (string, error) {
-	if len(r.Header.Values(partitionHeader)) == 0 {
+	if len(r.Header.Values(rest.PartitionHeader)) == 0 {
 		return "", nil
 	}
 	return a.partition(r)

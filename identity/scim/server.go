@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
 // prefix is where all paths begin.
@@ -80,9 +81,6 @@ func callOf(r *http.Request) *call {
 	return c
 }
 
-// PartitionHeader names the partition that a request is about. (identity service document, "Credentials API")
-const PartitionHeader = "X-Service-Persons-Partition-Id"
-
 func (s *Server) enter(r *http.Request) (*call, error) {
 	by, err := s.Authorize(r)
 	if err != nil {
@@ -101,12 +99,12 @@ func (s *Server) enter(r *http.Request) (*call, error) {
 	if !s.Identity.Partitioned() {
 		return c, nil
 	}
-	switch values := r.Header.Values(PartitionHeader); {
+	switch values := r.Header.Values(rest.PartitionHeader); {
 	case len(values) != 1 || values[0] == "":
-		return nil, bad(invalidValue, "the header "+PartitionHeader+" must name one partition")
+		return nil, bad(invalidValue, "the header "+rest.PartitionHeader+" must name one partition")
 	default:
 		if _, err := s.Identity.InPartition(values[0], ""); err != nil {
-			return nil, bad(invalidValue, "the header "+PartitionHeader+" names no partition")
+			return nil, bad(invalidValue, "the header "+rest.PartitionHeader+" names no partition")
 		}
 		if !s.Identity.HasPartition(values[0]) {
 			return nil, &Error{Status: http.StatusForbidden, Detail: "there is no such partition"}

@@ -191,7 +191,10 @@ func setVersion(o object, v string) {
 	}
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+// stamp writes a time as storage keeps it, so that a person has one version before and after it was stored.
+func stamp(t time.Time) string {
+	return t.UTC().Round(time.Microsecond).Format("2006-01-02T15:04:05.000Z")
+}
 
 func (s *Server) location(t *resourceType, id string) string {
 	return s.Issuer + prefix + t.endpoint + "/" + url.PathEscape(id)
@@ -294,9 +297,8 @@ func addressesOf(o object, before []identity.Address) (out []identity.Address) {
 	return out
 }
 
-// groupIDs remembers the ids of groups for one request.
-func (s *Server) groupIDs(tx storage.Tx) func(string) (string, error) {
-	known := map[string]string{}
+// groupIDs returns a function that looks up the id of a group by its name, and keeps it in known.
+func (s *Server) groupIDs(tx storage.Tx, known map[string]string) func(string) (string, error) {
 	return func(name string) (string, error) {
 		id, ok := known[name]
 		if !ok {

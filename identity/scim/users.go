@@ -19,7 +19,7 @@ func (s *Server) userOf(ctx context.Context, c *call, id string) (o object, err 
 		if d.Partition != c.partition {
 			return notFound()
 		}
-		o, err = s.userTree(&d, s.groupIDs(tx))
+		o, err = s.userTree(&d, s.groupIDs(tx, map[string]string{}))
 		return err
 	})
 	return o, err
@@ -147,12 +147,13 @@ func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, pas
 	if err != nil {
 		return err
 	}
-	var made object
-	_, err = s.Identity.UpdatePerson(r.Context(), id, identity.Edit{By: c.by, Password: password}, func(tx storage.Tx, d *identity.Details) error {
+	var groups map[string]string
+	after, err := s.Identity.UpdatePerson(r.Context(), id, identity.Edit{By: c.by, Password: password}, func(tx storage.Tx, d *identity.Details) error {
 		if d.Partition != c.partition {
 			return notFound()
 		}
-		now, err := s.userTree(d, s.groupIDs(tx))
+		groups = map[string]string{}
+		now, err := s.userTree(d, s.groupIDs(tx, groups))
 		if err != nil {
 			return err
 		}
@@ -168,7 +169,9 @@ func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, pas
 	if err != nil {
 		return err
 	}
-	if made, err = s.userOf(r.Context(), c, id); err != nil {
+	// A change of a user leaves the groups, so their ids are known from the transaction.
+	made, err := s.userTree(&after, func(name string) (string, error) { return groups[name], nil })
+	if err != nil {
 		return err
 	}
 	answer(w, http.StatusOK, made, sel)
@@ -186,7 +189,7 @@ func (s *Server) deleteUser(w http.ResponseWriter, r *http.Request, c *call) err
 		if d.Partition != c.partition {
 			return notFound()
 		}
-		o, err := s.userTree(d, s.groupIDs(tx))
+		o, err := s.userTree(d, s.groupIDs(tx, map[string]string{}))
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,9 @@ import (
 // challenge is the WWW-Authenticate header of a 401. (RFC 7617 2)
 const challenge = `Basic realm="gatehouse", charset="UTF-8"`
 
+// PartitionHeader names the partition that a request is about. (identity service document, "Credentials API")
+const PartitionHeader = "X-Service-Persons-Partition-Id"
+
 // Gate lets API clients in. Its fields are set once; Authorize and Log are required.
 type Gate struct {
 	// Authorize returns the id of the API client whose Basic credentials the request carries and that may use the API; or
