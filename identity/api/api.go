@@ -1,5 +1,5 @@
-// Package api serves the JSON APIs of persons: credentials, action tokens, invitations, telephone numbers, delivered codes and events. (identity service
-// document, "Credentials API", "Events API")
+// Package api serves the JSON APIs of persons: credentials, action tokens, invitations, telephone numbers, delivered
+// codes and events. (identity service document, "Credentials API", "Events API")
 package api
 
 import (
@@ -23,15 +23,16 @@ type Deps struct {
 	Store storage.Store
 	// Gate lets API clients in.
 	Gate *rest.Gate
-	// Units is the configuration that holds in a transaction. nil: the defaults, under which every API is on.
+	// Units returns the configuration as a transaction sees it. nil: the defaults, with which every API is on.
 	Units func(tx storage.Tx) (*config.Units, error)
-	// Subject tells of a person, or storage.ErrNotFound. nil: nobody is known by name.
+	// Subject returns what is known about a person, or storage.ErrNotFound. nil: events name no usernames.
 	Subject func(tx storage.Tx, person string) (login.Subject, error)
 	// Identity knows persons and their passwords. nil: the credentials API is not available.
 	Identity *identity.Service
-	// CredentialsKey decrypts the passwords that API clients send: 16, 24 or 32 bytes. Default: no password is taken.
+	// CredentialsKey decrypts the passwords that API clients send: 16, 24 or 32 bytes. Default: no password is
+	// accepted.
 	CredentialsKey secret.String
-	// Origin says where a request came from. Default: nowhere, which is the server itself.
+	// Origin says where a request came from. Default: the server itself.
 	Origin func(*http.Request) event.Origin
 	Now    func() time.Time
 	Random io.Reader
@@ -42,11 +43,11 @@ type API struct {
 	Deps
 
 	mux    http.Handler
-	opener *opener // nil: there is no key
+	opener *opener // nil without a key
 	pace   pace
 }
 
-// New returns the APIs. It opens nothing.
+// New returns the APIs.
 func New(deps Deps) (*API, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
@@ -69,7 +70,7 @@ func New(deps Deps) (*API, error) {
 // ServeHTTP implements http.Handler for what Paths names.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
 
-// on returns what refuses requests while a feature is switched off.
+// on returns a function that refuses requests while a feature is switched off.
 func (a *API) on(feature func(*config.Features) bool, off func() *rest.Error) func(*http.Request) error {
 	return func(r *http.Request) error {
 		if a.Units == nil {
@@ -85,7 +86,7 @@ func (a *API) on(feature func(*config.Features) bool, off func() *rest.Error) fu
 	}
 }
 
-// able refuses requests while something that they need is not there, and otherwise asks on.
+// able refuses requests while something they need is missing, and otherwise asks on.
 func able(there bool, on func(*http.Request) error) func(*http.Request) error {
 	if there {
 		return on

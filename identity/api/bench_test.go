@@ -13,8 +13,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// BenchmarkValidate measures the whole of validate at the cost of hashes that is the default, with as many at once as there are processors and three times as many waiting.
-// What is reached is told beside what the processors could do if they did nothing but hash.
+// BenchmarkValidate measures validate at the default cost of hashes, with as many requests at once as there are
+// processors and three times as many waiting. It reports the rate next to the rate that the processors could reach with
+// hashing alone.
 func BenchmarkValidate(b *testing.B) {
 	cost := secret.HashCost{Concurrency: runtime.NumCPU()}
 	h := newPeopleCosting(b, cost)

@@ -10,11 +10,12 @@ import (
 
 // codeRequest is the body of POST /api/persons/{id}/codes.
 type codeRequest struct {
-	// For says what the code is good for, such as step-up.
+	// For is the purpose of the code, such as step-up.
 	For string `json:"for" rest:"required"`
 }
 
-// handleMakeCode serves POST /api/persons/{id}/codes: a code for somebody to deliver, shown this once.
+// handleMakeCode serves POST /api/persons/{id}/codes: it makes a code to be delivered outside Gatehouse, and shows it
+// this once.
 func (a *API) handleMakeCode(w http.ResponseWriter, r *http.Request, client string) error {
 	person, err := a.idOf(r)
 	if err != nil {

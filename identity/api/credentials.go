@@ -25,8 +25,8 @@ type credentialsRequest struct {
 	EncryptionParameter *string `json:"encryption_parameter"` // initialization vector, in Base64
 }
 
-// handleValidate serves POST /api/credentials/validate (identity service document, "Credentials API"). What is encrypted is looked at before
-// anything is looked up, and the initialization vector is used up before any password is hashed.
+// handleValidate serves POST /api/credentials/validate (identity service document, "Credentials API"). The password is
+// decrypted before anything is looked up, and the initialization vector is used up before any password is hashed.
 func (a *API) handleValidate(w http.ResponseWriter, r *http.Request, client string) error {
 	if err := a.slow(w, client); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (a *API) handleValidate(w http.ResponseWriter, r *http.Request, client stri
 	return nil
 }
 
-// refusedCredentials finds the code for why credentials are not good.
+// refusedCredentials returns the answer for refused credentials.
 func refusedCredentials(w http.ResponseWriter, err error) error {
 	state, missing, throttled := new(identity.StateError), new(identity.MissingError), new(login.ThrottledError)
 	switch {
@@ -84,7 +84,7 @@ func refusedCredentials(w http.ResponseWriter, err error) error {
 	return err
 }
 
-// encryption gives errEncryption its code.
+// encryption returns the answer for errEncryption, and other errors as they are.
 func encryption(err error) error {
 	if errors.Is(err, errEncryption) {
 		return badEncryption()
@@ -92,7 +92,7 @@ func encryption(err error) error {
 	return err
 }
 
-// parameters gives what is wrong with a body the code for parameters.
+// parameters returns the answer for a malformed body, with the code for parameters.
 func parameters(err error) error {
 	e := new(rest.Error)
 	if !errors.As(err, &e) || e.Status != http.StatusBadRequest {
@@ -139,7 +139,7 @@ func contextParams(r *http.Request) (string, error) {
 	return values[0], nil
 }
 
-// partition reads the header that says in which partition a username is. While partitions are off it means nothing.
+// partition reads the header that names the partition of a username. The header is ignored while partitions are off.
 func (a *API) partition(r *http.Request) (string, error) {
 	if !a.Identity.Partitioned() {
 		return "", nil

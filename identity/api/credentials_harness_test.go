@@ -73,7 +73,8 @@ func (f *flaky) Update(ctx context.Context, fn func(storage.Tx) error) error {
 	return f.Store.Update(ctx, fn)
 }
 
-// people is the credentials API and action tokens over persons of a store of its own. The API client ops may use everything, other nothing.
+// people is the credentials API and action tokens over persons of a store of its own. The API client ops may use
+// everything, other nothing.
 type people struct {
 	testing.TB
 	*api.API
@@ -182,8 +183,8 @@ func (h *people) setState(person string, to identity.State) {
 	}
 }
 
-// answered is an answer of an API.
-type answered struct {
+// reply is an answer of an API.
+type reply struct {
 	*httptest.ResponseRecorder
 	Code    int             `json:"error_code"`
 	Message string          `json:"error_message"`
@@ -191,7 +192,7 @@ type answered struct {
 }
 
 // call sends a body as ops. Header lines come in pairs of name and value; a name that comes again is sent twice.
-func (h *people) call(method, path string, body any, header ...string) answered {
+func (h *people) call(method, path string, body any, header ...string) reply {
 	h.Helper()
 	raw, ok := body.(string)
 	if !ok && body != nil {
@@ -201,7 +202,7 @@ func (h *people) call(method, path string, body any, header ...string) answered 
 }
 
 // send is call with the body as it is. A fuzz target may use it.
-func (h *people) send(method, path, raw string, header ...string) answered {
+func (h *people) send(method, path, raw string, header ...string) reply {
 	r := httptest.NewRequest(method, issuer+path, strings.NewReader(raw))
 	r.SetBasicAuth("ops", "secret of ops")
 	r.Header.Set("Content-Type", "application/json")
@@ -215,7 +216,7 @@ func (h *people) send(method, path, raw string, header ...string) answered {
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	a := answered{ResponseRecorder: w}
+	a := reply{ResponseRecorder: w}
 	if w.Code >= 400 {
 		if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || a.Message == "" {
 			panic(fmt.Sprintf("%s %s = %d %s, want an ErrorResponse", method, path, w.Code, w.Body))
@@ -225,10 +226,10 @@ func (h *people) send(method, path, raw string, header ...string) answered {
 }
 
 // status is that of the answer; Code is the error's.
-func (a answered) status() int { return a.ResponseRecorder.Code }
+func (a reply) status() int { return a.ResponseRecorder.Code }
 
 // check holds status and code.
-func (a answered) check(t testing.TB, what string, status, code int) {
+func (a reply) check(t testing.TB, what string, status, code int) {
 	t.Helper()
 	if a.status() != status || a.Code != code {
 		t.Errorf("%s = %d %s, want %d with code %d", what, a.status(), a.Body, status, code)
@@ -266,7 +267,7 @@ func (h *people) with(username, password string) credentials {
 	return credentials{username, sealed, iv}
 }
 
-func (h *people) validate(username, password string, header ...string) answered {
+func (h *people) validate(username, password string, header ...string) reply {
 	h.Helper()
 	return h.call(http.MethodPost, "/api/credentials/validate", h.with(username, password), header...)
 }

@@ -23,7 +23,7 @@ const (
 // errEncryption is every reason why an encrypted password cannot be read.
 var errEncryption = errors.New("api: the encrypted password cannot be read")
 
-// CheckCredentialsKey tells whether a key can be that of the credentials API, and says what is wrong with it.
+// CheckCredentialsKey says what is wrong with a key of the credentials API.
 func CheckCredentialsKey(text string) error {
 	_, err := ParseCredentialsKey(text)
 	return err
@@ -40,14 +40,14 @@ func ParseCredentialsKey(text string) (secret.String, error) {
 
 // opener decrypts passwords: AES-GCM without padding and with a tag of 128 bits. (NIST SP 800-38D)
 type opener struct {
-	id    string // of the key, and not secret
+	id    string // of the key; it is not secret
 	aeads map[int]cipher.AEAD
 }
 
-// newOpener takes the bytes of a key. An empty one is no opener.
+// newOpener returns an opener for the bytes of a key, or nil for an empty key.
 func newOpener(key secret.String) (*opener, error) {
 	if key.IsZero() {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // the API is off
 	}
 	block, err := aes.NewCipher([]byte(key.Reveal()))
 	if err != nil {
@@ -95,7 +95,8 @@ func strictBase64(s string, most int) ([]byte, error) {
 	return raw, nil
 }
 
-// useIV remembers an initialization vector, or returns errEncryption when it was used before. What cannot be opened uses up nothing.
+// useIV remembers an initialization vector, or returns errEncryption when it was used before. A password that cannot be
+// decrypted uses up no initialization vector.
 func (a *API) useIV(ctx context.Context, name string) error {
 	now := a.Now()
 	return a.Store.Update(ctx, func(tx storage.Tx) error {

@@ -227,7 +227,8 @@ func TestCredentialsRequiredAttributes(t *testing.T) {
 	h.validate("ann", demoPassword).check(t, "inactive comes first", 403, 1039)
 }
 
-// TestValidateUnknownIsWrong: nobody's username and a wrong password are the same in answer and in work, and are throttled the same.
+// TestValidateUnknownIsWrong: an unknown username and a wrong password get the same answer for the same work, and are
+// throttled alike.
 func TestValidateUnknownIsWrong(t *testing.T) {
 	t.Parallel()
 	h := newPeople(t)
@@ -253,7 +254,8 @@ func TestValidateUnknownIsWrong(t *testing.T) {
 	}
 }
 
-// TestValidateSharesTheThrottle: what was tried elsewhere counts, in whatever spelling; one backend's many persons do not lock each other out.
+// TestValidateSharesTheThrottle: attempts elsewhere count, in every spelling; many people behind one backend do not
+// lock each other out.
 func TestValidateSharesTheThrottle(t *testing.T) {
 	t.Parallel()
 	h := newPeople(t)
@@ -276,7 +278,7 @@ func TestValidateSharesTheThrottle(t *testing.T) {
 func TestValidateRate(t *testing.T) {
 	t.Parallel()
 	h := newPeople(t)
-	last := answered{}
+	last := reply{}
 	for range 401 {
 		last = h.call(http.MethodPost, validatePath, "")
 	}
@@ -452,7 +454,7 @@ func TestCredentialsAttacks(t *testing.T) {
 	})
 }
 
-// FuzzValidate: whatever is sent as password and initialization vector is 400 with 3002, and never a failure of ours.
+// FuzzValidate: any password and initialization vector gets 400 with 3002, and never an internal error.
 func FuzzValidate(f *testing.F) {
 	h := newPeople(f)
 	c := h.with(demo, demoPassword)

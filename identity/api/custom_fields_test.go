@@ -18,8 +18,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/scim"
 )
 
-// TestCustomFieldsComeOut: what somebody has typed into the fields of the operator when they signed up is in the profile that the credentials API gives,
-// and in SCIM.
+// TestCustomFieldsComeOut: what somebody has typed into the fields of the operator when they signed up is in the
+// profile that the credentials API gives, and in SCIM.
 func TestCustomFieldsComeOut(t *testing.T) {
 	t.Parallel()
 	h := newPeople(t)

@@ -8,19 +8,19 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
-// EVERY error code of the package, one line each. (identity service document, "Errors")
+// Every error code of the package, one line each. (identity service document, "Errors")
 
 // codeParameter: a required parameter is missing, or one is malformed.
 const codeParameter = 3001
 
-// detail says why credentials are refused, with the key of the text that a page would show.
+// detail is the reason why credentials are refused, with the key of the text that a page would show.
 type detail struct {
 	Code int    `json:"code"`
 	Key  string `json:"error_message_key"`
 }
 
-// lacking names attributes, any one of which would do.
-type lacking struct {
+// missingAttributes names attributes, of which any one is enough.
+type missingAttributes struct {
 	AnyOf []string `json:"any_of"`
 }
 
@@ -54,9 +54,9 @@ func personInactive() *rest.Error {
 
 func attributesMissing(anyOf [][]string) *rest.Error {
 	e := &rest.Error{Status: http.StatusForbidden, Code: 3003, Message: "the person lacks required verified attributes"}
-	var list []lacking
+	var list []missingAttributes
 	for _, names := range anyOf {
-		list = append(list, lacking{names})
+		list = append(list, missingAttributes{names})
 	}
 	e.Details = list
 	return e
@@ -93,14 +93,15 @@ func featureOff(status int, feature string) *rest.Error {
 	return &rest.Error{Status: status, Code: code, Message: "the feature of action tokens " + feature + " is disabled"}
 }
 
-// conflict says why nothing was done: what is there, or what is switched off, stands against it.
+// conflict says which existing thing or which switch prevents the operation.
 func conflict(why string) *rest.Error { return &rest.Error{Status: http.StatusConflict, Message: why} }
 
 func personsOff() *rest.Error {
 	return &rest.Error{Status: http.StatusServiceUnavailable, Message: "person API not available"}
 }
 
-// refused makes 400 with the member of what is invalid, 429 of what is too soon, and 404 of what is not there.
+// refused answers an invalid member with 400, a repetition that comes too soon with 429, and an unknown person or thing
+// with 404.
 func refused(w http.ResponseWriter, err error) error {
 	invalid, soon := new(identity.ValidationError), new(identity.TooSoonError)
 	switch {

@@ -28,11 +28,12 @@ type resultSet struct {
 
 type pagination struct {
 	Offset       int `json:"offset"`
-	PageSize     int `json:"pageSize"` // the limit that was asked
+	PageSize     int `json:"pageSize"` // the limit of the request
 	TotalResults int `json:"totalResults"`
 }
 
-// handleEvents serves GET /api/events (identity service document, "Events API"). A page and its total are of one snapshot.
+// handleEvents serves GET /api/events (identity service document, "Events API"). A page and its total come from one
+// snapshot.
 func (a *API) handleEvents(w http.ResponseWriter, r *http.Request, _ string) error {
 	q, err := readQuery(r.URL.RawQuery)
 	if err != nil {
@@ -72,7 +73,7 @@ func (a *API) info(tx storage.Tx, e event.Event, names map[string]string) (event
 	return info, nil
 }
 
-// nameOf returns the username of an actor whose event did not keep it; one that is no person is named by its id.
+// nameOf returns the username of an actor whose event does not hold it, or the id of an actor that is not a person.
 func (a *API) nameOf(tx storage.Tx, actor string, names map[string]string) (string, error) {
 	if name, ok := names[actor]; ok {
 		return name, nil
@@ -91,7 +92,7 @@ func (a *API) nameOf(tx storage.Tx, actor string, names map[string]string) (stri
 	return name, nil
 }
 
-// readQuery reads the parameters actor, userId, limit and offset, each at most once. Others are passed over.
+// readQuery reads the parameters actor, userId, limit and offset, each at most once. Other parameters are ignored.
 func readQuery(raw string) (q event.Query, err error) {
 	if len(raw) > maxQuery {
 		return q, badQuery("the query is too long")

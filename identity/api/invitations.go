@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
-// handleInvite serves POST /api/persons/invitations: a person who is invited, with a link that goes to their address.
+// handleInvite serves POST /api/persons/invitations: it invites a person by a link that is sent to their address.
 func (a *API) handleInvite(w http.ResponseWriter, r *http.Request, client string) error {
 	partition, err := a.ownPartition(r)
 	if err != nil {
@@ -33,7 +33,7 @@ func (a *API) handleInvite(w http.ResponseWriter, r *http.Request, client string
 	return nil
 }
 
-// handleInviteAgain serves POST /api/persons/{id}/invitation: a new link in place of the one before.
+// handleInviteAgain serves POST /api/persons/{id}/invitation: it sends a new link, which replaces the last one.
 func (a *API) handleInviteAgain(w http.ResponseWriter, r *http.Request, client string) error {
 	person, err := a.idOf(r)
 	if err != nil {
@@ -47,7 +47,7 @@ func (a *API) handleInviteAgain(w http.ResponseWriter, r *http.Request, client s
 	return nil
 }
 
-// handleWithdrawInvitation serves DELETE /api/persons/{id}/invitation: the person is removed, who has not come yet.
+// handleWithdrawInvitation serves DELETE /api/persons/{id}/invitation: it removes a person who has not accepted yet.
 func (a *API) handleWithdrawInvitation(w http.ResponseWriter, r *http.Request, client string) error {
 	person, err := a.idOf(r)
 	if err != nil {
@@ -60,7 +60,7 @@ func (a *API) handleWithdrawInvitation(w http.ResponseWriter, r *http.Request, c
 	return nil
 }
 
-// refusedInvitation is why there is no invitation, in the words of the API.
+// refusedInvitation returns the answer for a refused invitation.
 func refusedInvitation(w http.ResponseWriter, err error) error {
 	state := new(identity.StateError)
 	switch {
@@ -74,7 +74,7 @@ func refusedInvitation(w http.ResponseWriter, err error) error {
 	return refused(w, err)
 }
 
-// idOf is personOf for what takes usernames too: the path names an id and nothing else.
+// idOf is personOf for operations of identity that accept usernames too: the path must name an id.
 func (a *API) idOf(r *http.Request) (string, error) {
 	person, err := a.personOf(r)
 	if err == nil && (len(person) != 36 || uuid.Validate(person) != nil) {

@@ -14,7 +14,7 @@ type numberRequest struct {
 	Number string `json:"number" rest:"required"`
 }
 
-// numberSent is its answer.
+// numberSent is the answer to it.
 type numberSent struct {
 	ExpiresAt time.Time `json:"expires_at" rest:"required"`
 }
@@ -25,7 +25,8 @@ type verifyRequest struct {
 	Code   string `json:"code" rest:"required"`
 }
 
-// handleSendNumberCode serves POST /api/persons/{id}/phone-numbers/code: a code goes to a number of the person, whom the backend asks for it.
+// handleSendNumberCode serves POST /api/persons/{id}/phone-numbers/code: it sends a code to a number of the person, and
+// the backend asks the person for it.
 func (a *API) handleSendNumberCode(w http.ResponseWriter, r *http.Request, client string) error {
 	person, err := a.idOf(r)
 	if err != nil {
@@ -60,7 +61,7 @@ func (a *API) handleVerifyNumber(w http.ResponseWriter, r *http.Request, client 
 	return nil
 }
 
-// refusedNumber is why a number was not looked at, in the words of the API.
+// refusedNumber returns the answer for a number that was not checked.
 func refusedNumber(w http.ResponseWriter, err error) error {
 	state := new(identity.StateError)
 	switch {

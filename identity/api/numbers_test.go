@@ -8,7 +8,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 )
 
-// TestNumbersRefused: without text messages nothing is validated; what is malformed is told as elsewhere. (TestNumberCheck does the rest.)
+// TestNumbersRefused: without text messages nothing is validated; what is malformed is told as elsewhere.
+// (TestNumberCheck does the rest.)
 func TestNumbersRefused(t *testing.T) {
 	t.Parallel()
 	h := newPeople(t)

@@ -8,19 +8,20 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
-// tokenDescribed is actionTokenRequest as it has to be.
+// tokenDescribed is actionTokenRequest with its required members.
 type tokenDescribed struct {
 	Token string `json:"token" rest:"required"`
 }
 
-// credentialsDescribed is credentialsRequest as it has to be.
+// credentialsDescribed is credentialsRequest with its required members.
 type credentialsDescribed struct {
 	Username            string `json:"username" rest:"required"`
 	Password            string `json:"password" rest:"required"`
 	EncryptionParameter string `json:"encryption_parameter" rest:"required"`
 }
 
-// Operations describes the routes for the OpenAPI document: a row for each operation. A test holds them against routes.go.
+// Operations describes the routes for the OpenAPI document: a row for each operation. A test compares them with
+// routes.go.
 func Operations() []openapi.Operation {
 	about := openapi.Param{Name: contextHeader, Text: "What the client says about its flow: key1=value1;key2=value2"}
 	return []openapi.Operation{

@@ -10,20 +10,20 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What one API client may ask of the credentials API: far more than people sign in, and less than what would fill a disk with initialization
-// vectors or try passwords of everybody.
+// The limits of one API client at the credentials API: far above what sign-ins of people need, and below what would
+// fill a disk with initialization vectors or try passwords of all people.
 const (
 	asksPerSecond = 200
 	asksBurst     = 400
 )
 
-// pace bounds how much API clients ask, each for itself. Their ids are few: they have been authenticated.
+// pace limits the requests of each API client. The clients are authenticated, so they are few.
 type pace struct {
 	mu sync.Mutex // guards of
 	of map[string]*rate.Limiter
 }
 
-// take counts one more request of a client and returns how long it has to wait. 0: it does not.
+// take counts a request of a client and returns how long the client has to wait; 0 means not at all.
 func (p *pace) take(client string, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -41,7 +41,7 @@ func (p *pace) take(client string, now time.Time) time.Duration {
 	return time.Second
 }
 
-// slow refuses an API client that asks too much at once.
+// slow refuses an API client that sends too many requests.
 func (a *API) slow(w http.ResponseWriter, client string) error {
 	wait := a.pace.take(client, a.Now())
 	if wait == 0 {

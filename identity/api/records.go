@@ -6,10 +6,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// EVERY stored record of the package.
+// Every stored record of the package.
 var usedIVs = storage.NewTable[ivRecord]("identity_credentials_iv") // hash of the key and the initialization vector
 
-// ivRecord says that a password was encrypted under an initialization vector: it is not taken again.
+// ivRecord says that a password was encrypted under an initialization vector, which is not accepted again.
 type ivRecord struct {
 	Until time.Time `cbor:"1,keyasint"`
 }

@@ -34,7 +34,8 @@ func (a *API) handleToken(w http.ResponseWriter, r *http.Request, client string)
 	return nil
 }
 
-// handleCheckToken serves POST /api/credentials/tokens/validate (identity service document, "Credentials API"; deprecated). It uses up nothing.
+// handleCheckToken serves POST /api/credentials/tokens/validate (identity service document, "Credentials API";
+// deprecated). It does not use up the token.
 func (a *API) handleCheckToken(w http.ResponseWriter, r *http.Request, client string) error {
 	if _, err := contextParams(r); err != nil {
 		return err
@@ -75,7 +76,8 @@ func (a *API) readToken(w http.ResponseWriter, r *http.Request, client string) (
 	return *in.Token, partition, nil
 }
 
-// ownPartition reads the header that says which partition a client means. Without it the client means any: an id or token says it too.
+// ownPartition reads the header that names a partition. Without it any partition is meant, since an id or token names
+// its partition too.
 func (a *API) ownPartition(r *http.Request) (string, error) {
 	if len(r.Header.Values(rest.PartitionHeader)) == 0 {
 		return "", nil
@@ -87,7 +89,7 @@ func (a *API) actor(r *http.Request, client string) identity.Actor {
 	return identity.Actor{ID: client, Name: client, Origin: a.Origin(r)}
 }
 
-// refusedToken finds the code for why a token has done nothing.
+// refusedToken returns the answer for a token that was refused.
 func refusedToken(err error) error {
 	off, state, failed := new(identity.FeatureOffError), new(identity.StateError), new(identity.ActionsFailedError)
 	var e *rest.Error
@@ -174,7 +176,7 @@ func (a *API) personOf(r *http.Request) (string, error) {
 // maxID bounds the bytes of an id in a path.
 const maxID = 64
 
-// missing makes 404 of what is not there.
+// missing answers an unknown token or person with 404.
 func missing(err error) error {
 	if errors.Is(err, identity.ErrNoPerson) || errors.Is(err, identity.ErrNoActionToken) {
 		return rest.NotFound()

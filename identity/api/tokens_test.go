@@ -69,18 +69,18 @@ func (h *people) token(person string, of ...identity.Action) string {
 	return h.make(person, identity.NewActionToken{Actions: of}).Token
 }
 
-func (h *people) process(token string, header ...string) answered {
+func (h *people) process(token string, header ...string) reply {
 	h.Helper()
 	return h.call(http.MethodPost, tokenPath, map[string]string{"token": token}, header...)
 }
 
-func (h *people) checkToken(token string, header ...string) answered {
+func (h *people) checkToken(token string, header ...string) reply {
 	h.Helper()
 	return h.call(http.MethodPost, checkPath, map[string]string{"token": token}, header...)
 }
 
 // done reads what a token has done.
-func (h *people) done(a answered) (d identity.ActionsDone) {
+func (h *people) done(a reply) (d identity.ActionsDone) {
 	h.Helper()
 	if err := json.Unmarshal(a.Body.Bytes(), &d); err != nil || a.status() != 200 {
 		h.Fatalf("token = %d %s, want 200", a.status(), a.Body)
@@ -145,7 +145,7 @@ func TestToken(t *testing.T) {
 	h.holdsNoSecret()
 }
 
-// secret4 is a token that nobody has made.
+// secret4 is an unknown token.
 func secret4(t testing.TB) string {
 	t.Helper()
 	token, err := secret.NewToken(strings.NewReader(strings.Repeat("x", 32)), secret.ActionToken)
@@ -249,7 +249,7 @@ func TestActionTokenTTL(t *testing.T) {
 	}
 }
 
-// TestMakeToken: what can be asked for, and by whom.
+// TestMakeToken: the members of a request, and the callers that are allowed to make one.
 func TestMakeToken(t *testing.T) {
 	t.Parallel()
 	h := newTokens(t)

@@ -1,9 +1,10 @@
-// Package breach tells whether a password is known from a breach: by a file, or by a service that learns five digits of its hash and no more.
+// Package breach tells whether a password is known from a breach: by a file, or by a service that learns only five
+// digits of its hash. What follows from the answer belongs to package identity.
 package breach
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // the hash by which such passwords are listed; nothing rests on its strength
+	"crypto/sha1" //nolint:gosec // the hash that such lists use; nothing depends on its strength
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,7 +16,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 )
 
-// Public is the service that is asked when neither a service nor a file is named. (https://haveibeenpwned.com/API/v3#PwnedPasswords)
+// Public is the service that is asked unless a service or a file is configured.
+// (https://haveibeenpwned.com/API/v3#PwnedPasswords)
 const Public = "https://api.pwnedpasswords.com/range/"
 
 const (
@@ -23,26 +25,27 @@ const (
 	prefixLength   = 5 // digits of the hash that the service learns
 )
 
-// Config says who is asked.
+// Config names the service and the file.
 type Config struct {
 	// URL is what the first five digits of the hash are added to. Default: Public, unless there is a file.
 	URL string
-	// File lists hashes, sorted, or passwords. It is asked first, and always answers. Default: none.
+	// File lists hashes, sorted, or passwords. It is asked first, and always answers. It may be
+	// empty.
 	File string
 	// Timeout is for one question. Default: 1s.
 	Timeout time.Duration
-	// Closed refuses passwords of which nobody can tell. Default: they are taken.
+	// Closed refuses a password when the service does not answer. Default: it is accepted.
 	Closed bool
 }
 
-// Checker knows passwords of breaches. It is safe for concurrent use.
+// Checker recognizes passwords from breaches. It is safe for concurrent use.
 type Checker struct {
 	cfg    Config
 	client *http.Client
-	list   *list // nil: none
+	list   *list // may be nil
 }
 
-// New returns a checker. It opens the file and asks nobody. client may be nil.
+// New returns a checker. It opens the file, and makes no request. client may be nil.
 func New(c Config, client *http.Client) (*Checker, error) {
 	if c.URL == "" && c.File == "" {
 		c.URL = Public
@@ -56,7 +59,7 @@ func New(c Config, client *http.Client) (*Checker, error) {
 		c.Timeout = defaultTimeout
 	}
 	if client == nil {
-		client = outbound.New(true) // the operator's address, perhaps of a mirror in the intranet
+		client = outbound.New(true) // the operator wrote the address, perhaps that of a mirror in the intranet
 	}
 	b := &Checker{cfg: c, client: client}
 	if c.File != "" {
@@ -77,7 +80,7 @@ func CheckURL(s string) error {
 	return nil
 }
 
-// Close closes the file. Nobody may ask afterwards.
+// Close closes the file. The checker must not be used afterwards.
 func (c *Checker) Close() error {
 	if c.list == nil {
 		return nil
@@ -85,10 +88,11 @@ func (c *Checker) Close() error {
 	return c.list.close()
 }
 
-// Closed tells whether a password of which nobody can tell is refused.
+// Closed tells whether a password is refused when the service does not answer.
 func (c *Checker) Closed() bool { return c.cfg.Closed }
 
-// Breached tells whether a password is known from a breach. It ends within the timeout; an error says that nobody can tell, and nothing of the password.
+// Breached tells whether a password is known from a breach. It ends within the timeout. An error means that it
+// cannot tell; the error holds nothing of the password.
 func (c *Checker) Breached(ctx context.Context, password string) (bool, error) {
 	sum := sha1.Sum([]byte(password)) //nolint:gosec // see the import
 	if c.list != nil {
@@ -109,7 +113,7 @@ func (c *Checker) ask(ctx context.Context, digits string) (bool, error) {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.cfg.URL+digits[:prefixLength], nil)
 	if err != nil {
-		return false, errors.New("breach: the address is none")
+		return false, errors.New("breach: the address is invalid")
 	}
 	req.Header.Set("Add-Padding", "true") // so that the length of the answer tells nothing
 	req.Header.Set("User-Agent", "gatehouse")
@@ -131,7 +135,7 @@ func (c *Checker) ask(ctx context.Context, digits string) (bool, error) {
 	return find(string(body), digits[prefixLength:])
 }
 
-// find looks a hash up in an answer: lines of the other 35 digits, a colon and how often it was seen. Never: a line that only pads.
+// find looks a hash up in an answer: lines of the other 35 digits, a colon and a count. A count of zero is padding.
 func find(body, rest string) (known bool, err error) {
 	lines := 0
 	for line := range strings.Lines(body) {

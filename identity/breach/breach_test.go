@@ -129,7 +129,7 @@ func TestServiceInTrouble(t *testing.T) {
 	}
 }
 
-// flood writes lines until nobody reads them.
+// flood writes lines until the connection is closed.
 func flood(w http.ResponseWriter, _ *http.Request) {
 	line := bytes.Repeat([]byte(strings.Repeat("A", 35)+":1\r\n"), 1000)
 	for range 100 << 20 / len(line) {
@@ -199,16 +199,16 @@ func TestFileAndService(t *testing.T) {
 	want{known: true, "nobody knows this one": false}.check(t, c)
 }
 
-// TestFileNeedsNoService: with a file alone nobody is asked.
+// TestFileNeedsNoService: with a file alone no request is made.
 func TestFileNeedsNoService(t *testing.T) {
 	t.Parallel()
-	c := checker(t, breach.Config{File: file(t, "letmein\n")}, &http.Client{Transport: refuse{t}})
+	c := checker(t, breach.Config{File: file(t, "letmein\n")}, &http.Client{Transport: refusingTransport{t}})
 	want{"letmein": true, known: false}.check(t, c)
 }
 
-type refuse struct{ *testing.T }
+type refusingTransport struct{ *testing.T }
 
-func (r refuse) RoundTrip(*http.Request) (*http.Response, error) {
+func (r refusingTransport) RoundTrip(*http.Request) (*http.Response, error) {
 	r.Error("somebody was asked")
 	return nil, context.Canceled
 }

@@ -18,17 +18,19 @@ const (
 	maxLine = 80
 	// maxPasswords is the size in bytes of a file of passwords: it is kept in memory as hashes.
 	maxPasswords = 64 << 20
-	samples      = 256 // places at which a file is looked at to see whether it is sorted
+	samples      = 256 // places of a file at which its order is checked
 )
 
-// list is a file. Hashes in order are searched where they lie, since all that are known take tens of gigabytes; a list of passwords is kept as hashes.
+// list is a file. Sorted hashes are searched on disk, since all known ones take tens of gigabytes; a list of passwords
+// is kept in memory as hashes.
 type list struct {
 	file   *os.File
 	size   int64
 	hashes [][sha1.Size]byte
 }
 
-// openList opens a file: sorted SHA-1 hashes in hexadecimal, each perhaps with a colon and a count, or passwords, one a line.
+// openList opens a file: sorted SHA-1 hashes in hexadecimal, each perhaps with a colon and a count, or passwords, one a
+// line.
 func openList(name string) (_ *list, err error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -58,7 +60,7 @@ func openList(name string) (_ *list, err error) {
 
 func (l *list) close() error { return l.file.Close() }
 
-// load reads passwords.
+// load reads a list of passwords.
 func (l *list) load() error {
 	lines := bufio.NewScanner(io.NewSectionReader(l.file, 0, l.size))
 	for lines.Scan() {
@@ -70,7 +72,7 @@ func (l *list) load() error {
 	return lines.Err()
 }
 
-// sorted looks at places all over the file: a file in another order would know nothing and say so of every password.
+// sorted checks samples from all over the file: in a file of another order no password would be found.
 func (l *list) sorted() error {
 	var last [sha1.Size]byte
 	for i := range int64(samples) {
@@ -89,13 +91,13 @@ func (l *list) sorted() error {
 	return nil
 }
 
-// has tells whether a hash is there.
+// has tells whether the list has a hash.
 func (l *list) has(want [sha1.Size]byte) (bool, error) {
 	if l.hashes != nil {
 		_, ok := slices.BinarySearchFunc(l.hashes, want, func(a, b [sha1.Size]byte) int { return bytes.Compare(a[:], b[:]) })
 		return ok, nil
 	}
-	low, high := int64(0), l.size // the line, if there is one, begins in [low, high)
+	low, high := int64(0), l.size // the line, if it exists, begins in [low, high)
 	for low < high {
 		middle := low + (high-low)/2
 		got, end, err := l.lineAt(middle)
@@ -118,7 +120,8 @@ func (l *list) has(want [sha1.Size]byte) (bool, error) {
 	return false, nil
 }
 
-// lineAt returns the hash of the first line that begins at or behind a place, and where that line ends. io.EOF: there is none.
+// lineAt returns the hash of the first line that begins at or after a place, and where that line ends, or
+// io.EOF.
 func (l *list) lineAt(at int64) (hash [sha1.Size]byte, end int64, err error) {
 	from := max(at-1, 0) // a line begins behind the end of another
 	buf := make([]byte, 2*maxLine)

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// apiName is what API clients are allowed. (api_client X { apis configuration })
+	// apiName is the name under which API clients are allowed the API. (api_client X { apis configuration })
 	apiName = "configuration"
 	// maxBody is the size in bytes of a body.
 	maxBody = 512 << 10
@@ -37,7 +37,8 @@ type apiPath struct {
 	methods  map[string]rest.Handler
 }
 
-// NewAPI returns the API over a service. reload reads the messages and files of the extension again; nil: there is none.
+// NewAPI returns the API over a service. reload reads the messages and files of the extension again; it is nil without
+// an extension.
 func NewAPI(s *Service, g *rest.Gate, reload func(context.Context) error) *API {
 	a := &API{s: s, g: g, reload: reload}
 	for _, rt := range a.routes() {
@@ -52,8 +53,8 @@ func NewAPI(s *Service, g *rest.Gate, reload func(context.Context) error) *API {
 	return a
 }
 
-// ServeHTTP authenticates before it looks at anything else, the path included: strangers learn nothing. (identity service document,
-// "Authentication")
+// ServeHTTP authenticates before it looks at anything else, the path included, so that strangers learn nothing.
+// (identity service document, "Authentication")
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	found, values := a.find(r.URL)
 	if found == nil {
@@ -83,7 +84,8 @@ func (a *API) on(ctx context.Context, off int) error {
 	return nil
 }
 
-// find returns the path of a URL, the one with the most fixed segments, and what stands for its names. The segments are unescaped each for itself.
+// find returns the path that matches a URL, and the values of its names. Of several paths it returns the one with the
+// most fixed segments. Each segment is unescaped by itself.
 func (a *API) find(u *url.URL) (found *apiPath, values map[string]string) {
 	segments := strings.Split(u.EscapedPath(), "/")
 	for i, raw := range segments {
@@ -102,7 +104,7 @@ func (a *API) find(u *url.URL) (found *apiPath, values map[string]string) {
 	return found, values
 }
 
-// isSegment: something that a name can stand for.
+// isSegment tells whether a segment is a possible value of a name.
 func isSegment(s string) bool {
 	return s != "" && s != "." && s != ".." && utf8.ValidString(s) && !strings.ContainsFunc(s, func(c rune) bool { return unicode.IsControl(c) || c == '/' || c == '\\' })
 }

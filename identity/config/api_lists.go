@@ -30,7 +30,7 @@ func (a *API) getWhitelist(l whitelist) rest.Handler {
 	}
 }
 
-// postWhitelist serves POST …/whitelisted-urls, which adds one and answers it with its id.
+// postWhitelist serves POST …/whitelisted-urls, which adds an entry and answers it with its id.
 func (a *API) postWhitelist(l whitelist, status int) rest.Handler {
 	return func(w http.ResponseWriter, r *http.Request, client string) error {
 		var in struct {
@@ -60,7 +60,7 @@ func (a *API) postWhitelist(l whitelist, status int) rest.Handler {
 	}
 }
 
-// checkWhitelistedURL names the member as the body of this operation does.
+// checkWhitelistedURL checks a URL, and names the member as it is called in the body of this operation.
 func checkWhitelistedURL(raw string) error {
 	c := &checker{}
 	c.text(raw, "url", "whitelisted")
@@ -85,7 +85,7 @@ func (a *API) deleteWhitelisted(l whitelist, name string) rest.Handler {
 	}
 }
 
-// organisation returns the one of a request's path.
+// organisation returns the organisation that the path of a request names.
 func organisation(r *http.Request, u *Units) (*Organisation, error) {
 	i := slices.IndexFunc(u.Organisations, func(o Organisation) bool { return o.ID == r.PathValue("organisation-id") })
 	if i < 0 {
@@ -94,7 +94,7 @@ func organisation(r *http.Request, u *Units) (*Organisation, error) {
 	return &u.Organisations[i], nil
 }
 
-// serviceProviders returns those of an organisation in the order of their ids.
+// serviceProviders returns the service providers of an organisation in the order of their ids.
 func serviceProviders(o *Organisation) []ServiceProvider {
 	out := []ServiceProvider{}
 	for _, sp := range o.ServiceProviders {
@@ -104,7 +104,7 @@ func serviceProviders(o *Organisation) []ServiceProvider {
 	return out
 }
 
-// providersView is the service providers of the path's organisation; of none where there is no such one.
+// providersView is the service providers of the path's organisation, empty if there is no such organisation.
 func providersView(r *http.Request) view {
 	return func(st *state) (any, uint64) {
 		o, err := organisation(r, st.units)
@@ -127,8 +127,8 @@ func (a *API) getServiceProviders(w http.ResponseWriter, r *http.Request, _ stri
 	return answer(w, r, st, providersView(r))
 }
 
-// postServiceProviders serves POST /api/v2/config/organisations/{organisation-id}/service-providers: the array takes the place of the one
-// that is there, and is answered.
+// postServiceProviders serves POST /api/v2/config/organisations/{organisation-id}/service-providers: the array replaces
+// the stored one, and is answered.
 func (a *API) postServiceProviders(w http.ResponseWriter, r *http.Request, client string) error {
 	var in []ServiceProvider
 	if err := rest.Decode(w, r, maxBody, &in); err != nil {
@@ -183,8 +183,8 @@ func providerView(r *http.Request) view {
 	}
 }
 
-// getServiceProvider serves GET /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}. The document lists 204
-// with a body, which HTTP does not have: it is 200. (docs/decisions.md, "Configuration")
+// getServiceProvider serves GET /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}.
+// The document lists 204 with a body, which HTTP does not have: it is 200. (docs/decisions.md, "Configuration")
 func (a *API) getServiceProvider(w http.ResponseWriter, r *http.Request, _ string) error {
 	st, err := a.s.current(r.Context())
 	if err != nil {
@@ -196,8 +196,8 @@ func (a *API) getServiceProvider(w http.ResponseWriter, r *http.Request, _ strin
 	return answer(w, r, st, providerView(r))
 }
 
-// postServiceProvider serves POST /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}: members that are
-// present replace.
+// postServiceProvider serves POST /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}:
+// members that are present replace the stored ones.
 func (a *API) postServiceProvider(w http.ResponseWriter, r *http.Request, client string) error {
 	body, err := rest.Body(w, r, maxBody)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// current reads the state.
+// current returns the state as it is now.
 func (s *Service) current(ctx context.Context) (st *state, err error) {
 	err = s.store.View(ctx, func(tx storage.Tx) error {
 		st, err = s.state(tx)
@@ -28,7 +28,7 @@ func (a *API) getConfiguration(w http.ResponseWriter, r *http.Request, _ string)
 	}
 	known := []string{"messages", "password_policy", "profile"}
 	var fields []string
-	for _, v := range query["fields"] { // once or more often, with or without commas
+	for _, v := range query["fields"] { // once or several times, with or without commas
 		fields = append(fields, strings.Split(v, ",")...)
 	}
 	for _, f := range fields {
@@ -54,7 +54,7 @@ func (a *API) getConfiguration(w http.ResponseWriter, r *http.Request, _ string)
 	})
 }
 
-// parameters returns the query of a request that has no others than these.
+// parameters returns the query of a request, and refuses parameters other than the known ones.
 func parameters(r *http.Request, known ...string) (url.Values, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -92,8 +92,8 @@ type samlProperties struct {
 	AuthnContext string `json:"authn_context"`
 }
 
-// getIdentityProviders serves GET /api/config/identity-providers: the login methods at other places (identity service document,
-// IdentityProviderConfigResultSet).
+// getIdentityProviders serves GET /api/config/identity-providers: the login methods except Gatehouse's own (identity
+// service document, IdentityProviderConfigResultSet).
 func (a *API) getIdentityProviders(w http.ResponseWriter, r *http.Request, _ string) error {
 	if _, err := parameters(r); err != nil {
 		return err

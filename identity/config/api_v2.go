@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// unitNamed returns a unit of the table.
+// unitNamed returns the unit of the table that has a name.
 func unitNamed(name string) unit {
 	return table[slices.IndexFunc(table, func(un unit) bool { return un.name == name })]
 }
@@ -26,7 +26,8 @@ func (a *API) getUnit(name string) rest.Handler {
 	}
 }
 
-// postUnit serves the POST of a unit: members that are present replace, absent ones stay. (docs/decisions.md, "Configuration")
+// postUnit serves the POST of a unit: members that are present replace, absent ones stay. (docs/decisions.md,
+// "Configuration")
 func (a *API) postUnit(name string) rest.Handler {
 	un := unitNamed(name)
 	return func(w http.ResponseWriter, r *http.Request, client string) error {
@@ -38,7 +39,7 @@ func (a *API) postUnit(name string) rest.Handler {
 	}
 }
 
-// change carries out an edit of a request and answers 204 with the tag of what it leaves.
+// change carries out the edit of a request and answers 204 with the entity tag of the result.
 func (a *API) change(w http.ResponseWriter, r *http.Request, client string, v view, apply func(u *Units) error) error {
 	st, err := a.s.update(r.Context(), edit{by: a.s.by(r, client), match: ifMatch(r, v), apply: apply})
 	if err != nil {
@@ -49,7 +50,7 @@ func (a *API) change(w http.ResponseWriter, r *http.Request, client string, v vi
 	return nil
 }
 
-// cimConfiguration is all of it. (identity service document, CIMConfiguration)
+// cimConfiguration is all units and key pairs. (identity service document, CIMConfiguration)
 type cimConfiguration struct {
 	Attributes     *Attributes       `json:"attributes"`
 	CustomMessages *CustomMessages   `json:"custom_messages"`
@@ -81,12 +82,14 @@ func (a *API) getUnits(w http.ResponseWriter, r *http.Request, _ string) error {
 	})
 }
 
-// wholeView is everything at once: its version says all of what is stored, and the rest comes from the Caddyfile.
+// wholeView is the whole configuration: the version stands for everything stored, and the rest comes from the
+// Caddyfile.
 func (a *API) wholeView() view {
 	return func(st *state) (any, uint64) { return a.s.cfg.Fixed, st.version.Version }
 }
 
-// bundle is several units together. Beside those of CIMConfiguration these are the units of version 1, so that each has a way in.
+// bundle is several units together: those of CIMConfiguration, and those of version 1, so that every unit can be
+// imported.
 type bundle struct {
 	Units
 	KeyPairs []keypair.KeyPair `json:"key_pairs"`
@@ -107,7 +110,7 @@ func (a *API) postUnits(w http.ResponseWriter, r *http.Request, client string) e
 	return nil
 }
 
-// putCustomMessages serves PUT /api/v2/config/custom-messages: what was there before is gone.
+// putCustomMessages serves PUT /api/v2/config/custom-messages: it replaces all of them.
 func (a *API) putCustomMessages(w http.ResponseWriter, r *http.Request, client string) error {
 	var in CustomMessages
 	if err := rest.Decode(w, r, maxBody, &in); err != nil {
@@ -122,7 +125,8 @@ func (a *API) putCustomMessages(w http.ResponseWriter, r *http.Request, client s
 // defaultMessages is the {locale_variant} of the messages for every language.
 const defaultMessages = "default"
 
-// putMessages serves PUT /api/v2/config/custom-messages/{locale_variant}/batch: each message of the body is created or replaced.
+// putMessages serves PUT /api/v2/config/custom-messages/{locale_variant}/batch: each message of the body is created or
+// replaced.
 func (a *API) putMessages(w http.ResponseWriter, r *http.Request, client string) error {
 	locale := r.PathValue("locale_variant")
 	var in Translations

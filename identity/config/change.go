@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Change is a member that differs between two states; arrays and objects with free names are one member.
+// Change is a member that differs between two states. An array is one member, and so is an object with free names.
 type Change struct {
 	Path string          `json:"path"`
 	From json.RawMessage `json:"from"`
@@ -23,7 +23,7 @@ func changes(from, to *Units) []Change {
 		before := len(out)
 		out = append(out, changesOf(reflect.ValueOf(un.of(from)).Elem(), reflect.ValueOf(un.of(to)).Elem(), un.name)...)
 		if un.name == "login_methods" && len(out) == before && !sameSecrets(from, to) {
-			list := encode(from.LoginMethods.LoginMethods) // nothing that is read differs
+			list := encode(from.LoginMethods.LoginMethods) // only secrets differ, which are never read
 			out = append(out, Change{Path: "login_methods.login_methods", From: list, To: list})
 		}
 		for i := range out[before:] {

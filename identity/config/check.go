@@ -51,9 +51,9 @@ func (u *Units) validate() error {
 	return nil
 }
 
-// value holds a value against the tag of its field:
+// value checks a value by the tag of its field:
 //
-//	most,N[,kind...]  an array or object of at most N; kind is that of strings in an array, or of the names in an object
+//	most,N[,kind...]  an array or object of at most N; kind is that of strings in an array, or of names in an object
 //	int,MIN,MAX       a number
 //	enum,A|B          one of these; an empty alternative allows the empty string
 //	KIND[,N]          a string of a kind (kinds), of at most N characters. The empty string is always valid
@@ -83,7 +83,7 @@ func (c *checker) value(v reflect.Value, p place) {
 	}
 }
 
-// name holds a name that the caller chose against the tag of names.
+// name checks a name that the caller chose.
 func (c *checker) name(name string, p place) {
 	if name == "" {
 		c.add(strings.TrimSuffix(p.at, "."), "has a member without a name")
@@ -91,7 +91,7 @@ func (c *checker) name(name string, p place) {
 	c.text(name, p.at, p.tag)
 }
 
-// kinds are what strings may be, and how long at the most unless the tag says so.
+// kinds are the kinds of strings: what they can hold, and their greatest length unless the tag says otherwise.
 var kinds = map[string]struct {
 	most  int
 	check func(s string) error
@@ -106,7 +106,7 @@ var kinds = map[string]struct {
 	"regex":       {512, isRegex},
 	"cidr":        {64, isCIDR},
 	"scope":       {256, isScope},
-	"keypair":     {128, isLine}, // that it exists is seen where it is stored
+	"keypair":     {128, isLine}, // whether it exists is checked in the transaction that stores it
 	"url":         {maxURL, func(s string) error { _, err := checkURL(s); return err }},
 	"target":      {maxURL, checkTarget},
 	"origin":      {maxURL, checkOrigin},
@@ -136,7 +136,7 @@ func (c *checker) text(s, path, tag string) {
 	}
 }
 
-// shown cuts a name that the caller chose.
+// shown shortens a name that the caller chose.
 func shown(name string) string {
 	if r := []rune(name); len(r) > 64 {
 		return string(r[:64]) + "…"
@@ -212,7 +212,8 @@ func isScope(s string) error {
 	return nil
 }
 
-// isMetadata: XML of SAML metadata, or where to find it. It is only looked at: who reads it judges it.
+// isMetadata: XML of SAML metadata, or where to find it. Only its beginning is checked here; the provider that uses it
+// reads the rest.
 func isMetadata(s string) error {
 	if strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") {
 		_, err := checkURL(s)
@@ -237,7 +238,7 @@ func isMetadata(s string) error {
 	}
 }
 
-// isImage: a raster picture. Only its head is read, so a small file that unpacks to a huge picture costs nothing.
+// isImage: a raster picture. Only its head is read, so a small file that decodes to a huge picture costs nothing.
 func isImage(s string) error {
 	raw, err := base64.StdEncoding.Strict().DecodeString(s)
 	if err != nil {

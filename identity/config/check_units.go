@@ -27,8 +27,8 @@ func checkPasswordPolicy(u *Units, c *checker) {
 	}
 }
 
-// Check returns the rules that a password breaks, as message keys; none: it is good. Lengths count characters. What other rules there are
-// (that it is text, that it was not breached) is not its business.
+// Check returns the rules that a password breaks, as message keys. Lengths count characters. Other rules are checked
+// elsewhere: that the password is text, and that it is not known from a breach.
 func (p PasswordPolicy) Check(password string) []string {
 	var broken []string
 	n := utf8.RuneCountInString(password)
@@ -44,7 +44,7 @@ func (p PasswordPolicy) Check(password string) []string {
 	if p.UpperCaseCharRequired && !strings.ContainsFunc(password, unicode.IsUpper) {
 		broken = append(broken, "password.no_upper_case")
 	}
-	// Special is what is neither letter nor digit of any script.
+	// A special character is neither a letter nor a digit of any script.
 	special := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) }
 	if p.SpecialCharRequired && !strings.ContainsFunc(password, special) {
 		broken = append(broken, "password.no_special")
@@ -70,7 +70,7 @@ func checkCustomMessages(u *Units, c *checker) {
 
 func checkMessages(u *Units, c *checker) { checkLocales(u.Messages, "messages", c) }
 
-// checkLocales: of two spellings of one locale nobody could say which one counts.
+// checkLocales refuses two spellings of one locale, since it would be unclear which one counts.
 func checkLocales(of map[string]Translations, path string, c *checker) {
 	seen := map[string]string{}
 	for _, locale := range slices.Sorted(maps.Keys(of)) {
@@ -90,7 +90,7 @@ func checkRedirects(u *Units, c *checker) {
 	checkWhitelist(u.Redirects.URLWhitelist, "redirects.url_whitelist", c)
 }
 
-// checkWhitelist: what is there twice would not be gone when one of them is removed.
+// checkWhitelist refuses duplicates: removing one of them would not remove the URL.
 func checkWhitelist(list []WhitelistedURL, path string, c *checker) {
 	ids, urls := map[string]bool{}, map[string]bool{}
 	for i, w := range list {
@@ -139,7 +139,7 @@ func hasTwice(list []string) bool {
 	return len(slices.Compact(sorted)) != len(list)
 }
 
-// compile makes the expressions ready. Those that cannot be compiled are never stored.
+// compile compiles the expressions. An invalid one is never stored.
 func (v *CustomEmailValidation) compile() {
 	v.before, _ = compileWhole(v.BeforeAtRegex)
 	v.after, _ = compileWhole(v.AfterAtRegex)
@@ -150,7 +150,7 @@ func compileWhole(expr string) (*regexp.Regexp, error) {
 	if expr == "" {
 		return nil, nil
 	}
-	// The expression is compiled alone too: one that closes our group would otherwise get round the anchors.
+	// The expression is compiled alone too: one that closes our group would otherwise escape the anchors.
 	if _, err := regexp.Compile(expr); err != nil {
 		return nil, errors.New("is not a regular expression that can be taken")
 	}
@@ -161,8 +161,8 @@ func compileWhole(expr string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// Check tells whether an e-mail address is as demanded: the expressions match the whole of what stands before and after the last @, and
-// no other @ stands there unquoted.
+// Check tells whether an e-mail address meets the demands: the expressions match the whole parts before and after the
+// last @, and there is no other unquoted @.
 func (v *CustomEmailValidation) Check(address string) bool {
 	if !v.Enabled {
 		return true

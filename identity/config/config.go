@@ -1,7 +1,7 @@
-// Package config keeps the configuration units of the identity service: it checks a change as a whole, stores it in one transaction with its event,
-// and serves both versions of the configuration API. A change takes effect at once, on every node. What a unit changes in the behaviour of Gatehouse
-// does not belong here, nor do key pairs and certificates (package keypair) or the Caddyfile.
-// (identity service document, "Resources and fields", "Endpoints")
+// Package config keeps the configuration units of the identity service: it checks a change as a whole, stores it in one
+// transaction with its event, and serves both versions of the configuration API. A change takes effect at once, on
+// every node. What a unit changes in the behaviour of Gatehouse does not belong here, nor do key pairs and certificates
+// (package keypair) or the Caddyfile. (identity service document, "Resources and fields", "Endpoints")
 package config
 
 import (
@@ -25,14 +25,15 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Config is what the operator decided. It is not changed once given to New.
+// Config is what the operator decided. It must not be changed after New.
 type Config struct {
 	// Fixed are the login methods that the Caddyfile declares: shown, never stored, never changed.
 	Fixed []LoginMethod
-	// Verify tells whether a provider could be made of an enabled login method: nil, ErrTypeNotSupported, or what is wrong with it in words
-	// for the caller of the API. nil: of none.
+	// Verify checks whether a provider could be made of an enabled login method. It returns nil, ErrTypeNotSupported,
+	// or what is wrong with the method, in words for the caller of the API. Without Verify no login method can be
+	// enabled.
 	Verify func(LoginMethod) error
-	// Bootstrap is the JSON of units that is applied when storage holds none. Empty: none.
+	// Bootstrap is the JSON of units that is applied when storage holds no unit. It may be empty.
 	Bootstrap []byte
 }
 
@@ -41,15 +42,15 @@ type Deps struct {
 	Store   storage.Store
 	Keyring *secret.Keyring
 	Events  *event.Recorder
-	// Origin says where a request came from. Default: nowhere.
+	// Origin says where a request came from. Default: the server itself.
 	Origin func(*http.Request) event.Origin
 	Log    *zap.Logger
 	Now    func() time.Time
 	Random io.Reader
 }
 
-// Service reads and changes the units. Several may share one store at a time, such as during a reload: each sees what the others write.
-// It is safe for concurrent use.
+// Service reads and changes the units. Several may share one store at a time, such as during a reload: each sees what
+// the others write. It is safe for concurrent use.
 type Service struct {
 	store    storage.Store
 	keyring  *secret.Keyring
@@ -107,7 +108,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// Units returns what is configured, as tx sees it. It is one point read while nothing changes.
+// Units returns the configuration as tx sees it. It costs one point read while nothing changes.
 func (s *Service) Units(tx storage.Tx) (*Units, error) {
 	st, err := s.state(tx)
 	if err != nil {
@@ -116,7 +117,7 @@ func (s *Service) Units(tx storage.Tx) (*Units, error) {
 	return st.units, nil
 }
 
-// Current returns what is configured now.
+// Current returns the configuration as it is now.
 func (s *Service) Current(ctx context.Context) (u *Units, err error) {
 	err = s.store.View(ctx, func(tx storage.Tx) error {
 		u, err = s.Units(tx)
@@ -149,7 +150,7 @@ func (s *Service) state(tx storage.Tx) (*state, error) {
 	return st, nil
 }
 
-// remember keeps a state for whoever asks next. An older one does not replace a newer one.
+// remember caches a state. An older one does not replace a newer one.
 func (s *Service) remember(st *state) {
 	for {
 		known := s.cache.Load()
@@ -163,7 +164,7 @@ func (v versionRecord) is(other versionRecord) bool {
 	return v.Version == other.Version && bytes.Equal(v.Nonce, other.Nonce)
 }
 
-// load reads every unit. What a unit does not say is as by default.
+// load reads every unit. Members that a unit does not hold have their defaults.
 func (s *Service) load(tx storage.Tx, v versionRecord) (*state, error) {
 	u := Defaults()
 	u.LoginMethods.LoginMethods = nil // arrays are replaced, and encoding/json would reuse what is there

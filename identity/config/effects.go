@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// effect is what a member does. Every member of every unit has one: docs/configuration.md is made from this table, and a member whose function does
-// not exist yet is refused when it is set to anything but its default.
+// effect is what a member does. Every member of every unit has one. docs/configuration.md is made from this table, and
+// a member whose function does not exist yet must keep its default.
 type effect struct {
-	// path is that of a member (members), or of an object with .* for all that is in it.
+	// path is that of a member, or of an object with .* for all its members.
 	path string
-	// does says what the member changes. Empty: nothing yet.
+	// does says what the member changes. It is empty while the member does nothing.
 	does string
-	// test is the test that shows it, without Test.
+	// test is the test that shows it, without the prefix Test.
 	test string
 	// later says what is missing before the member can do anything.
 	later string
@@ -23,7 +23,7 @@ func does(path, what, test string) effect { return effect{path: path, does: what
 
 func later(path, missing string) effect { return effect{path: path, later: missing} }
 
-// What is missing.
+// The functions that are missing.
 const (
 	noMigration = "there is no migration of persons yet"
 	noMobile    = "there is no sign-in by mobile yet"
@@ -41,8 +41,9 @@ func effectOf(path string) (effect, bool) {
 	return effect{}, false
 }
 
-// refuseIneffective refuses a member that does nothing yet and is not as by default, unless it is stored already: what an earlier version has taken
-// must not stand in the way of other changes. What a login method says matters once it is enabled, and those of the Caddyfile are not ours to judge.
+// refuseIneffective refuses a member that does nothing yet and differs from its default, unless that value is already
+// stored: a value that an earlier version accepted must not block other changes. A login method is judged once it is
+// enabled; those of the Caddyfile are never judged.
 func refuseIneffective(from, to *Units) error {
 	stored := map[string]int{}
 	ineffective(from, func(_, path string, value []byte, _ string) { stored[path+"="+string(value)]++ })
@@ -56,7 +57,7 @@ func refuseIneffective(from, to *Units) error {
 	return err
 }
 
-// ineffective calls fn for every member that does nothing yet and is not as by default.
+// ineffective calls fn for every member that does nothing yet and differs from its default.
 func ineffective(u *Units, fn func(at, path string, value []byte, missing string)) {
 	d := Defaults()
 	judged := *u
@@ -85,7 +86,7 @@ func ineffective(u *Units, fn func(at, path string, value []byte, missing string
 	}
 }
 
-// judgedMethods empties the methods that are not judged, so that places stay as they are in the body.
+// judgedMethods empties the methods that are not judged, so that the indexes stay those of the body.
 func judgedMethods(list []LoginMethod) []LoginMethod {
 	out := make([]LoginMethod, len(list))
 	for i, m := range list {

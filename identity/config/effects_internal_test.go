@@ -13,7 +13,8 @@ import (
 
 const document = "../../docs/configuration.md"
 
-// TestEveryMemberHasAnEffect: each member of each unit is in the table, in one row, and each row is about something that there is.
+// TestEveryMemberHasAnEffect: each member of each unit is in the table, in one row, and each row is about something
+// that there is.
 func TestEveryMemberHasAnEffect(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}

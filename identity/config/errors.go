@@ -7,15 +7,16 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
-// ErrTypeNotSupported says that no provider can be made of a login method's type yet.
+// ErrTypeNotSupported says that no provider can be made of login methods of this type yet.
 var ErrTypeNotSupported = errors.New("config: login methods of this type do not exist yet")
 
-// errMoved says that somebody else has changed the configuration since it was read.
+// errMoved says that the configuration has been changed since it was read.
 var errMoved = errors.New("config: the configuration has changed meanwhile")
 
-// The refusals of the API. The document shows no body for them; they have that of its other APIs. (docs/decisions.md, "Configuration")
+// The refusals of the API. The document shows no body for them; they have the body of the other APIs.
+// (docs/decisions.md, "Configuration")
 
-// refusal is a 409: what is asked for is understood, and cannot be as things are.
+// refusal is a 409: the request is valid, and impossible in the present state.
 func refusal(path, reason string) error {
 	message := reason
 	if path != "" {
@@ -24,7 +25,8 @@ func refusal(path, reason string) error {
 	return &rest.Error{Status: http.StatusConflict, Message: message, Details: []rest.Problem{{Path: path, Problem: reason}}}
 }
 
-// switchedOff: version 1 answers 500, version 2 and the certificates 409. (identity service document, "What the service does")
+// switchedOff: version 1 answers 500, version 2 and the certificates 409. (identity service document, "What the service
+// does")
 func switchedOff(status int) error {
 	return &rest.Error{Status: status, Message: "the configuration API is switched off"}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
-// A view returns what is read of a state at one place. rev is a number that changes with what is not read, such as secrets; 0 where
-// there is nothing of that kind.
+// A view returns the part of a state that one operation reads. rev changes along with the hidden members of that part,
+// such as secrets; it is 0 if there are none.
 type view func(st *state) (v any, rev uint64)
 
 // unitView is a whole unit.
@@ -25,14 +25,15 @@ func unitView(un unit) view {
 	}
 }
 
-// etag returns the entity tag of what is read. (RFC 9110 8.8.3)
+// etag returns the entity tag of the view. (RFC 9110 8.8.3)
 func (v view) etag(st *state) string {
 	body, rev := v(st)
 	sum := sha256.Sum256(append(encode(body), strconv.FormatUint(rev, 10)...))
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:15]) + `"`
 }
 
-// ifMatch returns what holds a state against the If-Match of a request, nil without one. Weak tags match nothing. (RFC 9110 13.1.1)
+// ifMatch returns a function that compares a state with the If-Match header of a request, or nil without one. Weak tags
+// match nothing. (RFC 9110 13.1.1)
 func ifMatch(r *http.Request, v view) func(*state) bool {
 	header := r.Header.Values("If-Match")
 	if len(header) == 0 {
@@ -58,7 +59,7 @@ func names(header []string, tag string) bool {
 	return false
 }
 
-// answer writes what is read of a state, or 304 to whom has it.
+// answer writes a view of a state, or 304 when the client has it already.
 func answer(w http.ResponseWriter, r *http.Request, st *state, v view) error {
 	body, _ := v(st)
 	return answerTagged(w, r, v.etag(st), body)

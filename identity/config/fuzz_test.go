@@ -10,7 +10,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// FuzzUnits: whatever is sent, it is refused with a 4xx or taken; what is taken is read back the same, and written again it changes nothing.
+// FuzzUnits: whatever is sent, it is refused with a 4xx or taken; what is taken is read back the same, and written
+// again it changes nothing.
 func FuzzUnits(f *testing.F) {
 	for _, s := range []string{
 		`{}`, full, `{"features":{"login_enabled":false}}`, `{"messages":{"nl":{"a":"b"}}}`, `{"login_methods":{"login_methods":[{"id":"identity","type":"USERNAME_AND_PASSWORD"}]}}`,

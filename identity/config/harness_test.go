@@ -75,7 +75,7 @@ func (b *brittle) Update(ctx context.Context, fn func(storage.Tx) error) error {
 // fixed is a provider of the Caddyfile.
 var fixed = config.LoginMethod{ID: "edge", Name: "The edge", Type: config.TypeHeader, Enabled: true}
 
-// verify stands in for whoever makes providers.
+// verify replaces the maker of providers.
 func verify(m config.LoginMethod) error {
 	switch {
 	case m.Type != config.TypeSAML && m.Type != config.TypeOIDC:

@@ -12,12 +12,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
-// own is the method that Gatehouse brings itself. Whether it is enabled, and its name, can be changed.
+// own is Gatehouse's own method. It can be disabled and renamed.
 func own() LoginMethod {
 	return LoginMethod{ID: OwnMethod, Name: "Username and password", Type: TypePassword, Enabled: true, AuthenticationLevel: 1}
 }
 
-// addFixed puts our own method first, as far as it is not stored, and the methods of the Caddyfile behind those stored.
+// addFixed puts Gatehouse's own method first unless it is stored, and the methods of the Caddyfile behind the stored
+// ones.
 func (s *Service) addFixed(u *Units) {
 	list := slices.DeleteFunc(u.LoginMethods.LoginMethods, func(m LoginMethod) bool { return s.fixed(m.ID) != nil })
 	if !slices.ContainsFunc(list, func(m LoginMethod) bool { return m.ID == OwnMethod }) {
@@ -76,7 +77,7 @@ func checkLoginMethods(u *Units, c *checker) {
 	}
 }
 
-// checkFields demands of each field what it is stored and shown by.
+// checkFields demands a unique id and a name of each field: it is stored by the one and shown by the other.
 func (m *LoginMethod) checkFields(at string, c *checker) {
 	ids := map[string]bool{}
 	for i, f := range m.CustomAttributeFields {
@@ -91,7 +92,7 @@ func (m *LoginMethod) checkFields(at string, c *checker) {
 	}
 }
 
-// checkEnabled demands what a method cannot work without.
+// checkEnabled demands the members without which a method cannot work.
 func (m *LoginMethod) checkEnabled(at string, c *checker) {
 	need := func(member, value string) {
 		if value == "" {
@@ -124,7 +125,7 @@ func (m *LoginMethod) checkEnabled(at string, c *checker) {
 	}
 }
 
-// secrets yields every secret of the units by where it belongs.
+// secrets yields every secret of the units by its place.
 func (u *Units) secrets() iter.Seq2[string, *rest.Secret] {
 	return func(yield func(string, *rest.Secret) bool) {
 		for i := range u.LoginMethods.LoginMethods {
@@ -138,7 +139,7 @@ func (u *Units) secrets() iter.Seq2[string, *rest.Secret] {
 	}
 }
 
-// secrets yields the secrets of a method by their members.
+// secrets yields the secrets of a method by the names of their members.
 func (m *LoginMethod) secrets() iter.Seq2[string, *rest.Secret] {
 	return func(yield func(string, *rest.Secret) bool) {
 		if m.LDAP != nil && !yield("ladp_attributes.password", &m.LDAP.Password) {
@@ -168,8 +169,8 @@ func (m *LoginMethod) secrets() iter.Seq2[string, *rest.Secret] {
 // sealPurpose binds a sealed secret to its place.
 func sealPurpose(key string) string { return "config_unit login_methods " + key }
 
-// unseal fills in the secrets. One that belongs to nothing is passed over; one that no key opens is lost, and must not take the rest of the
-// configuration along.
+// unseal fills in the secrets. A secret whose login method is gone is ignored. One that no key opens is lost, and the
+// rest of the configuration stays usable.
 func (s *Service) unseal(u *Units, sealed map[string][]byte) {
 	if len(sealed) == 0 {
 		return
@@ -204,7 +205,7 @@ func (s *Service) seal(u *Units) (map[string][]byte, error) {
 	return out, nil
 }
 
-// PasswordLogin tells whether passwords sign anybody in.
+// PasswordLogin tells whether people can sign in with a password.
 func (u *Units) PasswordLogin() bool {
 	m := u.method(OwnMethod)
 	return m == nil || m.Enabled

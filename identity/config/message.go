@@ -14,8 +14,9 @@ type pageMessages struct {
 	layers []*page.Overrides
 }
 
-// Overrides returns the messages that take the place of the built-in ones, the strongest first: custom_messages, then messages. The same pointers are
-// returned while nothing changes. When they cannot be read, since a page that says so is needed then, they are the last that were.
+// Overrides returns the messages that replace the built-in ones, the strongest first: custom_messages, then messages.
+// It returns the same pointers while nothing changes. When storage cannot be read it returns the last ones, since a
+// page that reports the failure needs them too.
 func (s *Service) Overrides(ctx context.Context) []*page.Overrides {
 	known := s.shown.Load()
 	u, err := s.Current(ctx)

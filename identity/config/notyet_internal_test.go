@@ -72,8 +72,8 @@ func other(t *testing.T, m member, standard string) any {
 	return "x"
 }
 
-// TestNotYet: every member whose function does not exist yet is refused with 409 and the reason when it is set to anything but its default, and
-// can be set to its default.
+// TestNotYet: every member whose function does not exist yet is refused with 409 and the reason when it is set to
+// anything but its default, and can be set to its default.
 func TestNotYet(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -154,8 +154,8 @@ func TestNotYet(t *testing.T) {
 	}
 }
 
-// TestStoredBefore: what an earlier version has stored in a member without a function hinders neither the start nor other changes, until it is
-// another value, or there are more of it.
+// TestStoredBefore: what an earlier version has stored in a member without a function hinders neither the start nor
+// other changes, until it is another value, or there are more of it.
 func TestStoredBefore(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

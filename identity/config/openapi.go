@@ -13,9 +13,9 @@ type description struct {
 	route   string // "GET /api/config"
 	id      string
 	summary string
-	body    any // nil: none
-	status  int // when it went well
-	answer  any // nil: none
+	body    any // nil: no body
+	status  int // of success
+	answer  any // nil: no body
 }
 
 // The bodies that have no type of their own.

@@ -11,8 +11,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// documented is every operation of the identity service document with the statuses that it lists for it; those of the certificates are in
-// certificate_test.go.
+// documented is every operation of the identity service document with the statuses that it lists for it; those of the
+// certificates are in certificate_test.go.
 var documented = map[string][]int{
 	"GET /api/config":                                                                           {200, 400, 405, 500},
 	"POST /api/config/extension/reload":                                                         {200, 405, 500},
@@ -161,7 +161,8 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestEveryOperationIsShown: the routes are those of the document, and what takes a body is shown with a good and with bad ones.
+// TestEveryOperationIsShown: the routes are those of the document, and what takes a body is shown with a good and with
+// bad ones.
 func TestEveryOperationIsShown(t *testing.T) {
 	t.Parallel()
 	for op := range documented {

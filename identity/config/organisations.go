@@ -16,8 +16,9 @@ type pageOrganisations struct {
 	made  *page.Organisations
 }
 
-// PageOrganisations returns whom applications belong to: a service provider of an organisation is the client of the same id. The same pointer is
-// returned while nothing changes. When they cannot be read, they are the last that were, or nil.
+// PageOrganisations returns the organisations by their applications: a service provider of an organisation is the
+// client of the same id. It returns the same pointer while nothing changes. When storage cannot be read it returns the
+// last ones, or nil.
 func (s *Service) PageOrganisations(ctx context.Context) *page.Organisations {
 	known := s.owners.Load()
 	u, err := s.Current(ctx)
@@ -47,7 +48,8 @@ func (s *Service) PageOrganisations(ctx context.Context) *page.Organisations {
 	return next.made
 }
 
-// OrganisationOf returns whom an application belongs to, by the id of its client, or nil. Of several that claim it the last one has it.
+// OrganisationOf returns the organisation that an application belongs to, by the id of its client, or nil. Of several
+// organisations that list the client the last one counts.
 func (u *Units) OrganisationOf(client string) *Organisation {
 	for i := range slices.Backward(u.Organisations) {
 		if _, ok := u.Organisations[i].ServiceProviders[client]; ok {
@@ -57,8 +59,8 @@ func (u *Units) OrganisationOf(client string) *Organisation {
 	return nil
 }
 
-// RequiredLevel returns the level that every sign-in for an application needs, by the id of its client. 0: any. Of several organisations that claim it the
-// strictest is heard: another one takes nothing away.
+// RequiredLevel returns the level that every sign-in for an application needs, by the id of its client; 0 is any level.
+// Of several organisations that list the client the strictest counts.
 func (u *Units) RequiredLevel(client string) (level int) {
 	for i := range u.Organisations {
 		level = max(level, u.Organisations[i].ServiceProviders[client].RequiredAuthenticationLevel)
@@ -66,7 +68,7 @@ func (u *Units) RequiredLevel(client string) (level int) {
 	return level
 }
 
-// logo returns the square logo, or else the other one. nil: there is none
+// logo returns the square logo, otherwise the landscape one, otherwise nil.
 func (o *Organisation) logo() []byte {
 	for _, s := range []string{o.LogoSquareBase64, o.LogoLandscapeBase64} {
 		if raw, err := base64.StdEncoding.DecodeString(s); err == nil && len(raw) > 0 {

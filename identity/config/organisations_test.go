@@ -13,7 +13,8 @@ import (
 
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// TestOrganisationOnPages: what is configured of an organisation is on the pages of its applications, at once, and on no others.
+// TestOrganisationOnPages: what is configured of an organisation is on the pages of its applications, at once, and on
+// no others.
 func TestOrganisationOnPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,7 +10,8 @@ var (
 
 const versionKey = "version"
 
-// versionRecord names one state of the whole configuration, key pairs included. A cache compares it to know whether it is current.
+// versionRecord names one state of the whole configuration, key pairs included. A cache compares it to know whether it
+// is current.
 type versionRecord struct {
 	Version uint64 `cbor:"1,keyasint"` // grows with each change
 	// Nonce tells a change that was written from one that was tried under the same number and undone.

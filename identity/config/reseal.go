@@ -14,7 +14,8 @@ import (
 // upkeep is how often Run looks at what is sealed and at the certificates.
 const upkeep = time.Hour
 
-// Run calls Reseal and logs the certificates that end soon, every hour until ctx ends. Failures are logged and tried again.
+// Run calls Reseal and logs the certificates that end soon, every hour until ctx ends. Failures are logged and tried
+// again.
 func (s *Service) Run(ctx context.Context) error {
 	tick := time.NewTicker(upkeep)
 	defer tick.Stop()
@@ -30,8 +31,8 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// Reseal seals secrets and private keys with the current key of the keyring where an older one has sealed them, so that the older key can be
-// removed from the Caddyfile. What no key opens is left alone.
+// Reseal seals secrets and private keys with the current key of the keyring where an older one has sealed them, so that
+// the older key can be removed from the Caddyfile. What no key opens is left alone.
 func (s *Service) Reseal(ctx context.Context) error {
 	if err := s.resealSecrets(ctx); err != nil {
 		return err

@@ -9,7 +9,8 @@ import (
 // route is one operation of the configuration API.
 type route struct {
 	rest.Route
-	// off is the status while the configuration API is switched off. (identity service document, "What the service does")
+	// off is the status while the configuration API is switched off. (identity service document, "What the service
+	// does")
 	off int
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
-// settleLoginMethods keeps what cannot be changed and the secrets that were not given again.
+// settleLoginMethods restores members that cannot be changed, and secrets that were not given again.
 func (s *Service) settleLoginMethods(from, to *Units) error {
 	list := to.LoginMethods.LoginMethods
 	for i := range list {
@@ -48,14 +48,14 @@ func (s *Service) settleLoginMethods(from, to *Units) error {
 	}
 	list = slices.DeleteFunc(list, func(m LoginMethod) bool { return s.fixed(m.ID) != nil })
 	if !slices.ContainsFunc(list, func(m LoginMethod) bool { return m.ID == OwnMethod }) {
-		list = slices.Insert(list, 0, *from.method(OwnMethod)) // what is not removable stays
+		list = slices.Insert(list, 0, *from.method(OwnMethod)) // it cannot be removed
 	}
 	to.LoginMethods.LoginMethods = append(list, s.cfg.Fixed...)
 	return nil
 }
 
-// keepSecrets takes from old each secret that is empty. One that would be sent elsewhere must be given again: otherwise whoever may write it
-// could read it, at an address of their own.
+// keepSecrets takes each empty secret from old. A secret that would be sent to another address must be given again:
+// otherwise an administrator, who can write secrets only, could read them at an address of their own.
 func (m *LoginMethod) keepSecrets(old *LoginMethod, at string) error {
 	known := map[string]rest.Secret{}
 	for name, s := range old.secrets() {
@@ -74,7 +74,7 @@ func (m *LoginMethod) keepSecrets(old *LoginMethod, at string) error {
 	return nil
 }
 
-// sendsTo are the members that say where the secrets of a method are sent.
+// sendsTo returns the members that say where the secrets of a method are sent.
 func (m *LoginMethod) sendsTo() []string {
 	switch {
 	case m.OIDC != nil:
@@ -85,7 +85,7 @@ func (m *LoginMethod) sendsTo() []string {
 	return nil
 }
 
-// sameMethod compares as the wire does; null and nothing are the same there.
+// sameMethod compares two methods as they are on the wire, where null and an absent member are the same.
 func sameMethod(a, b LoginMethod) bool {
 	u := Units{LoginMethods: LoginMethods{LoginMethods: []LoginMethod{a, b}}}
 	v := u.clone()
@@ -103,8 +103,8 @@ func (u *Units) method(id string) *LoginMethod {
 	return &u.LoginMethods.LoginMethods[i]
 }
 
-// Registration returns what newcomers by a login method are asked for: whether they choose a username and a password, and the fields beside those
-// that there are. A method that is not there, or is switched off, asks for nothing.
+// Registration returns what a login method asks of new people: whether they choose a username and a password, and the
+// additional fields. An unknown or disabled method asks for nothing.
 func (u *Units) Registration(id string) (named bool, fields []CustomAttributeField) {
 	if m := u.method(id); m != nil && m.Enabled {
 		return m.ForceCreatingUsernameAndPasswordDuringSignUp, m.CustomAttributeFields
@@ -112,13 +112,13 @@ func (u *Units) Registration(id string) (named bool, fields []CustomAttributeFie
 	return false, nil
 }
 
-// withoutFixed leaves what is stored: the methods of the Caddyfile are not.
+// withoutFixed removes the methods of the Caddyfile, which are not stored.
 func (s *Service) withoutFixed(u *Units) {
 	list := slices.Clone(u.LoginMethods.LoginMethods)
 	u.LoginMethods.LoginMethods = slices.DeleteFunc(list, func(m LoginMethod) bool { return s.fixed(m.ID) != nil })
 }
 
-// settleMappings gives ids to entries that have none: those that they had, when they say the same.
+// settleMappings gives ids to entries without one: the stored id of an equal entry, otherwise a new one.
 func (s *Service) settleMappings(old, m *LoginMethod) (err error) {
 	give := func(id *string, known func() string) {
 		if *id == "" && err == nil {
@@ -163,7 +163,8 @@ func (s *Service) settleMappings(old, m *LoginMethod) (err error) {
 	return err
 }
 
-// settleIDs gives ids to what has none. Those of whitelisted URLs are ours: one that is given must be there already.
+// settleIDs gives ids to entries without one. Gatehouse chooses those of whitelisted URLs, so a given one must exist
+// already.
 func (s *Service) settleIDs(from, to *Units, keep bool) error {
 	err := s.settleWhitelist(from.Redirects.URLWhitelist, to.Redirects.URLWhitelist, "redirects.url_whitelist", keep)
 	if err != nil {
@@ -216,7 +217,7 @@ func (s *Service) settleWhitelist(from, to []WhitelistedURL, path string, keep b
 	return nil
 }
 
-// verifyMethods asks whoever makes providers whether it could make these.
+// verifyMethods checks that a provider can be made of each enabled method.
 func (s *Service) verifyMethods(u *Units) error {
 	for i := range u.LoginMethods.LoginMethods {
 		m := &u.LoginMethods.LoginMethods[i]

@@ -12,7 +12,7 @@ type unit struct {
 	name string
 	// of returns the unit in u.
 	of func(u *Units) any
-	// check says what the tags of the fields cannot: what members have to do with each other.
+	// check checks what the tags of the fields cannot express: relations between members.
 	check func(u *Units, c *checker)
 }
 
@@ -32,8 +32,8 @@ var table = []unit{
 	{"messages", func(u *Units) any { return &u.Messages }, checkMessages},
 }
 
-// Defaults returns the units of a system that nobody has configured: the switches of the APIs and of sign-in are on, all others off.
-// (docs/decisions.md, "Configuration")
+// Defaults returns the units of a system that was never configured: the switches of the APIs and of sign-in are on, all
+// others off. (docs/decisions.md, "Configuration")
 func Defaults() Units {
 	u := Units{
 		Features: Features{
@@ -68,7 +68,7 @@ func Defaults() Units {
 	return u
 }
 
-// complete compiles what derives from the members, and makes empty arrays and objects of missing ones: the document has no null.
+// complete compiles the expressions, and replaces missing arrays and objects by empty ones: the document has no null.
 func (u *Units) complete() {
 	for _, un := range table {
 		u.visit(un, visitor{value: fill, rewrites: true})

@@ -43,7 +43,7 @@ func (s *Service) editAll(ctx context.Context, raw []byte, by event.Caller) (edi
 	return e, nil
 }
 
-// bootstrap applies the operator's units to a storage in which nothing was ever configured.
+// bootstrap applies the operator's units to a storage that was never configured.
 func (s *Service) bootstrap(ctx context.Context) error {
 	st, err := s.current(ctx)
 	if err != nil || st.version.Version > 0 || len(s.cfg.Bootstrap) == 0 {
@@ -52,7 +52,7 @@ func (s *Service) bootstrap(ctx context.Context) error {
 	unconfigured := func(st *state) bool { return st.version.Version == 0 }
 	_, err = s.updateAll(ctx, s.cfg.Bootstrap, event.Caller{ID: "configuration", Origin: event.Self}, unconfigured, true)
 	if e := new(rest.Error); errors.As(err, &e) {
-		if e.Status == http.StatusPreconditionFailed { // somebody was faster
+		if e.Status == http.StatusPreconditionFailed { // another node was faster
 			return nil
 		}
 		return fmt.Errorf("bootstrap: %s", e.Message)
@@ -60,8 +60,8 @@ func (s *Service) bootstrap(ctx context.Context) error {
 	return err
 }
 
-// Export returns every unit and the public part of every key pair, as Import takes them. Secrets are empty, which keeps what is
-// stored where it is imported. The login methods of the Caddyfile are left out: they belong to it.
+// Export returns every unit and the public part of every key pair, as Import takes them. Secrets are empty, so an
+// import keeps the stored ones. The login methods of the Caddyfile are left out.
 func (s *Service) Export(ctx context.Context) (json.RawMessage, error) {
 	var out bundle
 	err := s.store.View(ctx, func(tx storage.Tx) error {
@@ -80,12 +80,13 @@ func (s *Service) Export(ctx context.Context) (json.RawMessage, error) {
 	return encode(out), nil
 }
 
-// Import applies a JSON object of units: members that are there replace. It returns what has changed, key pairs aside.
+// Import applies a JSON object of units: members that are present replace the stored ones. It returns the changes,
+// except those of key pairs.
 func (s *Service) Import(ctx context.Context, raw []byte, by event.Caller) ([]Change, error) {
 	return s.apply(ctx, raw, by, false)
 }
 
-// Diff returns what Import would change, key pairs aside.
+// Diff returns the changes that Import would make, except those of key pairs.
 func (s *Service) Diff(ctx context.Context, raw []byte) ([]Change, error) {
 	return s.apply(ctx, raw, event.Caller{}, true)
 }
@@ -106,7 +107,8 @@ func (s *Service) apply(ctx context.Context, raw []byte, by event.Caller, dry bo
 	return changed, nil
 }
 
-// Check tells what is wrong with a JSON object of units, as far as it can be told without a storage: key pairs are not looked into.
+// Check tells what is wrong with a JSON object of units, as far as that is possible without a storage: key pairs are
+// not checked.
 func (c Config) Check(raw []byte) error {
 	b := bundle{Units: Defaults()}
 	if err := rest.DecodeBytes(raw, &b); err != nil {
@@ -117,7 +119,7 @@ func (c Config) Check(raw []byte) error {
 	return s.settle(&standard, &b.Units, true)
 }
 
-// counter stands in for randomness where ids only have to differ.
+// counter replaces randomness where ids only have to differ.
 type counter byte
 
 func (c *counter) Read(b []byte) (int, error) {

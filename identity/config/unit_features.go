@@ -40,7 +40,7 @@ type Features struct {
 	ExternallyDeliveredCodeStepUp  ExternallyDeliveredCodeStepUp  `json:"externally_delivered_code_step_up"`
 }
 
-// ActionToken says which action tokens there are. A TTL counts seconds.
+// ActionToken says which kinds of action tokens exist. A TTL counts seconds.
 type ActionToken struct {
 	Login           ActionTokenLogin    `json:"login"`
 	AppToWeb        ActionTokenAppToWeb `json:"app_to_web"`
@@ -78,14 +78,15 @@ type PersonActivation struct {
 	ActivationDuringFirstAuthenticationEnabled bool                              `json:"activation_during_first_authentication_enabled"`
 }
 
-// ActivationExternallyDeliveredCode is about codes that somebody else delivers. Times count seconds.
+// ActivationExternallyDeliveredCode is about codes that are delivered outside Gatehouse. Times count seconds.
 type ActivationExternallyDeliveredCode struct {
 	UnavailabilityTime                      int  `json:"unavailability_time" check:"int,0,31536000"`
 	ResendCodeMinimumPeriod                 int  `json:"resend_code_minimum_period" check:"int,0,31536000"`
 	ForceActivationAfterAcceptingInvitation bool `json:"force_activation_after_accepting_invitation"`
 }
 
-// CustomEmailValidation demands more of e-mail addresses: each expression must match the whole of its part.
+// CustomEmailValidation is about additional demands on e-mail addresses: each expression must match the whole of its
+// part.
 type CustomEmailValidation struct {
 	Enabled       bool   `json:"enabled"`
 	BeforeAtRegex string `json:"before_at_regex" check:"regex,512"`
@@ -94,14 +95,14 @@ type CustomEmailValidation struct {
 	before, after *regexp.Regexp // compiled, nil for an empty one
 }
 
-// InvitationVerificationRequired says how an invited person shows who they are.
+// InvitationVerificationRequired says how an invited person proves their identity.
 type InvitationVerificationRequired struct {
 	ViaBirthdateEnabled               bool `json:"via_birthdate_enabled"`
 	ViaSMSEnabled                     bool `json:"via_sms_enabled"`
 	ViaExternallyDeliveredCodeEnabled bool `json:"via_externally_delivered_code_enabled"`
 }
 
-// ExternallyDeliveredCodeStepUp is about step-up by codes that somebody else delivers.
+// ExternallyDeliveredCodeStepUp is about step-up by codes that are delivered outside Gatehouse.
 type ExternallyDeliveredCodeStepUp struct {
 	Enabled        bool `json:"enabled"`
 	ExpirationTime int  `json:"expiration_time" check:"int,1,31536000"` // seconds

@@ -39,14 +39,14 @@ const (
 	TypeTwitter    = "TWITTER"
 	TypeInstagram  = "INSTAGRAM"
 	TypeMicrosoft  = "MICROSOFT"
-	// TypeHeader is what a header provider of the Caddyfile shows as. No method of this type can be added.
+	// TypeHeader is the type of a header provider of the Caddyfile. No method of this type can be added.
 	TypeHeader = "HEADER"
 )
 
 // OwnMethod is the id of the login method that is Gatehouse's own: username and password.
 const OwnMethod = "identity"
 
-// LoginMethod is one way to sign in. Of the attribute objects it has the one of its type, or none.
+// LoginMethod is one way to sign in. It has at most one attribute object, that of its type.
 type LoginMethod struct {
 	ID                                           string `json:"id" check:"id"`
 	Name                                         string `json:"name" check:"text,128"`
@@ -86,7 +86,7 @@ type LoginMethod struct {
 	Microsoft  *SocialAttributes     `json:"microsoft_attributes,omitempty"`
 }
 
-// AttributeMapping leads from an attribute of the provider to one of the person.
+// AttributeMapping maps an attribute of the provider to one of the person.
 type AttributeMapping struct {
 	ID       string `json:"id" check:"id"`
 	MapFrom  string `json:"map_from" rest:"required" check:"text,256"`
@@ -94,7 +94,7 @@ type AttributeMapping struct {
 	Editable bool   `json:"editable"`
 }
 
-// CustomAttributesMapping leads from an attribute of the provider to a custom attribute.
+// CustomAttributesMapping maps an attribute of the provider to a custom attribute.
 type CustomAttributesMapping struct {
 	ID                 string `json:"id" check:"id"`
 	AttributeToMapFrom string `json:"attribute_to_map_from" check:"text,256"`
@@ -108,14 +108,14 @@ const (
 	FieldCheckbox = "CHECKBOX"
 )
 
-// CustomAttributeField is a field that is asked beside those that there are.
+// CustomAttributeField is an additional field of the registration form.
 type CustomAttributeField struct {
 	ID   string `json:"id" check:"id"`
 	Name string `json:"name" check:"text,128"`
 	Type string `json:"type" check:"enum,TEXT|NUMBER|CHECKBOX"`
 }
 
-// SAMLMutualTLS names what authenticates the back channel.
+// SAMLMutualTLS names the key pairs that authenticate the back channel.
 type SAMLMutualTLS struct {
 	ClientKeyPairID     string `json:"client_key_pair_id" check:"keypair"`
 	ServerCertificateID string `json:"server_certificate_id" check:"keypair"`
@@ -159,7 +159,7 @@ type LDAPAttributes struct {
 type OIDCAttributes struct {
 	ClientAuthenticationMethod  string      `json:"client_authentication_method" check:"enum,|CLIENT_SECRET_BASIC|PRIVATE_KEY_JWT"`
 	ClientID                    string      `json:"client_id" check:"text,256"`
-	ClientSecret                rest.Secret `json:"client_secret" check:"secret,1024"` // beside the document, which has no place for it (docs/decisions.md)
+	ClientSecret                rest.Secret `json:"client_secret" check:"secret,1024"` // an addition to the document, which has no place for it (docs/decisions.md)
 	SigningKeyID                string      `json:"signing_key_id" check:"keypair"`    // likewise, for PRIVATE_KEY_JWT
 	DiscoveryURL                string      `json:"discovery_url" check:"url"`
 	AuthorizationURL            string      `json:"authorization_url" check:"url"`

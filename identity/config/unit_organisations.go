@@ -1,6 +1,6 @@
 package config
 
-// Organisation is whom service providers belong to. (identity service document, "Organisation")
+// Organisation owns service providers. (identity service document, "Organisation")
 type Organisation struct {
 	ID                              string                     `json:"id" check:"id"`
 	Name                            string                     `json:"name" check:"text,256"`
@@ -20,14 +20,14 @@ type Organisation struct {
 	UserProfileAttributes           UserProfileAttributes      `json:"user_profile_attributes"`
 }
 
-// UserProfileAttributes says what service providers of an organisation hear of a person.
+// UserProfileAttributes says what the service providers of an organisation learn about a person.
 type UserProfileAttributes struct {
 	SAMLSubjectName         SAMLSubjectName              `json:"saml_subject_name_attributes"`
 	IdentityAttributes      map[string]IdentityAttribute `json:"identity_attributes" check:"most,200,key"`
 	CustomAttributeMappings CustomAttributesMapping      `json:"custom_attribute_mappings"`
 }
 
-// SAMLSubjectName says what names a person.
+// SAMLSubjectName says how a person is named.
 type SAMLSubjectName struct {
 	Type               string `json:"type" check:"text,128"`
 	Format             string `json:"format" check:"text,256"`
@@ -35,7 +35,7 @@ type SAMLSubjectName struct {
 	CustomAttributeKey string `json:"custom_attribute_key" check:"text,256"`
 }
 
-// ServiceProvider is who asks for sign-ins. (identity service document, "ServiceProvider")
+// ServiceProvider is an application that asks for sign-ins. (identity service document, "ServiceProvider")
 type ServiceProvider struct {
 	Type                            string                       `json:"type" check:"text,64"`
 	ID                              string                       `json:"id" check:"id"`
@@ -49,7 +49,7 @@ type ServiceProvider struct {
 	IdentityAttributes              map[string]IdentityAttribute `json:"identity_attributes" check:"most,200,key"`
 }
 
-// IdentityAttribute is an attribute that a service provider hears. (identity service document, "IdentityAttribute")
+// IdentityAttribute is an attribute that a service provider receives. (identity service document, "IdentityAttribute")
 type IdentityAttribute struct {
 	AttributeName      string            `json:"attribute_name" check:"text,256"`
 	ID                 string            `json:"id" check:"id"`

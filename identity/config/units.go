@@ -2,8 +2,8 @@ package config
 
 // Units is one consistent state of all configuration units. It must not be changed.
 //
-// The names in JSON are those of the identity service document, misspellings included. The tag check says what a value may be (check.go);
-// what each member does is listed in effects.go.
+// The names in JSON are those of the identity service document, misspellings included. The tag check says which values
+// are valid (check.go). The effect of each member is listed in effects_table.go.
 type Units struct {
 	Attributes         Attributes         `json:"attributes"`
 	CustomMessages     CustomMessages     `json:"custom_messages"`
@@ -25,13 +25,14 @@ type Messages map[string]Translations
 // Translations maps message keys to texts.
 type Translations map[string]string
 
-// CustomMessages are messages of the pages that replace those built in. (identity service document, "CustomMessages")
+// CustomMessages replace the built-in messages of the pages. (identity service document, "CustomMessages")
 type CustomMessages struct {
 	Default Translations            `json:"default" check:"most,2000,key"`
 	Locales map[string]Translations `json:"locales" check:"most,200,locale"`
 }
 
-// PasswordPolicy is what a new password must be like. (identity service document, "PasswordPolicy"; all members are required)
+// PasswordPolicy is the demands on a new password. (identity service document, "PasswordPolicy"; all members are
+// required)
 type PasswordPolicy struct {
 	MinLength               int  `json:"min_length" rest:"required" check:"int,1,256"`
 	MaxLength               int  `json:"max_length" rest:"required" check:"int,1,256"`
@@ -59,7 +60,7 @@ const (
 	AttributeEmail     = "EMAIL"
 )
 
-// Attributes says what is asked of a person. (identity service document, "AttributesConfiguration")
+// Attributes says which attributes are asked for. (identity service document, "AttributesConfiguration")
 type Attributes struct {
 	NameVisibleOnDashboard        bool                          `json:"name_visible_on_dashboard"`
 	PersonCreationMandatoryFields PersonCreationMandatoryFields `json:"person_creation_mandatory_fields"`
@@ -88,13 +89,14 @@ type Verification struct {
 	MobileNumberEnabled bool `json:"mobile_number_enabled"`
 }
 
-// WhitelistedURL is where a person may be sent: its origin, and what lies below its path. (identity service document, "WhitelistedUrl")
+// WhitelistedURL is a URL that a person can be sent to, along with everything below its path. (identity service
+// document, "WhitelistedUrl")
 type WhitelistedURL struct {
-	ID  string `json:"id" check:"text,64"` // a UUID, ours
+	ID  string `json:"id" check:"text,64"` // a UUID that Gatehouse chooses
 	URL string `json:"url" rest:"required" check:"whitelisted"`
 }
 
-// Redirects says where persons are sent. (identity service document, "RedirectsConfiguration")
+// Redirects says where people are sent. (identity service document, "RedirectsConfiguration")
 type Redirects struct {
 	DefaultOriginURL           string           `json:"default_origin_url" check:"origin"`
 	URLAfterActivation         string           `json:"url_after_activation" check:"target"`
@@ -112,7 +114,8 @@ type UIExtension struct {
 	LoginPath           string `json:"login_path" check:"path"`
 }
 
-// StepUp says which level what is done needs, and which level each method gives. (identity service document, "StepUpConfiguration")
+// StepUp says which level each action needs, and which level each method gives. (identity service document,
+// "StepUpConfiguration")
 type StepUp struct {
 	Actions               StepUpActions `json:"actions"`
 	AuthenticationMethods StepUpMethods `json:"authentication_methods"`
@@ -139,7 +142,8 @@ type StepUpMethods struct {
 	ExternallyDeliveredCodeAuthenticationLevel int `json:"externally_delivered_code_authentication_level" check:"int,1,4"`
 }
 
-// EmailNotifications says of what persons hear by e-mail. (identity service document, "EmailNotificationConfiguration")
+// EmailNotifications says which notices people get by e-mail. (identity service document,
+// "EmailNotificationConfiguration")
 type EmailNotifications struct {
 	AdministratorAccountBlocked            bool `json:"administrator_account_blocked"`
 	ConfigurationErrorForAccountLinking    bool `json:"configuration_error_for_account_linking"`

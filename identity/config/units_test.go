@@ -120,7 +120,7 @@ func TestWrittenIsRead(t *testing.T) {
 	}
 }
 
-// TestGoldens: the JSON of each unit, as nobody has set it and with something in every member.
+// TestGoldens: the JSON of each unit, by default and with a value in every member.
 func TestGoldens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

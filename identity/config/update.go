@@ -18,31 +18,31 @@ import (
 const (
 	// maxUnit is the size in bytes of a unit as it is stored: a record holds 512 KiB, sealed secrets included.
 	maxUnit = 384 << 10
-	// maxTries is how often a change is tried again when another was faster.
+	// maxTries is how often a change is tried again when another one was faster.
 	maxTries = 10
 )
 
 // edit is a change of the units.
 type edit struct {
 	by event.Caller
-	// match tells whether the state is the one that the caller has read. nil: any.
+	// match tells whether the state is the one that the caller has read. nil matches any state.
 	match func(*state) bool
 	// apply changes u, which is a copy.
 	apply func(u *Units) error
-	// with runs in the transaction of the change, before it. nil: nothing.
+	// with runs in the transaction of the change, before it. It may be nil.
 	with func(tx storage.Tx) error
-	// keepIDs takes ids that are ours to choose as they are: what was exported has them.
+	// keepIDs accepts ids that Gatehouse otherwise chooses, as an export has them.
 	keepIDs bool
-	// report takes what changes. nil: nobody wants to know.
+	// report receives the changes. It may be nil.
 	report *[]Change
 	// dry writes nothing.
 	dry bool
 }
 
-// update carries out an edit: all of it or nothing, with one event that names the changed members. What changes nothing writes nothing. It
-// returns the state that it leaves.
+// update carries out an edit: all of it or nothing, with one event that names the changed members. An edit without
+// changes writes nothing. update returns the state after the edit.
 func (s *Service) update(ctx context.Context, e edit) (*state, error) {
-	select { // those of this process wait for each other, so that only another node can be faster
+	select { // changes in this process wait for each other, so only another node can be faster
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
@@ -75,7 +75,7 @@ func (s *Service) update(ctx context.Context, e edit) (*state, error) {
 	return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, errMoved)
 }
 
-// settle makes the units whole after an edit and judges them: all of them, whatever was edited.
+// settle completes the units after an edit and checks them: all of them, whatever was edited.
 func (s *Service) settle(from, to *Units, keepIDs bool) error {
 	if err := s.settleLoginMethods(from, to); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 	if err != nil {
 		return nil, err
 	}
-	// What was written is what would be read, so nobody has to read it.
+	// The written units are what a read would return, so they go into the cache.
 	after := &state{version: now, units: next, revisions: maps.Clone(st.revisions)}
 	for name := range records {
 		after.revisions[name] = revision
@@ -184,7 +184,7 @@ func writeVersion(tx storage.Tx, nonce []byte) (uint64, error) {
 	return v.Version, versions.Put(tx, versionKey, v, time.Time{})
 }
 
-// nonce is what tells a version from another of the same number.
+// nonce returns what distinguishes a version from another one with the same number.
 func (s *Service) nonce() ([]byte, error) {
 	b := make([]byte, 16)
 	_, err := io.ReadFull(s.random, b)

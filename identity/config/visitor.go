@@ -89,7 +89,8 @@ func (vis visitor) visit(v reflect.Value, p place) {
 	}
 }
 
-// entryTag returns the tag of an entry of an object with free names: its own, or the usual one for texts and translations.
+// entryTag returns the tag of an entry of an object with free names: its own, or the usual one for texts and
+// translations.
 func entryTag(names, tag string, of reflect.Type) string {
 	switch {
 	case tag != "":

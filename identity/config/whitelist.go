@@ -22,8 +22,8 @@ var (
 	errTooLong = errors.New("is too long")
 )
 
-// Whitelisted tells whether a person may be sent to raw: one URL of the list has its origin, and a path that is the same or whose segments
-// its own begins with. A URL that a browser would read in another way than it is written is never whitelisted.
+// Whitelisted tells whether a person can be sent to raw: one URL of the list has its origin, and a path whose segments
+// its own path begins with. A URL that a browser would read differently is never whitelisted.
 func Whitelisted(list []WhitelistedURL, raw string) bool {
 	u, err := parseURL(raw)
 	if err != nil {
@@ -41,7 +41,7 @@ func isBelow(path, base string) bool {
 	return path == base || strings.HasPrefix(path, base+"/")
 }
 
-// parseURL reads an absolute http or https URL, once. It refuses every spelling that parsers understand in different ways.
+// parseURL reads an absolute http or https URL. It refuses every spelling that parsers understand differently.
 func parseURL(raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
 		return nil, errTooLong
@@ -79,12 +79,13 @@ func isHostname(h string) bool {
 			return false
 		}
 	}
-	// What ends in a number is an IPv4 address to a browser, in a form that it alone understands. (URL Standard, "ends in a number")
+	// To a browser a name that ends in a number is an IPv4 address, in a form that it alone understands.
+	// (URL Standard, "ends in a number")
 	last := labels[len(labels)-1]
 	return len(h) <= 253 && strings.Trim(last, "0123456789") != "" && !strings.HasPrefix(last, "0x")
 }
 
-// isPlainPath: no dot segments, no empty ones but at the end, and no escapes of what would make either.
+// isPlainPath refuses dot segments, empty segments except at the end, and escapes that would make either.
 func isPlainPath(p string) bool {
 	lower := strings.ToLower(p)
 	for _, hidden := range []string{"%2e", "%2f", "%5c", "%00", "%25"} {
@@ -113,7 +114,7 @@ func checkURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// checkWhitelisted: what a whitelist may hold has no query and no fragment, since those of what is asked for do not matter.
+// checkWhitelisted accepts a URL without query and fragment, since those of a request do not matter.
 func checkWhitelisted(raw string) error {
 	u, err := checkURL(raw)
 	if err != nil {
@@ -137,7 +138,7 @@ func checkOrigin(raw string) error {
 	return nil
 }
 
-// checkTarget: a URL, or a path on our own origin or the default one.
+// checkTarget accepts a URL, or a path on Gatehouse's origin or the default one.
 func checkTarget(raw string) error {
 	if !strings.HasPrefix(raw, "/") {
 		_, err := checkURL(raw)
@@ -149,7 +150,7 @@ func checkTarget(raw string) error {
 	return nil
 }
 
-// checkPath: a path that no browser takes for another host.
+// checkPath refuses a path that a browser would take for another host.
 func checkPath(raw string) error {
 	if !strings.HasPrefix(raw, "/") {
 		return errors.New("must be a path such as /login")

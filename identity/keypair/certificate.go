@@ -12,11 +12,12 @@ import (
 const (
 	maxCertificateBody = 128 << 10 // bytes: two PEM in Base64, escaped, with room
 	maxBatchBody       = 2 << 20   // bytes
-	// maxDrained is how many bytes of a body that is too large are still read, so that the client gets to read the answer.
+	// maxDrained is how many bytes of a body that is too large are still read, so that the client gets to read the
+	// answer.
 	maxDrained = 16 << 20
 )
 
-// addCertificateRequest and the others are the bodies. (identity service document, "KeyPair")
+// addCertificateRequest and the next two are the bodies of requests. (identity service document, "KeyPair")
 type addCertificateRequest struct {
 	KeyPair KeyPair `json:"key_pair" rest:"required"`
 }
@@ -114,7 +115,8 @@ func storedPair(tx storage.Tx, id string) (record, error) {
 	return rec, err
 }
 
-// handleUpdateCertificate serves POST /v2/config/certificates/{certificateId} (identity service document, "Certificates").
+// handleUpdateCertificate serves POST /v2/config/certificates/{certificateId} (identity service document,
+// "Certificates").
 func (s *Service) handleUpdateCertificate(w http.ResponseWriter, r *http.Request, client string) error {
 	id := r.PathValue("certificateId")
 	var in updateCertificateRequest
@@ -146,7 +148,8 @@ func (s *Service) handleUpdateCertificate(w http.ResponseWriter, r *http.Request
 	return nil
 }
 
-// handleDeleteCertificate serves DELETE /v2/config/certificates/{certificateId} (identity service document, "Certificates").
+// handleDeleteCertificate serves DELETE /v2/config/certificates/{certificateId} (identity service document,
+// "Certificates").
 func (s *Service) handleDeleteCertificate(w http.ResponseWriter, r *http.Request, client string) error {
 	id := r.PathValue("certificateId")
 	e, err := s.newEvent(certificateRemoved, s.by(r, client))
@@ -170,8 +173,8 @@ func (s *Service) handleDeleteCertificate(w http.ResponseWriter, r *http.Request
 	return nil
 }
 
-// handleUpdateCertificates serves POST /v2/config/certificates/batch: a key pair with the id or name of a stored one replaces it, any other is added,
-// all of them or none. (identity service document, "Certificates")
+// handleUpdateCertificates serves POST /v2/config/certificates/batch: a key pair with the id or name of a stored one
+// replaces it, any other is added, all of them or none. (identity service document, "Certificates")
 func (s *Service) handleUpdateCertificates(w http.ResponseWriter, r *http.Request, client string) error {
 	var in updateCertificatesInBatchRequest
 	if err := readCertificate(w, r, maxBatchBody, &in); err != nil {

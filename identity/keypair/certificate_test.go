@@ -228,7 +228,7 @@ func TestCertificateInUse(t *testing.T) {
 	}
 }
 
-// TestOwnKeyPair: it is made once, whoever asks, and stays.
+// TestOwnKeyPair: it is made once by any of several services, and stays.
 func TestOwnKeyPair(t *testing.T) {
 	t.Parallel()
 	c := newCertificates(t)
@@ -385,7 +385,8 @@ func TestPrivateKeysStayInside(t *testing.T) {
 	})
 }
 
-// TestExpiriesAreLoggedOnceADay: by whichever of two services looks first, and again on the next day, until the certificate is renewed.
+// TestExpiriesAreLoggedOnceADay: by the first of two services, and again on the next day, until the certificate is
+// renewed.
 func TestExpiriesAreLoggedOnceADay(t *testing.T) {
 	t.Parallel()
 	c, m := newCertificates(t), material()

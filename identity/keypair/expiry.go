@@ -53,7 +53,8 @@ func (s *Service) Expiries(ctx context.Context) ([]Expiry, error) {
 	return out, err
 }
 
-// ReportExpiries logs the certificates that end within 30 days or have ended. Each is logged once a day, by one of the nodes.
+// ReportExpiries logs the certificates that end within 30 days or have ended. Each is logged once a day, by one of the
+// nodes.
 func (s *Service) ReportExpiries(ctx context.Context) error {
 	list, err := s.Expiries(ctx)
 	if err != nil {

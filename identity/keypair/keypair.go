@@ -1,6 +1,6 @@
-// Package keypair keeps the key pairs and certificates that login methods sign, decrypt and authenticate with: it checks each one when it comes in,
-// seals its private key, and serves the certificates API. What a login method does with a key pair belongs to its provider; which configuration
-// unit names a key pair belongs to package config.
+// Package keypair keeps the key pairs and certificates that login methods sign, decrypt and authenticate with: it
+// checks each one when it comes in, seals its private key, and serves the certificates API. What a login method does
+// with a key pair belongs to its provider; which configuration unit names a key pair belongs to package config.
 // (identity service document, "KeyPair", "Certificates")
 package keypair
 
@@ -37,7 +37,8 @@ type KeyPair struct {
 	ID      string `json:"id,omitempty"`
 	Name    string `json:"name" rest:"required"`
 	KeyType string `json:"key_type" rest:"required"`
-	// PrivateKey and PublicKey are PEM in Base64. The private key is never answered, and an empty one keeps what is stored.
+	// PrivateKey and PublicKey are PEM in Base64. The private key is never answered, and an empty one keeps what is
+	// stored.
 	PrivateKey rest.Secret `json:"private_key" rest:"required"`
 	PublicKey  string      `json:"public_key" rest:"required"`
 }
@@ -66,15 +67,15 @@ type Deps struct {
 
 // Owner is the configuration that the key pairs are part of.
 type Owner interface {
-	// NewVersion prepares a new version of the configuration before a transaction. The transaction that changes a key pair writes it, so that
-	// everything derived from the configuration is read again.
+	// NewVersion prepares a new version of the configuration before a transaction. The transaction that changes a key
+	// pair writes it, so that everything derived from the configuration is read again.
 	NewVersion() (write func(tx storage.Tx) error, err error)
 	// Uses returns the places in the configuration that name a key pair, as tx sees them.
 	Uses(tx storage.Tx, id, name string) ([]string, error)
 }
 
-// Service reads and changes the key pairs. Several may share one store at a time, such as during a reload: each sees what the others write.
-// It is safe for concurrent use.
+// Service reads and changes the key pairs. Several may share one store at a time, such as during a reload: each sees
+// what the others write. It is safe for concurrent use.
 type Service struct {
 	store   storage.Store
 	keyring *secret.Keyring
@@ -105,8 +106,8 @@ func New(d Deps, owner Owner) *Service {
 	}
 }
 
-// Get returns the key pair of a name or id. "" is Gatehouse's own, which is made at the first call: RSA of 3072 bits with a self-signed
-// certificate of ten years.
+// Get returns the key pair of a name or id. "" is Gatehouse's own, which is made at the first call: RSA of 3072 bits
+// with a self-signed certificate of ten years.
 func (s *Service) Get(ctx context.Context, name string) (*Material, error) {
 	if name == "" {
 		return s.own(ctx)

@@ -6,7 +6,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/openapi"
 )
 
-// Operations describes what is special about each of Routes for the OpenAPI document. The configuration API adds what its operations share.
+// Operations describes what is special about each of Routes for the OpenAPI document. The configuration API adds what
+// its operations share.
 func Operations() []openapi.Operation {
 	const get, post, del = http.MethodGet, http.MethodPost, http.MethodDelete
 	ok := func(body any) []openapi.Answer { return []openapi.Answer{{Status: http.StatusOK, Body: body}} }

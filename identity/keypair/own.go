@@ -19,7 +19,8 @@ const (
 	ownKeyYears = 10
 )
 
-// own returns Gatehouse's own key pair, and makes it when storage holds none. When several nodes make one at once, the first to be stored counts.
+// own returns Gatehouse's own key pair, and makes it when storage holds none. When several nodes make one at once, the
+// first to be stored counts.
 func (s *Service) own(ctx context.Context) (*Material, error) {
 	rec, err := s.storedOwn(ctx)
 	if err != nil {

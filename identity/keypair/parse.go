@@ -38,7 +38,7 @@ var rsaEncryption = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}
 // parsedPair is a valid key pair. Its fields are what is stored: a private key in PKCS#8, everything else as DER.
 type parsedPair struct {
 	kind        string
-	private     []byte // PKCS#8. nil: none was given
+	private     []byte // PKCS#8. nil: not given
 	public      []byte // DER of the certificate, or of the SubjectPublicKeyInfo
 	certificate *x509.Certificate
 	publicKey   crypto.PublicKey
@@ -48,8 +48,8 @@ type parsedPair struct {
 // publicKeyer is every public key of the standard library.
 type publicKeyer interface{ Equal(x crypto.PublicKey) bool }
 
-// parsePair checks a key pair: each part is exactly one key of one kind, and a private key belongs to the public one. private may be empty. The
-// errors repeat nothing of what was given.
+// parsePair checks a key pair: each part is exactly one key of one kind, and a private key belongs to the public one.
+// private may be empty. The errors repeat nothing of what was given.
 func parsePair(kind, private, public string, now time.Time) (*parsedPair, *pairError) {
 	p := &parsedPair{kind: kind}
 	switch kind {
@@ -95,7 +95,8 @@ func (p *parsedPair) matches(key crypto.Signer) bool {
 	return ok && k.Equal(p.publicKey)
 }
 
-// readPEM returns the one block of a PEM in Base64. Text before, between or after blocks is refused, so that nothing is silently passed over.
+// readPEM returns the one block of a PEM in Base64. Text before, between or after blocks is refused, so that nothing is
+// silently passed over.
 func readPEM(encoded string, skip ...string) (*pem.Block, error) {
 	if len(encoded) > base64.StdEncoding.EncodedLen(maxPEM) {
 		return nil, fmt.Errorf("is too large: at most %d bytes of PEM", maxPEM)
@@ -268,7 +269,8 @@ func (p *parsedPair) readPrivate(encoded string) error {
 	return nil
 }
 
-// peekRSA looks at the numbers of an RSA key before the library computes with them, which takes long when they are huge.
+// peekRSA checks the size of the numbers of an RSA key before the library computes with them, which takes long when
+// they are huge.
 func peekRSA(der []byte) error {
 	var key struct {
 		Version       int
@@ -291,7 +293,7 @@ func peekRSA(der []byte) error {
 	return nil
 }
 
-// encodePublic returns the public part as it goes out: PEM in Base64.
+// encodePublic returns the public part as it is answered: PEM in Base64.
 func encodePublic(der []byte, certificate bool) string {
 	block := &pem.Block{Type: "PUBLIC KEY", Bytes: der}
 	if certificate {

@@ -18,8 +18,8 @@ type sealedEntry struct {
 	rec   record
 }
 
-// Reseal seals private keys with the current key of the keyring where an older one has sealed them, so that the older key can be removed from
-// the Caddyfile. A private key that no key opens is logged and left alone.
+// Reseal seals private keys with the current key of the keyring where an older one has sealed them, so that the older
+// key can be removed from the Caddyfile. A private key that no key opens is logged and left alone.
 func (s *Service) Reseal(ctx context.Context) error {
 	var old []sealedEntry
 	err := s.store.View(ctx, func(tx storage.Tx) (err error) {

@@ -24,7 +24,8 @@ type candidate struct {
 	event  event.Event
 }
 
-// prepareOne checks a key pair. id is that of the pair that it replaces; "" adds one, under its own id if it has one and a new id otherwise.
+// prepareOne checks a key pair. id is that of the pair that it replaces; "" adds one, under its own id if it has one
+// and a new id otherwise.
 func (s *Service) prepareOne(path, id string, in KeyPair, by event.Caller) (*candidate, error) {
 	if err := checkName(in.Name); err != nil {
 		return nil, rest.Invalid(rest.Problem{Path: path + ".name", Problem: err.Error()})
@@ -120,8 +121,8 @@ func (s *Service) put(tx storage.Tx, n *candidate) (changed bool, err error) {
 	return true, s.events.Append(tx, n.event)
 }
 
-// keptPrivate returns the sealed private key to store. That is the stored one where none or the same one was given; it must belong to the public
-// key.
+// keptPrivate returns the sealed private key to store. That is the stored one where none or the same one was given; it
+// must belong to the public key.
 func (s *Service) keptPrivate(n *candidate, old record) ([]byte, error) {
 	if len(old.Private) == 0 || n.record.Type == Certificate {
 		return n.record.Private, nil
@@ -221,8 +222,9 @@ func (s *Service) newChange(pairs ...*candidate) (*Change, error) {
 	return &Change{s, pairs, newVersion}, err
 }
 
-// Prepare checks key pairs. One with the id of a stored pair replaces it; so does one without an id that has the name of a stored pair. Others are
-// added, under their id where they have one, so that an export can be imported elsewhere. path is that of their array in the body.
+// Prepare checks key pairs. One with the id of a stored pair replaces it; so does one without an id that has the name
+// of a stored pair. Others are added, under their id where they have one, so that an export can be imported elsewhere.
+// path is that of their array in the body.
 func (s *Service) Prepare(ctx context.Context, path string, in []KeyPair, by event.Caller) (*Change, error) {
 	if len(in) > maxKeyPairs {
 		return nil, rest.Invalid(rest.Problem{Path: path, Problem: fmt.Sprintf("has more than %d key pairs", maxKeyPairs)})
@@ -271,8 +273,8 @@ func (s *Service) replaced(ctx context.Context, in []KeyPair) ([]string, error) 
 	return ids, err
 }
 
-// Apply stores all of them or, with an error, none. The new version is written last, so the check for users of a key pair reads the configuration
-// as it was before.
+// Apply stores all of them or, with an error, none. The new version is written last, so the check for users of a key
+// pair reads the configuration as it was before.
 func (c *Change) Apply(tx storage.Tx) error {
 	changed := false
 	for _, n := range c.pairs {

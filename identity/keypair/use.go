@@ -10,8 +10,8 @@ import (
 // UsedBy returns the users of the key pair of a name or id, in words such as "idp partner".
 type UsedBy func(name string) []string
 
-// OnUse adds a function that is asked for the users of a key pair before it is removed, in addition to the configuration. It must be called before
-// the service is used.
+// OnUse adds a function that is asked for the users of a key pair before it is removed, in addition to the
+// configuration. It must be called before the service is used.
 func (s *Service) OnUse(ask UsedBy) { s.users = append(s.users, ask) }
 
 // checkUnused refuses with a 409 that names the users of a key pair, and returns nil when there are none.

@@ -19,22 +19,22 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
 )
 
-// MaxHookTimeout is the longest that one exchange with a Hook may last: the next try comes later.
+// MaxHookTimeout is the greatest duration of one exchange with a Hook, so that it ends before the next try.
 const MaxHookTimeout = 8 * time.Second
 
-// HookConfig is where messages are posted to.
+// HookConfig names the service that messages are posted to.
 type HookConfig struct {
 	URL string
-	// Header is sent with each request. Its values may be secret: they are in no log line and no error.
+	// Header is sent with each request. Its values may be secret, so they are never logged.
 	Header http.Header
-	// Key signs what is posted, as Standard Webhooks says. nil: it is not signed.
+	// Key signs what is posted, as Standard Webhooks says. Without a key it is not signed.
 	Key []byte
 	// Timeout is for one exchange. Default: 5s, at most MaxHookTimeout.
 	Timeout time.Duration
 	Now     func() time.Time
 }
 
-// Hook posts messages to a service of others. It is safe for concurrent use.
+// Hook posts messages to an external service. It is safe for concurrent use.
 type Hook struct {
 	HookConfig
 	client *http.Client
@@ -69,7 +69,8 @@ func NewHook(c HookConfig) (*Hook, error) {
 	return &Hook{HookConfig: c, client: client}, nil
 }
 
-// CheckHookURL demands https, or http at this machine: what is posted lets somebody in. It says nothing of the URL itself, which may hold a secret.
+// CheckHookURL demands https, or http at this machine, since messages hold codes and links to sign in with. The error
+// does not repeat the URL, which may hold a secret.
 func CheckHookURL(s string) error {
 	u, err := url.Parse(s)
 	switch {
@@ -83,7 +84,7 @@ func CheckHookURL(s string) error {
 
 var headerName = regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]{1,128}$") // RFC 9110 5.6.2
 
-// CheckHookHeader says what is wrong with a header, and nothing of its value.
+// CheckHookHeader says what is wrong with a header, without its value.
 func CheckHookHeader(name, value string) error {
 	switch {
 	case !headerName.MatchString(name):
@@ -98,7 +99,8 @@ func CheckHookHeader(name, value string) error {
 	return nil
 }
 
-// Post posts a message as JSON. id is the same at each try. An error that wraps outbox.ErrRefused says that trying again is of no use.
+// Post posts a message as JSON. id is the same at each try. An error that wraps outbox.ErrRefused means that the message is
+// lost.
 func (h *Hook) Post(ctx context.Context, id string, message any) error {
 	body, err := json.Marshal(message)
 	if err != nil {
@@ -119,17 +121,17 @@ func (h *Hook) Post(ctx context.Context, id string, message any) error {
 	case status >= 200 && status <= 299:
 		return nil
 	case status == http.StatusBadRequest, status == http.StatusGone, status == http.StatusRequestEntityTooLarge, status == http.StatusUnprocessableEntity:
-		return fmt.Errorf("status %d: %w", status, outbox.ErrRefused) // it is about this message
+		return fmt.Errorf("status %d: %w", status, outbox.ErrRefused) // the message itself is refused
 	default:
-		return fmt.Errorf("status %d", status) // perhaps about us, and then it can be mended
+		return fmt.Errorf("status %d", status) // perhaps a mistake in the configuration, which can be corrected
 	}
 }
 
-// Check tells whether the service answers. It posts nothing and shows no secret.
+// Check tells whether the service answers. It posts nothing and sends no secret.
 func (h *Hook) Check(ctx context.Context) error {
 	u, err := url.Parse(h.URL)
 	if err != nil {
-		return errors.New("the URL is none")
+		return errors.New("the URL is invalid")
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodHead, u.Scheme+"://"+u.Host+"/", nil)
 	if err != nil {
@@ -139,7 +141,7 @@ func (h *Hook) Check(ctx context.Context) error {
 	return err
 }
 
-// signAs says who posts what, and when. (Standard Webhooks, "Webhook Headers")
+// signAs adds the headers of a signed message. (Standard Webhooks, "Webhook Headers")
 func signAs(req *http.Request, key []byte, id string, now time.Time, body []byte) {
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "gatehouse")
@@ -162,6 +164,6 @@ func exchange(client *http.Client, req *http.Request) (status int, err error) {
 		return 0, err
 	}
 	defer res.Body.Close()
-	_, _ = outbound.Body(res) // so that the connection can be used again; what it says is of no interest
+	_, _ = outbound.Body(res) // so that the connection can be used again
 	return res.StatusCode, nil
 }

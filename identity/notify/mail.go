@@ -34,10 +34,10 @@ type Message struct {
 
 // Transport hands messages over to a mail server. It is safe for concurrent use.
 type Transport interface {
-	// Deliver returns nil when the server has taken the message. An error that wraps outbox.ErrRefused says that trying again is of no use.
-	// It ends within a bounded time.
+	// Deliver returns nil when the server has taken the message. An error that wraps outbox.ErrRefused means that the
+	// message is lost. It ends within a bounded time.
 	Deliver(ctx context.Context, m Message) error
-	// Check returns nil when the server is there and takes us. It sends nothing.
+	// Check returns nil when the server answers and accepts the credentials. It sends nothing.
 	Check(ctx context.Context) error
 }
 
@@ -46,12 +46,12 @@ type MailConfig struct {
 	Issuer      string // origin of links, no trailing slash
 	Brand       string
 	Ground, Ink string // of the button: #rrggbb
-	// Tried is told of each try. nil: nobody counts.
+	// Tried is called after each try. It may be nil.
 	Tried func(err error)
 }
 
-// Mail sends notices by e-mail, from an outbox: until the server has taken one it is tried again, so perhaps it arrives twice, with the same
-// Message-ID and the same words.
+// Mail sends notices by e-mail, from an outbox. A notice is tried until the server accepts it, so it may arrive twice,
+// with the same Message-ID and the same words.
 type Mail struct {
 	Deps[Transport]
 	*sealedQueue[Notice]
@@ -60,7 +60,7 @@ type Mail struct {
 	host string
 }
 
-// firstWait is how long after the first try the second one comes. No try lasts as long.
+// firstWait is the time between the first and the second try. A try is always shorter.
 const firstWait = 30 * time.Second
 
 //go:embed mail.html
@@ -68,7 +68,7 @@ var mailHTML string
 
 var mailTemplate = template.Must(template.New("mail").Parse(mailHTML))
 
-// NewMail returns what sends by e-mail.
+// NewMail returns a Mail.
 func NewMail(c MailConfig, d Deps[Transport]) (*Mail, error) {
 	u, err := url.Parse(c.Issuer)
 	if err != nil || u.Host == "" {
@@ -80,7 +80,7 @@ func NewMail(c MailConfig, d Deps[Transport]) (*Mail, error) {
 	return m, nil
 }
 
-// Send implements Sender. An address that is none is dropped with a line in the log: it is no reason to undo what has happened.
+// Send implements Sender. A notice with an invalid address is logged and dropped, so that it does not undo its cause.
 func (m *Mail) Send(tx storage.Tx, n Notice) error {
 	if !IsAddress(n.To) {
 		m.Log.Error("notice without an address", zap.String("kind", string(n.Kind)), zap.String("person_id", n.PersonID))
@@ -89,7 +89,8 @@ func (m *Mail) Send(tx storage.Tx, n Notice) error {
 	return m.add(tx, n.At, n)
 }
 
-// IsAddress tells whether a text is one bare e-mail address that no header can be made of. (RFC 5322 3.4.1)
+// IsAddress tells whether a text is one bare e-mail address without characters that are special in headers. (RFC 5322
+// 3.4.1)
 func IsAddress(s string) bool {
 	a, err := mail.ParseAddress(s)
 	return err == nil && a.Address == s && len(s) <= 254 && strings.Count(s, "@") == 1 && !strings.ContainsFunc(s, isUnsafe)
@@ -99,7 +100,7 @@ func isUnsafe(c rune) bool {
 	return unicode.IsControl(c) || unicode.IsSpace(c) || strings.ContainsRune(`,;:<>()[]"\`, c)
 }
 
-// Check tells whether the mail server takes us.
+// Check tells whether the mail server accepts the credentials.
 func (m *Mail) Check(ctx context.Context) error { return m.Transport.Check(ctx) }
 
 // deliver makes one try.
@@ -118,12 +119,12 @@ func (m *Mail) deliver(ctx context.Context, id string, n Notice) error {
 	return nil
 }
 
-// mailPage is what mail.html is filled with.
+// mailPage is the data of mail.html.
 type mailPage struct {
 	Lang, Subject, Brand, Greeting string
-	Ground, Ink                    template.CSS // the operator's, checked
+	Ground, Ink                    template.CSS // of the operator; checked
 	Paragraphs                     []string
-	Code                           string // the paragraph that is to be typed
+	Code                           string // the paragraph with the code to type
 	Link, Action                   string
 	Footer                         string
 }
@@ -167,10 +168,10 @@ func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error
 	return Message{ID: id + "@" + m.host, To: n.To, Subject: p.Subject, Text: p.text(), HTML: html.String(), Date: n.At}, nil
 }
 
-// addressForm is what programs make links of in the midst of a text.
+// addressForm matches text that mail programs turn into links.
 var addressForm = regexp.MustCompile(`[:/@]|(?i:www\.)|[^\s.]\.[^\s.]{2}`)
 
-// isGreeted tells whether a name may stand in a mail: people choose theirs, and it must not lead anywhere.
+// isGreeted tells whether a name can stand in a mail: people choose their names, which must not become links.
 func isGreeted(name string) bool {
 	return utf8.RuneCountInString(name) <= 100 && !addressForm.MatchString(name)
 }
@@ -197,7 +198,7 @@ func (p mailPage) text() string {
 // maxSubject is the length in characters of a subject.
 const maxSubject = 200
 
-// oneLine makes a header of a text: what separates lines, and every other control character, becomes a space.
+// oneLine makes a header of a text: line ends and all other control characters become spaces.
 func oneLine(s string) string {
 	s = strings.Join(strings.FieldsFunc(s, func(c rune) bool {
 		return unicode.IsControl(c) || unicode.IsSpace(c) || c == '\u2028' || c == '\u2029'

@@ -374,7 +374,7 @@ func TestMailIsSealed(t *testing.T) {
 	}
 }
 
-// TestMailOfAnUndoneTransaction is sent to nobody.
+// TestMailOfAnUndoneTransaction: it is not sent.
 func TestMailOfAnUndoneTransaction(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)

@@ -6,7 +6,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Kind is what a person is told. Its words are the messages mail.<kind>.subject and mail.<kind>.text.
+// Kind is a kind of message to a person. Its words are the messages mail.<kind>.subject and mail.<kind>.text.
 type Kind string
 
 // The kinds of notices.
@@ -23,7 +23,7 @@ const (
 	StepUpCode         Kind = "step_up_code"
 	PINReset           Kind = "pin_reset"
 	AccountInvitation  Kind = "account_invitation"
-	AddressCode        Kind = "address_code" // whoever reads it has the address
+	AddressCode        Kind = "address_code" // proves that the reader owns the address
 	ResetLink          Kind = "reset_link"
 	ResetNoPassword    Kind = "reset_no_password"
 	PasswordReset      Kind = "password_reset"
@@ -36,7 +36,7 @@ const (
 	PasskeyRemoved     Kind = "passkey_removed"
 	PasskeySuspected   Kind = "passkey_suspected"
 
-	// to the organisation of an application
+	// To the organisation of an application.
 	AccountUnlinked    Kind = "account_unlinked"
 	CouplingUnverified Kind = "coupling_unverified"
 	CouplingAmbiguous  Kind = "coupling_ambiguous"
@@ -52,29 +52,31 @@ func (k Kind) toOrganisation() bool {
 	return false
 }
 
-// Nothing is a notice that is kept like any other and told to nobody: what it costs to tell somebody something tells nobody that they exist.
+// Nothing is a notice that is queued like any other and never sent, so that the cost of a request does not reveal
+// whether a person exists.
 const Nothing Kind = "nothing"
 
 // Notice is one message to one person.
 type Notice struct {
 	Kind Kind   `cbor:"1,keyasint"`
 	To   string `cbor:"2,keyasint"` // the bare e-mail address
-	// PersonID is for the log. Empty: nobody's yet.
+	// PersonID is for the log. It is empty before the person exists.
 	PersonID string `cbor:"3,keyasint,omitempty"`
-	// Name is how the person is greeted. Empty: without a name.
+	// Name is how the person is greeted. It may be empty.
 	Name string `cbor:"4,keyasint,omitempty"`
 	// Locales are the languages that the person prefers. Empty: the default of the pages.
 	Locales []string `cbor:"5,keyasint,omitempty"`
-	// At is when it happened, taken before the transaction.
+	// At is the time of the cause, taken before the transaction.
 	At time.Time `cbor:"6,keyasint"`
-	// Data fills in {name} in the messages. It is kept sealed and shown as text, never as markup.
+	// Data replaces {name} in the messages. It is stored sealed, and shown as text and never as markup.
 	Data map[string]string `cbor:"7,keyasint,omitempty"`
-	// Link is a path of ours behind the button mail.<kind>.action, such as /account. Empty: no button.
+	// Link is a path of Gatehouse behind the button mail.<kind>.action, such as /account. Without it there is no
+	// button.
 	Link string `cbor:"8,keyasint,omitempty"`
 }
 
 // Sender sends notices. It is safe for concurrent use.
 type Sender interface {
-	// Send writes, in the transaction of its cause, that a notice is to be sent, and returns at once. An error is a failure of storage.
+	// Send queues a notice in the transaction of its cause, and returns at once. An error is a failure of storage.
 	Send(tx storage.Tx, n Notice) error
 }

@@ -17,18 +17,18 @@ import (
 type Push struct {
 	PersonID string `cbor:"1,keyasint"`
 	Device   string `cbor:"2,keyasint"` // its id here
-	// Link is a path of ours where the person answers.
+	// Link is the path of the page on which the person answers.
 	Link    string   `cbor:"3,keyasint"`
 	Locales []string `cbor:"4,keyasint,omitempty"`
-	// At is when it happened, taken before the transaction. After Until the prompt is of no use, and is not sent.
+	// At is the time of the cause, taken before the transaction. After Until the prompt is not sent.
 	At    time.Time         `cbor:"5,keyasint"`
 	Until time.Time         `cbor:"6,keyasint"`
-	Data  map[string]string `cbor:"7,keyasint,omitempty"` // fills in {name} in the messages
+	Data  map[string]string `cbor:"7,keyasint,omitempty"` // replaces {name} in the messages
 }
 
 // PushSender sends prompts. It is safe for concurrent use.
 type PushSender interface {
-	// Send writes, in the transaction of its cause, that a prompt is to be sent, and returns at once. An error is a failure of storage.
+	// Send queues a prompt in the transaction of its cause, and returns at once. An error is a failure of storage.
 	Send(tx storage.Tx, p Push) error
 }
 
@@ -44,9 +44,9 @@ type Prompt struct {
 
 // PushTransport hands prompts over to a service. It is safe for concurrent use.
 type PushTransport interface {
-	// Deliver is as SMSTransport has it.
+	// Deliver has the contract of SMSTransport.
 	Deliver(ctx context.Context, p Prompt) error
-	// Check returns nil when the service is there. It sends nothing.
+	// Check returns nil when the service answers. It sends nothing.
 	Check(ctx context.Context) error
 }
 
@@ -54,11 +54,12 @@ type PushTransport interface {
 type PushConfig struct {
 	Issuer string // origin of links, no trailing slash
 	Brand  string
-	// Tried is told of each try. nil: nobody counts.
+	// Tried is called after each try. It may be nil.
 	Tried func(err error)
 }
 
-// Pushes sends prompts from an outbox: until the service has taken one, or it is too late, it is tried again. So perhaps it arrives twice.
+// Pushes sends prompts from an outbox. A prompt is tried until the service accepts it or it is too late, so it may
+// arrive twice.
 type Pushes struct {
 	Deps[PushTransport]
 	*sealedQueue[Push]
@@ -71,7 +72,7 @@ const (
 	pushLife     = 10 * time.Minute
 )
 
-// NewPushes returns what sends prompts.
+// NewPushes returns a Pushes.
 func NewPushes(c PushConfig, d Deps[PushTransport]) *Pushes {
 	d.defaults(time.Now, rand.Reader)
 	p := &Pushes{Deps: d, cfg: c}
@@ -84,7 +85,7 @@ func NewPushes(c PushConfig, d Deps[PushTransport]) *Pushes {
 // Send implements PushSender.
 func (p *Pushes) Send(tx storage.Tx, v Push) error { return p.add(tx, v.At, v) }
 
-// Check tells whether the service is there.
+// Check tells whether the service answers.
 func (p *Pushes) Check(ctx context.Context) error { return p.Transport.Check(ctx) }
 
 // deliver makes one try.

@@ -15,19 +15,19 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Deps is what messages are sent with; T is what hands them over. All but Now, Random and Log are required.
+// Deps is what messages are sent with; T is the transport. All but Now, Random and Log are required.
 type Deps[T any] struct {
 	Store     storage.Store
 	Keyring   *secret.Keyring
 	Transport T
-	// Words returns the messages in the first of the languages that there is.
+	// Words returns the messages in the first available one of the languages.
 	Words  func(ctx context.Context, locales []string) page.Words
 	Now    func() time.Time
 	Random io.Reader
 	Log    *zap.Logger
 }
 
-// defaults fills in what was left away.
+// defaults fills in missing members.
 func (d *Deps[T]) defaults(now func() time.Time, random io.Reader) {
 	if d.Now == nil {
 		d.Now = now
@@ -40,7 +40,7 @@ func (d *Deps[T]) defaults(now func() time.Time, random io.Reader) {
 	}
 }
 
-// sealedQueue is an outbox whose items are kept sealed: they hold addresses, codes, and links that let somebody in.
+// sealedQueue is an outbox whose items are kept sealed: they hold addresses, codes, and links to sign in with.
 type sealedQueue[T any] struct {
 	queue   *outbox.Queue[[]byte]
 	deliver func(ctx context.Context, id string, v T) error // makes one try
@@ -50,7 +50,8 @@ type sealedQueue[T any] struct {
 	random  io.Reader
 }
 
-// newSealedQueue returns a queue whose items deliver hands over. purpose keeps what is sealed here apart from all else.
+// newSealedQueue returns a queue whose items deliver hands over. purpose distinguishes these sealed items from all
+// others.
 func newSealedQueue[T, H any](
 	d Deps[H], table storage.Table[outbox.Record[[]byte]], purpose string, deliver func(ctx context.Context, id string, v T) error, c outbox.Config,
 ) *sealedQueue[T] {
@@ -60,7 +61,7 @@ func newSealedQueue[T, H any](
 	}
 }
 
-// Run sends what waits until ctx ends.
+// Run sends queued items until ctx ends.
 func (q *sealedQueue[T]) Run(ctx context.Context) { q.queue.Run(ctx, q.try) }
 
 // Waiting returns how many items wait, counting no more than most.
@@ -76,7 +77,7 @@ func (q *sealedQueue[T]) try(ctx context.Context, id string, sealed []byte) erro
 	return q.deliver(ctx, id, v)
 }
 
-// add writes an item, in the transaction of its cause.
+// add queues an item in the transaction of its cause.
 func (q *sealedQueue[T]) add(tx storage.Tx, at time.Time, v T) error {
 	id, err := secret.ID(q.random, 16)
 	if err != nil {
@@ -93,10 +94,10 @@ func (q *sealedQueue[T]) add(tx storage.Tx, at time.Time, v T) error {
 	return q.queue.Add(tx, id, at, sealed)
 }
 
-// open undoes what add did.
+// open returns the item that add has sealed.
 func (q *sealedQueue[T]) open(sealed []byte) (v T, err error) {
 	raw, err := q.keyring.Open(q.purpose, sealed)
-	if err != nil { // perhaps another configuration with other keys is still there, or comes back
+	if err != nil { // tried again: another node with the right key may still be running, or come back
 		return v, fmt.Errorf("open: %w", err)
 	}
 	if err := cbor.Unmarshal(raw, &v); err != nil {

@@ -28,21 +28,22 @@ const (
 type SMS struct {
 	Kind Kind   `cbor:"1,keyasint"`
 	To   string `cbor:"2,keyasint"` // E.164: + and digits
-	// PersonID is for the log. Empty: nobody's yet.
+	// PersonID is for the log. It is empty before the person exists.
 	PersonID string `cbor:"3,keyasint,omitempty"`
 	// Locales are the languages that the person prefers. Empty: the default of the pages.
 	Locales []string `cbor:"4,keyasint,omitempty"`
-	// At is when it happened, taken before the transaction.
+	// At is the time of the cause, taken before the transaction.
 	At time.Time `cbor:"5,keyasint"`
-	// Until is when the message is of no use any more: it is not sent later. Default: an hour after At.
+	// Until is when the message expires: it is not sent later. Default: an hour after At.
 	Until time.Time `cbor:"6,keyasint"`
-	// Data fills in {name} in the message. A code stands in Data as code, and on a line of its own for phones that fill it in.
+	// Data replaces {name} in the message. The member code is also put on a line of its own, for phones that fill it
+	// in.
 	Data map[string]string `cbor:"7,keyasint,omitempty"`
 }
 
 // SMSSender sends text messages. It is safe for concurrent use.
 type SMSSender interface {
-	// Send writes, in the transaction of its cause, that a message is to be sent, and returns at once. An error is a failure of storage.
+	// Send queues a message in the transaction of its cause, and returns at once. An error is a failure of storage.
 	Send(tx storage.Tx, m SMS) error
 }
 
@@ -55,10 +56,10 @@ type Text struct {
 
 // SMSTransport hands text messages over to a service. It is safe for concurrent use.
 type SMSTransport interface {
-	// Deliver returns nil when the service has taken the message. An error that wraps outbox.ErrRefused says that trying again is of no use.
-	// It ends within MaxHookTimeout.
+	// Deliver returns nil when the service has accepted the message. An error that wraps outbox.ErrRefused means that
+	// the message is lost. It ends within MaxHookTimeout.
 	Deliver(ctx context.Context, t Text) error
-	// Check returns nil when the service is there. It sends nothing.
+	// Check returns nil when the service answers. It sends nothing.
 	Check(ctx context.Context) error
 }
 
@@ -66,12 +67,12 @@ type SMSTransport interface {
 type SMSConfig struct {
 	Issuer string // origin that codes are for
 	Brand  string
-	// Tried is told of each try. nil: nobody counts.
+	// Tried is called after each try. It may be nil.
 	Tried func(err error)
 }
 
-// Texts sends text messages from an outbox: until the service has taken one, or it is too late, it is tried again. So perhaps it arrives twice, when
-// the service took it and its answer was lost; the id is the same then.
+// Texts sends text messages from an outbox. A message is tried until the service accepts it or it is too late. It may
+// arrive twice, with the same id, when the answer of the service was lost.
 type Texts struct {
 	Deps[SMSTransport]
 	*sealedQueue[SMS]
@@ -81,12 +82,12 @@ type Texts struct {
 }
 
 const (
-	smsFirstWait = 10 * time.Second // no try lasts as long
-	smsMostWait  = 2 * time.Minute  // a code is good for some minutes
+	smsFirstWait = 10 * time.Second // a try is always shorter
+	smsMostWait  = 2 * time.Minute  // a code is valid for some minutes
 	smsLife      = time.Hour
 )
 
-// NewTexts returns what sends text messages.
+// NewTexts returns a Texts.
 func NewTexts(c SMSConfig, d Deps[SMSTransport]) (*Texts, error) {
 	u, err := url.Parse(c.Issuer)
 	if err != nil || u.Host == "" {
@@ -100,7 +101,8 @@ func NewTexts(c SMSConfig, d Deps[SMSTransport]) (*Texts, error) {
 	return t, nil
 }
 
-// Send implements SMSSender. A number that is none is dropped with a line in the log: it is no reason to undo what has happened.
+// Send implements SMSSender. A message with an invalid number is logged and dropped, so that it does not undo its
+// cause.
 func (t *Texts) Send(tx storage.Tx, m SMS) error {
 	if !IsNumber(m.To) {
 		t.Log.Error("text message without a number", zap.String("kind", string(m.Kind)), zap.String("person_id", m.PersonID))
@@ -118,10 +120,10 @@ func IsNumber(s string) bool {
 	return ok && len(digits) >= 7 && len(digits) <= 15 && digits[0] != '0' && !strings.ContainsFunc(digits, func(c rune) bool { return c < '0' || c > '9' })
 }
 
-// Check tells whether the service is there.
+// Check tells whether the service answers.
 func (t *Texts) Check(ctx context.Context) error { return t.Transport.Check(ctx) }
 
-// errLate says that a message came too late to be of use.
+// errLate says that a message has expired.
 var errLate = fmt.Errorf("it is too late for it: %w", outbox.ErrRefused)
 
 // deliver makes one try.
@@ -157,7 +159,7 @@ func (t *Texts) compose(ctx context.Context, m SMS) string {
 		text = string(r[:maxText-1]) + "…"
 	}
 	if code := m.Data["code"]; code != "" {
-		// Phones offer the code at pages of this host alone. (Origin-bound one-time codes delivered via SMS, 3)
+		// Phones offer the code on pages of this host only. (Origin-bound one-time codes delivered via SMS, 3)
 		text += "\n\n@" + t.host + " #" + code
 	}
 	return text

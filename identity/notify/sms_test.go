@@ -25,8 +25,8 @@ import (
 
 const smsToken = "Bearer the-token-of-the-gateway"
 
-// texting is a Texts that posts to a URL, with its own store and clock.
-type texting struct {
+// textHarness is a Texts that posts to a URL, with its own store and clock.
+type textHarness struct {
 	*testing.T
 	*notify.Texts
 	store storage.Store
@@ -34,20 +34,20 @@ type texting struct {
 	log   *bytes.Buffer
 }
 
-func newTexting(t *testing.T, url string) *texting {
+func newTextHarness(t *testing.T, url string) *textHarness {
 	t.Helper()
-	return newTextingWithin(t, url, notify.MaxHookTimeout)
+	return newTextHarnessWithin(t, url, notify.MaxHookTimeout)
 }
 
-// newTextingWithin gives each try so long.
-func newTextingWithin(t *testing.T, url string, timeout time.Duration) *texting {
+// newTextHarnessWithin gives each try so long.
+func newTextHarnessWithin(t *testing.T, url string, timeout time.Duration) *textHarness {
 	t.Helper()
 	store, err := badgerstore.OpenMemory()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
-	x := &texting{T: t, store: store, time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), log: new(bytes.Buffer)}
+	x := &textHarness{T: t, store: store, time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), log: new(bytes.Buffer)}
 	pages, err := page.New(page.Config{Issuer: "https://auth.example.com", Key: make([]byte, 32), Locales: page.Languages(), Brand: page.Brand{Name: "Albers & Co"}})
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func newTextingWithin(t *testing.T, url string, timeout time.Duration) *texting 
 	return x
 }
 
-func (x *texting) send(m notify.SMS) {
+func (x *textHarness) send(m notify.SMS) {
 	x.Helper()
 	m.At = x.time
 	if err := x.store.Update(x.Context(), func(tx storage.Tx) error { return x.Send(tx, m) }); err != nil {
@@ -79,7 +79,7 @@ func (x *texting) send(m notify.SMS) {
 }
 
 // round runs one round and holds its figures against what is wanted.
-func (x *texting) round(sent, failed, waiting int) {
+func (x *textHarness) round(sent, failed, waiting int) {
 	x.Helper()
 	s, f, err := x.Round(x.Context())
 	n, errCount := x.Waiting(x.Context(), 100)
@@ -98,7 +98,7 @@ func code(to, code string) notify.SMS {
 func TestSMSWebhook(t *testing.T) {
 	t.Parallel()
 	srv, got := receiver(t)
-	x := newTexting(t, srv.URL+"/send")
+	x := newTextHarness(t, srv.URL+"/send")
 	x.send(code("+31612345678", "123456"))
 	x.send(code("0612345678", "654321")) // no number: dropped with a line in the log
 	x.round(1, 0, 0)
@@ -129,7 +129,7 @@ func TestSMSWebhook(t *testing.T) {
 func TestSMSKindsHaveWords(t *testing.T) {
 	t.Parallel()
 	srv, got := receiver(t)
-	x := newTexting(t, srv.URL)
+	x := newTextHarness(t, srv.URL)
 	for _, kind := range notifytest.TextKinds() {
 		seen := map[string]bool{}
 		for _, locale := range page.Languages() {
@@ -147,7 +147,7 @@ func TestSMSKindsHaveWords(t *testing.T) {
 	}
 }
 
-// TestSMSFaults: while the service does not take them nothing is lost, each comes with the same id, and nothing comes too late.
+// TestSMSFaults: while the service refuses messages none is lost, each keeps its id, and none arrives too late.
 func TestSMSFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -166,7 +166,7 @@ func TestSMSFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			srv, got := receiver(t, c.answers...)
-			x := newTexting(t, srv.URL)
+			x := newTextHarness(t, srv.URL)
 			x.send(code("+31612345678", "123456"))
 			if c.dropped {
 				x.round(0, 1, 0)
@@ -186,7 +186,7 @@ func TestSMSFaults(t *testing.T) {
 		srv, got := receiver(t)
 		url := srv.URL
 		srv.Close()
-		x := newTexting(t, url)
+		x := newTextHarness(t, url)
 		m := code("+31612345678", "123456")
 		m.Until = x.time.Add(10 * time.Minute)
 		x.send(m)
@@ -208,7 +208,7 @@ func TestSMSFaults(t *testing.T) {
 		}))
 		t.Cleanup(srv.Close)
 		t.Cleanup(func() { close(done) })
-		x := newTextingWithin(t, srv.URL, 50*time.Millisecond)
+		x := newTextHarnessWithin(t, srv.URL, 50*time.Millisecond)
 		x.send(code("+31612345678", "123456"))
 		x.round(0, 1, 1)
 	})
@@ -251,7 +251,7 @@ func TestHookConfig(t *testing.T) {
 	}
 }
 
-// TestHookCheck: whoever answers is there; the secret is not shown for that.
+// TestHookCheck: any answer will do, and no secret is sent.
 func TestHookCheck(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

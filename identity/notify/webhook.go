@@ -1,4 +1,6 @@
-// Package notify tells others what happened, from outboxes: nothing is lost, and nobody waits for it.
+// Package notify sends events to webhooks, and e-mails, text messages and prompts to people. All of it goes through
+// outboxes, so nothing is lost and no caller waits. When something is sent, and what it says, is decided elsewhere
+// (identity, internal/page).
 package notify
 
 import (
@@ -28,11 +30,11 @@ import (
 // secretPrefix marks a secret that is given as Base64 of the key. (Standard Webhooks, "Signature scheme")
 const secretPrefix = "whsec_"
 
-// WebhookConfig is where events are posted to.
+// WebhookConfig names the receiver of events.
 type WebhookConfig struct {
 	URL    string
 	Secret secret.String
-	// Tried is told of each try. nil: nobody counts.
+	// Tried is called after each try. It may be nil.
 	Tried func(err error)
 }
 
@@ -52,8 +54,8 @@ func (c WebhookConfig) Key() ([]byte, error) {
 	return key, nil
 }
 
-// Webhook posts each event that may be told to one receiver. Each is posted until it is taken, so perhaps more than once and not always in order; its
-// id stays the same.
+// Webhook posts public events to one receiver. It posts an event until the receiver accepts it, so perhaps more than
+// once and not always in order; the id stays the same.
 type Webhook struct {
 	url    string
 	key    []byte
@@ -63,7 +65,8 @@ type Webhook struct {
 	now    func() time.Time
 }
 
-// NewWebhook returns a webhook over a store. now and client may be nil; by default the receiver may be anywhere, since the operator has written its address.
+// NewWebhook returns a webhook over a store. now and client may be nil. By default the receiver can be in any network,
+// since the operator has written its address.
 func NewWebhook(c WebhookConfig, store storage.Store, client *http.Client, now func() time.Time, log *zap.Logger) (*Webhook, error) {
 	key, err := c.Key()
 	if err != nil {
@@ -87,12 +90,12 @@ func NewWebhook(c WebhookConfig, store storage.Store, client *http.Client, now f
 	}, nil
 }
 
-// Add writes that an event is to be posted, in its transaction.
+// Add queues an event in the transaction that appends it.
 func (w *Webhook) Add(tx storage.Tx, at event.Ref, e event.Event) error {
 	return w.queue.Add(tx, e.ID, e.Occurred, at)
 }
 
-// Run posts what waits until ctx ends.
+// Run posts queued events until ctx ends.
 func (w *Webhook) Run(ctx context.Context) { w.queue.Run(ctx, w.send) }
 
 // webhookBody is what is posted. (Standard Webhooks, "Payload structure")
@@ -136,15 +139,15 @@ func (w *Webhook) send(ctx context.Context, id string, at event.Ref) error {
 		return fmt.Errorf("post event: %w", err)
 	case status >= 200 && status <= 299:
 		return nil
-	case status == http.StatusGone: // Standard Webhooks, "Deliverability": nobody listens there any more
+	case status == http.StatusGone: // Standard Webhooks, "Deliverability": the receiver has gone for good
 		return fmt.Errorf("post event: status %d: %w", status, outbox.ErrRefused)
 	default:
 		return fmt.Errorf("post event: status %d", status)
 	}
 }
 
-// Sign returns the signature of a posted event: HMAC-SHA256 over id, timestamp and body with dots between, in Base64. (Standard Webhooks,
-// "Signature scheme")
+// Sign returns the signature of a posted event: HMAC-SHA256 over id, timestamp and body with dots between, in Base64.
+// (Standard Webhooks, "Signature scheme")
 func Sign(key []byte, id, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	_, _ = mac.Write([]byte(id + "." + timestamp + ".")) // a hash never fails

@@ -28,22 +28,22 @@ const hookSecret = "the-secret-of-a-webhook-in-these-tests"
 
 var created = event.Type{Type: "person.PersonCreatedEvent", Name: "Person Created"}
 
-// posted is a request that the receiver got.
-type posted struct {
+// delivery is a request that the receiver got.
+type delivery struct {
 	header http.Header
 	body   []byte
 }
 
 // receiver answers with the statuses in turn, then with 204.
-func receiver(t *testing.T, statuses ...int) (*httptest.Server, chan posted) {
+func receiver(t *testing.T, statuses ...int) (*httptest.Server, chan delivery) {
 	t.Helper()
-	got := make(chan posted, 100)
+	got := make(chan delivery, 100)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil || r.Method != http.MethodPost {
 			t.Errorf("%s, %v, want a POST", r.Method, err)
 		}
-		got <- posted{r.Header, body}
+		got <- delivery{r.Header, body}
 		status := http.StatusNoContent
 		if len(statuses) > 0 {
 			status, statuses = statuses[0], statuses[1:]

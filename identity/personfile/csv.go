@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 )
 
-// columns are the names that the first line may have, without case, blanks, _ and -.
+// columns are the known names of columns, compared without case, blanks, _ and -.
 var columns = map[string]func(p *Person, v string) error{
 	"username":     func(p *Person, v string) error { p.Username = v; return nil },
 	"uid":          func(p *Person, v string) error { p.Username = v; return nil },
@@ -67,7 +67,7 @@ func addPhone(tag string) func(p *Person, v string) error {
 	}
 }
 
-// customPrefix begins the names of columns that are attributes of the operator's own: custom.shoe_size.
+// customPrefix begins the names of columns that hold custom attributes: custom.shoe_size.
 const customPrefix = "custom."
 
 func yes(v string) (bool, error) {
@@ -88,7 +88,7 @@ func number(v string) (int, error) {
 	return n, nil
 }
 
-// split reads several values of one column.
+// split returns the values of a column that holds several.
 func split(v string) (out []string) {
 	for _, one := range strings.FieldsFunc(v, func(r rune) bool { return r == ';' || r == '|' || r == ',' }) {
 		if one = strings.TrimSpace(one); one != "" {
@@ -101,12 +101,12 @@ func split(v string) (out []string) {
 // csvReader reads RFC 4180, with the names of the columns on the first line.
 type csvReader struct {
 	in     *csv.Reader
-	size   *bounded
+	size   *boundedReader
 	header []string
 }
 
 func newCSV(r io.Reader) (*csvReader, error) {
-	size := &bounded{r: r, left: maxRecord}
+	size := &boundedReader{r: r, left: maxRecord}
 	c := &csvReader{in: csv.NewReader(size), size: size}
 	header, err := c.in.Read()
 	if errors.Is(err, io.EOF) {
@@ -115,7 +115,7 @@ func newCSV(r io.Reader) (*csvReader, error) {
 	if err != nil {
 		return nil, csvError(err)
 	}
-	if len(header) == 1 && strings.Contains(header[0], ";") { // as spreadsheets write it where the comma is in numbers
+	if len(header) == 1 && strings.Contains(header[0], ";") { // as spreadsheets write it in countries with decimal commas
 		return nil, errors.New("the first line separates its columns by ; instead of commas: save the file as CSV with commas")
 	}
 	seen := map[string]bool{}
@@ -176,7 +176,7 @@ func (c *csvReader) Next() (p Person, line int, err error) {
 	return p, line, nil
 }
 
-// csvError keeps what the reader says of the place, and no value.
+// csvError keeps the place that the reader names, and no value.
 func csvError(err error) error {
 	if wrong := new(csv.ParseError); errors.As(err, &wrong) {
 		return fmt.Errorf("line %d, column %d: %w", wrong.Line, wrong.Column, wrong.Err)
@@ -184,13 +184,13 @@ func csvError(err error) error {
 	return err
 }
 
-// bounded ends a file whose quotation marks do not close before it fills the memory.
-type bounded struct {
+// boundedReader ends a record whose quotation marks do not close, before it fills the memory.
+type boundedReader struct {
 	r    io.Reader
 	left int
 }
 
-func (b *bounded) Read(p []byte) (int, error) {
+func (b *boundedReader) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, errTooLong
 	}

@@ -15,7 +15,7 @@ type jsonReader struct {
 
 func newJSONL(r *bufio.Reader) *jsonReader { return &jsonReader{lines{in: r}} }
 
-// Next implements Reader. Empty lines are passed over.
+// Next implements Reader. It skips empty lines.
 func (j *jsonReader) Next() (p Person, line int, err error) {
 	for {
 		raw, err := j.next()
@@ -39,15 +39,15 @@ func (j *jsonReader) Next() (p Person, line int, err error) {
 	}
 }
 
-// lines reads line after line, each of them of a bounded length.
+// lines reads lines of a bounded length.
 type lines struct {
 	in     *bufio.Reader
-	number int // of the line read last
+	number int // of the last line
 	back   bool
 	last   []byte
 }
 
-// next returns the next line without its end. It is good until the next call.
+// next returns the next line without its end. It is valid until the next call.
 func (l *lines) next() ([]byte, error) {
 	if l.back {
 		l.back = false
@@ -75,5 +75,5 @@ func (l *lines) next() ([]byte, error) {
 	}
 }
 
-// unread gives the last line back.
+// unread makes next return the last line again.
 func (l *lines) unread() { l.back = true }

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 )
 
-// ldifReader reads entries of LDIF (RFC 2849) that describe persons. Others, such as organisational units, are passed over.
+// ldifReader reads entries of LDIF (RFC 2849) that describe persons. Others, such as organisational units, are skipped.
 type ldifReader struct {
 	lines
 	skipped int
@@ -47,7 +47,7 @@ func (l *ldifReader) Next() (p Person, line int, err error) {
 // entry is the values of one entry by attribute, in lower case and without options.
 type entry map[string][]string
 
-// entry returns the next entry. After a *LineError the next one follows.
+// entry returns the next entry. After a *LineError the next call goes on with the following entry.
 func (l *ldifReader) entry() (entry, int, error) {
 	e, start, size, problem := entry{}, 0, 0, ""
 	for {
@@ -80,7 +80,7 @@ func (l *ldifReader) entry() (entry, int, error) {
 			e[name] = append(e[name], value)
 		}
 		if len(e) == 0 && problem == "" {
-			start = 0 // the version line belongs to no entry
+			start = 0 // the version line is not part of an entry
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (l *ldifReader) unfolded() (line string, at int, err error) {
 	for len(line) <= maxRecord {
 		more, err := l.next()
 		if err != nil {
-			break // the next call says so again
+			break // the next call returns it again
 		}
 		if len(more) == 0 || more[0] != ' ' {
 			l.unread()
@@ -108,7 +108,7 @@ func (l *ldifReader) unfolded() (line string, at int, err error) {
 	return line, at, nil
 }
 
-// attributeOf reads name: text or name:: Base64. What is elsewhere is not fetched.
+// attributeOf reads name: text or name:: Base64. References to other files are not followed.
 func attributeOf(line string) (name, value, problem string) {
 	name, value, ok := strings.Cut(line, ":")
 	if !ok || name == "" {

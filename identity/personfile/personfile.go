@@ -1,5 +1,5 @@
-// Package personfile reads persons from files of other systems: CSV, JSON lines, LDIF. It reads one person at a time, so that a file may
-// be as long as it is.
+// Package personfile reads persons from files of other systems: CSV, JSON lines, LDIF. It reads one person at a time,
+// so a file can have any length. What becomes of a person belongs to package identity.
 package personfile
 
 import (
@@ -33,15 +33,15 @@ type Person struct {
 
 // Reader reads the persons of a file, one after the other.
 type Reader interface {
-	// Next returns the next person and the line where it begins, io.EOF after the last. A *LineError is about one person: the next call
-	// goes on after it. Any other error is the end.
+	// Next returns the next person and the line where it begins, io.EOF after the last. A *LineError is about one
+	// person: the next call goes on after it. Any other error is the end.
 	Next() (p Person, line int, err error)
 }
 
-// Skipper is a Reader that passes over what is no person, and counts it.
+// Skipper is a Reader that skips entries other than persons, and counts them.
 type Skipper interface{ Skipped() int }
 
-// LineError says what is wrong with what begins on a line. It repeats no value.
+// LineError says what is wrong with the person that begins on a line. It repeats no value.
 type LineError struct {
 	Line    int
 	Problem string
@@ -56,7 +56,7 @@ const (
 	LDIF  = "ldif"
 )
 
-// FormatOf returns the format that a file's name tells, or "".
+// FormatOf returns the format by the extension of a file name, or "".
 func FormatOf(name string) string {
 	switch name = strings.ToLower(name); {
 	case strings.HasSuffix(name, ".csv"):
@@ -91,7 +91,7 @@ const maxRecord = 256 << 10
 
 var errTooLong = errors.New("one person takes more than 256 KiB: is a quotation mark not closed?")
 
-// isHash tells a hash from a plain password where a format has one place for both.
+// isHash distinguishes a hash from a plain password in formats that have one place for both.
 func isHash(s string) bool {
 	if strings.HasPrefix(s, "{") && strings.Contains(s, "}") {
 		return true

@@ -20,7 +20,7 @@ type bulkOperation struct {
 	refs                          []string // bulkIds that it needs
 }
 
-// bulkAnswer is what came of it.
+// bulkAnswer is the outcome of an operation.
 type bulkAnswer struct {
 	Method   string          `json:"method"`
 	BulkID   string          `json:"bulkId,omitempty"`
@@ -37,8 +37,8 @@ var (
 
 const bulkPrefix = "bulkId:"
 
-// bulk serves POST /scim/v2/Bulk. (RFC 7644 3.7) Each operation takes effect, or not, by itself. One that names the bulkId of another
-// comes after it, wherever it stands; those that name each other are refused.
+// bulk serves POST /scim/v2/Bulk. (RFC 7644 3.7) Each operation succeeds or fails by itself. An operation that names
+// the bulkId of another one runs after it, wherever it stands; operations that name each other are refused.
 func (s *Server) bulk(w http.ResponseWriter, r *http.Request, c *call) error {
 	v, err := readBody(w, r)
 	if err != nil {
@@ -126,7 +126,7 @@ func parseBulk(v any) (ops []bulkOperation, failOnErrors int, err error) {
 	return ops, failOnErrors, nil
 }
 
-// references are the bulkIds that texts of a value name.
+// references returns the bulkIds that a value names.
 func references(v any, out []string) []string {
 	switch v := v.(type) {
 	case string:
@@ -148,7 +148,7 @@ func references(v any, out []string) []string {
 	return out
 }
 
-// resolved puts ids in the place of bulkIds.
+// resolved replaces bulkIds by ids.
 func resolved(v any, made map[string]string) any {
 	switch v := v.(type) {
 	case string:
@@ -183,7 +183,7 @@ func (op *bulkOperation) refuse(err error) bulkAnswer {
 	return bulkAnswer{Method: op.method, BulkID: op.bulkID, Status: strconv.Itoa(e.Status), Response: raw}
 }
 
-// run carries one operation out as the request that it stands for.
+// run carries out one operation as a request of its own.
 func (s *Server) run(r *http.Request, c *call, op bulkOperation, made map[string]string) bulkAnswer {
 	path := op.path
 	if i := strings.LastIndexByte(path, '/'); strings.HasPrefix(path[i+1:], bulkPrefix) {
@@ -226,7 +226,7 @@ func (s *Server) run(r *http.Request, c *call, op bulkOperation, made map[string
 	return a
 }
 
-// recorder takes the answer of one operation.
+// recorder records the answer to one operation.
 type recorder struct {
 	header http.Header
 	status int

@@ -13,14 +13,14 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what is sent.
+// Bounds of a body.
 const (
 	maxBody   = 1 << 20 // bytes
 	maxDepth  = 12      // of nested values: a Bulk of PATCHes of complex values needs ten
 	maxValues = 50_000  // values in one body
 )
 
-// readResource returns the resource in a request, as far as its type knows it.
+// readResource returns the resource in a request.
 func readResource(w http.ResponseWriter, r *http.Request, t *resourceType) (object, error) {
 	v, err := readBody(w, r)
 	if err != nil {
@@ -29,7 +29,8 @@ func readResource(w http.ResponseWriter, r *http.Request, t *resourceType) (obje
 	return t.conform(v)
 }
 
-// readBody returns the JSON value of a request. Its Content-Type must say so: no page elsewhere can send that without asking first.
+// readBody returns the JSON value of a request. Its Content-Type must be that of JSON, which a page of
+// another site cannot send without a preflight.
 func readBody(w http.ResponseWriter, r *http.Request) (any, error) {
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != mediaType && kind != "application/json" || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
@@ -45,8 +46,8 @@ func readBody(w http.ResponseWriter, r *http.Request) (any, error) {
 	return parse(raw)
 }
 
-// parse reads one JSON value strictly: bounded depth and number of values, no member twice, whatever the case of its name, nothing after
-// it. The names keep the case that they were sent in.
+// parse reads one JSON value strictly: bounded depth and number of values, no member twice, whatever the case of its
+// name, nothing after it. The names keep the case that they were sent in.
 func parse(raw []byte) (any, error) {
 	if !utf8.Valid(raw) {
 		return nil, bad(invalidSyntax, "the body is not UTF-8")
@@ -117,7 +118,8 @@ func (p *parser) object(depth int) (any, error) {
 	return o, err
 }
 
-// members returns the members of a message by the names that it may have, and refuses others. (RFC 7643 2.1: names have no case)
+// members returns the members of a message by the names that it may have, and refuses others. (RFC 7643 2.1: names have
+// no case)
 func members(v any, names ...string) (object, error) {
 	o, ok := v.(object)
 	if !ok {
@@ -134,7 +136,7 @@ func members(v any, names ...string) (object, error) {
 	return out, nil
 }
 
-// message is members for one that must say which message it is.
+// message is members for a message that must name its schema.
 func message(v any, urn string, names ...string) (object, error) {
 	o, err := members(v, append(names, "schemas")...)
 	if err != nil {
@@ -147,8 +149,8 @@ func message(v any, urn string, names ...string) (object, error) {
 	return o, nil
 }
 
-// conform returns a resource that was sent with the names and types of its schema, without what the client cannot write: read-only
-// attributes are passed over (RFC 7644 3.3, 3.5.1). An unknown one is refused, and named.
+// conform returns a resource of a request with the names and types of its schema. Read-only attributes are left out
+// (RFC 7644 3.3, 3.5.1). An unknown attribute is refused by its name.
 func (t *resourceType) conform(v any) (object, error) {
 	o, ok := v.(object)
 	if !ok {
@@ -210,7 +212,7 @@ func conformObject(in []*attribute, o object, path string) (object, error) {
 	return out, nil
 }
 
-// unknown names a member that is not known, where its name can be one.
+// unknown refuses an unknown member, and repeats its name if that is a possible name.
 func unknown(path, name string) string {
 	if len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return "a member is not known"
@@ -255,7 +257,7 @@ func conformOne(a *attribute, v any, path string) (any, error) {
 	case typeComplex:
 		o, ok := v.(object)
 		if s, isText := v.(string); isText && a.find("value") != nil {
-			o, ok = object{"value": s}, true // a value alone stands for it, as a large directory sends a manager
+			o, ok = object{"value": s}, true // a plain value stands for the object, as a large directory sends a manager
 		}
 		if !ok {
 			return nil, bad(invalidValue, path+" wants an object")

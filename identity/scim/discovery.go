@@ -24,7 +24,7 @@ func (s *Server) serviceProviderConfig(w http.ResponseWriter, _ *http.Request, _
 	return nil
 }
 
-// noFilter refuses a filter where nothing secret hangs on it, as the standard asks. (RFC 7644 4)
+// noFilter refuses a filter, as the standard demands of these endpoints. (RFC 7644 4)
 func noFilter(r *http.Request) error {
 	if r.URL.Query().Has("filter") {
 		return &Error{Status: http.StatusForbidden, Detail: "this list cannot be filtered"}

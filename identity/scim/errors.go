@@ -19,8 +19,8 @@ import (
 // Error is a refusal. (RFC 7644 3.12)
 type Error struct {
 	Status int
-	Type   string // scimType; empty: none
-	Detail string // for the client: nothing secret, nothing that it sent beside names of attributes
+	Type   string // scimType; may be empty
+	Detail string // for the client: nothing secret, and of its input nothing but names of attributes
 	cause  error
 }
 
@@ -57,7 +57,7 @@ func preconditionFailed() *Error {
 	return &Error{Status: http.StatusPreconditionFailed, Detail: "the resource has changed since"}
 }
 
-// asError is what the client is told of an error.
+// asError returns the answer for an error.
 func asError(err error) *Error {
 	var (
 		ours    *Error
@@ -92,7 +92,7 @@ func asError(err error) *Error {
 	return &Error{Status: http.StatusInternalServerError, Detail: "internal error", cause: err}
 }
 
-// isStorage tells whether a failure is the store's.
+// isStorage tells whether the store has failed.
 func isStorage(err error) bool {
 	return errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrReadOnly)
 }
@@ -120,7 +120,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "5")
 	}
 	fields := []zap.Field{zap.String("method", r.Method), zap.Int("status", e.Status), zap.String("scim_type", e.Type), zap.NamedError("cause", e.cause)}
-	if e.Status >= http.StatusInternalServerError && e.cause != nil { // the API that is switched off is no failure
+	if e.Status >= http.StatusInternalServerError && e.cause != nil { // a switched-off API is not a failure
 		s.Log.Error("request failed", fields...)
 	} else {
 		s.Log.Info("request refused", fields...)
@@ -128,7 +128,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	write(w, e.Status, e.body())
 }
 
-// mediaType is what answers are. (RFC 7644 8.1)
+// mediaType is the type of answers. (RFC 7644 8.1)
 const mediaType = "application/scim+json"
 
 func headers(w http.ResponseWriter) {

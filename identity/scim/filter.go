@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a filter: what it costs to read and to hold against each resource.
+// Bounds of a filter, and so of the cost of reading it and of comparing it with each resource.
 const (
 	maxFilter      = 4096 // bytes
 	maxFilterDepth = 16   // of parentheses, not and brackets
@@ -97,7 +97,7 @@ func (p *filterParser) space() {
 	}
 }
 
-// word takes a word if it comes next, whatever its case, followed by what no word has.
+// word takes a word in any case if it comes next and ends there.
 func (p *filterParser) word(w string) bool {
 	p.space()
 	end := p.at + len(w)
@@ -164,7 +164,7 @@ func (p *filterParser) term() (filter, error) {
 	return f, nil
 }
 
-// path takes the longest run of characters that a path may have.
+// path takes the longest run of characters of a path.
 func (p *filterParser) path() string {
 	p.space()
 	start := p.at
@@ -176,7 +176,7 @@ func (p *filterParser) path() string {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// attributes returns what a path names here.
+// attributes returns the attribute and sub-attribute that a path names here.
 func (p *filterParser) attributes(path string) (a, sub *attribute, err error) {
 	ok := false
 	if p.in != nil {
@@ -231,7 +231,7 @@ func (p *filterParser) comparison() (filter, error) {
 	return c.complete(path)
 }
 
-// present takes pr in front of what ends a condition without a space.
+// present takes pr where a condition ends without a space.
 func (p *filterParser) present() bool {
 	p.space()
 	if end := p.at + 2; end < len(p.s) && equalFold(p.s[p.at:end], "pr") && (p.s[end] == ')' || p.s[end] == ']') {

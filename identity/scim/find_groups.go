@@ -30,7 +30,7 @@ func (s *Server) searchGroups(w http.ResponseWriter, r *http.Request, c *call) e
 	return s.answerGroups(w, r, c, q)
 }
 
-// looksAt tells whether a filter is about an attribute.
+// looksAt tells whether a filter names an attribute.
 func looksAt(f filter, name string) bool {
 	switch f := f.(type) {
 	case and:
@@ -71,7 +71,7 @@ func (s *Server) answerGroups(w http.ResponseWriter, r *http.Request, c *call, q
 	return nil
 }
 
-// groupFinder is one query about groups at work in its transaction.
+// groupFinder is a query about groups in its transaction.
 type groupFinder struct {
 	*Server
 	*call
@@ -79,7 +79,7 @@ type groupFinder struct {
 
 	ctx  context.Context //nolint:containedctx // of the one request
 	tx   storage.Tx
-	left int // members that may still be told
+	left int // members that the answer has room for
 }
 
 // tree is a group as a resource of the answer.
@@ -142,7 +142,7 @@ func (f *groupFinder) fill(p *page) error {
 	return nil
 }
 
-// groupsFor returns the groups that a query can be about.
+// groupsFor returns the groups that can match a query.
 func (s *Server) groupsFor(tx storage.Tx, q *query) ([]identity.Group, error) {
 	name, byName := equals(q.filter, "displayName", "")
 	id, byID := equals(q.filter, "id", "")

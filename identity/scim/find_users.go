@@ -16,8 +16,8 @@ const (
 	chunk      = 256     // of them at a time
 )
 
-// findUsers answers a query. What an index answers is a few reads; a list of all by userName counts without looking; everything else
-// looks through the partition.
+// findUsers answers a query. With an index that takes a few reads, and a list of everybody by userName counts without
+// reading; everything else reads through the partition.
 func (s *Server) findUsers(ctx context.Context, c *call, q *query) (*page, error) {
 	f := &finder{Server: s, call: c, query: q}
 	byName := q.sortBy == nil || q.sortBy.name == "userName"
@@ -45,7 +45,7 @@ func (s *Server) findUsers(ctx context.Context, c *call, q *query) (*page, error
 	return p, err
 }
 
-// finder is one query at work in its transaction.
+// finder is a query in its transaction.
 type finder struct {
 	*Server
 	*call
@@ -56,7 +56,7 @@ type finder struct {
 	groups func(string) (string, error)
 }
 
-// indexes returns how to find the few persons whom the filter can be about.
+// indexes returns functions that find the few persons who can match the filter.
 func (f *finder) indexes() (ids func() ([]string, error), ok bool) {
 	if f.filter == nil {
 		return nil, false
@@ -85,7 +85,8 @@ func (f *finder) indexes() (ids func() ([]string, error), ok bool) {
 	return nil, false
 }
 
-// resource returns a person as a resource of the page. Its version is that of the whole, whatever of it is wanted.
+// resource returns a person as a resource of the page. Its version is that of the whole resource, even if only a part
+// is selected.
 func (f *finder) resource(d *identity.Details) (object, error) { return f.userTree(d, f.groups) }
 
 func (f *finder) fromIndex(p *page, find func() ([]string, error)) error {
@@ -106,7 +107,7 @@ func (f *finder) fromIndex(p *page, find func() ([]string, error)) error {
 	return m.fill(p)
 }
 
-// all is a page of everybody in the order of usernames.
+// all returns a page of everybody in the order of usernames.
 func (f *finder) all(p *page) error {
 	total, version, err := f.Identity.CountPersons(f.tx, f.partition)
 	if err != nil {
@@ -151,7 +152,7 @@ func (f *finder) all(p *page) error {
 	return nil
 }
 
-// scan looks through everybody of the partition.
+// scan reads through everybody of the partition.
 func (f *finder) scan(p *page, byName bool) error {
 	m := f.newMatches()
 	m.ordered = byName
@@ -186,7 +187,8 @@ func (f *finder) scan(p *page, byName bool) error {
 	return m.fill(p)
 }
 
-// matchList gathers what meets the filter. In the order of the scan it keeps the page alone; sorted otherwise, the keys of all.
+// matchList gathers the matches of a filter. In the order of the scan it holds one page; in another order it holds the
+// keys of all.
 type matchList struct {
 	*finder
 
@@ -227,7 +229,7 @@ func (m *matchList) look(d *identity.Details) error {
 	return nil
 }
 
-// fill completes the page. What has no value comes last in ascending order. (RFC 7644 3.4.2.3)
+// fill completes the page. Resources without a value come last in ascending order. (RFC 7644 3.4.2.3)
 func (m *matchList) fill(p *page) error {
 	p.total, p.resources = m.total, m.page
 	if m.ordered {
@@ -267,8 +269,8 @@ func (m *matchList) fill(p *page) error {
 	return nil
 }
 
-// cursors remember where a page ended, so that whoever reads page after page does not count from the beginning each time. They hold as
-// long as nobody comes, goes or changes their name; then the page is found by counting again.
+// cursors remember where a page ended, so that a client that reads page after page does not count from the beginning
+// each time. They are valid until a person is added, removed or renamed; then the page is found by counting again.
 type cursors struct {
 	mu   sync.Mutex // guards all below
 	at   map[cursor]string

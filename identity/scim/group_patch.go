@@ -8,7 +8,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// patchGroup serves PATCH /scim/v2/Groups/{id}. (RFC 7644 3.5.2) Members are added and taken out by themselves: a group may have very many.
+// patchGroup serves PATCH /scim/v2/Groups/{id}. (RFC 7644 3.5.2) Members are added and removed one by one, since a
+// group may have very many.
 func (s *Server) patchGroup(w http.ResponseWriter, r *http.Request, c *call) error {
 	v, err := readBody(w, r)
 	if err != nil {
@@ -40,7 +41,7 @@ func (s *Server) patchGroup(w http.ResponseWriter, r *http.Request, c *call) err
 	})
 }
 
-// splitMembers gives operations on the whole resource that name members among others a path.
+// splitMembers turns the members of an operation on the whole resource into an operation with the path members.
 func splitMembers(ops []operation) (out []operation, err error) {
 	for _, op := range ops {
 		o, ok := op.value.(object)
@@ -67,7 +68,7 @@ func splitMembers(ops []operation) (out []operation, err error) {
 	return out, nil
 }
 
-// memberPatch gathers what the operations of a PATCH make of the members.
+// memberPatch gathers the changes that the operations of a PATCH make to the members.
 type memberPatch struct {
 	*Server
 	*call
@@ -120,7 +121,7 @@ func (p *memberPatch) apply(op operation) error {
 	return nil
 }
 
-// meeting are the members that meet a condition. The usual one names a member.
+// meeting returns the members that meet a condition. Usually the condition names a member.
 func (p *memberPatch) meeting(f filter) ([]string, error) {
 	if c, ok := f.(comparison); ok && c.op == "eq" && c.attr.name == "value" {
 		id, _ := c.value.(string)

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// groupTree is a group as a resource, with its members of the partition where they are wanted.
+// groupTree is a group as a resource, with its members of the partition if they are selected.
 func (s *Server) groupTree(tx storage.Tx, c *call, g *identity.Group, members bool) (object, error) {
 	o := object{"id": g.ID, "displayName": g.Name, "schemas": []any{coreGroup, ourGroup}}
 	put(o, "externalId", g.ExternalID)
@@ -91,7 +91,7 @@ func (s *Server) readGroup(w http.ResponseWriter, r *http.Request, c *call) erro
 	return answerRead(w, r, groupType, o)
 }
 
-// applyGroup makes a change of a resource that was sent whole. Members are added; whether the others go is the caller's.
+// applyGroup makes a change of a whole resource. Members are added; whether the others are removed is up to the caller.
 func applyGroup(to *identity.GroupChange, o object) {
 	ours, _ := o[ourGroup].(object)
 	to.Name, to.ExternalID, to.Permissions = text(o, "displayName"), text(o, "externalId"), nil
@@ -103,7 +103,7 @@ func applyGroup(to *identity.GroupChange, o object) {
 	}
 }
 
-// memberIDs are the members that a resource or an operation names.
+// memberIDs returns the members that a resource or an operation names.
 func memberIDs(list []any) (out []string, err error) {
 	for _, v := range list {
 		one, _ := v.(object)
@@ -143,7 +143,7 @@ func (s *Server) createGroup(w http.ResponseWriter, r *http.Request, c *call) er
 	return nil
 }
 
-// memberError: a member who is nobody is a value of the request, not the resource.
+// memberError: an unknown member is a wrong value in the request, and not a missing resource.
 func memberError(err error) error {
 	if errors.Is(err, identity.ErrNoPerson) {
 		return bad(invalidValue, "members names somebody who is no person of this service")
@@ -169,7 +169,7 @@ func (s *Server) replaceGroup(w http.ResponseWriter, r *http.Request, c *call) e
 	})
 }
 
-// updateGroup lets change say what a group is to be like.
+// updateGroup changes a group as change says.
 func (s *Server) updateGroup(w http.ResponseWriter, r *http.Request, c *call, change func(tx storage.Tx, now object, to *identity.GroupChange) error) error {
 	sel, err := selectionOfQuery(groupType, r.URL.Query())
 	if err != nil {
@@ -198,7 +198,7 @@ func (s *Server) updateGroup(w http.ResponseWriter, r *http.Request, c *call, ch
 	if err != nil {
 		return err
 	}
-	if quiet { // RFC 7644 3.5.2: who adds one member to a hundred thousand does not want them all back
+	if quiet { // RFC 7644 3.5.2: a client that adds one member to a hundred thousand does not want them all back
 		meta, _ := o["meta"].(object)
 		w.Header().Set("ETag", text(meta, "version"))
 		w.WriteHeader(http.StatusNoContent)

@@ -39,7 +39,7 @@ const (
 	patchOp    = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
 )
 
-// clock moves on a second each time it is looked at, so that what is changed later is later.
+// clock advances a second at each reading, so that a later change has a later time.
 type clock struct {
 	mu  sync.Mutex // guards now
 	now time.Time

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// crowd adds six persons whom filters tell apart.
+// crowd adds six persons that filters distinguish.
 func crowd(h *harness) map[string]string {
 	ids := map[string]string{}
 	for _, p := range []struct {

@@ -59,7 +59,8 @@ func (c comparison) leaf() *attribute {
 	return c.attr
 }
 
-// folded is the form in which texts are compared. Unless case matters it does not. (RFC 7643 2.2)
+// folded returns the form in which texts are compared: lower case, unless the attribute is case-sensitive. (RFC 7643
+// 2.2)
 func (a *attribute) folded(s string) string {
 	if a.exact || a.typ() == typeBinary {
 		return s
@@ -67,7 +68,7 @@ func (a *attribute) folded(s string) string {
 	return strings.ToLower(s)
 }
 
-// values are all values of the attribute in a resource.
+// values returns all values of the attribute in a resource.
 func (c comparison) values(o object) []any { return valuesOf(o, c.attr, c.sub) }
 
 func valuesOf(o object, a, sub *attribute) []any {
@@ -106,7 +107,7 @@ func valuesOf(o object, a, sub *attribute) []any {
 	return out
 }
 
-// match: one of several values is enough. What has no value is not equal to any.
+// match: one of several values is enough. A resource without the attribute is unequal to every value.
 func (c comparison) match(o object) bool {
 	values := c.values(o)
 	switch {
@@ -171,8 +172,8 @@ func ordered(op string, sign int) bool {
 	return false
 }
 
-// equals returns the text that a filter demands an attribute (and sub-attribute) to have, if every resource that meets the filter has it.
-// So an index answers instead of a scan.
+// equals returns the text that a filter demands an attribute (and sub-attribute) to have, if every resource that meets
+// the filter has it. An index then replaces a scan.
 func equals(f filter, attr, sub string) (text string, ok bool) {
 	switch f := f.(type) {
 	case and:

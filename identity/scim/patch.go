@@ -15,9 +15,9 @@ type operation struct {
 	value any
 }
 
-// path is what an operation is about. (RFC 7644 figure 7)
+// path names the target of an operation. (RFC 7644 figure 7)
 type path struct {
-	ext    *attribute // the extension that attr is of; nil: none
+	ext    *attribute // the extension that attr belongs to, or nil
 	attr   *attribute
 	filter filter     // nil: all values
 	sub    *attribute // nil: the whole
@@ -122,7 +122,7 @@ func (t *resourceType) path(s string) (*path, error) {
 	return out, nil
 }
 
-// apply changes the resource o, which is ours to change.
+// apply changes the resource o in place.
 func (t *resourceType) apply(o object, ops []operation) error {
 	for _, op := range ops {
 		if err := t.applyOne(o, op); err != nil {
@@ -203,7 +203,7 @@ func (p *path) apply(in object, op operation) error {
 	return nil
 }
 
-// set gives a member a value, and takes it away where there is none.
+// set gives a member a value, and removes the member if there is no value.
 func set(in object, name string, v any) {
 	if v == nil {
 		delete(in, name)
@@ -237,7 +237,7 @@ func (p *path) setMulti(in object, op operation) error {
 	return nil
 }
 
-// demoted takes the mark of the primary value off all values when another one comes with it. (RFC 7644 3.5.2)
+// demoted clears the primary mark of all values when a new value has it. (RFC 7644 3.5.2)
 func demoted(list []any, by any) []any {
 	if o, ok := by.(object); !ok || o["primary"] != true {
 		return list
@@ -262,7 +262,7 @@ func cloneObject(o object) object {
 	return out
 }
 
-// setSub changes one sub-attribute: of the one value, or of each of several.
+// setSub changes one sub-attribute of every value.
 func (p *path) setSub(in object, op operation) error {
 	v, err := conform(p.sub, op.value, p.attr.name+"."+p.sub.name)
 	if err != nil {
@@ -288,7 +288,7 @@ func (p *path) setSub(in object, op operation) error {
 	return p.setIn(in, list, func(object) bool { return true }, object{p.sub.name: v})
 }
 
-// setIn changes members of those values that are chosen.
+// setIn changes members of the chosen values.
 func (p *path) setIn(in object, list []any, chosen func(object) bool, to object) error {
 	out := slices.Clone(list)
 	for i, v := range out {
@@ -312,8 +312,8 @@ func (p *path) setIn(in object, list []any, chosen func(object) bool, to object)
 	return nil
 }
 
-// setMatching changes the values that meet the filter. One that is looked for by what it must be equal to is made when there is none, as
-// directories expect of add and of emails[type eq "work"].value.
+// setMatching changes the values that meet the filter. If there are none and the filter demands equality alone, it
+// makes such a value, as directories expect of add and of emails[type eq "work"].value.
 func (p *path) setMatching(in object, op operation) error {
 	to := object{}
 	if p.sub != nil {

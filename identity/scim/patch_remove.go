@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// implied puts into o what a filter of equalities demands. It answers false for any other filter.
+// implied puts the values that a filter of equalities demands into o. It returns false for any other filter.
 func implied(f filter, o object) bool {
 	switch f := f.(type) {
 	case and:
@@ -19,7 +19,7 @@ func implied(f filter, o object) bool {
 	return false
 }
 
-// remove takes values away: those that meet the filter, those that value lists (as a large directory sends it), or all.
+// remove removes values: those that meet the filter, those that value lists (as a large directory sends it), or all.
 func (p *path) remove(in object, value any) error {
 	if p.attr.required && p.sub == nil {
 		return bad(mutability, p.attr.name+" cannot be removed") // RFC 7644 3.5.2.2
@@ -60,7 +60,7 @@ func (p *path) remove(in object, value any) error {
 	return nil
 }
 
-// listed are the values that a remove names by its value.
+// listed returns the values that a remove names by its value.
 func (p *path) listed(value any) (map[any]bool, error) {
 	out := map[any]bool{}
 	if value == nil {

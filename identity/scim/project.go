@@ -8,14 +8,14 @@ import (
 
 const maxSelected = 100 // attributes that a request names
 
-// selection is which attributes a request wants to see. (RFC 7644 3.9)
+// selection is the attributes that a request selects. (RFC 7644 3.9)
 type selection struct {
 	t        *resourceType
 	only     map[string][]string // attribute to sub-attributes, none: the whole; nil: all
 	excluded map[string][]string
 }
 
-// selectionOf reads the parameters attributes and excludedAttributes. A name that is not known selects nothing.
+// selectionOf reads the parameters attributes and excludedAttributes. An unknown name selects nothing.
 func selectionOf(t *resourceType, attributes, excluded []string) (selection, error) {
 	sel := selection{t: t}
 	if len(attributes) > 0 && len(excluded) > 0 {
@@ -68,7 +68,7 @@ func selectionOfQuery(t *resourceType, q url.Values) (selection, error) {
 // isAll tells whether nothing was selected.
 func (sel selection) isAll() bool { return sel.only == nil && sel.excluded == nil }
 
-// wants tells whether an attribute is to be seen at all.
+// wants tells whether an attribute is selected.
 func (sel selection) wants(name string) bool {
 	if sel.only != nil {
 		_, named := sel.only[name]
@@ -78,7 +78,7 @@ func (sel selection) wants(name string) bool {
 	return !named || subs != nil
 }
 
-// project returns what is to be seen of a resource. What is always returned is.
+// project returns the selected attributes of a resource, and those that are always returned.
 func (sel selection) project(o object) object {
 	if sel.isAll() {
 		return o
@@ -104,7 +104,7 @@ func (sel selection) project(o object) object {
 	return out
 }
 
-// narrow leaves of complex values the members that are wanted.
+// narrow removes the members of complex values that are not selected.
 func narrow(v any, wanted func(string) bool) any {
 	switch v := v.(type) {
 	case object:

@@ -37,7 +37,7 @@ const (
 	typeComplex   = "complex"
 )
 
-// Who may write an attribute, and when it is told. (RFC 7643 2.2, 7) Empty: readWrite, default.
+// Who can write an attribute, and when it is returned. (RFC 7643 2.2, 7) Empty: readWrite, default.
 const (
 	readWrite = "readWrite"
 	readOnly  = "readOnly"
@@ -52,12 +52,12 @@ const (
 // attribute is one attribute of a schema. (RFC 7643 7)
 type attribute struct {
 	name, description string
-	kind              string // empty: string, or complex where there is sub
+	kind              string // empty: string, or complex if there is sub
 	multi, required   bool
 	exact             bool // case matters
 	mutability        string
 	returned          string
-	unique            string // empty: none
+	unique            string // may be empty
 	canonical         []string
 	references        []string
 	sub               []*attribute
@@ -73,7 +73,8 @@ func (a *attribute) typ() string {
 	return typeString
 }
 
-// find returns the sub-attribute of a name. Names are compared without regard to the case of ASCII letters. (RFC 7643 2.1)
+// find returns the sub-attribute of a name. Names are compared without regard to the case of ASCII letters. (RFC 7643
+// 2.1)
 func (a *attribute) find(name string) *attribute { return find(a.sub, name) }
 
 func find(in []*attribute, name string) *attribute {
@@ -85,7 +86,7 @@ func find(in []*attribute, name string) *attribute {
 	return nil
 }
 
-// equalFold compares names of attributes: ASCII letters alone have a case, so that no other letter passes for one of them.
+// equalFold compares names of attributes. Only ASCII letters have a case, so no other letter passes for one of them.
 func equalFold(a, b string) bool { return len(a) == len(b) && lower(a) == lower(b) }
 
 func lower(s string) string {
@@ -120,8 +121,8 @@ func newResourceType(name, endpoint, description string, core *schema, extension
 	return t
 }
 
-// resolve returns the attribute that a path of a filter, a PATCH or a parameter names, and its sub-attribute. A path may begin with the
-// URN of the schema. (RFC 7644 3.10)
+// resolve returns the attribute that a path of a filter, a PATCH or a parameter names, and its sub-attribute. A path
+// may begin with the URN of the schema. (RFC 7644 3.10)
 func (t *resourceType) resolve(path string) (a, sub *attribute, ok bool) {
 	in := t.root
 	for _, s := range append([]*schema{t.core}, t.extensions...) {
@@ -188,7 +189,7 @@ func withValue(a *attribute, kind string, exact bool) *attribute {
 	return a
 }
 
-// without leaves out a sub-attribute that we do not keep.
+// without leaves out a sub-attribute that Gatehouse does not keep.
 func without(a *attribute, name string) *attribute {
 	var kept []*attribute
 	for _, s := range a.sub {

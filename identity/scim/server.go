@@ -1,4 +1,5 @@
-// Package scim serves persons and groups by SCIM 2.0 (RFC 7643, RFC 7644) below /scim/v2.
+// Package scim serves persons and groups by SCIM 2.0 (RFC 7643, RFC 7644) below /scim/v2. Rules about persons and
+// groups belong to package identity.
 package scim
 
 import (
@@ -14,15 +15,16 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
-// prefix is where all paths begin.
+// prefix begins every path.
 const prefix = "/scim/v2"
 
 // Deps is what the server works with. Identity and Authorize are required.
 type Deps struct {
 	Identity *identity.Service
 	Issuer   string // no trailing slash
-	// Authorize returns who makes a request: an API client with persons, or a client with a token of its own that has the scope scim.
-	// login.ErrNoCredentials, login.ErrNotAllowed, a *rest.Error; any other error: we cannot tell.
+	// Authorize returns the caller of a request: an API client with persons, or a client whose own token has the scope
+	// scim. It returns login.ErrNoCredentials, login.ErrNotAllowed or a *rest.Error; any other error means that it
+	// cannot tell.
 	Authorize func(r *http.Request) (identity.Actor, error)
 	// Enabled tells whether the API is switched on. Default: it is.
 	Enabled func(ctx context.Context) (bool, error)
@@ -34,15 +36,15 @@ type Server struct {
 	Deps
 
 	mux     http.Handler
-	scans   chan struct{} // places of those who look through all persons
-	members int           // of all groups that one list tells
+	scans   chan struct{} // has room for the requests that read through all persons
+	members int           // greatest number in all groups of one list
 	cursors cursors
 }
 
-// maxScans is how many requests look through all persons at once; others wait.
+// maxScans is how many requests read through all persons at once; others wait.
 const maxScans = 2
 
-// maxMembers is how many members one list of groups tells: they are in memory until it is written.
+// maxMembers is how many members one list of groups has at most: they are in memory until it is written.
 const maxMembers = 50_000
 
 // New returns a server.
@@ -68,7 +70,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, q)))
 }
 
-// call is who asks, about which partition.
+// call is the caller of a request and its partition.
 type call struct {
 	by        identity.Actor
 	partition string
@@ -114,7 +116,7 @@ func (s *Server) enter(r *http.Request) (*call, error) {
 	return c, nil
 }
 
-// handler serves one operation; what it returns is written as a refusal.
+// handler serves one operation; its error is written as a refusal.
 type handler func(w http.ResponseWriter, r *http.Request, c *call) error
 
 // methods serves a path by its methods, HEAD as GET; others are 405. (RFC 9110 15.5.6)
@@ -142,7 +144,7 @@ func (s *Server) methods(of map[string]handler) http.HandlerFunc {
 	}
 }
 
-// resourceID returns the id in the path of a resource. One that cannot be an id is of no resource.
+// resourceID returns the id in the path of a resource, or 404 for a text that cannot be an id.
 func resourceID(r *http.Request) (string, error) {
 	id := r.PathValue("id")
 	if len(id) != 36 {
@@ -151,7 +153,7 @@ func resourceID(r *http.Request) (string, error) {
 	return id, nil
 }
 
-// answer writes a resource with its ETag and place, as far as the request wants to see it.
+// answer writes the selected part of a resource, with its ETag and location.
 func answer(w http.ResponseWriter, status int, o object, sel selection) {
 	meta, _ := o["meta"].(object)
 	w.Header().Set("ETag", text(meta, "version"))
@@ -161,7 +163,8 @@ func answer(w http.ResponseWriter, status int, o object, sel selection) {
 	write(w, status, sel.project(o))
 }
 
-// matches tells whether If-Match or If-None-Match names the version. Versions are weak, and compared weakly. (RFC 7644 3.14, RFC 9110 13.1)
+// matches tells whether If-Match or If-None-Match names the version. Versions are weak, and compared weakly. (RFC 7644
+// 3.14, RFC 9110 13.1)
 func matches(header []string, version string) bool {
 	for _, h := range header {
 		for tag := range strings.SplitSeq(h, ",") {
@@ -174,7 +177,7 @@ func matches(header []string, version string) bool {
 	return false
 }
 
-// unchanged refuses a change of a resource that is not the one that the request names.
+// unchanged refuses a change when If-Match names another version of the resource.
 func unchanged(r *http.Request, o object) error {
 	meta, _ := o["meta"].(object)
 	if h := r.Header.Values("If-Match"); len(h) > 0 && !matches(h, text(meta, "version")) {

@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// pluralNames are the attributes that the directory keeps as they are.
+// pluralNames are the attributes that are kept as they were sent.
 var pluralNames = []string{"ims", "photos", "entitlements", "roles", "x509Certificates"}
 
 // put sets a text that is not empty.
@@ -34,7 +34,7 @@ func (s *Server) userTree(d *identity.Details, groups func(name string) (string,
 	return o, err
 }
 
-// userDraft is userTree without the version, which costs more than all the rest.
+// userDraft is userTree without the version, which is the most expensive part.
 func (s *Server) userDraft(d *identity.Details, groups func(name string) (string, error)) (object, error) {
 	p, dir := &d.Profile, &d.Directory
 	o := object{"id": d.ID, "userName": d.Username, "active": d.State == identity.Active}
@@ -171,7 +171,7 @@ func extensionTree(o object, d *identity.Details) {
 	o["schemas"] = append(schemas, ourUser)
 }
 
-// describe adds meta, but for the version.
+// describe adds meta without the version.
 func (s *Server) describe(o object, t *resourceType, id string, created, changed time.Time) {
 	o["meta"] = object{
 		"resourceType": t.name, "created": stamp(created), "lastModified": stamp(changed), "location": s.location(t, id),
@@ -200,13 +200,13 @@ func (s *Server) location(t *resourceType, id string) string {
 	return s.Issuer + prefix + t.endpoint + "/" + url.PathEscape(id)
 }
 
-// text returns a member of a conformed resource.
+// text returns a string member of a resource.
 func text(o object, name string) string {
 	v, _ := o[name].(string)
 	return v
 }
 
-// applyUser makes a person be like a resource that was sent whole. What a resource cannot say stays as it is.
+// applyUser sets a person from a whole resource. What a resource cannot express stays as it is.
 func applyUser(d *identity.Details, o object) {
 	p, dir := &d.Profile, &d.Directory
 	d.Username = text(o, "userName")
@@ -228,7 +228,7 @@ func applyUser(d *identity.Details, o object) {
 	dir.Title, dir.UserType, dir.Timezone = text(o, "title"), text(o, "userType"), text(o, "timezone")
 	dir.Language, p.PreferredLocale = text(o, "preferredLanguage"), text(o, "locale")
 	if _, err := language.Parse(dir.Language); p.PreferredLocale == "" && err == nil {
-		p.PreferredLocale = dir.Language // pages speak it
+		p.PreferredLocale = dir.Language // the language of pages
 	}
 	p.EmailAddresses, p.PhoneNumbers, p.Addresses = emailsOf(o), phonesOf(o), addressesOf(o, p.Addresses)
 	dir.Plurals = nil
@@ -280,7 +280,7 @@ func phonesOf(o object) (out []identity.PhoneNumber) {
 	return out
 }
 
-// addressesOf keeps of an address what a resource cannot say, when its street is the same as before.
+// addressesOf keeps the parts of an address that a resource cannot express, if its street is the same as before.
 func addressesOf(o object, before []identity.Address) (out []identity.Address) {
 	for _, one := range each(o, "addresses") {
 		a := identity.Address{StreetName: text(one, "streetAddress")}

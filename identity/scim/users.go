@@ -74,7 +74,7 @@ func (s *Server) createUser(w http.ResponseWriter, r *http.Request, c *call) err
 	if d, err = s.Identity.CreatePerson(r.Context(), n, c.by); err != nil {
 		return err
 	}
-	made, err := s.userTree(&d, nil) // nobody is born into a group
+	made, err := s.userTree(&d, nil) // a new person has no group
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (s *Server) patchUser(w http.ResponseWriter, r *http.Request, c *call) erro
 		return err
 	}
 	change := func(now object) (object, error) {
-		// Read-only attributes are told, not taken: groups may be as large as they are.
+		// Read-only attributes are left out: the list of groups may be long.
 		o := object{}
 		for name, v := range now {
 			if a := find(userType.root, name); a == nil || a.mutability != readOnly {
@@ -115,7 +115,7 @@ func (s *Server) patchUser(w http.ResponseWriter, r *http.Request, c *call) erro
 	if err != nil {
 		return err
 	}
-	// The password is hashed before the transaction, so it must be known before.
+	// The password is hashed before the transaction, so it is computed here first.
 	now, err := s.userOf(r.Context(), c, id)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (s *Server) patchUser(w http.ResponseWriter, r *http.Request, c *call) erro
 	return s.updateUser(w, r, c, secret.New(text(after, "password")), change)
 }
 
-// updateUser lets change make a resource of what a person is like.
+// updateUser changes a person by change, which returns the new resource for the present one.
 func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, password secret.String, change func(object) (object, error)) error {
 	sel, err := selectionOfQuery(userType, r.URL.Query())
 	if err != nil {
@@ -178,8 +178,8 @@ func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, pas
 	return nil
 }
 
-// deleteUser serves DELETE /scim/v2/Users/{id}. (RFC 7644 3.6) Everything of the person ends at once, and nothing of it comes back with
-// another person of the same name.
+// deleteUser serves DELETE /scim/v2/Users/{id}. (RFC 7644 3.6) All data of the person is gone at once, and another
+// person of the same name gets none of it.
 func (s *Server) deleteUser(w http.ResponseWriter, r *http.Request, c *call) error {
 	id, err := resourceID(r)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package openapi describes JSON APIs: a table of operations and the Go types of their bodies become one OpenAPI 3.1 document.
+// Package openapi describes JSON APIs: a table of operations and the Go types of their bodies become one OpenAPI 3.1
+// document.
 package openapi
 
 import (
@@ -11,7 +12,7 @@ import (
 	"strings"
 )
 
-// Version is that of the specification that Document follows.
+// Version is the version of OpenAPI that Document follows.
 const Version = "3.1.1"
 
 // Operation is one method of one path. Every operation needs Basic credentials unless Public is set.
@@ -22,15 +23,16 @@ type Operation struct {
 	Summary      string
 	Query        []Param
 	Header       []Param
-	// Body is any value of the type of the request's body. nil: there is none.
+	// Body is any value of the type of the request's body. It is nil without a body.
 	Body any
-	// Answers are those that the operation has of its own: 401, 403 and 503, and 400, 413 and 415 where there is a body, are added.
+	// Answers are the special answers of the operation: 401, 403 and 503 are added, and with a body 400, 413 and 415.
 	Answers    []Answer
 	Deprecated bool
 	Public     bool
 }
 
-// Answer is a status and the type of its body. nil: there is none; of a status from 400 on: an ErrorResponse.
+// Answer is a status and the type of its body. Without a body it is nil, and from status 400 on it is then an
+// ErrorResponse.
 type Answer struct {
 	Status int
 	Text   string
@@ -54,8 +56,8 @@ type object = map[string]any
 
 var placeholder = regexp.MustCompile(`\{([A-Za-z0-9_-]+)\}`)
 
-// Document returns the description of the operations at an origin. It is the same for the same operations. Two operations of one method and
-// path, or of one id, are an error.
+// Document returns the description of the operations at an origin. The same operations give the same document. Two
+// operations with the same method and path, or the same id, are an error.
 func Document(title, version, origin string, operations []Operation) ([]byte, error) {
 	s := &schemas{names: map[string]object{}}
 	paths, ids := map[string]object{}, map[string]bool{}
@@ -123,7 +125,7 @@ func (o Operation) describe(s *schemas) object {
 	return out
 }
 
-// answers adds those that every operation has.
+// answers adds the answers that every operation has.
 func (o Operation) answers() []Answer {
 	out := slices.Clone(o.Answers)
 	add := func(status int, text string) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// schemas gathers the schemas of named types. (JSON Schema 2020-12, as OpenAPI 3.1 takes it)
+// schemas gathers the schemas of named types. (JSON Schema 2020-12, as in OpenAPI 3.1)
 type schemas struct {
 	names map[string]object
 	types map[string]reflect.Type
@@ -61,7 +61,8 @@ func (s *schemas) schema(t reflect.Type) object {
 	return object{}
 }
 
-// named refers to the schema of a struct, which is made once. Types of one name in two packages get the package's name in front.
+// named refers to the schema of a struct, which is made once. Of two types with the same name in two packages the
+// second one gets the package's name in front.
 func (s *schemas) named(t reflect.Type) object {
 	if s.types == nil {
 		s.types = map[string]reflect.Type{}
@@ -78,7 +79,7 @@ func (s *schemas) named(t reflect.Type) object {
 	return object{"$ref": "#/components/schemas/" + name}
 }
 
-// object is the schema of a struct's members: those that nobody knows are refused.
+// object is the schema of a struct: unknown members are refused.
 func (s *schemas) object(t reflect.Type) object {
 	properties := object{}
 	var required []string
@@ -103,7 +104,8 @@ func (s *schemas) object(t reflect.Type) object {
 	return out
 }
 
-// member adds to the schema of a field's type what its tags say: check holds limits, of which those that JSON Schema knows are shown.
+// member adds the tags of a field to the schema of its type: check holds limits, of which those that JSON Schema can
+// express are shown.
 func (s *schemas) member(f reflect.StructField) object {
 	out := s.schema(f.Type)
 	if f.Type.Name() == "Secret" {

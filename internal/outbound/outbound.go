@@ -1,5 +1,5 @@
-// Package outbound makes requests to addresses that somebody else has named: bounded in time and size, without redirects and without
-// compression, and, where nobody vouches for the address, to public hosts alone.
+// Package outbound makes requests to configured addresses: bounded in time and size, without redirects and without
+// compression. An address that the operator has not written must belong to a public host.
 package outbound
 
 import (
@@ -24,12 +24,12 @@ const (
 // ErrAddress says that a host has an address that is not public.
 var ErrAddress = errors.New("outbound: the address is not a public one")
 
-// errTooLarge says that an answer was not read to its end.
+// errTooLarge says that an answer is larger than MaxBody.
 var errTooLarge = errors.New("outbound: the answer is too large")
 
-// New returns a client. trusted: the operator has written the addresses, so they may lead to an intranet. Otherwise each is judged when
-// the connection is made, after its name was resolved, so that no name can change its mind; allow are networks that the operator has opened
-// beside the public ones.
+// New returns a client. trusted says that the operator has written the addresses, so they can belong to an intranet.
+// Otherwise each address is checked when the connection is made, after its name was resolved, so that a name cannot
+// change its address in between. allow are networks that the operator has opened in addition to the public ones.
 func New(trusted bool, allow ...netip.Prefix) *http.Client {
 	dialer := &net.Dialer{Timeout: Timeout}
 	if !trusted {
@@ -54,8 +54,8 @@ func Body(res *http.Response) ([]byte, error) {
 	return body, err
 }
 
-// reserved are the networks that are neither public nor known to netip: IANA's special-purpose registries (RFC 6890), and the prefixes
-// that carry an IPv4 address inside an IPv6 one.
+// reserved are the networks that are neither public nor known to netip: IANA's special-purpose registries (RFC 6890),
+// and the prefixes that carry an IPv4 address inside an IPv6 one.
 var reserved = func() (list []netip.Prefix) {
 	for _, p := range []string{
 		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
@@ -79,7 +79,7 @@ func check(address string, allow []netip.Prefix) error {
 	return ErrAddress
 }
 
-// isPublic judges an address without a zone that is no IPv4 address in IPv6 form.
+// isPublic tells whether an address is public. The address has no zone, and is not an IPv4 address in IPv6 form.
 func isPublic(ip netip.Addr) bool {
 	if !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() {
 		return false

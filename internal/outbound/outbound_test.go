@@ -92,7 +92,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestUnvouchedAddresses tries every way to reach this machine by an address that somebody else has named.
+// TestUnvouchedAddresses tries every way to reach this machine by an address that the operator has not written.
 func TestUnvouchedAddresses(t *testing.T) {
 	t.Parallel()
 	var reached atomic.Int64
@@ -128,7 +128,8 @@ func TestUnvouchedAddresses(t *testing.T) {
 	})
 	t.Run("attack 264: a redirect into the network, and a name that changes its address", func(t *testing.T) {
 		t.Parallel()
-		// The address is judged at each connection, after the name was resolved: nothing that was looked at before counts.
+		// The address is judged at each connection, after the name was resolved: nothing that was looked at before
+		// counts.
 		transport, ok := New(false).Transport.(*http.Transport)
 		if !ok {
 			t.Fatal("the client has another transport")

@@ -15,8 +15,8 @@ import (
 // MaxDepth is how deep objects and arrays of a body may nest.
 const MaxDepth = 64
 
-// Decode reads the JSON body of a request into what into points to, as DecodeBytes does. Its media type must be application/json (otherwise 415),
-// and it must have at most so many bytes (otherwise 413).
+// Decode reads the JSON body of a request into what into points to, as DecodeBytes does. Its media type must be
+// application/json (otherwise 415), and it must have at most so many bytes (otherwise 413).
 func Decode(w http.ResponseWriter, r *http.Request, most int64, into any) error {
 	raw, err := Body(w, r, most)
 	if err != nil {
@@ -49,7 +49,8 @@ func Body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	return raw, nil
 }
 
-// DecodeBytes reads JSON into what into points to, strictly (strictjson.Decode), and refuses with 400 and the path of the member.
+// DecodeBytes reads JSON into what into points to, strictly (strictjson.Decode), and refuses with 400 and the path of
+// the member.
 func DecodeBytes(raw []byte, into any) error {
 	if err := strictjson.Check(raw, MaxDepth); err != nil {
 		return Invalid(Problem{"", "the body " + err.Error()})

@@ -1,5 +1,6 @@
-// Package rest is what the JSON APIs of the identity service share: who may enter, how a body is read, how an answer or a refusal is
-// written. (identity service document, "Errors", "Authentication")
+// Package rest is what the JSON APIs of the identity service share: the authentication of API clients, the reading of
+// bodies, and the writing of answers and refusals. What an operation does belongs to its API. (identity service
+// document, "Errors", "Authentication")
 package rest
 
 import (
@@ -22,7 +23,7 @@ const retryAfter = "5"
 // Error is an ErrorResponse. Functions return it as error; Gate.Fail writes it, once.
 type Error struct {
 	Status int
-	// Code is the error_code. 0: the document names none, and the member is left out.
+	// Code is the error_code. If it is 0 the member is left out.
 	Code int
 	// Message is the error_message: nothing internal, nothing secret.
 	Message string
@@ -63,7 +64,7 @@ func Invalid(problems ...Problem) *Error {
 	return &Error{Status: http.StatusBadRequest, Message: first, Details: problems}
 }
 
-// NotFound is the same for what does not exist and for what is not the caller's.
+// NotFound is the same for a thing that does not exist and for one that the caller has no right to see.
 func NotFound() *Error { return &Error{Status: http.StatusNotFound, Message: "not found"} }
 
 // errorResponse is the body of an Error. (identity service document, ErrorResponse)
@@ -73,14 +74,14 @@ type errorResponse struct {
 	Details any    `json:"details,omitempty"`
 }
 
-// headers sets what every answer of these APIs carries.
+// headers sets the headers of every answer.
 func headers(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// JSON writes v. What cannot be written as JSON is a mistake of ours and panics.
+// JSON writes v. A value that cannot be encoded is a programming error, and panics.
 func JSON(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -99,14 +100,15 @@ func Empty(w http.ResponseWriter, status int) {
 	w.WriteHeader(status)
 }
 
-// Fail writes err as an ErrorResponse and logs it, once: an *Error as it is, what says "we cannot tell" as 503, anything else as 500.
+// Fail writes err as an ErrorResponse and logs it, once: an *Error as it is, an error of storage or of a busy hasher as
+// 503, anything else as 500.
 func (g *Gate) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := asError(err)
 	fields := []zap.Field{zap.String("path", event.Clean(r.URL.Path)), zap.Int("status", e.Status), zap.Int("error_code", e.Code), zap.String("reason", e.Message)}
 	if e.cause != nil {
 		fields = append(fields, zap.NamedError("cause", e.cause))
 	}
-	if e.Status >= http.StatusInternalServerError && e.cause != nil { // what is switched off is no failure
+	if e.Status >= http.StatusInternalServerError && e.cause != nil { // a switched-off API is not a failure
 		g.Log.Error("request failed", fields...)
 	} else {
 		g.Log.Info("request refused", fields...)

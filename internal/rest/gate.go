@@ -19,18 +19,19 @@ const challenge = `Basic realm="gatehouse", charset="UTF-8"`
 // PartitionHeader names the partition that a request is about. (identity service document, "Credentials API")
 const PartitionHeader = "X-Service-Persons-Partition-Id"
 
-// Gate lets API clients in. Its fields are set once; Authorize and Log are required.
+// Gate authenticates API clients. Its fields are set once; Authorize and Log are required.
 type Gate struct {
-	// Authorize returns the id of the API client whose Basic credentials the request carries and that may use the API; or
-	// login.ErrNoCredentials, or login.ErrNotAllowed. Any other error: we cannot tell.
+	// Authorize returns the id of the API client whose Basic credentials the request carries and that may use the API;
+	// or login.ErrNoCredentials, or login.ErrNotAllowed. Any other error means that it cannot tell.
 	Authorize func(r *http.Request, api string) (client string, err error)
-	// Secure tells whether the request came by https, or from this machine, as trusted proxies say. Default: what the connection says.
+	// Secure tells whether the request came by https, or from this machine, according to trusted proxies. Default:
+	// according to the connection.
 	Secure func(r *http.Request) bool
 	Log    *zap.Logger
 	Issuer string // no trailing slash
 }
 
-// Handler serves one operation of an API client that was let in. What it returns is written by Fail.
+// Handler serves one operation of an authenticated API client. Its error is written by Fail.
 type Handler func(w http.ResponseWriter, r *http.Request, client string) error
 
 // Route is one operation of an API.
@@ -40,8 +41,8 @@ type Route struct {
 	Serve  Handler
 }
 
-// Enter authenticates the API client of a request, before anything else is looked at, and holds the request against the rules that protect
-// credentials. When it is not ok the answer is written.
+// Enter authenticates the API client of a request, before anything else is read, and applies the rules that protect
+// credentials. When ok is false the answer has been written.
 func (g *Gate) Enter(w http.ResponseWriter, r *http.Request, api string) (client string, ok bool) {
 	client, err := g.Authorize(r, api)
 	if err == nil {
@@ -62,8 +63,8 @@ func (g *Gate) Enter(w http.ResponseWriter, r *http.Request, api string) (client
 	return "", false
 }
 
-// Admit is Enter for an API that has answers of its own: login.ErrNoCredentials, login.ErrNotAllowed, an *Error; any other error: we cannot
-// tell.
+// Admit is Enter for an API that writes its refusals itself. It returns login.ErrNoCredentials, login.ErrNotAllowed or
+// an *Error; any other error means that it cannot tell.
 func (g *Gate) Admit(r *http.Request, api string) (client string, err error) {
 	if client, err = g.Authorize(r, api); err == nil {
 		err = g.Check(r)
@@ -71,10 +72,11 @@ func (g *Gate) Admit(r *http.Request, api string) (client string, err error) {
 	return client, err
 }
 
-// Check holds a request that was let in against the rules that protect credentials, whatever they are. The error is an *Error.
+// Check applies the rules that protect credentials of any kind to an authenticated request. The error is an *Error.
 func (g *Gate) Check(r *http.Request) error { return g.refuse(r) }
 
-// refuse: credentials in clear text, and requests that another site makes with credentials that a browser has kept.
+// refuse refuses credentials in clear text, and requests that another site makes with the stored credentials of a
+// browser.
 func (g *Gate) refuse(r *http.Request) error {
 	secure := Secure(r)
 	if g.Secure != nil {
@@ -95,7 +97,7 @@ func (g *Gate) refuse(r *http.Request) error {
 	return nil
 }
 
-// Secure tells whether a connection is one of https or of this machine.
+// Secure tells whether a connection uses https or comes from this machine.
 func Secure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true
@@ -107,8 +109,9 @@ func Secure(r *http.Request) bool {
 	return loopback.Is(host)
 }
 
-// Methods serves the operations of one path by their methods: authentication first, then on (which refuses when the API is switched off; nil:
-// it never is), then the method. GET serves HEAD too; other methods are 405 with Allow. (RFC 9110 9.3.2, 15.5.6)
+// Methods serves the operations of one path by their methods: authentication first, then on (which refuses while the
+// API is switched off, and may be nil), then the method. GET serves HEAD too; other methods are 405 with Allow. (RFC
+// 9110 9.3.2, 15.5.6)
 func (g *Gate) Methods(api string, on func(*http.Request) error, operations map[string]Handler) http.Handler {
 	var allow []string
 	for m := range operations {

@@ -2,8 +2,8 @@ package rest
 
 import "github.com/gatehouse-id/gatehouse/internal/secret"
 
-// Secret is a member of a body that can be written but not read: in JSON it is always the empty string, in logs and errors "[redacted]". Its owner
-// stores it sealed.
+// Secret is a member of a body that can be written but not read: in JSON it is always the empty string, in logs and
+// errors "[redacted]". Its owner stores it sealed.
 type Secret string
 
 // Reveal returns the secret itself.

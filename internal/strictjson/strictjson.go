@@ -1,5 +1,6 @@
-// Package strictjson reads JSON so that two readers of one text cannot take it for different things: it refuses members that are there twice, unknown
-// members, text that is not UTF-8, and data after the value. Where the text comes from, and how a refusal is answered, belongs to the callers.
+// Package strictjson reads JSON so that two readers of one text cannot take it for different things: it refuses members
+// that are there twice, unknown members, text that is not UTF-8, and data after the value. Where the text comes from,
+// and how a refusal is answered, belongs to the callers.
 package strictjson
 
 import (
@@ -36,7 +37,8 @@ func (e *Error) Error() string {
 
 func invalid(path, problem string) *Error { return &Error{[]Problem{{path, problem}}} }
 
-// Check refuses text that is not one JSON value in UTF-8, or whose objects and arrays nest deeper than depth, before anything is built from it.
+// Check refuses text that is not one JSON value in UTF-8, or whose objects and arrays nest deeper than depth, before
+// anything is built from it.
 func Check(raw []byte, depth int) error {
 	if !utf8.Valid(raw) {
 		return errors.New("is not UTF-8")
@@ -63,18 +65,19 @@ func Check(raw []byte, depth int) error {
 	return nil
 }
 
-// Decode reads JSON that Check has accepted into what into points to. With an *Error it refuses whatever encoding/json would pass over: unknown
-// members (names in another case are unknown), members twice, null, a number that is not one of the type. Members that are absent leave what is
-// there, so a value decodes onto a copy of itself: objects merge, arrays and maps are replaced whole. A field with the tag `rest:"required"` must be
-// there.
+// Decode reads JSON that Check has accepted into what into points to. With an *Error it refuses whatever encoding/json
+// would pass over: unknown members (names in another case are unknown), members twice, null, a number that is not one
+// of the type. Members that are absent leave what is there, so a value decodes onto a copy of itself: objects merge,
+// arrays and maps are replaced whole. A field with the tag `rest:"required"` must be there.
 //
-// It knows structs, maps with string keys, slices, pointers, strings, booleans, integers, floats, any, json.RawMessage, and types that unmarshal
-// themselves. into must only be used when the error is nil.
+// It knows structs, maps with string keys, slices, pointers, strings, booleans, integers, floats, any, json.RawMessage,
+// and types that unmarshal themselves. into must only be used when the error is nil.
 func Decode(raw []byte, into any) error {
 	return newReader(raw).value(reflect.ValueOf(into).Elem(), "")
 }
 
-// Value reads JSON that Check has accepted: an object is a map[string]any, a number a json.Number. Members twice are refused with an *Error.
+// Value reads JSON that Check has accepted: an object is a map[string]any, a number a json.Number. Members twice are
+// refused with an *Error.
 func Value(raw []byte) (any, error) { return newReader(raw).any("") }
 
 func newReader(raw []byte) *reader {

@@ -1,5 +1,5 @@
-// Package notifytest has senders for tests. Like the real ones they write in the transaction of the cause: what was sent by a transaction that was
-// rolled back, or by a run that was repeated, was never sent.
+// Package notifytest has senders for tests. Like the real ones they write in the transaction of the cause: what was
+// sent by a transaction that was rolled back, or by a run that was repeated, was never sent.
 package notifytest
 
 import (
@@ -37,7 +37,8 @@ type Prompts struct{ box[notify.Push] }
 // Send implements notify.PushSender.
 func (p *Prompts) Send(tx storage.Tx, v notify.Push) error { return p.add(tx, v, true) }
 
-// box holds what a sender was given. The transaction writes only an id; the id tells later whether the transaction was committed.
+// box holds what a sender was given. The transaction writes only an id; the id tells later whether the transaction was
+// committed.
 type box[T any] struct {
 	store storage.Store
 

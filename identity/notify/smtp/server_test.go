@@ -29,11 +29,11 @@ type server struct {
 	say    map[string]string // answers by the verb, banner and "." for the end of the data; "drop" closes the connection
 
 	mu    sync.Mutex // guards mails
-	mails []received
+	mails []delivery
 }
 
-// received is what the server took.
-type received struct {
+// delivery is a mail that the server has accepted.
+type delivery struct {
 	from       string
 	to         []string
 	data       string
@@ -80,7 +80,7 @@ func newServer(t *testing.T, change func(*server)) *server {
 
 func (s *server) address() string { return s.listen.Addr().String() }
 
-func (s *server) taken() []received {
+func (s *server) taken() []delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mails
@@ -115,7 +115,7 @@ func (s *server) serve(conn net.Conn, encrypted bool) {
 	if !answer("banner", "220 mail.test ESMTP") {
 		return
 	}
-	m := received{encrypted: encrypted}
+	m := delivery{encrypted: encrypted}
 	for {
 		line, err := r.ReadString('\n')
 		if err != nil {
@@ -141,7 +141,7 @@ func (s *server) serve(conn net.Conn, encrypted bool) {
 			}
 			conn = tls.Server(conn, s.tls)
 			r = bufio.NewReader(conn)
-			m = received{encrypted: true}
+			m = delivery{encrypted: true}
 		case "AUTH":
 			_, given, _ := strings.Cut(rest, " ")
 			raw, err := base64.StdEncoding.DecodeString(given)

@@ -13,12 +13,12 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 )
 
-// session is a connection to the server that has taken us.
+// session is an authenticated connection to the server.
 type session struct {
 	*smtp.Client
 }
 
-// session connects, lets fn work and says goodbye, all of it within the timeout.
+// session connects, calls fn and quits, all of it within the timeout.
 func (t *Transport) session(ctx context.Context, fn func(*gomail.Client, *session) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.cfg.Timeout, errors.New("the mail server took too long"))
 	defer cancel()
@@ -41,7 +41,7 @@ func (t *Transport) session(ctx context.Context, fn func(*gomail.Client, *sessio
 	return nil
 }
 
-// timely says that it took too long, where that is why.
+// timely returns the error of the timeout if that was the cause.
 func (t *Transport) timely(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -67,14 +67,15 @@ func (t *Transport) options(session context.Context) []gomail.Option {
 	if t.cfg.Helo != "" {
 		opts = append(opts, gomail.WithHELO(t.cfg.Helo))
 	}
-	if t.cfg.Username != "" { // New demands encryption then, so that a plain password is one among the ways
+	if t.cfg.Username != "" { // New demands encryption then, so PLAIN is one of the mechanisms
 		opts = append(opts, gomail.WithUsername(t.cfg.Username), gomail.WithPassword(t.cfg.Password.Reveal()),
 			gomail.WithOpportunisticSMTPAuth(gomail.SMTPAuthSCRAMSHA256, gomail.SMTPAuthSCRAMSHA1, gomail.SMTPAuthPlain, gomail.SMTPAuthLogin))
 	}
 	return append(opts, gomail.WithDialContextFunc(t.dial(session, encrypted)))
 }
 
-// dial returns what connects. The connection ends with the session: neither a server that says nothing nor one that says a byte a second holds us longer.
+// dial returns a function that connects. The connection ends with the session, even if the server says nothing, or one
+// byte a second.
 func (t *Transport) dial(session context.Context, encrypted *tls.Config) gomail.DialContextFunc {
 	return func(ctx context.Context, network, address string) (conn net.Conn, err error) {
 		dialer := &net.Dialer{Timeout: t.cfg.Timeout}
@@ -90,7 +91,7 @@ func (t *Transport) dial(session context.Context, encrypted *tls.Config) gomail.
 	}
 }
 
-// say is an error that is written to the log: without what the server repeats of an address or a message.
+// say returns an error for the log: without the text of the server, which may repeat an address or a message.
 func say(err error) error {
 	failed, answer := new(gomail.SendError), new(textproto.Error)
 	switch {

@@ -27,25 +27,26 @@ const (
 	Off      = "off"
 )
 
-// Config is where and as whom mail is handed over.
+// Config names the server and the account.
 type Config struct {
 	Server   string // host:port
 	From     string // such as Gatehouse <no-reply@example.com>
 	Username string // empty: without authentication
 	Password secret.String
-	// TLS is one of the constants. Default: Implicit at port 465, otherwise StartTLS; on a loopback host without a username: as it is offered.
+	// TLS is one of the constants. Default: Implicit at port 465, otherwise StartTLS; on a loopback host without a
+	// username: STARTTLS if the server offers it.
 	TLS string
 	// Timeout is for one exchange as a whole, 25s at the most. Default: 20s.
 	Timeout time.Duration
-	// Helo is how we name ourselves. Default: the name of the machine.
+	// Helo is the name of this host in the greeting. Default: the name of the machine.
 	Helo string
-	// Roots vouch for the server. Default: those of the system.
+	// Roots are the certificates that are trusted. Default: those of the system.
 	Roots *x509.CertPool
 }
 
 const (
 	defaultTimeout = 20 * time.Second
-	maxTimeout     = 25 * time.Second // a message is tried again after 30 seconds, and never twice at a time
+	maxTimeout     = 25 * time.Second // shorter than the 30 seconds after which a message is tried again
 )
 
 // Transport implements notify.Transport.
@@ -56,7 +57,7 @@ type Transport struct {
 	from *mail.Address
 }
 
-// New returns a transport, or what is wrong with the configuration. It connects to nothing.
+// New returns a transport, or what is wrong with the configuration. It makes no connection.
 func New(c Config) (*Transport, error) {
 	t := &Transport{cfg: c}
 	var errs []error
@@ -127,7 +128,8 @@ func (t *Transport) Deliver(ctx context.Context, m notify.Message) error {
 	return t.session(ctx, func(c *gomail.Client, s *session) error {
 		err := c.SendWithSMTPClient(s.Client, msg)
 		failed := new(gomail.SendError)
-		// RFC 5321 4.2.1: 5yz is for good. What is said of the one recipient is about the address; anything else may be about us, and may be mended.
+		// RFC 5321 4.2.1: 5yz is permanent. For the recipient it concerns the address; any other may be a mistake in
+		// the configuration, which can be corrected.
 		if errors.As(err, &failed) && failed.Reason == gomail.ErrSMTPRcptTo && failed.ErrorCode() >= 500 {
 			return fmt.Errorf("the server knows no such recipient (%d): %w", failed.ErrorCode(), outbox.ErrRefused)
 		}
@@ -140,7 +142,7 @@ func (t *Transport) Check(ctx context.Context) error {
 	return t.session(ctx, func(_ *gomail.Client, s *session) error { return say(s.Noop()) })
 }
 
-// message makes the e-mail: text and HTML, one recipient, nothing that answers itself. (RFC 3834 5)
+// message makes the e-mail: text and HTML, one recipient, and marked as automatic. (RFC 3834 5)
 func (t *Transport) message(m notify.Message) (*gomail.Msg, error) {
 	if !notify.IsAddress(m.To) {
 		return nil, errors.New("not one recipient")

@@ -113,7 +113,8 @@ func read(t *testing.T, data string) {
 	}
 }
 
-// TestDeliverFails: whatever goes wrong is an error, in time, and only an address that the server does not know is given up.
+// TestDeliverFails: every failure is an error within the timeout, and only an address that is unknown to the server is
+// given up.
 func TestDeliverFails(t *testing.T) {
 	t.Parallel()
 	say := func(key, text string) func(*server) { return func(s *server) { s.say[key] = text } }

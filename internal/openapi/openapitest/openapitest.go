@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// Check returns what is wrong with the structure of a document of package openapi. It knows the part of OpenAPI 3.1 that such documents use.
+// Check returns what is wrong with the structure of a document of package openapi. It knows the part of OpenAPI 3.1
+// that such documents use.
 func Check(doc []byte) (wrong []string) {
 	var d struct {
 		OpenAPI    string
