@@ -34,7 +34,7 @@ func TestMakeCode(t *testing.T) {
 		want       int
 	}{
 		{"a username in place of the id", "/api/persons/" + demo + "/codes", body, http.StatusNotFound},
-		{"nobody's id", "/api/persons/9b2f4a52-1f6e-4f0c-9c6d-0a2f5b7c8d9e/codes", body, http.StatusNotFound},
+		{"an unknown id", "/api/persons/9b2f4a52-1f6e-4f0c-9c6d-0a2f5b7c8d9e/codes", body, http.StatusNotFound},
 		{"for nothing", path, map[string]string{}, http.StatusBadRequest},
 		{"for anything", path, map[string]string{"for": "anything"}, http.StatusBadRequest},
 		{"with a code of one's own", path, map[string]string{"for": "step-up", "code": "AAAAAAAA"}, http.StatusBadRequest},

@@ -65,7 +65,7 @@ func TestValidate(t *testing.T) {
 		{"a number", `{"username":1,"password":"x","encryption_parameter":"x"}`, nil, 400, 3001},
 		{"a member twice", `{"username":"a","username":"b","password":"x","encryption_parameter":"x"}`, nil, 400, 3001},
 		{"a member that is unknown", `{"username":"a","password":"x","encryption_parameter":"x","admin":true}`, nil, 400, 3001},
-		{"context params that are none", good, []string{"X-Service-Flow-Context-Params", "key1"}, 400, 3001},
+		{"malformed context params", good, []string{"X-Service-Flow-Context-Params", "key1"}, 400, 3001},
 		{"context params with a key twice", good, []string{"X-Service-Flow-Context-Params", "a=1;a=2"}, 400, 3001},
 		{"context params twice", good, []string{"X-Service-Flow-Context-Params", "a=1", "X-Service-Flow-Context-Params", "b=1"}, 400, 3001},
 		{"context params with a control character", good, []string{"X-Service-Flow-Context-Params", "a=1\x01"}, 400, 3001},
@@ -324,7 +324,7 @@ func TestValidateBusy(t *testing.T) {
 	close(people)
 	for err := range people {
 		if !errors.Is(err, signin.ErrBadCredentials) {
-			t.Errorf("a sign-in beside the flood = %v, want a verdict", err)
+			t.Errorf("a sign-in during the flood = %v, want a verdict", err)
 		}
 	}
 	if n[401] == 0 || n[503] == 0 || n[503]+n[401] != len(bodies) {

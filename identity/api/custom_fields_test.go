@@ -18,7 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/scim"
 )
 
-// TestCustomFieldsComeOut: what somebody has typed into the fields of the operator when they signed up is in the
+// TestCustomFieldsComeOut: what a person has typed into the custom fields at sign-up is in the
 // profile that the credentials API gives, and in SCIM.
 func TestCustomFieldsComeOut(t *testing.T) {
 	t.Parallel()

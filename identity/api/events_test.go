@@ -42,9 +42,9 @@ func TestEventsTable(t *testing.T) {
 		{"by a person as actor", "GET", "actor=" + ann + "&limit=10&offset=0", nil, 200, 0, 1},
 		{"both must match", "GET", "userId=" + bob + "&actor=ops&limit=10&offset=0", nil, 200, 0, 1},
 		{"person id in upper case", "GET", "userId=" + strings.ToUpper(ann) + "&limit=10&offset=0", nil, 200, 0, 3},
-		{"an empty id beside the other is none", "GET", "userId=&actor=ops&limit=10&offset=0", nil, 200, 0, 4},
+		{"an empty id is ignored when the other is set", "GET", "userId=&actor=ops&limit=10&offset=0", nil, 200, 0, 4},
 		{"a parameter that is not known", "GET", "userId=" + ann + "&limit=10&offset=0&_=7", nil, 200, 0, 3},
-		{"nobody's", "GET", "userId=nobody&limit=10&offset=0", nil, 200, 0, 0},
+		{"an unknown person", "GET", "userId=nobody&limit=10&offset=0", nil, 200, 0, 0},
 		{"behind the last", "GET", "userId=" + ann + "&limit=10&offset=3", nil, 200, 0, 3},
 		{"smallest limit", "GET", "userId=" + ann + "&limit=1&offset=0", nil, 200, 0, 3},
 		{"largest limit", "GET", "userId=" + ann + "&limit=1000&offset=0", nil, 200, 0, 3},
@@ -67,11 +67,11 @@ func TestEventsTable(t *testing.T) {
 		{"endless query", "GET", "userId=" + long + long, nil, 400, 0, 0},
 
 		{"no credentials", "GET", "userId=a&limit=10&offset=0", nobody, 401, 0, 0},
-		{"credentials are looked at first", "POST", "limit=x", nobody, 401, 0, 0},
+		{"credentials are checked first", "POST", "limit=x", nobody, 401, 0, 0},
 		{"wrong credentials", "GET", "userId=a&limit=10&offset=0", wrong, 401, 0, 0},
 		{"an API client without this API", "GET", "userId=a&limit=10&offset=0", other, 403, 0, 0},
 		{"another method", "POST", "userId=a&limit=10&offset=0", nil, 405, 0, 0},
-		{"another method that is none", "PURGE", "", nil, 405, 0, 0},
+		{"an unknown method", "PURGE", "", nil, 405, 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.change == nil {
@@ -229,7 +229,7 @@ func TestEventsAttacks(t *testing.T) {
 			}
 		}
 	})
-	t.Run("attack 262: ids with quotes, separators and wildcards find nobody else's events", func(t *testing.T) {
+	t.Run("attack 262: ids with quotes, separators and wildcards find no events of other people", func(t *testing.T) {
 		t.Parallel()
 		h := setup(t)
 		for _, id := range []string{"' OR '1'='1", "%", "*", ann + "\x00", ann + "\x00\x01", ann[:35], "op", "ops\x00\x01x\x00\x01", "ops\x00", "../" + ann, strings.Repeat("a", 7000), "\xff\xfe", ann + "," + bob} {

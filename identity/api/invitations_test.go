@@ -32,7 +32,7 @@ func TestInvitations(t *testing.T) {
 	}
 	p, err := h.persons.Person(t.Context(), made.PersonID)
 	if err != nil || p.State != identity.Invited || p.Name != "Gail Guest" || p.EmailVerified {
-		t.Errorf("Person = %+v, %v, want one who is invited, with an address that nobody has shown to be theirs", p, err)
+		t.Errorf("Person = %+v, %v, want an invited person with an unverified address", p, err)
 	}
 	again := "/api/persons/" + made.PersonID + "/invitation"
 	if a := h.call(http.MethodPost, again, map[string]any{}); a.status() != http.StatusTooManyRequests || a.Header().Get("Retry-After") != "60" {
@@ -54,9 +54,9 @@ func TestInvitations(t *testing.T) {
 		{"attack 241: verified by the client", http.MethodPost, path, map[string]any{"email": "a@example.com", "email_verified": true}, http.StatusBadRequest},
 		{"attack 248: a state of one's own", http.MethodPost, path, map[string]any{"email": "a@example.com", "state": "ACTIVE"}, http.StatusBadRequest},
 		{"a name that is taken", http.MethodPost, path, guest, http.StatusConflict},
-		{"nobody's id, again", http.MethodPost, "/api/persons/9b2f4a52-1f6e-4f0c-9c6d-0a2f5b7c8d9e/invitation", map[string]any{}, http.StatusNotFound},
+		{"an unknown id, again", http.MethodPost, "/api/persons/9b2f4a52-1f6e-4f0c-9c6d-0a2f5b7c8d9e/invitation", map[string]any{}, http.StatusNotFound},
 		{"a username for the id, again", http.MethodPost, "/api/persons/guest@example.com/invitation", map[string]any{}, http.StatusNotFound},
-		{"nobody's id, withdrawn", http.MethodDelete, "/api/persons/9b2f4a52-1f6e-4f0c-9c6d-0a2f5b7c8d9e/invitation", nil, http.StatusNotFound},
+		{"an unknown id, withdrawn", http.MethodDelete, "/api/persons/9b2f4a52-1f6e-4f0c-9c6d-0a2f5b7c8d9e/invitation", nil, http.StatusNotFound},
 		{"by GET", http.MethodGet, path, nil, http.StatusMethodNotAllowed},
 	} {
 		t.Run(c.name, func(t *testing.T) {

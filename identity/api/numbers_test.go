@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 )
 
-// TestNumbersRefused: without text messages nothing is validated; what is malformed is told as elsewhere.
+// TestNumbersRefused: without text messages no number is validated; malformed bodies are refused as elsewhere.
 // (TestNumberCheck does the rest.)
 func TestNumbersRefused(t *testing.T) {
 	t.Parallel()

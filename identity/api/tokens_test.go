@@ -109,7 +109,7 @@ func TestToken(t *testing.T) {
 	}{
 		{"login", h.token(ann, signingIn()), 200, 0, ""},
 		{"coupling", h.token(ann, couple("partner", "0815")), 200, 0, ""},
-		{"coupling what is coupled with the person already", h.token(ann, couple("partner", "0815")), 200, 0, ""},
+		{"coupling an identity that the person has already", h.token(ann, couple("partner", "0815")), 200, 0, ""},
 		{"activation", h.token(newcomer, activation()), 200, 0, ""},
 		{"activation and login, in any order", h.token(invited, signingIn(), activation()), 200, 0, ""},
 
@@ -171,7 +171,7 @@ func TestTokenAnswer(t *testing.T) {
 	}
 	d := h.done(h.process(h.make(h.person(demo), identity.NewActionToken{Actions: actions{signingIn()}, RedirectURI: welcome}).Token))
 	if !strings.HasPrefix(d.RedirectURI, issuer+"/sign-in/token?ticket=ghlt_") {
-		t.Errorf("redirect_uri of a login = %q, want a page of ours", d.RedirectURI)
+		t.Errorf("redirect_uri of a login = %q, want a page of Gatehouse", d.RedirectURI)
 	}
 	types := map[string]int{}
 	for _, e := range h.events() {
@@ -283,7 +283,7 @@ func TestMakeToken(t *testing.T) {
 		{"a level without a login", path, m{"actions": actions{activation()}, "authentication_level": 2}, 400},
 		{"app to web without a login", path, m{"actions": actions{activation()}, "app_to_web": true}, 400},
 		{"an unknown member", path, m{"actions": actions{signingIn()}, "person": "x"}, 400},
-		{"nobody", "/api/persons/0198aaaa-0000-7000-8000-00000000000a/tokens", m{"actions": actions{signingIn()}}, 404},
+		{"an unknown person", "/api/persons/0198aaaa-0000-7000-8000-00000000000a/tokens", m{"actions": actions{signingIn()}}, 404},
 		{"a username", "/api/persons/" + demo + "/tokens", m{"actions": actions{signingIn()}}, 404},
 		{"removed", "/api/persons/" + removed + "/tokens", m{"actions": actions{signingIn()}}, 404},
 		{"an id in upper case", "/api/persons/" + strings.ToUpper(demoID) + "/tokens", m{"actions": actions{signingIn()}}, 201},

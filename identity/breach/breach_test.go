@@ -209,7 +209,7 @@ func TestFileNeedsNoService(t *testing.T) {
 type refusingTransport struct{ *testing.T }
 
 func (r refusingTransport) RoundTrip(*http.Request) (*http.Response, error) {
-	r.Error("somebody was asked")
+	r.Error("a request was made")
 	return nil, context.Canceled
 }
 

@@ -112,7 +112,7 @@ func TestAttacksOnWhitelists(t *testing.T) {
 			}, 400)
 		})
 	}
-	t.Run("attack 234: what is there already", func(t *testing.T) {
+	t.Run("attack 234: a URL that is listed already", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		w.must(200, "POST", "/api/v2/config/redirects/whitelisted-urls", `{"url":"https://www.example.com/"}`)

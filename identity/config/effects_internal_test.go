@@ -35,7 +35,7 @@ func TestEveryMemberHasAnEffect(t *testing.T) {
 			t.Errorf("effects tells of %s, which there is not", e.path)
 		}
 		if (e.does == "") == (e.later == "") || (e.does == "") != (e.test == "") {
-			t.Errorf("%s: want either what it does and the test that shows it, or what is missing", e.path)
+			t.Errorf("%s: want either its effect and the test of it, or the missing function", e.path)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// FuzzUnits: whatever is sent, it is refused with a 4xx or taken; what is taken is read back the same, and written
-// again it changes nothing.
+// FuzzUnits: any body is refused with a 4xx or accepted; an accepted one is read back the same, and changes nothing
+// when it is written again.
 func FuzzUnits(f *testing.F) {
 	for _, s := range []string{
 		`{}`, full, `{"features":{"login_enabled":false}}`, `{"messages":{"nl":{"a":"b"}}}`, `{"login_methods":{"login_methods":[{"id":"identity","type":"USERNAME_AND_PASSWORD"}]}}`,
@@ -40,7 +40,7 @@ func FuzzUnits(f *testing.F) {
 	})
 }
 
-// BenchmarkUnits: what is configured, read in a transaction that there is anyway, while nothing changes.
+// BenchmarkUnits reads the unchanged configuration in an open transaction.
 func BenchmarkUnits(b *testing.B) {
 	w := newWorld(b)
 	w.must(204, "POST", "/api/v2/config", full)

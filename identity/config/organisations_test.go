@@ -65,7 +65,7 @@ func TestOrganisationOnPages(t *testing.T) {
 	t.Run("attack 277: markup in the message of an organisation", func(t *testing.T) {
 		post(`,"message_to_assist_user_during_migration_period_html":"<p onclick=x>a<script>alert(1)</script><form action=//evil.example><input></form><a href='javascript:x'>b</a>"`)
 		if got := w.units(w.service).Organisations[0].MigrationMessageHTML; got != "<p>a</p><a>b</a>" && got != "<p>a<a>b</a></p>" {
-			t.Errorf("the message is stored as %q, want what is harmless of it", got)
+			t.Errorf("the message is stored as %q, want its harmless part", got)
 		}
 		if body := shows("sign_in", "shop"); strings.Contains(body, "alert") || strings.Contains(body, "evil") {
 			t.Errorf("the sign-in page has markup of the message:\n%s", body)

@@ -51,7 +51,7 @@ const full = `{
 	"messages":{"en":{"sign_in.title":"Hello"}}
 }`
 
-// TestSameAgain: what is read and written back changes nothing: no event, the same tag.
+// TestSameAgain: a unit that is read and written back stays the same, with the same tag and without an event.
 func TestSameAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -101,7 +101,7 @@ func (p *post) send(n notify.Notice) {
 	}
 }
 
-// round makes one and holds it against what is wanted.
+// round runs one round and checks its figures.
 func (p *post) round(sent, failed int) {
 	p.Helper()
 	if s, f, err := p.Round(p.Context()); s != sent || f != failed || err != nil {
@@ -177,7 +177,7 @@ func TestMailSays(t *testing.T) {
 	}
 }
 
-// TestMailShowsCode: what is to be typed is what one sees first, and a moment is in words of the language.
+// TestMailShowsCode: the code stands out, and times are in words of the language.
 func TestMailShowsCode(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)
@@ -241,7 +241,7 @@ func TestMailIsText(t *testing.T) {
 			p.send(n)
 			p.round(0, 0)
 			if !strings.Contains(p.log.String(), "notice without an address") {
-				t.Error("nobody is told")
+				t.Error("no notice was sent")
 			}
 		})
 	}

@@ -78,7 +78,7 @@ func (x *textHarness) send(m notify.SMS) {
 	}
 }
 
-// round runs one round and holds its figures against what is wanted.
+// round runs one round and checks its figures.
 func (x *textHarness) round(sent, failed, waiting int) {
 	x.Helper()
 	s, f, err := x.Round(x.Context())
@@ -122,7 +122,7 @@ func TestSMSWebhook(t *testing.T) {
 		}
 	}
 	if !strings.Contains(x.log.String(), "text message without a number") {
-		t.Errorf("log = %s, want a line of the number that is none", x.log)
+		t.Errorf("log = %s, want a line about the invalid number", x.log)
 	}
 }
 

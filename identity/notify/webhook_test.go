@@ -112,7 +112,7 @@ func TestWebhookPostsSignedEvents(t *testing.T) {
 			srv, got := receiver(t)
 			h := newHarness(t, srv.URL+"/hook?token=abc", tt.secret)
 			e := h.happen(created, "ann")
-			h.happen(event.Type{Type: "token.AccessTokenIssuedEvent", Name: "Access Token Issued", Brief: true}, "") // of nobody: not told
+			h.happen(event.Type{Type: "token.AccessTokenIssuedEvent", Name: "Access Token Issued", Brief: true}, "") // concerns no person: not posted
 			if sent, failed, err := h.Round(t.Context()); sent != 1 || failed != 0 || err != nil {
 				t.Fatalf("Round = %d, %d, %v, want one post", sent, failed, err)
 			}

@@ -104,7 +104,7 @@ func isHash(s string) bool {
 	return false
 }
 
-// profile returns the profile of a person, made when there is none.
+// profile returns the profile of a person, and makes it if necessary.
 func (p *Person) profile() *identity.Profile {
 	if p.Profile == nil {
 		p.Profile = new(identity.Profile)

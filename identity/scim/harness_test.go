@@ -59,7 +59,7 @@ type harness struct {
 	store    storage.Store
 	logs     *observer.ObservedLogs
 	off      bool
-	header   http.Header // of each request, beside the usual ones
+	header   http.Header // of each request, in addition to the usual ones
 }
 
 func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
@@ -220,7 +220,7 @@ func patch(ops ...any) map[string]any {
 	return map[string]any{"schemas": []string{patchOp}, "Operations": list}
 }
 
-// at follows names and indexes into an answer and prints what is there.
+// at follows names and indexes into an answer and prints the value.
 func (a answer) at(path ...any) string {
 	var v any = a.body
 	for _, p := range path {

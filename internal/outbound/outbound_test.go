@@ -84,7 +84,7 @@ func TestClients(t *testing.T) {
 		t.Errorf("compression %q was asked for: %v", body, err)
 	}
 	if _, _, err := get(New(false), "/"); !errors.Is(err, ErrAddress) {
-		t.Errorf("an address that nobody vouches for: %v, want ErrAddress", err)
+		t.Errorf("an address that the operator has not written: %v, want ErrAddress", err)
 	}
 	opened := New(false, netip.MustParsePrefix("127.0.0.0/8"))
 	if status, _, err := get(opened, "/"); status != http.StatusOK || err != nil {

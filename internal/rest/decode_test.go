@@ -158,7 +158,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDecodeIsBounded: what is refused costs little, however it is built. (SECURITY: 251)
+// TestDecodeIsBounded: every refusal is cheap. (SECURITY: 251)
 func TestDecodeIsBounded(t *testing.T) {
 	t.Parallel()
 	var keys bytes.Buffer
@@ -199,7 +199,7 @@ func TestDecodeIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzDecodeBytes: what is taken is what encoding/json reads from the same bytes, and nothing panics.
+// FuzzDecodeBytes: an accepted value is the one that encoding/json reads from the same bytes, and nothing panics.
 func FuzzDecodeBytes(f *testing.F) {
 	for _, s := range []string{
 		`{}`, `{"name":"x","in":{"count":1,"words":["a"]}}`, `{"list":[{},{"count":-1}],"map":{"":0}}`, `{"any":[1,{"a":null}],"raw":"\ud800"}`,

@@ -172,7 +172,7 @@ func TestCheckFails(t *testing.T) {
 	}
 	s.listen.Close()
 	if err := transport(t, s, nil).Check(t.Context()); err == nil {
-		t.Error("Check of nobody = nil")
+		t.Error("Check without a server = nil")
 	}
 }
 
