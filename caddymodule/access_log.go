@@ -28,7 +28,7 @@ func (h *Handler) keepFromAccessLog(w *statusWriter, r *http.Request) {
 	}
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	h.log.Info("handled request, kept out of the access log", zap.String("method", r.Method), zap.String("host", r.Host), zap.String("path", r.URL.Path),
-		zap.Int("status", w.status), zap.String("client_ip", h.app.origin(r).ClientIP))
+		zap.Int("status", w.status), zap.String("client_ip", h.app.Origin(r).ClientIP))
 }
 
 func addressHasSecret(address string) bool {

@@ -26,14 +26,14 @@ func (i *instance) openAPIs(a *App) error {
 	}
 	i.apis = append(i.apis, doc, config.NewAPI(i.config, i.gate, i.pages.ReloadExtension))
 	served, err := api.New(api.Deps{
-		Store: i.core.Store, Gate: i.gate, Units: i.config.Units, Subject: i.identity.Get, Identity: i.identity, CredentialsKey: a.credentials, Origin: a.origin,
+		Store: i.core.Store, Gate: i.gate, Units: i.config.Units, Subject: i.identity.Get, Identity: i.identity, CredentialsKey: a.credentials, Origin: a.Origin,
 	})
 	if err != nil {
 		return err
 	}
 	i.apis = append(i.apis, served)
 	persons, err := scim.New(scim.Deps{
-		Identity: i.identity, Issuer: i.issuer.String(), Authorize: i.provisioner(a.origin), Enabled: i.personAPI, Log: a.log.Named("scim"),
+		Identity: i.identity, Issuer: i.issuer.String(), Authorize: i.provisioner(a.Origin), Enabled: i.personAPI, Log: a.log.Named("scim"),
 	})
 	if err != nil {
 		return err

@@ -16,6 +16,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
@@ -39,8 +43,6 @@ func init() {
 	caddy.RegisterModule(new(App))
 }
 
-const appName = "gatehouse"
-
 // startWait is how long a request waits for the app, since Caddy starts its apps in random order.
 const startWait = 15 * time.Second
 
@@ -52,13 +54,13 @@ type App struct {
 	StorageRaw json.RawMessage `json:"storage,omitempty" caddy:"namespace=gatehouse.storage inline_key=module"`
 	// Keys of 32 bytes in base64 that seal private keys and other secrets at rest: the first seals, all of them open. Default: one that is made once and
 	// kept beside the storage directory, mode 0600.
-	EncryptionKeys []Sensitive `json:"encryption_keys,omitempty"`
+	EncryptionKeys []options.Sensitive `json:"encryption_keys,omitempty"`
 	// Scopes that have more to say than their names. Default: none.
 	Scopes []Scope `json:"scopes,omitempty"`
 	// The OAuth clients. Those added by command are kept in storage. Default: none.
-	Clients []Client `json:"clients,omitempty"`
+	Clients []client.Client `json:"clients,omitempty"`
 	// Basic credentials of the APIs. Default: none.
-	APIClients []APIClient `json:"api_clients,omitempty"`
+	APIClients []client.APIClient `json:"api_clients,omitempty"`
 	// The identity providers beside the identity service itself, by the ids that clients and the parameter idp use. Default: none.
 	IDPsRaw caddy.ModuleMap `json:"idps,omitempty" caddy:"namespace=gatehouse.idp inline_key=module"`
 	// The persons and how they sign in.
@@ -96,11 +98,8 @@ type App struct {
 	emitter   *caddyevents.App
 	early     *core // opened by Provision and not yet taken by Start
 
-	kinds     map[string]string    // of the identity providers
-	remotes   map[string]remoteIDP // providers that the browser is sent to, by their ids
-	icons     map[string][]byte    // of identity providers
-	keyUsers  map[string][]string  // who uses a key pair, by its name
-	bootstrap []byte               // JSON of configuration units
+	idps      *provider.Set
+	bootstrap []byte // JSON of configuration units
 
 	credentials secret.String // key of the credentials API; empty: it takes no passwords
 
@@ -116,7 +115,7 @@ type App struct {
 // instance is what one configuration runs.
 type instance struct {
 	authz     *authz.Server
-	providers *providers
+	providers *provider.Manager
 	identity  *identity.Service
 	config    *config.Service
 	pages     *page.Renderer
@@ -129,6 +128,7 @@ type instance struct {
 	breach    *breach.Checker
 	issuer    *url.URL
 	core      *core
+	admit     func(*http.Request) bool // whether a stranger may begin one more sign-in
 	log       *zap.Logger
 
 	stop    context.CancelFunc // ends the worker
@@ -147,23 +147,23 @@ var (
 
 // CaddyModule implements caddy.Module.
 func (*App) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: appName, New: func() caddy.Module { return new(App) }}
+	return caddy.ModuleInfo{ID: options.AppName, New: func() caddy.Module { return new(App) }}
 }
 
 // Provision resolves the configuration and says all that is wrong with it at once. It opens nothing unless a configuration is running.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.log = ctx, ctx.Logger()
-	a.ready = make(chan struct{})
-	r := &resolver{repl: caddy.NewReplacer()}
+	a.ready, a.idps = make(chan struct{}), provider.NewSet(a.IDPsRaw)
+	r := options.NewResolver(caddy.NewReplacer())
 	if a.Issuer == "" {
-		r.fail("issuer is missing: add for example https://auth.example.com")
+		r.Fail("issuer is missing: add for example https://auth.example.com")
 	}
 	a.issuer = &url.URL{}
-	if s, ok := r.text("issuer", a.Issuer, checkIssuer); ok {
-		a.issuer, _ = parseIssuer(s)
+	if s, ok := r.Text("issuer", a.Issuer, options.CheckIssuer); ok {
+		a.issuer, _ = options.ParseIssuer(s)
 	}
 	for i, k := range a.EncryptionKeys {
-		if s, ok := r.text(fmt.Sprintf("encryption_key %d", i+1), string(k), checkKey); ok {
+		if s, ok := r.Text(fmt.Sprintf("encryption_key %d", i+1), string(k), checkKey); ok {
 			key, _ := parseKey(s)
 			a.keys = append(a.keys, key)
 		}
@@ -172,17 +172,17 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.cost, a.brand = a.buildHashCost(r), a.buildBrand(r)
 	a.allow = a.Outbound.build(r)
 	a.authz.OutboundAllow = a.allow
-	if s, ok := r.text("identity: credentials_key", string(a.Identity.CredentialsKey), api.CheckCredentialsKey); ok {
+	if s, ok := r.Text("identity: credentials_key", string(a.Identity.CredentialsKey), api.CheckCredentialsKey); ok {
 		a.credentials, _ = api.ParseCredentialsKey(s)
 	}
-	a.extension = r.plain("identity: extension", a.Identity.Extension, nil)
+	a.extension = r.Plain("identity: extension", a.Identity.Extension, nil)
 	a.events = event.Retention{
-		Kept:  r.duration("events: retention", a.Events.Retention),
-		Brief: r.duration("events: token_retention", a.Events.TokenRetention),
+		Kept:  r.Duration("events: retention", a.Events.Retention),
+		Brief: r.Duration("events: token_retention", a.Events.TokenRetention),
 	}
 	a.webhooks = a.Events.buildWebhooks(r)
 	a.breach = a.Identity.Breach.build(r)
-	if err := r.err(); err != nil {
+	if err := r.Err(); err != nil {
 		return fmt.Errorf("gatehouse: %w", err)
 	}
 	if _, err := a.newPages(make([]byte, secret.KeySize)); err != nil {
@@ -253,11 +253,11 @@ func (a *App) warn() {
 }
 
 func (a *App) newPages(key []byte) (*page.Renderer, error) {
-	return page.New(page.Config{Brand: a.brand, Locales: a.persons.Locales, Issuer: a.issuer.String(), Key: key, Extension: a.extension, Icons: a.icons, Logos: a.logos(), Log: a.log})
+	return page.New(page.Config{Brand: a.brand, Locales: a.persons.Locales, Issuer: a.issuer.String(), Key: key, Extension: a.extension, Icons: a.idps.Icons(), Logos: a.logos(), Log: a.log})
 }
 
-// registerSite names the origins of a site that declares login. Sites do so while they are provisioned, before Start.
-func (a *App) registerSite(origins ...string) {
+// RegisterSite names the origins of a site that declares login. Sites do so while they are provisioned, before Start.
+func (a *App) RegisterSite(origins ...string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.sites == nil {
@@ -299,7 +299,7 @@ func (a *App) open() (_ *instance, err error) {
 			err = errors.Join(err, c.release())
 		}
 	}()
-	inst := &instance{issuer: a.issuer, core: c, log: a.log, gone: make(chan struct{})}
+	inst := &instance{issuer: a.issuer, core: c, admit: c.pace.admit, log: a.log, gone: make(chan struct{})}
 	inst.users.Store(1)
 	if inst.pages, err = a.newPages(c.keyring.Derive("gatehouse csrf v1")); err != nil {
 		return nil, err
@@ -320,17 +320,19 @@ func (a *App) open() (_ *instance, err error) {
 	if inst.config, err = a.openConfig(c, events); err != nil {
 		return nil, err
 	}
-	inst.config.OnUse(func(name string) []string { return a.keyUsers[name] })
+	inst.config.OnUse(a.idps.KeyUsers)
 	inst.pages.SetOverrides(inst.config.Overrides)
 	inst.pages.SetOrganisations(inst.config.PageOrganisations)
-	inst.providers = newProviders(a, c, inst.config)
+	inst.providers = provider.NewManager(provider.Deps{
+		Issuer: a.issuer.String(), File: a.idps, Allow: a.allow, Store: c.Store, Config: inst.config, Log: a.log.Named("idp"),
+	})
 	persons := a.persons
-	if persons.Providers, err = inst.providers.open(persons.Providers); err != nil {
+	if persons.Providers, err = inst.providers.Open(persons.Providers); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			inst.providers.close()
+			inst.providers.Close()
 		}
 	}()
 	if inst.mail, err = a.openMail(c, inst.pages); err != nil {
@@ -363,7 +365,7 @@ func (a *App) open() (_ *instance, err error) {
 		pusher = inst.pushes
 	}
 	inst.identity, err = identity.New(a.ctx, persons, identity.Deps{
-		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: events, Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("identity"),
+		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: events, Pages: inst.pages, Origin: a.Origin, Admit: c.pace.admit, Log: a.log.Named("identity"),
 		Units: inst.config.Units, Manager: inst.providers, Notify: sender, SMS: texter, Push: pusher, Breached: inst.breach,
 	})
 	if err != nil {
@@ -371,7 +373,7 @@ func (a *App) open() (_ *instance, err error) {
 	}
 	inst.authz, err = authz.New(a.ctx, a.authz, authz.Deps{
 		Store: c.Store, Keys: c.keys, Keyring: c.keyring, Hasher: c.hasher, Events: events, Auth: inst.identity, Subjects: inst.identity,
-		Passwords: inst.identity, Providers: authzProviders{inst.identity}, Unlinked: inst.identity.Unlinked, AfterLogout: inst.identity.AfterLogout, Pages: inst.pages, Origin: a.origin, Admit: c.pace.admit, Log: a.log.Named("authz"),
+		Passwords: inst.identity, Providers: authzProviders{inst.identity}, Unlinked: inst.identity.Unlinked, AfterLogout: inst.identity.AfterLogout, Pages: inst.pages, Origin: a.Origin, Admit: c.pace.admit, Log: a.log.Named("authz"),
 	})
 	if err != nil {
 		return nil, err
@@ -471,7 +473,7 @@ func (a *App) enter(ctx context.Context) (*instance, error) {
 	if !errors.Is(err, errStopped) {
 		return inst, err
 	}
-	now, unknown := caddy.ActiveContext().AppIfConfigured(appName)
+	now, unknown := caddy.ActiveContext().AppIfConfigured(options.AppName)
 	if b, ok := now.(*App); unknown == nil && ok && b != a {
 		return b.hold(ctx)
 	}
@@ -502,7 +504,7 @@ func (i *instance) leave() {
 	i.stop()
 	<-i.stopped
 	i.tell.release()
-	i.providers.close()
+	i.providers.Close()
 	if err := i.breach.Close(); err != nil {
 		i.log.Warn("file of breaches not closed", zap.Error(err))
 	}
@@ -531,22 +533,10 @@ func (i *instance) check(ctx context.Context) error {
 	return i.core.Store.View(ctx, func(storage.Tx) error { return nil })
 }
 
-// origin says where a request came from. Which proxies to believe is Caddy's to decide (trusted_proxies).
-func (a *App) origin(r *http.Request) event.Origin {
+// Origin says where a request came from. Which proxies to believe is Caddy's to decide (trusted_proxies).
+func (a *App) Origin(r *http.Request) event.Origin {
 	ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	return event.Origin{ClientIP: ip, UserAgent: r.UserAgent()}
-}
-
-// app returns the configured app, or an error that says how to configure it.
-func app(ctx caddy.Context) (*App, error) {
-	found, err := ctx.AppIfConfigured(appName)
-	if errors.Is(err, caddy.ErrNotConfigured) {
-		return nil, errors.New("the global option gatehouse is missing: add `gatehouse { issuer https://auth.example.com }` to the global options")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return found.(*App), nil //nolint:forcetypeassert // registered under that name
 }
 
 var (

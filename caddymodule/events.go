@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
@@ -27,16 +29,16 @@ import (
 //		webhook         <url> { secret <secret> }
 //	}
 func (e *Events) readBlock(d *caddyfile.Dispenser) error {
-	return block(subdirectives{
-		"retention":       value(&e.Retention, checkDuration),
-		"token_retention": value(&e.TokenRetention, checkDuration),
-		"webhook":         {parse: e.readWebhook, repeats: true},
-	}).parse(d)
+	return options.Block(options.Subdirectives{
+		"retention":       options.Value(&e.Retention, options.CheckDuration),
+		"token_retention": options.Value(&e.TokenRetention, options.CheckDuration),
+		"webhook":         {Parse: e.readWebhook, Repeats: true},
+	}).Parse(d)
 }
 
 func (e *Events) readWebhook(d *caddyfile.Dispenser) error {
 	var w Webhook
-	if err := readName(d, &w.URL, checkWebhookURL); err != nil {
+	if err := options.ReadName(d, &w.URL, checkWebhookURL); err != nil {
 		return err
 	}
 	for _, other := range e.Webhooks {
@@ -45,11 +47,11 @@ func (e *Events) readWebhook(d *caddyfile.Dispenser) error {
 		}
 	}
 	start := d.Token()
-	if err := readBlock(d, "webhook", subdirectives{"secret": value(&w.Secret, checkWebhookSecret)}); err != nil {
+	if err := options.ReadBlock(d, "webhook", options.Subdirectives{"secret": options.Value(&w.Secret, checkWebhookSecret)}); err != nil {
 		return err
 	}
 	if w.Secret == "" {
-		return at(start, fmt.Errorf("webhook: secret is missing: it signs what is posted"))
+		return options.At(start, fmt.Errorf("webhook: secret is missing: it signs what is posted"))
 	}
 	e.Webhooks = append(e.Webhooks, w)
 	return nil
@@ -65,7 +67,7 @@ func checkWebhookURL(s string) error {
 }
 
 func checkWebhookSecret(s string) error {
-	if err := checkSecret(s); err != nil {
+	if err := options.CheckSecret(s); err != nil {
 		return err
 	}
 	_, err := notify.WebhookConfig{Secret: secret.New(s)}.Key()
@@ -73,23 +75,23 @@ func checkWebhookSecret(s string) error {
 }
 
 // buildWebhooks resolves where events are posted to.
-func (e *Events) buildWebhooks(r *resolver) []notify.WebhookConfig {
+func (e *Events) buildWebhooks(r *options.Resolver) []notify.WebhookConfig {
 	var out []notify.WebhookConfig
 	seen := map[string]bool{}
 	for _, w := range e.Webhooks {
-		u := r.plain("events: webhook", w.URL, checkWebhookURL)
-		key := r.plain("events: webhook secret", string(w.Secret), checkWebhookSecret)
+		u := r.Plain("events: webhook", w.URL, checkWebhookURL)
+		key := r.Plain("events: webhook secret", string(w.Secret), checkWebhookSecret)
 		if w.URL == "" {
-			r.fail("events: webhook: url is missing")
+			r.Fail("events: webhook: url is missing")
 		}
 		if w.Secret == "" {
-			r.fail("events: webhook: secret is missing: it signs what is posted")
+			r.Fail("events: webhook: secret is missing: it signs what is posted")
 		}
 		if u == "" || key == "" {
 			continue
 		}
 		if seen[u] {
-			r.fail("events: webhook: a URL is there twice: keep one of them")
+			r.Fail("events: webhook: a URL is there twice: keep one of them")
 		}
 		seen[u] = true
 		out = append(out, notify.WebhookConfig{URL: u, Secret: secret.New(key)})

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -65,7 +67,7 @@ func newServer(t *testing.T) *server {
 
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	return "localhost:" + caddymodule.FreePort(t)
+	return "localhost:" + caddytest.FreePort(t)
 }
 
 // stop ends what runs, the admin endpoint included.

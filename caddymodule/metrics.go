@@ -227,6 +227,12 @@ func (m *metrics) request(path string, status int) {
 	case "token":
 		m.tokens.Inc()
 	case "introspect":
-		m.introspections.WithLabelValues("endpoint").Inc()
+		m.CountIntrospection("endpoint")
 	}
 }
+
+// CountIntrospection counts a token that was looked up, by who asked.
+func (m *metrics) CountIntrospection(by string) { m.introspections.WithLabelValues(by).Inc() }
+
+// CountPanic counts a request that ended in a panic.
+func (m *metrics) CountPanic() { m.panics.Inc() }

@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
@@ -43,7 +45,7 @@ func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	if err := handler.UnmarshalCaddyfile(h.Dispenser); err != nil {
 		return nil, err
 	}
-	if h.Option(appName) == nil {
+	if h.Option(options.AppName) == nil {
 		return nil, h.Err("gatehouse: the global option of the same name is missing: add `gatehouse { issuer https://auth.example.com }` to the global options at the top")
 	}
 	return handler, nil
@@ -52,14 +54,14 @@ func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 // UnmarshalCaddyfile reads the directive, which has neither arguments nor a block.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
-	return noMore(d, "gatehouse")
+	return options.NoMore(d, "gatehouse")
 }
 
 // Provision finds the app.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.log = ctx.Logger()
 	var err error
-	h.app, err = app(ctx)
+	h.app, err = options.App[*App](ctx)
 	return err
 }
 
@@ -114,7 +116,7 @@ func (i *instance) recovered(w *statusWriter, r *http.Request, cause any) {
 	if cause == http.ErrAbortHandler { //nolint:errorlint // the value itself, as net/http compares it
 		panic(cause)
 	}
-	i.core.metrics.panics.Inc()
+	i.core.metrics.CountPanic()
 	ref := ""
 	if w.status == 0 {
 		ref = i.pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")

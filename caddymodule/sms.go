@@ -4,6 +4,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
@@ -46,20 +48,20 @@ func (SMSWebhook) CaddyModule() caddy.ModuleInfo {
 func (m *SMSWebhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
-	if err := m.readHook(d, "sms webhook", subdirectives{"from": text(&m.From)}); err != nil {
+	if err := m.readHook(d, "sms webhook", options.Subdirectives{"from": options.Text(&m.From)}); err != nil {
 		return err
 	}
-	return adapted(start, m.build)
+	return options.Adapt(start, m.build)
 }
 
 // Provision resolves the options; it connects to nothing.
 func (m *SMSWebhook) Provision(caddy.Context) error {
-	return provisioned(m.build)
+	return options.Provision(m.build)
 }
 
-func (m *SMSWebhook) build(r *resolver) {
+func (m *SMSWebhook) build(r *options.Resolver) {
 	m.hook = m.Hook.build(r, "sms webhook", nil)
-	m.from = r.plain("sms webhook: from", m.From, nil)
+	m.from = r.Plain("sms webhook: from", m.From, nil)
 }
 
 // SMSTransport implements Texter.

@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/command"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"go.uber.org/zap"
@@ -39,12 +42,6 @@ type KeyFiler interface {
 	KeyFile() (path string, needed bool)
 }
 
-// Restorer is a Storage that can be filled from a backup while no server uses it.
-type Restorer interface {
-	// Restore fills the empty store from r and then runs after in a transaction of its own. It refuses a store in use.
-	Restore(ctx context.Context, r io.Reader, after func(storage.Tx) error) error
-}
-
 // BadgerStorage keeps the records in a directory of this machine, for one process. Everything is durable when it is answered.
 type BadgerStorage struct {
 	// The directory; it is created with mode 0700. Default: gatehouse in Caddy's data directory.
@@ -73,17 +70,17 @@ func (b *BadgerStorage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Errf("storage badger: unexpected argument %q", d.Val())
 	}
-	return readBlock(d, "storage badger", subdirectives{"min_free": value(&b.MinFree, checkSize)})
+	return options.ReadBlock(d, "storage badger", options.Subdirectives{"min_free": options.Value(&b.MinFree, checkSize)})
 }
 
 // Provision resolves the options; it opens nothing.
 func (b *BadgerStorage) Provision(caddy.Context) error {
-	r := &resolver{repl: caddy.NewReplacer()}
-	path := r.plain("path", b.Path, nil)
-	if s, ok := r.text("min_free", b.MinFree, checkSize); ok {
+	r := options.NewResolver(caddy.NewReplacer())
+	path := r.Plain("path", b.Path, nil)
+	if s, ok := r.Text("min_free", b.MinFree, checkSize); ok {
 		b.minFree, _ = parseSize(s)
 	}
-	if err := r.err(); err != nil {
+	if err := r.Err(); err != nil {
 		return fmt.Errorf("storage badger: %w", err)
 	}
 	if path == "" {
@@ -124,5 +121,5 @@ var (
 	_ caddyfile.Unmarshaler = (*BadgerStorage)(nil)
 	_ Storage               = (*BadgerStorage)(nil)
 	_ KeyFiler              = (*BadgerStorage)(nil)
-	_ Restorer              = (*BadgerStorage)(nil)
+	_ command.Restorer      = (*BadgerStorage)(nil)
 )
