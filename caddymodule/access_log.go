@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 )
 
-// secretParams are the query parameters whose values open something, or say who somebody is.
+// secretParams are the query parameters whose values give access, or identify a person.
 var secretParams = []string{
 	"code", authz.SiteCodeParam, "id_token_hint", "id_token", "access_token", "refresh_token", "token", identity.TicketParam,
 	"client_secret", "client_assertion", "assertion", "password", "code_verifier",
@@ -20,8 +20,8 @@ var secretParams = []string{
 }
 
 // keepFromAccessLog leaves a request out of Caddy's access log when its address, that of the page it came from or the Location of its answer
-// holds a secret: that log writes all three as they are. Our own line takes its place, so that nobody can hide a request by adding such
-// a parameter. (docs/decisions.md, "Access logs")
+// holds a secret: that log writes all three as they are. A line without it takes its place, so that a client cannot hide a request by adding such a
+// parameter. (docs/decisions.md, "Access logs")
 func (h *Handler) keepFromAccessLog(w *statusWriter, r *http.Request) {
 	if !hasSecret(r.URL.RawQuery) && !slices.ContainsFunc(r.Header["Referer"], addressHasSecret) && !addressHasSecret(w.Header().Get("Location")) {
 		return

@@ -10,10 +10,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/dustin/go-humanize"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -63,7 +62,7 @@ var checkOnOff = options.OneOf([]string{"on", "off"})
 
 var checkUsageLimit = options.Between(0, 1_000_000_000)
 
-// checkLocale demands a language that has messages of ours; one that only custom messages have needs no mention.
+// checkLocale accepts a language that Gatehouse has messages for. A language of custom messages need not be listed.
 func checkLocale(s string) error {
 	if err := page.CheckLocale(s); err != nil {
 		return fmt.Errorf("%s %w", s, err)

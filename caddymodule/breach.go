@@ -3,20 +3,19 @@ package caddymodule
 import (
 	"os"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity/breach"
 )
 
-// What becomes of a password of which nobody can tell whether it is known from a breach.
+// What happens to a password when it cannot be checked against known breaches.
 const (
 	breachOpen   = "open"
 	breachClosed = "closed"
 )
 
-// Breach says who is asked whether a password is known from a breach, where the policy wants to know (breached_password_blocked).
+// Breach says where passwords are looked up that are known from breaches, if the policy wants that (breached_password_blocked).
 type Breach struct {
 	// The service that is asked, by the first five digits of the SHA-1 hash, which are added to this URL. Default: the one of haveibeenpwned.com,
 	// unless there is a file.
@@ -25,7 +24,7 @@ type Breach struct {
 	File string `json:"file,omitempty"`
 	// How long the service may take. Default: 1s.
 	Timeout options.Duration `json:"timeout,omitempty"`
-	// What becomes of a password when the service does not answer: open, it is taken, or closed, it is refused until the service answers. Default: open.
+	// What happens to a password when the service does not answer: open accepts it, closed refuses it until the service answers. Default: open.
 	OnFailure string `json:"on_failure,omitempty"`
 }
 

@@ -4,18 +4,14 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// The build methods turn the configuration's texts into what the packages work with. While a Caddyfile is adapted the
-// resolver knows no placeholders; then stand-ins keep a value that is not known yet from being missed.
-
-const ()
+// The build methods turn the texts of the configuration into the configurations of the packages.
 
 func (a *App) buildAuthz(r *options.Resolver) authz.Config {
 	cfg := authz.Config{Issuer: a.issuer.String()}
@@ -146,7 +142,7 @@ func (a *App) logos() map[string][]byte {
 	return out
 }
 
-// build returns the networks that are opened beside the public ones.
+// build returns the networks that may be reached besides public addresses.
 func (o *Outbound) build(r *options.Resolver) []netip.Prefix {
 	var out []netip.Prefix
 	for _, s := range r.List("outbound: allow", o.Allow, checkOpened) {

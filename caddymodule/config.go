@@ -23,7 +23,7 @@ type Scope struct {
 type Identity struct {
 	// Persons that are created when they do not exist. An existing person is left alone. Default: none.
 	Persons []Person `json:"persons,omitempty"`
-	// Keeps persons apart, so that a username is unique within its partition. Default: off, everybody is in the partition default.
+	// Keeps persons apart: a username is then unique within its partition. Default: off, all are in the partition default.
 	Partitions *Partitions `json:"partitions,omitempty"`
 	// How long sign-ins last.
 	Session Session `json:"session,omitzero"`
@@ -39,26 +39,26 @@ type Identity struct {
 	Bootstrap string `json:"bootstrap,omitempty"`
 	// A directory of messages (<locale>.json and default.json, keys and texts) and of static files, which are served under /assets/ext/. Default: none.
 	Extension string `json:"extension,omitempty"`
-	// The AES-GCM key of the credentials API: 32, 48 or 64 hexadecimal digits. Default: none, so that the API takes no passwords.
+	// The AES-GCM key of the credentials API: 32, 48 or 64 hexadecimal digits. Default: none, and the API takes no passwords.
 	CredentialsKey options.Sensitive `json:"credentials_key,omitempty"`
 	// Whether people can sign in with passkeys: on or off. Default: on where browsers allow them, which is for an https issuer with a host name
 	// of several parts, and for localhost.
 	Passkeys string `json:"passkeys,omitempty"`
-	// Who is asked whether a password is known from a breach, where the policy wants to know. Default: the service of haveibeenpwned.com.
+	// Where passwords are looked up that are known from breaches, if the policy wants that. Default: the service of haveibeenpwned.com.
 	Breach Breach `json:"breach,omitzero"`
 }
 
 // Partitions keep persons apart.
 type Partitions struct {
-	// The partitions beside the default one that persons can be added to. Default: any.
+	// The partitions besides the default one that persons can be added to. Default: any.
 	Names []string `json:"names,omitempty"`
 }
 
-// Person is somebody who can sign in.
+// Person is an account that can sign in.
 type Person struct {
 	// The username; an e-mail address counts as the person's verified e-mail. Required.
 	Username string `json:"username"`
-	// The password, 8 to 256 characters. Default: none, so that the person cannot sign in by password.
+	// The password, 8 to 256 characters. Default: none, and the person cannot sign in by password.
 	Password options.Sensitive `json:"password,omitempty"`
 	// The password as an Argon2id or bcrypt PHC string, instead of password. Default: none.
 	PasswordHash options.Sensitive `json:"password_hash,omitempty"`
@@ -90,7 +90,7 @@ type Session struct {
 	Remember options.Duration `json:"remember,omitempty"`
 }
 
-// Lockout says when failed sign-ins are slowed down. Nobody is ever locked out for good.
+// Lockout says when failed sign-ins are slowed down. No lockout is permanent.
 type Lockout struct {
 	// How many failures of one person from one address are free of waiting. Default: 5.
 	Failures options.Count `json:"failures,omitempty"`
@@ -116,27 +116,27 @@ type Brand struct {
 	Logo string `json:"logo,omitempty"`
 	// The accent colour as rrggbb, with or without a # in front. It is darkened or lightened until it can be read. Default: Gatehouse's own.
 	Color string `json:"color,omitempty"`
-	// Where the footer of the pages leads who needs help: an http, https or mailto URL. Default: nowhere.
+	// Where the help link in the footer of the pages leads: an http, https or mailto URL. Default: no link.
 	Help string `json:"help,omitempty"`
 }
 
-// Outbound is about requests to addresses that nobody has written into this configuration: those of the configuration API, of metadata and of clients.
+// Outbound is about requests to addresses that are not in this configuration: those of the configuration API, of metadata and of clients.
 type Outbound struct {
-	// Networks such as 10.0.0.0/8 that may be reached beside public addresses. Default: none.
+	// Networks such as 10.0.0.0/8 that may be reached besides public addresses. Default: none.
 	Allow []string `json:"allow,omitempty"`
 }
 
-// Events says how long the records of what happened are kept, and who is told.
+// Events says how long events are kept, and where they are posted.
 type Events struct {
 	// Of all events but those of token_retention. Default: for ever.
 	Retention options.Duration `json:"retention,omitempty"`
 	// Of the tokens that clients got for themselves, which concern no person. Default: as retention.
 	TokenRetention options.Duration `json:"token_retention,omitempty"`
-	// Who is told of each event that concerns a person or the configuration. Default: nobody.
+	// Receivers of each event that concerns a person or the configuration. Default: none.
 	Webhooks []Webhook `json:"webhooks,omitempty"`
 }
 
-// Webhook posts events to a receiver as Standard Webhooks says, until they are taken.
+// Webhook posts events to a receiver, as Standard Webhooks says, until it accepts them.
 type Webhook struct {
 	// Where they are posted to. Required.
 	URL string `json:"url"`

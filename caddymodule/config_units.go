@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
-
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 )
@@ -17,8 +16,8 @@ import (
 // maxBootstrap is the size in bytes of the file of identity { bootstrap }.
 const maxBootstrap = 512 << 10
 
-// openConfig opens the configuration units over the store.
-func (a *App) openConfig(c *core, events *event.Recorder) (*config.Service, error) {
+// newUnits opens the configuration units over the store.
+func (a *App) newUnits(c *core, events *event.Recorder) (*config.Service, error) {
 	return config.New(a.ctx, a.configOf(), config.Deps{
 		Store: c.Store, Keyring: c.keyring, Events: events, Origin: a.Origin, Log: a.log.Named("config"),
 	})

@@ -36,7 +36,7 @@ type openStore struct {
 	storage.Store
 	options string
 	metrics *metrics
-	pace    *pace
+	pace    *beginPace
 	keeper  *event.Keeper // of the store's events
 
 	stop    context.CancelFunc // ends the keeper
@@ -46,7 +46,7 @@ type openStore struct {
 func newOpenStore(store storage.Store, options string, log *zap.Logger) *openStore {
 	keeper := event.NewKeeper(store, nil, log.Named("events"))
 	o := &openStore{
-		Store: store, options: options, metrics: newMetrics(store, keeper), pace: newPace(time.Now), keeper: keeper, stopped: make(chan struct{}),
+		Store: store, options: options, metrics: newMetrics(store, keeper), pace: newBeginPace(time.Now), keeper: keeper, stopped: make(chan struct{}),
 	}
 	work, stop := context.WithCancel(context.Background())
 	o.stop = stop
@@ -65,7 +65,7 @@ func (o *openStore) Destruct() error {
 }
 
 // vault is what belongs to one set of encryption keys over a store: the keys that sign tokens, the worker that rotates them, and the one bounded hasher
-// of passwords. A reload that changes the keys makes a vault of its own beside the old one.
+// of passwords. A reload that changes the keys makes another vault.
 type vault struct {
 	keyring *secret.Keyring
 	keys    *authz.Keys
@@ -96,7 +96,7 @@ func openCore(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCos
 	}
 	paceCollector()
 	if len(keys) == 0 {
-		key, err := keyBeside(s, log)
+		key, err := storedKey(s, log)
 		if err != nil {
 			return nil, err
 		}
@@ -165,8 +165,8 @@ func (c *core) release() error {
 	return errors.Join(err, storeErr)
 }
 
-// keyBeside returns the key that lies beside the store, and makes it when both are new.
-func keyBeside(s Storage, log *zap.Logger) ([]byte, error) {
+// storedKey returns the key that lies next to the store. It makes one when the store is new too.
+func storedKey(s Storage, log *zap.Logger) ([]byte, error) {
 	kf, ok := s.(KeyFiler)
 	if !ok {
 		return nil, fmt.Errorf("encryption_key is required with this storage (%s)", s.Place())
@@ -219,7 +219,7 @@ func writeKeyFile(path string, key []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // linked below, or of no use
+	defer os.Remove(f.Name()) //nolint:errcheck // linked below, or not needed
 	_, err = f.WriteString(base64.StdEncoding.EncodeToString(key) + "\n")
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err

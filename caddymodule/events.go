@@ -7,13 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -120,8 +119,8 @@ type teller struct {
 	missed   atomic.Int64
 }
 
-// openEvents returns what records events, and what tells of them.
-func (a *App) openEvents(c *core) (*event.Recorder, *teller, error) {
+// newEvents returns what records events, and what tells of them.
+func (a *App) newEvents(c *core) (*event.Recorder, *teller, error) {
 	t := &teller{untold: make(chan event.Event, maxUntold)}
 	for _, cfg := range a.webhooks {
 		cfg.Tried = c.metrics.posted

@@ -6,15 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// Hook is what webhooks that take messages for persons have in common.
+// Hook is what the webhooks for messages have in common.
 type Hook struct {
 	// Where messages are posted to: https, or http at this machine. Required.
 	URL options.Sensitive `json:"url,omitempty"`
@@ -24,7 +23,7 @@ type Hook struct {
 	Timeout options.Duration `json:"timeout,omitempty"`
 }
 
-// readHook reads the URL and the block of a webhook: header, timeout and what is more.
+// readHook reads the URL and the block of a webhook: header, timeout, and the words of more.
 func (h *Hook) readHook(d *caddyfile.Dispenser, of string, more options.Subdirectives) error {
 	if !d.NextArg() {
 		return d.Errf("%s: the URL is missing: add for example `%s https://example.com/send`", of, of)
@@ -67,7 +66,7 @@ func (h *Hook) readHeader(d *caddyfile.Dispenser) error {
 	return options.NoMore(d, "header")
 }
 
-// build resolves the options and says all that is wrong with them. It returns nil then.
+// build resolves the options and reports all of their problems. It returns nil if there are any.
 func (h *Hook) build(r *options.Resolver, of string, key []byte) *notify.Hook {
 	standIn := func(v options.Sensitive, option, placeholder string, check func(string) error) string {
 		if r.Adapting() && options.HasPlaceholder(string(v)) {
@@ -98,7 +97,7 @@ func (h *Hook) build(r *options.Resolver, of string, key []byte) *notify.Hook {
 	return hook
 }
 
-// signingKey resolves a secret that signs what is posted. nil: there is none.
+// signingKey resolves the secret that signs each message. nil: none is set.
 func signingKey(r *options.Resolver, option string, v options.Sensitive) []byte {
 	text := string(v)
 	if r.Adapting() && options.HasPlaceholder(text) {

@@ -5,7 +5,6 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/smtp"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -16,20 +15,20 @@ func init() {
 	caddy.RegisterModule(SMTPMail{})
 }
 
-// mailNamespace holds what hands e-mails over. A package of one's own can add another.
+// mailNamespace holds the modules that deliver e-mails. Another package can add one.
 const mailNamespace = "gatehouse.mail"
 
 // Mailer is a guest module of the namespace gatehouse.mail.
 type Mailer interface {
-	// Transport returns what hands e-mails over. It connects to nothing. issuer is the host that mail comes from.
+	// Transport returns what delivers e-mails. It opens no connection. issuer is the host that mail comes from.
 	Transport(issuer string) (notify.Transport, error)
 }
 
-// SMTPMail hands e-mails over to a mail server, by SMTP.
+// SMTPMail delivers e-mails to a mail server, by SMTP.
 type SMTPMail struct {
 	// Host and port of the mail server. Required.
 	Server string `json:"server,omitempty"`
-	// Whom mail comes from, such as Gatehouse <no-reply@example.com>. Required.
+	// The sender of mail, such as Gatehouse <no-reply@example.com>. Required.
 	From string `json:"from,omitempty"`
 	// The user of the mail server. Default: none, and no authentication.
 	Username string `json:"username,omitempty"`
@@ -89,7 +88,7 @@ func (m *SMTPMail) Provision(caddy.Context) error {
 	return options.Provision(m.build)
 }
 
-// build resolves the options and says all that is wrong with them.
+// build resolves the options and reports all of their problems.
 func (m *SMTPMail) build(r *options.Resolver) {
 	standIn := func(v, option, placeholder string, check func(string) error) string {
 		if r.Adapting() && options.HasPlaceholder(v) {
@@ -133,7 +132,7 @@ func (a *App) readMail(d *caddyfile.Dispenser) (err error) {
 	return err
 }
 
-// loadMail finds out what hands mail over, if anything does.
+// loadMail loads the module that delivers e-mails, if one is configured.
 func (a *App) loadMail() (err error) {
 	a.mailer, err = loadGuest[Mailer](a, "mail", "MailRaw", a.MailRaw)
 	return err
@@ -149,8 +148,6 @@ func (a *App) openMail(c *core, pages *page.Renderer) (*notify.Mail, error) {
 		)
 	})
 }
-
-const ()
 
 var (
 	_ caddy.Provisioner     = (*SMTPMail)(nil)

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-// metrics belong to the open store, so that counters go on over reloads; each configuration registers them in its own registry.
+// metrics belong to the open store, so that counters survive reloads; each configuration registers them in its own registry.
 type metrics struct {
 	requests       *prometheus.CounterVec // by endpoint and outcome
 	tokens         prometheus.Counter
@@ -152,7 +152,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// endpoints are the labels of paths. All others share one, so that strangers cannot make labels.
+// endpoints are the labels of paths. All other paths share one label, so that a client cannot create labels.
 var endpoints = map[string]string{
 	"/oauth/authorize": "authorize", "/oauth/v1/authorize": "authorize",
 	"/oauth/token": "token", "/oauth/v1/token": "token",

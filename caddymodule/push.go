@@ -5,7 +5,6 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
@@ -14,16 +13,16 @@ func init() {
 	caddy.RegisterModule(PushWebhook{})
 }
 
-// pushNamespace holds what hands prompts over. A package of one's own can add another.
+// pushNamespace holds the modules that deliver prompts. Another package can add one.
 const pushNamespace = "gatehouse.push"
 
 // Pusher is a guest module of the namespace gatehouse.push.
 type Pusher interface {
-	// PushTransport returns what hands prompts over. It connects to nothing.
+	// PushTransport returns what delivers prompts. It opens no connection.
 	PushTransport() (notify.PushTransport, error)
 }
 
-// PushWebhook hands prompts over to a service, by a POST of JSON with the members id, person, device, title, text and approve_url.
+// PushWebhook passes prompts to a service, by a POST of JSON with the members id, person, device, title, text and approve_url.
 type PushWebhook struct {
 	Hook
 	// The key that signs what is posted, as Standard Webhooks says. Required, at least 32 characters.
@@ -79,7 +78,7 @@ func (a *App) readPush(d *caddyfile.Dispenser) (err error) {
 	return err
 }
 
-// loadPush finds out what hands prompts over, if anything does.
+// loadPush loads the module that delivers prompts, if one is configured.
 func (a *App) loadPush() (err error) {
 	a.pusher, err = loadGuest[Pusher](a, "push", "PushRaw", a.PushRaw)
 	return err

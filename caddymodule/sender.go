@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
-// loadGuest returns the guest module that stands in a field of the app, which hands messages over. Zero: none is configured.
+// loadGuest returns the guest module in a field of the app, which delivers messages. The zero value: none is configured.
 func loadGuest[T any](a *App, option, field string, raw json.RawMessage) (m T, err error) {
 	if raw == nil {
 		return m, nil
@@ -23,15 +23,15 @@ func loadGuest[T any](a *App, option, field string, raw json.RawMessage) (m T, e
 	}
 	m, ok := mod.(T)
 	if !ok {
-		return m, fmt.Errorf("gatehouse: %s module %T hands nothing over", option, mod)
+		return m, fmt.Errorf("gatehouse: %s module %T delivers nothing", option, mod)
 	}
 	return m, nil
 }
 
-// openSender returns what sends messages through a guest module, or nil where none is configured. transport asks the module for what hands them over.
+// openSender returns what sends messages through a guest module, or nil where none is configured. transport gets the transport from the module.
 func openSender[M comparable, T, S any](option string, m M, transport func(M) (T, error), sender func(T) (*S, error)) (*S, error) {
 	if m == *new(M) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // none is configured
 	}
 	t, err := transport(m)
 	if err != nil {
@@ -49,15 +49,15 @@ func senderDeps[T any](a *App, c *core, pages *page.Renderer, option string, t T
 //
 //	<option> <module> [<arguments of the module>...] [{ ... }]
 //
-// ours is the module that is built in, example an option that names it.
-func readGuest(d *caddyfile.Dispenser, option, ours, example string) (json.RawMessage, error) {
+// builtIn is the module that comes with Gatehouse, example an option that names it.
+func readGuest(d *caddyfile.Dispenser, option, builtIn, example string) (json.RawMessage, error) {
 	if !d.NextArg() {
 		return nil, d.Errf("%s: the module is missing: add for example `%s`", option, example)
 	}
 	name := d.Val()
 	id := "gatehouse." + option + "." + name
 	if _, err := caddy.GetModule(id); err != nil {
-		return nil, d.Errf("%s: module %s is not built in: use %s", option, id, ours)
+		return nil, d.Errf("%s: module %s is not built in: use %s", option, id, builtIn)
 	}
 	mod, err := caddyfile.UnmarshalModule(d, id)
 	if err != nil {

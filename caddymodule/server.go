@@ -9,14 +9,13 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -89,7 +88,7 @@ func (h *Handler) ServeHTTP(answer http.ResponseWriter, r *http.Request, _ caddy
 	return nil
 }
 
-// serve gives the request to whom its path belongs to, counts it, and turns a panic into an error page.
+// serve passes the request to the part that owns its path, counts it, and turns a panic into an error page.
 func (i *instance) serve(out *statusWriter, r *http.Request) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -188,7 +187,7 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// healthy does not wait for Start, unlike other requests: who asks wants to know about now.
+// healthy does not wait for Start, unlike other requests: a health check is about this moment.
 func (a *App) healthy(ctx context.Context) error {
 	select {
 	case <-a.ready:
@@ -203,7 +202,7 @@ func (a *App) healthy(ctx context.Context) error {
 	return inst.check(ctx)
 }
 
-// reason is what a stranger may know of an error.
+// reason is the part of an error that is safe to show to anyone.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, errNotReady):
@@ -224,7 +223,7 @@ func notReady(w http.ResponseWriter) {
 	plain(w, http.StatusServiceUnavailable, "Not ready. Try again in a moment.\n")
 }
 
-// plain answers where no page can be made, or none would be read.
+// plain answers with text where a page cannot be made or would not be read.
 func plain(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
@@ -233,7 +232,7 @@ func plain(w http.ResponseWriter, status int, text string) {
 	_, _ = w.Write([]byte(text))
 }
 
-// statusWriter remembers the status of an answer, 0 while there is none.
+// statusWriter remembers the status of an answer. 0: nothing has been written.
 type statusWriter struct {
 	*caddyhttp.ResponseWriterWrapper
 	status int

@@ -5,7 +5,6 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
@@ -14,16 +13,16 @@ func init() {
 	caddy.RegisterModule(SMSWebhook{})
 }
 
-// smsNamespace holds what hands text messages over. A package of one's own can add another.
+// smsNamespace holds the modules that deliver text messages. Another package can add one.
 const smsNamespace = "gatehouse.sms"
 
 // Texter is a guest module of the namespace gatehouse.sms.
 type Texter interface {
-	// SMSTransport returns what hands text messages over. It connects to nothing.
+	// SMSTransport returns what delivers text messages. It opens no connection.
 	SMSTransport() (notify.SMSTransport, error)
 }
 
-// SMSWebhook hands text messages over to a service, by a POST of JSON with the members to, text, from and id.
+// SMSWebhook passes text messages to a service, by a POST of JSON with the members to, text, from and id.
 type SMSWebhook struct {
 	Hook
 	// The sender that is shown. Default: none is sent, and the service shows its own.
@@ -77,7 +76,7 @@ func (a *App) readSMS(d *caddyfile.Dispenser) (err error) {
 	return err
 }
 
-// loadSMS finds out what hands text messages over, if anything does.
+// loadSMS loads the module that delivers text messages, if one is configured.
 func (a *App) loadSMS() (err error) {
 	a.texter, err = loadGuest[Texter](a, "sms", "SMSRaw", a.SMSRaw)
 	return err

@@ -7,13 +7,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/command"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/command"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -22,11 +21,11 @@ func init() {
 	caddy.RegisterModule(BadgerStorage{})
 }
 
-// storageNamespace holds the storage engines. A package of one's own can add another.
+// storageNamespace holds the storage engines. Another package can add one.
 const storageNamespace = "gatehouse.storage"
 
-// Storage is a guest module of the namespace gatehouse.storage. It names a store in Provision and opens it when the app starts, never before: a
-// configuration is also provisioned to be validated beside the running server.
+// Storage is a guest module of the namespace gatehouse.storage. It names a store in Provision and opens it when the app starts, not before:
+// a configuration is also provisioned to be validated while a server runs.
 type Storage interface {
 	// Place names what is opened, such as a directory. All configurations of one process with the same place share one opened store.
 	Place() string
@@ -36,9 +35,9 @@ type Storage interface {
 	Open(ctx context.Context, log *zap.Logger) (storage.Store, error)
 }
 
-// KeyFiler is a Storage beside which an encryption key can be kept. Without it encryption_key is required.
+// KeyFiler is a Storage that has a place for an encryption key. With any other storage, encryption_key is required.
 type KeyFiler interface {
-	// KeyFile returns the path of the key file, and whether the store exists already, so that its key must exist too.
+	// KeyFile returns the path of the key file, and whether the store exists already: then its key must exist too.
 	KeyFile() (path string, needed bool)
 }
 
@@ -105,7 +104,7 @@ func (b *BadgerStorage) Open(ctx context.Context, log *zap.Logger) (storage.Stor
 	return badgerstore.Open(ctx, badgerstore.Options{Dir: b.Path, MinFree: b.minFree, Log: log})
 }
 
-// KeyFile implements KeyFiler: the file lies beside the directory, so that a copy of the directory alone opens nothing.
+// KeyFile implements KeyFiler. The file lies next to the directory, not inside: a copy of the directory alone opens nothing.
 func (b *BadgerStorage) KeyFile() (string, bool) {
 	_, err := os.Stat(filepath.Join(b.Path, "MANIFEST"))
 	return b.Path + ".key", err == nil

@@ -57,7 +57,7 @@ type Client struct {
 	App *App `json:"app,omitempty"`
 	// The resources (RFC 8707) that it may ask tokens for. Default: none.
 	Audiences []string `json:"audiences,omitempty"`
-	// Origins of web pages that may call the token endpoint, beside those of its redirect URIs. Default: none.
+	// Origins of web pages that may call the token endpoint, besides those of its redirect URIs. Default: none.
 	Origins []string `json:"origins,omitempty"`
 	// How many sign-ins of one person the client may hold at once; the oldest is dropped. Default: 25.
 	MaxSessions options.Count `json:"max_sessions,omitempty"`
@@ -66,7 +66,7 @@ type Client struct {
 	// How long what it gets is valid.
 	Lifetimes Lifetimes `json:"lifetimes,omitzero"`
 
-	// A file with a PNG, JPEG or GIF picture of at most 64 KiB, which stands beside the name where people sign in and consent. Default: none.
+	// A file with a PNG, JPEG or GIF picture of at most 64 KiB, shown next to the name where people sign in and consent. Default: none.
 	Logo string `json:"logo,omitempty"`
 
 	token caddyfile.Token // where it stands in a Caddyfile

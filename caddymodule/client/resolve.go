@@ -7,15 +7,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// Build returns the client, judged as a whole unless parts of it are wrong or not known yet.
+// Build returns the client. It is validated as a whole, unless a value is wrong or not known yet.
 func (c *Client) Build(r *options.Resolver) *authz.Client {
 	before := r.ProblemCount()
 	out := c.Resolve(r)
@@ -33,7 +32,7 @@ func (c *Client) Build(r *options.Resolver) *authz.Client {
 	return out
 }
 
-// Resolve returns the client with each of its values checked for itself.
+// Resolve returns the client with each value checked by itself.
 func (c *Client) Resolve(r *options.Resolver) *authz.Client {
 	of := "client " + c.ID + ": "
 	c.logo = options.ReadPicture(r, of+"logo", c.Logo)
@@ -96,7 +95,7 @@ func (c *Client) keys(r *options.Resolver, option string) (*jose.JSONWebKeySet, 
 		return nil, ""
 	case strings.Contains(at, "://"):
 		return nil, r.Plain(option, at, options.CheckURI)
-	case r.Verbatim(): // the request of somebody, who must not read our files
+	case r.Verbatim(): // a request must not read the server's files
 		r.Fail("%s: want the URL of a JSON Web Key Set", option)
 		return nil, ""
 	case r.Adapting(): // the file may lie on another machine
@@ -164,7 +163,7 @@ func hashes(r *options.Resolver, option string, vs []options.Sensitive) []string
 			out = append(out, s)
 		case v == "":
 			r.Fail("%s: the value is empty", option)
-		case r.Adapting(): // bcrypt of nothing in particular
+		case r.Adapting(): // bcrypt of some text
 			out = append(out, "$2a$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy")
 		}
 	}
@@ -179,7 +178,7 @@ func uris(r *options.Resolver, option string, vs []string) []string {
 	return out
 }
 
-// Of undoes Client.build for a client that has its defaults.
+// Of returns a client in the form of the configuration, without its secrets.
 func Of(c *authz.Client) Client {
 	text := func(d time.Duration) options.Duration {
 		if d == 0 {

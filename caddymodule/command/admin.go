@@ -35,7 +35,7 @@ func (AdminAPI) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "admin.api.gatehouse", New: func() caddy.Module { return new(AdminAPI) }}
 }
 
-// adminCall answers one operation with what is written as JSON. nil: it has written the answer itself.
+// adminCall runs one operation and returns the answer, which is written as JSON. nil: it has written the answer itself.
 type adminCall func(i *Instance, w http.ResponseWriter, r *http.Request) (any, error)
 
 // adminHandler serves one operation on the instance that is active now.
@@ -68,7 +68,7 @@ func adminHandler(call adminCall) http.HandlerFunc {
 	}
 }
 
-// checkAdminRequest demands JSON of whatever changes something: a page elsewhere cannot send that without asking first.
+// checkAdminRequest demands JSON of every request that changes something: a page of another site cannot send that without a preflight.
 func checkAdminRequest(r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
@@ -110,7 +110,8 @@ func adminStatus(err error) int {
 	return http.StatusBadRequest
 }
 
-// body reads the one JSON value of a request, strictly.
+// body reads the one JSON value of a request. Unknown members are refused. The decoder of package rest does not fit: clients hold types that decode
+// themselves.
 func body(r *http.Request, v any) error {
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()
@@ -123,7 +124,7 @@ func body(r *http.Request, v any) error {
 	return nil
 }
 
-// commandCaller is who acts by the admin API, for the events: whoever may use it, from the very peer.
+// commandCaller is the actor of an operation, for the events: the admin API has no users, so it is the API itself, from the address of its peer.
 func commandCaller(r *http.Request) event.Caller {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil { // a socket of this machine
@@ -138,7 +139,7 @@ func commandActor(r *http.Request) identity.Actor {
 	return identity.Actor{ID: by.ID, Name: by.Name, Origin: by.Origin}
 }
 
-// outcome is the answer of what has nothing to say.
+// outcome is the answer of an operation that returns no data.
 type outcome struct {
 	Status string `json:"status"`
 }

@@ -62,7 +62,7 @@ func adminCheck(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error
 	return answer, i.checkSenders(r.Context(), &answer)
 }
 
-// checkSenders asks whoever messages are handed to.
+// checkSenders asks the services that messages are handed to.
 func (i *Instance) checkSenders(ctx context.Context, answer *checkAnswer) error {
 	for _, c := range []struct {
 		sender  Outbox
@@ -88,7 +88,7 @@ func (i *Instance) checkSenders(ctx context.Context, answer *checkAnswer) error 
 	return nil
 }
 
-// checkOutgoing says whether who is sent to takes us and how much waits: ok, or what is wrong.
+// checkOutgoing asks the service of an outbox and counts what waits. said is ok, or what is wrong.
 func checkOutgoing(ctx context.Context, o Outbox) (said string, waiting int, err error) {
 	if waiting, err = o.Waiting(ctx, maxCounted); err != nil {
 		return "", 0, err

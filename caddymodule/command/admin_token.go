@@ -4,9 +4,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -48,7 +47,7 @@ type tokenRequest struct {
 	Token secret.String `json:"token"`
 }
 
-// introspection is what an access token says. Of one that is not active nothing else is known.
+// introspection is what an access token says. Of an inactive one nothing else is known.
 type introspection struct {
 	Active    bool      `json:"active"`
 	ClientID  string    `json:"client_id,omitempty"`
@@ -60,7 +59,7 @@ type introspection struct {
 	IssuedAt  time.Time `json:"issued_at,omitzero"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	AuthTime  time.Time `json:"auth_time,omitzero"`
-	// How often it may be used and was used. Absent: unlimited. To look here is no use.
+	// How often it may be used and was used. Absent: unlimited. This lookup does not count as a use.
 	UsageLimit int `json:"usage_limit,omitempty"`
 	UsageCount int `json:"usage_count,omitempty"`
 }

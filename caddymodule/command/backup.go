@@ -48,7 +48,7 @@ func writeNew(path string, from io.Reader) (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // linked below, or of no use
+	defer os.Remove(f.Name()) //nolint:errcheck // linked below, or not needed
 	n, err = io.Copy(f, from)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return 0, fmt.Errorf("the backup broke off: %w", err)

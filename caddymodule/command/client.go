@@ -7,9 +7,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/client"
-
 	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 )
 
 func clientCommands() *cobra.Command {
@@ -22,7 +22,7 @@ func addClientCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add [<id>]",
 		Short: "Adds an OAuth client and prints its secret, once",
-		Long: `Adds an OAuth client beside those of the configuration, and prints the secret made
+		Long: `Adds an OAuth client to those of the configuration, and prints the secret made
 for it, unless it is public. The secret is stored as a hash: note it now. With --file the
 client is read from a JSON file in the form of the configuration's clients.`,
 		Args: cobra.MaximumNArgs(1),

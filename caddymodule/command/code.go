@@ -15,7 +15,7 @@ func codeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "code <username or id>",
 		Short: "Makes a code that you bring to a person: by letter, by telephone, at a desk",
-		Long: `Makes a code that somebody delivers to a person, in place of the one before: its bearer
+		Long: `Makes a code that you deliver to a person. It replaces the one before, and its bearer
 counts as that person. It is shown this once; what is stored is a hash. Standard output
 holds the code and nothing else, standard error until when it is good.`,
 		Args: cobra.ExactArgs(1),

@@ -56,7 +56,7 @@ func writeWhole(path string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // renamed, or of no use
+	defer os.Remove(f.Name()) // renamed, or not needed
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err

@@ -23,8 +23,8 @@ func verifyEventsCommand() *cobra.Command {
 tokens of clients alone. It says up to where the events are sealed, and finds what was changed,
 removed or inserted before. The exit status is 0 only when all is sound.
 
-Who can write everything that is stored can also make the chain anew. Keep the heads that are
-printed elsewhere, and give them again as --anchor: then that is found too.`,
+An attacker who can write all of the storage can also rebuild the chain. Keep the heads that are
+printed in another place, and give them as --anchor: then that is found too.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var answer verifyAnswer

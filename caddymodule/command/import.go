@@ -28,7 +28,7 @@ type importCount struct {
 	Updated int           `json:"updated"`
 	Exists  int           `json:"exists"`
 	Failed  int           `json:"failed"`
-	Skipped int           `json:"skipped,omitempty"` // entries of the file that are no persons
+	Skipped int           `json:"skipped,omitempty"` // entries of the file that are not persons
 	Errors  []importError `json:"errors,omitempty"`  // at most 1000; all are on standard error
 }
 
@@ -123,7 +123,7 @@ func (im *importer) run() error {
 				im.fails(wrong.Line, wrong.Problem)
 			}
 			continue
-		case err != nil: // nobody can tell where the next person begins
+		case err != nil: // where the next person begins is unknown
 			return errors.Join(err, im.send())
 		case line < im.from:
 			continue
@@ -178,7 +178,7 @@ func (im *importer) send() error {
 	im.request.Persons, im.lines, im.size, im.weight = im.request.Persons[:0], im.lines[:0], 0, 0
 	if now := time.Now(); now.Sub(im.told) >= progressTime {
 		im.told = now
-		fmt.Fprintf(im.cmd.ErrOrStderr(), "%s, %.0f a second\n", im.summary(), float64(im.total())/now.Sub(im.began).Seconds()) //nolint:errcheck // nobody to tell
+		fmt.Fprintf(im.cmd.ErrOrStderr(), "%s, %.0f a second\n", im.summary(), float64(im.total())/now.Sub(im.began).Seconds()) //nolint:errcheck // the terminal is gone
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func (im *importer) send() error {
 // fails tells of a person who was not imported.
 func (im *importer) fails(line int, problem string) {
 	im.result.Failed++
-	fmt.Fprintf(im.cmd.ErrOrStderr(), "line %d: %s\n", line, problem) //nolint:errcheck // nobody to tell
+	fmt.Fprintf(im.cmd.ErrOrStderr(), "line %d: %s\n", line, problem) //nolint:errcheck // the terminal is gone
 	if len(im.result.Errors) < maxErrors {
 		im.result.Errors = append(im.result.Errors, importError{line, problem})
 	}
@@ -200,7 +200,7 @@ func (im *importer) summary() string {
 	r := &im.result
 	s := fmt.Sprintf("%d persons: %d created, %d updated, %d exist, %d failed", im.total(), r.Created, r.Updated, r.Exists, r.Failed)
 	if r.Skipped > 0 {
-		s += fmt.Sprintf("; %d entries are no persons", r.Skipped)
+		s += fmt.Sprintf("; %d entries are not persons", r.Skipped)
 	}
 	return s
 }

@@ -14,11 +14,11 @@ func inviteCommand() *cobra.Command {
 	var again bool
 	cmd := &cobra.Command{
 		Use:   "invite <e-mail address>",
-		Short: "Invites somebody to an account, or sends an invitation again",
-		Long: `Makes a person who is invited, and sends a link to the address: whoever opens it within
+		Short: "Invites a person to an account, or sends an invitation again",
+		Long: `Makes a person who is invited, and sends a link to the address: the person who opens it within
 7 days chooses a password or another way of signing in. Where no e-mail is sent, the
 link is printed, and is to be handed over. With --again the argument is the username
-or id of somebody who is invited already: the link of before is worth nothing then.
+or id of a person who is invited already: the earlier link stops working.
 "person remove" withdraws an invitation.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -36,7 +36,7 @@ func personCommands() *cobra.Command {
 		importCommand(),
 		stateCommand("block", "Blocks a person: sessions and tokens end at once", identity.Blocked),
 		stateCommand("unblock", "Lets a blocked person sign in again", identity.Active),
-		stateCommand("remove", "Removes a person for good: the username is free, and nothing leads back", identity.Removed),
+		stateCommand("remove", "Removes a person permanently and frees the username", identity.Removed),
 		withdrawCommand(), stepUpCommand(), codeCommand())
 }
 
@@ -207,9 +207,9 @@ func readPassword(cmd *cobra.Command) (string, error) {
 		return firstLine(cmd.InOrStdin())
 	}
 	ask := func(prompt string) (string, error) {
-		fmt.Fprint(cmd.ErrOrStderr(), prompt) //nolint:errcheck // nobody to tell
+		fmt.Fprint(cmd.ErrOrStderr(), prompt) //nolint:errcheck // the terminal is gone
 		raw, err := term.ReadPassword(int(in.Fd()))
-		fmt.Fprintln(cmd.ErrOrStderr()) //nolint:errcheck // nobody to tell
+		fmt.Fprintln(cmd.ErrOrStderr()) //nolint:errcheck // the terminal is gone
 		return string(raw), err
 	}
 	first, err := ask("Password: ")

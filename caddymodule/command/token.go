@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 )
 
 func tokenCommands() *cobra.Command {
@@ -110,7 +110,7 @@ func readToken(cmd *cobra.Command, args []string) (string, error) {
 	}
 	in, ok := cmd.InOrStdin().(*os.File)
 	if ok && term.IsTerminal(int(in.Fd())) {
-		fmt.Fprint(cmd.ErrOrStderr(), "Token: ") //nolint:errcheck // nobody to tell
+		fmt.Fprint(cmd.ErrOrStderr(), "Token: ") //nolint:errcheck // the terminal is gone
 	}
 	token, err := firstLine(cmd.InOrStdin())
 	if errors.Is(err, errNoPassword) {

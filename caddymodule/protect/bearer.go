@@ -14,8 +14,8 @@ const (
 	maxBearer = 8 << 10 // bytes of a bearer token; a JWT has a few thousand at most
 )
 
-// arrival is what a request carried when it reached the first protect of its way: a later one on the same way finds it
-// here, since by then it has been taken out of the request. It prints as "[redacted]".
+// arrival holds the credentials that a request carried when it reached its first protect. A later protect finds them here: by then they have
+// been taken out of the request. It prints as "[redacted]".
 type arrival struct {
 	authorization, cookies []string
 }
@@ -39,7 +39,7 @@ func (rec *arrival) cookie(j cookie.Jar, kind string) string {
 	return j.Get(&http.Request{Header: http.Header{"Cookie": rec.cookies}}, kind)
 }
 
-// bearer returns the token of the Authorization header: "" when there is none or another scheme, which is the upstream's.
+// bearer returns the token of the Authorization header, or "" when there is none. Other schemes belong to the upstream.
 // (RFC 6750 2.1)
 func (rec *arrival) bearer() (string, *refusal) {
 	switch len(rec.authorization) {

@@ -18,16 +18,16 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 )
 
-// defaultHeaders hand the identity upstream where a site names none of its own.
+// defaultHeaders carry the identity upstream when a site does not name its own headers.
 var defaultHeaders = []IdentityHeader{
 	{"Remote-User", "username"}, {"Remote-Name", "name"}, {"Remote-Email", "email"}, {"Remote-Groups", "groups"},
 }
 
-// alwaysDeleted are headers by which upstreams and frameworks let a request tell another path or method than the one judged here.
+// alwaysDeleted are headers by which a request can tell upstreams and frameworks another path or method than the one checked here.
 var alwaysDeleted = []string{"X-Original-Url", "X-Original-Uri", "X-Original-Method", "X-Original-Host", "X-Rewrite-Url"}
 
 // proxyHeaders tell what a proxy saw. They are believed from Caddy's trusted_proxies and deleted otherwise, like everything that
-// starts with forwardedPrefix. reverse_proxy sets those it knows anew.
+// starts with forwardedPrefix. reverse_proxy sets the ones it knows again.
 var proxyHeaders = []string{"Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip"}
 
 const forwardedPrefix = "X-Forwarded-"
@@ -65,7 +65,7 @@ func (s *nameSet) has(name string) bool {
 
 var proxyNames = newNameSet(proxyHeaders...)
 
-// guardedNames are the fields that only we may set.
+// guardedNames are the fields that only protect may set.
 func guardedNames(own []IdentityHeader) *nameSet {
 	names := slices.Clone(alwaysDeleted)
 	for _, h := range slices.Concat(defaultHeaders, own) {
@@ -74,7 +74,7 @@ func guardedNames(own []IdentityHeader) *nameSet {
 	return newNameSet(names...)
 }
 
-// sameField tells whether two field names are the same to somebody who folds case and separators.
+// sameField tells whether two field names are the same to software that folds case and separators.
 func sameField(a, b string) bool {
 	if len(a) != len(b) {
 		return false
@@ -101,7 +101,7 @@ func isForwarded(name string) bool {
 	return len(name) > len(forwardedPrefix) && sameField(name[:len(forwardedPrefix)], forwardedPrefix)
 }
 
-// form refuses requests that no upstream should see, whoever sends them.
+// form refuses requests that no upstream should see, from any sender.
 func (p *Protect) form(g *passage) *refusal {
 	r := g.r
 	switch {
@@ -115,7 +115,7 @@ func (p *Protect) form(g *passage) *refusal {
 		if plainConnection(line) {
 			continue
 		}
-		// RFC 9110 7.6.1: what Connection names is removed before the request goes on, ours would be too.
+		// RFC 9110 7.6.1: headers that Connection names are removed before the request goes on. That would remove the identity headers too.
 		for name := range strings.SplitSeq(line, ",") {
 			if p.guarded.has(strings.TrimSpace(name)) {
 				return malformed("Connection names a header that is not the client's")
@@ -130,7 +130,7 @@ func plainConnection(v string) bool {
 	return v == "keep-alive" || v == "close" || v == "Upgrade" || v == "keep-alive, Upgrade"
 }
 
-// cleanse deletes what only we or a trusted proxy may say, in every spelling, on every path.
+// cleanse deletes the fields that only protect or a trusted proxy may set, in every spelling, on every path.
 func (p *Protect) cleanse(g *passage) {
 	r := g.r
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
@@ -144,7 +144,7 @@ func (p *Protect) cleanse(g *passage) {
 		p.guarded.deleteFrom(r.Trailer)
 	}
 	if !g.webSocket {
-		// Only WebSocket may leave HTTP: any other protocol would be a tunnel past us. (RFC 9110 7.8: a server may ignore Upgrade.)
+		// Only WebSocket may leave HTTP: any other protocol would be a tunnel past this handler. (RFC 9110 7.8: a server may ignore Upgrade.)
 		delete(r.Header, "Upgrade")
 		delete(r.Header, "Http2-Settings")
 	}
@@ -158,7 +158,7 @@ func (s *nameSet) deleteFrom(h http.Header) {
 	}
 }
 
-// trailerGuard keeps trailers from carrying what headers may not. They are known once the body has been read.
+// trailerGuard deletes trailers with the names of guarded headers. Trailers are known once the body has been read.
 type trailerGuard struct {
 	io.ReadCloser
 	trailer http.Header
@@ -173,7 +173,7 @@ func (t *trailerGuard) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// introduce tells the upstream and Caddy's placeholders who this is.
+// introduce sets the identity headers and Caddy's placeholders.
 func (p *Protect) introduce(r *http.Request, who *authz.Introspection) {
 	values := make([]string, 0, len(p.headers))
 	for _, h := range p.headers {
@@ -186,14 +186,14 @@ func (p *Protect) introduce(r *http.Request, who *authz.Introspection) {
 	placeholders(r, who)
 }
 
-// holder is whom the placeholders of a request tell of: whom the last protect on its way let in.
+// holder is the person or client that the placeholders of a request describe: the one that the last protect on its way let in.
 type holder struct{ who *authz.Introspection }
 
 const holderVar = "gatehouse.holder"
 
 func (*holder) String() string { return "[redacted]" }
 
-// placeholders sets {http.auth.user.*}. who nil: nobody was asked, so all are empty; one that is unknown would go upstream as it is written.
+// placeholders sets {http.auth.user.*}. who nil: the path is public, so all are empty. A placeholder that is not set would go upstream unresolved.
 func placeholders(r *http.Request, who *authz.Introspection) {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
@@ -223,7 +223,7 @@ func placeholders(r *http.Request, who *authz.Introspection) {
 	repl.Set("http.auth.user.id", id)
 }
 
-// detach takes what is ours out of the request before it goes upstream, and leaves it for a further protect on the way.
+// detach takes Gatehouse's cookies and tokens out of the request before it goes upstream, and keeps them for a further protect on the way.
 func (p *Protect) detach(g *passage, rec *arrival) {
 	r := g.r
 	taken := false
@@ -282,7 +282,7 @@ func mayBeOurs(line string) bool {
 	return false
 }
 
-// dropOurs takes cookies that an upstream sets under a name of ours out of an answer.
+// dropOurs removes cookies that an upstream sets under one of Gatehouse's names from an answer.
 func dropOurs(h http.Header) {
 	for _, field := range [...]string{"Set-Cookie", http.TrailerPrefix + "Set-Cookie"} {
 		if lines := h[field]; slices.ContainsFunc(lines, mayBeOurs) {
@@ -295,7 +295,7 @@ func dropOurs(h http.Header) {
 	}
 }
 
-// claim returns what is known of somebody under a name. ok is false when nothing is.
+// claim returns the claim of a person or client under a name. ok is false when there is none.
 func claim(who *authz.Introspection, name string) (value string, ok bool) {
 	switch name {
 	case "id", "sub":
@@ -315,7 +315,7 @@ func claim(who *authz.Introspection, name string) (value string, ok bool) {
 	case "sid":
 		return who.SessionID, who.SessionID != ""
 	}
-	// A client with a token of its own is no person: it has no username that could be mistaken for somebody's.
+	// A client with its own token is not a person: it has no username that could be mistaken for a person's.
 	if who.Person == nil {
 		return "", false
 	}
@@ -326,7 +326,7 @@ func claim(who *authz.Introspection, name string) (value string, ok bool) {
 		return groupList(who.Person.Groups), len(who.Person.Groups) > 0
 	case "email":
 		if who.Person.Profile["email_verified"] == "false" {
-			// Anybody can claim an address: upstreams that know people by theirs must not believe it. What a provider says is the operator's to map.
+			// Anyone can claim an address, so upstreams that know people by address must not get an unverified one. The operator maps what a provider says.
 			v := who.Person.Details[name]
 			return strings.Join(v, ","), len(v) > 0 && !slices.Contains(who.Person.Details["email_verified"], "false")
 		}

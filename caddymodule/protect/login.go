@@ -9,12 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -63,7 +62,7 @@ func (p *Protect) setSites() error {
 	return nil
 }
 
-// siteOf returns the origin under which the browser sees this request, or nil when it is none of the site's.
+// siteOf returns the origin under which the browser sees this request, or nil when the host is unknown.
 func (p *Protect) siteOf(r *http.Request) *site {
 	found := p.sites[r.Host]
 	if found == nil {
@@ -89,7 +88,7 @@ func (p *Protect) siteOf(r *http.Request) *site {
 	return found[0]
 }
 
-// isNavigation tells a browser that opens a page, which can be sent to sign in, from everything else, which cannot.
+// isNavigation tells whether a browser opens a page: only then can it be sent to sign in.
 func isNavigation(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
@@ -146,7 +145,7 @@ func requestURI(r *http.Request) string {
 	return path
 }
 
-// ownPath serves what belongs to us on a site with login. true: the request has been answered.
+// ownPath serves Gatehouse's own paths on a site with login. true: the request has been answered.
 func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 	u := original(g.r)
 	_, codes := cutParam(u.RawQuery, authz.SiteCodeParam)
@@ -155,7 +154,7 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 		return false
 	}
 	if codes != nil {
-		caddyhttp.SetVar(g.r.Context(), caddyhttp.LogSkipVar, true) // the access log would keep the code; our own line follows
+		caddyhttp.SetVar(g.r.Context(), caddyhttp.LogSkipVar, true) // the access log would keep the code; a line without it follows
 	}
 	if g.site = p.siteOf(g.r); g.site == nil {
 		p.answer(g, refusal{status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
@@ -213,7 +212,7 @@ func (p *Protect) signIn(g *passage, rec *arrival, auth authority, target string
 	return false
 }
 
-// finish exchanges the code that the browser brought for a session, and leads to the clean URL.
+// finish exchanges the code that the browser brought for a session, and redirects to the URL without the code.
 func (p *Protect) finish(g *passage, rec *arrival, auth authority, codes []string) {
 	w, r, s := g.ResponseWriter, g.r, g.site
 	clean := s.origin + requestURI(r)
@@ -236,7 +235,7 @@ func (p *Protect) finish(g *passage, rec *arrival, auth authority, codes []strin
 			return
 		}
 	}
-	// The code is not good here: another browser's, spent, expired. Whoever is signed in already (the back button) just goes on.
+	// The code is invalid here: another browser's, spent, or expired. A browser that is signed in already (the back button) goes on.
 	c := credential{site: s, token: rec.cookie(s.jar, kindSession)}
 	who, err := c.recheck(r.Context(), auth)
 	switch {
@@ -261,8 +260,8 @@ func (p *Protect) tries(rec *arrival, s *site) int {
 	return min(n, maxTries)
 }
 
-// logout ends the session of this site when the request is the person's own, and leads to the issuer's sign-out, which asks. A link on
-// another site only gets as far as that question.
+// logout ends the session of this site when the site or the person made the request, and redirects to the issuer's sign-out, which asks first.
+// A link on another site gets no further than that question.
 func (p *Protect) logout(g *passage, rec *arrival, auth authority) {
 	w, r, s := g.ResponseWriter, g.r, g.site
 	switch {
@@ -295,7 +294,7 @@ func ownRequest(r *http.Request, s *site) bool {
 	return len(origin) == 1 && origin[0] == s.origin
 }
 
-// redirect leads a browser on. to is a URL of ours, never what a request says of itself.
+// redirect sends a browser on. to comes from Gatehouse, never from the request alone.
 func redirect(w http.ResponseWriter, to string, status int) {
 	h := w.Header()
 	h.Set("Location", to)

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// publicPaths are paths that are open to everybody: exact ones, and prefixes that end in "/*".
+// publicPaths are paths that need no sign-in: exact ones, and prefixes that end in "/*".
 type publicPaths []string
 
 // match judges a decoded path whose escaped form is canonical.
@@ -82,8 +82,7 @@ func canonicalPath(escaped string) bool {
 	return plain || (utf8.ValidString(path) && strings.IndexFunc(path, lookalike) < 0)
 }
 
-// lookalike tells the characters that compatibility normalisation (Unicode NFKC) turns into one that separates, and those that
-// nobody sees.
+// lookalike tells whether compatibility normalisation (Unicode NFKC) turns a character into a separator, or whether it is invisible.
 func lookalike(r rune) bool {
 	switch r {
 	case 0x2024, 0x2025, 0x2026, 0xfe52, 0xff0e, // dots

@@ -12,13 +12,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -29,12 +28,12 @@ func init() {
 	caddy.RegisterModule(new(Protect))
 }
 
-// Protect stands in front of upstreams and lets only those in whom the authorization server of this configuration knows: by bearer
-// token (RFC 6750) and, with login, by browser session. Every request is looked up anew, so that a revocation counts at once; when it
-// cannot be told whether somebody may enter, nobody does.
+// Protect stands in front of upstreams and lets a request pass only with a bearer token (RFC 6750) of the authorization server of this
+// configuration or, with login, a browser session. Every request is looked up again, so a revocation counts at once. A lookup that fails
+// refuses the request.
 //
-// What the client sent as identity is deleted before ours is set, in every spelling. It sets {http.auth.user.id} (the subject) and
-// {http.auth.user.<claim>}.
+// Identity headers that the client sent are deleted, in every spelling, before the handler sets its own. It sets {http.auth.user.id} (the
+// subject) and {http.auth.user.<claim>}.
 type Protect struct {
 	// Scopes that a bearer token must have, all of them. A browser session at this site has them, once it has the level that they need. Default: none.
 	Scopes []string `json:"scopes,omitempty"`
@@ -49,17 +48,17 @@ type Protect struct {
 	// The origins under which browsers see this site, such as https://wiki.example.com. Required with login in JSON.
 	// Default: those of the site's addresses in the Caddyfile.
 	Origins []string `json:"origins,omitempty"`
-	// The headers that hand the identity to the upstream. Default: Remote-User username, Remote-Name name, Remote-Email email,
+	// The headers that carry the identity to the upstream. Default: Remote-User username, Remote-Name name, Remote-Email email,
 	// Remote-Groups groups. These four are deleted from requests in any case.
 	Headers []IdentityHeader `json:"headers,omitempty"`
-	// Paths that are open to everybody: /healthz, or /assets/* for all below. Where there are any, a request whose path is not
-	// canonical is refused. Default: none.
+	// Public paths: /healthz, or /assets/* for all below. Where there are any, a request whose path is not canonical is refused.
+	// Default: none.
 	Public []string `json:"public,omitempty"`
 	// Whether a bearer token is kept from the upstream. Default: false.
 	StripToken bool `json:"strip_token,omitempty"`
-	// The oldest sign-in that this site accepts from a browser. Default: as long as the issuer's session lasts.
+	// The oldest sign-in that this site accepts from a browser. Default: any, while the issuer's session lasts.
 	Session options.Duration `json:"session,omitempty"`
-	// Not supported yet.
+	// Not supported yet: a configuration that sets it is refused. It is kept for the introspection of tokens of other issuers.
 	Introspect any `json:"introspect,omitempty"`
 
 	log     *zap.Logger
@@ -76,7 +75,7 @@ type Protect struct {
 	headers []IdentityHeader
 	guarded *nameSet
 	public  publicPaths
-	idps    []idp.RequestReader // whose headers strangers may not send upstream either
+	idps    []idp.RequestReader // their headers must not go upstream from other peers either
 	realm   string              // start of every challenge
 }
 
@@ -117,7 +116,7 @@ type gatehouse interface {
 	RegisterSite(origins ...string)
 }
 
-// Authority answers who somebody is. *authz.Server is one.
+// authority looks tokens and sessions up. *authz.Server is one.
 type authority interface {
 	Introspect(ctx context.Context, token string) (*authz.Introspection, error)
 	Recheck(ctx context.Context, token string) (*authz.Introspection, error)
@@ -137,7 +136,7 @@ func (*Protect) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.protect", New: func() caddy.Module { return new(Protect) }}
 }
 
-// Provision reads the options and makes the site known to the app, which sends browsers back to sites it knows only.
+// Provision resolves the options and registers the site with the app, which sends browsers back to registered sites only.
 func (p *Protect) Provision(ctx caddy.Context) error {
 	p.log = ctx.Logger()
 	a, err := options.App[gatehouse](ctx)
@@ -230,7 +229,7 @@ func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return g.forward(next)
 }
 
-// Admit decides about a request. false: it has been answered. A panic here is our failure, and nobody gets in.
+// admit decides about a request. false: it has been answered. A panic refuses the request.
 func (p *Protect) admit(g *passage) (ok bool) {
 	defer g.close()
 	defer func() {
@@ -271,7 +270,7 @@ func (p *Protect) admit(g *passage) (ok bool) {
 	return p.judge(g, rec)
 }
 
-// judge finds out who asks and whether they may enter.
+// judge looks the credential of a request up and decides whether it may pass.
 func (p *Protect) judge(g *passage, rec *arrival) bool {
 	if bad := tokenInQuery(g.r.URL.RawQuery); bad != nil {
 		caddyhttp.SetVar(g.r.Context(), caddyhttp.LogSkipVar, true) // the access log would keep the token
@@ -285,7 +284,7 @@ func (p *Protect) judge(g *passage, rec *arrival) bool {
 	if err != nil {
 		return p.answer(g, cannotTell(err))
 	}
-	// A Bearer header decides when it is present, good or not; a cookie beside it is not looked at.
+	// A Bearer header decides when it is present, valid or not; the cookie is then ignored.
 	c := credential{token: token}
 	if token == "" && p.Login {
 		if g.site = p.siteOf(g.r); g.site == nil {
@@ -305,7 +304,7 @@ func (p *Protect) judge(g *passage, rec *arrival) bool {
 	}
 	v := p.examine(who, c.site != nil)
 	if v == allowed && who.UsageLimit > 0 && !c.used(g.r) {
-		// A request counts once it is let through, and once however many protects it meets.
+		// A request that passes counts as one use, even if it passes several protects.
 		if who, err = in.Authority.Use(g.r.Context(), c.token); err != nil {
 			return p.answer(g, cannotTell(err))
 		}
@@ -322,13 +321,13 @@ func (p *Protect) judge(g *passage, rec *arrival) bool {
 	return true
 }
 
-// credential is what a request is let in by: a bearer token, or the session cookie of a site.
+// credential lets a request in: a bearer token, or the session cookie of a site.
 type credential struct {
 	site  *site // nil: a bearer token
 	token string
 }
 
-// String keeps the token out of whatever prints the variables of a request.
+// String keeps the token out of logs that print the variables of a request.
 func (credential) String() string { return "[redacted]" }
 
 // usedVar holds the credential that a protect has counted a use of for this request.
@@ -339,7 +338,7 @@ func (c credential) used(r *http.Request) bool {
 	return counted == c
 }
 
-// ask looks the credential of a request up. Unknown, expired, revoked, used up is an inactive answer; an error means that it cannot be told.
+// ask looks the credential of a request up. An unknown, expired, revoked or used-up one is inactive; an error means that the lookup failed.
 func (c credential) ask(r *http.Request, auth authority) (*authz.Introspection, error) {
 	if c.site == nil && !c.used(r) {
 		return auth.Introspect(r.Context(), c.token)
@@ -358,7 +357,7 @@ func (c credential) recheck(ctx context.Context, auth authority) (*authz.Introsp
 	return auth.SiteSession(ctx, c.site.origin, c.token)
 }
 
-// verdict is what is wrong with somebody at this site.
+// verdict is why a token or session is refused at this site.
 type verdict int
 
 const (
@@ -372,7 +371,7 @@ const (
 	notInGroup
 )
 
-// examine applies the rules of this site. They are applied to every request, nothing of them is remembered.
+// examine applies the rules of this site. It is called for every request; no verdict is cached.
 func (p *Protect) examine(who *authz.Introspection, browser bool) verdict {
 	switch {
 	case who == nil || !who.Active:

@@ -24,7 +24,7 @@ func malformed(text string) *refusal {
 	return &refusal{status: http.StatusBadRequest, code: "invalid_request", text: text, page: "error.bad_request"}
 }
 
-// cannotTell is every case where it cannot be told who somebody is.
+// cannotTell refuses a request whose credential could not be looked up.
 func cannotTell(cause error) refusal {
 	return refusal{status: http.StatusServiceUnavailable, code: "temporarily_unavailable", text: "try again later", page: "error.unavailable", cause: cause}
 }
@@ -70,7 +70,7 @@ func errorParams(code, text string) string {
 	return `, error="` + code + `", error_description="` + text + `"`
 }
 
-// turnAway answers somebody who may not enter: browsers that could sign in, or sign in better, are sent to do so.
+// turnAway answers a request that must not pass. A browser is sent to sign in, or to sign in at a higher level, if that can help.
 func (p *Protect) turnAway(g *passage, rec *arrival, auth authority, v verdict) bool {
 	if g.site != nil && slices.Contains([]verdict{noCredentials, inactive, tooOld, tooLow}, v) && isNavigation(g.r) {
 		return p.signIn(g, rec, auth, g.site.origin+requestURI(g.r))
@@ -91,8 +91,8 @@ func (p *Protect) answer(g *passage, f refusal) bool {
 	case f.status == http.StatusMethodNotAllowed:
 		h.Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
 	}
-	if g.upgrade || (r.ProtoMajor == 1 && (r.ContentLength < 0 || r.ContentLength > drained)) {
-		// RFC 9931: what was sent ahead in the hope of an upgrade is no request. And nobody waits for a body without known end.
+	if g.upgrade || (r.ProtoMajor == 1 && (r.ContentLength < 0 || r.ContentLength > maxDrain)) {
+		// RFC 9931: bytes sent ahead in the hope of an upgrade are not a request. And a body of unknown length is not read to its end.
 		h.Set("Connection", "close")
 	}
 	ref := ""
@@ -132,4 +132,5 @@ func writeRefusal(w http.ResponseWriter, r *http.Request, f refusal) {
 	}
 }
 
-const drained = 256 << 10 // bytes of a refused request's body that the server reads, so that the connection can go on
+// maxDrain is how many bytes of a refused request's body the server reads, so that the connection can be used again.
+const maxDrain = 256 << 10

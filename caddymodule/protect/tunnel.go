@@ -36,7 +36,7 @@ type passage struct {
 	conn net.Conn   // of an upgraded connection
 }
 
-// open waits for the app to serve, at most once a request.
+// open waits for the running instance and holds it, once a request.
 func (g *passage) open() (Entrance, error) {
 	if !g.asked {
 		g.entrance, g.err = g.protect.enter(g.r.Context())
@@ -52,7 +52,7 @@ func (g *passage) close() {
 	}
 }
 
-// forward hands the request on. Connections that stay open are looked at again while they do.
+// forward passes the request on. The credential of a connection that stays open is looked up again.
 func (g *passage) forward(next caddyhttp.Handler) error {
 	g.looked = g.protect.now()
 	if g.credential.token != "" && (g.webSocket || isEventStream(g.r)) {
@@ -69,7 +69,7 @@ func (g *passage) forward(next caddyhttp.Handler) error {
 	return err
 }
 
-// WriteHeader, Write, ReadFrom and FlushError are the ways on which headers go out: the upstream's cookies are looked at before.
+// WriteHeader, Write, ReadFrom and FlushError send the headers: each checks the upstream's cookies before.
 func (g *passage) WriteHeader(status int) {
 	dropOurs(g.Header())
 	g.ResponseWriter.WriteHeader(status)
@@ -101,7 +101,7 @@ func (g *passage) FlushError() error {
 // Flush sends what there is.
 func (g *passage) Flush() { g.FlushError() } //nolint:errcheck // http.Flusher has no error
 
-// Hijack hands the connection over and keeps hold of it, so that it can be closed.
+// Hijack hands the connection over and remembers it, so that it can be closed.
 func (g *passage) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(g.ResponseWriter).Hijack()
 	if err == nil {
@@ -115,7 +115,7 @@ func (g *passage) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap returns the underlying writer for http.ResponseController.
 func (g *passage) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
-// isWebSocket tells a proper opening handshake. (RFC 6455 4.2.1, RFC 8441 5, RFC 9220)
+// isWebSocket tells whether a request is a valid opening handshake. (RFC 6455 4.2.1, RFC 8441 5, RFC 9220)
 func isWebSocket(r *http.Request) bool {
 	if r.Method == http.MethodConnect {
 		return (r.ProtoMajor == 2 && r.Header.Get(":protocol") == "websocket") || (r.ProtoMajor == 3 && r.Proto == "websocket")
@@ -128,13 +128,13 @@ func isWebSocket(r *http.Request) bool {
 		len(r.Header["Sec-Websocket-Version"]) == 1 && r.Header["Sec-Websocket-Version"][0] == "13"
 }
 
-// isEventStream tells a request whose answer goes on for as long as the client wants.
+// isEventStream tells whether the answer goes on until the client ends it.
 func isEventStream(r *http.Request) bool {
 	return len(r.Header["Accept"]) == 1 && strings.HasPrefix(r.Header["Accept"][0], "text/event-stream")
 }
 
-// watch looks the credential up again every few seconds until the request is over, and ends it when its holder may no longer be in,
-// or when that cannot be told.
+// watch looks the credential up again every few seconds until the request is over. It ends the request when the credential is no longer
+// accepted, or when the lookup fails.
 func (g *passage) watch(ctx context.Context, cancel context.CancelFunc) {
 	tick := time.NewTicker(g.protect.recheck)
 	defer tick.Stop()
@@ -154,9 +154,9 @@ func (g *passage) watch(ctx context.Context, cancel context.CancelFunc) {
 	}
 }
 
-var errNoLonger = errors.New("the token or session is no longer good here")
+var errNoLonger = errors.New("the token or session is no longer valid here")
 
-// lookAgain keeps an answer that goes on for long from outliving its credential, whatever its kind: nothing of it is sent once that has ended.
+// lookAgain stops a long answer once its credential has ended: nothing more of it is sent.
 func (g *passage) lookAgain() error {
 	if g.credential.token == "" {
 		return nil

@@ -28,7 +28,7 @@ import (
 // whenever they change. It implements identity.Manager.
 type Manager struct {
 	Deps
-	// trusted and checked make requests to addresses that the operator has written, and to all others.
+	// trusted makes requests to addresses that the operator has written, checked makes all others.
 	trusted, checked *http.Client
 	// fixed are the providers of the configuration file, by their ids.
 	fixed map[string]idp.Provider
@@ -45,7 +45,7 @@ type Manager struct {
 type Deps struct {
 	Issuer string
 	File   *Set
-	Allow  []netip.Prefix // networks that addresses of the configuration API may lie in, besides public ones
+	Allow  []netip.Prefix // networks that addresses of the configuration API can lie in, besides public ones
 	Store  storage.Store
 	Config *config.Service
 	Log    *zap.Logger
@@ -64,7 +64,7 @@ func NewManager(d Deps) *Manager {
 	}
 }
 
-// env is what a provider works with.
+// env returns what a provider needs.
 func (p *Manager) env(id string, trusted bool) idp.Env {
 	env := idp.Env{
 		ID: id, Issuer: p.Issuer, Now: time.Now, Random: rand.Reader, Log: p.Log.With(zap.String("provider", id)), Client: p.trusted, Checked: p.checked,
@@ -84,13 +84,8 @@ func (p *Manager) keyPair(ctx context.Context, name string) (*idp.Key, error) {
 	return &idp.Key{Name: k.Name, Certificate: k.Certificate, Signer: k.Key}, nil
 }
 
-// Open makes the providers of the configuration file and puts them into the list. On an error it has opened nothing.
+// Open makes the providers of the configuration file and puts them into the list. After an error too, the caller closes the manager.
 func (p *Manager) Open(list []identity.Provider) (out []identity.Provider, err error) {
-	defer func() {
-		if err != nil {
-			p.Close()
-		}
-	}()
 	for _, declared := range list {
 		if remote, ok := p.File.remotes[declared.ID]; ok {
 			if declared.Source, err = remote.open(p.env(declared.ID, true)); err != nil {
@@ -118,8 +113,8 @@ func (p *Manager) Providers(ctx context.Context) ([]identity.Provider, uint64, e
 	return p.list, p.version, nil
 }
 
-// renew makes the providers that are new or changed and closes those that are gone. What cannot be made is left out: it must not keep anybody
-// from signing in another way.
+// renew makes the providers that are new or changed and closes those that are gone. A provider that cannot be made is left out: it must not
+// break the other ways to sign in.
 func (p *Manager) renew(methods []config.LoginMethod, coupleEmail bool) {
 	now := map[string]managedProvider{}
 	var list []identity.Provider
@@ -163,7 +158,7 @@ func sameProvider(a, b identity.Provider) bool {
 		a.VerifiesEmail == b.VerifiesEmail && a.Activates == b.Activates && slices.Equal(a.Editable, b.Editable)
 }
 
-// end closes a provider beside whoever waits for the list: requests that use it go on with what they know.
+// end closes a provider in the background, so that callers that want the list do not wait. Requests that still use it go on with what they have.
 func (p *Manager) end(id string, provider idp.Provider) {
 	closer, ok := provider.(idp.Closer)
 	if !ok {
@@ -233,7 +228,7 @@ func (p *Manager) Check(ctx context.Context) map[string]string {
 	return out
 }
 
-// make makes the provider of a login method. Whoever may change the configuration may name any address, so all of them are judged.
+// make makes the provider of a login method. An API client that may change the configuration can name any address, so every address is checked.
 func (p *Manager) make(m *config.LoginMethod) (idp.Provider, error) {
 	switch {
 	case m.Type == config.TypeSAML && m.SAML != nil:
@@ -241,5 +236,5 @@ func (p *Manager) make(m *config.LoginMethod) (idp.Provider, error) {
 	case m.Type == config.TypeOIDC && m.OIDC != nil:
 		return oidc.New(oidcMethod(m), p.env(m.ID, false))
 	}
-	return nil, errors.New("there is no provider of this type")
+	return nil, errors.New("no provider of this type")
 }

@@ -6,11 +6,10 @@ import (
 	"errors"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// Namespace holds the identity providers. A package of one's own can add another.
+// Namespace holds the identity providers. Another package can add one.
 const Namespace = "gatehouse.idp"
 
 // OwnID is the identity service itself, which needs no block.
@@ -28,7 +27,7 @@ type IDP interface {
 type IDPOptions struct {
 	// What people and events call the provider. Default: its id.
 	Name string `json:"name,omitempty"`
-	// Whether the provider is switched off: it signs nobody in. Default: false.
+	// Whether the provider is switched off, and signs in no one. Default: false.
 	Disabled bool `json:"disabled,omitempty"`
 }
 

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -33,7 +32,7 @@ type OIDCIDP struct {
 	AuthMethod string `json:"auth_method,omitempty"`
 	// The key pair of the configuration that signs for private_key_jwt. Default: Gatehouse's own.
 	Key string `json:"key,omitempty"`
-	// The kid under which the provider knows the key. Default: its thumbprint, as in our jwks.
+	// The kid under which the provider knows the key. Default: its thumbprint, as in Gatehouse's own jwks.
 	KeyID string `json:"key_id,omitempty"`
 	// Key pairs that decrypt ID tokens and user info. Default: the key.
 	Decrypt []string `json:"decrypt,omitempty"`
@@ -43,7 +42,7 @@ type OIDCIDP struct {
 	Claims string `json:"claims,omitempty"`
 	// How the answer comes back: query or form_post. Default: query.
 	ResponseMode string `json:"response_mode,omitempty"`
-	// Who may stand in the aud of an ID token beside us. Default: nobody.
+	// Other audiences that an ID token may name besides Gatehouse. Default: none.
 	Audiences []string `json:"audiences,omitempty"`
 	// Authentication levels by acr values. Default: none.
 	Levels map[string]options.Count `json:"levels,omitempty"`
@@ -149,7 +148,7 @@ func (o *OIDCIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// providerAuth are the ways to authenticate, in the words that clients of ours have too and in those of OpenID Connect.
+// providerAuth are the ways to authenticate, in the words of the option auth_method of clients and in those of OpenID Connect.
 var providerAuth = map[string]string{
 	"": "", "basic": oidc.AuthBasic, "post": oidc.AuthPost, "private_key_jwt": oidc.AuthPrivateKey, "none": oidc.AuthNone,
 	oidc.AuthBasic: oidc.AuthBasic, oidc.AuthPost: oidc.AuthPost,

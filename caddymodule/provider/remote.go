@@ -8,11 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
@@ -25,13 +24,13 @@ type RemoteOptions struct {
 
 	// Attributes of the provider that become user details. Default: none.
 	Map []MappedAttribute `json:"map,omitempty"`
-	// User details that everybody from the provider has. Default: none.
+	// User details that are the same for all accounts of the provider. Default: none.
 	Constants []ConstantDetail `json:"constants,omitempty"`
 	// The authentication level of a sign-in there, where nothing else says it, 1 to 4. Default: 1.
 	Level options.Count `json:"level,omitempty"`
-	// By what somebody from the provider is coupled with a person who is there: email, a verified address. Default: none, the person is asked.
+	// What links an account at the provider to an existing person: email, a verified address. Default: none, the person is asked.
 	Couple string `json:"couple,omitempty"`
-	// E-mail domains whose people sign in there. Default: none.
+	// E-mail domains whose addresses sign in there. Default: none.
 	Domains []string `json:"domains,omitempty"`
 	// A file with a PNG, JPEG or GIF picture of at most 64 KiB for the sign-in page. Default: a drawing.
 	Icon string `json:"icon,omitempty"`
@@ -49,7 +48,7 @@ type MappedAttribute struct {
 	To string `json:"to"`
 }
 
-// ConstantDetail is a user detail that everybody has.
+// ConstantDetail is a user detail that is the same for all accounts of a provider.
 type ConstantDetail struct {
 	// The user detail. Required.
 	Detail string `json:"detail"`
@@ -57,7 +56,7 @@ type ConstantDetail struct {
 	Value string `json:"value"`
 }
 
-// remote is what the options say, resolved.
+// remote holds the resolved values of the options.
 type remote struct {
 	mapping idp.Mapping
 	level   int
@@ -66,7 +65,7 @@ type remote struct {
 	timeout time.Duration
 }
 
-// remoteIDP is an IDP that the browser is sent to. Its provider is made when the app starts, since it needs what runs then.
+// remoteIDP is an IDP that the browser is sent to. Its provider is made when the app starts, since it needs the running instance.
 type remoteIDP interface {
 	IDP
 	// open makes the provider ready. It opens no connection.
@@ -79,7 +78,7 @@ type remoteIDP interface {
 
 func (o *RemoteOptions) common() *RemoteOptions { return o }
 
-// Source implements IDP: the provider is not there before the app starts.
+// Source implements IDP. There is no provider before the app starts.
 func (o *RemoteOptions) Source() idp.Provider { return nil }
 
 // with adds the words of these options to those of a provider.
@@ -136,7 +135,7 @@ func readLevels(to *map[string]options.Count) options.Subdirective {
 	}}
 }
 
-// resolve returns the options' values. Files are read only when the configuration is loaded: they may lie on another machine.
+// resolve returns the options' values. Files are read only when the configuration is loaded: a Caddyfile may be adapted on another machine.
 func (o *RemoteOptions) resolve(r *options.Resolver) remote {
 	o.Name = r.Plain("name", o.Name, nil)
 	out := remote{level: r.Count("level", o.Level, options.CheckLevel), timeout: r.Duration("timeout", o.Timeout)}
@@ -198,7 +197,7 @@ func checkDomain(s string) error {
 	return nil
 }
 
-// unknown tells whether a value is only known when the configuration is loaded.
+// unknown tells whether a value is only known once the configuration is loaded.
 func (o *RemoteOptions) unknown() bool {
 	all := []string{string(o.Level), o.Couple}
 	for _, m := range o.Map {
@@ -210,7 +209,7 @@ func (o *RemoteOptions) unknown() bool {
 	return slices.ContainsFunc(all, options.HasPlaceholder)
 }
 
-// oneLine puts errors that were joined behind each other.
+// oneLine writes joined errors on one line.
 func oneLine(err error) error {
 	if err == nil {
 		return nil

@@ -5,11 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 )
@@ -36,7 +35,7 @@ type SAMLIDP struct {
 	Decrypt []string `json:"decrypt,omitempty"`
 	// The format of the name that is asked for: persistent, transient, email, unspecified or a URN. Default: the provider chooses.
 	NameID string `json:"name_id,omitempty"`
-	// The attribute that names a person for good, where the NameID does not. Default: the NameID.
+	// The attribute that identifies a person permanently, where the NameID does not. Default: the NameID.
 	Subject string `json:"subject,omitempty"`
 	// The class of sign-in that is asked for. Default: the classes of levels that reach the level which is needed.
 	AuthnContext *SAMLAuthnContext `json:"authn_context,omitempty"`

@@ -14,8 +14,8 @@ import (
 // ports are those that tests were given.
 var ports sync.Map
 
-// FreePort returns a port that nobody listens on and no other test has. It is below those that the system gives to connections, one of which would
-// otherwise have it by the time it is used.
+// FreePort returns a port that is free and that no other test has. It lies below the ports that the system gives to connections, which could
+// otherwise take it before the test does.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {
