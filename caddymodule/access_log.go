@@ -19,9 +19,9 @@ var secretParams = []string{
 	"SAMLRequest", "SAMLResponse", "SAMLart",
 }
 
-// keepFromAccessLog leaves a request out of Caddy's access log when its address, that of the page it came from or the Location of its answer
-// holds a secret: that log writes all three as they are. A line without it takes its place, so that a client cannot hide a request by adding such a
-// parameter. (docs/decisions.md, "Access logs")
+// keepFromAccessLog leaves a request out of Caddy's access log when its address, that of the page it came from or the
+// Location of its answer holds a secret: that log writes all three as they are. A line without it takes its place, so
+// that a client cannot hide a request by adding such a parameter. (docs/decisions.md, "Access logs")
 func (h *Handler) keepFromAccessLog(w *statusWriter, r *http.Request) {
 	if !hasSecret(r.URL.RawQuery) && !slices.ContainsFunc(r.Header["Referer"], addressHasSecret) && !addressHasSecret(w.Header().Get("Location")) {
 		return
@@ -39,7 +39,7 @@ func addressHasSecret(address string) bool {
 	return err != nil || hasSecret(u.RawQuery) || hasSecret(u.Fragment)
 }
 
-// hasSecret tells whether a query names a secret parameter. One that cannot be read may hold anything.
+// hasSecret tells whether a query names a secret parameter. A query that cannot be parsed counts as secret.
 func hasSecret(rawQuery string) bool {
 	if rawQuery == "" {
 		return false

@@ -1,5 +1,5 @@
-// Package caddymodule ties Gatehouse to Caddy: the app, its handler, and the modules for storage and messages. Packages below it hold the other
-// modules. Protocol rules are in authz and identity.
+// Package caddymodule ties Gatehouse to Caddy: the app, its handler, and the modules for storage and messages. Packages
+// below it hold the other modules. Protocol rules are in authz and identity.
 package caddymodule
 
 import (
@@ -40,22 +40,25 @@ func init() {
 // startWait is how long a request waits for the app, since Caddy starts its apps in random order.
 const startWait = 15 * time.Second
 
-// App is the authorization server and identity service. Its endpoints and pages are served by the handler gatehouse; the handler protect asks it who may pass.
+// App is the authorization server and identity service. The handler gatehouse serves its endpoints and pages; the
+// handler protect asks it about tokens and sessions.
 type App struct {
-	// The address that every endpoint and page lives under, such as https://auth.example.com: scheme and host, no path. http is accepted for loopback hosts only. Required.
+	// The address that every endpoint and page lives under, such as https://auth.example.com: scheme and host, no path.
+	// http is accepted for loopback hosts only. Required.
 	Issuer string `json:"issuer,omitempty"`
 	// Where the records are kept. Default: badger in Caddy's data directory.
 	StorageRaw json.RawMessage `json:"storage,omitempty" caddy:"namespace=gatehouse.storage inline_key=module"`
-	// Keys of 32 bytes in base64 that seal private keys and other secrets at rest: the first seals, all of them open. Default: one that is made once and
-	// kept next to the storage directory, mode 0600.
+	// Keys of 32 bytes in base64 that seal private keys and other secrets at rest: the first seals, all of them open.
+	// Default: one that is made once and kept next to the storage directory, mode 0600.
 	EncryptionKeys []options.Sensitive `json:"encryption_keys,omitempty"`
-	// Scopes that have more to say than their names. Default: none.
+	// Scopes with a description, a level or a limit. Default: none.
 	Scopes []Scope `json:"scopes,omitempty"`
 	// The OAuth clients. Those added by command are kept in storage. Default: none.
 	Clients []client.Client `json:"clients,omitempty"`
 	// Basic credentials of the APIs. Default: none.
 	APIClients []client.APIClient `json:"api_clients,omitempty"`
-	// The identity providers besides the identity service itself, by the ids that clients and the parameter idp use. Default: none.
+	// The identity providers besides the identity service itself, by the ids that clients and the parameter idp use.
+	// Default: none.
 	IDPsRaw caddy.ModuleMap `json:"idps,omitempty" caddy:"namespace=gatehouse.idp inline_key=module"`
 	// The persons, and how they sign in.
 	Identity Identity `json:"identity,omitzero"`
@@ -116,7 +119,8 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: options.AppName, New: func() caddy.Module { return new(App) }}
 }
 
-// Provision resolves the configuration and reports all of its problems at once. It opens nothing unless a configuration is running.
+// Provision resolves the configuration and reports all of its problems at once. It opens nothing unless a configuration
+// is running.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.log = ctx, ctx.Logger()
 	a.ready, a.idps = make(chan struct{}), provider.NewSet(a.IDPsRaw)
@@ -175,10 +179,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 	return a.openEarly()
 }
 
-// openEarly opens the core at once when this configuration replaces a running one. Caddy starts its apps in random order: if a locked or
-// broken storage were found only in Start, the new http app might have its sockets open already, and the connections that wait in them
-// would be closed with it. At the first start there are no connections, and `caddy validate` while a server runs must not take the
-// directory's lock.
+// openEarly opens the core at once when this configuration replaces a running one. Caddy starts its apps in random
+// order: if a locked or broken storage were found only in Start, the new http app might have its sockets open already,
+// and the connections that wait in them would be closed with it. At the first start there are no connections, and
+// `caddy validate` while a server runs must not take the directory's lock.
 func (a *App) openEarly() (err error) {
 	if caddy.ActiveContext().Context == nil {
 		return nil
@@ -253,11 +257,12 @@ func (a *App) settled(inst *instance, err error) {
 	})
 }
 
-// Stop implements caddy.App. Requests may still be under way and other apps may stop later, so everything stays open until Cleanup.
+// Stop implements caddy.App. Requests may still be under way and other apps may stop later, so everything stays open
+// until Cleanup.
 func (a *App) Stop() error { return nil }
 
-// Cleanup leaves the instance, which closes once the last request is done. It may follow a Provision that failed or a Start that never happened,
-// and may be called again.
+// Cleanup leaves the instance, which closes once the last request is done. It may follow a Provision that failed or a
+// Start that never happened, and may be called again.
 func (a *App) Cleanup() error {
 	if a.ready == nil {
 		return nil
@@ -301,8 +306,9 @@ func (a *App) await(ctx context.Context) (*instance, error) {
 	return nil, errStopped
 }
 
-// enter waits for the running instance and holds it; call leave when done. After a reload it returns the instance of the new configuration:
-// while Caddy shuts the old server down, a kept-alive connection may bring one more request to the configuration that was replaced.
+// enter waits for the running instance and holds it; call leave when done. After a reload it returns the instance of
+// the new configuration: while Caddy shuts the old server down, a kept-alive connection may bring one more request to
+// the configuration that was replaced.
 func (a *App) enter(ctx context.Context) (*instance, error) {
 	inst, err := a.hold(ctx)
 	if !errors.Is(err, errStopped) {

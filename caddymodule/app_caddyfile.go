@@ -213,7 +213,7 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser) error {
 	return err
 }
 
-// readColor reads a colour with or without the #, which starts a comment where it is not quoted.
+// readColor reads a colour with or without the #. Without quotes the # starts a comment.
 func (b *Brand) readColor(d *caddyfile.Dispenser) error {
 	if d.CountRemainingArgs() == 0 {
 		return d.Err("color: a value is missing: # starts a comment, so write 2457d6 or \"#2457d6\"")

@@ -18,6 +18,14 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
+var (
+	checkOnOff       = options.OneOf([]string{"on", "off"})
+	checkUsageLimit  = options.Between(0, 1_000_000_000)
+	checkFailures    = options.Between(1, 1000)
+	checkIterations  = options.Between(1, 20)
+	checkConcurrency = options.Between(1, 1024)
+)
+
 // parseSize reads a number of bytes such as 128MiB.
 func parseSize(s string) (uint64, error) {
 	n, err := humanize.ParseBytes(s)
@@ -32,7 +40,7 @@ func checkSize(s string) error {
 	return err
 }
 
-// checkHashMemory holds the memory of one password hash between what is safe and what a request may cost.
+// checkHashMemory accepts the memory of one password hash: enough to be safe, and not more than a request may cost.
 func checkHashMemory(s string) error {
 	n, err := parseSize(s)
 	if err == nil && (n < 8<<20 || n > 256<<20) {
@@ -57,10 +65,6 @@ func checkKey(s string) error {
 	_, err := parseKey(s)
 	return err
 }
-
-var checkOnOff = options.OneOf([]string{"on", "off"})
-
-var checkUsageLimit = options.Between(0, 1_000_000_000)
 
 // checkLocale accepts a language that Gatehouse has messages for. A language of custom messages need not be listed.
 func checkLocale(s string) error {
@@ -107,13 +111,7 @@ func checkHelp(s string) error {
 	return nil
 }
 
-var checkFailures = options.Between(1, 1000)
-
-var checkIterations = options.Between(1, 20)
-
-var checkConcurrency = options.Between(1, 1024)
-
-// checkOpened accepts a network that is written by its first address.
+// checkOpened accepts a network that is written with its first address.
 func checkOpened(s string) error {
 	p, err := options.ParseNetwork(s)
 	switch {

@@ -201,7 +201,8 @@ func TestProvision(t *testing.T) {
 	}
 }
 
-// atHome makes a directory with every file that the golden configurations name, sets their placeholders, and goes there.
+// atHome makes a directory with every file that the golden configurations name, sets their placeholders, and goes
+// there.
 func atHome(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()

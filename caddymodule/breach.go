@@ -15,16 +15,19 @@ const (
 	breachClosed = "closed"
 )
 
-// Breach says where passwords are looked up that are known from breaches, if the policy wants that (breached_password_blocked).
+// Breach says where passwords are looked up that are known from breaches, if the policy wants that
+// (breached_password_blocked).
 type Breach struct {
-	// The service that is asked, by the first five digits of the SHA-1 hash, which are added to this URL. Default: the one of haveibeenpwned.com,
-	// unless there is a file.
+	// The service that is asked, by the first five digits of the SHA-1 hash, which are added to this URL. Default: the
+	// one of haveibeenpwned.com, unless there is a file.
 	URL string `json:"url,omitempty"`
-	// A file that is asked first: SHA-1 hashes in order, each perhaps with a colon and a count, or passwords, one a line. Default: none.
+	// A file that is asked first: SHA-1 hashes in order, each perhaps with a colon and a count, or passwords, one a
+	// line. Default: none.
 	File string `json:"file,omitempty"`
 	// How long the service may take. Default: 1s.
 	Timeout options.Duration `json:"timeout,omitempty"`
-	// What happens to a password when the service does not answer: open accepts it, closed refuses it until the service answers. Default: open.
+	// What happens to a password when the service does not answer: open accepts it, closed refuses it until the service
+	// answers. Default: open.
 	OnFailure string `json:"on_failure,omitempty"`
 }
 

@@ -19,7 +19,8 @@ var descCertificate = prometheus.NewDesc("gatehouse_certificate_expiry_seconds",
 // expiries are the certificates of the newest configuration.
 type expiries func(context.Context) ([]config.Expiry, error)
 
-// collectCertificates adds a line for each certificate. What cannot be read is left out, as the other metrics are worth more than none.
+// collectCertificates adds a line for each certificate. If they cannot be read, the line is left out, so that the other
+// metrics are still served.
 func (m *metrics) collectCertificates(ch chan<- prometheus.Metric) {
 	read := m.certificates.Load()
 	if read == nil {
@@ -36,7 +37,7 @@ func (m *metrics) collectCertificates(ch chan<- prometheus.Metric) {
 	}
 }
 
-// watchCertificates tells the metrics of the certificates, and the log once a day of those that end soon.
+// watchCertificates gives the metrics access to the certificates, and logs once a day which ones expire soon.
 func (i *instance) watchCertificates(ctx context.Context) {
 	read := expiries(i.config.Expiries)
 	i.core.metrics.certificates.Store(&read)

@@ -7,11 +7,11 @@ import (
 // Every text of the configuration may hold Caddy's global placeholders, such as {env.X} and {file./path}. They are
 // resolved when the configuration is loaded, not when it is adapted.
 
-// Scope is a scope that has more to say than its name. A scope that clients only name needs none.
+// Scope describes a scope. A scope without description, level or limit only needs to be named by clients.
 type Scope struct {
 	// The scope as clients ask for it. Required.
 	Name string `json:"name"`
-	// What the consent page says of it. Default: the name.
+	// The description on the consent page. Default: the name.
 	Description string `json:"description,omitempty"`
 	// The authentication level that the person must have reached, 1 to 4. Default: any.
 	Level options.Count `json:"level,omitempty"`
@@ -23,7 +23,8 @@ type Scope struct {
 type Identity struct {
 	// Persons that are created when they do not exist. An existing person is left alone. Default: none.
 	Persons []Person `json:"persons,omitempty"`
-	// Keeps persons apart: a username is then unique within its partition. Default: off, all are in the partition default.
+	// Keeps persons apart: a username is then unique within its partition. Default: off, all are in the partition
+	// default.
 	Partitions *Partitions `json:"partitions,omitempty"`
 	// How long sign-ins last.
 	Session Session `json:"session,omitzero"`
@@ -31,20 +32,24 @@ type Identity struct {
 	Lockout Lockout `json:"lockout,omitzero"`
 	// What a password hash costs.
 	PasswordHash PasswordHash `json:"password_hash,omitzero"`
-	// The languages of the pages, the default first: en, nl, de, fr, also with a country such as de-AT. Those of custom messages need no mention. Default: en.
+	// The languages of the pages, the default first: en, nl, de, fr, also with a country such as de-AT. Languages of
+	// custom messages need not be listed. Default: en.
 	Locales []string `json:"locales,omitempty"`
 	// How the pages look.
 	Brand Brand `json:"brand,omitzero"`
 	// A JSON file of configuration units, which is applied when the storage holds none yet. Default: none.
 	Bootstrap string `json:"bootstrap,omitempty"`
-	// A directory of messages (<locale>.json and default.json, keys and texts) and of static files, which are served under /assets/ext/. Default: none.
+	// A directory of messages (<locale>.json and default.json, keys and texts) and of static files, which are served
+	// under /assets/ext/. Default: none.
 	Extension string `json:"extension,omitempty"`
-	// The AES-GCM key of the credentials API: 32, 48 or 64 hexadecimal digits. Default: none, and the API takes no passwords.
+	// The AES-GCM key of the credentials API: 32, 48 or 64 hexadecimal digits. Default: none, and the API takes no
+	// passwords.
 	CredentialsKey options.Sensitive `json:"credentials_key,omitempty"`
-	// Whether people can sign in with passkeys: on or off. Default: on where browsers allow them, which is for an https issuer with a host name
-	// of several parts, and for localhost.
+	// Whether people can sign in with passkeys: on or off. Default: on where browsers allow them, which is for an https
+	// issuer with a host name of several parts, and for localhost.
 	Passkeys string `json:"passkeys,omitempty"`
-	// Where passwords are looked up that are known from breaches, if the policy wants that. Default: the service of haveibeenpwned.com.
+	// Where passwords are looked up that are known from breaches, if the policy wants that. Default: the service of
+	// haveibeenpwned.com.
 	Breach Breach `json:"breach,omitzero"`
 }
 
@@ -70,7 +75,8 @@ type Person struct {
 	FamilyName string `json:"family_name,omitempty"`
 	// The e-mail address. Default: the username, when that is one.
 	Email string `json:"email,omitempty"`
-	// Whether the address is known to be the person's. Default: true when the username is that address, otherwise false.
+	// Whether the address is known to be the person's. Default: true when the username is that address, otherwise
+	// false.
 	EmailVerified *bool `json:"email_verified,omitempty"`
 	// The groups that the person is in. Default: none.
 	Groups []string `json:"groups,omitempty"`
@@ -92,7 +98,7 @@ type Session struct {
 
 // Lockout says when failed sign-ins are slowed down. No lockout is permanent.
 type Lockout struct {
-	// How many failures of one person from one address are free of waiting. Default: 5.
+	// How many failures of one person from one address cause no wait. Default: 5.
 	Failures options.Count `json:"failures,omitempty"`
 	// The time in which they are counted. Default: 15m.
 	Window options.Duration `json:"window,omitempty"`
@@ -114,13 +120,15 @@ type Brand struct {
 	Name string `json:"name,omitempty"`
 	// A file with a PNG, JPEG or GIF picture of at most 64 KiB. Default: the name as text.
 	Logo string `json:"logo,omitempty"`
-	// The accent colour as rrggbb, with or without a # in front. It is darkened or lightened until it can be read. Default: Gatehouse's own.
+	// The accent colour as rrggbb, with or without a # in front. It is darkened or lightened until it can be read.
+	// Default: Gatehouse's own.
 	Color string `json:"color,omitempty"`
 	// Where the help link in the footer of the pages leads: an http, https or mailto URL. Default: no link.
 	Help string `json:"help,omitempty"`
 }
 
-// Outbound is about requests to addresses that are not in this configuration: those of the configuration API, of metadata and of clients.
+// Outbound is about requests to addresses that are not in this configuration: those of the configuration API, of
+// metadata and of clients.
 type Outbound struct {
 	// Networks such as 10.0.0.0/8 that may be reached besides public addresses. Default: none.
 	Allow []string `json:"allow,omitempty"`
@@ -128,7 +136,7 @@ type Outbound struct {
 
 // Events says how long events are kept, and where they are posted.
 type Events struct {
-	// Of all events but those of token_retention. Default: for ever.
+	// Of all events except those of token_retention. Default: for ever.
 	Retention options.Duration `json:"retention,omitempty"`
 	// Of the tokens that clients got for themselves, which concern no person. Default: as retention.
 	TokenRetention options.Duration `json:"token_retention,omitempty"`

@@ -27,7 +27,7 @@ func (a *App) configOf() config.Config {
 	return config.Config{Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, Verify: provider.Verify}
 }
 
-// loadBootstrap reads and judges the units that an empty storage starts with.
+// loadBootstrap reads and checks the units that an empty storage starts with.
 func (a *App) loadBootstrap() error {
 	r := options.NewResolver(caddy.NewReplacer())
 	file, ok := r.Text("identity: bootstrap", a.Identity.Bootstrap, nil)

@@ -24,8 +24,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// What outlives a configuration lies in two pools. At a reload the new configuration starts before the old one is cleaned up: it
-// finds the store open, with its workers and counters. A store goes with its last configuration, after the vaults over it.
+// Two pools hold what outlives a configuration. At a reload the new configuration starts before the old one is cleaned
+// up, and finds the store open, with its workers and counters. A store closes with its last configuration, after its
+// vaults.
 var (
 	stores = caddy.NewUsagePool() // place of the store -> *openStore
 	vaults = caddy.NewUsagePool() // place, keys and hash cost -> *vault
@@ -64,8 +65,8 @@ func (o *openStore) Destruct() error {
 	return o.Close()
 }
 
-// vault is what belongs to one set of encryption keys over a store: the keys that sign tokens, the worker that rotates them, and the one bounded hasher
-// of passwords. A reload that changes the keys makes another vault.
+// vault belongs to a store and one set of encryption keys. It holds the keys that sign tokens, the worker that rotates
+// them, and the bounded hasher of passwords. A reload that changes the keys makes another vault.
 type vault struct {
 	keyring *secret.Keyring
 	keys    *authz.Keys
@@ -81,7 +82,7 @@ func (v *vault) Destruct() error {
 	return nil
 }
 
-// core is one configuration's share of the pools. Its release gives back exactly what was taken, once.
+// core is what one configuration holds of the pools. Call release once to give it back.
 type core struct {
 	*openStore
 	*vault
@@ -89,7 +90,8 @@ type core struct {
 	place, vaultKey string
 }
 
-// openCore takes a store and a vault out of the pools, and makes those that are not there. On an error it has taken nothing.
+// openCore takes a store and a vault from the pools, and opens them if they are not there. On an error it holds
+// nothing.
 func openCore(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCost, log *zap.Logger) (*core, error) {
 	if n := cores(); cost.Concurrency <= 0 {
 		cost.Concurrency = max(1, n-1) // hashes leave one for everything else
@@ -158,7 +160,7 @@ func (c *core) openVault(ctx context.Context, keys [][]byte, cost secret.HashCos
 	return nil
 }
 
-// release lets go of the vault and the store.
+// release gives the vault and the store back.
 func (c *core) release() error {
 	_, err := vaults.Delete(c.vaultKey)
 	_, storeErr := stores.Delete(c.place)
@@ -209,7 +211,7 @@ func readKeyFile(path string) ([]byte, error) {
 	return key, nil
 }
 
-// writeKeyFile writes a new file whole and synced, or nothing; a file that is already there stays.
+// writeKeyFile writes a complete and synced file, or nothing. An existing file stays.
 func writeKeyFile(path string, key []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

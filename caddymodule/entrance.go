@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 )
 
-// Entrance is what protect asks of the running instance.
+// Entrance implements protect.App.
 func (a *App) Entrance(ctx context.Context) (protect.Entrance, error) {
 	inst, err := a.enter(ctx)
 	if err != nil {
@@ -17,7 +17,7 @@ func (a *App) Entrance(ctx context.Context) (protect.Entrance, error) {
 	return protect.Entrance{Authority: inst.authz, Pages: inst.pages, Counter: inst.core.metrics, Admit: inst.admit, Leave: inst.leave}, nil
 }
 
-// ScopeLevel is the authentication level that a scope needs. 0: any.
+// ScopeLevel implements protect.App.
 func (a *App) ScopeLevel(name string) int {
 	for _, s := range a.authz.Scopes {
 		if s.Name == name {
@@ -27,7 +27,7 @@ func (a *App) ScopeLevel(name string) int {
 	return 0
 }
 
-// Instance is what the commands ask of the running instance. Its error says what a stranger may know.
+// Instance implements command.App.
 func (a *App) Instance(ctx context.Context) (*command.Instance, error) {
 	inst, err := a.enter(ctx)
 	if err != nil {
@@ -52,10 +52,15 @@ func (a *App) Instance(ctx context.Context) (*command.Instance, error) {
 	return out, nil
 }
 
-// health tells whether the instance can serve and write, and what a stranger may know of the error.
+// health tells whether the instance can serve and write. why is the part of the error that is safe to show to anyone.
 func (i *instance) health(ctx context.Context) (why string, err error) {
 	if err = i.check(ctx); err != nil {
 		why = reason(err)
 	}
 	return why, err
 }
+
+var (
+	_ protect.App = (*App)(nil)
+	_ command.App = (*App)(nil)
+)

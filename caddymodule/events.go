@@ -56,7 +56,7 @@ func (e *Events) readWebhook(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// checkWebhookURL says nothing of the URL itself, which may hold a secret.
+// checkWebhookURL does not repeat the URL in its error: it may hold a secret.
 func checkWebhookURL(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.Fragment != "" || u.User != nil {
@@ -98,7 +98,7 @@ func (e *Events) buildWebhooks(r *options.Resolver) []notify.WebhookConfig {
 	return out
 }
 
-// findEmitter finds Caddy's events app, which is there even where nothing is configured of it.
+// findEmitter finds Caddy's events app, which exists even if it is not configured.
 func (a *App) findEmitter() error {
 	found, err := a.ctx.App("events")
 	if err != nil {
@@ -108,18 +108,19 @@ func (a *App) findEmitter() error {
 	return nil
 }
 
-// maxUntold is how many events may wait for Caddy's events app. Its handlers may be slow; then the rest is not told, and a line in the log says so.
+// maxUntold is how many events can wait for Caddy's events app. If its handlers are too slow, further events are
+// dropped, and a log line says so.
 const maxUntold = 4096
 
-// teller tells of events: by webhooks, and by Caddy's events app.
+// teller passes events on: to webhooks, and to Caddy's events app.
 type teller struct {
 	webhooks []*notify.Webhook
-	release  func() // of what the keeper was told
+	release  func() // undoes Keeper.Use
 	untold   chan event.Event
 	missed   atomic.Int64
 }
 
-// newEvents returns what records events, and what tells of them.
+// newEvents returns what records events, and what passes them on.
 func (a *App) newEvents(c *core) (*event.Recorder, *teller, error) {
 	t := &teller{untold: make(chan event.Event, maxUntold)}
 	for _, cfg := range a.webhooks {
@@ -141,7 +142,7 @@ func (a *App) newEvents(c *core) (*event.Recorder, *teller, error) {
 	return rec, t, nil
 }
 
-// post writes what the webhooks are to be told, in the transaction of the event.
+// post stores the messages to the webhooks, in the transaction of the event.
 func (t *teller) post(tx storage.Tx, at event.Ref, e event.Event) error {
 	for _, w := range t.webhooks {
 		if err := w.Add(tx, at, e); err != nil {
@@ -168,7 +169,7 @@ func (t *teller) emit(ctx caddy.Context, app *caddyevents.App, log *zap.Logger) 
 			return
 		case e := <-t.untold:
 			if n := t.missed.Swap(0); n > 0 {
-				log.Warn("events not told to Caddy's events app: its handlers are too slow", zap.Int64("events", n))
+				log.Warn("events dropped: the handlers of Caddy's events app are too slow", zap.Int64("events", n))
 			}
 			if name := "gatehouse." + e.Type; app.ShouldEmit(name) {
 				app.Emit(ctx, name, eventData(e))

@@ -155,8 +155,8 @@ func (s *server) mustLoad() {
 	}
 }
 
-// patient sends a request again that nobody has read: a connection that stood in the socket of the configuration before, or was kept from then, is
-// closed by Caddy without an answer.
+// patient sends a request again that nobody has read: a connection that stood in the socket of the configuration
+// before, or was kept from then, is closed by Caddy without an answer.
 type patient struct{ *http.Transport }
 
 func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -231,7 +231,8 @@ func (s *server) enters(token string) int {
 	return resp.StatusCode
 }
 
-// memory is a store that a test can break, block and watch. It also shows that a storage engine can be added from another package.
+// memory is a store that a test can break, block and watch. It also shows that a storage engine can be added from
+// another package.
 type memory struct {
 	*badgerstore.Store
 	full   atomic.Bool

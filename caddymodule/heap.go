@@ -8,19 +8,20 @@ import (
 	"sync"
 )
 
-// Go's rule for the garbage collector is that the heap may grow to twice its live size. Here that is wrong at both ends. With few records almost
-// nothing is live, so the collector runs many times a second for a few megabytes. With a million tokens it lets the garbage grow as large as all
-// memory of the storage engine. So a small heap grows to smallHeap before it is collected, and a large one by growth percent only.
+// Go's rule for the garbage collector is that the heap may grow to twice its live size. Here that is wrong at both
+// ends. With few records almost nothing is live, so the collector runs many times a second for a few megabytes. With a
+// million tokens it lets the garbage grow as large as all memory of the storage engine. So a small heap grows to
+// smallHeap before it is collected, and a large one by growth percent only.
 //
-// This replaces GOGC for the whole process, other Caddy modules included; an operator who sets GOGC keeps Go's rule. The memory and latency figures
-// in the documents were measured with it.
+// This replaces GOGC for the whole process, other Caddy modules included; an operator who sets GOGC keeps Go's rule.
+// The memory and latency figures in the documents were measured with it.
 const (
 	smallHeap = 64 << 20 // bytes
 	growth    = 40       // percent
 )
 
-// paceCollector makes each collection set the size of heap at which the next one starts, unless the operator has set GOGC. A memory limit
-// (GOMEMLIMIT) holds all the same.
+// paceCollector makes each collection set the size of heap at which the next one starts, unless the operator has set
+// GOGC. A memory limit (GOMEMLIMIT) holds all the same.
 var paceCollector = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") == "" {
 		new(collection).watch()

@@ -34,8 +34,8 @@ type SMTPMail struct {
 	Username string `json:"username,omitempty"`
 	// The user's password. Default: none.
 	Password options.Sensitive `json:"password,omitempty"`
-	// How the connection is encrypted: starttls, implicit or off. Default: implicit at port 465, otherwise starttls, which is demanded; on a loopback host
-	// without username: as the server offers it.
+	// How the connection is encrypted: starttls, implicit or off. Default: implicit at port 465, otherwise starttls,
+	// which is demanded; on a loopback host without username: as the server offers it.
 	TLS string `json:"tls,omitempty"`
 	// For one message from the connection to the end, at most 25s. Default: 20s.
 	Timeout options.Duration `json:"timeout,omitempty"`

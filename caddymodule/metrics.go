@@ -14,7 +14,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-// metrics belong to the open store, so that counters survive reloads; each configuration registers them in its own registry.
+// metrics belong to the open store, so that counters survive reloads; each configuration registers them in its own
+// registry.
 type metrics struct {
 	requests       *prometheus.CounterVec // by endpoint and outcome
 	tokens         prometheus.Counter
@@ -170,19 +171,19 @@ var endpoints = map[string]string{
 	"/sign-in": "sign_in", "/sign-out": "sign_out", "/account": "account", "/step-up": "step_up",
 }
 
-// posted counts a try to tell a webhook.
+// posted counts an attempt to post to a webhook.
 func (m *metrics) posted(err error) { m.webhooks.WithLabelValues(taken(err)).Inc() }
 
-// mailed counts a try to hand an e-mail over.
+// mailed counts an attempt to deliver an e-mail.
 func (m *metrics) mailed(err error) { m.mails.WithLabelValues(taken(err)).Inc() }
 
-// texted counts a try to hand a text message over.
+// texted counts an attempt to deliver a text message.
 func (m *metrics) texted(err error) { m.texts.WithLabelValues(taken(err)).Inc() }
 
-// pushed counts a try to hand a prompt over.
+// pushed counts an attempt to deliver a prompt.
 func (m *metrics) pushed(err error) { m.pushes.WithLabelValues(taken(err)).Inc() }
 
-// taken is the outcome of a try.
+// taken is the outcome of an attempt.
 func taken(err error) string {
 	if err != nil {
 		return "failed"
@@ -231,7 +232,7 @@ func (m *metrics) request(path string, status int) {
 	}
 }
 
-// CountIntrospection counts a token that was looked up, by who asked.
+// CountIntrospection counts a token lookup, by caller.
 func (m *metrics) CountIntrospection(by string) { m.introspections.WithLabelValues(by).Inc() }
 
 // CountPanic counts a request that ended in a panic.

@@ -10,8 +10,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/pace"
 )
 
-// Strangers can begin to sign in, and what they began is kept for hours. These bounds are far above what an office behind one address
-// needs, and far below what fills a disk.
+// Anyone can begin to sign in, and what was begun is kept for hours. These bounds are far above what an office behind
+// one address needs, and far below what fills a disk.
 var beginLimits = pace.Limits{PerSecond: 40, Burst: 4000, Keys: 1 << 14}
 
 // beginPace bounds how many sign-ins begin in one network.
@@ -24,8 +24,9 @@ func newBeginPace(now func() time.Time) *beginPace {
 	return &beginPace{now: now, networks: pace.New[netip.Prefix](beginLimits)}
 }
 
-// admit counts one more sign-in that the client of a request begins. false: its network has begun too many. Loopback addresses are not
-// counted: they belong to a proxy that trusted_proxies does not name, so everybody would share one bucket.
+// admit counts one more sign-in that the client of a request begins. false: its network has begun too many. Loopback
+// addresses are not counted: they belong to a proxy that trusted_proxies does not name, so everybody would share one
+// bucket.
 func (p *beginPace) admit(r *http.Request) bool {
 	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	addr, err := netip.ParseAddr(text)

@@ -38,7 +38,8 @@ func cpuTime(b *testing.B) int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// BenchmarkProtect measures what protect adds to a site: the same Caddy, the same handler behind it, records on disk, no network.
+// BenchmarkProtect measures what protect adds to a site: the same Caddy, the same handler behind it, records on disk,
+// no network.
 func BenchmarkProtect(b *testing.B) {
 	config := fmt.Sprintf(`{
 	admin off

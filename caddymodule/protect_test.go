@@ -18,7 +18,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 )
 
-// walk is a whole Gatehouse: issuer, a wiki and a shop behind sign-in, an API, and an upstream that shows what it received.
+// walk is a whole Gatehouse: issuer, a wiki and a shop behind sign-in, an API, and an upstream that shows what it
+// received.
 type walk struct {
 	*server
 	wiki, shop string // origins

@@ -22,7 +22,8 @@ type Pusher interface {
 	PushTransport() (notify.PushTransport, error)
 }
 
-// PushWebhook passes prompts to a service, by a POST of JSON with the members id, person, device, title, text and approve_url.
+// PushWebhook passes prompts to a service, by a POST of JSON with the members id, person, device, title, text and
+// approve_url.
 type PushWebhook struct {
 	Hook
 	// The key that signs what is posted, as Standard Webhooks says. Required, at least 32 characters.

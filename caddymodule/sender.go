@@ -12,7 +12,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
-// loadGuest returns the guest module in a field of the app, which delivers messages. The zero value: none is configured.
+// loadGuest returns the guest module in a field of the app, which delivers messages. The zero value: none is
+// configured.
 func loadGuest[T any](a *App, option, field string, raw json.RawMessage) (m T, err error) {
 	if raw == nil {
 		return m, nil
@@ -28,7 +29,8 @@ func loadGuest[T any](a *App, option, field string, raw json.RawMessage) (m T, e
 	return m, nil
 }
 
-// openSender returns what sends messages through a guest module, or nil where none is configured. transport gets the transport from the module.
+// openSender returns what sends messages through a guest module, or nil where none is configured. transport gets the
+// transport from the module.
 func openSender[M comparable, T, S any](option string, m M, transport func(M) (T, error), sender func(T) (*S, error)) (*S, error) {
 	if m == *new(M) {
 		return nil, nil //nolint:nilnil // none is configured
@@ -40,7 +42,7 @@ func openSender[M comparable, T, S any](option string, m M, transport func(M) (T
 	return sender(t)
 }
 
-// senderDeps is what messages are sent with.
+// senderDeps are the dependencies of a sender.
 func senderDeps[T any](a *App, c *core, pages *page.Renderer, option string, t T) notify.Deps[T] {
 	return notify.Deps[T]{Store: c.Store, Keyring: c.keyring, Transport: t, Words: pages.Words, Log: a.log.Named(option)}
 }

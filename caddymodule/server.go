@@ -25,7 +25,8 @@ func init() {
 	httpcaddyfile.RegisterDirectiveOrder("gatehouse", httpcaddyfile.Before, "respond")
 }
 
-// Handler serves every endpoint and page of the issuer, and /healthz. Other paths are not found; another Host than the issuer's is misdirected (421).
+// Handler serves every endpoint and page of the issuer, and /healthz. Other paths are not found. A Host other than the
+// issuer's is answered with 421.
 type Handler struct {
 	app *App
 	log *zap.Logger
@@ -123,7 +124,7 @@ func (i *instance) recovered(w *statusWriter, r *http.Request, cause any) {
 	i.log.Error("panic", zap.String("path", r.URL.Path), zap.String("reference", ref), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
 }
 
-// countPanics adds the panics that authz and identity have caught themselves since the last look.
+// countPanics adds the panics that authz and identity have caught themselves since the last call.
 func (i *instance) countPanics() {
 	now := i.authz.Panics() + i.identity.Panics()
 	for {

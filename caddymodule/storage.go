@@ -24,12 +24,13 @@ func init() {
 // storageNamespace holds the storage engines. Another package can add one.
 const storageNamespace = "gatehouse.storage"
 
-// Storage is a guest module of the namespace gatehouse.storage. It names a store in Provision and opens it when the app starts, not before:
-// a configuration is also provisioned to be validated while a server runs.
+// Storage is a guest module of the namespace gatehouse.storage. It names a store in Provision and opens it when the app
+// starts, not before: a configuration is also provisioned to be validated while a server runs.
 type Storage interface {
-	// Place names what is opened, such as a directory. All configurations of one process with the same place share one opened store.
+	// Place names what is opened, such as a directory. All configurations of one process with the same place share one
+	// opened store.
 	Place() string
-	// Options are the rest of the configuration, as text. A reload with the same place and other options is refused.
+	// Options are the other options, as text. A reload with the same place and other options is refused.
 	Options() string
 	// Open opens the store. The caller closes it.
 	Open(ctx context.Context, log *zap.Logger) (storage.Store, error)
@@ -41,11 +42,13 @@ type KeyFiler interface {
 	KeyFile() (path string, needed bool)
 }
 
-// BadgerStorage keeps the records in a directory of this machine, for one process. Everything is durable when it is answered.
+// BadgerStorage keeps the records in a directory of this machine, for one process. A write is durable once it has
+// returned.
 type BadgerStorage struct {
 	// The directory; it is created with mode 0700. Default: gatehouse in Caddy's data directory.
 	Path string `json:"path,omitempty"`
-	// The free space below which nothing is written and 503 is answered, since a full disk would end the process. Default: 128MiB.
+	// The free space below which nothing is written and 503 is answered, since a full disk would end the process.
+	// Default: 128MiB.
 	MinFree string `json:"min_free,omitempty"`
 
 	minFree uint64
@@ -104,7 +107,8 @@ func (b *BadgerStorage) Open(ctx context.Context, log *zap.Logger) (storage.Stor
 	return badgerstore.Open(ctx, badgerstore.Options{Dir: b.Path, MinFree: b.minFree, Log: log})
 }
 
-// KeyFile implements KeyFiler. The file lies next to the directory, not inside: a copy of the directory alone opens nothing.
+// KeyFile implements KeyFiler. The file lies next to the directory, not inside: a copy of the directory alone opens
+// nothing.
 func (b *BadgerStorage) KeyFile() (string, bool) {
 	_, err := os.Stat(filepath.Join(b.Path, "MANIFEST"))
 	return b.Path + ".key", err == nil

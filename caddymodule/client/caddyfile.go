@@ -100,7 +100,7 @@ func (c *Client) readApp(d *caddyfile.Dispenser) error {
 	if len(args) != 3 {
 		return d.Err("app: want identifier, platform and version, such as app com.example.app android 4.2.0")
 	}
-	c.App = &App{Identifier: args[0], Platform: args[1], Version: args[2]}
+	c.App = &MobileApp{Identifier: args[0], Platform: args[1], Version: args[2]}
 	return nil
 }
 

@@ -8,21 +8,16 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 )
 
-var checkGrant = options.OneOf([]string{"authorization_code", "refresh_token", "client_credentials", "implicit", "password", "validate_bearer"})
-
-var checkAuthMethod = options.OneOf([]string{"basic", "post", "private_key_jwt"})
-
-var checkConsent = options.OneOf([]string{"on", "off", "always"})
-
-var checkAlg = options.OneOf([]string{"RS256", "ES256", "EdDSA"})
-
-var checkTokenFormat = options.OneOf([]string{"opaque", "jwt"})
-
-var checkSubjectType = options.OneOf([]string{"public", "pairwise"})
-
-var checkAPI = options.OneOf([]string{"introspection", "configuration", "credentials", "events", "persons"})
-
-var checkMaxSessions = options.Between(1, 10_000)
+var (
+	checkGrant       = options.OneOf([]string{"authorization_code", "refresh_token", "client_credentials", "implicit", "password", "validate_bearer"})
+	checkAuthMethod  = options.OneOf([]string{"basic", "post", "private_key_jwt"})
+	checkConsent     = options.OneOf([]string{"on", "off", "always"})
+	checkAlg         = options.OneOf([]string{"RS256", "ES256", "EdDSA"})
+	checkTokenFormat = options.OneOf([]string{"opaque", "jwt"})
+	checkSubjectType = options.OneOf([]string{"public", "pairwise"})
+	checkAPI         = options.OneOf([]string{"introspection", "configuration", "credentials", "events", "persons"})
+	checkMaxSessions = options.Between(1, 10_000)
+)
 
 func checkOrigin(s string) error {
 	u, err := url.Parse(s)

@@ -1,5 +1,5 @@
-// Package client is a client as an operator writes it: its JSON, its Caddyfile block, and what authz makes of them. What a client may do is in
-// package authz.
+// Package client is a client as an operator writes it: its JSON, its Caddyfile block, and what authz makes of them.
+// What a client may do is in package authz.
 package client
 
 import (
@@ -20,10 +20,11 @@ type Client struct {
 	Secrets []options.Sensitive `json:"secrets,omitempty"`
 	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
 	SecretHashes []options.Sensitive `json:"secret_hashes,omitempty"`
-	// How the client authenticates: basic, post (which allows basic too), or private_key_jwt, which needs jwks and no secret. Default: basic.
+	// How the client authenticates: basic, post (which allows basic too), or private_key_jwt, which needs jwks and no
+	// secret. Default: basic.
 	AuthMethod string `json:"auth_method,omitempty"`
-	// A file or a URL with the public keys (JSON Web Key Set) of private_key_jwt. A file is read when the configuration is loaded, a URL when
-	// it is needed. Default: none.
+	// A file or a URL with the public keys (JSON Web Key Set) of private_key_jwt. A file is read when the configuration
+	// is loaded, a URL when it is needed. Default: none.
 	JWKS string `json:"jwks,omitempty"`
 	// Where the browser may be sent after authorization; compared exactly. Default: none.
 	RedirectURIs []string `json:"redirect_uris,omitempty"`
@@ -31,10 +32,11 @@ type Client struct {
 	PostLogoutRedirectURIs []string `json:"post_logout_redirect_uris,omitempty"`
 	// Where a logout token is sent when a session that the client knows has ended. Default: none.
 	BackchannelLogoutURI string `json:"backchannel_logout_uri,omitempty"`
-	// What the page after a sign-out loads in a frame; its scheme, host and port are those of a redirect URI. Default: none.
+	// What the page after a sign-out loads in a frame; its scheme, host and port are those of a redirect URI. Default:
+	// none.
 	FrontchannelLogoutURI string `json:"frontchannel_logout_uri,omitempty"`
-	// What the client may do: authorization_code, refresh_token, client_credentials, and the deprecated implicit, password and
-	// validate_bearer. Default: none.
+	// What the client may do: authorization_code, refresh_token, client_credentials, and the deprecated implicit,
+	// password and validate_bearer. Default: none.
 	Grants []string `json:"grants,omitempty"`
 	// The scopes it may ask for. Default: none.
 	Scopes []string `json:"scopes,omitempty"`
@@ -50,11 +52,11 @@ type Client struct {
 	IDTokenAlg string `json:"id_token_alg,omitempty"`
 	// The form of its access tokens: opaque, or jwt (RFC 9068), signed like its ID tokens. Default: opaque.
 	TokenFormat string `json:"token_format,omitempty"`
-	// The identifier by which the client knows a person: public, the same for all, or pairwise, one for each host of redirect URIs.
-	// Default: public.
+	// The identifier by which the client knows a person: public, the same for all, or pairwise, one for each host of
+	// redirect URIs. Default: public.
 	SubjectType string `json:"subject_type,omitempty"`
 	// The mobile app that it is an instance of. Default: none.
-	App *App `json:"app,omitempty"`
+	App *MobileApp `json:"app,omitempty"`
 	// The resources (RFC 8707) that it may ask tokens for. Default: none.
 	Audiences []string `json:"audiences,omitempty"`
 	// Origins of web pages that may call the token endpoint, besides those of its redirect URIs. Default: none.
@@ -66,15 +68,16 @@ type Client struct {
 	// How long what it gets is valid.
 	Lifetimes Lifetimes `json:"lifetimes,omitzero"`
 
-	// A file with a PNG, JPEG or GIF picture of at most 64 KiB, shown next to the name where people sign in and consent. Default: none.
+	// A file with a PNG, JPEG or GIF picture of at most 64 KiB, shown next to the name where people sign in and
+	// consent. Default: none.
 	Logo string `json:"logo,omitempty"`
 
 	token caddyfile.Token // where it stands in a Caddyfile
 	logo  []byte          // of Logo
 }
 
-// App is a mobile app. Introspection and validation tell of it.
-type App struct {
+// MobileApp is a mobile app. Introspection and validation tell of it.
+type MobileApp struct {
 	// What the app calls itself, such as com.example.app. Required.
 	Identifier string `json:"identifier"`
 	// What it runs on, such as android. Required.

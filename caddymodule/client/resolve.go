@@ -69,7 +69,7 @@ func (c *Client) Resolve(r *options.Resolver) *authz.Client {
 }
 
 // Build returns the app of a client, or nil.
-func (a *App) build(r *options.Resolver, of string) *authz.App {
+func (a *MobileApp) build(r *options.Resolver, of string) *authz.App {
 	if a == nil {
 		return nil
 	}
@@ -188,7 +188,7 @@ func Of(c *authz.Client) Client {
 	}
 	l := c.Lifetimes
 	return Client{
-		TokenFormat: c.TokenFormat, App: (*App)(c.App),
+		TokenFormat: c.TokenFormat, App: (*MobileApp)(c.App),
 		ID: c.ID, Name: c.Name, Public: c.Public, AuthMethod: c.AuthMethod, RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
 		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired,
 		IDTokenAlg: c.IDTokenAlg, Audiences: c.Audiences, Origins: c.Origins, MaxSessions: options.Count(strconv.Itoa(c.MaxSessions)), Disabled: c.Disabled,

@@ -26,8 +26,8 @@ func init() {
 // maxAdminBody is the size in bytes of a request to the admin API.
 const maxAdminBody = 1 << 20
 
-// AdminAPI adds /gatehouse/ to Caddy's admin endpoint, for the commands. Caddy guards it: it listens on a loopback address unless configured
-// otherwise, and refuses foreign Host and Origin headers.
+// AdminAPI adds /gatehouse/ to Caddy's admin endpoint, for the commands. Caddy guards it: it listens on a loopback
+// address unless configured otherwise, and refuses foreign Host and Origin headers.
 type AdminAPI struct{}
 
 // CaddyModule implements caddy.Module.
@@ -68,7 +68,8 @@ func adminHandler(call adminCall) http.HandlerFunc {
 	}
 }
 
-// checkAdminRequest demands JSON of every request that changes something: a page of another site cannot send that without a preflight.
+// checkAdminRequest demands JSON of every request that changes something: a page of another site cannot send that
+// without a preflight.
 func checkAdminRequest(r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
@@ -110,8 +111,8 @@ func adminStatus(err error) int {
 	return http.StatusBadRequest
 }
 
-// body reads the one JSON value of a request. Unknown members are refused. The decoder of package rest does not fit: clients hold types that decode
-// themselves.
+// body reads the one JSON value of a request. Unknown members are refused. The decoder of package rest does not know
+// types with an UnmarshalJSON of their own, which requests hold.
 func body(r *http.Request, v any) error {
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()
@@ -124,7 +125,8 @@ func body(r *http.Request, v any) error {
 	return nil
 }
 
-// commandCaller is the actor of an operation, for the events: the admin API has no users, so it is the API itself, from the address of its peer.
+// commandCaller is the actor of an operation in the events. The admin API has no users, so it is the API itself, at the
+// peer's address.
 func commandCaller(r *http.Request) event.Caller {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil { // a socket of this machine

@@ -6,7 +6,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 )
 
-// actionTokenRequest is what `caddy gatehouse token action` asks for.
+// actionTokenRequest is the body that `caddy gatehouse token action` sends.
 type actionTokenRequest struct {
 	Person string                  `json:"person"` // username or id
 	Make   identity.NewActionToken `json:"make"`

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// adminBackup streams a copy of the store. A stream that breaks off is seen by the reader, since it has no end.
+// adminBackup streams a copy of the store. The reader notices a stream that breaks off: its end is missing.
 func adminBackup(i *Instance, w http.ResponseWriter, r *http.Request) (any, error) {
 	b, ok := i.Store.(storage.Backuper)
 	if !ok {

@@ -65,7 +65,7 @@ func adminCheck(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error
 // checkSenders asks the services that messages are handed to.
 func (i *Instance) checkSenders(ctx context.Context, answer *checkAnswer) error {
 	for _, c := range []struct {
-		sender  Outbox
+		sender  outbox
 		said    *string
 		waiting *int
 		name    string
@@ -89,7 +89,7 @@ func (i *Instance) checkSenders(ctx context.Context, answer *checkAnswer) error 
 }
 
 // checkOutgoing asks the service of an outbox and counts what waits. said is ok, or what is wrong.
-func checkOutgoing(ctx context.Context, o Outbox) (said string, waiting int, err error) {
+func checkOutgoing(ctx context.Context, o outbox) (said string, waiting int, err error) {
 	if waiting, err = o.Waiting(ctx, maxCounted); err != nil {
 		return "", 0, err
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 )
 
-// addedClient is the answer of a client that was added: the only time that its secret is shown.
-type addedClient struct {
+// clientCredentials is the answer of a client that was added: the only time that its secret is shown.
+type clientCredentials struct {
 	ID     string `json:"id"`
 	Secret string `json:"secret,omitempty"`
 }
@@ -29,14 +29,14 @@ func adminAddClient(i *Instance, _ http.ResponseWriter, r *http.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	return addedClient{client.ID, text}, nil
+	return clientCredentials{client.ID, text}, nil
 }
 
 // clientInfo is a client in the form of the configuration, without its secrets.
 type clientInfo struct {
 	client.Client
 
-	// Whether it was added by command; the others stand in the configuration.
+	// Whether it was added by command. The others are in the configuration.
 	Stored    bool      `json:"stored"`
 	CreatedAt time.Time `json:"created_at,omitzero"` // of those added by command
 }

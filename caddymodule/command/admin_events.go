@@ -7,7 +7,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/event"
 )
 
-// verifyAnswer is what was found out of each chain of events.
+// verifyAnswer is the result for each chain of events.
 type verifyAnswer struct {
 	Sound  bool             `json:"sound"`
 	Chains []event.Verified `json:"chains"`

@@ -17,7 +17,7 @@ type importRequest struct {
 	Update  bool                      `json:"update,omitempty"`
 }
 
-// importAnswer tells what became of each person, in their order.
+// importAnswer holds the result for each person, in their order.
 type importAnswer struct {
 	Results []identity.Imported `json:"results"`
 }
@@ -55,7 +55,7 @@ func adminInviteAgain(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	return i.Identity.InviteAgain(r.Context(), in.Person, commandActor(r))
 }
 
-// codeRequest is what `caddy gatehouse person code` asks for.
+// codeRequest is the body that `caddy gatehouse person code` sends.
 type codeRequest struct {
 	Person string `json:"person"` // username or id
 	For    string `json:"for"`

@@ -16,8 +16,8 @@ type issueRequest struct {
 	Lifetime  options.Duration `json:"lifetime,omitempty"` // Default: the client's
 }
 
-// issuedToken is a new access token, shown this once.
-type issuedToken struct {
+// accessToken is a new access token, shown this once.
+type accessToken struct {
 	Token     string    `json:"access_token"`
 	Scope     []string  `json:"scope,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`
@@ -40,7 +40,7 @@ func adminIssueToken(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 	if err != nil {
 		return nil, err
 	}
-	return issuedToken{out.Token.Reveal(), out.Scope, out.ExpiresAt}, nil
+	return accessToken{out.Token.Reveal(), out.Scope, out.ExpiresAt}, nil
 }
 
 type tokenRequest struct {

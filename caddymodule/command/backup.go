@@ -39,7 +39,7 @@ them: keep that apart, since without it a restored server cannot open its privat
 	}
 }
 
-// writeNew writes a file that must not exist yet, whole and synced, or leaves none.
+// writeNew writes a file that must not exist yet, complete and synced, or none.
 func writeNew(path string, from io.Reader) (n int64, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return 0, fmt.Errorf("%s exists already", path)

@@ -26,17 +26,17 @@ func checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Checks the configuration, the running server and what they name",
 		Long: `With --config the configuration is loaded as for a start, without starting it. Then the running
-server is asked whether its storage takes writes, and the issuer's address whether it leads
-to this server, and how long the certificates of the configuration last. Each identity provider is asked for
-its metadata and keys, the mail server whether it takes us, and the
-services for text messages and prompts whether they answer. The exit status is 0 only when all of it is well.`,
+server is asked whether its storage takes writes and how long the certificates of the configuration last,
+and the issuer's address whether it leads to this server. Each identity provider is asked for its metadata
+and keys, the mail server whether it accepts Gatehouse, and the services for text messages and prompts
+whether they answer. The exit status is 0 only when everything is in order.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, raw, err := loadConfig(cmd)
 			if err != nil {
 				return err
 			}
-			lines := []string{}
+			var lines []string
 			if file != "" {
 				if err := validate(raw); err != nil {
 					return fmt.Errorf("%s: %w", file, err)
@@ -54,26 +54,7 @@ services for text messages and prompts whether they answer. The exit status is 0
 					answer.Error = "the issuer's address: " + err.Error()
 				}
 			}
-			lines = append(lines,
-				"server         running, "+fmt.Sprint(answer.Clients)+" clients",
-				"storage        "+answer.Storage+" ("+answer.Place+", "+humanize.IBytes(answer.Free)+" free)",
-				"issuer         "+answer.Address+" ("+answer.Issuer+")")
-			for _, e := range answer.Certificates {
-				lines = append(lines, certificateLine(e))
-			}
-			for _, id := range slices.Sorted(maps.Keys(answer.Providers)) {
-				lines = append(lines, "provider       "+id+": "+answer.Providers[id])
-			}
-			if answer.Mail != "" {
-				lines = append(lines, fmt.Sprintf("mail           %s (%d waiting)", answer.Mail, answer.MailWaiting))
-			}
-			if answer.SMS != "" {
-				lines = append(lines, fmt.Sprintf("sms            %s (%d waiting)", answer.SMS, answer.SMSWaiting))
-			}
-			if answer.Push != "" {
-				lines = append(lines, fmt.Sprintf("push           %s (%d waiting)", answer.Push, answer.PushWaiting))
-			}
-			if err := printResult(cmd, answer, lines...); err != nil {
+			if err := printResult(cmd, answer, append(lines, answer.lines()...)...); err != nil {
 				return err
 			}
 			if answer.Error != "" {
@@ -82,6 +63,30 @@ services for text messages and prompts whether they answer. The exit status is 0
 			return nil
 		},
 	}
+}
+
+// lines is the answer as text.
+func (a *checkAnswer) lines() []string {
+	lines := []string{
+		"server         running, " + fmt.Sprint(a.Clients) + " clients",
+		"storage        " + a.Storage + " (" + a.Place + ", " + humanize.IBytes(a.Free) + " free)",
+		"issuer         " + a.Address + " (" + a.Issuer + ")",
+	}
+	for _, e := range a.Certificates {
+		lines = append(lines, certificateLine(e))
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.Providers)) {
+		lines = append(lines, "provider       "+id+": "+a.Providers[id])
+	}
+	for _, s := range []struct {
+		name, said string
+		waiting    int
+	}{{"mail", a.Mail, a.MailWaiting}, {"sms", a.SMS, a.SMSWaiting}, {"push", a.Push, a.PushWaiting}} {
+		if s.said != "" {
+			lines = append(lines, fmt.Sprintf("%-14s %s (%d waiting)", s.name, s.said, s.waiting))
+		}
+	}
+	return lines
 }
 
 // validate provisions a configuration, as `caddy validate` does.
@@ -93,7 +98,8 @@ func validate(raw []byte) error {
 	return caddy.Validate(&config)
 }
 
-// reach asks the issuer's own address for its metadata: what clients will find there must be this issuer. (RFC 8414 3.3)
+// reach asks the issuer's own address for its metadata: what clients will find there must be this issuer. (RFC 8414
+// 3.3)
 func reach(ctx context.Context, issuer string) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

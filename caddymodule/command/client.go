@@ -42,7 +42,7 @@ client is read from a JSON file in the form of the configuration's clients.`,
 			if c.ID == "" {
 				return errors.New("the id is missing")
 			}
-			var added addedClient
+			var added clientCredentials
 			if err := call(cmd, "/clients", c, &added); err != nil {
 				return err
 			}

@@ -1,5 +1,6 @@
-// Package command is `caddy gatehouse`: the commands, and the operations of Caddy's admin API that serve them. The commands run in a process of
-// their own and reach the server through that API alone. Rules for persons, clients and tokens are in identity and authz.
+// Package command is `caddy gatehouse`: the commands, and the operations of Caddy's admin API that serve them. The
+// commands run in a process of their own and reach the server through that API alone. Rules for persons, clients and
+// tokens are in identity and authz.
 package command
 
 import (
@@ -48,7 +49,7 @@ func addCommands(root *cobra.Command) {
 	)
 }
 
-// group is a command that has nothing but subcommands.
+// group is a command that only has subcommands.
 func group(use, short string, sub ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cmd.AddCommand(sub...)
@@ -72,7 +73,7 @@ func secretCommand() *cobra.Command {
 	}
 }
 
-// printResult writes what a command found out: v as JSON when that is asked for, otherwise the lines.
+// printResult prints the result of a command: v as JSON with --json, otherwise the lines.
 func printResult(cmd *cobra.Command, v any, lines ...string) error {
 	out := cmd.OutOrStdout()
 	if asJSON, err := cmd.Flags().GetBool("json"); err != nil || asJSON {

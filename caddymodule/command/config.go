@@ -50,7 +50,7 @@ It works while the configuration API is switched off.`,
 	}
 }
 
-// writeWhole writes a file or nothing: what was there stays until all of it is written.
+// writeWhole writes a complete file or nothing: an existing file stays until then.
 func writeWhole(path string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {

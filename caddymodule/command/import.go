@@ -22,7 +22,7 @@ const (
 	progressTime = 2 * time.Second
 )
 
-// importCount is what an import comes to.
+// importCount is the result of an import.
 type importCount struct {
 	Created int           `json:"created"`
 	Updated int           `json:"updated"`
@@ -183,7 +183,7 @@ func (im *importer) send() error {
 	return nil
 }
 
-// fails tells of a person who was not imported.
+// fails reports a person who was not imported.
 func (im *importer) fails(line int, problem string) {
 	im.result.Failed++
 	fmt.Fprintf(im.cmd.ErrOrStderr(), "line %d: %s\n", line, problem) //nolint:errcheck // the terminal is gone

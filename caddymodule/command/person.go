@@ -175,7 +175,7 @@ func listPersonsCommand() *cobra.Command {
 	}
 }
 
-// typed is how a person is named in commands.
+// typed is the name of a person as commands take it.
 func typed(p identity.Person) string {
 	if p.Partition == "" {
 		return p.Username
@@ -187,8 +187,8 @@ func passwordFlag(cmd *cobra.Command) {
 	cmd.Flags().String("password-file", "", "Read the password from the first line of this file")
 }
 
-// readPassword asks at a terminal, twice and unseen, or takes the first line of the file or of standard input. A password as an argument would be seen by
-// everybody on the machine.
+// readPassword asks at a terminal, twice and unseen, or takes the first line of the file or of standard input. A
+// password as an argument could be seen by all users of the machine.
 func readPassword(cmd *cobra.Command) (string, error) {
 	file, err := cmd.Flags().GetString("password-file")
 	if err != nil {

@@ -34,7 +34,7 @@ the client's secret. Standard output holds the token and nothing else.`,
 			if lifetime != 0 {
 				in.Lifetime = options.Duration(lifetime.String())
 			}
-			var out issuedToken
+			var out accessToken
 			if err := call(cmd, "/tokens", in, &out); err != nil {
 				return err
 			}

@@ -14,8 +14,8 @@ const (
 	maxBearer = 8 << 10 // bytes of a bearer token; a JWT has a few thousand at most
 )
 
-// arrival holds the credentials that a request carried when it reached its first protect. A later protect finds them here: by then they have
-// been taken out of the request. It prints as "[redacted]".
+// arrival holds the credentials that a request carried when it reached its first protect. A later protect finds them
+// here: by then they have been taken out of the request. It prints as "[redacted]".
 type arrival struct {
 	authorization, cookies []string
 }
@@ -75,7 +75,8 @@ func isB64Token(s string) bool {
 	return s != ""
 }
 
-// tokenInQuery refuses a token in the URL, where logs and Referer headers would carry it on. (RFC 6750 2.3, RFC 9700 4.3.2)
+// tokenInQuery refuses a token in the URL, where logs and Referer headers would carry it on. (RFC 6750 2.3, RFC 9700
+// 4.3.2)
 func tokenInQuery(rawQuery string) *refusal {
 	if rawQuery == "" {
 		return nil

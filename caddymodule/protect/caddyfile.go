@@ -17,8 +17,8 @@ import (
 
 func init() {
 	httpcaddyfile.RegisterHandlerDirective("protect", parseProtect)
-	// Before everything that answers or dispatches (handle, route, respond, reverse_proxy and the rest), after rewrite, uri and the other
-	// ways of signing in, and before request_header, so that its values can use {http.auth.user.*}.
+	// Before everything that answers or dispatches (handle, route, respond, reverse_proxy and the rest), after rewrite,
+	// uri and the other ways of signing in, and before request_header, so that its values can use {http.auth.user.*}.
 	httpcaddyfile.RegisterDirectiveOrder("protect", httpcaddyfile.Before, "request_header")
 }
 
@@ -34,7 +34,7 @@ func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 		}
 		p.Origins = origins
 	}
-	// What can be judged before placeholders are known is judged here, where file and line can be named.
+	// Values without placeholders are checked here already, where the error can name file and line.
 	for _, hdr := range p.Headers {
 		if !options.HasPlaceholder(hdr.Name) {
 			p.headers = append(p.headers, hdr)
@@ -78,7 +78,7 @@ func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"login":       {Parse: p.readLogin},
 		"scopes":      {Parse: p.readScopes},
 		"groups":      options.Values(&p.Groups, nil),
-		"level":       options.Value(&p.Level, options.Between(1, 4)),
+		"level":       options.Value(&p.Level, options.CheckLevel),
 		"audience":    options.Values(&p.Audience, options.CheckURI),
 		"headers":     {Parse: p.readHeader, Repeats: true},
 		"public":      options.Values(&p.Public, checkPublic),
@@ -137,8 +137,8 @@ func originsOfSite(h httpcaddyfile.Helper) ([]string, error) {
 	return origins, nil
 }
 
-// originOfAddress returns the origin under which browsers see a site address, by the rules by which Caddy decides about HTTPS.
-// http_port and https_port are ports inside, browsers see the default ones.
+// originOfAddress returns the origin under which browsers see a site address, by Caddy's own rules for HTTPS.
+// http_port and https_port are internal ports, browsers see the default ones.
 func originOfAddress(key string, option func(string) any) (string, error) {
 	addr, err := httpcaddyfile.ParseAddress(key)
 	if err != nil {
@@ -174,8 +174,8 @@ func originOfAddress(key string, option func(string) any) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
-// siteKeys returns the addresses of the site block. Caddy keeps them in an unexported field of Helper; where it is not found any more,
-// sites must name their origins, and the tests of this file fail.
+// siteKeys returns the addresses of the site block. Caddy keeps them in an unexported field of Helper; If that field
+// goes away, sites must name their origins, and the tests of this file fail.
 func siteKeys(h httpcaddyfile.Helper) []string {
 	block := reflect.ValueOf(h).FieldByName("parentBlock")
 	if block.Kind() != reflect.Struct {

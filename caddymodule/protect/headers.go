@@ -23,16 +23,18 @@ var defaultHeaders = []IdentityHeader{
 	{"Remote-User", "username"}, {"Remote-Name", "name"}, {"Remote-Email", "email"}, {"Remote-Groups", "groups"},
 }
 
-// alwaysDeleted are headers by which a request can tell upstreams and frameworks another path or method than the one checked here.
+// alwaysDeleted are headers by which a request can tell upstreams and frameworks another path or method than the one
+// checked here.
 var alwaysDeleted = []string{"X-Original-Url", "X-Original-Uri", "X-Original-Method", "X-Original-Host", "X-Rewrite-Url"}
 
-// proxyHeaders tell what a proxy saw. They are believed from Caddy's trusted_proxies and deleted otherwise, like everything that
-// starts with forwardedPrefix. reverse_proxy sets the ones it knows again.
+// proxyHeaders tell what a proxy saw. They are believed from Caddy's trusted_proxies and deleted otherwise, like
+// everything that starts with forwardedPrefix. reverse_proxy sets the ones it knows again.
 var proxyHeaders = []string{"Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip"}
 
 const forwardedPrefix = "X-Forwarded-"
 
-// nameSet finds field names in any spelling that some upstream takes for the same name: case, and _ or . for -, as CGI and PHP do.
+// nameSet finds field names in any spelling that some upstream takes for the same name: case, and _ or . for -, as CGI
+// and PHP do.
 type nameSet struct {
 	byLen [64][]string // fields of each length
 	long  []string
@@ -115,7 +117,8 @@ func (p *Protect) form(g *passage) *refusal {
 		if plainConnection(line) {
 			continue
 		}
-		// RFC 9110 7.6.1: headers that Connection names are removed before the request goes on. That would remove the identity headers too.
+		// RFC 9110 7.6.1: headers that Connection names are removed before the request goes on. That would remove the
+		// identity headers too.
 		for name := range strings.SplitSeq(line, ",") {
 			if p.guarded.has(strings.TrimSpace(name)) {
 				return malformed("Connection names a header that is not the client's")
@@ -144,7 +147,8 @@ func (p *Protect) cleanse(g *passage) {
 		p.guarded.deleteFrom(r.Trailer)
 	}
 	if !g.webSocket {
-		// Only WebSocket may leave HTTP: any other protocol would be a tunnel past this handler. (RFC 9110 7.8: a server may ignore Upgrade.)
+		// Only WebSocket may leave HTTP: any other protocol would be a tunnel past this handler. (RFC 9110 7.8: a
+		// server may ignore Upgrade.)
 		delete(r.Header, "Upgrade")
 		delete(r.Header, "Http2-Settings")
 	}
@@ -186,14 +190,16 @@ func (p *Protect) introduce(r *http.Request, who *authz.Introspection) {
 	placeholders(r, who)
 }
 
-// holder is the person or client that the placeholders of a request describe: the one that the last protect on its way let in.
+// holder is the person or client that the placeholders of a request describe: the one that the last protect on its way
+// let in.
 type holder struct{ who *authz.Introspection }
 
 const holderVar = "gatehouse.holder"
 
 func (*holder) String() string { return "[redacted]" }
 
-// placeholders sets {http.auth.user.*}. who nil: the path is public, so all are empty. A placeholder that is not set would go upstream unresolved.
+// placeholders sets {http.auth.user.*}. who nil: the path is public, so all are empty. A placeholder that is not set
+// would go upstream unresolved.
 func placeholders(r *http.Request, who *authz.Introspection) {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
@@ -223,7 +229,8 @@ func placeholders(r *http.Request, who *authz.Introspection) {
 	repl.Set("http.auth.user.id", id)
 }
 
-// detach takes Gatehouse's cookies and tokens out of the request before it goes upstream, and keeps them for a further protect on the way.
+// detach takes Gatehouse's cookies and tokens out of the request before it goes upstream, and keeps them for a further
+// protect on the way.
 func (p *Protect) detach(g *passage, rec *arrival) {
 	r := g.r
 	taken := false
@@ -326,7 +333,8 @@ func claim(who *authz.Introspection, name string) (value string, ok bool) {
 		return groupList(who.Person.Groups), len(who.Person.Groups) > 0
 	case "email":
 		if who.Person.Profile["email_verified"] == "false" {
-			// Anyone can claim an address, so upstreams that know people by address must not get an unverified one. The operator maps what a provider says.
+			// Anyone can claim an address, so upstreams that know people by address must not get an unverified one. The
+			// operator maps what a provider says.
 			v := who.Person.Details[name]
 			return strings.Join(v, ","), len(v) > 0 && !slices.Contains(who.Person.Details["email_verified"], "false")
 		}

@@ -18,8 +18,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// The browser's side of protect. A navigation without a session becomes a flow at the issuer, bound to a cookie that is set here before
-// the redirect; the browser comes back to the very URL with a one-time code, which is exchanged in process for a session of this site.
+// The browser's side of protect. A navigation without a session becomes a flow at the issuer, bound to a cookie that is
+// set here before the redirect; the browser comes back to the same URL with a one-time code, which is exchanged in
+// process for a session of this site.
 
 const (
 	kindSession = "site"  // the session at this site
@@ -235,7 +236,8 @@ func (p *Protect) finish(g *passage, rec *arrival, auth authority, codes []strin
 			return
 		}
 	}
-	// The code is invalid here: another browser's, spent, or expired. A browser that is signed in already (the back button) goes on.
+	// The code is invalid here: another browser's, spent, or expired. A browser that is signed in already (the back
+	// button) goes on.
 	c := credential{site: s, token: rec.cookie(s.jar, kindSession)}
 	who, err := c.recheck(r.Context(), auth)
 	switch {
@@ -260,8 +262,8 @@ func (p *Protect) tries(rec *arrival, s *site) int {
 	return min(n, maxTries)
 }
 
-// logout ends the session of this site when the site or the person made the request, and redirects to the issuer's sign-out, which asks first.
-// A link on another site gets no further than that question.
+// logout ends the session of this site when the site or the person made the request, and redirects to the issuer's
+// sign-out, which asks first. A link on another site gets no further than that question.
 func (p *Protect) logout(g *passage, rec *arrival, auth authority) {
 	w, r, s := g.ResponseWriter, g.r, g.site
 	switch {

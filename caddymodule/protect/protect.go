@@ -1,5 +1,6 @@
-// Package protect is the handler in front of upstreams: it lets a request pass for a bearer token or a browser session that the authorization server
-// of the same configuration accepts, and tells the upstream who it is. Tokens and sessions themselves are in package authz.
+// Package protect is the handler in front of upstreams: it lets a request pass for a bearer token or a browser session
+// that the authorization server of the same configuration accepts, and tells the upstream who it is. Tokens and
+// sessions themselves are in package authz.
 package protect
 
 import (
@@ -28,37 +29,40 @@ func init() {
 	caddy.RegisterModule(new(Protect))
 }
 
-// Protect stands in front of upstreams and lets a request pass only with a bearer token (RFC 6750) of the authorization server of this
-// configuration or, with login, a browser session. Every request is looked up again, so a revocation counts at once. A lookup that fails
-// refuses the request.
+// Protect stands in front of upstreams and lets a request pass only with a bearer token (RFC 6750) of the authorization
+// server of this configuration or, with login, a browser session. Every request is looked up again, so a revocation
+// counts at once. A lookup that fails refuses the request.
 //
-// Identity headers that the client sent are deleted, in every spelling, before the handler sets its own. It sets {http.auth.user.id} (the
-// subject) and {http.auth.user.<claim>}.
+// Identity headers that the client sent are deleted, in every spelling, before the handler sets its own. It sets
+// {http.auth.user.id} (the subject) and {http.auth.user.<claim>}.
 type Protect struct {
-	// Scopes that a bearer token must have, all of them. A browser session at this site has them, once it has the level that they need. Default: none.
+	// Scopes that a bearer token must have, all of them. A browser session at this site has them, once it has the level
+	// that they need. Default: none.
 	Scopes []string `json:"scopes,omitempty"`
 	// Groups of which the person must be in at least one. Default: any person, and clients with a token of their own.
 	Groups []string `json:"groups,omitempty"`
-	// The least authentication level, 1 to 4. Clients get the challenge of RFC 9470, browsers the sign-in page. Default: any.
+	// The least authentication level, 1 to 4. Clients get the challenge of RFC 9470, browsers the sign-in page.
+	// Default: any.
 	Level options.Count `json:"level,omitempty"`
-	// The resources that a bearer token must be meant for, at least one of them (RFC 8707). Default: any token is good.
+	// The resources that a bearer token must be meant for, at least one of them (RFC 8707). Default: any.
 	Audience []string `json:"audience,omitempty"`
 	// Whether browsers without a session are sent to sign in and come back. Default: false, bearer tokens only.
 	Login bool `json:"login,omitempty"`
 	// The origins under which browsers see this site, such as https://wiki.example.com. Required with login in JSON.
 	// Default: those of the site's addresses in the Caddyfile.
 	Origins []string `json:"origins,omitempty"`
-	// The headers that carry the identity to the upstream. Default: Remote-User username, Remote-Name name, Remote-Email email,
-	// Remote-Groups groups. These four are deleted from requests in any case.
+	// The headers that carry the identity to the upstream. Default: Remote-User username, Remote-Name name,
+	// Remote-Email email, Remote-Groups groups. These four are deleted from requests in any case.
 	Headers []IdentityHeader `json:"headers,omitempty"`
-	// Public paths: /healthz, or /assets/* for all below. Where there are any, a request whose path is not canonical is refused.
-	// Default: none.
+	// Public paths: /healthz, or /assets/* for all below. Where there are any, a request whose path is not canonical is
+	// refused. Default: none.
 	Public []string `json:"public,omitempty"`
 	// Whether a bearer token is kept from the upstream. Default: false.
 	StripToken bool `json:"strip_token,omitempty"`
 	// The oldest sign-in that this site accepts from a browser. Default: any, while the issuer's session lasts.
 	Session options.Duration `json:"session,omitempty"`
-	// Not supported yet: a configuration that sets it is refused. It is kept for the introspection of tokens of other issuers.
+	// Not supported yet: a configuration that sets it is refused. It is kept for the introspection of tokens of other
+	// issuers.
 	Introspect any `json:"introspect,omitempty"`
 
 	log     *zap.Logger
@@ -87,7 +91,7 @@ type IdentityHeader struct {
 	Claim string `json:"claim"`
 }
 
-// Entrance is the authorization server, kept open until leave is called.
+// Entrance is the authorization server of the running instance. It stays open until Leave is called.
 type Entrance struct {
 	Authority authority
 	Pages     *page.Renderer
@@ -96,15 +100,15 @@ type Entrance struct {
 	Leave     func()
 }
 
-// Counter counts what goes through protect, for the metrics.
+// counter counts lookups and panics, for the metrics.
 type counter interface {
 	CountIntrospection(by string)
 	CountPanic()
 }
 
-// gatehouse is what protect needs of the app of the same configuration.
-type gatehouse interface {
-	// Entrance waits for the running instance and holds it; call leave when done.
+// App is what protect needs of the app of the same configuration.
+type App interface {
+	// Entrance waits for the running instance and holds it; call Leave when done.
 	Entrance(ctx context.Context) (Entrance, error)
 	// Origin says where a request came from.
 	Origin(r *http.Request) event.Origin
@@ -128,7 +132,8 @@ type authority interface {
 	LogoutURL(origin string) string
 }
 
-// recheckEvery bounds how long a WebSocket or event stream stays open after a revocation: this and the time to close it, below 5 s.
+// recheckEvery bounds how long a WebSocket or event stream stays open after a revocation: this and the time to close
+// it, below 5 s.
 const recheckEvery = 4 * time.Second
 
 // CaddyModule returns the Caddy module information.
@@ -136,10 +141,11 @@ func (*Protect) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.protect", New: func() caddy.Module { return new(Protect) }}
 }
 
-// Provision resolves the options and registers the site with the app, which sends browsers back to registered sites only.
+// Provision resolves the options and registers the site with the app, which sends browsers back to registered sites
+// only.
 func (p *Protect) Provision(ctx caddy.Context) error {
 	p.log = ctx.Logger()
-	a, err := options.App[gatehouse](ctx)
+	a, err := options.App[App](ctx)
 	if err != nil {
 		return fmt.Errorf("protect: %w", err)
 	}
@@ -163,7 +169,7 @@ func (p *Protect) setUp(repl *caddy.Replacer) error {
 	p.Groups = res.List("groups", p.Groups, nil)
 	p.Audience = res.List("audience", p.Audience, options.CheckURI)
 	p.Public = res.List("public", p.Public, checkPublic)
-	p.level = res.Count("level", p.Level, options.Between(1, 4))
+	p.level = res.Count("level", p.Level, options.CheckLevel)
 	p.reach = p.level
 	p.session = res.Duration("session", p.Session)
 	p.Origins = res.List("login", p.Origins, options.CheckIssuer)
@@ -200,7 +206,7 @@ func (p *Protect) setUp(repl *caddy.Replacer) error {
 	return p.setSites()
 }
 
-// consistent checks what concerns several options, in the Caddyfile and in JSON alike.
+// consistent checks rules between several options, for the Caddyfile and for JSON.
 func (p *Protect) consistent() error {
 	switch {
 	case p.Introspect != nil:
@@ -338,7 +344,8 @@ func (c credential) used(r *http.Request) bool {
 	return counted == c
 }
 
-// ask looks the credential of a request up. An unknown, expired, revoked or used-up one is inactive; an error means that the lookup failed.
+// ask looks the credential of a request up. An unknown, expired, revoked or used-up one is inactive; an error means
+// that the lookup failed.
 func (c credential) ask(r *http.Request, auth authority) (*authz.Introspection, error) {
 	if c.site == nil && !c.used(r) {
 		return auth.Introspect(r.Context(), c.token)
@@ -346,7 +353,7 @@ func (c credential) ask(r *http.Request, auth authority) (*authz.Introspection, 
 	return c.recheck(r.Context(), auth)
 }
 
-// recheck is ask for a request that has been let in.
+// recheck is ask for a request that has already passed.
 func (c credential) recheck(ctx context.Context, auth authority) (*authz.Introspection, error) {
 	if c.site == nil {
 		return auth.Recheck(ctx, c.token)

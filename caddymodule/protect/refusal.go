@@ -29,7 +29,7 @@ func cannotTell(cause error) refusal {
 	return refusal{status: http.StatusServiceUnavailable, code: "temporarily_unavailable", text: "try again later", page: "error.unavailable", cause: cause}
 }
 
-// refusalOf is what a client reads about a verdict.
+// refusalOf returns the refusal for a verdict.
 func (p *Protect) refusalOf(v verdict) refusal {
 	scope := ""
 	if len(p.Scopes) > 0 {
@@ -70,7 +70,8 @@ func errorParams(code, text string) string {
 	return `, error="` + code + `", error_description="` + text + `"`
 }
 
-// turnAway answers a request that must not pass. A browser is sent to sign in, or to sign in at a higher level, if that can help.
+// turnAway answers a request that must not pass. A browser is sent to sign in, or to sign in at a higher level, if that
+// can help.
 func (p *Protect) turnAway(g *passage, rec *arrival, auth authority, v verdict) bool {
 	if g.site != nil && slices.Contains([]verdict{noCredentials, inactive, tooOld, tooLow}, v) && isNavigation(g.r) {
 		return p.signIn(g, rec, auth, g.site.origin+requestURI(g.r))
@@ -92,7 +93,8 @@ func (p *Protect) answer(g *passage, f refusal) bool {
 		h.Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
 	}
 	if g.upgrade || (r.ProtoMajor == 1 && (r.ContentLength < 0 || r.ContentLength > maxDrain)) {
-		// RFC 9931: bytes sent ahead in the hope of an upgrade are not a request. And a body of unknown length is not read to its end.
+		// RFC 9931: bytes sent ahead in the hope of an upgrade are not a request. And a body of unknown length is not
+		// read to its end.
 		h.Set("Connection", "close")
 	}
 	ref := ""

@@ -83,7 +83,7 @@ func (g *passage) Write(b []byte) (int, error) {
 	return g.ResponseWriter.Write(b)
 }
 
-// ReadFrom keeps the way open on which files are sent without copying.
+// ReadFrom lets files be sent without copying.
 func (g *passage) ReadFrom(r io.Reader) (int64, error) {
 	dropOurs(g.Header())
 	if rf, ok := g.ResponseWriter.(io.ReaderFrom); ok {
@@ -92,13 +92,13 @@ func (g *passage) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{g.ResponseWriter}, r)
 }
 
-// FlushError sends what there is, for http.ResponseController.
+// FlushError sends buffered data, for http.ResponseController.
 func (g *passage) FlushError() error {
 	dropOurs(g.Header())
 	return http.NewResponseController(g.ResponseWriter).Flush()
 }
 
-// Flush sends what there is.
+// Flush sends buffered data.
 func (g *passage) Flush() { g.FlushError() } //nolint:errcheck // http.Flusher has no error
 
 // Hijack hands the connection over and remembers it, so that it can be closed.
@@ -133,8 +133,8 @@ func isEventStream(r *http.Request) bool {
 	return len(r.Header["Accept"]) == 1 && strings.HasPrefix(r.Header["Accept"][0], "text/event-stream")
 }
 
-// watch looks the credential up again every few seconds until the request is over. It ends the request when the credential is no longer
-// accepted, or when the lookup fails.
+// watch looks the credential up again every few seconds until the request is over. It ends the request when the
+// credential is no longer accepted, or when the lookup fails.
 func (g *passage) watch(ctx context.Context, cancel context.CancelFunc) {
 	tick := time.NewTicker(g.protect.recheck)
 	defer tick.Stop()

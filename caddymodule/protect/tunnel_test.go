@@ -160,8 +160,8 @@ func roundTrip(t *testing.T, a answer, text string) {
 	}
 }
 
-// h2 sends one request over HTTP/2 with prior knowledge, field by field as given, and returns its status, or "error" when the
-// stream or the connection was ended.
+// h2 sends one request over HTTP/2 with prior knowledge, field by field as given, and returns its status, or "error"
+// when the stream or the connection was ended.
 func (g *gateway) h2(t *testing.T, body []byte, fields ...string) string {
 	t.Helper()
 	conn := caddytest.Dial(t, g.addr)

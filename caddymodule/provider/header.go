@@ -19,8 +19,8 @@ func init() {
 	caddy.RegisterModule(HeaderIDP{})
 }
 
-// HeaderIDP takes the identity that a proxy in front has established from the headers of the request. Only the direct peer counts, not
-// what it says of those behind it; from every other peer these headers are deleted.
+// HeaderIDP takes the identity that a proxy in front has established from the headers of the request. Only the address
+// of the direct peer counts, not what it says about earlier ones. From every other peer these headers are deleted.
 type HeaderIDP struct {
 	IDPOptions
 
@@ -166,7 +166,7 @@ func (h *HeaderIDP) build(r *options.Resolver) {
 	h.provider, err = header.New(cfg)
 	r.AddError(err)
 	if err := (authz.Provider{ID: "header", Parameters: cfg.Parameters}).Validate(); err != nil {
-		r.AddError(errors.Unwrap(err)) // what the provider is called is said elsewhere
+		r.AddError(errors.Unwrap(err)) // the provider is named elsewhere in the message
 	}
 }
 
@@ -178,7 +178,7 @@ func checkNetwork(s string) error {
 	return err
 }
 
-// headerName is a field name without the signs that some software folds. (RFC 9110 5.1)
+// headerName is a field name without the characters that some software folds. (RFC 9110 5.1)
 var headerName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,62}$`)
 
 func checkHeaderName(s string) error {

@@ -24,8 +24,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Manager makes the identity providers of an instance: those of the configuration file once, those of the configuration API again
-// whenever they change. It implements identity.Manager.
+// Manager makes the identity providers of an instance: those of the configuration file once, those of the configuration
+// API again whenever they change. It implements identity.Manager.
 type Manager struct {
 	Deps
 	// trusted makes requests to addresses that the operator has written, checked makes all others.
@@ -84,7 +84,8 @@ func (p *Manager) keyPair(ctx context.Context, name string) (*idp.Key, error) {
 	return &idp.Key{Name: k.Name, Certificate: k.Certificate, Signer: k.Key}, nil
 }
 
-// Open makes the providers of the configuration file and puts them into the list. After an error too, the caller closes the manager.
+// Open makes the providers of the configuration file and puts them into the list. After an error too, the caller closes
+// the manager.
 func (p *Manager) Open(list []identity.Provider) (out []identity.Provider, err error) {
 	for _, declared := range list {
 		if remote, ok := p.File.remotes[declared.ID]; ok {
@@ -113,8 +114,8 @@ func (p *Manager) Providers(ctx context.Context) ([]identity.Provider, uint64, e
 	return p.list, p.version, nil
 }
 
-// renew makes the providers that are new or changed and closes those that are gone. A provider that cannot be made is left out: it must not
-// break the other ways to sign in.
+// renew makes the providers that are new or changed and closes those that are gone. A provider that cannot be made is
+// left out: it must not break the other ways to sign in.
 func (p *Manager) renew(methods []config.LoginMethod, coupleEmail bool) {
 	now := map[string]managedProvider{}
 	var list []identity.Provider
@@ -158,7 +159,8 @@ func sameProvider(a, b identity.Provider) bool {
 		a.VerifiesEmail == b.VerifiesEmail && a.Activates == b.Activates && slices.Equal(a.Editable, b.Editable)
 }
 
-// end closes a provider in the background, so that callers that want the list do not wait. Requests that still use it go on with what they have.
+// end closes a provider in the background, so that callers that want the list do not wait. Requests that still use it
+// go on with what they have.
 func (p *Manager) end(id string, provider idp.Provider) {
 	closer, ok := provider.(idp.Closer)
 	if !ok {
@@ -228,7 +230,8 @@ func (p *Manager) Check(ctx context.Context) map[string]string {
 	return out
 }
 
-// make makes the provider of a login method. An API client that may change the configuration can name any address, so every address is checked.
+// make makes the provider of a login method. An API client that may change the configuration can name any address, so
+// every address is checked.
 func (p *Manager) make(m *config.LoginMethod) (idp.Provider, error) {
 	switch {
 	case m.Type == config.TypeSAML && m.SAML != nil:

@@ -11,7 +11,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 )
 
-// TestLoginMethodMembers: each member of a login method of the configuration API reaches the provider that is made of it.
+// TestLoginMethodMembers: each member of a login method of the configuration API reaches the provider that is made of
+// it.
 func TestLoginMethodMembers(t *testing.T) {
 	t.Parallel()
 	s := samlMethod(&config.LoginMethod{

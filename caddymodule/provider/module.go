@@ -1,5 +1,5 @@
-// Package provider makes identity providers out of the Caddyfile and the configuration API: the modules gatehouse.idp.*, and the manager of those
-// that run. The protocols are in package idp and below.
+// Package provider makes identity providers out of the Caddyfile and the configuration API: the modules
+// gatehouse.idp.*, and the manager of those that run. The protocols are in package idp and below.
 package provider
 
 import (
@@ -15,7 +15,8 @@ const Namespace = "gatehouse.idp"
 // OwnID is the identity service itself, which needs no block.
 const OwnID = "identity"
 
-// IDP is a guest module of the namespace gatehouse.idp. It is ready after Provision and opens nothing before the app starts.
+// IDP is a guest module of the namespace gatehouse.idp. It is ready after Provision and opens nothing before the app
+// starts.
 type IDP interface {
 	// Source is the provider itself, which implements one of the interfaces of package idp.
 	Source() idp.Provider

@@ -28,7 +28,8 @@ type OIDCIDP struct {
 	ClientID string `json:"client_id,omitempty"`
 	// The secret there. Default: none.
 	ClientSecret options.Sensitive `json:"client_secret,omitempty"`
-	// How Gatehouse authenticates there: basic, post, private_key_jwt or none. Default: basic with a secret, otherwise none.
+	// How Gatehouse authenticates there: basic, post, private_key_jwt or none. Default: basic with a secret, otherwise
+	// none.
 	AuthMethod string `json:"auth_method,omitempty"`
 	// The key pair of the configuration that signs for private_key_jwt. Default: Gatehouse's own.
 	Key string `json:"key,omitempty"`
@@ -36,7 +37,7 @@ type OIDCIDP struct {
 	KeyID string `json:"key_id,omitempty"`
 	// Key pairs that decrypt ID tokens and user info. Default: the key.
 	Decrypt []string `json:"decrypt,omitempty"`
-	// The scopes that are asked for; openid always is. Default: openid.
+	// The scopes that are requested; openid always is. Default: openid.
 	Scopes []string `json:"scopes,omitempty"`
 	// The claims parameter, a JSON object. Default: none.
 	Claims string `json:"claims,omitempty"`
@@ -148,7 +149,8 @@ func (o *OIDCIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// providerAuth are the ways to authenticate, in the words of the option auth_method of clients and in those of OpenID Connect.
+// providerAuth are the ways to authenticate, in the words of the option auth_method of clients and in those of OpenID
+// Connect.
 var providerAuth = map[string]string{
 	"": "", "basic": oidc.AuthBasic, "post": oidc.AuthPost, "private_key_jwt": oidc.AuthPrivateKey, "none": oidc.AuthNone,
 	oidc.AuthBasic: oidc.AuthBasic, oidc.AuthPost: oidc.AuthPost,
@@ -166,7 +168,7 @@ func (o *OIDCIDP) Provision(caddy.Context) error {
 	return options.Provision(o.build)
 }
 
-// build resolves and judges the configuration, unless parts of it are not known yet.
+// build resolves and checks the configuration, unless parts of it are not known yet.
 func (o *OIDCIDP) build(r *options.Resolver) {
 	before := r.ProblemCount()
 	o.remote = o.resolve(r)
@@ -185,7 +187,7 @@ func (o *OIDCIDP) build(r *options.Resolver) {
 		o.cfg.ClientSecret = secret.New(options.StandInSecret)
 	}
 	if o.Claims != "" {
-		// JSON has braces of its own, so only what is a placeholder as a whole is one.
+		// JSON has braces too, so only text that is not JSON is resolved.
 		claims := o.Claims
 		if json.Valid([]byte(claims)) {
 			o.cfg.Claims = json.RawMessage(claims)
@@ -205,7 +207,7 @@ func (o *OIDCIDP) build(r *options.Resolver) {
 	}
 }
 
-// unknown tells whether a value is only known when the configuration is loaded. The secret is not judged before.
+// unknown tells whether a value is only known when the configuration is loaded. The secret is not checked before.
 func (o *OIDCIDP) unknown() bool {
 	all := append(slices.Concat(o.Decrypt, o.Scopes, o.Audiences), o.Issuer, o.ClientID, o.AuthMethod, o.Key, o.KeyID, o.ResponseMode, string(o.Timeout), string(o.MetadataExpiration))
 	if m := o.Metadata; m != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// maxProviderTimeout is how long a person may have to wait for a provider.
+// maxProviderTimeout is the longest that a person waits for a provider.
 const maxProviderTimeout = 5 * time.Second
 
 // RemoteOptions are the options of identity providers that the browser is sent to.
@@ -28,7 +28,8 @@ type RemoteOptions struct {
 	Constants []ConstantDetail `json:"constants,omitempty"`
 	// The authentication level of a sign-in there, where nothing else says it, 1 to 4. Default: 1.
 	Level options.Count `json:"level,omitempty"`
-	// What links an account at the provider to an existing person: email, a verified address. Default: none, the person is asked.
+	// What links an account at the provider to an existing person: email, a verified address. Default: none, the person
+	// is asked.
 	Couple string `json:"couple,omitempty"`
 	// E-mail domains whose addresses sign in there. Default: none.
 	Domains []string `json:"domains,omitempty"`
@@ -65,7 +66,8 @@ type remote struct {
 	timeout time.Duration
 }
 
-// remoteIDP is an IDP that the browser is sent to. Its provider is made when the app starts, since it needs the running instance.
+// remoteIDP is an IDP that the browser is sent to. Its provider is made when the app starts, since it needs the running
+// instance.
 type remoteIDP interface {
 	IDP
 	// open makes the provider ready. It opens no connection.
@@ -135,7 +137,8 @@ func readLevels(to *map[string]options.Count) options.Subdirective {
 	}}
 }
 
-// resolve returns the options' values. Files are read only when the configuration is loaded: a Caddyfile may be adapted on another machine.
+// resolve returns the options' values. Files are read only when the configuration is loaded: a Caddyfile may be adapted
+// on another machine.
 func (o *RemoteOptions) resolve(r *options.Resolver) remote {
 	o.Name = r.Plain("name", o.Name, nil)
 	out := remote{level: r.Count("level", o.Level, options.CheckLevel), timeout: r.Duration("timeout", o.Timeout)}

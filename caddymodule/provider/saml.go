@@ -17,7 +17,7 @@ func init() {
 	caddy.RegisterModule(SAMLIDP{})
 }
 
-// SAMLIDP signs people in at a SAML 2.0 identity provider. Our metadata for it is at /saml/<id>/metadata.
+// SAMLIDP signs people in at a SAML 2.0 identity provider. Gatehouse's metadata for it is at /saml/<id>/metadata.
 type SAMLIDP struct {
 	RemoteOptions
 
@@ -25,15 +25,18 @@ type SAMLIDP struct {
 	Metadata string `json:"metadata,omitempty"`
 	// A PEM file with the certificate that must have signed the metadata. Default: unsigned metadata is taken.
 	MetadataCertificate string `json:"metadata_certificate,omitempty"`
-	// How old metadata behind an address becomes before it is fetched again, at least 5m. Default: what the metadata says, or 1h.
+	// How old metadata behind an address becomes before it is fetched again, at least 5m. Default: what the metadata
+	// says, or 1h.
 	Refresh options.Duration `json:"refresh,omitempty"`
 	// Whether sign-ins that begin at the provider are taken. Default: false.
 	AllowUnsolicited bool `json:"allow_unsolicited,omitempty"`
-	// Key pairs of the configuration by name: the first signs, all are in our metadata. Default: Gatehouse's own.
+	// Key pairs of the configuration by name: the first signs, all are in Gatehouse's metadata. Default: Gatehouse's
+	// own.
 	Sign []string `json:"sign,omitempty"`
-	// Key pairs of the configuration by name: all decrypt and are in our metadata. Default: Gatehouse's own.
+	// Key pairs of the configuration by name: all decrypt and are in Gatehouse's metadata. Default: Gatehouse's own.
 	Decrypt []string `json:"decrypt,omitempty"`
-	// The format of the name that is asked for: persistent, transient, email, unspecified or a URN. Default: the provider chooses.
+	// The format of the name that is asked for: persistent, transient, email, unspecified or a URN. Default: the
+	// provider chooses.
 	NameID string `json:"name_id,omitempty"`
 	// The attribute that identifies a person permanently, where the NameID does not. Default: the NameID.
 	Subject string `json:"subject,omitempty"`
@@ -124,7 +127,7 @@ func (s *SAMLIDP) Provision(caddy.Context) error {
 	return options.Provision(s.build)
 }
 
-// build resolves and judges the configuration, unless parts of it are not known yet.
+// build resolves and checks the configuration, unless parts of it are not known yet.
 func (s *SAMLIDP) build(r *options.Resolver) {
 	before := r.ProblemCount()
 	s.remote = s.resolve(r)

@@ -17,7 +17,8 @@ var methodTypes = map[string]string{
 	"saml": config.TypeSAML, "oidc": config.TypeOIDC, "ldap": config.TypeLDAP, "kerberos": config.TypeKerberos, "header": config.TypeHeader,
 }
 
-// providerKinds returns the kind of each provider. It is asked before the modules are loaded, which takes their configuration away.
+// providerKinds returns the kind of each provider. It is asked before the modules are loaded, which takes their
+// configuration away.
 func providerKinds(raw caddy.ModuleMap) map[string]string {
 	kinds := map[string]string{}
 	for id, one := range raw {
@@ -34,8 +35,8 @@ func providerKinds(raw caddy.ModuleMap) map[string]string {
 // keyMembers are the options of providers that name key pairs of the configuration.
 var keyMembers = []string{"sign", "decrypt", "key"}
 
-// providerKeys returns who uses which key pair, such as "idp partner", by the names of the pairs. It is asked before the modules are loaded, which takes
-// their configuration away.
+// providerKeys returns who uses which key pair, such as "idp partner", by the names of the pairs. It is asked before
+// the modules are loaded, which takes their configuration away.
 func providerKeys(raw caddy.ModuleMap) map[string][]string {
 	repl := caddy.NewReplacer()
 	users := map[string][]string{}
@@ -102,7 +103,8 @@ func (s *Set) Icons() map[string][]byte { return s.icons }
 // KeyUsers returns who uses a key pair, such as "idp partner".
 func (s *Set) KeyUsers(keyPair string) []string { return s.keyUsers[keyPair] }
 
-// MethodType is the type by which the configuration API shows a provider. A module that is not built in counts as header.
+// MethodType is the type by which the configuration API shows a provider. A module that is not built in counts as
+// header.
 func (s *Set) MethodType(id string) string {
 	if t := methodTypes[s.kinds[id]]; t != "" {
 		return t

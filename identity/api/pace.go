@@ -9,8 +9,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/pace"
 )
 
-// What one API client may ask of the credentials API: far more than people sign in, and less than what would fill a disk with initialization
-// vectors or try the passwords of everybody. API clients have been authenticated, so their ids are few and all of them are remembered.
+// What one API client may ask of the credentials API: far more than people sign in, and less than what would fill a
+// disk with initialization vectors or try the passwords of everybody. API clients have been authenticated, so their ids
+// are few and all of them are remembered.
 var askLimits = pace.Limits{PerSecond: 200, Burst: 400}
 
 // slow refuses an API client that asks too much at once.

@@ -1,5 +1,6 @@
-// Package pace bounds how often something happens for each caller: an API client, a network. Each has a bucket of its own, which fills again as time
-// goes by, so one caller in a hurry slows nobody else down. What a refusal looks like is for the caller of this package to say.
+// Package pace bounds how often something happens for each caller: an API client, a network. Each has a bucket of its
+// own, which fills again as time goes by, so one caller in a hurry slows nobody else down. What a refusal looks like is
+// for the caller of this package to say.
 package pace
 
 import (
@@ -42,7 +43,8 @@ func (l *Limiter[K]) Allow(key K, now time.Time) bool {
 	return b.AllowN(now, 1)
 }
 
-// makeRoom forgets the keys whose buckets are full again when there are too many, or all keys when none is full. mu is held.
+// makeRoom forgets the keys whose buckets are full again when there are too many, or all keys when none is full. mu is
+// held.
 func (l *Limiter[K]) makeRoom(now time.Time) {
 	if l.limits.Keys == 0 || len(l.buckets) < l.limits.Keys {
 		return

@@ -14,8 +14,8 @@ import (
 // ports are those that tests were given.
 var ports sync.Map
 
-// FreePort returns a port that is free and that no other test has. It lies below the ports that the system gives to connections, which could
-// otherwise take it before the test does.
+// FreePort returns a port that is free and that no other test has. It lies below the ports that the system gives to
+// connections, which could otherwise take it before the test does.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {

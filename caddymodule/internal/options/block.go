@@ -1,5 +1,5 @@
-// Package options reads what an operator writes, for everything in caddymodule: the words of a Caddyfile block, values with placeholders, and
-// the checks of single values. What an option means stays with the package that declares it.
+// Package options reads what an operator writes, for everything in caddymodule: the words of a Caddyfile block, values
+// with placeholders, and the checks of single values. What an option means stays with the package that declares it.
 package options
 
 import (
@@ -21,8 +21,8 @@ type Subdirective struct {
 	Repeats bool
 }
 
-// ReadBlock reads the block that opens after the current token. An unknown or repeated word is an error that says where it stands and what
-// to do. later are words that are known and not supported yet.
+// ReadBlock reads the block that opens after the current token. An unknown or repeated word is an error that says where
+// it stands and what to do. later are words that are known and not supported yet.
 func ReadBlock(d *caddyfile.Dispenser, of string, known Subdirectives, later ...string) error {
 	seen := map[string]int{}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {

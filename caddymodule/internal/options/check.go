@@ -16,15 +16,16 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// The checks of single values are the same for a Caddyfile, JSON and a placeholder. Each says what is wrong and what to do, and never repeats
-// a secret. Whether a client is valid as a whole is for authz.Client.Validate to say.
+// The checks of single values are the same for a Caddyfile, JSON and a placeholder. Each says what is wrong and what to
+// do, and never repeats a secret. Whether a client is valid as a whole is for authz.Client.Validate to say.
 
 const minSecret = 32 // characters of a client secret
 
 // ErrNotSupported is the error of an option that is known and has no effect yet.
 var ErrNotSupported = errors.New("is not supported yet")
 
-// ParseIssuer returns the issuer as it appears in every token and page: no trailing slash, lower-case host, no default port.
+// ParseIssuer returns the issuer as it appears in every token and page: no trailing slash, lower-case host, no default
+// port.
 func ParseIssuer(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.Opaque != "" {
@@ -119,7 +120,8 @@ func CheckScope(s string) error {
 	return nil
 }
 
-// CheckURI accepts an absolute URI without fragment (RFC 6749 3.1.2). Package authz has further rules for redirect URIs.
+// CheckURI accepts an absolute URI without fragment (RFC 6749 3.1.2). Package authz has further rules for redirect
+// URIs.
 func CheckURI(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme == "" || (u.Host == "" && u.Path == "" && u.Opaque == "") {

@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
-// ReadPicture returns the picture of an option, or nil. The file is read only when the configuration is loaded: a Caddyfile may be adapted on
-// another machine.
+// ReadPicture returns the picture of an option, or nil. The file is read only when the configuration is loaded: a
+// Caddyfile may be adapted on another machine.
 func ReadPicture(r *Resolver, option, name string) []byte {
 	file, ok := r.Text(option, name, nil)
 	switch {

@@ -9,7 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// Resolver turns the texts of a configuration into values. It collects the problems, so that one message names them all.
+// Resolver turns the texts of a configuration into values. It collects the problems, so that one message names them
+// all.
 type Resolver struct {
 	// repl resolves placeholders. nil while adapting: then a value with a placeholder is skipped.
 	repl *caddy.Replacer
@@ -18,12 +19,12 @@ type Resolver struct {
 	problems []string
 }
 
-// NewResolver returns a resolver for a configuration that is loaded, or with nil for a Caddyfile that is adapted: there a value with a placeholder
-// is not known yet.
+// NewResolver returns a resolver for a configuration that is loaded, or with nil for a Caddyfile that is adapted: there
+// a value with a placeholder is not known yet.
 func NewResolver(repl *caddy.Replacer) *Resolver { return &Resolver{repl: repl} }
 
-// NewVerbatimResolver returns a resolver for the values of a request. It resolves no placeholders: they would read the server's own environment
-// and files.
+// NewVerbatimResolver returns a resolver for the values of a request. It resolves no placeholders: they would read the
+// server's own environment and files.
 func NewVerbatimResolver() *Resolver { return &Resolver{verbatim: true} }
 
 // Verbatim tells whether values come from a request, whose sender must not read the server's files.
@@ -123,7 +124,8 @@ func (r *Resolver) Err() error {
 	return fmt.Errorf("%s", strings.Join(r.problems, "; "))
 }
 
-// Stand-ins take the place of a value with a placeholder while a Caddyfile is adapted, so that it does not count as missing.
+// Stand-ins take the place of a value with a placeholder while a Caddyfile is adapted, so that it does not count as
+// missing.
 const (
 	StandInSecret = "a-secret-that-is-known-when-the-configuration-is-loaded"
 	StandInURI    = "https://placeholder.invalid/"

@@ -15,7 +15,8 @@ func (Sensitive) String() string { return "[redacted]" }
 // GoString returns "[redacted]".
 func (Sensitive) GoString() string { return "[redacted]" }
 
-// Duration is a text such as 30s, 15m, 12h or 30d, or a placeholder. A JSON number is nanoseconds, as everywhere in Caddy.
+// Duration is a text such as 30s, 15m, 12h or 30d, or a placeholder. A JSON number is nanoseconds, as everywhere in
+// Caddy.
 type Duration string
 
 // UnmarshalJSON takes a string or a number of nanoseconds.
