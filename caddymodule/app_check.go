@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	checkOnOff       = options.OneOf([]string{"on", "off"})
+	checkOnOff       = options.OneOf("on", "off")
 	checkUsageLimit  = options.Between(0, 1_000_000_000)
 	checkFailures    = options.Between(1, 1000)
 	checkIterations  = options.Between(1, 20)

@@ -44,7 +44,7 @@ func (b *Breach) readBlock(d *caddyfile.Dispenser) error {
 		"url":        options.Value(&b.URL, breach.CheckURL),
 		"file":       options.Value(&b.File, nil),
 		"timeout":    options.Value(&b.Timeout, options.CheckDuration),
-		"on_failure": options.Value(&b.OnFailure, options.OneOf([]string{breachOpen, breachClosed})),
+		"on_failure": options.Value(&b.OnFailure, options.OneOf(breachOpen, breachClosed)),
 	}).Parse(d)
 }
 
@@ -52,7 +52,7 @@ func (b *Breach) build(r *options.Resolver) breach.Config {
 	c := breach.Config{
 		URL: r.Plain("identity: breach url", b.URL, breach.CheckURL), File: r.Plain("identity: breach file", b.File, nil),
 		Timeout: r.Duration("identity: breach timeout", b.Timeout),
-		Closed:  r.Plain("identity: breach on_failure", b.OnFailure, options.OneOf([]string{breachOpen, breachClosed})) == breachClosed,
+		Closed:  r.Plain("identity: breach on_failure", b.OnFailure, options.OneOf(breachOpen, breachClosed)) == breachClosed,
 	}
 	if c.File != "" { // it is opened again when the configuration starts
 		if info, err := os.Stat(c.File); err != nil {

@@ -74,7 +74,7 @@ func (m *SMTPMail) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"from":     options.Text(&m.From),
 		"username": options.Value(&m.Username, nil),
 		"password": options.Value(&m.Password, nil),
-		"tls":      options.Value(&m.TLS, options.OneOf([]string{smtp.StartTLS, smtp.Implicit, smtp.Off})),
+		"tls":      options.Value(&m.TLS, options.OneOf(smtp.StartTLS, smtp.Implicit, smtp.Off)),
 		"timeout":  options.Value(&m.Timeout, options.CheckDuration),
 	})
 	if err != nil {
@@ -102,7 +102,7 @@ func (m *SMTPMail) build(r *options.Resolver) {
 		From:     standIn(m.From, "from", "placeholder@placeholder.invalid", smtp.CheckFrom),
 		Username: standIn(m.Username, "username", "placeholder", nil),
 		Password: secret.New(standIn(string(m.Password), "password", options.StandInSecret, nil)),
-		TLS:      standIn(m.TLS, "tls", "", options.OneOf([]string{smtp.StartTLS, smtp.Implicit, smtp.Off})),
+		TLS:      standIn(m.TLS, "tls", "", options.OneOf(smtp.StartTLS, smtp.Implicit, smtp.Off)),
 		Timeout:  r.Duration("mail smtp: timeout", m.Timeout),
 	}
 	switch {

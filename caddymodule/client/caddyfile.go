@@ -106,7 +106,7 @@ func (c *Client) readApp(d *caddyfile.Dispenser) error {
 
 func (c *Client) readPKCE(d *caddyfile.Dispenser) error {
 	var word string
-	if err := options.ReadValue(d, &word, options.OneOf([]string{"required"})); err != nil {
+	if err := options.ReadValue(d, &word, options.OneOf("required")); err != nil {
 		return err
 	}
 	if options.HasPlaceholder(word) {

@@ -9,13 +9,13 @@ import (
 )
 
 var (
-	checkGrant       = options.OneOf([]string{"authorization_code", "refresh_token", "client_credentials", "implicit", "password", "validate_bearer"})
-	checkAuthMethod  = options.OneOf([]string{"basic", "post", "private_key_jwt"})
-	checkConsent     = options.OneOf([]string{"on", "off", "always"})
-	checkAlg         = options.OneOf([]string{"RS256", "ES256", "EdDSA"})
-	checkTokenFormat = options.OneOf([]string{"opaque", "jwt"})
-	checkSubjectType = options.OneOf([]string{"public", "pairwise"})
-	checkAPI         = options.OneOf([]string{"introspection", "configuration", "credentials", "events", "persons"})
+	checkGrant       = options.OneOf("authorization_code", "refresh_token", "client_credentials", "implicit", "password", "validate_bearer")
+	checkAuthMethod  = options.OneOf("basic", "post", "private_key_jwt")
+	checkConsent     = options.OneOf("on", "off", "always")
+	checkAlg         = options.OneOf("RS256", "ES256", "EdDSA")
+	checkTokenFormat = options.OneOf("opaque", "jwt")
+	checkSubjectType = options.OneOf("public", "pairwise")
+	checkAPI         = options.OneOf("introspection", "configuration", "credentials", "events", "persons")
 	checkMaxSessions = options.Between(1, 10_000)
 )
 

@@ -72,11 +72,11 @@ type Client struct {
 	// consent. Default: none.
 	Logo string `json:"logo,omitempty"`
 
-	token caddyfile.Token // where it stands in a Caddyfile
+	token caddyfile.Token // its place in a Caddyfile
 	logo  []byte          // of Logo
 }
 
-// MobileApp is a mobile app. Introspection and validation tell of it.
+// MobileApp is the mobile app that a client is an instance of. Introspection and validation return it.
 type MobileApp struct {
 	// What the app calls itself, such as com.example.app. Required.
 	Identifier string `json:"identifier"`
@@ -110,8 +110,7 @@ type APIClient struct {
 	Secrets []options.Sensitive `json:"secrets,omitempty"`
 	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
 	SecretHashes []options.Sensitive `json:"secret_hashes,omitempty"`
-	// The APIs it may use: introspection, configuration, credentials, events, persons. Of persons
-	// only what they hold (tokens, sessions, consents) is served yet, of credentials nothing. Default: none.
+	// The APIs it may use: introspection, configuration, credentials, events, persons. Default: none.
 	APIs []string `json:"apis,omitempty"`
 	// It introspects only tokens for these resources (RFC 8707). Default: all.
 	Audiences []string `json:"audiences,omitempty"`

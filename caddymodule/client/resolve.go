@@ -119,6 +119,7 @@ func (c *Client) keys(r *options.Resolver, option string) (*jose.JSONWebKeySet, 
 	return keys, ""
 }
 
+// Build returns the API client. It is validated as a whole, unless a value is wrong or not known yet.
 func (c *APIClient) Build(r *options.Resolver) *authz.APIClient {
 	of := "api_client " + c.ID + ": "
 	before := r.ProblemCount()

@@ -11,6 +11,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 )
 
+const (
+	maxCounted         = 100_000 // messages that wait
+	senderCheckTimeout = 4 * time.Second
+)
+
 // checkAnswer is what the running server says about itself.
 type checkAnswer struct {
 	Issuer  string `json:"issuer"`
@@ -93,14 +98,10 @@ func checkOutgoing(ctx context.Context, o outbox) (said string, waiting int, err
 	if waiting, err = o.Waiting(ctx, maxCounted); err != nil {
 		return "", 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, mailCheckTimeout)
+	ctx, cancel := context.WithTimeout(ctx, senderCheckTimeout)
 	defer cancel()
 	if err := o.Check(ctx); err != nil {
 		return err.Error(), waiting, nil
 	}
 	return "ok", waiting, nil
 }
-
-const maxCounted = 100_000 // mails that wait
-
-const mailCheckTimeout = 4 * time.Second

@@ -7,6 +7,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/event"
 )
 
+// maxAnchors is how many heads are compared in one call.
+const maxAnchors = 100
+
 // verifyAnswer is the result for each chain of events.
 type verifyAnswer struct {
 	Sound  bool             `json:"sound"`
@@ -38,6 +41,3 @@ func adminVerifyEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 	}
 	return answer, nil
 }
-
-// maxAnchors is how many heads are compared in one call.
-const maxAnchors = 100

@@ -9,7 +9,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-const maxImported = 500 // persons of one request
+const (
+	maxImported = 500 // persons of one request
+	maxPersons  = 500 // of one page, of groups too
+)
 
 // importRequest is a part of an import.
 type importRequest struct {
@@ -82,8 +85,6 @@ type personsPage struct {
 	Items []identity.Person `json:"items"`
 	Next  string            `json:"next,omitempty"` // the value of after for the next page
 }
-
-const maxPersons = 500 // of one page
 
 func adminListPersons(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
 	limit := 100

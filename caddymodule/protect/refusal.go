@@ -10,6 +10,9 @@ import (
 	"go.uber.org/zap"
 )
 
+// maxDrain is how many bytes of a refused request's body the server reads, so that the connection can be used again.
+const maxDrain = 256 << 10
+
 // refusal is an answer that keeps a request from the upstream.
 type refusal struct {
 	status     int
@@ -133,6 +136,3 @@ func writeRefusal(w http.ResponseWriter, r *http.Request, f refusal) {
 		w.Write(body) //nolint:errcheck // the client went away
 	}
 }
-
-// maxDrain is how many bytes of a refused request's body the server reads, so that the connection can be used again.
-const maxDrain = 256 << 10

@@ -57,6 +57,7 @@ type managedProvider struct {
 	idp.Provider
 }
 
+// NewManager returns a manager that has no providers yet.
 func NewManager(d Deps) *Manager {
 	return &Manager{
 		Deps: d, trusted: outbound.New(true), checked: outbound.New(false, d.Allow...),

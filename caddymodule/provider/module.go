@@ -41,6 +41,7 @@ func (o *IDPOptions) with(own options.Subdirectives) options.Subdirectives {
 	return own
 }
 
+// CheckID accepts the id of a new provider.
 func CheckID(s string) error {
 	if s == OwnID {
 		return errors.New("identity is the identity service itself: choose another id")

@@ -183,7 +183,7 @@ func resolveFile(r *options.Resolver, option, v string) string {
 	return file
 }
 
-var checkCouple = options.OneOf([]string{"email"})
+var checkCouple = options.OneOf("email")
 
 func checkProviderTimeout(s string) error {
 	d, err := caddy.ParseDuration(s)

@@ -19,7 +19,7 @@ var ports sync.Map
 func FreePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {
-		port := 10_000 + rand.IntN(20_000)
+		port := 10_000 + rand.IntN(20_000) //nolint:gosec // a port of a test is no secret
 		if _, taken := ports.LoadOrStore(port, true); taken {
 			continue
 		}

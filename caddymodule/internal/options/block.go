@@ -143,13 +143,13 @@ func Flag(dst *bool) Subdirective {
 }
 
 // Block reads a block without arguments.
-func Block(known Subdirectives, later ...string) Subdirective {
+func Block(known Subdirectives) Subdirective {
 	return Subdirective{Parse: func(d *caddyfile.Dispenser) error {
 		word := d.Val()
 		if d.NextArg() {
 			return d.Errf("%s: unexpected argument %q, its options stand in a block", word, d.Val())
 		}
-		return ReadBlock(d, word, known, later...)
+		return ReadBlock(d, word, known)
 	}}
 }
 

@@ -133,17 +133,13 @@ func CheckURI(s string) error {
 	return nil
 }
 
-// OneOf accepts the words that work. The words of later are refused as not supported yet.
-func OneOf(works []string, later ...string) func(string) error {
+// OneOf accepts one of the words.
+func OneOf(words ...string) func(string) error {
 	return func(s string) error {
-		switch {
-		case slices.Contains(works, s):
-			return nil
-		case slices.Contains(later, s):
-			return fmt.Errorf("%s %w", s, ErrNotSupported)
-		default:
-			return fmt.Errorf("%q is not known, want one of: %s", s, strings.Join(works, ", "))
+		if !slices.Contains(words, s) {
+			return fmt.Errorf("%q is not known, want one of: %s", s, strings.Join(words, ", "))
 		}
+		return nil
 	}
 }
 

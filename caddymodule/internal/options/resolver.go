@@ -9,6 +9,13 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
+// Stand-ins take the place of a value with a placeholder while a Caddyfile is adapted, so that it does not count as
+// missing.
+const (
+	StandInSecret = "a-secret-that-is-known-when-the-configuration-is-loaded"
+	StandInURI    = "https://placeholder.invalid/"
+)
+
 // Resolver turns the texts of a configuration into values. It collects the problems, so that one message names them
 // all.
 type Resolver struct {
@@ -123,13 +130,6 @@ func (r *Resolver) Err() error {
 	}
 	return fmt.Errorf("%s", strings.Join(r.problems, "; "))
 }
-
-// Stand-ins take the place of a value with a placeholder while a Caddyfile is adapted, so that it does not count as
-// missing.
-const (
-	StandInSecret = "a-secret-that-is-known-when-the-configuration-is-loaded"
-	StandInURI    = "https://placeholder.invalid/"
-)
 
 // Adapt checks the options of the module that begins at start, as far as they are known while a Caddyfile is adapted.
 func Adapt(start caddyfile.Token, build func(*Resolver)) error {
