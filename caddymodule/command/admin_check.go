@@ -64,7 +64,8 @@ func adminCheck(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error
 			answer.Error = "the identity provider " + strconv.Quote(id) + ": " + said
 		}
 	}
-	return answer, i.checkSenders(r.Context(), &answer)
+	err = i.checkSenders(r.Context(), &answer)
+	return answer, err
 }
 
 // checkSenders asks the services that messages are handed to.

@@ -27,7 +27,7 @@ import (
 // Manager makes the identity providers of an instance: those of the configuration file once, those of the configuration
 // API again whenever they change. It implements identity.Manager.
 type Manager struct {
-	Deps
+	deps Deps
 	// trusted makes requests to addresses that the operator has written, checked makes all others.
 	trusted, checked *http.Client
 	// fixed are the providers of the configuration file, by their ids.
@@ -60,7 +60,7 @@ type managedProvider struct {
 // NewManager returns a manager that has no providers yet.
 func NewManager(d Deps) *Manager {
 	return &Manager{
-		Deps: d, trusted: outbound.New(true), checked: outbound.New(false, d.Allow...),
+		deps: d, trusted: outbound.New(true), checked: outbound.New(false, d.Allow...),
 		fixed: map[string]idp.Provider{}, managed: map[string]managedProvider{}, version: 1,
 	}
 }
@@ -68,8 +68,8 @@ func NewManager(d Deps) *Manager {
 // env returns what a provider needs.
 func (p *Manager) env(id string, trusted bool) idp.Env {
 	env := idp.Env{
-		ID: id, Issuer: p.Issuer, Now: time.Now, Random: rand.Reader, Log: p.Log.With(zap.String("provider", id)), Client: p.trusted, Checked: p.checked,
-		Once: identity.Once(p.Store, time.Now, id), KeyPair: p.keyPair,
+		ID: id, Issuer: p.deps.Issuer, Now: time.Now, Random: rand.Reader, Log: p.deps.Log.With(zap.String("provider", id)), Client: p.trusted, Checked: p.checked,
+		Once: identity.Once(p.deps.Store, time.Now, id), KeyPair: p.keyPair,
 	}
 	if !trusted {
 		env.Client = p.checked
@@ -78,7 +78,7 @@ func (p *Manager) env(id string, trusted bool) idp.Env {
 }
 
 func (p *Manager) keyPair(ctx context.Context, name string) (*idp.Key, error) {
-	k, err := p.Config.KeyPair(ctx, name)
+	k, err := p.deps.Config.KeyPair(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (p *Manager) keyPair(ctx context.Context, name string) (*idp.Key, error) {
 // the manager.
 func (p *Manager) Open(list []identity.Provider) (out []identity.Provider, err error) {
 	for _, declared := range list {
-		if remote, ok := p.File.remotes[declared.ID]; ok {
+		if remote, ok := p.deps.File.remotes[declared.ID]; ok {
 			if declared.Source, err = remote.open(p.env(declared.ID, true)); err != nil {
 				return nil, fmt.Errorf("idp %s: %w", declared.ID, err)
 			}
@@ -102,7 +102,7 @@ func (p *Manager) Open(list []identity.Provider) (out []identity.Provider, err e
 
 // Providers implements identity.Manager.
 func (p *Manager) Providers(ctx context.Context) ([]identity.Provider, uint64, error) {
-	units, err := p.Config.Current(ctx)
+	units, err := p.deps.Config.Current(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -122,7 +122,7 @@ func (p *Manager) renew(methods []config.LoginMethod, coupleEmail bool) {
 	var list []identity.Provider
 	changed := false
 	for _, m := range methods {
-		if !m.Enabled || m.ID == config.OwnMethod || p.File.kinds[m.ID] != "" {
+		if !m.Enabled || m.ID == config.OwnMethod || p.deps.File.kinds[m.ID] != "" {
 			continue
 		}
 		raw, err := methodKey(&m)
@@ -133,7 +133,7 @@ func (p *Manager) renew(methods []config.LoginMethod, coupleEmail bool) {
 			have.Provider, err = p.make(&m)
 		}
 		if err != nil {
-			p.Log.Error("login method cannot be used", zap.String("provider", m.ID), zap.Error(err))
+			p.deps.Log.Error("login method cannot be used", zap.String("provider", m.ID), zap.Error(err))
 			changed = true
 			continue
 		}
@@ -169,7 +169,7 @@ func (p *Manager) end(id string, provider idp.Provider) {
 	}
 	go func() {
 		if err := closer.Close(); err != nil {
-			p.Log.Error("provider not closed cleanly", zap.String("provider", id), zap.Error(err))
+			p.deps.Log.Error("provider not closed cleanly", zap.String("provider", id), zap.Error(err))
 		}
 	}()
 }
@@ -182,7 +182,7 @@ func (p *Manager) Close() {
 	for id, provider := range p.all() {
 		if closer, ok := provider.(idp.Closer); ok {
 			if err := closer.Close(); err != nil {
-				p.Log.Error("provider not closed cleanly", zap.String("provider", id), zap.Error(err))
+				p.deps.Log.Error("provider not closed cleanly", zap.String("provider", id), zap.Error(err))
 			}
 		}
 	}
