@@ -155,7 +155,7 @@ func (s *server) mustLoad() {
 	}
 }
 
-// patient sends a request again that nobody has read: a connection that stood in the socket of the configuration
+// patient repeats a request that no server has read: a connection that stood in the socket of the configuration
 // before, or was kept from then, is closed by Caddy without an answer.
 type patient struct{ *http.Transport }
 

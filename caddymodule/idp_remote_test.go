@@ -261,7 +261,7 @@ func TestLoginMethodsSignIn(t *testing.T) {
 	if res, _ := s.get("/saml/partner/metadata"); res.StatusCode != http.StatusNotFound {
 		t.Errorf("metadata for a method that is gone: %d", res.StatusCode)
 	}
-	// What cannot be reached keeps nobody else from signing in.
+	// A provider that cannot be reached does not break the other ways to sign in.
 	oidc["id"], oidc["name"] = "dead", "Corp"
 	oidc["open_id_connect_attributes"].(map[string]any)["discovery_url"] = "https://127.0.0.1:1/.well-known/openid-configuration"
 	saml["enabled"] = true

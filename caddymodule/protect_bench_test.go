@@ -18,7 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// sink is an answer that nobody reads.
+// sink discards an answer.
 type sink struct {
 	header http.Header
 	status int

@@ -147,9 +147,9 @@ func TestProtectAttacksOnHeaders(t *testing.T) {
 		one(t, s, "Remote-Groups", "{env.SECRET}")
 		one(t, s, "X-Placeholder", demoID+"|{file./etc/passwd}{{.}}|")
 		one(t, s, "X-Other", "{http.request.header.Authorization}{{.}}")
-		// Nobody is not a name that a placeholder would have.
+		// On a public path the placeholders are empty.
 		one(t, g.passed(t, g.raw(t, "GET /public/x HTTP/1.1", "Host: public.test")), "X-Placeholder", "||")
-		// Whoever a second protect on the way asks is told of all the same.
+		// A second protect on the way still sets the placeholders.
 		one(t, g.passed(t, g.get(t, "inner.test", "/public/x")), "X-Placeholder", demoID+"|{file./etc/passwd}{{.}}|")
 		if strings.Contains(s.raw, "opensesame") || strings.Contains(s.raw, "root:") {
 			t.Errorf("a placeholder was resolved: %q", s.raw)
@@ -191,7 +191,7 @@ func TestProtectAttacksOnPaths(t *testing.T) {
 				t.Errorf("the upstream saw %q, want %q", s.target, path)
 			}
 		}
-		// Where a rule decides by the path, only the canonical form is judged, whoever asks.
+		// Where a rule decides by the path, only the canonical form is accepted, from any client.
 		for _, path := range []string{"//admin", "/x/../admin", "/%61dmin", "/admin;x", "/a%2fb"} {
 			g.refused(t, g.get(t, "public.test", path), http.StatusBadRequest)
 		}
@@ -305,7 +305,7 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 			g.refused(t, bearer("open.test", "Authorization: "+v), http.StatusUnauthorized)
 		}
 		g.passed(t, bearer("open.test", "authorization: bEARER "+g.user))
-		// A Bearer header decides, good or bad, whatever cookie stands beside it.
+		// A Bearer header decides, valid or not, whatever the cookie says.
 		c := g.session(t, "wiki.localhost", person(1))
 		wiki := "wiki.localhost:" + g.port
 		g.refused(t, bearer(wiki, "Cookie: "+c, "Authorization: Bearer "+g.expired), http.StatusUnauthorized)

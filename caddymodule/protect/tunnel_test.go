@@ -257,7 +257,7 @@ func TestProtectAttacksOverHTTP2(t *testing.T) {
 		}
 		refused(t, "duplicate method", g.h2(t, nil, slices.Concat([]string{":method", "POST"}, request())...), "error", "400")
 		refused(t, "wrong length", g.h2(t, []byte("longer than five"), ":method", "POST", ":scheme", "http", ":authority", "open.test", ":path", "/x", "content-length", "5"), "error", "400", "401")
-		// Host beside :authority selects nothing.
+		// Host next to :authority selects nothing.
 		got := g.h2(t, nil, ":method", "GET", ":scheme", "http", ":authority", "open.test", ":path", "/public/x", "host", "public.test")
 		refused(t, "host", got, "401", "400", "error")
 		// Cookies in crumbs are one header.
