@@ -1,4 +1,5 @@
-// Package gatehouse brings Gatehouse's modules into a Caddy: xcaddy build --with github.com/gatehouse-id/gatehouse is all it takes.
+// Package gatehouse brings Gatehouse's modules into a Caddy: xcaddy build --with github.com/gatehouse-id/gatehouse is
+// all it takes.
 package gatehouse
 
 import (

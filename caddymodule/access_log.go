@@ -12,23 +12,23 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 )
 
-// secretParams are the query parameters whose values open something, or say who somebody is.
+// secretParams are the query parameters whose values give access, or identify a person.
 var secretParams = []string{
 	"code", authz.SiteCodeParam, "id_token_hint", "id_token", "access_token", "refresh_token", "token", identity.TicketParam,
 	"client_secret", "client_assertion", "assertion", "password", "code_verifier",
 	"SAMLRequest", "SAMLResponse", "SAMLart",
 }
 
-// keepFromAccessLog leaves a request out of Caddy's access log when its address, that of the page it came from or the Location of its answer
-// holds a secret: that log writes all three as they are. Our own line takes its place, so that nobody can hide a request by adding such
-// a parameter. (docs/decisions.md, "Access logs")
+// keepFromAccessLog leaves a request out of Caddy's access log when its address, that of the page it came from or the
+// Location of its answer holds a secret: that log writes all three as they are. A line without it takes its place, so
+// that a client cannot hide a request by adding such a parameter. (docs/decisions.md, "Access logs")
 func (h *Handler) keepFromAccessLog(w *statusWriter, r *http.Request) {
 	if !hasSecret(r.URL.RawQuery) && !slices.ContainsFunc(r.Header["Referer"], addressHasSecret) && !addressHasSecret(w.Header().Get("Location")) {
 		return
 	}
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	h.log.Info("handled request, kept out of the access log", zap.String("method", r.Method), zap.String("host", r.Host), zap.String("path", r.URL.Path),
-		zap.Int("status", w.status), zap.String("client_ip", h.app.origin(r).ClientIP))
+		zap.Int("status", w.status), zap.String("client_ip", h.app.Origin(r).ClientIP))
 }
 
 func addressHasSecret(address string) bool {
@@ -39,7 +39,7 @@ func addressHasSecret(address string) bool {
 	return err != nil || hasSecret(u.RawQuery) || hasSecret(u.Fragment)
 }
 
-// hasSecret tells whether a query names a secret parameter. One that cannot be read may hold anything.
+// hasSecret tells whether a query names a secret parameter. A query that cannot be parsed counts as secret.
 func hasSecret(rawQuery string) bool {
 	if rawQuery == "" {
 		return false

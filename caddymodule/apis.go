@@ -26,14 +26,14 @@ func (i *instance) openAPIs(a *App) error {
 	}
 	i.apis = append(i.apis, doc, config.NewAPI(i.config, i.gate, i.pages.ReloadExtension))
 	served, err := api.New(api.Deps{
-		Store: i.core.Store, Gate: i.gate, Units: i.config.Units, Subject: i.identity.Get, Identity: i.identity, CredentialsKey: a.credentials, Origin: a.origin,
+		Store: i.core.Store, Gate: i.gate, Units: i.config.Units, Subject: i.identity.Get, Identity: i.identity, CredentialsKey: a.credentials, Origin: a.Origin,
 	})
 	if err != nil {
 		return err
 	}
 	i.apis = append(i.apis, served)
 	persons, err := scim.New(scim.Deps{
-		Identity: i.identity, Issuer: i.issuer.String(), Authorize: i.provisioner(a.origin), Enabled: i.personAPI, Log: a.log.Named("scim"),
+		Identity: i.identity, Issuer: i.issuer.String(), Authorize: i.provisioner(a.Origin), Enabled: i.personAPI, Log: a.log.Named("scim"),
 	})
 	if err != nil {
 		return err
@@ -42,8 +42,8 @@ func (i *instance) openAPIs(a *App) error {
 	return nil
 }
 
-// isSecure tells whether the request came by https or from this machine: to us, or to one of Caddy's trusted_proxies, which knows how it got it even
-// where it runs on this machine itself.
+// isSecure tells whether the request came by https or from this machine. For one of Caddy's trusted_proxies, even on
+// this machine, the request to the proxy counts.
 func isSecure(r *http.Request) bool {
 	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
 		if v := r.Header.Get("X-Forwarded-Proto"); v != "" {
@@ -53,7 +53,7 @@ func isSecure(r *http.Request) bool {
 	return rest.Secure(r)
 }
 
-// serveAPI serves the request when its path is one of an API.
+// serveAPI serves the request if its path belongs to an API.
 func (i *instance) serveAPI(w http.ResponseWriter, r *http.Request) bool {
 	for _, h := range i.apis {
 		if under(r.URL.Path, h.Paths()) {

@@ -3,9 +3,11 @@ package caddymodule
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
 )
 
 func waiting() *App { return &App{ready: make(chan struct{})} }
@@ -72,5 +74,23 @@ func TestCleanup(t *testing.T) {
 	}
 	if err := a.Cleanup(); err != nil {
 		t.Errorf("Cleanup after a failed Provision = %v", err)
+	}
+}
+
+// TestInstanceClose: parts close in the opposite order, each of them once, and one that fails keeps no other open.
+func TestInstanceClose(t *testing.T) {
+	t.Parallel()
+	i := &instance{log: zap.NewNop()}
+	var closed []string
+	for _, part := range []string{"storage", "events", "providers"} {
+		i.onClose(part, func() error {
+			closed = append(closed, part)
+			return errors.New("broken")
+		})
+	}
+	i.close()
+	i.close()
+	if want := []string{"providers", "events", "storage"}; !slices.Equal(closed, want) {
+		t.Errorf("closed %q, want %q", closed, want)
 	}
 }

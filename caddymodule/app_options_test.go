@@ -18,6 +18,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule"
+	"github.com/gatehouse-id/gatehouse/caddymodule/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )
 
@@ -199,7 +201,8 @@ func TestProvision(t *testing.T) {
 	}
 }
 
-// atHome makes a directory with every file that the golden configurations name, sets their placeholders, and goes there.
+// atHome makes a directory with every file that the golden configurations name, sets their placeholders, and goes
+// there.
 func atHome(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -269,8 +272,8 @@ func TestJSONEqualsCaddyfile(t *testing.T) {
 func TestSecretsAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	a := &caddymodule.App{
-		EncryptionKeys: []caddymodule.Sensitive{testKey},
-		Clients:        []caddymodule.Client{{ID: "a", Secrets: []caddymodule.Sensitive{testSecret}, SecretHashes: []caddymodule.Sensitive{"$2a$hash"}}},
+		EncryptionKeys: []options.Sensitive{testKey},
+		Clients:        []client.Client{{ID: "a", Secrets: []options.Sensitive{testSecret}, SecretHashes: []options.Sensitive{"$2a$hash"}}},
 		Identity:       caddymodule.Identity{Persons: []caddymodule.Person{{Username: "demo", Password: testPassword}}},
 	}
 	for _, text := range []string{fmt.Sprintf("%v", a.Clients), fmt.Sprintf("%+v", a.Identity), fmt.Sprintf("%#v", a.EncryptionKeys), fmt.Sprint(errors.New(fmt.Sprint(a.Clients[0])))} {

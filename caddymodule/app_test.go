@@ -279,7 +279,8 @@ func TestValidateBesideServer(t *testing.T) {
 	if got := s.enters(s.token()); got != http.StatusOK {
 		t.Errorf("after Validate: status = %d, want 200", got)
 	}
-	// Nothing is made by looking: neither the directory nor the key. The command runs in a process of its own, where nothing is served.
+	// Nothing is made by looking: neither the directory nor the key. The command runs in a process of its own, where
+	// nothing is served.
 	s.stop()
 	other := newServer(t)
 	if err := validate(t, other.json()); err != nil {

@@ -5,25 +5,29 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity/breach"
 )
 
-// What becomes of a password of which nobody can tell whether it is known from a breach.
+// What happens to a password when it cannot be checked against known breaches.
 const (
 	breachOpen   = "open"
 	breachClosed = "closed"
 )
 
-// Breach says who is asked whether a password is known from a breach, where the policy wants to know (breached_password_blocked).
+// Breach says where passwords are looked up that are known from breaches, if the policy wants that
+// (breached_password_blocked).
 type Breach struct {
-	// The service that is asked, by the first five digits of the SHA-1 hash, which are added to this URL. Default: the one of haveibeenpwned.com,
-	// unless there is a file.
+	// The service that is asked, by the first five digits of the SHA-1 hash, which are added to this URL. Default: the
+	// one of haveibeenpwned.com, unless there is a file.
 	URL string `json:"url,omitempty"`
-	// A file that is asked first: SHA-1 hashes in order, each perhaps with a colon and a count, or passwords, one a line. Default: none.
+	// A file that is asked first: SHA-1 hashes in order, each perhaps with a colon and a count, or passwords, one a
+	// line. Default: none.
 	File string `json:"file,omitempty"`
 	// How long the service may take. Default: 1s.
-	Timeout Duration `json:"timeout,omitempty"`
-	// What becomes of a password when the service does not answer: open, it is taken, or closed, it is refused until the service answers. Default: open.
+	Timeout options.Duration `json:"timeout,omitempty"`
+	// What happens to a password when the service does not answer: open accepts it, closed refuses it until the service
+	// answers. Default: open.
 	OnFailure string `json:"on_failure,omitempty"`
 }
 
@@ -36,25 +40,25 @@ type Breach struct {
 //		on_failure open|closed
 //	}
 func (b *Breach) readBlock(d *caddyfile.Dispenser) error {
-	return block(subdirectives{
-		"url":        value(&b.URL, breach.CheckURL),
-		"file":       value(&b.File, nil),
-		"timeout":    value(&b.Timeout, checkDuration),
-		"on_failure": value(&b.OnFailure, oneOf([]string{breachOpen, breachClosed})),
-	}).parse(d)
+	return options.Block(options.Subdirectives{
+		"url":        options.Value(&b.URL, breach.CheckURL),
+		"file":       options.Value(&b.File, nil),
+		"timeout":    options.Value(&b.Timeout, options.CheckDuration),
+		"on_failure": options.Value(&b.OnFailure, options.OneOf(breachOpen, breachClosed)),
+	}).Parse(d)
 }
 
-func (b *Breach) build(r *resolver) breach.Config {
+func (b *Breach) build(r *options.Resolver) breach.Config {
 	c := breach.Config{
-		URL: r.plain("identity: breach url", b.URL, breach.CheckURL), File: r.plain("identity: breach file", b.File, nil),
-		Timeout: r.duration("identity: breach timeout", b.Timeout),
-		Closed:  r.plain("identity: breach on_failure", b.OnFailure, oneOf([]string{breachOpen, breachClosed})) == breachClosed,
+		URL: r.Plain("identity: breach url", b.URL, breach.CheckURL), File: r.Plain("identity: breach file", b.File, nil),
+		Timeout: r.Duration("identity: breach timeout", b.Timeout),
+		Closed:  r.Plain("identity: breach on_failure", b.OnFailure, options.OneOf(breachOpen, breachClosed)) == breachClosed,
 	}
 	if c.File != "" { // it is opened again when the configuration starts
 		if info, err := os.Stat(c.File); err != nil {
-			r.fail("identity: breach file: %v", err)
+			r.Fail("identity: breach file: %v", err)
 		} else if info.IsDir() {
-			r.fail("identity: breach file: %s is a directory", c.File)
+			r.Fail("identity: breach file: %s is a directory", c.File)
 		}
 	}
 	return c

@@ -72,7 +72,7 @@ func TestCertificateExpiry(t *testing.T) {
 	}
 }
 
-// TestLargeCertificate: whoever sends megabytes reads the refusal, and soon.
+// TestLargeCertificate: a client that sends megabytes gets the refusal soon.
 func TestLargeCertificate(t *testing.T) {
 	s := configured(t, "")
 	s.mustLoad()

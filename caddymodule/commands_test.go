@@ -9,16 +9,15 @@ import (
 	"strings"
 	"testing"
 
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
-
-	"github.com/gatehouse-id/gatehouse/caddymodule"
 )
 
 // run runs `caddy gatehouse` with these arguments and input, and returns what it printed.
 func run(t *testing.T, input string, args ...string) (string, error) {
 	t.Helper()
 	root := &cobra.Command{Use: "gatehouse"}
-	caddymodule.AddCommands(root)
+	caddycmd.Commands()["gatehouse"].CobraFunc(root)
 	var out bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&bytes.Buffer{})

@@ -24,8 +24,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// What outlives a configuration lies in two pools. At a reload the new configuration starts before the old one is cleaned up: it
-// finds the store open, with its workers and counters. A store goes with its last configuration, after the vaults over it.
+// Two pools hold what outlives a configuration. At a reload the new configuration starts before the old one is cleaned
+// up, and finds the store open, with its workers and counters. A store closes with its last configuration, after its
+// vaults.
 var (
 	stores = caddy.NewUsagePool() // place of the store -> *openStore
 	vaults = caddy.NewUsagePool() // place, keys and hash cost -> *vault
@@ -36,7 +37,7 @@ type openStore struct {
 	storage.Store
 	options string
 	metrics *metrics
-	pace    *pace
+	pace    *beginPace
 	keeper  *event.Keeper // of the store's events
 
 	stop    context.CancelFunc // ends the keeper
@@ -46,7 +47,7 @@ type openStore struct {
 func newOpenStore(store storage.Store, options string, log *zap.Logger) *openStore {
 	keeper := event.NewKeeper(store, nil, log.Named("events"))
 	o := &openStore{
-		Store: store, options: options, metrics: newMetrics(store, keeper), pace: newPace(time.Now), keeper: keeper, stopped: make(chan struct{}),
+		Store: store, options: options, metrics: newMetrics(store, keeper), pace: newBeginPace(time.Now), keeper: keeper, stopped: make(chan struct{}),
 	}
 	work, stop := context.WithCancel(context.Background())
 	o.stop = stop
@@ -64,8 +65,8 @@ func (o *openStore) Destruct() error {
 	return o.Close()
 }
 
-// vault is what belongs to one set of encryption keys over a store: the keys that sign tokens, the worker that rotates them, and the one bounded hasher
-// of passwords. A reload that changes the keys makes a vault of its own beside the old one.
+// vault belongs to a store and one set of encryption keys. It holds the keys that sign tokens, the worker that rotates
+// them, and the bounded hasher of passwords. A reload that changes the keys makes another vault.
 type vault struct {
 	keyring *secret.Keyring
 	keys    *authz.Keys
@@ -81,7 +82,7 @@ func (v *vault) Destruct() error {
 	return nil
 }
 
-// core is one configuration's share of the pools. Its release gives back exactly what was taken, once.
+// core is what one configuration holds of the pools. Call release once to give it back.
 type core struct {
 	*openStore
 	*vault
@@ -89,14 +90,15 @@ type core struct {
 	place, vaultKey string
 }
 
-// openCore takes a store and a vault out of the pools, and makes those that are not there. On an error it has taken nothing.
+// openCore takes a store and a vault from the pools, and opens them if they are not there. On an error it holds
+// nothing.
 func openCore(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCost, log *zap.Logger) (*core, error) {
 	if n := cores(); cost.Concurrency <= 0 {
 		cost.Concurrency = max(1, n-1) // hashes leave one for everything else
 	}
 	paceCollector()
 	if len(keys) == 0 {
-		key, err := keyBeside(s, log)
+		key, err := storedKey(s, log)
 		if err != nil {
 			return nil, err
 		}
@@ -158,15 +160,15 @@ func (c *core) openVault(ctx context.Context, keys [][]byte, cost secret.HashCos
 	return nil
 }
 
-// release lets go of the vault and the store.
+// release gives the vault and the store back.
 func (c *core) release() error {
 	_, err := vaults.Delete(c.vaultKey)
 	_, storeErr := stores.Delete(c.place)
 	return errors.Join(err, storeErr)
 }
 
-// keyBeside returns the key that lies beside the store, and makes it when both are new.
-func keyBeside(s Storage, log *zap.Logger) ([]byte, error) {
+// storedKey returns the key that lies next to the store. It makes one when the store is new too.
+func storedKey(s Storage, log *zap.Logger) ([]byte, error) {
 	kf, ok := s.(KeyFiler)
 	if !ok {
 		return nil, fmt.Errorf("encryption_key is required with this storage (%s)", s.Place())
@@ -209,7 +211,7 @@ func readKeyFile(path string) ([]byte, error) {
 	return key, nil
 }
 
-// writeKeyFile writes a new file whole and synced, or nothing; a file that is already there stays.
+// writeKeyFile writes a complete and synced file, or nothing. An existing file stays.
 func writeKeyFile(path string, key []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -219,7 +221,7 @@ func writeKeyFile(path string, key []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // linked below, or of no use
+	defer os.Remove(f.Name()) //nolint:errcheck // linked below, or not needed
 	_, err = f.WriteString(base64.StdEncoding.EncodeToString(key) + "\n")
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err

@@ -56,7 +56,8 @@ func TestCredentialsAPI(t *testing.T) {
 	}
 }
 
-// TestActionTokens: made by command and by API, processed by an API client, and a browser that is signed in; no log has the ticket.
+// TestActionTokens: made by command and by API, processed by an API client, and a browser that is signed in; no log has
+// the ticket.
 func TestActionTokens(t *testing.T) {
 	s := configured(t, "")
 	file := filepath.Join(s.dir, "log")

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -27,16 +28,16 @@ import (
 //		webhook         <url> { secret <secret> }
 //	}
 func (e *Events) readBlock(d *caddyfile.Dispenser) error {
-	return block(subdirectives{
-		"retention":       value(&e.Retention, checkDuration),
-		"token_retention": value(&e.TokenRetention, checkDuration),
-		"webhook":         {parse: e.readWebhook, repeats: true},
-	}).parse(d)
+	return options.Block(options.Subdirectives{
+		"retention":       options.Value(&e.Retention, options.CheckDuration),
+		"token_retention": options.Value(&e.TokenRetention, options.CheckDuration),
+		"webhook":         {Parse: e.readWebhook, Repeats: true},
+	}).Parse(d)
 }
 
 func (e *Events) readWebhook(d *caddyfile.Dispenser) error {
 	var w Webhook
-	if err := readName(d, &w.URL, checkWebhookURL); err != nil {
+	if err := options.ReadName(d, &w.URL, checkWebhookURL); err != nil {
 		return err
 	}
 	for _, other := range e.Webhooks {
@@ -45,17 +46,17 @@ func (e *Events) readWebhook(d *caddyfile.Dispenser) error {
 		}
 	}
 	start := d.Token()
-	if err := readBlock(d, "webhook", subdirectives{"secret": value(&w.Secret, checkWebhookSecret)}); err != nil {
+	if err := options.ReadBlock(d, "webhook", options.Subdirectives{"secret": options.Value(&w.Secret, checkWebhookSecret)}); err != nil {
 		return err
 	}
 	if w.Secret == "" {
-		return at(start, fmt.Errorf("webhook: secret is missing: it signs what is posted"))
+		return options.At(start, fmt.Errorf("webhook: secret is missing: it signs what is posted"))
 	}
 	e.Webhooks = append(e.Webhooks, w)
 	return nil
 }
 
-// checkWebhookURL says nothing of the URL itself, which may hold a secret.
+// checkWebhookURL does not repeat the URL in its error: it may hold a secret.
 func checkWebhookURL(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.Fragment != "" || u.User != nil {
@@ -65,7 +66,7 @@ func checkWebhookURL(s string) error {
 }
 
 func checkWebhookSecret(s string) error {
-	if err := checkSecret(s); err != nil {
+	if err := options.CheckSecret(s); err != nil {
 		return err
 	}
 	_, err := notify.WebhookConfig{Secret: secret.New(s)}.Key()
@@ -73,23 +74,23 @@ func checkWebhookSecret(s string) error {
 }
 
 // buildWebhooks resolves where events are posted to.
-func (e *Events) buildWebhooks(r *resolver) []notify.WebhookConfig {
+func (e *Events) buildWebhooks(r *options.Resolver) []notify.WebhookConfig {
 	var out []notify.WebhookConfig
 	seen := map[string]bool{}
 	for _, w := range e.Webhooks {
-		u := r.plain("events: webhook", w.URL, checkWebhookURL)
-		key := r.plain("events: webhook secret", string(w.Secret), checkWebhookSecret)
+		u := r.Plain("events: webhook", w.URL, checkWebhookURL)
+		key := r.Plain("events: webhook secret", string(w.Secret), checkWebhookSecret)
 		if w.URL == "" {
-			r.fail("events: webhook: url is missing")
+			r.Fail("events: webhook: url is missing")
 		}
 		if w.Secret == "" {
-			r.fail("events: webhook: secret is missing: it signs what is posted")
+			r.Fail("events: webhook: secret is missing: it signs what is posted")
 		}
 		if u == "" || key == "" {
 			continue
 		}
 		if seen[u] {
-			r.fail("events: webhook: a URL is there twice: keep one of them")
+			r.Fail("events: webhook: a URL is there twice: keep one of them")
 		}
 		seen[u] = true
 		out = append(out, notify.WebhookConfig{URL: u, Secret: secret.New(key)})
@@ -97,7 +98,7 @@ func (e *Events) buildWebhooks(r *resolver) []notify.WebhookConfig {
 	return out
 }
 
-// findEmitter finds Caddy's events app, which is there even where nothing is configured of it.
+// findEmitter finds Caddy's events app, which exists even if it is not configured.
 func (a *App) findEmitter() error {
 	found, err := a.ctx.App("events")
 	if err != nil {
@@ -107,19 +108,20 @@ func (a *App) findEmitter() error {
 	return nil
 }
 
-// maxUntold is how many events may wait for Caddy's events app. Its handlers may be slow; then the rest is not told, and a line in the log says so.
+// maxUntold is how many events can wait for Caddy's events app. If its handlers are too slow, further events are
+// dropped, and a log line says so.
 const maxUntold = 4096
 
-// teller tells of events: by webhooks, and by Caddy's events app.
+// teller passes events on: to webhooks, and to Caddy's events app.
 type teller struct {
 	webhooks []*notify.Webhook
-	release  func() // of what the keeper was told
+	release  func() // undoes Keeper.Use
 	untold   chan event.Event
 	missed   atomic.Int64
 }
 
-// openEvents returns what records events, and what tells of them.
-func (a *App) openEvents(c *core) (*event.Recorder, *teller, error) {
+// newEvents returns what records events, and what passes them on.
+func (a *App) newEvents(c *core) (*event.Recorder, *teller, error) {
 	t := &teller{untold: make(chan event.Event, maxUntold)}
 	for _, cfg := range a.webhooks {
 		cfg.Tried = c.metrics.posted
@@ -140,7 +142,7 @@ func (a *App) openEvents(c *core) (*event.Recorder, *teller, error) {
 	return rec, t, nil
 }
 
-// post writes what the webhooks are to be told, in the transaction of the event.
+// post stores the messages to the webhooks, in the transaction of the event.
 func (t *teller) post(tx storage.Tx, at event.Ref, e event.Event) error {
 	for _, w := range t.webhooks {
 		if err := w.Add(tx, at, e); err != nil {
@@ -167,7 +169,7 @@ func (t *teller) emit(ctx caddy.Context, app *caddyevents.App, log *zap.Logger) 
 			return
 		case e := <-t.untold:
 			if n := t.missed.Swap(0); n > 0 {
-				log.Warn("events not told to Caddy's events app: its handlers are too slow", zap.Int64("events", n))
+				log.Warn("events dropped: the handlers of Caddy's events app are too slow", zap.Int64("events", n))
 			}
 			if name := "gatehouse." + e.Type; app.ShouldEmit(name) {
 				app.Emit(ctx, name, eventData(e))

@@ -56,7 +56,7 @@ func (*told) Handle(_ context.Context, e caddy.Event) error {
 
 var _ caddyevents.Handler = (*told)(nil)
 
-// addPerson adds somebody by command and returns the id.
+// addPerson adds a person by command and returns the id.
 func (s *server) addPerson(name string) string {
 	s.t.Helper()
 	return decode[struct{ ID string }](s.t, s.run("a password of twenty\n", "person", "add", name, "--json")).ID
@@ -237,7 +237,7 @@ func TestWebhook(t *testing.T) {
 	s.extra = "events {\nwebhook " + hook.URL + " {\nsecret a-secret-of-at-least-32-characters\n}\n}"
 	s.mustLoad()
 	id := s.addPerson("ann@example.com")
-	s.token() // of a client alone: nobody is told
+	s.token() // of a client alone: no event is posted
 	for {
 		select {
 		case v := <-got:
@@ -256,7 +256,7 @@ func TestWebhook(t *testing.T) {
 func TestCaddyEvents(t *testing.T) {
 	s := newServer(t)
 	s.options = "events {\n\t\ton gatehouse.person.PersonCreatedEvent gatehouse_test\n\t}"
-	// A handler that does not return, at the very first event, holds up nobody.
+	// A handler that does not return, at the very first event, delays no request.
 	hold := make(chan struct{})
 	heard.Lock()
 	heard.events, heard.hold = nil, hold

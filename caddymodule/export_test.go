@@ -2,12 +2,7 @@ package caddymodule
 
 import (
 	"context"
-
-	"github.com/spf13/cobra"
 )
-
-// AddCommands makes the commands reachable for tests, under a root of their own.
-func AddCommands(root *cobra.Command) { addCommands(root) }
 
 // OpenStores counts the stores that are open in this process, and the configurations that use them.
 func OpenStores() (open, users int) {

@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -65,7 +66,7 @@ func newServer(t *testing.T) *server {
 
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	return "localhost:" + caddymodule.FreePort(t)
+	return "localhost:" + caddytest.FreePort(t)
 }
 
 // stop ends what runs, the admin endpoint included.
@@ -154,8 +155,8 @@ func (s *server) mustLoad() {
 	}
 }
 
-// patient sends a request again that nobody has read: a connection that stood in the socket of the configuration before, or was kept from then, is
-// closed by Caddy without an answer.
+// patient repeats a request that no server has read: a connection that stood in the socket of the configuration
+// before, or was kept from then, is closed by Caddy without an answer.
 type patient struct{ *http.Transport }
 
 func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -230,7 +231,8 @@ func (s *server) enters(token string) int {
 	return resp.StatusCode
 }
 
-// memory is a store that a test can break, block and watch. It also shows that a storage engine can be added from another package.
+// memory is a store that a test can break, block and watch. It also shows that a storage engine can be added from
+// another package.
 type memory struct {
 	*badgerstore.Store
 	full   atomic.Bool

@@ -39,7 +39,8 @@ func annAtPartner(q samltest.Request) samltest.Answer {
 
 const remoteSite = "protect {\n\t\tlogin\n\t\theaders Remote-User username\n\t\theaders Remote-Email email\n\t}\n\trespond `[{http.request.header.Remote-User}] [{http.request.header.Remote-Email}]`"
 
-// TestRemoteProviders walks people through a protected site by way of a SAML provider, an OpenID provider and a password.
+// TestRemoteProviders walks people through a protected site by way of a SAML provider, an OpenID provider and a
+// password.
 func TestRemoteProviders(t *testing.T) {
 	_, metadata := samlProvider(t, annAtPartner)
 	op := oidctest.New(t)
@@ -154,8 +155,8 @@ func TestRemoteProviderRefused(t *testing.T) {
 	}
 }
 
-// TestLoginMethodsSignIn changes the login methods by the configuration API while the server runs: they sign people in at once, and no more when
-// they are gone.
+// TestLoginMethodsSignIn changes the login methods by the configuration API while the server runs: they sign people in
+// at once, and no more when they are gone.
 func TestLoginMethodsSignIn(t *testing.T) {
 	p, _ := samlProvider(t, annAtPartner)
 	op := oidctest.New(t)
@@ -260,7 +261,7 @@ func TestLoginMethodsSignIn(t *testing.T) {
 	if res, _ := s.get("/saml/partner/metadata"); res.StatusCode != http.StatusNotFound {
 		t.Errorf("metadata for a method that is gone: %d", res.StatusCode)
 	}
-	// What cannot be reached keeps nobody else from signing in.
+	// A provider that cannot be reached does not break the other ways to sign in.
 	oidc["id"], oidc["name"] = "dead", "Corp"
 	oidc["open_id_connect_attributes"].(map[string]any)["discovery_url"] = "https://127.0.0.1:1/.well-known/openid-configuration"
 	saml["enabled"] = true

@@ -26,7 +26,8 @@ func (s *server) signInPage() string {
 	return rec.Body.String()
 }
 
-// TestLoginMethodWorks: a method that is added by the API is on the sign-in page of the running server, and gone when it is switched off.
+// TestLoginMethodWorks: a method that is added by the API is on the sign-in page of the running server, and gone when
+// it is switched off.
 func TestLoginMethodWorks(t *testing.T) {
 	s := configured(t, "")
 	s.mustLoad()

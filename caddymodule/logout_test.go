@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestLogoutIsTold walks a person through a client that hears of logouts: a block by command reaches it, whichever configuration runs
-// by then.
+// TestLogoutIsTold walks a person through a client that hears of logouts: a block by command reaches it, whichever
+// configuration runs by then.
 func TestLogoutIsTold(t *testing.T) {
 	told, codes := make(chan string, 16), make(chan string, 16)
 	party := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

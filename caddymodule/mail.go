@@ -1,11 +1,10 @@
 package caddymodule
 
 import (
-	"time"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/smtp"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -16,30 +15,30 @@ func init() {
 	caddy.RegisterModule(SMTPMail{})
 }
 
-// mailNamespace holds what hands e-mails over. A package of one's own can add another.
+// mailNamespace holds the modules that deliver e-mails. Another package can add one.
 const mailNamespace = "gatehouse.mail"
 
 // Mailer is a guest module of the namespace gatehouse.mail.
 type Mailer interface {
-	// Transport returns what hands e-mails over. It connects to nothing. issuer is the host that mail comes from.
+	// Transport returns what delivers e-mails. It opens no connection. issuer is the host that mail comes from.
 	Transport(issuer string) (notify.Transport, error)
 }
 
-// SMTPMail hands e-mails over to a mail server, by SMTP.
+// SMTPMail delivers e-mails to a mail server, by SMTP.
 type SMTPMail struct {
 	// Host and port of the mail server. Required.
 	Server string `json:"server,omitempty"`
-	// Whom mail comes from, such as Gatehouse <no-reply@example.com>. Required.
+	// The sender of mail, such as Gatehouse <no-reply@example.com>. Required.
 	From string `json:"from,omitempty"`
 	// The user of the mail server. Default: none, and no authentication.
 	Username string `json:"username,omitempty"`
 	// The user's password. Default: none.
-	Password Sensitive `json:"password,omitempty"`
-	// How the connection is encrypted: starttls, implicit or off. Default: implicit at port 465, otherwise starttls, which is demanded; on a loopback host
-	// without username: as the server offers it.
+	Password options.Sensitive `json:"password,omitempty"`
+	// How the connection is encrypted: starttls, implicit or off. Default: implicit at port 465, otherwise starttls,
+	// which is demanded; on a loopback host without username: as the server offers it.
 	TLS string `json:"tls,omitempty"`
 	// For one message from the connection to the end, at most 25s. Default: 20s.
-	Timeout Duration `json:"timeout,omitempty"`
+	Timeout options.Duration `json:"timeout,omitempty"`
 
 	cfg smtp.Config
 }
@@ -65,55 +64,55 @@ func (m *SMTPMail) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Err("mail smtp: the server is missing: add for example `mail smtp smtp.example.com:587`")
 	}
 	m.Server = d.Val()
-	if err := check(d, "mail smtp", m.Server, smtp.CheckServer); err != nil {
+	if err := options.Check(d, "mail smtp", m.Server, smtp.CheckServer); err != nil {
 		return err
 	}
 	if d.NextArg() {
 		return d.Errf("mail smtp: unexpected argument %q, its options stand in a block", d.Val())
 	}
-	err := readBlock(d, "mail smtp", subdirectives{
-		"from":     text(&m.From),
-		"username": value(&m.Username, nil),
-		"password": value(&m.Password, nil),
-		"tls":      value(&m.TLS, oneOf([]string{smtp.StartTLS, smtp.Implicit, smtp.Off})),
-		"timeout":  value(&m.Timeout, checkDuration),
+	err := options.ReadBlock(d, "mail smtp", options.Subdirectives{
+		"from":     options.Text(&m.From),
+		"username": options.Value(&m.Username, nil),
+		"password": options.Value(&m.Password, nil),
+		"tls":      options.Value(&m.TLS, options.OneOf(smtp.StartTLS, smtp.Implicit, smtp.Off)),
+		"timeout":  options.Value(&m.Timeout, options.CheckDuration),
 	})
 	if err != nil {
 		return err
 	}
-	return adapted(start, m.build)
+	return options.Adapt(start, m.build)
 }
 
 // Provision resolves the options; it connects to nothing.
 func (m *SMTPMail) Provision(caddy.Context) error {
-	return provisioned(m.build)
+	return options.Provision(m.build)
 }
 
-// build resolves the options and says all that is wrong with them.
-func (m *SMTPMail) build(r *resolver) {
+// build resolves the options and reports all of their problems.
+func (m *SMTPMail) build(r *options.Resolver) {
 	standIn := func(v, option, placeholder string, check func(string) error) string {
-		if r.adapting() && hasPlaceholder(v) {
+		if r.Adapting() && options.HasPlaceholder(v) {
 			return placeholder
 		}
-		return r.plain("mail smtp: "+option, v, check)
+		return r.Plain("mail smtp: "+option, v, check)
 	}
-	before := len(r.problems)
+	before := r.ProblemCount()
 	m.cfg = smtp.Config{
 		Server:   standIn(m.Server, "server", "placeholder.invalid:587", smtp.CheckServer),
 		From:     standIn(m.From, "from", "placeholder@placeholder.invalid", smtp.CheckFrom),
 		Username: standIn(m.Username, "username", "placeholder", nil),
-		Password: secret.New(standIn(string(m.Password), "password", standInSecret, nil)),
-		TLS:      standIn(m.TLS, "tls", "", oneOf([]string{smtp.StartTLS, smtp.Implicit, smtp.Off})),
-		Timeout:  r.duration("mail smtp: timeout", m.Timeout),
+		Password: secret.New(standIn(string(m.Password), "password", options.StandInSecret, nil)),
+		TLS:      standIn(m.TLS, "tls", "", options.OneOf(smtp.StartTLS, smtp.Implicit, smtp.Off)),
+		Timeout:  r.Duration("mail smtp: timeout", m.Timeout),
 	}
 	switch {
 	case m.Server == "":
-		r.fail("mail smtp: server is missing: add for example smtp.example.com:587")
+		r.Fail("mail smtp: server is missing: add for example smtp.example.com:587")
 	case m.From == "":
-		r.fail("mail smtp: from is missing: add for example `from no-reply@example.com`")
-	case len(r.problems) == before:
+		r.Fail("mail smtp: from is missing: add for example `from no-reply@example.com`")
+	case r.ProblemCount() == before:
 		if _, err := smtp.New(m.cfg); err != nil {
-			r.fail("mail smtp: %v", err)
+			r.Fail("mail smtp: %v", err)
 		}
 	}
 }
@@ -133,7 +132,7 @@ func (a *App) readMail(d *caddyfile.Dispenser) (err error) {
 	return err
 }
 
-// loadMail finds out what hands mail over, if anything does.
+// loadMail loads the module that delivers e-mails, if one is configured.
 func (a *App) loadMail() (err error) {
 	a.mailer, err = loadGuest[Mailer](a, "mail", "MailRaw", a.MailRaw)
 	return err
@@ -149,11 +148,6 @@ func (a *App) openMail(c *core, pages *page.Renderer) (*notify.Mail, error) {
 		)
 	})
 }
-
-const (
-	maxCounted       = 100_000 // mails that wait
-	mailCheckTimeout = 4 * time.Second
-)
 
 var (
 	_ caddy.Provisioner     = (*SMTPMail)(nil)

@@ -89,7 +89,7 @@ func TestMail(t *testing.T) {
 	if answer := decode[map[string]any](t, out); answer["mail_waiting"] != float64(1) || answer["mail"] == "ok" {
 		t.Errorf("check --json = %v, want one mail that waits", answer)
 	}
-	// Without mail nobody is told, and nothing fails.
+	// Without mail no message is sent, and nothing fails.
 	s.extra = ""
 	s.mustLoad()
 	s.run("", "person", "add", "bob@example.com", "--no-password")

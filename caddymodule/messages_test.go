@@ -53,7 +53,8 @@ func (s *server) mustCall(method, path string, body any, want int) string {
 
 var heading = regexp.MustCompile(`<h1>([^<]*)</h1>`)
 
-// title returns the language and the heading of the page that says that there is nothing, for a browser that asks for these languages.
+// title returns the language and the heading of the page that says that there is nothing, for a browser that asks for
+// these languages.
 func (s *server) title(languages string) (lang, title string) {
 	s.t.Helper()
 	r := s.request(http.MethodGet, s.issuer()+"/nowhere", nil)
@@ -73,7 +74,8 @@ func (s *server) wantTitle(languages, lang, title string) {
 	}
 }
 
-// TestCustomMessages: what the configuration API takes is on the very next page, by variant, country, language and default.
+// TestCustomMessages: what the configuration API takes is on the very next page, by variant, country, language and
+// default.
 func TestCustomMessages(t *testing.T) {
 	s := configured(t, "")
 	s.mustLoad()

@@ -14,7 +14,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-// metrics belong to the open store, so that counters go on over reloads; each configuration registers them in its own registry.
+// metrics belong to the open store, so that counters survive reloads; each configuration registers them in its own
+// registry.
 type metrics struct {
 	requests       *prometheus.CounterVec // by endpoint and outcome
 	tokens         prometheus.Counter
@@ -152,7 +153,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// endpoints are the labels of paths. All others share one, so that strangers cannot make labels.
+// endpoints are the labels of paths. All other paths share one label, so that a client cannot create labels.
 var endpoints = map[string]string{
 	"/oauth/authorize": "authorize", "/oauth/v1/authorize": "authorize",
 	"/oauth/token": "token", "/oauth/v1/token": "token",
@@ -170,19 +171,19 @@ var endpoints = map[string]string{
 	"/sign-in": "sign_in", "/sign-out": "sign_out", "/account": "account", "/step-up": "step_up",
 }
 
-// posted counts a try to tell a webhook.
+// posted counts an attempt to post to a webhook.
 func (m *metrics) posted(err error) { m.webhooks.WithLabelValues(taken(err)).Inc() }
 
-// mailed counts a try to hand an e-mail over.
+// mailed counts an attempt to deliver an e-mail.
 func (m *metrics) mailed(err error) { m.mails.WithLabelValues(taken(err)).Inc() }
 
-// texted counts a try to hand a text message over.
+// texted counts an attempt to deliver a text message.
 func (m *metrics) texted(err error) { m.texts.WithLabelValues(taken(err)).Inc() }
 
-// pushed counts a try to hand a prompt over.
+// pushed counts an attempt to deliver a prompt.
 func (m *metrics) pushed(err error) { m.pushes.WithLabelValues(taken(err)).Inc() }
 
-// taken is the outcome of a try.
+// taken is the outcome of an attempt.
 func taken(err error) string {
 	if err != nil {
 		return "failed"
@@ -227,6 +228,12 @@ func (m *metrics) request(path string, status int) {
 	case "token":
 		m.tokens.Inc()
 	case "introspect":
-		m.introspections.WithLabelValues("endpoint").Inc()
+		m.CountIntrospection("endpoint")
 	}
 }
+
+// CountIntrospection counts a token lookup, by caller.
+func (m *metrics) CountIntrospection(by string) { m.introspections.WithLabelValues(by).Inc() }
+
+// CountPanic counts a request that ended in a panic.
+func (m *metrics) CountPanic() { m.panics.Inc() }

@@ -26,7 +26,8 @@ func operations() []openapi.Operation {
 	return slices.Concat(config.Operations(), api.Operations(), []openapi.Operation{own})
 }
 
-// openAPI serves GET /api/openapi.json to anybody: it holds what the documents say, and nothing of the configuration.
+// openAPI serves GET /api/openapi.json to everyone: the description is the same for all installations but for the
+// issuer.
 type openAPI struct {
 	doc  []byte
 	etag string

@@ -28,7 +28,8 @@ type described struct {
 
 var pathParameter = regexp.MustCompile(`\{[^}]+\}`)
 
-// TestOpenAPI holds the document against what is served: every operation is there and asks for credentials, and no other method is.
+// TestOpenAPI holds the document against what is served: every operation is there and asks for credentials, and no
+// other method is.
 func TestOpenAPI(t *testing.T) {
 	s := configured(t, "")
 	s.inIdentity = "credentials_key " + strings.Repeat("ab", 32) // without it that API answers nothing but 503

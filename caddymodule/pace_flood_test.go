@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// What strangers begin is stored for hours, so that one of them could fill the disk: then nobody gets a token or can revoke one.
+// What strangers begin is stored for hours, so one of them could fill the disk: then no one gets a token or can
+// revoke one.
 func TestFloodOfBeginnings(t *testing.T) {
 	w := newWalk(t)
 	w.storage, w.key = "storage memory "+t.Name(), "encryption_key "+testKey

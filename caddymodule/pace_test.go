@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-func TestPace(t *testing.T) {
+func TestBeginPace(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2035, 1, 1, 0, 0, 0, 0, time.UTC)
-	p := newPace(func() time.Time { return now })
+	p := newBeginPace(func() time.Time { return now })
 	count := func(address string) (n int) {
 		for p.take(netip.MustParseAddr(address)) {
 			n++
@@ -21,24 +21,21 @@ func TestPace(t *testing.T) {
 		after         time.Duration
 		want          int
 	}{
-		{"a network", "203.0.113.9", 0, beginsBurst},
+		{"a network", "203.0.113.9", 0, beginLimits.Burst},
 		{"the same, mapped", "::ffff:203.0.113.9", 0, 0},
-		{"its neighbour", "203.0.113.10", 0, beginsBurst},
-		{"a second later", "203.0.113.9", time.Second, beginsPerSecond},
+		{"its neighbour", "203.0.113.10", 0, beginLimits.Burst},
+		{"a second later", "203.0.113.9", time.Second, beginLimits.PerSecond},
 		{"a clock that went back", "203.0.113.9", -time.Hour, 0},
-		{"IPv6", "2001:db8:1:2::3", 0, beginsBurst},
+		{"IPv6", "2001:db8:1:2::3", 0, beginLimits.Burst},
 		{"another subnet of the same customer", "2001:db8:1:3::4", 0, 0},
-		{"another customer", "2001:db8:2::1", 0, beginsBurst},
+		{"another customer", "2001:db8:2::1", 0, beginLimits.Burst},
 	} {
 		now = now.Add(step.after)
 		if got := count(step.address); got != step.want {
 			t.Errorf("%s: %d were admitted, want %d", step.name, got, step.want)
 		}
 	}
-	for i := range 3 * maxNetworks {
-		p.take(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
-	}
-	if len(p.of) > maxNetworks {
-		t.Errorf("%d networks are remembered, want at most %d", len(p.of), maxNetworks)
+	if beginLimits.Keys == 0 {
+		t.Error("networks are remembered without bound: strangers have as many as they like")
 	}
 }

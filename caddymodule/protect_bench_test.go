@@ -18,7 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// sink is an answer that nobody reads.
+// sink discards an answer.
 type sink struct {
 	header http.Header
 	status int
@@ -38,7 +38,8 @@ func cpuTime(b *testing.B) int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// BenchmarkProtect measures what protect adds to a site: the same Caddy, the same handler behind it, records on disk, no network.
+// BenchmarkProtect measures what protect adds to a site: the same Caddy, the same handler behind it, records on disk,
+// no network.
 func BenchmarkProtect(b *testing.B) {
 	config := fmt.Sprintf(`{
 	admin off

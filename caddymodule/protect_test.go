@@ -18,7 +18,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 )
 
-// walk is a whole Gatehouse: issuer, a wiki and a shop behind sign-in, an API, and an upstream that shows what it received.
+// walk is a whole Gatehouse: issuer, a wiki and a shop behind sign-in, an API, and an upstream that shows what it
+// received.
 type walk struct {
 	*server
 	wiki, shop string // origins
@@ -174,7 +175,7 @@ func TestProtectWithBrowser(t *testing.T) {
 	if got.Target != path || got.Header.Get("Remote-User") != "demo@example.com" || got.Header.Get("Remote-Name") != "Demo Person" || got.Header.Get("Remote-Groups") != "staff" || got.Header.Get("Cookie") != "" {
 		t.Errorf("the upstream saw %s with %v", got.Target, got.Header)
 	}
-	// The second site asks nobody anything.
+	// The second site signs in without a question.
 	res, body = b.open(w.shop + "/app/cart?id=7")
 	if err := json.Unmarshal([]byte(body), &got); err != nil || res.StatusCode != http.StatusOK || res.Request.URL.String() != w.shop+"/app/cart?id=7" || got.Target != "/cart?id=7" {
 		t.Fatalf("the second site: %d at %s by way of %q: %s", res.StatusCode, res.Request.URL, b.hops, body)
@@ -182,7 +183,7 @@ func TestProtectWithBrowser(t *testing.T) {
 	if user := got.Header.Get("X-Auth-User"); len(user) != 36 || got.Header.Get("Cookie") != "" {
 		t.Errorf("the upstream saw X-Auth-User %q, Cookie %q", user, got.Header.Get("Cookie"))
 	}
-	// A reload signs nobody out.
+	// A reload ends no session.
 	w.reload()
 	if res, _ := b.open(w.wiki + "/"); res.StatusCode != http.StatusOK || len(b.hops) != 0 {
 		t.Errorf("after a reload: %d by way of %q", res.StatusCode, b.hops)
@@ -256,7 +257,7 @@ func TestProtectBlockedPerson(t *testing.T) {
 	if res, _ := b.signIn(w.wiki + "/"); res.Request.URL.String() == w.wiki+"/" {
 		t.Error("a blocked person signs in")
 	}
-	// Whoever is let in again has to sign in again.
+	// A person who is unblocked has to sign in again.
 	state("ACTIVE")
 	if res, _ := b.open(w.wiki + "/"); !strings.HasPrefix(res.Request.URL.String(), w.issuer()) {
 		t.Errorf("the old session is back: %d at %s", res.StatusCode, res.Request.URL)

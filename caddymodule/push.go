@@ -4,6 +4,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
@@ -12,20 +13,21 @@ func init() {
 	caddy.RegisterModule(PushWebhook{})
 }
 
-// pushNamespace holds what hands prompts over. A package of one's own can add another.
+// pushNamespace holds the modules that deliver prompts. Another package can add one.
 const pushNamespace = "gatehouse.push"
 
 // Pusher is a guest module of the namespace gatehouse.push.
 type Pusher interface {
-	// PushTransport returns what hands prompts over. It connects to nothing.
+	// PushTransport returns what delivers prompts. It opens no connection.
 	PushTransport() (notify.PushTransport, error)
 }
 
-// PushWebhook hands prompts over to a service, by a POST of JSON with the members id, person, device, title, text and approve_url.
+// PushWebhook passes prompts to a service, by a POST of JSON with the members id, person, device, title, text and
+// approve_url.
 type PushWebhook struct {
 	Hook
 	// The key that signs what is posted, as Standard Webhooks says. Required, at least 32 characters.
-	Secret Sensitive `json:"secret,omitempty"`
+	Secret options.Sensitive `json:"secret,omitempty"`
 
 	hook *notify.Hook
 }
@@ -45,20 +47,20 @@ func (PushWebhook) CaddyModule() caddy.ModuleInfo {
 func (m *PushWebhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
-	if err := m.readHook(d, "push webhook", subdirectives{"secret": value(&m.Secret, checkWebhookSecret)}); err != nil {
+	if err := m.readHook(d, "push webhook", options.Subdirectives{"secret": options.Value(&m.Secret, checkWebhookSecret)}); err != nil {
 		return err
 	}
-	return adapted(start, m.build)
+	return options.Adapt(start, m.build)
 }
 
 // Provision resolves the options; it connects to nothing.
 func (m *PushWebhook) Provision(caddy.Context) error {
-	return provisioned(m.build)
+	return options.Provision(m.build)
 }
 
-func (m *PushWebhook) build(r *resolver) {
+func (m *PushWebhook) build(r *options.Resolver) {
 	if m.Secret == "" {
-		r.fail("push webhook: secret is missing: it signs what is posted")
+		r.Fail("push webhook: secret is missing: it signs what is posted")
 		return
 	}
 	m.hook = m.Hook.build(r, "push webhook", signingKey(r, "push webhook: secret", m.Secret))
@@ -77,7 +79,7 @@ func (a *App) readPush(d *caddyfile.Dispenser) (err error) {
 	return err
 }
 
-// loadPush finds out what hands prompts over, if anything does.
+// loadPush loads the module that delivers prompts, if one is configured.
 func (a *App) loadPush() (err error) {
 	a.pusher, err = loadGuest[Pusher](a, "push", "PushRaw", a.PushRaw)
 	return err

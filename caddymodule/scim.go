@@ -14,8 +14,8 @@ import (
 // scimScope is the scope of a client that may provision persons and groups.
 const scimScope = "scim"
 
-// provisioner says who makes a request to SCIM: an API client with persons, or a client with a token of its own that has the scope scim. A
-// person's token is not one: consent of one person is no authority over all.
+// provisioner identifies the sender of a request to SCIM: an API client with persons, or a client whose own token has
+// the scope scim. A person's token is refused: the consent of one person gives no authority over all.
 func (i *instance) provisioner(origin func(*http.Request) event.Origin) func(*http.Request) (identity.Actor, error) {
 	return func(r *http.Request) (identity.Actor, error) {
 		credentials := r.Header.Values("Authorization")

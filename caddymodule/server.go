@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -24,7 +25,8 @@ func init() {
 	httpcaddyfile.RegisterDirectiveOrder("gatehouse", httpcaddyfile.Before, "respond")
 }
 
-// Handler serves every endpoint and page of the issuer, and /healthz. Other paths are not found; another Host than the issuer's is misdirected (421).
+// Handler serves every endpoint and page of the issuer, and /healthz. Other paths are not found. A Host other than the
+// issuer's is answered with 421.
 type Handler struct {
 	app *App
 	log *zap.Logger
@@ -43,7 +45,7 @@ func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	if err := handler.UnmarshalCaddyfile(h.Dispenser); err != nil {
 		return nil, err
 	}
-	if h.Option(appName) == nil {
+	if h.Option(options.AppName) == nil {
 		return nil, h.Err("gatehouse: the global option of the same name is missing: add `gatehouse { issuer https://auth.example.com }` to the global options at the top")
 	}
 	return handler, nil
@@ -52,14 +54,14 @@ func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 // UnmarshalCaddyfile reads the directive, which has neither arguments nor a block.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
-	return noMore(d, "gatehouse")
+	return options.NoMore(d, "gatehouse")
 }
 
 // Provision finds the app.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.log = ctx.Logger()
 	var err error
-	h.app, err = app(ctx)
+	h.app, err = options.App[*App](ctx)
 	return err
 }
 
@@ -87,7 +89,7 @@ func (h *Handler) ServeHTTP(answer http.ResponseWriter, r *http.Request, _ caddy
 	return nil
 }
 
-// serve gives the request to whom its path belongs to, counts it, and turns a panic into an error page.
+// serve passes the request to the part that owns its path, counts it, and turns a panic into an error page.
 func (i *instance) serve(out *statusWriter, r *http.Request) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -114,7 +116,7 @@ func (i *instance) recovered(w *statusWriter, r *http.Request, cause any) {
 	if cause == http.ErrAbortHandler { //nolint:errorlint // the value itself, as net/http compares it
 		panic(cause)
 	}
-	i.core.metrics.panics.Inc()
+	i.core.metrics.CountPanic()
 	ref := ""
 	if w.status == 0 {
 		ref = i.pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
@@ -122,7 +124,7 @@ func (i *instance) recovered(w *statusWriter, r *http.Request, cause any) {
 	i.log.Error("panic", zap.String("path", r.URL.Path), zap.String("reference", ref), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
 }
 
-// countPanics adds the panics that authz and identity have caught themselves since the last look.
+// countPanics adds the panics that authz and identity have caught themselves since the last call.
 func (i *instance) countPanics() {
 	now := i.authz.Panics() + i.identity.Panics()
 	for {
@@ -186,7 +188,7 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// healthy does not wait for Start, unlike other requests: who asks wants to know about now.
+// healthy does not wait for Start, unlike other requests: a health check is about this moment.
 func (a *App) healthy(ctx context.Context) error {
 	select {
 	case <-a.ready:
@@ -201,7 +203,7 @@ func (a *App) healthy(ctx context.Context) error {
 	return inst.check(ctx)
 }
 
-// reason is what a stranger may know of an error.
+// reason is the part of an error that is safe to show to anyone.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, errNotReady):
@@ -222,7 +224,7 @@ func notReady(w http.ResponseWriter) {
 	plain(w, http.StatusServiceUnavailable, "Not ready. Try again in a moment.\n")
 }
 
-// plain answers where no page can be made, or none would be read.
+// plain answers with text where a page cannot be made or would not be read.
 func plain(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
@@ -231,7 +233,7 @@ func plain(w http.ResponseWriter, status int, text string) {
 	_, _ = w.Write([]byte(text))
 }
 
-// statusWriter remembers the status of an answer, 0 while there is none.
+// statusWriter remembers the status of an answer. 0: nothing has been written.
 type statusWriter struct {
 	*caddyhttp.ResponseWriterWrapper
 	status int

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// formTime is how long a form may take to arrive. Caddy lets a body go on for as long as a byte comes each minute.
+// formTime is how long a form can take to arrive. Caddy lets a body go on while a byte comes each minute.
 const formTime = 30 * time.Second
 
 // hurry bounds the time in which the body of a request arrives. The caller calls stop once it is done with the request.
@@ -15,20 +15,21 @@ func hurry(w http.ResponseWriter, r *http.Request, most time.Duration) (stop fun
 	if r.Body == nil || r.Body == http.NoBody {
 		return func() {}
 	}
-	b := &hurriedBody{ReadCloser: r.Body, until: time.Now().Add(most)}
-	// Caddy sets a deadline anew with each read. This one ends a read that waits; the next one is refused by the body itself.
+	b := &timedBody{ReadCloser: r.Body, until: time.Now().Add(most)}
+	// Caddy sets a new deadline with each read. This one ends a read that waits; later reads are refused by the body
+	// itself.
 	b.timer = time.AfterFunc(most, func() { http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) }) //nolint:errcheck // then Caddy's own deadline ends it
 	r.Body = b
 	return func() { b.timer.Stop() }
 }
 
-type hurriedBody struct {
+type timedBody struct {
 	io.ReadCloser
 	until time.Time
 	timer *time.Timer
 }
 
-func (b *hurriedBody) Read(p []byte) (int, error) {
+func (b *timedBody) Read(p []byte) (int, error) {
 	if !time.Now().Before(b.until) {
 		return 0, os.ErrDeadlineExceeded
 	}

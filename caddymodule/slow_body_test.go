@@ -9,6 +9,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
 )
 
 func TestHurry(t *testing.T) {
@@ -29,7 +31,7 @@ func TestHurry(t *testing.T) {
 				result <- err
 			}))
 			t.Cleanup(srv.Close)
-			conn := dial(t, srv.Listener.Addr().String())
+			conn := caddytest.Dial(t, srv.Listener.Addr().String())
 			length := 1 << 20
 			if every == 0 {
 				length = 1

@@ -4,6 +4,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
@@ -12,16 +13,16 @@ func init() {
 	caddy.RegisterModule(SMSWebhook{})
 }
 
-// smsNamespace holds what hands text messages over. A package of one's own can add another.
+// smsNamespace holds the modules that deliver text messages. Another package can add one.
 const smsNamespace = "gatehouse.sms"
 
 // Texter is a guest module of the namespace gatehouse.sms.
 type Texter interface {
-	// SMSTransport returns what hands text messages over. It connects to nothing.
+	// SMSTransport returns what delivers text messages. It opens no connection.
 	SMSTransport() (notify.SMSTransport, error)
 }
 
-// SMSWebhook hands text messages over to a service, by a POST of JSON with the members to, text, from and id.
+// SMSWebhook passes text messages to a service, by a POST of JSON with the members to, text, from and id.
 type SMSWebhook struct {
 	Hook
 	// The sender that is shown. Default: none is sent, and the service shows its own.
@@ -46,20 +47,20 @@ func (SMSWebhook) CaddyModule() caddy.ModuleInfo {
 func (m *SMSWebhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
-	if err := m.readHook(d, "sms webhook", subdirectives{"from": text(&m.From)}); err != nil {
+	if err := m.readHook(d, "sms webhook", options.Subdirectives{"from": options.Text(&m.From)}); err != nil {
 		return err
 	}
-	return adapted(start, m.build)
+	return options.Adapt(start, m.build)
 }
 
 // Provision resolves the options; it connects to nothing.
 func (m *SMSWebhook) Provision(caddy.Context) error {
-	return provisioned(m.build)
+	return options.Provision(m.build)
 }
 
-func (m *SMSWebhook) build(r *resolver) {
+func (m *SMSWebhook) build(r *options.Resolver) {
 	m.hook = m.Hook.build(r, "sms webhook", nil)
-	m.from = r.plain("sms webhook: from", m.From, nil)
+	m.from = r.Plain("sms webhook: from", m.From, nil)
 }
 
 // SMSTransport implements Texter.
@@ -75,7 +76,7 @@ func (a *App) readSMS(d *caddyfile.Dispenser) (err error) {
 	return err
 }
 
-// loadSMS finds out what hands text messages over, if anything does.
+// loadSMS loads the module that delivers text messages, if one is configured.
 func (a *App) loadSMS() (err error) {
 	a.texter, err = loadGuest[Texter](a, "sms", "SMSRaw", a.SMSRaw)
 	return err

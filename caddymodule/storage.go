@@ -11,6 +11,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/command"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -19,37 +21,34 @@ func init() {
 	caddy.RegisterModule(BadgerStorage{})
 }
 
-// storageNamespace holds the storage engines. A package of one's own can add another.
+// storageNamespace holds the storage engines. Another package can add one.
 const storageNamespace = "gatehouse.storage"
 
-// Storage is a guest module of the namespace gatehouse.storage. It names a store in Provision and opens it when the app starts, never before: a
-// configuration is also provisioned to be validated beside the running server.
+// Storage is a guest module of the namespace gatehouse.storage. It names a store in Provision and opens it when the app
+// starts, not before: a configuration is also provisioned to be validated while a server runs.
 type Storage interface {
-	// Place names what is opened, such as a directory. All configurations of one process with the same place share one opened store.
+	// Place names what is opened, such as a directory. All configurations of one process with the same place share one
+	// opened store.
 	Place() string
-	// Options are the rest of the configuration, as text. A reload with the same place and other options is refused.
+	// Options are the other options, as text. A reload with the same place and other options is refused.
 	Options() string
 	// Open opens the store. The caller closes it.
 	Open(ctx context.Context, log *zap.Logger) (storage.Store, error)
 }
 
-// KeyFiler is a Storage beside which an encryption key can be kept. Without it encryption_key is required.
+// KeyFiler is a Storage that has a place for an encryption key. With any other storage, encryption_key is required.
 type KeyFiler interface {
-	// KeyFile returns the path of the key file, and whether the store exists already, so that its key must exist too.
+	// KeyFile returns the path of the key file, and whether the store exists already: then its key must exist too.
 	KeyFile() (path string, needed bool)
 }
 
-// Restorer is a Storage that can be filled from a backup while no server uses it.
-type Restorer interface {
-	// Restore fills the empty store from r and then runs after in a transaction of its own. It refuses a store in use.
-	Restore(ctx context.Context, r io.Reader, after func(storage.Tx) error) error
-}
-
-// BadgerStorage keeps the records in a directory of this machine, for one process. Everything is durable when it is answered.
+// BadgerStorage keeps the records in a directory of this machine, for one process. A write is durable once it has
+// returned.
 type BadgerStorage struct {
 	// The directory; it is created with mode 0700. Default: gatehouse in Caddy's data directory.
 	Path string `json:"path,omitempty"`
-	// The free space below which nothing is written and 503 is answered, since a full disk would end the process. Default: 128MiB.
+	// The free space below which nothing is written and 503 is answered, since a full disk would end the process.
+	// Default: 128MiB.
 	MinFree string `json:"min_free,omitempty"`
 
 	minFree uint64
@@ -73,17 +72,17 @@ func (b *BadgerStorage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Errf("storage badger: unexpected argument %q", d.Val())
 	}
-	return readBlock(d, "storage badger", subdirectives{"min_free": value(&b.MinFree, checkSize)})
+	return options.ReadBlock(d, "storage badger", options.Subdirectives{"min_free": options.Value(&b.MinFree, checkSize)})
 }
 
 // Provision resolves the options; it opens nothing.
 func (b *BadgerStorage) Provision(caddy.Context) error {
-	r := &resolver{repl: caddy.NewReplacer()}
-	path := r.plain("path", b.Path, nil)
-	if s, ok := r.text("min_free", b.MinFree, checkSize); ok {
+	r := options.NewResolver(caddy.NewReplacer())
+	path := r.Plain("path", b.Path, nil)
+	if s, ok := r.Text("min_free", b.MinFree, checkSize); ok {
 		b.minFree, _ = parseSize(s)
 	}
-	if err := r.err(); err != nil {
+	if err := r.Err(); err != nil {
 		return fmt.Errorf("storage badger: %w", err)
 	}
 	if path == "" {
@@ -108,7 +107,8 @@ func (b *BadgerStorage) Open(ctx context.Context, log *zap.Logger) (storage.Stor
 	return badgerstore.Open(ctx, badgerstore.Options{Dir: b.Path, MinFree: b.minFree, Log: log})
 }
 
-// KeyFile implements KeyFiler: the file lies beside the directory, so that a copy of the directory alone opens nothing.
+// KeyFile implements KeyFiler. The file lies next to the directory, not inside: a copy of the directory alone opens
+// nothing.
 func (b *BadgerStorage) KeyFile() (string, bool) {
 	_, err := os.Stat(filepath.Join(b.Path, "MANIFEST"))
 	return b.Path + ".key", err == nil
@@ -124,5 +124,5 @@ var (
 	_ caddyfile.Unmarshaler = (*BadgerStorage)(nil)
 	_ Storage               = (*BadgerStorage)(nil)
 	_ KeyFiler              = (*BadgerStorage)(nil)
-	_ Restorer              = (*BadgerStorage)(nil)
+	_ command.Restorer      = (*BadgerStorage)(nil)
 )

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A use is one validation, one introspection or one request that protect lets through, and there are never more than the limit.
+// A use is one validation, one introspection or one request that protect lets through, and there are never more than
+// the limit.
 func TestUsageLimit(t *testing.T) {
 	const limit = 30
 	s := newServer(t)

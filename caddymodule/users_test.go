@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// What an API client deletes of a person has ended at protect with the next request, and a JWT is looked up there like any other token.
+// What an API client deletes of a person has ended at protect with the next request, and a JWT is looked up there like
+// any other token.
 func TestUsersAtProtect(t *testing.T) {
 	s := newServer(t)
 	s.extra = `client legacy {

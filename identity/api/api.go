@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -43,8 +44,8 @@ type API struct {
 	Deps
 
 	mux    http.Handler
-	opener *opener // nil without a key
-	pace   pace
+	opener *opener               // nil: there is no key
+	asks   *pace.Limiter[string] // by API client
 }
 
 // New returns the APIs.
@@ -58,7 +59,7 @@ func New(deps Deps) (*API, error) {
 	if deps.Origin == nil {
 		deps.Origin = func(*http.Request) event.Origin { return event.Self }
 	}
-	a := &API{Deps: deps}
+	a := &API{Deps: deps, asks: pace.New[string](askLimits)}
 	var err error
 	if a.opener, err = newOpener(deps.CredentialsKey); err != nil {
 		return nil, fmt.Errorf("api: the credentials key: %w", err)

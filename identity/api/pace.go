@@ -4,50 +4,22 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
+	"github.com/gatehouse-id/gatehouse/internal/pace"
 )
 
-// The limits of one API client at the credentials API: far above what sign-ins of people need, and below what would
-// fill a disk with initialization vectors or try passwords of all people.
-const (
-	asksPerSecond = 200
-	asksBurst     = 400
-)
-
-// pace limits the requests of each API client. The clients are authenticated, so they are few.
-type pace struct {
-	mu sync.Mutex // guards of
-	of map[string]*rate.Limiter
-}
-
-// take counts a request of a client and returns how long the client has to wait; 0 means not at all.
-func (p *pace) take(client string, now time.Time) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.of == nil {
-		p.of = map[string]*rate.Limiter{}
-	}
-	l := p.of[client]
-	if l == nil {
-		l = rate.NewLimiter(asksPerSecond, asksBurst)
-		p.of[client] = l
-	}
-	if l.AllowN(now, 1) {
-		return 0
-	}
-	return time.Second
-}
+// What one API client may ask of the credentials API: far more than people sign in, and less than what would fill a
+// disk with initialization vectors or try the passwords of everybody. API clients have been authenticated, so their ids
+// are few and all of them are remembered.
+var askLimits = pace.Limits{PerSecond: 200, Burst: 400}
 
 // slow refuses an API client that sends too many requests.
 func (a *API) slow(w http.ResponseWriter, client string) error {
-	wait := a.pace.take(client, a.Now())
-	if wait == 0 {
+	if a.asks.Allow(client, a.Now()) {
 		return nil
 	}
-	w.Header().Set("Retry-After", seconds(wait)) // RFC 6585 4
+	w.Header().Set("Retry-After", seconds(time.Second)) // RFC 6585 4
 	return tooManyRequests()
 }
 

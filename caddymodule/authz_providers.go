@@ -1,0 +1,26 @@
+package caddymodule
+
+import (
+	"context"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/identity"
+)
+
+// authzProviders tells authz of the providers that identity knows.
+type authzProviders struct{ identity *identity.Service }
+
+// Providers implements authz.Providers.
+func (a authzProviders) Providers(ctx context.Context) ([]authz.Provider, uint64, error) {
+	list, version, err := a.identity.Providers(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	var out []authz.Provider
+	for _, p := range list {
+		if p.Managed {
+			out = append(out, authz.Provider{ID: p.ID, Disabled: p.Disabled, Managed: true})
+		}
+	}
+	return out, version, nil
+}

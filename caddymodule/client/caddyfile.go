@@ -1,0 +1,153 @@
+package client
+
+import (
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+)
+
+// Read reads one more client than the others:
+//
+//	client <id> {
+//		name                      <text>
+//		public
+//		secret                    <secret>     # twice while it is rotated
+//		secret_hash               <PHC string>
+//		auth_method               basic|post|private_key_jwt
+//		jwks                      <file or URL>
+//		redirect_uris             <uri>...
+//		post_logout_redirect_uris <uri>...
+//		backchannel_logout_uri    <uri>
+//		frontchannel_logout_uri   <uri>
+//		grants                    authorization_code|refresh_token|client_credentials|implicit|password|validate_bearer...
+//		scopes                    <scope>...
+//		default_scopes            <scope>...
+//		idps                      identity|<id of an idp>...
+//		consent                   on|off|always
+//		pkce                      required
+//		id_token_alg              RS256|ES256|EdDSA
+//		token_format              opaque|jwt
+//		app                       <identifier> <platform> <version>
+//		subject_type              public|pairwise
+//		audiences                 <uri>...
+//		origins                   <origin>...
+//		max_sessions              <number>
+//		disabled
+//		lifetimes { code|access_token|refresh_token|refresh_chain|refresh_grace|session <duration> }
+//	}
+func Read(d *caddyfile.Dispenser, others []Client) (c Client, err error) {
+	start := d.Token()
+	if err := options.ReadName(d, &c.ID, nil); err != nil {
+		return c, err
+	}
+	for _, other := range others {
+		if other.ID == c.ID {
+			return c, d.Errf("client %s is already defined: keep one of them", c.ID)
+		}
+	}
+	if err := options.ReadBlock(d, "client "+c.ID, c.subdirectives()); err != nil {
+		return c, err
+	}
+	// What is wrong with the client as a whole is said here, where the line is known.
+	r := options.NewResolver(nil)
+	if c.Build(r); r.Err() != nil {
+		return c, options.At(start, r.Err())
+	}
+	c.token = start
+	return c, nil
+}
+
+func (c *Client) subdirectives() options.Subdirectives {
+	return options.Subdirectives{
+		"name":                      options.Text(&c.Name),
+		"public":                    options.Flag(&c.Public),
+		"secret":                    options.Another(&c.Secrets, options.CheckSecret),
+		"secret_hash":               options.Another(&c.SecretHashes, options.CheckPHC),
+		"auth_method":               options.Value(&c.AuthMethod, checkAuthMethod),
+		"jwks":                      options.Value(&c.JWKS, nil),
+		"redirect_uris":             options.Values(&c.RedirectURIs, options.CheckURI),
+		"backchannel_logout_uri":    options.Value(&c.BackchannelLogoutURI, options.CheckURI),
+		"frontchannel_logout_uri":   options.Value(&c.FrontchannelLogoutURI, options.CheckURI),
+		"post_logout_redirect_uris": options.Values(&c.PostLogoutRedirectURIs, options.CheckURI),
+		"grants":                    options.Values(&c.Grants, checkGrant),
+		"scopes":                    options.Values(&c.Scopes, options.CheckScope),
+		"default_scopes":            options.Values(&c.DefaultScopes, options.CheckScope),
+		"idps":                      options.Values(&c.IDPs, options.CheckProviderID),
+		"consent":                   options.Value(&c.Consent, checkConsent),
+		"pkce":                      {Parse: c.readPKCE},
+		"id_token_alg":              options.Value(&c.IDTokenAlg, checkAlg),
+		"token_format":              options.Value(&c.TokenFormat, checkTokenFormat),
+		"subject_type":              options.Value(&c.SubjectType, checkSubjectType),
+		"app":                       {Parse: c.readApp},
+		"audiences":                 options.Values(&c.Audiences, options.CheckURI),
+		"origins":                   options.Values(&c.Origins, checkOrigin),
+		"max_sessions":              options.Value(&c.MaxSessions, checkMaxSessions),
+		"disabled":                  options.Flag(&c.Disabled),
+		"logo":                      options.Value(&c.Logo, nil),
+		"lifetimes": options.Block(options.Subdirectives{
+			"code":          options.Value(&c.Lifetimes.Code, options.CheckDuration),
+			"access_token":  options.Value(&c.Lifetimes.AccessToken, options.CheckDuration),
+			"refresh_token": options.Value(&c.Lifetimes.RefreshToken, options.CheckDuration),
+			"refresh_chain": options.Value(&c.Lifetimes.RefreshChain, options.CheckDuration),
+			"refresh_grace": options.Value(&c.Lifetimes.RefreshGrace, options.CheckDuration),
+			"session":       options.Value(&c.Lifetimes.Session, options.CheckDuration),
+		}),
+	}
+}
+
+func (c *Client) readApp(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) != 3 {
+		return d.Err("app: want identifier, platform and version, such as app com.example.app android 4.2.0")
+	}
+	c.App = &MobileApp{Identifier: args[0], Platform: args[1], Version: args[2]}
+	return nil
+}
+
+func (c *Client) readPKCE(d *caddyfile.Dispenser) error {
+	var word string
+	if err := options.ReadValue(d, &word, options.OneOf("required")); err != nil {
+		return err
+	}
+	if options.HasPlaceholder(word) {
+		return d.Errf("pkce: want the word required")
+	}
+	c.PKCERequired = true
+	return nil
+}
+
+// ReadAPIClient reads one more API client than the others:
+//
+//	api_client <id> {
+//		secret      <secret>     # twice while it is rotated
+//		secret_hash <PHC string>
+//		apis        introspection|configuration|credentials|events|persons...
+//		audiences   <uri>...
+//		disabled
+//	}
+func ReadAPIClient(d *caddyfile.Dispenser, others []APIClient) (c APIClient, err error) {
+	start := d.Token()
+	if err := options.ReadName(d, &c.ID, nil); err != nil {
+		return c, err
+	}
+	for _, other := range others {
+		if other.ID == c.ID {
+			return c, d.Errf("api_client %s is already defined: keep one of them", c.ID)
+		}
+	}
+	err = options.ReadBlock(d, "api_client "+c.ID, options.Subdirectives{
+		"secret":      options.Another(&c.Secrets, options.CheckSecret),
+		"secret_hash": options.Another(&c.SecretHashes, options.CheckPHC),
+		"apis":        options.Values(&c.APIs, checkAPI),
+		"audiences":   options.Values(&c.Audiences, options.CheckURI),
+		"disabled":    options.Flag(&c.Disabled),
+	})
+	if err != nil {
+		return c, err
+	}
+	r := options.NewResolver(nil)
+	if c.Build(r); r.Err() != nil {
+		return c, options.At(start, r.Err())
+	}
+	return c, nil
+}

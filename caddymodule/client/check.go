@@ -1,0 +1,28 @@
+package client
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+)
+
+var (
+	checkGrant       = options.OneOf("authorization_code", "refresh_token", "client_credentials", "implicit", "password", "validate_bearer")
+	checkAuthMethod  = options.OneOf("basic", "post", "private_key_jwt")
+	checkConsent     = options.OneOf("on", "off", "always")
+	checkAlg         = options.OneOf("RS256", "ES256", "EdDSA")
+	checkTokenFormat = options.OneOf("opaque", "jwt")
+	checkSubjectType = options.OneOf("public", "pairwise")
+	checkAPI         = options.OneOf("introspection", "configuration", "credentials", "events", "persons")
+	checkMaxSessions = options.Between(1, 10_000)
+)
+
+func checkOrigin(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil || strings.TrimPrefix(s, u.Scheme+"://"+u.Host) != "" {
+		return fmt.Errorf("%q is not an origin such as https://app.example.com", s)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+// Package client is a client as an operator writes it: its JSON, its Caddyfile block, and what authz makes of them.
+// What a client may do is in package authz.
+package client
+
+import (
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+)
+
+// Client is an OAuth client.
+type Client struct {
+	// The client_id. Required.
+	ID string `json:"id"`
+	// The name that people see. Default: the id.
+	Name string `json:"name,omitempty"`
+	// Whether the client cannot keep a secret: a single-page or mobile application. It must use PKCE. Default: false.
+	Public bool `json:"public,omitempty"`
+	// Secrets of at least 32 characters, all valid at once, so that they can be rotated. Default: none.
+	Secrets []options.Sensitive `json:"secrets,omitempty"`
+	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
+	SecretHashes []options.Sensitive `json:"secret_hashes,omitempty"`
+	// How the client authenticates: basic, post (which allows basic too), or private_key_jwt, which needs jwks and no
+	// secret. Default: basic.
+	AuthMethod string `json:"auth_method,omitempty"`
+	// A file or a URL with the public keys (JSON Web Key Set) of private_key_jwt. A file is read when the configuration
+	// is loaded, a URL when it is needed. Default: none.
+	JWKS string `json:"jwks,omitempty"`
+	// Where the browser may be sent after authorization; compared exactly. Default: none.
+	RedirectURIs []string `json:"redirect_uris,omitempty"`
+	// Where the browser may be sent after sign-out; compared exactly. Default: none.
+	PostLogoutRedirectURIs []string `json:"post_logout_redirect_uris,omitempty"`
+	// Where a logout token is sent when a session that the client knows has ended. Default: none.
+	BackchannelLogoutURI string `json:"backchannel_logout_uri,omitempty"`
+	// What the page after a sign-out loads in a frame; its scheme, host and port are those of a redirect URI. Default:
+	// none.
+	FrontchannelLogoutURI string `json:"frontchannel_logout_uri,omitempty"`
+	// What the client may do: authorization_code, refresh_token, client_credentials, and the deprecated implicit,
+	// password and validate_bearer. Default: none.
+	Grants []string `json:"grants,omitempty"`
+	// The scopes it may ask for. Default: none.
+	Scopes []string `json:"scopes,omitempty"`
+	// The scopes it gets when it asks for none; each must be among scopes. Default: none.
+	DefaultScopes []string `json:"default_scopes,omitempty"`
+	// The identity providers it may use, the first is the default: identity, and those of idps. Default: identity.
+	IDPs []string `json:"idps,omitempty"`
+	// Whether people are asked: on (asked once and remembered), off, or always. Default: on.
+	Consent string `json:"consent,omitempty"`
+	// Whether this confidential client must use PKCE; public ones always must. Default: false.
+	PKCERequired bool `json:"pkce_required,omitempty"`
+	// The signature of its ID tokens: RS256, ES256 or EdDSA. Default: RS256.
+	IDTokenAlg string `json:"id_token_alg,omitempty"`
+	// The form of its access tokens: opaque, or jwt (RFC 9068), signed like its ID tokens. Default: opaque.
+	TokenFormat string `json:"token_format,omitempty"`
+	// The identifier by which the client knows a person: public, the same for all, or pairwise, one for each host of
+	// redirect URIs. Default: public.
+	SubjectType string `json:"subject_type,omitempty"`
+	// The mobile app that it is an instance of. Default: none.
+	App *MobileApp `json:"app,omitempty"`
+	// The resources (RFC 8707) that it may ask tokens for. Default: none.
+	Audiences []string `json:"audiences,omitempty"`
+	// Origins of web pages that may call the token endpoint, besides those of its redirect URIs. Default: none.
+	Origins []string `json:"origins,omitempty"`
+	// How many sign-ins of one person the client may hold at once; the oldest is dropped. Default: 25.
+	MaxSessions options.Count `json:"max_sessions,omitempty"`
+	// Whether the client is switched off: nothing of it is valid. Default: false.
+	Disabled bool `json:"disabled,omitempty"`
+	// How long what it gets is valid.
+	Lifetimes Lifetimes `json:"lifetimes,omitzero"`
+
+	// A file with a PNG, JPEG or GIF picture of at most 64 KiB, shown next to the name where people sign in and
+	// consent. Default: none.
+	Logo string `json:"logo,omitempty"`
+
+	token caddyfile.Token // its place in a Caddyfile
+	logo  []byte          // of Logo
+}
+
+// MobileApp is the mobile app that a client is an instance of. Introspection and validation return it.
+type MobileApp struct {
+	// What the app calls itself, such as com.example.app. Required.
+	Identifier string `json:"identifier"`
+	// What it runs on, such as android. Required.
+	Platform string `json:"platform"`
+	// Its version. Required.
+	Version string `json:"version"`
+}
+
+// Lifetimes of what a client gets.
+type Lifetimes struct {
+	// Of an authorization code. Default: 30s.
+	Code options.Duration `json:"code,omitempty"`
+	// Of an access token. Default: 15m.
+	AccessToken options.Duration `json:"access_token,omitempty"`
+	// Of one refresh token. Default: 30d.
+	RefreshToken options.Duration `json:"refresh_token,omitempty"`
+	// Of the whole rotation chain of refresh tokens. Default: 90d.
+	RefreshChain options.Duration `json:"refresh_chain,omitempty"`
+	// How long a spent refresh token is answered with the same successor. Default: 10s.
+	RefreshGrace options.Duration `json:"refresh_grace,omitempty"`
+	// The oldest sign-in that the client accepts. Default: any.
+	Session options.Duration `json:"session,omitempty"`
+}
+
+// APIClient holds Basic credentials of the APIs. It is not an OAuth client.
+type APIClient struct {
+	// The username. Required.
+	ID string `json:"id"`
+	// Secrets of at least 32 characters, all valid at once. Default: none.
+	Secrets []options.Sensitive `json:"secrets,omitempty"`
+	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
+	SecretHashes []options.Sensitive `json:"secret_hashes,omitempty"`
+	// The APIs it may use: introspection, configuration, credentials, events, persons. Default: none.
+	APIs []string `json:"apis,omitempty"`
+	// It introspects only tokens for these resources (RFC 8707). Default: all.
+	Audiences []string `json:"audiences,omitempty"`
+	// Whether the credentials are switched off. Default: false.
+	Disabled bool `json:"disabled,omitempty"`
+}
+
+// ErrorAt adds the place in the Caddyfile to an error about the client. A client of JSON has none.
+func (c *Client) ErrorAt(err error) error {
+	if c.token.File == "" {
+		return err
+	}
+	return options.At(c.token, err)
+}
+
+// Picture is the file of Logo, once the client is resolved. nil: none.
+func (c *Client) Picture() []byte { return c.logo }

@@ -1,0 +1,201 @@
+package client
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// Build returns the client. It is validated as a whole, unless a value is wrong or not known yet.
+func (c *Client) Build(r *options.Resolver) *authz.Client {
+	before := r.ProblemCount()
+	out := c.Resolve(r)
+	if r.Adapting() { // what is only known later must not look missing or wrong now
+		if options.HasPlaceholder(c.ID) {
+			out.ID = "placeholder"
+		}
+		if options.HasPlaceholder(strings.Join(c.Grants, "")) || options.HasPlaceholder(strings.Join(c.Scopes, "")+strings.Join(c.DefaultScopes, "")) {
+			return out
+		}
+	}
+	if r.ProblemCount() == before {
+		r.AddError(out.Validate())
+	}
+	return out
+}
+
+// Resolve returns the client with each value checked by itself.
+func (c *Client) Resolve(r *options.Resolver) *authz.Client {
+	of := "client " + c.ID + ": "
+	c.logo = options.ReadPicture(r, of+"logo", c.Logo)
+	jwks, jwksURI := c.keys(r, of+"jwks")
+	return &authz.Client{
+		ID: r.Plain("client", c.ID, nil), Name: r.Plain(of+"name", c.Name, nil), Public: c.Public,
+		Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
+		AuthMethod: r.Plain(of+"auth_method", c.AuthMethod, checkAuthMethod),
+		JWKS:       jwks, JWKSURI: jwksURI,
+		RedirectURIs:           uris(r, of+"redirect_uris", c.RedirectURIs),
+		PostLogoutRedirectURIs: uris(r, of+"post_logout_redirect_uris", c.PostLogoutRedirectURIs),
+		BackchannelLogoutURI:   r.Plain(of+"backchannel_logout_uri", c.BackchannelLogoutURI, options.CheckURI),
+		FrontchannelLogoutURI:  r.Plain(of+"frontchannel_logout_uri", c.FrontchannelLogoutURI, options.CheckURI),
+		Grants:                 r.List(of+"grants", c.Grants, checkGrant),
+		Scopes:                 r.List(of+"scopes", c.Scopes, options.CheckScope),
+		DefaultScopes:          r.List(of+"default_scopes", c.DefaultScopes, options.CheckScope),
+		IDPs:                   r.List(of+"idps", c.IDPs, options.CheckProviderID),
+		Consent:                r.Plain(of+"consent", c.Consent, checkConsent), PKCERequired: c.PKCERequired,
+		SubjectType: r.Plain(of+"subject_type", c.SubjectType, checkSubjectType),
+		TokenFormat: r.Plain(of+"token_format", c.TokenFormat, checkTokenFormat), App: c.App.build(r, of),
+		IDTokenAlg:  r.Plain(of+"id_token_alg", c.IDTokenAlg, checkAlg),
+		Audiences:   r.List(of+"audiences", c.Audiences, options.CheckURI),
+		Origins:     r.List(of+"origins", c.Origins, checkOrigin),
+		MaxSessions: r.Count(of+"max_sessions", c.MaxSessions, checkMaxSessions), Disabled: c.Disabled,
+		Lifetimes: authz.Lifetimes{
+			Code:         r.Duration(of+"lifetimes code", c.Lifetimes.Code),
+			AccessToken:  r.Duration(of+"lifetimes access_token", c.Lifetimes.AccessToken),
+			RefreshToken: r.Duration(of+"lifetimes refresh_token", c.Lifetimes.RefreshToken),
+			RefreshChain: r.Duration(of+"lifetimes refresh_chain", c.Lifetimes.RefreshChain),
+			RefreshGrace: r.Duration(of+"lifetimes refresh_grace", c.Lifetimes.RefreshGrace),
+			Session:      r.Duration(of+"lifetimes session", c.Lifetimes.Session),
+		},
+	}
+}
+
+// Build returns the app of a client, or nil.
+func (a *MobileApp) build(r *options.Resolver, of string) *authz.App {
+	if a == nil {
+		return nil
+	}
+	member := func(name, v string) string {
+		if r.Adapting() && options.HasPlaceholder(v) {
+			return "placeholder"
+		}
+		return r.Plain(of+"app "+name, v, nil)
+	}
+	return &authz.App{Identifier: member("identifier", a.Identifier), Platform: member("platform", a.Platform), Version: member("version", a.Version)}
+}
+
+// maxJWKS is the size in bytes of a file with keys.
+const maxJWKS = 256 << 10
+
+// keys returns the client's public keys, or where they are.
+func (c *Client) keys(r *options.Resolver, option string) (*jose.JSONWebKeySet, string) {
+	at, ok := r.Text(option, c.JWKS, nil)
+	switch {
+	case !ok && c.JWKS != "" && r.Adapting():
+		return nil, options.StandInURI
+	case !ok:
+		return nil, ""
+	case strings.Contains(at, "://"):
+		return nil, r.Plain(option, at, options.CheckURI)
+	case r.Verbatim(): // a request must not read the server's files
+		r.Fail("%s: want the URL of a JSON Web Key Set", option)
+		return nil, ""
+	case r.Adapting(): // the file may lie on another machine
+		return nil, options.StandInURI
+	}
+	info, err := os.Stat(at)
+	if err == nil && info.Size() > maxJWKS {
+		err = errors.New("is too large")
+	}
+	var raw []byte
+	if err == nil {
+		raw, err = os.ReadFile(at) //nolint:gosec // the operator's own path
+	}
+	var keys *jose.JSONWebKeySet
+	if err == nil {
+		keys, err = authz.ParseJWKS(raw)
+	}
+	if err != nil {
+		r.Fail("%s: %s: %v", option, at, err)
+	}
+	return keys, ""
+}
+
+// Build returns the API client. It is validated as a whole, unless a value is wrong or not known yet.
+func (c *APIClient) Build(r *options.Resolver) *authz.APIClient {
+	of := "api_client " + c.ID + ": "
+	before := r.ProblemCount()
+	out := &authz.APIClient{
+		ID: r.Plain("api_client", c.ID, nil), Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
+		APIs: r.List(of+"apis", c.APIs, checkAPI), Audiences: r.List(of+"audiences", c.Audiences, options.CheckURI), Disabled: c.Disabled,
+	}
+	if r.Adapting() {
+		if options.HasPlaceholder(c.ID) {
+			out.ID = "placeholder"
+		}
+		if options.HasPlaceholder(strings.Join(c.APIs, "")) {
+			return out
+		}
+	}
+	if r.ProblemCount() == before {
+		r.AddError(out.Validate())
+	}
+	return out
+}
+
+func secrets(r *options.Resolver, option string, vs []options.Sensitive) []secret.String {
+	var out []secret.String
+	for _, v := range vs {
+		switch s, ok := r.Text(option, string(v), options.CheckSecret); {
+		case ok:
+			out = append(out, secret.New(s))
+		case v == "":
+			r.Fail("%s: the value is empty", option)
+		case r.Adapting():
+			out = append(out, secret.New(options.StandInSecret))
+		}
+	}
+	return out
+}
+
+func hashes(r *options.Resolver, option string, vs []options.Sensitive) []string {
+	var out []string
+	for _, v := range vs {
+		switch s, ok := r.Text(option, string(v), options.CheckPHC); {
+		case ok:
+			out = append(out, s)
+		case v == "":
+			r.Fail("%s: the value is empty", option)
+		case r.Adapting(): // bcrypt of some text
+			out = append(out, "$2a$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy")
+		}
+	}
+	return out
+}
+
+func uris(r *options.Resolver, option string, vs []string) []string {
+	out := r.List(option, vs, options.CheckURI)
+	if r.Adapting() && len(out) == 0 && len(vs) > 0 {
+		return []string{options.StandInURI}
+	}
+	return out
+}
+
+// Of returns a client in the form of the configuration, without its secrets.
+func Of(c *authz.Client) Client {
+	text := func(d time.Duration) options.Duration {
+		if d == 0 {
+			return ""
+		}
+		return options.Duration(d.String())
+	}
+	l := c.Lifetimes
+	return Client{
+		TokenFormat: c.TokenFormat, App: (*MobileApp)(c.App),
+		ID: c.ID, Name: c.Name, Public: c.Public, AuthMethod: c.AuthMethod, RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
+		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired,
+		IDTokenAlg: c.IDTokenAlg, Audiences: c.Audiences, Origins: c.Origins, MaxSessions: options.Count(strconv.Itoa(c.MaxSessions)), Disabled: c.Disabled,
+		Lifetimes: Lifetimes{
+			Code: text(l.Code), AccessToken: text(l.AccessToken), RefreshToken: text(l.RefreshToken), RefreshChain: text(l.RefreshChain),
+			RefreshGrace: text(l.RefreshGrace), Session: text(l.Session),
+		},
+	}
+}

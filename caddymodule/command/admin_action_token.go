@@ -1,0 +1,40 @@
+package command
+
+import (
+	"net/http"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+)
+
+// actionTokenRequest is the body that `caddy gatehouse token action` sends.
+type actionTokenRequest struct {
+	Person string                  `json:"person"` // username or id
+	Make   identity.NewActionToken `json:"make"`
+}
+
+func adminMakeActionToken(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in actionTokenRequest
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	person, err := i.Identity.Person(r.Context(), in.Person)
+	if err != nil {
+		return nil, err
+	}
+	return i.Identity.MakeActionToken(r.Context(), person.ID, in.Make, commandActor(r))
+}
+
+func adminRevokeActionTokens(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in struct {
+		Person string `json:"person"`
+		ID     string `json:"id"` // empty: all
+	}
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	person, err := i.Identity.Person(r.Context(), in.Person)
+	if err != nil {
+		return nil, err
+	}
+	return outcome{"revoked"}, i.Identity.RevokeActionTokens(r.Context(), person.ID, in.ID, commandActor(r))
+}

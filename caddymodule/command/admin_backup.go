@@ -1,0 +1,48 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// adminBackup streams a copy of the store. The reader notices a stream that breaks off: its end is missing.
+func adminBackup(i *Instance, w http.ResponseWriter, r *http.Request) (any, error) {
+	b, ok := i.Store.(storage.Backuper)
+	if !ok {
+		return nil, errors.New("this storage has its own way of making backups")
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	if err := b.Backup(r.Context(), w); err != nil {
+		i.Log.Error("backup failed", zap.Error(err))
+		panic(http.ErrAbortHandler)
+	}
+	return nil, nil
+}
+
+// txStore lets a function that wants a store work in one transaction.
+type txStore struct {
+	storage.Store
+	tx storage.Tx
+}
+
+func (t txStore) Update(_ context.Context, fn func(storage.Tx) error) error { return fn(t.tx) }
+
+func (t txStore) View(_ context.Context, fn func(storage.Tx) error) error { return fn(t.tx) }
+
+// endOlder ends every token and session of a restored store: some may have been revoked after the backup was made.
+func endOlder(ctx context.Context) func(storage.Tx) error {
+	return func(tx storage.Tx) error {
+		if err := authz.EndEverything(ctx, txStore{tx: tx}); err != nil {
+			return err
+		}
+		return identity.EndAllSessions(tx)
+	}
+}

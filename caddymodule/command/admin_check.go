@@ -1,0 +1,108 @@
+package command
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity/keypair"
+)
+
+const (
+	maxCounted         = 100_000 // messages that wait
+	senderCheckTimeout = 4 * time.Second
+)
+
+// checkAnswer is what the running server says about itself.
+type checkAnswer struct {
+	Issuer  string `json:"issuer"`
+	Storage string `json:"storage"`          // ok, or what is wrong with it
+	Free    uint64 `json:"free,omitempty"`   // bytes
+	Clients int    `json:"clients"`          // those of the configuration and those added by command
+	Place   string `json:"place"`            // where the records lie
+	Error   string `json:"error,omitempty"`  // set when something is wrong
+	Address string `json:"address,omitzero"` // what the issuer's address answered; filled in by the command
+	// Certificates are those of the configuration, and when they end.
+	Certificates []keypair.Expiry `json:"certificates,omitempty"`
+	// Providers are the identity providers by their ids: ok, or what is wrong.
+	Providers map[string]string `json:"providers,omitempty"`
+	// Mail is what the mail server answered: ok, or what is wrong. Empty: none is configured.
+	Mail string `json:"mail,omitempty"`
+	// MailWaiting is how many e-mails are not handed over yet.
+	MailWaiting int `json:"mail_waiting,omitempty"`
+	// SMS and Push are the same of text messages and of prompts on devices.
+	SMS         string `json:"sms,omitempty"`
+	SMSWaiting  int    `json:"sms_waiting,omitempty"`
+	Push        string `json:"push,omitempty"`
+	PushWaiting int    `json:"push_waiting,omitempty"`
+}
+
+func adminCheck(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	answer := checkAnswer{Issuer: i.Issuer, Storage: "ok", Place: i.Place, Free: i.Free}
+	if reason, err := i.Check(r.Context()); err != nil {
+		answer.Storage, answer.Error = err.Error(), reason
+	}
+	list, err := i.Authz.ListClients(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	answer.Clients = len(list)
+	if answer.Certificates, err = i.Config.KeyPairs().Expiries(r.Context()); err != nil {
+		return nil, err
+	}
+	for _, e := range answer.Certificates {
+		if e.Over && answer.Error == "" {
+			answer.Error = "the certificate " + strconv.Quote(e.Name) + " has expired"
+		}
+	}
+	answer.Providers = i.Providers(r.Context())
+	for _, id := range slices.Sorted(maps.Keys(answer.Providers)) {
+		if said := answer.Providers[id]; said != "ok" && answer.Error == "" {
+			answer.Error = "the identity provider " + strconv.Quote(id) + ": " + said
+		}
+	}
+	err = i.checkSenders(r.Context(), &answer)
+	return answer, err
+}
+
+// checkSenders asks the services that messages are handed to.
+func (i *Instance) checkSenders(ctx context.Context, answer *checkAnswer) error {
+	for _, c := range []struct {
+		sender  outbox
+		said    *string
+		waiting *int
+		name    string
+	}{
+		{i.Mail, &answer.Mail, &answer.MailWaiting, "mail server"},
+		{i.Texts, &answer.SMS, &answer.SMSWaiting, "service for text messages"},
+		{i.Pushes, &answer.Push, &answer.PushWaiting, "service for prompts"},
+	} {
+		if c.sender == nil {
+			continue
+		}
+		var err error
+		if *c.said, *c.waiting, err = checkOutgoing(ctx, c.sender); err != nil {
+			return err
+		}
+		if *c.said != "ok" && answer.Error == "" {
+			answer.Error = "the " + c.name + ": " + *c.said
+		}
+	}
+	return nil
+}
+
+// checkOutgoing asks the service of an outbox and counts what waits. said is ok, or what is wrong.
+func checkOutgoing(ctx context.Context, o outbox) (said string, waiting int, err error) {
+	if waiting, err = o.Waiting(ctx, maxCounted); err != nil {
+		return "", 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, senderCheckTimeout)
+	defer cancel()
+	if err := o.Check(ctx); err != nil {
+		return err.Error(), waiting, nil
+	}
+	return "ok", waiting, nil
+}

@@ -1,0 +1,29 @@
+package command
+
+import (
+	"io"
+	"net/http"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+)
+
+func adminExportConfig(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	return i.Config.Export(r.Context())
+}
+
+func adminImportConfig(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	by := event.CallerOf(r.Context())
+	return i.Config.Import(r.Context(), raw, by)
+}
+
+func adminDiffConfig(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	return i.Config.Diff(r.Context(), raw)
+}

@@ -1,0 +1,166 @@
+package command
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+const (
+	maxImported = 500 // persons of one request
+	maxPersons  = 500 // of one page, of groups too
+)
+
+// importRequest is a part of an import.
+type importRequest struct {
+	Persons []identity.ImportedPerson `json:"persons"`
+	Update  bool                      `json:"update,omitempty"`
+}
+
+// importAnswer holds the result for each person, in their order.
+type importAnswer struct {
+	Results []identity.Imported `json:"results"`
+}
+
+func adminImport(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in importRequest
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	if len(in.Persons) > maxImported {
+		return nil, fmt.Errorf("more than %d persons in one request", maxImported)
+	}
+	results, err := i.Identity.Import(r.Context(), in.Persons, in.Update, commandActor(r))
+	if err != nil {
+		return nil, err
+	}
+	return importAnswer{results}, nil
+}
+
+func adminInvite(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in identity.NewInvitation
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	return i.Identity.Invite(r.Context(), in, commandActor(r))
+}
+
+func adminInviteAgain(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in struct {
+		Person string `json:"person"`
+	}
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	return i.Identity.InviteAgain(r.Context(), in.Person, commandActor(r))
+}
+
+// codeRequest is the body that `caddy gatehouse person code` sends.
+type codeRequest struct {
+	Person string `json:"person"` // username or id
+	For    string `json:"for"`
+}
+
+func adminMakeCode(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in codeRequest
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	return i.Identity.MakeDeliveredCode(r.Context(), in.Person, in.For, commandActor(r))
+}
+
+func adminAddPerson(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var p identity.NewPerson
+	if err := body(r, &p); err != nil {
+		return nil, err
+	}
+	return i.Identity.AddPerson(r.Context(), p, commandActor(r))
+}
+
+// personsPage is one page of persons in the order of their usernames.
+type personsPage struct {
+	Items []identity.Person `json:"items"`
+	Next  string            `json:"next,omitempty"` // the value of after for the next page
+}
+
+func adminListPersons(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	limit := 100
+	if s := r.URL.Query().Get("limit"); s != "" {
+		var err error
+		if limit, err = strconv.Atoi(s); err != nil || limit < 1 || limit > maxPersons {
+			return nil, fmt.Errorf("limit is not between 1 and %d", maxPersons)
+		}
+	}
+	list, err := i.Identity.ListPersons(r.Context(), r.URL.Query().Get("after"), limit)
+	if err != nil {
+		return nil, err
+	}
+	page := personsPage{Items: list}
+	if list == nil {
+		page.Items = []identity.Person{}
+	}
+	if len(list) == limit {
+		last := list[len(list)-1]
+		if page.Next, err = i.Identity.InPartition(i.Identity.PartitionOf(last), last.Username); err != nil {
+			return nil, err
+		}
+	}
+	return page, nil
+}
+
+func adminSetPassword(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in struct {
+		Person   string        `json:"person"`
+		Password secret.String `json:"password"`
+	}
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	return outcome{"changed"}, i.Identity.SetPassword(r.Context(), in.Person, in.Password, commandActor(r))
+}
+
+func adminSetState(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in struct {
+		Person string         `json:"person"`
+		State  identity.State `json:"state"`
+	}
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	return outcome{string(in.State)}, i.Identity.SetState(r.Context(), in.Person, in.State, commandActor(r))
+}
+
+func adminRemoveStepUp(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in struct {
+		Person string `json:"person"`
+		Remove string `json:"remove"`
+	}
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	return outcome{"removed"}, i.Identity.RemoveStepUp(r.Context(), in.Person, in.Remove, commandActor(r))
+}
+
+// withdrawal is the answer of a consent that was withdrawn.
+type withdrawal struct {
+	Grants int `json:"grants"` // how many of the client's grants ended
+}
+
+func adminWithdrawConsent(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in struct {
+		Person string `json:"person"`
+		Client string `json:"client"`
+	}
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	person, err := i.Identity.Person(r.Context(), in.Person)
+	if err != nil {
+		return nil, err
+	}
+	n, err := i.Authz.WithdrawConsent(r.Context(), person.ID, in.Client)
+	return withdrawal{n}, err
+}

@@ -1,0 +1,92 @@
+package command
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+type issueRequest struct {
+	Client    string           `json:"client"`
+	Scope     []string         `json:"scope,omitempty"`
+	Resources []string         `json:"resources,omitempty"`
+	Lifetime  options.Duration `json:"lifetime,omitempty"` // Default: the client's
+}
+
+// accessToken is a new access token, shown this once.
+type accessToken struct {
+	Token     string    `json:"access_token"`
+	Scope     []string  `json:"scope,omitempty"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+func adminIssueToken(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in issueRequest
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	res := options.NewVerbatimResolver()
+	q := authz.IssueRequest{
+		ClientID: in.Client, Scope: res.List("scope", in.Scope, options.CheckScope), Resources: res.List("resources", in.Resources, options.CheckURI),
+		Lifetime: res.Duration("lifetime", in.Lifetime),
+	}
+	if err := res.Err(); err != nil {
+		return nil, err
+	}
+	out, err := i.Authz.IssueToken(r.Context(), q)
+	if err != nil {
+		return nil, err
+	}
+	return accessToken{out.Token.Reveal(), out.Scope, out.ExpiresAt}, nil
+}
+
+type tokenRequest struct {
+	Token secret.String `json:"token"`
+}
+
+// introspection is what an access token says. Of an inactive one nothing else is known.
+type introspection struct {
+	Active    bool      `json:"active"`
+	ClientID  string    `json:"client_id,omitempty"`
+	Subject   string    `json:"sub,omitempty"`
+	Username  string    `json:"username,omitempty"`
+	Scope     []string  `json:"scope,omitempty"`
+	Audience  []string  `json:"aud,omitempty"`
+	Level     int       `json:"level,omitempty"`
+	IssuedAt  time.Time `json:"issued_at,omitzero"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	AuthTime  time.Time `json:"auth_time,omitzero"`
+	// How often it may be used and was used. Absent: unlimited. This lookup does not count as a use.
+	UsageLimit int `json:"usage_limit,omitempty"`
+	UsageCount int `json:"usage_count,omitempty"`
+}
+
+func adminIntrospect(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in tokenRequest
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	t, err := i.Authz.Introspect(r.Context(), in.Token.Reveal())
+	if err != nil {
+		return nil, err
+	}
+	out := introspection{
+		Active: t.Active, ClientID: t.ClientID, Subject: t.Subject, Scope: t.Scope, Audience: t.Audience, Level: t.Level,
+		IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, AuthTime: t.AuthTime, UsageLimit: t.UsageLimit, UsageCount: t.UsageCount,
+	}
+	if t.Person != nil {
+		out.Username = t.Person.Username
+	}
+	return out, nil
+}
+
+func adminRevokeToken(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in tokenRequest
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	return outcome{"revoked"}, i.Authz.RevokeToken(r.Context(), in.Token.Reveal())
+}

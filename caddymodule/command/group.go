@@ -1,0 +1,119 @@
+package command
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+)
+
+func groupCommands() *cobra.Command {
+	return group("group", "Adds, lists, changes and removes groups of persons", listGroupsCommand(), addGroupCommand(), setGroupCommand(),
+		memberCommand("join", "Puts persons into a group", func(in *groupRequest, who []string) { in.Add = who }),
+		memberCommand("leave", "Takes persons out of a group", func(in *groupRequest, who []string) { in.Remove = who }),
+		removeGroupCommand())
+}
+
+func listGroupsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "Lists all groups by name", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all := []identity.Group{}
+			for after := ""; ; {
+				var page groupsPage
+				if err := call(cmd, "/groups?limit=500&after="+url.QueryEscape(after), nil, &page); err != nil {
+					return err
+				}
+				all = append(all, page.Items...)
+				if after = page.Next; after == "" {
+					break
+				}
+			}
+			lines := []string{fmt.Sprintf("%d groups", len(all))}
+			for _, g := range all {
+				lines = append(lines, strings.Join([]string{g.ID, g.Name, strconv.FormatInt(g.Members, 10), strings.Join(g.Permissions, ",")}, "\t"))
+			}
+			return printResult(cmd, all, lines...)
+		},
+	}
+}
+
+func addGroupCommand() *cobra.Command {
+	var permissions []string
+	cmd := &cobra.Command{
+		Use: "add <name>", Short: "Adds a group", Args: cobra.ExactArgs(1),
+		Long: `Adds a group without members. A person who is given a group that does not exist
+makes it too, without permissions.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var added identity.Group
+			if err := call(cmd, "/groups", groupRequest{Group: args[0], Permissions: &permissions}, &added); err != nil {
+				return err
+			}
+			return printResult(cmd, added, fmt.Sprintf("added %s (%s)", added.Name, added.ID))
+		},
+	}
+	permissionsFlag(cmd, &permissions)
+	return cmd
+}
+
+func setGroupCommand() *cobra.Command {
+	var (
+		permissions []string
+		name        string
+	)
+	cmd := &cobra.Command{
+		Use: "set <name or id>", Short: "Changes a group's name or permissions", Args: cobra.ExactArgs(1),
+		Long: `Changes what a group is called, or replaces its permissions. The claim groups,
+protect and headers name a group: sites that name it must be changed with it.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in := groupRequest{Group: args[0], Name: name}
+			if cmd.Flags().Changed("permissions") {
+				in.Permissions = &permissions
+			}
+			return changeGroup(cmd, in)
+		},
+	}
+	permissionsFlag(cmd, &permissions)
+	cmd.Flags().StringVar(&name, "name", "", "The new name")
+	return cmd
+}
+
+func permissionsFlag(cmd *cobra.Command, to *[]string) {
+	cmd.Flags().StringSliceVar(to, "permissions", nil, "What introspection tells in group_permissions, with commas between")
+}
+
+func memberCommand(use, short string, set func(*groupRequest, []string)) *cobra.Command {
+	return &cobra.Command{
+		Use: use + " <group> <username or id>...", Short: short, Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in := groupRequest{Group: args[0]}
+			set(&in, args[1:])
+			return changeGroup(cmd, in)
+		},
+	}
+}
+
+func changeGroup(cmd *cobra.Command, in groupRequest) error {
+	var g identity.Group
+	if err := call(cmd, "/groups/change", in, &g); err != nil {
+		return err
+	}
+	return printResult(cmd, g, fmt.Sprintf("%s: %d members, permissions: %s", g.Name, g.Members, strings.Join(g.Permissions, ",")))
+}
+
+func removeGroupCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "remove <name or id>", Short: "Takes everybody out of a group and removes it", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var answer outcome
+			if err := call(cmd, "/groups/remove", groupRequest{Group: args[0]}, &answer); err != nil {
+				return err
+			}
+			return printResult(cmd, answer, "removed "+args[0])
+		},
+	}
+}

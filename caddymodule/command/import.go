@@ -1,0 +1,219 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/personfile"
+)
+
+const (
+	maxPart      = 256 << 10 // bytes of one part of an import
+	maxWeight    = 200       // persons of one part
+	plainWeight  = 10        // of a person whose password must be hashed first
+	maxErrors    = 1000      // that --json tells
+	progressTime = 2 * time.Second
+)
+
+// importCount is the result of an import.
+type importCount struct {
+	Created int           `json:"created"`
+	Updated int           `json:"updated"`
+	Exists  int           `json:"exists"`
+	Failed  int           `json:"failed"`
+	Skipped int           `json:"skipped,omitempty"` // entries of the file that are not persons
+	Errors  []importError `json:"errors,omitempty"`  // at most 1000; all are on standard error
+}
+
+type importError struct {
+	Line  int    `json:"line"`
+	Error string `json:"error"`
+}
+
+func importCommand() *cobra.Command {
+	var (
+		im     importer
+		format string
+	)
+	cmd := &cobra.Command{
+		Use:   "import <file>",
+		Short: "Imports persons from a CSV, JSON lines or LDIF file",
+		Long: `Imports persons of another system; - reads standard input. Password hashes are taken
+as they are (Argon2id, bcrypt, scrypt, PBKDF2, {SSHA} and its larger sisters) and
+replaced when the person signs in; plain passwords must meet the policy.
+
+What is wrong with a person is told with its line, and the others are imported. Persons
+who exist are left alone, so the command can be repeated; with --update they are given
+what the file says, but for a password that they have.
+
+CSV names its columns on the first line: username, password_hash, name, given_name,
+family_name, email, email_verified, groups (with ; between), locale, active,
+external_id and more; custom.NAME is an attribute of your own. JSON lines have members of
+these names, groups as a list, and profile as the credentials API answers it.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in := cmd.InOrStdin()
+			if args[0] != "-" {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return err
+				}
+				defer f.Close() //nolint:errcheck // only read
+				in = f
+			}
+			if format == "" {
+				if format = personfile.FormatOf(args[0]); format == "" {
+					return errors.New("the file's name does not tell its format: use --format csv, jsonl or ldif")
+				}
+			}
+			r, err := personfile.New(in, format)
+			if err != nil {
+				return err
+			}
+			im.cmd, im.in, im.told, im.began = cmd, r, time.Now(), time.Now()
+			return im.run()
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&format, "format", "", "csv, jsonl or ldif. Default: what the file's name says")
+	f.StringVar(&im.partition, "partition", "", "The partition of persons whose line names none")
+	f.BoolVar(&im.request.Update, "update", false, "Change persons who exist already")
+	f.IntVar(&im.from, "from", 0, "Begin at this line of the file")
+	return cmd
+}
+
+// importer sends a file in parts.
+type importer struct {
+	cmd       *cobra.Command
+	in        personfile.Reader
+	partition string
+	from      int
+
+	request struct {
+		Persons []json.RawMessage `json:"persons"`
+		Update  bool              `json:"update,omitempty"`
+	}
+	lines  []int // of request.Persons
+	size   int   // bytes of them
+	weight int
+
+	result      importCount
+	began, told time.Time
+}
+
+func (im *importer) run() error {
+	for {
+		p, line, err := im.in.Next()
+		wrong := new(personfile.LineError)
+		switch {
+		case errors.Is(err, io.EOF):
+			if err := im.send(); err != nil {
+				return err
+			}
+			return im.finish()
+		case errors.As(err, &wrong):
+			if line >= im.from {
+				im.fails(wrong.Line, wrong.Problem)
+			}
+			continue
+		case err != nil: // where the next person begins is unknown
+			return errors.Join(err, im.send())
+		case line < im.from:
+			continue
+		}
+		if p.Partition == "" {
+			p.Partition = im.partition
+		}
+		raw, err := json.Marshal(p)
+		if err != nil || len(raw) > maxPart {
+			im.fails(line, "the person has more than can be stored")
+			continue
+		}
+		weight := 1
+		if p.Password != "" {
+			weight = plainWeight
+		}
+		if im.size+len(raw) > maxPart || im.weight+weight > maxWeight {
+			if err := im.send(); err != nil {
+				return err
+			}
+		}
+		im.request.Persons, im.lines = append(im.request.Persons, raw), append(im.lines, line)
+		im.size += len(raw)
+		im.weight += weight
+	}
+}
+
+// send imports what has been gathered.
+func (im *importer) send() error {
+	if len(im.lines) == 0 {
+		return nil
+	}
+	var answer importAnswer
+	if err := call(im.cmd, "/persons/import", im.request, &answer); err != nil {
+		return fmt.Errorf("stopped at line %d: %w; what was imported stays: repeat the command, or go on with --from %d", im.lines[0], err, im.lines[0])
+	}
+	if len(answer.Results) != len(im.lines) {
+		return fmt.Errorf("stopped at line %d: the server's answer does not fit", im.lines[0])
+	}
+	for i, r := range answer.Results {
+		switch r.Status {
+		case identity.ImportCreated:
+			im.result.Created++
+		case identity.ImportUpdated:
+			im.result.Updated++
+		case identity.ImportExists:
+			im.result.Exists++
+		default:
+			im.fails(im.lines[i], r.Error)
+		}
+	}
+	im.request.Persons, im.lines, im.size, im.weight = im.request.Persons[:0], im.lines[:0], 0, 0
+	if now := time.Now(); now.Sub(im.told) >= progressTime {
+		im.told = now
+		fmt.Fprintf(im.cmd.ErrOrStderr(), "%s, %.0f a second\n", im.summary(), float64(im.total())/now.Sub(im.began).Seconds()) //nolint:errcheck // the terminal is gone
+	}
+	return nil
+}
+
+// fails reports a person who was not imported.
+func (im *importer) fails(line int, problem string) {
+	im.result.Failed++
+	fmt.Fprintf(im.cmd.ErrOrStderr(), "line %d: %s\n", line, problem) //nolint:errcheck // the terminal is gone
+	if len(im.result.Errors) < maxErrors {
+		im.result.Errors = append(im.result.Errors, importError{line, problem})
+	}
+}
+
+func (im *importer) total() int {
+	return im.result.Created + im.result.Updated + im.result.Exists + im.result.Failed
+}
+
+func (im *importer) summary() string {
+	r := &im.result
+	s := fmt.Sprintf("%d persons: %d created, %d updated, %d exist, %d failed", im.total(), r.Created, r.Updated, r.Exists, r.Failed)
+	if r.Skipped > 0 {
+		s += fmt.Sprintf("; %d entries are not persons", r.Skipped)
+	}
+	return s
+}
+
+func (im *importer) finish() error {
+	if s, ok := im.in.(personfile.Skipper); ok {
+		im.result.Skipped = s.Skipped()
+	}
+	if err := printResult(im.cmd, im.result, im.summary()); err != nil {
+		return err
+	}
+	if im.result.Failed > 0 {
+		return fmt.Errorf("%d persons were not imported", im.result.Failed)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package command
+
+import (
+	"context"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Instance is the running configuration, as the operations of the admin API work on it. It stays open until Leave is
+// called.
+type Instance struct {
+	Issuer   string
+	Authz    *authz.Server
+	Identity *identity.Service
+	Config   *config.Service
+	Store    storage.Store
+	Place    string // where the records lie
+	Free     uint64 // bytes of free space there; 0: unknown
+	Log      *zap.Logger
+
+	// Check tells whether it can serve and write. reason is the part of the error that is safe to show to anyone.
+	Check func(ctx context.Context) (reason string, err error)
+	// Providers asks the identity providers and returns their answers by their ids: ok, or what is wrong.
+	Providers func(ctx context.Context) map[string]string
+	// Mail, Texts and Pushes send messages. nil: not configured.
+	Mail, Texts, Pushes outbox
+
+	Leave func()
+}
+
+// outbox sends messages while the instance runs.
+type outbox interface {
+	// Waiting counts the messages that wait, up to most.
+	Waiting(ctx context.Context, most int) (int, error)
+	// Check asks the service that messages are handed to.
+	Check(ctx context.Context) error
+}
+
+// App is what the commands need of the app.
+type App interface {
+	// Instance waits for the running instance and holds it. Its error is safe to show to anyone.
+	Instance(ctx context.Context) (*Instance, error)
+}
+
+// activeApp returns the app of the configuration that is active now. A remembered app would be wrong after a failed
+// reload.
+func activeApp() (App, bool) {
+	found, err := caddy.ActiveContext().AppIfConfigured(options.AppName)
+	if err != nil {
+		return nil, false
+	}
+	a, ok := found.(App)
+	return a, ok
+}

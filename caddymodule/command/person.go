@@ -1,0 +1,244 @@
+package command
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+)
+
+const maxPasswordFile = 4096 // bytes
+
+// newPerson is identity.NewPerson as it goes over the admin API, where the password must be readable.
+type newPerson struct {
+	Username      string   `json:"username"`
+	Password      string   `json:"password,omitempty"`
+	Name          string   `json:"name,omitempty"`
+	GivenName     string   `json:"given_name,omitempty"`
+	FamilyName    string   `json:"family_name,omitempty"`
+	Email         string   `json:"email,omitempty"`
+	EmailVerified *bool    `json:"email_verified,omitempty"`
+	Groups        []string `json:"groups,omitempty"`
+	Locale        string   `json:"locale,omitempty"`
+	Partition     string   `json:"partition,omitempty"`
+}
+
+func personCommands() *cobra.Command {
+	return group("person", "Adds, imports, lists and blocks persons, and withdraws what they allowed or set up", addPersonCommand(), inviteCommand(), passwdCommand(), listPersonsCommand(),
+		importCommand(),
+		stateCommand("block", "Blocks a person: sessions and tokens end at once", identity.Blocked),
+		stateCommand("unblock", "Lets a blocked person sign in again", identity.Active),
+		stateCommand("remove", "Removes a person permanently and frees the username", identity.Removed),
+		withdrawCommand(), stepUpCommand(), codeCommand())
+}
+
+func addPersonCommand() *cobra.Command {
+	var p newPerson
+	var verified, without bool
+	cmd := &cobra.Command{
+		Use:   "add <username>",
+		Short: "Adds a person",
+		Long: `Adds a person. The password is asked for at the terminal, or read as the first line
+of --password-file or of standard input; it is never given as an argument. A
+username that is an e-mail address counts as the person's verified e-mail.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			p.Username = args[0]
+			if cmd.Flags().Changed("email-verified") {
+				p.EmailVerified = &verified
+			}
+			if !without {
+				if p.Password, err = readPassword(cmd); err != nil {
+					return err
+				}
+			}
+			var added identity.Person
+			if err := call(cmd, "/persons", p, &added); err != nil {
+				return err
+			}
+			return printResult(cmd, added, fmt.Sprintf("added %s (%s)", added.Username, added.ID))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&p.Name, "name", "", "The full name")
+	f.StringVar(&p.GivenName, "given-name", "", "The given name")
+	f.StringVar(&p.FamilyName, "family-name", "", "The family name")
+	f.StringVar(&p.Email, "email", "", "The e-mail address, where it is not the username")
+	f.BoolVar(&verified, "email-verified", false, "Whether the address is known to be the person's")
+	f.StringSliceVar(&p.Groups, "groups", nil, "The groups the person is in, with commas between")
+	f.StringVar(&p.Locale, "locale", "", "The language the person prefers, such as en or nl")
+	f.StringVar(&p.Partition, "partition", "", `The partition; partition\username names it too`)
+	f.BoolVar(&without, "no-password", false, "Add the person without a password")
+	passwordFlag(cmd)
+	return cmd
+}
+
+func passwdCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "passwd <username or id>",
+		Short: "Changes a person's password and ends the sessions and tokens of before",
+		Long: `Changes a person's password. It is asked for at the terminal, or read as the first
+line of --password-file or of standard input. Everything given before ends.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			password, err := readPassword(cmd)
+			if err != nil {
+				return err
+			}
+			if err := call(cmd, "/persons/password", map[string]string{"person": args[0], "password": password}, nil); err != nil {
+				return err
+			}
+			return printResult(cmd, outcome{"changed"}, "changed the password of "+args[0])
+		},
+	}
+	passwordFlag(cmd)
+	return cmd
+}
+
+func stateCommand(use, short string, state identity.State) *cobra.Command {
+	return &cobra.Command{
+		Use: use + " <username or id>", Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var answer outcome
+			if err := call(cmd, "/persons/state", map[string]string{"person": args[0], "state": string(state)}, &answer); err != nil {
+				return err
+			}
+			return printResult(cmd, answer, fmt.Sprintf("%s is %s", args[0], strings.ToLower(answer.Status)))
+		},
+	}
+}
+
+func stepUpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove-step-up <username or id> <authenticator|pin|push|passkey>",
+		Short: "Takes an authenticator app, a PIN, phones or passkeys off a person who cannot use them any more",
+		Long: `Takes an authenticator app, with its recovery codes, a PIN, all phones that are
+asked, or all passkeys off a person:
+after the loss of a phone, or when the PIN is locked. The person can set up others.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var answer outcome
+			if err := call(cmd, "/persons/step-up", map[string]string{"person": args[0], "remove": args[1]}, &answer); err != nil {
+				return err
+			}
+			return printResult(cmd, answer, fmt.Sprintf("removed the %s of %s", args[1], args[0]))
+		},
+	}
+}
+
+func withdrawCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "withdraw <username or id> <client>",
+		Short: "Withdraws what a person allowed a client",
+		Long: `Forgets the consent that a person gave a client, and ends every token that the client got from it.
+The client has to ask again.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var answer withdrawal
+			if err := call(cmd, "/persons/withdraw", map[string]string{"person": args[0], "client": args[1]}, &answer); err != nil {
+				return err
+			}
+			return printResult(cmd, answer, fmt.Sprintf("withdrawn; grants ended: %d", answer.Grants))
+		},
+	}
+}
+
+func listPersonsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "Lists all persons by username", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all := []identity.Person{}
+			for after := ""; ; {
+				var page personsPage
+				if err := call(cmd, "/persons?limit=500&after="+url.QueryEscape(after), nil, &page); err != nil {
+					return err
+				}
+				all = append(all, page.Items...)
+				if after = page.Next; after == "" {
+					break
+				}
+			}
+			lines := []string{fmt.Sprintf("%d persons", len(all))}
+			for _, p := range all {
+				lines = append(lines, strings.Join([]string{p.ID, strings.ToLower(string(p.State)), typed(p), p.Name, strings.Join(p.Groups, ",")}, "\t"))
+			}
+			return printResult(cmd, all, lines...)
+		},
+	}
+}
+
+// typed is the name of a person as commands take it.
+func typed(p identity.Person) string {
+	if p.Partition == "" {
+		return p.Username
+	}
+	return p.Partition + `\` + p.Username
+}
+
+func passwordFlag(cmd *cobra.Command) {
+	cmd.Flags().String("password-file", "", "Read the password from the first line of this file")
+}
+
+// readPassword asks at a terminal, twice and unseen, or takes the first line of the file or of standard input. A
+// password as an argument could be seen by all users of the machine.
+func readPassword(cmd *cobra.Command) (string, error) {
+	file, err := cmd.Flags().GetString("password-file")
+	if err != nil {
+		return "", err
+	}
+	if file != "" {
+		f, err := os.Open(file)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close() //nolint:errcheck // only read
+		return firstLine(f)
+	}
+	in, ok := cmd.InOrStdin().(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return firstLine(cmd.InOrStdin())
+	}
+	ask := func(prompt string) (string, error) {
+		fmt.Fprint(cmd.ErrOrStderr(), prompt) //nolint:errcheck // the terminal is gone
+		raw, err := term.ReadPassword(int(in.Fd()))
+		fmt.Fprintln(cmd.ErrOrStderr()) //nolint:errcheck // the terminal is gone
+		return string(raw), err
+	}
+	first, err := ask("Password: ")
+	if err != nil {
+		return "", err
+	}
+	second, err := ask("Once more: ")
+	if err != nil {
+		return "", err
+	}
+	if first != second {
+		return "", errors.New("the two passwords differ")
+	}
+	if first == "" {
+		return "", errNoPassword
+	}
+	return first, nil
+}
+
+var errNoPassword = errors.New("no password given: type it at the terminal, or use --password-file or standard input")
+
+func firstLine(r io.Reader) (string, error) {
+	line, err := bufio.NewReader(io.LimitReader(r, maxPasswordFile)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	line = strings.TrimRight(line, "\r\n")
+	if line == "" {
+		return "", errNoPassword
+	}
+	return line, nil
+}

@@ -1,0 +1,66 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/command"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
+)
+
+// Entrance implements protect.App.
+func (a *App) Entrance(ctx context.Context) (protect.Entrance, error) {
+	inst, err := a.enter(ctx)
+	if err != nil {
+		return protect.Entrance{}, err
+	}
+	return protect.Entrance{Authority: inst.authz, Pages: inst.pages, Counter: inst.core.metrics, Admit: inst.admit, Leave: inst.leave}, nil
+}
+
+// ScopeLevel implements protect.App.
+func (a *App) ScopeLevel(name string) int {
+	for _, s := range a.authz.Scopes {
+		if s.Name == name {
+			return s.Level
+		}
+	}
+	return 0
+}
+
+// Instance implements command.App.
+func (a *App) Instance(ctx context.Context) (*command.Instance, error) {
+	inst, err := a.enter(ctx)
+	if err != nil {
+		return nil, errors.New(reason(err))
+	}
+	out := &command.Instance{
+		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Config: inst.config, Store: inst.core.Store, Place: inst.core.place,
+		Check: inst.health, Providers: inst.providers.Check, Log: inst.log, Leave: inst.leave,
+	}
+	if stats := inst.core.metrics.stats; stats != nil {
+		out.Free = stats().Free
+	}
+	if inst.mail != nil {
+		out.Mail = inst.mail
+	}
+	if inst.texts != nil {
+		out.Texts = inst.texts
+	}
+	if inst.pushes != nil {
+		out.Pushes = inst.pushes
+	}
+	return out, nil
+}
+
+// health tells whether the instance can serve and write. why is the part of the error that is safe to show to anyone.
+func (i *instance) health(ctx context.Context) (why string, err error) {
+	if err = i.check(ctx); err != nil {
+		why = reason(err)
+	}
+	return why, err
+}
+
+var (
+	_ protect.App = (*App)(nil)
+	_ command.App = (*App)(nil)
+)

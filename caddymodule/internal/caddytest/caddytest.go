@@ -1,0 +1,47 @@
+// Package caddytest holds what the tests of caddymodule and of the packages below it share.
+package caddytest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// ports are those that tests were given.
+var ports sync.Map
+
+// FreePort returns a port that is free and that no other test has. It lies below the ports that the system gives to
+// connections, which could otherwise take it before the test does.
+func FreePort(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		port := 10_000 + rand.IntN(20_000) //nolint:gosec // a port of a test is no secret
+		if _, taken := ports.LoadOrStore(port, true); taken {
+			continue
+		}
+		if l, err := net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
+			_ = l.Close()
+			return strconv.Itoa(port)
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+// Dial opens a connection that is closed when the test ends.
+func Dial(t testing.TB, addr string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}

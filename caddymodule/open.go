@@ -1,0 +1,153 @@
+package caddymodule
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/breach"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+)
+
+// builder opens an instance part by part.
+type builder struct {
+	*App
+	inst      *instance
+	events    *event.Recorder
+	providers []identity.Provider // of the configuration file, ready
+}
+
+// open opens what the configuration needs. On an error it has closed again what it opened.
+func (a *App) open() (*instance, error) {
+	b := &builder{App: a, inst: &instance{issuer: a.issuer, log: a.log, gone: make(chan struct{})}}
+	b.inst.users.Store(1)
+	for _, open := range []func() error{
+		b.openCore, b.openPages, b.openEvents, b.openConfig, b.openProviders, b.openSenders, b.openBreach, b.openIdentity, b.openAuthz, b.openAPIs, b.openMetrics,
+	} {
+		if err := open(); err != nil {
+			b.inst.close()
+			return nil, err
+		}
+	}
+	b.inst.work(a)
+	return b.inst, nil
+}
+
+func (b *builder) openCore() (err error) {
+	c := b.early
+	if b.early = nil; c == nil {
+		if c, err = openCore(b.ctx, b.storage, b.keys, b.cost, b.log); err != nil {
+			return err
+		}
+	}
+	b.inst.core, b.inst.admit = c, c.pace.admit
+	b.inst.onClose("storage", c.release)
+	return nil
+}
+
+func (b *builder) openPages() (err error) {
+	b.inst.pages, err = b.newPages(b.inst.core.keyring.Derive("gatehouse csrf v1"))
+	return err
+}
+
+func (b *builder) openEvents() (err error) {
+	if b.events, b.inst.tell, err = b.newEvents(b.inst.core); err != nil {
+		return err
+	}
+	b.inst.onClose("events", func() error {
+		b.inst.tell.release()
+		return nil
+	})
+	return nil
+}
+
+func (b *builder) openConfig() (err error) {
+	if b.inst.config, err = b.newUnits(b.inst.core, b.events); err != nil {
+		return err
+	}
+	b.inst.config.KeyPairs().OnUse(b.idps.KeyUsers)
+	b.inst.pages.SetOverrides(b.inst.config.Overrides)
+	b.inst.pages.SetOrganisations(b.inst.config.PageOrganisations)
+	return nil
+}
+
+func (b *builder) openProviders() (err error) {
+	b.inst.providers = provider.NewManager(provider.Deps{
+		Issuer: b.issuer.String(), File: b.idps, Allow: b.allow, Store: b.inst.core.Store, Config: b.inst.config, Log: b.log.Named("idp"),
+	})
+	b.inst.onClose("identity providers", func() error {
+		b.inst.providers.Close()
+		return nil
+	})
+	b.providers, err = b.inst.providers.Open(b.persons.Providers)
+	return err
+}
+
+func (b *builder) openSenders() (err error) {
+	if b.inst.mail, err = b.openMail(b.inst.core, b.inst.pages); err != nil {
+		return err
+	}
+	if b.inst.texts, err = b.openSMS(b.inst.core, b.inst.pages); err != nil {
+		return err
+	}
+	b.inst.pushes, err = b.openPush(b.inst.core, b.inst.pages)
+	return err
+}
+
+func (b *builder) openBreach() (err error) {
+	if b.inst.breach, err = breach.New(b.breach, nil); err != nil {
+		return err
+	}
+	b.inst.onClose("file of breached passwords", b.inst.breach.Close)
+	return nil
+}
+
+func (b *builder) openIdentity() (err error) {
+	c, persons := b.inst.core, b.persons
+	persons.Providers = b.providers
+	deps := identity.Deps{
+		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: b.events, Pages: b.inst.pages, Origin: b.Origin, Admit: b.inst.admit, Log: b.log.Named("identity"),
+		Units: b.inst.config.Units, Manager: b.inst.providers, Breached: b.inst.breach,
+	}
+	// An interface that holds a nil pointer is not nil, so what is not configured is left out.
+	if b.inst.mail != nil {
+		deps.Notify = b.inst.mail
+	}
+	if b.inst.texts != nil {
+		deps.SMS = b.inst.texts
+	}
+	if b.inst.pushes != nil {
+		deps.Push = b.inst.pushes
+	}
+	b.inst.identity, err = identity.New(b.ctx, persons, deps)
+	return err
+}
+
+func (b *builder) openAuthz() (err error) {
+	c, id := b.inst.core, b.inst.identity
+	b.mu.Lock()
+	b.authz.SiteOrigins = slices.Sorted(maps.Keys(b.sites))
+	b.mu.Unlock()
+	b.inst.authz, err = authz.New(b.ctx, b.authz, authz.Deps{
+		Store: c.Store, Keys: c.keys, Keyring: c.keyring, Hasher: c.hasher, Events: b.events, Auth: id, Subjects: id, Passwords: id, Providers: authzProviders{id},
+		Unlinked: id.Unlinked, AfterLogout: id.AfterLogout, Pages: b.inst.pages, Origin: b.Origin, Admit: b.inst.admit, Log: b.log.Named("authz"),
+	})
+	if err != nil {
+		return err
+	}
+	id.Watch(b.inst.authz)
+	id.Tie(b.inst.authz)
+	return nil
+}
+
+func (b *builder) openAPIs() error { return b.inst.openAPIs(b.App) }
+
+func (b *builder) openMetrics() error {
+	if err := b.inst.core.metrics.register(b.ctx.GetMetricsRegistry()); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	return nil
+}

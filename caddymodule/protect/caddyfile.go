@@ -1,0 +1,199 @@
+package protect
+
+import (
+	"fmt"
+	"net"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+)
+
+func init() {
+	httpcaddyfile.RegisterHandlerDirective("protect", parseProtect)
+	// Before everything that answers or dispatches (handle, route, respond, reverse_proxy and the rest), after rewrite,
+	// uri and the other ways of signing in, and before request_header, so that its values can use {http.auth.user.*}.
+	httpcaddyfile.RegisterDirectiveOrder("protect", httpcaddyfile.Before, "request_header")
+}
+
+func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	p := new(Protect)
+	if err := p.UnmarshalCaddyfile(h.Dispenser); err != nil {
+		return nil, err
+	}
+	if p.Login && len(p.Origins) == 0 {
+		origins, err := originsOfSite(h)
+		if err != nil {
+			return nil, h.Errf("protect: login: %v", err)
+		}
+		p.Origins = origins
+	}
+	// Values without placeholders are checked here already, where the error can name file and line.
+	for _, hdr := range p.Headers {
+		if !options.HasPlaceholder(hdr.Name) {
+			p.headers = append(p.headers, hdr)
+		}
+	}
+	if err := p.consistent(); err != nil {
+		return nil, h.Errf("protect: %v", err)
+	}
+	p.headers = nil
+	return p, nil
+}
+
+// UnmarshalCaddyfile reads the directive:
+//
+//	protect [<matcher>] [<scopes...>] {
+//		login       [<origin>...]
+//		scopes      <scope>...
+//		groups      <group>...
+//		level       <1..4>
+//		audience    <uri>...
+//		headers     <name> <claim>
+//		public      <path>...
+//		session     <duration>
+//		strip_token
+//	}
+func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	if !d.Next() {
+		return d.ArgErr()
+	}
+	for d.NextArg() {
+		v := d.Val()
+		if err := options.Check(d, "protect", v, options.CheckScope); err != nil {
+			return err
+		}
+		if slices.Contains(p.Scopes, v) {
+			return d.Errf("protect: %s is named twice", v)
+		}
+		p.Scopes = append(p.Scopes, v)
+	}
+	return options.ReadBlock(d, "protect", options.Subdirectives{
+		"login":       {Parse: p.readLogin},
+		"scopes":      {Parse: p.readScopes},
+		"groups":      options.Values(&p.Groups, nil),
+		"level":       options.Value(&p.Level, options.CheckLevel),
+		"audience":    options.Values(&p.Audience, options.CheckURI),
+		"headers":     {Parse: p.readHeader, Repeats: true},
+		"public":      options.Values(&p.Public, checkPublic),
+		"session":     options.Value(&p.Session, options.CheckDuration),
+		"strip_token": options.Flag(&p.StripToken),
+	}, "introspect")
+}
+
+func (p *Protect) readLogin(d *caddyfile.Dispenser) error {
+	p.Login = true
+	if d.CountRemainingArgs() == 0 {
+		return options.NoMore(d, "login")
+	}
+	return options.Values(&p.Origins, options.CheckIssuer).Parse(d)
+}
+
+func (p *Protect) readScopes(d *caddyfile.Dispenser) error {
+	if len(p.Scopes) > 0 {
+		return d.Errf("protect: scopes are already set: %s: name them all in one place", strings.Join(p.Scopes, " "))
+	}
+	return options.Values(&p.Scopes, options.CheckScope).Parse(d)
+}
+
+func (p *Protect) readHeader(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) != 2 {
+		return d.Err("headers: want a header and a claim, as in: headers Remote-User sub")
+	}
+	if err := options.Check(d, "headers", args[0], checkIdentityHeader); err != nil {
+		return err
+	}
+	if err := options.Check(d, "headers", args[1], checkClaim); err != nil {
+		return err
+	}
+	p.Headers = append(p.Headers, IdentityHeader{Name: args[0], Claim: args[1]})
+	return options.NoMore(d, "headers")
+}
+
+// originsOfSite returns the origins of the addresses of the site block that a directive stands in.
+func originsOfSite(h httpcaddyfile.Helper) ([]string, error) {
+	const mend = "name the site's origin, such as login https://wiki.example.com"
+	keys := siteKeys(h)
+	if h.IsNamedRoute() || len(keys) == 0 {
+		return nil, fmt.Errorf("it stands in no site of its own: %s", mend)
+	}
+	var origins []string
+	for _, key := range keys {
+		origin, err := originOfAddress(key, h.Option)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s", err, mend)
+		}
+		if !slices.Contains(origins, origin) {
+			origins = append(origins, origin)
+		}
+	}
+	return origins, nil
+}
+
+// originOfAddress returns the origin under which browsers see a site address, by Caddy's own rules for HTTPS.
+// http_port and https_port are internal ports, browsers see the default ones.
+func originOfAddress(key string, option func(string) any) (string, error) {
+	addr, err := httpcaddyfile.ParseAddress(key)
+	if err != nil {
+		return "", err
+	}
+	autoHTTPS, _ := option("auto_https").([]string)
+	httpPort := caddyhttp.DefaultHTTPPort
+	if n, ok := option("http_port").(int); ok {
+		httpPort = n
+	}
+	scheme := strings.ToLower(addr.Scheme)
+	switch {
+	case addr.Host == "" || strings.ContainsAny(addr.Host, "*{"):
+		return "", fmt.Errorf("the site address %s names no host", key)
+	case scheme != "":
+	case addr.Port == strconv.Itoa(httpPort):
+		scheme = "http"
+	case slices.Contains(autoHTTPS, "off"):
+		return "", fmt.Errorf("with auto_https off, the site address %s does not tell whether it is https", key)
+	default:
+		scheme = "https"
+	}
+	host := addr.Host
+	if addr.Port != "" {
+		host = net.JoinHostPort(host, addr.Port)
+	} else if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	u, err := options.ParseIssuer(scheme + "://" + host)
+	if err != nil {
+		return "", fmt.Errorf("the site address %s: %w", key, err)
+	}
+	return u.Scheme + "://" + u.Host, nil
+}
+
+// siteKeys returns the addresses of the site block. Caddy keeps them in an unexported field of Helper; If that field
+// goes away, sites must name their origins, and the tests of this file fail.
+func siteKeys(h httpcaddyfile.Helper) []string {
+	block := reflect.ValueOf(h).FieldByName("parentBlock")
+	if block.Kind() != reflect.Struct {
+		return nil
+	}
+	tokens := block.FieldByName("Keys")
+	if tokens.Kind() != reflect.Slice {
+		return nil
+	}
+	var keys []string
+	for i := range tokens.Len() {
+		text := tokens.Index(i).FieldByName("Text")
+		if text.Kind() != reflect.String {
+			return nil
+		}
+		keys = append(keys, text.String())
+	}
+	return keys
+}
+
+var _ caddyfile.Unmarshaler = (*Protect)(nil)

@@ -1,0 +1,187 @@
+package protect
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+)
+
+func adaptSite(t *testing.T, text string) (string, error) {
+	t.Helper()
+	out, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
+	return string(out), err
+}
+
+// findProtect returns the first handler protect of an adapted configuration.
+func findProtect(t *testing.T, config string) *Protect {
+	t.Helper()
+	var all any
+	if err := json.Unmarshal([]byte(config), &all); err != nil {
+		t.Fatal(err)
+	}
+	var find func(v any) *Protect
+	find = func(v any) *Protect {
+		switch v := v.(type) {
+		case []any:
+			for _, e := range v {
+				if p := find(e); p != nil {
+					return p
+				}
+			}
+		case map[string]any:
+			if v["handler"] == "protect" {
+				raw, p := caddyconfig.JSON(v, nil), new(Protect)
+				if err := json.Unmarshal(raw, p); err != nil {
+					t.Fatalf("decode %s: %v", raw, err)
+				}
+				return p
+			}
+			for _, e := range v {
+				if p := find(e); p != nil {
+					return p
+				}
+			}
+		}
+		return nil
+	}
+	p := find(all)
+	if p == nil {
+		t.Fatalf("no handler protect in %s", config)
+	}
+	return p
+}
+
+func TestProtectCaddyfile(t *testing.T) {
+	t.Parallel()
+	const all = `wiki.example.com, http://localhost:9081 {
+	protect /private/* {
+		login
+		scopes openid profile
+		groups staff
+		level 2
+		audience https://wiki.example.com
+		headers Remote-User sub
+		headers X-Mail email
+		public /healthz /assets/*
+		session 12h
+		strip_token
+	}
+	reverse_proxy localhost:9001
+}`
+	out, err := adaptSite(t, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := findProtect(t, out)
+	got, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"scopes":["openid","profile"],"groups":["staff"],"level":"2","audience":["https://wiki.example.com"],"login":true,` +
+		`"origins":["https://wiki.example.com","http://localhost:9081"],"headers":[{"name":"Remote-User","claim":"sub"},{"name":"X-Mail","claim":"email"}],` +
+		`"public":["/healthz","/assets/*"],"strip_token":true,"session":"12h"}`
+	if string(got) != want {
+		t.Errorf("protect = %s, want %s", got, want)
+	}
+}
+
+func TestProtectOrigins(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, options, address string
+		want                   string // origins, or the error
+	}{
+		{"host", "", "wiki.example.com", "https://wiki.example.com"},
+		{"upper case", "", "Wiki.Example.COM", "https://wiki.example.com"},
+		{"https port", "", "wiki.example.com:443", "https://wiki.example.com"},
+		{"other port", "", "wiki.example.com:8443", "https://wiki.example.com:8443"},
+		{"scheme", "", "https://wiki.example.com:8443", "https://wiki.example.com:8443"},
+		{"loopback http", "", "http://localhost:9081", "http://localhost:9081"},
+		{"loopback IPv6", "", "http://[::1]:9081", "http://[::1]:9081"},
+		{"several", "", "a.example.com, b.example.com", "https://a.example.com https://b.example.com"},
+		{"http_port", "http_port 8080", "localhost:8080", "http://localhost:8080"},
+		{"no host", "", ":9081", "names no host"},
+		{"wildcard", "", "*.example.com", "names no host"},
+		{"placeholder", "", "{env.WIKI}", "names no host"},
+		{"plain http", "", "http://wiki.example.com", "http is for loopback hosts only"},
+		{"auto_https off", "auto_https off", "wiki.example.com", "auto_https off"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			out, err := adaptSite(t, "{\n\t"+tt.options+"\n}\n"+tt.address+" {\n\troute {\n\t\tprotect {\n\t\t\tlogin\n\t\t}\n\t}\n}")
+			if err != nil {
+				if !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "name the site's origin, such as login https://") {
+					t.Errorf("adapt = %v, want %q and the mend", err, tt.want)
+				}
+				return
+			}
+			if got := findProtect(t, out).Origins; !slices.Equal(got, strings.Fields(tt.want)) {
+				t.Errorf("origins = %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestProtectCaddyfileRefuses(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, body, want string }{
+		{"unknown word", "colour red", `Caddyfile:3`},
+		{"introspect", "introspect https://auth.example.com/x", "introspect is not supported yet"},
+		{"twice", "level 1\n\t\tlevel 2", "level is already set on line 3"},
+		{"level", "level 5", "level"},
+		{"level text", "level high", "not a whole number"},
+		{"scope", "scopes a\"b", "is not a scope"},
+		{"header", "headers Remote-User", "want a header and a claim"},
+		{"header name", "headers Cookie sub", "has a meaning of its own"},
+		{"header twice", "headers Remote-User sub\n\t\theaders remote-user name", "is set twice"},
+		{"public", "public /a//b", "is not a path"},
+		{"public all", "public /*", "open the whole site"},
+		{"session without login", "session 1h", "session is for sites with login"},
+		{"origin", "login wiki.example.com", "https://auth.example.com"},
+		{"origin http", "login http://wiki.example.com", "loopback hosts only"},
+		{"strip_token argument", "strip_token yes", "unexpected argument"},
+		{"audience", "audience wiki", "is not an absolute URI"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := adaptSite(t, "wiki.example.com {\n\tprotect {\n\t\t"+tt.body+"\n\t}\n}")
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "Caddyfile:") {
+				t.Errorf("adapt = %v, want an error with line and %q", err, tt.want)
+			}
+		})
+	}
+	if _, err := adaptSite(t, "wiki.example.com {\n\tprotect a {\n\t\tscopes b\n\t}\n}"); err == nil || !strings.Contains(err.Error(), "scopes are already set: a") {
+		t.Errorf("adapt of scopes in two places = %v, want an error", err)
+	}
+}
+
+// Whatever answers must come after protect, wherever it stands in the site block.
+func TestProtectOrder(t *testing.T) {
+	t.Parallel()
+	for _, responder := range []string{
+		"respond hello", "reverse_proxy localhost:1", "file_server", "abort", "error 500", "handle {\n\t\trespond hello\n\t}", "handle_path /x/* {\n\t\trespond hello\n\t}",
+		"route {\n\t\trespond hello\n\t}", "php_fastcgi localhost:1", "metrics", "templates", "request_header X-Id {http.auth.user.id}", "encode gzip",
+	} {
+		out, err := adaptSite(t, "wiki.example.com {\n\t"+responder+"\n\tprotect\n\trewrite * /x\n}")
+		if err != nil {
+			t.Errorf("adapt with %s: %v", responder, err)
+			continue
+		}
+		protect, rewrite := strings.Index(out, `"handler":"protect"`), strings.Index(out, `"handler":"rewrite","uri":"/x"`)
+		for _, handler := range []string{"static_response", "reverse_proxy", "file_server", "error", "subroute", "metrics", "templates", "headers", "encode"} {
+			// the outermost subroute is the site's own
+			if at := strings.LastIndex(out, `"handler":"`+handler+`"`); handler != "subroute" && at >= 0 && at < protect {
+				t.Errorf("%s: %s comes before protect: %s", responder, handler, out)
+			}
+		}
+		if rewrite < 0 || rewrite > protect {
+			t.Errorf("%s: rewrite comes after protect: %s", responder, out)
+		}
+	}
+}

@@ -1,0 +1,495 @@
+package protect
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// fakeAuthority is an authorization server whose answers a test decides.
+type fakeAuthority struct {
+	mu       sync.Mutex // guards all below
+	tokens   map[string]*authz.Introspection
+	sessions map[string]*authz.Introspection // origin and token
+	codes    map[string]fakeCode
+	flows    []fakeFlow
+	err      error
+	panics   bool
+	asked    int
+	ended    []string
+}
+
+type fakeCode struct{ origin, binding, to string }
+
+type fakeFlow struct {
+	authz.SiteDemand
+	binding string
+}
+
+func newToken(t testing.TB, kind secret.Kind) string {
+	t.Helper()
+	s, err := secret.NewToken(rand.Reader, kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (f *fakeAuthority) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+func (f *fakeAuthority) answer(m map[string]*authz.Introspection, key string) (*authz.Introspection, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked++
+	if f.panics {
+		panic("fake")
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	if in := m[key]; in != nil {
+		c := *in
+		return &c, nil
+	}
+	return &authz.Introspection{}, nil
+}
+
+func (f *fakeAuthority) Introspect(_ context.Context, token string) (*authz.Introspection, error) {
+	return f.answer(f.tokens, token)
+}
+
+func (f *fakeAuthority) Recheck(_ context.Context, token string) (*authz.Introspection, error) {
+	return f.answer(f.tokens, token)
+}
+
+func (f *fakeAuthority) Use(_ context.Context, token string) (*authz.Introspection, error) {
+	return f.answer(f.tokens, token)
+}
+
+func (f *fakeAuthority) SiteSession(_ context.Context, origin, token string) (*authz.Introspection, error) {
+	return f.answer(f.sessions, origin+" "+token)
+}
+
+func (f *fakeAuthority) BeginSite(_ context.Context, d authz.SiteDemand, binding string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.flows = append(f.flows, fakeFlow{d, binding})
+	return fmt.Sprintf("https://issuer.test/oauth/site?flow=%d", len(f.flows)), f.err
+}
+
+func (f *fakeAuthority) FinishSite(_ context.Context, origin, code, binding string, _ event.Origin) (authz.SiteLogin, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return authz.SiteLogin{}, f.err
+	}
+	c, ok := f.codes[code]
+	delete(f.codes, code)
+	if !ok || c.origin != origin || c.binding != binding {
+		return authz.SiteLogin{}, &authz.Error{Status: http.StatusBadRequest, Code: "invalid_grant", Description: "the code is not good here"}
+	}
+	token, err := secret.NewToken(rand.Reader, secret.SiteSession)
+	f.sessions[origin+" "+token] = person(2, "staff")
+	return authz.SiteLogin{Token: token, Return: c.to}, err
+}
+
+func (f *fakeAuthority) EndSite(_ context.Context, origin, token string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.sessions, origin+" "+token)
+	f.ended = append(f.ended, token)
+	return f.err
+}
+
+func (f *fakeAuthority) LogoutURL(origin string) string {
+	return "https://issuer.test/oauth/logout?post_logout_redirect_uri=" + origin
+}
+
+// person is what is known of a signed-in person.
+func person(level int, groups ...string) *authz.Introspection {
+	return &authz.Introspection{
+		Active: true, Subject: "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", ClientID: "shop", Scope: []string{"a", "b"}, Level: level, AuthTime: time.Now(),
+		Person: &login.Subject{
+			Active: true, Username: "demo@example.com", Groups: groups,
+			Profile: map[string]string{"name": "Demo Pérson", "email": "demo@example.com", "email_verified": "true"},
+		},
+	}
+}
+
+// echo is an upstream that keeps what it really received.
+type echo struct {
+	addr string
+
+	mu      sync.Mutex // guards what follows
+	seen    []seen
+	answers map[string]string // by path, the raw answer
+}
+
+type seen struct {
+	raw     string // of head and body
+	method  string
+	target  string
+	header  [][2]string
+	body    string
+	trailer http.Header
+}
+
+// values returns the values of every header line whose name some server reads as name.
+func (s seen) values(name string) (out []string) {
+	for _, h := range s.header {
+		if sameField(h[0], name) {
+			out = append(out, h[1])
+		}
+	}
+	return out
+}
+
+func startEcho(t testing.TB) *echo {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &echo{addr: l.Addr().String(), answers: map[string]string{}}
+	var conns sync.WaitGroup
+	conns.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go e.serve(c)
+		}
+	})
+	t.Cleanup(func() { l.Close(); conns.Wait() })
+	return e
+}
+
+func (e *echo) serve(conn net.Conn) {
+	defer conn.Close()
+	var raw bytes.Buffer
+	br := bufio.NewReader(io.TeeReader(conn, &raw))
+	for {
+		req, err := http.ReadRequest(br)
+		if err != nil {
+			return
+		}
+		body, _ := io.ReadAll(req.Body)
+		head, _, _ := strings.Cut(raw.String(), "\r\n\r\n")
+		s := seen{raw: raw.String(), method: req.Method, target: req.RequestURI, body: string(body), trailer: req.Trailer}
+		for _, line := range strings.Split(head, "\r\n")[1:] {
+			k, v, _ := strings.Cut(line, ":")
+			s.header = append(s.header, [2]string{k, strings.TrimSpace(v)})
+		}
+		raw.Reset()
+		e.mu.Lock()
+		e.seen = append(e.seen, s)
+		answer := cmp.Or(e.answers[req.URL.Path], "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		e.mu.Unlock()
+		if strings.EqualFold(req.Header.Get("Upgrade"), "websocket") {
+			answer = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n"
+		}
+		if _, err := io.WriteString(conn, answer); err != nil {
+			return
+		}
+		if req.URL.Path == "/ticks" {
+			tick := time.NewTicker(fakeRecheck / 4)
+			defer tick.Stop()
+			for range tick.C {
+				if _, err := io.WriteString(conn, "data: 2\n\n"); err != nil {
+					return
+				}
+			}
+		}
+		if strings.HasPrefix(answer, "HTTP/1.1 101") || strings.Contains(answer, "text/event-stream") {
+			io.Copy(conn, br) //nolint:errcheck // until one side ends it
+			return
+		}
+	}
+}
+
+// take returns what has arrived since the last take.
+func (e *echo) take() []seen {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.seen
+	e.seen = nil
+	return s
+}
+
+func (e *echo) reply(path, raw string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.answers[path] = raw
+}
+
+// testProtect is protect with a fake authority.
+type testProtect struct {
+	Protect
+	Fake string `json:"fake"`
+}
+
+var fakes sync.Map // name -> *fakeAuthority
+
+const fakeRecheck = 20 * time.Millisecond
+
+func (*testProtect) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.protect_test", New: func() caddy.Module { return new(testProtect) }}
+}
+
+func (p *testProtect) Provision(ctx caddy.Context) error {
+	found, ok := fakes.Load(p.Fake)
+	if !ok {
+		return errors.New("no such fake")
+	}
+	return p.wire(found.(*fakeAuthority), ctx)
+}
+
+func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
+	pages, err := page.New(page.Config{Issuer: "https://issuer.test", Key: make([]byte, 32)})
+	if err != nil {
+		return err
+	}
+	if ctx.Context != nil {
+		p.log = ctx.Logger()
+	}
+	p.recheck = fakeRecheck
+	p.enter = func(context.Context) (Entrance, error) {
+		return Entrance{Authority: f, Pages: pages, Leave: func() {}}, nil
+	}
+	p.origin = func(r *http.Request) event.Origin {
+		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+		return event.Origin{ClientIP: ip, UserAgent: r.UserAgent()}
+	}
+	return p.setUp(caddy.NewReplacer())
+}
+
+func init() { caddy.RegisterModule(new(testProtect)) }
+
+// gateway is a running Caddy with one site for each set of rules, in front of an echo.
+type gateway struct {
+	*echo
+	fake    *fakeAuthority
+	addr    string // plain HTTP, and HTTP/2 with prior knowledge
+	trusted string // the same, believing 127.0.0.1 as a proxy
+	port    string
+	log     string // file
+
+	user, expired string // bearer tokens
+}
+
+func (g *gateway) origin(host string) string { return "http://" + host + ":" + g.port }
+
+func startGateway(t *testing.T) *gateway {
+	t.Helper()
+	g := &gateway{
+		echo: startEcho(t), log: filepath.Join(t.TempDir(), "caddy.log"),
+		fake: &fakeAuthority{tokens: map[string]*authz.Introspection{}, sessions: map[string]*authz.Introspection{}, codes: map[string]fakeCode{}},
+		user: newToken(t, secret.AccessToken), expired: newToken(t, secret.AccessToken),
+	}
+	g.fake.tokens[g.user] = person(1, "staff")
+	fakes.Store(t.Name(), g.fake)
+	t.Cleanup(func() { fakes.Delete(t.Name()) })
+	g.port = caddytest.FreePort(t)
+	g.addr, g.trusted = "127.0.0.1:"+g.port, "127.0.0.1:"+caddytest.FreePort(t)
+	sites := map[string]string{
+		"bearer.test":     `"scopes":["a"]`,
+		"open.test":       ``,
+		"c.test":          `"scopes":["a","c"]`,
+		"aud.test":        `"audience":["https://aud.test"]`,
+		"strip.test":      `"strip_token":true`,
+		"own.test":        `"headers":[{"name":"X-Auth-User","claim":"sub"},{"name":"X-Auth-Name","claim":"name"}]`,
+		"public.test":     `"public":["/public/*","/healthz"]`,
+		"inner.test":      `"public":["/public/*"]`,
+		"staff.test":      `"groups":["staff","admins"]`,
+		"level.test":      `"level":"2"`,
+		"wiki.localhost":  `"login":true,"session":"12h","origins":["` + g.origin("wiki.localhost") + `"]`,
+		"step.localhost":  `"login":true,"level":"2","groups":["staff"],"origins":["` + g.origin("step.localhost") + `"]`,
+		"pub.localhost":   `"login":true,"public":["/public/*"],"origins":["` + g.origin("pub.localhost") + `"]`,
+		"twice.localhost": `"login":true,"strip_token":true,"origins":["` + g.origin("twice.localhost") + `"]`,
+		"tls.test":        `"login":true,"origins":["https://tls.test"]`,
+	}
+	var routes []string
+	for host, options := range sites {
+		if options != "" {
+			options = "," + options
+		}
+		first := fmt.Sprintf(`{"handler":"protect_test","fake":%q%s}`, t.Name(), options)
+		if host == "twice.localhost" { // a second protect on the same way, with rules of its own
+			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q,"login":true,"groups":["staff"],"origins":[%q]}`, t.Name(), g.origin(host))
+		}
+		if host == "inner.test" { // what the first leaves open, the second guards
+			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q}`, t.Name())
+		}
+		routes = append(routes, fmt.Sprintf(`{"match":[{"host":[%q]}],"terminal":true,"handle":[%s,
+			{"handler":"reverse_proxy","flush_interval":-1,"upstreams":[{"dial":%q}],"headers":{"request":{"set":{"X-Placeholder":["{http.auth.user.id}|{http.auth.user.name}|{http.auth.user.nothing}"]}}}}]}`,
+			host, first, g.echo.addr))
+	}
+	slices.Sort(routes)
+	server := func(addr, more string) string {
+		return fmt.Sprintf(`{"listen":[%q],"protocols":["h1","h2c"],"automatic_https":{"disable":true},"logs":{},"routes":[%s]%s}`, addr, strings.Join(routes, ","), more)
+	}
+	config := fmt.Sprintf(`{"admin":{"disabled":true,"config":{"persist":false}},
+		"logging":{"logs":{"default":{"writer":{"output":"file","filename":%q,"roll":false},"encoder":{"format":"json"},"level":"DEBUG"}}},
+		"apps":{"http":{"grace_period":"1s","servers":{"plain":%s,"trusting":%s}}}}`,
+		g.log, server(g.addr, ""), server(g.trusted, `,"trusted_proxies":{"source":"static","ranges":["127.0.0.1/32"]}`))
+	if err := caddy.Load([]byte(config), true); err != nil {
+		t.Fatalf("load: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
+	return g
+}
+
+// answer is what came back for a raw request.
+type answer struct {
+	*http.Response
+	body string
+	conn net.Conn
+	br   *bufio.Reader
+}
+
+// raw sends lines, each ended by CR LF, and an empty one, and reads the answer. The body follows the lines after "".
+func (g *gateway) raw(t testing.TB, lines ...string) answer {
+	t.Helper()
+	return exchange(t, caddytest.Dial(t, g.addr), strings.Join(lines, "\r\n")+"\r\n\r\n")
+}
+
+func exchange(t testing.TB, conn net.Conn, request string) answer {
+	t.Helper()
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatalf("send %q: %v", request, err)
+	}
+	br := bufio.NewReader(conn)
+	method, _, _ := strings.Cut(request, " ")
+	return readAnswer(t, conn, br, method)
+}
+
+func readAnswer(t testing.TB, conn net.Conn, br *bufio.Reader, method string) answer {
+	t.Helper()
+	res, err := http.ReadResponse(br, &http.Request{Method: method})
+	if err != nil {
+		t.Fatalf("read the answer: %v", err)
+	}
+	a := answer{Response: res, conn: conn, br: br}
+	if res.StatusCode != http.StatusSwitchingProtocols {
+		b, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatalf("read the body: %v", err)
+		}
+		a.body = string(b)
+	}
+	return a
+}
+
+// get sends a request with the user's token.
+func (g *gateway) get(t testing.TB, host, target string, headers ...string) answer {
+	t.Helper()
+	return g.raw(t, slices.Concat([]string{"GET " + target + " HTTP/1.1", "Host: " + host, "Authorization: Bearer " + g.user}, headers)...)
+}
+
+// open sends what a browser sends that opens a page.
+func (g *gateway) open(t testing.TB, host, target string, headers ...string) answer {
+	t.Helper()
+	return g.raw(t, slices.Concat([]string{"GET " + target + " HTTP/1.1", "Host: " + host + ":" + g.port, "Accept: text/html", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Site: none", "Sec-Fetch-Dest: document"}, headers)...)
+}
+
+// session makes a session at a site and returns its cookie.
+func (g *gateway) session(t testing.TB, host string, who *authz.Introspection) string {
+	t.Helper()
+	token := newToken(t, secret.SiteSession)
+	g.fake.set(func() { g.fake.sessions[g.origin(host)+" "+token] = who })
+	return cookie.For(g.origin(host)).Name(kindSession) + "=" + token
+}
+
+// refused asserts the status of an answer and that the upstream saw nothing.
+func (g *gateway) refused(t testing.TB, a answer, status ...int) {
+	t.Helper()
+	if !slices.Contains(status, a.StatusCode) {
+		t.Errorf("status = %d, want %v; body %.200q", a.StatusCode, status, a.body)
+	}
+	if s := g.take(); len(s) > 0 {
+		t.Errorf("the upstream saw %q", s[0].raw)
+	}
+}
+
+// passed asserts that exactly one request arrived and returns it.
+func (g *gateway) passed(t testing.TB, a answer) seen {
+	t.Helper()
+	s := g.take()
+	if a.StatusCode != http.StatusOK || len(s) != 1 {
+		t.Fatalf("status = %d, the upstream saw %d requests, want 200 and 1; body %.200q", a.StatusCode, len(s), a.body)
+	}
+	return s[0]
+}
+
+// invariants holds what must be true after every attack.
+func (g *gateway) invariants(t *testing.T) {
+	t.Helper()
+	g.take()
+	g.passed(t, g.get(t, "open.test", "/canary"))
+	g.refused(t, g.raw(t, "GET /canary HTTP/1.1", "Host: open.test", "Authorization: Bearer "+g.expired), http.StatusUnauthorized)
+	log, err := os.ReadFile(g.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(log) {
+		if !json.Valid(line) {
+			t.Errorf("a line of the log is torn: %q", line)
+		}
+		if bytes.Contains(line, []byte("panic")) {
+			t.Errorf("something panicked: %s", line)
+		}
+		for _, kind := range []secret.Kind{secret.AccessToken, secret.SiteSession, secret.SiteCode} {
+			if bytes.Contains(line, []byte(kind)) {
+				t.Errorf("a secret is in the log: %s", line)
+			}
+		}
+	}
+}
+
+// attack runs a subtest and then the invariants.
+func (g *gateway) attack(t *testing.T, name string, fn func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		g.take()
+		fn(t)
+		g.invariants(t)
+	})
+}
+
+var _ caddyhttp.MiddlewareHandler = (*testProtect)(nil)

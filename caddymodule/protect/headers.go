@@ -1,0 +1,399 @@
+package protect
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+)
+
+// defaultHeaders carry the identity upstream when a site does not name its own headers.
+var defaultHeaders = []IdentityHeader{
+	{"Remote-User", "username"}, {"Remote-Name", "name"}, {"Remote-Email", "email"}, {"Remote-Groups", "groups"},
+}
+
+// alwaysDeleted are headers by which a request can tell upstreams and frameworks another path or method than the one
+// checked here.
+var alwaysDeleted = []string{"X-Original-Url", "X-Original-Uri", "X-Original-Method", "X-Original-Host", "X-Rewrite-Url"}
+
+// proxyHeaders tell what a proxy saw. They are believed from Caddy's trusted_proxies and deleted otherwise, like
+// everything that starts with forwardedPrefix. reverse_proxy sets the ones it knows again.
+var proxyHeaders = []string{"Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip"}
+
+const forwardedPrefix = "X-Forwarded-"
+
+// nameSet finds field names in any spelling that some upstream takes for the same name: case, and _ or . for -, as CGI
+// and PHP do.
+type nameSet struct {
+	byLen [64][]string // fields of each length
+	long  []string
+}
+
+func newNameSet(names ...string) *nameSet {
+	s := new(nameSet)
+	for _, n := range names {
+		if len(n) < len(s.byLen) {
+			s.byLen[len(n)] = append(s.byLen[len(n)], n)
+		} else {
+			s.long = append(s.long, n)
+		}
+	}
+	return s
+}
+
+func (s *nameSet) has(name string) bool {
+	candidates := s.long
+	if len(name) < len(s.byLen) {
+		candidates = s.byLen[len(name)]
+	}
+	for _, c := range candidates {
+		if sameField(c, name) {
+			return true
+		}
+	}
+	return false
+}
+
+var proxyNames = newNameSet(proxyHeaders...)
+
+// guardedNames are the fields that only protect may set.
+func guardedNames(own []IdentityHeader) *nameSet {
+	names := slices.Clone(alwaysDeleted)
+	for _, h := range slices.Concat(defaultHeaders, own) {
+		names = append(names, h.Name)
+	}
+	return newNameSet(names...)
+}
+
+// sameField tells whether two field names are the same to software that folds case and separators.
+func sameField(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if fold(a[i]) != fold(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func fold(c byte) byte {
+	switch {
+	case 'A' <= c && c <= 'Z':
+		return c + 'a' - 'A'
+	case c == '_' || c == '.':
+		return '-'
+	}
+	return c
+}
+
+func isForwarded(name string) bool {
+	return len(name) > len(forwardedPrefix) && sameField(name[:len(forwardedPrefix)], forwardedPrefix)
+}
+
+// form refuses requests that no upstream should see, from any sender.
+func (p *Protect) form(g *passage) *refusal {
+	r := g.r
+	switch {
+	case r.Method == http.MethodTrace, r.Method == http.MethodConnect && !g.webSocket:
+		// TRACE would show an upstream's view of the headers to a script
+		return &refusal{status: http.StatusMethodNotAllowed, code: "invalid_request", text: "the method is not allowed"}
+	case r.Method != http.MethodConnect && !strings.HasPrefix(r.URL.Path, "/"):
+		return malformed("the request target is not a path")
+	}
+	for _, line := range r.Header["Connection"] {
+		if plainConnection(line) {
+			continue
+		}
+		// RFC 9110 7.6.1: headers that Connection names are removed before the request goes on. That would remove the
+		// identity headers too.
+		for name := range strings.SplitSeq(line, ",") {
+			if p.guarded.has(strings.TrimSpace(name)) {
+				return malformed("Connection names a header that is not the client's")
+			}
+		}
+	}
+	return nil
+}
+
+// plainConnection tells the usual values apart without looking closer.
+func plainConnection(v string) bool {
+	return v == "keep-alive" || v == "close" || v == "Upgrade" || v == "keep-alive, Upgrade"
+}
+
+// cleanse deletes the fields that only protect or a trusted proxy may set, in every spelling, on every path.
+func (p *Protect) cleanse(g *passage) {
+	r := g.r
+	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
+	for name := range r.Header {
+		if p.guarded.has(name) || (!trusted && (isForwarded(name) || proxyNames.has(name))) {
+			delete(r.Header, name)
+		}
+	}
+	if len(r.Trailer) > 0 && r.Body != nil {
+		r.Body = &trailerGuard{ReadCloser: r.Body, trailer: r.Trailer, names: p.guarded}
+		p.guarded.deleteFrom(r.Trailer)
+	}
+	if !g.webSocket {
+		// Only WebSocket may leave HTTP: any other protocol would be a tunnel past this handler. (RFC 9110 7.8: a
+		// server may ignore Upgrade.)
+		delete(r.Header, "Upgrade")
+		delete(r.Header, "Http2-Settings")
+	}
+}
+
+func (s *nameSet) deleteFrom(h http.Header) {
+	for name := range h {
+		if s.has(name) {
+			delete(h, name)
+		}
+	}
+}
+
+// trailerGuard deletes trailers with the names of guarded headers. Trailers are known once the body has been read.
+type trailerGuard struct {
+	io.ReadCloser
+	trailer http.Header
+	names   *nameSet
+}
+
+func (t *trailerGuard) Read(b []byte) (int, error) {
+	n, err := t.ReadCloser.Read(b)
+	if err != nil {
+		t.names.deleteFrom(t.trailer)
+	}
+	return n, err
+}
+
+// introduce sets the identity headers and Caddy's placeholders.
+func (p *Protect) introduce(r *http.Request, who *authz.Introspection) {
+	values := make([]string, 0, len(p.headers))
+	for _, h := range p.headers {
+		v, _ := claim(who, h.Claim)
+		if v = fieldValue(v); v != "" {
+			values = append(values, v)
+			r.Header[h.Name] = values[len(values)-1 : len(values) : len(values)]
+		}
+	}
+	placeholders(r, who)
+}
+
+// holder is the person or client that the placeholders of a request describe: the one that the last protect on its way
+// let in.
+type holder struct{ who *authz.Introspection }
+
+const holderVar = "gatehouse.holder"
+
+func (*holder) String() string { return "[redacted]" }
+
+// placeholders sets {http.auth.user.*}. who nil: the path is public, so all are empty. A placeholder that is not set
+// would go upstream unresolved.
+func placeholders(r *http.Request, who *authz.Introspection) {
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return
+	}
+	h, ok := caddyhttp.GetVar(r.Context(), holderVar).(*holder)
+	if !ok {
+		h = new(holder)
+		caddyhttp.SetVar(r.Context(), holderVar, h)
+		repl.Map(func(key string) (any, bool) {
+			name, ok := strings.CutPrefix(key, "http.auth.user.")
+			if !ok {
+				return nil, false
+			}
+			if h.who == nil {
+				return "", true
+			}
+			v, _ := claim(h.who, name)
+			return fieldValue(v), true // most of them end up in headers
+		})
+	}
+	h.who = who
+	id := ""
+	if who != nil {
+		id = who.Subject
+	}
+	repl.Set("http.auth.user.id", id)
+}
+
+// detach takes Gatehouse's cookies and tokens out of the request before it goes upstream, and keeps them for a further
+// protect on the way.
+func (p *Protect) detach(g *passage, rec *arrival) {
+	r := g.r
+	taken := false
+	if kept, found := withoutOurs(r.Header["Cookie"]); found {
+		taken = true
+		if r.Header["Cookie"] = kept; len(kept) == 0 {
+			delete(r.Header, "Cookie")
+		}
+	}
+	if ref := r.Header["Referer"]; p.Login && len(ref) > 0 && strings.Contains(ref[0], authz.SiteCodeParam) {
+		delete(r.Header, "Referer") // some clients name the redirecting URL there, code and all
+	}
+	if p.StripToken && len(r.Header["Authorization"]) > 0 {
+		if token, bad := rec.bearer(); token != "" || bad != nil {
+			taken = true
+			delete(r.Header, "Authorization")
+		}
+	}
+	if taken {
+		caddyhttp.SetVar(r.Context(), arrivalVar, rec)
+	}
+}
+
+// withoutOurs returns Cookie lines without Gatehouse's cookies, others byte for byte.
+func withoutOurs(lines []string) (kept []string, found bool) {
+	if !slices.ContainsFunc(lines, mayBeOurs) {
+		return lines, false
+	}
+	for _, line := range lines {
+		var rest []string
+		for pair := range strings.SplitSeq(line, ";") {
+			name, _, _ := strings.Cut(strings.TrimLeft(pair, "= \t"), "=")
+			if cookie.IsOurs(strings.Trim(name, " \t\"")) {
+				found = true
+				continue
+			}
+			rest = append(rest, strings.TrimLeft(pair, " "))
+		}
+		if s := strings.TrimSpace(strings.Join(rest, "; ")); s != "" {
+			kept = append(kept, s)
+		}
+	}
+	if !found {
+		return lines, false
+	}
+	return kept, true
+}
+
+// mayBeOurs is a quick look for the "gh-" that each of our cookie names holds.
+func mayBeOurs(line string) bool {
+	for i := 0; i+2 < len(line); i++ {
+		if line[i]|0x20 == 'g' && line[i+1]|0x20 == 'h' && line[i+2] == '-' {
+			return true
+		}
+	}
+	return false
+}
+
+// dropOurs removes cookies that an upstream sets under one of Gatehouse's names from an answer.
+func dropOurs(h http.Header) {
+	for _, field := range [...]string{"Set-Cookie", http.TrailerPrefix + "Set-Cookie"} {
+		if lines := h[field]; slices.ContainsFunc(lines, mayBeOurs) {
+			h[field] = slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+				// A cookie without a name comes back as its value alone, which then reads as a name and a value.
+				name, _, _ := strings.Cut(strings.TrimLeft(line, "= \t"), "=")
+				return cookie.IsOurs(strings.Trim(name, " \t\""))
+			})
+		}
+	}
+}
+
+// claim returns the claim of a person or client under a name. ok is false when there is none.
+func claim(who *authz.Introspection, name string) (value string, ok bool) {
+	switch name {
+	case "id", "sub":
+		return who.Subject, true
+	case "client_id":
+		return who.ClientID, who.ClientID != ""
+	case "scope":
+		return strings.Join(who.Scope, " "), len(who.Scope) > 0
+	case "aud":
+		return strings.Join(who.Audience, " "), len(who.Audience) > 0
+	case "level":
+		return strconv.Itoa(who.Level), who.Level > 0
+	case "acr":
+		return "urn:gatehouse:level:" + strconv.Itoa(who.Level), who.Level > 0
+	case "amr":
+		return strings.Join(who.AMR, " "), len(who.AMR) > 0
+	case "sid":
+		return who.SessionID, who.SessionID != ""
+	}
+	// A client with its own token is not a person: it has no username that could be mistaken for a person's.
+	if who.Person == nil {
+		return "", false
+	}
+	switch name {
+	case "username", "preferred_username":
+		return who.Person.Username, who.Person.Username != ""
+	case "groups":
+		return groupList(who.Person.Groups), len(who.Person.Groups) > 0
+	case "email":
+		if who.Person.Profile["email_verified"] == "false" {
+			// Anyone can claim an address, so upstreams that know people by address must not get an unverified one. The
+			// operator maps what a provider says.
+			v := who.Person.Details[name]
+			return strings.Join(v, ","), len(v) > 0 && !slices.Contains(who.Person.Details["email_verified"], "false")
+		}
+	}
+	if v, ok := who.Person.Profile[name]; ok {
+		return v, true
+	}
+	v, ok := who.Person.Details[name]
+	return strings.Join(v, ","), ok
+}
+
+// groupList joins groups with commas. A group whose name holds a comma would read as two, so it is left out.
+func groupList(groups []string) string {
+	if slices.ContainsFunc(groups, func(g string) bool { return strings.Contains(g, ",") }) {
+		groups = slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return strings.Contains(g, ",") })
+	}
+	return strings.Join(groups, ",")
+}
+
+const maxFieldValue = 8 << 10 // bytes of an identity header
+
+// fieldValue makes a text fit for one header field: UTF-8 as it is, as peers do, without control characters and what
+// else could end a line somewhere. What is too long is left out rather than cut to something else.
+func fieldValue(s string) string {
+	if len(s) > maxFieldValue {
+		return ""
+	}
+	clean := true
+	for i := 0; i < len(s) && clean; i++ {
+		clean = s[i] >= ' ' && s[i] < 0x7f
+	}
+	if !clean {
+		s = strings.Map(func(r rune) rune {
+			if r < ' ' || (r >= 0x7f && r < 0xa0) || r == 0x2028 || r == 0x2029 || r == utf8.RuneError {
+				return -1
+			}
+			return r
+		}, s)
+	}
+	return strings.TrimSpace(s)
+}
+
+// checkIdentityHeader refuses names that mean something else in HTTP.
+func checkIdentityHeader(name string) error {
+	switch c := http.CanonicalHeaderKey(name); {
+	case !httpguts.ValidHeaderFieldName(name) || strings.ContainsAny(name, "_."):
+		return fmt.Errorf("%q is not a header name: letters, digits and -", name)
+	case slices.Contains([]string{
+		"Authorization", "Connection", "Content-Length", "Content-Type", "Content-Encoding", "Cookie", "Expect", "Host", "Keep-Alive", "Origin", "Proxy-Authorization",
+		"Proxy-Connection", "Set-Cookie", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Via",
+	}, c), strings.HasPrefix(c, "Sec-"), isForwarded(c):
+		return fmt.Errorf("%s has a meaning of its own: choose another header, such as Remote-User", c)
+	}
+	return nil
+}
+
+func checkClaim(s string) error {
+	if s == "" || len(s) > 64 || strings.ContainsAny(s, " \t\"{}") {
+		return errors.New("want the name of a claim, such as sub, username or email")
+	}
+	return nil
+}

@@ -1,0 +1,322 @@
+package protect
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// The browser's side of protect. A navigation without a session becomes a flow at the issuer, bound to a cookie that is
+// set here before the redirect; the browser comes back to the same URL with a one-time code, which is exchanged in
+// process for a session of this site.
+
+const (
+	kindSession = "site"  // the session at this site
+	kindTries   = "tries" // how often a code has arrived in the last triesFor: it ends loops
+
+	triesFor = 30 * time.Second
+	maxTries = 3
+
+	ownPrefix  = "/.gatehouse/" // paths of a site with login that never reach the upstream
+	logoutPath = ownPrefix + "logout"
+	assetsPath = ownPrefix + "assets/"
+
+	maxReturn = 8 << 10 // bytes of a URL that a browser is brought back to
+)
+
+// site is one origin under which browsers see a protected site.
+type site struct {
+	origin string // https://wiki.example.com
+	scheme string
+	jar    cookie.Jar
+}
+
+// setSites prepares the origins, found by the Host header.
+func (p *Protect) setSites() error {
+	p.sites = map[string][]*site{}
+	for i, o := range p.Origins {
+		u, err := options.ParseIssuer(o)
+		if err != nil {
+			return err
+		}
+		o = u.Scheme + "://" + u.Host
+		p.Origins[i] = o
+		s := &site{origin: o, scheme: u.Scheme, jar: cookie.For(o)}
+		p.sites[u.Host] = append(p.sites[u.Host], s)
+		if u.Port() == "" { // a client may name the port that is the default
+			host := u.Host + ":" + map[string]string{"http": "80", "https": "443"}[u.Scheme]
+			p.sites[host] = append(p.sites[host], s)
+		}
+	}
+	return nil
+}
+
+// siteOf returns the origin under which the browser sees this request, or nil when the host is unknown.
+func (p *Protect) siteOf(r *http.Request) *site {
+	found := p.sites[r.Host]
+	if found == nil {
+		found = p.sites[strings.ToLower(r.Host)]
+	}
+	if len(found) < 2 {
+		if len(found) == 1 {
+			return found[0]
+		}
+		return nil
+	}
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	// cleanse has deleted the header unless a trusted proxy sent it
+	if v := r.Header.Get("X-Forwarded-Proto"); v == "http" || v == "https" {
+		scheme = v
+	}
+	if i := slices.IndexFunc(found, func(s *site) bool { return s.scheme == scheme }); i >= 0 {
+		return found[i]
+	}
+	return found[0]
+}
+
+// isNavigation tells whether a browser opens a page: only then can it be sent to sign in.
+func isNavigation(r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return false
+	}
+	if mode := r.Header["Sec-Fetch-Mode"]; len(mode) > 0 {
+		return len(mode) == 1 && mode[0] == "navigate"
+	}
+	if len(r.Header["Sec-Fetch-Site"]) > 0 || len(r.Header["Sec-Fetch-Dest"]) > 0 {
+		return false
+	}
+	return slices.ContainsFunc(r.Header["Accept"], func(v string) bool { return strings.Contains(v, "text/html") })
+}
+
+// originalTarget returns the request target byte for byte.
+func originalTarget(r *http.Request) string {
+	if orig, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		return orig.RequestURI
+	}
+	return r.RequestURI
+}
+
+// isPlainTarget tells whether a target is a path and query that a browser would send and read in the same way.
+func isPlainTarget(s string) bool {
+	if s == "" || s[0] != '/' {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f || s[i] == '#' || s[i] == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// original returns the URL as the client asked for it, before rewrites and handle_path.
+func original(r *http.Request) *url.URL {
+	if orig, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && orig.URL != nil {
+		return orig.URL
+	}
+	return r.URL
+}
+
+// requestURI returns path and query as the client asked for them, without the reserved parameter.
+func requestURI(r *http.Request) string {
+	u := original(r)
+	path, rawQuery, asked := strings.Cut(u.RequestURI(), "?")
+	if raw := originalTarget(r); isPlainTarget(raw) {
+		path, rawQuery, asked = strings.Cut(raw, "?")
+	}
+	query, codes := cutParam(rawQuery, authz.SiteCodeParam)
+	if asked && (query != "" || codes == nil) {
+		return path + "?" + query
+	}
+	return path
+}
+
+// ownPath serves Gatehouse's own paths on a site with login. true: the request has been answered.
+func (p *Protect) ownPath(g *passage, rec *arrival) bool {
+	u := original(g.r)
+	_, codes := cutParam(u.RawQuery, authz.SiteCodeParam)
+	own := strings.HasPrefix(u.Path, ownPrefix)
+	if codes == nil && !own {
+		return false
+	}
+	if codes != nil {
+		caddyhttp.SetVar(g.r.Context(), caddyhttp.LogSkipVar, true) // the access log would keep the code; a line without it follows
+	}
+	if g.site = p.siteOf(g.r); g.site == nil {
+		p.answer(g, refusal{status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
+		return true
+	}
+	in, err := g.open()
+	switch {
+	case err != nil:
+		p.answer(g, cannotTell(err))
+	case own && u.Path == logoutPath:
+		p.logout(g, rec, in.Authority)
+	case own && strings.HasPrefix(u.Path, assetsPath):
+		r := g.r.Clone(g.r.Context())
+		r.URL.Path, r.URL.RawPath = strings.TrimPrefix(u.Path, strings.TrimSuffix(ownPrefix, "/")), ""
+		in.Pages.On(g.site.origin, strings.TrimSuffix(ownPrefix, "/")).Assets().ServeHTTP(g.ResponseWriter, r)
+	case own:
+		p.answer(g, refusal{status: http.StatusNotFound, code: "invalid_request", text: "there is nothing here", page: "error.not_found"})
+	case !isNavigation(g.r):
+		p.answer(g, *malformed("a sign-in ends with a navigation"))
+	default:
+		p.finish(g, rec, in.Authority, codes)
+	}
+	return true
+}
+
+// signIn sends the browser to the issuer, to come back to target.
+func (p *Protect) signIn(g *passage, rec *arrival, auth authority, target string) bool {
+	w, r, s := g.ResponseWriter, g.r, g.site
+	if len(target) > maxReturn {
+		return p.answer(g, refusal{status: http.StatusRequestURITooLong, code: "invalid_request", text: "the address is too long to come back to", page: "error.bad_request"})
+	}
+	if p.tries(rec, s) >= maxTries {
+		s.jar.Clear(w, kindTries)
+		return p.answer(g, refusal{status: http.StatusBadRequest, code: "invalid_request", text: "the browser does not keep the site's session", page: "error.expired", again: requestURI(r)})
+	}
+	if in := g.entrance; in.Admit != nil && !in.Admit(r) {
+		return p.answer(g, refusal{status: http.StatusTooManyRequests, code: "temporarily_unavailable", text: "too much was begun from this network", page: "error.unavailable"})
+	}
+	binding := rec.cookie(s.jar, cookie.KindBrowser)
+	if len(binding) < 43 {
+		var err error
+		if binding, err = secret.ID(p.random, 32); err != nil {
+			return p.answer(g, cannotTell(err))
+		}
+		s.jar.Set(w, cookie.KindBrowser, binding, 0)
+	}
+	to, err := auth.BeginSite(r.Context(), authz.SiteDemand{Origin: s.origin, Return: target, Level: p.reach, MaxAge: p.session}, binding)
+	if err != nil {
+		if e := new(authz.Error); errors.As(err, &e) && e.Status < http.StatusInternalServerError {
+			return p.answer(g, refusal{status: http.StatusBadRequest, code: e.Code, text: e.Description, page: "error.bad_request", cause: err})
+		}
+		return p.answer(g, cannotTell(err))
+	}
+	redirect(w, to, http.StatusFound)
+	return false
+}
+
+// finish exchanges the code that the browser brought for a session, and redirects to the URL without the code.
+func (p *Protect) finish(g *passage, rec *arrival, auth authority, codes []string) {
+	w, r, s := g.ResponseWriter, g.r, g.site
+	clean := s.origin + requestURI(r)
+	tries := p.tries(rec, s)
+	binding := rec.cookie(s.jar, cookie.KindBrowser)
+	if binding != "" && len(codes) == 1 {
+		got, err := auth.FinishSite(r.Context(), s.origin, codes[0], binding, p.origin(r))
+		if err == nil {
+			if strings.HasPrefix(got.Return, s.origin+"/") {
+				clean = got.Return
+			}
+			s.jar.Set(w, kindSession, got.Token, got.MaxAge)
+			s.jar.Set(w, kindTries, strconv.Itoa(tries+1), triesFor)
+			p.log.Info("signed in at site", zap.String("origin", s.origin), zap.String("client_ip", p.origin(r).ClientIP))
+			redirect(w, clean, http.StatusSeeOther)
+			return
+		}
+		if e := new(authz.Error); !errors.As(err, &e) || e.Code != "invalid_grant" {
+			p.answer(g, cannotTell(err))
+			return
+		}
+	}
+	// The code is invalid here: another browser's, spent, or expired. A browser that is signed in already (the back
+	// button) goes on.
+	c := credential{site: s, token: rec.cookie(s.jar, kindSession)}
+	who, err := c.recheck(r.Context(), auth)
+	switch {
+	case err != nil:
+		p.answer(g, cannotTell(err))
+	case p.examine(who, true) == allowed:
+		redirect(w, clean, http.StatusSeeOther)
+	case binding == "" || tries > 0:
+		s.jar.Clear(w, kindTries)
+		p.answer(g, refusal{status: http.StatusBadRequest, code: "invalid_request", text: "the sign-in is not this browser's, or too old", page: "error.expired", again: requestURI(r)})
+	default:
+		s.jar.Set(w, kindTries, "1", triesFor)
+		p.signIn(g, rec, auth, clean)
+	}
+}
+
+func (p *Protect) tries(rec *arrival, s *site) int {
+	n, err := strconv.Atoi(rec.cookie(s.jar, kindTries))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return min(n, maxTries)
+}
+
+// logout ends the session of this site when the site or the person made the request, and redirects to the issuer's
+// sign-out, which asks first. A link on another site gets no further than that question.
+func (p *Protect) logout(g *passage, rec *arrival, auth authority) {
+	w, r, s := g.ResponseWriter, g.r, g.site
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodPost:
+		p.answer(g, refusal{status: http.StatusMethodNotAllowed, code: "invalid_request", text: "sign out by GET or POST", page: "error.method"})
+		return
+	case r.Method == http.MethodPost && !ownRequest(r, s):
+		p.answer(g, refusal{status: http.StatusForbidden, code: "invalid_request", text: "the form is not this site's", page: "error.forbidden"})
+		return
+	}
+	if token := rec.cookie(s.jar, kindSession); ownRequest(r, s) && token != "" {
+		if err := auth.EndSite(r.Context(), s.origin, token); err != nil {
+			p.answer(g, cannotTell(err))
+			return
+		}
+	}
+	if ownRequest(r, s) {
+		s.jar.Clear(w, kindSession)
+		s.jar.Clear(w, kindTries)
+	}
+	redirect(w, auth.LogoutURL(s.origin), http.StatusSeeOther)
+}
+
+// ownRequest tells whether a request was made by a page of this site or by the person: typed, or from a bookmark.
+func ownRequest(r *http.Request, s *site) bool {
+	if v := r.Header["Sec-Fetch-Site"]; len(v) > 0 {
+		return len(v) == 1 && (v[0] == "same-origin" || (v[0] == "none" && r.Method == http.MethodGet))
+	}
+	origin := r.Header["Origin"]
+	return len(origin) == 1 && origin[0] == s.origin
+}
+
+// redirect sends a browser on. to comes from Gatehouse, never from the request alone.
+func redirect(w http.ResponseWriter, to string, status int) {
+	h := w.Header()
+	h.Set("Location", to)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", "0")
+	w.WriteHeader(status)
+}
+
+// page writes the page of a refusal and returns its reference.
+func (p *Protect) page(g *passage, f refusal) string {
+	s := g.site
+	if s == nil {
+		s = p.siteOf(g.r)
+	}
+	in, err := g.open()
+	if err != nil || in.Pages == nil || s == nil {
+		writeRefusal(g.ResponseWriter, g.r, f)
+		return ""
+	}
+	return in.Pages.On(s.origin, strings.TrimSuffix(ownPrefix, "/")).Error(g.ResponseWriter, g.r, f.status, f.page, f.again)
+}

@@ -1,0 +1,366 @@
+// Package protect is the handler in front of upstreams: it lets a request pass for a bearer token or a browser session
+// that the authorization server of the same configuration accepts, and tells the upstream who it is. Tokens and
+// sessions themselves are in package authz.
+package protect
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+func init() {
+	caddy.RegisterModule(new(Protect))
+}
+
+// Protect stands in front of upstreams and lets a request pass only with a bearer token (RFC 6750) of the authorization
+// server of this configuration or, with login, a browser session. Every request is looked up again, so a revocation
+// counts at once. A lookup that fails refuses the request.
+//
+// Identity headers that the client sent are deleted, in every spelling, before the handler sets its own. It sets
+// {http.auth.user.id} (the subject) and {http.auth.user.<claim>}.
+type Protect struct {
+	// Scopes that a bearer token must have, all of them. A browser session at this site has them, once it has the level
+	// that they need. Default: none.
+	Scopes []string `json:"scopes,omitempty"`
+	// Groups of which the person must be in at least one. Default: any person, and clients with a token of their own.
+	Groups []string `json:"groups,omitempty"`
+	// The least authentication level, 1 to 4. Clients get the challenge of RFC 9470, browsers the sign-in page.
+	// Default: any.
+	Level options.Count `json:"level,omitempty"`
+	// The resources that a bearer token must be meant for, at least one of them (RFC 8707). Default: any.
+	Audience []string `json:"audience,omitempty"`
+	// Whether browsers without a session are sent to sign in and come back. Default: false, bearer tokens only.
+	Login bool `json:"login,omitempty"`
+	// The origins under which browsers see this site, such as https://wiki.example.com. Required with login in JSON.
+	// Default: those of the site's addresses in the Caddyfile.
+	Origins []string `json:"origins,omitempty"`
+	// The headers that carry the identity to the upstream. Default: Remote-User username, Remote-Name name,
+	// Remote-Email email, Remote-Groups groups. These four are deleted from requests in any case.
+	Headers []IdentityHeader `json:"headers,omitempty"`
+	// Public paths: /healthz, or /assets/* for all below. Where there are any, a request whose path is not canonical is
+	// refused. Default: none.
+	Public []string `json:"public,omitempty"`
+	// Whether a bearer token is kept from the upstream. Default: false.
+	StripToken bool `json:"strip_token,omitempty"`
+	// The oldest sign-in that this site accepts from a browser. Default: any, while the issuer's session lasts.
+	Session options.Duration `json:"session,omitempty"`
+	// Not supported yet: a configuration that sets it is refused. It is kept for the introspection of tokens of other
+	// issuers.
+	Introspect any `json:"introspect,omitempty"`
+
+	log     *zap.Logger
+	enter   func(context.Context) (Entrance, error)
+	origin  func(*http.Request) event.Origin
+	now     func() time.Time
+	random  io.Reader
+	recheck time.Duration // how often open connections are looked at again
+
+	level   int
+	reach   int // least level of a browser: that of the scopes too, as if the site had asked for a token with them
+	session time.Duration
+	sites   map[string][]*site // by Host header
+	headers []IdentityHeader
+	guarded *nameSet
+	public  publicPaths
+	idps    []idp.RequestReader // their headers must not go upstream from other peers either
+	realm   string              // start of every challenge
+}
+
+// IdentityHeader is one header and the claim that it carries.
+type IdentityHeader struct {
+	// The header field. Required.
+	Name string `json:"name"`
+	// The claim: sub, username, name, email, groups, client_id, scope, acr, or one of the person's profile. Required.
+	Claim string `json:"claim"`
+}
+
+// Entrance is the authorization server of the running instance. It stays open until Leave is called.
+type Entrance struct {
+	Authority authority
+	Pages     *page.Renderer
+	Counter   counter                  // nil: nothing is counted
+	Admit     func(*http.Request) bool // whether a stranger may begin one more sign-in; nil: always
+	Leave     func()
+}
+
+// counter counts lookups and panics, for the metrics.
+type counter interface {
+	CountIntrospection(by string)
+	CountPanic()
+}
+
+// App is what protect needs of the app of the same configuration.
+type App interface {
+	// Entrance waits for the running instance and holds it; call Leave when done.
+	Entrance(ctx context.Context) (Entrance, error)
+	// Origin says where a request came from.
+	Origin(r *http.Request) event.Origin
+	// RequestReaders are the identity providers that read requests, for handlers that the app knows nothing of.
+	RequestReaders() []idp.RequestReader
+	// ScopeLevel is the authentication level that a scope needs. 0: any.
+	ScopeLevel(scope string) int
+	// RegisterSite names the origins of a site that declares login. Sites do so while they are provisioned.
+	RegisterSite(origins ...string)
+}
+
+// authority looks tokens and sessions up. *authz.Server is one.
+type authority interface {
+	Introspect(ctx context.Context, token string) (*authz.Introspection, error)
+	Recheck(ctx context.Context, token string) (*authz.Introspection, error)
+	Use(ctx context.Context, token string) (*authz.Introspection, error)
+	SiteSession(ctx context.Context, origin, token string) (*authz.Introspection, error)
+	BeginSite(ctx context.Context, d authz.SiteDemand, binding string) (url string, err error)
+	FinishSite(ctx context.Context, origin, code, binding string, from event.Origin) (authz.SiteLogin, error)
+	EndSite(ctx context.Context, origin, token string) error
+	LogoutURL(origin string) string
+}
+
+// recheckEvery bounds how long a WebSocket or event stream stays open after a revocation: this and the time to close
+// it, below 5 s.
+const recheckEvery = 4 * time.Second
+
+// CaddyModule returns the Caddy module information.
+func (*Protect) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.protect", New: func() caddy.Module { return new(Protect) }}
+}
+
+// Provision resolves the options and registers the site with the app, which sends browsers back to registered sites
+// only.
+func (p *Protect) Provision(ctx caddy.Context) error {
+	p.log = ctx.Logger()
+	a, err := options.App[App](ctx)
+	if err != nil {
+		return fmt.Errorf("protect: %w", err)
+	}
+	p.enter, p.origin, p.idps = a.Entrance, a.Origin, a.RequestReaders()
+	if err := p.setUp(caddy.NewReplacer()); err != nil {
+		return err
+	}
+	for _, scope := range p.Scopes {
+		p.reach = max(p.reach, a.ScopeLevel(scope))
+	}
+	if p.Login {
+		a.RegisterSite(p.Origins...)
+	}
+	return nil
+}
+
+// setUp turns the options into what ServeHTTP works with.
+func (p *Protect) setUp(repl *caddy.Replacer) error {
+	res := options.NewResolver(repl)
+	p.Scopes = res.List("scopes", p.Scopes, options.CheckScope)
+	p.Groups = res.List("groups", p.Groups, nil)
+	p.Audience = res.List("audience", p.Audience, options.CheckURI)
+	p.Public = res.List("public", p.Public, checkPublic)
+	p.level = res.Count("level", p.Level, options.CheckLevel)
+	p.reach = p.level
+	p.session = res.Duration("session", p.Session)
+	p.Origins = res.List("login", p.Origins, options.CheckIssuer)
+	p.headers = nil
+	for _, h := range p.Headers {
+		name := res.Plain("headers", h.Name, checkIdentityHeader)
+		claim := res.Plain("headers", h.Claim, checkClaim)
+		p.headers = append(p.headers, IdentityHeader{Name: http.CanonicalHeaderKey(name), Claim: claim})
+	}
+	if err := p.consistent(); err != nil {
+		res.Fail("%v", err)
+	}
+	if err := res.Err(); err != nil {
+		return fmt.Errorf("protect: %w", err)
+	}
+	if len(p.headers) == 0 {
+		p.headers = defaultHeaders
+	}
+	p.guarded = guardedNames(p.headers)
+	p.public = p.Public
+	p.realm = `Bearer realm="gatehouse"`
+	if p.log == nil {
+		p.log = zap.NewNop()
+	}
+	if p.now == nil {
+		p.now = time.Now
+	}
+	if p.random == nil {
+		p.random = rand.Reader
+	}
+	if p.recheck == 0 {
+		p.recheck = recheckEvery
+	}
+	return p.setSites()
+}
+
+// consistent checks rules between several options, for the Caddyfile and for JSON.
+func (p *Protect) consistent() error {
+	switch {
+	case p.Introspect != nil:
+		return fmt.Errorf("introspect %w: tokens are those of the issuer in this configuration", options.ErrNotSupported)
+	case p.Login && len(p.Origins) == 0:
+		return errors.New("login: name the site's origin, such as login https://wiki.example.com")
+	case !p.Login && len(p.Origins) > 0:
+		return errors.New("origins are for sites with login")
+	case !p.Login && p.Session != "":
+		return errors.New("session is for sites with login")
+	}
+	for i, h := range p.headers {
+		if slices.ContainsFunc(p.headers[:i], func(o IdentityHeader) bool { return sameField(o.Name, h.Name) }) {
+			return fmt.Errorf("headers: %s is set twice", h.Name)
+		}
+	}
+	return nil
+}
+
+// ServeHTTP lets a request pass to the next handler or answers it.
+func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	g := &passage{ResponseWriter: w, protect: p, r: r}
+	if !p.admit(g) {
+		return nil
+	}
+	return g.forward(next)
+}
+
+// admit decides about a request. false: it has been answered. A panic refuses the request.
+func (p *Protect) admit(g *passage) (ok bool) {
+	defer g.close()
+	defer func() {
+		if v := recover(); v != nil {
+			ok = false
+			if c := g.entrance.Counter; c != nil {
+				c.CountPanic()
+			}
+			p.log.Error("panic", zap.Any("panic", v), zap.Stack("stack"))
+			p.answer(g, refusal{status: http.StatusInternalServerError, code: "server_error", text: "internal error", page: "error.internal"})
+		}
+	}()
+	g.upgrade, g.webSocket = g.r.ProtoMajor == 1 && len(g.r.Header["Upgrade"]) > 0, isWebSocket(g.r)
+	if bad := p.form(g); bad != nil {
+		return p.answer(g, *bad)
+	}
+	p.cleanse(g)
+	for _, provider := range p.idps {
+		provider.Cleanse(g.r)
+	}
+	open := false
+	if len(p.public) > 0 {
+		path := g.r.URL.EscapedPath()
+		if !canonicalPath(path) {
+			return p.answer(g, refusal{status: http.StatusBadRequest, code: "invalid_request", text: "the path is not in its canonical form", page: "error.bad_request"})
+		}
+		open = p.public.match(g.r.URL.Path)
+	}
+	rec := receive(g.r)
+	if p.Login && p.ownPath(g, rec) {
+		return false
+	}
+	if open {
+		placeholders(g.r, nil)
+		p.detach(g, rec)
+		return true
+	}
+	return p.judge(g, rec)
+}
+
+// judge looks the credential of a request up and decides whether it may pass.
+func (p *Protect) judge(g *passage, rec *arrival) bool {
+	if bad := tokenInQuery(g.r.URL.RawQuery); bad != nil {
+		caddyhttp.SetVar(g.r.Context(), caddyhttp.LogSkipVar, true) // the access log would keep the token
+		return p.answer(g, *bad)
+	}
+	token, bad := rec.bearer()
+	if bad != nil {
+		return p.answer(g, *bad)
+	}
+	in, err := g.open()
+	if err != nil {
+		return p.answer(g, cannotTell(err))
+	}
+	// A Bearer header decides when it is present, valid or not; the cookie is then ignored.
+	c := credential{token: token}
+	if token == "" && p.Login {
+		if g.site = p.siteOf(g.r); g.site == nil {
+			return p.answer(g, refusal{status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
+		}
+		c.site, c.token = g.site, rec.cookie(g.site.jar, kindSession)
+	}
+	if c.token == "" {
+		return p.turnAway(g, rec, in.Authority, noCredentials)
+	}
+	if in.Counter != nil {
+		in.Counter.CountIntrospection("protect")
+	}
+	who, err := c.ask(g.r, in.Authority)
+	if err != nil {
+		return p.answer(g, cannotTell(err))
+	}
+	v := p.examine(who, c.site != nil)
+	if v == allowed && who.UsageLimit > 0 && !c.used(g.r) {
+		// A request that passes counts as one use, even if it passes several protects.
+		if who, err = in.Authority.Use(g.r.Context(), c.token); err != nil {
+			return p.answer(g, cannotTell(err))
+		}
+		if v = p.examine(who, false); v == allowed {
+			caddyhttp.SetVar(g.r.Context(), usedVar, c)
+		}
+	}
+	if v != allowed {
+		return p.turnAway(g, rec, in.Authority, v)
+	}
+	g.credential = c
+	p.introduce(g.r, who)
+	p.detach(g, rec)
+	return true
+}
+
+// verdict is why a token or session is refused at this site.
+type verdict int
+
+const (
+	allowed       verdict = iota
+	noCredentials         // nothing was sent
+	inactive              // unknown, expired, revoked
+	elsewhere             // meant for another resource
+	tooOld                // the sign-in is older than the site accepts
+	tooLow                // a higher authentication level is needed
+	scopeMissing
+	notInGroup
+)
+
+// examine applies the rules of this site. It is called for every request; no verdict is cached.
+func (p *Protect) examine(who *authz.Introspection, browser bool) verdict {
+	switch {
+	case who == nil || !who.Active:
+		return inactive
+	case !browser && len(p.Audience) > 0 && !slices.ContainsFunc(p.Audience, func(a string) bool { return slices.Contains(who.Audience, a) }):
+		return elsewhere
+	case browser && p.session > 0 && p.now().Sub(who.AuthTime) >= p.session:
+		return tooOld
+	case who.Level < p.level, browser && who.Level < p.reach:
+		return tooLow
+	case !browser && slices.ContainsFunc(p.Scopes, func(s string) bool { return !slices.Contains(who.Scope, s) }):
+		return scopeMissing
+	case len(p.Groups) > 0 && (who.Person == nil || !slices.ContainsFunc(p.Groups, func(g string) bool { return slices.Contains(who.Person.Groups, g) })):
+		return notInGroup
+	}
+	return allowed
+}
+
+var (
+	_ caddy.Provisioner           = (*Protect)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Protect)(nil)
+	_ authority                   = (*authz.Server)(nil)
+)

@@ -1,0 +1,205 @@
+package protect
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	"golang.org/x/net/http/httpguts"
+)
+
+// passage is one request on its way through protect, and the answer that comes back.
+type passage struct {
+	http.ResponseWriter
+	protect    *Protect
+	r          *http.Request
+	site       *site
+	credential credential
+	upgrade    bool // the client asked to leave HTTP
+	webSocket  bool // and may, for this
+
+	asked    bool // whether the next two are known
+	entrance Entrance
+	err      error
+
+	looked time.Time // when the credential was last looked up
+
+	mu   sync.Mutex // guards conn
+	conn net.Conn   // of an upgraded connection
+}
+
+// open waits for the running instance and holds it, once a request.
+func (g *passage) open() (Entrance, error) {
+	if !g.asked {
+		g.entrance, g.err = g.protect.enter(g.r.Context())
+		g.asked = true
+	}
+	return g.entrance, g.err
+}
+
+func (g *passage) close() {
+	if g.entrance.Leave != nil {
+		g.entrance.Leave()
+		g.entrance = Entrance{}
+	}
+}
+
+// forward passes the request on. The credential of a connection that stays open is looked up again.
+func (g *passage) forward(next caddyhttp.Handler) error {
+	g.looked = g.protect.now()
+	if g.credential.token != "" && (g.webSocket || isEventStream(g.r)) {
+		ctx, cancel := context.WithCancel(g.r.Context())
+		defer cancel()
+		g.r = g.r.WithContext(ctx)
+		go g.watch(ctx, cancel)
+	}
+	if g.upgrade && !g.webSocket {
+		g.Header().Set("Connection", "close") // RFC 9931: nothing that follows was meant as a request
+	}
+	err := next.ServeHTTP(g, g.r)
+	dropOurs(g.Header()) // trailers
+	return err
+}
+
+// WriteHeader, Write, ReadFrom and FlushError send the headers: each checks the upstream's cookies before.
+func (g *passage) WriteHeader(status int) {
+	dropOurs(g.Header())
+	g.ResponseWriter.WriteHeader(status)
+}
+
+func (g *passage) Write(b []byte) (int, error) {
+	dropOurs(g.Header())
+	if err := g.lookAgain(); err != nil {
+		return 0, err
+	}
+	return g.ResponseWriter.Write(b)
+}
+
+// ReadFrom lets files be sent without copying.
+func (g *passage) ReadFrom(r io.Reader) (int64, error) {
+	dropOurs(g.Header())
+	if rf, ok := g.ResponseWriter.(io.ReaderFrom); ok {
+		return rf.ReadFrom(r)
+	}
+	return io.Copy(struct{ io.Writer }{g.ResponseWriter}, r)
+}
+
+// FlushError sends buffered data, for http.ResponseController.
+func (g *passage) FlushError() error {
+	dropOurs(g.Header())
+	return http.NewResponseController(g.ResponseWriter).Flush()
+}
+
+// Flush sends buffered data.
+func (g *passage) Flush() { g.FlushError() } //nolint:errcheck // http.Flusher has no error
+
+// Hijack hands the connection over and remembers it, so that it can be closed.
+func (g *passage) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(g.ResponseWriter).Hijack()
+	if err == nil {
+		g.mu.Lock()
+		g.conn = conn
+		g.mu.Unlock()
+	}
+	return conn, rw, err
+}
+
+// Unwrap returns the underlying writer for http.ResponseController.
+func (g *passage) Unwrap() http.ResponseWriter { return g.ResponseWriter }
+
+// isWebSocket tells whether a request is a valid opening handshake. (RFC 6455 4.2.1, RFC 8441 5, RFC 9220)
+func isWebSocket(r *http.Request) bool {
+	if r.Method == http.MethodConnect {
+		return (r.ProtoMajor == 2 && r.Header.Get(":protocol") == "websocket") || (r.ProtoMajor == 3 && r.Proto == "websocket")
+	}
+	upgrade := r.Header["Upgrade"]
+	return r.ProtoMajor == 1 && r.ProtoMinor == 1 && r.Method == http.MethodGet &&
+		len(upgrade) == 1 && strings.EqualFold(upgrade[0], "websocket") &&
+		httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade") &&
+		len(r.Header["Sec-Websocket-Key"]) == 1 &&
+		len(r.Header["Sec-Websocket-Version"]) == 1 && r.Header["Sec-Websocket-Version"][0] == "13"
+}
+
+// isEventStream tells whether the answer goes on until the client ends it.
+func isEventStream(r *http.Request) bool {
+	return len(r.Header["Accept"]) == 1 && strings.HasPrefix(r.Header["Accept"][0], "text/event-stream")
+}
+
+// watch looks the credential up again every few seconds until the request is over. It ends the request when the
+// credential is no longer accepted, or when the lookup fails.
+func (g *passage) watch(ctx context.Context, cancel context.CancelFunc) {
+	tick := time.NewTicker(g.protect.recheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if g.stillAllowed(ctx) || ctx.Err() != nil {
+			continue
+		}
+		g.protect.log.Info("open connection ended", zap.NamedError("reason", errNoLonger))
+		g.hangUp()
+		cancel() // ends the upstream's side, and the streams that have no connection of their own
+		return
+	}
+}
+
+var errNoLonger = errors.New("the token or session is no longer valid here")
+
+// lookAgain stops a long answer once its credential has ended: nothing more of it is sent.
+func (g *passage) lookAgain() error {
+	if g.credential.token == "" {
+		return nil
+	}
+	now := g.protect.now()
+	if now.Sub(g.looked) < g.protect.recheck {
+		return nil
+	}
+	if g.looked = now; g.stillAllowed(g.r.Context()) {
+		return nil
+	}
+	g.protect.log.Info("answer broken off", zap.NamedError("reason", errNoLonger))
+	return errNoLonger
+}
+
+func (g *passage) stillAllowed(ctx context.Context) (ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	in, err := g.protect.enter(ctx)
+	if err != nil {
+		return false
+	}
+	defer in.Leave()
+	who, err := g.credential.recheck(ctx, in.Authority)
+	return err == nil && g.protect.examine(who, g.credential.site != nil) == allowed
+}
+
+// policyViolation is a WebSocket close frame with code 1008. (RFC 6455 5.5.1, 7.4.1)
+var policyViolation = []byte{0x88, 2, 1008 >> 8, 1008 & 0xff}
+
+func (g *passage) hangUp() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.conn == nil {
+		return
+	}
+	if err := g.conn.SetWriteDeadline(g.protect.now().Add(time.Second)); err == nil {
+		g.conn.Write(policyViolation) //nolint:errcheck // it is closed in any case
+	}
+	g.conn.Close() //nolint:errcheck // nothing can be done about it
+}

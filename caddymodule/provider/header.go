@@ -1,0 +1,195 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/header"
+)
+
+func init() {
+	caddy.RegisterModule(HeaderIDP{})
+}
+
+// HeaderIDP takes the identity that a proxy in front has established from the headers of the request. Only the address
+// of the direct peer counts, not what it says about earlier ones. From every other peer these headers are deleted.
+type HeaderIDP struct {
+	IDPOptions
+
+	// The addresses or networks of the proxies, such as 10.0.0.0/8. Required.
+	Trust []string `json:"trust,omitempty"`
+	// The header with the username. Required.
+	User string `json:"user,omitempty"`
+	// The header with the authentication level: a number, held between 1 and 4. Default: none.
+	LevelHeader string `json:"level_header,omitempty"`
+	// The authentication level where no header says it, 1 to 4. Default: 1.
+	Level options.Count `json:"level,omitempty"`
+	// Headers that become user details. Default: none.
+	Attributes []HeaderAttribute `json:"attributes,omitempty"`
+	// Parameters of the authorization request that become user details. Default: none.
+	Parameters []string `json:"parameters,omitempty"`
+
+	provider *header.Provider
+}
+
+// HeaderAttribute says which header becomes which user detail.
+type HeaderAttribute struct {
+	// The header. Required.
+	Header string `json:"header"`
+	// The user detail. Required.
+	Detail string `json:"detail"`
+}
+
+// CaddyModule implements caddy.Module.
+func (HeaderIDP) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: Namespace + ".header", New: func() caddy.Module { return new(HeaderIDP) }}
+}
+
+// UnmarshalCaddyfile reads
+//
+//	idp <id> header {
+//		trust      <address or network>...
+//		user       <header>
+//		level      <header>|<1 to 4>     # twice: the header, and the level where it is absent
+//		attributes <header> <detail>     # as often as needed
+//		parameters <name>...
+//		name       <text>
+//		disabled
+//	}
+func (h *HeaderIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	start := d.Token()
+	if d.NextArg() {
+		return d.Errf("idp header: unexpected argument %q, its options stand in a block", d.Val())
+	}
+	err := options.ReadBlock(d, "idp header", h.with(options.Subdirectives{
+		"trust":      options.Values(&h.Trust, checkNetwork),
+		"user":       options.Value(&h.User, checkHeaderName),
+		"level":      {Parse: h.readLevel, Repeats: true},
+		"attributes": {Parse: h.readAttribute, Repeats: true},
+		"parameters": options.Values(&h.Parameters, nil),
+	}))
+	if err != nil {
+		return err
+	}
+	if h.unknown() {
+		return nil
+	}
+	r := options.NewResolver(nil)
+	if h.build(r); r.Err() != nil {
+		return options.At(start, fmt.Errorf("idp header: %w", r.Err()))
+	}
+	return nil
+}
+
+// unknown tells whether a value is only known when the configuration is loaded.
+func (h *HeaderIDP) unknown() bool {
+	all := append(slices.Concat(h.Trust, h.Parameters), h.User, h.LevelHeader)
+	for _, a := range h.Attributes {
+		all = append(all, a.Header, a.Detail)
+	}
+	return slices.ContainsFunc(all, options.HasPlaceholder)
+}
+
+func (h *HeaderIDP) readLevel(d *caddyfile.Dispenser) error {
+	var v string
+	if err := options.ReadValue(d, &v, nil); err != nil {
+		return err
+	}
+	if _, err := options.ParseCount(v); err == nil {
+		if h.Level != "" {
+			return d.Errf("level: the number is already set: keep one of them")
+		}
+		if err := options.Check(d, "level", v, options.CheckLevel); err != nil {
+			return err
+		}
+		h.Level = options.Count(v)
+		return nil
+	}
+	if h.LevelHeader != "" {
+		return d.Errf("level: the header is already set: keep one of them")
+	}
+	h.LevelHeader = v
+	return options.Check(d, "level", v, checkHeaderName)
+}
+
+func (h *HeaderIDP) readAttribute(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) != 2 {
+		return d.Err("attributes: want a header and the user detail that it becomes, such as X-Remote-Email email")
+	}
+	if err := options.Check(d, "attributes", args[0], checkHeaderName); err != nil {
+		return err
+	}
+	if err := options.Check(d, "attributes", args[1], nil); err != nil {
+		return err
+	}
+	h.Attributes = append(h.Attributes, HeaderAttribute{args[0], args[1]})
+	return nil
+}
+
+// Provision resolves the options.
+func (h *HeaderIDP) Provision(caddy.Context) error {
+	r := options.NewResolver(caddy.NewReplacer())
+	h.Name = r.Plain("name", h.Name, nil)
+	h.build(r)
+	return r.Err()
+}
+
+func (h *HeaderIDP) build(r *options.Resolver) {
+	before := r.ProblemCount()
+	cfg := header.Config{
+		User: r.Plain("user", h.User, checkHeaderName), LevelHeader: r.Plain("level_header", h.LevelHeader, checkHeaderName),
+		Level: r.Count("level", h.Level, options.CheckLevel), Parameters: r.List("parameters", h.Parameters, nil),
+	}
+	for _, s := range r.List("trust", h.Trust, checkNetwork) {
+		n, _ := options.ParseNetwork(s)
+		cfg.Trust = append(cfg.Trust, n)
+	}
+	for _, a := range h.Attributes {
+		cfg.Attributes = append(cfg.Attributes, header.Attribute{
+			Header: r.Plain("attributes", a.Header, checkHeaderName), Detail: r.Plain("attributes", a.Detail, nil),
+		})
+	}
+	if r.ProblemCount() > before {
+		return
+	}
+	var err error
+	h.provider, err = header.New(cfg)
+	r.AddError(err)
+	if err := (authz.Provider{ID: "header", Parameters: cfg.Parameters}).Validate(); err != nil {
+		r.AddError(errors.Unwrap(err)) // the provider is named elsewhere in the message
+	}
+}
+
+// Source implements IDP.
+func (h *HeaderIDP) Source() idp.Provider { return h.provider }
+
+func checkNetwork(s string) error {
+	_, err := options.ParseNetwork(s)
+	return err
+}
+
+// headerName is a field name without the characters that some software folds. (RFC 9110 5.1)
+var headerName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,62}$`)
+
+func checkHeaderName(s string) error {
+	if !headerName.MatchString(s) {
+		return fmt.Errorf("%q is not the name of a header: letters, digits and -", s)
+	}
+	return nil
+}
+
+var (
+	_ caddy.Provisioner     = (*HeaderIDP)(nil)
+	_ caddyfile.Unmarshaler = (*HeaderIDP)(nil)
+	_ IDP                   = (*HeaderIDP)(nil)
+)

@@ -1,0 +1,244 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/oidc"
+	"github.com/gatehouse-id/gatehouse/idp/saml"
+	"github.com/gatehouse-id/gatehouse/internal/outbound"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Manager makes the identity providers of an instance: those of the configuration file once, those of the configuration
+// API again whenever they change. It implements identity.Manager.
+type Manager struct {
+	deps Deps
+	// trusted makes requests to addresses that the operator has written, checked makes all others.
+	trusted, checked *http.Client
+	// fixed are the providers of the configuration file, by their ids.
+	fixed map[string]idp.Provider
+
+	mu      sync.Mutex // guards all below
+	seen    *config.Units
+	version uint64
+	managed map[string]managedProvider
+	list    []identity.Provider
+	closed  bool
+}
+
+// Deps is what a providerManager works with.
+type Deps struct {
+	Issuer string
+	File   *Set
+	Allow  []netip.Prefix // networks that addresses of the configuration API can lie in, besides public ones
+	Store  storage.Store
+	Config *config.Service
+	Log    *zap.Logger
+}
+
+// managedProvider is a provider of the configuration API with what it was made of.
+type managedProvider struct {
+	method []byte // JSON
+	idp.Provider
+}
+
+// NewManager returns a manager that has no providers yet.
+func NewManager(d Deps) *Manager {
+	return &Manager{
+		deps: d, trusted: outbound.New(true), checked: outbound.New(false, d.Allow...),
+		fixed: map[string]idp.Provider{}, managed: map[string]managedProvider{}, version: 1,
+	}
+}
+
+// env returns what a provider needs.
+func (p *Manager) env(id string, trusted bool) idp.Env {
+	env := idp.Env{
+		ID: id, Issuer: p.deps.Issuer, Now: time.Now, Random: rand.Reader, Log: p.deps.Log.With(zap.String("provider", id)), Client: p.trusted, Checked: p.checked,
+		Once: identity.Once(p.deps.Store, time.Now, id), KeyPair: p.keyPair,
+	}
+	if !trusted {
+		env.Client = p.checked
+	}
+	return env
+}
+
+func (p *Manager) keyPair(ctx context.Context, name string) (*idp.Key, error) {
+	k, err := p.deps.Config.KeyPairs().Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return &idp.Key{Name: k.Name, Certificate: k.Certificate, Signer: k.Key}, nil
+}
+
+// Open makes the providers of the configuration file and puts them into the list. After an error too, the caller closes
+// the manager.
+func (p *Manager) Open(list []identity.Provider) (out []identity.Provider, err error) {
+	for _, declared := range list {
+		if remote, ok := p.deps.File.remotes[declared.ID]; ok {
+			if declared.Source, err = remote.open(p.env(declared.ID, true)); err != nil {
+				return nil, fmt.Errorf("idp %s: %w", declared.ID, err)
+			}
+			p.fixed[declared.ID] = declared.Source
+		}
+		out = append(out, declared)
+	}
+	return out, nil
+}
+
+// Providers implements identity.Manager.
+func (p *Manager) Providers(ctx context.Context) ([]identity.Provider, uint64, error) {
+	units, err := p.deps.Config.Current(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if units != p.seen && !p.closed {
+		p.renew(units.LoginMethods.LoginMethods, units.Features.AutomatedExternalIdentityCouplingEnabled)
+		p.seen = units
+	}
+	return p.list, p.version, nil
+}
+
+// renew makes the providers that are new or changed and closes those that are gone. A provider that cannot be made is
+// left out: it must not break the other ways to sign in.
+func (p *Manager) renew(methods []config.LoginMethod, coupleEmail bool) {
+	now := map[string]managedProvider{}
+	var list []identity.Provider
+	changed := false
+	for _, m := range methods {
+		if !m.Enabled || m.ID == config.OwnMethod || p.deps.File.kinds[m.ID] != "" {
+			continue
+		}
+		raw, err := methodKey(&m)
+		have, ok := p.managed[m.ID]
+		if err == nil && (!ok || !bytes.Equal(have.method, raw)) {
+			changed = true
+			have = managedProvider{method: raw}
+			have.Provider, err = p.make(&m)
+		}
+		if err != nil {
+			p.deps.Log.Error("login method cannot be used", zap.String("provider", m.ID), zap.Error(err))
+			changed = true
+			continue
+		}
+		now[m.ID] = have
+		list = append(list, identity.Provider{
+			ID: m.ID, Name: m.Name, Source: have.Provider, Path: methodPath(&m), Managed: true, Synchronise: m.SynchroniseAttributes, VerifiesEmail: m.AutoEmailVerification,
+			Activates: m.AutoActivationEnabled, Editable: editableOf(&m), CoupleEmail: coupleEmail,
+		})
+	}
+	for id, old := range p.managed {
+		if kept, ok := now[id]; !ok || kept.Provider != old.Provider {
+			changed = true
+			p.end(id, old.Provider)
+		}
+	}
+	if changed || len(list) != len(p.list) || !slices.EqualFunc(list, p.list, sameProvider) {
+		p.version++
+	}
+	p.managed, p.list = now, list
+}
+
+func sameProvider(a, b identity.Provider) bool {
+	return a.ID == b.ID && a.Name == b.Name && a.Source == b.Source && a.Synchronise == b.Synchronise && a.CoupleEmail == b.CoupleEmail &&
+		a.VerifiesEmail == b.VerifiesEmail && a.Activates == b.Activates && slices.Equal(a.Editable, b.Editable)
+}
+
+// end closes a provider in the background, so that callers that want the list do not wait. Requests that still use it
+// go on with what they have.
+func (p *Manager) end(id string, provider idp.Provider) {
+	closer, ok := provider.(idp.Closer)
+	if !ok {
+		return
+	}
+	go func() {
+		if err := closer.Close(); err != nil {
+			p.deps.Log.Error("provider not closed cleanly", zap.String("provider", id), zap.Error(err))
+		}
+	}()
+}
+
+// Close ends every provider.
+func (p *Manager) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for id, provider := range p.all() {
+		if closer, ok := provider.(idp.Closer); ok {
+			if err := closer.Close(); err != nil {
+				p.deps.Log.Error("provider not closed cleanly", zap.String("provider", id), zap.Error(err))
+			}
+		}
+	}
+}
+
+// all are the providers of both kinds by their ids. mu is held.
+func (p *Manager) all() map[string]idp.Provider {
+	out := maps.Clone(p.fixed)
+	for id, m := range p.managed {
+		out[id] = m.Provider
+	}
+	return out
+}
+
+// Check reaches what the providers name, each for itself.
+func (p *Manager) Check(ctx context.Context) map[string]string {
+	all := p.fixed
+	if _, _, err := p.Providers(ctx); err == nil {
+		p.mu.Lock()
+		all = p.all()
+		p.mu.Unlock()
+	}
+	var (
+		mu      sync.Mutex // guards out
+		out     = map[string]string{}
+		waiting sync.WaitGroup
+	)
+	for id, provider := range all {
+		checker, ok := provider.(idp.Checker)
+		if !ok {
+			continue
+		}
+		waiting.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, maxProviderTimeout)
+			defer cancel()
+			answer := "ok"
+			if err := checker.Check(ctx); err != nil {
+				answer = err.Error()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			out[id] = answer
+		})
+	}
+	waiting.Wait()
+	return out
+}
+
+// make makes the provider of a login method. An API client that may change the configuration can name any address, so
+// every address is checked.
+func (p *Manager) make(m *config.LoginMethod) (idp.Provider, error) {
+	switch {
+	case m.Type == config.TypeSAML && m.SAML != nil:
+		return saml.New(samlMethod(m), p.env(m.ID, false))
+	case m.Type == config.TypeOIDC && m.OIDC != nil:
+		return oidc.New(oidcMethod(m), p.env(m.ID, false))
+	}
+	return nil, errors.New("no provider of this type")
+}

@@ -1,0 +1,98 @@
+package provider
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/oidc"
+	"github.com/gatehouse-id/gatehouse/idp/saml"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// methodKey is what a provider is made of, secrets and all. It never leaves the memory.
+func methodKey(m *config.LoginMethod) ([]byte, error) {
+	plain, err := json.Marshal(m)
+	if m.OIDC != nil {
+		plain = append(plain, m.OIDC.ClientSecret.Reveal()...)
+	}
+	return plain, err
+}
+
+// methodPath is the first part of the addresses of a login method.
+func methodPath(m *config.LoginMethod) string {
+	if m.Type == config.TypeSAML {
+		return "saml"
+	}
+	return "oidc"
+}
+
+func mappingOf(m *config.LoginMethod) (out idp.Mapping) {
+	for _, a := range m.AttributeMappings {
+		out.Attributes = append(out.Attributes, idp.Attribute{From: a.MapFrom, To: a.MapTo})
+	}
+	return out
+}
+
+// editableOf are the details that persons may change although the provider says them.
+func editableOf(m *config.LoginMethod) (out []string) {
+	for _, a := range m.AttributeMappings {
+		if a.Editable {
+			out = append(out, a.MapTo)
+		}
+	}
+	return out
+}
+
+func samlMethod(m *config.LoginMethod) saml.Config {
+	cfg := saml.Config{Metadata: m.SAML.IDPMetadata, NoFiles: true, Level: m.AuthenticationLevel, Mapping: mappingOf(m)}
+	var classes []string
+	for _, l := range m.SAML.AuthenticationLevelMappings {
+		if cfg.Levels == nil {
+			cfg.Levels = map[string]int{}
+		}
+		cfg.Levels[l.AuthnContextClassRefName] = l.AuthenticationLevel
+		classes = append(classes, l.AuthnContextClassRefName)
+	}
+	if m.SAML.Comparison != "" && len(classes) > 0 {
+		cfg.AuthnContext = &saml.AuthnContext{Comparison: strings.ToLower(m.SAML.Comparison), Classes: classes}
+	}
+	return cfg
+}
+
+func oidcMethod(m *config.LoginMethod) oidc.Config {
+	o := m.OIDC
+	cfg := oidc.Config{
+		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: secret.New(o.ClientSecret.Reveal()), Key: o.SigningKeyID, Scopes: o.Scopes, Level: m.AuthenticationLevel,
+		Mapping: mappingOf(m), IDTokenEncryptionRequired: o.IDTokenEncryptionRequired, UserInfoEncryptionRequired: o.UserInfoEncryptionRequired,
+		FrontChannelLogout: o.FrontChannelLogoutEnabled, MetadataExpiration: time.Duration(o.MetadataExpirationInSeconds) * time.Second,
+		Claims: oidc.ClaimsParameter(o.Claims),
+	}
+	switch o.ClientAuthenticationMethod {
+	case "CLIENT_SECRET_BASIC":
+		cfg.AuthMethod = oidc.AuthBasic
+	case "PRIVATE_KEY_JWT":
+		cfg.AuthMethod, cfg.ClientSecret = oidc.AuthPrivateKey, secret.String{}
+	}
+	if o.ManualMetadataSetup {
+		cfg.Metadata = oidc.Metadata{
+			AuthorizationURL: o.AuthorizationURL, TokenURL: o.IDTokenURL, UserInfoURL: o.UserInfoURL, JWKSURL: o.JWKSURL, EndSessionURL: o.EndSessionURL,
+		}
+	} else {
+		cfg.DiscoveryURL = o.DiscoveryURL
+	}
+	return cfg
+}
+
+// Verify tells whether a provider can be made of a login method.
+func Verify(m config.LoginMethod) error {
+	switch {
+	case m.Type == config.TypeSAML && m.SAML != nil:
+		return samlMethod(&m).Validate()
+	case m.Type == config.TypeOIDC && m.OIDC != nil:
+		return oidcMethod(&m).Validate()
+	}
+	return config.ErrTypeNotSupported
+}

@@ -1,0 +1,71 @@
+package provider
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/idp/oidc"
+	"github.com/gatehouse-id/gatehouse/idp/saml"
+)
+
+// TestLoginMethodMembers: each member of a login method of the configuration API reaches the provider that is made of
+// it.
+func TestLoginMethodMembers(t *testing.T) {
+	t.Parallel()
+	s := samlMethod(&config.LoginMethod{
+		ID: "partner", Type: config.TypeSAML, AuthenticationLevel: 2,
+		AttributeMappings: []config.AttributeMapping{{MapFrom: "mail", MapTo: "email"}},
+		SAML: &config.SAMLAttributes{
+			IDPMetadata: "https://partner.example.com/metadata", Comparison: "MINIMUM",
+			AuthenticationLevelMappings: []config.AuthenticationLevelMapping{{AuthnContextClassRefName: "urn:x:strong", AuthenticationLevel: 3}},
+		},
+	})
+	if s.Metadata != "https://partner.example.com/metadata" || s.Level != 2 || s.Levels["urn:x:strong"] != 3 || s.AuthnContext == nil ||
+		s.AuthnContext.Comparison != "minimum" || !slices.Equal(s.AuthnContext.Classes, []string{"urn:x:strong"}) {
+		t.Errorf("samlMethod() = %+v", s)
+	}
+	if a := s.Mapping.Attributes; len(a) != 1 || a[0].From != "mail" || a[0].To != "email" {
+		t.Errorf("mapping %+v", a)
+	}
+	if err := s.Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, comparison := range []string{"EXACT", "MINIMUM", "MAXIMUM", "BETTER", ""} {
+		if err := (saml.Config{Metadata: s.Metadata, AuthnContext: samlMethod(&config.LoginMethod{SAML: &config.SAMLAttributes{
+			Comparison: comparison, AuthenticationLevelMappings: []config.AuthenticationLevelMapping{{AuthnContextClassRefName: "urn:x", AuthenticationLevel: 1}},
+		}}).AuthnContext}).Validate(); err != nil {
+			t.Errorf("comparison %q: %v", comparison, err)
+		}
+	}
+
+	o := config.OIDCAttributes{
+		ClientAuthenticationMethod: "CLIENT_SECRET_BASIC", ClientID: "gatehouse", ClientSecret: "secret", DiscoveryURL: "https://corp.example.com/.well-known/openid-configuration",
+		Issuer: "https://corp.example.com", Scopes: []string{"email"}, Claims: []string{"department"}, IDTokenEncryptionRequired: true,
+		UserInfoEncryptionRequired: true, FrontChannelLogoutEnabled: true, MetadataExpirationInSeconds: 600,
+	}
+	got := oidcMethod(&config.LoginMethod{ID: "corp", Type: config.TypeOIDC, AuthenticationLevel: 3, OIDC: &o})
+	if got.ClientID != "gatehouse" || got.ClientSecret.Reveal() != "secret" || got.AuthMethod != oidc.AuthBasic || got.DiscoveryURL != o.DiscoveryURL || got.Issuer != o.Issuer ||
+		!slices.Equal(got.Scopes, o.Scopes) || got.Level != 3 || !got.IDTokenEncryptionRequired || !got.UserInfoEncryptionRequired || !got.FrontChannelLogout ||
+		got.MetadataExpiration != 10*time.Minute {
+		t.Errorf("oidcMethod() = %+v", got)
+	}
+	var claims map[string]map[string]any
+	if err := json.Unmarshal(got.Claims, &claims); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := claims["userinfo"]["department"]; !ok {
+		t.Errorf("claims %s", got.Claims)
+	}
+
+	o.ClientAuthenticationMethod, o.SigningKeyID, o.ManualMetadataSetup = "PRIVATE_KEY_JWT", "corp-key", true
+	o.AuthorizationURL, o.IDTokenURL, o.UserInfoURL = "https://corp.example.com/a", "https://corp.example.com/t", "https://corp.example.com/u"
+	o.JWKSURL, o.EndSessionURL = "https://corp.example.com/k", "https://corp.example.com/e"
+	got = oidcMethod(&config.LoginMethod{ID: "corp", Type: config.TypeOIDC, OIDC: &o})
+	want := oidc.Metadata{AuthorizationURL: o.AuthorizationURL, TokenURL: o.IDTokenURL, UserInfoURL: o.UserInfoURL, JWKSURL: o.JWKSURL, EndSessionURL: o.EndSessionURL}
+	if got.AuthMethod != oidc.AuthPrivateKey || got.Key != "corp-key" || !got.ClientSecret.IsZero() || got.DiscoveryURL != "" || got.Metadata != want {
+		t.Errorf("oidcMethod() = %+v", got)
+	}
+}

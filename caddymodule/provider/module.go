@@ -1,0 +1,50 @@
+// Package provider makes identity providers out of the Caddyfile and the configuration API: the modules
+// gatehouse.idp.*, and the manager of those that run. The protocols are in package idp and below.
+package provider
+
+import (
+	"errors"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/idp"
+)
+
+// Namespace holds the identity providers. Another package can add one.
+const Namespace = "gatehouse.idp"
+
+// OwnID is the identity service itself, which needs no block.
+const OwnID = "identity"
+
+// IDP is a guest module of the namespace gatehouse.idp. It is ready after Provision and opens nothing before the app
+// starts.
+type IDP interface {
+	// Source is the provider itself, which implements one of the interfaces of package idp.
+	Source() idp.Provider
+	// Common are the options that every provider has.
+	Common() IDPOptions
+}
+
+// IDPOptions are the options that every identity provider has.
+type IDPOptions struct {
+	// What people and events call the provider. Default: its id.
+	Name string `json:"name,omitempty"`
+	// Whether the provider is switched off, and signs in no one. Default: false.
+	Disabled bool `json:"disabled,omitempty"`
+}
+
+// Common implements IDP.
+func (o *IDPOptions) Common() IDPOptions { return *o }
+
+// with adds the words of these options to those of a provider.
+func (o *IDPOptions) with(own options.Subdirectives) options.Subdirectives {
+	own["name"], own["disabled"] = options.Text(&o.Name), options.Flag(&o.Disabled)
+	return own
+}
+
+// CheckID accepts the id of a new provider.
+func CheckID(s string) error {
+	if s == OwnID {
+		return errors.New("identity is the identity service itself: choose another id")
+	}
+	return options.CheckProviderID(s)
+}

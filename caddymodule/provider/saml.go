@@ -1,0 +1,170 @@
+package provider
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/saml"
+)
+
+func init() {
+	caddy.RegisterModule(SAMLIDP{})
+}
+
+// SAMLIDP signs people in at a SAML 2.0 identity provider. Gatehouse's metadata for it is at /saml/<id>/metadata.
+type SAMLIDP struct {
+	RemoteOptions
+
+	// A file with the provider's metadata, or its https address, which is looked at again and again. Required.
+	Metadata string `json:"metadata,omitempty"`
+	// A PEM file with the certificate that must have signed the metadata. Default: unsigned metadata is taken.
+	MetadataCertificate string `json:"metadata_certificate,omitempty"`
+	// How old metadata behind an address becomes before it is fetched again, at least 5m. Default: what the metadata
+	// says, or 1h.
+	Refresh options.Duration `json:"refresh,omitempty"`
+	// Whether sign-ins that begin at the provider are taken. Default: false.
+	AllowUnsolicited bool `json:"allow_unsolicited,omitempty"`
+	// Key pairs of the configuration by name: the first signs, all are in Gatehouse's metadata. Default: Gatehouse's
+	// own.
+	Sign []string `json:"sign,omitempty"`
+	// Key pairs of the configuration by name: all decrypt and are in Gatehouse's metadata. Default: Gatehouse's own.
+	Decrypt []string `json:"decrypt,omitempty"`
+	// The format of the name that is asked for: persistent, transient, email, unspecified or a URN. Default: the
+	// provider chooses.
+	NameID string `json:"name_id,omitempty"`
+	// The attribute that identifies a person permanently, where the NameID does not. Default: the NameID.
+	Subject string `json:"subject,omitempty"`
+	// The class of sign-in that is asked for. Default: the classes of levels that reach the level which is needed.
+	AuthnContext *SAMLAuthnContext `json:"authn_context,omitempty"`
+	// Authentication levels by the class that the provider names. Default: level for all.
+	Levels map[string]options.Count `json:"levels,omitempty"`
+	// What the provider shows as the one who asks. Default: the name of the application.
+	ProviderName string `json:"provider_name,omitempty"`
+	// Whether the answer is asked for by artifact. Default: by POST.
+	Artifact bool `json:"artifact,omitempty"`
+
+	cfg saml.Config
+}
+
+// SAMLAuthnContext is a class of sign-in. (SAML core 3.3.2.2.1)
+type SAMLAuthnContext struct {
+	// exact, minimum, maximum or better. Required.
+	Comparison string `json:"comparison"`
+	// Class references. Required.
+	Classes []string `json:"classes"`
+}
+
+// CaddyModule implements caddy.Module.
+func (SAMLIDP) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: Namespace + ".saml", New: func() caddy.Module { return new(SAMLIDP) }}
+}
+
+// UnmarshalCaddyfile reads
+//
+//	idp <id> saml {
+//		metadata             <file or https address>
+//		metadata_certificate <file>
+//		refresh              <duration>
+//		allow_unsolicited
+//		sign                 <key pair>...
+//		decrypt              <key pair>...
+//		name_id              persistent|transient|email|unspecified|<urn>
+//		subject              <attribute>
+//		authn_context        exact|minimum|maximum|better <class>...
+//		map_level            <class> <1 to 4>    # as often as needed
+//		provider_name        <text>
+//		artifact
+//	}
+//
+// and what RemoteOptions read.
+func (s *SAMLIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	start := d.Token()
+	if d.NextArg() {
+		return d.Errf("idp saml: unexpected argument %q, its options stand in a block", d.Val())
+	}
+	err := options.ReadBlock(d, "idp saml", s.with(options.Subdirectives{
+		"metadata":             options.Value(&s.Metadata, nil),
+		"metadata_certificate": options.Value(&s.MetadataCertificate, nil),
+		"refresh":              options.Value(&s.Refresh, options.CheckDuration),
+		"allow_unsolicited":    options.Flag(&s.AllowUnsolicited),
+		"sign":                 options.Values(&s.Sign, nil),
+		"decrypt":              options.Values(&s.Decrypt, nil),
+		"name_id":              options.Value(&s.NameID, nil),
+		"subject":              options.Value(&s.Subject, nil),
+		"authn_context":        {Parse: s.readContext},
+		"map_level":            readLevels(&s.Levels),
+		"provider_name":        options.Text(&s.ProviderName),
+		"artifact":             options.Flag(&s.Artifact),
+	}))
+	if err != nil {
+		return err
+	}
+	r := options.NewResolver(nil)
+	if s.build(r); r.Err() != nil {
+		return options.At(start, fmt.Errorf("idp saml: %w", r.Err()))
+	}
+	return nil
+}
+
+func (s *SAMLIDP) readContext(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) < 2 {
+		return d.Err("authn_context: want a comparison and one class reference or more, such as `authn_context minimum urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport`")
+	}
+	s.AuthnContext = &SAMLAuthnContext{strings.ToLower(args[0]), args[1:]}
+	return options.NoMore(d, "authn_context")
+}
+
+// Provision resolves the options.
+func (s *SAMLIDP) Provision(caddy.Context) error {
+	return options.Provision(s.build)
+}
+
+// build resolves and checks the configuration, unless parts of it are not known yet.
+func (s *SAMLIDP) build(r *options.Resolver) {
+	before := r.ProblemCount()
+	s.remote = s.resolve(r)
+	s.cfg = saml.Config{
+		Metadata: resolveFile(r, "metadata", s.Metadata), MetadataCertificate: resolveFile(r, "metadata_certificate", s.MetadataCertificate),
+		Refresh: r.Duration("refresh", s.Refresh), AllowUnsolicited: s.AllowUnsolicited, Sign: r.List("sign", s.Sign, nil), Decrypt: r.List("decrypt", s.Decrypt, nil),
+		NameID: r.Plain("name_id", s.NameID, nil), Subject: r.Plain("subject", s.Subject, nil), Levels: levels(r, s.Levels), Level: s.remote.level,
+		ProviderName: r.Plain("provider_name", s.ProviderName, nil), Artifact: s.Artifact, Mapping: s.remote.mapping,
+	}
+	if c := s.AuthnContext; c != nil {
+		s.cfg.AuthnContext = &saml.AuthnContext{
+			Comparison: r.Plain("authn_context", strings.ToLower(c.Comparison), nil), Classes: r.List("authn_context", c.Classes, nil),
+		}
+	}
+	if r.ProblemCount() == before && !(r.Adapting() && s.unknown()) {
+		r.AddError(oneLine(s.cfg.Validate()))
+	}
+}
+
+// unknown tells whether a value is only known when the configuration is loaded.
+func (s *SAMLIDP) unknown() bool {
+	all := append(slices.Concat(s.Sign, s.Decrypt), s.Metadata, s.MetadataCertificate, string(s.Refresh), s.NameID, s.Subject, s.ProviderName)
+	if s.AuthnContext != nil {
+		all = append(append(all, s.AuthnContext.Classes...), s.AuthnContext.Comparison)
+	}
+	for class, level := range s.Levels {
+		all = append(all, class, string(level))
+	}
+	return s.RemoteOptions.unknown() || slices.ContainsFunc(all, options.HasPlaceholder)
+}
+
+func (s *SAMLIDP) open(env idp.Env) (idp.Provider, error) { return saml.New(s.cfg, env) }
+
+func (*SAMLIDP) path() string { return "saml" }
+
+var (
+	_ caddy.Provisioner     = (*SAMLIDP)(nil)
+	_ caddyfile.Unmarshaler = (*SAMLIDP)(nil)
+	_ remoteIDP             = (*SAMLIDP)(nil)
+)

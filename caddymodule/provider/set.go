@@ -1,0 +1,113 @@
+package provider
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+)
+
+// methodTypes are the types of login methods by the kinds of providers in the Caddyfile.
+var methodTypes = map[string]string{
+	"saml": config.TypeSAML, "oidc": config.TypeOIDC, "ldap": config.TypeLDAP, "kerberos": config.TypeKerberos, "header": config.TypeHeader,
+}
+
+// providerKinds returns the kind of each provider. It is asked before the modules are loaded, which takes their
+// configuration away.
+func providerKinds(raw caddy.ModuleMap) map[string]string {
+	kinds := map[string]string{}
+	for id, one := range raw {
+		var m struct {
+			Module string `json:"module"`
+		}
+		if json.Unmarshal(one, &m) == nil {
+			kinds[id] = m.Module
+		}
+	}
+	return kinds
+}
+
+// keyMembers are the options of providers that name key pairs of the configuration.
+var keyMembers = []string{"sign", "decrypt", "key"}
+
+// providerKeys returns who uses which key pair, such as "idp partner", by the names of the pairs. It is asked before
+// the modules are loaded, which takes their configuration away.
+func providerKeys(raw caddy.ModuleMap) map[string][]string {
+	repl := caddy.NewReplacer()
+	users := map[string][]string{}
+	for _, id := range slices.Sorted(maps.Keys(raw)) {
+		var members map[string]json.RawMessage
+		if json.Unmarshal(raw[id], &members) != nil {
+			continue
+		}
+		for _, m := range keyMembers {
+			var names []string
+			if json.Unmarshal(members[m], &names) != nil {
+				var name string
+				if json.Unmarshal(members[m], &name) != nil {
+					continue
+				}
+				names = []string{name}
+			}
+			for _, name := range names {
+				name = repl.ReplaceAll(name, "")
+				if by := "idp " + id; !slices.Contains(users[name], by) {
+					users[name] = append(users[name], by)
+				}
+			}
+		}
+	}
+	return users
+}
+
+// Set holds the identity providers of the configuration file.
+type Set struct {
+	kinds    map[string]string    // by the ids of the providers
+	keyUsers map[string][]string  // who uses a key pair, by its name
+	remotes  map[string]remoteIDP // those that the browser is sent to
+	icons    map[string][]byte
+}
+
+// NewSet reads what is needed of the configuration before the modules are loaded, which takes it away.
+func NewSet(raw caddy.ModuleMap) *Set {
+	return &Set{kinds: providerKinds(raw), keyUsers: providerKeys(raw), remotes: map[string]remoteIDP{}, icons: map[string][]byte{}}
+}
+
+// Add takes a provider that is ready, and returns what authz and identity have to know of it.
+func (s *Set) Add(id string, p IDP) (authz.Provider, identity.Provider) {
+	o := p.Common()
+	known := authz.Provider{ID: id, Disabled: o.Disabled}
+	provider := identity.Provider{ID: id, Name: o.Name, Disabled: o.Disabled, Source: p.Source()}
+	far, ok := p.(remoteIDP)
+	if !ok {
+		known.Parameters = provider.Source.Parameters()
+		return known, provider
+	}
+	r := far.common()
+	provider.Path, provider.CoupleEmail, provider.Domains, provider.Timeout = far.path(), r.Couple == "email", r.remote.domains, r.remote.timeout
+	s.remotes[id] = far
+	if len(r.remote.icon) > 0 {
+		s.icons[id] = r.remote.icon
+	}
+	return known, provider
+}
+
+// Icons are the pictures of the providers by their ids.
+func (s *Set) Icons() map[string][]byte { return s.icons }
+
+// KeyUsers returns who uses a key pair, such as "idp partner".
+func (s *Set) KeyUsers(keyPair string) []string { return s.keyUsers[keyPair] }
+
+// MethodType is the type by which the configuration API shows a provider. A module that is not built in counts as
+// header.
+func (s *Set) MethodType(id string) string {
+	if t := methodTypes[s.kinds[id]]; t != "" {
+		return t
+	}
+	return config.TypeHeader
+}
