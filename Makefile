@@ -26,6 +26,7 @@ test: install build check ## Everything: check, end to end in a real browser, a 
 check: $(LINT) ## Format, vet, lint and the unit tests with the race detector
 	@for m in $(MODULES); do echo "vet and lint $$m"; (cd $$m && go vet ./... && $(LINT) run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
 	go test -race -timeout=15m ./...
+	GATEHOUSE_CLOSURES=twice go test -timeout=15m ./authz/... ./identity/...
 
 conformance: ## Prints a line for each module of the OpenID conformance plans Basic OP, Config OP, RP-initiated and back-channel logout
 	@./scripts/conformance.sh

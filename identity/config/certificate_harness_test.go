@@ -182,6 +182,7 @@ func (c *certificates) want(what string, status int, body string, want int) {
 func (c *certificates) events() (out []event.Event) {
 	c.Helper()
 	if err := c.store.View(c.Context(), func(tx storage.Tx) error {
+		out = nil
 		for e, err := range event.All(tx) {
 			if err != nil {
 				return err
