@@ -62,9 +62,10 @@ func ParseAnchor(s string) (a Anchor, err error) {
 // Verify holds every chain against its blocks, the blocks against each other, and both against the anchors. An error means that it could not be
 // told; what is wrong with the events stands in Problems. Only what is sealed is checked. It may run beside everything else.
 func Verify(ctx context.Context, store storage.Store, anchors ...Anchor) (list []Verified, err error) {
-	found := map[string]bool{}
 	var keys []string
 	err = store.View(ctx, func(tx storage.Tx) error {
+		found := map[string]bool{}
+		keys = nil
 		// A chain is named by its numbering, its head or its events: removing one record does not hide it.
 		for e, err := range nexts.Scan(tx, storage.Range{}) {
 			if err != nil {
