@@ -163,9 +163,7 @@ func (p *pkg) tableCall(call *ast.CallExpr) (table *types.Var, method string) {
 
 // isTable tells whether a variable is a storage.Table that a package declares.
 func isTable(v *types.Var) bool {
-	n, ok := v.Type().(*types.Named)
-	return ok && n.Obj().Name() == "Table" && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == module+"/storage" &&
-		v.Parent() != nil && v.Pkg() != nil && v.Parent() == v.Pkg().Scope()
+	return isNamed(v.Type(), module+"/storage", "Table") && v.Pkg() != nil && v.Parent() == v.Pkg().Scope()
 }
 
 // takesTx tells whether a function has a parameter of type storage.Tx, so that it runs inside a transaction.
@@ -179,6 +177,14 @@ func (p *pkg) takesTx(fn *ast.FuncType) bool {
 }
 
 func (p *pkg) isTx(e ast.Expr) bool {
-	n, ok := p.info.TypeOf(e).(*types.Named)
-	return ok && n.Obj().Name() == "Tx" && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == module+"/storage"
+	return isNamed(p.info.TypeOf(e), module+"/storage", "Tx")
+}
+
+// isNamed tells whether a type, or what it points to, is a declared one of a package.
+func isNamed(t types.Type, path, name string) bool {
+	if ptr, ok := t.(*types.Pointer); ok {
+		t = ptr.Elem()
+	}
+	n, ok := t.(*types.Named)
+	return ok && n.Obj().Name() == name && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == path
 }
