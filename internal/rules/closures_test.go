@@ -14,6 +14,7 @@ type txBody struct {
 	p    *pkg
 	file source
 	name string // of the declaration
+	decl *ast.FuncDecl
 	typ  *ast.FuncType
 	body *ast.BlockStmt
 	lit  *ast.FuncLit // nil: the declaration itself
@@ -28,11 +29,11 @@ func txBodies(t *testing.T) (out []txBody) {
 		}
 		name := funcName(d)
 		if p.takesTx(d.Type) {
-			out = append(out, txBody{p, f, name, d.Type, d.Body, nil})
+			out = append(out, txBody{p, f, name, d, d.Type, d.Body, nil})
 		}
 		ast.Inspect(d.Body, func(n ast.Node) bool {
 			if lit, ok := n.(*ast.FuncLit); ok && p.takesTx(lit.Type) {
-				out = append(out, txBody{p, f, name, lit.Type, lit.Body, lit})
+				out = append(out, txBody{p, f, name, d, lit.Type, lit.Body, lit})
 			}
 			return true
 		})
