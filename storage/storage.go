@@ -58,7 +58,8 @@ type Store interface {
 type Tx interface {
 	// Get returns the value of key, or ErrNotFound; the transaction goes on.
 	Get(key []byte) ([]byte, error)
-	// GetMany returns the values in the order of the keys, nil for those not found. It is one round trip where a Get is one.
+	// GetMany returns the values in the order of the keys, nil for those not found. It is one round trip where a Get is
+	// one.
 	GetMany(keys ...[]byte) ([][]byte, error)
 	// Create writes a record that must not exist yet, or returns ErrExists; the transaction goes on. Uniqueness is a key.
 	Create(key, value []byte, expires time.Time) error
@@ -66,8 +67,8 @@ type Tx interface {
 	Put(key, value []byte, expires time.Time) error
 	// Delete removes a record; removing none is no error.
 	Delete(key []byte) error
-	// Scan yields the records of r as they were at its start. Get, Put, Create and Delete are allowed while ranging and do not change what it yields; breaking out is fine.
-	// After an error it yields nothing more.
+	// Scan yields the records of r as they were at its start. Get, Put, Create and Delete are allowed while ranging and
+	// do not change what it yields; breaking out is fine. After an error it yields nothing more.
 	Scan(r Range) iter.Seq2[Record, error]
 }
 
@@ -78,7 +79,8 @@ type Tx interface {
 type Range struct {
 	// Prefix that every key has. Empty: all keys.
 	Prefix []byte
-	// After is the exclusive start: ascending, only keys greater than it; descending, only keys less than it. nil: from the end of the range.
+	// After is the exclusive start: ascending, only keys greater than it; descending, only keys less than it. nil: from
+	// the end of the range.
 	After []byte
 	// Descending turns the order round.
 	Descending bool
@@ -103,8 +105,8 @@ type Checker interface {
 	Check(ctx context.Context) error
 }
 
-// IsFailure tells whether err means "we cannot tell" or "not now" rather than a verdict: whatever is neither nil nor one
-// of ErrNotFound, ErrExists and ErrTooLarge.
+// IsFailure tells whether err means "we cannot tell" or "not now" rather than a verdict: whatever is neither nil nor
+// one of ErrNotFound, ErrExists and ErrTooLarge.
 func IsFailure(err error) bool {
 	return err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrExists) && !errors.Is(err, ErrTooLarge)
 }

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A transaction body is a function that gets a storage.Tx: a closure given to Update or View, or what such a closure calls.
+// A transaction body is a function that gets a storage.Tx: a closure given to Update or View, or what such a closure
+// calls.
 type txBody struct {
 	p    *pkg
 	file source
@@ -162,8 +163,8 @@ func TestTransactionsComputeNothing(t *testing.T) {
 	}
 }
 
-// TestClosuresStartAfresh: a closure that changes a variable of its surroundings sets it before it reads it. Otherwise a
-// second run starts from what the first one has left behind.
+// TestClosuresStartAfresh: a closure that changes a variable of its surroundings sets it before it reads it.
+// Otherwise a second run starts from what the first one has left behind.
 func TestClosuresStartAfresh(t *testing.T) {
 	t.Parallel()
 	for _, b := range txBodies(t) {

@@ -32,8 +32,8 @@ type putter struct {
 	arg   int // -1: the receiver
 }
 
-// TestPutsOfReadRecords: a closure puts a record that it has made or read in the same transaction. One that was read in an
-// earlier transaction may have changed since then, and the Put would undo that.
+// TestPutsOfReadRecords: a closure puts a record that it has made or read in the same transaction. One that was read
+// in an earlier transaction may have changed since then, and the Put would undo that.
 func TestPutsOfReadRecords(t *testing.T) {
 	t.Parallel()
 	allowed := putUnread.use(t)
@@ -118,7 +118,8 @@ func rootOf(e ast.Expr) *ast.Ident {
 	return nil
 }
 
-// given returns the variable of an identifier if it comes from outside of the body: captured, a parameter or the receiver.
+// given returns the variable of an identifier if it comes from outside of the body: captured, a parameter or the
+// receiver.
 func (b txBody) given(id *ast.Ident) *types.Var {
 	v, ok := b.p.info.Uses[id].(*types.Var)
 	if !ok || v.IsField() || v.Parent() == b.p.types.Scope() || b.body.Pos() <= v.Pos() && v.Pos() < b.body.End() {

@@ -132,7 +132,7 @@ func (s suite) twoCreators(t *testing.T) {
 	}
 }
 
-// phantoms: at most five seats, counted by a scan. Whoever counts four and sits down must be the fifth.
+// phantoms: at most five seats, counted by a scan. One that counts four and sits down must be the fifth.
 func (s suite) phantoms(t *testing.T) {
 	st := s.open(t)
 	const seats = 5

@@ -124,7 +124,7 @@ func view(t *testing.T, s storage.Store, fn func(storage.Tx) error) {
 	}
 }
 
-// get returns the value of a key outside a transaction, "<none>" when there is none.
+// get returns the value of a key outside a transaction, "<none>" without a record.
 func get(t *testing.T, s storage.Store, key string) string {
 	t.Helper()
 	value := "<none>"
