@@ -129,10 +129,8 @@ type ClientInfo struct {
 // ListClients returns all clients in the order of their ids, defaults filled in.
 func (s *Server) ListClients(ctx context.Context) ([]ClientInfo, error) {
 	var out []ClientInfo
-	for _, reg := range s.clients.fixed {
-		out = append(out, ClientInfo{Client: *reg.client})
-	}
 	err := s.Store.View(ctx, func(tx storage.Tx) error {
+		out = nil
 		for e, err := range clients.Scan(tx, storage.Range{}) {
 			if err != nil {
 				return err
@@ -147,6 +145,9 @@ func (s *Server) ListClients(ctx context.Context) ([]ClientInfo, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list clients: %w", err)
+	}
+	for _, reg := range s.clients.fixed {
+		out = append(out, ClientInfo{Client: *reg.client})
 	}
 	for i := range out {
 		out[i].Secrets, out[i].SecretHashes = nil, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
 func applications(t *testing.T, h *authztest.Harness, person string) (list []login.Application) {
@@ -73,21 +74,23 @@ func TestApplications(t *testing.T) {
 // TestUnlinked: whoever wants to know is told once of each withdrawal of something, however it is done, by the subject that the client knows.
 func TestUnlinked(t *testing.T) {
 	t.Parallel()
-	var told []login.Unlinked
 	var fails error
-	h := authztest.New(t, authztest.WithClients(pairwiseClient("pair", "p.example.com")), authztest.WithUnlinked(func(_ storage.Tx, u login.Unlinked) error {
-		told = append(told, u)
-		return fails
+	notes := storagetest.NewNotes[login.Unlinked]("unlinked")
+	h := authztest.New(t, authztest.WithClients(pairwiseClient("pair", "p.example.com")), authztest.WithUnlinked(func(tx storage.Tx, u login.Unlinked) error {
+		return errors.Join(fails, notes.Add(tx, u))
 	}))
 	wants := func(what string, want ...login.Unlinked) {
 		t.Helper()
 		for i := range want {
 			want[i].Person, want[i].At = authztest.Demo, h.Clock.Now()
 		}
+		told := notes.Take(t, h.Store)
+		for i := range told {
+			told[i].At = told[i].At.UTC()
+		}
 		if !slices.Equal(told, want) {
 			t.Errorf("%s: told %+v, want %+v", what, told, want)
 		}
-		told = nil
 	}
 	withdraw := func(client string) error {
 		_, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, client)
@@ -123,7 +126,7 @@ func TestUnlinked(t *testing.T) {
 		t.Errorf("WithdrawConsent = %v, want %v", err, fails)
 	}
 	wantActive(t, h, "a token of what could not be withdrawn", token, true)
-	told, fails = nil, nil
+	fails = nil
 	h.Restart(func(c *authz.Config) {
 		c.Clients = slices.DeleteFunc(c.Clients, func(c *authz.Client) bool { return c.ID == "asks" })
 	})

@@ -113,6 +113,7 @@ func TestConsentEvent(t *testing.T) {
 	b.Code("asks")
 	var found []event.Event
 	err := h.Store.View(t.Context(), func(tx storage.Tx) error {
+		found = nil
 		for e, err := range event.OfPerson(tx, authztest.Demo) {
 			if err != nil {
 				return err

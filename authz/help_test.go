@@ -73,6 +73,7 @@ func eventsOf(t *testing.T, h *authztest.Harness, person string) []string {
 	t.Helper()
 	var out []string
 	err := h.Store.View(t.Context(), func(tx storage.Tx) error {
+		out = nil
 		for e, err := range eventtest.All(tx) {
 			if err != nil {
 				return err
@@ -146,7 +147,8 @@ func own(h *authztest.Harness, changes ...string) *authztest.Response {
 	return h.Token("reports", f)
 }
 
-// countingStore counts transactions and the records read in them.
+// countingStore counts transactions and the records read in them. Of a closure that an engine runs several times, the
+// last run counts.
 type countingStore struct {
 	storage.Store
 
@@ -155,12 +157,16 @@ type countingStore struct {
 
 func (s *countingStore) View(ctx context.Context, fn func(storage.Tx) error) error {
 	s.views.Add(1)
-	return s.Store.View(ctx, func(tx storage.Tx) error { return fn(countingTx{tx, &s.reads}) })
+	reads := int64(0)
+	defer func() { s.reads.Add(reads) }()
+	return s.Store.View(ctx, func(tx storage.Tx) error { reads = 0; return fn(countingTx{tx, &reads}) })
 }
 
 func (s *countingStore) Update(ctx context.Context, fn func(storage.Tx) error) error {
 	s.updates.Add(1)
-	return s.Store.Update(ctx, func(tx storage.Tx) error { return fn(countingTx{tx, &s.reads}) })
+	reads := int64(0)
+	defer func() { s.reads.Add(reads) }()
+	return s.Store.Update(ctx, func(tx storage.Tx) error { reads = 0; return fn(countingTx{tx, &reads}) })
 }
 
 // work runs f and returns what it cost: views, updates, records read.
@@ -173,16 +179,16 @@ func (s *countingStore) work(f func()) [3]int64 {
 type countingTx struct {
 	storage.Tx
 
-	reads *atomic.Int64
+	reads *int64
 }
 
 func (t countingTx) Get(key []byte) ([]byte, error) {
-	t.reads.Add(1)
+	*t.reads++
 	return t.Tx.Get(key)
 }
 
 func (t countingTx) GetMany(keys ...[]byte) ([][]byte, error) {
-	t.reads.Add(int64(len(keys)))
+	*t.reads += int64(len(keys))
 	return t.Tx.GetMany(keys...)
 }
 

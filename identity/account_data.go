@@ -153,14 +153,15 @@ func (s *Service) handleDownload(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	now := s.Now()
-	var body []byte
-	err := s.Store.View(r.Context(), func(tx storage.Tx) error {
-		d, err := s.gatherOwnData(tx, a, now)
-		if err == nil {
-			body, err = json.MarshalIndent(d, "", "  ")
-		}
+	var d *ownData
+	err := s.Store.View(r.Context(), func(tx storage.Tx) (err error) {
+		d, err = s.gatherOwnData(tx, a, now)
 		return err
 	})
+	var body []byte
+	if err == nil {
+		body, err = json.MarshalIndent(d, "", "  ")
+	}
 	var ev []event.Event
 	if err == nil {
 		ev, err = s.newEvents(s.Origin(r), dataDownloaded)

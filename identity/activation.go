@@ -86,7 +86,8 @@ func (s *Service) readActivating(w http.ResponseWriter, r *http.Request) (x *act
 		s.fail(w, r, err, flowURL(x.id))
 		return nil, false
 	}
-	err := s.Store.View(r.Context(), func(tx storage.Tx) error { return s.stillActivating(tx, x, s.Now()) })
+	now := s.Now()
+	err := s.Store.View(r.Context(), func(tx storage.Tx) error { return s.stillActivating(tx, x, now) })
 	switch {
 	case errors.Is(err, errMismatch):
 		s.redirect(w, r, flowURL(x.id)) // the password comes first

@@ -202,10 +202,10 @@ func (x *activating) mailedCode(t told) codeFor {
 // activateByEmailPage writes the page of a sign-in that waits for activation by e-mail: where the link was sent, or the code.
 func (s *Service) activateByEmailPage(w http.ResponseWriter, r *http.Request, x *activating, status int, in page.Form) {
 	t, err := s.mailed(r.Context(), x)
-	sent := false
+	sent, now := false, s.Now()
 	if err == nil && x.byMailedCode() {
 		err = s.Store.View(r.Context(), func(tx storage.Tx) (err error) {
-			sent, err = s.codeWaits(tx, x.mailedCode(t), s.Now())
+			sent, err = s.codeWaits(tx, x.mailedCode(t), now)
 			return err
 		})
 	}

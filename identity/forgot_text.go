@@ -218,8 +218,9 @@ func (s *Service) askedByText(w http.ResponseWriter, r *http.Request) (a aside, 
 		return a, rec, "", false
 	}
 	browser = hashed(s.browserID(r))
+	now := s.Now()
 	err := s.Store.View(r.Context(), func(tx storage.Tx) (err error) {
-		rec, err = readTextReset(tx, browser, s.Now())
+		rec, err = readTextReset(tx, browser, now)
 		return err
 	})
 	switch {

@@ -86,7 +86,7 @@ func (s *Service) emptyGroup(ctx context.Context, id string, by Actor) (more boo
 // settle gives the members of a renamed group its new name, some in each transaction, and frees the old one in the end.
 func (s *Service) settle(ctx context.Context, id string) error {
 	for after := ""; ; {
-		done := false
+		done, last := false, ""
 		err := s.Store.Update(ctx, func(tx storage.Tx) error {
 			rec, err := groups.Get(tx, id)
 			if errors.Is(err, storage.ErrNotFound) {
@@ -103,7 +103,7 @@ func (s *Service) settle(ctx context.Context, id string) error {
 				if err := rename(tx, who, rec.Former, rec.Name); err != nil {
 					return err
 				}
-				after = who
+				last = who
 			}
 			if len(members) == groupChunk {
 				return nil
@@ -117,6 +117,7 @@ func (s *Service) settle(ctx context.Context, id string) error {
 		if err != nil || done {
 			return err
 		}
+		after = last
 	}
 }
 

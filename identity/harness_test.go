@@ -30,6 +30,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
 const issuer = "https://auth.example.com"
@@ -107,7 +108,7 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 			t.Error(err)
 		}
 	})
-	h := &harness{t: t, store: &faulty{Store: store}, clock: c, hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100})}
+	h := &harness{t: t, store: &faulty{Store: storagetest.Closures(t, store)}, clock: c, hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100})}
 	h.cfg = identity.Config{Issuer: issuer, NoPasskeys: true, Persons: []identity.NewPerson{{
 		Username: demo, Password: secret.New(demoPassword), Name: "Demo Person", Groups: []string{"staff", "editors"},
 	}}}
@@ -311,6 +312,7 @@ func (h *harness) events() map[string]int {
 	h.t.Helper()
 	n := map[string]int{}
 	err := h.store.Store.View(h.t.Context(), func(tx storage.Tx) error {
+		clear(n)
 		for e, err := range eventtest.All(tx) {
 			if err != nil {
 				return err

@@ -28,8 +28,9 @@ func (s *Service) openInvitation(w http.ResponseWriter, r *http.Request) (x *inv
 	if o, ok = s.openLink(w, r, linkInvitation, "/sign-in"); !ok {
 		return nil, nil, "", false
 	}
+	now := s.Now()
 	err := s.Store.View(r.Context(), func(tx storage.Tx) (err error) {
-		x, err = s.readInvitation(tx, o.token, s.Now())
+		x, err = s.readInvitation(tx, o.token, now)
 		return err
 	})
 	if err == nil {
@@ -220,8 +221,9 @@ func (s *Service) describeWay(r *http.Request, x *invited, way *invitationWay, i
 	if way.name == "sms" {
 		c := x.textedTo(hashed(s.browserID(r)))
 		in.Send, in.To = true, maskPhone(c.To)
+		now := s.Now()
 		err := s.Store.View(r.Context(), func(tx storage.Tx) (err error) {
-			in.Sent, err = s.codeWaits(tx, c, s.Now())
+			in.Sent, err = s.codeWaits(tx, c, now)
 			return err
 		})
 		if err != nil || !in.Sent {

@@ -176,13 +176,13 @@ func (s *Service) tryInvitation(ctx context.Context, by Actor, token, browser st
 	if err != nil && !errors.Is(err, errMismatch) {
 		return err
 	}
-	wrong := err != nil
+	wrong, failed := err != nil, false
 	err = s.Store.Update(ctx, func(tx storage.Tx) error {
 		after, err := s.readInvitation(tx, token, now)
 		if err != nil {
 			return err
 		}
-		failed := wrong
+		failed = wrong
 		if !failed && spend != nil {
 			ok, err := spend(tx)
 			if err != nil {
@@ -195,7 +195,6 @@ func (s *Service) tryInvitation(ctx context.Context, by Actor, token, browser st
 			if x.inv.Tries >= invitationTries { // this one was the last
 				happened = ev
 			}
-			wrong = true
 			return s.appendInvited(tx, after, by, way.name, happened...)
 		}
 		after.inv.Browser, after.inv.Skipped = browser, false
@@ -204,7 +203,7 @@ func (s *Service) tryInvitation(ctx context.Context, by Actor, token, browser st
 		}
 		return putInvitation(tx, after)
 	})
-	if err == nil && wrong {
+	if err == nil && failed {
 		err = errMismatch
 	}
 	return err

@@ -110,7 +110,8 @@ func (s *Service) warnUncoupled(r *http.Request, a *answered, err error) {
 	if kind == "" || s.Notify == nil {
 		return
 	}
-	if err := s.Store.Update(r.Context(), func(tx storage.Tx) error { return s.tellUncoupled(tx, a, kind, s.Now()) }); err != nil {
+	now := s.Now()
+	if err := s.Store.Update(r.Context(), func(tx storage.Tx) error { return s.tellUncoupled(tx, a, kind, now) }); err != nil {
 		s.Log.Warn("nobody is told why accounts are not coupled", zap.String("provider", a.provider.ID), zap.Error(err))
 	}
 }

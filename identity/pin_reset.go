@@ -205,8 +205,9 @@ func (s *Service) resetPIN(w http.ResponseWriter, r *http.Request, o *opened, si
 	if err != nil {
 		return err
 	}
+	now := s.Now()
 	return s.raise(w, r, raising{si: si, method: &pinMethod, setUp: true, spend: func(tx storage.Tx, own *stepUpRecord) (bool, error) {
-		if _, err := s.spendLink(tx, linkPINReset, o.token, s.Now()); err != nil {
+		if _, err := s.spendLink(tx, linkPINReset, o.token, now); err != nil {
 			return false, err
 		}
 		st, err := s.readStanding(tx, si)

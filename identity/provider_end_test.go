@@ -113,7 +113,7 @@ func TestEndSessions(t *testing.T) {
 			t.Parallel()
 			e := newElsewhere(t)
 			e.at("partner")
-			watch := &watcher{}
+			watch := newWatcher()
 			e.Watch(watch)
 			b := e.browser()
 			e.mustEnter(b, holding())
@@ -130,8 +130,9 @@ func TestEndSessions(t *testing.T) {
 			path := map[string]string{"partner": "/oidc/partner/back", "corp": "/saml/corp/back"}[tc.provider]
 			e.browser().do(http.MethodPost, path, "")
 			// The watcher hears of the tokens and of the session.
-			if got != tc.want || b.isSignedIn() != (tc.want == 0) || len(watch.told) != 2*tc.want {
-				t.Errorf("EndSessions(%+v) = %d, signed in %t, told %d, want %d", tc.q, got, b.isSignedIn(), len(watch.told), tc.want)
+			told := len(watch.told.Take(t, e.store))
+			if got != tc.want || b.isSignedIn() != (tc.want == 0) || told != 2*tc.want {
+				t.Errorf("EndSessions(%+v) = %d, signed in %t, told %d, want %d", tc.q, got, b.isSignedIn(), told, tc.want)
 			}
 		})
 	}

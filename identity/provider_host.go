@@ -127,11 +127,11 @@ func (s *Service) namedSessions(ctx context.Context, providerID string, names []
 
 // Ended implements idp.Host.
 func (h *host) Ended(_ http.ResponseWriter, r *http.Request, flow string) (state []byte, ret string, err error) {
-	s, key := h.s, secret.Hash(flow)
+	s, key, now := h.s, secret.Hash(flow), h.s.Now()
 	var rec endingRecord
 	err = s.Store.Update(r.Context(), func(tx storage.Tx) (err error) {
 		rec, err = endings.Get(tx, key)
-		if errors.Is(err, storage.ErrNotFound) || (err == nil && (rec.Provider != h.p.ID || rec.State == nil || !rec.ExpiresAt.After(s.Now()) || !s.tracks(r, rec.Tracker))) {
+		if errors.Is(err, storage.ErrNotFound) || (err == nil && (rec.Provider != h.p.ID || rec.State == nil || !rec.ExpiresAt.After(now) || !s.tracks(r, rec.Tracker))) {
 			return idp.ErrNoFlow
 		}
 		if err != nil {

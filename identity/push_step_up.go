@@ -85,10 +85,10 @@ func (s *Service) pushStepUpPage(w http.ResponseWriter, r *http.Request, x stepp
 
 // takeApproval raises the session of a prompt that the phone has approved.
 func (s *Service) takeApproval(w http.ResponseWriter, r *http.Request, x steppingUp, p *promptRecord) {
-	key := promptKey(x.id, x.si.id)
+	key, at := promptKey(x.id, x.si.id), s.Now()
 	err := s.raise(w, r, raising{si: x.si, method: &pushMethod, attempt: p.attempt(), client: x.flow.Demand.Client.ID, spend: func(tx storage.Tx, own *stepUpRecord) (bool, error) {
 		now, err := readPrompt(tx, key)
-		if err != nil || now == nil || now.ID != p.ID || now.State != promptApproved || len(own.Devices) == 0 || !now.ExpiresAt.Add(promptLife).After(s.Now()) {
+		if err != nil || now == nil || now.ID != p.ID || now.State != promptApproved || len(own.Devices) == 0 || !now.ExpiresAt.Add(promptLife).After(at) {
 			return false, err
 		}
 		if err := failures.Delete(tx, deniedKey(x.si.session.PersonID)); err != nil {

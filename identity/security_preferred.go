@@ -88,8 +88,9 @@ func (s *Service) handlePreferred(w http.ResponseWriter, r *http.Request) {
 	}
 	ev, err := s.newEvents(s.Origin(r), stepUpPreferred)
 	if err == nil {
+		now := s.Now()
 		err = s.Store.Update(r.Context(), func(tx storage.Tx) error {
-			if _, err := s.live(tx, si.id, s.Now()); err != nil {
+			if _, err := s.live(tx, si.id, now); err != nil {
 				return err
 			}
 			own, err := readStepUp(tx, si.session.PersonID)

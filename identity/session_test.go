@@ -322,6 +322,7 @@ func TestSessionsOfAPerson(t *testing.T) {
 		}
 		err = h.store.View(t.Context(), func(tx storage.Tx) error {
 			live, err := h.Sessions(tx, p.ID, h.clock.Now())
+			ids = nil
 			for _, si := range live {
 				ids = append(ids, si.SessionID)
 			}

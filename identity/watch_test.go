@@ -11,28 +11,28 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
 // watcher writes down what it is told.
 type watcher struct {
-	told   []string
+	told   storagetest.Notes[string]
 	frames []string
 	err    error
 }
 
-func (w *watcher) SessionEnded(_ storage.Tx, person, session string) error {
-	w.told = append(w.told, "session "+session+" of "+person)
-	return w.err
+func newWatcher() *watcher { return &watcher{told: storagetest.NewNotes[string]("watcher")} }
+
+func (w *watcher) SessionEnded(tx storage.Tx, person, session string) error {
+	return errors.Join(w.err, w.told.Add(tx, "session "+session+" of "+person))
 }
 
-func (w *watcher) SessionsEnded(_ storage.Tx, person, except string) error {
-	w.told = append(w.told, "all of "+person+" but "+except)
-	return w.err
+func (w *watcher) SessionsEnded(tx storage.Tx, person, except string) error {
+	return errors.Join(w.err, w.told.Add(tx, "all of "+person+" but "+except))
 }
 
-func (w *watcher) TokensEnded(_ storage.Tx, person, session string) error {
-	w.told = append(w.told, "tokens of "+session+" of "+person)
-	return w.err
+func (w *watcher) TokensEnded(tx storage.Tx, person, session string) error {
+	return errors.Join(w.err, w.told.Add(tx, "tokens of "+session+" of "+person))
 }
 
 func (w *watcher) LogoutFrames(context.Context, string, string) ([]string, error) {
@@ -88,7 +88,7 @@ func TestWatcher(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t)
-			w := &watcher{}
+			w := newWatcher()
 			h.Watch(w)
 			b := h.browser()
 			b.signIn(demo, demoPassword)
@@ -101,8 +101,8 @@ func TestWatcher(t *testing.T) {
 			if c.want != "" {
 				want = []string{strings.NewReplacer("PERSON", s.Subject, "SESSION", s.SessionID).Replace(c.want)}
 			}
-			if !slices.Equal(w.told, want) {
-				t.Errorf("told %q, want %q", w.told, want)
+			if told := w.told.Take(t, h.store); !slices.Equal(told, want) {
+				t.Errorf("told %q, want %q", told, want)
 			}
 		})
 	}
@@ -115,7 +115,9 @@ func TestWatcherFails(t *testing.T) {
 	b := h.browser()
 	b.signIn(demo, demoPassword)
 	ask := b.get("/sign-out")
-	h.Watch(&watcher{err: storage.ErrUnavailable})
+	w := newWatcher()
+	w.err = storage.ErrUnavailable
+	h.Watch(w)
 	if a := b.post(ask); a.Code != http.StatusServiceUnavailable {
 		t.Errorf("POST /sign-out = %d, want 503", a.Code)
 	}
@@ -131,7 +133,9 @@ func TestWatcherFails(t *testing.T) {
 func TestSignOutFrames(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.Watch(&watcher{frames: []string{"https://shop.example.com/out?sid=1"}})
+	w := newWatcher()
+	w.frames = []string{"https://shop.example.com/out?sid=1"}
+	h.Watch(w)
 	b := h.browser()
 	b.signIn(demo, demoPassword)
 	a := b.post(b.get("/sign-out"))

@@ -39,7 +39,8 @@ var (
 // Store keeps records in byte order of their keys. It is safe for concurrent use, by several processes where the
 // engine says so.
 type Store interface {
-	// View runs fn on one consistent snapshot of what was durable when it began. It never waits for a disk sync.
+	// View runs fn on one consistent snapshot of what was durable when it began. It never waits for a disk sync. fn may
+	// run several times here too.
 	View(ctx context.Context, fn func(Tx) error) error
 	// Update runs fn in a serializable transaction, scans and absent keys included: all or nothing, and durable when
 	// it returns nil. fn may run several times, so it touches only tx. When fn returns an error nothing of it is

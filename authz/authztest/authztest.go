@@ -24,6 +24,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
 // Start is when the clock of every harness begins. It lies ahead so that storage, which may look at the real time, collects nothing.
@@ -97,9 +98,10 @@ func New(t testing.TB, opts ...Option) *Harness {
 		store, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = h.Clock.Now })
 		h.must(err)
 		t.Cleanup(func() { h.must(store.Close()) })
-		h.Store = &FaultyStore{Store: store}
+		h.Store = &FaultyStore{Store: storagetest.Closures(t, store)}
 	}
 	h.makeDeps()
+	h.People.store = h.Store.Store
 	h.People.ended = func(person, session string) error {
 		return h.Store.Update(h.T.Context(), func(tx storage.Tx) error { return h.Server().SessionEnded(tx, person, session) })
 	}

@@ -51,6 +51,7 @@ func makeKeys(keyring *secret.Keyring) (records []storage.Record, err error) {
 		return nil, err
 	}
 	err = store.View(ctx, func(tx storage.Tx) error {
+		records = nil
 		for rec, err := range tx.Scan(storage.Range{Prefix: []byte("authz_key/")}) {
 			if err != nil {
 				return err

@@ -31,6 +31,7 @@ type People struct {
 	mu                  sync.Mutex // guards all below
 	persons             map[string]login.Subject
 	sessions            map[string]*session
+	closing             map[string]bool // sessions of which a transaction says that they are closed, if it was kept
 	demands             []login.Demand
 	touched             map[string]int
 	made                int
@@ -41,6 +42,7 @@ type People struct {
 	panicGet            bool
 	by                  string // provider; empty: identity
 	after               func(*login.Result)
+	store               storage.Store                      // set once
 	ended               func(person, session string) error // tells the server of a sign-out; set once
 }
 
@@ -57,7 +59,7 @@ const (
 )
 
 func newPeople(clock *Clock) *People {
-	p := &People{clock: clock, persons: map[string]login.Subject{}, sessions: map[string]*session{}, touched: map[string]int{}}
+	p := &People{clock: clock, persons: map[string]login.Subject{}, sessions: map[string]*session{}, closing: map[string]bool{}, touched: map[string]int{}}
 	for id, name := range map[string]string{Demo: "demo", Guest: "guest"} {
 		p.persons[id] = login.Subject{
 			ID: id, Active: true, Epoch: 1, Groups: []string{"staff"}, Username: name + "@example.com",
@@ -196,12 +198,28 @@ func (p *People) Get(_ storage.Tx, subject string) (login.Subject, error) {
 	return s, nil
 }
 
+// closedSessions are the sessions that a transaction has closed: ids.
+var closedSessions = storage.NewTable[struct{}]("authztest_closed_session")
+
+// isClosed tells whether CloseSession has closed a session in tx or in an earlier transaction that was kept.
+func (p *People) isClosed(tx storage.Tx, id string) (bool, error) {
+	if !p.closing[id] {
+		return false, nil
+	}
+	return closedSessions.Has(tx, id)
+}
+
 // Session implements authz.Subjects.
-func (p *People) Session(_ storage.Tx, id string, now time.Time) (login.Session, error) {
+func (p *People) Session(tx storage.Tx, id string, now time.Time) (login.Session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.sessions[id]
+	closed, err := p.isClosed(tx, id)
 	switch {
+	case err != nil:
+		return login.Session{}, err
+	case closed:
+		return login.Session{}, storage.ErrNotFound
 	case p.failure != nil:
 		return login.Session{}, p.failure
 	case s == nil || !s.Ends.After(now):
@@ -225,12 +243,16 @@ func (p *People) Permissions(_ storage.Tx, groups []string) (map[string][]string
 }
 
 // Sessions implements authz.Subjects.
-func (p *People) Sessions(_ storage.Tx, subject string, now time.Time) ([]login.Session, error) {
+func (p *People) Sessions(tx storage.Tx, subject string, now time.Time) ([]login.Session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var out []login.Session
 	for _, s := range p.sessions {
-		if s.Subject == subject && s.Ends.After(now) && s.Epoch == p.persons[subject].Epoch {
+		closed, err := p.isClosed(tx, s.SessionID)
+		if err != nil {
+			return nil, err
+		}
+		if !closed && s.Subject == subject && s.Ends.After(now) && s.Epoch == p.persons[subject].Epoch {
 			out = append(out, s.Session)
 		}
 	}
@@ -241,18 +263,21 @@ func (p *People) Sessions(_ storage.Tx, subject string, now time.Time) ([]login.
 }
 
 // CloseSession implements authz.Subjects.
-func (p *People) CloseSession(_ storage.Tx, subject, id string) error {
+func (p *People) CloseSession(tx storage.Tx, subject, id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.sessions[id]
+	closed, err := p.isClosed(tx, id)
 	switch {
+	case err != nil:
+		return err
 	case p.failure != nil:
 		return p.failure
-	case s == nil || s.Subject != subject:
+	case s == nil || s.Subject != subject || closed:
 		return storage.ErrNotFound
 	}
-	delete(p.sessions, id)
-	return nil
+	p.closing[id] = true
+	return closedSessions.Put(tx, id, struct{}{}, never)
 }
 
 // Touch implements authz.Subjects.
@@ -287,10 +312,21 @@ func (p *People) current(r *http.Request) *session {
 		return nil
 	}
 	s := p.sessions[c.Value]
-	if s == nil || !s.Ends.After(p.clock.Now()) || !p.persons[s.Subject].Active || p.persons[s.Subject].Epoch != s.Epoch {
+	if s == nil || p.hasClosed(r.Context(), c.Value) || !s.Ends.After(p.clock.Now()) || !p.persons[s.Subject].Active || p.persons[s.Subject].Epoch != s.Epoch {
 		return nil
 	}
 	return s
+}
+
+func (p *People) hasClosed(ctx context.Context, id string) (closed bool) {
+	if p.closing[id] {
+		err := p.store.View(ctx, func(tx storage.Tx) (err error) {
+			closed, err = p.isClosed(tx, id)
+			return err
+		})
+		closed = closed || err != nil
+	}
+	return closed
 }
 
 // Authenticate implements authz.Authenticator: whoever has no session that is good enough is sent to the button.

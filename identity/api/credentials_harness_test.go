@@ -32,6 +32,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
 const (
@@ -102,7 +103,7 @@ func newPeopleCosting(t testing.TB, cost secret.HashCost, change ...func(*identi
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
 	core, logs := observer.New(zapcore.DebugLevel)
 	log := zap.New(core)
-	h := &people{TB: t, store: &flaky{Store: store}, clock: c, logs: logs, units: config.Defaults(), hasher: secret.NewHasher(cost)}
+	h := &people{TB: t, store: &flaky{Store: storagetest.Closures(t, store)}, clock: c, logs: logs, units: config.Defaults(), hasher: secret.NewHasher(cost)}
 	cfg := identity.Config{Issuer: issuer, Persons: []identity.NewPerson{{Username: demo, Password: secret.New(demoPassword), Name: "Demo Person", Groups: []string{"staff"}}}}
 	key, err := api.ParseCredentialsKey(hexKey)
 	if err != nil {

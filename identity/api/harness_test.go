@@ -20,6 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
 const issuer = "https://auth.example.com"
@@ -44,11 +45,12 @@ func newEvents(t testing.TB) *eventsHarness {
 	}
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
 	core, logs := observer.New(zapcore.DebugLevel)
-	h := &eventsHarness{TB: t, store: store, logs: logs, units: &config.Units{}, names: map[string]string{}, time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
+	tested := storagetest.Closures(t, store)
+	h := &eventsHarness{TB: t, store: tested, logs: logs, units: &config.Units{}, names: map[string]string{}, time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
 	h.units.Features.EventsAPIEnabled = true
 	h.rec = &event.Recorder{Random: strings.NewReader(strings.Repeat("0123456789abcdef", 1<<14)), Now: func() time.Time { return h.time }}
 	h.API, err = api.New(api.Deps{
-		Store: store, Gate: &rest.Gate{Authorize: authorize, Log: zap.New(core), Issuer: issuer},
+		Store: tested, Gate: &rest.Gate{Authorize: authorize, Log: zap.New(core), Issuer: issuer},
 		Units: func(storage.Tx) (*config.Units, error) { return h.units, nil },
 		Subject: func(_ storage.Tx, id string) (login.Subject, error) {
 			if name, ok := h.names[id]; ok {

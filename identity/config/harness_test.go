@@ -25,6 +25,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
 var update = flag.Bool("update", false, "write the golden files and docs/configuration.md anew")
@@ -93,7 +94,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	w := &world{TB: t, store: &brittle{Store: store}}
+	w := &world{TB: t, store: &brittle{Store: storagetest.Closures(t, store)}}
 	core, logs := observer.New(zap.DebugLevel)
 	w.logs = logs
 	w.service = w.another(config.Config{Fixed: []config.LoginMethod{fixed}, Verify: verify}, zap.New(core))
@@ -184,6 +185,7 @@ func (w *world) events() []event.Event {
 	w.Helper()
 	var out []event.Event
 	err := w.store.Store.View(w.Context(), func(tx storage.Tx) error {
+		out = nil
 		for e, err := range eventtest.All(tx) {
 			if err != nil {
 				return err

@@ -183,6 +183,7 @@ func (c *certificates) want(what string, status int, body string, want int) {
 func (c *certificates) events() (out []event.Event) {
 	c.Helper()
 	if err := c.store.View(c.Context(), func(tx storage.Tx) error {
+		out = nil
 		for e, err := range eventtest.All(tx) {
 			if err != nil {
 				return err

@@ -25,6 +25,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
 const (
@@ -75,7 +76,8 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 		}
 	})
 	core, logs := observer.New(zapcore.DebugLevel)
-	h := &harness{t: t, store: store, logs: logs, header: http.Header{}}
+	tested := storagetest.Closures(t, store)
+	h := &harness{t: t, store: tested, logs: logs, header: http.Header{}}
 	log := zap.New(core)
 	pages, err := page.New(page.Config{Issuer: issuer, Key: make([]byte, 32), Random: rand.Reader, Log: log})
 	if err != nil {
@@ -86,7 +88,7 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 		f(&cfg)
 	}
 	h.identity, err = identity.New(t.Context(), cfg, identity.Deps{
-		Store: store, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100}), Pages: pages, Log: log, Now: c.Now,
+		Store: tested, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100}), Pages: pages, Log: log, Now: c.Now,
 		Random: rand.Reader, Events: &event.Recorder{Random: rand.Reader, Now: c.Now},
 	})
 	if err != nil {

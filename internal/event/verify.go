@@ -63,9 +63,10 @@ func ParseAnchor(s string) (a Anchor, err error) {
 // that Verify could not read the store; anything wrong with the events is listed in Problems. Only sealed events are
 // checked. It can run while the store is in use.
 func Verify(ctx context.Context, store storage.Store, anchors ...Anchor) (list []Verified, err error) {
-	found := map[string]bool{}
 	var keys []string
 	err = store.View(ctx, func(tx storage.Tx) error {
+		found := map[string]bool{}
+		keys = nil
 		// A chain is known by its numbering, its head or its events, so removing one record does not hide it.
 		for e, err := range nexts.Scan(tx, storage.Range{}) {
 			if err != nil {

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// dependencies are the modules that may stand in go.mod as direct ones, and what each is for. Whoever builds with us inherits them all, and a name that
-// looks like another has been an attack: a new one is looked at first, its name letter by letter.
+// dependencies are the modules that may stand in go.mod as direct ones, and what each is for. A program built with
+// this one inherits them all, and a name that looks like another has been an attack: a new one is looked at first,
+// its name letter by letter.
 var dependencies = map[string]string{
 	"github.com/beevik/etree":                       "XML trees of SAML",
 	"github.com/caddyserver/caddy/v2":               "the server that we are a part of",
@@ -20,12 +21,9 @@ var dependencies = map[string]string{
 	"github.com/emersion/go-smtp":                   "mail servers of tests",
 	"github.com/fxamacker/cbor/v2":                  "encoding of records",
 	"github.com/go-jose/go-jose/v4":                 "JWS, JWE, JWK",
-	"github.com/go-ldap/ldap/v3":                    "LDAP",
 	"github.com/go-webauthn/webauthn":               "passkeys",
 	"github.com/google/go-cmp":                      "differences in tests",
 	"github.com/google/uuid":                        "identifiers",
-	"github.com/jackc/pgx/v5":                       "PostgreSQL",
-	"github.com/jcmturner/gokrb5/v8":                "Kerberos",
 	"github.com/nyaruka/phonenumbers":               "phone numbers",
 	"github.com/pquerna/otp":                        "one-time passwords",
 	"github.com/prometheus/client_golang":           "metrics",

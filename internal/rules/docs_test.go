@@ -116,7 +116,8 @@ func TestReadmeListsRoutes(t *testing.T) {
 	}
 }
 
-// TestLockFile keeps addresses of downloads out of the npm lock file: the registry is the machine's business, the hash is ours.
+// TestLockFile keeps addresses of downloads out of the npm lock file: the registry is the machine's business, the
+// hash is ours.
 func TestLockFile(t *testing.T) {
 	t.Parallel()
 	var lock struct {

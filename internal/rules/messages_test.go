@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestEventsHaveWords: what happens to a person is told on their page of activity in their language, not by the English name that programs read.
+// TestEventsHaveWords: what happens to a person is told on their page of activity in their language, not by the
+// English name that programs read.
 func TestEventsHaveWords(t *testing.T) {
 	t.Parallel()
 	messages := pageMessages(t)
@@ -42,8 +43,8 @@ func pageMessages(t *testing.T) map[string]string {
 	return messages
 }
 
-// TestMessagesOfPages: what the identity service names as a message of a page is one of internal/page/messages/en.json. (internal/page holds the other
-// languages against that file.)
+// TestMessagesOfPages: what the identity service names as a message of a page is one of
+// internal/page/messages/en.json. (internal/page holds the other languages against that file.)
 func TestMessagesOfPages(t *testing.T) {
 	t.Parallel()
 	messages := pageMessages(t)

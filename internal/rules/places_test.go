@@ -41,7 +41,8 @@ func constructorSpans(f source) []ast.Node {
 	return out
 }
 
-// TestRoutesStandInRoutes finds registrations of routes outside of routes.go: every endpoint is found by reading one file a package.
+// TestRoutesStandInRoutes finds registrations of routes outside of routes.go: every endpoint is found by reading one
+// file a package.
 func TestRoutesStandInRoutes(t *testing.T) {
 	t.Parallel()
 	for _, f := range goFiles(t) {

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -94,24 +95,26 @@ var files = sync.OnceValues(func() ([]string, error) {
 	return out, err
 })
 
+// fset holds the positions of every parsed file.
+var fset = token.NewFileSet()
+
+// sources parses every Go file of the tree, once for all tests.
 var sources = sync.OnceValues(func() ([]source, error) {
 	all, err := files()
 	if err != nil {
 		return nil, err
 	}
-	var out []source
-	for _, f := range all {
-		if !strings.HasSuffix(f, ".go") {
-			continue
-		}
-		fset := token.NewFileSet()
-		parsed, err := parser.ParseFile(fset, filepath.Join(root, f), nil, 0)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, source{path: f, ast: parsed, fset: fset})
+	all = slices.DeleteFunc(slices.Clone(all), func(f string) bool { return !strings.HasSuffix(f, ".go") })
+	out, errs := make([]source, len(all)), make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, f := range all {
+		wg.Go(func() {
+			parsed, err := parser.ParseFile(fset, filepath.Join(root, f), nil, parser.ParseComments)
+			out[i], errs[i] = source{path: f, ast: parsed, fset: fset}, err
+		})
 	}
-	return out, nil
+	wg.Wait()
+	return out, errors.Join(errs...)
 })
 
 func goFiles(t *testing.T) []source {

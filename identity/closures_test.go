@@ -1,0 +1,44 @@
+package identity_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/storagetest"
+)
+
+// TestMembersGetTheNewNameOfTheirGroup: every member of a renamed group has the new name, even when the engine runs the
+// transaction of the change a second time.
+func TestMembersGetTheNewNameOfTheirGroup(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.store.Store = storagetest.Twice(h.store.Store)
+	var members []string
+	for _, name := range []string{"anna", "bert"} {
+		p, err := h.AddPerson(t.Context(), identity.NewPerson{Username: name, Password: secret.New("12345678")}, admin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		members = append(members, p.ID)
+	}
+	g, err := h.AddGroup(t.Context(), identity.GroupChange{Name: "crew", Add: members}, admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = h.UpdateGroup(t.Context(), g.ID, admin, func(_ storage.Tx, _ identity.Group, c *identity.GroupChange) error {
+		c.Name = "team"
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"anna", "bert"} {
+		p, err := h.Person(t.Context(), name)
+		if err != nil || !slices.Equal(p.Groups, []string{"team"}) {
+			t.Errorf("groups of %s = %q, %v, want team", name, p.Groups, err)
+		}
+	}
+}
