@@ -9,12 +9,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 )
 
 // secretParams are the query parameters whose values give access, or identify a person.
 var secretParams = []string{
-	"code", authz.SiteCodeParam, "id_token_hint", "id_token", "access_token", "refresh_token", "token", identity.TicketParam,
+	"code", authz.SiteCodeParam, "id_token_hint", "id_token", "access_token", "refresh_token", "token", actiontoken.TicketParam,
 	"client_secret", "client_assertion", "assertion", "password", "code_verifier",
 	"SAMLRequest", "SAMLResponse", "SAMLart",
 }

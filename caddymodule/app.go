@@ -28,6 +28,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/api"
 	"github.com/gatehouse-id/gatehouse/identity/breach"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -344,6 +345,6 @@ var (
 	_ caddy.CleanerUpper    = (*App)(nil)
 	_ caddyfile.Unmarshaler = (*App)(nil)
 	_ authz.Authenticator   = (*identity.Service)(nil)
-	_ authz.Subjects        = (*identity.Service)(nil)
-	_ identity.Watcher      = (*authz.Server)(nil)
+	_ authz.Subjects        = identity.Subjects{}
+	_ person.Watcher        = (*authz.Server)(nil)
 )

@@ -12,7 +12,7 @@ type authzProviders struct{ identity *identity.Service }
 
 // Providers implements authz.Providers.
 func (a authzProviders) Providers(ctx context.Context) ([]authz.Provider, uint64, error) {
-	list, version, err := a.identity.Providers(ctx)
+	list, version, err := a.identity.Federation.Providers(ctx)
 	if err != nil {
 		return nil, 0, err
 	}

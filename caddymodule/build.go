@@ -7,6 +7,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -49,12 +53,12 @@ func (a *App) buildIdentity(r *options.Resolver) identity.Config {
 	cfg := identity.Config{
 		Issuer:  a.issuer.String(),
 		Locales: r.List("identity: locales", i.Locales, checkLocale),
-		Session: identity.SessionConfig{
+		Session: session.Config{
 			Idle:     r.Duration("identity: session idle", i.Session.Idle),
 			Absolute: r.Duration("identity: session absolute", i.Session.Absolute),
 			Remember: r.Duration("identity: session remember", i.Session.Remember),
 		},
-		Lockout: identity.LockoutConfig{
+		Lockout: proof.Config{
 			Failures: r.Count("identity: lockout failures", i.Lockout.Failures, checkFailures),
 			Window:   r.Duration("identity: lockout window", i.Lockout.Window),
 		},
@@ -63,12 +67,12 @@ func (a *App) buildIdentity(r *options.Resolver) identity.Config {
 	case "off":
 		cfg.NoPasskeys = true
 	case "on":
-		if cfg.Issuer != "" && !identity.PasskeysPossible(cfg.Issuer) {
+		if cfg.Issuer != "" && !stepup.PasskeysPossible(cfg.Issuer) {
 			r.Fail("identity: passkeys: browsers allow them for an https issuer with a host name of several parts and for localhost: change the issuer, or leave passkeys away")
 		}
 	}
 	if p := i.Partitions; p != nil {
-		cfg.Partitions = identity.PartitionConfig{On: true, Names: r.List("identity: partitions", p.Names, checkPartition)}
+		cfg.Partitions = person.PartitionConfig{On: true, Names: r.List("identity: partitions", p.Names, checkPartition)}
 	}
 	seen := map[string]bool{}
 	for _, p := range i.Persons {
@@ -86,7 +90,7 @@ func (a *App) buildIdentity(r *options.Resolver) identity.Config {
 	return cfg
 }
 
-func (p *Person) build(r *options.Resolver) identity.NewPerson {
+func (p *Person) build(r *options.Resolver) person.NewPerson {
 	of := "person " + p.Username + ": "
 	if p.Username == "" {
 		r.Fail("person: username is missing")
@@ -94,7 +98,7 @@ func (p *Person) build(r *options.Resolver) identity.NewPerson {
 	if p.Password != "" && p.PasswordHash != "" {
 		r.Fail("%spassword and password_hash are both set: keep one of them", of)
 	}
-	return identity.NewPerson{
+	return person.NewPerson{
 		Username: r.Plain("person", p.Username, nil), Password: secret.New(r.Plain(of+"password", string(p.Password), checkPassword)),
 		PasswordHash: r.Plain(of+"password_hash", string(p.PasswordHash), options.CheckPHC),
 		Name:         r.Plain(of+"name", p.Name, nil), GivenName: r.Plain(of+"given_name", p.GivenName, nil), FamilyName: r.Plain(of+"family_name", p.FamilyName, nil),

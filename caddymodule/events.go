@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -136,7 +136,7 @@ func (a *App) newEvents(c *core) (*event.Recorder, *teller, error) {
 		rec.Also = t.post
 	}
 	if a.persons.Partitions.On {
-		rec.PartitionOf = identity.PartitionOfID
+		rec.PartitionOf = person.PartitionOfID
 	}
 	t.release = c.keeper.Use(event.Settings{Retention: a.events, Tell: t.tell})
 	return rec, t, nil

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 func TestImportCommand(t *testing.T) {
@@ -68,7 +68,7 @@ dora,{MD5}AAAA,,,,
 		if out := p.run(in.String(), "person", "import", "-", "--format", "jsonl", "--from", "501"); !strings.Contains(out, "500 persons: 0 created, 0 updated, 500 exist, 0 failed") {
 			t.Errorf("import again = %s", out)
 		}
-		all := decode[[]identity.Person](t, p.run("", "person", "list", "--json"))
+		all := decode[[]person.Person](t, p.run("", "person", "list", "--json"))
 		if len(all) != 1003 {
 			t.Errorf("%d persons, want 1003", len(all))
 		}
@@ -112,7 +112,7 @@ func TestGroupCommands(t *testing.T) {
 	if status := p.enters(token); status != http.StatusOK {
 		t.Errorf("protect = %d after group join, want 200", status)
 	}
-	list := decode[[]identity.Group](t, p.run("", "group", "list", "--json"))
+	list := decode[[]person.Group](t, p.run("", "group", "list", "--json"))
 	if len(list) != 2 || list[0].Name != "crew" || list[0].Members != 1 || fmt.Sprint(list[0].Permissions) != "[sail row]" || list[1].Name != "staff" {
 		t.Errorf("group list = %+v", list)
 	}
@@ -183,7 +183,7 @@ func TestPartitionsOfServer(t *testing.T) {
 	if status, body := scim("acme"); status != http.StatusOK || !strings.Contains(body, `"totalResults":2`) {
 		t.Errorf("SCIM of acme = %d %s, want two users", status, body)
 	}
-	ben := decode[[]identity.Person](t, s.run("", "person", "list", "--json"))
+	ben := decode[[]person.Person](t, s.run("", "person", "list", "--json"))
 	for _, one := range ben {
 		if one.Username != "ben" {
 			continue

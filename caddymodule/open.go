@@ -9,6 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/breach"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 )
 
@@ -17,7 +18,7 @@ type builder struct {
 	*App
 	inst      *instance
 	events    *event.Recorder
-	providers []identity.Provider // of the configuration file, ready
+	providers []federation.Provider // of the configuration file, ready
 }
 
 // open opens what the configuration needs. On an error it has closed again what it opened.
@@ -132,14 +133,14 @@ func (b *builder) openAuthz() (err error) {
 	b.authz.SiteOrigins = slices.Sorted(maps.Keys(b.sites))
 	b.mu.Unlock()
 	b.inst.authz, err = authz.New(b.ctx, b.authz, authz.Deps{
-		Store: c.Store, Keys: c.keys, Keyring: c.keyring, Hasher: c.hasher, Events: b.events, Auth: id, Subjects: id, Passwords: id, Providers: authzProviders{id},
-		Unlinked: id.Unlinked, AfterLogout: id.AfterLogout, Pages: b.inst.pages, Origin: b.Origin, Admit: b.inst.admit, Log: b.log.Named("authz"),
+		Store: c.Store, Keys: c.keys, Keyring: c.keyring, Hasher: c.hasher, Events: b.events, Auth: id, Subjects: id.Subjects(), Passwords: id, Providers: authzProviders{id},
+		Unlinked: id.Account.Unlinked, AfterLogout: id.Front.AfterLogout, Pages: b.inst.pages, Origin: b.Origin, Admit: b.inst.admit, Log: b.log.Named("authz"),
 	})
 	if err != nil {
 		return err
 	}
-	id.Watch(b.inst.authz)
-	id.Tie(b.inst.authz)
+	id.Person.Watch(b.inst.authz)
+	id.Account.Tie(b.inst.authz)
 	return nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
@@ -16,11 +16,11 @@ const scimScope = "scim"
 
 // provisioner identifies the sender of a request to SCIM: an API client with persons, or a client whose own token has
 // the scope scim. A person's token is refused: the consent of one person gives no authority over all.
-func (i *instance) provisioner(origin func(*http.Request) event.Origin) func(*http.Request) (identity.Actor, error) {
-	return func(r *http.Request) (identity.Actor, error) {
+func (i *instance) provisioner(origin func(*http.Request) event.Origin) func(*http.Request) (person.Actor, error) {
+	return func(r *http.Request) (person.Actor, error) {
 		credentials := r.Header.Values("Authorization")
 		if len(credentials) != 1 {
-			return identity.Actor{}, login.ErrNoCredentials
+			return person.Actor{}, login.ErrNoCredentials
 		}
 		var (
 			client string
@@ -34,9 +34,9 @@ func (i *instance) provisioner(origin func(*http.Request) event.Origin) func(*ht
 			client, err = i.gate.Admit(r, "persons")
 		}
 		if err != nil {
-			return identity.Actor{}, err
+			return person.Actor{}, err
 		}
-		return identity.Actor{ID: client, Name: client, Origin: origin(r)}, nil
+		return person.Actor{ID: client, Name: client, Origin: origin(r)}, nil
 	}
 }
 

@@ -100,7 +100,7 @@ func (i *instance) serve(out *statusWriter, r *http.Request) {
 			i.countPanics()
 		}
 	}()
-	i.identity.Cleanse(r)
+	i.identity.Federation.Cleanse(r)
 	switch path := r.URL.Path; {
 	case under(path, i.authz.Paths()):
 		i.authz.ServeHTTP(out, r)

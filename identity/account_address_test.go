@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -17,7 +17,7 @@ const addressPage = "/account/profile/address"
 var shownWas = regexp.MustCompile(`name="was" value="([^"]*)"`)
 
 // streets are the streets of a person, the primary one marked.
-func streets(d identity.Details) (out []string) {
+func streets(d person.Details) (out []string) {
 	for _, a := range d.Profile.Addresses {
 		text := a.Street()
 		if a.Primary {
@@ -99,8 +99,8 @@ func TestAddressesAlike(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h, b, _, _ := dashboard(t)
-			if _, err := h.UpdatePerson(t.Context(), h.details(demo).ID, identity.Edit{By: ops}, func(_ storage.Tx, d *identity.Details) error {
-				d.Profile.Addresses = []identity.Address{{StreetName: "Main Street"}, {StreetName: "Main Street"}, {StreetName: "Main Street"}}
+			if _, err := h.Person.UpdatePerson(t.Context(), h.details(demo).ID, person.Edit{By: ops}, func(_ storage.Tx, d *person.Details) error {
+				d.Profile.Addresses = []person.Address{{StreetName: "Main Street"}, {StreetName: "Main Street"}, {StreetName: "Main Street"}}
 				return nil
 			}); err != nil {
 				t.Fatal(err)
@@ -122,10 +122,10 @@ func TestAddressAttacks(t *testing.T) {
 	h, b, u, _ := dashboard(t)
 	add := func(n int) {
 		t.Helper()
-		if _, err := h.UpdatePerson(t.Context(), h.details(demo).ID, identity.Edit{By: ops}, func(_ storage.Tx, d *identity.Details) error {
+		if _, err := h.Person.UpdatePerson(t.Context(), h.details(demo).ID, person.Edit{By: ops}, func(_ storage.Tx, d *person.Details) error {
 			d.Profile.Addresses = nil
 			for i := range n {
-				d.Profile.Addresses = append(d.Profile.Addresses, identity.Address{StreetName: fmt.Sprintf("Street %d", i), Primary: i == 1, CompanyName: "Acme", Tag: "work"})
+				d.Profile.Addresses = append(d.Profile.Addresses, person.Address{StreetName: fmt.Sprintf("Street %d", i), Primary: i == 1, CompanyName: "Acme", Tag: "work"})
 			}
 			return nil
 		}); err != nil {
@@ -170,7 +170,7 @@ func TestAddressAttacks(t *testing.T) {
 	// What the form does not show stays.
 	was := shownWas.FindStringSubmatch(b.get(addressPage + "?n=0").Body.String())[1]
 	wantDone(t, "a change", b.fill(form, addressPage, "do", "save", "was", was, "street", "Other Street", "company_name", "Evil", "primary", "true"), "/account/profile?done=saved")
-	if got := h.details(demo).Profile.Addresses[0]; got != (identity.Address{StreetName: "Other Street", CompanyName: "Acme", Tag: "work"}) {
+	if got := h.details(demo).Profile.Addresses[0]; got != (person.Address{StreetName: "Other Street", CompanyName: "Acme", Tag: "work"}) {
 		t.Errorf("the address = %+v", got)
 	}
 	add(20)

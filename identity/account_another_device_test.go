@@ -11,8 +11,10 @@ import (
 
 	"rsc.io/qr"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -236,17 +238,17 @@ func TestAnotherDeviceEnds(t *testing.T) {
 			b.sendTo("/account/security/password", "current", demoPassword, "password", "Another horse 2")
 		},
 		"a block": func(h *harness, _ *browser, _ *config.Units) {
-			if err := h.SetState(t.Context(), demo, identity.Blocked, identity.Actor{}); err != nil {
+			if err := h.Person.SetState(t.Context(), demo, person.Blocked, person.Actor{}); err != nil {
 				t.Error(err)
 			}
 		},
 		"its withdrawal": func(h *harness, _ *browser, _ *config.Units) {
-			if err := h.RevokeActionTokens(t.Context(), h.details(demo).ID, "", identity.Actor{}); err != nil {
+			if err := h.ActionToken.RevokeActionTokens(t.Context(), h.details(demo).ID, "", person.Actor{}); err != nil {
 				t.Error(err)
 			}
 		},
 		"the end of all sessions": func(h *harness, _ *browser, _ *config.Units) {
-			if err := h.store.Update(t.Context(), identity.EndAllSessions); err != nil {
+			if err := h.store.Update(t.Context(), session.EndAllSessions); err != nil {
 				t.Error(err)
 			}
 		},
@@ -274,7 +276,7 @@ func TestAnotherDeviceEnds(t *testing.T) {
 				t.Errorf("GET after %s = %d, want 400", name, a.Code)
 			}
 			token := link[strings.Index(link, "=")+1:]
-			if err := h.CheckActionToken(t.Context(), token, ""); err == nil {
+			if err := h.ActionToken.CheckActionToken(t.Context(), token, ""); err == nil {
 				t.Errorf("after %s the token is good for API clients", name)
 			}
 			h.checkInvariants()
@@ -287,7 +289,7 @@ func TestAnotherDeviceByAPI(t *testing.T) {
 	t.Parallel()
 	h, b, _ := carrying(t)
 	link := b.carry()
-	d, err := h.ProcessActionToken(t.Context(), link[strings.Index(link, "=")+1:], "", identity.Actor{ID: "ops"})
+	d, err := h.ActionToken.ProcessActionToken(t.Context(), link[strings.Index(link, "=")+1:], "", person.Actor{ID: "ops"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,7 +414,7 @@ func TestAnotherDeviceAttacks(t *testing.T) {
 	t.Run("attack 28: a stranger's link in the browser of somebody else", func(t *testing.T) {
 		t.Parallel()
 		h, b, _ := carrying(t)
-		h.add(identity.NewPerson{Username: "victim@example.com", Password: secret.New("Victim horse 3")})
+		h.add(person.NewPerson{Username: "victim@example.com", Password: secret.New("Victim horse 3")})
 		victim := h.browser()
 		victim.signIn("victim@example.com", "Victim horse 3")
 		page := victim.get(b.carry())
@@ -466,7 +468,7 @@ func TestAnotherDeviceAttacks(t *testing.T) {
 				t.Errorf("token %q = %d, want 400", bad, a.Code)
 			}
 		}
-		made, err := h.MakeActionToken(t.Context(), h.details(demo).ID, identity.NewActionToken{Actions: []identity.Action{{Type: identity.ActionLogin}}}, identity.Actor{})
+		made, err := h.ActionToken.MakeActionToken(t.Context(), h.details(demo).ID, actiontoken.NewActionToken{Actions: []actiontoken.Action{{Type: actiontoken.ActionLogin}}}, person.Actor{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -38,7 +39,7 @@ func TestOldAddressHears(t *testing.T) {
 	t.Parallel()
 	h, _, u, m := dashboard(t)
 	u.Attributes.Verification.EmailEnabled, u.EmailNotifications.AttributesUpdate.OnEmailUpdated = true, true
-	p := identity.NewPerson{Username: "ann", Password: secret.New("Another horse 2"), Email: "ann@example.com"}
+	p := person.NewPerson{Username: "ann", Password: secret.New("Another horse 2"), Email: "ann@example.com"}
 	h.add(p)
 	b := h.browser()
 	b.signIn("ann", "Another horse 2")
@@ -196,16 +197,16 @@ func TestOneEventEach(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	before := h.events()
-	change := func(e identity.Edit, fn func(*identity.Details)) {
+	change := func(e person.Edit, fn func(*person.Details)) {
 		t.Helper()
 		e.By = ops
-		if _, err := h.UpdatePerson(t.Context(), h.details(demo).ID, e, func(_ storage.Tx, d *identity.Details) error { fn(d); return nil }); err != nil {
+		if _, err := h.Person.UpdatePerson(t.Context(), h.details(demo).ID, e, func(_ storage.Tx, d *person.Details) error { fn(d); return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	change(identity.Edit{}, func(d *identity.Details) { d.State = identity.Blocked })
-	change(identity.Edit{}, func(d *identity.Details) { d.State, d.Profile.Gender = identity.Active, "F" })
-	change(identity.Edit{Password: secret.New("Another horse 2")}, func(*identity.Details) {})
+	change(person.Edit{}, func(d *person.Details) { d.State = person.Blocked })
+	change(person.Edit{}, func(d *person.Details) { d.State, d.Profile.Gender = person.Active, "F" })
+	change(person.Edit{Password: secret.New("Another horse 2")}, func(*person.Details) {})
 	after := h.events()
 	for kind, want := range map[string]int{"PersonBlockedEvent": 1, "PersonActivatedEvent": 1, "PasswordChangedEvent": 1, "PersonUpdatedEvent": 1} {
 		if got := after["person."+kind] - before["person."+kind]; got != want {
@@ -217,8 +218,8 @@ func TestOneEventEach(t *testing.T) {
 // TestPartitionOnPasswordPage: programs that keep passwords learn the name as it is typed to sign in.
 func TestPartitionOnPasswordPage(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, func(c *identity.Config) { c.Partitions = identity.PartitionConfig{On: true} })
-	h.add(identity.NewPerson{Username: "ann", Partition: "acme", Password: secret.New("Another horse 2")})
+	h := newHarness(t, func(c *identity.Config) { c.Partitions = person.PartitionConfig{On: true} })
+	h.add(person.NewPerson{Username: "ann", Partition: "acme", Password: secret.New("Another horse 2")})
 	b := h.browser()
 	b.signIn(`acme\ann`, "Another horse 2")
 	if a := b.get("/account/security/password"); !strings.Contains(a.Body.String(), `value="acme\ann" autocomplete="username"`) {
@@ -230,7 +231,7 @@ func TestPartitionOnPasswordPage(t *testing.T) {
 func TestDownloadNames(t *testing.T) {
 	t.Parallel()
 	h, b, _, _ := dashboard(t)
-	_, err := h.UpdatePerson(t.Context(), h.details(demo).ID, identity.Edit{By: ops}, func(_ storage.Tx, d *identity.Details) error {
+	_, err := h.Person.UpdatePerson(t.Context(), h.details(demo).ID, person.Edit{By: ops}, func(_ storage.Tx, d *person.Details) error {
 		d.Groups, d.Directory.CostCenter = nil, "12"
 		return nil
 	})
@@ -298,7 +299,7 @@ func TestBlockedMeanwhile(t *testing.T) {
 		inner := h.store.Store
 		h.store.Store = &between{inner, after, func() {
 			fired = true
-			if err := h.SetState(t.Context(), demo, identity.Blocked, ops); err != nil {
+			if err := h.Person.SetState(t.Context(), demo, person.Blocked, ops); err != nil {
 				t.Error(err)
 			}
 		}}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 // TestCustomFieldsFromElsewhere: what a directory has written, which nobody could type, keeps nobody from changing another field.
@@ -16,7 +16,7 @@ func TestCustomFieldsFromElsewhere(t *testing.T) {
 	h, u, _ := open(t)
 	withFields(u, config.OwnMethod, asked)
 	long := strings.Repeat("x", 1000)
-	h.setProfile(demo, func(p *identity.Profile) {
+	h.setProfile(demo, func(p *person.Profile) {
 		p.CustomAttributes = attributes("team", long, "shoe_size", "size XL", "news", "true")
 	})
 	b := h.browser()

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -48,7 +49,7 @@ func TestAccountApplications(t *testing.T) {
 	apps := &given{person: id, list: []login.Application{{
 		ID: "shop", Name: "The shop <b>", Owner: "shop.example.com", Since: h.clock.Now(), Scopes: []login.Scope{{Name: "openid"}, {Name: "orders.read", Description: "Read your orders"}},
 	}}}
-	h.Tie(apps)
+	h.Account.Tie(apps)
 	page := b.get("/account/applications")
 	for _, want := range []string{"The shop &lt;b&gt;", "shop.example.com", "Read your orders", "21 November 2026", "Has no access just now"} {
 		if !strings.Contains(page.Body.String(), want) {
@@ -185,7 +186,7 @@ func TestCouplingAttacks(t *testing.T) {
 	t.Run("attack 268: the end of the way in another browser, or after another person has signed in", func(t *testing.T) {
 		t.Parallel()
 		e, _, b := ownAccounts(t)
-		e.add(identity.NewPerson{Username: "mallory@example.com", Password: secret.New("Mallory horse 3")})
+		e.add(person.NewPerson{Username: "mallory@example.com", Password: secret.New("Mallory horse 3")})
 		away := b.leave(b.fill(b.get(accountsPath), accountsPath, "do", "connect", "provider", "partner").Header().Get("Location"))
 		answer := b.get2(callback(state(t, away), e.partner.Answer(id, nil)))
 		back := cmpOr(strings.TrimPrefix(answer.Header().Get("Refresh"), "0; url="), answer.Header().Get("Location"))
@@ -220,12 +221,12 @@ func TestCouplingAttacks(t *testing.T) {
 func TestActivity(t *testing.T) {
 	t.Parallel()
 	h, b, _, _ := dashboard(t)
-	h.Tie(&given{})
-	h.add(identity.NewPerson{Username: "mallory@example.com", Password: secret.New("Mallory horse 3")})
+	h.Account.Tie(&given{})
+	h.add(person.NewPerson{Username: "mallory@example.com", Password: secret.New("Mallory horse 3")})
 	stranger := h.browser()
 	stranger.address = "198.51.100.66:1"
 	stranger.signIn("mallory@example.com", "Mallory horse 3")
-	if err := h.SetState(t.Context(), demo, identity.Active, identity.Actor{}); err != nil {
+	if err := h.Person.SetState(t.Context(), demo, person.Active, person.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	id := h.details(demo).ID
@@ -234,10 +235,10 @@ func TestActivity(t *testing.T) {
 		if i%2 == 0 {
 			kind = event.Type{Type: "token.AccessTokenRefreshedEvent", Name: "Access Token Refreshed"}
 		}
-		e, err := h.Events.New(kind, event.Origin{ClientIP: "192.0.2.1", UserAgent: "admin's browser"})
+		e, err := h.deps.Events.New(kind, event.Origin{ClientIP: "192.0.2.1", UserAgent: "admin's browser"})
 		if err == nil {
 			e.PersonID, e.Actor, e.AgentUser = id, "ops", "ops"
-			err = h.store.Update(t.Context(), func(tx storage.Tx) error { return h.Events.Append(tx, e) })
+			err = h.store.Update(t.Context(), func(tx storage.Tx) error { return h.deps.Events.Append(tx, e) })
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -274,8 +275,8 @@ func TestActivity(t *testing.T) {
 func TestDownload(t *testing.T) {
 	t.Parallel()
 	h, b, _, _ := dashboard(t)
-	h.Tie(&given{person: h.details(demo).ID, list: []login.Application{{ID: "shop", Name: "The shop"}}})
-	h.add(identity.NewPerson{Username: "mallory@example.com"})
+	h.Account.Tie(&given{person: h.details(demo).ID, list: []login.Application{{ID: "shop", Name: "The shop"}}})
+	h.add(person.NewPerson{Username: "mallory@example.com"})
 	a := b.get("/account/data/download")
 	if a.Code != http.StatusOK || a.Header().Get("Cache-Control") != "no-store" || !strings.HasPrefix(a.Header().Get("Content-Disposition"), "attachment;") ||
 		a.Header().Get("Content-Type") != "application/json" || a.Header().Get("X-Content-Type-Options") != "nosniff" {
@@ -283,7 +284,7 @@ func TestDownload(t *testing.T) {
 	}
 	var got struct {
 		Username     string
-		Profile      identity.Profile
+		Profile      person.Profile
 		Sessions     []map[string]any
 		Applications []map[string]any
 		Events       []event.Info
@@ -327,7 +328,7 @@ func TestDeleteAccount(t *testing.T) {
 	other.signIn(demo, demoPassword)
 	before := h.details(demo)
 	apps := &given{person: before.ID, list: []login.Application{{ID: "shop", Name: "The shop"}}}
-	h.Tie(apps)
+	h.Account.Tie(apps)
 	if a := b.sendTo(path, "password", "wrong"); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("with a wrong password = %d", a.Code)
 	}
@@ -349,7 +350,7 @@ func TestDeleteAccount(t *testing.T) {
 		if a := h.browser().try(demo, demoPassword); a.Code != http.StatusUnprocessableEntity {
 			t.Errorf("the password = %d", a.Code)
 		}
-		again := h.add(identity.NewPerson{Username: demo, Password: secret.New("Another horse 2")})
+		again := h.add(person.NewPerson{Username: demo, Password: secret.New("Another horse 2")})
 		if again.ID == before.ID || len(again.Groups) != 0 {
 			t.Errorf("the person of the same name = %+v", again)
 		}
@@ -380,7 +381,7 @@ func TestEditableMapping(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := newElsewhere(t, provider("partner", func(p *identity.Provider) { p.Synchronise, p.Editable = true, tt.editable }))
+			e := newElsewhere(t, provider("partner", func(p *federation.Provider) { p.Synchronise, p.Editable = true, tt.editable }))
 			e.at("partner")
 			b := e.browser()
 			si := e.mustEnter(b, ann())
@@ -390,7 +391,7 @@ func TestEditableMapping(t *testing.T) {
 			wantDone(t, "the form", b.sendTo("/account/profile", "form", "details", "given_name", "Mine", "family_name", "Own"), "/account/profile?done=saved")
 			e.clock.Advance(time.Minute)
 			e.mustEnter(e.browser(), ann())
-			p, err := e.Person(t.Context(), si.Subject)
+			p, err := e.Person.Person(t.Context(), si.Subject)
 			if err != nil || p.GivenName != tt.given || p.FamilyName != tt.family {
 				t.Errorf("Person = %+v, %v; want %s %s", p, err, tt.given, tt.family)
 			}

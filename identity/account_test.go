@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -41,15 +41,15 @@ func wantDone(t *testing.T, what string, a *answer, to string) {
 }
 
 // details returns all that is kept of the person of the harness.
-func (h *harness) details(username string) identity.Details {
+func (h *harness) details(username string) person.Details {
 	h.t.Helper()
-	p, err := h.Person(h.t.Context(), username)
+	p, err := h.Person.Person(h.t.Context(), username)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	var d identity.Details
+	var d person.Details
 	if err := h.store.View(h.t.Context(), func(tx storage.Tx) (err error) {
-		d, err = h.Details(tx, p.ID)
+		d, err = h.Person.Details(tx, p.ID)
 		return err
 	}); err != nil {
 		h.t.Fatal(err)
@@ -84,10 +84,10 @@ func TestProfile(t *testing.T) {
 	if p.Name.FirstName != "Ann" || p.Name.LastName != "Other" || p.DateOfBirth != "1990-12-31" || p.Gender != "F" || p.PreferredLocale != "en" {
 		t.Errorf("profile = %+v", p)
 	}
-	if want := (identity.Address{StreetName: "Main Street", HouseNumber: 12, PostalCode: "1234 AB", City: "Utrecht", CountryCode: "NL", Primary: true}); len(p.Addresses) != 1 || p.Addresses[0] != want {
+	if want := (person.Address{StreetName: "Main Street", HouseNumber: 12, PostalCode: "1234 AB", City: "Utrecht", CountryCode: "NL", Primary: true}); len(p.Addresses) != 1 || p.Addresses[0] != want {
 		t.Errorf("addresses = %+v, want %+v", p.Addresses, want)
 	}
-	if !slices.Equal(d.Groups, []string{"staff", "editors"}) || d.State != identity.Active {
+	if !slices.Equal(d.Groups, []string{"staff", "editors"}) || d.State != person.Active {
 		t.Errorf("the form has changed what is not its own: %+v", d)
 	}
 	wantDone(t, "an empty address", b.sendTo("/account/profile", "form", "address"), "/account/profile?done=saved")
@@ -173,7 +173,7 @@ func codeOf(t *testing.T, m *notifytest.Notices, to string) string {
 	return list[0].Data["code"]
 }
 
-func emails(d identity.Details) (out []string) {
+func emails(d person.Details) (out []string) {
 	for _, e := range d.Profile.EmailAddresses {
 		text := e.Value
 		if e.Primary {
@@ -245,7 +245,7 @@ func TestUsernameOfAnother(t *testing.T) {
 	t.Parallel()
 	h, b, u, m := dashboard(t)
 	u.Attributes.Verification.EmailEnabled = true
-	h.add(identity.NewPerson{Username: "other@example.org", Email: "elsewhere@example.org"})
+	h.add(person.NewPerson{Username: "other@example.org", Email: "elsewhere@example.org"})
 	m.Take()
 	wantDone(t, "a new address", b.contact("add", "other@example.org"), "/account/profile/confirm")
 	wantDone(t, "the code", b.sendTo("/account/profile/confirm", "code", codeOf(t, m, "other@example.org")), "/account/profile?done=added")
@@ -435,7 +435,7 @@ func TestDevices(t *testing.T) {
 	third := h.browser()
 	third.signIn(demo, demoPassword)
 	stranger := h.browser()
-	h.add(identity.NewPerson{Username: "mallory@example.com", Password: secret.New("Mallory horse 3")})
+	h.add(person.NewPerson{Username: "mallory@example.com", Password: secret.New("Mallory horse 3")})
 	stranger.signIn("mallory@example.com", "Mallory horse 3")
 
 	page := b.get("/account/devices")

@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -49,19 +51,19 @@ func (h *tokens) set(change func(*config.Units)) {
 }
 
 // process makes a token for demo and processes it.
-func (h *tokens) process(n identity.NewActionToken) (identity.ActionsDone, error) {
+func (h *tokens) process(n actiontoken.NewActionToken) (actiontoken.ActionsDone, error) {
 	h.t.Helper()
-	made, err := h.MakeActionToken(h.t.Context(), h.demoID(), n, identity.Actor{ID: "ops"})
+	made, err := h.ActionToken.MakeActionToken(h.t.Context(), h.demoID(), n, person.Actor{ID: "ops"})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return h.ProcessActionToken(h.t.Context(), made.Token, "", identity.Actor{ID: "ops"})
+	return h.ActionToken.ProcessActionToken(h.t.Context(), made.Token, "", person.Actor{ID: "ops"})
 }
 
 // link returns the path of the page that a LOGIN leads to.
-func (h *tokens) link(n identity.NewActionToken) string {
+func (h *tokens) link(n actiontoken.NewActionToken) string {
 	h.t.Helper()
-	n.Actions = append(n.Actions, identity.Action{Type: identity.ActionLogin})
+	n.Actions = append(n.Actions, actiontoken.Action{Type: actiontoken.ActionLogin})
 	d, err := h.process(n)
 	if err != nil {
 		h.t.Fatal(err)
@@ -82,13 +84,13 @@ func TestActionTokenLevel(t *testing.T) {
 	})
 	for _, tt := range []struct {
 		name string
-		n    identity.NewActionToken
+		n    actiontoken.NewActionToken
 		want int
 	}{
-		{"as its maker says", identity.NewActionToken{Level: 4}, 4},
-		{"less than the configuration says", identity.NewActionToken{Level: 1}, 1},
-		{"as configured", identity.NewActionToken{}, 2},
-		{"app to web, as configured", identity.NewActionToken{AppToWeb: true}, 3},
+		{"as its maker says", actiontoken.NewActionToken{Level: 4}, 4},
+		{"less than the configuration says", actiontoken.NewActionToken{Level: 1}, 1},
+		{"as configured", actiontoken.NewActionToken{}, 2},
+		{"app to web, as configured", actiontoken.NewActionToken{AppToWeb: true}, 3},
 	} {
 		b := h.browser()
 		page := b.get(h.link(tt.n))
@@ -109,7 +111,7 @@ func TestActionTokenLeadsOn(t *testing.T) {
 	t.Parallel()
 	h := newActionTokens(t)
 	b := h.browser()
-	page := b.get(h.link(identity.NewActionToken{RedirectURI: appWelcome}))
+	page := b.get(h.link(actiontoken.NewActionToken{RedirectURI: appWelcome}))
 	if csp := page.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "form-action 'self' https://app.example.com") {
 		t.Errorf("policy %q lets the form lead nowhere", csp)
 	}
@@ -117,7 +119,7 @@ func TestActionTokenLeadsOn(t *testing.T) {
 		t.Errorf("POST = %d to %q, want %q", a.Code, a.Header().Get("Location"), appWelcome)
 	}
 	// What was taken off the list meanwhile is nowhere to go.
-	page = b.get(h.link(identity.NewActionToken{RedirectURI: appWelcome}))
+	page = b.get(h.link(actiontoken.NewActionToken{RedirectURI: appWelcome}))
 	h.set(func(u *config.Units) { u.Features.ActionToken.WhitelistedURLs = nil })
 	if a := b.post(page); a.Code != 303 || a.Header().Get("Location") != "/account" {
 		t.Errorf("POST = %d to %q, want the account page", a.Code, a.Header().Get("Location"))
@@ -130,15 +132,15 @@ func TestActionTokenLinkEnds(t *testing.T) {
 	for name, end := range map[string]func(*tokens){
 		"two minutes": func(h *tokens) { h.clock.Advance(2 * time.Minute) },
 		"another password": func(h *tokens) {
-			h.must(h.SetPassword(t.Context(), demo, secret.New("another password 2"), identity.Actor{}))
+			h.must(h.Person.SetPassword(t.Context(), demo, secret.New("another password 2"), person.Actor{}))
 		},
-		"the person is blocked": func(h *tokens) { h.must(h.SetState(t.Context(), demo, identity.Blocked, identity.Actor{})) },
-		"all sessions ended":    func(h *tokens) { h.must(h.EndSessions(t.Context(), demo)) },
+		"the person is blocked": func(h *tokens) { h.must(h.Person.SetState(t.Context(), demo, person.Blocked, person.Actor{})) },
+		"all sessions ended":    func(h *tokens) { h.must(h.Person.EndSessions(t.Context(), demo)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newActionTokens(t)
-			b, late, link := h.browser(), h.browser(), h.link(identity.NewActionToken{})
+			b, late, link := h.browser(), h.browser(), h.link(actiontoken.NewActionToken{})
 			page := b.get(link)
 			end(h)
 			if a := b.post(page); a.Code != 400 || b.isSignedIn() {
@@ -150,7 +152,7 @@ func TestActionTokenLinkEnds(t *testing.T) {
 		})
 	}
 	h := newActionTokens(t)
-	b, link := h.browser(), h.link(identity.NewActionToken{})
+	b, link := h.browser(), h.link(actiontoken.NewActionToken{})
 	page := b.get(link)
 	h.set(func(u *config.Units) { u.Features.LoginEnabled = false })
 	if a := b.post(page); a.Code != 403 || b.isSignedIn() {
@@ -174,7 +176,7 @@ func TestActionTokenLinkAttacks(t *testing.T) {
 	t.Run("attack 237: a scanner follows the link first; address, Referer and log", func(t *testing.T) {
 		t.Parallel()
 		h := newActionTokens(t)
-		link := h.link(identity.NewActionToken{})
+		link := h.link(actiontoken.NewActionToken{})
 		ticket := link[strings.Index(link, "=")+1:]
 		for range 3 {
 			h.browser().get(link)
@@ -203,7 +205,7 @@ func TestActionTokenLinkAttacks(t *testing.T) {
 	t.Run("attack 231: a link twice, and sixty-four times at once", func(t *testing.T) {
 		t.Parallel()
 		h := newActionTokens(t)
-		link := h.link(identity.NewActionToken{})
+		link := h.link(actiontoken.NewActionToken{})
 		one, two := h.browser(), h.browser()
 		pageOne, pageTwo := one.get(link), two.get(link)
 		if a := one.post(pageOne); a.Code != 303 || !one.isSignedIn() {
@@ -212,7 +214,7 @@ func TestActionTokenLinkAttacks(t *testing.T) {
 		if a := two.post(pageTwo); a.Code != 400 || two.isSignedIn() {
 			t.Errorf("second POST = %d, want 400", a.Code)
 		}
-		link = h.link(identity.NewActionToken{})
+		link = h.link(actiontoken.NewActionToken{})
 		var mu sync.Mutex
 		codes := map[int]int{}
 		var all sync.WaitGroup
@@ -238,7 +240,7 @@ func TestActionTokenLinkAttacks(t *testing.T) {
 		t.Parallel()
 		h := newActionTokens(t)
 		b, other := h.browser(), h.browser()
-		link := h.link(identity.NewActionToken{})
+		link := h.link(actiontoken.NewActionToken{})
 		page := b.get(link)
 		other.get(link)
 		foreign := url.Values{"csrf": {page.csrf()}}.Encode()
@@ -270,7 +272,7 @@ func TestActionTokenLinkAttacks(t *testing.T) {
 // lost is a Manager that cannot tell.
 type lost struct{}
 
-func (lost) Providers(context.Context) ([]identity.Provider, uint64, error) {
+func (lost) Providers(context.Context) ([]federation.Provider, uint64, error) {
 	return nil, 0, storage.ErrUnavailable
 }
 
@@ -280,11 +282,11 @@ func TestActionTokenWithoutProviders(t *testing.T) {
 	h := newActionTokens(t)
 	h.manager = lost{}
 	h.start()
-	couple := identity.Action{Type: identity.ActionCouple, Parameters: map[string]string{"idp_id": "partner", "external_id": "1"}}
-	if _, err := h.process(identity.NewActionToken{Actions: []identity.Action{couple}}); !errors.Is(err, storage.ErrUnavailable) {
+	couple := actiontoken.Action{Type: actiontoken.ActionCouple, Parameters: map[string]string{"idp_id": "partner", "external_id": "1"}}
+	if _, err := h.process(actiontoken.NewActionToken{Actions: []actiontoken.Action{couple}}); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("coupling = %v, want that nobody can tell", err)
 	}
-	if _, err := h.process(identity.NewActionToken{Actions: []identity.Action{{Type: identity.ActionLogin}}}); err != nil {
+	if _, err := h.process(actiontoken.NewActionToken{Actions: []actiontoken.Action{{Type: actiontoken.ActionLogin}}}); err != nil {
 		t.Errorf("login = %v, want nil", err)
 	}
 }
@@ -300,8 +302,8 @@ func TestActionTokenCouplesSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session := func(id string) identity.NewActionToken {
-		return identity.NewActionToken{Actions: []identity.Action{{Type: identity.ActionCoupleSession, Parameters: map[string]string{"session_id": id}}}}
+	session := func(id string) actiontoken.NewActionToken {
+		return actiontoken.NewActionToken{Actions: []actiontoken.Action{{Type: actiontoken.ActionCoupleSession, Parameters: map[string]string{"session_id": id}}}}
 	}
 	d, err := h.process(session(u.Query().Get("flow")))
 	if err != nil || len(d.Results) != 1 || d.Results[0].Parameters["idp_id"] != "partner" || d.Results[0].Parameters["external_id"] != known().Subject {
@@ -328,9 +330,9 @@ func TestActionTokenCouplesNothingUnasked(t *testing.T) {
 	if err != nil || u.Query().Get("flow") == "" {
 		t.Fatalf("callback leads to %q, want a flow", a.Header().Get("Location"))
 	}
-	var failed *identity.ActionsFailedError
-	n := identity.NewActionToken{Actions: []identity.Action{{Type: identity.ActionCoupleSession, Parameters: map[string]string{"session_id": u.Query().Get("flow")}}}}
-	if _, err := h.process(n); !errors.As(err, &failed) || !errors.Is(err, identity.ErrAction) {
+	var failed *actiontoken.ActionsFailedError
+	n := actiontoken.NewActionToken{Actions: []actiontoken.Action{{Type: actiontoken.ActionCoupleSession, Parameters: map[string]string{"session_id": u.Query().Get("flow")}}}}
+	if _, err := h.process(n); !errors.As(err, &failed) || !errors.Is(err, actiontoken.ErrAction) {
 		t.Fatalf("ProcessActionToken = %v, want a failed action", err)
 	}
 	if si := h.mustEnter(h.browser(), ann()); si.Subject == h.demoID() {

@@ -9,22 +9,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // activatingByEmail is a harness where new persons are activated by e-mail, with one such person, and the link that they were sent.
-func activatingByEmail(t *testing.T) (h *harness, u *config.Units, p identity.Person, link string) {
+func activatingByEmail(t *testing.T) (h *harness, u *config.Units, p person.Person, link string) {
 	t.Helper()
 	h, u, _ = open(t)
 	a := &u.Features.PersonActivation
 	a.Enabled, a.Type, a.ExpirationTime = true, "EMAIL", 3600
 	u.EmailNotifications.Welcome.OnAPIEnabled = true
 	verified := false
-	p = h.add(identity.NewPerson{Username: "ann", Email: newcomer, EmailVerified: &verified, Password: secret.New(freshPassword)})
-	if p.State != identity.Inactive {
+	p = h.add(person.NewPerson{Username: "ann", Email: newcomer, EmailVerified: &verified, Password: secret.New(freshPassword)})
+	if p.State != person.Inactive {
 		t.Fatalf("a new person is %s, want INACTIVE", p.State)
 	}
 	t.Cleanup(h.checkInvariants)
@@ -39,17 +39,17 @@ func TestActivationByEmail(t *testing.T) {
 		t.Errorf("a wrong password = %d", a.Code)
 	}
 	page := b.get(link)
-	if page.Code != http.StatusOK || page.url != "/activate" || h.stateOf(p.ID) != identity.Inactive {
+	if page.Code != http.StatusOK || page.url != "/activate" || h.stateOf(p.ID) != person.Inactive {
 		t.Fatalf("GET of the link = %d at %s:\n%s", page.Code, page.url, page.Body)
 	}
 	a := b.post(page)
-	if a.Code != http.StatusSeeOther || h.stateOf(p.ID) != identity.Active {
+	if a.Code != http.StatusSeeOther || h.stateOf(p.ID) != person.Active {
 		t.Fatalf("POST = %d:\n%s", a.Code, a.Body)
 	}
 	if done := b.get(a.Header().Get("Location")); done.Code != http.StatusOK || !strings.Contains(done.Body.String(), `href="/sign-in"`) {
 		t.Errorf("afterwards: %d\n%s", done.Code, done.Body)
 	}
-	if q, err := h.Person(t.Context(), "ann"); err != nil || !q.EmailVerified {
+	if q, err := h.Person.Person(t.Context(), "ann"); err != nil || !q.EmailVerified {
 		t.Errorf("person = %+v, %v", q, err)
 	}
 	heard(t, "afterwards", h.notices, "welcome "+newcomer)
@@ -62,7 +62,7 @@ func TestActivationByEmail(t *testing.T) {
 	}
 
 	u.Redirects.URLAfterActivation = "https://shop.example.com/active"
-	h.add(identity.NewPerson{Username: "bob@example.com"})
+	h.add(person.NewPerson{Username: "bob@example.com"})
 	c := h.browser()
 	page = c.get(h.link(notify.Activation, "bob@example.com"))
 	if policy := page.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' https://shop.example.com") {
@@ -91,10 +91,10 @@ func TestActivationResent(t *testing.T) {
 		t.Errorf("the older link = %d", a.Code)
 	}
 	a = b.post(b.get(link))
-	if done := b.get(a.Header().Get("Location")); !strings.Contains(done.Body.String(), `href="/sign-in?flow=`) || h.stateOf(p.ID) != identity.Active {
+	if done := b.get(a.Header().Get("Location")); !strings.Contains(done.Body.String(), `href="/sign-in?flow=`) || h.stateOf(p.ID) != person.Active {
 		t.Errorf("afterwards: %d\n%s", done.Code, done.Body)
 	}
-	h.add(identity.NewPerson{Username: "cid@example.com", Password: secret.New(freshPassword)})
+	h.add(person.NewPerson{Username: "cid@example.com", Password: secret.New(freshPassword)})
 	h.notices.Take()
 	other := h.browser()
 	page = other.awaits("cid@example.com", freshPassword)
@@ -127,7 +127,7 @@ func TestActivationDuringSignIn(t *testing.T) {
 	if a := b.post(page, "code", wrongFor(code)); a.Code != http.StatusUnprocessableEntity || b.isSignedIn() {
 		t.Errorf("a wrong code = %d", a.Code)
 	}
-	if a := b.post(page, "code", code); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" || h.stateOf(p.ID) != identity.Active || !b.isSignedIn() {
+	if a := b.post(page, "code", code); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" || h.stateOf(p.ID) != person.Active || !b.isSignedIn() {
 		t.Errorf("the code = %d to %s", a.Code, a.Header().Get("Location"))
 	}
 }
@@ -188,14 +188,14 @@ func TestActivationByEmailAttacks(t *testing.T) {
 		for name, kill := range map[string]func(h *harness, id string) error{
 			"an hour": func(h *harness, _ string) error { h.clock.Advance(time.Hour); return nil },
 			"another password": func(h *harness, id string) error {
-				return h.SetPassword(t.Context(), id, secret.New(demoPassword), ops)
+				return h.Person.SetPassword(t.Context(), id, secret.New(demoPassword), ops)
 			},
-			"a block": func(h *harness, id string) error { return h.SetState(t.Context(), id, identity.Blocked, ops) },
+			"a block": func(h *harness, id string) error { return h.Person.SetState(t.Context(), id, person.Blocked, ops) },
 			"an administrator's active and inactive": func(h *harness, id string) error {
-				if err := h.SetState(t.Context(), id, identity.Active, ops); err != nil {
+				if err := h.Person.SetState(t.Context(), id, person.Active, ops); err != nil {
 					return err
 				}
-				return h.SetState(t.Context(), id, identity.Inactive, ops)
+				return h.Person.SetState(t.Context(), id, person.Inactive, ops)
 			},
 		} {
 			h, _, p, link := activatingByEmail(t)
@@ -204,7 +204,7 @@ func TestActivationByEmailAttacks(t *testing.T) {
 			if err := kill(h, p.ID); err != nil {
 				t.Fatal(err)
 			}
-			if a := b.post(page); a.Code != http.StatusBadRequest || h.stateOf(p.ID) == identity.Active {
+			if a := b.post(page); a.Code != http.StatusBadRequest || h.stateOf(p.ID) == person.Active {
 				t.Errorf("after %s = %d, %s", name, a.Code, h.stateOf(p.ID))
 			}
 			if name == "an administrator's active and inactive" {
@@ -223,7 +223,7 @@ func TestActivationByEmailAttacks(t *testing.T) {
 		}
 		b := h.browser()
 		b.get(link)
-		if a := b.do(http.MethodPost, "/activate", url.Values{"csrf": {"x"}}.Encode()); a.Code != http.StatusForbidden || h.stateOf(p.ID) != identity.Inactive {
+		if a := b.do(http.MethodPost, "/activate", url.Values{"csrf": {"x"}}.Encode()); a.Code != http.StatusForbidden || h.stateOf(p.ID) != person.Inactive {
 			t.Errorf("without a token = %d, %s", a.Code, h.stateOf(p.ID))
 		}
 	})

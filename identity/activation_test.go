@@ -9,37 +9,38 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 const late = "late@example.com"
 
 // activatingByCode is a harness where new persons are activated by a code, with one such person.
-func activatingByCode(t *testing.T) (*harness, *config.Units, identity.Person) {
+func activatingByCode(t *testing.T) (*harness, *config.Units, person.Person) {
 	t.Helper()
 	h, u := configured(t)
 	a := &u.Features.PersonActivation
 	a.Enabled, a.Type, a.ExpirationTime, a.ActivationDuringFirstAuthenticationEnabled = true, "EXTERNALLY_DELIVERED_CODE", 3600, true
 	a.ExternallyDeliveredCode.ResendCodeMinimumPeriod = 0
-	p := h.add(identity.NewPerson{Username: late, Password: secret.New(guestPassword)})
+	p := h.add(person.NewPerson{Username: late, Password: secret.New(guestPassword)})
 	t.Cleanup(h.checkInvariants)
 	return h, u, p
 }
 
 func (h *harness) activationCode(id string) string {
 	h.t.Helper()
-	code, err := h.MakeDeliveredCode(h.t.Context(), id, "activation", ops)
+	code, err := h.Proof.MakeDeliveredCode(h.t.Context(), id, "activation", ops)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return code.Code
 }
 
-func (h *harness) stateOf(id string) identity.State {
+func (h *harness) stateOf(id string) person.State {
 	h.t.Helper()
-	p, err := h.Person(h.t.Context(), id)
+	p, err := h.Person.Person(h.t.Context(), id)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -60,10 +61,10 @@ func (b *browser) awaits(username, password string) *answer {
 func TestActivationByCode(t *testing.T) {
 	t.Parallel()
 	h, _, p := activatingByCode(t)
-	if p.State != identity.Inactive {
+	if p.State != person.Inactive {
 		t.Fatalf("a new person is %s, want INACTIVE", p.State)
 	}
-	if s := h.stateOf(demo); s != identity.Active {
+	if s := h.stateOf(demo); s != person.Active {
 		t.Errorf("the person of the configuration is %s, want ACTIVE", s)
 	}
 	code := h.activationCode(p.ID)
@@ -75,7 +76,7 @@ func TestActivationByCode(t *testing.T) {
 		}
 	}
 	a := b.post(page, "code", strings.ToLower(strings.ReplaceAll(code, "-", " ")))
-	if a.Code != http.StatusSeeOther || !b.isSignedIn() || h.stateOf(p.ID) != identity.Active {
+	if a.Code != http.StatusSeeOther || !b.isSignedIn() || h.stateOf(p.ID) != person.Active {
 		t.Fatalf("the code = %d, state %s\n%s", a.Code, h.stateOf(p.ID), a.Body)
 	}
 	if end := b.get(a.Header().Get("Location")); end.Body.String() != "signed in as "+p.ID {
@@ -96,16 +97,16 @@ func TestActivationSwitch(t *testing.T) {
 	page := b.awaits(late, guestPassword)
 	code := h.activationCode(p.ID)
 	u.Features.PersonActivation.Enabled = false
-	if a := b.post(page, "code", code); h.stateOf(p.ID) != identity.Inactive || !strings.HasPrefix(a.Header().Get("Location"), "/sign-in?flow=") {
+	if a := b.post(page, "code", code); h.stateOf(p.ID) != person.Inactive || !strings.HasPrefix(a.Header().Get("Location"), "/sign-in?flow=") {
 		t.Errorf("the code while switched off = %d to %q", a.Code, a.Header().Get("Location"))
 	}
 	if a := h.browser().try(late, guestPassword); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a sign-in while switched off = %d, want 422 as for any wrong password", a.Code)
 	}
-	if n := h.add(identity.NewPerson{Username: "now@example.com"}); n.State != identity.Active {
+	if n := h.add(person.NewPerson{Username: "now@example.com"}); n.State != person.Active {
 		t.Errorf("a new person while switched off is %s, want ACTIVE", n.State)
 	}
-	if _, err := h.MakeDeliveredCode(t.Context(), p.ID, "activation", ops); !errors.Is(err, identity.ErrCodesOff) {
+	if _, err := h.Proof.MakeDeliveredCode(t.Context(), p.ID, "activation", ops); !errors.Is(err, proof.ErrCodesOff) {
 		t.Errorf("a code while switched off = %v", err)
 	}
 }
@@ -115,7 +116,7 @@ func TestActivationType(t *testing.T) {
 	t.Parallel()
 	h, u, p := activatingByCode(t)
 	u.Features.PersonActivation.Type = "EMAIL"
-	if _, err := h.MakeDeliveredCode(t.Context(), p.ID, "activation", ops); !errors.Is(err, identity.ErrCodesOff) {
+	if _, err := h.Proof.MakeDeliveredCode(t.Context(), p.ID, "activation", ops); !errors.Is(err, proof.ErrCodesOff) {
 		t.Errorf("a code = %v, want ErrCodesOff", err)
 	}
 	b := h.browser()
@@ -140,8 +141,8 @@ func TestActivationExpires(t *testing.T) {
 	}
 	h.clock.Advance(119 * time.Second)
 	try("a code on its way", http.StatusUnprocessableEntity)
-	soon := new(identity.TooSoonError)
-	if _, err := h.MakeDeliveredCode(t.Context(), p.ID, "activation", ops); !errors.As(err, &soon) || soon.Wait != 181*time.Second {
+	soon := new(proof.TooSoonError)
+	if _, err := h.Proof.MakeDeliveredCode(t.Context(), p.ID, "activation", ops); !errors.As(err, &soon) || soon.Wait != 181*time.Second {
 		t.Errorf("attack 267: another code within the period = %v, want to wait 181 s", err)
 	}
 	h.clock.Advance(3601 * time.Second)
@@ -166,7 +167,7 @@ func TestActivationDuringFirstAuthentication(t *testing.T) {
 			u.Redirects.URLAfterActivation = tt.after
 			b := h.browser()
 			a := b.post(b.awaits(late, guestPassword), "code", h.activationCode(p.ID))
-			if !strings.HasPrefix(a.Header().Get("Location"), tt.want) || b.isSignedIn() || h.stateOf(p.ID) != identity.Active {
+			if !strings.HasPrefix(a.Header().Get("Location"), tt.want) || b.isSignedIn() || h.stateOf(p.ID) != person.Active {
 				t.Fatalf("the code leads to %q, signed in: %t, state %s", a.Header().Get("Location"), b.isSignedIn(), h.stateOf(p.ID))
 			}
 			if tt.after != "" {
@@ -206,7 +207,7 @@ func TestActivationAttacks(t *testing.T) {
 			wg.Go(func() { guess.post(page, "code", "3333-3333") })
 		}
 		wg.Wait()
-		if a := b.post(page, "code", code); a.Code != http.StatusUnprocessableEntity || h.stateOf(p.ID) != identity.Inactive {
+		if a := b.post(page, "code", code); a.Code != http.StatusUnprocessableEntity || h.stateOf(p.ID) != person.Inactive {
 			t.Errorf("the right code after 64 wrong ones = %d, want it to be dead", a.Code)
 		}
 		if a := b.post(page, "code", h.activationCode(p.ID)); a.Code != http.StatusSeeOther {
@@ -234,9 +235,9 @@ func TestActivationAttacks(t *testing.T) {
 	t.Run("attack 267: a code of another person", func(t *testing.T) {
 		t.Parallel()
 		h, _, p := activatingByCode(t)
-		other := h.add(identity.NewPerson{Username: "other@example.com", Password: secret.New(guestPassword)})
+		other := h.add(person.NewPerson{Username: "other@example.com", Password: secret.New(guestPassword)})
 		b := h.browser()
-		if a := b.post(b.awaits(late, guestPassword), "code", h.activationCode(other.ID)); a.Code != http.StatusUnprocessableEntity || h.stateOf(p.ID) != identity.Inactive {
+		if a := b.post(b.awaits(late, guestPassword), "code", h.activationCode(other.ID)); a.Code != http.StatusUnprocessableEntity || h.stateOf(p.ID) != person.Inactive {
 			t.Errorf("another's code = %d", a.Code)
 		}
 	})
@@ -251,20 +252,20 @@ func TestActivationAttacks(t *testing.T) {
 		}
 		owner := h.browser()
 		page := owner.awaits(late, guestPassword)
-		if a := b.do(http.MethodPost, page.url, url.Values{"csrf": {page.csrf()}, "code": {code}}.Encode()); a.Code != http.StatusForbidden || h.stateOf(p.ID) != identity.Inactive {
+		if a := b.do(http.MethodPost, page.url, url.Values{"csrf": {page.csrf()}, "code": {code}}.Encode()); a.Code != http.StatusForbidden || h.stateOf(p.ID) != person.Inactive {
 			t.Errorf("the flow of another browser = %d, want 403", a.Code)
 		}
 		h.clock.Advance(16 * time.Minute)
-		if a := owner.post(page, "code", code); !strings.HasPrefix(a.Header().Get("Location"), "/sign-in?flow=") || h.stateOf(p.ID) != identity.Inactive {
+		if a := owner.post(page, "code", code); !strings.HasPrefix(a.Header().Get("Location"), "/sign-in?flow=") || h.stateOf(p.ID) != person.Inactive {
 			t.Errorf("a password of long ago = %d to %q, want to be asked for it again", a.Code, a.Header().Get("Location"))
 		}
 	})
 	t.Run("attack 267: who is blocked or got another password meanwhile", func(t *testing.T) {
 		t.Parallel()
 		for _, change := range []func(*harness, string) error{
-			func(h *harness, id string) error { return h.SetState(t.Context(), id, identity.Blocked, ops) },
+			func(h *harness, id string) error { return h.Person.SetState(t.Context(), id, person.Blocked, ops) },
 			func(h *harness, id string) error {
-				return h.SetPassword(t.Context(), id, secret.New("another password 1"), ops)
+				return h.Person.SetPassword(t.Context(), id, secret.New("another password 1"), ops)
 			},
 		} {
 			h, _, p := activatingByCode(t)
@@ -274,7 +275,7 @@ func TestActivationAttacks(t *testing.T) {
 			if err := change(h, p.ID); err != nil {
 				t.Fatal(err)
 			}
-			if b.post(page, "code", code); b.isSignedIn() || h.stateOf(p.ID) == identity.Active {
+			if b.post(page, "code", code); b.isSignedIn() || h.stateOf(p.ID) == person.Active {
 				t.Errorf("state %s, signed in: %t", h.stateOf(p.ID), b.isSignedIn())
 			}
 		}

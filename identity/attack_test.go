@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -105,12 +106,12 @@ func TestNobodyLearnsWhoExists(t *testing.T) {
 		h := newHarness(t, func(c *identity.Config) {
 			c.Persons = nil
 			for _, n := range []string{"person-a", "person-b", "person-c", "person-e"} {
-				c.Persons = append(c.Persons, identity.NewPerson{Username: n, Password: secret.New(demoPassword)})
+				c.Persons = append(c.Persons, person.NewPerson{Username: n, Password: secret.New(demoPassword)})
 			}
-			c.Persons = append(c.Persons, identity.NewPerson{Username: "person-d"})
+			c.Persons = append(c.Persons, person.NewPerson{Username: "person-d"})
 		})
-		for name, state := range map[string]identity.State{"person-b": identity.Blocked, "person-c": identity.Inactive, "person-e": identity.Removed} {
-			if err := h.SetState(t.Context(), name, state, admin); err != nil {
+		for name, state := range map[string]person.State{"person-b": person.Blocked, "person-c": person.Inactive, "person-e": person.Removed} {
+			if err := h.Person.SetState(t.Context(), name, state, admin); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -164,7 +165,7 @@ func TestNobodyLearnsWhoExists(t *testing.T) {
 		t.Parallel()
 		long := strings.Repeat("p", 72)
 		h := newHarness(t, func(c *identity.Config) {
-			c.Persons = []identity.NewPerson{
+			c.Persons = []person.NewPerson{
 				{Username: "long", Password: secret.New(long + "1")},
 				{Username: "accent", Password: secret.New("caf\u00e9 au lait")},
 				{Username: "space", Password: secret.New(" 12345678 ")},

@@ -5,6 +5,10 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -17,72 +21,72 @@ func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.D
 	if !d.Passive && page.LocalPath(d.Return) == "" { // who asks without a page needs no way back
 		return nil, errors.New("identity: Demand.Return is not a path of ours")
 	}
-	si, err := s.current(r)
+	si, err := s.Session.Read(r)
 	if err != nil {
 		return nil, err
 	}
-	known, err := s.providers(r.Context())
+	known, err := s.Federation.Registry(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	d = known.ofService(d)
-	u, err := s.configured(r.Context())
+	d = known.OfService(d)
+	u, err := s.Person.Settings(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	d.Level = max(d.Level, u.RequiredLevel(d.Client.ID))
-	reader, ok := known.reads(d)
+	reader, ok := known.Reads(d)
 	if !ok {
 		return nil, &login.Refusal{Code: "access_denied", Reason: "the identity provider is not available"}
 	}
 	if reader != nil {
-		switch id, err := reader.reader.Read(r); {
+		switch id, err := reader.Reader.Read(r); {
 		case err == nil:
-			found, err := s.authenticateExternal(w, r, d, reader, id, si)
-			return found, s.answerClosed(w, r, d, err)
+			found, err := s.Federation.AuthenticateExternal(w, r, d, reader, id, si)
+			return found, s.Front.AnswerClosed(w, r, d, err)
 		case !errors.Is(err, idp.ErrNoIdentity):
-			return nil, s.refuseExternal(w, r, d, reader, err)
+			return nil, s.Federation.RefuseExternal(w, r, d, reader, err)
 		}
-		d = withoutIdentity(d, reader.ID)
+		d = federation.WithoutIdentity(d, reader.ID)
 	}
-	if si != nil && s.satisfies(si, d) {
-		s.touch(r, si)
-		return s.resultFor(si, d), nil
+	if si != nil && s.Front.Satisfies(si, d) {
+		s.Session.Use(r, si)
+		return s.Federation.ResultFor(si, d), nil
 	}
-	if err := s.isOpen(r.Context()); err != nil {
-		return nil, s.answerClosed(w, r, d, err)
+	if err := s.Front.IsOpen(r.Context()); err != nil {
+		return nil, s.Front.AnswerClosed(w, r, d, err)
 	}
-	if refusal, err := s.takeRefusal(r, d); err != nil || refusal != nil {
+	if refusal, err := s.Federation.TakeRefusal(r, d); err != nil || refusal != nil {
 		return nil, cmp.Or[error](err, refusal)
 	}
-	ways := known.ways(d)
-	if si != nil && s.meets(si, d) {
+	ways := known.Ways(d)
+	if si != nil && s.Front.Meets(si, d) {
 		if done, err := s.sendToStepUp(w, r, d, si, ways); done || err != nil {
 			return nil, cmp.Or(err, login.ErrResponded)
 		}
-	} else if d.Level > max(passwordLevel, known.reach) && len(ways.providers) == 0 && !(d.Passive && si == nil) {
-		return nil, unreachable(d)
+	} else if d.Level > max(session.PasswordLevel, known.Reach) && len(ways.Providers) == 0 && !(d.Passive && si == nil) {
+		return nil, federation.Unreachable(d)
 	}
 	if d.Passive {
 		// A provider may know the person without asking, which takes a redirect there and back.
-		if ways.straight == nil {
+		if ways.Straight == nil {
 			return nil, &login.Refusal{Code: "login_required", Reason: "nobody is signed in, or not as is demanded"}
 		}
 		if d.Return == "" {
 			return nil, &login.Refusal{Code: "login_required", Reason: "nobody is signed in, or not as is demanded", Elsewhere: true}
 		}
 	}
-	if !ways.password && !ways.passkey && len(ways.providers) == 0 {
-		return nil, s.refuseExternal(w, r, d, reader, idp.ErrNoIdentity)
+	if !ways.Password && !ways.Passkey && len(ways.Providers) == 0 {
+		return nil, s.Federation.RefuseExternal(w, r, d, reader, idp.ErrNoIdentity)
 	}
-	id, err := s.newFlow(w, r, d)
+	id, err := s.Front.NewFlow(w, r, d)
 	if err != nil {
 		return nil, err
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	to := flowURL(id)
-	if ways.straight != nil {
-		to = providerURL(id, ways.straight.ID)
+	to := front.FlowURL(id)
+	if ways.Straight != nil {
+		to = federation.ProviderURL(id, ways.Straight.ID)
 	}
 	http.Redirect(w, r, to, http.StatusSeeOther)
 	return nil, login.ErrResponded
@@ -90,26 +94,26 @@ func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.D
 
 // sendToStepUp sends a browser whose sign-in is good but for its level to the page that raises it. It is not done where a provider may reach the
 // level instead.
-func (s *Service) sendToStepUp(w http.ResponseWriter, r *http.Request, d login.Demand, si *signedIn, ways *ways) (done bool, err error) {
-	st, err := s.standingOf(r.Context(), si)
+func (s *Service) sendToStepUp(w http.ResponseWriter, r *http.Request, d login.Demand, si *session.Current, ways *federation.Ways) (done bool, err error) {
+	st, err := s.StepUp.StandingOf(r.Context(), si)
 	if err != nil {
 		return false, err
 	}
 	switch {
-	case !st.can(d.Level):
+	case !st.Can(d.Level):
 		// Who has just signed in for this would do so again and again.
-		if len(ways.providers) == 0 || (d.Return != "" && si.session.SignedInFor == secret.Hash(d.Return)) {
-			return false, unreachable(d)
+		if len(ways.Providers) == 0 || (d.Return != "" && si.Session.SignedInFor == secret.Hash(d.Return)) {
+			return false, federation.Unreachable(d)
 		}
 		return false, nil
 	case d.Passive:
 		return false, &login.Refusal{Code: "interaction_required", Reason: "the authentication level needs a step-up"}
 	}
-	id, err := s.newFlow(w, r, d)
+	id, err := s.Front.NewFlow(w, r, d)
 	if err != nil {
 		return false, err
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	http.Redirect(w, r, stepUpURL(id), http.StatusSeeOther)
+	http.Redirect(w, r, stepup.URL(id), http.StatusSeeOther)
 	return true, nil
 }

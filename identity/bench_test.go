@@ -21,7 +21,7 @@ func BenchmarkCurrent(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if result, err := h.Current(r); result == nil || err != nil {
+		if result, err := h.Session.CurrentOf(r); result == nil || err != nil {
 			b.Fatal(result, err)
 		}
 	}
@@ -30,14 +30,14 @@ func BenchmarkCurrent(b *testing.B) {
 // BenchmarkGet is what the hot paths read of a person.
 func BenchmarkGet(b *testing.B) {
 	h := newHarness(b)
-	p, err := h.Person(b.Context(), demo)
+	p, err := h.Person.Person(b.Context(), demo)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
 		err := h.store.View(b.Context(), func(tx storage.Tx) error {
-			_, err := h.Get(tx, p.ID)
+			_, err := h.Person.Get(tx, p.ID)
 			return err
 		})
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -43,32 +44,32 @@ func withBreaches(t *testing.T, b *breachList) (*harness, *config.Units) {
 // waysIn are the ways that set a password.
 var waysIn = map[string]func(h *harness, password string) error{
 	"a new person": func(h *harness, password string) error {
-		_, err := h.AddPerson(h.t.Context(), identity.NewPerson{Username: "ann", Password: secret.New(password)}, ops)
+		_, err := h.Person.AddPerson(h.t.Context(), person.NewPerson{Username: "ann", Password: secret.New(password)}, ops)
 		return err
 	},
 	"a command": func(h *harness, password string) error {
-		return h.SetPassword(h.t.Context(), demo, secret.New(password), ops)
+		return h.Person.SetPassword(h.t.Context(), demo, secret.New(password), ops)
 	},
 	"a directory": func(h *harness, password string) error {
-		p, err := h.Person(h.t.Context(), demo)
+		p, err := h.Person.Person(h.t.Context(), demo)
 		if err == nil {
-			_, err = h.UpdatePerson(h.t.Context(), p.ID, identity.Edit{By: ops, Password: secret.New(password)}, func(storage.Tx, *identity.Details) error { return nil })
+			_, err = h.Person.UpdatePerson(h.t.Context(), p.ID, person.Edit{By: ops, Password: secret.New(password)}, func(storage.Tx, *person.Details) error { return nil })
 		}
 		return err
 	},
 	"an import": func(h *harness, password string) error {
-		list := []identity.ImportedPerson{{NewPerson: identity.NewPerson{Username: "bob", Password: secret.New(password)}}}
-		out, err := h.Import(h.t.Context(), list, false, ops)
-		if err == nil && out[0].Status == identity.ImportFailed {
+		list := []person.ImportedPerson{{NewPerson: person.NewPerson{Username: "bob", Password: secret.New(password)}}}
+		out, err := h.Person.Import(h.t.Context(), list, false, ops)
+		if err == nil && out[0].Status == person.ImportFailed {
 			field, problem, _ := strings.Cut(out[0].Error, " ")
-			err = &identity.ValidationError{Field: field, Problem: problem}
+			err = &person.ValidationError{Field: field, Problem: problem}
 		}
 		return err
 	},
 	"the configuration": func(h *harness, password string) error {
 		cfg := h.cfg
-		cfg.Persons = []identity.NewPerson{{Username: "conf", Password: secret.New(password)}}
-		_, err := identity.New(h.t.Context(), cfg, h.Deps)
+		cfg.Persons = []person.NewPerson{{Username: "conf", Password: secret.New(password)}}
+		_, err := identity.New(h.t.Context(), cfg, h.deps)
 		return err
 	},
 }
@@ -80,7 +81,7 @@ func TestBreachedPasswordBlocked(t *testing.T) {
 			t.Parallel()
 			list := new(breachList)
 			h, _ := withBreaches(t, list)
-			refused := new(identity.ValidationError)
+			refused := new(person.ValidationError)
 			if err := set(h, breached); !errors.As(err, &refused) || refused.Field != "password" || !strings.Contains(err.Error(), "breach") || strings.Contains(err.Error(), breached) {
 				t.Errorf("a password of a breach: %v, want a refusal that does not repeat it", err)
 			}
@@ -126,7 +127,7 @@ func TestBreachServiceDown(t *testing.T) {
 			h, _ := withBreaches(t, &breachList{err: errors.New("down"), closed: true})
 			err := set(h, "one that nobody knows")
 			if way == "the configuration" { // the server starts, the person comes later
-				if _, missing := h.Person(t.Context(), "conf"); err != nil || !errors.Is(missing, identity.ErrNoPerson) {
+				if _, missing := h.Person.Person(t.Context(), "conf"); err != nil || !errors.Is(missing, person.ErrNoPerson) {
 					t.Errorf("New = %v, and the person: %v, want no error and nobody", err, missing)
 				}
 				return

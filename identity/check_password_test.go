@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
@@ -21,7 +21,7 @@ func TestCheckPassword(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := h.Person(t.Context(), demo)
+		p, err := h.Person.Person(t.Context(), demo)
 		if err != nil || si.Subject != p.ID || si.SessionID != "" || si.Level != 1 || si.Provider != "identity" || !si.AuthTime.Equal(h.clock.Now()) {
 			t.Errorf("CheckPassword = %+v, %v", si, err)
 		}
@@ -33,7 +33,7 @@ func TestCheckPassword(t *testing.T) {
 	t.Run("attack 218: every refusal is the same, at the same cost", func(t *testing.T) {
 		t.Parallel()
 		h := newHarness(t)
-		if err := h.SetState(t.Context(), demo, identity.Blocked, admin); err != nil {
+		if err := h.Person.SetState(t.Context(), demo, person.Blocked, admin); err != nil {
 			t.Fatal(err)
 		}
 		for name, c := range map[string][2]string{"wrong": {demo, "wrong password"}, "unknown": {"nobody", demoPassword}, "blocked": {demo, demoPassword}} {

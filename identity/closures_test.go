@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
@@ -18,17 +18,17 @@ func TestMembersGetTheNewNameOfTheirGroup(t *testing.T) {
 	h.store.Store = storagetest.Twice(h.store.Store)
 	var members []string
 	for _, name := range []string{"anna", "bert"} {
-		p, err := h.AddPerson(t.Context(), identity.NewPerson{Username: name, Password: secret.New("12345678")}, admin)
+		p, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: name, Password: secret.New("12345678")}, admin)
 		if err != nil {
 			t.Fatal(err)
 		}
 		members = append(members, p.ID)
 	}
-	g, err := h.AddGroup(t.Context(), identity.GroupChange{Name: "crew", Add: members}, admin)
+	g, err := h.Person.AddGroup(t.Context(), person.GroupChange{Name: "crew", Add: members}, admin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = h.UpdateGroup(t.Context(), g.ID, admin, func(_ storage.Tx, _ identity.Group, c *identity.GroupChange) error {
+	_, err = h.Person.UpdateGroup(t.Context(), g.ID, admin, func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {
 		c.Name = "team"
 		return nil
 	})
@@ -36,7 +36,7 @@ func TestMembersGetTheNewNameOfTheirGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"anna", "bert"} {
-		p, err := h.Person(t.Context(), name)
+		p, err := h.Person.Person(t.Context(), name)
 		if err != nil || !slices.Equal(p.Groups, []string{"team"}) {
 			t.Errorf("groups of %s = %q, %v, want team", name, p.Groups, err)
 		}

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -46,12 +46,12 @@ func TestExtraRegistrationMeanwhile(t *testing.T) {
 			u.Attributes.PersonCreationMandatoryFields.LastNameRequired = false
 		},
 		"blocked": func(e *elsewhere, _ *config.Units) {
-			if err := e.SetState(e.t.Context(), demo, identity.Blocked, ops); err != nil {
+			if err := e.Person.SetState(e.t.Context(), demo, person.Blocked, ops); err != nil {
 				e.t.Fatal(err)
 			}
 		},
 		"filled in": func(e *elsewhere, _ *config.Units) {
-			e.setProfile(demo, func(p *identity.Profile) { p.Name.LastName = "Hers" })
+			e.setProfile(demo, func(p *person.Profile) { p.Name.LastName = "Hers" })
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -147,8 +147,10 @@ func TestExtraRegistrationOfMethods(t *testing.T) {
 	u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods, config.LoginMethod{
 		ID: "partner", Type: config.TypeOIDC, CustomAttributeFields: []config.CustomAttributeField{{ID: "badge", Name: "Badge", Type: config.FieldText}},
 	})
-	p := e.add(identity.NewPerson{Username: "ann", Password: secret.New(demoPassword), Profile: &identity.Profile{CustomAttributes: attributes("team", "red", "shoe_size", "43", "news", "true")}})
-	if err := e.store.Update(t.Context(), func(tx storage.Tx) error { return e.Couple(tx, p.ID, "partner", partnerIssuer, "ann", e.clock.Now()) }); err != nil {
+	p := e.add(person.NewPerson{Username: "ann", Password: secret.New(demoPassword), Profile: &person.Profile{CustomAttributes: attributes("team", "red", "shoe_size", "43", "news", "true")}})
+	if err := e.store.Update(t.Context(), func(tx storage.Tx) error {
+		return e.Federation.Couple(tx, p.ID, "partner", partnerIssuer, "ann", e.clock.Now())
+	}); err != nil {
 		t.Fatal(err)
 	}
 	e.browser().signIn("ann", demoPassword)

@@ -7,10 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -108,8 +109,8 @@ func TestExtraRegistrationIsAsked(t *testing.T) {
 	b, at := in()
 	lands("nothing is missing", b, at, "/next")
 	u.Attributes.PersonCreationMandatoryFields.LastNameRequired = true
-	e.add(identity.NewPerson{Username: "ann", Password: secret.New(demoPassword), FamilyName: "Ann"})
-	e.setProfile("ann", func(p *identity.Profile) { p.Name.LastName = "" })
+	e.add(person.NewPerson{Username: "ann", Password: secret.New(demoPassword), FamilyName: "Ann"})
+	e.setProfile("ann", func(p *person.Profile) { p.Name.LastName = "" })
 	first := e.browser()
 	lands("the first sign-in", first, first.try("ann", demoPassword).Header().Get("Location"), "/next")
 	for range 2 {
@@ -203,16 +204,16 @@ func TestExtraRegistrationContacts(t *testing.T) {
 // mustAdd adds a person without an address.
 func (e *elsewhere) mustAdd(username string) {
 	e.t.Helper()
-	e.add(identity.NewPerson{Username: username, Password: secret.New(demoPassword), FamilyName: "X", Profile: &identity.Profile{PhoneNumbers: []identity.PhoneNumber{{Value: "+31 20 1234567"}}}})
-	e.setProfile(username, func(p *identity.Profile) { p.PhoneNumbers, p.Name.LastName = nil, "" })
+	e.add(person.NewPerson{Username: username, Password: secret.New(demoPassword), FamilyName: "X", Profile: &person.Profile{PhoneNumbers: []person.PhoneNumber{{Value: "+31 20 1234567"}}}})
+	e.setProfile(username, func(p *person.Profile) { p.PhoneNumbers, p.Name.LastName = nil, "" })
 }
 
 func TestExtraRegistrationAttacks(t *testing.T) {
 	t.Parallel()
 	e, u := extra(t)
 	u.Attributes.PersonCreationMandatoryFields.LastNameRequired = true
-	e.add(identity.NewPerson{Username: "eve", Password: secret.New(demoPassword), FamilyName: "Eve"})
-	e.setProfile("eve", func(p *identity.Profile) { p.Name.LastName = "" })
+	e.add(person.NewPerson{Username: "eve", Password: secret.New(demoPassword), FamilyName: "Eve"})
+	e.setProfile("eve", func(p *person.Profile) { p.Name.LastName = "" })
 	e.browser().signIn("eve", demoPassword)
 	e.browser().signIn(demo, demoPassword)
 	b, thief := e.browser(), e.browser()
@@ -272,7 +273,7 @@ func TestExtraRegistrationEveryWay(t *testing.T) {
 		h.browser().signIn(demo, demoPassword)
 		for to, want := range map[string]string{appWelcome: appWelcome, "": "/account"} {
 			b := h.browser()
-			a := b.post(b.get(h.link(identity.NewActionToken{RedirectURI: to})))
+			a := b.post(b.get(h.link(actiontoken.NewActionToken{RedirectURI: to})))
 			form := b.get(a.Header().Get("Location"))
 			if !strings.HasPrefix(form.url, "/sign-in/complete?") || to != "" && !strings.Contains(form.Header().Get("Content-Security-Policy"), "https://app.example.com") {
 				t.Fatalf("the token leads to %s with %v", form.url, form.Header())

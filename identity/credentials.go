@@ -8,7 +8,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -25,13 +26,6 @@ type Credentials struct {
 	Origin    event.Origin
 }
 
-// StateError says that the password is right, and the person must not use it.
-type StateError struct{ State State }
-
-func (e *StateError) Error() string {
-	return "identity: the person is " + strings.ToLower(string(e.State))
-}
-
 // MissingError says that the password is right, and that something is not known of the person that the configuration demands: of each entry any
 // one attribute (config.AttributeName and so on).
 type MissingError struct{ AnyOf [][]string }
@@ -39,79 +33,79 @@ type MissingError struct{ AnyOf [][]string }
 func (e *MissingError) Error() string { return "identity: required attributes are missing" }
 
 // ValidateCredentials returns what is known of the person whose credentials these are. It shares the throttle of the sign-in page, costs the same
-// whoever exists, and leaves most of the queue of password hashes to that page. login.ErrBadCredentials, *login.ThrottledError, *StateError,
+// whoever exists, and leaves most of the queue of password hashes to that page. login.ErrBadCredentials, *login.ThrottledError, *person.StateError,
 // *MissingError, secret.ErrBusy, and a *login.Refusal while passwords sign nobody in.
-func (s *Service) ValidateCredentials(ctx context.Context, c Credentials) (Profile, error) {
-	if err := s.passwordTaken(ctx); err != nil {
-		return Profile{}, err
+func (s *Service) ValidateCredentials(ctx context.Context, c Credentials) (person.Profile, error) {
+	if err := s.Front.PasswordTaken(ctx); err != nil {
+		return person.Profile{}, err
 	}
-	username, err := s.InPartition(c.Partition, strings.TrimSpace(c.Username))
+	username, err := s.Person.InPartition(c.Partition, strings.TrimSpace(c.Username))
 	if err != nil {
 		username = "" // nobody is in a partition that cannot be
 	}
-	a, err := s.lookUp(ctx, username)
+	a, err := s.Person.LookUp(ctx, username)
 	if err != nil {
-		return Profile{}, err
+		return person.Profile{}, err
 	}
-	at, err := s.countTry(ctx, a, username, whence{address: c.Origin.ClientIP, many: true})
+	at, err := s.Proof.BeginAttempt(ctx, a, username, proof.Origin{Address: c.Origin.ClientIP, Many: true})
 	if err != nil {
-		return Profile{}, err
+		return person.Profile{}, err
 	}
-	if at.wait > 0 {
-		s.Log.Info("credentials not taken: too many tries", zap.String("person_id", a.id), zap.String("api_client", c.Client))
-		return Profile{}, &login.ThrottledError{Wait: at.wait}
+	if at.Wait > 0 {
+		s.log.Info("credentials not taken: too many tries", zap.String("person_id", a.ID), zap.String("api_client", c.Client))
+		return person.Profile{}, &login.ThrottledError{Wait: at.Wait}
 	}
-	fresh, err := s.compare(ctx, s.part, a, c.Password.Reveal())
+	fresh, err := s.Person.Compare(ctx, s.part, a, c.Password.Reveal())
 	if err == nil {
-		var p Profile
+		var p person.Profile
 		if p, err = s.validated(ctx, c, a, at, fresh); err == nil {
 			return p, nil
 		}
-		if errors.As(err, new(*StateError)) || errors.As(err, new(*MissingError)) {
-			return Profile{}, err
+		if errors.As(err, new(*person.StateError)) || errors.As(err, new(*MissingError)) {
+			return person.Profile{}, err
 		}
 	}
-	if !errors.Is(err, errMismatch) {
-		s.notEvaluated(ctx, at)
-		return Profile{}, err
+	if !errors.Is(err, person.ErrMismatch) {
+		s.Proof.NotEvaluated(ctx, at)
+		return person.Profile{}, err
 	}
-	s.Log.Info("credentials refused", zap.String("person_id", a.id), zap.String("api_client", c.Client))
-	if err := s.failed(ctx, c.Client, a, at, c.Origin); err != nil {
-		return Profile{}, err
+	s.log.Info("credentials refused", zap.String("person_id", a.ID), zap.String("api_client", c.Client))
+	if err := s.Proof.Failed(ctx, c.Client, a, at, c.Origin); err != nil {
+		return person.Profile{}, err
 	}
-	return Profile{}, login.ErrBadCredentials
+	return person.Profile{}, login.ErrBadCredentials
 }
 
 // validated writes what a good password leaves behind and returns the profile, or says why the person must not use it.
-func (s *Service) validated(ctx context.Context, c Credentials, a account, at attempt, fresh string) (out Profile, err error) {
-	ev, err := s.newEvents(c.Origin, credentialsValidated, loginFailed)
+func (s *Service) validated(ctx context.Context, c Credentials, a person.Holder, at proof.Attempt, fresh string) (out person.Profile, err error) {
+	ev, err := s.Person.NewEvents(c.Origin, credentialsValidated, proof.LoginFailed)
 	if err != nil {
 		return out, err
 	}
-	now := s.Now()
+	now := s.now()
 	var refused error
-	err = s.Store.Update(ctx, func(tx storage.Tx) error {
-		p, pw, err := a.stored(tx)
+	err = s.store.Update(ctx, func(tx storage.Tx) error {
+		p, pw, err := a.Stored(tx)
 		if err != nil {
 			return err
 		}
 		if fresh != "" {
-			if err := passwords.Put(tx, a.id, passwordRecord{PHC: fresh, ChangedAt: pw.ChangedAt}, time.Time{}); err != nil {
+			if err := person.Passwords.Put(tx, a.ID, person.PasswordRecord{PHC: fresh, ChangedAt: pw.ChangedAt}, time.Time{}); err != nil {
 				return err
 			}
 		}
-		if err := s.giveBack(tx, at, true, now); err != nil {
+		if err := s.Proof.Undo(tx, at, true, now); err != nil {
 			return err
 		}
-		if out, refused, err = s.usable(tx, a.id, p); err != nil {
+		if out, refused, err = s.usable(tx, a.ID, p); err != nil {
 			return err
 		}
-		e := Actor{ID: c.Client, Name: c.Client}.did(ev[0], a.id, c.Context)
+		e := person.Actor{ID: c.Client, Name: c.Client}.Fill(ev[0], a.ID, c.Context)
 		if refused != nil {
-			e = Actor{ID: c.Client, Name: c.Client}.did(ev[1], a.id, strings.TrimPrefix(refused.Error(), "identity: "))
+			e = person.Actor{ID: c.Client, Name: c.Client}.Fill(ev[1], a.ID, strings.TrimPrefix(refused.Error(), "identity: "))
 		}
-		e.ClientID, e.Partition = c.Client, p.partition()
-		return s.Events.Append(tx, e)
+		e.ClientID, e.Partition = c.Client, p.PartitionName()
+		return s.events.Append(tx, e)
 	})
 	if err == nil {
 		err = refused
@@ -119,71 +113,20 @@ func (s *Service) validated(ctx context.Context, c Credentials, a account, at at
 	return out, err
 }
 
-// stored returns what is stored of an account, or errMismatch when its password is not what was verified.
-func (a account) stored(tx storage.Tx) (p personRecord, pw passwordRecord, err error) {
-	if p, err = persons.Get(tx, a.id); err == nil {
-		pw, err = passwords.Get(tx, a.id)
+// usable returns the profile of a person, or refused: a *person.StateError or *MissingError.
+func (s *Service) usable(tx storage.Tx, id string, p person.Record) (out person.Profile, refused, err error) {
+	if p.State != person.Active {
+		return out, &person.StateError{State: p.State}, nil
 	}
-	if errors.Is(err, storage.ErrNotFound) || (err == nil && (pw.PHC != a.phc || p.State == Removed)) {
-		return p, pw, errMismatch
-	}
-	return p, pw, err
-}
-
-// usable returns the profile of a person, or refused: a *StateError or *MissingError.
-func (s *Service) usable(tx storage.Tx, id string, p personRecord) (out Profile, refused, err error) {
-	if p.State != Active {
-		return out, &StateError{p.State}, nil
-	}
-	if out, err = s.Profile(tx, id); err != nil {
+	if out, err = s.Person.Profile(tx, id); err != nil {
 		return out, nil, err
 	}
-	u, err := s.Units(tx)
+	u, err := s.units(tx)
 	if err != nil {
 		return out, nil, err
 	}
-	if missing := out.missing(u); len(missing) > 0 {
-		return Profile{}, &MissingError{missing}, nil
+	if missing := out.Missing(u); len(missing) > 0 {
+		return person.Profile{}, &MissingError{missing}, nil
 	}
 	return out, nil, nil
-}
-
-// missing returns the rules of the configuration that a profile does not meet.
-func (p *Profile) missing(u *config.Units) (out [][]string) {
-	if u.Attributes.Verification.EmailRequired && !p.hasEmail(true) {
-		out = append(out, []string{config.AttributeEmail})
-	}
-	for _, rule := range u.Profile.Rules {
-		met := len(rule.AnyOf) == 0
-		for _, attribute := range rule.AnyOf {
-			met = met || p.has(attribute)
-		}
-		if !met {
-			out = append(out, rule.AnyOf)
-		}
-	}
-	return out
-}
-
-func (p *Profile) has(attribute string) bool {
-	switch attribute {
-	case config.AttributeName:
-		return p.Name.DisplayName != "" || p.Name.FirstName != "" || p.Name.LastName != ""
-	case config.AttributePhone:
-		return len(p.PhoneNumbers) > 0
-	case config.AttributeBirthDate:
-		return p.DateOfBirth != ""
-	case config.AttributeEmail:
-		return p.hasEmail(false)
-	}
-	return false
-}
-
-func (p *Profile) hasEmail(verified bool) bool {
-	for _, e := range p.EmailAddresses {
-		if e.Verified || !verified {
-			return true
-		}
-	}
-	return false
 }

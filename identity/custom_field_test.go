@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -17,17 +18,17 @@ var asked = []config.CustomAttributeField{
 	{ID: "team", Name: `Team <b>"&{brand}`, Type: config.FieldText}, {ID: "shoe_size", Name: "Shoe size", Type: config.FieldNumber}, {ID: "news", Name: "Newsletter", Type: config.FieldCheckbox},
 }
 
-func attributes(pairs ...string) (out []identity.CustomAttribute) {
+func attributes(pairs ...string) (out []person.CustomAttribute) {
 	for i := 0; i < len(pairs); i += 2 {
-		out = append(out, identity.CustomAttribute{Name: pairs[i], Value: pairs[i+1]})
+		out = append(out, person.CustomAttribute{Name: pairs[i], Value: pairs[i+1]})
 	}
 	return out
 }
 
 // setProfile changes what is known of a person.
-func (h *harness) setProfile(username string, change func(*identity.Profile)) {
+func (h *harness) setProfile(username string, change func(*person.Profile)) {
 	h.t.Helper()
-	_, err := h.UpdatePerson(h.t.Context(), h.details(username).ID, identity.Edit{By: ops}, func(_ storage.Tx, d *identity.Details) error {
+	_, err := h.Person.UpdatePerson(h.t.Context(), h.details(username).ID, person.Edit{By: ops}, func(_ storage.Tx, d *person.Details) error {
 		change(&d.Profile)
 		return nil
 	})
@@ -37,7 +38,7 @@ func (h *harness) setProfile(username string, change func(*identity.Profile)) {
 }
 
 // custom are the custom attributes of a person.
-func (h *harness) custom(username string) []identity.CustomAttribute {
+func (h *harness) custom(username string) []person.CustomAttribute {
 	h.t.Helper()
 	return h.details(username).Profile.CustomAttributes
 }
@@ -90,7 +91,7 @@ func TestCustomFields(t *testing.T) {
 		t.Errorf("custom attributes = %v", got)
 	}
 
-	h.setProfile(newcomer, func(p *identity.Profile) {
+	h.setProfile(newcomer, func(p *person.Profile) {
 		p.CustomAttributes = append(p.CustomAttributes, attributes("role", "guest")...)
 	})
 	profile := b.get("/account/profile")
@@ -121,7 +122,7 @@ func TestCustomFieldsOfInvited(t *testing.T) {
 	t.Parallel()
 	x := newInviting(t)
 	withFields(x.u, config.OwnMethod, asked)
-	x.invite(identity.NewInvitation{Email: guest})
+	x.invite(enrol.NewInvitation{Email: guest})
 	link := x.link()
 	b := x.browser()
 	form := b.get(link)

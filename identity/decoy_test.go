@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 // TestDecoys: while hashes of another system are there, what a try costs does not tell whose name is somebody's.
@@ -31,8 +31,8 @@ func TestDecoys(t *testing.T) {
 				t.Fatalf("nobody, and nothing imported: %d hashes, want 1", got)
 			}
 		}
-		list := []identity.ImportedPerson{{NewPerson: identity.NewPerson{Username: "old@example.com", PasswordHash: "$pbkdf2-sha256$6400$0ZrzXitFSGltTQnBWOsdeA$xS3upr62e29h9/zIrz.USU3saLoax9c4c5xTWMHer.Y"}}}
-		if _, err := h.Import(t.Context(), list, false, admin); err != nil {
+		list := []person.ImportedPerson{{NewPerson: person.NewPerson{Username: "old@example.com", PasswordHash: "$pbkdf2-sha256$6400$0ZrzXitFSGltTQnBWOsdeA$xS3upr62e29h9/zIrz.USU3saLoax9c4c5xTWMHer.Y"}}}
+		if _, err := h.Person.Import(t.Context(), list, false, admin); err != nil {
 			t.Fatal(err)
 		}
 		imported := cost("old@example.com")

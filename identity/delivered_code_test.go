@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -22,9 +23,9 @@ func delivering(t *testing.T) (*harness, *config.Units) {
 	return h, u
 }
 
-func (h *harness) deliver() identity.DeliveredCode {
+func (h *harness) deliver() proof.DeliveredCode {
 	h.t.Helper()
-	made, err := h.MakeDeliveredCode(h.t.Context(), demo, "step-up", identity.Actor{ID: "admin", Name: "admin"})
+	made, err := h.Proof.MakeDeliveredCode(h.t.Context(), demo, "step-up", person.Actor{ID: "admin", Name: "admin"})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestDeliveredCode(t *testing.T) {
 	if a := other.get("/next"); a.Code != http.StatusForbidden {
 		t.Errorf("level 2 with codes switched off = %d", a.Code)
 	}
-	if _, err := h.MakeDeliveredCode(t.Context(), demo, "step-up", identity.Actor{}); !errors.Is(err, identity.ErrCodesOff) {
+	if _, err := h.Proof.MakeDeliveredCode(t.Context(), demo, "step-up", person.Actor{}); !errors.Is(err, proof.ErrCodesOff) {
 		t.Errorf("MakeDeliveredCode, switched off = %v", err)
 	}
 	u.Features.StepUpExternallyDeliveredCodeEnabled = true // the deprecated switch says the same
@@ -104,19 +105,19 @@ func TestDeliveredCodeSetsUpNothing(t *testing.T) {
 func TestDeliveredCodeRefused(t *testing.T) {
 	t.Parallel()
 	h, _ := delivering(t)
-	by := identity.Actor{ID: "admin", Name: "admin"}
-	invalid := new(identity.ValidationError)
-	if _, err := h.MakeDeliveredCode(t.Context(), demo, "anything", by); !errors.As(err, &invalid) {
+	by := person.Actor{ID: "admin", Name: "admin"}
+	invalid := new(person.ValidationError)
+	if _, err := h.Proof.MakeDeliveredCode(t.Context(), demo, "anything", by); !errors.As(err, &invalid) {
 		t.Errorf("a code for anything = %v", err)
 	}
-	if _, err := h.MakeDeliveredCode(t.Context(), "nobody", "step-up", by); !errors.Is(err, identity.ErrNoPerson) {
+	if _, err := h.Proof.MakeDeliveredCode(t.Context(), "nobody", "step-up", by); !errors.Is(err, person.ErrNoPerson) {
 		t.Errorf("a code for nobody = %v", err)
 	}
-	if err := h.SetState(t.Context(), demo, identity.Blocked, by); err != nil {
+	if err := h.Person.SetState(t.Context(), demo, person.Blocked, by); err != nil {
 		t.Fatal(err)
 	}
-	state := new(identity.StateError)
-	if _, err := h.MakeDeliveredCode(t.Context(), demo, "step-up", by); !errors.As(err, &state) {
+	state := new(person.StateError)
+	if _, err := h.Proof.MakeDeliveredCode(t.Context(), demo, "step-up", by); !errors.As(err, &state) {
 		t.Errorf("a code for who is blocked = %v", err)
 	}
 }
@@ -171,7 +172,7 @@ func TestDeliveredCodeAttacks(t *testing.T) {
 		t.Parallel()
 		h, _ := delivering(t)
 		made := h.deliver()
-		if err := h.SetPassword(t.Context(), demo, secret.New("another horse 2"), identity.Actor{ID: "admin"}); err != nil {
+		if err := h.Person.SetPassword(t.Context(), demo, secret.New("another horse 2"), person.Actor{ID: "admin"}); err != nil {
 			t.Fatal(err)
 		}
 		b := h.browser()

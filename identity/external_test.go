@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp/header"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -29,7 +31,7 @@ func withEdge(c *identity.Config) {
 	if err != nil {
 		panic(err)
 	}
-	c.Providers = []identity.Provider{{ID: "edge", Source: source}}
+	c.Providers = []federation.Provider{{ID: "edge", Source: source}}
 }
 
 // edge is a browser behind the proxy, or not.
@@ -103,8 +105,8 @@ func TestHeaderSignIn(t *testing.T) {
 	e.demand.Passive, e.demand.Level = true, 2 // no page is needed
 	e.demand.Params = map[string][]string{"branch": {"north"}, "other": {"x"}}
 	got := e.mustSignIn()
-	p, err := h.Person(t.Context(), "ann")
-	if err != nil || p.Username != "Ann" || p.State != identity.Active || p.EmailVerified {
+	p, err := h.Person.Person(t.Context(), "ann")
+	if err != nil || p.Username != "Ann" || p.State != person.Active || p.EmailVerified {
 		t.Fatalf("Person = %+v, %v, want an active Ann", p, err)
 	}
 	want := &login.Result{
@@ -188,7 +190,7 @@ func TestHeaderDecides(t *testing.T) {
 
 func TestHeaderRefusals(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, withEdge, func(c *identity.Config) { c.Persons = append(c.Persons, identity.NewPerson{Username: "root"}) })
+	h := newHarness(t, withEdge, func(c *identity.Config) { c.Persons = append(c.Persons, person.NewPerson{Username: "root"}) })
 	for name, headers := range map[string][]string{
 		"taken username": {"X-Remote-User", "ROOT"}, "no username": {"X-Remote-User", "a b"}, "two users": {"X-Remote-User", "ann", "X-Remote-User", "root"},
 		"an id": {"X-Remote-User", "11111111-1111-4111-8111-111111111111"}, "no level": {"X-Remote-User", "ann", "X-Remote-Level", "high"},
@@ -201,7 +203,7 @@ func TestHeaderRefusals(t *testing.T) {
 	low.wantRefused("level", "interaction_required")
 
 	ann := h.behind("X-Remote-User", "ann").mustSignIn()
-	if err := h.SetState(t.Context(), "ann", identity.Blocked, identity.Actor{}); err != nil {
+	if err := h.Person.SetState(t.Context(), "ann", person.Blocked, person.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.sessionByID(ann.SessionID); err == nil {
@@ -211,7 +213,7 @@ func TestHeaderRefusals(t *testing.T) {
 	}
 	h.behind("X-Remote-User", "ann").wantPage("blocked", "You don’t have access")
 	// Removed is gone: the name is free, and whom the proxy names next by it is somebody else.
-	if err := h.SetState(t.Context(), "ann", identity.Removed, identity.Actor{}); err != nil {
+	if err := h.Person.SetState(t.Context(), "ann", person.Removed, person.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	if r := h.behind("X-Remote-User", "ann").mustSignIn(); r.Subject == ann.Subject {
@@ -237,7 +239,7 @@ func TestHeaderFromStrangers(t *testing.T) {
 			t.Errorf("Authenticate(provider %q) = %v, %d %q, want the sign-in page", provider, err, w.Code, w.Header().Get("Location"))
 		}
 	}
-	if _, err := h.Person(t.Context(), "ann"); err == nil {
+	if _, err := h.Person.Person(t.Context(), "ann"); err == nil {
 		t.Error("a stranger's header has made a person")
 	}
 	// A password is then good for the very demand, so that nothing goes round and round.
@@ -259,7 +261,7 @@ func TestHeaderFromStrangers(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = "203.0.113.7:4711"
 	r.Header.Set("X-Remote-User", "ann")
-	if h.Cleanse(r); r.Header.Get("X-Remote-User") != "" {
+	if h.Federation.Cleanse(r); r.Header.Get("X-Remote-User") != "" {
 		t.Error("Cleanse leaves the header of a stranger")
 	}
 }
@@ -304,7 +306,7 @@ func TestProviders(t *testing.T) {
 	if a := on.browser().try("ann", ""); a.Code == http.StatusSeeOther {
 		t.Error("signed in without a password")
 	}
-	if err := on.SetPassword(t.Context(), "ann", secret.New("a password of Ann"), identity.Actor{}); err != nil {
+	if err := on.Person.SetPassword(t.Context(), "ann", secret.New("a password of Ann"), person.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	on.browser().signIn("ann", "a password of Ann")

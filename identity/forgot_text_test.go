@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -25,7 +25,7 @@ const (
 type texted struct {
 	*harness
 	u    *config.Units
-	tess identity.Person
+	tess person.Person
 }
 
 func newTexted(t *testing.T) *texted {
@@ -41,10 +41,10 @@ func newTexted(t *testing.T) *texted {
 }
 
 // withNumber adds a person with a telephone number.
-func (x *texted) withNumber(username, number string, verified bool) identity.Person {
+func (x *texted) withNumber(username, number string, verified bool) person.Person {
 	x.t.Helper()
-	return x.add(identity.NewPerson{Username: username, Password: secret.New("what tess forgot 1"), Profile: &identity.Profile{
-		PhoneNumbers: []identity.PhoneNumber{{Value: number, Primary: true, Verified: verified}},
+	return x.add(person.NewPerson{Username: username, Password: secret.New("what tess forgot 1"), Profile: &person.Profile{
+		PhoneNumbers: []person.PhoneNumber{{Value: number, Primary: true, Verified: verified}},
 	}})
 }
 
@@ -137,7 +137,7 @@ func TestResetByTextNeeds(t *testing.T) {
 	t.Run("who is blocked", func(t *testing.T) {
 		t.Parallel()
 		x := newTexted(t)
-		if err := x.SetState(t.Context(), tess, identity.Blocked, ops); err != nil {
+		if err := x.Person.SetState(t.Context(), tess, person.Blocked, ops); err != nil {
 			t.Fatal(err)
 		}
 		if _, code := x.ask(x.browser(), tess); code != "" {
@@ -149,8 +149,8 @@ func TestResetByTextNeeds(t *testing.T) {
 		x := newTexted(t)
 		for i, name := range []string{"one", "two"} {
 			yes := true
-			x.add(identity.NewPerson{Username: name, Password: secret.New("what tess forgot 1"), Email: "both@example.com", EmailVerified: &yes, Profile: &identity.Profile{
-				PhoneNumbers: []identity.PhoneNumber{{Value: fmt.Sprintf("+3161111111%d", i), Primary: true, Verified: true}},
+			x.add(person.NewPerson{Username: name, Password: secret.New("what tess forgot 1"), Email: "both@example.com", EmailVerified: &yes, Profile: &person.Profile{
+				PhoneNumbers: []person.PhoneNumber{{Value: fmt.Sprintf("+3161111111%d", i), Primary: true, Verified: true}},
 			}})
 		}
 		if _, code := x.ask(x.browser(), "both@example.com"); code != "" {
@@ -164,12 +164,12 @@ func TestResetByTextNeeds(t *testing.T) {
 
 func TestResetByTextAttacks(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(d *identity.Details){
-		"removed": func(d *identity.Details) { d.Profile.PhoneNumbers = nil },
-		"changed": func(d *identity.Details) {
-			d.Profile.PhoneNumbers = []identity.PhoneNumber{{Value: "+31687654329", Verified: true, Primary: true}}
+	for name, change := range map[string]func(d *person.Details){
+		"removed": func(d *person.Details) { d.Profile.PhoneNumbers = nil },
+		"changed": func(d *person.Details) {
+			d.Profile.PhoneNumbers = []person.PhoneNumber{{Value: "+31687654329", Verified: true, Primary: true}}
 		},
-		"unverified": func(d *identity.Details) { d.Profile.PhoneNumbers[0].Verified = false },
+		"unverified": func(d *person.Details) { d.Profile.PhoneNumbers[0].Verified = false },
 	} {
 		t.Run("attack 238: the page is open while the number is "+name, func(t *testing.T) {
 			t.Parallel()
@@ -180,7 +180,7 @@ func TestResetByTextAttacks(t *testing.T) {
 				t.Fatalf("the code = %d to %q", a.Code, a.Header().Get("Location"))
 			}
 			form := b.get("/reset")
-			if _, err := x.UpdatePerson(t.Context(), x.tess.ID, identity.Edit{By: ops, Verified: true}, func(_ storage.Tx, d *identity.Details) error {
+			if _, err := x.Person.UpdatePerson(t.Context(), x.tess.ID, person.Edit{By: ops, Verified: true}, func(_ storage.Tx, d *person.Details) error {
 				change(d)
 				return nil
 			}); err != nil {
@@ -219,9 +219,9 @@ func TestResetByTextAttacks(t *testing.T) {
 	t.Run("attack 219: who exists, by the waits of others", func(t *testing.T) {
 		t.Parallel()
 		x := newTexted(t)
-		person, err := x.UpdatePerson(t.Context(), x.tess.ID, identity.Edit{By: ops, Verified: true}, func(_ storage.Tx, d *identity.Details) error {
+		person, err := x.Person.UpdatePerson(t.Context(), x.tess.ID, person.Edit{By: ops, Verified: true}, func(_ storage.Tx, d *person.Details) error {
 			for _, v := range []string{"t1@example.com", "t2@example.com", "t3@example.com", "t4@example.com", "t5@example.com", "t6@example.com"} {
-				d.Profile.EmailAddresses = append(d.Profile.EmailAddresses, identity.EmailAddress{Value: v, Verified: true})
+				d.Profile.EmailAddresses = append(d.Profile.EmailAddresses, person.EmailAddress{Value: v, Verified: true})
 			}
 			return nil
 		})
@@ -299,8 +299,8 @@ func TestResetByTextAttacks(t *testing.T) {
 		x := newTexted(t)
 		b := x.browser()
 		page, code := x.ask(b, tess)
-		_, err := x.UpdatePerson(t.Context(), x.tess.ID, identity.Edit{By: ops, Verified: true}, func(_ storage.Tx, d *identity.Details) error {
-			d.Profile.PhoneNumbers = []identity.PhoneNumber{{Value: "+31600000000", Primary: true, Verified: true}}
+		_, err := x.Person.UpdatePerson(t.Context(), x.tess.ID, person.Edit{By: ops, Verified: true}, func(_ storage.Tx, d *person.Details) error {
+			d.Profile.PhoneNumbers = []person.PhoneNumber{{Value: "+31600000000", Primary: true, Verified: true}}
 			return nil
 		})
 		if err != nil {
@@ -395,11 +395,11 @@ func TestUsernameReminder(t *testing.T) {
 	if n := x.events()["person.UsernameReminderSentEvent"]; n != 2 {
 		t.Errorf("%d events, want one for each person", n)
 	}
-	for name, change := range map[string]func(*identity.Details){
-		"removed number":    func(d *identity.Details) { d.Profile.PhoneNumbers = nil },
-		"number in a draft": func(d *identity.Details) { d.Profile.PhoneNumbers = []identity.PhoneNumber{{Value: tessNumber}} },
+	for name, change := range map[string]func(*person.Details){
+		"removed number":    func(d *person.Details) { d.Profile.PhoneNumbers = nil },
+		"number in a draft": func(d *person.Details) { d.Profile.PhoneNumbers = []person.PhoneNumber{{Value: tessNumber}} },
 	} {
-		_, err := x.UpdatePerson(t.Context(), x.tess.ID, identity.Edit{By: ops, Verified: true}, func(_ storage.Tx, d *identity.Details) error { change(d); return nil })
+		_, err := x.Person.UpdatePerson(t.Context(), x.tess.ID, person.Edit{By: ops, Verified: true}, func(_ storage.Tx, d *person.Details) error { change(d); return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,8 +21,10 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -78,20 +80,21 @@ func (f *faulty) Update(ctx context.Context, fn func(storage.Tx) error) error {
 type harness struct {
 	*identity.Service
 	t       testing.TB
+	deps    identity.Deps // of Service
 	store   *faulty
 	clock   *clock
 	hasher  *secret.Hasher
 	logs    *observer.ObservedLogs
 	cfg     identity.Config
 	demand  func(r *http.Request) login.Demand
-	manager identity.Manager                        // nil: none
+	manager federation.Manager                      // nil: none
 	units   func(storage.Tx) (*config.Units, error) // nil: nobody has set anything
 	keyring *secret.Keyring
 
-	notices  *notifytest.Notices  // nil: nobody is told anything
-	texts    *notifytest.Texts    // nil: there are no text messages
-	prompts  *notifytest.Prompts  // nil: there are no prompts on phones
-	breached identity.BreachCheck // nil: nobody knows passwords of breaches
+	notices  *notifytest.Notices // nil: nobody is told anything
+	texts    *notifytest.Texts   // nil: there are no text messages
+	prompts  *notifytest.Prompts // nil: there are no prompts on phones
+	breached person.BreachCheck  // nil: nobody knows passwords of breaches
 
 	admit func(*http.Request) bool // nil: anything goes
 }
@@ -109,7 +112,7 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 		}
 	})
 	h := &harness{t: t, store: &faulty{Store: storagetest.Closures(t, store)}, clock: c, hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100})}
-	h.cfg = identity.Config{Issuer: issuer, NoPasskeys: true, Persons: []identity.NewPerson{{
+	h.cfg = identity.Config{Issuer: issuer, NoPasskeys: true, Persons: []person.NewPerson{{
 		Username: demo, Password: secret.New(demoPassword), Name: "Demo Person", Groups: []string{"staff", "editors"},
 	}}}
 	for _, f := range change {
@@ -150,11 +153,12 @@ func (h *harness) start() {
 		prompts = h.prompts
 		h.prompts.In(h.store.Store)
 	}
-	h.Service, err = identity.New(h.t.Context(), h.cfg, identity.Deps{
+	h.deps = identity.Deps{
 		Store: h.store, Hasher: h.hasher, Pages: pages, Log: log, Now: h.clock.Now, Random: rand.Reader,
-		Events: &event.Recorder{Random: rand.Reader, Now: h.clock.Now, PartitionOf: identity.PartitionOfID}, Manager: h.manager, Keyring: h.keyring,
+		Events: &event.Recorder{Random: rand.Reader, Now: h.clock.Now, PartitionOf: person.PartitionOfID}, Manager: h.manager, Keyring: h.keyring,
 		Units: h.units, Notify: sender, SMS: texts, Push: prompts, Breached: h.breached, Admit: h.admit,
-	})
+	}
+	h.Service, err = identity.New(h.t.Context(), h.cfg, h.deps)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -300,7 +304,7 @@ func (b *browser) isSignedIn() bool {
 	for name, value := range b.cookies {
 		r.AddCookie(&http.Cookie{Name: name, Value: value})
 	}
-	result, err := b.h.Current(r)
+	result, err := b.h.Session.CurrentOf(r)
 	if err != nil {
 		b.h.t.Fatal(err)
 	}
@@ -334,7 +338,7 @@ func (h *harness) session(b *browser) (login.Session, error) {
 	for name, value := range b.cookies {
 		r.AddCookie(&http.Cookie{Name: name, Value: value})
 	}
-	result, err := h.Current(r)
+	result, err := h.Session.CurrentOf(r)
 	if err != nil || result == nil {
 		return login.Session{}, errors.Join(err, storage.ErrNotFound)
 	}
@@ -344,7 +348,7 @@ func (h *harness) session(b *browser) (login.Session, error) {
 func (h *harness) sessionByID(id string) (s login.Session, err error) {
 	h.t.Helper()
 	err = h.store.Store.View(h.t.Context(), func(tx storage.Tx) error {
-		s, err = h.Session(tx, id, h.clock.Now())
+		s, err = h.Session.Get(tx, id, h.clock.Now())
 		return err
 	})
 	return s, err

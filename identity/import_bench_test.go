@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 // BenchmarkImport is what a person of an import costs, in parts as the command sends them.
 func BenchmarkImport(b *testing.B) {
 	h := newHarness(b)
-	part := make([]identity.ImportedPerson, 0, 200)
+	part := make([]person.ImportedPerson, 0, 200)
 	n := 0
 	for b.Loop() {
 		n++
@@ -20,7 +20,7 @@ func BenchmarkImport(b *testing.B) {
 			continue
 		}
 		for _, r := range h.imports(false, part...) {
-			if r.Status != identity.ImportCreated {
+			if r.Status != person.ImportCreated {
 				b.Fatalf("Import = %+v, want created", r)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -15,21 +15,21 @@ import (
 )
 
 // imported is a person of another system.
-func imported(username string, change ...func(*identity.ImportedPerson)) identity.ImportedPerson {
-	p := identity.ImportedPerson{NewPerson: identity.NewPerson{Username: username}}
+func imported(username string, change ...func(*person.ImportedPerson)) person.ImportedPerson {
+	p := person.ImportedPerson{NewPerson: person.NewPerson{Username: username}}
 	for _, f := range change {
 		f(&p)
 	}
 	return p
 }
 
-func hash(phc string) func(*identity.ImportedPerson) {
-	return func(p *identity.ImportedPerson) { p.PasswordHash = phc }
+func hash(phc string) func(*person.ImportedPerson) {
+	return func(p *person.ImportedPerson) { p.PasswordHash = phc }
 }
 
-func (h *harness) imports(update bool, list ...identity.ImportedPerson) []identity.Imported {
+func (h *harness) imports(update bool, list ...person.ImportedPerson) []person.Imported {
 	h.t.Helper()
-	out, err := h.Import(h.t.Context(), list, update, identity.Actor{ID: "admin"})
+	out, err := h.Person.Import(h.t.Context(), list, update, person.Actor{ID: "admin"})
 	if err != nil {
 		h.t.Fatalf("Import: %v", err)
 	}
@@ -51,7 +51,7 @@ func TestImportedHashes(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t)
 			got := h.imports(false, imported(name, hash(phc)))
-			if got[0].Status != identity.ImportCreated {
+			if got[0].Status != person.ImportCreated {
 				t.Fatalf("Import = %+v, want created", got)
 			}
 			if _, err := h.CheckPassword(t.Context(), "c", name, "wrong", event.Origin{ClientIP: "203.0.113.9"}); !errors.Is(err, login.ErrBadCredentials) {
@@ -74,24 +74,24 @@ func TestImport(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	verified := true
-	list := []identity.ImportedPerson{
-		imported("anna", func(p *identity.ImportedPerson) {
+	list := []person.ImportedPerson{
+		imported("anna", func(p *person.ImportedPerson) {
 			p.Password, p.Groups, p.ExternalID, p.Email, p.EmailVerified = secret.New("correct horse 1"), []string{"staff"}, "e-1", "anna@b.example", &verified
-			p.Profile = &identity.Profile{PhoneNumbers: []identity.PhoneNumber{{Value: "+31 20 1", Verified: true}}, Name: identity.Name{Initials: "A"}}
+			p.Profile = &person.Profile{PhoneNumbers: []person.PhoneNumber{{Value: "+31 20 1", Verified: true}}, Name: person.Name{Initials: "A"}}
 		}),
-		imported("short", func(p *identity.ImportedPerson) { p.Password = secret.New("short") }),
+		imported("short", func(p *person.ImportedPerson) { p.Password = secret.New("short") }),
 		imported("md5", hash("{MD5}Xr4ilOzQ4PCOq3aQ0qbuaQ==")),
 		imported("two words"),
 		imported("ANNA"), // twice in one file
-		imported("off", func(p *identity.ImportedPerson) { p.Inactive = true }),
+		imported("off", func(p *person.ImportedPerson) { p.Inactive = true }),
 		imported(demo),
-		imported("comma", func(p *identity.ImportedPerson) { p.Groups = []string{"a,b"} }),
+		imported("comma", func(p *person.ImportedPerson) { p.Groups = []string{"a,b"} }),
 	}
 	got := h.imports(false, list...)
 	var status []string
 	for _, r := range got {
 		status = append(status, r.Status)
-		if (r.Status == identity.ImportFailed) != (r.Error != "") || r.Status == identity.ImportFailed == (r.ID != "") {
+		if (r.Status == person.ImportFailed) != (r.Error != "") || r.Status == person.ImportFailed == (r.ID != "") {
 			t.Errorf("Import = %+v: a failed one has an error, others an id", r)
 		}
 	}
@@ -103,13 +103,13 @@ func TestImport(t *testing.T) {
 	if want := []string{"", "failed", "failed", "failed", "", "created", "exists", "failed"}; !slices.Equal(status, want) {
 		t.Errorf("Import = %q, want %q", status, want)
 	}
-	var d identity.Details
+	var d person.Details
 	var sub login.Subject
 	view := func(id string) {
 		t.Helper()
 		err := h.store.Store.View(t.Context(), func(tx storage.Tx) (err error) {
-			if d, err = h.Details(tx, id); err == nil {
-				sub, err = h.Get(tx, id)
+			if d, err = h.Person.Details(tx, id); err == nil {
+				sub, err = h.Person.Get(tx, id)
 			}
 			return err
 		})
@@ -117,7 +117,7 @@ func TestImport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got[0].Status == identity.ImportCreated {
+	if got[0].Status == person.ImportCreated {
 		view(got[0].ID)
 		if !d.HasPassword || d.Directory.ExternalID != "e-1" || !d.Profile.EmailAddresses[0].Verified || !d.Profile.PhoneNumbers[0].Verified ||
 			sub.Profile["phone_number_verified"] != "true" || !slices.Equal(sub.Groups, []string{"staff"}) {
@@ -125,11 +125,11 @@ func TestImport(t *testing.T) {
 		}
 	}
 	view(got[5].ID)
-	if d.State != identity.Inactive {
+	if d.State != person.Inactive {
 		t.Errorf("the inactive one is %s", d.State)
 	}
 	for _, r := range h.imports(false, list...)[4:6] {
-		if r.Status != identity.ImportExists {
+		if r.Status != person.ImportExists {
 			t.Errorf("Import again = %+v, want exists", r)
 		}
 	}
@@ -142,23 +142,23 @@ func TestImport(t *testing.T) {
 func TestImportUpdates(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	first := imported("anna", func(p *identity.ImportedPerson) {
+	first := imported("anna", func(p *person.ImportedPerson) {
 		p.Password, p.GivenName, p.Groups = secret.New("correct horse 1"), "Anna", []string{"staff"}
-		p.Profile = &identity.Profile{CustomAttributes: []identity.CustomAttribute{{Name: "floor", Value: "3"}, {Name: "room", Value: "1"}}, DateOfBirth: "1990-01-01"}
+		p.Profile = &person.Profile{CustomAttributes: []person.CustomAttribute{{Name: "floor", Value: "3"}, {Name: "room", Value: "1"}}, DateOfBirth: "1990-01-01"}
 	})
 	id := h.imports(true, first)[0].ID
-	change := imported("anna", func(p *identity.ImportedPerson) {
+	change := imported("anna", func(p *person.ImportedPerson) {
 		p.Password, p.FamilyName, p.Groups, p.ExternalID = secret.New("another horse 2"), "Berg", []string{"crew"}, "e-1"
-		p.Profile = &identity.Profile{CustomAttributes: []identity.CustomAttribute{{Name: "floor", Value: "4"}}}
+		p.Profile = &person.Profile{CustomAttributes: []person.CustomAttribute{{Name: "floor", Value: "4"}}}
 	})
-	for i, want := range []string{identity.ImportUpdated, identity.ImportExists} {
+	for i, want := range []string{person.ImportUpdated, person.ImportExists} {
 		if got := h.imports(true, change)[0]; got.Status != want || got.ID != id {
 			t.Errorf("update %d = %+v, want %s of %s", i+1, got, want, id)
 		}
 	}
-	var d identity.Details
+	var d person.Details
 	err := h.store.Store.View(t.Context(), func(tx storage.Tx) (err error) {
-		d, err = h.Details(tx, id)
+		d, err = h.Person.Details(tx, id)
 		return err
 	})
 	if err != nil {
@@ -170,7 +170,7 @@ func TestImportUpdates(t *testing.T) {
 	}
 	h.browser().signIn("anna", "correct horse 1") // the password stays
 	bare := h.imports(true, imported("bare"))[0]
-	if got := h.imports(true, imported("bare", func(p *identity.ImportedPerson) { p.Password = secret.New("correct horse 1") }))[0]; got.Status != identity.ImportUpdated || got.ID != bare.ID {
+	if got := h.imports(true, imported("bare", func(p *person.ImportedPerson) { p.Password = secret.New("correct horse 1") }))[0]; got.Status != person.ImportUpdated || got.ID != bare.ID {
 		t.Errorf("a password for who has none = %+v, want updated", got)
 	}
 	h.browser().signIn("bare", "correct horse 1")
@@ -179,17 +179,17 @@ func TestImportUpdates(t *testing.T) {
 func TestImportStops(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	var list []identity.ImportedPerson
+	var list []person.ImportedPerson
 	for i := range 100 {
 		list = append(list, imported(fmt.Sprintf("p%d", i)))
 	}
 	h.store.readOnly.Store(true)
-	if _, err := h.Import(t.Context(), list, false, identity.Actor{}); !errors.Is(err, storage.ErrFull) {
+	if _, err := h.Person.Import(t.Context(), list, false, person.Actor{}); !errors.Is(err, storage.ErrFull) {
 		t.Errorf("Import on a full disk = %v, want %v", err, storage.ErrFull)
 	}
 	h.store.readOnly.Store(false)
 	for _, r := range h.imports(false, list...) {
-		if r.Status != identity.ImportCreated {
+		if r.Status != person.ImportCreated {
 			t.Fatalf("Import = %+v, want created", r)
 		}
 	}
@@ -198,23 +198,23 @@ func TestImportStops(t *testing.T) {
 func TestProfileIsChecked(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	for name, p := range map[string]identity.Profile{
-		"email":              {EmailAddresses: []identity.EmailAddress{{Value: "a@b.example\r\nBcc: x@y.example"}}},
-		"email ":             {EmailAddresses: []identity.EmailAddress{{Value: "a@b.example", Primary: true}, {Value: "c@b.example", Primary: true}}},
-		"email  ":            {EmailAddresses: slices.Repeat([]identity.EmailAddress{{Value: "a@b.example"}}, 21)},
-		"phone_numbers":      {PhoneNumbers: []identity.PhoneNumber{{Value: "javascript:alert(1)"}}},
-		"addresses":          {Addresses: []identity.Address{{HouseNumber: -1}}},
-		"addresses ":         {Addresses: []identity.Address{{CountryCode: "XXX"}}},
-		"addresses  ":        {Addresses: []identity.Address{{StreetName: "a\nb"}}},
-		"custom_attributes":  {CustomAttributes: []identity.CustomAttribute{{Name: "a b", Value: "x"}}},
-		"custom_attributes ": {CustomAttributes: []identity.CustomAttribute{{Name: "a"}, {Name: "a"}}},
+	for name, p := range map[string]person.Profile{
+		"email":              {EmailAddresses: []person.EmailAddress{{Value: "a@b.example\r\nBcc: x@y.example"}}},
+		"email ":             {EmailAddresses: []person.EmailAddress{{Value: "a@b.example", Primary: true}, {Value: "c@b.example", Primary: true}}},
+		"email  ":            {EmailAddresses: slices.Repeat([]person.EmailAddress{{Value: "a@b.example"}}, 21)},
+		"phone_numbers":      {PhoneNumbers: []person.PhoneNumber{{Value: "javascript:alert(1)"}}},
+		"addresses":          {Addresses: []person.Address{{HouseNumber: -1}}},
+		"addresses ":         {Addresses: []person.Address{{CountryCode: "XXX"}}},
+		"addresses  ":        {Addresses: []person.Address{{StreetName: "a\nb"}}},
+		"custom_attributes":  {CustomAttributes: []person.CustomAttribute{{Name: "a b", Value: "x"}}},
+		"custom_attributes ": {CustomAttributes: []person.CustomAttribute{{Name: "a"}, {Name: "a"}}},
 		"gender":             {Gender: "X"},
 		"date_of_birth":      {DateOfBirth: "1990-02-30"},
 		"locale":             {PreferredLocale: strings.Repeat("x", 100)},
-		"initials":           {Name: identity.Name{Initials: strings.Repeat("x", 257)}},
+		"initials":           {Name: person.Name{Initials: strings.Repeat("x", 257)}},
 	} {
-		_, err := h.AddPerson(t.Context(), identity.NewPerson{Username: "x", Profile: &p}, identity.Actor{})
-		if invalid := new(identity.ValidationError); !errors.As(err, &invalid) || invalid.Field != strings.TrimSpace(name) {
+		_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "x", Profile: &p}, person.Actor{})
+		if invalid := new(person.ValidationError); !errors.As(err, &invalid) || invalid.Field != strings.TrimSpace(name) {
 			t.Errorf("AddPerson(%s) = %v, want that said", name, err)
 		}
 	}
@@ -224,13 +224,13 @@ func TestProfileIsChecked(t *testing.T) {
 func TestImportKeepsAddresses(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.imports(true, imported("anna@b.example", func(p *identity.ImportedPerson) {
-		p.Profile = &identity.Profile{EmailAddresses: []identity.EmailAddress{{Value: "other@b.example", Primary: true}, {Value: "anna@b.example"}}}
+	h.imports(true, imported("anna@b.example", func(p *person.ImportedPerson) {
+		p.Profile = &person.Profile{EmailAddresses: []person.EmailAddress{{Value: "other@b.example", Primary: true}, {Value: "anna@b.example"}}}
 	}))
-	if got := h.imports(true, imported("anna@b.example"))[0]; got.Status != identity.ImportExists {
+	if got := h.imports(true, imported("anna@b.example"))[0]; got.Status != person.ImportExists {
 		t.Errorf("Import of nothing new = %+v, want exists", got)
 	}
-	p, err := h.Person(t.Context(), "anna@b.example")
+	p, err := h.Person.Person(t.Context(), "anna@b.example")
 	if err != nil || p.Email != "other@b.example" {
 		t.Errorf("Person = %+v, %v, want the address of before", p, err)
 	}

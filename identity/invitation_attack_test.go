@@ -9,17 +9,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // TestInvitationAttacks: links and answers that are not the invited person's.
 func TestInvitationAttacks(t *testing.T) {
 	t.Parallel()
-	checked := func(t *testing.T) (*inviting, identity.Invitation, string) {
+	checked := func(t *testing.T) (*inviting, enrol.Invitation, string) {
 		x := newInviting(t)
 		x.u.Features.InvitationVerificationRequired.ViaBirthdateEnabled = true
-		made := x.invite(identity.NewInvitation{Email: guest, DateOfBirth: "1990-12-31"})
+		made := x.invite(enrol.NewInvitation{Email: guest, DateOfBirth: "1990-12-31"})
 		return x, made, x.link()
 	}
 	t.Run("attack 267: a link that is a second too old", func(t *testing.T) {
@@ -30,15 +31,15 @@ func TestInvitationAttacks(t *testing.T) {
 			t.Errorf("the last second = %d, want 200", a.Code)
 		}
 		x.clock.Advance(time.Second)
-		if a := x.browser().get(link); a.Code != http.StatusBadRequest || x.state(made.PersonID) != identity.Invited {
+		if a := x.browser().get(link); a.Code != http.StatusBadRequest || x.state(made.PersonID) != person.Invited {
 			t.Errorf("over = %d, want 400", a.Code)
 		}
 	})
 	t.Run("attack 267: a link after the address has changed", func(t *testing.T) {
 		t.Parallel()
 		x, made, link := checked(t)
-		_, err := x.UpdatePerson(t.Context(), made.PersonID, identity.Edit{By: ops}, func(_ storage.Tx, d *identity.Details) error {
-			d.Profile.EmailAddresses = []identity.EmailAddress{{Value: "other@example.com", Primary: true}}
+		_, err := x.Person.UpdatePerson(t.Context(), made.PersonID, person.Edit{By: ops}, func(_ storage.Tx, d *person.Details) error {
+			d.Profile.EmailAddresses = []person.EmailAddress{{Value: "other@example.com", Primary: true}}
 			return nil
 		})
 		if err != nil {
@@ -71,7 +72,7 @@ func TestInvitationAttacks(t *testing.T) {
 			t.Errorf("%d events of the lock, want 1", n)
 		}
 		x.clock.Advance(time.Minute)
-		if _, err := x.InviteAgain(t.Context(), made.PersonID, ops); err != nil {
+		if _, err := x.Enrol.InviteAgain(t.Context(), made.PersonID, ops); err != nil {
 			t.Fatal(err)
 		}
 		if a := b.post(b.get(x.link()), "answer", "1990-12-31"); a.Header().Get("Location") != "/invitation" {
@@ -103,7 +104,7 @@ func TestInvitationAttacks(t *testing.T) {
 		b := x.browser()
 		form := b.get(link)
 		a := b.do(http.MethodPost, "/invitation", url.Values{"csrf": {form.csrf()}, "password": {guestPassword}}.Encode())
-		if a.Header().Get("Location") != "/invitation/check" || x.state(made.PersonID) != identity.Invited {
+		if a.Header().Get("Location") != "/invitation/check" || x.state(made.PersonID) != person.Invited {
 			t.Errorf("POST /invitation = %d to %q", a.Code, a.Header().Get("Location"))
 		}
 		b.post(form, "answer", "1990-12-31")
@@ -115,7 +116,7 @@ func TestInvitationAttacks(t *testing.T) {
 	t.Run("attack 267: a link twice, and 64 in parallel", func(t *testing.T) {
 		t.Parallel()
 		x := newInviting(t)
-		x.invite(identity.NewInvitation{Email: guest})
+		x.invite(enrol.NewInvitation{Email: guest})
 		link := x.link()
 		var wg sync.WaitGroup
 		codes, forms, browsers := make([]int, 64), make([]*answer, 64), make([]*browser, 64)
@@ -145,11 +146,11 @@ func TestInvitationAttacks(t *testing.T) {
 		x := newInviting(t)
 		x.at("partner")
 		x.mustEnter(x.browser(), ann())
-		made := x.invite(identity.NewInvitation{Email: guest})
+		made := x.invite(enrol.NewInvitation{Email: guest})
 		b := x.browser()
 		a := b.post(b.get(x.link()), "idp", "partner")
 		back := b.come(b.leave(a.Header().Get("Location")), x.partner.Answer(ann(), nil))
-		if back.Code != http.StatusConflict || b.isSignedIn() || x.state(made.PersonID) != identity.Invited {
+		if back.Code != http.StatusConflict || b.isSignedIn() || x.state(made.PersonID) != person.Invited {
 			t.Errorf("an identity of another person = %d, state %s", back.Code, x.state(made.PersonID))
 		}
 		if again := b.get("/invitation"); again.Code != http.StatusOK {
@@ -159,23 +160,23 @@ func TestInvitationAttacks(t *testing.T) {
 	t.Run("attack 267: the invitation of one person, the provider's answer for another", func(t *testing.T) {
 		t.Parallel()
 		x := newInviting(t)
-		first := x.invite(identity.NewInvitation{Email: guest})
+		first := x.invite(enrol.NewInvitation{Email: guest})
 		b := x.browser()
 		a := b.post(b.get(x.link()), "idp", "partner")
 		away := b.leave(a.Header().Get("Location"))
-		second := x.invite(identity.NewInvitation{Email: "second@example.com"})
+		second := x.invite(enrol.NewInvitation{Email: "second@example.com"})
 		b.get(x.link())
 		if back := b.come(away, x.partner.Answer(ann(), nil)); back.Code != http.StatusBadRequest {
 			t.Errorf("the answer = %d, want 400", back.Code)
 		}
-		if x.state(first.PersonID) != identity.Invited || x.state(second.PersonID) != identity.Invited {
+		if x.state(first.PersonID) != person.Invited || x.state(second.PersonID) != person.Invited {
 			t.Error("somebody has come")
 		}
 	})
 	t.Run("attack 237: looking at the link uses nothing up", func(t *testing.T) {
 		t.Parallel()
 		x := newInviting(t)
-		x.invite(identity.NewInvitation{Email: guest})
+		x.invite(enrol.NewInvitation{Email: guest})
 		link := x.link()
 		for range 3 {
 			x.browser().get(link)
@@ -187,12 +188,12 @@ func TestInvitationAttacks(t *testing.T) {
 	t.Run("attack 282: forms of another page, and none", func(t *testing.T) {
 		t.Parallel()
 		x := newInviting(t)
-		made := x.invite(identity.NewInvitation{Email: guest})
+		made := x.invite(enrol.NewInvitation{Email: guest})
 		b := x.browser()
 		form := b.get(x.link())
 		for name, token := range map[string]string{"none": "", "of another browser": x.browser().get("/next").csrf(), "of another form": b.get("/next").csrf()} {
 			a := b.do(http.MethodPost, "/invitation", url.Values{"csrf": {token}, "password": {guestPassword}}.Encode())
-			if a.Code != http.StatusForbidden || x.state(made.PersonID) != identity.Invited {
+			if a.Code != http.StatusForbidden || x.state(made.PersonID) != person.Invited {
 				t.Errorf("a token %s = %d, want 403", name, a.Code)
 			}
 		}
@@ -204,7 +205,7 @@ func TestInvitationAttacks(t *testing.T) {
 	t.Run("attack 281: leading elsewhere", func(t *testing.T) {
 		t.Parallel()
 		x := newInviting(t)
-		x.invite(identity.NewInvitation{Email: guest})
+		x.invite(enrol.NewInvitation{Email: guest})
 		b := x.browser()
 		form := b.get(x.link() + "&redirect=https://evil.example&next=//evil.example")
 		if a := b.post(form, "password", guestPassword, "redirect", "https://evil.example"); a.Header().Get("Location") != "/account" {

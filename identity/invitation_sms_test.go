@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -34,7 +34,7 @@ func (x *inviting) text() (code, to string) {
 func TestInvitationBySMS(t *testing.T) {
 	t.Parallel()
 	x := newTexting(t)
-	made := x.invite(identity.NewInvitation{Email: guest, PhoneNumbers: []string{"0031 6 12345678"}})
+	made := x.invite(enrol.NewInvitation{Email: guest, PhoneNumbers: []string{"0031 6 12345678"}})
 	b := x.browser()
 	page := b.get(x.link())
 	if body := page.Body.String(); page.url != "/invitation/check" || strings.Contains(body, "12345678") || !strings.Contains(body, "678") {
@@ -65,7 +65,7 @@ func TestInvitationBySMS(t *testing.T) {
 		t.Fatalf("accepting = %d", a.Code)
 	}
 	err := x.store.View(t.Context(), func(tx storage.Tx) error {
-		p, err := x.Profile(tx, made.PersonID)
+		p, err := x.Person.Profile(tx, made.PersonID)
 		if err == nil && !p.PhoneNumbers[0].Verified {
 			t.Error("the number that got the code is not verified")
 		}
@@ -91,7 +91,7 @@ func TestInvitationSMSNeeds(t *testing.T) {
 			t.Parallel()
 			x := newTexting(t)
 			tt.change(x)
-			x.invite(identity.NewInvitation{Email: guest, PhoneNumbers: []string{tt.number}})
+			x.invite(enrol.NewInvitation{Email: guest, PhoneNumbers: []string{tt.number}})
 			if page := x.browser().get(x.link()); !strings.Contains(page.Body.String(), "Ask whoever invited you") || strings.Contains(page.Body.String(), `name="send"`) {
 				t.Errorf("the page says\n%s", page.Body)
 			}
@@ -104,7 +104,7 @@ func TestInvitationSMSAttacks(t *testing.T) {
 	t.Run("attack 267: a code of one browser in another", func(t *testing.T) {
 		t.Parallel()
 		x := newTexting(t)
-		x.invite(identity.NewInvitation{Email: guest, PhoneNumbers: []string{"+31612345678"}})
+		x.invite(enrol.NewInvitation{Email: guest, PhoneNumbers: []string{"+31612345678"}})
 		link := x.link()
 		b, other := x.browser(), x.browser()
 		b.post(b.get(link), "send", "yes")
@@ -120,7 +120,7 @@ func TestInvitationSMSAttacks(t *testing.T) {
 	t.Run("attack 267: filling a telephone with codes", func(t *testing.T) {
 		t.Parallel()
 		x := newTexting(t)
-		x.invite(identity.NewInvitation{Email: guest, PhoneNumbers: []string{"+31612345678"}})
+		x.invite(enrol.NewInvitation{Email: guest, PhoneNumbers: []string{"+31612345678"}})
 		link := x.link()
 		sent := 0
 		for range 20 {
@@ -135,7 +135,7 @@ func TestInvitationSMSAttacks(t *testing.T) {
 	t.Run("attack 267: guessing, with a new code each time", func(t *testing.T) {
 		t.Parallel()
 		x := newTexting(t)
-		x.invite(identity.NewInvitation{Email: guest, PhoneNumbers: []string{"+31612345678"}})
+		x.invite(enrol.NewInvitation{Email: guest, PhoneNumbers: []string{"+31612345678"}})
 		b := x.browser()
 		page := b.get(x.link())
 		for i := range 5 {

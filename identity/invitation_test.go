@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -37,9 +39,9 @@ func newInviting(t *testing.T) *inviting {
 	return x
 }
 
-func (x *inviting) invite(n identity.NewInvitation) identity.Invitation {
+func (x *inviting) invite(n enrol.NewInvitation) enrol.Invitation {
 	x.t.Helper()
-	made, err := x.Invite(x.t.Context(), n, ops)
+	made, err := x.Enrol.Invite(x.t.Context(), n, ops)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -56,9 +58,9 @@ func (x *inviting) link() string {
 	return list[len(list)-1].Link
 }
 
-func (x *inviting) state(id string) identity.State {
+func (x *inviting) state(id string) person.State {
 	x.t.Helper()
-	p, err := x.Person(x.t.Context(), id)
+	p, err := x.Person.Person(x.t.Context(), id)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -68,7 +70,7 @@ func (x *inviting) state(id string) identity.State {
 // verified tells whether the primary address of a person is verified.
 func (x *inviting) verified(id string) bool {
 	x.t.Helper()
-	p, err := x.Person(x.t.Context(), id)
+	p, err := x.Person.Person(x.t.Context(), id)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -84,10 +86,10 @@ func (x *inviting) accept(b *browser, link, password string) *answer {
 func TestInvitation(t *testing.T) {
 	t.Parallel()
 	x := newInviting(t)
-	made := x.invite(identity.NewInvitation{Email: guest, Name: "Gail Guest", Groups: []string{"guests"}, Locale: "nl"})
+	made := x.invite(enrol.NewInvitation{Email: guest, Name: "Gail Guest", Groups: []string{"guests"}, Locale: "nl"})
 	list := heard(t, "an invitation", x.m, "account_invitation "+guest)
 	n := list[0]
-	if !made.Sent || made.Link != "" || !made.ExpiresAt.Equal(x.clock.Now().Add(7*24*time.Hour)) || x.state(made.PersonID) != identity.Invited {
+	if !made.Sent || made.Link != "" || !made.ExpiresAt.Equal(x.clock.Now().Add(7*24*time.Hour)) || x.state(made.PersonID) != person.Invited {
 		t.Errorf("Invite = %+v, want one that was sent, for 7 days, of a person who is invited", made)
 	}
 	if !strings.HasPrefix(n.Link, "/invitation?token=ghml_") || n.Locales[0] != "nl" || n.Data["username"] != guest {
@@ -110,17 +112,17 @@ func TestInvitation(t *testing.T) {
 			t.Errorf("a password that is %s = %d, want 422 and the field marked", what, a.Code)
 		}
 	}
-	if x.state(made.PersonID) != identity.Invited {
+	if x.state(made.PersonID) != person.Invited {
 		t.Error("a password that was refused made the person active")
 	}
 	a = b.post(form, "password", guestPassword)
 	if a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/account" || !b.isSignedIn() {
 		t.Fatalf("accepting = %d to %q, signed in: %t\n%s", a.Code, a.Header().Get("Location"), b.isSignedIn(), a.Body)
 	}
-	if x.state(made.PersonID) != identity.Active || !x.verified(made.PersonID) {
+	if x.state(made.PersonID) != person.Active || !x.verified(made.PersonID) {
 		t.Error("the person is not active with a verified address")
 	}
-	p, err := x.Person(t.Context(), guest)
+	p, err := x.Person.Person(t.Context(), guest)
 	if err != nil || p.Name != "Gail Guest" || len(p.Groups) != 1 || p.Groups[0] != "guests" {
 		t.Errorf("Person = %+v, %v", p, err)
 	}
@@ -146,7 +148,7 @@ func TestInvitationMail(t *testing.T) {
 			t.Parallel()
 			x := newInviting(t)
 			change(x)
-			made := x.invite(identity.NewInvitation{Email: guest})
+			made := x.invite(enrol.NewInvitation{Email: guest})
 			heard(t, "an invitation", x.m)
 			link, ok := strings.CutPrefix(made.Link, issuer)
 			if made.Sent || !ok {
@@ -155,7 +157,7 @@ func TestInvitationMail(t *testing.T) {
 			if a := x.accept(x.browser(), link, guestPassword); a.Code != http.StatusSeeOther {
 				t.Fatalf("accepting = %d\n%s", a.Code, a.Body)
 			}
-			if x.state(made.PersonID) != identity.Active || x.verified(made.PersonID) {
+			if x.state(made.PersonID) != person.Active || x.verified(made.PersonID) {
 				t.Error("want an active person whose address nobody has shown to be theirs")
 			}
 		})
@@ -165,18 +167,18 @@ func TestInvitationMail(t *testing.T) {
 func TestInvitationSwitch(t *testing.T) {
 	t.Parallel()
 	x := newInviting(t)
-	made := x.invite(identity.NewInvitation{Email: guest})
+	made := x.invite(enrol.NewInvitation{Email: guest})
 	link := x.link()
 	b := x.browser()
 	form := b.get(link)
 	x.u.Features.AcceptingInvitationEnabled = false
-	if _, err := x.Invite(t.Context(), identity.NewInvitation{Email: "other@example.com"}, ops); !errors.Is(err, identity.ErrInvitationsOff) {
+	if _, err := x.Enrol.Invite(t.Context(), enrol.NewInvitation{Email: "other@example.com"}, ops); !errors.Is(err, enrol.ErrInvitationsOff) {
 		t.Errorf("Invite while switched off = %v", err)
 	}
-	if _, err := x.Person(t.Context(), "other@example.com"); !errors.Is(err, identity.ErrNoPerson) {
+	if _, err := x.Person.Person(t.Context(), "other@example.com"); !errors.Is(err, person.ErrNoPerson) {
 		t.Errorf("Person = %v, want nobody", err)
 	}
-	if a := b.post(form, "password", guestPassword); a.Code != http.StatusBadRequest || x.state(made.PersonID) != identity.Invited {
+	if a := b.post(form, "password", guestPassword); a.Code != http.StatusBadRequest || x.state(made.PersonID) != person.Invited {
 		t.Errorf("accepting while switched off = %d", a.Code)
 	}
 	x.u.Features.AcceptingInvitationEnabled = true
@@ -188,14 +190,14 @@ func TestInvitationSwitch(t *testing.T) {
 func TestInvitationAgain(t *testing.T) {
 	t.Parallel()
 	x := newInviting(t)
-	made := x.invite(identity.NewInvitation{Email: guest})
+	made := x.invite(enrol.NewInvitation{Email: guest})
 	old := x.link()
-	soon := new(identity.TooSoonError)
-	if _, err := x.InviteAgain(t.Context(), made.PersonID, ops); !errors.As(err, &soon) || soon.Wait <= 0 || soon.Wait > time.Minute {
+	soon := new(proof.TooSoonError)
+	if _, err := x.Enrol.InviteAgain(t.Context(), made.PersonID, ops); !errors.As(err, &soon) || soon.Wait <= 0 || soon.Wait > time.Minute {
 		t.Errorf("InviteAgain at once = %v, want to wait a minute", err)
 	}
 	x.clock.Advance(time.Minute)
-	again, err := x.InviteAgain(t.Context(), guest, ops)
+	again, err := x.Enrol.InviteAgain(t.Context(), guest, ops)
 	if err != nil || again.PersonID != made.PersonID || again.ExpiresAt.Equal(made.ExpiresAt) {
 		t.Fatalf("InviteAgain = %+v, %v", again, err)
 	}
@@ -206,14 +208,14 @@ func TestInvitationAgain(t *testing.T) {
 	if a := x.accept(x.browser(), link, guestPassword); a.Code != http.StatusSeeOther {
 		t.Fatalf("the newer link = %d", a.Code)
 	}
-	state := new(identity.StateError)
-	if _, err := x.InviteAgain(t.Context(), guest, ops); !errors.As(err, &state) {
+	state := new(person.StateError)
+	if _, err := x.Enrol.InviteAgain(t.Context(), guest, ops); !errors.As(err, &state) {
 		t.Errorf("InviteAgain of who has come = %v, want a StateError", err)
 	}
-	if err := x.WithdrawInvitation(t.Context(), made.PersonID, ops); !errors.As(err, &state) || x.state(made.PersonID) != identity.Active {
+	if err := x.Enrol.WithdrawInvitation(t.Context(), made.PersonID, ops); !errors.As(err, &state) || x.state(made.PersonID) != person.Active {
 		t.Errorf("WithdrawInvitation of who has come = %v, want a StateError", err)
 	}
-	if _, err := x.InviteAgain(t.Context(), "nobody", ops); !errors.Is(err, identity.ErrNoPerson) {
+	if _, err := x.Enrol.InviteAgain(t.Context(), "nobody", ops); !errors.Is(err, person.ErrNoPerson) {
 		t.Errorf("InviteAgain of nobody = %v", err)
 	}
 }
@@ -222,10 +224,10 @@ func TestInvitationAgain(t *testing.T) {
 func TestInvitationMended(t *testing.T) {
 	t.Parallel()
 	x := newInviting(t)
-	made := x.invite(identity.NewInvitation{Email: "gust@example.com", Username: "guest"})
+	made := x.invite(enrol.NewInvitation{Email: "gust@example.com", Username: "guest"})
 	old := x.link()
-	_, err := x.UpdatePerson(t.Context(), made.PersonID, identity.Edit{By: ops}, func(_ storage.Tx, d *identity.Details) error {
-		d.Profile.EmailAddresses = []identity.EmailAddress{{Value: guest, Primary: true}}
+	_, err := x.Person.UpdatePerson(t.Context(), made.PersonID, person.Edit{By: ops}, func(_ storage.Tx, d *person.Details) error {
+		d.Profile.EmailAddresses = []person.EmailAddress{{Value: guest, Primary: true}}
 		return nil
 	})
 	if err != nil {
@@ -236,12 +238,12 @@ func TestInvitationMended(t *testing.T) {
 	}
 	x.m.Take()
 	x.clock.Advance(time.Minute)
-	again, err := x.InviteAgain(t.Context(), made.PersonID, ops)
+	again, err := x.Enrol.InviteAgain(t.Context(), made.PersonID, ops)
 	if err != nil || again.Email != guest || !again.Sent {
 		t.Fatalf("InviteAgain = %+v, %v, want it to go to %s", again, err, guest)
 	}
 	link := heard(t, "again", x.m, "account_invitation "+guest)[0].Link
-	if a := x.accept(x.browser(), link, guestPassword); a.Code != http.StatusSeeOther || x.state(made.PersonID) != identity.Active || !x.verified(made.PersonID) {
+	if a := x.accept(x.browser(), link, guestPassword); a.Code != http.StatusSeeOther || x.state(made.PersonID) != person.Active || !x.verified(made.PersonID) {
 		t.Errorf("accepting = %d", a.Code)
 	}
 }
@@ -250,18 +252,18 @@ func TestInvitationWithdrawn(t *testing.T) {
 	t.Parallel()
 	x := newInviting(t)
 	x.u.EmailNotifications.AccountRemoved = true
-	made := x.invite(identity.NewInvitation{Email: guest})
+	made := x.invite(enrol.NewInvitation{Email: guest})
 	link := x.link()
 	b := x.browser()
 	form := b.get(link)
-	if err := x.WithdrawInvitation(t.Context(), made.PersonID, ops); err != nil {
+	if err := x.Enrol.WithdrawInvitation(t.Context(), made.PersonID, ops); err != nil {
 		t.Fatal(err)
 	}
 	heard(t, "who was never there is not told that the account is gone", x.m)
 	if a := b.post(form, "password", guestPassword); a.Code != http.StatusBadRequest {
 		t.Errorf("accepting = %d, want 400", a.Code)
 	}
-	x.invite(identity.NewInvitation{Email: guest}) // the username is free
+	x.invite(enrol.NewInvitation{Email: guest}) // the username is free
 	if a := x.browser().get(link); a.Code != http.StatusBadRequest {
 		t.Errorf("the link of before = %d, want 400", a.Code)
 	}
@@ -270,7 +272,7 @@ func TestInvitationWithdrawn(t *testing.T) {
 func TestInvitationRefuses(t *testing.T) {
 	t.Parallel()
 	x := newInviting(t)
-	for name, n := range map[string]identity.NewInvitation{
+	for name, n := range map[string]enrol.NewInvitation{
 		"no address":              {},
 		"no address, a username":  {Username: "guest"},
 		"two addresses":           {Email: "a@example.com,b@example.com"},
@@ -281,11 +283,11 @@ func TestInvitationRefuses(t *testing.T) {
 		"a bad language":          {Email: guest, Locale: "no language"},
 		"a partition":             {Email: guest, Partition: "acme"},
 	} {
-		if _, err := x.Invite(t.Context(), n, ops); !errors.As(err, new(*identity.ValidationError)) {
+		if _, err := x.Enrol.Invite(t.Context(), n, ops); !errors.As(err, new(*person.ValidationError)) {
 			t.Errorf("Invite: %s = %v, want a ValidationError", name, err)
 		}
 	}
-	if _, err := x.Invite(t.Context(), identity.NewInvitation{Email: demo}, ops); !errors.Is(err, identity.ErrUsernameTaken) {
+	if _, err := x.Enrol.Invite(t.Context(), enrol.NewInvitation{Email: demo}, ops); !errors.Is(err, person.ErrUsernameTaken) {
 		t.Errorf("Invite of somebody who is there = %v, want ErrUsernameTaken", err)
 	}
 	heard(t, "nobody is told", x.m)
@@ -305,7 +307,7 @@ func TestInvitationRedirects(t *testing.T) {
 			t.Parallel()
 			x := newInviting(t)
 			tt.change(&x.u.Redirects)
-			x.invite(identity.NewInvitation{Email: guest})
+			x.invite(enrol.NewInvitation{Email: guest})
 			b := x.browser()
 			form := b.get(x.link())
 			if to, _, ok := strings.Cut(tt.want, "/welcome"); ok && to != "" && !strings.Contains(form.Header().Get("Content-Security-Policy"), to) {
@@ -322,7 +324,7 @@ func TestInvitationByBirthdate(t *testing.T) {
 	t.Parallel()
 	x := newInviting(t)
 	x.u.Features.InvitationVerificationRequired.ViaBirthdateEnabled = true
-	made := x.invite(identity.NewInvitation{Email: guest, DateOfBirth: "1990-12-31"})
+	made := x.invite(enrol.NewInvitation{Email: guest, DateOfBirth: "1990-12-31"})
 	b := x.browser()
 	form := b.get(x.link())
 	body := form.Body.String()
@@ -338,7 +340,7 @@ func TestInvitationByBirthdate(t *testing.T) {
 	if a := b.post(form, "answer", "1990-12-31"); a.Header().Get("Location") != "/invitation" {
 		t.Fatalf("the date = %d to %q\n%s", a.Code, a.Header().Get("Location"), a.Body)
 	}
-	if a := b.post(b.get("/invitation"), "password", guestPassword); a.Code != http.StatusSeeOther || x.state(made.PersonID) != identity.Active {
+	if a := b.post(b.get("/invitation"), "password", guestPassword); a.Code != http.StatusSeeOther || x.state(made.PersonID) != person.Active {
 		t.Errorf("accepting = %d", a.Code)
 	}
 	if n := x.events()["person.InvitationCheckFailedEvent"]; n != 1 {
@@ -349,18 +351,18 @@ func TestInvitationByBirthdate(t *testing.T) {
 func TestInvitationByCode(t *testing.T) {
 	t.Parallel()
 	x := newInviting(t)
-	made := x.invite(identity.NewInvitation{Email: guest, DateOfBirth: "1990-12-31"})
+	made := x.invite(enrol.NewInvitation{Email: guest, DateOfBirth: "1990-12-31"})
 	link := x.link()
-	if _, err := x.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", ops); !errors.Is(err, identity.ErrCodesOff) {
+	if _, err := x.Proof.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", ops); !errors.Is(err, proof.ErrCodesOff) {
 		t.Errorf("MakeDeliveredCode while switched off = %v", err)
 	}
 	x.u.Features.InvitationVerificationRequired.ViaExternallyDeliveredCodeEnabled = true
 	x.u.Features.PersonActivation.ExternallyDeliveredCode.ResendCodeMinimumPeriod = 3600
-	code, err := x.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", ops)
+	code, err := x.Proof.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", ops)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := x.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", ops); !errors.As(err, new(*identity.TooSoonError)) {
+	if _, err := x.Proof.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", ops); !errors.As(err, new(*proof.TooSoonError)) {
 		t.Errorf("attack 267: another code within the period = %v, want to wait", err)
 	}
 	b := x.browser()
@@ -374,7 +376,7 @@ func TestInvitationByCode(t *testing.T) {
 	if a := b.post(b.get("/invitation"), "password", guestPassword); a.Code != http.StatusSeeOther {
 		t.Errorf("accepting = %d", a.Code)
 	}
-	if _, err := x.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", ops); !errors.As(err, new(*identity.StateError)) {
+	if _, err := x.Proof.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", ops); !errors.As(err, new(*person.StateError)) {
 		t.Errorf("MakeDeliveredCode for who has come = %v, want a StateError", err)
 	}
 }
@@ -385,7 +387,7 @@ func TestInvitationWays(t *testing.T) {
 	x := newInviting(t)
 	v := &x.u.Features.InvitationVerificationRequired
 	v.ViaBirthdateEnabled, v.ViaExternallyDeliveredCodeEnabled = true, true
-	x.invite(identity.NewInvitation{Email: guest, DateOfBirth: "1990-12-31"})
+	x.invite(enrol.NewInvitation{Email: guest, DateOfBirth: "1990-12-31"})
 	b := x.browser()
 	choice := b.get(x.link()).Body.String()
 	for _, way := range []string{"birthdate", "code"} {
@@ -398,7 +400,7 @@ func TestInvitationWays(t *testing.T) {
 	}
 	v.ViaExternallyDeliveredCodeEnabled = false
 	x.clock.Advance(time.Minute)
-	x.invite(identity.NewInvitation{Email: "other@example.com"})
+	x.invite(enrol.NewInvitation{Email: "other@example.com"})
 	if a := x.browser().get(x.link()); !strings.Contains(a.Body.String(), "Ask whoever invited you") {
 		t.Errorf("without a date on record:\n%s", a.Body)
 	}
@@ -408,7 +410,7 @@ func TestInvitationWithoutCheck(t *testing.T) {
 	t.Parallel()
 	x := newInviting(t)
 	x.u.Features.InvitationVerificationRequired.ViaBirthdateEnabled = true
-	made := x.invite(identity.NewInvitation{Email: guest, DateOfBirth: "1990-12-31"})
+	made := x.invite(enrol.NewInvitation{Email: guest, DateOfBirth: "1990-12-31"})
 	link := x.link()
 	b := x.browser()
 	form := b.get(link)
@@ -425,7 +427,7 @@ func TestInvitationWithoutCheck(t *testing.T) {
 	}
 	accept := b.get("/invitation")
 	x.u.Features.AllowSignUpWithoutInvitationValidation = false
-	if a := b.post(accept, "password", guestPassword); a.Header().Get("Location") != "/invitation/check" || x.state(made.PersonID) != identity.Invited {
+	if a := b.post(accept, "password", guestPassword); a.Header().Get("Location") != "/invitation/check" || x.state(made.PersonID) != person.Invited {
 		t.Errorf("accepting once it is not allowed any more = %d to %q", a.Code, a.Header().Get("Location"))
 	}
 	x.u.Features.AllowSignUpWithoutInvitationValidation = true
@@ -438,7 +440,7 @@ func TestInvitationByProvider(t *testing.T) {
 	t.Parallel()
 	x := newInviting(t)
 	x.u.EmailNotifications.IdentityCoupledToAccount = true
-	made := x.invite(identity.NewInvitation{Email: guest})
+	made := x.invite(enrol.NewInvitation{Email: guest})
 	b := x.browser()
 	form := b.get(x.link())
 	if !strings.Contains(form.Body.String(), `name="idp" value="partner"`) {
@@ -453,7 +455,7 @@ func TestInvitationByProvider(t *testing.T) {
 	if err != nil || si.Subject != made.PersonID || si.Provider != "partner" || si.Level != 2 {
 		t.Errorf("session = %+v, %v, want the invited person by partner", si, err)
 	}
-	if x.state(made.PersonID) != identity.Active || !x.verified(made.PersonID) {
+	if x.state(made.PersonID) != person.Active || !x.verified(made.PersonID) {
 		t.Error("the person is not active with a verified address")
 	}
 	x.at("partner")
@@ -471,7 +473,7 @@ func TestInvitationThenActivation(t *testing.T) {
 			x := newInviting(t)
 			a := &x.u.Features.PersonActivation
 			a.Enabled, a.Type, a.ExternallyDeliveredCode.ForceActivationAfterAcceptingInvitation = true, "EXTERNALLY_DELIVERED_CODE", true
-			made := x.invite(identity.NewInvitation{Email: guest})
+			made := x.invite(enrol.NewInvitation{Email: guest})
 			b := x.browser()
 			form := b.get(x.link())
 			var done *answer
@@ -481,7 +483,7 @@ func TestInvitationThenActivation(t *testing.T) {
 				to := b.post(form, "idp", "partner")
 				done = b.come(b.leave(to.Header().Get("Location")), x.partner.Answer(ann(), nil))
 			}
-			if done.Code != http.StatusOK || !strings.Contains(done.Body.String(), "One more step") || b.isSignedIn() || x.state(made.PersonID) != identity.Inactive {
+			if done.Code != http.StatusOK || !strings.Contains(done.Body.String(), "One more step") || b.isSignedIn() || x.state(made.PersonID) != person.Inactive {
 				t.Errorf("accepting = %d, signed in: %t, state %s\n%s", done.Code, b.isSignedIn(), x.state(made.PersonID), done.Body)
 			}
 		})

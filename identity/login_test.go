@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -213,7 +213,7 @@ func TestStrictDemandsEnd(t *testing.T) {
 func TestChooseAccount(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	if _, err := h.AddPerson(t.Context(), identity.NewPerson{Username: "anna", Password: secret.New("12345678")}, admin); err != nil {
+	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("12345678")}, admin); err != nil {
 		t.Fatal(err)
 	}
 	before := h.demand

@@ -6,7 +6,9 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -28,7 +30,7 @@ func TestNotifyUncoupled(t *testing.T) {
 		return e
 	}
 	second := func(c *identity.Config) {
-		c.Persons = append(c.Persons, identity.NewPerson{Username: "second", Email: demo, EmailVerified: &yes})
+		c.Persons = append(c.Persons, person.NewPerson{Username: "second", Email: demo, EmailVerified: &yes})
 	}
 	unverified := func() *idp.Identity {
 		id := ann()
@@ -76,9 +78,9 @@ func TestNotifyUncoupled(t *testing.T) {
 
 	t.Run("a person whom another provider signs in that does not couple", func(t *testing.T) {
 		t.Parallel()
-		e := open(t, u, provider("partner", func(p *identity.Provider) { p.CoupleEmail = true }))
+		e := open(t, u, provider("partner", func(p *federation.Provider) { p.CoupleEmail = true }))
 		id := e.demoID()
-		if err := e.store.Update(t.Context(), func(tx storage.Tx) error { return e.Couple(tx, id, "corp", "", "1", e.clock.Now()) }); err != nil {
+		if err := e.store.Update(t.Context(), func(tx storage.Tx) error { return e.Federation.Couple(tx, id, "corp", "", "1", e.clock.Now()) }); err != nil {
 			t.Fatal(err)
 		}
 		e.notices.Take()

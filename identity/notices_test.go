@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -44,23 +44,23 @@ func heard(t *testing.T, what string, m *notifytest.Notices, want ...string) []n
 	return list
 }
 
-func (h *harness) add(n identity.NewPerson) identity.Person {
+func (h *harness) add(n person.NewPerson) person.Person {
 	h.t.Helper()
-	p, err := h.AddPerson(h.t.Context(), n, ops)
+	p, err := h.Person.AddPerson(h.t.Context(), n, ops)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return p
 }
 
-var ops = identity.Actor{ID: "ops", Name: "ops"}
+var ops = person.Actor{ID: "ops", Name: "ops"}
 
 func TestNotifyWelcome(t *testing.T) {
 	t.Parallel()
 	h, on, m := notified(t)
-	ann := identity.NewPerson{Username: "ann", Email: "ann@example.com", Name: "Ann", Locale: "nl-NL"}
+	ann := person.NewPerson{Username: "ann", Email: "ann@example.com", Name: "Ann", Locale: "nl-NL"}
 	heard(t, "the person of the configuration", m)
-	h.add(identity.NewPerson{Username: "bob@example.com"})
+	h.add(person.NewPerson{Username: "bob@example.com"})
 	heard(t, "switched off", m)
 	on.Welcome.OnAPIEnabled = true
 	h.add(ann)
@@ -68,21 +68,21 @@ func TestNotifyWelcome(t *testing.T) {
 	if n := list[0]; n.Name != "Ann" || !slices.Equal(n.Locales, []string{"nl-NL"}) || n.Data["username"] != "ann" || !n.At.Equal(h.clock.Now()) || n.Link != "/account" {
 		t.Errorf("notice = %+v", n)
 	}
-	h.add(identity.NewPerson{Username: "nobody"})
+	h.add(person.NewPerson{Username: "nobody"})
 	heard(t, "without an address", m)
-	if _, err := h.AddPerson(t.Context(), ann, ops); !errors.Is(err, identity.ErrUsernameTaken) {
+	if _, err := h.Person.AddPerson(t.Context(), ann, ops); !errors.Is(err, person.ErrUsernameTaken) {
 		t.Fatal(err)
 	}
 	m.Take() // what a transaction that was undone has said
 
-	imported := []identity.ImportedPerson{{NewPerson: identity.NewPerson{Username: "cid@example.com"}}}
-	if _, err := h.Import(t.Context(), imported, false, ops); err != nil {
+	imported := []person.ImportedPerson{{NewPerson: person.NewPerson{Username: "cid@example.com"}}}
+	if _, err := h.Person.Import(t.Context(), imported, false, ops); err != nil {
 		t.Fatal(err)
 	}
 	heard(t, "an import, with the switch of the API", m)
 	on.Welcome.OnAPIEnabled, on.Welcome.OnMigrationEnabled = false, true
 	imported[0].Username = "dan@example.com"
-	if _, err := h.Import(t.Context(), imported, false, ops); err != nil {
+	if _, err := h.Person.Import(t.Context(), imported, false, ops); err != nil {
 		t.Fatal(err)
 	}
 	heard(t, "an import, with its own switch", m, "welcome dan@example.com")
@@ -120,12 +120,12 @@ func TestNotifyIdentityCoupled(t *testing.T) {
 	h, on, m := notified(t)
 	couple := func(subject string) {
 		t.Helper()
-		p, err := h.Person(t.Context(), demo)
+		p, err := h.Person.Person(t.Context(), demo)
 		if err != nil {
 			t.Fatal(err)
 		}
 		now := h.clock.Now()
-		if err := h.store.Update(t.Context(), func(tx storage.Tx) error { return h.Couple(tx, p.ID, "partner", "", subject, now) }); err != nil {
+		if err := h.store.Update(t.Context(), func(tx storage.Tx) error { return h.Federation.Couple(tx, p.ID, "partner", "", subject, now) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -135,11 +135,11 @@ func TestNotifyIdentityCoupled(t *testing.T) {
 	couple("1")
 	heard(t, "coupled already", m)
 	if err := h.store.Update(t.Context(), func(tx storage.Tx) error {
-		p, err := h.ByUsername(tx, event.DefaultPartition, demo)
+		p, err := h.Person.ByUsername(tx, event.DefaultPartition, demo)
 		if err != nil {
 			return err
 		}
-		return h.Couple(tx, p, "other", "", "2", h.clock.Now())
+		return h.Federation.Couple(tx, p, "other", "", "2", h.clock.Now())
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -180,23 +180,23 @@ func TestNotifyAccountBlocked(t *testing.T) {
 	t.Parallel()
 	h, on, m := notified(t)
 	on.AdministratorAccountBlocked = true
-	state := func(to identity.State) {
+	state := func(to person.State) {
 		t.Helper()
-		if err := h.SetState(t.Context(), demo, to, ops); err != nil {
+		if err := h.Person.SetState(t.Context(), demo, to, ops); err != nil {
 			t.Fatal(err)
 		}
 	}
-	state(identity.Blocked)
+	state(person.Blocked)
 	heard(t, "blocked", m, "account_blocked "+demo)
-	state(identity.Blocked)
+	state(person.Blocked)
 	heard(t, "blocked already", m)
-	state(identity.Active)
+	state(person.Active)
 	heard(t, "active again", m)
-	h.edit(identity.Edit{By: ops}, func(d *identity.Details) { d.State = identity.Blocked })
+	h.edit(person.Edit{By: ops}, func(d *person.Details) { d.State = person.Blocked })
 	heard(t, "blocked with a directory's words", m, "account_blocked "+demo)
-	state(identity.Active)
+	state(person.Active)
 	on.AdministratorAccountBlocked = false
-	state(identity.Blocked)
+	state(person.Blocked)
 	heard(t, "switched off", m)
 }
 
@@ -204,29 +204,29 @@ func TestNotifyAccountRemoved(t *testing.T) {
 	t.Parallel()
 	h, on, m := notified(t)
 	on.AccountRemoved = true
-	if err := h.SetState(t.Context(), demo, identity.Removed, ops); err != nil {
+	if err := h.Person.SetState(t.Context(), demo, person.Removed, ops); err != nil {
 		t.Fatal(err)
 	}
 	heard(t, "removed", m, "account_removed "+demo)
-	p := h.add(identity.NewPerson{Username: "ann", Email: "ann@example.com"})
-	refuse := func(storage.Tx, *identity.Details) error { return identity.ErrNoPerson }
-	if err := h.RemovePerson(t.Context(), p.ID, ops, refuse); !errors.Is(err, identity.ErrNoPerson) {
+	p := h.add(person.NewPerson{Username: "ann", Email: "ann@example.com"})
+	refuse := func(storage.Tx, *person.Details) error { return person.ErrNoPerson }
+	if err := h.Person.RemovePerson(t.Context(), p.ID, ops, refuse); !errors.Is(err, person.ErrNoPerson) {
 		t.Fatal(err)
 	}
 	heard(t, "not removed", m)
 	on.AccountRemoved = false
-	if err := h.RemovePerson(t.Context(), p.ID, ops, func(storage.Tx, *identity.Details) error { return nil }); err != nil {
+	if err := h.Person.RemovePerson(t.Context(), p.ID, ops, func(storage.Tx, *person.Details) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	heard(t, "switched off", m)
 }
 
 // edit changes the demo person.
-func (h *harness) edit(e identity.Edit, fn func(*identity.Details)) {
+func (h *harness) edit(e person.Edit, fn func(*person.Details)) {
 	h.t.Helper()
-	p, err := h.Person(h.t.Context(), demo)
+	p, err := h.Person.Person(h.t.Context(), demo)
 	if err == nil {
-		_, err = h.UpdatePerson(h.t.Context(), p.ID, e, func(_ storage.Tx, d *identity.Details) error {
+		_, err = h.Person.UpdatePerson(h.t.Context(), p.ID, e, func(_ storage.Tx, d *person.Details) error {
 			fn(d)
 			return nil
 		})
@@ -239,20 +239,20 @@ func (h *harness) edit(e identity.Edit, fn func(*identity.Details)) {
 func TestNotifyAttributesUpdate(t *testing.T) {
 	t.Parallel()
 	const moved = "moved@example.com"
-	email := func(d *identity.Details) {
-		d.Profile.EmailAddresses = []identity.EmailAddress{{Primary: true, Value: moved}}
+	email := func(d *person.Details) {
+		d.Profile.EmailAddresses = []person.EmailAddress{{Primary: true, Value: moved}}
 	}
-	phone := func(d *identity.Details) {
-		d.Profile.PhoneNumbers = []identity.PhoneNumber{{Primary: true, Value: "+31201234567"}}
+	phone := func(d *person.Details) {
+		d.Profile.PhoneNumbers = []person.PhoneNumber{{Primary: true, Value: "+31201234567"}}
 	}
-	name := func(d *identity.Details) { d.Profile.Name.FirstName = "Another" }
-	group := func(d *identity.Details) { d.Groups = append(d.Groups, "more") }
-	password := func(*identity.Details) {}
+	name := func(d *person.Details) { d.Profile.Name.FirstName = "Another" }
+	group := func(d *person.Details) { d.Groups = append(d.Groups, "more") }
+	password := func(*person.Details) {}
 	nothing := password
 	all := func(on *config.EmailNotifications) { on.AttributesUpdate.OnAllUpdated = true }
 	tests := map[string]struct {
 		on   func(*config.EmailNotifications)
-		edit func(*identity.Details)
+		edit func(*person.Details)
 		want []string
 	}{
 		"e-mail":      {func(on *config.EmailNotifications) { on.AttributesUpdate.OnEmailUpdated = true }, email, []string{"email_updated " + demo}},
@@ -275,7 +275,7 @@ func TestNotifyAttributesUpdate(t *testing.T) {
 			t.Parallel()
 			h, on, m := notified(t)
 			tt.on(on)
-			h.edit(identity.Edit{By: ops}, tt.edit)
+			h.edit(person.Edit{By: ops}, tt.edit)
 			list := heard(t, what, m, tt.want...)
 			for _, n := range list {
 				if n.Kind == notify.EmailUpdated && n.Data["address"] != moved {
@@ -286,10 +286,10 @@ func TestNotifyAttributesUpdate(t *testing.T) {
 	}
 	for what, set := range map[string]func(*harness) error{
 		"password by command": func(h *harness) error {
-			return h.SetPassword(context.Background(), demo, secret.New("another horse 2"), ops)
+			return h.Person.SetPassword(context.Background(), demo, secret.New("another horse 2"), ops)
 		},
 		"password by a directory": func(h *harness) error {
-			h.edit(identity.Edit{By: ops, Password: secret.New("another horse 2")}, password)
+			h.edit(person.Edit{By: ops, Password: secret.New("another horse 2")}, password)
 			return nil
 		},
 	} {
@@ -314,8 +314,8 @@ func TestNotifyAttributesUpdate(t *testing.T) {
 		t.Parallel()
 		h, on, m := notified(t)
 		on.AttributesUpdate.OnEmailUpdated = true
-		p := h.add(identity.NewPerson{Username: "ann"})
-		_, err := h.UpdatePerson(t.Context(), p.ID, identity.Edit{By: ops}, func(_ storage.Tx, d *identity.Details) error {
+		p := h.add(person.NewPerson{Username: "ann"})
+		_, err := h.Person.UpdatePerson(t.Context(), p.ID, person.Edit{By: ops}, func(_ storage.Tx, d *person.Details) error {
 			email(d)
 			return nil
 		})
@@ -333,10 +333,10 @@ func TestNobodyIsTold(t *testing.T) {
 	on := &u.EmailNotifications
 	on.AdministratorAccountBlocked, on.AccountRemoved, on.PasswordBlocked, on.IdentityCoupledToAccount = true, true, true, true
 	on.Welcome.OnAPIEnabled, on.AttributesUpdate.OnAllUpdated = true, true
-	h.edit(identity.Edit{By: ops, Password: secret.New("another horse 2")}, func(d *identity.Details) { d.Profile.Name.FirstName = "Another" })
-	h.add(identity.NewPerson{Username: "ann", Email: "ann@example.com"})
-	for _, to := range []identity.State{identity.Blocked, identity.Removed} {
-		if err := h.SetState(t.Context(), demo, to, ops); err != nil {
+	h.edit(person.Edit{By: ops, Password: secret.New("another horse 2")}, func(d *person.Details) { d.Profile.Name.FirstName = "Another" })
+	h.add(person.NewPerson{Username: "ann", Email: "ann@example.com"})
+	for _, to := range []person.State{person.Blocked, person.Removed} {
+		if err := h.Person.SetState(t.Context(), demo, to, ops); err != nil {
 			t.Error(err)
 		}
 	}

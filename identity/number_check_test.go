@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -14,7 +15,7 @@ func (x *texted) isShown(id string) bool {
 	x.t.Helper()
 	shown := false
 	err := x.store.View(x.t.Context(), func(tx storage.Tx) error {
-		p, err := x.Profile(tx, id)
+		p, err := x.Person.Profile(tx, id)
 		shown = err == nil && p.PhoneNumbers[0].Verified
 		return err
 	})
@@ -28,7 +29,7 @@ func TestNumberCheck(t *testing.T) {
 	t.Parallel()
 	x := newTexted(t)
 	uma := x.withNumber("uma@example.com", "+31 6 8765 4321", false)
-	if _, err := x.SendNumberCode(t.Context(), uma.ID, "+31687654321", ops); !errors.Is(err, identity.ErrTextsOff) {
+	if _, err := x.Proof.SendNumberCode(t.Context(), uma.ID, "+31687654321", ops); !errors.Is(err, proof.ErrTextsOff) {
 		t.Errorf("SendNumberCode, switched off = %v", err)
 	}
 	x.u.Features.MobileNumberValidationBackendServicesEnabled = true
@@ -36,35 +37,35 @@ func TestNumberCheck(t *testing.T) {
 		id, number string
 		want       error
 	}{
-		"nobody":            {"9b2f4a52-1f6e-4f0c-9c6d-0a2f5b7c8d9e", "+31687654321", identity.ErrNoPerson},
-		"a username":        {"uma@example.com", "+31687654321", identity.ErrNoPerson},
-		"another's number":  {uma.ID, tessNumber, new(identity.ValidationError)},
-		"a national number": {uma.ID, "06 87654321", new(identity.ValidationError)},
+		"nobody":            {"9b2f4a52-1f6e-4f0c-9c6d-0a2f5b7c8d9e", "+31687654321", person.ErrNoPerson},
+		"a username":        {"uma@example.com", "+31687654321", person.ErrNoPerson},
+		"another's number":  {uma.ID, tessNumber, new(person.ValidationError)},
+		"a national number": {uma.ID, "06 87654321", new(person.ValidationError)},
 	} {
-		invalid := new(identity.ValidationError)
-		if _, err := x.SendNumberCode(t.Context(), tt.id, tt.number, ops); !errors.Is(err, tt.want) && !(errors.As(tt.want, &invalid) && errors.As(err, &invalid)) {
+		invalid := new(person.ValidationError)
+		if _, err := x.Proof.SendNumberCode(t.Context(), tt.id, tt.number, ops); !errors.Is(err, tt.want) && !(errors.As(tt.want, &invalid) && errors.As(err, &invalid)) {
 			t.Errorf("SendNumberCode: %s = %v", name, err)
 		}
 	}
 	if n := len(x.texts.Take()); n != 0 {
 		t.Fatalf("%d messages for what was refused", n)
 	}
-	until, err := x.SendNumberCode(t.Context(), uma.ID, "0031 6 87654321", ops)
+	until, err := x.Proof.SendNumberCode(t.Context(), uma.ID, "0031 6 87654321", ops)
 	list := x.texts.Take()
 	if err != nil || len(list) != 1 || list[0].To != "+31687654321" || !until.Equal(x.clock.Now().Add(10*time.Minute)) {
 		t.Fatalf("SendNumberCode = %v, %v, messages %+v", until, err, list)
 	}
 	code := list[0].Data["code"]
-	if _, err := x.SendNumberCode(t.Context(), uma.ID, "+31687654321", ops); !errors.As(err, new(*identity.TooSoonError)) {
+	if _, err := x.Proof.SendNumberCode(t.Context(), uma.ID, "+31687654321", ops); !errors.As(err, new(*proof.TooSoonError)) {
 		t.Errorf("another code at once = %v, want to wait", err)
 	}
-	if err := x.VerifyNumber(t.Context(), uma.ID, "+31687654321", "12345x", ops); !errors.Is(err, identity.ErrWrongCode) || x.isShown(uma.ID) {
+	if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", "12345x", ops); !errors.Is(err, proof.ErrWrongCode) || x.isShown(uma.ID) {
 		t.Errorf("a wrong code = %v", err)
 	}
-	if err := x.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, ops); err != nil || !x.isShown(uma.ID) {
+	if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, ops); err != nil || !x.isShown(uma.ID) {
 		t.Errorf("the code = %v, verified: %t", err, x.isShown(uma.ID))
 	}
-	if err := x.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, ops); !errors.Is(err, identity.ErrWrongCode) {
+	if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, ops); !errors.Is(err, proof.ErrWrongCode) {
 		t.Errorf("the code twice = %v", err)
 	}
 	if n := x.events()["person.PhoneNumberCodeSentEvent"]; n != 1 {
@@ -74,11 +75,11 @@ func TestNumberCheck(t *testing.T) {
 
 func TestNumberCheckAttacks(t *testing.T) {
 	t.Parallel()
-	sent := func(t *testing.T) (*texted, identity.Person, string) {
+	sent := func(t *testing.T) (*texted, person.Person, string) {
 		x := newTexted(t)
 		x.u.Features.MobileNumberValidationBackendServicesEnabled = true
 		uma := x.withNumber("uma@example.com", "+31687654321", false)
-		if _, err := x.SendNumberCode(t.Context(), uma.ID, "+31687654321", ops); err != nil {
+		if _, err := x.Proof.SendNumberCode(t.Context(), uma.ID, "+31687654321", ops); err != nil {
 			t.Fatal(err)
 		}
 		return x, uma, x.texts.Take()[0].Data["code"]
@@ -86,7 +87,7 @@ func TestNumberCheckAttacks(t *testing.T) {
 	t.Run("attack 241: a code that another backend asked for", func(t *testing.T) {
 		t.Parallel()
 		x, uma, code := sent(t)
-		if err := x.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, identity.Actor{ID: "other"}); !errors.Is(err, identity.ErrWrongCode) || x.isShown(uma.ID) {
+		if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, person.Actor{ID: "other"}); !errors.Is(err, proof.ErrWrongCode) || x.isShown(uma.ID) {
 			t.Errorf("VerifyNumber = %v", err)
 		}
 	})
@@ -94,25 +95,25 @@ func TestNumberCheckAttacks(t *testing.T) {
 		t.Parallel()
 		x, uma, code := sent(t)
 		for range 5 {
-			if err := x.VerifyNumber(t.Context(), uma.ID, "+31687654321", "12345x", ops); !errors.Is(err, identity.ErrWrongCode) {
+			if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", "12345x", ops); !errors.Is(err, proof.ErrWrongCode) {
 				t.Fatal(err)
 			}
 		}
-		if err := x.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, ops); !errors.Is(err, identity.ErrWrongCode) || x.isShown(uma.ID) {
+		if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, ops); !errors.Is(err, proof.ErrWrongCode) || x.isShown(uma.ID) {
 			t.Errorf("the right code after five wrong ones = %v", err)
 		}
 	})
 	t.Run("attack 241: the code of a number that the person has no more", func(t *testing.T) {
 		t.Parallel()
 		x, uma, code := sent(t)
-		_, err := x.UpdatePerson(t.Context(), uma.ID, identity.Edit{By: ops}, func(_ storage.Tx, d *identity.Details) error {
-			d.Profile.PhoneNumbers = []identity.PhoneNumber{{Value: "+31600000000", Primary: true}}
+		_, err := x.Person.UpdatePerson(t.Context(), uma.ID, person.Edit{By: ops}, func(_ storage.Tx, d *person.Details) error {
+			d.Profile.PhoneNumbers = []person.PhoneNumber{{Value: "+31600000000", Primary: true}}
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := x.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, ops); !errors.As(err, new(*identity.ValidationError)) || x.isShown(uma.ID) {
+		if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, ops); !errors.As(err, new(*person.ValidationError)) || x.isShown(uma.ID) {
 			t.Errorf("VerifyNumber = %v", err)
 		}
 	})

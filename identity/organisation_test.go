@@ -18,7 +18,7 @@ import (
 func TestOrganisationLinks(t *testing.T) {
 	t.Parallel()
 	h, b, u, _ := dashboard(t)
-	h.Tie(&given{person: h.details(demo).ID, list: []login.Application{{ID: "shop", Name: "The shop <b>"}, {ID: "other", Name: "Another one"}}})
+	h.Account.Tie(&given{person: h.details(demo).ID, list: []login.Application{{ID: "shop", Name: "The shop <b>"}, {ID: "other", Name: "Another one"}}})
 	shows := func() string { t.Helper(); return b.get("/account/applications").Body.String() }
 	if body := shows(); strings.Contains(body, `class="away"`) {
 		t.Errorf("without an organisation the page leads elsewhere:\n%s", body)
@@ -67,7 +67,7 @@ func TestNotifyUnlinked(t *testing.T) {
 	unlink := func(what string, want ...string) {
 		t.Helper()
 		err := h.store.Update(t.Context(), func(tx storage.Tx) error {
-			return h.Unlinked(tx, login.Unlinked{Person: "person", Subject: "pairwise", ClientID: "shop", Client: "The shop", At: at})
+			return h.Account.Unlinked(tx, login.Unlinked{Person: "person", Subject: "pairwise", ClientID: "shop", Client: "The shop", At: at})
 		})
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
@@ -91,7 +91,7 @@ func TestNotifyUnlinked(t *testing.T) {
 	unlink("without an address")
 	o.SupportEmail, o.PreferredLanguage = "help@acme.example", "nl_NL"
 	tx := func(tx storage.Tx) error {
-		return h.Unlinked(tx, login.Unlinked{Person: "person", Subject: "pairwise", ClientID: "shop", Client: "The shop", At: at})
+		return h.Account.Unlinked(tx, login.Unlinked{Person: "person", Subject: "pairwise", ClientID: "shop", Client: "The shop", At: at})
 	}
 	if err := h.store.Update(t.Context(), tx); err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestNotifyUnlinked(t *testing.T) {
 		leaves := func(person, client string) {
 			t.Helper()
 			if err := h.store.Update(t.Context(), func(tx storage.Tx) error {
-				return h.Unlinked(tx, login.Unlinked{Person: person, Subject: "pairwise", ClientID: client, Client: client, At: h.clock.Now()})
+				return h.Account.Unlinked(tx, login.Unlinked{Person: person, Subject: "pairwise", ClientID: client, Client: client, At: h.clock.Now()})
 			}); err != nil {
 				t.Fatal(err)
 			}

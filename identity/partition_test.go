@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -16,39 +17,39 @@ import (
 )
 
 func partitioned(names ...string) func(*identity.Config) {
-	return func(c *identity.Config) { c.Partitions = identity.PartitionConfig{On: true, Names: names} }
+	return func(c *identity.Config) { c.Partitions = person.PartitionConfig{On: true, Names: names} }
 }
 
 func TestPartitionsKeepUsernamesApart(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, partitioned())
-	add := func(n identity.NewPerson) (identity.Person, error) {
-		return h.AddPerson(t.Context(), n, identity.Actor{})
+	add := func(n person.NewPerson) (person.Person, error) {
+		return h.Person.AddPerson(t.Context(), n, person.Actor{})
 	}
-	here, err := add(identity.NewPerson{Username: "anna", Password: secret.New("the one of default")})
+	here, err := add(person.NewPerson{Username: "anna", Password: secret.New("the one of default")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	there, err := add(identity.NewPerson{Username: `acme\anna`, Password: secret.New("the one of acme")})
+	there, err := add(person.NewPerson{Username: `acme\anna`, Password: secret.New("the one of acme")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if there.Partition != "acme" || there.Username != "anna" || here.Partition != "" {
 		t.Errorf("AddPerson = %+v and %+v, want anna of acme and of the default partition", there, here)
 	}
-	for _, taken := range []identity.NewPerson{{Username: "ANNA"}, {Username: `ACME\Anna`}, {Username: "anna", Partition: "acme"}, {Username: `default\anna`}} {
-		if _, err := add(taken); !errors.Is(err, identity.ErrUsernameTaken) {
-			t.Errorf("AddPerson(%+v) = %v, want %v", taken, err, identity.ErrUsernameTaken)
+	for _, taken := range []person.NewPerson{{Username: "ANNA"}, {Username: `ACME\Anna`}, {Username: "anna", Partition: "acme"}, {Username: `default\anna`}} {
+		if _, err := add(taken); !errors.Is(err, person.ErrUsernameTaken) {
+			t.Errorf("AddPerson(%+v) = %v, want %v", taken, err, person.ErrUsernameTaken)
 		}
 	}
 	for typed, want := range map[string]string{"anna": here.ID, `default\anna`: here.ID, `acme\ANNA`: there.ID, ` Acme\anna `: there.ID, there.ID: there.ID} {
-		if p, err := h.Person(t.Context(), typed); err != nil || p.ID != want {
+		if p, err := h.Person.Person(t.Context(), typed); err != nil || p.ID != want {
 			t.Errorf("Person(%q) = %s, %v, want %s", typed, p.ID, err, want)
 		}
 	}
 	for _, nobody := range []string{`other\anna`, `acme\\anna`, `\anna`, `acme\`, `ac me\anna`, `../x\anna`, strings.Repeat("x", 100) + `\anna`, `acme\` + here.ID} {
-		if _, err := h.Person(t.Context(), nobody); !errors.Is(err, identity.ErrNoPerson) {
-			t.Errorf("Person(%q) = %v, want %v", nobody, err, identity.ErrNoPerson)
+		if _, err := h.Person.Person(t.Context(), nobody); !errors.Is(err, person.ErrNoPerson) {
+			t.Errorf("Person(%q) = %v, want %v", nobody, err, person.ErrNoPerson)
 		}
 	}
 	for username, password := range map[string]string{"anna": "the one of default", `acme\anna`: "the one of acme"} {
@@ -68,16 +69,16 @@ func TestPartitionNames(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, partitioned("acme"))
 	for typed, want := range map[string]bool{`acme\a`: true, `default\a`: true, "b": true, `other\a`: false, `acme\a\b`: false, `Bad Name\a`: false, `\a`: false} {
-		_, err := h.AddPerson(t.Context(), identity.NewPerson{Username: typed}, identity.Actor{})
-		if invalid := new(identity.ValidationError); (err == nil) != want || err != nil && !errors.As(err, &invalid) {
+		_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: typed}, person.Actor{})
+		if invalid := new(person.ValidationError); (err == nil) != want || err != nil && !errors.As(err, &invalid) {
 			t.Errorf("AddPerson(%q) = %v, want it to be taken: %t", typed, err, want)
 		}
 	}
 	off := newHarness(t)
-	if _, err := off.AddPerson(t.Context(), identity.NewPerson{Username: "a", Partition: "acme"}, identity.Actor{}); err == nil {
+	if _, err := off.Person.AddPerson(t.Context(), person.NewPerson{Username: "a", Partition: "acme"}, person.Actor{}); err == nil {
 		t.Error("AddPerson with a partition while partitions are off: taken")
 	}
-	if p, err := off.AddPerson(t.Context(), identity.NewPerson{Username: `CORP\alice`}, identity.Actor{}); err != nil || p.Username != `CORP\alice` {
+	if p, err := off.Person.AddPerson(t.Context(), person.NewPerson{Username: `CORP\alice`}, person.Actor{}); err != nil || p.Username != `CORP\alice` {
 		t.Errorf(`AddPerson(CORP\alice) while partitions are off = %+v, %v, want the name as it is`, p, err)
 	}
 }
@@ -86,14 +87,14 @@ func TestPartitionNames(t *testing.T) {
 func TestPartitionsAreSwitchedOn(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	before, err := h.Person(t.Context(), demo)
+	before, err := h.Person.Person(t.Context(), demo)
 	if err != nil {
 		t.Fatal(err)
 	}
 	partitioned()(&h.cfg)
 	h.start()
 	h.browser().signIn(demo, demoPassword)
-	if p, err := h.Person(t.Context(), `default\`+demo); err != nil || p.ID != before.ID {
+	if p, err := h.Person.Person(t.Context(), `default\`+demo); err != nil || p.ID != before.ID {
 		t.Errorf("Person = %s, %v, want %s", p.ID, err, before.ID)
 	}
 }
@@ -102,18 +103,18 @@ func TestListOfPartitions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, partitioned())
 	for _, n := range []string{`b\2`, "z", `a\9`, `b\1`, "c"} {
-		if _, err := h.AddPerson(t.Context(), identity.NewPerson{Username: n}, identity.Actor{}); err != nil {
+		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: n}, person.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var got []string
 	for after := ""; ; {
-		list, err := h.ListPersons(t.Context(), after, 2)
+		list, err := h.Person.ListPersons(t.Context(), after, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range list {
-			after, err = h.InPartition(h.PartitionOf(p), p.Username)
+			after, err = h.Person.InPartition(h.Person.PartitionOf(p), p.Username)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +134,7 @@ func TestListOfPartitions(t *testing.T) {
 func TestEventsOfPartitions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, partitioned())
-	p, err := h.AddPerson(t.Context(), identity.NewPerson{Username: `acme\anna`, Password: secret.New(demoPassword)}, identity.Actor{})
+	p, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: `acme\anna`, Password: secret.New(demoPassword)}, person.Actor{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func TestEventsOfPartitions(t *testing.T) {
 	if a := h.browser().try(`acme\anna`, "wrong"); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("sign-in with a wrong password: status %d, want 422", a.Code)
 	}
-	if err := h.SetState(t.Context(), p.ID, identity.Blocked, identity.Actor{}); err != nil {
+	if err := h.Person.SetState(t.Context(), p.ID, person.Blocked, person.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}

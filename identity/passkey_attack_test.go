@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -323,7 +324,7 @@ func TestPasskeyAttacks(t *testing.T) {
 	t.Parallel()
 	const mallory = "mallory@example.com"
 	two := func(c *identity.Config) {
-		c.Persons = append(c.Persons, identity.NewPerson{Username: mallory, Password: secret.New(demoPassword)})
+		c.Persons = append(c.Persons, person.NewPerson{Username: mallory, Password: secret.New(demoPassword)})
 	}
 	t.Run("a credential id that is somebody else's", func(t *testing.T) {
 		t.Parallel()
@@ -372,11 +373,11 @@ func TestPasskeyAttacks(t *testing.T) {
 	t.Run("attack 269: a person of the same name gets no passkey of the one before", func(t *testing.T) {
 		t.Parallel()
 		h, k := withPasskey(t)
-		p, err := h.Person(t.Context(), demo)
+		p, err := h.Person.Person(t.Context(), demo)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := h.RemovePerson(t.Context(), p.ID, identity.Actor{}, func(storage.Tx, *identity.Details) error { return nil }); err != nil {
+		if err := h.Person.RemovePerson(t.Context(), p.ID, person.Actor{}, func(storage.Tx, *person.Details) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		h.start() // which creates the configured person anew

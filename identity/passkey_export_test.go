@@ -1,17 +1,21 @@
 package identity
 
-import "context"
+import (
+	"context"
+
+	"github.com/gatehouse-id/gatehouse/identity/stepup"
+)
 
 // VerifyPasskey checks the answer of a passkey to a challenge, as a sign-in does, and writes nothing.
 func (s *Service) VerifyPasskey(ctx context.Context, challenge []byte, answer string) error {
-	said, err := readAssertion(answer)
+	said, err := stepup.ReadAssertion(answer)
 	if err != nil {
 		return err
 	}
-	_, set, err := s.ownerOf(ctx, said.RawID)
+	_, set, err := s.StepUp.OwnerOf(ctx, said.RawID)
 	if err != nil {
 		return err
 	}
-	_, _, err = s.verifyPasskey(&set, challenge, said, false)
+	_, _, err = s.StepUp.VerifyPasskey(&set, challenge, said, false)
 	return err
 }

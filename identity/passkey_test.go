@@ -13,9 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -239,7 +240,7 @@ func TestPasskeyOnTheWay(t *testing.T) {
 func TestPasskeyWithoutPassword(t *testing.T) {
 	t.Parallel()
 	h, k := withPasskey(t)
-	p, err := h.Person(t.Context(), demo)
+	p, err := h.Person.Person(t.Context(), demo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,13 +271,13 @@ func TestPasskeyWithoutPassword(t *testing.T) {
 func TestPasskeyState(t *testing.T) {
 	t.Parallel()
 	h, k := withPasskey(t)
-	if err := h.SetPassword(t.Context(), demo, secret.New("another horse 22"), identity.Actor{}); err != nil {
+	if err := h.Person.SetPassword(t.Context(), demo, secret.New("another horse 22"), person.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	if a := h.browser().tryPasskey(k); a.Code != http.StatusSeeOther {
 		t.Errorf("after a new password: status %d:\n%s", a.Code, a.Body)
 	}
-	if err := h.SetState(t.Context(), demo, identity.Blocked, identity.Actor{}); err != nil {
+	if err := h.Person.SetState(t.Context(), demo, person.Blocked, person.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	blocked := h.browser().tryPasskey(k)
@@ -305,7 +306,7 @@ func TestPasskeysOff(t *testing.T) {
 		"one word":           {"https://auth", false, false},
 		"a local host below": {"http://a.localhost", false, true},
 	} {
-		if got := identity.PasskeysPossible(c.issuer) && !c.off; got != c.want {
+		if got := stepup.PasskeysPossible(c.issuer) && !c.off; got != c.want {
 			t.Errorf("%s: passkeys are possible at %s: %t, want %t", name, c.issuer, got, c.want)
 		}
 	}
@@ -356,10 +357,10 @@ func TestPasskeysAreBounded(t *testing.T) {
 func TestRemovePasskeysByCommand(t *testing.T) {
 	t.Parallel()
 	h, k := withPasskey(t)
-	if err := h.RemoveStepUp(t.Context(), demo, "passkey", identity.Actor{ID: "admin"}); err != nil {
+	if err := h.StepUp.RemoveStepUp(t.Context(), demo, "passkey", person.Actor{ID: "admin"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.RemoveStepUp(t.Context(), demo, "passkey", identity.Actor{ID: "admin"}); err == nil {
+	if err := h.StepUp.RemoveStepUp(t.Context(), demo, "passkey", person.Actor{ID: "admin"}); err == nil {
 		t.Error("passkeys that are gone are removed again")
 	}
 	if a := h.browser().tryPasskey(k); a.Code != http.StatusUnprocessableEntity {

@@ -9,13 +9,13 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-var admin = identity.Actor{ID: "ops", Name: "ops"}
+var admin = person.Actor{ID: "ops", Name: "ops"}
 
 func TestAddPerson(t *testing.T) {
 	t.Parallel()
@@ -23,27 +23,27 @@ func TestAddPerson(t *testing.T) {
 	no := false
 	for _, c := range []struct {
 		name  string
-		in    identity.NewPerson
+		in    person.NewPerson
 		email string
 		ok    bool // verified
 	}{
-		{"plain", identity.NewPerson{Username: "anna", Password: secret.New("12345678")}, "", false},
-		{"address", identity.NewPerson{Username: "Bob@Example.com"}, "Bob@Example.com", true},
-		{"address and e-mail", identity.NewPerson{Username: "carl@example.com", Email: "other@example.com"}, "other@example.com", false},
-		{"same e-mail", identity.NewPerson{Username: "dora@example.com", Email: "Dora@example.com"}, "Dora@example.com", true},
-		{"said not verified", identity.NewPerson{Username: "emil@example.com", EmailVerified: &no}, "emil@example.com", false},
-		{"other script", identity.NewPerson{Username: "зоя", Name: "Зоя Ё"}, "", false},
-		{"spaces around", identity.NewPerson{Username: "  fritz "}, "", false},
+		{"plain", person.NewPerson{Username: "anna", Password: secret.New("12345678")}, "", false},
+		{"address", person.NewPerson{Username: "Bob@Example.com"}, "Bob@Example.com", true},
+		{"address and e-mail", person.NewPerson{Username: "carl@example.com", Email: "other@example.com"}, "other@example.com", false},
+		{"same e-mail", person.NewPerson{Username: "dora@example.com", Email: "Dora@example.com"}, "Dora@example.com", true},
+		{"said not verified", person.NewPerson{Username: "emil@example.com", EmailVerified: &no}, "emil@example.com", false},
+		{"other script", person.NewPerson{Username: "зоя", Name: "Зоя Ё"}, "", false},
+		{"spaces around", person.NewPerson{Username: "  fritz "}, "", false},
 	} {
-		p, err := h.AddPerson(t.Context(), c.in, admin)
+		p, err := h.Person.AddPerson(t.Context(), c.in, admin)
 		if err != nil {
 			t.Errorf("AddPerson(%s) = %v", c.name, err)
 			continue
 		}
-		if p.State != identity.Active || p.Email != c.email || p.EmailVerified != c.ok || len(p.ID) != 36 || p.Username != strings.TrimSpace(c.in.Username) {
+		if p.State != person.Active || p.Email != c.email || p.EmailVerified != c.ok || len(p.ID) != 36 || p.Username != strings.TrimSpace(c.in.Username) {
 			t.Errorf("AddPerson(%s) = %+v, want e-mail %q verified %t", c.name, p, c.email, c.ok)
 		}
-		if again, err := h.Person(t.Context(), p.ID); err != nil || again.Username != p.Username {
+		if again, err := h.Person.Person(t.Context(), p.ID); err != nil || again.Username != p.Username {
 			t.Errorf("Person(%s) = %+v, %v", p.ID, again, err)
 		}
 	}
@@ -55,14 +55,14 @@ func TestAddPerson(t *testing.T) {
 func TestUsernamesAreUnique(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	if _, err := h.AddPerson(t.Context(), identity.NewPerson{Username: "Ren\u00e9"}, admin); err != nil {
+	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "Ren\u00e9"}, admin); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"Ren\u00e9", "ren\u00e9", "REN\u00c9", "Rene\u0301", " rene\u0301 ", "\uff52en\u00e9", strings.ToUpper(demo)} {
-		if _, err := h.AddPerson(t.Context(), identity.NewPerson{Username: name}, admin); !errors.Is(err, identity.ErrUsernameTaken) {
+		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: name}, admin); !errors.Is(err, person.ErrUsernameTaken) {
 			t.Errorf("AddPerson(%q) = %v, want ErrUsernameTaken", name, err)
 		}
-		if _, err := h.Person(t.Context(), name); err != nil {
+		if _, err := h.Person.Person(t.Context(), name); err != nil {
 			t.Errorf("Person(%q) = %v, want the one person", name, err)
 		}
 	}
@@ -74,35 +74,35 @@ func TestUsernamesAreUnique(t *testing.T) {
 func TestAddPersonRefuses(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	good := identity.NewPerson{Username: "anna"}
+	good := person.NewPerson{Username: "anna"}
 	for name, c := range map[string]struct {
-		change func(*identity.NewPerson)
+		change func(*person.NewPerson)
 		field  string
 	}{
-		"empty":             {func(p *identity.NewPerson) { p.Username = " " }, "username"},
-		"space":             {func(p *identity.NewPerson) { p.Username = "an na" }, "username"},
-		"control":           {func(p *identity.NewPerson) { p.Username = "an\x00na" }, "username"},
-		"line":              {func(p *identity.NewPerson) { p.Username = "an\nna" }, "username"},
-		"not UTF-8":         {func(p *identity.NewPerson) { p.Username = "an\xff" }, "username"},
-		"long":              {func(p *identity.NewPerson) { p.Username = strings.Repeat("a", 257) }, "username"},
-		"long in bytes":     {func(p *identity.NewPerson) { p.Username = strings.Repeat("𐐨", 256) }, "username"},
-		"id":                {func(p *identity.NewPerson) { p.Username = "0b5e0d26-9d4c-4f0e-9a63-5d3a5a7c1111" }, "username"},
-		"e-mail":            {func(p *identity.NewPerson) { p.Email = "a@b,c@d" }, "email"},
-		"e-mail name":       {func(p *identity.NewPerson) { p.Email = "Anna <anna@example.com>" }, "email"},
-		"name control":      {func(p *identity.NewPerson) { p.Name = "a\r\nb" }, "name"},
-		"name long":         {func(p *identity.NewPerson) { p.GivenName = strings.Repeat("a", 257) }, "given_name"},
-		"locale":            {func(p *identity.NewPerson) { p.Locale = "no such" }, "locale"},
-		"group comma":       {func(p *identity.NewPerson) { p.Groups = []string{"a,b"} }, "groups"},
-		"group empty":       {func(p *identity.NewPerson) { p.Groups = []string{""} }, "groups"},
-		"group control":     {func(p *identity.NewPerson) { p.Groups = []string{"a\nb"} }, "groups"},
-		"groups":            {func(p *identity.NewPerson) { p.Groups = slices.Repeat([]string{"a"}, 257) }, "groups"},
-		"hash":              {func(p *identity.NewPerson) { p.PasswordHash = "plain" }, "password_hash"},
-		"hash and password": {func(p *identity.NewPerson) { p.Password, p.PasswordHash = secret.New("12345678"), "x" }, "password"},
+		"empty":             {func(p *person.NewPerson) { p.Username = " " }, "username"},
+		"space":             {func(p *person.NewPerson) { p.Username = "an na" }, "username"},
+		"control":           {func(p *person.NewPerson) { p.Username = "an\x00na" }, "username"},
+		"line":              {func(p *person.NewPerson) { p.Username = "an\nna" }, "username"},
+		"not UTF-8":         {func(p *person.NewPerson) { p.Username = "an\xff" }, "username"},
+		"long":              {func(p *person.NewPerson) { p.Username = strings.Repeat("a", 257) }, "username"},
+		"long in bytes":     {func(p *person.NewPerson) { p.Username = strings.Repeat("𐐨", 256) }, "username"},
+		"id":                {func(p *person.NewPerson) { p.Username = "0b5e0d26-9d4c-4f0e-9a63-5d3a5a7c1111" }, "username"},
+		"e-mail":            {func(p *person.NewPerson) { p.Email = "a@b,c@d" }, "email"},
+		"e-mail name":       {func(p *person.NewPerson) { p.Email = "Anna <anna@example.com>" }, "email"},
+		"name control":      {func(p *person.NewPerson) { p.Name = "a\r\nb" }, "name"},
+		"name long":         {func(p *person.NewPerson) { p.GivenName = strings.Repeat("a", 257) }, "given_name"},
+		"locale":            {func(p *person.NewPerson) { p.Locale = "no such" }, "locale"},
+		"group comma":       {func(p *person.NewPerson) { p.Groups = []string{"a,b"} }, "groups"},
+		"group empty":       {func(p *person.NewPerson) { p.Groups = []string{""} }, "groups"},
+		"group control":     {func(p *person.NewPerson) { p.Groups = []string{"a\nb"} }, "groups"},
+		"groups":            {func(p *person.NewPerson) { p.Groups = slices.Repeat([]string{"a"}, 257) }, "groups"},
+		"hash":              {func(p *person.NewPerson) { p.PasswordHash = "plain" }, "password_hash"},
+		"hash and password": {func(p *person.NewPerson) { p.Password, p.PasswordHash = secret.New("12345678"), "x" }, "password"},
 	} {
 		p := good
 		c.change(&p)
-		_, err := h.AddPerson(t.Context(), p, admin)
-		if v := new(identity.ValidationError); !errors.As(err, &v) || v.Field != c.field {
+		_, err := h.Person.AddPerson(t.Context(), p, admin)
+		if v := new(person.ValidationError); !errors.As(err, &v) || v.Field != c.field {
 			t.Errorf("AddPerson with bad %s = %v, want a ValidationError of %s", name, err, c.field)
 		}
 	}
@@ -125,8 +125,8 @@ func TestAddPersonRefuses(t *testing.T) {
 			{"7 characters as NFD", strings.Repeat("e\u0301", 7), false},
 		} {
 			before := h.hasher.Computed()
-			_, err := h.AddPerson(t.Context(), identity.NewPerson{Username: "p" + fmt.Sprint(len(c.name)) + strings.ReplaceAll(c.name, " ", "-"), Password: secret.New(c.password)}, admin)
-			set := h.SetPassword(t.Context(), demo, secret.New(c.password), admin)
+			_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "p" + fmt.Sprint(len(c.name)) + strings.ReplaceAll(c.name, " ", "-"), Password: secret.New(c.password)}, admin)
+			set := h.Person.SetPassword(t.Context(), demo, secret.New(c.password), admin)
 			if (err == nil) != c.ok || (set == nil) != c.ok {
 				t.Errorf("password %s: AddPerson = %v, SetPassword = %v, want ok %t", c.name, err, set, c.ok)
 			}
@@ -143,7 +143,7 @@ func TestConfiguredPersons(t *testing.T) {
 	before := h.hasher.Computed()
 	h.cfg.Persons[0].Password, h.cfg.Persons[0].Name = secret.New("another password"), "Another"
 	h.start()
-	p, err := h.Person(t.Context(), demo)
+	p, err := h.Person.Person(t.Context(), demo)
 	if err != nil || p.Name != "Demo Person" || h.hasher.Computed() != before {
 		t.Errorf("Person after a restart = %+v, %v, %d hashes computed, want it untouched", p, err, h.hasher.Computed()-before)
 	}
@@ -154,12 +154,12 @@ func TestListPersons(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	for _, n := range []string{"Zoe", "anna", "Bert"} {
-		if _, err := h.AddPerson(t.Context(), identity.NewPerson{Username: n}, admin); err != nil {
+		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: n}, admin); err != nil {
 			t.Fatal(err)
 		}
 	}
 	names := func(after string, limit int) (out []string) {
-		list, err := h.ListPersons(t.Context(), after, limit)
+		list, err := h.Person.ListPersons(t.Context(), after, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,13 +179,13 @@ func TestListPersons(t *testing.T) {
 func TestSubject(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	p, err := h.Person(t.Context(), demo)
+	p, err := h.Person.Person(t.Context(), demo)
 	if err != nil {
 		t.Fatal(err)
 	}
 	get := func(id string) (sub login.Subject, err error) {
 		err = h.store.View(t.Context(), func(tx storage.Tx) error {
-			sub, err = h.Get(tx, id)
+			sub, err = h.Person.Get(tx, id)
 			return err
 		})
 		return sub, err
@@ -202,24 +202,24 @@ func TestSubject(t *testing.T) {
 	if _, err := get("0b5e0d26-9d4c-4f0e-9a63-5d3a5a7c1111"); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("Get(nobody) = %v, want ErrNotFound", err)
 	}
-	if err := h.SetState(t.Context(), demo, identity.Blocked, admin); err != nil {
+	if err := h.Person.SetState(t.Context(), demo, person.Blocked, admin); err != nil {
 		t.Fatal(err)
 	}
 	blocked, err := get(p.ID)
 	if err != nil || blocked.Active || blocked.Epoch <= sub.Epoch {
 		t.Errorf("Get(blocked) = %+v, %v, want inactive and a later epoch", blocked, err)
 	}
-	if err := h.SetState(t.Context(), demo, identity.Blocked, admin); err != nil || h.events()["person.PersonBlockedEvent"] != 1 {
+	if err := h.Person.SetState(t.Context(), demo, person.Blocked, admin); err != nil || h.events()["person.PersonBlockedEvent"] != 1 {
 		t.Errorf("blocking twice = %v, %d events, want one", err, h.events()["person.PersonBlockedEvent"])
 	}
 	for _, err := range []error{
-		h.SetState(t.Context(), "nobody", identity.Blocked, admin), h.SetPassword(t.Context(), "nobody", secret.New("12345678"), admin), h.EndSessions(t.Context(), "no body"),
+		h.Person.SetState(t.Context(), "nobody", person.Blocked, admin), h.Person.SetPassword(t.Context(), "nobody", secret.New("12345678"), admin), h.Person.EndSessions(t.Context(), "no body"),
 	} {
-		if !errors.Is(err, identity.ErrNoPerson) {
+		if !errors.Is(err, person.ErrNoPerson) {
 			t.Errorf("change of nobody = %v, want ErrNoPerson", err)
 		}
 	}
-	if v := new(identity.ValidationError); !errors.As(h.SetState(t.Context(), demo, "ASLEEP", admin), &v) {
+	if v := new(person.ValidationError); !errors.As(h.Person.SetState(t.Context(), demo, "ASLEEP", admin), &v) {
 		t.Error("SetState(ASLEEP) succeeded, want a ValidationError")
 	}
 }
@@ -231,7 +231,7 @@ func TestImportedHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.AddPerson(t.Context(), identity.NewPerson{Username: "anna", PasswordHash: string(bc)}, admin); err != nil {
+	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", PasswordHash: string(bc)}, admin); err != nil {
 		t.Fatal(err)
 	}
 	before := h.hasher.Computed()
@@ -248,16 +248,16 @@ func TestRemovedPerson(t *testing.T) {
 	t.Run("attack 269: nothing of a removed person opens for who takes the name", func(t *testing.T) {
 		t.Parallel()
 		h := newHarness(t)
-		old, err := h.Person(t.Context(), demo)
+		old, err := h.Person.Person(t.Context(), demo)
 		if err != nil {
 			t.Fatal(err)
 		}
 		b := h.browser()
 		b.signIn(demo, demoPassword)
-		if err := h.SetState(t.Context(), demo, identity.Removed, admin); err != nil {
+		if err := h.Person.SetState(t.Context(), demo, person.Removed, admin); err != nil {
 			t.Fatal(err)
 		}
-		next, err := h.AddPerson(t.Context(), identity.NewPerson{Username: demo, Password: secret.New("another one")}, admin)
+		next, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: demo, Password: secret.New("another one")}, admin)
 		if err != nil || next.ID == old.ID {
 			t.Fatalf("AddPerson = %+v, %v, want a new id", next, err)
 		}
@@ -267,11 +267,11 @@ func TestRemovedPerson(t *testing.T) {
 		if a := b.try(demo, demoPassword); a.Code == 303 {
 			t.Error("the password of the removed person signs in")
 		}
-		gone, err := h.Person(t.Context(), old.ID)
-		if err != nil || gone.State != identity.Removed || gone.Email != "" || gone.Name != "" {
+		gone, err := h.Person.Person(t.Context(), old.ID)
+		if err != nil || gone.State != person.Removed || gone.Email != "" || gone.Name != "" {
 			t.Errorf("Person(removed) = %+v, %v, want no profile", gone, err)
 		}
-		if err := h.SetPassword(t.Context(), old.ID, secret.New("12345678"), admin); !errors.Is(err, identity.ErrNoPerson) {
+		if err := h.Person.SetPassword(t.Context(), old.ID, secret.New("12345678"), admin); !errors.Is(err, person.ErrNoPerson) {
 			t.Errorf("SetPassword(removed) = %v, want ErrNoPerson", err)
 		}
 		h.checkInvariants()

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -150,10 +150,10 @@ func TestPINResetAttacks(t *testing.T) {
 			},
 			"time": func(h *harness, _ *browser, _ *notifytest.Notices) { h.clock.Advance(30 * time.Minute) },
 			"another address": func(h *harness, _ *browser, _ *notifytest.Notices) {
-				p, err := h.Person(h.t.Context(), demo)
+				p, err := h.Person.Person(h.t.Context(), demo)
 				if err == nil {
-					_, err = h.UpdatePerson(h.t.Context(), p.ID, identity.Edit{By: identity.Actor{ID: "admin"}, Verified: true}, func(_ storage.Tx, d *identity.Details) error {
-						d.Profile.EmailAddresses = []identity.EmailAddress{{Primary: true, Verified: true, Value: "other@example.com"}}
+					_, err = h.Person.UpdatePerson(h.t.Context(), p.ID, person.Edit{By: person.Actor{ID: "admin"}, Verified: true}, func(_ storage.Tx, d *person.Details) error {
+						d.Profile.EmailAddresses = []person.EmailAddress{{Primary: true, Verified: true, Value: "other@example.com"}}
 						return nil
 					})
 				}
@@ -173,7 +173,7 @@ func TestPINResetAttacks(t *testing.T) {
 		h, _, box := pinned(t)
 		b := h.plain()
 		link := b.pinLink(box, pinForgot)
-		if err := h.SetPassword(t.Context(), demo, secret.New("another horse 2"), identity.Actor{ID: "admin"}); err != nil {
+		if err := h.Person.SetPassword(t.Context(), demo, secret.New("another horse 2"), person.Actor{ID: "admin"}); err != nil {
 			t.Fatal(err)
 		}
 		if a := b.get(link); a.Code != http.StatusBadRequest {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/idptest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -112,7 +113,7 @@ func TestProviderAttacks(t *testing.T) {
 	})
 	t.Run("attack 118: a provider that hangs keeps nobody else", func(t *testing.T) {
 		t.Parallel()
-		e := newAt(t, provider("corp", func(p *identity.Provider) { p.Timeout = time.Minute }))
+		e := newAt(t, provider("corp", func(p *federation.Provider) { p.Timeout = time.Minute }))
 		entered, release := make(chan struct{}), make(chan struct{})
 		e.corp.OnBegin(func(context.Context, idp.Request) (*idp.Next, error) {
 			close(entered)
@@ -185,7 +186,7 @@ func TestProviderAttacks(t *testing.T) {
 	})
 	t.Run("attack 122: an account put there for somebody who comes later", func(t *testing.T) {
 		t.Parallel()
-		e := newAt(t, provider("corp", func(p *identity.Provider) { p.CoupleEmail = true }))
+		e := newAt(t, provider("corp", func(p *federation.Provider) { p.CoupleEmail = true }))
 		squatter := e.mustEnter(e.browser(), &idp.Identity{Issuer: partnerIssuer, Subject: "evil", Username: "evil", Email: "chief@corp.example", EmailVerified: true, Level: 1})
 		b := e.browser()
 		away := b.leave("/next?corp")
@@ -271,7 +272,7 @@ func TestProviderAttacks(t *testing.T) {
 			e := newAt(t)
 			b := e.browser()
 			finish := step(e, b)
-			provider("partner", func(p *identity.Provider) { p.Disabled = true })(&e.cfg)
+			provider("partner", func(p *federation.Provider) { p.Disabled = true })(&e.cfg)
 			e.start()
 			if a := finish(); a.Code != http.StatusForbidden || b.isSignedIn() {
 				t.Errorf("%s: %d, signed in %t, want 403", name, a.Code, b.isSignedIn())
@@ -317,7 +318,7 @@ func TestProviderAttacks(t *testing.T) {
 				t.Errorf("%q is the same person as %q", subject, other)
 			}
 			seen[si.Subject] = subject
-			p, err := e.Person(t.Context(), si.Subject)
+			p, err := e.Person.Person(t.Context(), si.Subject)
 			if err != nil || len(p.Groups) > 0 || si.Level != 1 || si.SessionID == "x" || len(si.Details["email"]) != 2 {
 				t.Errorf("%q: %+v, %+v, %v, want nothing of ours overwritten", subject, p, si, err)
 			}

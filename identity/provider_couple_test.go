@@ -10,7 +10,9 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -33,7 +35,7 @@ func known() *idp.Identity {
 
 func (e *elsewhere) demoID() string {
 	e.t.Helper()
-	p, err := e.Person(e.t.Context(), demo)
+	p, err := e.Person.Person(e.t.Context(), demo)
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -96,11 +98,11 @@ func TestCoupleByEmailRefuses(t *testing.T) {
 		t.Parallel()
 		no := false
 		e := newElsewhere(t, couples, func(c *identity.Config) {
-			c.Persons = append(c.Persons, identity.NewPerson{Username: "claimer", Email: "ann@partner.example", EmailVerified: &no})
+			c.Persons = append(c.Persons, person.NewPerson{Username: "claimer", Email: "ann@partner.example", EmailVerified: &no})
 		})
 		e.at("partner")
 		si := e.mustEnter(e.browser(), ann())
-		if p, err := e.Person(t.Context(), "claimer"); err != nil || p.ID == si.Subject {
+		if p, err := e.Person.Person(t.Context(), "claimer"); err != nil || p.ID == si.Subject {
 			t.Errorf("coupled with %+v, %v, who has never shown that the address is theirs", p, err)
 		}
 	})
@@ -108,7 +110,7 @@ func TestCoupleByEmailRefuses(t *testing.T) {
 		t.Parallel()
 		yes := true
 		e := newElsewhere(t, couples, func(c *identity.Config) {
-			c.Persons = append(c.Persons, identity.NewPerson{Username: "second", Email: demo, EmailVerified: &yes})
+			c.Persons = append(c.Persons, person.NewPerson{Username: "second", Email: demo, EmailVerified: &yes})
 		})
 		e.at("partner")
 		e.wantAsked("address of two", e.browser(), known())
@@ -117,7 +119,7 @@ func TestCoupleByEmailRefuses(t *testing.T) {
 		t.Parallel()
 		e := newElsewhere(t, couples)
 		e.at("partner")
-		if err := e.SetState(t.Context(), demo, identity.Blocked, identity.Actor{}); err != nil {
+		if err := e.Person.SetState(t.Context(), demo, person.Blocked, person.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		b := e.browser()
@@ -200,7 +202,7 @@ func TestUsernameTaken(t *testing.T) {
 	odd := ann()
 	odd.Subject, odd.Email, odd.EmailVerified, odd.Details = "no name at all", "", false, nil
 	si := e.mustEnter(e.browser(), odd)
-	if p, err := e.Person(t.Context(), si.Subject); err != nil || !strings.HasPrefix(p.Username, "partner-") {
+	if p, err := e.Person.Person(t.Context(), si.Subject); err != nil || !strings.HasPrefix(p.Username, "partner-") {
 		t.Errorf("Person = %+v, %v, want a username of ours", p, err)
 	}
 }
@@ -211,7 +213,7 @@ func TestRemovedComesBack(t *testing.T) {
 	e := newElsewhere(t)
 	e.at("partner")
 	first := e.mustEnter(e.browser(), ann())
-	if err := e.SetState(t.Context(), first.Subject, identity.Removed, identity.Actor{}); err != nil {
+	if err := e.Person.SetState(t.Context(), first.Subject, person.Removed, person.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	if second := e.mustEnter(e.browser(), ann()); second.Subject == first.Subject {
@@ -246,21 +248,21 @@ func TestOneNewcomer(t *testing.T) {
 
 func TestSynchronise(t *testing.T) {
 	t.Parallel()
-	e := newElsewhere(t, provider("partner", func(p *identity.Provider) { p.Synchronise = true }))
+	e := newElsewhere(t, provider("partner", func(p *federation.Provider) { p.Synchronise = true }))
 	e.at("partner")
 	si := e.mustEnter(e.browser(), ann())
 	married := ann()
 	married.Email, married.Details = "ann.other@partner.example", map[string][]string{"lastName": {"Other"}, "email": {"ann.other@partner.example"}}
 	e.clock.Advance(time.Minute)
 	e.mustEnter(e.browser(), married)
-	p, err := e.Person(t.Context(), si.Subject)
+	p, err := e.Person.Person(t.Context(), si.Subject)
 	if err != nil || p.FamilyName != "Other" || p.GivenName != "Ann" || p.Email != "ann.other@partner.example" || !p.EmailVerified || p.Username != "ann@partner.example" {
 		t.Errorf("Person = %+v, %v, want what the provider says now", p, err)
 	}
 	stranger := ann()
 	stranger.Email, stranger.EmailVerified, stranger.Details = demo, false, map[string][]string{"email": {demo}}
 	e.mustEnter(e.browser(), stranger)
-	if p, err := e.Person(t.Context(), si.Subject); err != nil || p.Email == demo {
+	if p, err := e.Person.Person(t.Context(), si.Subject); err != nil || p.Email == demo {
 		t.Errorf("Person = %+v, %v, want no address that nobody vouches for", p, err)
 	}
 }
@@ -269,12 +271,12 @@ func TestSynchronise(t *testing.T) {
 func TestAutoEmailVerification(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {
-		e := newElsewhere(t, provider("partner", func(p *identity.Provider) { p.VerifiesEmail = on }))
+		e := newElsewhere(t, provider("partner", func(p *federation.Provider) { p.VerifiesEmail = on }))
 		e.at("partner")
 		id := ann()
 		id.EmailVerified = false
 		si := e.mustEnter(e.browser(), id)
-		if p, err := e.Person(t.Context(), si.Subject); err != nil || p.Email != "ann@partner.example" || p.EmailVerified != on {
+		if p, err := e.Person.Person(t.Context(), si.Subject); err != nil || p.Email != "ann@partner.example" || p.EmailVerified != on {
 			t.Errorf("switched %t: %+v, %v", on, p, err)
 		}
 	}
@@ -283,16 +285,16 @@ func TestAutoEmailVerification(t *testing.T) {
 func TestCouple(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t, func(c *identity.Config) {
-		c.Persons = append(c.Persons, identity.NewPerson{Username: "second", Password: secret.New(demoPassword)})
+		c.Persons = append(c.Persons, person.NewPerson{Username: "second", Password: secret.New(demoPassword)})
 	})
 	e.at("partner")
 	couple := func(person, provider, issuer, subject string) (err error) {
-		p, findErr := e.Person(t.Context(), person)
+		p, findErr := e.Person.Person(t.Context(), person)
 		if findErr != nil {
 			t.Fatal(findErr)
 		}
 		return e.store.Update(t.Context(), func(tx storage.Tx) error {
-			return e.Couple(tx, p.ID, provider, issuer, subject, e.clock.Now())
+			return e.Federation.Couple(tx, p.ID, provider, issuer, subject, e.clock.Now())
 		})
 	}
 	for _, tc := range []struct {
@@ -301,12 +303,12 @@ func TestCouple(t *testing.T) {
 	}{
 		{demo, "partner", "", "4711", nil},
 		{demo, "partner", "", "4711", nil},
-		{"second", "partner", "", "4711", identity.ErrCoupled},
-		{"second", "partner", "https://partner.example", "4711", identity.ErrCoupled},
-		{demo, "partner", "", "4712", identity.ErrCoupledOther},
+		{"second", "partner", "", "4711", person.ErrCoupled},
+		{"second", "partner", "https://partner.example", "4711", person.ErrCoupled},
+		{demo, "partner", "", "4712", person.ErrCoupledOther},
 		{demo, "corp", "https://corp.example", "4711", nil},
-		{demo, "identity", "", "4711", identity.ErrNoProvider},
-		{demo, "partner", "", "", identity.ErrNoProvider},
+		{demo, "identity", "", "4711", federation.ErrNoProvider},
+		{demo, "partner", "", "", federation.ErrNoProvider},
 	} {
 		if err := couple(tc.person, tc.provider, tc.issuer, tc.subject); err != tc.want { //nolint:errorlint // as it is
 			t.Errorf("Couple(%s, %s, %s, %s) = %v, want %v", tc.person, tc.provider, tc.issuer, tc.subject, err, tc.want)
@@ -337,24 +339,24 @@ func TestAutoActivation(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"EMAIL", "EXTERNALLY_DELIVERED_CODE"} {
 		for _, on := range []bool{false, true} {
-			e := newElsewhere(t, couples, provider("partner", func(p *identity.Provider) { p.Activates = on }))
+			e := newElsewhere(t, couples, provider("partner", func(p *federation.Provider) { p.Activates = on }))
 			u := config.Defaults()
 			u.Features.PersonActivation.Enabled, u.Features.PersonActivation.Type = true, kind
 			e.units, e.notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, &notifytest.Notices{}
 			e.start()
 			e.at("partner")
 			verified := true
-			p := e.add(identity.NewPerson{Username: "ann", Email: ann().Email, EmailVerified: &verified})
-			want := identity.Inactive
+			p := e.add(person.NewPerson{Username: "ann", Email: ann().Email, EmailVerified: &verified})
+			want := person.Inactive
 			if on {
-				want = identity.Active
+				want = person.Active
 			}
 			b := e.browser()
 			if a := e.through(b, ann()); e.stateOf(p.ID) != want || b.isSignedIn() != on || (e.events()["person.PersonActivatedEvent"] == 1) != on {
 				t.Errorf("%s, switched %t: the person is %s, signed in %t at %s, events %v", kind, on, e.stateOf(p.ID), b.isSignedIn(), a.url, e.events())
 			}
-			for _, state := range []identity.State{identity.Inactive, identity.Blocked} {
-				if err := e.SetState(t.Context(), p.ID, state, ops); err != nil {
+			for _, state := range []person.State{person.Inactive, person.Blocked} {
+				if err := e.Person.SetState(t.Context(), p.ID, state, ops); err != nil {
 					t.Fatal(err)
 				}
 				if a := e.through(e.browser(), ann()); a.Code != http.StatusForbidden || e.stateOf(p.ID) != state {

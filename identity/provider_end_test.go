@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -114,7 +114,7 @@ func TestEndSessions(t *testing.T) {
 			e := newElsewhere(t)
 			e.at("partner")
 			watch := newWatcher()
-			e.Watch(watch)
+			e.Person.Watch(watch)
 			b := e.browser()
 			e.mustEnter(b, holding())
 			got := -1
@@ -201,7 +201,7 @@ func TestRefreshDetails(t *testing.T) {
 	fresh := holding()
 	fresh.Details, fresh.Held = map[string][]string{"email": {"new@partner.example"}}, []byte("held secret 2")
 	answer(fresh, nil)
-	details, err := e.RefreshDetails(t.Context(), si.Subject, si.SessionID, "partner")
+	details, err := e.Federation.RefreshDetails(t.Context(), si.Subject, si.SessionID, "partner")
 	if err != nil || !cmp.Equal(details, fresh.Details) {
 		t.Fatalf("RefreshDetails = %v, %v, want what the provider says now", details, err)
 	}
@@ -209,13 +209,13 @@ func TestRefreshDetails(t *testing.T) {
 		t.Errorf("session has %v, %v", now.Details, err)
 	}
 	answer(nil, errors.New("down"))
-	if details, err := e.RefreshDetails(t.Context(), si.Subject, si.SessionID, "partner"); err == nil {
+	if details, err := e.Federation.RefreshDetails(t.Context(), si.Subject, si.SessionID, "partner"); err == nil {
 		t.Errorf("RefreshDetails while down = %v, want an error", details)
 	}
 	other := holding()
 	other.Subject = "4712"
 	answer(other, nil)
-	if details, err := e.RefreshDetails(t.Context(), si.Subject, si.SessionID, "partner"); err == nil {
+	if details, err := e.Federation.RefreshDetails(t.Context(), si.Subject, si.SessionID, "partner"); err == nil {
 		t.Errorf("RefreshDetails of another person = %v, want an error", details)
 	}
 	if now, err := e.session(b); err != nil || !cmp.Equal(now.Details, fresh.Details) {
@@ -228,7 +228,7 @@ func TestRefreshDetails(t *testing.T) {
 		"another person's session": {"someone", si.SessionID, "partner"}, "no session": {si.Subject, "none", "partner"},
 		"a sign-in by another provider before": {si.Subject, si.SessionID, "corp"},
 	} {
-		if details, err := e.RefreshDetails(t.Context(), who[0], who[1], who[2]); err != nil || details != nil {
+		if details, err := e.Federation.RefreshDetails(t.Context(), who[0], who[1], who[2]); err != nil || details != nil {
 			t.Errorf("%s: %v, %v, want nothing", name, details, err)
 		}
 	}
@@ -246,7 +246,7 @@ func TestRefreshDetails(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 10 {
 		wg.Go(func() {
-			if _, err := e.RefreshDetails(t.Context(), si.Subject, si.SessionID, "partner"); err != nil {
+			if _, err := e.Federation.RefreshDetails(t.Context(), si.Subject, si.SessionID, "partner"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -255,7 +255,7 @@ func TestRefreshDetails(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	e.partner.OnRefresh(func(ctx context.Context, _ []byte) (*idp.Identity, error) { <-ctx.Done(); return nil, ctx.Err() })
-	if _, err := e.RefreshDetails(ctx, si.Subject, si.SessionID, "partner"); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := e.Federation.RefreshDetails(ctx, si.Subject, si.SessionID, "partner"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("RefreshDetails while slow = %v, want the end of the time", err)
 	}
 }
@@ -263,7 +263,7 @@ func TestRefreshDetails(t *testing.T) {
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
-	partner, corp := identity.Once(e.store, e.clock.Now, "partner"), identity.Once(e.store, e.clock.Now, "corp")
+	partner, corp := federation.Once(e.store, e.clock.Now, "partner"), federation.Once(e.store, e.clock.Now, "corp")
 	until := e.clock.Now().Add(time.Minute)
 	if err := partner(t.Context(), "id-1", until); err != nil {
 		t.Fatal(err)
@@ -276,7 +276,7 @@ func TestOnce(t *testing.T) {
 		}
 	}
 	e.start() // as after a restart
-	if err := identity.Once(e.store, e.clock.Now, "partner")(t.Context(), "id-1", until); !errors.Is(err, idp.ErrReplayed) {
+	if err := federation.Once(e.store, e.clock.Now, "partner")(t.Context(), "id-1", until); !errors.Is(err, idp.ErrReplayed) {
 		t.Errorf("Once after a restart = %v, want replayed", err)
 	}
 	e.store.down.Store(true)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
@@ -78,7 +79,7 @@ func TestUnaskedAnswerWithoutCookies(t *testing.T) {
 // TestTypedNameGoesToItsProvider: a username that leads to one provider is none of another's business, whichever is chosen after all.
 func TestTypedNameGoesToItsProvider(t *testing.T) {
 	t.Parallel()
-	e := newElsewhere(t, provider("partner", func(p *identity.Provider) { p.Domains = []string{"partner.example"} }))
+	e := newElsewhere(t, provider("partner", func(p *federation.Provider) { p.Domains = []string{"partner.example"} }))
 	e.asking(func(d *login.Demand) { d.Hint = "hint@shop.example" })
 	b := e.browser()
 	page := b.get("/next")

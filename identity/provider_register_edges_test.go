@@ -8,10 +8,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -75,7 +75,7 @@ func TestForcedRegistrationKnown(t *testing.T) {
 	if a := b.post(x.arrive(b, id), "username", "ann", "password", freshPassword); a.Code != http.StatusSeeOther {
 		t.Fatalf("POST = %d", a.Code)
 	}
-	if err := x.SetState(t.Context(), x.details("ann").ID, identity.Blocked, ops); err != nil {
+	if err := x.Person.SetState(t.Context(), x.details("ann").ID, person.Blocked, ops); err != nil {
 		t.Fatal(err)
 	}
 	x.asking(func(d *login.Demand) { d.Providers, d.Passive = []string{"partner"}, true })
@@ -172,15 +172,15 @@ func TestForcedRegistrationMeanwhile(t *testing.T) {
 	// Somebody who has come to be the person meanwhile, and was blocked.
 	b, id := x.browser(), ann()
 	form := x.arrive(b, id)
-	x.add(identity.NewPerson{Username: "theirs", Password: secret.New(demoPassword)})
+	x.add(person.NewPerson{Username: "theirs", Password: secret.New(demoPassword)})
 	theirs := x.details("theirs").ID
 	err := x.store.Update(t.Context(), func(tx storage.Tx) error {
-		return x.Couple(tx, theirs, "partner", id.Issuer, id.Subject, x.clock.Now())
+		return x.Federation.Couple(tx, theirs, "partner", id.Issuer, id.Subject, x.clock.Now())
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := x.SetState(t.Context(), theirs, identity.Blocked, ops); err != nil {
+	if err := x.Person.SetState(t.Context(), theirs, person.Blocked, ops); err != nil {
 		t.Fatal(err)
 	}
 	before := x.persons()

@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -78,7 +79,7 @@ func TestForcedRegistration(t *testing.T) {
 		{"a password against the policy", "ann", "short", "doesn’t meet all of this"},
 	} {
 		if tt.what == "a taken username" {
-			x.add(identity.NewPerson{Username: "taken", Password: secret.New(demoPassword)})
+			x.add(person.NewPerson{Username: "taken", Password: secret.New(demoPassword)})
 			tt.username, tt.want = "TAKEN", "made with that username"
 		}
 		if a := b.post(form, "username", tt.username, "password", tt.password); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), tt.want) {
@@ -94,7 +95,7 @@ func TestForcedRegistration(t *testing.T) {
 	if err != nil || si.Level != 2 || si.Provider != "partner" || x.persons() != before+1 {
 		t.Errorf("session = %+v, %v, want one of partner at level 2", si, err)
 	}
-	p, err := x.Person(t.Context(), "ann")
+	p, err := x.Person.Person(t.Context(), "ann")
 	if err != nil || p.ID != si.Subject || p.Email != "ann@partner.example" || !p.EmailVerified || p.Name != "Ann Partner" {
 		t.Errorf("person = %+v, %v", p, err)
 	}
@@ -175,7 +176,7 @@ func TestForcedRegistrationConfirms(t *testing.T) {
 		t.Fatalf("the code = %d to %s:\n%s", a.Code, a.Header().Get("Location"), a.Body)
 	}
 	d := x.details("ann")
-	if p := d.Profile; p.EmailAddresses[0] != (identity.EmailAddress{Primary: true, Verified: true, Value: "ann@elsewhere.example"}) || p.Name.DisplayName != "Anna Partner" || p.PhoneNumbers[0].Value != "+31612345678" {
+	if p := d.Profile; p.EmailAddresses[0] != (person.EmailAddress{Primary: true, Verified: true, Value: "ann@elsewhere.example"}) || p.Name.DisplayName != "Anna Partner" || p.PhoneNumbers[0].Value != "+31612345678" {
 		t.Errorf("profile = %+v", p)
 	}
 	for key, value := range x.dump() {
@@ -302,7 +303,7 @@ func TestForcedRegistrationAttacks(t *testing.T) {
 		for range 21 {
 			last = b.post(form, "username", "taken"+strings.Repeat("x", 300), "password", freshPassword)
 		}
-		x.add(identity.NewPerson{Username: "taken", Password: secret.New(demoPassword)})
+		x.add(person.NewPerson{Username: "taken", Password: secret.New(demoPassword)})
 		for range 21 {
 			last = b.post(form, "username", "taken", "password", freshPassword)
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/idptest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -29,7 +31,7 @@ func newElsewhere(t testing.TB, change ...func(*identity.Config)) *elsewhere {
 	t.Helper()
 	e := &elsewhere{partner: idptest.New(), corp: idptest.New()}
 	e.harness = newHarness(t, append([]func(*identity.Config){func(c *identity.Config) {
-		c.Providers = []identity.Provider{
+		c.Providers = []federation.Provider{
 			{ID: "partner", Name: "Partner account", Source: e.partner, Path: "oidc"}, {ID: "corp", Source: e.corp, Path: "saml"},
 		}
 	}}, change...)...)
@@ -52,7 +54,7 @@ func (e *elsewhere) at(providers ...string) {
 }
 
 // provider changes one of the configured providers.
-func provider(id string, change func(*identity.Provider)) func(*identity.Config) {
+func provider(id string, change func(*federation.Provider)) func(*identity.Config) {
 	return func(c *identity.Config) {
 		for i := range c.Providers {
 			if c.Providers[i].ID == id {
@@ -143,8 +145,8 @@ func TestProviderSignIn(t *testing.T) {
 	id := ann()
 	id.AuthTime, id.AMR = e.clock.Now().Add(-10*time.Minute), []string{"CUSTOM_AUTHENTICATOR"}
 	got := e.mustEnter(b, id)
-	p, err := e.Person(t.Context(), "ann@partner.example")
-	if err != nil || p.Name != "Ann Partner" || p.GivenName != "Ann" || !p.EmailVerified || p.State != identity.Active {
+	p, err := e.Person.Person(t.Context(), "ann@partner.example")
+	if err != nil || p.Name != "Ann Partner" || p.GivenName != "Ann" || !p.EmailVerified || p.State != person.Active {
 		t.Fatalf("Person = %+v, %v, want an active Ann with a verified address", p, err)
 	}
 	want := login.Session{Result: login.Result{
@@ -169,7 +171,7 @@ func TestProviderSignIn(t *testing.T) {
 	if again.Subject != p.ID || again.SessionID == got.SessionID || again.AMR[0] != "DEFAULT" || !again.AuthTime.Equal(e.clock.Now()) {
 		t.Errorf("second sign-in = %+v, want the same person, signed in now", again)
 	}
-	if p, err := e.Person(t.Context(), p.ID); err != nil || p.Email != "ann@partner.example" {
+	if p, err := e.Person.Person(t.Context(), p.ID); err != nil || p.Email != "ann@partner.example" {
 		t.Errorf("Person = %+v, %v, want the profile as it was", p, err)
 	}
 }
@@ -265,7 +267,7 @@ func TestProviderChoice(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			e := newElsewhere(t, func(c *identity.Config) {
-				c.Providers = append(c.Providers, identity.Provider{ID: "off", Source: idptest.New(), Disabled: true})
+				c.Providers = append(c.Providers, federation.Provider{ID: "off", Source: idptest.New(), Disabled: true})
 			})
 			e.asking(tc.demand)
 			b := e.browser()
@@ -330,7 +332,7 @@ func TestLastProvider(t *testing.T) {
 
 func TestDomains(t *testing.T) {
 	t.Parallel()
-	e := newElsewhere(t, provider("partner", func(p *identity.Provider) { p.Domains = []string{"partner.example"} }))
+	e := newElsewhere(t, provider("partner", func(p *federation.Provider) { p.Domains = []string{"partner.example"} }))
 	e.asking(func(d *login.Demand) {
 		if d.Return == "/next?hint" {
 			d.Hint = "ann@partner.example"
@@ -378,7 +380,7 @@ func TestDomains(t *testing.T) {
 
 func TestProviderDown(t *testing.T) {
 	t.Parallel()
-	e := newElsewhere(t, provider("partner", func(p *identity.Provider) { p.Timeout = 500 * time.Millisecond }))
+	e := newElsewhere(t, provider("partner", func(p *federation.Provider) { p.Timeout = 500 * time.Millisecond }))
 	e.asking(func(d *login.Demand) { d.Providers, d.Cancel = []string{"identity", "partner"}, "/cancel" })
 	b := e.browser()
 	start := func() *answer {
@@ -565,12 +567,12 @@ func TestUnsolicited(t *testing.T) {
 
 // managerStub is what the configuration says at a time.
 type managerStub struct {
-	list    []identity.Provider
+	list    []federation.Provider
 	version uint64
 	err     error
 }
 
-func (m *managerStub) Providers(context.Context) ([]identity.Provider, uint64, error) {
+func (m *managerStub) Providers(context.Context) ([]federation.Provider, uint64, error) {
 	return m.list, m.version, m.err
 }
 
@@ -585,7 +587,7 @@ func TestManagedProviders(t *testing.T) {
 	if body := b.get("/next").Body.String(); strings.Contains(body, "Managed one") {
 		t.Fatal("a provider is there too early")
 	}
-	m.list, m.version = []identity.Provider{{ID: "managed", Name: "Managed one", Source: source, Path: "oidc"}, {ID: "partner", Name: "Not this", Source: source}}, 2
+	m.list, m.version = []federation.Provider{{ID: "managed", Name: "Managed one", Source: source, Path: "oidc"}, {ID: "partner", Name: "Not this", Source: source}}, 2
 	body := b.get("/next").Body.String()
 	if !strings.Contains(body, "Managed one") || strings.Contains(body, "Not this") {
 		t.Errorf("page:\n%s", body)

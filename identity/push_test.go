@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/stepup"
 )
 
 const pushPage = "/account/security/push"
@@ -308,14 +309,14 @@ func TestPushAttacks(t *testing.T) {
 		phone := desk.enrol()
 		b := h.plain()
 		_, link := b.prompt(box)
-		by := identity.Actor{ID: "admin", Name: "admin"}
-		if err := h.RemoveStepUp(t.Context(), demo, "push", by); err != nil {
+		by := person.Actor{ID: "admin", Name: "admin"}
+		if err := h.StepUp.RemoveStepUp(t.Context(), demo, "push", by); err != nil {
 			t.Fatal(err)
 		}
 		if a := phone.get(link); a.Code != http.StatusNotFound {
 			t.Errorf("the lost phone = %d", a.Code)
 		}
-		if err := h.RemoveStepUp(t.Context(), demo, "push", by); !errors.Is(err, identity.ErrNoMethod) {
+		if err := h.StepUp.RemoveStepUp(t.Context(), demo, "push", by); !errors.Is(err, stepup.ErrNoMethod) {
 			t.Errorf("taking it off twice = %v", err)
 		}
 	})

@@ -12,6 +12,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -136,9 +138,9 @@ func TestResetByAddress(t *testing.T) {
 	t.Parallel()
 	h, _, box := resettable(t)
 	verified := true
-	h.add(identity.NewPerson{Username: "ann", Email: "Ann@example.com", EmailVerified: &verified, Password: secret.New(demoPassword)})
-	h.add(identity.NewPerson{Username: "ann2", Email: "ann@example.com", EmailVerified: &verified, Password: secret.New(demoPassword), Inactive: true})
-	h.add(identity.NewPerson{Username: "bob", Password: secret.New(demoPassword)})
+	h.add(person.NewPerson{Username: "ann", Email: "Ann@example.com", EmailVerified: &verified, Password: secret.New(demoPassword)})
+	h.add(person.NewPerson{Username: "ann2", Email: "ann@example.com", EmailVerified: &verified, Password: secret.New(demoPassword), Inactive: true})
+	h.add(person.NewPerson{Username: "bob", Password: secret.New(demoPassword)})
 	for name, c := range map[string]struct {
 		typed string
 		want  []string
@@ -155,7 +157,7 @@ func TestResetByAddress(t *testing.T) {
 		}
 		heard(t, name, box, c.want...)
 	}
-	if err := h.SetState(t.Context(), "ann", identity.Blocked, ops); err != nil {
+	if err := h.Person.SetState(t.Context(), "ann", person.Blocked, ops); err != nil {
 		t.Fatal(err)
 	}
 	h.browser().forget("ann")
@@ -188,8 +190,8 @@ func TestNotifyPasswordReset(t *testing.T) {
 func TestResetWithoutPassword(t *testing.T) {
 	t.Parallel()
 	h, u, box := resettable(t)
-	p := h.add(identity.NewPerson{Username: "ext@example.com"})
-	err := h.store.Update(t.Context(), func(tx storage.Tx) error { return h.Couple(tx, p.ID, "partner", "", "s1", h.clock.Now()) })
+	p := h.add(person.NewPerson{Username: "ext@example.com"})
+	err := h.store.Update(t.Context(), func(tx storage.Tx) error { return h.Federation.Couple(tx, p.ID, "partner", "", "s1", h.clock.Now()) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +203,7 @@ func TestResetWithoutPassword(t *testing.T) {
 	if n := list[0]; n.Link != "/sign-in" || n.Data["provider"] != "partner" {
 		t.Errorf("notice = %+v", n)
 	}
-	first := h.add(identity.NewPerson{Username: "new@example.com"})
+	first := h.add(person.NewPerson{Username: "new@example.com"})
 	b := h.browser()
 	b.forget("new@example.com")
 	if a := b.post(b.get(h.link(notify.ResetLink, "new@example.com")), "password", freshPassword); a.Code != http.StatusSeeOther {
@@ -214,7 +216,7 @@ func TestResetWithoutPassword(t *testing.T) {
 func TestResetPartitions(t *testing.T) {
 	t.Parallel()
 	h, _, box := resettable(t, func(c *identity.Config) { c.Partitions.On = true })
-	h.add(identity.NewPerson{Username: `acme\ann@example.com`, Password: secret.New(demoPassword)})
+	h.add(person.NewPerson{Username: `acme\ann@example.com`, Password: secret.New(demoPassword)})
 	h.browser().forget("ann@example.com")
 	heard(t, "in the default partition", box)
 	b := h.browser()
@@ -293,13 +295,13 @@ func TestResetAttacks(t *testing.T) {
 			"a newer one": func(_ *testing.T, h *harness, _ string) { h.browser().forget("ann"); h.notices.Take() },
 			"its time":    func(_ *testing.T, h *harness, _ string) { h.clock.Advance(30 * time.Minute) },
 			"another password": func(t *testing.T, h *harness, id string) {
-				if err := h.SetPassword(t.Context(), id, secret.New(demoPassword+"x"), ops); err != nil {
+				if err := h.Person.SetPassword(t.Context(), id, secret.New(demoPassword+"x"), ops); err != nil {
 					t.Fatal(err)
 				}
 			},
 			"another address": func(t *testing.T, h *harness, id string) {
-				_, err := h.UpdatePerson(t.Context(), id, identity.Edit{By: ops, Verified: true}, func(_ storage.Tx, d *identity.Details) error {
-					d.Profile.EmailAddresses = []identity.EmailAddress{{Value: "other@example.com", Primary: true, Verified: true}}
+				_, err := h.Person.UpdatePerson(t.Context(), id, person.Edit{By: ops, Verified: true}, func(_ storage.Tx, d *person.Details) error {
+					d.Profile.EmailAddresses = []person.EmailAddress{{Value: "other@example.com", Primary: true, Verified: true}}
 					return nil
 				})
 				if err != nil {
@@ -307,8 +309,8 @@ func TestResetAttacks(t *testing.T) {
 				}
 			},
 			"a block and its end": func(t *testing.T, h *harness, id string) {
-				for _, s := range []identity.State{identity.Blocked, identity.Active} {
-					if err := h.SetState(t.Context(), id, s, ops); err != nil {
+				for _, s := range []person.State{person.Blocked, person.Active} {
+					if err := h.Person.SetState(t.Context(), id, s, ops); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -319,14 +321,14 @@ func TestResetAttacks(t *testing.T) {
 				b.post(b.get(h.link(notify.ResetLink, "ann@example.com")), "password", freshPassword)
 			},
 			"an end of everything": func(t *testing.T, h *harness, _ string) {
-				if err := h.store.Update(t.Context(), identity.EndAllSessions); err != nil {
+				if err := h.store.Update(t.Context(), session.EndAllSessions); err != nil {
 					t.Fatal(err)
 				}
 			},
 		} {
 			h, _, _ := resettable(t)
 			verified := true
-			p := h.add(identity.NewPerson{Username: "ann", Email: "ann@example.com", EmailVerified: &verified, Password: secret.New(demoPassword)})
+			p := h.add(person.NewPerson{Username: "ann", Email: "ann@example.com", EmailVerified: &verified, Password: secret.New(demoPassword)})
 			b := h.browser()
 			b.forget("ann")
 			link := h.link(notify.ResetLink, "ann@example.com")
@@ -416,8 +418,8 @@ func TestResetAttacks(t *testing.T) {
 	t.Run("attack 219: somebody and nobody get one answer, with the same work behind it", func(t *testing.T) {
 		t.Parallel()
 		h, _, _ := resettable(t)
-		h.add(identity.NewPerson{Username: "blocked@example.com", Password: secret.New(demoPassword)})
-		if err := h.SetState(t.Context(), "blocked@example.com", identity.Blocked, ops); err != nil {
+		h.add(person.NewPerson{Username: "blocked@example.com", Password: secret.New(demoPassword)})
+		if err := h.Person.SetState(t.Context(), "blocked@example.com", person.Blocked, ops); err != nil {
 			t.Fatal(err)
 		}
 		shape := func(typed string) (int, string, int) {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -105,25 +107,25 @@ func TestIdleMark(t *testing.T) {
 	start := h.clock.Now()
 	h.clock.Advance(59 * time.Second)
 	h.store.readOnly.Store(true) // a write would fail
-	if err := h.Touch(t.Context(), s.SessionID); err != nil {
+	if err := h.Session.Touch(t.Context(), s.SessionID); err != nil {
 		t.Errorf("Touch within a minute = %v, want no write", err)
 	}
 	h.clock.Advance(time.Second)
-	if err := h.Touch(t.Context(), s.SessionID); !errors.Is(err, storage.ErrFull) {
+	if err := h.Session.Touch(t.Context(), s.SessionID); !errors.Is(err, storage.ErrFull) {
 		t.Errorf("Touch after a minute = %v, want the failure of its write", err)
 	}
 	if a := b.get("/next"); a.Code != http.StatusOK {
 		t.Errorf("GET /next while the mark cannot be written: status %d, want 200", a.Code)
 	}
 	h.store.readOnly.Store(false)
-	if err := h.Touch(t.Context(), s.SessionID); err != nil {
+	if err := h.Session.Touch(t.Context(), s.SessionID); err != nil {
 		t.Fatal(err)
 	}
 	s, err = h.session(b)
 	if err != nil || !s.Seen.Equal(start.Add(time.Minute)) || !s.Ends.Equal(s.Seen.Add(time.Hour)) {
 		t.Errorf("session %+v, %v, want seen a minute later", s, err)
 	}
-	if err := h.Touch(t.Context(), "no such session"); err != nil {
+	if err := h.Session.Touch(t.Context(), "no such session"); err != nil {
 		t.Errorf("Touch(nothing) = %v, want nil", err)
 	}
 }
@@ -131,11 +133,13 @@ func TestIdleMark(t *testing.T) {
 func TestSessionsEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(h *harness) error{
-		"block":    func(h *harness) error { return h.SetState(h.t.Context(), demo, identity.Blocked, admin) },
-		"inactive": func(h *harness) error { return h.SetState(h.t.Context(), demo, identity.Inactive, admin) },
-		"password": func(h *harness) error { return h.SetPassword(h.t.Context(), demo, secret.New("another one"), admin) },
-		"end":      func(h *harness) error { return h.EndSessions(h.t.Context(), demo) },
-		"all":      func(h *harness) error { return h.store.Update(h.t.Context(), identity.EndAllSessions) },
+		"block":    func(h *harness) error { return h.Person.SetState(h.t.Context(), demo, person.Blocked, admin) },
+		"inactive": func(h *harness) error { return h.Person.SetState(h.t.Context(), demo, person.Inactive, admin) },
+		"password": func(h *harness) error {
+			return h.Person.SetPassword(h.t.Context(), demo, secret.New("another one"), admin)
+		},
+		"end": func(h *harness) error { return h.Person.EndSessions(h.t.Context(), demo) },
+		"all": func(h *harness) error { return h.store.Update(h.t.Context(), session.EndAllSessions) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -163,8 +167,8 @@ func TestOwnPasswordChangeKeepsOwnSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	by := identity.Actor{ID: s.Subject, Name: demo, Session: s.SessionID}
-	if err := h.SetPassword(t.Context(), s.Subject, secret.New("another one"), by); err != nil {
+	by := person.Actor{ID: s.Subject, Name: demo, Session: s.SessionID}
+	if err := h.Person.SetPassword(t.Context(), s.Subject, secret.New("another one"), by); err != nil {
 		t.Fatal(err)
 	}
 	if !b.isSignedIn() || c.isSignedIn() {
@@ -175,7 +179,7 @@ func TestOwnPasswordChangeKeepsOwnSession(t *testing.T) {
 func TestSessionCookieChangesAtSignIn(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	if _, err := h.AddPerson(t.Context(), identity.NewPerson{Username: "anna", Password: secret.New("12345678")}, admin); err != nil {
+	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("12345678")}, admin); err != nil {
 		t.Fatal(err)
 	}
 	b := h.browser()
@@ -316,12 +320,12 @@ func TestSessionsOfAPerson(t *testing.T) {
 	h := newHarness(t)
 	list := func() (ids []string) {
 		t.Helper()
-		p, err := h.Person(t.Context(), demo)
+		p, err := h.Person.Person(t.Context(), demo)
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = h.store.View(t.Context(), func(tx storage.Tx) error {
-			live, err := h.Sessions(tx, p.ID, h.clock.Now())
+			live, err := h.Session.List(tx, p.ID, h.clock.Now())
 			ids = nil
 			for _, si := range live {
 				ids = append(ids, si.SessionID)
@@ -334,7 +338,7 @@ func TestSessionsOfAPerson(t *testing.T) {
 		return ids
 	}
 	closeOne := func(person, id string) error {
-		return h.store.Update(t.Context(), func(tx storage.Tx) error { return h.CloseSession(tx, person, id) })
+		return h.store.Update(t.Context(), func(tx storage.Tx) error { return h.Session.CloseSession(tx, person, id) })
 	}
 	one, two := h.browser(), h.browser()
 	one.signIn(demo, demoPassword)
@@ -344,7 +348,7 @@ func TestSessionsOfAPerson(t *testing.T) {
 	if len(ids) != 2 {
 		t.Fatalf("%d sessions, want 2", len(ids))
 	}
-	p, err := h.Person(t.Context(), demo)
+	p, err := h.Person.Person(t.Context(), demo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +371,7 @@ func TestSessionsOfAPerson(t *testing.T) {
 		t.Errorf("sessions after the idle time = %v", got)
 	}
 	two.signIn(demo, demoPassword)
-	if err := h.EndSessions(t.Context(), demo); err != nil {
+	if err := h.Person.EndSessions(t.Context(), demo); err != nil {
 		t.Fatal(err)
 	}
 	if got := list(); len(got) != 0 {

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -21,7 +21,7 @@ func TestSignUpAttacks(t *testing.T) {
 		t.Parallel()
 		h, _, box := open(t)
 		verified := true
-		h.add(identity.NewPerson{Username: "ann", Email: "ann@example.com", EmailVerified: &verified, Password: secret.New(demoPassword)})
+		h.add(person.NewPerson{Username: "ann", Email: "ann@example.com", EmailVerified: &verified, Password: secret.New(demoPassword)})
 		shape := func(email string) (string, *browser, int) {
 			b := h.browser()
 			before := len(h.dump())

@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -54,7 +55,7 @@ func (h *harness) mailed(kind notify.Kind, to string) string {
 
 // exists tells whether there is a person of this name.
 func (h *harness) exists(username string) bool {
-	_, err := h.Person(h.t.Context(), username)
+	_, err := h.Person.Person(h.t.Context(), username)
 	return err == nil
 }
 
@@ -88,8 +89,8 @@ func TestSignUp(t *testing.T) {
 	if a := b.get("/next"); !strings.HasPrefix(a.Body.String(), "signed in as ") {
 		t.Errorf("afterwards: %d\n%s", a.Code, a.Body)
 	}
-	p, err := h.Person(t.Context(), newcomer)
-	if err != nil || p.State != identity.Active || p.Email != "New@example.com" || !p.EmailVerified || p.Locale != "en" {
+	p, err := h.Person.Person(t.Context(), newcomer)
+	if err != nil || p.State != person.Active || p.Email != "New@example.com" || !p.EmailVerified || p.Locale != "en" {
 		t.Errorf("person = %+v, %v", p, err)
 	}
 	heard(t, "afterwards", box, "welcome New@example.com")
@@ -135,7 +136,7 @@ func TestSignUpSwitches(t *testing.T) {
 	if a := b.signUp("email", newcomer, "password", freshPassword); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" || !b.isSignedIn() {
 		t.Errorf("without confirmation = %d to %s:\n%s", a.Code, a.Header().Get("Location"), a.Body)
 	}
-	if p, err := h.Person(t.Context(), newcomer); err != nil || p.EmailVerified {
+	if p, err := h.Person.Person(t.Context(), newcomer); err != nil || p.EmailVerified {
 		t.Errorf("person = %+v, %v", p, err)
 	}
 	if a := h.browser().signUp("email", strings.ToUpper(newcomer), "password", freshPassword); a.Code != http.StatusUnprocessableEntity {
@@ -316,12 +317,12 @@ func TestSignUpNumber(t *testing.T) {
 	}
 }
 
-func (h *harness) profileOf(username string) (p identity.Profile) {
+func (h *harness) profileOf(username string) (p person.Profile) {
 	h.t.Helper()
 	err := h.store.View(h.t.Context(), func(tx storage.Tx) error {
-		id, err := h.ByUsername(tx, "default", username)
+		id, err := h.Person.ByUsername(tx, "default", username)
 		if err == nil {
-			p, err = h.Profile(tx, id)
+			p, err = h.Person.Profile(tx, id)
 		}
 		return err
 	})

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 func TestStepUpAttacks(t *testing.T) {
@@ -163,7 +163,7 @@ func TestStepUpAttacks(t *testing.T) {
 		if n := has(); n != 1 {
 			t.Fatalf("%d records of methods, want 1", n)
 		}
-		if err := h.SetState(t.Context(), demo, identity.Removed, identity.Actor{}); err != nil {
+		if err := h.Person.SetState(t.Context(), demo, person.Removed, person.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		if n := has(); n != 0 {

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 // mailing is stepping to level 2, with codes by e-mail.
@@ -91,7 +91,7 @@ func TestEmailCodeAddress(t *testing.T) {
 	t.Parallel()
 	h, _, _ := mailing(t)
 	no := false
-	h.cfg.Persons = []identity.NewPerson{{Username: "emil@example.com", Password: h.cfg.Persons[0].Password, EmailVerified: &no}}
+	h.cfg.Persons = []person.NewPerson{{Username: "emil@example.com", Password: h.cfg.Persons[0].Password, EmailVerified: &no}}
 	h.start()
 	b := h.browser()
 	a := b.post(b.get("/next?plain=1"), "username", "emil@example.com", "password", demoPassword)

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/stepup"
 )
 
 const pinPage = "/account/security/pin"
@@ -126,10 +127,10 @@ func TestPINAttacks(t *testing.T) {
 		if n := h.events()["person.PINLockedEvent"]; n != 1 {
 			t.Errorf("%d events of the lock, want 1", n)
 		}
-		if err := h.RemoveStepUp(t.Context(), demo, "authenticator", identity.Actor{}); !errors.Is(err, identity.ErrNoMethod) {
+		if err := h.StepUp.RemoveStepUp(t.Context(), demo, "authenticator", person.Actor{}); !errors.Is(err, stepup.ErrNoMethod) {
 			t.Errorf("removing what is not there = %v", err)
 		}
-		if err := h.RemoveStepUp(t.Context(), demo, "pin", identity.Actor{}); err != nil {
+		if err := h.StepUp.RemoveStepUp(t.Context(), demo, "pin", person.Actor{}); err != nil {
 			t.Error(err)
 		}
 		b.pin("827164")

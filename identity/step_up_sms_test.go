@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -30,15 +30,15 @@ func smsing(t *testing.T) (*harness, *config.Units, *notifytest.Texts) {
 // phones gives the demo person telephone numbers, verified where they begin with !.
 func (h *harness) phones(numbers ...string) {
 	h.t.Helper()
-	p, err := h.Person(h.t.Context(), demo)
+	p, err := h.Person.Person(h.t.Context(), demo)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	_, err = h.UpdatePerson(h.t.Context(), p.ID, identity.Edit{By: identity.Actor{ID: "admin"}, Verified: true}, func(_ storage.Tx, d *identity.Details) error {
+	_, err = h.Person.UpdatePerson(h.t.Context(), p.ID, person.Edit{By: person.Actor{ID: "admin"}, Verified: true}, func(_ storage.Tx, d *person.Details) error {
 		d.Profile.PhoneNumbers = nil
 		for _, n := range numbers {
 			value, verified := strings.CutPrefix(n, "!")
-			d.Profile.PhoneNumbers = append(d.Profile.PhoneNumbers, identity.PhoneNumber{Value: value, Verified: verified})
+			d.Profile.PhoneNumbers = append(d.Profile.PhoneNumbers, person.PhoneNumber{Value: value, Verified: verified})
 		}
 		return nil
 	})
@@ -135,12 +135,12 @@ func TestSMSSetUp(t *testing.T) {
 		t.Fatalf("the code = %d:\n%s", a.Code, a.Body)
 	}
 	h.wantLevel(b, 2)
-	p, err := h.Person(t.Context(), demo)
+	p, err := h.Person.Person(t.Context(), demo)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d identity.Details
-	err = h.store.View(t.Context(), func(tx storage.Tx) (err error) { d, err = h.Details(tx, p.ID); return err })
+	var d person.Details
+	err = h.store.View(t.Context(), func(tx storage.Tx) (err error) { d, err = h.Person.Details(tx, p.ID); return err })
 	if err != nil || len(d.Profile.PhoneNumbers) != 1 || !d.Profile.PhoneNumbers[0].Verified || d.Profile.PhoneNumbers[0].Value != "0031 6 12345678" {
 		t.Errorf("the profile has %+v (%v), want its number verified", d.Profile.PhoneNumbers, err)
 	}

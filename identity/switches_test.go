@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -215,16 +216,16 @@ func TestPasswordPolicyOnEveryWay(t *testing.T) {
 	ways := map[string]func(password string) error{
 		"a new person": func(p string) error {
 			persons++
-			_, err := h.AddPerson(t.Context(), identity.NewPerson{Username: fmt.Sprintf("new-%d", persons), Password: secret.New(p)}, identity.Actor{})
+			_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("new-%d", persons), Password: secret.New(p)}, person.Actor{})
 			return err
 		},
-		"a change": func(p string) error { return h.SetPassword(t.Context(), demo, secret.New(p), identity.Actor{}) },
+		"a change": func(p string) error { return h.Person.SetPassword(t.Context(), demo, secret.New(p), person.Actor{}) },
 		"an edit": func(p string) error {
-			person, err := h.Person(t.Context(), demo)
+			who, err := h.Person.Person(t.Context(), demo)
 			if err != nil {
 				return err
 			}
-			_, err = h.UpdatePerson(t.Context(), person.ID, identity.Edit{Password: secret.New(p)}, func(storage.Tx, *identity.Details) error { return nil })
+			_, err = h.Person.UpdatePerson(t.Context(), who.ID, person.Edit{Password: secret.New(p)}, func(storage.Tx, *person.Details) error { return nil })
 			return err
 		},
 	}
@@ -252,7 +253,7 @@ func TestPasswordPolicyOnEveryWay(t *testing.T) {
 					continue
 				}
 				err := set(tt.password)
-				if invalid := new(identity.ValidationError); (err == nil) != tt.good || err != nil && (!errors.As(err, &invalid) || invalid.Field != "password") {
+				if invalid := new(person.ValidationError); (err == nil) != tt.good || err != nil && (!errors.As(err, &invalid) || invalid.Field != "password") {
 					t.Errorf("%s with %.30q: %v, want good: %v", way, tt.password, err, tt.good)
 				}
 			}
@@ -261,7 +262,7 @@ func TestPasswordPolicyOnEveryWay(t *testing.T) {
 	t.Run("attack 226: twins in the first 72 bytes", func(t *testing.T) {
 		u.PasswordPolicy = config.Defaults().PasswordPolicy
 		one, two := strings.Repeat("x", 72)+"one", strings.Repeat("x", 72)+"two"
-		if err := h.SetPassword(t.Context(), demo, secret.New(one), identity.Actor{}); err != nil {
+		if err := h.Person.SetPassword(t.Context(), demo, secret.New(one), person.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := h.CheckPassword(t.Context(), "shop", demo, two, event.Origin{}); !errors.Is(err, login.ErrBadCredentials) {
@@ -280,7 +281,7 @@ func TestPasswordPolicyOnEveryWay(t *testing.T) {
 func TestCustomEmailValidation(t *testing.T) {
 	t.Parallel()
 	h, u := configured(t)
-	old, err := h.AddPerson(t.Context(), identity.NewPerson{Username: "old", Email: "old@elsewhere.example"}, identity.Actor{})
+	old, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "old", Email: "old@elsewhere.example"}, person.Actor{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,13 +291,13 @@ func TestCustomEmailValidation(t *testing.T) {
 	for name, want := range map[string]bool{
 		"ann@example.com": true, "ann@example.com.evil": false, "ann@elsewhere.example": false, "Ann@example.com": false, `"x@y"@example.com`: false,
 	} {
-		_, err := h.AddPerson(t.Context(), identity.NewPerson{Username: "person" + strings.ToLower(secretName(name)), Email: name}, identity.Actor{})
-		if invalid := new(identity.ValidationError); (err == nil) != want || err != nil && (!errors.As(err, &invalid) || invalid.Field != "email") {
+		_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "person" + strings.ToLower(secretName(name)), Email: name}, person.Actor{})
+		if invalid := new(person.ValidationError); (err == nil) != want || err != nil && (!errors.As(err, &invalid) || invalid.Field != "email") {
 			t.Errorf("a person with the address %s: %v, want good: %v", name, err, want)
 		}
 	}
 	edit := func(address string) error {
-		_, err := h.UpdatePerson(t.Context(), old.ID, identity.Edit{}, func(_ storage.Tx, d *identity.Details) error {
+		_, err := h.Person.UpdatePerson(t.Context(), old.ID, person.Edit{}, func(_ storage.Tx, d *person.Details) error {
 			d.Profile.Name.FirstName += "x"
 			d.Profile.EmailAddresses[0].Value = address
 			return nil
@@ -327,18 +328,18 @@ func TestMandatoryFields(t *testing.T) {
 	t.Parallel()
 	h, u := configured(t)
 	u.Attributes.PersonCreationMandatoryFields = config.PersonCreationMandatoryFields{FirstNameRequired: true, LastNameRequired: true, MobileNumberRequired: true}
-	phone := &identity.Profile{PhoneNumbers: []identity.PhoneNumber{{Value: "+31612345678", Primary: true}}}
+	phone := &person.Profile{PhoneNumbers: []person.PhoneNumber{{Value: "+31612345678", Primary: true}}}
 	for _, tt := range []struct {
-		person identity.NewPerson
+		person person.NewPerson
 		field  string
 	}{
-		{identity.NewPerson{Username: "a", FamilyName: "F", Profile: phone}, "given_name"},
-		{identity.NewPerson{Username: "b", GivenName: "G", Profile: phone}, "family_name"},
-		{identity.NewPerson{Username: "c", GivenName: "G", FamilyName: "F"}, "phone_number"},
-		{identity.NewPerson{Username: "d", GivenName: "G", FamilyName: "F", Profile: phone}, ""},
+		{person.NewPerson{Username: "a", FamilyName: "F", Profile: phone}, "given_name"},
+		{person.NewPerson{Username: "b", GivenName: "G", Profile: phone}, "family_name"},
+		{person.NewPerson{Username: "c", GivenName: "G", FamilyName: "F"}, "phone_number"},
+		{person.NewPerson{Username: "d", GivenName: "G", FamilyName: "F", Profile: phone}, ""},
 	} {
-		_, err := h.AddPerson(t.Context(), tt.person, identity.Actor{})
-		invalid := new(identity.ValidationError)
+		_, err := h.Person.AddPerson(t.Context(), tt.person, person.Actor{})
+		invalid := new(person.ValidationError)
 		if tt.field == "" && err != nil || tt.field != "" && (!errors.As(err, &invalid) || invalid.Field != tt.field) {
 			t.Errorf("AddPerson(%s) = %v, want a problem of %q", tt.person.Username, err, tt.field)
 		}

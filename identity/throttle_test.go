@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -90,7 +90,7 @@ func TestThrottle(t *testing.T) {
 	t.Run("attack 222: all spellings of a name share one counter", func(t *testing.T) {
 		t.Parallel()
 		h := newHarness(t)
-		if _, err := h.AddPerson(t.Context(), identity.NewPerson{Username: "Ren\u00e9e", Password: secret.New("12345678")}, admin); err != nil {
+		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "Ren\u00e9e", Password: secret.New("12345678")}, admin); err != nil {
 			t.Fatal(err)
 		}
 		b := h.browser()
@@ -130,7 +130,7 @@ func TestThrottle(t *testing.T) {
 	t.Run("attack 223: one office is not locked out by one person", func(t *testing.T) {
 		t.Parallel()
 		h := newHarness(t)
-		if _, err := h.AddPerson(t.Context(), identity.NewPerson{Username: "anna", Password: secret.New("12345678")}, admin); err != nil {
+		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("12345678")}, admin); err != nil {
 			t.Fatal(err)
 		}
 		h.browser().wrong("anna", 12)
@@ -270,7 +270,7 @@ func TestNewPasswordsKeepNobodyOut(t *testing.T) {
 	for range 200 {
 		flood.Go(func() {
 			for ctx.Err() == nil {
-				if errors.Is(h.SetPassword(ctx, "ben", secret.New(demoPassword), identity.Actor{}), secret.ErrBusy) {
+				if errors.Is(h.Person.SetPassword(ctx, "ben", secret.New(demoPassword), person.Actor{}), secret.ErrBusy) {
 					select {
 					case turnedAway <- struct{}{}:
 					case <-ctx.Done():
@@ -293,7 +293,7 @@ func TestChangedPasswordMakesDevicesUnknown(t *testing.T) {
 	b := h.browser()
 	b.signIn(demo, demoPassword)
 	b.post(b.get("/sign-out"))
-	if err := h.SetPassword(t.Context(), demo, secret.New("another one"), admin); err != nil {
+	if err := h.Person.SetPassword(t.Context(), demo, secret.New("another one"), admin); err != nil {
 		t.Fatal(err)
 	}
 	h.browser().wrong(demo, 5)

@@ -6,29 +6,30 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
 // hereParam marks an address of the sign-in page that leads to no page elsewhere: whoever comes with it has been there.
 const hereParam = "here"
 
-// hereURL is flowURL for answers to forms: a browser would not follow them to another origin, since the policy of the form's page forbids it.
-func hereURL(id string) string { return flowURL(id) + "&" + hereParam + "=1" }
+// hereURL is front.FlowURL for answers to forms: a browser would not follow them to another origin, since the policy of the form's page forbids it.
+func hereURL(id string) string { return front.FlowURL(id) + "&" + hereParam + "=1" }
 
 // loginElsewhere returns where a person is sent before they see the sign-in page, or "". (identity service document, "UIExtensionConfiguration")
 // The parameter return of that address is the sign-in page of this flow, to which the page there sends them on; client_id is who asks, language
 // what the flow is to be shown in. The name of the flow opens nothing in another browser.
-func (s *Service) loginElsewhere(u *config.Units, r *http.Request, id string, f flowRecord) string {
+func (s *Service) loginElsewhere(u *config.Units, r *http.Request, id string, f front.FlowRecord) string {
 	x := u.UIExtension
 	if asked := r.URL.Query(); !x.EnableLoginRedirect || asked.Has(hereParam) || asked.Has("choose") || asked.Has("other") {
 		return ""
 	}
 	to, err := url.Parse(strings.TrimSuffix(x.BaseURL, "/") + x.LoginPath)
-	if err != nil || to.Host == "" || (to.Scheme+"://"+to.Host == s.cfg.Issuer && s.serves(to.Path)) { // a page of ours would lead here again
+	if err != nil || to.Host == "" || (to.Scheme+"://"+to.Host == s.issuer && s.serves(to.Path)) { // a page of ours would lead here again
 		return ""
 	}
 	q := to.Query()
-	q.Set("return", s.cfg.Issuer+hereURL(id))
+	q.Set("return", s.issuer+hereURL(id))
 	if f.Demand.Client.ID != "" {
 		q.Set("client_id", f.Demand.Client.ID)
 	}

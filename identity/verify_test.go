@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -16,11 +16,11 @@ func TestNotifyEmailVerification(t *testing.T) {
 	t.Parallel()
 	h, u, box := open(t)
 	unverified := false
-	ann := identity.NewPerson{Username: "ann", Email: newcomer, EmailVerified: &unverified, Password: secret.New(freshPassword)}
-	h.add(identity.NewPerson{Username: "off", Email: "off@example.com", EmailVerified: &unverified})
+	ann := person.NewPerson{Username: "ann", Email: newcomer, EmailVerified: &unverified, Password: secret.New(freshPassword)}
+	h.add(person.NewPerson{Username: "off", Email: "off@example.com", EmailVerified: &unverified})
 	heard(t, "switched off", box)
 	u.EmailNotifications.EmailVerification.OnAPIEnabled = true
-	h.add(identity.NewPerson{Username: "bob@example.com"})
+	h.add(person.NewPerson{Username: "bob@example.com"})
 	heard(t, "with a verified address", box)
 	p := h.add(ann)
 	link := h.link(notify.EmailVerification, newcomer)
@@ -35,13 +35,13 @@ func TestNotifyEmailVerification(t *testing.T) {
 	if a := b.do(http.MethodPost, "/verify", "csrf=x"); a.Code != http.StatusForbidden {
 		t.Errorf("the form without its token = %d", a.Code)
 	}
-	if q, _ := h.Person(t.Context(), p.ID); q.EmailVerified {
+	if q, _ := h.Person.Person(t.Context(), p.ID); q.EmailVerified {
 		t.Error("verified before the form was sent")
 	}
 	if a := b.post(page); a.Code != http.StatusSeeOther || b.get(a.Header().Get("Location")).Code != http.StatusOK {
 		t.Errorf("POST = %d", a.Code)
 	}
-	if q, err := h.Person(t.Context(), p.ID); err != nil || !q.EmailVerified {
+	if q, err := h.Person.Person(t.Context(), p.ID); err != nil || !q.EmailVerified {
 		t.Errorf("person = %+v, %v", q, err)
 	}
 	if a := b.get(link); a.Code != http.StatusBadRequest {
@@ -68,18 +68,18 @@ func TestVerifyAttacks(t *testing.T) {
 		for name, kill := range map[string]func(h *harness, id string) error{
 			"seven days": func(h *harness, _ string) error { h.clock.Advance(7 * 24 * time.Hour); return nil },
 			"another address": func(h *harness, id string) error {
-				_, err := h.UpdatePerson(t.Context(), id, identity.Edit{By: ops}, func(_ storage.Tx, d *identity.Details) error {
-					d.Profile.EmailAddresses = []identity.EmailAddress{{Value: "else@example.com", Primary: true}}
+				_, err := h.Person.UpdatePerson(t.Context(), id, person.Edit{By: ops}, func(_ storage.Tx, d *person.Details) error {
+					d.Profile.EmailAddresses = []person.EmailAddress{{Value: "else@example.com", Primary: true}}
 					return nil
 				})
 				return err
 			},
-			"a block": func(h *harness, id string) error { return h.SetState(t.Context(), id, identity.Blocked, ops) },
+			"a block": func(h *harness, id string) error { return h.Person.SetState(t.Context(), id, person.Blocked, ops) },
 		} {
 			h, u, _ := open(t)
 			u.EmailNotifications.EmailVerification.OnAPIEnabled = true
 			unverified := false
-			p := h.add(identity.NewPerson{Username: "ann", Email: newcomer, EmailVerified: &unverified})
+			p := h.add(person.NewPerson{Username: "ann", Email: newcomer, EmailVerified: &unverified})
 			b := h.browser()
 			page := b.get(h.link(notify.EmailVerification, newcomer))
 			if err := kill(h, p.ID); err != nil {
@@ -88,7 +88,7 @@ func TestVerifyAttacks(t *testing.T) {
 			if a := b.post(page); a.Code != http.StatusBadRequest {
 				t.Errorf("after %s = %d", name, a.Code)
 			}
-			if q, err := h.Person(t.Context(), p.ID); err != nil || q.EmailVerified {
+			if q, err := h.Person.Person(t.Context(), p.ID); err != nil || q.EmailVerified {
 				t.Errorf("after %s: %+v, %v", name, q, err)
 			}
 		}

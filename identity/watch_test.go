@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
@@ -48,32 +48,32 @@ func TestWatcher(t *testing.T) {
 	}{
 		"sign-out": {func(_ *testing.T, _ *harness, b *browser, _ string) { b.post(b.get("/sign-out")) }, "session SESSION of PERSON"},
 		"block": {func(t *testing.T, h *harness, _ *browser, _ string) {
-			if err := h.SetState(t.Context(), demo, identity.Blocked, admin); err != nil {
+			if err := h.Person.SetState(t.Context(), demo, person.Blocked, admin); err != nil {
 				t.Error(err)
 			}
 		}, "all of PERSON but "},
 		"password": {func(t *testing.T, h *harness, _ *browser, _ string) {
-			if err := h.SetPassword(t.Context(), demo, secret.New("another one"), admin); err != nil {
+			if err := h.Person.SetPassword(t.Context(), demo, secret.New("another one"), admin); err != nil {
 				t.Error(err)
 			}
 		}, "all of PERSON but "},
 		"own password": {func(t *testing.T, h *harness, _ *browser, session string) {
-			if err := h.SetPassword(t.Context(), demo, secret.New("another one"), identity.Actor{Session: session}); err != nil {
+			if err := h.Person.SetPassword(t.Context(), demo, secret.New("another one"), person.Actor{Session: session}); err != nil {
 				t.Error(err)
 			}
 		}, "all of PERSON but SESSION"},
 		"own block": {func(t *testing.T, h *harness, _ *browser, session string) {
-			if err := h.SetState(t.Context(), demo, identity.Blocked, identity.Actor{Session: session}); err != nil {
+			if err := h.Person.SetState(t.Context(), demo, person.Blocked, person.Actor{Session: session}); err != nil {
 				t.Error(err)
 			}
 		}, "all of PERSON but "},
 		"end": {func(t *testing.T, h *harness, _ *browser, _ string) {
-			if err := h.EndSessions(t.Context(), demo); err != nil {
+			if err := h.Person.EndSessions(t.Context(), demo); err != nil {
 				t.Error(err)
 			}
 		}, "all of PERSON but "},
 		"another person in this browser": {func(t *testing.T, h *harness, b *browser, _ string) {
-			if _, err := h.AddPerson(t.Context(), identity.NewPerson{Username: "anna", Password: secret.New("12345678")}, admin); err != nil {
+			if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("12345678")}, admin); err != nil {
 				t.Error(err)
 			}
 			h.demandLogin()
@@ -89,7 +89,7 @@ func TestWatcher(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t)
 			w := newWatcher()
-			h.Watch(w)
+			h.Person.Watch(w)
 			b := h.browser()
 			b.signIn(demo, demoPassword)
 			s, err := h.session(b)
@@ -117,11 +117,11 @@ func TestWatcherFails(t *testing.T) {
 	ask := b.get("/sign-out")
 	w := newWatcher()
 	w.err = storage.ErrUnavailable
-	h.Watch(w)
+	h.Person.Watch(w)
 	if a := b.post(ask); a.Code != http.StatusServiceUnavailable {
 		t.Errorf("POST /sign-out = %d, want 503", a.Code)
 	}
-	if err := h.SetState(t.Context(), demo, identity.Blocked, admin); !errors.Is(err, storage.ErrUnavailable) {
+	if err := h.Person.SetState(t.Context(), demo, person.Blocked, admin); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("SetState = %v, want the watcher's error", err)
 	}
 	if !b.isSignedIn() {
@@ -135,7 +135,7 @@ func TestSignOutFrames(t *testing.T) {
 	h := newHarness(t)
 	w := newWatcher()
 	w.frames = []string{"https://shop.example.com/out?sid=1"}
-	h.Watch(w)
+	h.Person.Watch(w)
 	b := h.browser()
 	b.signIn(demo, demoPassword)
 	a := b.post(b.get("/sign-out"))

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 )
 
 func makeActionTokenCommand() *cobra.Command {
@@ -37,13 +37,13 @@ parameters idp_id, external_id and optionally issuer) and COUPLE_EXTERNAL_IDP_FR
 				given[name] = value
 			}
 			for _, t := range types {
-				a := identity.Action{Type: t}
+				a := actiontoken.Action{Type: t}
 				if strings.HasPrefix(t, "COUPLE_") {
 					a.Parameters = given
 				}
 				in.Make.Actions = append(in.Make.Actions, a)
 			}
-			var out identity.ActionToken
+			var out actiontoken.ActionToken
 			if err := call(cmd, "/persons/tokens", in, &out); err != nil {
 				return err
 			}
@@ -51,7 +51,7 @@ parameters idp_id, external_id and optionally issuer) and COUPLE_EXTERNAL_IDP_FR
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&types, "action", []string{identity.ActionLogin}, "The actions, with commas between")
+	f.StringSliceVar(&types, "action", []string{actiontoken.ActionLogin}, "The actions, with commas between")
 	f.StringArrayVar(&params, "param", nil, "A parameter of the coupling, name=value; may be given again")
 	f.DurationVar(&ttl, "ttl", 0, "How long it is good (default: as the features unit says)")
 	f.StringVar(&in.Make.RedirectURI, "redirect-uri", "", "Where the person goes afterwards; it must be whitelisted for action tokens")

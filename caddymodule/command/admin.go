@@ -12,7 +12,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/gatehouse-id/gatehouse/authz"
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -95,9 +97,9 @@ func writeAdmin(w http.ResponseWriter, status int, v any) {
 
 func adminStatus(err error) int {
 	switch {
-	case errors.Is(err, identity.ErrUsernameTaken), errors.Is(err, identity.ErrGroupTaken), errors.Is(err, authz.ErrClientExists):
+	case errors.Is(err, person.ErrUsernameTaken), errors.Is(err, person.ErrGroupTaken), errors.Is(err, authz.ErrClientExists):
 		return http.StatusConflict
-	case errors.Is(err, identity.ErrNoPerson), errors.Is(err, identity.ErrNoActionToken), errors.Is(err, identity.ErrNoMethod), errors.Is(err, identity.ErrNoGroup), errors.Is(err, authz.ErrClientUnknown):
+	case errors.Is(err, person.ErrNoPerson), errors.Is(err, actiontoken.ErrNoActionToken), errors.Is(err, stepup.ErrNoMethod), errors.Is(err, person.ErrNoGroup), errors.Is(err, authz.ErrClientUnknown):
 		return http.StatusNotFound
 	case errors.Is(err, secret.ErrBusy), errors.Is(err, storage.ErrFull), errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrCorrupt):
 		return http.StatusServiceUnavailable
@@ -136,9 +138,9 @@ func commandCaller(r *http.Request) event.Caller {
 }
 
 // commandActor is the same for the operations of identity.
-func commandActor(r *http.Request) identity.Actor {
+func commandActor(r *http.Request) person.Actor {
 	by := event.CallerOf(r.Context())
-	return identity.Actor{ID: by.ID, Name: by.Name, Origin: by.Origin}
+	return person.Actor{ID: by.ID, Name: by.Name, Origin: by.Origin}
 }
 
 // outcome is the answer of an operation that returns no data.

@@ -3,13 +3,13 @@ package command
 import (
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 )
 
 // actionTokenRequest is the body that `caddy gatehouse token action` sends.
 type actionTokenRequest struct {
-	Person string                  `json:"person"` // username or id
-	Make   identity.NewActionToken `json:"make"`
+	Person string                     `json:"person"` // username or id
+	Make   actiontoken.NewActionToken `json:"make"`
 }
 
 func adminMakeActionToken(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -17,11 +17,11 @@ func adminMakeActionToken(i *Instance, _ http.ResponseWriter, r *http.Request) (
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	person, err := i.Identity.Person(r.Context(), in.Person)
+	person, err := i.Identity.Person.Person(r.Context(), in.Person)
 	if err != nil {
 		return nil, err
 	}
-	return i.Identity.MakeActionToken(r.Context(), person.ID, in.Make, commandActor(r))
+	return i.Identity.ActionToken.MakeActionToken(r.Context(), person.ID, in.Make, commandActor(r))
 }
 
 func adminRevokeActionTokens(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -32,9 +32,9 @@ func adminRevokeActionTokens(i *Instance, _ http.ResponseWriter, r *http.Request
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	person, err := i.Identity.Person(r.Context(), in.Person)
+	person, err := i.Identity.Person.Person(r.Context(), in.Person)
 	if err != nil {
 		return nil, err
 	}
-	return outcome{"revoked"}, i.Identity.RevokeActionTokens(r.Context(), person.ID, in.ID, commandActor(r))
+	return outcome{"revoked"}, i.Identity.ActionToken.RevokeActionTokens(r.Context(), person.ID, in.ID, commandActor(r))
 }

@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -43,6 +43,6 @@ func endOlder(ctx context.Context) func(storage.Tx) error {
 		if err := authz.EndEverything(ctx, txStore{tx: tx}); err != nil {
 			return err
 		}
-		return identity.EndAllSessions(tx)
+		return session.EndAllSessions(tx)
 	}
 }

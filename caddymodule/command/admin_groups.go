@@ -6,14 +6,14 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // groupsPage is one page of groups in the order of their names.
 type groupsPage struct {
-	Items []identity.Group `json:"items"`
-	Next  string           `json:"next,omitempty"` // the value of after for the next page
+	Items []person.Group `json:"items"`
+	Next  string         `json:"next,omitempty"` // the value of after for the next page
 }
 
 func adminListGroups(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -24,9 +24,9 @@ func adminListGroups(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 			return nil, fmt.Errorf("limit is not between 1 and %d", maxPersons)
 		}
 	}
-	page := groupsPage{Items: []identity.Group{}}
+	page := groupsPage{Items: []person.Group{}}
 	err := i.Store.View(r.Context(), func(tx storage.Tx) error {
-		list, err := i.Identity.Groups(tx, r.URL.Query().Get("after"), limit)
+		list, err := i.Identity.Person.Groups(tx, r.URL.Query().Get("after"), limit)
 		page.Items = append(page.Items[:0], list...)
 		return err
 	})
@@ -53,11 +53,11 @@ func adminAddGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any, er
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	c := identity.GroupChange{Name: in.Group}
+	c := person.GroupChange{Name: in.Group}
 	if in.Permissions != nil {
 		c.Permissions = *in.Permissions
 	}
-	return i.Identity.AddGroup(r.Context(), c, commandActor(r))
+	return i.Identity.Person.AddGroup(r.Context(), c, commandActor(r))
 }
 
 func adminChangeGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -77,7 +77,7 @@ func adminChangeGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	if err != nil {
 		return nil, err
 	}
-	return i.Identity.UpdateGroup(r.Context(), g.ID, commandActor(r), func(_ storage.Tx, _ identity.Group, c *identity.GroupChange) error {
+	return i.Identity.Person.UpdateGroup(r.Context(), g.ID, commandActor(r), func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {
 		if in.Name != "" {
 			c.Name = in.Name
 		}
@@ -98,13 +98,13 @@ func adminRemoveGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	if err != nil {
 		return nil, err
 	}
-	return outcome{"removed"}, i.Identity.RemoveGroup(r.Context(), g.ID, commandActor(r), nil)
+	return outcome{"removed"}, i.Identity.Person.RemoveGroup(r.Context(), g.ID, commandActor(r), nil)
 }
 
 // group returns the group of a name or id.
-func (i *Instance) group(ctx context.Context, nameOrID string) (g identity.Group, err error) {
+func (i *Instance) group(ctx context.Context, nameOrID string) (g person.Group, err error) {
 	err = i.Store.View(ctx, func(tx storage.Tx) (err error) {
-		g, err = i.Identity.Group(tx, nameOrID)
+		g, err = i.Identity.Person.Group(tx, nameOrID)
 		return err
 	})
 	return g, err
@@ -113,7 +113,7 @@ func (i *Instance) group(ctx context.Context, nameOrID string) (g identity.Group
 // personIDs returns the ids of persons by their usernames or ids.
 func (i *Instance) personIDs(ctx context.Context, who []string) (ids []string, err error) {
 	for _, w := range who {
-		p, err := i.Identity.Person(ctx, w)
+		p, err := i.Identity.Person.Person(ctx, w)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", w, err)
 		}

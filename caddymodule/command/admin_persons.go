@@ -5,7 +5,8 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -16,13 +17,13 @@ const (
 
 // importRequest is a part of an import.
 type importRequest struct {
-	Persons []identity.ImportedPerson `json:"persons"`
-	Update  bool                      `json:"update,omitempty"`
+	Persons []person.ImportedPerson `json:"persons"`
+	Update  bool                    `json:"update,omitempty"`
 }
 
 // importAnswer holds the result for each person, in their order.
 type importAnswer struct {
-	Results []identity.Imported `json:"results"`
+	Results []person.Imported `json:"results"`
 }
 
 func adminImport(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -33,7 +34,7 @@ func adminImport(i *Instance, _ http.ResponseWriter, r *http.Request) (any, erro
 	if len(in.Persons) > maxImported {
 		return nil, fmt.Errorf("more than %d persons in one request", maxImported)
 	}
-	results, err := i.Identity.Import(r.Context(), in.Persons, in.Update, commandActor(r))
+	results, err := i.Identity.Person.Import(r.Context(), in.Persons, in.Update, commandActor(r))
 	if err != nil {
 		return nil, err
 	}
@@ -41,11 +42,11 @@ func adminImport(i *Instance, _ http.ResponseWriter, r *http.Request) (any, erro
 }
 
 func adminInvite(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in identity.NewInvitation
+	var in enrol.NewInvitation
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return i.Identity.Invite(r.Context(), in, commandActor(r))
+	return i.Identity.Enrol.Invite(r.Context(), in, commandActor(r))
 }
 
 func adminInviteAgain(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -55,7 +56,7 @@ func adminInviteAgain(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return i.Identity.InviteAgain(r.Context(), in.Person, commandActor(r))
+	return i.Identity.Enrol.InviteAgain(r.Context(), in.Person, commandActor(r))
 }
 
 // codeRequest is the body that `caddy gatehouse person code` sends.
@@ -69,21 +70,21 @@ func adminMakeCode(i *Instance, _ http.ResponseWriter, r *http.Request) (any, er
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return i.Identity.MakeDeliveredCode(r.Context(), in.Person, in.For, commandActor(r))
+	return i.Identity.Proof.MakeDeliveredCode(r.Context(), in.Person, in.For, commandActor(r))
 }
 
 func adminAddPerson(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var p identity.NewPerson
+	var p person.NewPerson
 	if err := body(r, &p); err != nil {
 		return nil, err
 	}
-	return i.Identity.AddPerson(r.Context(), p, commandActor(r))
+	return i.Identity.Person.AddPerson(r.Context(), p, commandActor(r))
 }
 
 // personsPage is one page of persons in the order of their usernames.
 type personsPage struct {
-	Items []identity.Person `json:"items"`
-	Next  string            `json:"next,omitempty"` // the value of after for the next page
+	Items []person.Person `json:"items"`
+	Next  string          `json:"next,omitempty"` // the value of after for the next page
 }
 
 func adminListPersons(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -94,17 +95,17 @@ func adminListPersons(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 			return nil, fmt.Errorf("limit is not between 1 and %d", maxPersons)
 		}
 	}
-	list, err := i.Identity.ListPersons(r.Context(), r.URL.Query().Get("after"), limit)
+	list, err := i.Identity.Person.ListPersons(r.Context(), r.URL.Query().Get("after"), limit)
 	if err != nil {
 		return nil, err
 	}
 	page := personsPage{Items: list}
 	if list == nil {
-		page.Items = []identity.Person{}
+		page.Items = []person.Person{}
 	}
 	if len(list) == limit {
 		last := list[len(list)-1]
-		if page.Next, err = i.Identity.InPartition(i.Identity.PartitionOf(last), last.Username); err != nil {
+		if page.Next, err = i.Identity.Person.InPartition(i.Identity.Person.PartitionOf(last), last.Username); err != nil {
 			return nil, err
 		}
 	}
@@ -119,18 +120,18 @@ func adminSetPassword(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return outcome{"changed"}, i.Identity.SetPassword(r.Context(), in.Person, in.Password, commandActor(r))
+	return outcome{"changed"}, i.Identity.Person.SetPassword(r.Context(), in.Person, in.Password, commandActor(r))
 }
 
 func adminSetState(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
 	var in struct {
-		Person string         `json:"person"`
-		State  identity.State `json:"state"`
+		Person string       `json:"person"`
+		State  person.State `json:"state"`
 	}
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return outcome{string(in.State)}, i.Identity.SetState(r.Context(), in.Person, in.State, commandActor(r))
+	return outcome{string(in.State)}, i.Identity.Person.SetState(r.Context(), in.Person, in.State, commandActor(r))
 }
 
 func adminRemoveStepUp(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -141,7 +142,7 @@ func adminRemoveStepUp(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return outcome{"removed"}, i.Identity.RemoveStepUp(r.Context(), in.Person, in.Remove, commandActor(r))
+	return outcome{"removed"}, i.Identity.StepUp.RemoveStepUp(r.Context(), in.Person, in.Remove, commandActor(r))
 }
 
 // withdrawal is the answer of a consent that was withdrawn.
@@ -157,7 +158,7 @@ func adminWithdrawConsent(i *Instance, _ http.ResponseWriter, r *http.Request) (
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	person, err := i.Identity.Person(r.Context(), in.Person)
+	person, err := i.Identity.Person.Person(r.Context(), in.Person)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
 )
 
 func codeCommand() *cobra.Command {
@@ -21,7 +21,7 @@ holds the code and nothing else, standard error until when it is good.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.Person = args[0]
-			var out identity.DeliveredCode
+			var out proof.DeliveredCode
 			if err := call(cmd, "/persons/codes", in, &out); err != nil {
 				return err
 			}
@@ -35,6 +35,6 @@ holds the code and nothing else, standard error until when it is good.`,
 			return printResult(cmd, out, out.Code)
 		},
 	}
-	cmd.Flags().StringVar(&in.For, "for", "step-up", "What the code is for: "+strings.Join(identity.DeliveredPurposes(), ", "))
+	cmd.Flags().StringVar(&in.For, "for", "step-up", "What the code is for: "+strings.Join(proof.DeliveredPurposes(), ", "))
 	return cmd
 }

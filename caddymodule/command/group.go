@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 func groupCommands() *cobra.Command {
@@ -22,7 +22,7 @@ func listGroupsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "Lists all groups by name", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all := []identity.Group{}
+			all := []person.Group{}
 			for after := ""; ; {
 				var page groupsPage
 				if err := call(cmd, "/groups?limit=500&after="+url.QueryEscape(after), nil, &page); err != nil {
@@ -49,7 +49,7 @@ func addGroupCommand() *cobra.Command {
 		Long: `Adds a group without members. A person who is given a group that does not exist
 makes it too, without permissions.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var added identity.Group
+			var added person.Group
 			if err := call(cmd, "/groups", groupRequest{Group: args[0], Permissions: &permissions}, &added); err != nil {
 				return err
 			}
@@ -98,7 +98,7 @@ func memberCommand(use, short string, set func(*groupRequest, []string)) *cobra.
 }
 
 func changeGroup(cmd *cobra.Command, in groupRequest) error {
-	var g identity.Group
+	var g person.Group
 	if err := call(cmd, "/groups/change", in, &g); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/personfile"
 )
 
@@ -165,11 +165,11 @@ func (im *importer) send() error {
 	}
 	for i, r := range answer.Results {
 		switch r.Status {
-		case identity.ImportCreated:
+		case person.ImportCreated:
 			im.result.Created++
-		case identity.ImportUpdated:
+		case person.ImportUpdated:
 			im.result.Updated++
-		case identity.ImportExists:
+		case person.ImportExists:
 			im.result.Exists++
 		default:
 			im.fails(im.lines[i], r.Error)

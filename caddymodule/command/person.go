@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 const maxPasswordFile = 4096 // bytes
@@ -34,9 +34,9 @@ type newPerson struct {
 func personCommands() *cobra.Command {
 	return group("person", "Adds, imports, lists and blocks persons, and withdraws what they allowed or set up", addPersonCommand(), inviteCommand(), passwdCommand(), listPersonsCommand(),
 		importCommand(),
-		stateCommand("block", "Blocks a person: sessions and tokens end at once", identity.Blocked),
-		stateCommand("unblock", "Lets a blocked person sign in again", identity.Active),
-		stateCommand("remove", "Removes a person permanently and frees the username", identity.Removed),
+		stateCommand("block", "Blocks a person: sessions and tokens end at once", person.Blocked),
+		stateCommand("unblock", "Lets a blocked person sign in again", person.Active),
+		stateCommand("remove", "Removes a person permanently and frees the username", person.Removed),
 		withdrawCommand(), stepUpCommand(), codeCommand())
 }
 
@@ -60,7 +60,7 @@ username that is an e-mail address counts as the person's verified e-mail.`,
 					return err
 				}
 			}
-			var added identity.Person
+			var added person.Person
 			if err := call(cmd, "/persons", p, &added); err != nil {
 				return err
 			}
@@ -103,7 +103,7 @@ line of --password-file or of standard input. Everything given before ends.`,
 	return cmd
 }
 
-func stateCommand(use, short string, state identity.State) *cobra.Command {
+func stateCommand(use, short string, state person.State) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " <username or id>", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -155,7 +155,7 @@ func listPersonsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "Lists all persons by username", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all := []identity.Person{}
+			all := []person.Person{}
 			for after := ""; ; {
 				var page personsPage
 				if err := call(cmd, "/persons?limit=500&after="+url.QueryEscape(after), nil, &page); err != nil {
@@ -176,7 +176,7 @@ func listPersonsCommand() *cobra.Command {
 }
 
 // typed is the name of a person as commands take it.
-func typed(p identity.Person) string {
+func typed(p person.Person) string {
 	if p.Partition == "" {
 		return p.Username
 	}

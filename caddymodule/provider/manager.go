@@ -15,8 +15,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
@@ -37,7 +37,7 @@ type Manager struct {
 	seen    *config.Units
 	version uint64
 	managed map[string]managedProvider
-	list    []identity.Provider
+	list    []federation.Provider
 	closed  bool
 }
 
@@ -69,7 +69,7 @@ func NewManager(d Deps) *Manager {
 func (p *Manager) env(id string, trusted bool) idp.Env {
 	env := idp.Env{
 		ID: id, Issuer: p.deps.Issuer, Now: time.Now, Random: rand.Reader, Log: p.deps.Log.With(zap.String("provider", id)), Client: p.trusted, Checked: p.checked,
-		Once: identity.Once(p.deps.Store, time.Now, id), KeyPair: p.keyPair,
+		Once: federation.Once(p.deps.Store, time.Now, id), KeyPair: p.keyPair,
 	}
 	if !trusted {
 		env.Client = p.checked
@@ -87,7 +87,7 @@ func (p *Manager) keyPair(ctx context.Context, name string) (*idp.Key, error) {
 
 // Open makes the providers of the configuration file and puts them into the list. After an error too, the caller closes
 // the manager.
-func (p *Manager) Open(list []identity.Provider) (out []identity.Provider, err error) {
+func (p *Manager) Open(list []federation.Provider) (out []federation.Provider, err error) {
 	for _, declared := range list {
 		if remote, ok := p.deps.File.remotes[declared.ID]; ok {
 			if declared.Source, err = remote.open(p.env(declared.ID, true)); err != nil {
@@ -101,7 +101,7 @@ func (p *Manager) Open(list []identity.Provider) (out []identity.Provider, err e
 }
 
 // Providers implements identity.Manager.
-func (p *Manager) Providers(ctx context.Context) ([]identity.Provider, uint64, error) {
+func (p *Manager) Providers(ctx context.Context) ([]federation.Provider, uint64, error) {
 	units, err := p.deps.Config.Current(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -119,7 +119,7 @@ func (p *Manager) Providers(ctx context.Context) ([]identity.Provider, uint64, e
 // left out: it must not break the other ways to sign in.
 func (p *Manager) renew(methods []config.LoginMethod, coupleEmail bool) {
 	now := map[string]managedProvider{}
-	var list []identity.Provider
+	var list []federation.Provider
 	changed := false
 	for _, m := range methods {
 		if !m.Enabled || m.ID == config.OwnMethod || p.deps.File.kinds[m.ID] != "" {
@@ -138,7 +138,7 @@ func (p *Manager) renew(methods []config.LoginMethod, coupleEmail bool) {
 			continue
 		}
 		now[m.ID] = have
-		list = append(list, identity.Provider{
+		list = append(list, federation.Provider{
 			ID: m.ID, Name: m.Name, Source: have.Provider, Path: methodPath(&m), Managed: true, Synchronise: m.SynchroniseAttributes, VerifiesEmail: m.AutoEmailVerification,
 			Activates: m.AutoActivationEnabled, Editable: editableOf(&m), CoupleEmail: coupleEmail,
 		})
@@ -155,7 +155,7 @@ func (p *Manager) renew(methods []config.LoginMethod, coupleEmail bool) {
 	p.managed, p.list = now, list
 }
 
-func sameProvider(a, b identity.Provider) bool {
+func sameProvider(a, b federation.Provider) bool {
 	return a.ID == b.ID && a.Name == b.Name && a.Source == b.Source && a.Synchronise == b.Synchronise && a.CoupleEmail == b.CoupleEmail &&
 		a.VerifiesEmail == b.VerifiesEmail && a.Activates == b.Activates && slices.Equal(a.Editable, b.Editable)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/gatehouse-id/gatehouse/authz"
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
 )
 
 // methodTypes are the types of login methods by the kinds of providers in the Caddyfile.
@@ -79,10 +79,10 @@ func NewSet(raw caddy.ModuleMap) *Set {
 }
 
 // Add takes a provider that is ready, and returns what authz and identity have to know of it.
-func (s *Set) Add(id string, p IDP) (authz.Provider, identity.Provider) {
+func (s *Set) Add(id string, p IDP) (authz.Provider, federation.Provider) {
 	o := p.Common()
 	known := authz.Provider{ID: id, Disabled: o.Disabled}
-	provider := identity.Provider{ID: id, Name: o.Name, Disabled: o.Disabled, Source: p.Source()}
+	provider := federation.Provider{ID: id, Name: o.Name, Disabled: o.Disabled, Source: p.Source()}
 	far, ok := p.(remoteIDP)
 	if !ok {
 		known.Parameters = provider.Source.Parameters()

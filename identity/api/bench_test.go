@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -22,7 +22,7 @@ func BenchmarkValidate(b *testing.B) {
 	var names []string
 	for i := range 4 * runtime.NumCPU() {
 		names = append(names, "person"+strconv.Itoa(i))
-		h.add(identity.NewPerson{Username: names[i], Password: secret.New(demoPassword)})
+		h.add(person.NewPerson{Username: names[i], Password: secret.New(demoPassword)})
 	}
 	began, alone := time.Now(), 0
 	for ; time.Since(began) < 200*time.Millisecond; alone++ {

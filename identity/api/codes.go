@@ -4,7 +4,8 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
@@ -17,7 +18,7 @@ type codeRequest struct {
 // handleMakeCode serves POST /api/persons/{id}/codes: it makes a code to be delivered outside Gatehouse, and shows it
 // this once.
 func (a *API) handleMakeCode(w http.ResponseWriter, r *http.Request, client string) error {
-	person, err := a.idOf(r)
+	personID, err := a.idOf(r)
 	if err != nil {
 		return err
 	}
@@ -25,12 +26,12 @@ func (a *API) handleMakeCode(w http.ResponseWriter, r *http.Request, client stri
 	if err := rest.Decode(w, r, maxToken, &in); err != nil {
 		return err
 	}
-	made, err := a.Identity.MakeDeliveredCode(r.Context(), person, in.For, a.actor(r, client))
-	state := new(identity.StateError)
+	made, err := a.Identity.Proof.MakeDeliveredCode(r.Context(), personID, in.For, a.actor(r, client))
+	state := new(person.StateError)
 	switch {
 	case errors.As(err, &state):
 		return conflict("the person is in the wrong state for such a code").With(err)
-	case errors.Is(err, identity.ErrCodesOff):
+	case errors.Is(err, proof.ErrCodesOff):
 		return conflict("codes for this are switched off").With(err)
 	case err != nil:
 		return refused(w, err)

@@ -6,14 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
 )
 
 func TestMakeCode(t *testing.T) {
 	t.Parallel()
 	h := newPeople(t)
-	demoPerson, err := h.persons.Person(t.Context(), demo)
+	demoPerson, err := h.persons.Person.Person(t.Context(), demo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +25,7 @@ func TestMakeCode(t *testing.T) {
 	}
 	h.set(func(u *config.Units) { u.Features.ExternallyDeliveredCodeStepUp.Enabled = true })
 	a := h.call(http.MethodPost, path, body)
-	var made identity.DeliveredCode
+	var made proof.DeliveredCode
 	if err := json.Unmarshal(a.Body.Bytes(), &made); err != nil || a.status() != http.StatusCreated || len(made.Code) != 9 || !made.ExpiresAt.Equal(h.clock.Now().Add(10*time.Minute)) {
 		t.Errorf("a code = %d %s", a.status(), a.Body)
 	}
@@ -43,7 +44,7 @@ func TestMakeCode(t *testing.T) {
 			t.Errorf("%s = %d %s, want %d", c.name, a.status(), a.Body, c.want)
 		}
 	}
-	if err := h.persons.SetState(t.Context(), demo, identity.Blocked, identity.Actor{ID: "admin"}); err != nil {
+	if err := h.persons.Person.SetState(t.Context(), demo, person.Blocked, person.Actor{ID: "admin"}); err != nil {
 		t.Fatal(err)
 	}
 	if a := h.call(http.MethodPost, path, body); a.status() != http.StatusConflict {

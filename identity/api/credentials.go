@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
@@ -65,14 +66,14 @@ func (a *API) handleValidate(w http.ResponseWriter, r *http.Request, client stri
 
 // refusedCredentials returns the answer for refused credentials.
 func refusedCredentials(w http.ResponseWriter, err error) error {
-	state, missing, throttled := new(identity.StateError), new(identity.MissingError), new(login.ThrottledError)
+	state, missing, throttled := new(person.StateError), new(identity.MissingError), new(login.ThrottledError)
 	switch {
 	case errors.Is(err, login.ErrBadCredentials):
 		return badCredentials()
 	case errors.As(err, &throttled):
 		w.Header().Set("Retry-After", seconds(throttled.Wait)) // RFC 9110 10.2.3
 		return passwordBlocked()
-	case errors.As(err, &state) && state.State == identity.Blocked:
+	case errors.As(err, &state) && state.State == person.Blocked:
 		return personBlocked(http.StatusUnauthorized)
 	case errors.As(err, &state):
 		return personInactive()
@@ -141,7 +142,7 @@ func contextParams(r *http.Request) (string, error) {
 
 // partition reads the header that names the partition of a username. The header is ignored while partitions are off.
 func (a *API) partition(r *http.Request) (string, error) {
-	if !a.Identity.Partitioned() {
+	if !a.Identity.Person.Partitioned() {
 		return "", nil
 	}
 	values := r.Header.Values(rest.PartitionHeader)

@@ -24,6 +24,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/api"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -104,7 +105,7 @@ func newPeopleCosting(t testing.TB, cost secret.HashCost, change ...func(*identi
 	core, logs := observer.New(zapcore.DebugLevel)
 	log := zap.New(core)
 	h := &people{TB: t, store: &flaky{Store: storagetest.Closures(t, store)}, clock: c, logs: logs, units: config.Defaults(), hasher: secret.NewHasher(cost)}
-	cfg := identity.Config{Issuer: issuer, Persons: []identity.NewPerson{{Username: demo, Password: secret.New(demoPassword), Name: "Demo Person", Groups: []string{"staff"}}}}
+	cfg := identity.Config{Issuer: issuer, Persons: []person.NewPerson{{Username: demo, Password: secret.New(demoPassword), Name: "Demo Person", Groups: []string{"staff"}}}}
 	key, err := api.ParseCredentialsKey(hexKey)
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +129,7 @@ func newPeopleCosting(t testing.TB, cost secret.HashCost, change ...func(*identi
 	}
 	h.persons, err = identity.New(t.Context(), cfg, identity.Deps{
 		Store: h.store, Hasher: h.hasher, Pages: pages, Log: log, Now: c.Now, Random: rand.Reader, Origin: origin, Units: units,
-		Events: &event.Recorder{Random: rand.Reader, Now: c.Now, PartitionOf: identity.PartitionOfID},
+		Events: &event.Recorder{Random: rand.Reader, Now: c.Now, PartitionOf: person.PartitionOfID},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -161,25 +162,25 @@ func (h *people) set(change func(*config.Units)) {
 // person returns the id of a username.
 func (h *people) person(username string) string {
 	h.Helper()
-	p, err := h.persons.Person(h.Context(), username)
+	p, err := h.persons.Person.Person(h.Context(), username)
 	if err != nil {
 		h.Fatal(err)
 	}
 	return p.ID
 }
 
-func (h *people) add(n identity.NewPerson) string {
+func (h *people) add(n person.NewPerson) string {
 	h.Helper()
-	p, err := h.persons.AddPerson(h.Context(), n, identity.Actor{ID: "test"})
+	p, err := h.persons.Person.AddPerson(h.Context(), n, person.Actor{ID: "test"})
 	if err != nil {
 		h.Fatal(err)
 	}
 	return p.ID
 }
 
-func (h *people) setState(person string, to identity.State) {
+func (h *people) setState(personID string, to person.State) {
 	h.Helper()
-	if err := h.persons.SetState(h.Context(), person, to, identity.Actor{ID: "test"}); err != nil {
+	if err := h.persons.Person.SetState(h.Context(), personID, to, person.Actor{ID: "test"}); err != nil {
 		h.Fatal(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/api"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	signin "github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -26,11 +27,11 @@ const validatePath = "/api/credentials/validate"
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	h := newPeople(t)
-	for name, state := range map[string]identity.State{"blocked": identity.Blocked, "inactive": identity.Inactive, "removed": identity.Removed} {
-		h.add(identity.NewPerson{Username: name, Password: secret.New(demoPassword)})
+	for name, state := range map[string]person.State{"blocked": person.Blocked, "inactive": person.Inactive, "removed": person.Removed} {
+		h.add(person.NewPerson{Username: name, Password: secret.New(demoPassword)})
 		h.setState(name, state)
 	}
-	h.add(identity.NewPerson{Username: "passwordless"})
+	h.add(person.NewPerson{Username: "passwordless"})
 	good := h.with(demo, demoPassword)
 	short, shortIV := h.encrypt(demoPassword, 8)
 	long, longIV := h.encrypt(demoPassword, 16)
@@ -107,12 +108,12 @@ func TestValidateProfile(t *testing.T) {
 	t.Parallel()
 	h := newPeople(t)
 	verified := true
-	h.add(identity.NewPerson{Username: "ann", Password: secret.New(demoPassword), EmailVerified: &verified, Profile: &identity.Profile{
-		EmailAddresses: []identity.EmailAddress{{Primary: true, Value: "ann@example.com", Tag: "work"}, {Value: "ann@home.example"}},
-		Gender:         "F", Name: identity.Name{FirstName: "Ann", LastName: "Lee", Initials: "A.B."}, DateOfBirth: "1990-12-31",
-		PhoneNumbers:     []identity.PhoneNumber{{Primary: true, Value: "+31 20 123 4567"}},
-		Addresses:        []identity.Address{{HouseNumber: 7, StreetName: "Quay", City: "Delft", CountryCode: "NL", Attention: "Reception"}},
-		CustomAttributes: []identity.CustomAttribute{{Name: "shoe_size", Value: "39"}}, PreferredLocale: "nl-NL", ReferenceID: "ref-1",
+	h.add(person.NewPerson{Username: "ann", Password: secret.New(demoPassword), EmailVerified: &verified, Profile: &person.Profile{
+		EmailAddresses: []person.EmailAddress{{Primary: true, Value: "ann@example.com", Tag: "work"}, {Value: "ann@home.example"}},
+		Gender:         "F", Name: person.Name{FirstName: "Ann", LastName: "Lee", Initials: "A.B."}, DateOfBirth: "1990-12-31",
+		PhoneNumbers:     []person.PhoneNumber{{Primary: true, Value: "+31 20 123 4567"}},
+		Addresses:        []person.Address{{HouseNumber: 7, StreetName: "Quay", City: "Delft", CountryCode: "NL", Attention: "Reception"}},
+		CustomAttributes: []person.CustomAttribute{{Name: "shoe_size", Value: "39"}}, PreferredLocale: "nl-NL", ReferenceID: "ref-1",
 	}})
 	a := h.validate("ann", demoPassword)
 	const want = `{"email_addresses":[{"primary":true,"verified":true,"tag":"work","value":"ann@example.com"},{"primary":false,"verified":false,"value":"ann@home.example"}],` +
@@ -123,7 +124,7 @@ func TestValidateProfile(t *testing.T) {
 	if got := strings.TrimSpace(a.Body.String()); a.status() != 200 || got != want {
 		t.Errorf("validate = %d\n%s, want\n%s", a.status(), got, want)
 	}
-	h.add(identity.NewPerson{Username: "bare", Password: secret.New(demoPassword)})
+	h.add(person.NewPerson{Username: "bare", Password: secret.New(demoPassword)})
 	if a := h.validate("bare", demoPassword); a.status() != 200 || !strings.HasPrefix(a.Body.String(), `{"email_addresses":[]`) {
 		t.Errorf("without anything = %d %s, want the required member", a.status(), a.Body)
 	}
@@ -135,7 +136,7 @@ func TestValidateEvents(t *testing.T) {
 	id, before := h.person(demo), len(h.events())
 	h.validate(demo, demoPassword, "X-Service-Flow-Context-Params", "flow=checkout").check(t, "good", 200, 0)
 	h.validate(demo, "wrong").check(t, "wrong", 401, 3013)
-	h.setState(demo, identity.Blocked)
+	h.setState(demo, person.Blocked)
 	h.validate(demo, demoPassword).check(t, "blocked", 401, 1009)
 	var got []event.Event
 	for _, e := range h.events()[before:] {
@@ -183,9 +184,9 @@ func TestCredentialsRequiredAttributes(t *testing.T) {
 	t.Parallel()
 	h := newPeople(t)
 	no := false
-	h.add(identity.NewPerson{Username: "ann", Password: secret.New(demoPassword), Email: "ann@example.com", EmailVerified: &no})
-	h.add(identity.NewPerson{Username: "bob", Password: secret.New(demoPassword), Profile: &identity.Profile{
-		PhoneNumbers: []identity.PhoneNumber{{Value: "+31 20 123 4567"}}, DateOfBirth: "1990-12-31",
+	h.add(person.NewPerson{Username: "ann", Password: secret.New(demoPassword), Email: "ann@example.com", EmailVerified: &no})
+	h.add(person.NewPerson{Username: "bob", Password: secret.New(demoPassword), Profile: &person.Profile{
+		PhoneNumbers: []person.PhoneNumber{{Value: "+31 20 123 4567"}}, DateOfBirth: "1990-12-31",
 	}})
 	rule := func(names ...string) func(*config.Units) {
 		return func(u *config.Units) { u.Profile.Rules = append(u.Profile.Rules, config.AttributeRule{AnyOf: names}) }
@@ -223,7 +224,7 @@ func TestCredentialsRequiredAttributes(t *testing.T) {
 		h.clock.Advance(time.Hour)
 	}
 	h.set(email)
-	h.setState("ann", identity.Inactive)
+	h.setState("ann", person.Inactive)
 	h.validate("ann", demoPassword).check(t, "inactive comes first", 403, 1039)
 }
 
@@ -432,7 +433,7 @@ func TestCredentialsAttacks(t *testing.T) {
 		t.Parallel()
 		const header = "X-Service-Persons-Partition-Id"
 		h := newPeople(t, func(c *identity.Config, _ *api.Deps) { c.Partitions.On = true })
-		h.add(identity.NewPerson{Username: demo, Password: secret.New("another password"), Partition: "west"})
+		h.add(person.NewPerson{Username: demo, Password: secret.New("another password"), Partition: "west"})
 		for _, tt := range []struct {
 			name, username, password string
 			header                   []string

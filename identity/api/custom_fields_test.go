@@ -13,8 +13,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/scim"
 )
 
@@ -30,9 +30,9 @@ func TestCustomFieldsComeOut(t *testing.T) {
 		}}}
 	})
 	h.signUp("new@example.com", "an orderly sort of pass 9", "custom.team", `Reds "&" <b>`, "custom.shoe_size", "43,5", "custom.news", "true")
-	want := []identity.CustomAttribute{{Name: "team", Value: `Reds "&" <b>`}, {Name: "shoe_size", Value: "43.5"}, {Name: "news", Value: "true"}}
+	want := []person.CustomAttribute{{Name: "team", Value: `Reds "&" <b>`}, {Name: "shoe_size", Value: "43.5"}, {Name: "news", Value: "true"}}
 
-	var profile identity.Profile
+	var profile person.Profile
 	a := h.validate("new@example.com", "an orderly sort of pass 9")
 	if err := json.Unmarshal(a.Body.Bytes(), &profile); err != nil || a.status() != http.StatusOK || !slices.Equal(profile.CustomAttributes, want) {
 		t.Errorf("validate = %d %s, %v", a.status(), a.Body, err)
@@ -40,7 +40,7 @@ func TestCustomFieldsComeOut(t *testing.T) {
 
 	server, err := scim.New(scim.Deps{
 		Identity: h.persons, Issuer: issuer, Log: zap.NewNop(),
-		Authorize: func(*http.Request) (identity.Actor, error) { return identity.Actor{ID: "hr"}, nil },
+		Authorize: func(*http.Request) (person.Actor, error) { return person.Actor{ID: "hr"}, nil },
 		Enabled:   func(context.Context) (bool, error) { return true, nil },
 	})
 	if err != nil {
@@ -50,7 +50,7 @@ func TestCustomFieldsComeOut(t *testing.T) {
 	server.ServeHTTP(w, httptest.NewRequest(http.MethodGet, issuer+"/scim/v2/Users/"+h.person("new@example.com"), nil))
 	var user struct {
 		Ours struct {
-			Custom []identity.CustomAttribute `json:"customAttributes"`
+			Custom []person.CustomAttribute `json:"customAttributes"`
 		} `json:"urn:gatehouse:params:scim:schemas:extension:2.0:User"`
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &user); err != nil || w.Code != http.StatusOK || !slices.Equal(user.Ours.Custom, want) {

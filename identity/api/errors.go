@@ -4,7 +4,9 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
@@ -89,7 +91,7 @@ func wrongState() *rest.Error {
 
 // featureOff says which feature of action tokens is switched off.
 func featureOff(status int, feature string) *rest.Error {
-	code := map[string]int{identity.FeatureLogin: 1028, identity.FeatureAppToWeb: 1060, identity.FeatureCoupling: 1054}[feature]
+	code := map[string]int{actiontoken.FeatureLogin: 1028, actiontoken.FeatureAppToWeb: 1060, actiontoken.FeatureCoupling: 1054}[feature]
 	return &rest.Error{Status: status, Code: code, Message: "the feature of action tokens " + feature + " is disabled"}
 }
 
@@ -103,7 +105,7 @@ func personsOff() *rest.Error {
 // refused answers an invalid member with 400, a repetition that comes too soon with 429, and an unknown person or thing
 // with 404.
 func refused(w http.ResponseWriter, err error) error {
-	invalid, soon := new(identity.ValidationError), new(identity.TooSoonError)
+	invalid, soon := new(person.ValidationError), new(proof.TooSoonError)
 	switch {
 	case errors.As(err, &invalid):
 		return rest.Invalid(rest.Problem{Path: invalid.Field, Problem: invalid.Problem})

@@ -6,7 +6,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
@@ -16,7 +17,7 @@ func (a *API) handleInvite(w http.ResponseWriter, r *http.Request, client string
 	if err != nil {
 		return err
 	}
-	var in identity.NewInvitation
+	var in enrol.NewInvitation
 	if err := rest.Decode(w, r, maxNewToken, &in); err != nil {
 		return err
 	}
@@ -25,7 +26,7 @@ func (a *API) handleInvite(w http.ResponseWriter, r *http.Request, client string
 	} else if partition != "" && partition != in.Partition {
 		return rest.Invalid(rest.Problem{Path: "partition", Problem: "is not that of the header " + rest.PartitionHeader})
 	}
-	made, err := a.Identity.Invite(r.Context(), in, a.actor(r, client))
+	made, err := a.Identity.Enrol.Invite(r.Context(), in, a.actor(r, client))
 	if err != nil {
 		return refusedInvitation(w, err)
 	}
@@ -39,7 +40,7 @@ func (a *API) handleInviteAgain(w http.ResponseWriter, r *http.Request, client s
 	if err != nil {
 		return err
 	}
-	made, err := a.Identity.InviteAgain(r.Context(), person, a.actor(r, client))
+	made, err := a.Identity.Enrol.InviteAgain(r.Context(), person, a.actor(r, client))
 	if err != nil {
 		return refusedInvitation(w, err)
 	}
@@ -53,7 +54,7 @@ func (a *API) handleWithdrawInvitation(w http.ResponseWriter, r *http.Request, c
 	if err != nil {
 		return err
 	}
-	if err := a.Identity.WithdrawInvitation(r.Context(), person, a.actor(r, client)); err != nil {
+	if err := a.Identity.Enrol.WithdrawInvitation(r.Context(), person, a.actor(r, client)); err != nil {
 		return refusedInvitation(w, err)
 	}
 	rest.Empty(w, http.StatusNoContent)
@@ -62,13 +63,13 @@ func (a *API) handleWithdrawInvitation(w http.ResponseWriter, r *http.Request, c
 
 // refusedInvitation returns the answer for a refused invitation.
 func refusedInvitation(w http.ResponseWriter, err error) error {
-	state := new(identity.StateError)
+	state := new(person.StateError)
 	switch {
 	case errors.As(err, &state):
 		return conflict("the person is not invited, or not any more").With(err)
-	case errors.Is(err, identity.ErrUsernameTaken):
+	case errors.Is(err, person.ErrUsernameTaken):
 		return conflict("the username is taken").With(err)
-	case errors.Is(err, identity.ErrInvitationsOff):
+	case errors.Is(err, enrol.ErrInvitationsOff):
 		return conflict("invitations are switched off").With(err)
 	}
 	return refused(w, err)

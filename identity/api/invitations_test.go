@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 func TestInvitations(t *testing.T) {
@@ -23,15 +24,15 @@ func TestInvitations(t *testing.T) {
 	}
 	h.set(func(u *config.Units) { u.Features.AcceptingInvitationEnabled = true })
 	a := h.call(http.MethodPost, path, guest)
-	var made identity.Invitation
+	var made enrol.Invitation
 	if err := json.Unmarshal(a.Body.Bytes(), &made); err != nil || a.status() != http.StatusCreated {
 		t.Fatalf("an invitation = %d %s", a.status(), a.Body)
 	}
 	if made.Username != "guest@example.com" || made.Sent || !strings.HasPrefix(made.Link, issuer+"/invitation?token=") || !made.ExpiresAt.Equal(h.clock.Now().Add(7*24*time.Hour)) {
 		t.Errorf("an invitation without mail = %+v, want a link to hand over", made)
 	}
-	p, err := h.persons.Person(t.Context(), made.PersonID)
-	if err != nil || p.State != identity.Invited || p.Name != "Gail Guest" || p.EmailVerified {
+	p, err := h.persons.Person.Person(t.Context(), made.PersonID)
+	if err != nil || p.State != person.Invited || p.Name != "Gail Guest" || p.EmailVerified {
 		t.Errorf("Person = %+v, %v, want an invited person with an unverified address", p, err)
 	}
 	again := "/api/persons/" + made.PersonID + "/invitation"
@@ -65,7 +66,7 @@ func TestInvitations(t *testing.T) {
 			}
 		})
 	}
-	other, err := h.persons.Person(t.Context(), demo)
+	other, err := h.persons.Person.Person(t.Context(), demo)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
@@ -36,7 +37,7 @@ func (a *API) handleSendNumberCode(w http.ResponseWriter, r *http.Request, clien
 	if err := rest.Decode(w, r, maxToken, &in); err != nil {
 		return err
 	}
-	until, err := a.Identity.SendNumberCode(r.Context(), person, in.Number, a.actor(r, client))
+	until, err := a.Identity.Proof.SendNumberCode(r.Context(), person, in.Number, a.actor(r, client))
 	if err != nil {
 		return refusedNumber(w, err)
 	}
@@ -54,7 +55,7 @@ func (a *API) handleVerifyNumber(w http.ResponseWriter, r *http.Request, client 
 	if err := rest.Decode(w, r, maxToken, &in); err != nil {
 		return err
 	}
-	if err := a.Identity.VerifyNumber(r.Context(), person, in.Number, in.Code, a.actor(r, client)); err != nil {
+	if err := a.Identity.Proof.VerifyNumber(r.Context(), person, in.Number, in.Code, a.actor(r, client)); err != nil {
 		return refusedNumber(w, err)
 	}
 	rest.Empty(w, http.StatusNoContent)
@@ -63,13 +64,13 @@ func (a *API) handleVerifyNumber(w http.ResponseWriter, r *http.Request, client 
 
 // refusedNumber returns the answer for a number that was not checked.
 func refusedNumber(w http.ResponseWriter, err error) error {
-	state := new(identity.StateError)
+	state := new(person.StateError)
 	switch {
-	case errors.Is(err, identity.ErrWrongCode):
+	case errors.Is(err, proof.ErrWrongCode):
 		return rest.Invalid(rest.Problem{Path: "code", Problem: "is wrong, or not good any more"})
 	case errors.As(err, &state):
 		return conflict("the person is blocked").With(err)
-	case errors.Is(err, identity.ErrTextsOff):
+	case errors.Is(err, proof.ErrTextsOff):
 		return conflict("the validation of numbers is switched off").With(err)
 	}
 	return refused(w, err)

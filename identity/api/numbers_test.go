@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 // TestNumbersRefused: without text messages no number is validated; malformed bodies are refused as elsewhere.
@@ -16,9 +16,9 @@ func TestNumbersRefused(t *testing.T) {
 	h.set(func(u *config.Units) {
 		u.Features.SMSEnabled, u.Features.MobileNumberValidationBackendServicesEnabled = true, true
 	})
-	p, err := h.persons.AddPerson(t.Context(), identity.NewPerson{Username: "tess", Profile: &identity.Profile{
-		PhoneNumbers: []identity.PhoneNumber{{Value: "+31612345678", Primary: true}},
-	}}, identity.Actor{ID: "ops"})
+	p, err := h.persons.Person.AddPerson(t.Context(), person.NewPerson{Username: "tess", Profile: &person.Profile{
+		PhoneNumbers: []person.PhoneNumber{{Value: "+31612345678", Primary: true}},
+	}}, person.Actor{ID: "ops"})
 	if err != nil {
 		t.Fatal(err)
 	}

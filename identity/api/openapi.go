@@ -3,7 +3,10 @@ package api
 import (
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
+	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/internal/openapi"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
@@ -31,7 +34,7 @@ func Operations() []openapi.Operation {
 			Header:  []openapi.Param{about, {Name: rest.PartitionHeader, Text: "Where the username is; required while persons are kept in partitions"}},
 			Body:    credentialsDescribed{},
 			Answers: []openapi.Answer{
-				{Status: http.StatusOK, Body: identity.Profile{}},
+				{Status: http.StatusOK, Body: person.Profile{}},
 				{Status: http.StatusBadRequest, Text: "3001 parameter, 3002 encryption"},
 				{Status: http.StatusUnauthorized, Text: "3013 invalid credentials, 1009 blocked, 1068 too many tries; no code: no or wrong credentials of the API client"},
 				{Status: http.StatusForbidden, Text: "1039 inactive, 3003 attributes missing; no code: the API client may not use this API"},
@@ -43,7 +46,7 @@ func Operations() []openapi.Operation {
 			Method: http.MethodPost, Path: "/api/credentials/token", ID: "processActionToken", Tag: credentialsAPI, Summary: "Does what an action token says, and uses it up",
 			Body: tokenDescribed{},
 			Answers: []openapi.Answer{
-				{Status: http.StatusOK, Body: identity.ActionsDone{}},
+				{Status: http.StatusOK, Body: actiontoken.ActionsDone{}},
 				{Status: http.StatusBadRequest, Text: "3001 parameter, 3011 no such token, 3012 an action failed, 1009 blocked, 1052 coupled with another, 1056 no such provider, 1063 wrong state"},
 				{Status: http.StatusTooManyRequests, Text: "The API client asks too much at once"},
 				{Status: http.StatusServiceUnavailable, Text: "1001 not available, 1028 login, 1054 coupling, 1060 app to web disabled; no code: try again later"},
@@ -62,7 +65,7 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodPost, Path: "/api/persons/{id}/tokens", ID: "makeActionToken", Tag: personsAPI, Summary: "Makes an action token for a person",
-			Body: identity.NewActionToken{}, Answers: []openapi.Answer{{Status: http.StatusCreated, Body: identity.ActionToken{}}, {Status: http.StatusNotFound}},
+			Body: actiontoken.NewActionToken{}, Answers: []openapi.Answer{{Status: http.StatusCreated, Body: actiontoken.ActionToken{}}, {Status: http.StatusNotFound}},
 		},
 		{
 			Method: http.MethodDelete, Path: "/api/persons/{id}/tokens", ID: "revokeActionTokens", Tag: personsAPI, Summary: "Revokes every action token of a person",
@@ -75,7 +78,7 @@ func Operations() []openapi.Operation {
 		{
 			Method: http.MethodPost, Path: "/api/persons/{id}/codes", ID: "makeCode", Tag: personsAPI, Summary: "Makes a code for a person that somebody delivers, in place of the one before",
 			Body: codeRequest{}, Answers: []openapi.Answer{
-				{Status: http.StatusCreated, Body: identity.DeliveredCode{}},
+				{Status: http.StatusCreated, Body: proof.DeliveredCode{}},
 				{Status: http.StatusNotFound},
 				{Status: http.StatusConflict, Text: "Codes for this are switched off, or the person is in the wrong state"},
 				{Status: http.StatusTooManyRequests, Text: "Another code was made a moment ago"},
@@ -84,15 +87,15 @@ func Operations() []openapi.Operation {
 		{
 			Method: http.MethodPost, Path: "/api/persons/invitations", ID: "invitePerson", Tag: personsAPI, Summary: "Invites somebody: makes the person and sends a link",
 			Header: []openapi.Param{{Name: rest.PartitionHeader, Text: "Where the username is to be"}},
-			Body:   identity.NewInvitation{}, Answers: []openapi.Answer{
-				{Status: http.StatusCreated, Body: identity.Invitation{}},
+			Body:   enrol.NewInvitation{}, Answers: []openapi.Answer{
+				{Status: http.StatusCreated, Body: enrol.Invitation{}},
 				{Status: http.StatusConflict, Text: "The username is taken, or invitations are switched off"},
 			},
 		},
 		{
 			Method: http.MethodPost, Path: "/api/persons/{id}/invitation", ID: "inviteAgain", Tag: personsAPI, Summary: "Sends an invited person a new link in place of the one before",
 			Answers: []openapi.Answer{
-				{Status: http.StatusCreated, Body: identity.Invitation{}},
+				{Status: http.StatusCreated, Body: enrol.Invitation{}},
 				{Status: http.StatusNotFound},
 				{Status: http.StatusConflict, Text: "The person is not invited, or invitations are switched off"},
 				{Status: http.StatusTooManyRequests, Text: "Another link was made a moment ago"},

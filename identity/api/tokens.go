@@ -4,7 +4,9 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -26,7 +28,7 @@ func (a *API) handleToken(w http.ResponseWriter, r *http.Request, client string)
 	if err != nil {
 		return err
 	}
-	done, err := a.Identity.ProcessActionToken(r.Context(), token, partition, a.actor(r, client))
+	done, err := a.Identity.ActionToken.ProcessActionToken(r.Context(), token, partition, a.actor(r, client))
 	if err != nil {
 		return refusedToken(err)
 	}
@@ -44,10 +46,10 @@ func (a *API) handleCheckToken(w http.ResponseWriter, r *http.Request, client st
 	if err != nil {
 		return err
 	}
-	err = a.Identity.CheckActionToken(r.Context(), token, partition)
-	off := new(identity.FeatureOffError)
+	err = a.Identity.ActionToken.CheckActionToken(r.Context(), token, partition)
+	off := new(actiontoken.FeatureOffError)
 	switch {
-	case errors.Is(err, identity.ErrNoActionToken):
+	case errors.Is(err, actiontoken.ErrNoActionToken):
 		return noActionToken(http.StatusUnauthorized)
 	case errors.As(err, &off):
 		return featureOff(http.StatusBadRequest, off.Feature)
@@ -85,26 +87,26 @@ func (a *API) ownPartition(r *http.Request) (string, error) {
 	return a.partition(r)
 }
 
-func (a *API) actor(r *http.Request, client string) identity.Actor {
-	return identity.Actor{ID: client, Name: client, Origin: a.Origin(r)}
+func (a *API) actor(r *http.Request, client string) person.Actor {
+	return person.Actor{ID: client, Name: client, Origin: a.Origin(r)}
 }
 
 // refusedToken returns the answer for a token that was refused.
 func refusedToken(err error) error {
-	off, state, failed := new(identity.FeatureOffError), new(identity.StateError), new(identity.ActionsFailedError)
+	off, state, failed := new(actiontoken.FeatureOffError), new(person.StateError), new(actiontoken.ActionsFailedError)
 	var e *rest.Error
 	switch {
-	case errors.Is(err, identity.ErrNoActionToken):
+	case errors.Is(err, actiontoken.ErrNoActionToken):
 		return noActionToken(http.StatusBadRequest)
 	case errors.As(err, &off):
 		return featureOff(http.StatusServiceUnavailable, off.Feature)
-	case errors.As(err, &state) && state.State == identity.Blocked:
+	case errors.As(err, &state) && state.State == person.Blocked:
 		e = personBlocked(http.StatusBadRequest)
 	case errors.As(err, &state):
 		e = wrongState()
-	case errors.Is(err, identity.ErrCoupled):
+	case errors.Is(err, person.ErrCoupled):
 		e = coupledAlready()
-	case errors.Is(err, identity.ErrNoProvider):
+	case errors.Is(err, federation.ErrNoProvider):
 		e = noProvider()
 	case errors.As(err, &failed):
 		e = actionsFailed()
@@ -119,16 +121,16 @@ func refusedToken(err error) error {
 
 // handleMakeToken serves POST /api/persons/{id}/tokens.
 func (a *API) handleMakeToken(w http.ResponseWriter, r *http.Request, client string) error {
-	person, err := a.personOf(r)
+	personID, err := a.personOf(r)
 	if err != nil {
 		return err
 	}
-	var in identity.NewActionToken
+	var in actiontoken.NewActionToken
 	if err := rest.Decode(w, r, maxNewToken, &in); err != nil {
 		return err
 	}
-	made, err := a.Identity.MakeActionToken(r.Context(), person, in, a.actor(r, client))
-	if invalid := new(identity.ValidationError); errors.As(err, &invalid) {
+	made, err := a.Identity.ActionToken.MakeActionToken(r.Context(), personID, in, a.actor(r, client))
+	if invalid := new(person.ValidationError); errors.As(err, &invalid) {
 		return rest.Invalid(rest.Problem{Path: invalid.Field, Problem: invalid.Problem})
 	}
 	if err != nil {
@@ -144,7 +146,7 @@ func (a *API) handleRevokeTokens(w http.ResponseWriter, r *http.Request, client 
 	if err != nil {
 		return err
 	}
-	if err := a.Identity.RevokeActionTokens(r.Context(), person, fold(r.PathValue("token")), a.actor(r, client)); err != nil {
+	if err := a.Identity.ActionToken.RevokeActionTokens(r.Context(), person, fold(r.PathValue("token")), a.actor(r, client)); err != nil {
 		return missing(err)
 	}
 	rest.Empty(w, http.StatusNoContent)
@@ -165,7 +167,7 @@ func (a *API) personOf(r *http.Request) (string, error) {
 		return id, nil
 	}
 	return id, a.Store.View(r.Context(), func(tx storage.Tx) error {
-		is, err := identity.PartitionOfID(tx, id)
+		is, err := person.PartitionOfID(tx, id)
 		if err == nil && is != partition {
 			err = rest.NotFound()
 		}
@@ -178,7 +180,7 @@ const maxID = 64
 
 // missing answers an unknown token or person with 404.
 func missing(err error) error {
-	if errors.Is(err, identity.ErrNoPerson) || errors.Is(err, identity.ErrNoActionToken) {
+	if errors.Is(err, person.ErrNoPerson) || errors.Is(err, actiontoken.ErrNoActionToken) {
 		return rest.NotFound()
 	}
 	return err

@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/api"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp/idptest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -23,25 +26,27 @@ const (
 	welcome   = "https://app.example.com/welcome"
 )
 
-type actions = []identity.Action
+type actions = []actiontoken.Action
 
-func signingIn() identity.Action { return identity.Action{Type: identity.ActionLogin} }
+func signingIn() actiontoken.Action { return actiontoken.Action{Type: actiontoken.ActionLogin} }
 
-func activation() identity.Action { return identity.Action{Type: identity.ActionActivatePerson} }
-
-func couple(idp, external string) identity.Action {
-	return identity.Action{Type: identity.ActionCouple, Parameters: map[string]string{"idp_id": idp, "external_id": external}}
+func activation() actiontoken.Action {
+	return actiontoken.Action{Type: actiontoken.ActionActivatePerson}
 }
 
-func ofSession(id string) identity.Action {
-	return identity.Action{Type: identity.ActionCoupleSession, Parameters: map[string]string{"session_id": id}}
+func couple(idp, external string) actiontoken.Action {
+	return actiontoken.Action{Type: actiontoken.ActionCouple, Parameters: map[string]string{"idp_id": idp, "external_id": external}}
+}
+
+func ofSession(id string) actiontoken.Action {
+	return actiontoken.Action{Type: actiontoken.ActionCoupleSession, Parameters: map[string]string{"session_id": id}}
 }
 
 // newTokens is people with the providers partner and, switched off, old; every feature of action tokens is on.
 func newTokens(t testing.TB, change ...func(*identity.Config, *api.Deps)) *people {
 	t.Helper()
 	h := newPeople(t, append([]func(*identity.Config, *api.Deps){func(c *identity.Config, _ *api.Deps) {
-		c.Providers = []identity.Provider{
+		c.Providers = []federation.Provider{
 			{ID: "partner", Source: idptest.New(), Path: "oidc"}, {ID: "old", Source: idptest.New(), Path: "oidc", Disabled: true},
 		}
 	}}, change...)...)
@@ -54,19 +59,19 @@ func newTokens(t testing.TB, change ...func(*identity.Config, *api.Deps)) *peopl
 }
 
 // make makes a token by the API.
-func (h *people) make(person string, n identity.NewActionToken) identity.ActionToken {
+func (h *people) make(person string, n actiontoken.NewActionToken) actiontoken.ActionToken {
 	h.Helper()
 	a := h.call(http.MethodPost, "/api/persons/"+person+"/tokens", n)
-	var made identity.ActionToken
+	var made actiontoken.ActionToken
 	if err := json.Unmarshal(a.Body.Bytes(), &made); err != nil || a.status() != 201 || !secret.IsToken(secret.ActionToken, made.Token) || made.ID == "" {
 		h.Fatalf("make = %d %s, want 201 with a token", a.status(), a.Body)
 	}
 	return made
 }
 
-func (h *people) token(person string, of ...identity.Action) string {
+func (h *people) token(person string, of ...actiontoken.Action) string {
 	h.Helper()
-	return h.make(person, identity.NewActionToken{Actions: of}).Token
+	return h.make(person, actiontoken.NewActionToken{Actions: of}).Token
 }
 
 func (h *people) process(token string, header ...string) reply {
@@ -80,7 +85,7 @@ func (h *people) checkToken(token string, header ...string) reply {
 }
 
 // done reads what a token has done.
-func (h *people) done(a reply) (d identity.ActionsDone) {
+func (h *people) done(a reply) (d actiontoken.ActionsDone) {
 	h.Helper()
 	if err := json.Unmarshal(a.Body.Bytes(), &d); err != nil || a.status() != 200 {
 		h.Fatalf("token = %d %s, want 200", a.status(), a.Body)
@@ -92,15 +97,15 @@ func (h *people) done(a reply) (d identity.ActionsDone) {
 func TestToken(t *testing.T) {
 	t.Parallel()
 	h := newTokens(t)
-	ann := h.add(identity.NewPerson{Username: "ann", Password: secret.New(demoPassword)})
-	bob := h.add(identity.NewPerson{Username: "bob"})
-	newcomer := h.add(identity.NewPerson{Username: "newcomer", Inactive: true})
-	invited := h.add(identity.NewPerson{Username: "invited", Inactive: true})
+	ann := h.add(person.NewPerson{Username: "ann", Password: secret.New(demoPassword)})
+	bob := h.add(person.NewPerson{Username: "bob"})
+	newcomer := h.add(person.NewPerson{Username: "newcomer", Inactive: true})
+	invited := h.add(person.NewPerson{Username: "invited", Inactive: true})
 	h.process(h.token(bob, couple("partner", "4711"))).check(t, "bob's identity", 200, 0)
-	blocked := h.add(identity.NewPerson{Username: "blocked"})
+	blocked := h.add(person.NewPerson{Username: "blocked"})
 	blockedLogin, blockedCouple := h.token(blocked, signingIn()), h.token(blocked, couple("partner", "9"))
-	h.setState("blocked", identity.Blocked)
-	revoked := h.make(ann, identity.NewActionToken{Actions: actions{signingIn()}})
+	h.setState("blocked", person.Blocked)
+	revoked := h.make(ann, actiontoken.NewActionToken{Actions: actions{signingIn()}})
 	h.call(http.MethodDelete, "/api/persons/"+ann+"/tokens/"+revoked.ID, nil).check(t, "revoke", 204, 0)
 	for _, tt := range []struct {
 		name, token  string
@@ -125,7 +130,7 @@ func TestToken(t *testing.T) {
 		{"the service itself as provider", h.token(ann, couple("identity", "1")), 400, 1056, "COUPLE_EXTERNAL_IDP_FROM_PARAMETERS"},
 		{"no such session", h.token(ann, ofSession("0123456789abcdef")), 400, 3012, "COUPLE_EXTERNAL_IDP_FROM_SESSION"},
 		{"activation of who is active", h.token(ann, activation()), 400, 3012, "PERSON_ACTIVATION"},
-		{"login of who is inactive", h.token(h.add(identity.NewPerson{Username: "still", Inactive: true}), signingIn()), 400, 1063, "LOGIN"},
+		{"login of who is inactive", h.token(h.add(person.NewPerson{Username: "still", Inactive: true}), signingIn()), 400, 1063, "LOGIN"},
 	} {
 		a := h.process(tt.token)
 		a.check(t, tt.name, tt.status, tt.code)
@@ -159,7 +164,7 @@ func secret4(t testing.TB) string {
 func TestTokenAnswer(t *testing.T) {
 	t.Parallel()
 	h := newTokens(t)
-	made := h.make(h.person(demo), identity.NewActionToken{Actions: actions{couple("partner", "4711")}, RedirectURI: welcome, TTL: 60})
+	made := h.make(h.person(demo), actiontoken.NewActionToken{Actions: actions{couple("partner", "4711")}, RedirectURI: welcome, TTL: 60})
 	if want := h.clock.Now().Add(time.Minute); !made.ExpiresAt.Equal(want) {
 		t.Errorf("expires_at = %v, want %v", made.ExpiresAt, want)
 	}
@@ -169,7 +174,7 @@ func TestTokenAnswer(t *testing.T) {
 	if a := h.process(made.Token); a.status() != 200 || a.Body.String() != want {
 		t.Errorf("token = %d\n%s, want\n%s", a.status(), a.Body, want)
 	}
-	d := h.done(h.process(h.make(h.person(demo), identity.NewActionToken{Actions: actions{signingIn()}, RedirectURI: welcome}).Token))
+	d := h.done(h.process(h.make(h.person(demo), actiontoken.NewActionToken{Actions: actions{signingIn()}, RedirectURI: welcome}).Token))
 	if !strings.HasPrefix(d.RedirectURI, issuer+"/sign-in/token?ticket=ghlt_") {
 		t.Errorf("redirect_uri of a login = %q, want a page of Gatehouse", d.RedirectURI)
 	}
@@ -187,18 +192,18 @@ func TestActionTokenSwitches(t *testing.T) {
 	t.Parallel()
 	h := newTokens(t)
 	demoID := h.person(demo)
-	web := identity.NewActionToken{Actions: actions{signingIn()}, AppToWeb: true}
+	web := actiontoken.NewActionToken{Actions: actions{signingIn()}, AppToWeb: true}
 	for _, tt := range []struct {
 		name   string
-		n      identity.NewActionToken
+		n      actiontoken.NewActionToken
 		change func(u *config.Units, on bool)
 		code   int
 	}{
-		{"login", identity.NewActionToken{Actions: actions{signingIn()}}, func(u *config.Units, on bool) { u.Features.ActionToken.Login.Enabled = on }, 1028},
-		{"login_enabled", identity.NewActionToken{Actions: actions{signingIn()}}, func(u *config.Units, on bool) { u.Features.LoginEnabled = on }, 1028},
+		{"login", actiontoken.NewActionToken{Actions: actions{signingIn()}}, func(u *config.Units, on bool) { u.Features.ActionToken.Login.Enabled = on }, 1028},
+		{"login_enabled", actiontoken.NewActionToken{Actions: actions{signingIn()}}, func(u *config.Units, on bool) { u.Features.LoginEnabled = on }, 1028},
 		{"app to web", web, func(u *config.Units, on bool) { u.Features.ActionToken.AppToWeb.Enabled = on }, 1060},
-		{"coupling", identity.NewActionToken{Actions: actions{couple("partner", "1")}}, func(u *config.Units, on bool) { u.Features.ActionToken.Coupling.Enabled = on }, 1054},
-		{"coupling of a session", identity.NewActionToken{Actions: actions{ofSession("1")}}, func(u *config.Units, on bool) { u.Features.ActionToken.Coupling.Enabled = on }, 1054},
+		{"coupling", actiontoken.NewActionToken{Actions: actions{couple("partner", "1")}}, func(u *config.Units, on bool) { u.Features.ActionToken.Coupling.Enabled = on }, 1054},
+		{"coupling of a session", actiontoken.NewActionToken{Actions: actions{ofSession("1")}}, func(u *config.Units, on bool) { u.Features.ActionToken.Coupling.Enabled = on }, 1054},
 	} {
 		token := h.make(demoID, tt.n).Token
 		h.set(func(u *config.Units) { tt.change(u, false) })
@@ -229,15 +234,15 @@ func TestActionTokenTTL(t *testing.T) {
 	demoID := h.person(demo)
 	for _, tt := range []struct {
 		name string
-		n    identity.NewActionToken
+		n    actiontoken.NewActionToken
 		want time.Duration
 	}{
-		{"login", identity.NewActionToken{Actions: actions{signingIn()}}, 100 * time.Second},
-		{"app to web", identity.NewActionToken{Actions: actions{signingIn()}, AppToWeb: true}, 50 * time.Second},
-		{"coupling", identity.NewActionToken{Actions: actions{couple("partner", "1")}}, 200 * time.Second},
-		{"both", identity.NewActionToken{Actions: actions{couple("partner", "1"), signingIn()}}, 100 * time.Second},
-		{"activation", identity.NewActionToken{Actions: actions{activation()}}, time.Hour},
-		{"said by its maker", identity.NewActionToken{Actions: actions{signingIn()}, TTL: 7}, 7 * time.Second},
+		{"login", actiontoken.NewActionToken{Actions: actions{signingIn()}}, 100 * time.Second},
+		{"app to web", actiontoken.NewActionToken{Actions: actions{signingIn()}, AppToWeb: true}, 50 * time.Second},
+		{"coupling", actiontoken.NewActionToken{Actions: actions{couple("partner", "1")}}, 200 * time.Second},
+		{"both", actiontoken.NewActionToken{Actions: actions{couple("partner", "1"), signingIn()}}, 100 * time.Second},
+		{"activation", actiontoken.NewActionToken{Actions: actions{activation()}}, time.Hour},
+		{"said by its maker", actiontoken.NewActionToken{Actions: actions{signingIn()}, TTL: 7}, 7 * time.Second},
 	} {
 		made := h.make(demoID, tt.n)
 		if got := made.ExpiresAt.Sub(h.clock.Now()); got != tt.want {
@@ -259,8 +264,8 @@ func TestMakeToken(t *testing.T) {
 	for i := range many {
 		many[i] = couple("partner", "x")
 	}
-	removed := h.add(identity.NewPerson{Username: "removed"})
-	h.setState("removed", identity.Removed)
+	removed := h.add(person.NewPerson{Username: "removed"})
+	h.setState("removed", person.Removed)
 	type m = map[string]any
 	for _, tt := range []struct {
 		name, path string
@@ -272,11 +277,11 @@ func TestMakeToken(t *testing.T) {
 		{"too many actions", path, m{"actions": many}, 400},
 		{"an unknown action", path, m{"actions": actions{{Type: "login"}}}, 400},
 		{"login twice", path, m{"actions": actions{signingIn(), signingIn()}}, 400},
-		{"a parameter missing", path, m{"actions": actions{{Type: identity.ActionCouple, Parameters: map[string]string{"idp_id": "x"}}}}, 400},
+		{"a parameter missing", path, m{"actions": actions{{Type: actiontoken.ActionCouple, Parameters: map[string]string{"idp_id": "x"}}}}, 400},
 		{"a parameter empty", path, m{"actions": actions{couple("partner", "")}}, 400},
 		{"a parameter too long", path, m{"actions": actions{couple("partner", strings.Repeat("x", 513))}}, 400},
 		{"a parameter with a control character", path, m{"actions": actions{couple("partner", "a\x00b")}}, 400},
-		{"a parameter that is unknown", path, m{"actions": actions{{Type: identity.ActionLogin, Parameters: map[string]string{"level": "4"}}}}, 400},
+		{"a parameter that is unknown", path, m{"actions": actions{{Type: actiontoken.ActionLogin, Parameters: map[string]string{"level": "4"}}}}, 400},
 		{"negative ttl", path, m{"actions": actions{signingIn()}, "ttl": -1}, 400},
 		{"endless ttl", path, m{"actions": actions{signingIn()}, "ttl": 31536001}, 400},
 		{"level 5", path, m{"actions": actions{signingIn()}, "authentication_level": 5}, 400},
@@ -301,12 +306,12 @@ func TestMakeToken(t *testing.T) {
 func TestRevokeTokens(t *testing.T) {
 	t.Parallel()
 	h := newTokens(t)
-	demoID, ann := h.person(demo), h.add(identity.NewPerson{Username: "ann"})
+	demoID, ann := h.person(demo), h.add(person.NewPerson{Username: "ann"})
 	var tokens []string
 	for range 3 {
 		tokens = append(tokens, h.token(demoID, signingIn()))
 	}
-	other := h.make(ann, identity.NewActionToken{Actions: actions{signingIn()}})
+	other := h.make(ann, actiontoken.NewActionToken{Actions: actions{signingIn()}})
 	h.call(http.MethodDelete, "/api/persons/"+demoID+"/tokens/"+other.ID, nil).check(t, "another person's token", 404, 0)
 	h.call(http.MethodDelete, "/api/persons/"+demoID+"/tokens", nil).check(t, "all", 204, 0)
 	h.call(http.MethodDelete, "/api/persons/"+demoID+"/tokens", nil).check(t, "none", 204, 0)
@@ -318,7 +323,7 @@ func TestRevokeTokens(t *testing.T) {
 	h.call(http.MethodDelete, "/api/persons/"+ann+"/tokens/"+other.ID, nil).check(t, "one again", 404, 0)
 	h.call(http.MethodDelete, "/api/persons/0198aaaa-0000-7000-8000-00000000000a/tokens", nil).check(t, "nobody", 404, 0)
 	for range 1203 { // more than one transaction bears
-		if _, err := h.persons.MakeActionToken(t.Context(), ann, identity.NewActionToken{Actions: actions{signingIn()}}, identity.Actor{}); err != nil {
+		if _, err := h.persons.ActionToken.MakeActionToken(t.Context(), ann, actiontoken.NewActionToken{Actions: actions{signingIn()}}, person.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -334,7 +339,7 @@ func TestRevokeTokens(t *testing.T) {
 func TestTokenAllOrNothing(t *testing.T) {
 	t.Parallel()
 	h := newTokens(t)
-	ann, bob := h.add(identity.NewPerson{Username: "ann", Inactive: true}), h.add(identity.NewPerson{Username: "bob"})
+	ann, bob := h.add(person.NewPerson{Username: "ann", Inactive: true}), h.add(person.NewPerson{Username: "bob"})
 	h.process(h.token(bob, couple("partner", "taken"))).check(t, "bob's identity", 200, 0)
 	token := h.token(ann, activation(), signingIn(), couple("partner", "taken"))
 	before := h.dump()
@@ -352,7 +357,7 @@ func TestTokenAllOrNothing(t *testing.T) {
 	if len(after) != len(before) {
 		t.Errorf("%d records, want %d", len(after), len(before))
 	}
-	h.setState("bob", identity.Removed)
+	h.setState("bob", person.Removed)
 	d := h.done(h.process(token))
 	var types []string
 	for _, r := range d.Results {
@@ -361,7 +366,7 @@ func TestTokenAllOrNothing(t *testing.T) {
 	if !slices.Equal(types, []string{"PERSON_ACTIVATION SUCCESS", "LOGIN SUCCESS", "COUPLE_EXTERNAL_IDP_FROM_PARAMETERS SUCCESS"}) {
 		t.Errorf("results = %v", types)
 	}
-	if p, err := h.persons.Person(t.Context(), ann); err != nil || p.State != identity.Active {
+	if p, err := h.persons.Person.Person(t.Context(), ann); err != nil || p.State != person.Active {
 		t.Errorf("ann = %+v, %v, want active", p, err)
 	}
 	h.process(token).check(t, "again", 400, 3011)
@@ -374,7 +379,7 @@ func TestActionTokenRedirectURI(t *testing.T) {
 	demoID := h.person(demo)
 	path := "/api/persons/" + demoID + "/tokens"
 	try := func(to string) int {
-		return h.call(http.MethodPost, path, identity.NewActionToken{Actions: actions{signingIn()}, RedirectURI: to}).status()
+		return h.call(http.MethodPost, path, actiontoken.NewActionToken{Actions: actions{signingIn()}, RedirectURI: to}).status()
 	}
 	for _, to := range []string{"https://good.example/a", "https://good.example/a/b", "https://good.example/a?x=1", welcome} {
 		if got := try(to); got != 201 {
@@ -394,7 +399,7 @@ func TestActionTokenRedirectURI(t *testing.T) {
 			}
 		}
 	})
-	token := h.make(demoID, identity.NewActionToken{Actions: actions{signingIn()}, RedirectURI: welcome}).Token
+	token := h.make(demoID, actiontoken.NewActionToken{Actions: actions{signingIn()}, RedirectURI: welcome}).Token
 	h.set(func(u *config.Units) { u.Features.ActionToken.WhitelistedURLs = nil })
 	a := h.process(token)
 	a.check(t, "taken off the list since", 400, 3012)
@@ -439,7 +444,7 @@ func TestTokenAttacks(t *testing.T) {
 			t.Errorf("%d sign-ins were prepared, want 1", tickets)
 		}
 
-		late := h.make(demoID, identity.NewActionToken{Actions: actions{signingIn()}, TTL: 60}).Token
+		late := h.make(demoID, actiontoken.NewActionToken{Actions: actions{signingIn()}, TTL: 60}).Token
 		h.clock.Advance(61 * time.Second)
 		h.process(late).check(t, "a second late", 400, 3011)
 
@@ -452,11 +457,11 @@ func TestTokenAttacks(t *testing.T) {
 		}
 		h.process(token, "X-Service-Persons-Partition-Id", "west").check(t, "another partition", 400, 3011)
 		h.checkToken(token, "X-Service-Persons-Partition-Id", "west").check(t, "another partition, validate", 401, 3011)
-		h.call(http.MethodPost, "/api/persons/"+demoID+"/tokens", identity.NewActionToken{Actions: actions{signingIn()}}, "X-Service-Persons-Partition-Id", "west").
+		h.call(http.MethodPost, "/api/persons/"+demoID+"/tokens", actiontoken.NewActionToken{Actions: actions{signingIn()}}, "X-Service-Persons-Partition-Id", "west").
 			check(t, "made from another partition", 404, 0)
 		h.call(http.MethodDelete, "/api/persons/"+demoID+"/tokens", nil, "X-Service-Persons-Partition-Id", "west").check(t, "revoked from another partition", 404, 0)
 		h.process(token, "X-Service-Persons-Partition-Id", "default", "X-Service-Persons-Partition-Id", "west").check(t, "two partitions", 400, 3001)
-		if err := h.persons.SetPassword(t.Context(), demoID, secret.New("another password 2"), identity.Actor{}); err != nil {
+		if err := h.persons.Person.SetPassword(t.Context(), demoID, secret.New("another password 2"), person.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		h.process(token).check(t, "after a change of the password", 400, 3011)
@@ -526,10 +531,10 @@ func TestTokenAttacks(t *testing.T) {
 	t.Run("attack 269: tokens of a person who was removed, for a person of the same username", func(t *testing.T) {
 		t.Parallel()
 		h := newTokens(t)
-		ann := h.add(identity.NewPerson{Username: "ann"})
+		ann := h.add(person.NewPerson{Username: "ann"})
 		token := h.token(ann, signingIn())
-		h.setState("ann", identity.Removed)
-		h.add(identity.NewPerson{Username: "ann"})
+		h.setState("ann", person.Removed)
+		h.add(person.NewPerson{Username: "ann"})
 		h.process(token).check(t, "the old token", 400, 3011)
 		h.checkToken(token).check(t, "the old token, validate", 401, 3011)
 	})

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 // columns are the known names of columns, compared without case, blanks, _ and -.
@@ -62,7 +62,7 @@ var columns = map[string]func(p *Person, v string) error{
 func addPhone(tag string) func(p *Person, v string) error {
 	return func(p *Person, v string) error {
 		prof := p.profile()
-		prof.PhoneNumbers = append(prof.PhoneNumbers, identity.PhoneNumber{Value: v, Tag: tag})
+		prof.PhoneNumbers = append(prof.PhoneNumbers, person.PhoneNumber{Value: v, Tag: tag})
 		return nil
 	}
 }
@@ -163,7 +163,7 @@ func (c *csvReader) Next() (p Person, line int, err error) {
 		}
 		if custom, ok := strings.CutPrefix(name, customPrefix); ok {
 			prof := p.profile()
-			prof.CustomAttributes = append(prof.CustomAttributes, identity.CustomAttribute{Name: custom, Value: v})
+			prof.CustomAttributes = append(prof.CustomAttributes, person.CustomAttribute{Name: custom, Value: v})
 			continue
 		}
 		if err := columns[name](&p, v); err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 // ldifReader reads entries of LDIF (RFC 2849) that describe persons. Others, such as organisational units, are skipped.
@@ -180,16 +180,16 @@ func (e entry) person() (p Person, problem string) {
 	}
 	if mails := e["mail"]; len(mails) > 1 {
 		for i, v := range mails {
-			p.profile().EmailAddresses = append(p.profile().EmailAddresses, identity.EmailAddress{Value: v, Primary: i == 0})
+			p.profile().EmailAddresses = append(p.profile().EmailAddresses, person.EmailAddress{Value: v, Primary: i == 0})
 		}
 	}
 	for _, kind := range []struct{ name, tag string }{{"telephonenumber", "work"}, {"mobile", "mobile"}, {"homephone", "home"}} {
 		for _, v := range e[kind.name] {
-			p.profile().PhoneNumbers = append(p.profile().PhoneNumbers, identity.PhoneNumber{Value: v, Tag: kind.tag})
+			p.profile().PhoneNumbers = append(p.profile().PhoneNumbers, person.PhoneNumber{Value: v, Tag: kind.tag})
 		}
 	}
 	if street, city, code := e.first("street", "streetaddress"), e.first("l"), e.first("postalcode"); street != "" || city != "" || code != "" {
-		*p.address() = identity.Address{StreetName: street, City: city, PostalCode: code, Region: e.first("st"), CountryCode: e.first("c")}
+		*p.address() = person.Address{StreetName: street, City: city, PostalCode: code, Region: e.first("st"), CountryCode: e.first("c")}
 	}
 	for _, dn := range e["memberof"] {
 		if g := leaf(dn); g != "" {

@@ -10,25 +10,25 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 // Person is one person of a file, as the import takes it. The password is readable here, unlike in identity.
 type Person struct {
-	Username      string            `json:"username"`
-	Password      string            `json:"password,omitempty"`
-	PasswordHash  string            `json:"password_hash,omitempty"`
-	Name          string            `json:"name,omitempty"`
-	GivenName     string            `json:"given_name,omitempty"`
-	FamilyName    string            `json:"family_name,omitempty"`
-	Email         string            `json:"email,omitempty"`
-	EmailVerified *bool             `json:"email_verified,omitempty"`
-	Groups        []string          `json:"groups,omitempty"`
-	Locale        string            `json:"locale,omitempty"`
-	Partition     string            `json:"partition,omitempty"`
-	Inactive      bool              `json:"inactive,omitempty"`
-	ExternalID    string            `json:"external_id,omitempty"`
-	Profile       *identity.Profile `json:"profile,omitempty"`
+	Username      string          `json:"username"`
+	Password      string          `json:"password,omitempty"`
+	PasswordHash  string          `json:"password_hash,omitempty"`
+	Name          string          `json:"name,omitempty"`
+	GivenName     string          `json:"given_name,omitempty"`
+	FamilyName    string          `json:"family_name,omitempty"`
+	Email         string          `json:"email,omitempty"`
+	EmailVerified *bool           `json:"email_verified,omitempty"`
+	Groups        []string        `json:"groups,omitempty"`
+	Locale        string          `json:"locale,omitempty"`
+	Partition     string          `json:"partition,omitempty"`
+	Inactive      bool            `json:"inactive,omitempty"`
+	ExternalID    string          `json:"external_id,omitempty"`
+	Profile       *person.Profile `json:"profile,omitempty"`
 }
 
 // Reader reads the persons of a file, one after the other.
@@ -105,18 +105,18 @@ func isHash(s string) bool {
 }
 
 // profile returns the profile of a person, and makes it if necessary.
-func (p *Person) profile() *identity.Profile {
+func (p *Person) profile() *person.Profile {
 	if p.Profile == nil {
-		p.Profile = new(identity.Profile)
+		p.Profile = new(person.Profile)
 	}
 	return p.Profile
 }
 
 // address returns the one postal address of a person.
-func (p *Person) address() *identity.Address {
+func (p *Person) address() *person.Address {
 	prof := p.profile()
 	if prof.Addresses == nil {
-		prof.Addresses = []identity.Address{{}}
+		prof.Addresses = []person.Address{{}}
 	}
 	return &prof.Addresses[0]
 }

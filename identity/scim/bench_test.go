@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 const benchUsers = 100_000
@@ -22,11 +22,11 @@ func benchHarness(b *testing.B) *harness {
 	for w := range 64 {
 		workers.Go(func() {
 			for i := w; i < benchUsers; i += 64 {
-				n := identity.NewPerson{
+				n := person.NewPerson{
 					Username: fmt.Sprintf("user%06d@example.com", i), GivenName: "Given", FamilyName: fmt.Sprintf("Family %d", i), Groups: []string{"staff"},
-					Directory: &identity.Directory{ExternalID: fmt.Sprintf("e-%d", i), Title: fmt.Sprintf("Title %d", i%1000)},
+					Directory: &person.Directory{ExternalID: fmt.Sprintf("e-%d", i), Title: fmt.Sprintf("Title %d", i%1000)},
 				}
-				if _, err := h.identity.CreatePerson(b.Context(), n, identity.Actor{}); err != nil {
+				if _, err := h.identity.Person.CreatePerson(b.Context(), n, person.Actor{}); err != nil {
 					b.Error(err)
 				}
 			}

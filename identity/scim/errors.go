@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -62,8 +62,8 @@ func asError(err error) *Error {
 	var (
 		ours    *Error
 		gate    *rest.Error
-		invalid *identity.ValidationError
-		many    *identity.TooManyError
+		invalid *person.ValidationError
+		many    *person.TooManyError
 	)
 	switch {
 	case errors.As(err, &ours):
@@ -74,11 +74,11 @@ func asError(err error) *Error {
 		return &Error{Status: http.StatusBadRequest, Type: invalidValue, Detail: invalid.Field + " " + invalid.Problem}
 	case errors.As(err, &many):
 		return &Error{Status: http.StatusRequestEntityTooLarge, Detail: "more than " + strconv.Itoa(many.Most) + " " + many.Field + " change at once; send several requests"}
-	case errors.Is(err, identity.ErrUsernameTaken):
+	case errors.Is(err, person.ErrUsernameTaken):
 		return &Error{Status: http.StatusConflict, Type: uniqueness, Detail: "the userName is taken"}
-	case errors.Is(err, identity.ErrGroupTaken):
+	case errors.Is(err, person.ErrGroupTaken):
 		return &Error{Status: http.StatusConflict, Type: uniqueness, Detail: "the displayName is taken"}
-	case errors.Is(err, identity.ErrNoPerson), errors.Is(err, identity.ErrNoGroup):
+	case errors.Is(err, person.ErrNoPerson), errors.Is(err, person.ErrNoGroup):
 		return notFound()
 	case errors.Is(err, storage.ErrTooLarge):
 		return &Error{Status: http.StatusRequestEntityTooLarge, Detail: "the request changes too much at once", cause: err}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -59,7 +59,7 @@ func (s *Server) answerGroups(w http.ResponseWriter, r *http.Request, c *call, q
 			return r.Context().Err()
 		}
 	}
-	err := s.Identity.Store.View(r.Context(), func(tx storage.Tx) error {
+	err := s.Identity.Person.View(r.Context(), func(tx storage.Tx) error {
 		f := &groupFinder{Server: s, call: c, query: q, ctx: r.Context(), tx: tx, left: s.members}
 		*p = page{}
 		return f.fill(p)
@@ -83,7 +83,7 @@ type groupFinder struct {
 }
 
 // tree is a group as a resource of the answer.
-func (f *groupFinder) tree(g *identity.Group, members bool) (object, error) {
+func (f *groupFinder) tree(g *person.Group, members bool) (object, error) {
 	if err := f.ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -143,30 +143,30 @@ func (f *groupFinder) fill(p *page) error {
 }
 
 // groupsFor returns the groups that can match a query.
-func (s *Server) groupsFor(tx storage.Tx, q *query) ([]identity.Group, error) {
+func (s *Server) groupsFor(tx storage.Tx, q *query) ([]person.Group, error) {
 	name, byName := equals(q.filter, "displayName", "")
 	id, byID := equals(q.filter, "id", "")
 	if !byName && !byID {
-		list, err := s.Identity.Groups(tx, "", maxGroupsListed)
+		list, err := s.Identity.Person.Groups(tx, "", maxGroupsListed)
 		if err == nil && len(list) == maxGroupsListed {
 			err = bad(tooMany, "there are too many groups to look through")
 		}
 		return list, err
 	}
-	g, err := s.Identity.GroupByID(tx, id)
+	g, err := s.Identity.Person.GroupByID(tx, id)
 	if byName {
-		g, err = s.Identity.Group(tx, name)
+		g, err = s.Identity.Person.Group(tx, name)
 	}
-	if errors.Is(err, identity.ErrNoGroup) {
+	if errors.Is(err, person.ErrNoGroup) {
 		return nil, nil
 	}
-	return []identity.Group{g}, err
+	return []person.Group{g}, err
 }
 
 type sortableGroup struct {
 	key     string
 	missing bool
-	group   *identity.Group
+	group   *person.Group
 	tree    object
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -31,7 +31,7 @@ func (s *Server) findUsers(ctx context.Context, c *call, q *query) (*page, error
 		}
 	}
 	p := &page{}
-	err := s.Identity.Store.View(ctx, func(tx storage.Tx) error {
+	err := s.Identity.Person.View(ctx, func(tx storage.Tx) error {
 		f.tx, f.groups, f.ctx = tx, s.groupIDs(tx, map[string]string{}), ctx
 		*p = page{}
 		switch {
@@ -74,27 +74,27 @@ func (f *finder) indexes() (ids func() ([]string, error), ok bool) {
 		return func() ([]string, error) { return one(v, nil) }, true
 	}
 	if v, ok := equals(f.filter, "userName", ""); ok {
-		return func() ([]string, error) { return one(f.Identity.ByUsername(f.tx, f.partition, v)) }, true
+		return func() ([]string, error) { return one(f.Identity.Person.ByUsername(f.tx, f.partition, v)) }, true
 	}
 	if v, ok := equals(f.filter, "externalId", ""); ok {
-		return func() ([]string, error) { return f.Identity.ByExternalID(f.tx, f.partition, v) }, true
+		return func() ([]string, error) { return f.Identity.Person.ByExternalID(f.tx, f.partition, v) }, true
 	}
 	if v, ok := equals(f.filter, "emails", "value"); ok {
-		return func() ([]string, error) { return f.Identity.ByEmail(f.tx, f.partition, v) }, true
+		return func() ([]string, error) { return f.Identity.Person.ByEmail(f.tx, f.partition, v) }, true
 	}
 	return nil, false
 }
 
 // resource returns a person as a resource of the page. Its version is that of the whole resource, even if only a part
 // is selected.
-func (f *finder) resource(d *identity.Details) (object, error) { return f.userTree(d, f.groups) }
+func (f *finder) resource(d *person.Details) (object, error) { return f.userTree(d, f.groups) }
 
 func (f *finder) fromIndex(p *page, find func() ([]string, error)) error {
 	ids, err := find()
 	if err != nil {
 		return err
 	}
-	list, err := f.Identity.ManyDetails(f.tx, slices.DeleteFunc(ids, func(id string) bool { return len(id) != 36 }))
+	list, err := f.Identity.Person.ManyDetails(f.tx, slices.DeleteFunc(ids, func(id string) bool { return len(id) != 36 }))
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (f *finder) fromIndex(p *page, find func() ([]string, error)) error {
 
 // all returns a page of everybody in the order of usernames.
 func (f *finder) all(p *page) error {
-	total, version, err := f.Identity.CountPersons(f.tx, f.partition)
+	total, version, err := f.Identity.Person.CountPersons(f.tx, f.partition)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (f *finder) all(p *page) error {
 	}
 	var ids []string
 	last := ""
-	err = f.Identity.PersonIDs(f.tx, f.partition, after, f.descending, func(folded, id string) (bool, error) {
+	err = f.Identity.Person.PersonIDs(f.tx, f.partition, after, f.descending, func(folded, id string) (bool, error) {
 		if skip > 0 {
 			skip--
 			return true, nil
@@ -138,7 +138,7 @@ func (f *finder) all(p *page) error {
 	}
 	place.start += len(ids)
 	f.cursors.put(place, last)
-	list, err := f.Identity.ManyDetails(f.tx, ids)
+	list, err := f.Identity.Person.ManyDetails(f.tx, ids)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (f *finder) scan(p *page, byName bool) error {
 	var ids []string
 	seen := 0
 	look := func() error {
-		list, err := f.Identity.ManyDetails(f.tx, ids)
+		list, err := f.Identity.Person.ManyDetails(f.tx, ids)
 		ids = ids[:0]
 		for i := 0; i < len(list) && err == nil; i++ {
 			err = m.look(&list[i])
@@ -169,7 +169,7 @@ func (f *finder) scan(p *page, byName bool) error {
 		}
 		return err
 	}
-	err := f.Identity.PersonIDs(f.tx, f.partition, "", byName && f.descending, func(_, id string) (bool, error) {
+	err := f.Identity.Person.PersonIDs(f.tx, f.partition, "", byName && f.descending, func(_, id string) (bool, error) {
 		if seen++; seen > maxScanned {
 			return false, bad(tooMany, fmt.Sprintf("no index answers this, and there are more than %d persons to look through", maxScanned))
 		}
@@ -208,7 +208,7 @@ func (f *finder) newMatches() *matchList {
 	return &matchList{finder: f, ordered: f.sortBy == nil}
 }
 
-func (m *matchList) look(d *identity.Details) error {
+func (m *matchList) look(d *person.Details) error {
 	if d.Partition != m.partition {
 		return nil
 	}
@@ -255,7 +255,7 @@ func (m *matchList) fill(p *page) error {
 	for _, one := range m.sorted[from:min(from+m.count, len(m.sorted))] {
 		ids = append(ids, one.id)
 	}
-	list, err := m.Identity.ManyDetails(m.tx, ids)
+	list, err := m.Identity.Person.ManyDetails(m.tx, ids)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -22,7 +22,7 @@ func (s *Server) patchGroup(w http.ResponseWriter, r *http.Request, c *call) err
 	if ops, err = splitMembers(ops); err != nil {
 		return err
 	}
-	return s.updateGroup(w, r, c, func(tx storage.Tx, now object, change *identity.GroupChange) error {
+	return s.updateGroup(w, r, c, func(tx storage.Tx, now object, change *person.GroupChange) error {
 		p := memberPatch{Server: s, tx: tx, call: c, group: text(now, "id"), change: change}
 		for _, op := range ops {
 			about := op.path != nil && op.path.attr.name == "members"
@@ -75,7 +75,7 @@ type memberPatch struct {
 
 	tx     storage.Tx
 	group  string
-	change *identity.GroupChange
+	change *person.GroupChange
 }
 
 func (p *memberPatch) apply(op operation) error {
@@ -116,7 +116,7 @@ func (p *memberPatch) apply(op operation) error {
 		c.Remove = append(c.Remove, ids...)
 	}
 	if len(c.Add)+len(c.Remove) > maxOperations {
-		return &identity.TooManyError{Field: "members", Most: maxOperations}
+		return &person.TooManyError{Field: "members", Most: maxOperations}
 	}
 	return nil
 }

@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // groupTree is a group as a resource, with its members of the partition if they are selected.
-func (s *Server) groupTree(tx storage.Tx, c *call, g *identity.Group, members bool) (object, error) {
+func (s *Server) groupTree(tx storage.Tx, c *call, g *person.Group, members bool) (object, error) {
 	o := object{"id": g.ID, "displayName": g.Name, "schemas": []any{coreGroup, ourGroup}}
 	put(o, "externalId", g.ExternalID)
 	permissions := make([]any, 0, len(g.Permissions))
@@ -39,17 +39,17 @@ func (s *Server) groupTree(tx storage.Tx, c *call, g *identity.Group, members bo
 
 func (s *Server) memberTrees(tx storage.Tx, c *call, group string) (out []any, err error) {
 	for after := ""; ; {
-		ids, err := s.Identity.Members(tx, group, after, chunk)
+		ids, err := s.Identity.Person.Members(tx, group, after, chunk)
 		if err != nil || len(ids) == 0 {
 			return out, err
 		}
 		after = ids[len(ids)-1]
-		list, err := s.Identity.ManyPersons(tx, ids)
+		list, err := s.Identity.Person.ManyPersons(tx, ids)
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range list {
-			if s.Identity.PartitionOf(p) != c.partition {
+			if s.Identity.Person.PartitionOf(p) != c.partition {
 				continue
 			}
 			one := object{"value": p.ID, "$ref": s.location(userType, p.ID), "type": "User"}
@@ -63,8 +63,8 @@ func (s *Server) memberTrees(tx storage.Tx, c *call, group string) (out []any, e
 }
 
 func (s *Server) groupOf(ctx context.Context, c *call, id string, members bool) (o object, err error) {
-	err = s.Identity.Store.View(ctx, func(tx storage.Tx) error {
-		g, err := s.Identity.GroupByID(tx, id)
+	err = s.Identity.Person.View(ctx, func(tx storage.Tx) error {
+		g, err := s.Identity.Person.GroupByID(tx, id)
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (s *Server) readGroup(w http.ResponseWriter, r *http.Request, c *call) erro
 }
 
 // applyGroup makes a change of a whole resource. Members are added; whether the others are removed is up to the caller.
-func applyGroup(to *identity.GroupChange, o object) {
+func applyGroup(to *person.GroupChange, o object) {
 	ours, _ := o[ourGroup].(object)
 	to.Name, to.ExternalID, to.Permissions = text(o, "displayName"), text(o, "externalId"), nil
 	list, _ := ours["permissions"].([]any)
@@ -125,13 +125,13 @@ func (s *Server) createGroup(w http.ResponseWriter, r *http.Request, c *call) er
 	if err != nil {
 		return err
 	}
-	change := identity.GroupChange{Partition: c.partition}
+	change := person.GroupChange{Partition: c.partition}
 	applyGroup(&change, o)
 	list, _ := o["members"].([]any)
 	if change.Add, err = memberIDs(list); err != nil {
 		return err
 	}
-	g, err := s.Identity.AddGroup(r.Context(), change, c.by)
+	g, err := s.Identity.Person.AddGroup(r.Context(), change, c.by)
 	if err != nil {
 		return memberError(err)
 	}
@@ -145,7 +145,7 @@ func (s *Server) createGroup(w http.ResponseWriter, r *http.Request, c *call) er
 
 // memberError: an unknown member is a wrong value in the request, and not a missing resource.
 func memberError(err error) error {
-	if errors.Is(err, identity.ErrNoPerson) {
+	if errors.Is(err, person.ErrNoPerson) {
 		return bad(invalidValue, "members names somebody who is no person of this service")
 	}
 	return err
@@ -162,7 +162,7 @@ func (s *Server) replaceGroup(w http.ResponseWriter, r *http.Request, c *call) e
 	if err != nil {
 		return err
 	}
-	return s.updateGroup(w, r, c, func(_ storage.Tx, _ object, change *identity.GroupChange) error {
+	return s.updateGroup(w, r, c, func(_ storage.Tx, _ object, change *person.GroupChange) error {
 		applyGroup(change, o)
 		change.Add, change.Clear = ids, true
 		return nil
@@ -170,7 +170,7 @@ func (s *Server) replaceGroup(w http.ResponseWriter, r *http.Request, c *call) e
 }
 
 // updateGroup changes a group as change says.
-func (s *Server) updateGroup(w http.ResponseWriter, r *http.Request, c *call, change func(tx storage.Tx, now object, to *identity.GroupChange) error) error {
+func (s *Server) updateGroup(w http.ResponseWriter, r *http.Request, c *call, change func(tx storage.Tx, now object, to *person.GroupChange) error) error {
 	sel, err := selectionOfQuery(groupType, r.URL.Query())
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (s *Server) updateGroup(w http.ResponseWriter, r *http.Request, c *call, ch
 	if err != nil {
 		return err
 	}
-	_, err = s.Identity.UpdateGroup(r.Context(), id, c.by, func(tx storage.Tx, g identity.Group, to *identity.GroupChange) error {
+	_, err = s.Identity.Person.UpdateGroup(r.Context(), id, c.by, func(tx storage.Tx, g person.Group, to *person.GroupChange) error {
 		now, err := s.groupTree(tx, c, &g, false)
 		if err != nil {
 			return err
@@ -214,7 +214,7 @@ func (s *Server) deleteGroup(w http.ResponseWriter, r *http.Request, c *call) er
 	if err != nil {
 		return err
 	}
-	err = s.Identity.RemoveGroup(r.Context(), id, c.by, func(tx storage.Tx, g identity.Group) error {
+	err = s.Identity.Person.RemoveGroup(r.Context(), id, c.by, func(tx storage.Tx, g person.Group) error {
 		o, err := s.groupTree(tx, c, &g, false)
 		if err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -18,7 +18,7 @@ func (h *harness) groupsOf(id string) string {
 	h.t.Helper()
 	var sub login.Subject
 	err := h.store.View(h.t.Context(), func(tx storage.Tx) (err error) {
-		sub, err = h.identity.Get(tx, id)
+		sub, err = h.identity.Person.Get(tx, id)
 		return err
 	})
 	if err != nil {
@@ -59,7 +59,7 @@ func TestGroups(t *testing.T) {
 		t.Errorf("groups of the user: %s", got.at("groups"))
 	}
 	err := h.store.View(t.Context(), func(tx storage.Tx) error {
-		p, err := h.identity.Permissions(tx, []string{"staff", "unknown"})
+		p, err := h.identity.Person.Permissions(tx, []string{"staff", "unknown"})
 		if got := fmt.Sprint(p); got != "map[staff:[read write] unknown:[]]" {
 			t.Errorf("Permissions = %s", got)
 		}
@@ -190,7 +190,7 @@ func TestLargeGroup(t *testing.T) {
 	h := newHarness(t)
 	var ids []string
 	for i := range 450 {
-		p, err := h.identity.AddPerson(t.Context(), identity.NewPerson{Username: fmt.Sprintf("p%d", i), Groups: []string{"crowd"}}, identity.Actor{})
+		p, err := h.identity.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("p%d", i), Groups: []string{"crowd"}}, person.Actor{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/scim"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -96,16 +97,16 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 	}
 	h.Server, err = scim.New(scim.Deps{
 		Identity: h.identity, Issuer: issuer, Log: log,
-		Authorize: func(r *http.Request) (identity.Actor, error) {
+		Authorize: func(r *http.Request) (person.Actor, error) {
 			switch r.Header.Get("Authorization") {
 			case "Bearer good":
-				return identity.Actor{ID: "hr", Name: "hr"}, nil
+				return person.Actor{ID: "hr", Name: "hr"}, nil
 			case "Bearer weak":
-				return identity.Actor{}, login.ErrNotAllowed
+				return person.Actor{}, login.ErrNotAllowed
 			case "Bearer down":
-				return identity.Actor{}, storage.ErrUnavailable
+				return person.Actor{}, storage.ErrUnavailable
 			}
-			return identity.Actor{}, login.ErrNoCredentials
+			return person.Actor{}, login.ErrNoCredentials
 		},
 		Enabled: func(context.Context) (bool, error) { return !h.off, nil },
 	})

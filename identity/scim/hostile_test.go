@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 func TestWhoIsLetIn(t *testing.T) {
@@ -127,7 +128,7 @@ func TestHostileBodies(t *testing.T) {
 // TestNamedPartitions: where the partitions have names, another one is refused and does not just look empty.
 func TestNamedPartitions(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, func(c *identity.Config) { c.Partitions = identity.PartitionConfig{On: true, Names: []string{"acme"}} })
+	h := newHarness(t, func(c *identity.Config) { c.Partitions = person.PartitionConfig{On: true, Names: []string{"acme"}} })
 	for partition, want := range map[string]int{"acme": 200, "default": 200, "nobody": 403} {
 		h.header[scimHeader] = []string{partition}
 		if want == 200 {
@@ -140,7 +141,7 @@ func TestNamedPartitions(t *testing.T) {
 
 func TestPartitions(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, func(c *identity.Config) { c.Partitions = identity.PartitionConfig{On: true} })
+	h := newHarness(t, func(c *identity.Config) { c.Partitions = person.PartitionConfig{On: true} })
 	in := func(partition ...string) { h.header[scimHeader] = partition }
 	in("acme")
 	anna := h.add("anna", map[string]any{"password": password, "emails": []any{map[string]any{"value": "anna@acme.example"}}, "externalId": "e"})

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
@@ -25,7 +26,7 @@ type Deps struct {
 	// Authorize returns the caller of a request: an API client with persons, or a client whose own token has the scope
 	// scim. It returns login.ErrNoCredentials, login.ErrNotAllowed or a *rest.Error; any other error means that it
 	// cannot tell.
-	Authorize func(r *http.Request) (identity.Actor, error)
+	Authorize func(r *http.Request) (person.Actor, error)
 	// Enabled tells whether the API is switched on. Default: it is.
 	Enabled func(ctx context.Context) (bool, error)
 	Log     *zap.Logger
@@ -72,7 +73,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // call is the caller of a request and its partition.
 type call struct {
-	by        identity.Actor
+	by        person.Actor
 	partition string
 }
 
@@ -98,17 +99,17 @@ func (s *Server) enter(r *http.Request) (*call, error) {
 		}
 	}
 	c := &call{by: by, partition: event.DefaultPartition}
-	if !s.Identity.Partitioned() {
+	if !s.Identity.Person.Partitioned() {
 		return c, nil
 	}
 	switch values := r.Header.Values(rest.PartitionHeader); {
 	case len(values) != 1 || values[0] == "":
 		return nil, bad(invalidValue, "the header "+rest.PartitionHeader+" must name one partition")
 	default:
-		if _, err := s.Identity.InPartition(values[0], ""); err != nil {
+		if _, err := s.Identity.Person.InPartition(values[0], ""); err != nil {
 			return nil, bad(invalidValue, "the header "+rest.PartitionHeader+" names no partition")
 		}
-		if !s.Identity.HasPartition(values[0]) {
+		if !s.Identity.Person.HasPartition(values[0]) {
 			return nil, &Error{Status: http.StatusForbidden, Detail: "there is no such partition"}
 		}
 		c.partition = values[0]

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/text/language"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -26,7 +26,7 @@ func put(o object, name, v string) {
 }
 
 // userTree is a person as a resource. groups names the ids of the person's groups; nil: groups are left out.
-func (s *Server) userTree(d *identity.Details, groups func(name string) (string, error)) (object, error) {
+func (s *Server) userTree(d *person.Details, groups func(name string) (string, error)) (object, error) {
 	o, err := s.userDraft(d, groups)
 	if err == nil {
 		version(o)
@@ -35,9 +35,9 @@ func (s *Server) userTree(d *identity.Details, groups func(name string) (string,
 }
 
 // userDraft is userTree without the version, which is the most expensive part.
-func (s *Server) userDraft(d *identity.Details, groups func(name string) (string, error)) (object, error) {
+func (s *Server) userDraft(d *person.Details, groups func(name string) (string, error)) (object, error) {
 	p, dir := &d.Profile, &d.Directory
-	o := object{"id": d.ID, "userName": d.Username, "active": d.State == identity.Active}
+	o := object{"id": d.ID, "userName": d.Username, "active": d.State == person.Active}
 	put(o, "externalId", dir.ExternalID)
 	name := object{}
 	put(name, "givenName", p.Name.FirstName)
@@ -95,7 +95,7 @@ func (s *Server) userDraft(d *identity.Details, groups func(name string) (string
 }
 
 // contactTree adds addresses and numbers.
-func contactTree(o object, p *identity.Profile) {
+func contactTree(o object, p *person.Profile) {
 	var emails, phones, addresses []any
 	entry := func(value, kind string, primary bool) object {
 		one := object{"value": value}
@@ -132,7 +132,7 @@ func contactTree(o object, p *identity.Profile) {
 	}
 }
 
-func extensionTree(o object, d *identity.Details) {
+func extensionTree(o object, d *person.Details) {
 	p, dir := &d.Profile, &d.Directory
 	work := object{}
 	put(work, "employeeNumber", dir.EmployeeNumber)
@@ -207,14 +207,14 @@ func text(o object, name string) string {
 }
 
 // applyUser sets a person from a whole resource. What a resource cannot express stays as it is.
-func applyUser(d *identity.Details, o object) {
+func applyUser(d *person.Details, o object) {
 	p, dir := &d.Profile, &d.Directory
 	d.Username = text(o, "userName")
 	switch active, said := o["active"].(bool); {
-	case said && active && d.State != identity.Active:
-		d.State = identity.Active
-	case said && !active && d.State == identity.Active:
-		d.State = identity.Blocked
+	case said && active && d.State != person.Active:
+		d.State = person.Active
+	case said && !active && d.State == person.Active:
+		d.State = person.Blocked
 	}
 	name, _ := o["name"].(object)
 	p.Name.FirstName, p.Name.LastName = text(name, "givenName"), text(name, "familyName")
@@ -235,9 +235,9 @@ func applyUser(d *identity.Details, o object) {
 	for _, name := range pluralNames {
 		for _, one := range each(o, name) {
 			if dir.Plurals == nil {
-				dir.Plurals = map[string][]identity.Plural{}
+				dir.Plurals = map[string][]person.Plural{}
 			}
-			dir.Plurals[name] = append(dir.Plurals[name], identity.Plural{
+			dir.Plurals[name] = append(dir.Plurals[name], person.Plural{
 				Value: text(one, "value"), Display: text(one, "display"), Type: text(one, "type"), Primary: one["primary"] == true,
 			})
 		}
@@ -251,7 +251,7 @@ func applyUser(d *identity.Details, o object) {
 	p.Name.Initials, p.Gender, p.DateOfBirth, p.ReferenceID = text(ours, "initials"), text(ours, "gender"), text(ours, "dateOfBirth"), text(ours, "referenceId")
 	p.CustomAttributes = nil
 	for _, one := range each(ours, "customAttributes") {
-		p.CustomAttributes = append(p.CustomAttributes, identity.CustomAttribute{Name: text(one, "name"), Value: text(one, "value")})
+		p.CustomAttributes = append(p.CustomAttributes, person.CustomAttribute{Name: text(one, "name"), Value: text(one, "value")})
 	}
 }
 
@@ -266,25 +266,25 @@ func each(o object, name string) (out []object) {
 	return out
 }
 
-func emailsOf(o object) (out []identity.EmailAddress) {
+func emailsOf(o object) (out []person.EmailAddress) {
 	for _, one := range each(o, "emails") {
-		out = append(out, identity.EmailAddress{Value: text(one, "value"), Tag: text(one, "type"), Primary: one["primary"] == true})
+		out = append(out, person.EmailAddress{Value: text(one, "value"), Tag: text(one, "type"), Primary: one["primary"] == true})
 	}
 	return out
 }
 
-func phonesOf(o object) (out []identity.PhoneNumber) {
+func phonesOf(o object) (out []person.PhoneNumber) {
 	for _, one := range each(o, "phoneNumbers") {
-		out = append(out, identity.PhoneNumber{Value: text(one, "value"), Tag: text(one, "type"), Primary: one["primary"] == true})
+		out = append(out, person.PhoneNumber{Value: text(one, "value"), Tag: text(one, "type"), Primary: one["primary"] == true})
 	}
 	return out
 }
 
 // addressesOf keeps the parts of an address that a resource cannot express, if its street is the same as before.
-func addressesOf(o object, before []identity.Address) (out []identity.Address) {
+func addressesOf(o object, before []person.Address) (out []person.Address) {
 	for _, one := range each(o, "addresses") {
-		a := identity.Address{StreetName: text(one, "streetAddress")}
-		i := slices.IndexFunc(before, func(b identity.Address) bool { return b.Street() == a.StreetName && b.Tag == text(one, "type") })
+		a := person.Address{StreetName: text(one, "streetAddress")}
+		i := slices.IndexFunc(before, func(b person.Address) bool { return b.Street() == a.StreetName && b.Tag == text(one, "type") })
 		if i >= 0 {
 			a = before[i]
 		} else if a.StreetName == "" {
@@ -303,7 +303,7 @@ func (s *Server) groupIDs(tx storage.Tx, known map[string]string) func(string) (
 		id, ok := known[name]
 		if !ok {
 			var err error
-			if id, err = s.Identity.GroupID(tx, name); err != nil {
+			if id, err = s.Identity.Person.GroupID(tx, name); err != nil {
 				return "", err
 			}
 			known[name] = id

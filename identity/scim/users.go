@@ -4,15 +4,15 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // userOf returns a person of the partition as a resource.
 func (s *Server) userOf(ctx context.Context, c *call, id string) (o object, err error) {
-	err = s.Identity.Store.View(ctx, func(tx storage.Tx) error {
-		d, err := s.Identity.Details(tx, id)
+	err = s.Identity.Person.View(ctx, func(tx storage.Tx) error {
+		d, err := s.Identity.Person.Details(tx, id)
 		if err != nil {
 			return err
 		}
@@ -65,13 +65,13 @@ func (s *Server) createUser(w http.ResponseWriter, r *http.Request, c *call) err
 	if err != nil {
 		return err
 	}
-	d := identity.Details{State: identity.Active}
+	d := person.Details{State: person.Active}
 	applyUser(&d, o)
-	n := identity.NewPerson{
-		Username: d.Username, Password: secret.New(text(o, "password")), Partition: c.partition, Inactive: d.State != identity.Active,
+	n := person.NewPerson{
+		Username: d.Username, Password: secret.New(text(o, "password")), Partition: c.partition, Inactive: d.State != person.Active,
 		Profile: &d.Profile, Directory: &d.Directory,
 	}
-	if d, err = s.Identity.CreatePerson(r.Context(), n, c.by); err != nil {
+	if d, err = s.Identity.Person.CreatePerson(r.Context(), n, c.by); err != nil {
 		return err
 	}
 	made, err := s.userTree(&d, nil) // a new person has no group
@@ -137,8 +137,8 @@ func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, pas
 	if err != nil {
 		return err
 	}
-	err = s.Identity.Store.View(r.Context(), func(tx storage.Tx) error { // before a password is hashed
-		d, err := s.Identity.Details(tx, id)
+	err = s.Identity.Person.View(r.Context(), func(tx storage.Tx) error { // before a password is hashed
+		d, err := s.Identity.Person.Details(tx, id)
 		if err == nil && d.Partition != c.partition {
 			err = notFound()
 		}
@@ -148,7 +148,7 @@ func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, pas
 		return err
 	}
 	var groups map[string]string
-	after, err := s.Identity.UpdatePerson(r.Context(), id, identity.Edit{By: c.by, Password: password}, func(tx storage.Tx, d *identity.Details) error {
+	after, err := s.Identity.Person.UpdatePerson(r.Context(), id, person.Edit{By: c.by, Password: password}, func(tx storage.Tx, d *person.Details) error {
 		if d.Partition != c.partition {
 			return notFound()
 		}
@@ -185,7 +185,7 @@ func (s *Server) deleteUser(w http.ResponseWriter, r *http.Request, c *call) err
 	if err != nil {
 		return err
 	}
-	err = s.Identity.RemovePerson(r.Context(), id, c.by, func(tx storage.Tx, d *identity.Details) error {
+	err = s.Identity.Person.RemovePerson(r.Context(), id, c.by, func(tx storage.Tx, d *person.Details) error {
 		if d.Partition != c.partition {
 			return notFound()
 		}

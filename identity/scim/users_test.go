@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -86,10 +86,10 @@ func TestProfileOfUser(t *testing.T) {
 	h := newHarness(t)
 	id := h.want(http.StatusCreated, "POST", "/Users", fullUser).at("id")
 	var sub login.Subject
-	var p identity.Profile
+	var p person.Profile
 	err := h.store.View(t.Context(), func(tx storage.Tx) (err error) {
-		if sub, err = h.identity.Get(tx, id); err == nil {
-			p, err = h.identity.Profile(tx, id)
+		if sub, err = h.identity.Person.Get(tx, id); err == nil {
+			p, err = h.identity.Person.Profile(tx, id)
 		}
 		return err
 	})
@@ -200,7 +200,7 @@ func TestActive(t *testing.T) {
 	}
 	epoch := func() (n int64, active bool) {
 		err := h.store.View(t.Context(), func(tx storage.Tx) error {
-			sub, err := h.identity.Get(tx, id)
+			sub, err := h.identity.Person.Get(tx, id)
 			n, active = sub.Epoch, sub.Active
 			return err
 		})
@@ -281,8 +281,8 @@ func TestDeletedUser(t *testing.T) {
 		if _, err := h.identity.CheckPassword(t.Context(), "c", "anna@example.com", password, event.Origin{}); !errors.Is(err, login.ErrBadCredentials) {
 			t.Errorf("CheckPassword with the old person's password: %v, want %v", err, login.ErrBadCredentials)
 		}
-		if err := h.identity.SetState(t.Context(), id, identity.Active, identity.Actor{}); !errors.Is(err, identity.ErrNoPerson) {
-			t.Errorf("SetState of the removed person: %v, want %v", err, identity.ErrNoPerson)
+		if err := h.identity.Person.SetState(t.Context(), id, person.Active, person.Actor{}); !errors.Is(err, person.ErrNoPerson) {
+			t.Errorf("SetState of the removed person: %v, want %v", err, person.ErrNoPerson)
 		}
 		for _, filter := range []string{`externalId+eq+"e1"`, `id+eq+"` + id + `"`} {
 			if n := h.want(200, "GET", "/Users?filter="+filter, nil).at("totalResults"); n != "0" {
@@ -302,9 +302,9 @@ func TestPreferredLanguage(t *testing.T) {
 		`"preferredLanguage":"nl-NL,en;q=0.5"`:         "",
 	} {
 		a := h.want(201, "POST", "/Users", user(`"userName":"p`+want+`",`+sent))
-		var p identity.Profile
+		var p person.Profile
 		err := h.store.View(t.Context(), func(tx storage.Tx) (err error) {
-			p, err = h.identity.Profile(tx, a.at("id"))
+			p, err = h.identity.Person.Profile(tx, a.at("id"))
 			return err
 		})
 		if err != nil || p.PreferredLocale != want || a.at("preferredLanguage") == "" {

@@ -96,7 +96,7 @@ func TestReadmeListsRoutes(t *testing.T) {
 	t.Parallel()
 	readme := text(t, "README.md")
 	for _, f := range goFiles(t) {
-		if !slices.Contains([]string{"authz/routes.go", "identity/routes.go", "identity/config/routes.go", "identity/keypair/routes.go", "identity/scim/routes.go"}, f.path) {
+		if !slices.Contains([]string{"authz/routes.go", "identity/enrol/routes.go", "identity/config/routes.go", "identity/keypair/routes.go", "identity/scim/routes.go"}, f.path) {
 			continue
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {

@@ -1,0 +1,340 @@
+package actiontoken
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// FeatureOffError says which feature of the configuration an action token needs that is switched off.
+type FeatureOffError struct{ Feature string }
+
+// The features of action tokens.
+const (
+	FeatureLogin    = "login"
+	FeatureAppToWeb = "app_to_web"
+	FeatureCoupling = "coupling"
+)
+
+func (e *FeatureOffError) Error() string {
+	return "identity: action tokens: " + e.Feature + " is switched off"
+}
+
+// ActionsFailedError says which actions of a token have failed, and why: person.ErrCoupled, person.ErrCoupledOther, federation.ErrNoProvider, a *person.StateError, or ErrAction.
+// Nothing has been done, and the token can be used again.
+type ActionsFailedError struct {
+	Actions []string // types
+	Cause   error
+}
+
+func (e *ActionsFailedError) Error() string { return "identity: an action failed: " + e.Cause.Error() }
+
+func (e *ActionsFailedError) Unwrap() error { return e.Cause }
+
+// ActionResult is what an action has done.
+type ActionResult struct {
+	Type       string            `json:"type" rest:"required"`
+	Status     string            `json:"execution_status,omitempty"`
+	Parameters map[string]string `json:"parameters,omitempty"`
+}
+
+// ActionsDone is what an action token has done.
+type ActionsDone struct {
+	Profile person.Profile `json:"profile"`
+	Results []ActionResult `json:"results"`
+	// RedirectURI is where the person goes now: with a LOGIN to a page of ours that signs them in and leads on.
+	RedirectURI string `json:"redirect_uri,omitempty"`
+}
+
+// readActionToken returns a token that is good, with its key, or ErrNoActionToken: it is unknown, used, over, of another partition than the one that is asked ("": any), or of a
+// person who was removed or whose password was changed since, or the session is over in which the person has made it. A *person.StateError says that the person is blocked, a *FeatureOffError
+// that the token needs what is switched off.
+func (s *Service) readActionToken(tx storage.Tx, hash, partition string, now time.Time) (rec Record, p person.Record, err error) {
+	rec, err = Records.Get(tx, hash)
+	if err == nil {
+		p, err = person.Records.Get(tx, rec.PersonID)
+	}
+	if errors.Is(err, storage.ErrNotFound) {
+		return rec, p, ErrNoActionToken
+	}
+	if err != nil {
+		return rec, p, err
+	}
+	if !rec.ExpiresAt.After(now) || p.State == person.Removed || s.person.Partitioned() && partition != "" && partition != p.PartitionName() {
+		return rec, p, ErrNoActionToken
+	}
+	u, err := s.units(tx)
+	if err != nil {
+		return rec, p, err
+	}
+	if off := rec.needs(&u.Features); off != "" {
+		return rec, p, &FeatureOffError{off}
+	}
+	if p.State == person.Blocked {
+		return rec, p, &person.StateError{State: p.State}
+	}
+	if p.Epoch != rec.Epoch {
+		return rec, p, ErrNoActionToken
+	}
+	_, err = s.maker(tx, rec.Session, rec.PersonID, p.Epoch, now)
+	return rec, p, err
+}
+
+// needs returns the feature that is switched off and that the token needs, or "".
+func (r *Record) needs(f *config.Features) string {
+	for _, a := range r.Actions {
+		switch {
+		case a.Type == ActionLogin && (r.AppToWeb && !f.ActionToken.AppToWeb.Enabled):
+			return FeatureAppToWeb
+		case a.Type == ActionLogin && (!f.LoginEnabled || !r.AppToWeb && !f.ActionToken.Login.Enabled), r.Session != "" && !ownLinks(f):
+			return FeatureLogin
+		case (a.Type == ActionCouple || a.Type == ActionCoupleSession) && !f.ActionToken.Coupling.Enabled:
+			return FeatureCoupling
+		}
+	}
+	return ""
+}
+
+// CheckActionToken tells whether an action token is good, without using it up: nil, ErrNoActionToken, *FeatureOffError. partition "": any.
+func (s *Service) CheckActionToken(ctx context.Context, token, partition string) error {
+	if !secret.IsToken(secret.ActionToken, token) {
+		return ErrNoActionToken
+	}
+	now, hash := s.now(), secret.Hash(token)
+	err := s.store.View(ctx, func(tx storage.Tx) error {
+		_, _, err := s.readActionToken(tx, hash, partition, now)
+		return err
+	})
+	if errors.As(err, new(*person.StateError)) {
+		err = ErrNoActionToken
+	}
+	return err
+}
+
+// ProcessActionToken does all that a token says and uses it up, or does nothing. partition "": any. Errors: those of readActionToken, and
+// *ActionsFailedError.
+func (s *Service) ProcessActionToken(ctx context.Context, token, partition string, by person.Actor) (out ActionsDone, err error) {
+	if !secret.IsToken(secret.ActionToken, token) {
+		return out, ErrNoActionToken
+	}
+	known, unknown := s.federation.KnownProviders(ctx)
+	ticket, err := secret.NewToken(s.random, secret.SignInTicket)
+	if err != nil {
+		return out, err
+	}
+	ev, err := s.person.NewEvents(by.Origin, slices.Repeat([]event.Type{federation.IdentityCoupled}, maxActions)...)
+	if err != nil {
+		return out, err
+	}
+	more, err := s.person.NewEvents(by.Origin, person.EventActivated, actionTokenUsed)
+	if err != nil {
+		return out, err
+	}
+	now, hash := s.now(), secret.Hash(token)
+	err = s.store.Update(ctx, func(tx storage.Tx) error {
+		rec, p, err := s.readActionToken(tx, hash, partition, now)
+		if err != nil {
+			return err
+		}
+		run := &actionRun{Service: s, tx: tx, rec: rec, owner: p, known: known, unknown: unknown, ticket: ticket, by: by, now: now, coupled: ev, activated: more[0]}
+		if out, err = run.all(); err != nil {
+			return err
+		}
+		if err := Records.Delete(tx, hash); err != nil {
+			return err
+		}
+		if err := RecordsOf.Delete(tx, storage.Key(rec.PersonID, rec.ID)); err != nil {
+			return err
+		}
+		return run.event(more[1], actionNames(rec.Actions))
+	})
+	if err != nil {
+		return ActionsDone{}, err
+	}
+	return out, nil
+}
+
+// actionRun is one token in its transaction.
+type actionRun struct {
+	*Service
+
+	tx        storage.Tx
+	rec       Record
+	owner     person.Record
+	known     *federation.Registry
+	unknown   error  // why the providers are not known: it matters to those actions alone that need one
+	ticket    string // of the sign-in, if there is a LOGIN
+	by        person.Actor
+	now       time.Time
+	coupled   []event.Event // one for each action
+	activated event.Event
+}
+
+func (r *actionRun) event(e event.Event, reason string) error {
+	e = r.by.Fill(e, r.rec.PersonID, reason)
+	e.Partition = r.owner.PartitionName()
+	return r.events.Append(r.tx, e)
+}
+
+// all does the actions as they are listed, LOGIN last: what it needs may come of the others.
+func (r *actionRun) all() (out ActionsDone, err error) {
+	u, err := r.units(r.tx)
+	if err != nil {
+		return out, err
+	}
+	if r.rec.RedirectURI != "" && !config.Whitelisted(u.Features.ActionToken.WhitelistedURLs, r.rec.RedirectURI) { // taken off the list since
+		var names []string
+		for _, a := range r.rec.Actions {
+			names = append(names, a.Type)
+		}
+		return out, &ActionsFailedError{names, fmt.Errorf("%w: the redirect_uri is not whitelisted any more", ErrAction)}
+	}
+	out.Results, out.RedirectURI = make([]ActionResult, len(r.rec.Actions)), r.rec.RedirectURI
+	login := -1
+	for i, a := range r.rec.Actions {
+		if a.Type == ActionLogin {
+			login = i
+		} else if out.Results[i], err = r.one(i, a, u); err != nil {
+			return out, err
+		}
+	}
+	if login >= 0 {
+		if out.Results[login], err = r.one(login, r.rec.Actions[login], u); err != nil {
+			return out, err
+		}
+		out.RedirectURI = r.issuer + ticketURL(r.ticket)
+	}
+	out.Profile, err = r.person.Profile(r.tx, r.rec.PersonID)
+	return out, err
+}
+
+func (r *actionRun) one(i int, a Action, u *config.Units) (ActionResult, error) {
+	result := ActionResult{Type: a.Type, Status: "SUCCESS", Parameters: map[string]string{}}
+	var err error
+	switch a.Type {
+	case ActionLogin:
+		err = r.signIn(u, result.Parameters)
+	case ActionActivatePerson:
+		err = r.activate()
+	case ActionCouple:
+		id := &idp.Identity{Issuer: a.Parameters[paramIssuer], Subject: a.Parameters[paramExternal]}
+		err = r.couplePerson(i, a.Parameters[paramIDP], id, result.Parameters)
+	case ActionCoupleSession:
+		var providerID string
+		var id *idp.Identity
+		if providerID, id, err = r.identityOf(a.Parameters[paramSession]); err == nil {
+			err = r.couplePerson(i, providerID, id, result.Parameters)
+		}
+	default:
+		err = ErrAction
+	}
+	for _, verdict := range []error{ErrAction, person.ErrCoupled, person.ErrCoupledOther, federation.ErrNoProvider} {
+		if errors.Is(err, verdict) {
+			return result, &ActionsFailedError{[]string{a.Type}, err}
+		}
+	}
+	if errors.As(err, new(*person.StateError)) {
+		return result, &ActionsFailedError{[]string{a.Type}, err}
+	}
+	return result, err
+}
+
+// signIn keeps a ticket that signs the person in, once and soon.
+func (r *actionRun) signIn(u *config.Units, said map[string]string) error {
+	if r.owner.State != person.Active {
+		return &person.StateError{State: r.owner.State}
+	}
+	level := r.rec.level(&u.Features.ActionToken)
+	said[paramLevel] = strconv.Itoa(level)
+	rec := ticketRecord{
+		PersonID: r.rec.PersonID, Epoch: r.owner.Epoch, Level: level, RedirectURI: r.rec.RedirectURI, ExpiresAt: r.now.Add(ticketLife), Session: r.rec.Session,
+	}
+	return signInTickets.Create(r.tx, secret.Hash(r.ticket), rec, rec.ExpiresAt.Add(session.CollectAfter))
+}
+
+// level is the authentication level of the LOGIN. What a person has made on a page never has more than is configured by now.
+func (r *Record) level(f *config.ActionToken) int {
+	switch {
+	case r.Session != "":
+		return min(r.Level, f.Login.AuthenticationLevel)
+	case r.Level != 0:
+		return r.Level
+	case r.AppToWeb:
+		return f.AppToWeb.AuthenticationLevel
+	}
+	return f.Login.AuthenticationLevel
+}
+
+// activate makes an invited or inactive person active. Nothing was given to such a person, so nothing ends.
+func (r *actionRun) activate() error {
+	if r.owner.State != person.Inactive && r.owner.State != person.Invited {
+		return fmt.Errorf("%w: the person is active already", ErrAction)
+	}
+	r.owner.State, r.owner.UpdatedAt = person.Active, r.now
+	if err := person.Records.Put(r.tx, r.rec.PersonID, r.owner, time.Time{}); err != nil {
+		return err
+	}
+	return r.event(r.activated, "by action token")
+}
+
+func (r *actionRun) couplePerson(i int, providerID string, id *idp.Identity, said map[string]string) error {
+	if r.unknown != nil {
+		return r.unknown
+	}
+	p := r.known.Get(providerID)
+	if p == nil {
+		return federation.ErrNoProvider
+	}
+	said[paramIDP], said[paramExternal] = providerID, id.Subject
+	if err := r.federation.Couple(r.tx, r.rec.PersonID, providerID, id.Issuer, id.Subject, r.now); err != nil {
+		return err
+	}
+	return r.event(r.coupled[i], "by "+p.Name)
+}
+
+// identityOf returns the identity that a provider has vouched for: of a sign-in under way, by the parameter flow of its page
+// /sign-in/connect, or of a session, by its id. There is none: ErrAction.
+func (r *actionRun) identityOf(sessionID string) (providerID string, id *idp.Identity, err error) {
+	key := secret.Hash(sessionID)
+	flow, err := federation.ProviderFlows.Get(r.tx, key)
+	// An answer that nobody has asked for may have been forced upon the browser that an API client heard of it from.
+	if err == nil && flow.Identity != nil && flow.SignIn != "" && flow.ExpiresAt.After(r.now) {
+		raw, err := r.federation.Unseal("identity", key, flow.Identity)
+		if err != nil {
+			return "", nil, err
+		}
+		id = new(idp.Identity)
+		return flow.Provider, id, cbor.Unmarshal(raw, id)
+	}
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return "", nil, err
+	}
+	rec, err := r.session.Live(r.tx, sessionID, r.now)
+	if err == nil && rec.Held {
+		var h session.HeldRecord
+		if h, err = session.HeldRecords.Get(r.tx, sessionID); err == nil {
+			var known person.IdentityRecord
+			if known, err = person.Identities.Get(r.tx, h.Identity); err == nil && known.Subject != "" {
+				return h.Provider, &idp.Identity{Issuer: known.Issuer, Subject: known.Subject}, nil
+			}
+		}
+	}
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return "", nil, err
+	}
+	return "", nil, fmt.Errorf("%w: there is no such session at a provider", ErrAction)
+}

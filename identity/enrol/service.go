@@ -1,0 +1,89 @@
+// Package enrol brings people in, and back in: sign-up, invitation, activation, registration after a provider, a
+// forgotten password or name. What people do with an account they can sign in to does not belong here.
+package enrol
+
+import (
+	"io"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Deps is what the service works with.
+type Deps struct {
+	Person     *person.Service
+	Session    *session.Service
+	Proof      *proof.Service
+	Front      *front.Service
+	Federation *federation.Service
+
+	Store storage.Store
+	// Keyring seals what must not be readable in storage.
+	Keyring *secret.Keyring
+	Events  *event.Recorder
+	// Units returns the settings as tx sees them.
+	Units func(tx storage.Tx) (*config.Units, error)
+	// Notify sends e-mails. nil: none are sent.
+	Notify notify.Sender
+	// SMS sends text messages. nil: none are sent.
+	SMS   notify.SMSSender
+	Pages *page.Renderer
+	// Origin tells where a request came from.
+	Origin func(*http.Request) event.Origin
+	// Admit counts what strangers begin and have stored; false: this sender began too much.
+	Admit func(*http.Request) bool
+	Jar   cookie.Jar
+	// Issuer is our own URL, without a trailing slash.
+	Issuer string
+	Log    *zap.Logger
+	Now    func() time.Time
+	Random io.Reader
+}
+
+// Service serves the pages by which people come in. It is safe for concurrent use.
+type Service struct {
+	person     *person.Service
+	session    *session.Service
+	proof      *proof.Service
+	front      *front.Service
+	federation *federation.Service
+
+	store   storage.Store
+	keyring *secret.Keyring
+	events  *event.Recorder
+	units   func(tx storage.Tx) (*config.Units, error)
+	notify  notify.Sender
+	sms     notify.SMSSender
+	pages   *page.Renderer
+	origin  func(*http.Request) event.Origin
+	admit   func(*http.Request) bool
+	jar     cookie.Jar
+	issuer  string
+	log     *zap.Logger
+	now     func() time.Time
+	random  io.Reader
+}
+
+// New returns a service.
+func New(d Deps) *Service {
+	return &Service{
+		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation,
+		store: d.Store, keyring: d.Keyring, events: d.Events, units: d.Units, notify: d.Notify,
+		sms: d.SMS, pages: d.Pages, origin: d.Origin, admit: d.Admit, jar: d.Jar,
+		issuer: d.Issuer, log: d.Log, now: d.Now, random: d.Random,
+	}
+}

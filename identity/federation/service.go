@@ -1,0 +1,112 @@
+// Package federation signs people in by identity providers: out to the provider, back with an answer, and on with the
+// session of the person it belongs to. How a provider is spoken to stands in package idp.
+package federation
+
+import (
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/time/rate"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Deps is what the service works with.
+type Deps struct {
+	Person  *person.Service
+	Session *session.Service
+	Proof   *proof.Service
+	Front   *front.Service
+
+	Store storage.Store
+	// Keyring seals what must not be readable in storage.
+	Keyring *secret.Keyring
+	Events  *event.Recorder
+	// Units returns the settings as tx sees them.
+	Units func(tx storage.Tx) (*config.Units, error)
+	// Notify sends e-mails. nil: none are sent.
+	Notify notify.Sender
+	Pages  *page.Renderer
+	// Manager knows the providers that change while the service runs. nil: there are none.
+	Manager Manager
+	// Origin tells where a request came from.
+	Origin func(*http.Request) event.Origin
+	// Admit counts what strangers begin and have stored; false: this sender began too much.
+	Admit func(*http.Request) bool
+	Jar   cookie.Jar
+	// Issuer is our own URL, without a trailing slash.
+	Issuer string
+	Log    *zap.Logger
+	Now    func() time.Time
+	Random io.Reader
+}
+
+// Service signs people in by providers. It is safe for concurrent use.
+type Service struct {
+	person  *person.Service
+	session *session.Service
+	proof   *proof.Service
+	front   *front.Service
+
+	store   storage.Store
+	keyring *secret.Keyring
+	events  *event.Recorder
+	units   func(tx storage.Tx) (*config.Units, error)
+	notify  notify.Sender
+	pages   *page.Renderer
+	manager Manager
+	origin  func(*http.Request) event.Origin
+	admit   func(*http.Request) bool
+	jar     cookie.Jar
+	issuer  string
+	log     *zap.Logger
+	now     func() time.Time
+	random  io.Reader
+
+	fixed   *Registry                // the providers of the configuration
+	readers []*Member                // those of them that read the request
+	managed atomic.Pointer[Registry] // fixed and those of Manager, as they were last
+	refused *rate.Limiter            // bounds the events of answers that were not asked for
+	lanes   [refreshLanes]chan struct{}
+
+	raising      StepUps
+	arrivals     []arrival
+	registration Registration
+}
+
+// New returns a service for the providers of the configuration.
+func New(providers []Provider, d Deps) (*Service, error) {
+	fixed, err := fixedProviders(providers)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{
+		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front,
+		store: d.Store, keyring: d.Keyring, events: d.Events, units: d.Units, notify: d.Notify,
+		pages: d.Pages, manager: d.Manager, origin: d.Origin, admit: d.Admit, jar: d.Jar,
+		issuer: d.Issuer, log: d.Log, now: d.Now, random: d.Random,
+		fixed: fixed, refused: rate.NewLimiter(refusalEventsPerSecond, refusalEventsBurst),
+	}
+	for _, p := range fixed.byID {
+		if p.Reader != nil && !p.Disabled {
+			s.readers = append(s.readers, p)
+		}
+	}
+	for i := range s.lanes {
+		s.lanes[i] = make(chan struct{}, 1)
+	}
+	return s, nil
+}

@@ -1,0 +1,11 @@
+package front
+
+import (
+	"errors"
+)
+
+// Errors of sign-ins under way.
+var (
+	// ErrTooMany says that too many sign-ins were begun from one network.
+	ErrTooMany = errors.New("identity: too many sign-ins were begun from this network")
+)

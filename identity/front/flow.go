@@ -1,0 +1,145 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	FlowLife   = time.Hour
+	maxLocales = 10
+	// FlowMemory is how long after its end a flow still knows where "Start again" leads. What it leads to is not kept for longer either, and
+	// strangers can have flows stored.
+	FlowMemory = 24 * time.Hour
+)
+
+// UnmetLevel is the error code for a level that cannot be reached. (OpenID Connect Core Error Code unmet_authentication_requirements 1.0)
+const UnmetLevel = "unmet_authentication_requirements"
+
+// Satisfies tells whether a sign-in is good enough. What the person did for this very Return is not asked for twice, so that no demand
+// can lead in circles.
+func (s *Service) Satisfies(si *session.Current, d login.Demand) bool {
+	return si.Session.Level >= d.Level && s.Meets(si, d)
+}
+
+// Meets is satisfies but for the level.
+func (s *Service) Meets(si *session.Current, d login.Demand) bool {
+	rec, purpose := si.Session, secret.Hash(d.Return)
+	if !accepts(d, rec.Provider) {
+		return false
+	}
+	forThis := d.Return != "" && rec.SignedInFor == purpose
+	// Stored times have microseconds; what is compared is coarser, so that rounding decides nothing.
+	notBefore := d.NotBefore.Truncate(time.Millisecond)
+	since := func(t time.Time) bool { return !d.NotBefore.IsZero() && !t.Before(notBefore) }
+	if d.SelectAccount {
+		return forThis || since(rec.AuthTime) || (s.Chosen(si, d) && s.isFresh(rec, d))
+	}
+	if !d.NotBefore.IsZero() && (rec.Unproven || !since(rec.AuthTime)) && !forThis {
+		return false // prompt=login
+	}
+	return forThis || s.isFresh(rec, d)
+}
+
+// Chosen tells whether the person has confirmed this account for the demand.
+func (s *Service) Chosen(si *session.Current, d login.Demand) bool {
+	return (d.Return != "" && si.Session.ConfirmedFor == secret.Hash(d.Return)) ||
+		(!d.NotBefore.IsZero() && !si.Session.ConfirmedAt.Before(d.NotBefore.Truncate(time.Millisecond)))
+}
+
+// isFresh: OpenID Connect Core 3.1.2.1, max_age. A sign-in elsewhere that may be of any age is not: the provider is asked for a new one.
+func (s *Service) isFresh(rec session.Record, d login.Demand) bool {
+	return d.MaxAge < 0 || (!rec.Unproven && s.now().Sub(rec.AuthTime) <= d.MaxAge)
+}
+
+// NewFlow stores a sign-in under way and returns its id.
+func (s *Service) NewFlow(w http.ResponseWriter, r *http.Request, d login.Demand) (string, error) {
+	if !s.admit(r) {
+		return "", ErrTooMany
+	}
+	browser, err := s.jar.Browser(w, r, s.NewID)
+	if err != nil {
+		return "", err
+	}
+	id, err := secret.ID(s.random, 16)
+	if err != nil {
+		return "", err
+	}
+	// What cannot be shown need not be stored.
+	if !person.IsText(d.Hint, person.MaxUsername) {
+		d.Hint = ""
+	}
+	d.Locales = slices.DeleteFunc(slices.Clone(d.Locales[:min(len(d.Locales), maxLocales)]), func(l string) bool { return !person.IsText(l, 64) })
+	now := s.now()
+	rec := FlowRecord{Demand: d, Browser: secret.Hash(browser), CreatedAt: now, ExpiresAt: now.Add(FlowLife)}
+	return id, s.store.Update(r.Context(), func(tx storage.Tx) error {
+		return FlowRecords.Create(tx, id, rec, rec.ExpiresAt.Add(FlowMemory))
+	})
+}
+
+// ChangeFlow changes a sign-in under way.
+func (s *Service) ChangeFlow(ctx context.Context, id string, change func(*FlowRecord)) error {
+	return s.store.Update(ctx, func(tx storage.Tx) error {
+		f, err := FlowRecords.Get(tx, id)
+		if err != nil {
+			return err
+		}
+		change(&f)
+		return FlowRecords.Put(tx, id, f, f.ExpiresAt.Add(FlowMemory))
+	})
+}
+
+func FlowURL(id string) string { return "/sign-in?flow=" + url.QueryEscape(id) }
+
+// Flow returns the flow of the request when it is of this browser and still good; otherwise it has written the answer and is not ok.
+func (s *Service) Flow(w http.ResponseWriter, r *http.Request) (id string, rec FlowRecord, ok bool) {
+	return s.FlowOf(w, r, r.URL.Query().Get("flow"))
+}
+
+// FlowOf is flow for a request that does not name it itself.
+func (s *Service) FlowOf(w http.ResponseWriter, r *http.Request, id string) (_ string, rec FlowRecord, ok bool) {
+	rec, err := s.ReadFlow(r.Context(), id)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		s.pages.Error(w, r, http.StatusBadRequest, "error.expired", "/account")
+	case err != nil:
+		s.Fail(w, r, err, "")
+	case !s.jar.SameBrowser(r, rec.Browser):
+		// The id alone opens nothing: it may have come in a link from somebody else. Nor does the answer lead into that flow.
+		s.pages.Error(w, r, http.StatusForbidden, "error.forbidden", "")
+	case !rec.ExpiresAt.After(s.now()):
+		s.pages.Error(w, r, http.StatusBadRequest, "error.expired", rec.Demand.Return)
+	default:
+		return id, rec, true
+	}
+	return "", rec, false
+}
+
+func (s *Service) ReadFlow(ctx context.Context, id string) (rec FlowRecord, err error) {
+	if id == "" || len(id) > 64 {
+		return rec, storage.ErrNotFound
+	}
+	err = s.store.View(ctx, func(tx storage.Tx) error {
+		rec, err = FlowRecords.Get(tx, id)
+		return err
+	})
+	return rec, err
+}
+
+// accepts tells whether a sign-in by the provider is good for the demand.
+func accepts(d login.Demand, by string) bool {
+	if d.Provider != "" {
+		return d.Provider == by
+	}
+	return len(d.Providers) == 0 || slices.Contains(d.Providers, by)
+}

@@ -1,0 +1,43 @@
+package front
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+// Router takes the paths of the package.
+type Router interface {
+	Handle(pattern string, handler http.Handler)
+	HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request))
+}
+
+// Routes: what all pages share.
+func (s *Service) Routes(mux Router) {
+	mux.Handle(signInWaitPath, s.Methods(s.showSignInWait, nil))
+	mux.Handle(page.LanguagePath, s.Methods(s.pages.ShowLanguage, nil))
+	mux.Handle("/assets/", s.pages.Assets())
+}
+
+// Methods serves GET and HEAD by show, POST by handle, and answers 405 for others. Either may be nil.
+func (s *Service) Methods(show, handle http.HandlerFunc) http.Handler {
+	var allow []string
+	if show != nil {
+		allow = append(allow, http.MethodGet, http.MethodHead)
+	}
+	if handle != nil {
+		allow = append(allow, http.MethodPost)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case show != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+			show(w, r)
+		case handle != nil && r.Method == http.MethodPost:
+			handle(w, r)
+		default:
+			w.Header().Set("Allow", strings.Join(allow, ", "))
+			s.pages.Error(w, r, http.StatusMethodNotAllowed, "error.method", "")
+		}
+	})
+}

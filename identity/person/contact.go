@@ -1,0 +1,116 @@
+package person
+
+import (
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+)
+
+// VerifiesPhone tells whether numbers are shown to be a person's own by a code.
+func (s *Service) VerifiesPhone(u *config.Units) bool {
+	return s.SendsTexts(u) && u.Attributes.Verification.MobileNumberEnabled
+}
+
+// Contact is one way to reach a person, about to be changed.
+type Contact struct {
+	Kind  ContactKind
+	Value string
+}
+
+// Find returns where the contact stands in a profile, and whether it is the primary one and verified. i is -1 when it is not there.
+func (c Contact) Find(p *Profile) (i int, primary, verified bool) {
+	if c.Kind == ContactPhone {
+		if i = slices.IndexFunc(p.PhoneNumbers, func(n PhoneNumber) bool { return sameNumber(n.Value, c.Value) }); i >= 0 {
+			return i, p.PhoneNumbers[i].Primary, p.PhoneNumbers[i].Verified
+		}
+		return -1, false, false
+	}
+	if i = slices.IndexFunc(p.EmailAddresses, func(e EmailAddress) bool { return FoldEmail(e.Value) == FoldEmail(c.Value) }); i >= 0 {
+		return i, p.EmailAddresses[i].Primary, p.EmailAddresses[i].Verified
+	}
+	return -1, false, false
+}
+
+// sameNumber tells whether two spellings are of one number.
+func sameNumber(a, b string) bool {
+	x, isX := ParsePhone(a)
+	y, isY := ParsePhone(b)
+	return a == b || isX && isY && x == y
+}
+
+// Put adds the contact, or says of the one that is there that it is verified.
+func (c Contact) Put(p *Profile, verified bool) {
+	i, _, _ := c.Find(p)
+	switch {
+	case i < 0 && c.Kind == ContactPhone:
+		p.PhoneNumbers = append(p.PhoneNumbers, PhoneNumber{Value: c.Value, Verified: verified})
+	case i < 0:
+		p.EmailAddresses = append(p.EmailAddresses, EmailAddress{Value: c.Value, Verified: verified})
+	case c.Kind == ContactPhone:
+		p.PhoneNumbers[i].Verified = p.PhoneNumbers[i].Verified || verified
+	default:
+		p.EmailAddresses[i].Verified = p.EmailAddresses[i].Verified || verified
+	}
+}
+
+// Drop takes the contact away.
+func (c Contact) Drop(p *Profile) {
+	i, primary, _ := c.Find(p)
+	switch {
+	case i < 0:
+	case c.Kind == ContactPhone:
+		p.PhoneNumbers = slices.Delete(p.PhoneNumbers, i, i+1)
+	case !primary: // another one has to take its place first
+		p.EmailAddresses = slices.Delete(p.EmailAddresses, i, i+1)
+	}
+}
+
+// Prefer makes the contact the primary one.
+func (c Contact) Prefer(p *Profile) {
+	at, _, _ := c.Find(p)
+	if at < 0 {
+		return
+	}
+	if c.Kind == ContactPhone {
+		for i := range p.PhoneNumbers {
+			p.PhoneNumbers[i].Primary = i == at
+		}
+		return
+	}
+	for i := range p.EmailAddresses {
+		p.EmailAddresses[i].Primary = i == at
+	}
+}
+
+// Problem says why the contact cannot be added, or "".
+func (c Contact) Problem(u *config.Units, p *Profile, verifies bool) string {
+	i, _, verified := c.Find(p)
+	_, isNumber := ParsePhone(c.Value)
+	switch {
+	case c.Kind == ContactEmail && (!IsEmail(c.Value) || !u.Features.CustomEmailValidation.Check(c.Value)):
+		return "problem.email"
+	case c.Kind == ContactPhone && !isNumber:
+		return "problem.phone"
+	case i >= 0 && (verified || !verifies):
+		return "problem.contact_there"
+	case c.Kind == ContactEmail && len(p.EmailAddresses) >= MaxEntries, c.Kind == ContactPhone && len(p.PhoneNumbers) >= MaxEntries:
+		return "problem.contact_many"
+	}
+	return ""
+}
+
+// Field is what the field for a new contact of this kind is called on the page.
+func (c Contact) Field() string { return "contact_" + string(c.Kind) }
+
+// ContactKind is a kind of ways to reach a person.
+type ContactKind string
+
+// The kinds of ways to reach a person.
+const (
+	ContactEmail ContactKind = "email"
+	ContactPhone ContactKind = "phone"
+)
+
+func (k ContactKind) Icon() string {
+	return map[ContactKind]string{ContactEmail: "mail", ContactPhone: "phone"}[k]
+}

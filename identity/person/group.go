@@ -1,0 +1,288 @@
+package person
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Group is a set of persons. Its name is what protect, the claim groups and headers say; its permissions are told with it.
+type Group struct {
+	ID          string    `json:"id"`
+	Name        string    `json:"name"`
+	ExternalID  string    `json:"external_id,omitempty"`
+	Permissions []string  `json:"permissions"`
+	Members     int64     `json:"members"` // how many
+	CreatedAt   time.Time `json:"created_at"`
+	UpdatedAt   time.Time `json:"updated_at"`
+	Version     int64     `json:"-"` // grows with each change, memberships included
+}
+
+// GroupChange is what a group is to be like. UpdateGroup fills in what it is like now; only Add and Remove name members, by their ids.
+type GroupChange struct {
+	Name        string
+	ExternalID  string
+	Permissions []string
+	Add, Remove []string
+	// Clear takes everybody out who is not in Add.
+	Clear bool
+	// Partition is where the members are: others are not added, and stay when others are taken out. Empty: anywhere.
+	Partition string
+}
+
+const (
+	maxPermissions = 256
+	// maxMemberChanges is how many members one change of a group adds and removes: it is one transaction.
+	maxMemberChanges = 500
+	groupChunk       = 200 // members whose records are changed in one transaction when a group is renamed or removed
+)
+
+// AddGroup makes a group. ErrGroupTaken, ErrNoPerson for a member, *ValidationError.
+func (s *Service) AddGroup(ctx context.Context, c GroupChange, by Actor) (g Group, err error) {
+	if err := c.check(); err != nil {
+		return g, err
+	}
+	id, err := uuid.NewRandomFromReader(s.random)
+	if err != nil {
+		return g, err
+	}
+	ev, err := s.groupEvents(by, groupCreated, len(c.Add))
+	if err != nil {
+		return g, err
+	}
+	now := s.now()
+	err = s.store.Update(ctx, func(tx storage.Tx) error {
+		rec := groupRecord{Name: c.Name, ExternalID: c.ExternalID, Permissions: c.Permissions, CreatedAt: now, UpdatedAt: now}
+		if err := createGroup(tx, id.String(), rec); err != nil {
+			return err
+		}
+		if err := s.addMembers(tx, id.String(), c.Name, &c, ev[1:], now); err != nil {
+			return err
+		}
+		if rec, err = groups.Get(tx, id.String()); err != nil {
+			return err
+		}
+		g = rec.group(id.String())
+		ev[0].Reason = c.Name
+		return s.events.Append(tx, ev[0])
+	})
+	return g, err
+}
+
+// groupEvents makes the event of a group's change and those of its members' changes.
+func (s *Service) groupEvents(by Actor, kind event.Type, members int) ([]event.Event, error) {
+	kinds := append([]event.Type{kind}, slices.Repeat([]event.Type{EventUpdated}, members)...)
+	ev, err := s.NewEvents(by.Origin, kinds...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range ev {
+		ev[i] = by.Fill(ev[i], "", "")
+	}
+	return ev, nil
+}
+
+func createGroup(tx storage.Tx, id string, rec groupRecord) error {
+	if err := groupNames.Create(tx, rec.Name, id, time.Time{}); err != nil {
+		if errors.Is(err, storage.ErrExists) {
+			return ErrGroupTaken
+		}
+		return err
+	}
+	return groups.Create(tx, id, rec, time.Time{})
+}
+
+func (c *GroupChange) check() error {
+	if err := checkGroupName(c.Name); err != nil {
+		return &ValidationError{"name", "of a group must have no commas, control characters and spaces around it, and at most 256 characters"}
+	}
+	if !IsText(c.ExternalID, MaxLine) {
+		return &ValidationError{"externalId", "is too long or has control characters"}
+	}
+	if len(c.Permissions) > maxPermissions {
+		return &ValidationError{"permissions", fmt.Sprintf("are more than %d", maxPermissions)}
+	}
+	for _, p := range c.Permissions {
+		if p == "" || !IsText(p, MaxLine) {
+			return &ValidationError{"permissions", "must be texts of 1 to 256 characters, none of them a control character"}
+		}
+	}
+	if n := len(c.Add) + len(c.Remove); n > maxMemberChanges {
+		return &TooManyError{"members", maxMemberChanges}
+	}
+	return nil
+}
+
+// UpdateGroup changes a group: fn gets what it is like and says what it is to be like; an error of it undoes all. ErrNoGroup,
+// ErrGroupTaken, ErrNoPerson for a member, *ValidationError, *TooManyError.
+func (s *Service) UpdateGroup(ctx context.Context, id string, by Actor, fn func(tx storage.Tx, now Group, c *GroupChange) error) (g Group, err error) {
+	ev, err := s.groupEvents(by, groupUpdated, maxMemberChanges)
+	if err != nil {
+		return g, err
+	}
+	if err := s.settle(ctx, id); err != nil {
+		return g, err
+	}
+	now := s.now()
+	renamed := false
+	err = s.store.Update(ctx, func(tx storage.Tx) error {
+		rec, err := readGroup(tx, id)
+		if err != nil {
+			return err
+		}
+		g = rec.group(id)
+		c := GroupChange{Name: rec.Name, ExternalID: rec.ExternalID, Permissions: slices.Clone(rec.Permissions)}
+		if err := fn(tx, g, &c); err != nil {
+			return err
+		}
+		if c.Clear {
+			if c.Remove, err = membersBeside(tx, id, &c); err != nil {
+				return err
+			}
+		}
+		if c.Add, err = newMembers(tx, id, &c); err != nil {
+			return err
+		}
+		if err := c.check(); err != nil {
+			return err
+		}
+		if err := s.changeMembers(tx, id, rec.Name, &c, ev[1:], now); err != nil {
+			return err
+		}
+		after, err := groups.Get(tx, id) // joins and leaves have counted
+		if err != nil {
+			return err
+		}
+		renamed = c.Name != rec.Name
+		if !renamed && c.ExternalID == rec.ExternalID && slices.Equal(c.Permissions, rec.Permissions) && after.Version == rec.Version {
+			return nil
+		}
+		if renamed {
+			if err := groupNames.Create(tx, c.Name, id, time.Time{}); errors.Is(err, storage.ErrExists) {
+				return ErrGroupTaken
+			} else if err != nil {
+				return err
+			}
+			after.Former = rec.Name
+		}
+		after.Name, after.ExternalID, after.Permissions = c.Name, c.ExternalID, c.Permissions
+		after.UpdatedAt = now
+		after.Version++
+		g = after.group(id)
+		e := ev[0]
+		e.Reason = c.Name
+		if err := groups.Put(tx, id, after, time.Time{}); err != nil {
+			return err
+		}
+		return s.events.Append(tx, e)
+	})
+	if err != nil || !renamed {
+		return g, err
+	}
+	return g, s.settle(ctx, id)
+}
+
+// readGroup returns a group that is not being removed, or ErrNoGroup.
+func readGroup(tx storage.Tx, id string) (groupRecord, error) {
+	rec, err := groups.Get(tx, id)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Removing {
+		return rec, ErrNoGroup
+	}
+	return rec, err
+}
+
+// GroupByID returns the group of an id, or ErrNoGroup.
+func (s *Service) GroupByID(tx storage.Tx, id string) (Group, error) {
+	rec, err := readGroup(tx, id)
+	return rec.group(id), err
+}
+
+// GroupID returns the id of the group of a name, or "" when the name has no group.
+func (s *Service) GroupID(tx storage.Tx, name string) (string, error) {
+	id, err := groupNames.Get(tx, name)
+	if errors.Is(err, storage.ErrNotFound) {
+		return "", nil
+	}
+	return id, err
+}
+
+// Group returns the group of a name or id, or ErrNoGroup.
+func (s *Service) Group(tx storage.Tx, nameOrID string) (Group, error) {
+	rec, err := readGroup(tx, nameOrID)
+	if err == nil || !errors.Is(err, ErrNoGroup) {
+		return rec.group(nameOrID), err
+	}
+	id, err := groupNames.Get(tx, nameOrID)
+	if errors.Is(err, storage.ErrNotFound) || len(nameOrID) > maxFolded {
+		return Group{}, ErrNoGroup
+	}
+	if err != nil {
+		return Group{}, err
+	}
+	rec, err = readGroup(tx, id)
+	return rec.group(id), err
+}
+
+// Groups returns at most limit groups (0: all) in the order of their names, those after the name after.
+func (s *Service) Groups(tx storage.Tx, after string, limit int) (list []Group, err error) {
+	r := storage.Range{}
+	if after != "" {
+		r.After = []byte(after)
+	}
+	for e, err := range groupNames.Scan(tx, r) {
+		if err != nil {
+			return nil, err
+		}
+		rec, err := groups.Get(tx, e.Value)
+		if err != nil {
+			return nil, err
+		}
+		if rec.Removing || rec.Name != e.Key {
+			continue
+		}
+		if list = append(list, rec.group(e.Value)); limit > 0 && len(list) == limit {
+			break
+		}
+	}
+	return list, nil
+}
+
+// Permissions returns the permissions of groups by the groups' names. A group that is known by its name alone has none.
+func (s *Service) Permissions(tx storage.Tx, names []string) (map[string][]string, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	out := make(map[string][]string, len(names))
+	for _, n := range names {
+		out[n] = []string{}
+		id, err := groupNames.Get(tx, n)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		rec, err := groups.Get(tx, id)
+		if err != nil {
+			return nil, err
+		}
+		if !rec.Removing && len(rec.Permissions) > 0 {
+			out[n] = rec.Permissions
+		}
+	}
+	return out, nil
+}
+
+func (r *groupRecord) group(id string) Group {
+	return Group{
+		ID: id, Name: r.Name, ExternalID: r.ExternalID, Permissions: slices.Concat([]string{}, r.Permissions), Members: r.Members,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Version: r.Version,
+	}
+}

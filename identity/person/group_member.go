@@ -1,0 +1,216 @@
+package person
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// addMembers puts persons into a group. Those who are in it stay.
+func (s *Service) addMembers(tx storage.Tx, group, name string, c *GroupChange, ev []event.Event, now time.Time) error {
+	for i, id := range c.Add {
+		err := s.setMember(tx, id, ev[i], now, func(rec *Record) (bool, error) {
+			if c.Partition != "" && rec.PartitionName() != c.Partition {
+				return false, ErrNoPerson
+			}
+			if slices.Contains(rec.Groups, name) {
+				return false, nil
+			}
+			rec.Groups = append(slices.Clone(rec.Groups), name)
+			if len(rec.Groups) > maxGroups {
+				return false, &ValidationError{"groups", fmt.Sprintf("of a member are more than %d", maxGroups)}
+			}
+			return true, joinGroup(tx, name, id, now)
+		})
+		if err != nil {
+			return fmt.Errorf("member of group %s: %w", group, err)
+		}
+	}
+	return nil
+}
+
+// setMember changes one person's groups, with the event.
+func (s *Service) setMember(tx storage.Tx, id string, e event.Event, now time.Time, fn func(*Record) (bool, error)) error {
+	rec, err := Records.Get(tx, id)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.State == Removed {
+		return ErrNoPerson
+	}
+	if err != nil {
+		return err
+	}
+	changed, err := fn(&rec)
+	if err != nil || !changed {
+		return err
+	}
+	rec.UpdatedAt = now
+	if err := Records.Put(tx, id, rec, time.Time{}); err != nil {
+		return err
+	}
+	e.PersonID, e.Reason, e.Partition = id, "groups", rec.PartitionName()
+	return s.events.Append(tx, e)
+}
+
+func (s *Service) changeMembers(tx storage.Tx, id, name string, c *GroupChange, ev []event.Event, now time.Time) error {
+	for i, who := range c.Remove {
+		err := s.setMember(tx, who, ev[i], now, func(rec *Record) (bool, error) {
+			if !slices.Contains(rec.Groups, name) || c.Partition != "" && rec.PartitionName() != c.Partition {
+				return false, nil
+			}
+			rec.Groups = slices.DeleteFunc(slices.Clone(rec.Groups), func(g string) bool { return g == name })
+			return true, leaveGroup(tx, name, who, now)
+		})
+		if err != nil && !errors.Is(err, ErrNoPerson) { // who is not there is not in it
+			return err
+		}
+	}
+	return s.addMembers(tx, id, name, c, ev[len(c.Remove):], now)
+}
+
+// membersBeside are the members who are not to stay, beside those who are to go anyway.
+func membersBeside(tx storage.Tx, id string, c *GroupChange) ([]string, error) {
+	keep := make(map[string]bool, len(c.Add))
+	for _, k := range c.Add {
+		keep[k] = true
+	}
+	out := slices.Clone(c.Remove)
+	for e, err := range groupMembers.Scan(tx, storage.Range{Prefix: storage.Prefix(id)}) {
+		if err != nil {
+			return nil, err
+		}
+		if who := storage.Parts(e.Key)[1]; !keep[who] && !slices.Contains(c.Remove, who) {
+			if elsewhere, err := c.elsewhere(tx, who); err != nil {
+				return nil, err
+			} else if elsewhere {
+				continue
+			}
+			if out = append(out, who); len(out) > maxMemberChanges {
+				return nil, &TooManyError{"members", maxMemberChanges}
+			}
+		}
+	}
+	return out, nil
+}
+
+// elsewhere tells whether a person is in another partition than the change is about.
+func (c *GroupChange) elsewhere(tx storage.Tx, person string) (bool, error) {
+	if c.Partition == "" {
+		return false, nil
+	}
+	rec, err := Records.Get(tx, person)
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, nil
+	}
+	return rec.PartitionName() != c.Partition, err
+}
+
+// newMembers are those of the ids that are not members yet, each once.
+func newMembers(tx storage.Tx, id string, c *GroupChange) (out []string, err error) {
+	seen := make(map[string]bool, len(c.Add))
+	for _, who := range c.Add {
+		if seen[who] || len(who) > MaxTag {
+			continue
+		}
+		seen[who] = true
+		in, err := groupMembers.Has(tx, storage.Key(id, who))
+		if err != nil {
+			return nil, err
+		}
+		if !in {
+			out = append(out, who)
+			continue
+		}
+		elsewhere, err := c.elsewhere(tx, who)
+		if err == nil && elsewhere {
+			err = ErrNoPerson // as of anybody who is not there
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func someMembers(tx storage.Tx, id, after string, limit int) (out []string, err error) {
+	r := storage.Range{Prefix: storage.Prefix(id), Limit: limit}
+	if after != "" {
+		r.After = []byte(storage.Key(id, after))
+	}
+	for e, err := range groupMembers.Scan(tx, r) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, storage.Parts(e.Key)[1])
+	}
+	return out, nil
+}
+
+// joinGroup notes that a person is in a group of this name, and makes the group when there is none.
+func joinGroup(tx storage.Tx, name, person string, now time.Time) error {
+	id, err := groupNames.Get(tx, name)
+	if errors.Is(err, storage.ErrNotFound) {
+		var space uuid.UUID
+		if space, err = uuid.Parse(person); err != nil {
+			return err
+		}
+		id = uuid.NewSHA1(space, []byte(now.String()+name)).String() // a person's id is random, so this is nobody else's
+		err = createGroup(tx, id, groupRecord{Name: name, CreatedAt: now})
+	}
+	if err != nil {
+		return err
+	}
+	rec, err := groups.Get(tx, id)
+	if err != nil {
+		return err
+	}
+	if rec.Removing || rec.Name != name {
+		return &ValidationError{"groups", "name a group that is being renamed or removed"}
+	}
+	err = groupMembers.Create(tx, storage.Key(id, person), struct{}{}, time.Time{})
+	if errors.Is(err, storage.ErrExists) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	rec.Members++
+	rec.Version++
+	rec.UpdatedAt = now
+	return groups.Put(tx, id, rec, time.Time{})
+}
+
+// leaveGroup notes that a person is no longer in the group.
+func leaveGroup(tx storage.Tx, name, person string, now time.Time) error {
+	id, err := groupNames.Get(tx, name)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	rec, err := groups.Get(tx, id)
+	if err != nil {
+		return err
+	}
+	in, err := groupMembers.Has(tx, storage.Key(id, person))
+	if err != nil || !in {
+		return err
+	}
+	rec.Members--
+	rec.Version++
+	rec.UpdatedAt = now
+	if err := groups.Put(tx, id, rec, time.Time{}); err != nil {
+		return err
+	}
+	return groupMembers.Delete(tx, storage.Key(id, person))
+}
+
+// Members returns the ids of at most limit members of a group (0: all) in their order, those after the id after.
+func (s *Service) Members(tx storage.Tx, group, after string, limit int) ([]string, error) {
+	return someMembers(tx, group, after, limit)
+}

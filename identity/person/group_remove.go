@@ -1,0 +1,136 @@
+package person
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// RemoveGroup takes everybody out of a group and removes it. It can be called again when it was interrupted.
+func (s *Service) RemoveGroup(ctx context.Context, id string, by Actor, allow func(tx storage.Tx, g Group) error) error {
+	if err := s.settle(ctx, id); err != nil {
+		return err
+	}
+	err := s.store.Update(ctx, func(tx storage.Tx) error {
+		rec, err := groups.Get(tx, id)
+		if errors.Is(err, storage.ErrNotFound) {
+			return ErrNoGroup
+		}
+		if err != nil || rec.Removing {
+			return err
+		}
+		if allow != nil {
+			if err := allow(tx, rec.group(id)); err != nil {
+				return err
+			}
+		}
+		rec.Removing = true
+		return groups.Put(tx, id, rec, time.Time{})
+	})
+	for more := err == nil; more && err == nil; {
+		more, err = s.emptyGroup(ctx, id, by)
+	}
+	return err
+}
+
+// emptyGroup takes some members out of a group that is being removed, and with the last of them the group.
+func (s *Service) emptyGroup(ctx context.Context, id string, by Actor) (more bool, err error) {
+	ev, err := s.groupEvents(by, groupRemoved, groupChunk)
+	if err != nil {
+		return false, err
+	}
+	now := s.now()
+	err = s.store.Update(ctx, func(tx storage.Tx) error {
+		more = false
+		rec, err := groups.Get(tx, id)
+		if err != nil {
+			if errors.Is(err, storage.ErrNotFound) { // another call was faster
+				return nil
+			}
+			return err
+		}
+		members, err := someMembers(tx, id, "", groupChunk)
+		if err != nil {
+			return err
+		}
+		if more = len(members) == groupChunk; len(members) > 0 {
+			c := GroupChange{Remove: members}
+			if err := s.changeMembers(tx, id, rec.Name, &c, ev[1:], now); err != nil {
+				return err
+			}
+		}
+		for _, who := range members { // also those who are no persons any more
+			if err := groupMembers.Delete(tx, storage.Key(id, who)); err != nil {
+				return err
+			}
+		}
+		if more {
+			return nil
+		}
+		if err := groupNames.Delete(tx, rec.Name); err != nil {
+			return err
+		}
+		e := ev[0]
+		e.Reason = rec.Name
+		if err := s.events.Append(tx, e); err != nil {
+			return err
+		}
+		return groups.Delete(tx, id)
+	})
+	return more, err
+}
+
+// settle gives the members of a renamed group its new name, some in each transaction, and frees the old one in the end.
+func (s *Service) settle(ctx context.Context, id string) error {
+	for after := ""; ; {
+		done, last := false, ""
+		err := s.store.Update(ctx, func(tx storage.Tx) error {
+			rec, err := groups.Get(tx, id)
+			if errors.Is(err, storage.ErrNotFound) {
+				return ErrNoGroup
+			}
+			if done = rec.Former == ""; err != nil || done {
+				return err
+			}
+			members, err := someMembers(tx, id, after, groupChunk)
+			if err != nil {
+				return err
+			}
+			for _, who := range members {
+				if err := rename(tx, who, rec.Former, rec.Name); err != nil {
+					return err
+				}
+				last = who
+			}
+			if len(members) == groupChunk {
+				return nil
+			}
+			if err := groupNames.Delete(tx, rec.Former); err != nil {
+				return err
+			}
+			rec.Former, done = "", true
+			return groups.Put(tx, id, rec, time.Time{})
+		})
+		if err != nil || done {
+			return err
+		}
+		after = last
+	}
+}
+
+func rename(tx storage.Tx, person, from, to string) error {
+	rec, err := Records.Get(tx, person)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	at := slices.Index(rec.Groups, from)
+	if err != nil || at < 0 {
+		return err
+	}
+	rec.Groups = slices.Clone(rec.Groups)
+	rec.Groups[at] = to
+	return Records.Put(tx, person, rec, time.Time{})
+}

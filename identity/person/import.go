@@ -1,0 +1,243 @@
+package person
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// ImportedPerson is a person of another system, with the hash of the password as that system has it.
+type ImportedPerson struct {
+	NewPerson
+
+	// ExternalID is what the other system calls the person.
+	ExternalID string `json:"external_id,omitempty"`
+}
+
+// Imported is what became of one person of an import.
+type Imported struct {
+	Status string `json:"status"` // created, updated, exists, failed
+	ID     string `json:"id,omitempty"`
+	Error  string `json:"error,omitempty"` // of a failed one; it repeats no value
+}
+
+// The values of Imported.Status.
+const (
+	ImportCreated = "created"
+	ImportUpdated = "updated"
+	ImportExists  = "exists"
+	ImportFailed  = "failed"
+)
+
+const importers = 32 // persons that are written at once, so that they share syncs
+
+// Import creates persons, each with its event, or not at all: what became of each stands at its place in the answer. With update those
+// who exist are given what the import says of them: their profile, and groups beside those that they are in; a password they have stays.
+// The error is a failure of storage or the end of ctx; then some may have been written, and the import can be repeated.
+func (s *Service) Import(ctx context.Context, list []ImportedPerson, update bool, by Actor) ([]Imported, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	out := make([]Imported, len(list))
+	var (
+		workers sync.WaitGroup
+		hashing sync.Mutex // one slow hash at a time: others sign in meanwhile
+		next    = make(chan int)
+	)
+	for range min(importers, len(list)) {
+		workers.Go(func() {
+			for i := range next {
+				one, err := s.importOne(ctx, &list[i], update, by, &hashing)
+				if err != nil {
+					stop(err)
+				}
+				out[i] = one
+			}
+		})
+	}
+	for i := range list {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	return out, context.Cause(ctx)
+}
+
+// importOne returns a verdict on one person, or an error when it could not be reached.
+func (s *Service) importOne(ctx context.Context, p *ImportedPerson, update bool, by Actor, hashing *sync.Mutex) (Imported, error) {
+	if err := ctx.Err(); err != nil {
+		return Imported{}, err
+	}
+	n, err := s.Place(p.NewPerson)
+	if err != nil {
+		return verdict(err)
+	}
+	if p.ExternalID != "" {
+		n.Directory = &Directory{ExternalID: p.ExternalID}
+	}
+	if _, _, err := n.Record(); err != nil {
+		return verdict(err) // before a hash costs anything
+	}
+	id, hasPassword, err := s.present(ctx, n)
+	if err != nil {
+		return verdict(err)
+	}
+	if id != "" && (hasPassword || !update) {
+		n.Password, n.PasswordHash = secret.String{}, "" // it stays what it is
+	}
+	if err := s.hashImported(ctx, &n, hashing); err != nil {
+		return verdict(err)
+	}
+	if id == "" {
+		d, err := s.createAs(ctx, n, by, onMigration)
+		if !errors.Is(err, ErrUsernameTaken) {
+			if err != nil {
+				return verdict(err)
+			}
+			return Imported{Status: ImportCreated, ID: d.ID}, nil
+		}
+		if id, hasPassword, err = s.present(ctx, n); err != nil { // somebody was faster
+			return verdict(err)
+		}
+	}
+	if !update {
+		return Imported{Status: ImportExists, ID: id}, nil
+	}
+	if hasPassword {
+		n.PasswordHash = ""
+	}
+	return s.importAgain(ctx, id, n, by)
+}
+
+// present returns the id of the person who has the username, "" when there is none, and whether a password is there.
+func (s *Service) present(ctx context.Context, n NewPerson) (id string, hasPassword bool, err error) {
+	err = s.store.View(ctx, func(tx storage.Tx) (err error) {
+		id, err = s.ByUsername(tx, n.Partition, n.Username)
+		if errors.Is(err, ErrNoPerson) {
+			return nil
+		}
+		if err == nil {
+			hasPassword, err = Passwords.Has(tx, id)
+		}
+		return err
+	})
+	return id, hasPassword, err
+}
+
+// hashImported puts the hash in the place of a plain password. It waits as long as others sign in.
+func (s *Service) hashImported(ctx context.Context, n *NewPerson, hashing *sync.Mutex) error {
+	if n.Password.IsZero() || n.PasswordHash != "" {
+		return nil
+	}
+	hashing.Lock()
+	defer hashing.Unlock()
+	for {
+		phc, err := s.HashNew(ctx, n.Password.Reveal())
+		if !errors.Is(err, secret.ErrBusy) {
+			n.Password, n.PasswordHash = secret.String{}, phc
+			return err
+		}
+		timer := time.NewTimer(100 * time.Millisecond)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// importAgain gives a person who exists what the import says.
+func (s *Service) importAgain(ctx context.Context, id string, n NewPerson, by Actor) (Imported, error) {
+	_, said, _, err := n.Records()
+	if err != nil {
+		return verdict(err)
+	}
+	// What was made up of other members is not said.
+	given := n.Profile
+	if given == nil {
+		given = new(Profile)
+	}
+	if n.Name == "" && given.Name.DisplayName == "" {
+		said.Profile.Name.DisplayName = ""
+	}
+	if n.Email == "" && len(given.EmailAddresses) == 0 {
+		said.Profile.EmailAddresses = nil
+	}
+	changed := false
+	e := Edit{By: by, Verified: true, PasswordHash: n.PasswordHash}
+	_, err = s.UpdatePerson(ctx, id, e, func(_ storage.Tx, d *Details) error {
+		was := *d
+		was.Profile, was.Groups = d.Profile.Clone(), slices.Clone(d.Groups)
+		d.Profile.merge(&said.Profile)
+		if said.Directory.ExternalID != "" {
+			d.Directory.ExternalID = said.Directory.ExternalID
+		}
+		for _, g := range n.Groups {
+			if !slices.Contains(d.Groups, g) {
+				d.Groups = append(d.Groups, g)
+			}
+		}
+		changed = e.PasswordHash != "" || !sameDetails(&was, d)
+		return nil
+	})
+	if err != nil {
+		return verdict(err)
+	}
+	if !changed {
+		return Imported{Status: ImportExists, ID: id}, nil
+	}
+	return Imported{Status: ImportUpdated, ID: id}, nil
+}
+
+// merge takes over what other says; what it does not mention stays.
+func (p *Profile) merge(other *Profile) {
+	set := func(to *string, v string) {
+		if v != "" {
+			*to = v
+		}
+	}
+	set(&p.Gender, other.Gender)
+	set(&p.DateOfBirth, other.DateOfBirth)
+	set(&p.PreferredLocale, other.PreferredLocale)
+	set(&p.ReferenceID, other.ReferenceID)
+	set(&p.Name.FirstName, other.Name.FirstName)
+	set(&p.Name.LastName, other.Name.LastName)
+	set(&p.Name.Initials, other.Name.Initials)
+	set(&p.Name.DisplayName, other.Name.DisplayName)
+	if len(other.EmailAddresses) > 0 {
+		p.EmailAddresses = other.EmailAddresses
+	}
+	if len(other.PhoneNumbers) > 0 {
+		p.PhoneNumbers = other.PhoneNumbers
+	}
+	if len(other.Addresses) > 0 {
+		p.Addresses = other.Addresses
+	}
+	for _, c := range other.CustomAttributes {
+		i := slices.IndexFunc(p.CustomAttributes, func(o CustomAttribute) bool { return o.Name == c.Name })
+		if i < 0 {
+			p.CustomAttributes = append(p.CustomAttributes, c)
+		} else {
+			p.CustomAttributes[i] = c
+		}
+	}
+}
+
+// verdict tells what is wrong with the person from what is wrong with us.
+func verdict(err error) (Imported, error) {
+	invalid := new(ValidationError)
+	switch {
+	case errors.As(err, &invalid):
+		return Imported{Status: ImportFailed, Error: invalid.Field + " " + invalid.Problem}, nil
+	case errors.Is(err, ErrNoPerson): // removed in this moment
+		return Imported{Status: ImportFailed, Error: "the person was removed meanwhile"}, nil
+	case errors.Is(err, storage.ErrTooLarge):
+		return Imported{Status: ImportFailed, Error: "the person has more than can be stored"}, nil
+	}
+	return Imported{}, err
+}

@@ -1,0 +1,195 @@
+package person
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Partitions keep persons apart: a username is unique within its partition. Where one line asks who somebody is (the sign-in page, the
+// password grant, commands) and partitions are on, partition\username names the person; without a partition it is the default one.
+
+var partitionForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+// PartitionConfig says whether persons are kept in partitions.
+type PartitionConfig struct {
+	On bool
+	// Names are the partitions that persons can be added to, beside the default one. None: any.
+	Names []string
+}
+
+func (c PartitionConfig) check() error {
+	for _, n := range c.Names {
+		if err := CheckPartition(n); err != nil {
+			return fmt.Errorf("identity: partition %q %w", n, err)
+		}
+	}
+	return nil
+}
+
+// CheckPartition tells whether a partition can have the name.
+func CheckPartition(name string) error {
+	if !partitionForm.MatchString(name) {
+		return errors.New("is not a name of 1 to 64 lower-case letters, digits and . _ -, the first of them a letter or digit")
+	}
+	return nil
+}
+
+// Partitioned tells whether persons are kept in partitions.
+func (s *Service) Partitioned() bool { return s.cfg.Partitions.On }
+
+// HasPartition tells whether persons can be in a partition: the default one, and where names are configured those, otherwise any.
+func (s *Service) HasPartition(name string) bool {
+	names := s.cfg.Partitions.Names
+	return name == event.DefaultPartition || len(names) == 0 || slices.Contains(names, name)
+}
+
+// InPartition returns how a username of a partition is written where one line asks for a username, or a *ValidationError when it
+// cannot be one. A partition that nobody has made has nobody in it.
+func (s *Service) InPartition(partition, username string) (string, error) {
+	if !s.cfg.Partitions.On {
+		return username, nil
+	}
+	if !partitionForm.MatchString(partition) {
+		return "", &ValidationError{"partition", "is not a partition's name"}
+	}
+	return partition + `\` + username, nil
+}
+
+// SplitName returns the partition and the username of what was typed. It is not ok when it can be nobody's.
+func (s *Service) SplitName(typed string) (partition, username string, ok bool) {
+	if !s.cfg.Partitions.On {
+		return event.DefaultPartition, typed, true
+	}
+	partition, username, found := strings.Cut(strings.TrimSpace(typed), `\`)
+	if !found {
+		return event.DefaultPartition, typed, true
+	}
+	partition = strings.ToLower(partition)
+	return partition, username, partitionForm.MatchString(partition)
+}
+
+// Place checks where a new person is to be, and returns n with the partition by its name.
+func (s *Service) Place(n NewPerson) (NewPerson, error) {
+	c := s.cfg.Partitions
+	if !c.On {
+		if n.Partition != "" && n.Partition != event.DefaultPartition {
+			return n, &ValidationError{"partition", "cannot be chosen: partitions are off"}
+		}
+		n.Partition = event.DefaultPartition
+		return n, nil
+	}
+	partition, username, ok := s.SplitName(n.Username)
+	if n.Partition == "" {
+		n.Partition = partition
+	} else if strings.Contains(n.Username, `\`) && partition != n.Partition {
+		ok = false
+	}
+	n.Username = username
+	if strings.Contains(username, `\`) {
+		return n, &ValidationError{"username", `must not have a \ beside the one after the partition`}
+	}
+	known := len(c.Names) == 0 || n.Partition == event.DefaultPartition || slices.Contains(c.Names, n.Partition)
+	if !ok || !partitionForm.MatchString(n.Partition) || !known {
+		return n, &ValidationError{"partition", "is not one of this service"}
+	}
+	return n, nil
+}
+
+// stored is how a partition stands in a record: the default one as nothing.
+func stored(partition string) string {
+	if partition == event.DefaultPartition {
+		return ""
+	}
+	return partition
+}
+
+// PartitionName is the name of the person's partition.
+func (r *Record) PartitionName() string {
+	if r.Partition == "" {
+		return event.DefaultPartition
+	}
+	return r.Partition
+}
+
+// PartitionOfID returns the name of the partition of the person of an id: the default one for whoever is no person.
+func PartitionOfID(tx storage.Tx, id string) (string, error) {
+	rec, err := Records.Get(tx, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return event.DefaultPartition, nil
+	}
+	return rec.PartitionName(), err
+}
+
+// PartitionOf is the name of a person's partition.
+func (s *Service) PartitionOf(p Person) string {
+	if p.Partition == "" {
+		return event.DefaultPartition
+	}
+	return p.Partition
+}
+
+// The names of the default partition have a table of their own, as they had before there were others.
+
+func ReadName(tx storage.Tx, partition, folded string) (usernameRecord, error) {
+	if partition == event.DefaultPartition {
+		return usernames.Get(tx, folded)
+	}
+	return partitionUsernames.Get(tx, storage.Key(partition, folded))
+}
+
+func createName(tx storage.Tx, partition, folded, id string) error {
+	var err error
+	if rec := (usernameRecord{PersonID: id}); partition == event.DefaultPartition {
+		err = usernames.Create(tx, folded, rec, time.Time{})
+	} else {
+		err = partitionUsernames.Create(tx, storage.Key(partition, folded), rec, time.Time{})
+	}
+	if errors.Is(err, storage.ErrExists) {
+		return ErrUsernameTaken
+	}
+	return err
+}
+
+func deleteName(tx storage.Tx, partition, folded string) error {
+	if partition == event.DefaultPartition {
+		return usernames.Delete(tx, folded)
+	}
+	return partitionUsernames.Delete(tx, storage.Key(partition, folded))
+}
+
+// A nameEntry is a folded username and whose it is.
+type nameEntry struct{ folded, id string }
+
+// scanNames yields the names of a partition in order, those after the folded name after. limit 0: all.
+func scanNames(tx storage.Tx, partition, after string, descending bool, limit int, yield func(nameEntry) (bool, error)) error {
+	table, prefix := usernames, ""
+	if partition != event.DefaultPartition {
+		table, prefix = partitionUsernames, string(storage.Prefix(partition))
+	}
+	r := storage.Range{Prefix: []byte(prefix), Descending: descending, Limit: limit}
+	if after != "" {
+		r.After = []byte(prefix + after)
+	}
+	for e, err := range table.Scan(tx, r) {
+		if err != nil {
+			return err
+		}
+		more, err := yield(nameEntry{e.Key[len(prefix):], e.Value.PersonID})
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+func countNames(tx storage.Tx, partition string) (n int64, err error) {
+	err = scanNames(tx, partition, "", false, 0, func(nameEntry) (bool, error) { n++; return true, nil })
+	return n, err
+}

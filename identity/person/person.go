@@ -1,0 +1,326 @@
+package person
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// State is where a person stands: INVITED, INACTIVE, ACTIVE, BLOCKED, REMOVED.
+type State string
+
+// The states. Only an active person can sign in, and nothing of any other person is valid.
+const (
+	Invited  State = "INVITED"
+	Inactive State = "INACTIVE"
+	Active   State = "ACTIVE"
+	Blocked  State = "BLOCKED"
+	Removed  State = "REMOVED"
+)
+
+// Person is what is told about a person.
+type Person struct {
+	ID            string    `json:"id"`
+	Username      string    `json:"username"`
+	State         State     `json:"state"`
+	Partition     string    `json:"partition,omitempty"` // absent: the default one
+	Name          string    `json:"name,omitempty"`
+	GivenName     string    `json:"given_name,omitempty"`
+	FamilyName    string    `json:"family_name,omitempty"`
+	Email         string    `json:"email,omitempty"`
+	EmailVerified bool      `json:"email_verified"`
+	Groups        []string  `json:"groups,omitempty"`
+	Locale        string    `json:"locale,omitempty"`
+	CreatedAt     time.Time `json:"created_at"`
+	UpdatedAt     time.Time `json:"updated_at"`
+}
+
+// NewPerson is what an administrator says about a person.
+type NewPerson struct {
+	// Username is unique regardless of case and Unicode form. One that is an e-mail address is the person's verified e-mail, unless
+	// Email says otherwise.
+	Username string `json:"username"`
+	// Password has 8 to 256 characters. Neither it nor PasswordHash: nobody can sign in with a password yet.
+	Password secret.String `json:"password,omitzero"`
+	// PasswordHash was made elsewhere: secret.CheckImported says which are understood.
+	PasswordHash  string   `json:"password_hash,omitempty"`
+	Name          string   `json:"name,omitempty"`
+	GivenName     string   `json:"given_name,omitempty"`
+	FamilyName    string   `json:"family_name,omitempty"`
+	Email         string   `json:"email,omitempty"`
+	EmailVerified *bool    `json:"email_verified,omitempty"`
+	Groups        []string `json:"groups,omitempty"`
+	Locale        string   `json:"locale,omitempty"` // BCP 47
+	// Partition is where the username is unique. Default: what stands before a \ in the username, otherwise the default one.
+	Partition string `json:"partition,omitempty"`
+	// Inactive persons cannot sign in until somebody activates them.
+	Inactive bool `json:"inactive,omitempty"`
+	// Profile is all that is known of the person; the members above, where they are given, say more. Default: those members.
+	Profile *Profile `json:"profile,omitempty"`
+	// Directory is what a directory keeps beside. Default: nothing.
+	Directory *Directory `json:"-"`
+}
+
+// Actor is who does something to a person, for the event.
+type Actor struct {
+	ID, Name string
+	Origin   event.Origin
+	// Session is the actor's own session, which a change of the own password leaves alive. Empty: none.
+	Session string
+}
+
+const (
+	MaxUsername = 256 // characters
+	maxFolded   = 900 // bytes: it is a storage key
+	MaxName     = 256 // characters
+	maxGroups   = 256
+)
+
+// configuration is the actor of what the Caddyfile says.
+var configuration = Actor{ID: "configuration", Name: "configuration"}
+
+// AddPerson creates a person, or returns ErrUsernameTaken or a *ValidationError.
+func (s *Service) AddPerson(ctx context.Context, n NewPerson, by Actor) (Person, error) {
+	d, err := s.CreatePerson(ctx, n, by)
+	if err != nil {
+		return Person{}, err
+	}
+	return s.Person(ctx, d.ID)
+}
+
+// CreatePerson is AddPerson, and tells everything that is kept then.
+func (s *Service) CreatePerson(ctx context.Context, n NewPerson, by Actor) (Details, error) {
+	return s.createAs(ctx, n, by, ReasonAPI)
+}
+
+func (s *Service) createAs(ctx context.Context, n NewPerson, by Actor, how Welcome) (Details, error) {
+	n, err := s.Place(n)
+	if err != nil {
+		return Details{}, err
+	}
+	rec, prof, folded, err := n.Records()
+	if err != nil {
+		return Details{}, err
+	}
+	phc, err := s.firstPassword(ctx, n)
+	if err != nil {
+		return Details{}, err
+	}
+	id, err := uuid.NewRandomFromReader(s.random)
+	if err != nil {
+		return Details{}, err
+	}
+	now := s.now()
+	rec.CreatedAt, rec.UpdatedAt = now, now
+	ev, err := s.NewEvents(by.Origin, EventCreated)
+	if err != nil {
+		return Details{}, err
+	}
+	err = s.store.Update(ctx, func(tx storage.Tx) error {
+		if err := s.CheckConfigured(tx, &prof, nil); err != nil {
+			return err
+		}
+		if err := s.MakeAwait(tx, &rec, how); err != nil {
+			return err
+		}
+		if err := CreatePerson(tx, id.String(), rec, &prof, folded); err != nil {
+			return err
+		}
+		if phc != "" {
+			if err := Passwords.Create(tx, id.String(), PasswordRecord{PHC: phc, ChangedAt: now}, time.Time{}); err != nil {
+				return err
+			}
+		}
+		if err := s.welcomeHook(tx, Recipient{ID: id.String(), Rec: &rec, Profile: &prof.Profile}, how, now); err != nil {
+			return err
+		}
+		e := by.Fill(ev[0], id.String(), "")
+		e.Partition = rec.PartitionName()
+		return s.events.Append(tx, e)
+	})
+	if err != nil {
+		return Details{}, err
+	}
+	d := rec.details(id.String(), &prof)
+	d.HasPassword = phc != ""
+	return d, nil
+}
+
+// AddConfigured creates a person of the configuration who is absent. The password is hashed only then.
+func (s *Service) AddConfigured(ctx context.Context, n NewPerson) error {
+	placed, err := s.Place(n)
+	if err != nil {
+		return err
+	}
+	if _, _, err := placed.Record(); err != nil {
+		return err
+	}
+	typed, err := s.InPartition(placed.Partition, placed.Username)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Person(ctx, typed); !errors.Is(err, ErrNoPerson) {
+		return err
+	}
+	_, err = s.createAs(ctx, n, configuration, unwelcomed)
+	if errors.Is(err, ErrUsernameTaken) { // another node was faster
+		return nil
+	}
+	if errors.As(err, new(*uncertainError)) { // nobody else has to wait for that
+		s.log.Error("person of the configuration not created; it is tried at the next start", zap.String("username", n.Username), zap.Error(err))
+		return nil
+	}
+	return err
+}
+
+// RemovePerson is SetState to Removed of the person of an id, when allow, which sees the person as they are, returns no error.
+func (s *Service) RemovePerson(ctx context.Context, id string, by Actor, allow func(tx storage.Tx, d *Details) error) error {
+	if !IsID(id) {
+		return ErrNoPerson
+	}
+	return s.BeginChange(ctx, id, by, personRemoved, func(tx storage.Tx, id string, rec *Record) (bool, error) {
+		d, err := s.Details(tx, id)
+		if err != nil {
+			return false, err
+		}
+		if err := allow(tx, &d); err != nil {
+			return false, err
+		}
+		return true, s.remove(tx, id, rec)
+	})
+}
+
+// remove leaves of a person what tells that they were there.
+func (s *Service) remove(tx storage.Tx, id string, rec *Record) error {
+	if err := s.forget(tx, id, rec); err != nil {
+		return err
+	}
+	*rec = Record{State: Removed, Epoch: rec.Epoch + 1, Username: rec.Username, Partition: rec.Partition, CreatedAt: rec.CreatedAt}
+	return nil
+}
+
+// SetState changes a person's state, ends everything given before and returns ErrNoPerson when there is none. Removed frees the username and
+// forgets the profile and the password; nothing leads back from it.
+func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, by Actor) error {
+	kinds := map[State]event.Type{Active: EventActivated, Inactive: personInactive, Blocked: personBlocked, Removed: personRemoved}
+	kind, ok := kinds[to]
+	if !ok {
+		return &ValidationError{"state", "is not one that a person can be set to"}
+	}
+	return s.BeginChange(ctx, usernameOrID, by, kind, func(tx storage.Tx, id string, rec *Record) (bool, error) {
+		switch {
+		case rec.State == to:
+			return false, nil
+		case rec.State == Removed:
+			return false, ErrNoPerson // nothing leads back
+		}
+		if to == Removed {
+			return true, s.remove(tx, id, rec)
+		}
+		rec.State, rec.Awaits = to, unwelcomed
+		rec.Epoch++
+		return true, nil
+	})
+}
+
+// EndSessions ends every session and grant of a person at once.
+func (s *Service) EndSessions(ctx context.Context, usernameOrID string) error {
+	return s.BeginChange(ctx, usernameOrID, Actor{}, SessionsEnded, func(_ storage.Tx, _ string, rec *Record) (bool, error) {
+		rec.Epoch++
+		return true, nil
+	})
+}
+
+// BeginChange reads a person, lets fn change the record and writes it with its event, in one transaction. fn answers false when there is nothing to write.
+func (s *Service) BeginChange(ctx context.Context, usernameOrID string, by Actor, kind event.Type, fn func(storage.Tx, string, *Record) (bool, error)) error {
+	ev, err := s.NewEvents(by.Origin, kind)
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	return s.store.Update(ctx, func(tx storage.Tx) error {
+		id, rec, err := s.FindMany(tx, usernameOrID)
+		if err != nil {
+			return err
+		}
+		_, err = s.changeIn(tx, id, rec, changeContext{by, kind, ev[0], now}, fn)
+		return err
+	})
+}
+
+// changeContext is what a change of a person needs that is made before its transaction.
+type changeContext struct {
+	by    Actor
+	Kind  event.Type
+	event event.Event // of the kind
+	Now   time.Time
+}
+
+// changeIn is change within tx, of the person of a record, who is returned as they are then.
+func (s *Service) changeIn(tx storage.Tx, id string, rec Record, c changeContext, fn func(storage.Tx, string, *Record) (bool, error)) (Record, error) {
+	epoch, was := rec.Epoch, rec
+	prof, err := s.before(tx, id, &rec, c.Kind)
+	if err != nil {
+		return rec, err
+	}
+	changed, err := fn(tx, id, &rec)
+	if err != nil || !changed {
+		return rec, err
+	}
+	if rec.Epoch != epoch {
+		except := ""
+		if c.Kind == passwordChanged { // the one session that may go on
+			except = c.by.Session
+		}
+		if err := s.Watcher().SessionsEnded(tx, id, except); err != nil {
+			return rec, err
+		}
+	}
+	if err := s.tellDone(tx, id, &was, prof, c.Kind, c.Now); err != nil {
+		return rec, err
+	}
+	rec.UpdatedAt = c.Now
+	if err := Records.Put(tx, id, rec, time.Time{}); err != nil {
+		return rec, err
+	}
+	e := c.by.Fill(c.event, id, "")
+	e.Partition = rec.PartitionName()
+	return rec, s.events.Append(tx, e)
+}
+
+// Get returns the state of a person, or storage.ErrNotFound. It is one read.
+func (s *Service) Get(tx storage.Tx, subject string) (login.Subject, error) {
+	rec, err := Records.Get(tx, subject)
+	if err != nil {
+		return login.Subject{}, err
+	}
+	sub := login.Subject{ID: subject, Active: rec.State == Active, Epoch: rec.Epoch, Groups: rec.Groups, Username: rec.Username}
+	sub.Profile = make(map[string]string, 8)
+	set := func(claim, v string) {
+		if v != "" {
+			sub.Profile[claim] = v
+		}
+	}
+	set("preferred_username", rec.Username)
+	set("name", rec.Name)
+	set("given_name", rec.GivenName)
+	set("family_name", rec.FamilyName)
+	set("email", rec.Email)
+	set("locale", rec.Locale)
+	set("updated_at", strconv.FormatInt(rec.UpdatedAt.Unix(), 10))
+	if rec.Email != "" {
+		sub.Profile["email_verified"] = strconv.FormatBool(rec.EmailVerified)
+	}
+	maps.Copy(sub.Profile, rec.Claims)
+	return sub, nil
+}

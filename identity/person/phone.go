@@ -1,0 +1,90 @@
+package person
+
+import (
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Is tells whether the number, as it is stored, is the one of an international form.
+func (n *PhoneNumber) Is(number string) bool {
+	own, ok := ParsePhone(n.Value)
+	return ok && own == number
+}
+
+// SentCodeLife is how long a code that is sent is good.
+const SentCodeLife = 10 * time.Minute
+
+// SendsTexts tells whether text messages are sent: there is something to send by, and it is switched on.
+func (s *Service) SendsTexts(u *config.Units) bool { return s.sms != nil && u.Features.SMSEnabled }
+
+// ParsePhone returns a telephone number in the form that text messages are sent to, as people write it in any country: with + or 00 and the code of the
+// country. A number without them is nobody's: which country is meant is not known. (ITU-T E.164)
+func ParsePhone(typed string) (number string, ok bool) {
+	typed = strings.TrimPrefix(strings.TrimSpace(typed), "tel:")
+	if len(typed) > MaxTag {
+		return "", false
+	}
+	typed = strings.ReplaceAll(typed, "(0)", "")
+	number = strings.Map(func(c rune) rune {
+		if strings.ContainsRune(" \u00a0\u202f-‐‑–.()/", c) {
+			return -1
+		}
+		return c
+	}, typed)
+	if rest, ok := strings.CutPrefix(number, "00"); ok {
+		number = "+" + rest
+	}
+	return number, notify.IsNumber(number)
+}
+
+// MaskPhone shows a number to who knows it already.
+func MaskPhone(number string) string {
+	if len(number) < 4 {
+		return ""
+	}
+	return "•••\u00a0" + number[len(number)-3:]
+}
+
+// TextNumber returns the number that text messages for a person go to: a verified one, the primary first. "" when there is none.
+func TextNumber(p *Profile) string {
+	found := ""
+	for _, n := range p.PhoneNumbers {
+		if number, ok := ParsePhone(n.Value); ok && n.Verified && (found == "" || n.Primary) {
+			found = number
+		}
+	}
+	return found
+}
+
+// Text returns the message that is sent to a number of a person.
+func (t Recipient) Text(kind notify.Kind, to string, now time.Time) notify.SMS {
+	m := notify.SMS{Kind: kind, To: to, PersonID: t.ID, At: now, Data: map[string]string{}}
+	if t.Profile.PreferredLocale != "" {
+		m.Locales = []string{t.Profile.PreferredLocale}
+	}
+	return m
+}
+
+// TextCode sends a code by text message, unless it has nowhere to go.
+func (s *Service) TextCode(tx storage.Tx, t Recipient, kind notify.Kind, to, code string, now time.Time) error {
+	if to == "" {
+		return nil
+	}
+	m := t.Text(kind, to, now)
+	m.Data["code"], m.Until = code, now.Add(SentCodeLife)
+	return s.sms.Send(tx, m)
+}
+
+// MaskEmail shows an address to who knows it already.
+func MaskEmail(address string) string {
+	at := strings.LastIndexByte(address, '@')
+	if at <= 0 {
+		return ""
+	}
+	first := []rune(address[:at])[0]
+	return string(first) + "•••" + address[at:]
+}

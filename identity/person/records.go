@@ -1,0 +1,103 @@
+package person
+
+import (
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Tables of persons. As in every table of the service, cookies are keys by their hash (secret.Hash), never values. Validity is decided by
+// the records' own times and the epochs; the expiry given to storage is for collection.
+var (
+	Records            = storage.NewTable[Record]("identity_person")                     // person id
+	usernames          = storage.NewTable[usernameRecord]("identity_username")           // folded username
+	Passwords          = storage.NewTable[PasswordRecord]("identity_password")           // person id
+	Identities         = storage.NewTable[IdentityRecord]("identity_external")           // provider, hash of the folded username or of issuer and subject there
+	Profiles           = storage.NewTable[ProfileRecord]("identity_profile")             // person id
+	groups             = storage.NewTable[groupRecord]("identity_group")                 // group id
+	groupNames         = storage.NewTable[string]("identity_group_name")                 // group name; the value is its id
+	groupMembers       = storage.NewTable[struct{}]("identity_group_member")             // group id, person id
+	tallies            = storage.NewTable[tallyRecord]("identity_tally")                 // partition
+	partitionUsernames = storage.NewTable[usernameRecord]("identity_partition_username") // partition, folded username; not of the default one
+	PhoneIndex         = storage.NewTable[struct{}]("identity_by_phone")                 // E.164 number, person id
+	EmailIndex         = storage.NewTable[struct{}]("identity_by_email")                 // partition, folded address, person id
+	externalIndex      = storage.NewTable[struct{}]("identity_by_external_id")           // partition, external id, person id
+	IdentitiesOf       = storage.NewTable[struct{}]("identity_external_of")              // person id, key in identities
+	NoticeTimes        = storage.NewTable[NoticeTimeRecord]("identity_noticed")          // person id
+)
+
+// Record is all that tokens and headers say of a person, in one small record: the hot paths read it once. What signs the person
+// in stands apart.
+type Record struct {
+	State         State     `cbor:"1,keyasint"`
+	Epoch         int64     `cbor:"2,keyasint,omitempty"`
+	Username      string    `cbor:"3,keyasint"`
+	Name          string    `cbor:"4,keyasint,omitempty"`
+	GivenName     string    `cbor:"5,keyasint,omitempty"`
+	FamilyName    string    `cbor:"6,keyasint,omitempty"`
+	Email         string    `cbor:"7,keyasint,omitempty"`
+	EmailVerified bool      `cbor:"8,keyasint,omitempty"`
+	Groups        []string  `cbor:"9,keyasint,omitempty"`
+	Locale        string    `cbor:"10,keyasint,omitempty"`
+	CreatedAt     time.Time `cbor:"11,keyasint"`
+	UpdatedAt     time.Time `cbor:"12,keyasint"`
+	// External is the key in identities of a person whom a provider has brought.
+	External string `cbor:"13,keyasint,omitempty"`
+	// Claims are the standard claims that no member above holds, such as phone_number.
+	Claims    map[string]string `cbor:"14,keyasint,omitempty"`
+	Partition string            `cbor:"15,keyasint,omitempty"` // empty: the default one
+	// Awaits says that an inactive person activates the account, and how they are welcomed then.
+	Awaits Welcome `cbor:"16,keyasint,omitempty"`
+}
+
+// ProfileRecord is everything else that is kept of a person. What the small record holds too is right there (see overlay).
+type ProfileRecord struct {
+	Profile   Profile   `cbor:"1,keyasint"`
+	Directory Directory `cbor:"2,keyasint"`
+}
+
+// groupRecord is a group of persons. Their own records name it; its members are keys of their own.
+type groupRecord struct {
+	Name        string    `cbor:"1,keyasint"`
+	ExternalID  string    `cbor:"2,keyasint,omitempty"`
+	Permissions []string  `cbor:"3,keyasint,omitempty"`
+	Members     int64     `cbor:"4,keyasint,omitempty"`
+	CreatedAt   time.Time `cbor:"5,keyasint"`
+	UpdatedAt   time.Time `cbor:"6,keyasint"`
+	Version     int64     `cbor:"7,keyasint,omitempty"` // grows with each change, memberships included
+	// Former is the name that some members' records may still have after a rename; Removing: members are being taken out.
+	Former   string `cbor:"8,keyasint,omitempty"`
+	Removing bool   `cbor:"9,keyasint,omitempty"`
+}
+
+// tallyRecord counts.
+type tallyRecord struct {
+	Persons int64 `cbor:"1,keyasint"`
+	Version int64 `cbor:"2,keyasint,omitempty"` // grows with each change of who is there under which name
+}
+
+// NoticeTimeRecord is when somebody was told something that they are not told again soon: a person of wrong passwords, an organisation of what keeps
+// accounts from being coupled.
+type NoticeTimeRecord struct {
+	At time.Time `cbor:"1,keyasint"`
+}
+
+// usernameRecord makes a username unique: its key is the folded name.
+type usernameRecord struct {
+	PersonID string `cbor:"1,keyasint"`
+}
+
+// PasswordRecord is the slow hash of a password, in PHC form.
+type PasswordRecord struct {
+	PHC       string    `cbor:"1,keyasint"`
+	ChangedAt time.Time `cbor:"2,keyasint"`
+}
+
+// IdentityRecord leads from who somebody is at a provider to the person.
+type IdentityRecord struct {
+	PersonID string `cbor:"1,keyasint"`
+	// Issuer and Subject are empty where the key is that of a folded username.
+	Issuer  string    `cbor:"2,keyasint,omitempty"`
+	Subject string    `cbor:"3,keyasint,omitempty"`
+	Since   time.Time `cbor:"4,keyasint,omitempty"`
+}

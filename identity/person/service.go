@@ -1,0 +1,95 @@
+// Package person knows who somebody is: profile, groups, password, and identities at other providers. Each change is
+// one transaction with its event and its notice. Sessions, sign-ins, pages and what a person has set up for step-up do
+// not belong here; their packages register hooks for what they must do when a person changes.
+package person
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/time/rate"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Config is what the operator decided.
+type Config struct {
+	Partitions PartitionConfig
+}
+
+// Deps is what the service works with.
+type Deps struct {
+	Store storage.Store
+	// Keyring seals what must not be readable in storage.
+	Keyring *secret.Keyring
+	// Hasher computes slow hashes, a bounded number at a time.
+	Hasher *secret.Hasher
+	Events *event.Recorder
+	// Units returns the settings as tx sees them.
+	Units func(tx storage.Tx) (*config.Units, error)
+	// Notify sends e-mails. nil: none are sent.
+	Notify notify.Sender
+	// SMS sends text messages. nil: none are sent.
+	SMS notify.SMSSender
+	// Breached tells whether a password is known from a breach. nil: not checked, and the policy cannot demand it.
+	Breached BreachCheck
+	Log      *zap.Logger
+	Now      func() time.Time
+	Random   io.Reader
+}
+
+// Service keeps persons. It is safe for concurrent use; the hooks are set before it is used.
+type Service struct {
+	store    storage.Store
+	keyring  *secret.Keyring
+	hasher   *secret.Hasher
+	events   *event.Recorder
+	units    func(tx storage.Tx) (*config.Units, error)
+	notify   notify.Sender
+	sms      notify.SMSSender
+	breached BreachCheck
+	log      *zap.Logger
+	now      func() time.Time
+	random   io.Reader
+
+	cfg    Config
+	made   *secret.Hasher // of Hasher, for new passwords: a directory sets thousands of them
+	doubts *rate.Limiter  // bounds the events of breach checks that failed
+	decoys decoys
+
+	watching       Watcher
+	removeHooks    []removeHook
+	changeHooks    []changeHook
+	passwordHooks  []passwordHook
+	welcomeHook    welcomeHook
+	nameOfProvider func(id string) string
+}
+
+// New returns a service for one configuration. Several may share one store at a time, such as during a reload.
+func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
+	if err := cfg.Partitions.check(); err != nil {
+		return nil, err
+	}
+	s := &Service{
+		store: d.Store, keyring: d.Keyring, hasher: d.Hasher, events: d.Events, units: d.Units,
+		notify: d.Notify, sms: d.SMS, breached: d.Breached, log: d.Log, now: d.Now,
+		random: d.Random,
+		cfg:    cfg, made: d.Hasher.Part(), doubts: rate.NewLimiter(rate.Every(time.Minute), 10),
+		decoys: decoys{key: d.Keyring.Derive(decoyPurpose), kind: map[string]string{}},
+	}
+	if err := s.learnDecoys(ctx); err != nil {
+		s.log.Warn("kinds of imported hashes not looked up", zap.Error(err))
+	}
+	return s, nil
+}
+
+// View reads persons and groups in one snapshot: fn may run several times and only reads.
+func (s *Service) View(ctx context.Context, fn func(storage.Tx) error) error {
+	return s.store.View(ctx, fn)
+}

@@ -1,0 +1,120 @@
+package proof
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// TypedPassword is what somebody has typed to sign in.
+type TypedPassword struct {
+	Username, Password string
+	Client             string // id of the application that asked for the sign-in, for events
+	// activates says that a person who has to be activated first is an *person.InactiveError.
+	Activates bool
+}
+
+// ProvePassword counts the try and checks the password. What a right one is good for is the caller's to decide. wait is how long no try is taken,
+// person.ErrMismatch every reason that is the person's; both have been logged.
+func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p Verified, wait time.Duration, err error) {
+	ctx, from := r.Context(), s.origin(r)
+	a, err := s.person.LookUp(ctx, c.Username)
+	if err != nil {
+		return p, 0, err
+	}
+	device := s.session.DeviceToken(r)
+	at, err := s.BeginAttempt(ctx, a, c.Username, Origin{Address: from.ClientIP, Device: Hashed(device)})
+	if err != nil {
+		return p, 0, err
+	}
+	if at.Wait > 0 {
+		s.log.Info("sign-in not taken: too many tries", zap.String("person_id", a.ID), zap.String("client_ip", from.ClientIP))
+		return p, at.Wait, nil
+	}
+	fresh, err := s.person.Compare(ctx, s.hasher, a, c.Password)
+	if err == nil && a.Person.State != person.Active {
+		if err = person.ErrMismatch; c.Activates {
+			err = s.person.OfInactive(ctx, a)
+		}
+	}
+	switch {
+	case errors.Is(err, person.ErrMismatch):
+		s.log.Info("sign-in refused", zap.String("person_id", a.ID), zap.String("client_ip", from.ClientIP))
+		if err := s.Failed(ctx, c.Client, a, at, from); err != nil {
+			return p, 0, err
+		}
+		return p, 0, person.ErrMismatch
+	case err != nil:
+		s.NotEvaluated(ctx, at)
+		return p, 0, err
+	}
+	return Verified{Account: a, attempt: at, fresh: fresh, Device: device, From: from}, 0, nil
+}
+
+// NotEvaluated takes back a try whose password nobody could look at.
+func (s *Service) NotEvaluated(ctx context.Context, at Attempt) {
+	now := s.now()
+	if err := s.store.Update(ctx, func(tx storage.Tx) error { return s.Undo(tx, at, false, now) }); err != nil {
+		s.log.Error("try not given back", zap.Error(err))
+	}
+}
+
+// Failed writes the events of a refused sign-in.
+func (s *Service) Failed(ctx context.Context, clientID string, a person.Holder, at Attempt, from event.Origin) error {
+	ev, err := s.person.NewEvents(from, LoginFailed, LoginThrottled)
+	if err != nil {
+		return err
+	}
+	if !at.Exhausted {
+		ev = ev[:1]
+	}
+	now := s.now()
+	return s.store.Update(ctx, func(tx storage.Tx) error {
+		if at.Exhausted {
+			if err := s.person.TellBlocked(tx, a, now); err != nil {
+				return err
+			}
+		}
+		for _, e := range ev {
+			e.PersonID, e.ClientID = a.ID, clientID
+			if err := s.events.Append(tx, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Verified is a password that was right.
+type Verified struct {
+	Account person.Holder
+	attempt Attempt
+	fresh   string // hash at the present cost; empty: it has that already
+	Device  string
+	From    event.Origin
+}
+
+// Confirm writes what a good password leaves behind and returns the person, or person.ErrMismatch when what was verified holds no more.
+func (s *Service) Confirm(tx storage.Tx, p Verified, now time.Time) (person.Record, error) {
+	rec, pw, err := p.Account.Unchanged(tx)
+	if err != nil {
+		return rec, err
+	}
+	if p.fresh != "" {
+		if err := person.Passwords.Put(tx, p.Account.ID, person.PasswordRecord{PHC: p.fresh, ChangedAt: pw.ChangedAt}, time.Time{}); err != nil {
+			return rec, err
+		}
+	}
+	if err := s.Undo(tx, p.attempt, true, now); err != nil {
+		return rec, err
+	}
+	return rec, DeviceRecords.Put(tx, storage.Key(p.Account.ID, Hashed(p.Device)), DeviceRecord{Epoch: rec.Epoch, Seen: now}, now.Add(session.DeviceLife))
+}

@@ -1,0 +1,84 @@
+// Package proof counts attempts, and makes, checks and spends the codes and links that prove who somebody is. What a
+// proof is for does not belong here; the packages that ask for one register their purposes and paths.
+package proof
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Deps is what the service works with.
+type Deps struct {
+	Person  *person.Service
+	Session *session.Service
+
+	Store storage.Store
+	// Keyring seals what must not be readable in storage.
+	Keyring *secret.Keyring
+	// Hasher computes slow hashes, a bounded number at a time.
+	Hasher *secret.Hasher
+	Events *event.Recorder
+	// Units returns the settings as tx sees them.
+	Units func(tx storage.Tx) (*config.Units, error)
+	// Origin tells where a request came from.
+	Origin func(*http.Request) event.Origin
+	Jar    cookie.Jar
+	Log    *zap.Logger
+	Now    func() time.Time
+	Random io.Reader
+}
+
+// Service checks proofs. It is safe for concurrent use; purposes and paths are registered before it is used.
+type Service struct {
+	person  *person.Service
+	session *session.Service
+
+	store   storage.Store
+	keyring *secret.Keyring
+	hasher  *secret.Hasher
+	events  *event.Recorder
+	units   func(tx storage.Tx) (*config.Units, error)
+	origin  func(*http.Request) event.Origin
+	jar     cookie.Jar
+	log     *zap.Logger
+	now     func() time.Time
+	random  io.Reader
+
+	cfg        Config
+	deliveries map[DeliveredPurpose]deliveredTermsFunc
+	linkPaths  map[LinkKind]string
+}
+
+// New returns a service. It fails when the limits of cfg make no sense.
+func New(cfg Config, d Deps) (*Service, error) {
+	if cfg.Failures == 0 {
+		cfg.Failures = 5
+	}
+	if cfg.Window == 0 {
+		cfg.Window = 15 * time.Minute
+	}
+	if cfg.Failures < 1 || cfg.Window < time.Second {
+		return nil, errors.New("identity: lockout needs at least one failure and one second")
+	}
+	return &Service{
+		person: d.Person, session: d.Session,
+		store: d.Store, keyring: d.Keyring, hasher: d.Hasher, events: d.Events, units: d.Units,
+		origin: d.Origin, jar: d.Jar, log: d.Log, now: d.Now, random: d.Random,
+		cfg: cfg,
+	}, nil
+}
+
+// Window is how long a failed attempt counts.
+func (s *Service) Window() time.Duration { return s.cfg.Window }

@@ -1,0 +1,228 @@
+// Package identity signs people in. It ties its rooms together (person, session, proof, front, federation, stepup, actiontoken, enrol,
+// account), serves the sign-in page, and answers authz, which it does not know, in the words of internal/login. What a room knows does not
+// belong here.
+package identity
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/account"
+	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Config is what the operator decided. It is not changed once given to New.
+type Config struct {
+	Issuer  string             // no trailing slash
+	Persons []person.NewPerson // created when their username is not taken; never changed afterwards
+	Session session.Config
+	Lockout proof.Config
+	Locales []string
+	// Partitions keep persons apart. Default: off.
+	Partitions person.PartitionConfig
+	// Providers are the identity providers besides the service itself, which is called identity.
+	Providers []federation.Provider
+	// NoPasskeys switches passkeys off, which are on where stepup.PasskeysPossible.
+	NoPasskeys bool
+}
+
+// Deps is what the service works with. Store, Hasher and Pages are required.
+type Deps struct {
+	Store storage.Store
+	// Keyring seals what must not be readable in storage. Default: a new one, so a restart forgets it.
+	Keyring *secret.Keyring
+	Hasher  *secret.Hasher
+	Events  *event.Recorder
+	Pages   *page.Renderer
+	// Units returns the settings of the configuration API, as tx sees them. Default: the built-in ones.
+	Units func(tx storage.Tx) (*config.Units, error)
+	// Notify sends e-mails. nil: none are sent.
+	Notify notify.Sender
+	// SMS sends text messages. nil: none are sent.
+	SMS notify.SMSSender
+	// Push sends prompts to phones. nil: none are sent.
+	Push notify.PushSender
+	// Breached tells whether a password is known from a breach. nil: not checked, and the policy cannot demand it.
+	Breached person.BreachCheck
+	// Manager knows the providers that change while the service runs. nil: there are none.
+	Manager federation.Manager
+	// Origin tells where a request came from. Default: its peer address.
+	Origin func(*http.Request) event.Origin
+	// Admit counts what strangers begin and have stored; false: this sender began too much. Default: no limit.
+	Admit  func(*http.Request) bool
+	Log    *zap.Logger
+	Now    func() time.Time
+	Random io.Reader
+}
+
+// Service signs people in. It is safe for concurrent use. Its rooms are used directly for what is theirs.
+type Service struct {
+	Person      *person.Service
+	Session     *session.Service
+	Proof       *proof.Service
+	Front       *front.Service
+	Federation  *federation.Service
+	StepUp      *stepup.Service
+	ActionToken *actiontoken.Service
+	Enrol       *enrol.Service
+	Account     *account.Service
+
+	store  storage.Store
+	events *event.Recorder
+	pages  *page.Renderer
+	units  func(tx storage.Tx) (*config.Units, error)
+	origin func(*http.Request) event.Origin
+	jar    cookie.Jar
+	issuer string
+	log    *zap.Logger
+	now    func() time.Time
+	random io.Reader
+
+	mux    http.Handler
+	part   *secret.Hasher // of Hasher, for API clients: their queue is not that of people at the sign-in page
+	panics atomic.Int64
+}
+
+// New returns a service for one configuration and creates those of its persons that are absent. Several may share one store at a time,
+// such as during a reload.
+func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
+	if err := deps.complete(); err != nil {
+		return nil, err
+	}
+	s := &Service{
+		store: deps.Store, events: deps.Events, pages: deps.Pages, units: deps.Units, origin: deps.Origin, jar: cookie.For(cfg.Issuer), issuer: cfg.Issuer,
+		log: deps.Log, now: deps.Now, random: deps.Random, part: deps.Hasher.Part(),
+	}
+	if err := s.furnish(ctx, cfg, deps); err != nil {
+		return nil, err
+	}
+	s.tie()
+	s.mux = s.routes()
+	for _, p := range cfg.Persons {
+		if err := s.Person.AddConfigured(ctx, p); err != nil {
+			return nil, fmt.Errorf("identity: person %q: %w", p.Username, err)
+		}
+	}
+	return s, nil
+}
+
+// complete fills in the defaults.
+func (d *Deps) complete() error {
+	if d.Store == nil || d.Hasher == nil || d.Pages == nil {
+		return errors.New("identity: Store, Hasher and Pages are required")
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Random == nil {
+		d.Random = rand.Reader
+	}
+	if d.Log == nil {
+		d.Log = zap.NewNop()
+	}
+	if d.Events == nil {
+		d.Events = &event.Recorder{Random: d.Random, Now: d.Now}
+	}
+	if d.Origin == nil {
+		d.Origin = event.PeerOrigin
+	}
+	if d.Units == nil {
+		standard := config.Defaults()
+		d.Units = func(storage.Tx) (*config.Units, error) { return &standard, nil }
+	}
+	if d.Admit == nil {
+		d.Admit = func(*http.Request) bool { return true }
+	}
+	if d.Keyring != nil {
+		return nil
+	}
+	key := make([]byte, secret.KeySize)
+	if _, err := io.ReadFull(d.Random, key); err != nil {
+		return err
+	}
+	ring, err := secret.NewKeyring(key)
+	d.Keyring = ring
+	return err
+}
+
+// furnish makes the rooms, the lower ones first.
+func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
+	if s.Person, err = person.New(ctx, person.Config{Partitions: cfg.Partitions}, person.Deps{
+		Store: d.Store, Keyring: d.Keyring, Hasher: d.Hasher, Events: d.Events, Units: d.Units, Notify: d.Notify,
+		SMS: d.SMS, Breached: d.Breached, Log: d.Log, Now: d.Now, Random: d.Random,
+	}); err != nil {
+		return err
+	}
+	if s.Session, err = session.New(cfg.Session, session.Deps{
+		Person: s.Person, Store: d.Store, Events: d.Events, Units: d.Units, Origin: d.Origin, Jar: s.jar,
+		Log: d.Log, Now: d.Now,
+	}); err != nil {
+		return err
+	}
+	if s.Proof, err = proof.New(cfg.Lockout, proof.Deps{
+		Person: s.Person, Session: s.Session, Store: d.Store, Keyring: d.Keyring, Hasher: d.Hasher, Events: d.Events,
+		Units: d.Units, Origin: d.Origin, Jar: s.jar, Log: d.Log, Now: d.Now, Random: d.Random,
+	}); err != nil {
+		return err
+	}
+	s.Front = front.New(front.Deps{
+		Person: s.Person, Session: s.Session, Proof: s.Proof, Store: d.Store, Hasher: d.Hasher, Events: d.Events,
+		Units: d.Units, Notify: d.Notify, Pages: d.Pages, Origin: d.Origin, Admit: d.Admit, Jar: s.jar,
+		Issuer: cfg.Issuer, Log: d.Log, Now: d.Now, Random: d.Random,
+	})
+	if s.Federation, err = federation.New(cfg.Providers, federation.Deps{
+		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Store: d.Store, Keyring: d.Keyring,
+		Events: d.Events, Units: d.Units, Notify: d.Notify, Pages: d.Pages, Manager: d.Manager, Origin: d.Origin,
+		Admit: d.Admit, Jar: s.jar, Issuer: cfg.Issuer, Log: d.Log, Now: d.Now, Random: d.Random,
+	}); err != nil {
+		return err
+	}
+	if s.StepUp, err = stepup.New(!cfg.NoPasskeys, stepup.Deps{
+		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, Store: d.Store,
+		Keyring: d.Keyring, Hasher: d.Hasher, Events: d.Events, Units: d.Units, Notify: d.Notify, SMS: d.SMS,
+		Push: d.Push, Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Issuer: cfg.Issuer, Log: d.Log,
+		Now: d.Now, Random: d.Random,
+	}); err != nil {
+		return err
+	}
+	s.ActionToken = actiontoken.New(actiontoken.Deps{
+		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, StepUp: s.StepUp,
+		Store: d.Store, Events: d.Events, Units: d.Units, Pages: d.Pages, Origin: d.Origin, Jar: s.jar,
+		Issuer: cfg.Issuer, Log: d.Log, Now: d.Now, Random: d.Random,
+	})
+	s.Enrol = enrol.New(enrol.Deps{
+		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, Store: d.Store,
+		Keyring: d.Keyring, Events: d.Events, Units: d.Units, Notify: d.Notify, SMS: d.SMS, Pages: d.Pages,
+		Origin: d.Origin, Admit: d.Admit, Jar: s.jar, Issuer: cfg.Issuer, Log: d.Log, Now: d.Now,
+		Random: d.Random,
+	})
+	s.Account = account.New(account.Deps{
+		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, StepUp: s.StepUp,
+		ActionToken: s.ActionToken, Enrol: s.Enrol, Store: d.Store, Keyring: d.Keyring, Events: d.Events, Units: d.Units,
+		Notify: d.Notify, Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Issuer: cfg.Issuer, Log: d.Log,
+		Now: d.Now, Random: d.Random,
+	})
+	return nil
+}

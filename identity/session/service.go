@@ -1,0 +1,70 @@
+// Package session knows who is signed in in which browser, how strongly, and until when. How somebody signs in or
+// raises a session does not belong here.
+package session
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Deps is what the service works with.
+type Deps struct {
+	Person *person.Service
+
+	Store  storage.Store
+	Events *event.Recorder
+	// Units returns the settings as tx sees them.
+	Units func(tx storage.Tx) (*config.Units, error)
+	// Origin tells where a request came from.
+	Origin func(*http.Request) event.Origin
+	Jar    cookie.Jar
+	Log    *zap.Logger
+	Now    func() time.Time
+}
+
+// Service keeps sessions. It is safe for concurrent use; the hooks are set before it is used.
+type Service struct {
+	person *person.Service
+
+	store  storage.Store
+	events *event.Recorder
+	units  func(tx storage.Tx) (*config.Units, error)
+	origin func(*http.Request) event.Origin
+	jar    cookie.Jar
+	log    *zap.Logger
+	now    func() time.Time
+
+	cfg         Config
+	forgetHooks []func(tx storage.Tx, session string) error
+}
+
+// New returns a service. It fails when sessions would last less than a minute.
+func New(cfg Config, d Deps) (*Service, error) {
+	if cfg.Idle == 0 {
+		cfg.Idle = time.Hour
+	}
+	if cfg.Absolute == 0 {
+		cfg.Absolute = 12 * time.Hour
+	}
+	if cfg.Remember == 0 {
+		cfg.Remember = 30 * 24 * time.Hour
+	}
+	if cfg.Idle < time.Minute || cfg.Absolute < time.Minute {
+		return nil, errors.New("identity: sessions must last a minute at least")
+	}
+	return &Service{
+		person: d.Person,
+		store:  d.Store, events: d.Events, units: d.Units, origin: d.Origin, jar: d.Jar,
+		log: d.Log, now: d.Now,
+		cfg: cfg,
+	}, nil
+}

@@ -1,0 +1,205 @@
+package stepup
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/go-webauthn/webauthn/protocol"
+	"github.com/go-webauthn/webauthn/protocol/webauthncose"
+	"github.com/go-webauthn/webauthn/webauthn"
+
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+const (
+	maxPasskeys = 20
+	maxAnswer   = 16 << 10 // bytes of what a browser says of a passkey
+	// maxCredentialID and maxPublicKey bound what is stored of a passkey, in bytes. (Web Authentication Level 3 4, credential id)
+	maxCredentialID = 1023
+	maxPublicKey    = 2048
+	handleBytes     = 32 // of a user handle: random, so that it says nothing of the person (Web Authentication Level 3 14.6.1)
+)
+
+// PasskeysPossible tells whether browsers let the pages of an issuer work with passkeys: only with https, or on localhost, and never where the
+// host is an address, since that cannot be a relying party id. (Web Authentication Level 3 5.1.2)
+func PasskeysPossible(issuer string) bool {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return false
+	}
+	host := strings.ToLower(u.Hostname())
+	if net.ParseIP(host) != nil || protocol.ValidateRPID(host) != nil {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && (host == "localhost" || strings.HasSuffix(host, ".localhost"))
+}
+
+// newRelyingParty returns what verifies the answers of passkeys: for the host of the issuer, from its origin alone.
+func newRelyingParty(issuer, name string) (*webauthn.WebAuthn, error) {
+	u, err := url.Parse(strings.ToLower(issuer))
+	if err != nil {
+		return nil, err
+	}
+	if (u.Scheme == "https" && u.Port() == "443") || (u.Scheme == "http" && u.Port() == "80") {
+		u.Host = u.Hostname() // as browsers write an origin
+	}
+	rp, err := webauthn.New(&webauthn.Config{
+		RPID: u.Hostname(), RPDisplayName: name, RPOrigins: []string{u.Scheme + "://" + u.Host},
+		// Extensions are neither asked for nor looked at; some password managers answer with them all the same.
+		ExtensionsUnsolicitedOutputPolicy: protocol.UnsolicitedOutputPolicyIgnore,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("passkeys: %w", err)
+	}
+	return rp, nil
+}
+
+// HasPasskeys tells whether there are passkeys at all.
+func (s *Service) HasPasskeys() bool { return s.rp != nil }
+
+// passkeyAlgorithms are the signatures that passkeys may make: ES256, EdDSA with Ed25519, RS256.
+func passkeyAlgorithms() []protocol.CredentialParameter {
+	var out []protocol.CredentialParameter
+	for _, alg := range []webauthncose.COSEAlgorithmIdentifier{webauthncose.AlgES256, webauthncose.AlgEdDSA, webauthncose.AlgRS256} {
+		out = append(out, protocol.CredentialParameter{Type: protocol.PublicKeyCredentialType, Algorithm: alg})
+	}
+	return out
+}
+
+// passkeyOwner is a person as the library sees one.
+type passkeyOwner struct{ set *passkeySetRecord }
+
+func (o passkeyOwner) WebAuthnID() []byte { return o.set.Handle }
+
+func (o passkeyOwner) WebAuthnName() string { return "" }
+
+func (o passkeyOwner) WebAuthnDisplayName() string { return "" }
+
+func (o passkeyOwner) WebAuthnCredentials() []webauthn.Credential {
+	out := make([]webauthn.Credential, len(o.set.Keys))
+	for i, k := range o.set.Keys {
+		out[i] = webauthn.Credential{
+			ID: k.Credential, PublicKey: k.PublicKey, Flags: webauthn.CredentialFlags{BackupEligible: k.BackupEligible, BackupState: k.BackedUp},
+			Authenticator: webauthn.Authenticator{SignCount: k.SignCount},
+		}
+	}
+	return out
+}
+
+// find returns the place of a credential in the set, or -1.
+func (p *passkeySetRecord) find(credential []byte) int {
+	for i, k := range p.Keys {
+		if bytes.Equal(k.Credential, credential) {
+			return i
+		}
+	}
+	return -1
+}
+
+// byID returns the place of the passkey with an id of ours, or -1.
+func (p *passkeySetRecord) byID(id string) int {
+	for i, k := range p.Keys {
+		if k.ID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// CredentialKey is the key of a credential id, which is unique over all persons.
+func CredentialKey(credential []byte) string { return secret.Hash(string(credential)) }
+
+func encodeBytes(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+// errPasskey is an answer that does not come from a passkey as it was asked for. What is wrong with it is for the log.
+type passkeyError struct{ cause error }
+
+func (e *passkeyError) Error() string { return "passkey: " + e.cause.Error() }
+
+func (e *passkeyError) Is(target error) bool { return target == person.ErrMismatch }
+
+// refusedPasskey wraps what the library says, whose details it keeps apart.
+func refusedPasskey(err error) error {
+	if p := new(protocol.Error); errors.As(err, &p) && p.DevInfo != "" && len(p.DevInfo) < 300 {
+		err = fmt.Errorf("%s (%s)", p.Details, p.DevInfo)
+	}
+	return &passkeyError{err}
+}
+
+// ReadAssertion reads what a browser says of a passkey that it has used. It believes none of it.
+func ReadAssertion(answer string) (*protocol.ParsedCredentialAssertionData, error) {
+	if len(answer) > maxAnswer {
+		return nil, &passkeyError{errors.New("the answer is too large")}
+	}
+	a, err := protocol.ParseCredentialRequestResponseBytes([]byte(answer))
+	if err != nil {
+		return nil, refusedPasskey(err)
+	}
+	if len(a.RawID) == 0 || len(a.RawID) > maxCredentialID {
+		return nil, &passkeyError{errors.New("the credential id has no length that one can have")}
+	}
+	return a, nil
+}
+
+// VerifyPasskey checks an answer to a challenge against the passkeys of a person, as Web Authentication Level 3 7.2 says, with user verification.
+// named says that the browser was told whose passkeys: then the answer need not say so. It returns the passkey as it is now; copied says that its
+// counter has gone back, so that there may be two of it.
+func (s *Service) VerifyPasskey(set *passkeySetRecord, challenge []byte, a *protocol.ParsedCredentialAssertionData, named bool) (key passkeyRecord, copied bool, err error) {
+	owner := passkeyOwner{set}
+	session := webauthn.SessionData{Challenge: encodeBytes(challenge), UserVerification: protocol.VerificationRequired}
+	var c *webauthn.Credential
+	if named {
+		session.UserID = set.Handle
+		c, err = s.rp.ValidateLogin(owner, session, a)
+	} else {
+		_, c, err = s.rp.ValidatePasskeyLogin(func(_, _ []byte) (webauthn.User, error) { return owner, nil }, session, a)
+	}
+	if err != nil {
+		return key, false, refusedPasskey(err)
+	}
+	key = set.Keys[set.find(c.ID)]
+	if key.Suspect {
+		return key, false, &passkeyError{errors.New("the passkey is not taken since its counter went back")}
+	}
+	key.SignCount, key.BackedUp = c.Authenticator.SignCount, c.Flags.BackupState
+	return key, c.Authenticator.CloneWarning, nil
+}
+
+// readAttestation checks what a browser says of a passkey that it has made, as Web Authentication Level 3 7.1 says, with user verification. Nothing
+// is asked of the maker of the device, so no attestation is looked at.
+func (s *Service) readAttestation(set *passkeySetRecord, challenge []byte, answer string) (key passkeyRecord, err error) {
+	if len(answer) > maxAnswer {
+		return key, &passkeyError{errors.New("the answer is too large")}
+	}
+	a, err := protocol.ParseCredentialCreationResponseBytes([]byte(answer))
+	if err != nil {
+		return key, refusedPasskey(err)
+	}
+	o := &a.Response.AttestationObject
+	o.Format, o.AttStatement, o.SubStatements = string(protocol.AttestationFormatNone), nil, nil
+	c, err := s.rp.CreateCredential(passkeyOwner{set}, webauthn.SessionData{
+		Challenge: encodeBytes(challenge), UserID: set.Handle, UserVerification: protocol.VerificationRequired, CredParams: passkeyAlgorithms(),
+	}, a)
+	if err != nil {
+		return key, refusedPasskey(err)
+	}
+	if len(c.ID) == 0 || len(c.ID) > maxCredentialID || len(c.PublicKey) > maxPublicKey {
+		return key, &passkeyError{errors.New("the passkey is larger than one can be")}
+	}
+	key = passkeyRecord{
+		Credential: c.ID, PublicKey: c.PublicKey, SignCount: c.Authenticator.SignCount, BackupEligible: c.Flags.BackupEligible, BackedUp: c.Flags.BackupState,
+		Model: c.Authenticator.AAGUID,
+	}
+	for _, t := range c.Transport {
+		if len(key.Transports) < 8 && person.IsText(string(t), 32) {
+			key.Transports = append(key.Transports, string(t))
+		}
+	}
+	return key, nil
+}

@@ -1,0 +1,103 @@
+// Package stepup raises a sign-in: the methods, the pages that set them up, and the way there and back. The level that
+// an application asks for, and sessions as such, do not belong here.
+package stepup
+
+import (
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/go-webauthn/webauthn/webauthn"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Deps is what the service works with.
+type Deps struct {
+	Person     *person.Service
+	Session    *session.Service
+	Proof      *proof.Service
+	Front      *front.Service
+	Federation *federation.Service
+
+	Store storage.Store
+	// Keyring seals what must not be readable in storage.
+	Keyring *secret.Keyring
+	// Hasher computes slow hashes, a bounded number at a time.
+	Hasher *secret.Hasher
+	Events *event.Recorder
+	// Units returns the settings as tx sees them.
+	Units func(tx storage.Tx) (*config.Units, error)
+	// Notify sends e-mails. nil: none are sent.
+	Notify notify.Sender
+	// SMS sends text messages. nil: none are sent.
+	SMS notify.SMSSender
+	// Push sends prompts to phones. nil: none are sent.
+	Push  notify.PushSender
+	Pages *page.Renderer
+	// Origin tells where a request came from.
+	Origin func(*http.Request) event.Origin
+	Jar    cookie.Jar
+	// Issuer is our own URL, without a trailing slash.
+	Issuer string
+	Log    *zap.Logger
+	Now    func() time.Time
+	Random io.Reader
+}
+
+// Service raises sign-ins. It is safe for concurrent use.
+type Service struct {
+	person     *person.Service
+	session    *session.Service
+	proof      *proof.Service
+	front      *front.Service
+	federation *federation.Service
+
+	store   storage.Store
+	keyring *secret.Keyring
+	hasher  *secret.Hasher
+	events  *event.Recorder
+	units   func(tx storage.Tx) (*config.Units, error)
+	notify  notify.Sender
+	sms     notify.SMSSender
+	push    notify.PushSender
+	pages   *page.Renderer
+	origin  func(*http.Request) event.Origin
+	jar     cookie.Jar
+	issuer  string
+	log     *zap.Logger
+	now     func() time.Time
+	random  io.Reader
+
+	rp       *webauthn.WebAuthn // verifies passkeys. nil: there are none
+	sections []Section
+}
+
+// New returns a service. Passkeys are off where the issuer does not allow them (PasskeysPossible) or passkeys is false.
+func New(passkeys bool, d Deps) (*Service, error) {
+	s := &Service{
+		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation,
+		store: d.Store, keyring: d.Keyring, hasher: d.Hasher, events: d.Events, units: d.Units,
+		notify: d.Notify, sms: d.SMS, push: d.Push, pages: d.Pages, origin: d.Origin,
+		jar: d.Jar, issuer: d.Issuer, log: d.Log, now: d.Now, random: d.Random,
+	}
+	if passkeys && PasskeysPossible(d.Issuer) {
+		var err error
+		if s.rp, err = newRelyingParty(d.Issuer, d.Pages.Name()); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
