@@ -272,7 +272,7 @@ func TestActionTokenLinkAttacks(t *testing.T) {
 // lost is a Manager that cannot tell.
 type lost struct{}
 
-func (lost) Providers(context.Context) ([]federation.Provider, uint64, error) {
+func (lost) Providers(context.Context, *config.Units) ([]federation.Provider, uint64, error) {
 	return nil, 0, storage.ErrUnavailable
 }
 

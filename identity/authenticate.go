@@ -18,22 +18,24 @@ import (
 // Authenticate returns the browser's sign-in when it satisfies d. Otherwise it stores d, bound to this browser, redirects to the sign-in page
 // and returns login.ErrResponded, or returns a *login.Refusal. Any other error: we cannot tell.
 func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error) {
-	if !d.Passive && page.LocalPath(d.Return) == "" { // who asks without a page needs no way back
-		return nil, errors.New("identity: Demand.Return is not a path of ours")
-	}
-	si, err := s.Session.Read(r)
+	q, err := s.Front.Load(w, r)
 	if err != nil {
 		return nil, err
 	}
-	known, err := s.Federation.Registry(r.Context())
+	return s.AuthenticateRequest(q, d)
+}
+
+// AuthenticateRequest is Authenticate for a request of a page of ours.
+func (s *Service) AuthenticateRequest(q *front.Request, d login.Demand) (*login.Result, error) {
+	w, r, si, u := q.W, q.Request, q.SignIn, q.Settings
+	if !d.Passive && page.LocalPath(d.Return) == "" { // who asks without a page needs no way back
+		return nil, errors.New("identity: Demand.Return is not a path of ours")
+	}
+	known, err := s.Federation.Registry(r.Context(), u)
 	if err != nil {
 		return nil, err
 	}
 	d = known.OfService(d)
-	u, err := s.Person.Settings(r.Context())
-	if err != nil {
-		return nil, err
-	}
 	d.Level = max(d.Level, u.RequiredLevel(d.Client.ID))
 	reader, ok := known.Reads(d)
 	if !ok {
@@ -53,8 +55,8 @@ func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.D
 		s.Session.Use(r, si)
 		return s.Federation.ResultFor(si, d), nil
 	}
-	if err := s.Front.IsOpen(r.Context()); err != nil {
-		return nil, s.Front.AnswerClosed(w, r, d, err)
+	if !u.Features.LoginEnabled {
+		return nil, s.Front.AnswerClosed(w, r, d, session.ErrClosed)
 	}
 	if refusal, err := s.Federation.TakeRefusal(r, d); err != nil || refusal != nil {
 		return nil, cmp.Or[error](err, refusal)
@@ -83,12 +85,11 @@ func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.D
 	if err != nil {
 		return nil, err
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	to := front.FlowURL(id)
 	if ways.Straight != nil {
 		to = federation.ProviderURL(id, ways.Straight.ID)
 	}
-	http.Redirect(w, r, to, http.StatusSeeOther)
+	page.Redirect(w, to)
 	return nil, login.ErrResponded
 }
 
@@ -113,7 +114,6 @@ func (s *Service) sendToStepUp(w http.ResponseWriter, r *http.Request, d login.D
 	if err != nil {
 		return false, err
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	http.Redirect(w, r, stepup.URL(id), http.StatusSeeOther)
+	page.Redirect(w, stepup.URL(id))
 	return true, nil
 }

@@ -50,7 +50,7 @@ func (s *Service) handlePasskey(w http.ResponseWriter, r *http.Request) {
 		s.pages.Refuse(w, r, err, front.FlowURL(id))
 		return
 	}
-	known, err := s.Federation.Registry(r.Context())
+	known, err := s.Federation.Current(r.Context())
 	if err == nil {
 		err = s.Front.IsOpen(r.Context())
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -572,7 +573,7 @@ type managerStub struct {
 	err     error
 }
 
-func (m *managerStub) Providers(context.Context) ([]federation.Provider, uint64, error) {
+func (m *managerStub) Providers(context.Context, *config.Units) ([]federation.Provider, uint64, error) {
 	return m.list, m.version, m.err
 }
 

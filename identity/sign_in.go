@@ -65,7 +65,7 @@ func (s *Service) showSignIn(w http.ResponseWriter, r *http.Request) {
 		s.Front.Fail(w, r, err, front.FlowURL(id))
 		return
 	}
-	known, err := s.Federation.Registry(r.Context())
+	known, err := s.Federation.Current(r.Context())
 	if err != nil {
 		s.Front.Fail(w, r, err, front.FlowURL(id))
 		return
@@ -161,7 +161,7 @@ func (s *Service) handleSignIn(w http.ResponseWriter, r *http.Request) {
 	if !person.IsText(username, person.MaxUsername) {
 		in.Username = "" // not shown again, but refused like any other
 	}
-	known, err := s.Federation.Registry(r.Context())
+	known, err := s.Federation.Current(r.Context())
 	if err != nil {
 		s.Front.Fail(w, r, err, front.FlowURL(id))
 		return

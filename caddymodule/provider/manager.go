@@ -101,14 +101,11 @@ func (p *Manager) Open(list []federation.Provider) (out []federation.Provider, e
 }
 
 // Providers implements identity.Manager.
-func (p *Manager) Providers(ctx context.Context) ([]federation.Provider, uint64, error) {
-	units, err := p.deps.Config.Current(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
+func (p *Manager) Providers(_ context.Context, units *config.Units) ([]federation.Provider, uint64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if units != p.seen && !p.closed {
+	// A request that began before a change must not bring back what the change has ended.
+	if units != p.seen && !p.closed && p.deps.Config.IsCurrent(units) {
 		p.renew(units.LoginMethods.LoginMethods, units.Features.AutomatedExternalIdentityCouplingEnabled)
 		p.seen = units
 	}
@@ -200,10 +197,12 @@ func (p *Manager) all() map[string]idp.Provider {
 // Check reaches what the providers name, each for itself.
 func (p *Manager) Check(ctx context.Context) map[string]string {
 	all := p.fixed
-	if _, _, err := p.Providers(ctx); err == nil {
-		p.mu.Lock()
-		all = p.all()
-		p.mu.Unlock()
+	if units, err := p.deps.Config.Current(ctx); err == nil {
+		if _, _, err := p.Providers(ctx, units); err == nil {
+			p.mu.Lock()
+			all = p.all()
+			p.mu.Unlock()
+		}
 	}
 	var (
 		mu      sync.Mutex // guards out

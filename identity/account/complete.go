@@ -249,7 +249,7 @@ func (x *completion) contact(kind person.ContactKind) (c person.Contact, ok bool
 // verified.
 func (s *Service) handleComplete(w http.ResponseWriter, r *http.Request) {
 	x, ok := s.readCompleting(w, r)
-	if !ok || !s.front.CheckForm(w, r, x.form(), front.CompleteURL(x.id)) {
+	if !ok || !s.front.CheckPost(w, r, x.form(), front.CompleteURL(x.id)) {
 		return
 	}
 	x.read(r, s.now())

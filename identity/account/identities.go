@@ -51,7 +51,7 @@ func (s *Service) ownIdentities(w http.ResponseWriter, r *http.Request) (a *fron
 		return err
 	})
 	if err == nil {
-		_, err = s.federation.Registry(r.Context()) // so that those are known that have come meanwhile
+		_, err = s.federation.Registry(r.Context(), a.U) // so that those are known that have come meanwhile
 	}
 	if err != nil {
 		s.front.Fail(w, r, err, identitiesPath)

@@ -45,7 +45,7 @@ func (v *profilePage) locked(part string) bool {
 
 // readOwn reads what the page shows.
 func (s *Service) readOwn(r *http.Request, a *front.Visit) (*profilePage, error) {
-	g, err := s.federation.Registry(r.Context())
+	g, err := s.federation.Registry(r.Context(), a.U)
 	if err != nil {
 		return nil, err
 	}

@@ -131,7 +131,7 @@ func (s *Service) ProcessActionToken(ctx context.Context, token, partition strin
 	if !secret.IsToken(secret.ActionToken, token) {
 		return out, ErrNoActionToken
 	}
-	known, unknown := s.federation.KnownProviders(ctx)
+	known, unknown := s.federation.Current(ctx)
 	ticket, err := secret.NewToken(s.random, secret.SignInTicket)
 	if err != nil {
 		return out, err

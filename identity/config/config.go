@@ -117,6 +117,12 @@ func (s *Service) Units(tx storage.Tx) (*Units, error) {
 	return st.units, nil
 }
 
+// IsCurrent tells whether u is the newest configuration that has been read.
+func (s *Service) IsCurrent(u *Units) bool {
+	known := s.cache.Load()
+	return known == nil || known.units == u
+}
+
 // Current returns the configuration as it is now.
 func (s *Service) Current(ctx context.Context) (u *Units, err error) {
 	err = s.store.View(ctx, func(tx storage.Tx) error {

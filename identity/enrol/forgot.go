@@ -88,7 +88,7 @@ func (s *Service) forgotPage(w http.ResponseWriter, r *http.Request, a front.Det
 // handleForgot serves POST /forgot?flow=…. The answer is the same whoever exists.
 func (s *Service) handleForgot(w http.ResponseWriter, r *http.Request) {
 	a, ok := s.front.Detour(w, r, forgotPath, s.canReset)
-	if !ok || !s.front.CheckForm(w, r, "forgot:"+a.ID, front.WithSignIn(forgotPath, a.ID)) {
+	if !ok || !s.front.CheckPost(w, r, "forgot:"+a.ID, front.WithSignIn(forgotPath, a.ID)) {
 		return
 	}
 	typed := strings.TrimSpace(r.PostForm.Get("username"))

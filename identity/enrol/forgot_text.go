@@ -72,7 +72,7 @@ func (s *Service) forgotTextPage(w http.ResponseWriter, r *http.Request, a front
 // handleForgotText serves POST /forgot/text?flow=…. The answer is the same whoever exists.
 func (s *Service) handleForgotText(w http.ResponseWriter, r *http.Request) {
 	a, ok := s.front.Detour(w, r, forgotTextPath, s.canResetByText)
-	if !ok || !s.front.CheckForm(w, r, "forgot_text:"+a.ID, front.WithSignIn(forgotTextPath, a.ID)) {
+	if !ok || !s.front.CheckPost(w, r, "forgot_text:"+a.ID, front.WithSignIn(forgotTextPath, a.ID)) {
 		return
 	}
 	typed := strings.TrimSpace(r.PostForm.Get("username"))
@@ -242,7 +242,7 @@ func (s *Service) forgotCodePage(w http.ResponseWriter, r *http.Request, a front
 // handleForgotCode serves POST /forgot/text/code?flow=…: the right code leads to the page for a new password, as a link from an e-mail does.
 func (s *Service) handleForgotCode(w http.ResponseWriter, r *http.Request) {
 	a, rec, browser, ok := s.askedByText(w, r)
-	if !ok || !s.front.CheckForm(w, r, "forgot_code:"+a.ID, front.WithSignIn(forgotCodePath, a.ID)) {
+	if !ok || !s.front.CheckPost(w, r, "forgot_code:"+a.ID, front.WithSignIn(forgotCodePath, a.ID)) {
 		return
 	}
 	typed := r.PostForm.Get("code")

@@ -58,7 +58,7 @@ func (s *Service) forgotUsernamePage(w http.ResponseWriter, r *http.Request, a f
 // handleForgotUsername serves POST /forgot/username?flow=…. The answer is the same whoever exists.
 func (s *Service) handleForgotUsername(w http.ResponseWriter, r *http.Request) {
 	a, ok := s.front.Detour(w, r, forgotNamePath, s.canRemind)
-	if !ok || !s.front.CheckForm(w, r, "forgot_username:"+a.ID, front.WithSignIn(forgotNamePath, a.ID)) {
+	if !ok || !s.front.CheckPost(w, r, "forgot_username:"+a.ID, front.WithSignIn(forgotNamePath, a.ID)) {
 		return
 	}
 	typed := strings.TrimSpace(r.PostForm.Get("number"))

@@ -77,7 +77,7 @@ func (s *Service) showInvitation(w http.ResponseWriter, r *http.Request) {
 
 // invitationPage writes the page. problems are what is wrong with the password and the custom fields, by the names of the fields.
 func (s *Service) invitationPage(w http.ResponseWriter, r *http.Request, x *invitation, status int, custom []person.CustomAttribute, problems map[string]string) {
-	known, err := s.federation.Registry(r.Context())
+	known, err := s.federation.Current(r.Context())
 	if err != nil {
 		s.front.Fail(w, r, err, InvitationPath)
 		return
@@ -125,7 +125,7 @@ func (s *Service) handleInvitation(w http.ResponseWriter, r *http.Request) {
 		s.front.Redirect(w, r, invitationCheckPath)
 		return
 	}
-	known, err := s.federation.Registry(r.Context())
+	known, err := s.federation.Current(r.Context())
 	if err != nil {
 		s.front.Fail(w, r, err, InvitationPath)
 		return

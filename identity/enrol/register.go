@@ -237,7 +237,7 @@ func usernameProblem(name, email string) string {
 // handleRegister serves POST /sign-in/register?flow=…. There is no person before what has to be confirmed is.
 func (s *Service) handleRegister(w http.ResponseWriter, r *http.Request) {
 	x, ok := s.readRegistering(w, r)
-	if !ok || !s.front.CheckForm(w, r, x.form(), RegisterURL(x.Name)) {
+	if !ok || !s.front.CheckPost(w, r, x.form(), RegisterURL(x.Name)) {
 		return
 	}
 	again := RegisterURL(x.Name)

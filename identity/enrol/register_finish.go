@@ -37,7 +37,7 @@ func (s *Service) handleRegisterCode(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := x.pending()
-	if !s.front.CheckForm(w, r, p.form(), p.action) {
+	if !s.front.CheckPost(w, r, p.form(), p.action) {
 		return
 	}
 	if r.PostForm.Get("send") != "" {

@@ -82,7 +82,7 @@ func (s *Service) afterSignUp(a front.Detour) string {
 // handleSignUp serves POST /sign-up?flow=…. Nobody is created here unless addresses are not confirmed: what was typed waits.
 func (s *Service) handleSignUp(w http.ResponseWriter, r *http.Request) {
 	a, ok := s.front.Detour(w, r, signUpPath, s.canSignUp)
-	if !ok || !s.front.CheckForm(w, r, "sign_up:"+a.ID, front.WithSignIn(signUpPath, a.ID)) {
+	if !ok || !s.front.CheckPost(w, r, "sign_up:"+a.ID, front.WithSignIn(signUpPath, a.ID)) {
 		return
 	}
 	t := s.readSignUp(r, a.U)

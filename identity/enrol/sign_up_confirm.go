@@ -234,7 +234,7 @@ func (s *Service) signUpCodePage(w http.ResponseWriter, r *http.Request, a front
 func (s *Service) handleSignUpCode(w http.ResponseWriter, r *http.Request) {
 	a, p, ok := s.confirmingSignUp(w, r)
 	again := front.WithSignIn(signUpCodePath, a.ID)
-	if !ok || !s.front.CheckForm(w, r, p.form(), again) {
+	if !ok || !s.front.CheckPost(w, r, p.form(), again) {
 		return
 	}
 	if r.PostForm.Get("send") != "" {

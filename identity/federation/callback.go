@@ -42,7 +42,7 @@ func (s *Service) handleProvider(path string) http.HandlerFunc {
 }
 
 func (s *Service) serveProvider(w http.ResponseWriter, r *http.Request, path, id, op string) {
-	known, err := s.Registry(r.Context())
+	known, err := s.Current(r.Context())
 	if err != nil {
 		s.front.Fail(w, r, err, "")
 		return
@@ -297,7 +297,7 @@ func (s *Service) ReadAnswered(w http.ResponseWriter, r *http.Request) (a *Answe
 		a.Rec, err = ProviderFlows.Get(tx, key)
 		return err
 	})
-	known, listErr := s.Registry(r.Context())
+	known, listErr := s.Current(r.Context())
 	switch {
 	case errors.Is(err, storage.ErrNotFound) || (err == nil && (a.Rec.Identity == nil || !a.Rec.ExpiresAt.After(s.now()))):
 		s.pages.Error(w, r, http.StatusBadRequest, "error.expired", "/account")

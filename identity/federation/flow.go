@@ -42,7 +42,7 @@ func (s *Service) showProvider(w http.ResponseWriter, r *http.Request) {
 		s.front.Fail(w, r, err, front.FlowURL(id))
 		return
 	}
-	known, err := s.Registry(r.Context())
+	known, err := s.Current(r.Context())
 	if err != nil {
 		s.front.Fail(w, r, err, front.FlowURL(id))
 		return
@@ -168,7 +168,7 @@ func (s *Service) unreachableProvider(w http.ResponseWriter, r *http.Request, id
 // trouble writes a page that says what went wrong at the provider and leads back.
 func (s *Service) trouble(w http.ResponseWriter, r *http.Request, id string, f front.FlowRecord, p *Member, status int, key string) {
 	data := page.Trouble{Key: key, Name: p.Name, Again: ProviderURL(id, p.ID), Cancel: page.LocalPath(f.Demand.Cancel)}
-	if known, err := s.Registry(r.Context()); err == nil {
+	if known, err := s.Current(r.Context()); err == nil {
 		if ways := known.Ways(f.Demand); !ways.Alone() {
 			data.Other = front.FlowURL(id) + "&choose=1"
 		}

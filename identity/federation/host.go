@@ -170,7 +170,7 @@ func (s *Service) EndAtProvider(w http.ResponseWriter, r *http.Request, si *sess
 	if !si.Session.Held {
 		return "", nil
 	}
-	known, err := s.Registry(r.Context())
+	known, err := s.Current(r.Context())
 	if err != nil {
 		return "", err
 	}
@@ -237,7 +237,7 @@ func (s *Service) showEnding(w http.ResponseWriter, r *http.Request) {
 		s.pages.Error(w, r, http.StatusForbidden, "error.forbidden", "")
 		return
 	}
-	known, err := s.Registry(r.Context())
+	known, err := s.Current(r.Context())
 	if err != nil {
 		s.front.Fail(w, r, err, "")
 		return

@@ -71,8 +71,8 @@ func (p *Provider) Writes(part string) bool {
 
 // Manager knows the providers of the configuration API.
 type Manager interface {
-	// Providers returns those there are now. The version changes with them. Any error: nobody can tell.
-	Providers(ctx context.Context) (list []Provider, version uint64, err error)
+	// Providers returns the providers of these settings. The version changes with them. Any error: nobody can tell.
+	Providers(ctx context.Context, u *config.Units) (list []Provider, version uint64, err error)
 }
 
 // Member is a provider ready for use. At most one of reader and redirector is nil.
@@ -162,13 +162,9 @@ type StepUps struct {
 // RaiseBy sets how sign-ins are raised. New calls it before the service is used.
 func (s *Service) RaiseBy(w StepUps) { s.raising = w }
 
-// Registry returns the providers there are now, whether passwords sign anybody in, and which level can be stepped up to.
-func (s *Service) Registry(ctx context.Context) (*Registry, error) {
-	g, err := s.KnownProviders(ctx)
-	if err != nil {
-		return nil, err
-	}
-	u, err := s.person.Settings(ctx)
+// Registry returns the providers of these settings, whether passwords sign anybody in, and which level can be stepped up to.
+func (s *Service) Registry(ctx context.Context, u *config.Units) (*Registry, error) {
+	g, err := s.KnownProviders(ctx, u)
 	if err != nil {
 		return nil, err
 	}
@@ -178,11 +174,12 @@ func (s *Service) Registry(ctx context.Context) (*Registry, error) {
 	return &now, nil
 }
 
-func (s *Service) KnownProviders(ctx context.Context) (*Registry, error) {
+// KnownProviders returns the providers of these settings, the disabled ones too.
+func (s *Service) KnownProviders(ctx context.Context, u *config.Units) (*Registry, error) {
 	if s.manager == nil {
 		return s.fixed, nil
 	}
-	list, version, err := s.manager.Providers(ctx)
+	list, version, err := s.manager.Providers(ctx, u)
 	if err != nil {
 		return nil, fmt.Errorf("read the identity providers: %w", err)
 	}
@@ -194,9 +191,22 @@ func (s *Service) KnownProviders(ctx context.Context) (*Registry, error) {
 	return g, nil
 }
 
+// Current is Registry for what serves no page and reads the settings itself.
+func (s *Service) Current(ctx context.Context) (*Registry, error) {
+	u, err := s.person.Settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.Registry(ctx, u)
+}
+
 // Providers returns the providers there are now, the disabled ones too. The version changes with those that are managed.
 func (s *Service) Providers(ctx context.Context) (list []Provider, version uint64, err error) {
-	g, err := s.KnownProviders(ctx)
+	u, err := s.person.Settings(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	g, err := s.KnownProviders(ctx, u)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -45,7 +45,7 @@ func (s *Service) RefreshDetails(ctx context.Context, subject, sessionID, provid
 	if err != nil || len(hr.Sealed) == 0 {
 		return nil, err
 	}
-	known, err := s.Registry(ctx)
+	known, err := s.Current(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -7,10 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -76,13 +73,11 @@ func Waits(w http.ResponseWriter, in *page.Form, problem string, wait time.Durat
 	w.Header().Set("Retry-After", strconv.Itoa(in.Wait)) // RFC 6585 4
 }
 
-// CheckForm tells whether a POST is of that form. Otherwise it has written the answer.
-func (s *Service) CheckForm(w http.ResponseWriter, r *http.Request, form, again string) bool {
-	err := s.pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), form)
-	if err != nil {
-		s.log.Info("form refused", zap.String("path", r.URL.Path), zap.Error(err))
-		s.pages.Refuse(w, r, err, again)
-	}
+// CheckPost tells whether a POST is of that form. Otherwise it has written the answer.
+func (s *Service) CheckPost(w http.ResponseWriter, r *http.Request, form, again string) bool {
+	q := &Request{Request: r, W: w}
+	err := s.CheckForm(q, form, again)
+	s.Render(q, err)
 	return err == nil
 }
 

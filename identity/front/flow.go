@@ -2,7 +2,6 @@ package front
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -108,21 +107,13 @@ func (s *Service) Flow(w http.ResponseWriter, r *http.Request) (id string, rec F
 
 // FlowOf is flow for a request that does not name it itself.
 func (s *Service) FlowOf(w http.ResponseWriter, r *http.Request, id string) (_ string, rec FlowRecord, ok bool) {
-	rec, err := s.ReadFlow(r.Context(), id)
-	switch {
-	case errors.Is(err, storage.ErrNotFound):
-		s.pages.Error(w, r, http.StatusBadRequest, "error.expired", "/account")
-	case err != nil:
-		s.Fail(w, r, err, "")
-	case !s.jar.SameBrowser(r, rec.Browser):
-		// The id alone opens nothing: it may have come in a link from somebody else. Nor does the answer lead into that flow.
-		s.pages.Error(w, r, http.StatusForbidden, "error.forbidden", "")
-	case !rec.ExpiresAt.After(s.now()):
-		s.pages.Error(w, r, http.StatusBadRequest, "error.expired", rec.Demand.Return)
-	default:
-		return id, rec, true
+	q := &Request{Request: r, W: w}
+	_, rec, err := s.FlowNamed(q, id)
+	if err != nil {
+		s.Render(q, err)
+		return "", rec, false
 	}
-	return "", rec, false
+	return id, rec, true
 }
 
 func (s *Service) ReadFlow(ctx context.Context, id string) (rec FlowRecord, err error) {

@@ -149,9 +149,7 @@ func RetryAfter(w http.ResponseWriter, wait time.Duration) int {
 	return seconds
 }
 
-// LeaveTo is redirect to a place that is known to be good, of ours or elsewhere.
-func (s *Service) LeaveTo(w http.ResponseWriter, r *http.Request, to string) {
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Referrer-Policy", "same-origin")
-	http.Redirect(w, r, to, http.StatusSeeOther)
+// LeaveTo is Redirect to a place that is known to be good, of ours or elsewhere.
+func (s *Service) LeaveTo(w http.ResponseWriter, _ *http.Request, to string) {
+	page.Redirect(w, to)
 }

@@ -31,6 +31,8 @@ const (
 
 // Visit is a request for a page of a person's own account that may go on.
 type Visit struct {
+	*Request
+
 	Si *session.Current
 	U  *config.Units
 	// level is what the request has been held against: see still.
@@ -146,36 +148,23 @@ func (s *Service) VerifiesEmail(u *config.Units) bool {
 // RequireLevel returns the browser's sign-in when it has a level, for a page of ours at ret. Otherwise it has sent the browser to the page
 // that gets it there, or said that it cannot get there, and is not ok. Every page that shows or changes what is a person's own passes it.
 func (s *Service) RequireLevel(w http.ResponseWriter, r *http.Request, level int, ret string) (*session.Current, bool) {
-	_, err := s.authenticator.Authenticate(w, r, login.Demand{MaxAge: -1, Level: level, Return: ret})
-	refusal := new(login.Refusal)
-	switch {
-	case errors.Is(err, login.ErrResponded):
-		return nil, false
-	case errors.As(err, &refusal) && refusal.Code == UnmetLevel:
-		s.log.Info("page refused", zap.String("path", r.URL.Path), zap.NamedError("cause", err))
-		s.pages.Error(w, r, http.StatusForbidden, "error.level", "")
-		return nil, false
-	case err != nil:
-		s.FailSignIn(w, r, err, ret)
-		return nil, false
+	q, err := s.Load(w, r)
+	if err == nil {
+		err = s.NeedLevel(q, level, ret)
 	}
-	si, err := s.session.Read(r)
 	if err != nil {
-		s.Fail(w, r, err, ret)
+		q.Again = ret
+		s.Render(q, err)
 		return nil, false
 	}
-	if si == nil || si.Session.Level < level { // ended this very moment
-		s.Redirect(w, r, "/sign-in")
-		return nil, false
-	}
-	return si, true
+	return q.SignIn, true
 }
 
 // authenticator asks for a sign-in. It is the whole service.
 type authenticator interface {
-	// Authenticate returns the browser's sign-in when it satisfies d. Otherwise it has sent the browser to sign in and returns login.ErrResponded, or
+	// AuthenticateRequest returns the browser's sign-in when it satisfies d. Otherwise it has sent the browser to sign in and returns login.ErrResponded, or
 	// returns a *login.Refusal.
-	Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error)
+	AuthenticateRequest(q *Request, d login.Demand) (*login.Result, error)
 }
 
 // AuthenticateBy sets who asks for sign-ins. New calls it before the service is used.

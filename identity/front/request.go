@@ -1,0 +1,296 @@
+package front
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Request is one request of a page with what was true when it came: the settings and the browser's sign-in, of one snapshot. Whatever serves
+// the request takes them from here, so no request sees two configurations.
+type Request struct {
+	*http.Request
+
+	W        http.ResponseWriter
+	Settings *config.Units
+	SignIn   *session.Current // nil: the browser is not signed in
+	// Again is the path that the page of an error leads to. Empty: to none.
+	Again string
+}
+
+// Redirect sends the browser on to a path of ours; anything else leads to the account page.
+func (q *Request) Redirect(to string) error {
+	return q.LeaveTo(cmp.Or(page.LocalPath(to), person.DefaultReturn))
+}
+
+// LeaveTo is Redirect to a place that is known to be good, ours or elsewhere.
+func (q *Request) LeaveTo(to string) error {
+	page.Redirect(q.W, to)
+	return nil
+}
+
+// Handler serves a page. What answers the request in place of the page is returned as an error and written in one place (see Answer).
+type Handler func(q *Request) error
+
+// Pages serves GET and HEAD by show, POST by handle, and answers 405 for others. Either may be nil.
+func (s *Service) Pages(show, handle Handler) http.Handler {
+	var allow []string
+	if show != nil {
+		allow = append(allow, http.MethodGet, http.MethodHead)
+	}
+	if handle != nil {
+		allow = append(allow, http.MethodPost)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case show != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+			s.serve(w, r, show)
+		case handle != nil && r.Method == http.MethodPost:
+			s.serve(w, r, handle)
+		default:
+			w.Header().Set("Allow", strings.Join(allow, ", "))
+			s.pages.Error(w, r, http.StatusMethodNotAllowed, "error.method", "")
+		}
+	})
+}
+
+// Page serves every method by h.
+func (s *Service) Page(h Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, h) }
+}
+
+func (s *Service) serve(w http.ResponseWriter, r *http.Request, h Handler) {
+	q, err := s.Load(w, r)
+	if err == nil {
+		err = h(q)
+	}
+	s.Render(q, err)
+}
+
+// Load reads what a request needs, in one View. The request is never nil.
+func (s *Service) Load(w http.ResponseWriter, r *http.Request) (*Request, error) {
+	q := &Request{Request: r, W: w}
+	err := s.store.View(r.Context(), func(tx storage.Tx) (err error) {
+		if q.Settings, err = s.units(tx); err != nil {
+			return err
+		}
+		q.SignIn, err = s.session.ReadIn(tx, r)
+		return err
+	})
+	return q, err
+}
+
+// ErrAnswered is returned by what has written the answer itself.
+var ErrAnswered = errors.New("identity: the answer is written")
+
+// Answer is the error of a request that is answered by a page that says why not.
+type Answer struct {
+	Status int    // HTTP status
+	Key    string // of the message
+	Again  string // path that the page leads to. Empty: to none
+	Cause  error  // for the log. nil: not worth a line
+}
+
+func (a *Answer) Error() string {
+	if a.Cause != nil {
+		return a.Cause.Error()
+	}
+	return "identity: answered with " + a.Key
+}
+
+func (a *Answer) Unwrap() error { return a.Cause }
+
+// NotFound answers that there is no such page.
+func NotFound() error { return &Answer{Status: http.StatusNotFound, Key: "error.not_found"} }
+
+// formError is a POST that does not come from the form it claims to.
+type formError struct {
+	cause error
+	again string
+}
+
+func (e *formError) Error() string { return e.cause.Error() }
+
+func (e *formError) Unwrap() error { return e.cause }
+
+// CheckForm refuses a request that is not a POST of that form of this browser. again is where the person finds the form anew.
+func (s *Service) CheckForm(q *Request, form, again string) error {
+	if err := s.pages.CheckPost(q.Request, s.jar.Get(q.Request, cookie.KindBrowser), form); err != nil {
+		return &formError{err, again}
+	}
+	return nil
+}
+
+// FormToken returns the token of a form of this browser.
+func (s *Service) FormToken(q *Request, form string) (string, error) {
+	browser, err := s.jar.Browser(q.W, q.Request, s.NewID)
+	return s.pages.CSRF(browser, form), err
+}
+
+// SessionForm names a form that belongs to one session.
+func SessionForm(form string, si *session.Current) string { return form + ":" + si.ID }
+
+// Render writes the answer of a request that has met an error, and its line in the log. It is the only place that does.
+func (s *Service) Render(q *Request, err error) {
+	answer, form := new(Answer), new(formError)
+	switch {
+	case err == nil, errors.Is(err, ErrAnswered), errors.Is(err, login.ErrResponded):
+	case errors.As(err, &form):
+		s.log.Info("form refused", zap.String("path", q.URL.Path), zap.Error(form.cause))
+		s.pages.Refuse(q.W, q.Request, form.cause, form.again)
+	case errors.As(err, &answer):
+		if answer.Cause != nil {
+			s.log.Info("page refused", zap.String("path", q.URL.Path), zap.Int("status", answer.Status), zap.NamedError("cause", answer.Cause))
+		}
+		s.pages.Error(q.W, q.Request, answer.Status, answer.Key, answer.Again)
+	default:
+		s.Fail(q.W, q.Request, err, q.Again)
+	}
+}
+
+// FlowIn returns the sign-in under way that the parameter flow names, when it is of this browser and still good.
+func (s *Service) FlowIn(q *Request) (id string, rec FlowRecord, err error) {
+	return s.FlowNamed(q, q.URL.Query().Get("flow"))
+}
+
+// FlowNamed is FlowIn for a request that does not name the flow itself.
+func (s *Service) FlowNamed(q *Request, id string) (_ string, rec FlowRecord, err error) {
+	rec, err = s.ReadFlow(q.Context(), id)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		err = &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: "/account"}
+	case err != nil:
+	case !s.jar.SameBrowser(q.Request, rec.Browser):
+		// The id alone opens nothing: it may have come in a link from somebody else. Nor does the answer lead into that flow.
+		err = &Answer{Status: http.StatusForbidden, Key: "error.forbidden"}
+	case !rec.ExpiresAt.After(s.now()):
+		err = &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: rec.Demand.Return}
+	}
+	return id, rec, err
+}
+
+// NeedLevel returns nil when the browser's sign-in has a level, for a page of ours at ret. Otherwise it has sent the browser to the page that
+// gets it there, or says that it cannot get there. Every page that shows or changes what is a person's own passes it.
+func (s *Service) NeedLevel(q *Request, level int, ret string) error {
+	result, err := s.authenticator.AuthenticateRequest(q, login.Demand{MaxAge: -1, Level: level, Return: ret})
+	refusal := new(login.Refusal)
+	switch {
+	case errors.As(err, &refusal) && refusal.Code == UnmetLevel:
+		return &Answer{Status: http.StatusForbidden, Key: "error.level", Cause: err}
+	case err != nil:
+		q.Again = ret
+		return SignInError(err, ret)
+	}
+	if q.SignIn == nil || q.SignIn.ID != result.SessionID || q.SignIn.Session.Level < level { // ended or replaced this very moment
+		if err := q.Redirect("/sign-in"); err != nil {
+			return err
+		}
+		return ErrAnswered
+	}
+	return nil
+}
+
+// SignInError is the answer to a sign-in that no application asked for and that was refused; any other error is returned as it is.
+func SignInError(err error, again string) error {
+	if errors.As(err, new(*login.Refusal)) {
+		return &Answer{Status: http.StatusForbidden, Key: "error.refused", Again: again, Cause: err}
+	}
+	return err
+}
+
+// VisitOf returns the visit of the account page at path, which needs the level of the account pages and further ones.
+func (s *Service) VisitOf(q *Request, path string, further ...func(*config.Units) int) (*Visit, error) {
+	q.Again = path
+	a := &Visit{Request: q, Level: DashboardLevel(q.Settings), Path: path}
+	for _, f := range further {
+		a.Level = max(a.Level, f(q.Settings))
+	}
+	err := s.NeedLevel(q, a.Level, path)
+	if err != nil {
+		return nil, err
+	}
+	a.Si, a.U = q.SignIn, q.Settings
+	a.Csrf, err = s.FormToken(q, SessionForm(path, q.SignIn))
+	return a, err
+}
+
+// VisitPost is VisitOf for a POST of a form of the page.
+func (s *Service) VisitPost(q *Request, path string, further ...func(*config.Units) int) (*Visit, error) {
+	a, err := s.VisitOf(q, path, further...)
+	if err == nil {
+		err = s.CheckForm(q, SessionForm(path, q.SignIn), path)
+	}
+	return a, err
+}
+
+// DetourOf reads what the pages besides the sign-in page share: NotFound where there is no such page.
+func (s *Service) DetourOf(q *Request, path string, there func(*config.Units) bool) (a Detour, err error) {
+	q.Again, a.U = path, q.Settings
+	if !there(a.U) {
+		return a, NotFound()
+	}
+	a.ID, a.Flow, err = s.SignInOf(q.Request, q.URL.Query().Get("flow"))
+	return a, err
+}
+
+// RenderForm writes a page that is one form.
+func (s *Service) RenderForm(q *Request, a Detour, form string, status int, in page.Form) (err error) {
+	if in.Action != "" {
+		q.Again = in.Action
+		if in.CSRF, err = s.FormToken(q, form); err != nil {
+			return err
+		}
+	}
+	s.pages.Render(q.W, q.Request, s.View(a.Flow.Demand, "form", status, in))
+	return nil
+}
+
+// LinkIn returns the link that a request for its page is about. Coming from the mail it is put into a cookie and the browser sent on without
+// it, so neither history nor Referer keeps it; looking at it uses nothing up. again is a path of ours where the person gets a new link, or "".
+func (s *Service) LinkIn(q *Request, kind proof.LinkKind, again string) (*proof.OpenLink, error) {
+	if token := q.URL.Query().Get(proof.LinkParam); token != "" && q.Method != http.MethodPost {
+		if !secret.IsToken(secret.MailLink, token) {
+			return nil, s.LinkError(q, kind, again, proof.ErrNoLink)
+		}
+		s.jar.Set(q.W, proof.LinkCookieOf(kind), token, proof.LinkCookie)
+		page.Redirect(q.W, s.proof.LinkPath(kind))
+		return nil, ErrAnswered
+	}
+	o, now := &proof.OpenLink{Kind: kind, Token: s.jar.Get(q.Request, proof.LinkCookieOf(kind))}, s.now()
+	err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+		o.Rec, err = s.proof.ReadLink(tx, kind, o.Token, now)
+		return err
+	})
+	if err != nil {
+		return nil, s.LinkError(q, kind, again, err)
+	}
+	return o, nil
+}
+
+// CheckLink refuses a request that is not a POST of the page of that link.
+func (s *Service) CheckLink(q *Request, o *proof.OpenLink) error {
+	return s.CheckForm(q, o.Form(), s.proof.LinkPath(o.Kind))
+}
+
+// LinkError is the answer for a link that is invalid or expired; any other error is returned as it is.
+func (s *Service) LinkError(q *Request, kind proof.LinkKind, again string, err error) error {
+	if errors.Is(err, proof.ErrNoLink) {
+		s.jar.Clear(q.W, proof.LinkCookieOf(kind))
+		return &Answer{Status: http.StatusBadRequest, Key: "error.link", Again: again}
+	}
+	q.Again = s.proof.LinkPath(kind)
+	return err
+}

@@ -1,0 +1,14 @@
+package page
+
+import "net/http"
+
+// Redirect sends the browser on: 303, so that what was posted is not posted again (RFC 9110 15.4.4). It is the one writer of redirects of
+// pages: neither the answer nor the address it comes from, which can hold a code, is kept or told to where it leads. The caller vouches for to.
+func Redirect(w http.ResponseWriter, to string) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Location", to)
+	w.WriteHeader(http.StatusSeeOther)
+}
