@@ -35,7 +35,9 @@ func NewTable[T any](name string) Table[T] {
 	if name == "" || strings.ContainsAny(name, "/\x00") {
 		panic("storage: bad table name " + name)
 	}
-	return Table[T]{name: name + "/"}
+	t := Table[T]{name: name + "/"}
+	register(TableInfo{Name: name, Recode: t.recode})
+	return t
 }
 
 // Entry is what Table.Scan yields: the key without the table's name.
@@ -126,6 +128,15 @@ func (t Table[T]) decode(raw []byte, v *T) error {
 		return fmt.Errorf("%w: decode %s record: %w", ErrCorrupt, t.name, err)
 	}
 	return nil
+}
+
+// recode decodes a stored value and encodes the record again.
+func (t Table[T]) recode(raw []byte) ([]byte, error) {
+	v, err := t.Decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	return encoding.Marshal(v)
 }
 
 // Key joins parts to one key. Keys sort part by part, and different parts never give the same key: a NUL inside a part

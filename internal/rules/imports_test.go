@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"storage/badgerstore":  {"storage"},
 	"storage/storagetest":  {"storage"},
 	"internal":             {"storage", "internal"},
+	"internal/compat":      {"authz", "identity", "storage", "internal"}, // it reads every table
 	"internal/secret":      {},
 	"internal/login":       {},
 	"internal/loopback":    {},
