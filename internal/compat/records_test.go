@@ -1,16 +1,24 @@
-// Package compat reads what earlier versions of Gatehouse have stored.
+// Package compat reads what earlier versions of Gatehouse have stored. A new version adds files of its own to testdata
+// and keeps these. Those there are of commit bdd59f4.
 //
-// testdata/records.backup.gz is a backup of a store with records of every table, made at commit bdd59f4:
-//   - Table.Create and Table.Put wrote each record that set a member not seen before to a file, with key, stored bytes
-//     and expiry, while the tests of authz, identity and internal/event ran.
-//   - From these a smallest set was chosen that has every kind of event, every unit of the configuration and every
-//     member that a test sets. Keys that met, since each test has its own store, were told apart by their number, or by
-//     " again" at the end.
-//   - NewTable added a record under the key "every member" to each table, all members set by reflection.
-//   - A program put them into a badgerstore with the clock at 2026-11-21 12:00 UTC, opened that again, and called Backup.
+// records.backup.gz is a backup of a store with records of every table:
+//   - While the tests of authz, identity and internal/event ran, Table.Create and Table.Put wrote to a file each record
+//     that set a member not seen before, with its key, stored bytes and expiry.
+//   - Of these a small set was chosen that has every kind of event that occurred, every unit of the configuration and
+//     every member that a test sets. Each test has its own store, so some keys were equal: events got other numbers,
+//     other records " again" at the end of the key.
+//   - NewTable added a record under the key "every member" to each table, with all members set by reflection.
+//   - A program wrote them into a badgerstore with the clock at 2026-11-21 12:00 UTC, opened that again, and called
+//     Backup.
 //
-// The records belong to many stores and are sealed by several keys: they are for reading one by one. A new version adds
-// a file of its own and keeps this one.
+// These records belong to many stores and are sealed by several keys, so they can only be read one by one.
+//
+// server.backup.gz and settings.json are what "gatehouse backup" and "gatehouse config export" of the built binary
+// wrote. Its Caddyfile was that of the server in caddymodule's tests, with an encryption key and a site behind
+// "protect { login }". It had imported settings of every kind with a key pair, added persons (with a password, imported
+// with a salted SHA-1, blocked), a group and a client by command, and made an action token. A browser had signed in
+// as ann with a wrong and then with the right password, had allowed the client everything, and had opened the site; the
+// client had redeemed the code and the refresh token. caddymodule's TestServerOfBefore starts a server on it.
 package compat
 
 import (
@@ -61,7 +69,7 @@ func TestRecordsOfBefore(t *testing.T) {
 		tables[table.Name] = append(tables[table.Name], table)
 	}
 	found := map[string]int{}
-	for _, rec := range recordsOfBefore(t) {
+	for _, rec := range append(records(t, "records.backup.gz"), records(t, "server.backup.gz")...) {
 		name, key, _ := strings.Cut(string(rec.Key), "/")
 		found[name]++
 		if tables[name] == nil {
@@ -164,10 +172,10 @@ func TestLossIsSeen(t *testing.T) {
 	}
 }
 
-// recordsOfBefore returns the records of the backup, restored by the engine of now.
-func recordsOfBefore(t *testing.T) []storage.Record {
+// records returns the records of a backup, restored by the engine of now.
+func records(t *testing.T, backupFile string) []storage.Record {
 	t.Helper()
-	f, err := os.Open("testdata/records.backup.gz")
+	f, err := os.Open(filepath.Join("testdata", backupFile))
 	if err != nil {
 		t.Fatal(err)
 	}
