@@ -4,9 +4,9 @@
 // records.backup.gz is a backup of a store with records of every table:
 //   - While the tests of authz, identity and internal/event ran, Table.Create and Table.Put wrote to a file each record
 //     that set a member not seen before, with its key, stored bytes and expiry.
-//   - Of these a small set was chosen that has every kind of event that occurred, every unit of the configuration and
-//     every member that a test sets. Each test has its own store, so some keys were equal: events got other numbers,
-//     other records " again" at the end of the key.
+//   - Of these a small set was chosen that has every kind of event, every unit of the configuration and every member
+//     that a test sets. Each test has its own store, so some keys were equal: events got other numbers, other records
+//     " again" at the end of the key.
 //   - NewTable added a record under the key "every member" to each table, with all members set by reflection.
 //   - A program wrote them into a badgerstore with the clock at 2026-11-21 12:00 UTC, opened that again, and called
 //     Backup.
@@ -84,6 +84,38 @@ func TestRecordsOfBefore(t *testing.T) {
 		if isNewer := slices.Contains(newer, name); isNewer == (found[name] > 0) {
 			t.Errorf("table %s: %d records in the test data, listed as newer: %t", name, found[name], isNewer)
 		}
+	}
+}
+
+// TestEventsOfBefore: clients of the API and of webhooks know events by type and name, which stay as they were.
+func TestEventsOfBefore(t *testing.T) {
+	t.Parallel()
+	list, err := os.ReadFile("../../docs/events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := map[string]string{}
+	for _, rec := range records(t, "records.backup.gz") {
+		if !bytes.HasPrefix(rec.Key, []byte("event_log/")) {
+			continue
+		}
+		var e struct {
+			Type string `cbor:"t"`
+			Name string `cbor:"n"`
+		}
+		if err := decoding.Unmarshal(rec.Value, &e); err != nil {
+			t.Fatal(err)
+		}
+		types[e.Type] = e.Name
+	}
+	for kind, name := range types {
+		invented := !strings.HasSuffix(kind, "Event") || strings.Contains(kind, "SomethingNew") // by a test
+		if !invented && !strings.Contains(string(list), "| `"+kind+"` | "+name+" |") {
+			t.Errorf("event %s, %s: docs/events.md does not list it", kind, name)
+		}
+	}
+	if len(types) < 60 {
+		t.Errorf("%d types of events in the test data, want those of every kind", len(types))
 	}
 }
 
