@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
@@ -16,11 +15,11 @@ const scimScope = "scim"
 
 // provisioner identifies the sender of a request to SCIM: an API client with persons, or a client whose own token has
 // the scope scim. A person's token is refused: the consent of one person gives no authority over all.
-func (i *instance) provisioner(origin func(*http.Request) event.Origin) func(*http.Request) (person.Actor, error) {
-	return func(r *http.Request) (person.Actor, error) {
+func (i *instance) provisioner(origin func(*http.Request) event.Origin) func(*http.Request) (event.Actor, error) {
+	return func(r *http.Request) (event.Actor, error) {
 		credentials := r.Header.Values("Authorization")
 		if len(credentials) != 1 {
-			return person.Actor{}, login.ErrNoCredentials
+			return event.Actor{}, login.ErrNoCredentials
 		}
 		var (
 			client string
@@ -34,9 +33,9 @@ func (i *instance) provisioner(origin func(*http.Request) event.Origin) func(*ht
 			client, err = i.gate.Admit(r, "persons")
 		}
 		if err != nil {
-			return person.Actor{}, err
+			return event.Actor{}, err
 		}
-		return person.Actor{ID: client, Name: client, Origin: origin(r)}, nil
+		return event.Actor{ID: client, Name: client, Origin: origin(r)}, nil
 	}
 }
 

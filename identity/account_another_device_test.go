@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -238,12 +239,12 @@ func TestAnotherDeviceEnds(t *testing.T) {
 			b.sendTo("/account/security/password", "current", demoPassword, "password", "Another horse 2")
 		},
 		"a block": func(h *harness, _ *browser, _ *config.Units) {
-			if err := h.Person.SetState(t.Context(), demo, person.Blocked, person.Actor{}); err != nil {
+			if err := h.Person.SetState(t.Context(), demo, person.Blocked, event.Actor{}); err != nil {
 				t.Error(err)
 			}
 		},
 		"its withdrawal": func(h *harness, _ *browser, _ *config.Units) {
-			if err := h.ActionToken.RevokeActionTokens(t.Context(), h.details(demo).ID, "", person.Actor{}); err != nil {
+			if err := h.ActionToken.RevokeActionTokens(t.Context(), h.details(demo).ID, "", event.Actor{}); err != nil {
 				t.Error(err)
 			}
 		},
@@ -289,7 +290,7 @@ func TestAnotherDeviceByAPI(t *testing.T) {
 	t.Parallel()
 	h, b, _ := carrying(t)
 	link := b.carry()
-	d, err := h.ActionToken.ProcessActionToken(t.Context(), link[strings.Index(link, "=")+1:], "", person.Actor{ID: "ops"})
+	d, err := h.ActionToken.ProcessActionToken(t.Context(), link[strings.Index(link, "=")+1:], "", event.Actor{ID: "ops"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -468,7 +469,7 @@ func TestAnotherDeviceAttacks(t *testing.T) {
 				t.Errorf("token %q = %d, want 400", bad, a.Code)
 			}
 		}
-		made, err := h.ActionToken.MakeActionToken(t.Context(), h.details(demo).ID, actiontoken.NewActionToken{Actions: []actiontoken.Action{{Type: actiontoken.ActionLogin}}}, person.Actor{})
+		made, err := h.ActionToken.MakeActionToken(t.Context(), h.details(demo).ID, actiontoken.NewActionToken{Actions: []actiontoken.Action{{Type: actiontoken.ActionLogin}}}, event.Actor{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ type given struct {
 	person    string
 	list      []login.Application
 	withdrawn []string
-	by        event.Caller
+	by        event.Actor
 }
 
 func (g *given) Applications(_ storage.Tx, person string, _ time.Time) ([]login.Application, error) {
@@ -226,7 +226,7 @@ func TestActivity(t *testing.T) {
 	stranger := h.browser()
 	stranger.address = "198.51.100.66:1"
 	stranger.signIn("mallory@example.com", "Mallory horse 3")
-	if err := h.Person.SetState(t.Context(), demo, person.Active, person.Actor{}); err != nil {
+	if err := h.Person.SetState(t.Context(), demo, person.Active, event.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	id := h.details(demo).ID

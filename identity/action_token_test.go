@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -53,11 +54,11 @@ func (h *tokens) set(change func(*config.Units)) {
 // process makes a token for demo and processes it.
 func (h *tokens) process(n actiontoken.NewActionToken) (actiontoken.ActionsDone, error) {
 	h.t.Helper()
-	made, err := h.ActionToken.MakeActionToken(h.t.Context(), h.demoID(), n, person.Actor{ID: "ops"})
+	made, err := h.ActionToken.MakeActionToken(h.t.Context(), h.demoID(), n, event.Actor{ID: "ops"})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return h.ActionToken.ProcessActionToken(h.t.Context(), made.Token, "", person.Actor{ID: "ops"})
+	return h.ActionToken.ProcessActionToken(h.t.Context(), made.Token, "", event.Actor{ID: "ops"})
 }
 
 // link returns the path of the page that a LOGIN leads to.
@@ -132,9 +133,9 @@ func TestActionTokenLinkEnds(t *testing.T) {
 	for name, end := range map[string]func(*tokens){
 		"two minutes": func(h *tokens) { h.clock.Advance(2 * time.Minute) },
 		"another password": func(h *tokens) {
-			h.must(h.Person.SetPassword(t.Context(), demo, secret.New("another password 2"), person.Actor{}))
+			h.must(h.Person.SetPassword(t.Context(), demo, secret.New("another password 2"), event.Actor{}))
 		},
-		"the person is blocked": func(h *tokens) { h.must(h.Person.SetState(t.Context(), demo, person.Blocked, person.Actor{})) },
+		"the person is blocked": func(h *tokens) { h.must(h.Person.SetState(t.Context(), demo, person.Blocked, event.Actor{})) },
 		"all sessions ended":    func(h *tokens) { h.must(h.Person.EndSessions(t.Context(), demo)) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -100,9 +100,9 @@ func (s *Service) validated(ctx context.Context, c Credentials, a person.Holder,
 		if out, refused, err = s.usable(tx, a.ID, p); err != nil {
 			return err
 		}
-		e := person.Actor{ID: c.Client, Name: c.Client}.Fill(ev[0], a.ID, c.Context)
+		e := event.Actor{ID: c.Client, Name: c.Client}.Fill(ev[0], a.ID, c.Context)
 		if refused != nil {
-			e = person.Actor{ID: c.Client, Name: c.Client}.Fill(ev[1], a.ID, strings.TrimPrefix(refused.Error(), "identity: "))
+			e = event.Actor{ID: c.Client, Name: c.Client}.Fill(ev[1], a.ID, strings.TrimPrefix(refused.Error(), "identity: "))
 		}
 		e.ClientID, e.Partition = c.Client, p.PartitionName()
 		return s.events.Append(tx, e)

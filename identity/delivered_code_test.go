@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -25,7 +26,7 @@ func delivering(t *testing.T) (*harness, *config.Units) {
 
 func (h *harness) deliver() proof.DeliveredCode {
 	h.t.Helper()
-	made, err := h.Proof.MakeDeliveredCode(h.t.Context(), demo, "step-up", person.Actor{ID: "admin", Name: "admin"})
+	made, err := h.Proof.MakeDeliveredCode(h.t.Context(), demo, "step-up", event.Actor{ID: "admin", Name: "admin"})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestDeliveredCode(t *testing.T) {
 	if a := other.get("/next"); a.Code != http.StatusForbidden {
 		t.Errorf("level 2 with codes switched off = %d", a.Code)
 	}
-	if _, err := h.Proof.MakeDeliveredCode(t.Context(), demo, "step-up", person.Actor{}); !errors.Is(err, proof.ErrCodesOff) {
+	if _, err := h.Proof.MakeDeliveredCode(t.Context(), demo, "step-up", event.Actor{}); !errors.Is(err, proof.ErrCodesOff) {
 		t.Errorf("MakeDeliveredCode, switched off = %v", err)
 	}
 	u.Features.StepUpExternallyDeliveredCodeEnabled = true // the deprecated switch says the same
@@ -105,7 +106,7 @@ func TestDeliveredCodeSetsUpNothing(t *testing.T) {
 func TestDeliveredCodeRefused(t *testing.T) {
 	t.Parallel()
 	h, _ := delivering(t)
-	by := person.Actor{ID: "admin", Name: "admin"}
+	by := event.Actor{ID: "admin", Name: "admin"}
 	invalid := new(person.ValidationError)
 	if _, err := h.Proof.MakeDeliveredCode(t.Context(), demo, "anything", by); !errors.As(err, &invalid) {
 		t.Errorf("a code for anything = %v", err)
@@ -172,7 +173,7 @@ func TestDeliveredCodeAttacks(t *testing.T) {
 		t.Parallel()
 		h, _ := delivering(t)
 		made := h.deliver()
-		if err := h.Person.SetPassword(t.Context(), demo, secret.New("another horse 2"), person.Actor{ID: "admin"}); err != nil {
+		if err := h.Person.SetPassword(t.Context(), demo, secret.New("another horse 2"), event.Actor{ID: "admin"}); err != nil {
 			t.Fatal(err)
 		}
 		b := h.browser()

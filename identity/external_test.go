@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp/header"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -203,7 +204,7 @@ func TestHeaderRefusals(t *testing.T) {
 	low.wantRefused("level", "interaction_required")
 
 	ann := h.behind("X-Remote-User", "ann").mustSignIn()
-	if err := h.Person.SetState(t.Context(), "ann", person.Blocked, person.Actor{}); err != nil {
+	if err := h.Person.SetState(t.Context(), "ann", person.Blocked, event.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.sessionByID(ann.SessionID); err == nil {
@@ -213,7 +214,7 @@ func TestHeaderRefusals(t *testing.T) {
 	}
 	h.behind("X-Remote-User", "ann").wantPage("blocked", "You don’t have access")
 	// Removed is gone: the name is free, and whom the proxy names next by it is somebody else.
-	if err := h.Person.SetState(t.Context(), "ann", person.Removed, person.Actor{}); err != nil {
+	if err := h.Person.SetState(t.Context(), "ann", person.Removed, event.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	if r := h.behind("X-Remote-User", "ann").mustSignIn(); r.Subject == ann.Subject {
@@ -306,7 +307,7 @@ func TestProviders(t *testing.T) {
 	if a := on.browser().try("ann", ""); a.Code == http.StatusSeeOther {
 		t.Error("signed in without a password")
 	}
-	if err := on.Person.SetPassword(t.Context(), "ann", secret.New("a password of Ann"), person.Actor{}); err != nil {
+	if err := on.Person.SetPassword(t.Context(), "ann", secret.New("a password of Ann"), event.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	on.browser().signIn("ann", "a password of Ann")

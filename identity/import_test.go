@@ -29,7 +29,7 @@ func hash(phc string) func(*person.ImportedPerson) {
 
 func (h *harness) imports(update bool, list ...person.ImportedPerson) []person.Imported {
 	h.t.Helper()
-	out, err := h.Person.Import(h.t.Context(), list, update, person.Actor{ID: "admin"})
+	out, err := h.Person.Import(h.t.Context(), list, update, event.Actor{ID: "admin"})
 	if err != nil {
 		h.t.Fatalf("Import: %v", err)
 	}
@@ -184,7 +184,7 @@ func TestImportStops(t *testing.T) {
 		list = append(list, imported(fmt.Sprintf("p%d", i)))
 	}
 	h.store.readOnly.Store(true)
-	if _, err := h.Person.Import(t.Context(), list, false, person.Actor{}); !errors.Is(err, storage.ErrFull) {
+	if _, err := h.Person.Import(t.Context(), list, false, event.Actor{}); !errors.Is(err, storage.ErrFull) {
 		t.Errorf("Import on a full disk = %v, want %v", err, storage.ErrFull)
 	}
 	h.store.readOnly.Store(false)
@@ -213,7 +213,7 @@ func TestProfileIsChecked(t *testing.T) {
 		"locale":             {PreferredLocale: strings.Repeat("x", 100)},
 		"initials":           {Name: person.Name{Initials: strings.Repeat("x", 257)}},
 	} {
-		_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "x", Profile: &p}, person.Actor{})
+		_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "x", Profile: &p}, event.Actor{})
 		if invalid := new(person.ValidationError); !errors.As(err, &invalid) || invalid.Field != strings.TrimSpace(name) {
 			t.Errorf("AddPerson(%s) = %v, want that said", name, err)
 		}

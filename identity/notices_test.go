@@ -53,7 +53,7 @@ func (h *harness) add(n person.NewPerson) person.Person {
 	return p
 }
 
-var ops = person.Actor{ID: "ops", Name: "ops"}
+var ops = event.Actor{ID: "ops", Name: "ops"}
 
 func TestNotifyWelcome(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -87,7 +88,7 @@ func TestNumberCheckAttacks(t *testing.T) {
 	t.Run("attack 241: a code that another backend asked for", func(t *testing.T) {
 		t.Parallel()
 		x, uma, code := sent(t)
-		if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, person.Actor{ID: "other"}); !errors.Is(err, proof.ErrWrongCode) || x.isShown(uma.ID) {
+		if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, event.Actor{ID: "other"}); !errors.Is(err, proof.ErrWrongCode) || x.isShown(uma.ID) {
 			t.Errorf("VerifyNumber = %v", err)
 		}
 	})

@@ -24,7 +24,7 @@ func TestPartitionsKeepUsernamesApart(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, partitioned())
 	add := func(n person.NewPerson) (person.Person, error) {
-		return h.Person.AddPerson(t.Context(), n, person.Actor{})
+		return h.Person.AddPerson(t.Context(), n, event.Actor{})
 	}
 	here, err := add(person.NewPerson{Username: "anna", Password: secret.New("the one of default")})
 	if err != nil {
@@ -69,16 +69,16 @@ func TestPartitionNames(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, partitioned("acme"))
 	for typed, want := range map[string]bool{`acme\a`: true, `default\a`: true, "b": true, `other\a`: false, `acme\a\b`: false, `Bad Name\a`: false, `\a`: false} {
-		_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: typed}, person.Actor{})
+		_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: typed}, event.Actor{})
 		if invalid := new(person.ValidationError); (err == nil) != want || err != nil && !errors.As(err, &invalid) {
 			t.Errorf("AddPerson(%q) = %v, want it to be taken: %t", typed, err, want)
 		}
 	}
 	off := newHarness(t)
-	if _, err := off.Person.AddPerson(t.Context(), person.NewPerson{Username: "a", Partition: "acme"}, person.Actor{}); err == nil {
+	if _, err := off.Person.AddPerson(t.Context(), person.NewPerson{Username: "a", Partition: "acme"}, event.Actor{}); err == nil {
 		t.Error("AddPerson with a partition while partitions are off: taken")
 	}
-	if p, err := off.Person.AddPerson(t.Context(), person.NewPerson{Username: `CORP\alice`}, person.Actor{}); err != nil || p.Username != `CORP\alice` {
+	if p, err := off.Person.AddPerson(t.Context(), person.NewPerson{Username: `CORP\alice`}, event.Actor{}); err != nil || p.Username != `CORP\alice` {
 		t.Errorf(`AddPerson(CORP\alice) while partitions are off = %+v, %v, want the name as it is`, p, err)
 	}
 }
@@ -103,7 +103,7 @@ func TestListOfPartitions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, partitioned())
 	for _, n := range []string{`b\2`, "z", `a\9`, `b\1`, "c"} {
-		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: n}, person.Actor{}); err != nil {
+		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: n}, event.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -134,7 +134,7 @@ func TestListOfPartitions(t *testing.T) {
 func TestEventsOfPartitions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, partitioned())
-	p, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: `acme\anna`, Password: secret.New(demoPassword)}, person.Actor{})
+	p, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: `acme\anna`, Password: secret.New(demoPassword)}, event.Actor{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestEventsOfPartitions(t *testing.T) {
 	if a := h.browser().try(`acme\anna`, "wrong"); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("sign-in with a wrong password: status %d, want 422", a.Code)
 	}
-	if err := h.Person.SetState(t.Context(), p.ID, person.Blocked, person.Actor{}); err != nil {
+	if err := h.Person.SetState(t.Context(), p.ID, person.Blocked, event.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}

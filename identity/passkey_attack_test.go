@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -377,7 +378,7 @@ func TestPasskeyAttacks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := h.Person.RemovePerson(t.Context(), p.ID, person.Actor{}, func(storage.Tx, *person.Details) error { return nil }); err != nil {
+		if err := h.Person.RemovePerson(t.Context(), p.ID, event.Actor{}, func(storage.Tx, *person.Details) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		h.start() // which creates the configured person anew

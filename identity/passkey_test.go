@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -271,13 +272,13 @@ func TestPasskeyWithoutPassword(t *testing.T) {
 func TestPasskeyState(t *testing.T) {
 	t.Parallel()
 	h, k := withPasskey(t)
-	if err := h.Person.SetPassword(t.Context(), demo, secret.New("another horse 22"), person.Actor{}); err != nil {
+	if err := h.Person.SetPassword(t.Context(), demo, secret.New("another horse 22"), event.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	if a := h.browser().tryPasskey(k); a.Code != http.StatusSeeOther {
 		t.Errorf("after a new password: status %d:\n%s", a.Code, a.Body)
 	}
-	if err := h.Person.SetState(t.Context(), demo, person.Blocked, person.Actor{}); err != nil {
+	if err := h.Person.SetState(t.Context(), demo, person.Blocked, event.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	blocked := h.browser().tryPasskey(k)
@@ -357,10 +358,10 @@ func TestPasskeysAreBounded(t *testing.T) {
 func TestRemovePasskeysByCommand(t *testing.T) {
 	t.Parallel()
 	h, k := withPasskey(t)
-	if err := h.StepUp.RemoveStepUp(t.Context(), demo, "passkey", person.Actor{ID: "admin"}); err != nil {
+	if err := h.StepUp.RemoveStepUp(t.Context(), demo, "passkey", event.Actor{ID: "admin"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.StepUp.RemoveStepUp(t.Context(), demo, "passkey", person.Actor{ID: "admin"}); err == nil {
+	if err := h.StepUp.RemoveStepUp(t.Context(), demo, "passkey", event.Actor{ID: "admin"}); err == nil {
 		t.Error("passkeys that are gone are removed again")
 	}
 	if a := h.browser().tryPasskey(k); a.Code != http.StatusUnprocessableEntity {

@@ -10,12 +10,13 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-var admin = person.Actor{ID: "ops", Name: "ops"}
+var admin = event.Actor{ID: "ops", Name: "ops"}
 
 func TestAddPerson(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -152,7 +153,7 @@ func TestPINResetAttacks(t *testing.T) {
 			"another address": func(h *harness, _ *browser, _ *notifytest.Notices) {
 				p, err := h.Person.Person(h.t.Context(), demo)
 				if err == nil {
-					_, err = h.Person.UpdatePerson(h.t.Context(), p.ID, person.Edit{By: person.Actor{ID: "admin"}, Verified: true}, func(_ storage.Tx, d *person.Details) error {
+					_, err = h.Person.UpdatePerson(h.t.Context(), p.ID, person.Edit{By: event.Actor{ID: "admin"}, Verified: true}, func(_ storage.Tx, d *person.Details) error {
 						d.Profile.EmailAddresses = []person.EmailAddress{{Primary: true, Verified: true, Value: "other@example.com"}}
 						return nil
 					})
@@ -173,7 +174,7 @@ func TestPINResetAttacks(t *testing.T) {
 		h, _, box := pinned(t)
 		b := h.plain()
 		link := b.pinLink(box, pinForgot)
-		if err := h.Person.SetPassword(t.Context(), demo, secret.New("another horse 2"), person.Actor{ID: "admin"}); err != nil {
+		if err := h.Person.SetPassword(t.Context(), demo, secret.New("another horse 2"), event.Actor{ID: "admin"}); err != nil {
 			t.Fatal(err)
 		}
 		if a := b.get(link); a.Code != http.StatusBadRequest {

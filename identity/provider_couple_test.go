@@ -119,7 +119,7 @@ func TestCoupleByEmailRefuses(t *testing.T) {
 		t.Parallel()
 		e := newElsewhere(t, couples)
 		e.at("partner")
-		if err := e.Person.SetState(t.Context(), demo, person.Blocked, person.Actor{}); err != nil {
+		if err := e.Person.SetState(t.Context(), demo, person.Blocked, event.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		b := e.browser()
@@ -213,7 +213,7 @@ func TestRemovedComesBack(t *testing.T) {
 	e := newElsewhere(t)
 	e.at("partner")
 	first := e.mustEnter(e.browser(), ann())
-	if err := e.Person.SetState(t.Context(), first.Subject, person.Removed, person.Actor{}); err != nil {
+	if err := e.Person.SetState(t.Context(), first.Subject, person.Removed, event.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	if second := e.mustEnter(e.browser(), ann()); second.Subject == first.Subject {

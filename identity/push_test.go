@@ -12,8 +12,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
-	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 )
 
 const pushPage = "/account/security/push"
@@ -309,7 +309,7 @@ func TestPushAttacks(t *testing.T) {
 		phone := desk.enrol()
 		b := h.plain()
 		_, link := b.prompt(box)
-		by := person.Actor{ID: "admin", Name: "admin"}
+		by := event.Actor{ID: "admin", Name: "admin"}
 		if err := h.StepUp.RemoveStepUp(t.Context(), demo, "push", by); err != nil {
 			t.Fatal(err)
 		}

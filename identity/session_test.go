@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -167,7 +168,7 @@ func TestOwnPasswordChangeKeepsOwnSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	by := person.Actor{ID: s.Subject, Name: demo, Session: s.SessionID}
+	by := event.Actor{ID: s.Subject, Name: demo, Session: s.SessionID}
 	if err := h.Person.SetPassword(t.Context(), s.Subject, secret.New("another one"), by); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 )
 
 func TestStepUpAttacks(t *testing.T) {
@@ -163,7 +164,7 @@ func TestStepUpAttacks(t *testing.T) {
 		if n := has(); n != 1 {
 			t.Fatalf("%d records of methods, want 1", n)
 		}
-		if err := h.Person.SetState(t.Context(), demo, person.Removed, person.Actor{}); err != nil {
+		if err := h.Person.SetState(t.Context(), demo, person.Removed, event.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		if n := has(); n != 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -20,7 +21,7 @@ var passkeyRemoval = regexp.MustCompile(`/account/security/passkeys/remove\?id=[
 // emails makes an address the only one of a person, and verified.
 func (h *harness) emails(personID, address string) {
 	h.t.Helper()
-	_, err := h.Person.UpdatePerson(h.t.Context(), personID, person.Edit{By: person.Actor{ID: "admin"}, Verified: true}, func(_ storage.Tx, d *person.Details) error {
+	_, err := h.Person.UpdatePerson(h.t.Context(), personID, person.Edit{By: event.Actor{ID: "admin"}, Verified: true}, func(_ storage.Tx, d *person.Details) error {
 		d.Profile.EmailAddresses = []person.EmailAddress{{Value: address, Verified: true, Primary: true}}
 		return nil
 	})
@@ -324,7 +325,7 @@ func TestPasskeyGone(t *testing.T) {
 	if a := owner.tryPasskey(second); a.Code != http.StatusSeeOther || owner.level() != 3 {
 		t.Errorf("the other passkey = %d", a.Code)
 	}
-	if err := h.StepUp.RemoveStepUp(t.Context(), demo, "passkey", person.Actor{ID: "admin"}); err != nil {
+	if err := h.StepUp.RemoveStepUp(t.Context(), demo, "passkey", event.Actor{ID: "admin"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := owner.level(); got != 1 {
@@ -409,7 +410,7 @@ func TestInitialStepUpBesideGiven(t *testing.T) {
 		t.Errorf("who has one is offered to set up another:\n%s", page)
 	}
 	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = false
-	if err := h.StepUp.RemoveStepUp(t.Context(), demo, "authenticator", person.Actor{ID: "admin"}); err != nil {
+	if err := h.StepUp.RemoveStepUp(t.Context(), demo, "authenticator", event.Actor{ID: "admin"}); err != nil {
 		t.Fatal(err)
 	}
 	if page := b.get("/next").Body.String(); strings.Contains(page, "/account/security/") || !strings.Contains(page, "that you were given") {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 )
 
 const pinPage = "/account/security/pin"
@@ -127,10 +127,10 @@ func TestPINAttacks(t *testing.T) {
 		if n := h.events()["person.PINLockedEvent"]; n != 1 {
 			t.Errorf("%d events of the lock, want 1", n)
 		}
-		if err := h.StepUp.RemoveStepUp(t.Context(), demo, "authenticator", person.Actor{}); !errors.Is(err, stepup.ErrNoMethod) {
+		if err := h.StepUp.RemoveStepUp(t.Context(), demo, "authenticator", event.Actor{}); !errors.Is(err, stepup.ErrNoMethod) {
 			t.Errorf("removing what is not there = %v", err)
 		}
-		if err := h.StepUp.RemoveStepUp(t.Context(), demo, "pin", person.Actor{}); err != nil {
+		if err := h.StepUp.RemoveStepUp(t.Context(), demo, "pin", event.Actor{}); err != nil {
 			t.Error(err)
 		}
 		b.pin("827164")

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 )
 
 // TestRemovedMethodLowersSessions: what a method has raised a session to ends with it; what something else has raised it to stays.
@@ -56,7 +56,7 @@ func TestRemovedMethodLowersSessions(t *testing.T) {
 	if a := second.get("/next"); strings.HasPrefix(a.Body.String(), "signed in as ") {
 		t.Error("level 3 is still open to a session that fell")
 	}
-	if err := h.StepUp.RemoveStepUp(t.Context(), demo, "pin", person.Actor{ID: "admin", Name: "admin"}); err != nil {
+	if err := h.StepUp.RemoveStepUp(t.Context(), demo, "pin", event.Actor{ID: "admin", Name: "admin"}); err != nil {
 		t.Fatal(err)
 	}
 	want("without the PIN,", 1, 1, 1)

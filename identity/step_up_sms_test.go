@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -34,7 +35,7 @@ func (h *harness) phones(numbers ...string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	_, err = h.Person.UpdatePerson(h.t.Context(), p.ID, person.Edit{By: person.Actor{ID: "admin"}, Verified: true}, func(_ storage.Tx, d *person.Details) error {
+	_, err = h.Person.UpdatePerson(h.t.Context(), p.ID, person.Edit{By: event.Actor{ID: "admin"}, Verified: true}, func(_ storage.Tx, d *person.Details) error {
 		d.Profile.PhoneNumbers = nil
 		for _, n := range numbers {
 			value, verified := strings.CutPrefix(n, "!")

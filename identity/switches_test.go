@@ -216,10 +216,10 @@ func TestPasswordPolicyOnEveryWay(t *testing.T) {
 	ways := map[string]func(password string) error{
 		"a new person": func(p string) error {
 			persons++
-			_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("new-%d", persons), Password: secret.New(p)}, person.Actor{})
+			_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("new-%d", persons), Password: secret.New(p)}, event.Actor{})
 			return err
 		},
-		"a change": func(p string) error { return h.Person.SetPassword(t.Context(), demo, secret.New(p), person.Actor{}) },
+		"a change": func(p string) error { return h.Person.SetPassword(t.Context(), demo, secret.New(p), event.Actor{}) },
 		"an edit": func(p string) error {
 			who, err := h.Person.Person(t.Context(), demo)
 			if err != nil {
@@ -262,7 +262,7 @@ func TestPasswordPolicyOnEveryWay(t *testing.T) {
 	t.Run("attack 226: twins in the first 72 bytes", func(t *testing.T) {
 		u.PasswordPolicy = config.Defaults().PasswordPolicy
 		one, two := strings.Repeat("x", 72)+"one", strings.Repeat("x", 72)+"two"
-		if err := h.Person.SetPassword(t.Context(), demo, secret.New(one), person.Actor{}); err != nil {
+		if err := h.Person.SetPassword(t.Context(), demo, secret.New(one), event.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := h.CheckPassword(t.Context(), "shop", demo, two, event.Origin{}); !errors.Is(err, login.ErrBadCredentials) {
@@ -281,7 +281,7 @@ func TestPasswordPolicyOnEveryWay(t *testing.T) {
 func TestCustomEmailValidation(t *testing.T) {
 	t.Parallel()
 	h, u := configured(t)
-	old, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "old", Email: "old@elsewhere.example"}, person.Actor{})
+	old, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "old", Email: "old@elsewhere.example"}, event.Actor{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func TestCustomEmailValidation(t *testing.T) {
 	for name, want := range map[string]bool{
 		"ann@example.com": true, "ann@example.com.evil": false, "ann@elsewhere.example": false, "Ann@example.com": false, `"x@y"@example.com`: false,
 	} {
-		_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "person" + strings.ToLower(secretName(name)), Email: name}, person.Actor{})
+		_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "person" + strings.ToLower(secretName(name)), Email: name}, event.Actor{})
 		if invalid := new(person.ValidationError); (err == nil) != want || err != nil && (!errors.As(err, &invalid) || invalid.Field != "email") {
 			t.Errorf("a person with the address %s: %v, want good: %v", name, err, want)
 		}
@@ -338,7 +338,7 @@ func TestMandatoryFields(t *testing.T) {
 		{person.NewPerson{Username: "c", GivenName: "G", FamilyName: "F"}, "phone_number"},
 		{person.NewPerson{Username: "d", GivenName: "G", FamilyName: "F", Profile: phone}, ""},
 	} {
-		_, err := h.Person.AddPerson(t.Context(), tt.person, person.Actor{})
+		_, err := h.Person.AddPerson(t.Context(), tt.person, event.Actor{})
 		invalid := new(person.ValidationError)
 		if tt.field == "" && err != nil || tt.field != "" && (!errors.As(err, &invalid) || invalid.Field != tt.field) {
 			t.Errorf("AddPerson(%s) = %v, want a problem of %q", tt.person.Username, err, tt.field)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -270,7 +271,7 @@ func TestNewPasswordsKeepNobodyOut(t *testing.T) {
 	for range 200 {
 		flood.Go(func() {
 			for ctx.Err() == nil {
-				if errors.Is(h.Person.SetPassword(ctx, "ben", secret.New(demoPassword), person.Actor{}), secret.ErrBusy) {
+				if errors.Is(h.Person.SetPassword(ctx, "ben", secret.New(demoPassword), event.Actor{}), secret.ErrBusy) {
 					select {
 					case turnedAway <- struct{}{}:
 					case <-ctx.Done():

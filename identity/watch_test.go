@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
@@ -58,12 +59,12 @@ func TestWatcher(t *testing.T) {
 			}
 		}, "all of PERSON but "},
 		"own password": {func(t *testing.T, h *harness, _ *browser, session string) {
-			if err := h.Person.SetPassword(t.Context(), demo, secret.New("another one"), person.Actor{Session: session}); err != nil {
+			if err := h.Person.SetPassword(t.Context(), demo, secret.New("another one"), event.Actor{Session: session}); err != nil {
 				t.Error(err)
 			}
 		}, "all of PERSON but SESSION"},
 		"own block": {func(t *testing.T, h *harness, _ *browser, session string) {
-			if err := h.Person.SetState(t.Context(), demo, person.Blocked, person.Actor{Session: session}); err != nil {
+			if err := h.Person.SetState(t.Context(), demo, person.Blocked, event.Actor{Session: session}); err != nil {
 				t.Error(err)
 			}
 		}, "all of PERSON but "},

@@ -129,18 +129,18 @@ func body(r *http.Request, v any) error {
 
 // commandCaller is the actor of an operation in the events. The admin API has no users, so it is the API itself, at the
 // peer's address.
-func commandCaller(r *http.Request) event.Caller {
+func commandCaller(r *http.Request) event.Actor {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil { // a socket of this machine
 		host = event.Self.ClientIP
 	}
-	return event.Caller{ID: "admin", Name: "admin API", Origin: event.Origin{ClientIP: host, UserAgent: r.UserAgent()}}
+	return event.Actor{ID: "admin", Name: "admin API", Origin: event.Origin{ClientIP: host, UserAgent: r.UserAgent()}}
 }
 
 // commandActor is the same for the operations of identity.
-func commandActor(r *http.Request) person.Actor {
+func commandActor(r *http.Request) event.Actor {
 	by := event.CallerOf(r.Context())
-	return person.Actor{ID: by.ID, Name: by.Name, Origin: by.Origin}
+	return event.Actor{ID: by.ID, Name: by.Name, Origin: by.Origin}
 }
 
 // outcome is the answer of an operation that returns no data.

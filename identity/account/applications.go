@@ -121,7 +121,7 @@ func (s *Service) handleApplications(w http.ResponseWriter, r *http.Request) {
 		err = s.store.View(r.Context(), func(tx storage.Tx) error { return s.still(tx, a) })
 	}
 	if err == nil {
-		by := event.Caller{ID: a.Si.Session.PersonID, Name: a.Si.Person.Username, Origin: s.origin(r)}
+		by := event.Actor{ID: a.Si.Session.PersonID, Name: a.Si.Person.Username, Origin: s.origin(r)}
 		_, err = s.apps.WithdrawConsent(event.WithCaller(r.Context(), by), a.Si.Session.PersonID, id)
 	}
 	switch {

@@ -269,7 +269,7 @@ func (s *Service) handleDelete(w http.ResponseWriter, r *http.Request) {
 
 // withdrawAll forgets what a person who is gone had given to applications. It was worth nothing any more, so that nobody waits for it in vain.
 func (s *Service) withdrawAll(r *http.Request, a *front.Visit, list []login.Application) {
-	by := event.Caller{ID: a.Si.Session.PersonID, Name: a.Si.Person.Username, Origin: s.origin(r)}
+	by := event.Actor{ID: a.Si.Session.PersonID, Name: a.Si.Person.Username, Origin: s.origin(r)}
 	ctx := event.WithCaller(context.WithoutCancel(r.Context()), by)
 	for _, app := range list {
 		if _, err := s.apps.WithdrawConsent(ctx, by.ID, app.ID); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -146,7 +147,7 @@ func (n *NewActionToken) life(f *config.ActionToken) time.Duration {
 
 // MakeActionToken makes an action token for a person (id). Whether the features that it needs are on is asked when it is used. Errors:
 // person.ErrNoPerson, *person.ValidationError.
-func (s *Service) MakeActionToken(ctx context.Context, personID string, n NewActionToken, by person.Actor) (ActionToken, error) {
+func (s *Service) MakeActionToken(ctx context.Context, personID string, n NewActionToken, by event.Actor) (ActionToken, error) {
 	if !person.IsID(personID) {
 		return ActionToken{}, person.ErrNoPerson
 	}
@@ -208,7 +209,7 @@ func Put(tx storage.Tx, hash string, rec Record) error {
 }
 
 // RevokeActionTokens revokes an action token of a person (id), or all of them when tokenID is empty. Errors: person.ErrNoPerson, ErrNoActionToken.
-func (s *Service) RevokeActionTokens(ctx context.Context, personID, tokenID string, by person.Actor) error {
+func (s *Service) RevokeActionTokens(ctx context.Context, personID, tokenID string, by event.Actor) error {
 	if !person.IsID(personID) {
 		return person.ErrNoPerson
 	}
@@ -221,7 +222,7 @@ func (s *Service) RevokeActionTokens(ctx context.Context, personID, tokenID stri
 }
 
 // revokeSome revokes as many tokens as one transaction should bear.
-func (s *Service) revokeSome(ctx context.Context, personID, tokenID string, by person.Actor) (more bool, err error) {
+func (s *Service) revokeSome(ctx context.Context, personID, tokenID string, by event.Actor) (more bool, err error) {
 	ev, err := s.person.NewEvents(by.Origin, actionTokensRevoked)
 	if err != nil {
 		return false, err

@@ -127,7 +127,7 @@ func (s *Service) CheckActionToken(ctx context.Context, token, partition string)
 
 // ProcessActionToken does all that a token says and uses it up, or does nothing. partition "": any. Errors: those of readActionToken, and
 // *ActionsFailedError.
-func (s *Service) ProcessActionToken(ctx context.Context, token, partition string, by person.Actor) (out ActionsDone, err error) {
+func (s *Service) ProcessActionToken(ctx context.Context, token, partition string, by event.Actor) (out ActionsDone, err error) {
 	if !secret.IsToken(secret.ActionToken, token) {
 		return out, ErrNoActionToken
 	}
@@ -178,7 +178,7 @@ type actionRun struct {
 	known     *federation.Registry
 	unknown   error  // why the providers are not known: it matters to those actions alone that need one
 	ticket    string // of the sign-in, if there is a LOGIN
-	by        person.Actor
+	by        event.Actor
 	now       time.Time
 	coupled   []event.Event // one for each action
 	activated event.Event

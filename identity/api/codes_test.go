@@ -9,6 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 )
 
 func TestMakeCode(t *testing.T) {
@@ -44,7 +45,7 @@ func TestMakeCode(t *testing.T) {
 			t.Errorf("%s = %d %s, want %d", c.name, a.status(), a.Body, c.want)
 		}
 	}
-	if err := h.persons.Person.SetState(t.Context(), demo, person.Blocked, person.Actor{ID: "admin"}); err != nil {
+	if err := h.persons.Person.SetState(t.Context(), demo, person.Blocked, event.Actor{ID: "admin"}); err != nil {
 		t.Fatal(err)
 	}
 	if a := h.call(http.MethodPost, path, body); a.status() != http.StatusConflict {

@@ -171,7 +171,7 @@ func (h *people) person(username string) string {
 
 func (h *people) add(n person.NewPerson) string {
 	h.Helper()
-	p, err := h.persons.Person.AddPerson(h.Context(), n, person.Actor{ID: "test"})
+	p, err := h.persons.Person.AddPerson(h.Context(), n, event.Actor{ID: "test"})
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func (h *people) add(n person.NewPerson) string {
 
 func (h *people) setState(personID string, to person.State) {
 	h.Helper()
-	if err := h.persons.Person.SetState(h.Context(), personID, to, person.Actor{ID: "test"}); err != nil {
+	if err := h.persons.Person.SetState(h.Context(), personID, to, event.Actor{ID: "test"}); err != nil {
 		h.Fatal(err)
 	}
 }

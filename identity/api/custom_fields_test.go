@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/scim"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 )
 
 // TestCustomFieldsComeOut: what a person has typed into the custom fields at sign-up is in the
@@ -40,7 +41,7 @@ func TestCustomFieldsComeOut(t *testing.T) {
 
 	server, err := scim.New(scim.Deps{
 		Identity: h.persons, Issuer: issuer, Log: zap.NewNop(),
-		Authorize: func(*http.Request) (person.Actor, error) { return person.Actor{ID: "hr"}, nil },
+		Authorize: func(*http.Request) (event.Actor, error) { return event.Actor{ID: "hr"}, nil },
 		Enabled:   func(context.Context) (bool, error) { return true, nil },
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 )
 
 // TestNumbersRefused: without text messages no number is validated; malformed bodies are refused as elsewhere.
@@ -18,7 +19,7 @@ func TestNumbersRefused(t *testing.T) {
 	})
 	p, err := h.persons.Person.AddPerson(t.Context(), person.NewPerson{Username: "tess", Profile: &person.Profile{
 		PhoneNumbers: []person.PhoneNumber{{Value: "+31612345678", Primary: true}},
-	}}, person.Actor{ID: "ops"})
+	}}, event.Actor{ID: "ops"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -87,8 +88,8 @@ func (a *API) ownPartition(r *http.Request) (string, error) {
 	return a.partition(r)
 }
 
-func (a *API) actor(r *http.Request, client string) person.Actor {
-	return person.Actor{ID: client, Name: client, Origin: a.Origin(r)}
+func (a *API) actor(r *http.Request, client string) event.Actor {
+	return event.Actor{ID: client, Name: client, Origin: a.Origin(r)}
 }
 
 // refusedToken returns the answer for a token that was refused.

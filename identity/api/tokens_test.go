@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp/idptest"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -323,7 +324,7 @@ func TestRevokeTokens(t *testing.T) {
 	h.call(http.MethodDelete, "/api/persons/"+ann+"/tokens/"+other.ID, nil).check(t, "one again", 404, 0)
 	h.call(http.MethodDelete, "/api/persons/0198aaaa-0000-7000-8000-00000000000a/tokens", nil).check(t, "nobody", 404, 0)
 	for range 1203 { // more than one transaction bears
-		if _, err := h.persons.ActionToken.MakeActionToken(t.Context(), ann, actiontoken.NewActionToken{Actions: actions{signingIn()}}, person.Actor{}); err != nil {
+		if _, err := h.persons.ActionToken.MakeActionToken(t.Context(), ann, actiontoken.NewActionToken{Actions: actions{signingIn()}}, event.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -461,7 +462,7 @@ func TestTokenAttacks(t *testing.T) {
 			check(t, "made from another partition", 404, 0)
 		h.call(http.MethodDelete, "/api/persons/"+demoID+"/tokens", nil, "X-Service-Persons-Partition-Id", "west").check(t, "revoked from another partition", 404, 0)
 		h.process(token, "X-Service-Persons-Partition-Id", "default", "X-Service-Persons-Partition-Id", "west").check(t, "two partitions", 400, 3001)
-		if err := h.persons.Person.SetPassword(t.Context(), demoID, secret.New("another password 2"), person.Actor{}); err != nil {
+		if err := h.persons.Person.SetPassword(t.Context(), demoID, secret.New("another password 2"), event.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		h.process(token).check(t, "after a change of the password", 400, 3011)

@@ -68,8 +68,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // by is the API client of a request.
-func (s *Service) by(r *http.Request, client string) event.Caller {
-	return event.Caller{ID: client, Origin: s.origin(r)}
+func (s *Service) by(r *http.Request, client string) event.Actor {
+	return event.Actor{ID: client, Origin: s.origin(r)}
 }
 
 // on refuses while the API is switched off.

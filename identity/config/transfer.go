@@ -13,7 +13,7 @@ import (
 )
 
 // updateAll applies a JSON object of units and key pairs: all of it or nothing.
-func (s *Service) updateAll(ctx context.Context, raw []byte, by event.Caller, match func(*state) bool, keepIDs bool) (*state, error) {
+func (s *Service) updateAll(ctx context.Context, raw []byte, by event.Actor, match func(*state) bool, keepIDs bool) (*state, error) {
 	e, err := s.editAll(ctx, raw, by)
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func (s *Service) updateAll(ctx context.Context, raw []byte, by event.Caller, ma
 	return s.update(ctx, e)
 }
 
-func (s *Service) editAll(ctx context.Context, raw []byte, by event.Caller) (edit, error) {
+func (s *Service) editAll(ctx context.Context, raw []byte, by event.Actor) (edit, error) {
 	first := bundle{Units: Defaults()}
 	if err := rest.DecodeBytes(raw, &first); err != nil {
 		return edit{}, err
@@ -50,7 +50,7 @@ func (s *Service) bootstrap(ctx context.Context) error {
 		return err
 	}
 	unconfigured := func(st *state) bool { return st.version.Version == 0 }
-	_, err = s.updateAll(ctx, s.cfg.Bootstrap, event.Caller{ID: "configuration", Origin: event.Self}, unconfigured, true)
+	_, err = s.updateAll(ctx, s.cfg.Bootstrap, event.Actor{ID: "configuration", Origin: event.Self}, unconfigured, true)
 	if e := new(rest.Error); errors.As(err, &e) {
 		if e.Status == http.StatusPreconditionFailed { // another node was faster
 			return nil
@@ -82,16 +82,16 @@ func (s *Service) Export(ctx context.Context) (json.RawMessage, error) {
 
 // Import applies a JSON object of units: members that are present replace the stored ones. It returns the changes,
 // except those of key pairs.
-func (s *Service) Import(ctx context.Context, raw []byte, by event.Caller) ([]Change, error) {
+func (s *Service) Import(ctx context.Context, raw []byte, by event.Actor) ([]Change, error) {
 	return s.apply(ctx, raw, by, false)
 }
 
 // Diff returns the changes that Import would make, except those of key pairs.
 func (s *Service) Diff(ctx context.Context, raw []byte) ([]Change, error) {
-	return s.apply(ctx, raw, event.Caller{}, true)
+	return s.apply(ctx, raw, event.Actor{}, true)
 }
 
-func (s *Service) apply(ctx context.Context, raw []byte, by event.Caller, dry bool) ([]Change, error) {
+func (s *Service) apply(ctx context.Context, raw []byte, by event.Actor, dry bool) ([]Change, error) {
 	e, err := s.editAll(ctx, raw, by)
 	if err != nil {
 		return nil, err

@@ -332,7 +332,7 @@ func TestSwitchedOff(t *testing.T) {
 		w.must(401, "GET", path, "", "Authorization", "")
 	}
 	// The way back, which does not go through the API.
-	if _, err := w.service.Import(t.Context(), []byte(`{"features":{"configuration_api_enabled":true}}`), event.Caller{ID: "command"}); err != nil {
+	if _, err := w.service.Import(t.Context(), []byte(`{"features":{"configuration_api_enabled":true}}`), event.Actor{ID: "command"}); err != nil {
 		t.Fatal(err)
 	}
 	w.must(200, "GET", "/api/v2/config", "")

@@ -24,7 +24,7 @@ const (
 
 // edit is a change of the units.
 type edit struct {
-	by event.Caller
+	by event.Actor
 	// match tells whether the state is the one that the caller has read. nil matches any state.
 	match func(*state) bool
 	// apply changes u, which is a copy.

@@ -196,7 +196,7 @@ func (s *Service) activateByCode(w http.ResponseWriter, r *http.Request, x *acti
 		if ok, err := spend(tx); err != nil || !ok {
 			return x.person, errors.Join(err, person.ErrMismatch)
 		}
-		return s.person.Activate(tx, personID, x.person, person.Actor{ID: personID, Name: x.person.Username, Origin: from}.Fill(ev[0], personID, activationReason), now)
+		return s.person.Activate(tx, personID, x.person, event.Actor{ID: personID, Name: x.person.Username, Origin: from}.Fill(ev[0], personID, activationReason), now)
 	}
 	if x.units.Features.PersonActivation.ActivationDuringFirstAuthenticationEnabled {
 		if err := s.front.AdmitNew(w, r, x.flow, personID, "", activate); err != nil {

@@ -135,7 +135,7 @@ func (s *Service) handleActivation(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return err
 			}
-			_, err = s.activateReader(tx, link.PersonID, link.Data[proof.LinkTo], person.Actor{}.Fill(ev[0], link.PersonID, "by a link"), now)
+			_, err = s.activateReader(tx, link.PersonID, link.Data[proof.LinkTo], event.Actor{}.Fill(ev[0], link.PersonID, "by a link"), now)
 			return err
 		})
 	}
@@ -262,7 +262,7 @@ func (s *Service) activateByMailedCode(w http.ResponseWriter, r *http.Request, x
 		if ok, err := spend(tx); err != nil || !ok {
 			return x.person, cmp.Or(err, person.ErrMismatch)
 		}
-		return s.activateReader(tx, t.ID, t.Address(), person.Actor{}.Fill(ev[0], t.ID, "by a code"), now)
+		return s.activateReader(tx, t.ID, t.Address(), event.Actor{}.Fill(ev[0], t.ID, "by a code"), now)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -65,7 +66,7 @@ func (n *NewInvitation) person() person.NewPerson {
 }
 
 // Invite makes a person who is invited and sends the link. Errors: person.ErrUsernameTaken, *person.ValidationError, ErrInvitationsOff.
-func (s *Service) Invite(ctx context.Context, n NewInvitation, by person.Actor) (out Invitation, err error) {
+func (s *Service) Invite(ctx context.Context, n NewInvitation, by event.Actor) (out Invitation, err error) {
 	if !person.IsEmail(n.Email) {
 		return out, &person.ValidationError{Field: "email", Problem: "is not an e-mail address"}
 	}
@@ -142,7 +143,7 @@ func (s *Service) sendInvitation(tx storage.Tx, id string, rec *person.Record, p
 
 // InviteAgain sends an invited person (username or id) a new link in place of the one before, which is worth nothing any more, and takes tries
 // anew. Errors: person.ErrNoPerson, *person.StateError, *proof.TooSoonError, ErrInvitationsOff.
-func (s *Service) InviteAgain(ctx context.Context, usernameOrID string, by person.Actor) (out Invitation, err error) {
+func (s *Service) InviteAgain(ctx context.Context, usernameOrID string, by event.Actor) (out Invitation, err error) {
 	now := s.now()
 	err = s.person.BeginChange(ctx, usernameOrID, by, personInvited, func(tx storage.Tx, id string, rec *person.Record) (bool, error) {
 		if rec.State == person.Removed {
@@ -170,7 +171,7 @@ func (s *Service) InviteAgain(ctx context.Context, usernameOrID string, by perso
 }
 
 // WithdrawInvitation removes a person (id) who is invited and has not come yet. Errors: person.ErrNoPerson, *person.StateError.
-func (s *Service) WithdrawInvitation(ctx context.Context, id string, by person.Actor) error {
+func (s *Service) WithdrawInvitation(ctx context.Context, id string, by event.Actor) error {
 	return s.person.RemovePerson(ctx, id, by, func(_ storage.Tx, d *person.Details) error {
 		if d.State != person.Invited {
 			return &person.StateError{State: d.State}

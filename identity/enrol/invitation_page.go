@@ -165,7 +165,7 @@ func (s *Service) handleInvitation(w http.ResponseWriter, r *http.Request) {
 }
 
 // appendInvited records what happened to an invited person.
-func (s *Service) appendInvited(tx storage.Tx, x *invitation, by person.Actor, reason string, happened ...event.Event) error {
+func (s *Service) appendInvited(tx storage.Tx, x *invitation, by event.Actor, reason string, happened ...event.Event) error {
 	for _, e := range happened {
 		e = by.Fill(e, x.id, reason)
 		e.Partition = x.rec.PartitionName()
@@ -177,8 +177,8 @@ func (s *Service) appendInvited(tx storage.Tx, x *invitation, by person.Actor, r
 }
 
 // themselves is the invited person as who does something.
-func (x *invitation) themselves(from event.Origin) person.Actor {
-	return person.Actor{ID: x.id, Name: x.rec.Username, Origin: from}
+func (x *invitation) themselves(from event.Origin) event.Actor {
+	return event.Actor{ID: x.id, Name: x.rec.Username, Origin: from}
 }
 
 // showInvitationCheck serves GET /invitation/check: an invited person shows that they are meant.

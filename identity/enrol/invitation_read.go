@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -152,7 +153,7 @@ func (x *invitation) locked(browser string) bool {
 
 // tryInvitation counts an answer before it is looked at, and writes down that the browser has shown what it had to. errLocked: no more answers are
 // taken. person.ErrMismatch: the answer is wrong.
-func (s *Service) tryInvitation(ctx context.Context, by person.Actor, token, browser string, way *invitationWay, answer string) error {
+func (s *Service) tryInvitation(ctx context.Context, by event.Actor, token, browser string, way *invitationWay, answer string) error {
 	ev, err := s.person.NewEvents(by.Origin, invitationRefused, invitationLocked)
 	if err != nil {
 		return err

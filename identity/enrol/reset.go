@@ -95,7 +95,7 @@ func (s *Service) handleReset(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Service) reset(ctx context.Context, x resetRequest, password string, from event.Origin) error {
-	by := person.Actor{ID: x.Rec.PersonID, Name: x.username, Origin: from}
+	by := event.Actor{ID: x.Rec.PersonID, Name: x.username, Origin: from}
 	fresh, err := s.person.PreparePassword(ctx, password, by)
 	if err != nil {
 		return err

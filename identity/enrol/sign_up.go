@@ -178,7 +178,7 @@ type newAccount struct {
 	prof     person.ProfileRecord
 	folded   string
 	pending  *pendingSignUp
-	by       person.Actor
+	by       event.Actor
 	recorded []event.Event // created, signed up
 	spend    func(storage.Tx) (bool, error)
 }
@@ -188,7 +188,7 @@ func (s *Service) newSignUp(r *http.Request, p *pendingSignUp, inactive bool, sp
 	if err != nil {
 		return nil, err
 	}
-	c := &newAccount{Service: s, id: id.String(), inactive: inactive, pending: p, spend: spend, by: person.Actor{ID: id.String(), Name: p.typed.Email, Origin: s.origin(r)}}
+	c := &newAccount{Service: s, id: id.String(), inactive: inactive, pending: p, spend: spend, by: event.Actor{ID: id.String(), Name: p.typed.Email, Origin: s.origin(r)}}
 	n, err := s.person.Place(p.typed.newcomer())
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -86,7 +87,7 @@ func (s *Service) handleVerify(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return err
 			}
-			e := person.Actor{ID: link.PersonID, Name: rec.Username}.Fill(ev[0], link.PersonID, "e-mail address verified")
+			e := event.Actor{ID: link.PersonID, Name: rec.Username}.Fill(ev[0], link.PersonID, "e-mail address verified")
 			e.Partition = rec.PartitionName()
 			return s.events.Append(tx, e)
 		})

@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
@@ -77,8 +78,8 @@ func (s *Service) GuardPost(w http.ResponseWriter, r *http.Request, path string,
 }
 
 // Actor is the person of the request, whose own session stays.
-func (s *Service) Actor(r *http.Request, si *session.Current) person.Actor {
-	return person.Actor{ID: si.Session.PersonID, Name: si.Person.Username, Session: si.ID, Origin: s.origin(r)}
+func (s *Service) Actor(r *http.Request, si *session.Current) event.Actor {
+	return event.Actor{ID: si.Session.PersonID, Name: si.Person.Username, Session: si.ID, Origin: s.origin(r)}
 }
 
 // RenderAccount writes a page of the account, in the language of the person.

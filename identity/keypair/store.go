@@ -26,7 +26,7 @@ type candidate struct {
 
 // prepareOne checks a key pair. id is that of the pair that it replaces; "" adds one, under its own id if it has one
 // and a new id otherwise.
-func (s *Service) prepareOne(path, id string, in KeyPair, by event.Caller) (*candidate, error) {
+func (s *Service) prepareOne(path, id string, in KeyPair, by event.Actor) (*candidate, error) {
 	if err := checkName(in.Name); err != nil {
 		return nil, rest.Invalid(rest.Problem{Path: path + ".name", Problem: err.Error()})
 	}
@@ -48,7 +48,7 @@ func (s *Service) prepareOne(path, id string, in KeyPair, by event.Caller) (*can
 }
 
 // seal makes the record and the event of a pair whose id is known.
-func (s *Service) seal(n *candidate, name string, by event.Caller) (err error) {
+func (s *Service) seal(n *candidate, name string, by event.Actor) (err error) {
 	n.record = record{Name: name, Type: n.parsed.kind, Public: n.parsed.public, Certificate: n.parsed.certificate != nil}
 	if n.parsed.certificate != nil {
 		n.record.NotAfter = n.parsed.certificate.NotAfter
@@ -199,12 +199,12 @@ func (s *Service) delete(tx storage.Tx, id string, e event.Event, newVersion fun
 }
 
 // by is the API client of a request.
-func (s *Service) by(r *http.Request, client string) event.Caller {
-	return event.Caller{ID: client, Origin: s.origin(r)}
+func (s *Service) by(r *http.Request, client string) event.Actor {
+	return event.Actor{ID: client, Origin: s.origin(r)}
 }
 
 // newEvent makes an event before the transaction that appends it.
-func (s *Service) newEvent(kind event.Type, by event.Caller) (event.Event, error) {
+func (s *Service) newEvent(kind event.Type, by event.Actor) (event.Event, error) {
 	e, err := s.events.New(kind, by.Origin)
 	e.Actor, e.AgentUser = by.ID, by.ID
 	return e, err
@@ -225,7 +225,7 @@ func (s *Service) newChange(pairs ...*candidate) (*Change, error) {
 // Prepare checks key pairs. One with the id of a stored pair replaces it; so does one without an id that has the name
 // of a stored pair. Others are added, under their id where they have one, so that an export can be imported elsewhere.
 // path is that of their array in the body.
-func (s *Service) Prepare(ctx context.Context, path string, in []KeyPair, by event.Caller) (*Change, error) {
+func (s *Service) Prepare(ctx context.Context, path string, in []KeyPair, by event.Actor) (*Change, error) {
 	if len(in) > maxKeyPairs {
 		return nil, rest.Invalid(rest.Problem{Path: path, Problem: fmt.Sprintf("has more than %d key pairs", maxKeyPairs)})
 	}

@@ -63,7 +63,7 @@ func (s *Service) Details(tx storage.Tx, personID string) (Details, error) {
 
 // Edit says who changes a person and how far they are believed.
 type Edit struct {
-	By Actor
+	By event.Actor
 	// Password is the new one, by the policy; PasswordHash one that was hashed elsewhere. Neither: it stays.
 	Password     secret.String
 	PasswordHash string

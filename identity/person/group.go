@@ -45,7 +45,7 @@ const (
 )
 
 // AddGroup makes a group. ErrGroupTaken, ErrNoPerson for a member, *ValidationError.
-func (s *Service) AddGroup(ctx context.Context, c GroupChange, by Actor) (g Group, err error) {
+func (s *Service) AddGroup(ctx context.Context, c GroupChange, by event.Actor) (g Group, err error) {
 	if err := c.check(); err != nil {
 		return g, err
 	}
@@ -77,7 +77,7 @@ func (s *Service) AddGroup(ctx context.Context, c GroupChange, by Actor) (g Grou
 }
 
 // groupEvents makes the event of a group's change and those of its members' changes.
-func (s *Service) groupEvents(by Actor, kind event.Type, members int) ([]event.Event, error) {
+func (s *Service) groupEvents(by event.Actor, kind event.Type, members int) ([]event.Event, error) {
 	kinds := append([]event.Type{kind}, slices.Repeat([]event.Type{EventUpdated}, members)...)
 	ev, err := s.NewEvents(by.Origin, kinds...)
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *GroupChange) check() error {
 
 // UpdateGroup changes a group: fn gets what it is like and says what it is to be like; an error of it undoes all. ErrNoGroup,
 // ErrGroupTaken, ErrNoPerson for a member, *ValidationError, *TooManyError.
-func (s *Service) UpdateGroup(ctx context.Context, id string, by Actor, fn func(tx storage.Tx, now Group, c *GroupChange) error) (g Group, err error) {
+func (s *Service) UpdateGroup(ctx context.Context, id string, by event.Actor, fn func(tx storage.Tx, now Group, c *GroupChange) error) (g Group, err error) {
 	ev, err := s.groupEvents(by, groupUpdated, maxMemberChanges)
 	if err != nil {
 		return g, err

@@ -6,11 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // RemoveGroup takes everybody out of a group and removes it. It can be called again when it was interrupted.
-func (s *Service) RemoveGroup(ctx context.Context, id string, by Actor, allow func(tx storage.Tx, g Group) error) error {
+func (s *Service) RemoveGroup(ctx context.Context, id string, by event.Actor, allow func(tx storage.Tx, g Group) error) error {
 	if err := s.settle(ctx, id); err != nil {
 		return err
 	}
@@ -37,7 +38,7 @@ func (s *Service) RemoveGroup(ctx context.Context, id string, by Actor, allow fu
 }
 
 // emptyGroup takes some members out of a group that is being removed, and with the last of them the group.
-func (s *Service) emptyGroup(ctx context.Context, id string, by Actor) (more bool, err error) {
+func (s *Service) emptyGroup(ctx context.Context, id string, by event.Actor) (more bool, err error) {
 	ev, err := s.groupEvents(by, groupRemoved, groupChunk)
 	if err != nil {
 		return false, err

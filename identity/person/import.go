@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -39,7 +40,7 @@ const importers = 32 // persons that are written at once, so that they share syn
 // Import creates persons, each with its event, or not at all: what became of each stands at its place in the answer. With update those
 // who exist are given what the import says of them: their profile, and groups beside those that they are in; a password they have stays.
 // The error is a failure of storage or the end of ctx; then some may have been written, and the import can be repeated.
-func (s *Service) Import(ctx context.Context, list []ImportedPerson, update bool, by Actor) ([]Imported, error) {
+func (s *Service) Import(ctx context.Context, list []ImportedPerson, update bool, by event.Actor) ([]Imported, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	out := make([]Imported, len(list))
@@ -68,7 +69,7 @@ func (s *Service) Import(ctx context.Context, list []ImportedPerson, update bool
 }
 
 // importOne returns a verdict on one person, or an error when it could not be reached.
-func (s *Service) importOne(ctx context.Context, p *ImportedPerson, update bool, by Actor, hashing *sync.Mutex) (Imported, error) {
+func (s *Service) importOne(ctx context.Context, p *ImportedPerson, update bool, by event.Actor, hashing *sync.Mutex) (Imported, error) {
 	if err := ctx.Err(); err != nil {
 		return Imported{}, err
 	}
@@ -152,7 +153,7 @@ func (s *Service) hashImported(ctx context.Context, n *NewPerson, hashing *sync.
 }
 
 // importAgain gives a person who exists what the import says.
-func (s *Service) importAgain(ctx context.Context, id string, n NewPerson, by Actor) (Imported, error) {
+func (s *Service) importAgain(ctx context.Context, id string, n NewPerson, by event.Actor) (Imported, error) {
 	_, said, _, err := n.Records()
 	if err != nil {
 		return verdict(err)

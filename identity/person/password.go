@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -35,7 +36,7 @@ const MaxPassword = 256
 
 // SetPassword changes the password of a person (username or id). It ends everything given before, but for the session that by names.
 // ErrNoPerson, *ValidationError, secret.ErrBusy.
-func (s *Service) SetPassword(ctx context.Context, usernameOrID string, password secret.String, by Actor) error {
+func (s *Service) SetPassword(ctx context.Context, usernameOrID string, password secret.String, by event.Actor) error {
 	n, err := s.PreparePassword(ctx, password.Reveal(), by)
 	if err != nil {
 		return err
@@ -57,7 +58,7 @@ type HashedPassword struct {
 }
 
 // PreparePassword is called before the transaction that calls ReplacePassword. *ValidationError, secret.ErrBusy.
-func (s *Service) PreparePassword(ctx context.Context, password string, by Actor) (*HashedPassword, error) {
+func (s *Service) PreparePassword(ctx context.Context, password string, by event.Actor) (*HashedPassword, error) {
 	phc, err := s.HashNew(ctx, password)
 	if err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func (s *Service) PreparePassword(ctx context.Context, password string, by Actor
 }
 
 // ReplacePassword gives the person of an id a new password, within tx: it ends every session, refresh token, link and action token given before, but
-// for the session that names itself in Actor, records it and tells the person. ErrNoPerson.
+// for the session that names itself in event.Actor, records it and tells the person. ErrNoPerson.
 func (s *Service) ReplacePassword(tx storage.Tx, id string, n *HashedPassword) (Record, error) {
 	rec, err := Records.Get(tx, id)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.State == Removed {

@@ -71,14 +71,6 @@ type NewPerson struct {
 	Directory *Directory `json:"-"`
 }
 
-// Actor is who does something to a person, for the event.
-type Actor struct {
-	ID, Name string
-	Origin   event.Origin
-	// Session is the actor's own session, which a change of the own password leaves alive. Empty: none.
-	Session string
-}
-
 const (
 	MaxUsername = 256 // characters
 	maxFolded   = 900 // bytes: it is a storage key
@@ -87,10 +79,10 @@ const (
 )
 
 // configuration is the actor of what the Caddyfile says.
-var configuration = Actor{ID: "configuration", Name: "configuration"}
+var configuration = event.Actor{ID: "configuration", Name: "configuration"}
 
 // AddPerson creates a person, or returns ErrUsernameTaken or a *ValidationError.
-func (s *Service) AddPerson(ctx context.Context, n NewPerson, by Actor) (Person, error) {
+func (s *Service) AddPerson(ctx context.Context, n NewPerson, by event.Actor) (Person, error) {
 	d, err := s.CreatePerson(ctx, n, by)
 	if err != nil {
 		return Person{}, err
@@ -99,11 +91,11 @@ func (s *Service) AddPerson(ctx context.Context, n NewPerson, by Actor) (Person,
 }
 
 // CreatePerson is AddPerson, and tells everything that is kept then.
-func (s *Service) CreatePerson(ctx context.Context, n NewPerson, by Actor) (Details, error) {
+func (s *Service) CreatePerson(ctx context.Context, n NewPerson, by event.Actor) (Details, error) {
 	return s.createAs(ctx, n, by, ReasonAPI)
 }
 
-func (s *Service) createAs(ctx context.Context, n NewPerson, by Actor, how Welcome) (Details, error) {
+func (s *Service) createAs(ctx context.Context, n NewPerson, by event.Actor, how Welcome) (Details, error) {
 	n, err := s.Place(n)
 	if err != nil {
 		return Details{}, err
@@ -184,7 +176,7 @@ func (s *Service) AddConfigured(ctx context.Context, n NewPerson) error {
 }
 
 // RemovePerson is SetState to Removed of the person of an id, when allow, which sees the person as they are, returns no error.
-func (s *Service) RemovePerson(ctx context.Context, id string, by Actor, allow func(tx storage.Tx, d *Details) error) error {
+func (s *Service) RemovePerson(ctx context.Context, id string, by event.Actor, allow func(tx storage.Tx, d *Details) error) error {
 	if !IsID(id) {
 		return ErrNoPerson
 	}
@@ -211,7 +203,7 @@ func (s *Service) remove(tx storage.Tx, id string, rec *Record) error {
 
 // SetState changes a person's state, ends everything given before and returns ErrNoPerson when there is none. Removed frees the username and
 // forgets the profile and the password; nothing leads back from it.
-func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, by Actor) error {
+func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, by event.Actor) error {
 	kinds := map[State]event.Type{Active: EventActivated, Inactive: personInactive, Blocked: personBlocked, Removed: personRemoved}
 	kind, ok := kinds[to]
 	if !ok {
@@ -235,14 +227,14 @@ func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, b
 
 // EndSessions ends every session and grant of a person at once.
 func (s *Service) EndSessions(ctx context.Context, usernameOrID string) error {
-	return s.BeginChange(ctx, usernameOrID, Actor{}, SessionsEnded, func(_ storage.Tx, _ string, rec *Record) (bool, error) {
+	return s.BeginChange(ctx, usernameOrID, event.Actor{}, SessionsEnded, func(_ storage.Tx, _ string, rec *Record) (bool, error) {
 		rec.Epoch++
 		return true, nil
 	})
 }
 
 // BeginChange reads a person, lets fn change the record and writes it with its event, in one transaction. fn answers false when there is nothing to write.
-func (s *Service) BeginChange(ctx context.Context, usernameOrID string, by Actor, kind event.Type, fn func(storage.Tx, string, *Record) (bool, error)) error {
+func (s *Service) BeginChange(ctx context.Context, usernameOrID string, by event.Actor, kind event.Type, fn func(storage.Tx, string, *Record) (bool, error)) error {
 	ev, err := s.NewEvents(by.Origin, kind)
 	if err != nil {
 		return err
@@ -260,7 +252,7 @@ func (s *Service) BeginChange(ctx context.Context, usernameOrID string, by Actor
 
 // changeContext is what a change of a person needs that is made before its transaction.
 type changeContext struct {
-	by    Actor
+	by    event.Actor
 	Kind  event.Type
 	event event.Event // of the kind
 	Now   time.Time

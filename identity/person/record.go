@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/text/secure/precis"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -332,10 +331,4 @@ func (r Record) person(id string) Person {
 		ID: id, Username: r.Username, State: r.State, Partition: r.Partition, Name: r.Name, GivenName: r.GivenName, FamilyName: r.FamilyName, Email: r.Email,
 		EmailVerified: r.EmailVerified, Groups: r.Groups, Locale: r.Locale, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
-}
-
-// Fill completes an event that the actor caused.
-func (a Actor) Fill(e event.Event, personID, reason string) event.Event {
-	e.PersonID, e.Actor, e.AgentUser, e.SessionID, e.Reason = personID, a.ID, a.Name, a.Session, reason
-	return e
 }

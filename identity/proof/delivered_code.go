@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -77,7 +78,7 @@ func (e *TooSoonError) Error() string {
 
 // MakeDeliveredCode makes a code for a person, in place of the one before, for somebody to deliver: by letter, by telephone, at a desk. Errors:
 // person.ErrNoPerson, *person.ValidationError, *person.StateError, *TooSoonError, ErrCodesOff.
-func (s *Service) MakeDeliveredCode(ctx context.Context, usernameOrID, purpose string, by person.Actor) (DeliveredCode, error) {
+func (s *Service) MakeDeliveredCode(ctx context.Context, usernameOrID, purpose string, by event.Actor) (DeliveredCode, error) {
 	why := DeliveredPurpose(purpose)
 	terms, ok := s.deliveries[why]
 	if !ok {

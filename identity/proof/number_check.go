@@ -9,11 +9,12 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // numberCheck is what the code is good for that a backend asks a person for: that number of that person, asked for by that API client.
-func numberCheck(personID, number string, by person.Actor) CodePurpose {
+func numberCheck(personID, number string, by event.Actor) CodePurpose {
 	return CodePurpose{Purpose: "number of a backend", Subject: personID, Bound: by.ID, To: number, Limit: personID}
 }
 
@@ -49,7 +50,7 @@ func (s *Service) checkedNumber(tx storage.Tx, personID, number string) (person.
 
 // SendNumberCode sends a code to a telephone number of a person (id), for a backend that asks the person for it. It returns until when the code is good.
 // Errors: person.ErrNoPerson, ErrTextsOff, *person.StateError, *person.ValidationError, *TooSoonError.
-func (s *Service) SendNumberCode(ctx context.Context, personID, typed string, by person.Actor) (until time.Time, err error) {
+func (s *Service) SendNumberCode(ctx context.Context, personID, typed string, by event.Actor) (until time.Time, err error) {
 	number, ok := person.ParsePhone(typed)
 	if !ok || !person.IsID(personID) {
 		return until, cmp.Or[error](noPersonOf(personID), &person.ValidationError{Field: "number", Problem: "is not a telephone number with the code of its country"})
@@ -94,7 +95,7 @@ func noPersonOf(personID string) error {
 
 // VerifyNumber takes the code that was sent to a number of a person (id), which is verified then. Errors: person.ErrNoPerson, ErrTextsOff, *person.StateError,
 // *person.ValidationError, ErrWrongCode.
-func (s *Service) VerifyNumber(ctx context.Context, personID, typed, code string, by person.Actor) error {
+func (s *Service) VerifyNumber(ctx context.Context, personID, typed, code string, by event.Actor) error {
 	number, ok := person.ParsePhone(typed)
 	if !ok || !person.IsID(personID) {
 		return cmp.Or[error](noPersonOf(personID), &person.ValidationError{Field: "number", Problem: "is not a telephone number with the code of its country"})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -190,7 +191,7 @@ func TestLargeGroup(t *testing.T) {
 	h := newHarness(t)
 	var ids []string
 	for i := range 450 {
-		p, err := h.identity.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("p%d", i), Groups: []string{"crowd"}}, person.Actor{})
+		p, err := h.identity.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("p%d", i), Groups: []string{"crowd"}}, event.Actor{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/scim"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -97,16 +96,16 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 	}
 	h.Server, err = scim.New(scim.Deps{
 		Identity: h.identity, Issuer: issuer, Log: log,
-		Authorize: func(r *http.Request) (person.Actor, error) {
+		Authorize: func(r *http.Request) (event.Actor, error) {
 			switch r.Header.Get("Authorization") {
 			case "Bearer good":
-				return person.Actor{ID: "hr", Name: "hr"}, nil
+				return event.Actor{ID: "hr", Name: "hr"}, nil
 			case "Bearer weak":
-				return person.Actor{}, login.ErrNotAllowed
+				return event.Actor{}, login.ErrNotAllowed
 			case "Bearer down":
-				return person.Actor{}, storage.ErrUnavailable
+				return event.Actor{}, storage.ErrUnavailable
 			}
-			return person.Actor{}, login.ErrNoCredentials
+			return event.Actor{}, login.ErrNoCredentials
 		},
 		Enabled: func(context.Context) (bool, error) { return !h.off, nil },
 	})

@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
@@ -26,7 +25,7 @@ type Deps struct {
 	// Authorize returns the caller of a request: an API client with persons, or a client whose own token has the scope
 	// scim. It returns login.ErrNoCredentials, login.ErrNotAllowed or a *rest.Error; any other error means that it
 	// cannot tell.
-	Authorize func(r *http.Request) (person.Actor, error)
+	Authorize func(r *http.Request) (event.Actor, error)
 	// Enabled tells whether the API is switched on. Default: it is.
 	Enabled func(ctx context.Context) (bool, error)
 	Log     *zap.Logger
@@ -73,7 +72,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // call is the caller of a request and its partition.
 type call struct {
-	by        person.Actor
+	by        event.Actor
 	partition string
 }
 

@@ -281,7 +281,7 @@ func TestDeletedUser(t *testing.T) {
 		if _, err := h.identity.CheckPassword(t.Context(), "c", "anna@example.com", password, event.Origin{}); !errors.Is(err, login.ErrBadCredentials) {
 			t.Errorf("CheckPassword with the old person's password: %v, want %v", err, login.ErrBadCredentials)
 		}
-		if err := h.identity.Person.SetState(t.Context(), id, person.Active, person.Actor{}); !errors.Is(err, person.ErrNoPerson) {
+		if err := h.identity.Person.SetState(t.Context(), id, person.Active, event.Actor{}); !errors.Is(err, person.ErrNoPerson) {
 			t.Errorf("SetState of the removed person: %v, want %v", err, person.ErrNoPerson)
 		}
 		for _, filter := range []string{`externalId+eq+"e1"`, `id+eq+"` + id + `"`} {

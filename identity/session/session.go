@@ -341,7 +341,7 @@ func (s *Service) CloseSession(tx storage.Tx, subject, id string) error {
 
 // OwnEvent completes an event that the person of a session caused.
 func (si *Current) OwnEvent(e event.Event, reason string) event.Event {
-	by := person.Actor{ID: si.Session.PersonID, Name: si.Person.Username, Session: si.ID}
+	by := event.Actor{ID: si.Session.PersonID, Name: si.Person.Username, Session: si.ID}
 	return by.Fill(e, si.Session.PersonID, reason)
 }
 

@@ -262,7 +262,7 @@ func Pick(offered []*Method, name string) *Method {
 
 // RemoveStepUp takes a method (authenticator, pin, push or passkey: all phones, all passkeys) off a person who cannot use it any more, such as after the loss of a phone. It returns
 // person.ErrNoPerson, and ErrNoMethod where there is nothing to take off. Sessions that the method has raised fall to what is left.
-func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string, by person.Actor) error {
+func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string, by event.Actor) error {
 	ev, err := s.person.NewEvents(by.Origin, stepUpRemoved)
 	if err != nil {
 		return err

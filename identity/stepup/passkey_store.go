@@ -175,6 +175,6 @@ func (s *Service) Suspect(ctx context.Context, personID string, key passkeyRecor
 		if err := s.tellPasskey(tx, personID, &rec, passkeySuspected, now); err != nil {
 			return err
 		}
-		return s.events.Append(tx, person.Actor{}.Fill(ev[0], personID, set.Keys[i].Name))
+		return s.events.Append(tx, event.Actor{}.Fill(ev[0], personID, set.Keys[i].Name))
 	})
 }

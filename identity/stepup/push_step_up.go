@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -383,7 +384,7 @@ func (s *Service) answerPrompt(ctx context.Context, r *http.Request, x promptReq
 		if err := proof.FailureRecords.Put(tx, c.Key, last, s.proof.ClearFailures(last)); err != nil {
 			return err
 		}
-		e := person.Actor{ID: y.prompt.PersonID, Name: y.person.Username, Session: y.prompt.Session}.Fill(ev[0], y.prompt.PersonID, answer)
+		e := event.Actor{ID: y.prompt.PersonID, Name: y.person.Username, Session: y.prompt.Session}.Fill(ev[0], y.prompt.PersonID, answer)
 		e.Partition = y.person.PartitionName()
 		return s.events.Append(tx, e)
 	})

@@ -50,25 +50,33 @@ type Origin struct{ ClientIP, UserAgent string }
 // Self is the origin of what the server does by itself, at its start and in its workers. It is the default.
 var Self = Origin{ClientIP: "127.0.0.1", UserAgent: "gatehouse"}
 
-// Caller is who causes an event: id, name, and the origin of the request.
-type Caller struct {
+// Actor is who causes an event: id, name, and the origin of the request.
+type Actor struct {
 	ID, Name string
 	Origin   Origin
+	// Session is the actor's own session, which a change of the own password leaves alive. Empty: none.
+	Session string
+}
+
+// Fill returns e as an event of the actor about a person.
+func (a Actor) Fill(e Event, personID, reason string) Event {
+	e.PersonID, e.Actor, e.AgentUser, e.SessionID, e.Reason = personID, a.ID, a.Name, a.Session, reason
+	return e
 }
 
 type callerKey struct{}
 
 // WithCaller returns a context that carries the caller, for operations that do not get the request.
-func WithCaller(ctx context.Context, by Caller) context.Context {
+func WithCaller(ctx context.Context, by Actor) context.Context {
 	return context.WithValue(ctx, callerKey{}, by)
 }
 
 // CallerOf returns the caller that WithCaller set. The default is the server itself, without id and name.
-func CallerOf(ctx context.Context) Caller {
-	if by, ok := ctx.Value(callerKey{}).(Caller); ok {
+func CallerOf(ctx context.Context) Actor {
+	if by, ok := ctx.Value(callerKey{}).(Actor); ok {
 		return by
 	}
-	return Caller{Origin: Self}
+	return Actor{Origin: Self}
 }
 
 // PeerOrigin is the origin of a request when no proxy is trusted: the peer of its connection.

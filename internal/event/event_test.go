@@ -197,7 +197,7 @@ func TestNewBy(t *testing.T) {
 	if e.ClientIP != event.Self.ClientIP || e.UserAgent != event.Self.UserAgent || e.Actor != "" {
 		t.Errorf("NewBy without a caller = %+v, want the server itself", e)
 	}
-	by := event.Caller{ID: "admin", Name: "admin API", Origin: event.Origin{ClientIP: "192.0.2.7", UserAgent: "x"}}
+	by := event.Actor{ID: "admin", Name: "admin API", Origin: event.Origin{ClientIP: "192.0.2.7", UserAgent: "x"}}
 	e, err = h.rec.NewBy(event.WithCaller(t.Context(), by), created)
 	h.must(err)
 	if e.ClientIP != "192.0.2.7" || e.UserAgent != "x" || e.Actor != "admin" || e.AgentUser != "admin API" {
