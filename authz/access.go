@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -82,14 +80,11 @@ func (s *Server) Recheck(ctx context.Context, token string) (*Introspection, err
 
 // inspect reads what an access token says. It is never nil without an error.
 func (s *Server) inspect(tx storage.Tx, key string, now time.Time) (*Introspection, error) {
-	rec, err := accessTokens.Get(tx, key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return &Introspection{}, nil
-	}
+	rec, found, err := accessTokens.Find(tx, key)
 	if err != nil {
 		return nil, err
 	}
-	if !rec.ExpiresAt.After(now) || rec.Epochs.Global != s.global.epoch.Load() {
+	if !found || !rec.ExpiresAt.After(now) || rec.Epochs.Global != s.global.epoch.Load() {
 		return &Introspection{}, nil
 	}
 	c, person, ok, err := s.holders(tx, &rec, now)
@@ -111,12 +106,12 @@ func (s *Server) inspect(tx storage.Tx, key string, now time.Time) (*Introspecti
 	if rec.UsageLimit == 0 {
 		return out, nil
 	}
-	used, err := uses.Get(tx, key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return &Introspection{}, nil
+	used, found, err := uses.Find(tx, key)
+	if err != nil || !found {
+		return &Introspection{}, err
 	}
 	out.UsageCount = used.Count
-	return out, err
+	return out, nil
 }
 
 // holders reads what an access token hangs on: its grant, its client and its person, in one round trip and one more read. It is false
@@ -188,36 +183,6 @@ func (s *Server) introspectRefresh(ctx context.Context, token string) (*Introspe
 		return nil, err
 	}
 	return out, nil
-}
-
-// HasScopes tells whether the token has all of these scopes.
-func (i *Introspection) HasScopes(names ...string) bool { return isSubset(names, i.Scope) }
-
-// Claims returns the flat claims for headers and placeholders: sub, client_id, scope, username, preferred_username, groups (comma
-// separated), acr, amr, auth_time (seconds) and those of the person's profile. What is not known is absent.
-func (i *Introspection) Claims() map[string]string {
-	if !i.Active {
-		return map[string]string{}
-	}
-	m := map[string]string{}
-	if p := i.Person; p != nil {
-		for name, value := range p.Profile {
-			m[name] = value
-		}
-		m["username"], m["preferred_username"] = p.Username, p.Username
-		m["groups"] = strings.Join(p.Groups, ",")
-	}
-	m["sub"], m["client_id"], m["scope"] = i.Subject, i.ClientID, strings.Join(i.Scope, " ")
-	m["aud"], m["amr"], m["acr"] = strings.Join(i.Audience, ","), strings.Join(i.AMR, ","), acr(i.Level)
-	if !i.AuthTime.IsZero() {
-		m["auth_time"] = strconv.FormatInt(i.AuthTime.Unix(), 10)
-	}
-	for name, value := range m {
-		if value == "" {
-			delete(m, name)
-		}
-	}
-	return m
 }
 
 // issue is an access token on its way into storage.

@@ -49,54 +49,27 @@ func (s *Server) AddClient(ctx context.Context, c Client) (secretText string, er
 	if s.clients.fixed[c.ID] != nil {
 		return "", ErrClientExists
 	}
-	c.SecretHashes, c.Secrets = s.hashed("client", c.ID, c.Secrets, c.SecretHashes), nil
-	return secretText, s.addOnce(ctx, c.ID, c, func(tx storage.Tx, raw []byte, now time.Time) error {
-		return clients.Create(tx, c.ID, clientRecord{Client: raw, CreatedAt: now}, never)
-	})
-}
-
-// AddAPIClient stores an API client, as AddClient does.
-func (s *Server) AddAPIClient(ctx context.Context, c APIClient) (secretText string, err error) {
-	if len(c.Secrets)+len(c.SecretHashes) == 0 {
-		if secretText, err = newSecret(s.Random); err != nil {
-			return "", err
-		}
-		c.Secrets = []secret.String{secret.New(secretText)}
-	}
-	if err := c.Validate(); err != nil {
-		return "", err
-	}
-	if s.clients.apis[c.ID] != nil {
-		return "", ErrClientExists
-	}
-	c.SecretHashes, c.Secrets = s.hashed("api_client", c.ID, c.Secrets, c.SecretHashes), nil
-	return secretText, s.addOnce(ctx, c.ID, c, func(tx storage.Tx, raw []byte, now time.Time) error {
-		return apiClients.Create(tx, c.ID, apiClientRecord{Client: raw, CreatedAt: now}, never)
-	})
-}
-
-// addOnce stores a client of either kind together with its event.
-func (s *Server) addOnce(ctx context.Context, id string, client any, create func(tx storage.Tx, raw []byte, now time.Time) error) error {
-	raw, err := json.Marshal(client)
+	c.SecretHashes, c.Secrets = s.hashed(c.ID, c.Secrets, c.SecretHashes), nil
+	raw, err := json.Marshal(c)
 	if err != nil {
-		return fmt.Errorf("encode client: %w", err)
+		return "", fmt.Errorf("encode client: %w", err)
 	}
 	e, err := s.Events.NewBy(ctx, eventClientAdded)
 	if err != nil {
-		return err
+		return "", err
 	}
-	e.ClientID = id
+	e.ClientID = c.ID
 	now := s.now()
 	err = s.Store.Update(ctx, func(tx storage.Tx) error {
-		if err := create(tx, raw, now); err != nil {
+		if err := clients.Create(tx, c.ID, clientRecord{Client: raw, CreatedAt: now}, never); err != nil {
 			return err
 		}
 		return s.Events.Append(tx, e)
 	})
 	if errors.Is(err, storage.ErrExists) {
-		return ErrClientExists
+		err = ErrClientExists
 	}
-	return err
+	return secretText, err
 }
 
 // newSecret returns a client secret of 256 bits, which needs no encoding anywhere.
@@ -108,10 +81,10 @@ func newSecret(random io.Reader) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b), nil
 }
 
-// hashed returns what is stored in place of secrets.
-func (s *Server) hashed(kind, id string, secrets []secret.String, hashes []string) []string {
+// hashed returns what is stored in place of a client's secrets.
+func (s *Server) hashed(id string, secrets []secret.String, hashes []string) []string {
 	out := slices.Clone(hashes)
-	for _, sum := range s.clients.checks.credential(kind, id, secrets, nil).sums {
+	for _, sum := range s.clients.checks.credential("client", id, secrets, nil).sums {
 		out = append(out, hmacPrefix+base64.RawURLEncoding.EncodeToString(sum))
 	}
 	return out
@@ -175,10 +148,13 @@ func (s *Server) endClient(ctx context.Context, id string, kind event.Type, also
 		return err
 	}
 	e.ClientID = id
-	err = s.Store.Update(ctx, func(tx storage.Tx) error {
-		_, state, err := s.clients.state(tx, id)
+	return s.Store.Update(ctx, func(tx storage.Tx) error {
+		c, state, err := s.clients.state(tx, id)
 		if err != nil {
 			return err
+		}
+		if c == nil {
+			return ErrClientUnknown
 		}
 		state.Epoch++
 		if err := clientStates.Put(tx, id, state, never); err != nil { // kept for ever: the epoch never comes back
@@ -189,10 +165,6 @@ func (s *Server) endClient(ctx context.Context, id string, kind event.Type, also
 		}
 		return s.Events.Append(tx, e)
 	})
-	if errors.Is(err, storage.ErrNotFound) {
-		return ErrClientUnknown
-	}
-	return err
 }
 
 // RevokeEverything ends every token, code, grant and site session issued before now, whoever has it.
@@ -247,11 +219,8 @@ func (s *Server) tellUnlinked(tx storage.Tx, person, clientID string, now time.T
 	if s.Unlinked == nil {
 		return nil
 	}
-	c, err := s.clients.get(tx, clientID)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil // nobody can tell by which subject it knew the person
-	}
-	if err != nil {
+	c, found, err := s.clients.find(tx, clientID)
+	if err != nil || !found { // the subject by which an unknown client knew the person cannot be told
 		return err
 	}
 	return s.Unlinked(tx, login.Unlinked{Person: person, Subject: s.subjectFor(c, person), ClientID: clientID, Client: cmp.Or(c.Name, clientID), At: now})

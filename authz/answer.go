@@ -58,7 +58,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case e.Status == http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", retryAfter)
 	}
-	s.json(w, r, e.Status, errorBody{wireCode(r, e.Code), e.Description})
+	s.json(w, r, e.Status, errorBody{errorCode(r, e.Code), e.Description})
 }
 
 // logRefusal is the one log line of a refusal (info) or failure (error).

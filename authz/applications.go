@@ -68,12 +68,12 @@ func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]lo
 // application is what is shown of a client, by its id where it is not there any more.
 func (s *Server) application(tx storage.Tx, id string) (*login.Application, error) {
 	a := &login.Application{ID: id, Name: id}
-	c, err := s.clients.get(tx, id)
-	if errors.Is(err, storage.ErrNotFound) {
-		return a, nil
-	}
+	c, found, err := s.clients.find(tx, id)
 	if err != nil {
 		return nil, err
+	}
+	if !found {
+		return a, nil
 	}
 	a.Name = cmp.Or(c.Name, id)
 	if len(c.RedirectURIs) > 0 {

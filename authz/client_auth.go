@@ -51,12 +51,8 @@ func (s *Server) authenticateClient(r *http.Request, f form) (*Client, error) {
 		c, err := s.authenticateByKey(r.Context(), p)
 		return c, s.refuseClient(r, p.id, err)
 	}
-	var reg *registered[Client]
-	err = s.withClient(r.Context(), func(tx storage.Tx) (err error) {
-		reg, err = s.clients.lookup(tx, p.id)
-		return err
-	}, s.clients.fixed[p.id] != nil)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+	reg, err := s.lookup(r.Context(), p.id)
+	if err != nil {
 		return nil, err
 	}
 	known, against := reg != nil, s.clients.checks.decoy
@@ -65,8 +61,8 @@ func (s *Server) authenticateClient(r *http.Request, f form) (*Client, error) {
 	}
 	// The comparison is made for an unknown client too, so that time does not tell who exists.
 	right, err := s.clients.checks.check(r.Context(), against, "client", p.id, p.secret)
-	if err == nil && !right {
-		err = s.costLookup(r.Context(), s.clients.fixed[p.id] != nil)
+	if err == nil && !right && s.clients.fixed[p.id] != nil {
+		err = s.costLookup(r.Context())
 	}
 	if err != nil {
 		return nil, cannotCheck(err)
@@ -90,19 +86,21 @@ func (s *Server) authenticateClient(r *http.Request, f form) (*Client, error) {
 	return nil, s.refuseClient(r, p.id, invalidClient(err))
 }
 
-// withClient reads in a View unless the client is in memory.
-func (s *Server) withClient(ctx context.Context, fn func(storage.Tx) error, inMemory bool) error {
-	if inMemory {
-		return fn(nil)
+// lookup is registry.lookup outside a transaction. A client of the configuration costs no View.
+func (s *Server) lookup(ctx context.Context, id string) (reg *registered[Client], err error) {
+	if reg = s.clients.fixed[id]; reg != nil {
+		return reg, nil
 	}
-	return s.view(ctx, fn)
+	err = s.view(ctx, func(tx storage.Tx) (err error) {
+		reg, err = s.clients.lookup(tx, id)
+		return err
+	})
+	return reg, err
 }
 
-// costLookup makes a wrong secret of a client in memory as dear as an unknown client, which was looked for in storage.
-func (s *Server) costLookup(ctx context.Context, inMemory bool) error {
-	if !inMemory {
-		return nil
-	}
+// costLookup makes a wrong secret of a client of the configuration as expensive as an unknown client, which was looked
+// up in storage.
+func (s *Server) costLookup(ctx context.Context) error {
 	return s.view(ctx, func(tx storage.Tx) error {
 		_, err := clients.Has(tx, "")
 		return err
@@ -242,24 +240,15 @@ func (s *Server) AuthorizeAPI(r *http.Request, api string) (client string, err e
 	return "", err
 }
 
-// checkAPI finds an API client, nil when there is none, and tells whether the secret is its own.
+// checkAPI finds an API client (nil: unknown) and tells whether the secret is its own. API clients stand in the
+// configuration alone, so neither a known nor an unknown one costs a read.
 func (s *Server) checkAPI(ctx context.Context, p presented) (reg *registered[APIClient], right bool, err error) {
-	declared := s.clients.apis[p.id] != nil
-	err = s.withClient(ctx, func(tx storage.Tx) (err error) {
-		reg, err = s.clients.lookupAPI(tx, p.id)
-		return err
-	}, declared)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return nil, false, err
-	}
+	reg = s.clients.apis[p.id]
 	against := s.clients.checks.decoy
 	if reg != nil {
 		against = reg.credential
 	}
 	right, err = s.clients.checks.check(ctx, against, "api_client", p.id, p.secret)
-	if err == nil && !right {
-		err = s.costLookup(ctx, declared)
-	}
 	if err != nil {
 		return nil, false, cannotCheck(err)
 	}

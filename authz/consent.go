@@ -37,10 +37,7 @@ func (s *Server) mustConsent(ctx context.Context, p *pending, result *login.Resu
 			return err
 		}
 		account = subject.Username
-		given, err = consents.Get(tx, storage.Key(result.Subject, p.client.ID))
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil
-		}
+		given, _, err = consents.Find(tx, storage.Key(result.Subject, p.client.ID))
 		return err
 	})
 	if err != nil {
@@ -249,11 +246,12 @@ func newSignIn(result *login.Result) signIn {
 // rememberConsent adds the scopes to those that the person has allowed the client.
 func rememberConsent(tx storage.Tx, subject, clientID string, scope []string, now time.Time) error {
 	key := storage.Key(subject, clientID)
-	rec, err := consents.Get(tx, key)
-	if errors.Is(err, storage.ErrNotFound) {
-		rec = consentRecord{CreatedAt: now}
-	} else if err != nil {
+	rec, found, err := consents.Find(tx, key)
+	if err != nil {
 		return err
+	}
+	if !found {
+		rec.CreatedAt = now
 	}
 	rec.UpdatedAt = now
 	rec.Scope = slices.Clone(rec.Scope)

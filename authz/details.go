@@ -2,7 +2,6 @@ package authz
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -44,31 +43,23 @@ func (s *Server) keepDetails(ctx context.Context, token string, fresh map[string
 	return s.update(ctx, func(tx storage.Tx) error {
 		id := ""
 		if isAccess {
-			rec, err := accessTokens.Get(tx, access)
+			rec, _, err := accessTokens.Find(tx, access)
 			if err != nil {
-				return ignoreNotFound(err)
+				return err
 			}
 			id = rec.GrantID
 		} else {
-			rec, err := refreshes.Get(tx, secret.Hash(token))
+			rec, _, err := refreshes.Find(tx, secret.Hash(token))
 			if err != nil {
-				return ignoreNotFound(err)
+				return err
 			}
 			id = rec.GrantID
 		}
-		g, err := grants.Get(tx, id)
-		if err != nil {
-			return ignoreNotFound(err)
+		g, found, err := grants.Find(tx, id)
+		if err != nil || !found {
+			return err
 		}
 		g.Details = fresh
 		return grants.Put(tx, id, g, g.ExpiresAt.Add(collectMargin))
 	})
-}
-
-// ignoreNotFound: what has ended meanwhile needs nothing any more.
-func ignoreNotFound(err error) error {
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
-	}
-	return err
 }

@@ -29,10 +29,10 @@ var sharedStates struct {
 func loadGlobalState(ctx context.Context, store storage.Store) (*globalState, error) {
 	var rec globalRecord
 	err := store.View(ctx, func(tx storage.Tx) (err error) {
-		rec, err = globals.Get(tx, globalKey)
+		rec, _, err = globals.Find(tx, globalKey)
 		return err
 	})
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+	if err != nil {
 		return nil, fmt.Errorf("load global state: %w", err)
 	}
 	g := sharedState(store)
@@ -81,8 +81,8 @@ func EndEverything(ctx context.Context, store storage.Store) error {
 
 func endEverything(ctx context.Context, store storage.Store, also func(storage.Tx) error) (epoch int64, err error) {
 	err = store.Update(ctx, func(tx storage.Tx) error {
-		rec, err := globals.Get(tx, globalKey)
-		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		rec, _, err := globals.Find(tx, globalKey)
+		if err != nil {
 			return err
 		}
 		rec.Epoch++
@@ -108,10 +108,7 @@ func (s *Server) standing(tx storage.Tx, clientID, subject string) (standing, bo
 	st := standing{Epochs: epochs{Global: s.global.epoch.Load()}}
 	if clientID != "" {
 		c, state, err := s.clients.state(tx, clientID)
-		if errors.Is(err, storage.ErrNotFound) || (err == nil && c.Disabled) {
-			return st, false, nil
-		}
-		if err != nil {
+		if err != nil || c == nil || c.Disabled {
 			return st, false, err
 		}
 		st.Client, st.Epochs.Client = c, state.Epoch

@@ -112,11 +112,8 @@ func refuseCode(v codeVerdict) error {
 
 // judgeCode says what the code is worth. It writes nothing.
 func (s *Server) judgeCode(tx storage.Tx, g *codeGrant) (codeRecord, standing, codeVerdict, error) {
-	rec, err := codes.Get(tx, g.key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return rec, standing{}, codeUnknown, nil
-	}
-	if err != nil {
+	rec, found, err := codes.Find(tx, g.key)
+	if err != nil || !found {
 		return rec, standing{}, codeUnknown, err
 	}
 	switch {
@@ -147,11 +144,8 @@ func consented(tx storage.Tx, c *Client, rec *codeRecord) (bool, error) {
 	if c.Consent == "off" {
 		return true, nil
 	}
-	given, err := consents.Get(tx, storage.Key(rec.Subject, rec.ClientID))
-	if errors.Is(err, storage.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil && isSubset(rec.Scope, given.Scope), err
+	given, found, err := consents.Find(tx, storage.Key(rec.Subject, rec.ClientID))
+	return found && isSubset(rec.Scope, given.Scope), err
 }
 
 // redirectMatches: RFC 6749 4.1.3: identical where the authorization request had one; where it had none, the token request

@@ -45,9 +45,8 @@ type chain struct {
 
 // chain reads a refresh token. It writes nothing.
 func (s *Server) chain(tx storage.Tx, key string, now time.Time) (ch chain, err error) {
-	if ch.rec, err = refreshes.Get(tx, key); errors.Is(err, storage.ErrNotFound) {
-		return ch, nil
-	} else if err != nil {
+	found := false
+	if ch.rec, found, err = refreshes.Find(tx, key); err != nil || !found {
 		return ch, err
 	}
 	if !ch.rec.ExpiresAt.After(now) {
@@ -55,9 +54,7 @@ func (s *Server) chain(tx storage.Tx, key string, now time.Time) (ch chain, err 
 		return ch, nil
 	}
 	ch.verdict = refreshEnded
-	if ch.grant, err = grants.Get(tx, ch.rec.GrantID); errors.Is(err, storage.ErrNotFound) {
-		return ch, nil
-	} else if err != nil {
+	if ch.grant, found, err = grants.Find(tx, ch.rec.GrantID); err != nil || !found {
 		return ch, err
 	}
 	st, ok, err := s.standing(tx, ch.rec.ClientID, ch.grant.Subject)
@@ -188,15 +185,12 @@ func (s *Server) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error
 	if ch.verdict != refreshSpent || g.now.Sub(ch.rec.SpentAt) >= g.client.Lifetimes.RefreshGrace {
 		return ch, out, nil
 	}
-	next, err := refreshes.Get(tx, ch.rec.Successor)
-	if errors.Is(err, storage.ErrNotFound) || (err == nil && !next.SpentAt.IsZero()) {
-		return ch, out, nil // the successor has arrived, so nobody needs it again
+	next, found, err := refreshes.Find(tx, ch.rec.Successor)
+	if err != nil || !found || !next.SpentAt.IsZero() {
+		return ch, out, err // the client has used the successor, so it needs no second answer
 	}
+	again, _, err := answers.Find(tx, g.key)
 	if err != nil {
-		return ch, out, err
-	}
-	again, err := answers.Get(tx, g.key)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return ch, out, err
 	}
 	out.sealed, out.spentAt, out.scope = again.Sealed, ch.rec.SpentAt, ch.rec.Scope

@@ -12,12 +12,10 @@ import (
 // typeValidateBearer is the grant_type of the deprecated validation. (token server document, "Custom token validation")
 const typeValidateBearer = "urn:service:oauth2:grant_type:validate_bearer" //nolint:gosec // a name, no credentials
 
-// validating marks the context of a request for validation, whose unexpected errors have a code of their own.
-type validating struct{}
-
-// wireCode is how an error code is spelled for this request. (token server document, "Errors": internal_server_error)
-func wireCode(r *http.Request, code string) string {
-	if code == "server_error" && r.Context().Value(validating{}) != nil {
+// errorCode is how an error code is spelled in the answer to this request: an unexpected error of a validation has a
+// code of its own. (token server document, "Errors": internal_server_error)
+func errorCode(r *http.Request, code string) string {
+	if code == "server_error" && r.PostForm.Get("grant_type") == typeValidateBearer {
 		return "internal_server_error"
 	}
 	return code
@@ -42,7 +40,7 @@ var errInvalidAccessToken = errors.New("the access token is unknown, expired, re
 
 // validateBearer tells a resource server what an access token says, and counts it as a use. (token server document, "Custom token
 // validation") It is deprecated there in favour of introspection.
-func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (any, error) {
+func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (*validation, error) {
 	token := q.form.get("token")
 	if token == "" {
 		return nil, invalidRequest(nil, "token is missing")

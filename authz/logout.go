@@ -184,7 +184,7 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *leaving, statu
 	if err != nil {
 		return storageError(err)
 	}
-	s.wakeUp()
+	s.logouts.Wake()
 	if via != "" { // by way of the identity provider
 		target = via
 	}

@@ -3,33 +3,36 @@ package authz
 import (
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Every stored record of the package. Tokens, codes and cookies are keys by their hash (secret.Hash), never values. Validity is
 // decided from the records' own times and the epochs; the expiry given to storage is for collection.
 var (
-	requests     = storage.NewTable[requestRecord]("authz_request")       // id of the request
-	codes        = storage.NewTable[codeRecord]("authz_code")             // hash of the code
-	grants       = storage.NewTable[grantRecord]("authz_grant")           // grant id
-	grantsOf     = storage.NewTable[struct{}]("authz_grant_of")           // person, client, grant id, which sorts by time
-	accessTokens = storage.NewTable[accessRecord]("authz_access")         // hash of the access token
-	uses         = storage.NewTable[useRecord]("authz_access_use")        // hash of an access token with a usage limit
-	refreshes    = storage.NewTable[refreshRecord]("authz_refresh")       // hash of the refresh token
-	answers      = storage.NewTable[answerRecord]("authz_refresh_answer") // hash of the spent refresh token
-	consents     = storage.NewTable[consentRecord]("authz_consent")       // person, client
-	clients      = storage.NewTable[clientRecord]("authz_client")         // client id; those added by command
-	clientStates = storage.NewTable[clientState]("authz_client_state")    // client id
-	apiClients   = storage.NewTable[apiClientRecord]("authz_api_client")
+	requests     = storage.NewTable[requestRecord]("authz_request")          // id of the request
+	codes        = storage.NewTable[codeRecord]("authz_code")                // hash of the code
+	grants       = storage.NewTable[grantRecord]("authz_grant")              // grant id
+	grantsOf     = storage.NewTable[struct{}]("authz_grant_of")              // person, client, grant id, which sorts by time
+	accessTokens = storage.NewTable[accessRecord]("authz_access")            // hash of the access token
+	uses         = storage.NewTable[useRecord]("authz_access_use")           // hash of an access token with a usage limit
+	refreshes    = storage.NewTable[refreshRecord]("authz_refresh")          // hash of the refresh token
+	answers      = storage.NewTable[answerRecord]("authz_refresh_answer")    // hash of the spent refresh token
+	consents     = storage.NewTable[consentRecord]("authz_consent")          // person, client
+	clients      = storage.NewTable[clientRecord]("authz_client")            // client id; those added by command
+	clientStates = storage.NewTable[clientState]("authz_client_state")       // client id
 	signingKeys  = storage.NewTable[keyRecord]("authz_key")                  // key id
 	siteFlows    = storage.NewTable[siteFlowRecord]("authz_site_flow")       // flow id
 	siteCodes    = storage.NewTable[siteCodeRecord]("authz_site_code")       // hash of the one-time code
 	siteSessions = storage.NewTable[siteSessionRecord]("authz_site_session") // hash of the cookie
 	assertions   = storage.NewTable[struct{}]("authz_assertion")             // client, hash of the jti of a used client assertion
 	visits       = storage.NewTable[visitRecord]("authz_visit")              // person, session, client
-	logouts      = storage.NewTable[logoutRecord]("authz_logout")            // person, session, client
-	secrets      = storage.NewTable[secretRecord]("authz_secret")            // what it is for
-	globals      = storage.NewTable[globalRecord]("authz_global")            // globalKey
+	logouts      = storage.NewTable[outbox.Record[logoutRecord]]("authz_logout_queue")
+	secrets      = storage.NewTable[secretRecord]("authz_secret") // what it is for
+	globals      = storage.NewTable[globalRecord]("authz_global") // globalKey
+
+	// earlierLogouts is where versions before the outbox stored logout tokens: person, session, client.
+	earlierLogouts = storage.NewTable[earlierLogoutRecord]("authz_logout")
 )
 
 const globalKey = "state"
@@ -51,10 +54,15 @@ type visitRecord struct {
 	At time.Time `cbor:"1,keyasint"`
 }
 
-// logoutRecord is a logout token that is to be sent. It goes when the client has taken it.
+// logoutRecord is a logout token that is to be sent to the client of its lane.
 type logoutRecord struct {
+	Person  string `cbor:"1,keyasint"`
+	Session string `cbor:"2,keyasint"`
+}
+
+// earlierLogoutRecord is what versions before the outbox stored of a logout token. They counted its tries too.
+type earlierLogoutRecord struct {
 	DueAt time.Time `cbor:"1,keyasint,omitempty"` // zero: at once
-	Tries int       `cbor:"2,keyasint,omitempty"`
 }
 
 // signIn is how and when the person signed in, as tokens tell it.
@@ -205,12 +213,6 @@ type clientState struct {
 
 // clientRecord is a client that was added by command; Client is its configuration in JSON, with hashed secrets.
 type clientRecord struct {
-	Client    []byte    `cbor:"1,keyasint"`
-	CreatedAt time.Time `cbor:"2,keyasint"`
-}
-
-// apiClientRecord is an API client that was added by command.
-type apiClientRecord struct {
 	Client    []byte    `cbor:"1,keyasint"`
 	CreatedAt time.Time `cbor:"2,keyasint"`
 }

@@ -32,8 +32,7 @@ type registry struct {
 	providers atomic.Pointer[providerSet]
 	checks    *secretChecks
 
-	clients    parsed[Client] // stored ones
-	apiClients parsed[APIClient]
+	stored parsed // clients
 }
 
 // registered is a client ready for use: defaults filled in, secrets as keyed hashes.
@@ -103,13 +102,6 @@ func (r *registry) checkStored(ctx context.Context, p *problems) error {
 				p.addf("client %q is in the configuration and was added by command too: rename or remove one", id)
 			}
 		}
-		for id := range r.apis {
-			if ok, err := apiClients.Has(tx, id); err != nil {
-				return err
-			} else if ok {
-				p.addf("api_client %q is in the configuration and was added by command too: rename or remove one", id)
-			}
-		}
 		return nil
 	})
 	if err != nil {
@@ -119,35 +111,45 @@ func (r *registry) checkStored(ctx context.Context, p *problems) error {
 }
 
 // findClient is registry.get outside a transaction.
-func (s *Server) findClient(ctx context.Context, id string) (c *Client, err error) {
-	if reg := s.clients.fixed[id]; reg != nil {
-		return reg.client, nil
-	}
-	err = s.view(ctx, func(tx storage.Tx) (err error) {
-		c, err = s.clients.get(tx, id)
-		return err
-	})
-	return c, err
-}
-
-// get returns a client with its defaults filled in, or storage.ErrNotFound. It may be disabled. It must not be changed.
-func (r *registry) get(tx storage.Tx, id string) (*Client, error) {
-	reg, err := r.lookup(tx, id)
+func (s *Server) findClient(ctx context.Context, id string) (*Client, error) {
+	reg, err := s.lookup(ctx, id)
 	if err != nil {
 		return nil, err
+	}
+	if reg == nil {
+		return nil, storage.ErrNotFound
 	}
 	return reg.client, nil
 }
 
+// get returns a client with its defaults filled in, or storage.ErrNotFound. It may be disabled. It must not be changed.
+func (r *registry) get(tx storage.Tx, id string) (*Client, error) {
+	c, found, err := r.find(tx, id)
+	if err == nil && !found {
+		err = storage.ErrNotFound
+	}
+	return c, err
+}
+
+// find is get that returns nil and false for an unknown client.
+func (r *registry) find(tx storage.Tx, id string) (c *Client, found bool, err error) {
+	reg, err := r.lookup(tx, id)
+	if err != nil || reg == nil {
+		return nil, false, err
+	}
+	return reg.client, true, nil
+}
+
+// lookup returns a client with its credential, or nil when there is no client of this id.
 func (r *registry) lookup(tx storage.Tx, id string) (*registered[Client], error) {
 	if reg := r.fixed[id]; reg != nil {
 		return reg, nil
 	}
 	if checkID(id) != nil {
-		return nil, storage.ErrNotFound
+		return nil, nil //nolint:nilnil // documented above
 	}
-	rec, err := clients.Get(tx, id)
-	if err != nil {
+	rec, found, err := clients.Find(tx, id)
+	if err != nil || !found {
 		return nil, err
 	}
 	return r.parse(id, rec.Client)
@@ -155,38 +157,19 @@ func (r *registry) lookup(tx storage.Tx, id string) (*registered[Client], error)
 
 // parse returns the stored client, whose JSON is read once as long as it stays the same.
 func (r *registry) parse(id string, raw []byte) (*registered[Client], error) {
-	return r.clients.get(id, raw, func(c *Client) (*registered[Client], error) {
-		return &registered[Client]{c.withDefaults(), r.checks.credential("client", c.ID, nil, c.SecretHashes)}, nil
+	return r.stored.get(id, raw, func(c *Client) *registered[Client] {
+		return &registered[Client]{c.withDefaults(), r.checks.credential("client", c.ID, nil, c.SecretHashes)}
 	})
 }
 
-func (r *registry) lookupAPI(tx storage.Tx, id string) (*registered[APIClient], error) {
-	if reg := r.apis[id]; reg != nil {
-		return reg, nil
-	}
-	if checkID(id) != nil {
-		return nil, storage.ErrNotFound
-	}
-	rec, err := apiClients.Get(tx, id)
-	if err != nil {
-		return nil, err
-	}
-	return r.apiClients.get(id, rec.Client, func(c *APIClient) (*registered[APIClient], error) {
-		return &registered[APIClient]{c, r.checks.credential("api_client", c.ID, nil, c.SecretHashes)}, nil
-	})
-}
-
-// state returns a client and what changes about it.
+// state returns a client and its state; nil: the client is unknown.
 func (r *registry) state(tx storage.Tx, id string) (*Client, clientState, error) {
-	c, err := r.get(tx, id)
-	if err != nil {
+	c, found, err := r.find(tx, id)
+	if err != nil || !found {
 		return nil, clientState{}, err
 	}
-	state, err := clientStates.Get(tx, id)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return nil, clientState{}, err
-	}
-	return c, state, nil
+	state, _, err := clientStates.Find(tx, id)
+	return c, state, err
 }
 
 // stateKeys are the keys of what stateOf reads, for one GetMany together with other records.
@@ -197,7 +180,7 @@ func (r *registry) stateKeys(id string) [][]byte {
 	return [][]byte{clientStates.Key(id), clients.Key(id)}
 }
 
-// stateOf is state for values that GetMany has read of stateKeys; nil: the client is not there.
+// stateOf is state for values that GetMany has read of stateKeys.
 func (r *registry) stateOf(id string, values [][]byte) (*Client, clientState, error) {
 	var state clientState
 	var err error
@@ -224,34 +207,31 @@ func (r *registry) stateOf(id string, values [][]byte) (*Client, clientState, er
 }
 
 // parsed keeps what was made of stored JSON, as long as the JSON is the same.
-type parsed[T any] struct {
+type parsed struct {
 	mu sync.Mutex // guards of
-	of map[string]parsedEntry[T]
+	of map[string]parsedEntry
 }
 
-type parsedEntry[T any] struct {
+type parsedEntry struct {
 	raw []byte
-	reg *registered[T]
+	reg *registered[Client]
 }
 
-func (p *parsed[T]) get(id string, raw []byte, build func(*T) (*registered[T], error)) (*registered[T], error) {
+func (p *parsed) get(id string, raw []byte, build func(*Client) *registered[Client]) (*registered[Client], error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e, ok := p.of[id]; ok && bytes.Equal(e.raw, raw) {
 		return e.reg, nil
 	}
-	c := new(T)
+	c := new(Client)
 	if err := json.Unmarshal(raw, c); err != nil {
 		return nil, fmt.Errorf("%w: client %q: %w", storage.ErrCorrupt, id, err)
 	}
-	reg, err := build(c)
-	if err != nil {
-		return nil, err
-	}
+	reg := build(c)
 	if p.of == nil || len(p.of) >= maxParsed {
-		p.of = map[string]parsedEntry[T]{}
+		p.of = map[string]parsedEntry{}
 	}
-	p.of[id] = parsedEntry[T]{bytes.Clone(raw), reg}
+	p.of[id] = parsedEntry{bytes.Clone(raw), reg}
 	return reg, nil
 }
 

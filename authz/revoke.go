@@ -2,7 +2,6 @@ package authz
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -62,9 +61,9 @@ func (s *Server) revokeAccess(ctx context.Context, key, clientID string, from ev
 	if err != nil {
 		return serverError(err)
 	}
-	return s.ifFound(ctx, func(tx storage.Tx) error {
-		rec, err := accessTokens.Get(tx, key)
-		if err != nil || !mine(rec.ClientID, clientID) {
+	return s.update(ctx, func(tx storage.Tx) error {
+		rec, found, err := accessTokens.Find(tx, key)
+		if err != nil || !found || !mine(rec.ClientID, clientID) {
 			return err
 		}
 		if err := accessTokens.Delete(tx, key); err != nil {
@@ -81,14 +80,14 @@ func (s *Server) revokeRefresh(ctx context.Context, key, clientID string, from e
 	if err != nil {
 		return serverError(err)
 	}
-	return s.ifFound(ctx, func(tx storage.Tx) error {
-		rec, err := refreshes.Get(tx, key)
-		if err != nil || !mine(rec.ClientID, clientID) {
+	return s.update(ctx, func(tx storage.Tx) error {
+		rec, found, err := refreshes.Find(tx, key)
+		if err != nil || !found || !mine(rec.ClientID, clientID) {
 			return err
 		}
-		g, err := grants.Get(tx, rec.GrantID)
-		if err != nil {
-			return err // ErrNotFound: ended before
+		g, found, err := grants.Find(tx, rec.GrantID)
+		if err != nil || !found { // it has ended before
+			return err
 		}
 		// RFC 7009 2.1: the access tokens of the same grant too. A token that was rotated long ago still names its grant.
 		if err := dropGrant(tx, g.Subject, g.ClientID, rec.GrantID); err != nil {
@@ -101,12 +100,3 @@ func (s *Server) revokeRefresh(ctx context.Context, key, clientID string, from e
 }
 
 func mine(owner, clientID string) bool { return clientID == "" || owner == clientID }
-
-// ifFound runs fn in an Update. What it does not find is no error: it is not there, as was wanted.
-func (s *Server) ifFound(ctx context.Context, fn func(storage.Tx) error) error {
-	err := s.update(ctx, fn)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
-	}
-	return err
-}

@@ -109,7 +109,7 @@ func (s *Server) recovered(w http.ResponseWriter, r *http.Request, rt route) {
 	reference := ""
 	if rt.machine {
 		reference, _ = secret.ID(s.Random, 16) //nolint:errcheck // without a reference the answer is the same
-		s.json(w, r, http.StatusInternalServerError, errorBody{wireCode(r, "server_error"), "internal error, reference " + reference})
+		s.json(w, r, http.StatusInternalServerError, errorBody{errorCode(r, "server_error"), "internal error, reference " + reference})
 	} else {
 		reference = s.Pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
+	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -145,7 +146,7 @@ type Server struct {
 	global  *globalState
 	// trusted and untrusted make requests to addresses of the configuration and of clients that were added since.
 	trusted, untrusted *http.Client
-	wake               chan struct{} // of Run
+	logouts            *outbox.Lanes[logoutRecord]
 	remote             remoteKeys
 	// pairwise is the key of pairwise subjects.
 	pairwise []byte
@@ -177,7 +178,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		deps.Admit = func(*http.Request) bool { return true }
 	}
 	s := &Server{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), sites: map[string]bool{}}
-	s.trusted, s.untrusted, s.wake = outbound.New(true), outbound.New(false, cfg.OutboundAllow...), make(chan struct{}, 1)
+	s.trusted, s.untrusted = outbound.New(true), outbound.New(false, cfg.OutboundAllow...)
+	s.logouts = s.newLogouts()
 	s.failures = rate.NewLimiter(failureEventsPerSecond, failureEventsBurst)
 	for _, o := range cfg.SiteOrigins {
 		s.sites[o] = true

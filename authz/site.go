@@ -167,11 +167,8 @@ func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, f
 	var out SiteLogin
 	err = s.update(ctx, func(tx storage.Tx) error {
 		out = SiteLogin{}
-		rec, err := siteCodes.Get(tx, hash)
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
+		rec, found, err := siteCodes.Find(tx, hash)
+		if err != nil || !found {
 			return err
 		}
 		kept := rec.ExpiresAt.Add(siteCodeKept)
@@ -296,11 +293,8 @@ func (s *Server) EndSite(ctx context.Context, origin, token string) error {
 	}
 	hash := secret.Hash(token)
 	return s.update(ctx, func(tx storage.Tx) error {
-		rec, err := siteSessions.Get(tx, hash)
-		if errors.Is(err, storage.ErrNotFound) || (err == nil && rec.Origin != origin) {
-			return nil
-		}
-		if err != nil {
+		rec, found, err := siteSessions.Find(tx, hash)
+		if err != nil || !found || rec.Origin != origin {
 			return err
 		}
 		return siteSessions.Delete(tx, hash)

@@ -107,13 +107,11 @@ func loadPairwise(ctx context.Context, store storage.Store, keyring *secret.Keyr
 	}
 	current := false
 	read := func(tx storage.Tx) (rec secretRecord, err error) {
-		rec, err = secrets.Get(tx, pairwiseKey)
-		if errors.Is(err, storage.ErrNotFound) {
-			key, current = fresh, false
-			return rec, nil
-		}
-		if err == nil {
+		rec, found, err := secrets.Find(tx, pairwiseKey)
+		if err == nil && found {
 			key, current, err = rec.open(keyring)
+		} else {
+			key, current = fresh, false
 		}
 		return rec, err
 	}

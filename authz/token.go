@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -42,22 +43,34 @@ func (s *Server) profileID(c *Client, person string) string {
 	return base64.RawURLEncoding.EncodeToString(secret.MAC(s.pairwise, "profile", c.ID, person)[:16])
 }
 
-// tokenGrants is every grant_type that is served: the grant that the client must have, whether it is about a person, whose sign-in some provider
-// answers for, and what answers.
+// grantHandler returns the answer to a request whose client may use the grant.
+type grantHandler[T any] func(*Server, context.Context, *tokenRequest) (*T, error)
+
+// tokenGrants is every grant_type that is served, with the grant that the client must have and what answers.
 var tokenGrants = map[string]struct {
 	grant  string
-	person bool
 	answer func(*Server, context.Context, *tokenRequest) (any, error)
 }{
-	grantCode:              {grantCode, true, issuing((*Server).grantAuthorizationCode)},
-	grantRefreshToken:      {grantRefreshToken, true, issuing((*Server).grantRefresh)},
-	grantClientCredentials: {grantClientCredentials, false, issuing((*Server).grantClientCredentials)},
-	grantPassword:          {grantPassword, true, issuing((*Server).grantPassword)},
-	typeValidateBearer:     {grantValidateBearer, true, (*Server).validateBearer},
+	grantCode:              {grantCode, ofPerson((*Server).grantAuthorizationCode)},
+	grantRefreshToken:      {grantRefreshToken, ofPerson((*Server).grantRefresh)},
+	grantClientCredentials: {grantClientCredentials, ofClient((*Server).grantClientCredentials)},
+	grantPassword:          {grantPassword, ofPerson((*Server).grantPassword)},
+	typeValidateBearer:     {grantValidateBearer, ofPerson((*Server).validateBearer)},
 }
 
-func issuing(grant func(*Server, context.Context, *tokenRequest) (*tokenResponse, error)) func(*Server, context.Context, *tokenRequest) (any, error) {
+// ofClient is for a grant that concerns the client alone.
+func ofClient[T any](grant grantHandler[T]) func(*Server, context.Context, *tokenRequest) (any, error) {
 	return func(s *Server, ctx context.Context, q *tokenRequest) (any, error) { return grant(s, ctx, q) }
+}
+
+// ofPerson is for a grant that concerns a person, so a provider that has gone since must be known.
+func ofPerson[T any](grant grantHandler[T]) func(*Server, context.Context, *tokenRequest) (any, error) {
+	return func(s *Server, ctx context.Context, q *tokenRequest) (any, error) {
+		if err := s.refreshProviders(ctx); err != nil {
+			return nil, err
+		}
+		return grant(s, ctx, q)
+	}
 }
 
 // grantTypes are the grant types served, for the metadata.
@@ -78,25 +91,18 @@ func (s *Server) handleToken(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	name := f.get("grant_type")
-	if name == typeValidateBearer {
-		*r = *r.WithContext(context.WithValue(r.Context(), validating{}, true))
-	}
+	r.PostForm = url.Values(f.values) // as ParseForm leaves it; errorCode reads it
 	c, err := s.authenticateClient(r, f)
 	if err != nil {
 		return err
 	}
+	name := f.get("grant_type")
 	if name == "" {
 		return invalidRequest(nil, "grant_type is missing")
 	}
 	served, ok := tokenGrants[name]
 	if !ok {
 		return unsupportedGrantType(nil)
-	}
-	if served.person {
-		if err := s.refreshProviders(r.Context()); err != nil {
-			return err
-		}
 	}
 	if err := s.may(c, ask{Grant: served.grant}); err != nil {
 		return err

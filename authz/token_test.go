@@ -228,11 +228,6 @@ func TestAdmin(t *testing.T) {
 	}
 	wantActive(t, h, "of the former client", token.Text("access_token"), false)
 	wantStatus(t, "the new one", h.Post("/oauth/token", f, basic...), 200)
-	api, err := s.AddAPIClient(ctx, authz.APIClient{ID: "rs", APIs: []string{"introspection"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantStatus(t, "stored API client", h.Post(introspectPath, url.Values{"token": {"x"}}, authztest.Basic("rs", api)...), 200)
 	h.Invariants(t)
 }
 

@@ -74,7 +74,7 @@ func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
 	if err := s.endHeld(r.Context(), h, person, item, asker, s.Origin(r)); err != nil {
 		return err
 	}
-	s.wakeUp() // clients hear of ended sessions
+	s.logouts.Wake() // clients hear of ended sessions
 	apiHeaders(w)
 	w.Header().Del("Content-Type")
 	w.WriteHeader(http.StatusNoContent)
@@ -170,12 +170,12 @@ func (s *Server) grantsHeld(tx storage.Tx, p login.Subject, now time.Time) (item
 			return nil, err
 		}
 		parts := storage.Parts(e.Key)
-		g, err := grants.Get(tx, parts[2])
-		if errors.Is(err, storage.ErrNotFound) {
-			continue
-		}
+		g, found, err := grants.Find(tx, parts[2])
 		if err != nil {
 			return nil, err
+		}
+		if !found {
+			continue
 		}
 		st, ok, err := s.standing(tx, parts[1], p.ID)
 		if err != nil {
