@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -51,8 +50,8 @@ type Introspection struct {
 
 // Introspect tells what an access token says. It is no use of the token. A token that is unknown, expired, revoked or used up, or that is
 // no access token, is an inactive result; an error means that nobody can tell, and must let nobody in.
-func (s *Server) Introspect(ctx context.Context, token string) (*Introspection, error) {
-	in, err := s.Recheck(ctx, token)
+func (l *ledger) Introspect(ctx context.Context, token string) (*Introspection, error) {
+	in, err := l.Recheck(ctx, token)
 	if err == nil && in.usedUp() {
 		in = &Introspection{}
 	}
@@ -61,15 +60,15 @@ func (s *Server) Introspect(ctx context.Context, token string) (*Introspection, 
 
 // Recheck is Introspect for a request that has been let in already: a token that was used up since, by that very request perhaps, is
 // active still.
-func (s *Server) Recheck(ctx context.Context, token string) (*Introspection, error) {
-	key, ok := s.accessKey(token)
+func (l *ledger) Recheck(ctx context.Context, token string) (*Introspection, error) {
+	key, ok := l.accessKey(token)
 	if !ok {
 		return &Introspection{}, nil // without a storage read
 	}
-	now := s.now()
+	now := l.now()
 	var out *Introspection
-	err := s.view(ctx, func(tx storage.Tx) (err error) {
-		out, err = s.inspect(tx, key, now)
+	err := l.view(ctx, func(tx storage.Tx) (err error) {
+		out, err = l.inspect(tx, key, now)
 		return err
 	})
 	if err != nil {
@@ -79,15 +78,15 @@ func (s *Server) Recheck(ctx context.Context, token string) (*Introspection, err
 }
 
 // inspect reads what an access token says. It is never nil without an error.
-func (s *Server) inspect(tx storage.Tx, key string, now time.Time) (*Introspection, error) {
+func (l *ledger) inspect(tx storage.Tx, key string, now time.Time) (*Introspection, error) {
 	rec, found, err := accessTokens.Find(tx, key)
 	if err != nil {
 		return nil, err
 	}
-	if !found || !rec.ExpiresAt.After(now) || rec.Epochs.Global != s.global.epoch.Load() {
+	if !found || !rec.ExpiresAt.After(now) || rec.Epochs.Global != l.global.epoch.Load() {
 		return &Introspection{}, nil
 	}
-	c, person, ok, err := s.holders(tx, &rec, now)
+	c, person, ok, err := l.holders(tx, &rec, now)
 	if err != nil {
 		return nil, err
 	}
@@ -116,9 +115,9 @@ func (s *Server) inspect(tx storage.Tx, key string, now time.Time) (*Introspecti
 
 // holders reads what an access token hangs on: its grant, its client and its person, in one round trip and one more read. It is false
 // when one of them has ended.
-func (s *Server) holders(tx storage.Tx, rec *accessRecord, now time.Time) (*Client, *login.Subject, bool, error) {
+func (l *ledger) holders(tx storage.Tx, rec *accessRecord, now time.Time) (*Client, *login.Subject, bool, error) {
 	keys := make([][]byte, 0, 3)
-	keys = append(keys, s.clients.stateKeys(rec.ClientID)...)
+	keys = append(keys, l.deps.Clients.stateKeys(rec.ClientID)...)
 	if rec.GrantID != "" {
 		keys = append(keys, grants.Key(rec.GrantID))
 	}
@@ -126,7 +125,7 @@ func (s *Server) holders(tx storage.Tx, rec *accessRecord, now time.Time) (*Clie
 	if err != nil {
 		return nil, nil, false, err
 	}
-	c, state, err := s.clients.stateOf(rec.ClientID, values)
+	c, state, err := l.deps.Clients.stateOf(rec.ClientID, values)
 	if err != nil || c == nil || c.Disabled || state.Epoch != rec.Epochs.Client {
 		return nil, nil, false, err
 	}
@@ -145,7 +144,7 @@ func (s *Server) holders(tx storage.Tx, rec *accessRecord, now time.Time) (*Clie
 	if rec.Subject == "" {
 		return c, nil, true, nil
 	}
-	person, err := s.Subjects.Get(tx, rec.Subject)
+	person, err := l.deps.Subjects.Get(tx, rec.Subject)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil, false, nil
 	}
@@ -158,33 +157,6 @@ func (s *Server) holders(tx storage.Tx, rec *accessRecord, now time.Time) (*Clie
 	return c, &person, true, nil
 }
 
-// introspectRefresh is Introspect for refresh tokens. They open nothing at a resource server, so Introspect does not know them.
-func (s *Server) introspectRefresh(ctx context.Context, token string) (*Introspection, error) {
-	key, now := secret.Hash(token), s.now()
-	out := &Introspection{}
-	err := s.view(ctx, func(tx storage.Tx) error {
-		ch, err := s.chain(tx, key, now)
-		if err != nil || ch.verdict != refreshGood {
-			return err
-		}
-		person := ch.standing.Subject
-		if ch.grant.Details != nil {
-			person.Details = ch.grant.Details
-		}
-		*out = Introspection{
-			Active: true, Scope: ch.standing.Client.stillAllowed(ch.rec.Scope), ClientID: ch.rec.ClientID, Subject: ch.grant.Subject,
-			TokenType: typeRefresh, IssuedAt: ch.rec.CreatedAt, ExpiresAt: ch.rec.ExpiresAt, AuthTime: ch.grant.AuthTime,
-			Audience: ch.grant.Resources, Level: ch.grant.Level, AMR: ch.grant.AMR, SessionID: ch.grant.SessionID, Person: &person,
-			provider: ch.grant.Provider, sector: ch.standing.Client.sector(), App: ch.standing.Client.App,
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 // issue is an access token on its way into storage.
 type issue struct {
 	token, key string
@@ -193,20 +165,20 @@ type issue struct {
 }
 
 // newAccess makes an access token for a client. issueAccess stores it, in the transaction of whatever gives it.
-func (s *Server) newAccess(c *Client, rec accessRecord, kind event.Type, from event.Origin) (*issue, error) {
-	e, err := s.Events.New(kind, from)
+func (l *ledger) newAccess(c *Client, rec accessRecord, kind event.Type, from event.Origin) (*issue, error) {
+	e, err := l.deps.Events.New(kind, from)
 	if err != nil {
 		return nil, serverError(err)
 	}
-	rec.UsageLimit = s.usageLimit(rec.Scope)
+	rec.UsageLimit = l.deps.Clients.usageLimit(rec.Scope)
 	e.PersonID, e.ClientID, e.SessionID, e.Actor = rec.Subject, rec.ClientID, rec.SessionID, rec.Subject
 	if rec.Subject == "" {
 		e.Actor = rec.ClientID
 	}
 	i := &issue{rec: rec, event: e}
 	if c.TokenFormat == formatJWT {
-		i.token, i.key, err = s.signAccess(c, &rec)
-	} else if i.token, err = secret.NewToken(s.Random, secret.AccessToken); err == nil {
+		i.token, i.key, err = l.signAccess(c, &rec)
+	} else if i.token, err = secret.NewToken(l.deps.Random, secret.AccessToken); err == nil {
 		i.key = secret.Hash(i.token)
 	}
 	if err != nil {
@@ -215,7 +187,7 @@ func (s *Server) newAccess(c *Client, rec accessRecord, kind event.Type, from ev
 	return i, nil
 }
 
-func (s *Server) issueAccess(tx storage.Tx, i *issue) error {
+func (l *ledger) issueAccess(tx storage.Tx, i *issue) error {
 	// Put, not Create: a key of 256 random bits exists nowhere, and looking would be a read on the way of every writer.
 	if err := accessTokens.Put(tx, i.key, i.rec, i.rec.ExpiresAt.Add(collectMargin)); err != nil {
 		return fmt.Errorf("store access token: %w", err)
@@ -225,61 +197,20 @@ func (s *Server) issueAccess(tx storage.Tx, i *issue) error {
 			return fmt.Errorf("store use of access token: %w", err)
 		}
 	}
-	return s.Events.Append(tx, i.event)
+	return l.deps.Events.Append(tx, i.event)
 }
 
-// newGrantID sorts by time, so that the oldest grant of a person and client is the first.
-func (s *Server) newGrantID(now time.Time) (string, error) {
-	id, err := secret.ID(s.Random, 16)
-	if err != nil {
-		return "", serverError(err)
-	}
-	return fmt.Sprintf("%012x-%s", max(now.UnixMilli(), 0), id), nil
+// access returns a stored access token, whether or not it is still good.
+func (l *ledger) access(tx storage.Tx, key string) (rec accessRecord, found bool, err error) {
+	return accessTokens.Find(tx, key)
 }
 
-// storeGrant writes a grant and its place in the list of its person and client, from which the oldest go when there are too many.
-func (s *Server) storeGrant(tx storage.Tx, id string, g grantRecord, limit int) error {
-	prefix := storage.Prefix(g.Subject, g.ClientID)
-	var have []string
-	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: prefix}) {
-		if err != nil {
-			return err
-		}
-		have = append(have, storage.Parts(e.Key)[2])
-	}
-	slices.Sort(have)
-	for len(have) >= limit {
-		if err := dropGrant(tx, g.Subject, g.ClientID, have[0]); err != nil {
-			return err
-		}
-		have = have[1:]
-	}
-	expires := g.ExpiresAt.Add(collectMargin)
-	if err := grants.Create(tx, id, g, expires); err != nil {
-		return fmt.Errorf("store grant: %w", err)
-	}
-	return grantsOf.Put(tx, storage.Key(g.Subject, g.ClientID, id), struct{}{}, expires)
-}
+// dropAccess ends one access token.
+func (l *ledger) dropAccess(tx storage.Tx, key string) error { return accessTokens.Delete(tx, key) }
 
-// dropGrant ends a grant and with it every token it gave.
-func dropGrant(tx storage.Tx, subject, clientID, id string) error {
-	if err := grants.Delete(tx, id); err != nil {
-		return err
+func newSignIn(result *login.Result) signIn {
+	return signIn{
+		Subject: result.Subject, SessionID: result.SessionID, AuthTime: result.AuthTime, Level: result.Level, AMR: result.AMR, Provider: result.Provider,
+		Details: result.Details, References: result.References,
 	}
-	return grantsOf.Delete(tx, storage.Key(subject, clientID, id))
-}
-
-// dropGrants ends every grant of a person to a client: the consent was withdrawn. It returns how many there were.
-func dropGrants(tx storage.Tx, subject, clientID string) (int, error) {
-	n := 0
-	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(subject, clientID)}) {
-		if err != nil {
-			return n, err
-		}
-		if err := dropGrant(tx, subject, clientID, storage.Parts(e.Key)[2]); err != nil {
-			return n, err
-		}
-		n++
-	}
-	return n, nil
 }

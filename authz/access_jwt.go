@@ -3,20 +3,12 @@ package authz
 import (
 	"encoding/json"
 	"strings"
-	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // The forms of access tokens, as the configuration names them.
-const (
-	formatOpaque = "opaque"
-	formatJWT    = "jwt"
-)
-
-// maxJWTLifetime bounds access tokens that are JWTs: a resource server must find the key in the JWKS as long as the token lives, and a key
-// goes keyAfter after it signed last.
-const maxJWTLifetime = 24 * time.Hour
+const ()
 
 // accessClaims are the claims of an access token that is a JWT. (RFC 9068 2.2) cid and usl are what existing resource servers read.
 type accessClaims struct {
@@ -37,24 +29,24 @@ type accessClaims struct {
 
 // signAccess returns an access token as a JWT, signed like the client's ID tokens, and the key of its record, which decides whether it is
 // valid: the JWT alone opens nothing here, so that it can be revoked, limited and counted like any other.
-func (s *Server) signAccess(c *Client, rec *accessRecord) (token, key string, err error) {
-	id, err := secret.ID(s.Random, 32)
+func (l *ledger) signAccess(c *Client, rec *accessRecord) (token, key string, err error) {
+	id, err := secret.ID(l.deps.Random, 32)
 	if err != nil {
 		return "", "", err
 	}
 	claims := accessClaims{
-		Issuer: s.cfg.Issuer, Expires: rec.ExpiresAt.Unix(), Audience: rec.Audience, Subject: s.subjectFor(c, rec.Subject), ClientID: c.ID,
+		Issuer: l.issuer, Expires: rec.ExpiresAt.Unix(), Audience: rec.Audience, Subject: l.subjectFor(c, rec.Subject), ClientID: c.ID,
 		IssuedAt: rec.CreatedAt.Unix(), ID: id, Scope: strings.Join(rec.Scope, " "), ACR: acr(rec.Level), CID: c.ID, UsageLimit: rec.UsageLimit,
 	}
 	if len(claims.Audience) == 0 {
-		claims.Audience = []string{s.cfg.Issuer} // RFC 9068 3: a default resource indicator
+		claims.Audience = []string{l.issuer} // RFC 9068 3: a default resource indicator
 	}
 	if rec.Subject == "" {
 		claims.Subject = c.ID // RFC 9068 2.2: the client, where no person is
 	} else {
 		claims.AuthTime, claims.AMR = rec.AuthTime.Unix(), methodReferences(signIn{AMR: rec.AMR, Provider: rec.Provider, References: rec.References})
 	}
-	token, err = s.Keys.Sign(c.IDTokenAlg, typAccessToken, claims)
+	token, err = l.deps.Keys.Sign(c.IDTokenAlg, typAccessToken, claims)
 	return token, jwtKey(id), err
 }
 
@@ -63,14 +55,14 @@ func jwtKey(id string) string { return secret.Hash("jti " + id) }
 
 // accessKey returns the key of the record of an access token, without a storage read. It is false for what is no access token of ours:
 // an ID token for one, whose typ is another (RFC 9068 4).
-func (s *Server) accessKey(token string) (string, bool) {
+func (l *ledger) accessKey(token string) (string, bool) {
 	if secret.IsToken(secret.AccessToken, token) {
 		return secret.Hash(token), true
 	}
 	if strings.Count(token, ".") != 2 {
 		return "", false
 	}
-	payload, err := s.Keys.Verify(token, typAccessToken)
+	payload, err := l.deps.Keys.Verify(token, typAccessToken)
 	if err != nil {
 		return "", false
 	}
@@ -78,7 +70,7 @@ func (s *Server) accessKey(token string) (string, bool) {
 		Issuer string `json:"iss"`
 		ID     string `json:"jti"`
 	}
-	if json.Unmarshal(payload, &claims) != nil || claims.Issuer != s.cfg.Issuer || claims.ID == "" {
+	if json.Unmarshal(payload, &claims) != nil || claims.Issuer != l.issuer || claims.ID == "" {
 		return "", false
 	}
 	return jwtKey(claims.ID), true

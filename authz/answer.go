@@ -3,14 +3,12 @@ package authz
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -73,10 +71,10 @@ func (s *Server) logRefusal(r *http.Request, e *Error, reference string) {
 		fields = append(fields, zap.NamedError("cause", e.Cause))
 	}
 	if e.Status >= http.StatusInternalServerError {
-		s.Log.Error("request failed", fields...)
+		s.deps.Log.Error("request failed", fields...)
 		return
 	}
-	s.Log.Info("request refused", fields...)
+	s.deps.Log.Info("request refused", fields...)
 }
 
 // failPage writes err as a page that people read and logs it. key is the message for what is not our failure; again is a link
@@ -89,30 +87,19 @@ func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error, key
 	case http.StatusInternalServerError:
 		key = "error.internal"
 	}
-	reference := s.Pages.Error(w, r, e.Status, key, again)
+	reference := s.deps.Pages.Error(w, r, e.Status, key, again)
 	s.logRefusal(r, e, reference)
 }
 
 // update is Store.Update whose failures are 503: we cannot tell what was written.
 func (s *Server) update(ctx context.Context, fn func(storage.Tx) error) error {
-	return storageError(s.Store.Update(ctx, fn))
+	return storageError(s.deps.Store.Update(ctx, fn))
 }
 
 // view is Store.View whose failures are 503.
 func (s *Server) view(ctx context.Context, fn func(storage.Tx) error) error {
-	return storageError(s.Store.View(ctx, fn))
-}
-
-// storageError leaves verdicts as they are and turns what says "we cannot tell" into a 503.
-func storageError(err error) error {
-	if errors.As(err, new(*Error)) || errors.As(err, new(*login.Refusal)) || errors.Is(err, login.ErrResponded) {
-		return err
-	}
-	if storage.IsFailure(err) {
-		return temporarilyUnavailable(err)
-	}
-	return err
+	return storageError(s.deps.Store.View(ctx, fn))
 }
 
 // now is the clock of everything. Read it before a transaction, once.
-func (s *Server) now() time.Time { return s.Now().UTC() }
+func (s *Server) now() time.Time { return s.deps.Now().UTC() }

@@ -14,7 +14,7 @@ import (
 // Applications returns what a person has given to clients and can take back by WithdrawConsent: consents that are remembered, and the grants that
 // are alive, sorted by name. A client that is gone or disabled is shown while something of it is remembered.
 func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]login.Application, error) {
-	p, err := s.Subjects.Get(tx, person)
+	p, err := s.deps.Subjects.Get(tx, person)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}
@@ -51,7 +51,7 @@ func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]lo
 		}
 		for name := range strings.FieldsSeq(h.Scope) {
 			if !slices.ContainsFunc(a.Scopes, func(sc login.Scope) bool { return sc.Name == name }) {
-				a.Scopes = append(a.Scopes, login.Scope{Name: name, Description: s.clients.scopes[name].Description})
+				a.Scopes = append(a.Scopes, login.Scope{Name: name, Description: s.clients.scope(name).Description})
 			}
 		}
 	}

@@ -139,7 +139,7 @@ func (s *Server) signedIn(w http.ResponseWriter, r *http.Request, p *pending) (*
 		// Without a page first: who is signed in already costs no stored request.
 		d := s.demand(p)
 		d.Passive = true
-		result, err := s.Auth.Authenticate(w, r, d)
+		result, err := s.deps.Auth.Authenticate(w, r, d)
 		if err == nil && s.hinted(&p.rec, result) {
 			return result, nil
 		}
@@ -159,7 +159,7 @@ func (s *Server) signedIn(w http.ResponseWriter, r *http.Request, p *pending) (*
 			return nil, err
 		}
 	}
-	result, err := s.Auth.Authenticate(w, r, s.demand(p))
+	result, err := s.deps.Auth.Authenticate(w, r, s.demand(p))
 	if err == nil && !s.hinted(&p.rec, result) {
 		// OpenID Connect Core 3.1.2.1: a positive answer is for the person of id_token_hint alone.
 		return nil, &login.Refusal{Code: "login_required", Reason: "another person signed in"}
@@ -281,4 +281,4 @@ func printable(text string) string {
 }
 
 // newID returns an identifier that cannot be guessed.
-func (s *Server) newID() (string, error) { return secret.ID(s.Random, 32) }
+func (s *Server) newID() (string, error) { return secret.ID(s.deps.Random, 32) }

@@ -37,7 +37,7 @@ func (s *Server) checkClient(ctx context.Context, a *authorizing) error {
 	if id == "" {
 		return errClient(nil) // absent or repeated
 	}
-	c, err := s.findClient(ctx, id)
+	c, err := s.clients.get(ctx, id)
 	if errors.Is(err, storage.ErrNotFound) {
 		return errClient(err)
 	}
@@ -117,7 +117,7 @@ func (s *Server) checkResponseType(_ context.Context, a *authorizing) error {
 		return unsupportedResponseType(nil)
 	}
 	a.rec.ResponseType = kind
-	return s.may(a.client, ask{Grant: grant})
+	return s.clients.may(a.client, ask{Grant: grant})
 }
 
 // checkResponseMode refuses a mode that is unknown, or in which this answer would not be safe.
@@ -131,7 +131,7 @@ func (s *Server) checkResponseMode(_ context.Context, a *authorizing) error {
 // checkProvider: a provider that is unknown, disabled or not the client's is the document's 403, as a page. external_idp leads past the
 // identity service to one of its providers.
 func (s *Server) checkProvider(ctx context.Context, a *authorizing) error {
-	if err := s.refreshProviders(ctx); err != nil {
+	if err := s.clients.refreshProviders(ctx); err != nil {
 		return err
 	}
 	idp := a.form.get("idp")
@@ -145,7 +145,7 @@ func (s *Server) checkProvider(ctx context.Context, a *authorizing) error {
 		}
 		idp = id
 	}
-	if err := s.may(a.client, ask{Provider: cmp.Or(idp, a.client.IDPs[0])}); err != nil {
+	if err := s.clients.may(a.client, ask{Provider: cmp.Or(idp, a.client.IDPs[0])}); err != nil {
 		return a.noProvider(err)
 	}
 	a.rec.IDP = idp
@@ -183,17 +183,17 @@ func (s *Server) checkChallenge(_ context.Context, a *authorizing) error {
 }
 
 func (s *Server) checkScope(_ context.Context, a *authorizing) error {
-	scope, err := s.scopesFor(a.client, a.form)
+	scope, err := s.clients.scopesFor(a.client, a.form)
 	if err != nil {
 		return err
 	}
-	a.rec.Scope, a.rec.Level = scope, s.scopeLevel(scope) // the highest of those asked
-	return s.may(a.client, ask{Grant: responseTypes[a.rec.ResponseType], Scope: scope})
+	a.rec.Scope, a.rec.Level = scope, s.clients.scopeLevel(scope) // the highest of those asked
+	return s.clients.may(a.client, ask{Grant: responseTypes[a.rec.ResponseType], Scope: scope})
 }
 
 func (s *Server) checkResources(_ context.Context, a *authorizing) error {
 	a.rec.Resources = a.form.all("resource")
-	return s.may(a.client, ask{Resources: a.rec.Resources})
+	return s.clients.may(a.client, ask{Resources: a.rec.Resources})
 }
 
 func (s *Server) checkPrompt(_ context.Context, a *authorizing) error {
@@ -241,7 +241,7 @@ func (s *Server) checkHints(ctx context.Context, a *authorizing) error {
 	if raw == "" {
 		return nil
 	}
-	hint, err := s.idTokenHint(raw)
+	hint, err := s.tokens.idTokenHint(raw)
 	if err != nil {
 		return invalidRequest(err, "id_token_hint is not an ID token of this server")
 	}
@@ -292,21 +292,18 @@ func (s *Server) checkCustomParams(_ context.Context, a *authorizing) error {
 
 // checkParams keeps the parameters that one of the client's providers wants.
 func (s *Server) checkParams(_ context.Context, a *authorizing) error {
-	known := s.clients.providers.Load().byID
-	for _, id := range s.clients.usable(a.client) {
-		for _, name := range known[id].Parameters {
-			value := a.form.get(name)
-			if utf8.RuneCountInString(value) > maxParam || hasControl(value) {
-				return invalidRequest(nil, "a parameter is too long or has control characters")
-			}
-			if value == "" {
-				continue
-			}
-			if a.rec.Params == nil {
-				a.rec.Params = map[string][]string{}
-			}
-			a.rec.Params[name] = []string{value}
+	for _, name := range s.clients.parametersFor(a.client) {
+		value := a.form.get(name)
+		if utf8.RuneCountInString(value) > maxParam || hasControl(value) {
+			return invalidRequest(nil, "a parameter is too long or has control characters")
 		}
+		if value == "" {
+			continue
+		}
+		if a.rec.Params == nil {
+			a.rec.Params = map[string][]string{}
+		}
+		a.rec.Params[name] = []string{value}
 	}
 	return nil
 }

@@ -23,16 +23,16 @@ import (
 // be sent, so nothing is lost and a sign-out waits for no client.
 
 const (
-	logoutEvery    = 2 * time.Second      // how soon what another server wrote is seen
-	logoutLifetime = 2 * time.Minute      // of a logout token (Back-Channel Logout 2.4)
-	logoutTries    = 16                   // about nine hours
-	logoutMaxWait  = time.Hour            // between two tries
-	logoutFirst    = 10 * time.Second     // after the first try; longer than outbound.Timeout, since a claim lasts as long
-	logoutAtOnce   = 4                    // requests to one client at a time
-	logoutClients  = 4                    // clients that are told at a time
-	logoutMove     = 256                  // records of an earlier version that one transaction moves
-	visitKept      = 400 * 24 * time.Hour // longer than any session
-	logoutKept     = visitKept + 30*day   // how long a token waits at most, counted from the visit
+	logoutEvery    = 2 * time.Second             // how soon what another server wrote is seen
+	logoutLifetime = 2 * time.Minute             // of a logout token (Back-Channel Logout 2.4)
+	logoutTries    = 16                          // about nine hours
+	logoutMaxWait  = time.Hour                   // between two tries
+	logoutFirst    = 10 * time.Second            // after the first try; longer than outbound.Timeout, since a claim lasts as long
+	logoutAtOnce   = 4                           // requests to one client at a time
+	logoutClients  = 4                           // clients that are told at a time
+	logoutMove     = 256                         // records of an earlier version that one transaction moves
+	visitKept      = 400 * 24 * time.Hour        // longer than any session
+	logoutKept     = visitKept + 30*24*time.Hour // how long a token waits at most, counted from the visit
 	logoutEvent    = "http://schemas.openid.net/event/backchannel-logout"
 )
 
@@ -48,31 +48,6 @@ type logoutClaims struct {
 	Session  string              `json:"sid"`
 }
 
-// hearsOfLogout tells whether the client wants to know when sessions end.
-func (c *Client) hearsOfLogout() bool {
-	return c.BackchannelLogoutURI != "" || c.FrontchannelLogoutURI != ""
-}
-
-// checkLogoutURIs: what is called must be as safe as what a browser is led to; a page in a frame must be one of the client's own
-// (Front-Channel Logout 2: scheme, host and port of a redirect URI).
-func (c *Client) checkLogoutURIs(p *problems) {
-	for _, o := range [...]struct{ option, uri string }{
-		{"backchannel_logout_uri", c.BackchannelLogoutURI}, {"frontchannel_logout_uri", c.FrontchannelLogoutURI},
-	} {
-		if o.uri == "" {
-			continue
-		}
-		if err := validateRedirectURI(o.uri); err != nil {
-			p.addf("%s: %q: %w", o.option, o.uri, err)
-		} else if !strings.HasPrefix(o.uri, "https://") && !strings.HasPrefix(o.uri, "http://") {
-			p.addf("%s: %q: must be https", o.option, o.uri)
-		}
-	}
-	if uri := c.FrontchannelLogoutURI; uri != "" && !slices.ContainsFunc(c.RedirectURIs, func(r string) bool { return redirectTarget(r) == redirectTarget(uri) }) {
-		p.addf("frontchannel_logout_uri: %q has not the scheme, host and port of one of the redirect_uris", uri)
-	}
-}
-
 // rememberVisit keeps that a client knows a session, in the transaction that gives it an ID token. A session that has ended while the code
 // was on its way is told of a little later, when the client has made its own of the code.
 func (s *Server) rememberVisit(tx storage.Tx, c *Client, si *signIn, scope []string, now time.Time) error {
@@ -80,7 +55,7 @@ func (s *Server) rememberVisit(tx storage.Tx, c *Client, si *signIn, scope []str
 		return nil
 	}
 	key := storage.Key(si.Subject, si.SessionID, c.ID)
-	_, err := s.Subjects.Session(tx, si.SessionID, now)
+	_, err := s.deps.Subjects.Session(tx, si.SessionID, now)
 	if errors.Is(err, storage.ErrNotFound) {
 		if c.BackchannelLogoutURI == "" {
 			return nil
@@ -105,23 +80,7 @@ func (s *Server) SessionsEnded(tx storage.Tx, person, except string) error {
 
 // TokensEnded is told that what was given in a session ends with it, in the transaction that ends it: its identity provider wants it so.
 func (s *Server) TokensEnded(tx storage.Tx, person, session string) error {
-	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person)}) {
-		if err != nil {
-			return err
-		}
-		parts := storage.Parts(e.Key)
-		g, found, err := grants.Find(tx, parts[2])
-		if err != nil {
-			return err
-		}
-		if !found || g.SessionID != session {
-			continue
-		}
-		if err := dropGrant(tx, person, parts[1], parts[2]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.tokens.dropSession(tx, person, session)
 }
 
 func (s *Server) endVisits(tx storage.Tx, prefix []byte, except string) error {
@@ -153,16 +112,16 @@ func (s *Server) endVisits(tx storage.Tx, prefix []byte, except string) error {
 
 // newLogouts returns the outbox of logout tokens.
 func (s *Server) newLogouts() *outbox.Lanes[logoutRecord] {
-	return outbox.NewLanes(logouts, s.Store, s.now, outbox.Config{
+	return outbox.NewLanes(logouts, s.deps.Store, s.now, outbox.Config{
 		First: logoutFirst, Most: logoutMaxWait, Tries: logoutTries, MaxAge: logoutKept, AtOnce: logoutAtOnce, Every: logoutEvery,
-		Log: s.Log.With(zap.String("sent", "logout token")),
+		Log: s.deps.Log.With(zap.String("sent", "logout token")),
 	}, logoutClients)
 }
 
 // Run sends logout tokens until ctx ends. Several servers of one store can run at a time.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.moveLogouts(ctx); err != nil && ctx.Err() == nil {
-		s.Log.Error("logout tokens of an earlier version not moved; the next start tries again", zap.Error(err))
+		s.deps.Log.Error("logout tokens of an earlier version not moved; the next start tries again", zap.Error(err))
 	}
 	s.logouts.Run(ctx, s.sendLogout)
 	return nil
@@ -172,7 +131,7 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) moveLogouts(ctx context.Context) error {
 	for {
 		now, n := s.now(), 0
-		err := s.Store.Update(ctx, func(tx storage.Tx) error {
+		err := s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 			n = 0
 			for e, err := range earlierLogouts.Scan(tx, storage.Range{Limit: logoutMove}) {
 				if err != nil {
@@ -201,7 +160,7 @@ func (s *Server) moveLogouts(ctx context.Context) error {
 
 // sendLogout makes one try. A client that is gone, disabled or no longer interested needs no token.
 func (s *Server) sendLogout(ctx context.Context, clientID, _ string, rec logoutRecord) error {
-	c, err := s.findClient(ctx, clientID)
+	c, err := s.clients.get(ctx, clientID)
 	if errors.Is(err, storage.ErrNotFound) || (err == nil && (c.Disabled || c.BackchannelLogoutURI == "")) {
 		return nil
 	}
@@ -213,13 +172,13 @@ func (s *Server) sendLogout(ctx context.Context, clientID, _ string, rec logoutR
 
 // postLogout sends a logout token. (Back-Channel Logout 2.5, 2.8)
 func (s *Server) postLogout(ctx context.Context, c *Client, rec logoutRecord) error {
-	id, err := secret.ID(s.Random, 16)
+	id, err := secret.ID(s.deps.Random, 16)
 	if err != nil {
 		return err
 	}
 	now := s.now()
-	token, err := s.Keys.Sign(c.IDTokenAlg, typLogout, logoutClaims{
-		Issuer: s.cfg.Issuer, Subject: s.subjectFor(c, rec.Person), Audience: c.ID, IssuedAt: now.Unix(), Expires: now.Add(logoutLifetime).Unix(), ID: id,
+	token, err := s.deps.Keys.Sign(c.IDTokenAlg, typLogout, logoutClaims{
+		Issuer: s.cfg.Issuer, Subject: s.tokens.subjectFor(c, rec.Person), Audience: c.ID, IssuedAt: now.Unix(), Expires: now.Add(logoutLifetime).Unix(), ID: id,
 		Events: map[string]struct{}{logoutEvent: {}}, Session: rec.Session,
 	})
 	if err != nil {
@@ -231,7 +190,7 @@ func (s *Server) postLogout(ctx context.Context, c *Client, rec logoutRecord) er
 		return err
 	}
 	req.Header.Set("Content-Type", formType)
-	res, err := s.outboundFor(c).Do(req)
+	res, err := s.clients.outboundFor(c).Do(req)
 	if err != nil {
 		return fmt.Errorf("post logout token: %w", errors.Unwrap(err)) // without the URL, which may hold a secret of the client's
 	}
@@ -243,15 +202,6 @@ func (s *Server) postLogout(ctx context.Context, c *Client, rec logoutRecord) er
 		return fmt.Errorf("post logout token: status %d", res.StatusCode)
 	}
 	return nil
-}
-
-// outboundFor returns what makes requests to a client: its addresses are trusted as the operator has written them in the configuration;
-// those of a client that was added since must be public.
-func (s *Server) outboundFor(c *Client) *http.Client {
-	if s.clients.fixed[c.ID] != nil {
-		return s.trusted
-	}
-	return s.untrusted
 }
 
 // LogoutFrames returns the addresses that the page after a sign-out loads in frames, so that the clients of the session clear

@@ -9,21 +9,12 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-
-	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
 const (
 	maxClaims      = 8 << 10 // bytes of the claims parameter: anybody can have one stored, so it is bounded
 	maxClaimsNamed = 64      // claims in it
 )
-
-// claimsRequest is what the claims parameter asks beside the scopes, by name. (OpenID Connect Core 5.5) Essential or voluntary makes no
-// difference to what is given: a claim that is not known is left out in either case (5.5.1).
-type claimsRequest struct {
-	Userinfo []string `cbor:"1,keyasint,omitempty"`
-	IDToken  []string `cbor:"2,keyasint,omitempty"`
-}
 
 // wantedClaim is what the parameter says of one claim; nil: no more than that it is wanted.
 type wantedClaim struct {
@@ -77,26 +68,6 @@ func parseClaims(raw string) (claimsParameter, error) {
 func (p claimsParameter) request(c *Client) claimsRequest {
 	known := func(of map[string]*wantedClaim) []string { return c.allowedClaims(slices.Sorted(maps.Keys(of))) }
 	return claimsRequest{Userinfo: known(p.Userinfo), IDToken: known(p.IDToken)}
-}
-
-// scopeOfClaim is the standard scope that gives a claim; "" when none does.
-func scopeOfClaim(name string) string {
-	for scope, claims := range scopeClaims {
-		if slices.Contains(claims, name) {
-			return scope
-		}
-	}
-	return ""
-}
-
-// allowedClaims returns the claims that a scope of the client could give.
-func (c *Client) allowedClaims(names []string) (out []string) {
-	for _, name := range names {
-		if scope := scopeOfClaim(name); scope != "" && c.hasScope(scope) {
-			out = append(out, name)
-		}
-	}
-	return out
 }
 
 // checkClaims reads the claims parameter. (OpenID Connect Core 5.5)
@@ -158,19 +129,4 @@ func (p *pending) agreed() []string {
 		}
 	}
 	return scope
-}
-
-// personClaims returns claims of a person in the types of OpenID Connect Core 5.1, without those that nothing is known of.
-func personClaims(person *login.Subject, names []string) map[string]any {
-	out := map[string]any{}
-	for _, name := range names {
-		value := person.Profile[name]
-		if name == "preferred_username" && value == "" {
-			value = person.Username
-		}
-		if value != "" {
-			out[name] = claimValue(name, value)
-		}
-	}
-	return out
 }

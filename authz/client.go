@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -67,4 +68,24 @@ type APIClient struct {
 	APIs         []string        `json:"apis,omitempty"`      // introspection, configuration, credentials, events, persons
 	Audiences    []string        `json:"audiences,omitempty"` // introspects only tokens for these. Default: all
 	Disabled     bool            `json:"disabled,omitempty"`
+}
+
+// has tells whether the client may ask for a scope.
+func (c *Client) hasScope(name string) bool {
+	return slices.Contains(c.Scopes, name) || (name == scopeOffline && c.hasGrant(grantRefreshToken))
+}
+
+func (c *Client) hasGrant(name string) bool { return slices.Contains(c.Grants, name) }
+
+// stillAllowed returns the scopes that the client may still have: one that was taken from it is gone from what it got earlier.
+func (c *Client) stillAllowed(scope []string) []string {
+	if !slices.ContainsFunc(scope, func(name string) bool { return !c.hasScope(name) }) {
+		return scope
+	}
+	return slices.DeleteFunc(slices.Clone(scope), func(name string) bool { return !c.hasScope(name) })
+}
+
+// hearsOfLogout tells whether the client wants to know when sessions end.
+func (c *Client) hearsOfLogout() bool {
+	return c.BackchannelLogoutURI != "" || c.FrontchannelLogoutURI != ""
 }

@@ -42,27 +42,27 @@ var (
 )
 
 // authenticateClient returns the client that sent the request. (RFC 6749 2.3, 3.2.1; token server document, "Authentication")
-func (s *Server) authenticateClient(r *http.Request, f form) (*Client, error) {
-	p, err := readCredentials(r.Header, f)
+func (r *registry) authenticateClient(req *http.Request, f form) (*Client, error) {
+	p, err := readCredentials(req.Header, f)
 	if err != nil {
-		return nil, s.refuseClient(r, p.id, err)
+		return nil, r.refuseClient(req, p.id, err)
 	}
 	if p.method == methodPrivateKey {
-		c, err := s.authenticateByKey(r.Context(), p)
-		return c, s.refuseClient(r, p.id, err)
+		c, err := r.authenticateByKey(req.Context(), p)
+		return c, r.refuseClient(req, p.id, err)
 	}
-	reg, err := s.lookup(r.Context(), p.id)
+	reg, err := r.lookup(req.Context(), p.id)
 	if err != nil {
 		return nil, err
 	}
-	known, against := reg != nil, s.clients.checks.decoy
+	known, against := reg != nil, r.checks.decoy
 	if known {
 		against = reg.credential
 	}
 	// The comparison is made for an unknown client too, so that time does not tell who exists.
-	right, err := s.clients.checks.check(r.Context(), against, "client", p.id, p.secret)
-	if err == nil && !right && s.clients.fixed[p.id] != nil {
-		err = s.costLookup(r.Context())
+	right, err := r.checks.check(req.Context(), against, "client", p.id, p.secret)
+	if err == nil && !right && r.fixed[p.id] != nil {
+		err = r.costLookup(req.Context())
 	}
 	if err != nil {
 		return nil, cannotCheck(err)
@@ -83,16 +83,16 @@ func (s *Server) authenticateClient(r *http.Request, f form) (*Client, error) {
 	default:
 		return reg.client, nil
 	}
-	return nil, s.refuseClient(r, p.id, invalidClient(err))
+	return nil, r.refuseClient(req, p.id, invalidClient(err))
 }
 
-// lookup is registry.lookup outside a transaction. A client of the configuration costs no View.
-func (s *Server) lookup(ctx context.Context, id string) (reg *registered[Client], err error) {
-	if reg = s.clients.fixed[id]; reg != nil {
+// lookup is read outside a transaction. A client of the configuration costs no View.
+func (r *registry) lookup(ctx context.Context, id string) (reg *registered[Client], err error) {
+	if reg = r.fixed[id]; reg != nil {
 		return reg, nil
 	}
-	err = s.view(ctx, func(tx storage.Tx) (err error) {
-		reg, err = s.clients.lookup(tx, id)
+	err = r.view(ctx, func(tx storage.Tx) (err error) {
+		reg, err = r.read(tx, id)
 		return err
 	})
 	return reg, err
@@ -100,8 +100,8 @@ func (s *Server) lookup(ctx context.Context, id string) (reg *registered[Client]
 
 // costLookup makes a wrong secret of a client of the configuration as expensive as an unknown client, which was looked
 // up in storage.
-func (s *Server) costLookup(ctx context.Context) error {
-	return s.view(ctx, func(tx storage.Tx) error {
+func (r *registry) costLookup(ctx context.Context) error {
+	return r.view(ctx, func(tx storage.Tx) error {
 		_, err := clients.Has(tx, "")
 		return err
 	})
@@ -183,8 +183,8 @@ func basicCredentials(header string, formEncoded bool) (presented, error) {
 
 // authenticateAPI returns the API client of HTTP Basic credentials, which may use this API. OAuth clients are not API
 // clients: their credentials are wrong here. (token server document, "Authentication")
-func (s *Server) authenticateAPI(r *http.Request, api string) (*APIClient, error) {
-	headers := r.Header.Values("Authorization")
+func (r *registry) authenticateAPI(req *http.Request, api string) (*APIClient, error) {
+	headers := req.Header.Values("Authorization")
 	if len(headers) > 1 {
 		return nil, invalidRequest(nil, "more than one Authorization header")
 	}
@@ -193,15 +193,15 @@ func (s *Server) authenticateAPI(r *http.Request, api string) (*APIClient, error
 	}
 	p, err := basicCredentials(headers[0], false)
 	if err != nil {
-		return nil, s.refuseClient(r, "", err)
+		return nil, r.refuseClient(req, "", err)
 	}
-	reg, right, err := s.checkAPI(r.Context(), p)
+	reg, right, err := r.checkAPI(req.Context(), p)
 	if err == nil && !right {
 		// The document says HTTP Basic and no more. Libraries of OAuth clients encode the two as form values all the same
 		// (RFC 6749 2.3.1), so what is wrong as it stands is read again that way. Either way it takes that very API client's secret.
 		if q, encoded := basicCredentials(headers[0], true); encoded == nil && q != p {
 			p = q
-			reg, right, err = s.checkAPI(r.Context(), p)
+			reg, right, err = r.checkAPI(req.Context(), p)
 		}
 	}
 	if err != nil {
@@ -219,13 +219,13 @@ func (s *Server) authenticateAPI(r *http.Request, api string) (*APIClient, error
 	default:
 		return reg.client, nil
 	}
-	return nil, s.refuseClient(r, p.id, invalidClient(err))
+	return nil, r.refuseClient(req, p.id, invalidClient(err))
 }
 
 // AuthorizeAPI returns the id of the API client whose Basic credentials a request to another package's API carries, and that may use this
 // API; or login.ErrNoCredentials, or login.ErrNotAllowed. Any other error: we cannot tell.
-func (s *Server) AuthorizeAPI(r *http.Request, api string) (client string, err error) {
-	c, err := s.authenticateAPI(r, api)
+func (r *registry) AuthorizeAPI(req *http.Request, api string) (client string, err error) {
+	c, err := r.authenticateAPI(req, api)
 	if err == nil {
 		return c.ID, nil
 	}
@@ -242,13 +242,13 @@ func (s *Server) AuthorizeAPI(r *http.Request, api string) (client string, err e
 
 // checkAPI finds an API client (nil: unknown) and tells whether the secret is its own. API clients stand in the
 // configuration alone, so neither a known nor an unknown one costs a read.
-func (s *Server) checkAPI(ctx context.Context, p presented) (reg *registered[APIClient], right bool, err error) {
-	reg = s.clients.apis[p.id]
-	against := s.clients.checks.decoy
+func (r *registry) checkAPI(ctx context.Context, p presented) (reg *registered[APIClient], right bool, err error) {
+	reg = r.apis[p.id]
+	against := r.checks.decoy
 	if reg != nil {
 		against = reg.credential
 	}
-	right, err = s.clients.checks.check(ctx, against, "api_client", p.id, p.secret)
+	right, err = r.checks.check(ctx, against, "api_client", p.id, p.secret)
 	if err != nil {
 		return nil, false, cannotCheck(err)
 	}
@@ -256,22 +256,22 @@ func (s *Server) checkAPI(ctx context.Context, p presented) (reg *registered[API
 }
 
 // refuseClient writes the event of a failed authentication, as far as the rate allows, and returns err.
-func (s *Server) refuseClient(r *http.Request, id string, err error) error {
+func (r *registry) refuseClient(req *http.Request, id string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if e := new(Error); !errors.As(err, &e) || e.Status != http.StatusUnauthorized || !s.failures.AllowN(s.Now(), 1) {
+	if e := new(Error); !errors.As(err, &e) || e.Status != http.StatusUnauthorized || !r.failures.AllowN(r.deps.Now(), 1) {
 		return err
 	}
-	e, failed := s.Events.New(eventClientAuthFailed, s.Origin(r))
+	e, failed := r.deps.Events.New(eventClientAuthFailed, r.deps.Origin(req))
 	if failed == nil {
 		e.ClientID, e.Actor = event.Clean(id), event.Clean(id)
 		e.Reason = reasonOf(err)
-		failed = s.Store.Update(r.Context(), func(tx storage.Tx) error { return s.Events.Append(tx, e) })
+		failed = r.deps.Store.Update(req.Context(), func(tx storage.Tx) error { return r.deps.Events.Append(tx, e) })
 	}
 	if failed != nil {
 		// The answer is a refusal whatever becomes of its event.
-		s.Log.Error("event of a failed client authentication not written", zap.Error(failed))
+		r.deps.Log.Error("event of a failed client authentication not written", zap.Error(failed))
 	}
 	return err
 }

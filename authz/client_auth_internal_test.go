@@ -1,94 +1,9 @@
 package authz
 
 import (
-	"encoding/base64"
-	"errors"
-	"net/http"
 	"net/url"
-	"strings"
 	"testing"
 )
-
-// Whatever stands in an Authorization header has one reading or is refused, and what was encoded comes back.
-func FuzzBasic(f *testing.F) {
-	for _, seed := range []string{"Basic c2hvcDpzZWNyZXQ=", "basic c2hvcDpzZWNyZXQ=", "Basic", "Basic a, Basic b", "Bearer x", "Basic =", "Basic  YTpi", "Basic YSUzQWI6Yg=="} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, header string) {
-		for _, encoded := range []bool{true, false} {
-			p, err := basicCredentials(header, encoded)
-			if err != nil {
-				e := new(Error)
-				if !errors.As(err, &e) || (e.Status != http.StatusUnauthorized && e.Status != http.StatusBadRequest) {
-					t.Fatalf("basicCredentials(%q) = %v, want a refusal", header, err)
-				}
-				continue
-			}
-			if p.id == "" || p.secret == "" || p.method != "basic" || !isText(p.id) || !isText(p.secret) {
-				t.Fatalf("basicCredentials(%q) = %+v", header, p)
-			}
-			id, password := p.id, p.secret
-			if encoded {
-				id, password = url.QueryEscape(id), url.QueryEscape(password)
-			}
-			if !encoded && strings.Contains(id, ":") {
-				t.Fatalf("basicCredentials(%q): the id %q holds a colon", header, id)
-			}
-			again, err := basicCredentials("Basic "+base64.StdEncoding.EncodeToString([]byte(id+":"+password)), encoded)
-			if err != nil || again != p {
-				t.Fatalf("basicCredentials of %+v = %+v, %v", p, again, err)
-			}
-		}
-	})
-}
-
-func FuzzScope(f *testing.F) {
-	for _, seed := range []string{"openid profile", " a  b ", `a"b`, "a\x7f", "ä", strings.Repeat("x ", 200)} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		got, err := parseScope(text)
-		if err != nil {
-			return
-		}
-		seen := map[string]bool{}
-		for _, name := range got {
-			if seen[name] || !isScopeToken(name) || !strings.Contains(text, name) {
-				t.Fatalf("parseScope(%q) = %q", text, got)
-			}
-			seen[name] = true
-		}
-		again, err := parseScope(strings.Join(got, " "))
-		if err != nil || strings.Join(again, " ") != strings.Join(got, " ") {
-			t.Fatalf("parseScope of %q = %q, %v", got, again, err)
-		}
-	})
-}
-
-// What is no assertion is refused; one that is read names a client that can be looked up, and no other than client_id.
-func FuzzReadAssertion(f *testing.F) {
-	for _, seed := range []string{"", "a.b.c", "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4In0.", "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJzaG9wIn0.AA", "eyJhbGciOiJFUzI1NiIsImNyaXQiOlsieCJdfQ.eyJzdWIiOltdfQ.AA"} {
-		f.Add(seed, "shop")
-	}
-	f.Fuzz(func(t *testing.T, raw, id string) {
-		query := url.Values{"client_assertion_type": {assertionType}, "client_assertion": {raw}, "client_id": {id}}.Encode()
-		q, err := parseQuery(query)
-		if err != nil {
-			return
-		}
-		p, err := readAssertion(q)
-		if err != nil {
-			e := new(Error)
-			if !errors.As(err, &e) || (e.Status != http.StatusUnauthorized && e.Status != http.StatusBadRequest) {
-				t.Fatalf("readAssertion(%q) = %v, want a refusal", raw, err)
-			}
-			return
-		}
-		if checkID(p.id) != nil || (id != "" && p.id != id) || p.secret != raw {
-			t.Fatalf("readAssertion(%q, %q) = %q", raw, id, p.id)
-		}
-	})
-}
 
 // The parts of a path of a person are never empty, never steps in it, and say what the path says.
 func FuzzUsersParts(f *testing.F) {

@@ -361,3 +361,27 @@ func (p *problems) join() error {
 	}
 	return errors.New(strings.Join(text, "; "))
 }
+
+// checkLogoutURIs: what is called must be as safe as what a browser is led to; a page in a frame must be one of the client's own
+// (Front-Channel Logout 2: scheme, host and port of a redirect URI).
+func (c *Client) checkLogoutURIs(p *problems) {
+	for _, o := range [...]struct{ option, uri string }{
+		{"backchannel_logout_uri", c.BackchannelLogoutURI}, {"frontchannel_logout_uri", c.FrontchannelLogoutURI},
+	} {
+		if o.uri == "" {
+			continue
+		}
+		if err := validateRedirectURI(o.uri); err != nil {
+			p.addf("%s: %q: %w", o.option, o.uri, err)
+		} else if !strings.HasPrefix(o.uri, "https://") && !strings.HasPrefix(o.uri, "http://") {
+			p.addf("%s: %q: must be https", o.option, o.uri)
+		}
+	}
+	if uri := c.FrontchannelLogoutURI; uri != "" && !slices.ContainsFunc(c.RedirectURIs, func(r string) bool { return redirectTarget(r) == redirectTarget(uri) }) {
+		p.addf("frontchannel_logout_uri: %q has not the scheme, host and port of one of the redirect_uris", uri)
+	}
+}
+
+// maxJWTLifetime bounds access tokens that are JWTs: a resource server must find the key in the JWKS as long as the token lives, and a key
+// goes keyAfter after it signed last.
+const maxJWTLifetime = 24 * time.Hour

@@ -29,7 +29,7 @@ var errSignedOut = &login.Refusal{Code: "login_required", Reason: "the sign-in h
 func (s *Server) mustConsent(ctx context.Context, p *pending, result *login.Result) (ask bool, account string, err error) {
 	var given consentRecord
 	err = s.view(ctx, func(tx storage.Tx) error {
-		subject, err := s.Subjects.Get(tx, result.Subject)
+		subject, err := s.deps.Subjects.Get(tx, result.Subject)
 		if errors.Is(err, storage.ErrNotFound) {
 			return errSignedOut
 		}
@@ -74,12 +74,12 @@ func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pending, 
 	agreed := p.agreed()
 	scopes := make([]page.ScopeLine, len(agreed))
 	for i, name := range agreed {
-		scopes[i] = page.ScopeLine{Name: name, Description: s.clients.scopes[name].Description}
+		scopes[i] = page.ScopeLine{Name: name, Description: s.clients.scope(name).Description}
 	}
-	s.Pages.Render(w, r, page.View{
+	s.deps.Pages.Render(w, r, page.View{
 		Template: "consent", Locales: p.rec.Locales, Mobile: p.rec.View == "mobile", Client: loginClient(p.client, p.rec.RedirectURI),
 		Data: page.Consent{
-			Action: consentPath + "?flow=" + url.QueryEscape(p.id), CSRF: s.Pages.CSRF(browser, consentForm(p.id, result.Subject)),
+			Action: consentPath + "?flow=" + url.QueryEscape(p.id), CSRF: s.deps.Pages.CSRF(browser, consentForm(p.id, result.Subject)),
 			RequestID: p.id, Account: account, Owner: redirectOwner(p.rec.RedirectURI), Scopes: scopes,
 		},
 	})
@@ -97,7 +97,7 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := query.get("flow")
-	current, err := s.Auth.Current(r)
+	current, err := s.deps.Auth.Current(r)
 	if err != nil {
 		return storageError(err)
 	}
@@ -106,7 +106,7 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 		subject = current.Subject
 	}
 	if err := s.checkConsentPost(r, id, subject); err != nil {
-		s.Pages.Refuse(w, r, err, "")
+		s.deps.Pages.Refuse(w, r, err, "")
 		s.logRefusal(r, &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the consent form is refused", Cause: err}, "")
 		return nil
 	}
@@ -120,7 +120,7 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 	}
 	d := s.demand(p)
 	d.Passive = true
-	result, err := s.Auth.Authenticate(w, r, d)
+	result, err := s.deps.Auth.Authenticate(w, r, d)
 	if refusal := new(login.Refusal); errors.As(err, &refusal) || (err == nil && result.Subject != subject) {
 		redirect(w, resumePath+"?flow="+url.QueryEscape(p.id), http.StatusSeeOther) // sign in again, then be asked again
 		return nil
@@ -138,7 +138,7 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 
 // checkConsentPost accepts the form that askConsent made, for this browser, request and person, and no field beside.
 func (s *Server) checkConsentPost(r *http.Request, id, subject string) error {
-	if err := s.Pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), consentForm(id, subject)); err != nil {
+	if err := s.deps.Pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), consentForm(id, subject)); err != nil {
 		return err
 	}
 	for name := range r.PostForm {
@@ -167,9 +167,9 @@ type agreement struct {
 
 // issueAnswer makes what a request asked for: a code, or with the implicit grant a token.
 func (s *Server) issueAnswer(r *http.Request, p *pending, result *login.Result, consent bool) (url.Values, error) {
-	a := &agreement{pending: p, result: result, consent: consent, from: s.Origin(r), now: s.now(), scope: p.agreed()}
+	a := &agreement{pending: p, result: result, consent: consent, from: s.deps.Origin(r), now: s.now(), scope: p.agreed()}
 	var err error
-	if a.given, err = s.Events.New(eventConsentGiven, a.from); err != nil {
+	if a.given, err = s.deps.Events.New(eventConsentGiven, a.from); err != nil {
 		return nil, err
 	}
 	a.given.PersonID, a.given.Actor, a.given.ClientID, a.given.SessionID = result.Subject, result.Subject, p.client.ID, result.SessionID
@@ -191,12 +191,12 @@ func (s *Server) settle(tx storage.Tx, a *agreement) (standing, error) {
 	}
 	e := a.given
 	e.AgentUser = st.Subject.Username
-	return st, s.Events.Append(tx, e)
+	return st, s.deps.Events.Append(tx, e)
 }
 
 // issueCode stores a code. (RFC 6749 4.1.2)
 func (s *Server) issueCode(ctx context.Context, a *agreement) (url.Values, error) {
-	code, err := secret.NewToken(s.Random, secret.Code)
+	code, err := secret.NewToken(s.deps.Random, secret.Code)
 	if err != nil {
 		return nil, err
 	}
@@ -219,11 +219,11 @@ func (s *Server) issueCode(ctx context.Context, a *agreement) (url.Values, error
 // signedInStill reads in tx what a code hangs on: the person is active, the session lives and is of the person's epoch, the
 // client is usable. Otherwise it is a *login.Refusal. An empty clientID is not looked at.
 func (s *Server) signedInStill(tx storage.Tx, clientID string, result *login.Result, now time.Time) (standing, error) {
-	st, good, err := s.standing(tx, clientID, result.Subject)
+	st, good, err := s.tokens.standing(tx, clientID, result.Subject)
 	if err != nil {
 		return st, err
 	}
-	session, err := s.Subjects.Session(tx, result.SessionID, now)
+	session, err := s.deps.Subjects.Session(tx, result.SessionID, now)
 	if errors.Is(err, storage.ErrNotFound) {
 		return st, errSignedOut
 	}
@@ -234,13 +234,6 @@ func (s *Server) signedInStill(tx storage.Tx, clientID string, result *login.Res
 		return st, errSignedOut
 	}
 	return st, nil
-}
-
-func newSignIn(result *login.Result) signIn {
-	return signIn{
-		Subject: result.Subject, SessionID: result.SessionID, AuthTime: result.AuthTime, Level: result.Level, AMR: result.AMR, Provider: result.Provider,
-		Details: result.Details, References: result.References,
-	}
 }
 
 // rememberConsent adds the scopes to those that the person has allowed the client.

@@ -21,12 +21,12 @@ func (s *Server) refreshDetails(ctx context.Context, token string, i *Introspect
 	}
 	limited, cancel := context.WithTimeout(ctx, refreshLimit)
 	defer cancel()
-	fresh, err := s.Subjects.RefreshDetails(limited, i.Subject, i.SessionID, i.provider)
+	fresh, err := s.deps.Subjects.RefreshDetails(limited, i.Subject, i.SessionID, i.provider)
 	if err == nil && fresh != nil {
 		err = s.keepDetails(ctx, token, fresh)
 	}
 	if err != nil {
-		s.Log.Warn("user details not refreshed", zap.String("session_id", i.SessionID), zap.Error(err))
+		s.deps.Log.Warn("user details not refreshed", zap.String("session_id", i.SessionID), zap.Error(err))
 		return
 	}
 	if fresh == nil {
@@ -39,27 +39,19 @@ func (s *Server) refreshDetails(ctx context.Context, token string, i *Introspect
 
 // keepDetails writes the details into the grant that the token hangs on.
 func (s *Server) keepDetails(ctx context.Context, token string, fresh map[string][]string) error {
-	access, isAccess := s.accessKey(token)
+	access, isAccess := s.tokens.accessKey(token)
 	return s.update(ctx, func(tx storage.Tx) error {
-		id := ""
 		if isAccess {
-			rec, _, err := accessTokens.Find(tx, access)
+			rec, _, err := s.tokens.access(tx, access)
 			if err != nil {
 				return err
 			}
-			id = rec.GrantID
-		} else {
-			rec, _, err := refreshes.Find(tx, secret.Hash(token))
-			if err != nil {
-				return err
-			}
-			id = rec.GrantID
+			return s.tokens.changeDetails(tx, rec.GrantID, fresh)
 		}
-		g, found, err := grants.Find(tx, id)
-		if err != nil || !found {
+		rec, _, err := refreshes.Find(tx, secret.Hash(token))
+		if err != nil {
 			return err
 		}
-		g.Details = fresh
-		return grants.Put(tx, id, g, g.ExpiresAt.Add(collectMargin))
+		return s.tokens.changeDetails(tx, rec.GrantID, fresh)
 	})
 }

@@ -2,14 +2,13 @@ package authz
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 	"weak"
 
-	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -87,7 +86,7 @@ func endEverything(ctx context.Context, store storage.Store, also func(storage.T
 		}
 		rec.Epoch++
 		epoch = rec.Epoch
-		if err := globals.Put(tx, globalKey, rec, never); err != nil {
+		if err := globals.Put(tx, globalKey, rec, time.Time{}); err != nil {
 			return err
 		}
 		return also(tx)
@@ -95,33 +94,16 @@ func endEverything(ctx context.Context, store storage.Store, also func(storage.T
 	return epoch, err
 }
 
-// standing is what a record hangs on, as it is now.
-type standing struct {
-	Client  *Client       // nil where no client was asked for
-	Subject login.Subject // zero where no person was asked for
-	Epochs  epochs
-}
-
-// standing reads client and person. It is false when one of them is not there, disabled or blocked: then nothing of theirs
-// is valid. An empty clientID or subject is not looked at.
-func (s *Server) standing(tx storage.Tx, clientID, subject string) (standing, bool, error) {
-	st := standing{Epochs: epochs{Global: s.global.epoch.Load()}}
-	if clientID != "" {
-		c, state, err := s.clients.state(tx, clientID)
-		if err != nil || c == nil || c.Disabled {
-			return st, false, err
-		}
-		st.Client, st.Epochs.Client = c, state.Epoch
+// RevokeEverything ends every token, code, grant and site session issued before now, whoever has it.
+func (l *ledger) RevokeEverything(ctx context.Context) error {
+	e, err := l.deps.Events.NewBy(ctx, eventAllRevoked)
+	if err != nil {
+		return err
 	}
-	if subject != "" {
-		sub, err := s.Subjects.Get(tx, subject)
-		if errors.Is(err, storage.ErrNotFound) || (err == nil && !sub.Active) {
-			return st, false, nil
-		}
-		if err != nil {
-			return st, false, err
-		}
-		st.Subject, st.Epochs.Person = sub, sub.Epoch
+	epoch, err := endEverything(ctx, l.deps.Store, func(tx storage.Tx) error { return l.deps.Events.Append(tx, e) })
+	if err != nil {
+		return err
 	}
-	return st, true, nil
+	l.global.raise(epoch)
+	return nil
 }

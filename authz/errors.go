@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -105,4 +106,15 @@ func asError(err error) *Error {
 // isUnavailable tells failures of storage, the caller's cancelled context included, from everything else.
 func isUnavailable(err error) bool {
 	return errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrCorrupt)
+}
+
+// storageError leaves verdicts as they are and turns what says "we cannot tell" into a 503.
+func storageError(err error) error {
+	if errors.As(err, new(*Error)) || errors.As(err, new(*login.Refusal)) || errors.Is(err, login.ErrResponded) {
+		return err
+	}
+	if storage.IsFailure(err) {
+		return temporarilyUnavailable(err)
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package authz
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -10,7 +11,7 @@ import (
 
 // grantClientCredentials gives a client a token of its own. (RFC 6749 4.4) There is no refresh token: the client can ask again.
 func (s *Server) grantClientCredentials(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
-	scope, err := s.scopesFor(q.client, q.form)
+	scope, err := s.clients.scopesFor(q.client, q.form)
 	if err != nil {
 		return nil, err
 	}
@@ -27,10 +28,10 @@ func (s *Server) grantClientCredentials(ctx context.Context, q *tokenRequest) (*
 
 // issueOwn stores an access token of the client itself.
 func (s *Server) issueOwn(ctx context.Context, c *Client, scope, resources []string, lifetime time.Duration, from event.Origin, now time.Time) (*issue, error) {
-	if err := s.may(c, ask{Grant: grantClientCredentials, Scope: scope, Resources: resources}); err != nil {
+	if err := s.clients.may(c, ask{Grant: grantClientCredentials, Scope: scope, Resources: resources}); err != nil {
 		return nil, err
 	}
-	i, err := s.newAccess(c, accessRecord{
+	i, err := s.tokens.newAccess(c, accessRecord{
 		ClientID: c.ID, Scope: scope, Audience: resources, CreatedAt: now, ExpiresAt: now.Add(lifetime),
 	}, eventAccessIssued, from)
 	if err != nil {
@@ -38,18 +39,20 @@ func (s *Server) issueOwn(ctx context.Context, c *Client, scope, resources []str
 	}
 	alive := false
 	err = s.update(ctx, func(tx storage.Tx) error {
-		st, ok, err := s.standing(tx, c.ID, "")
+		st, ok, err := s.tokens.standing(tx, c.ID, "")
 		if alive = ok; err != nil || !ok {
 			return err
 		}
 		i.rec.Epochs = st.Epochs
-		return s.issueAccess(tx, i)
+		return s.tokens.issueAccess(tx, i)
 	})
 	if err != nil {
 		return nil, err
 	}
 	if !alive {
-		return nil, invalidClient(errUnknownClient) // removed since it was authenticated
+		return nil, invalidClient(errClientGone)
 	}
 	return i, nil
 }
+
+var errClientGone = errors.New("the client has been removed since it was authenticated")

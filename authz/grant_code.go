@@ -15,7 +15,7 @@ import (
 )
 
 // spentCodeKept is how long a spent code is remembered, or as long as what it gave, if that is shorter: a replay is seen.
-const spentCodeKept = day
+const spentCodeKept = 24 * time.Hour
 
 // codeVerdict says what a code is worth to who presents it.
 type codeVerdict int
@@ -63,7 +63,7 @@ func (s *Server) grantAuthorizationCode(ctx context.Context, q *tokenRequest) (*
 		return nil, refuseCode(codeUnknown)
 	}
 	g := &codeGrant{tokenRequest: q, key: secret.Hash(code), challenge: challengeOf(q.form.get("code_verifier")), resources: q.form.all("resource")}
-	if err := s.may(q.client, ask{Resources: g.resources}); err != nil {
+	if err := s.clients.may(q.client, ask{Resources: g.resources}); err != nil {
 		return nil, err
 	}
 	var rec codeRecord
@@ -126,7 +126,7 @@ func (s *Server) judgeCode(tx storage.Tx, g *codeGrant) (codeRecord, standing, c
 	case !g.redirectMatches(&rec) || !g.verifierMatches(&rec):
 		return rec, standing{}, codeMismatch, nil
 	}
-	st, ok, err := s.standing(tx, rec.ClientID, rec.Subject)
+	st, ok, err := s.tokens.standing(tx, rec.ClientID, rec.Subject)
 	if err != nil {
 		return rec, st, codeUnknown, err
 	}
@@ -189,24 +189,24 @@ func (s *Server) prepareCode(g *codeGrant, rec *codeRecord) error {
 	if err != nil {
 		return err
 	}
-	if err := s.may(g.client, ask{Grant: grantCode, Scope: scope, Provider: rec.Provider, Resources: resources}); err != nil {
+	if err := s.clients.may(g.client, ask{Grant: grantCode, Scope: scope, Provider: rec.Provider, Resources: resources}); err != nil {
 		return err
 	}
 	l := g.client.Lifetimes
 	ends := g.now.Add(l.AccessToken)
 	// A limited token comes without a refresh token, which would lift the limit. (docs/decisions.md, "Usage limits")
-	refreshes := g.client.hasGrant(grantRefreshToken) && s.usageLimit(scope) == 0
+	refreshes := g.client.hasGrant(grantRefreshToken) && s.clients.usageLimit(scope) == 0
 	if refreshes {
 		ends = g.now.Add(l.RefreshChain)
 	}
-	if g.grantID, err = s.newGrantID(g.now); err != nil {
+	if g.grantID, err = s.tokens.newGrantID(g.now); err != nil {
 		return err
 	}
 	g.grant = grantRecord{
 		signIn: rec.signIn, Epochs: rec.Epochs, ClientID: rec.ClientID, Scope: scope, Resources: rec.Resources,
 		CreatedAt: g.now, ExpiresAt: ends, Nonce: rec.Nonce, Claims: rec.Claims,
 	}
-	if g.access, err = s.accessOfGrant(g.grantID, &g.grant, scope, resources, g.tokenRequest, eventAccessIssued); err != nil {
+	if g.access, err = s.tokens.accessOfGrant(g.client, g.grantID, &g.grant, scope, resources, eventAccessIssued, g.from, g.now); err != nil {
 		return err
 	}
 	if refreshes {
@@ -215,22 +215,13 @@ func (s *Server) prepareCode(g *codeGrant, rec *codeRecord) error {
 	return err
 }
 
-// accessOfGrant makes an access token of a grant. It ends with the grant at the latest.
-func (s *Server) accessOfGrant(id string, g *grantRecord, scope, resources []string, q *tokenRequest, kind event.Type) (*issue, error) {
-	return s.newAccess(q.client, accessRecord{
-		GrantID: id, ClientID: g.ClientID, Subject: g.Subject, Scope: scope, Audience: resources, Epochs: g.Epochs, CreatedAt: q.now,
-		ExpiresAt: earlier(q.now.Add(q.client.Lifetimes.AccessToken), g.ExpiresAt), Level: g.Level, AMR: g.AMR, AuthTime: g.AuthTime, References: g.References,
-		SessionID: g.SessionID, Provider: g.Provider, Claims: g.Claims.Userinfo,
-	}, kind, q.from)
-}
-
 // prepareRefusal makes the event for the case that the code turns out to be bad, which may be within the transaction only.
 func (s *Server) prepareRefusal(g *codeGrant, rec *codeRecord, v codeVerdict) error {
 	kind := eventCodeReplayed
 	if v == codeForeign || v == codeMismatch {
 		kind = eventCodeRefused
 	}
-	e, err := s.Events.New(kind, g.from)
+	e, err := s.deps.Events.New(kind, g.from)
 	if err != nil {
 		return serverError(err)
 	}
@@ -248,7 +239,7 @@ func (s *Server) codeAnswer(g *codeGrant, st standing) (*tokenResponse, error) {
 		answer.RefreshToken = g.refresh.token
 	}
 	if slices.Contains(g.grant.Scope, scopeOpenID) {
-		id, err := s.idToken(g.client, g.grant.signIn, st.Subject, g.grant.Nonce, g.access.token, g.grant.Claims.IDToken, g.now)
+		id, err := s.tokens.idToken(g.client, g.grant.signIn, st.Subject, g.grant.Nonce, g.access.token, g.grant.Claims.IDToken, g.now)
 		if err != nil {
 			return nil, serverError(err)
 		}
@@ -265,7 +256,7 @@ func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 	}
 	switch v {
 	case codeForeign:
-		return v, s.Events.Append(tx, g.refusal)
+		return v, s.deps.Events.Append(tx, g.refusal)
 	case codeSpent:
 		// RFC 6749 4.1.2: what the code gave is revoked.
 		if rec.GrantID != "" {
@@ -273,13 +264,13 @@ func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 				return v, err
 			}
 		}
-		return v, s.Events.Append(tx, g.refusal)
+		return v, s.deps.Events.Append(tx, g.refusal)
 	case codeMismatch:
 		rec.Spent = true // burned: there is no second try
 		if err := codes.Put(tx, g.key, rec, rec.ExpiresAt.Add(collectMargin)); err != nil {
 			return v, err
 		}
-		return v, s.Events.Append(tx, g.refusal)
+		return v, s.deps.Events.Append(tx, g.refusal)
 	case codeGood:
 	default:
 		return v, nil
@@ -291,7 +282,7 @@ func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 	if err := codes.Put(tx, g.key, rec, g.rememberUntil()); err != nil {
 		return v, err
 	}
-	if err := s.storeGrant(tx, g.grantID, g.grant, g.client.MaxSessions); err != nil {
+	if err := s.tokens.storeGrant(tx, g.grantID, g.grant, g.client.MaxSessions); err != nil {
 		return v, err
 	}
 	if g.refresh != nil {
@@ -302,10 +293,10 @@ func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 	if err := s.rememberVisit(tx, g.client, &g.grant.signIn, g.grant.Scope, g.now); err != nil {
 		return v, err
 	}
-	return v, s.issueAccess(tx, g.access)
+	return v, s.tokens.issueAccess(tx, g.access)
 }
 
 // rememberUntil is when a spent code may be forgotten.
 func (g *codeGrant) rememberUntil() time.Time {
-	return earlier(g.grant.ExpiresAt, g.now.Add(spentCodeKept)).Add(collectMargin)
+	return g.grant.until(g.now.Add(spentCodeKept)).Add(collectMargin)
 }

@@ -16,7 +16,7 @@ func (s *Server) grantPassword(ctx context.Context, q *tokenRequest) (*tokenResp
 	if username == "" || password == "" {
 		return nil, invalidRequest(nil, "username or password is missing")
 	}
-	scope, err := s.scopesFor(q.client, q.form)
+	scope, err := s.clients.scopesFor(q.client, q.form)
 	if err != nil {
 		return nil, err
 	}
@@ -25,20 +25,20 @@ func (s *Server) grantPassword(ctx context.Context, q *tokenRequest) (*tokenResp
 		return nil, err
 	}
 	// Before the password is looked at, and again below for the provider that did.
-	if err := s.may(q.client, ask{Grant: grantPassword, Scope: scope, Provider: defaultProvider, Resources: resources}); err != nil {
+	if err := s.clients.may(q.client, ask{Grant: grantPassword, Scope: scope, Provider: defaultProvider, Resources: resources}); err != nil {
 		return nil, err
 	}
-	if s.Passwords == nil {
+	if s.deps.Passwords == nil {
 		return nil, serverError(errors.New("nobody checks passwords here"))
 	}
-	si, err := s.Passwords.CheckPassword(ctx, q.client.ID, username, password, q.from)
+	si, err := s.deps.Passwords.CheckPassword(ctx, q.client.ID, username, password, q.from)
 	if err != nil {
 		return nil, passwordError(err)
 	}
-	if err := s.may(q.client, ask{Provider: si.Provider}); err != nil {
+	if err := s.clients.may(q.client, ask{Provider: si.Provider}); err != nil {
 		return nil, err
 	}
-	if s.scopeLevel(scope) > si.Level { // nobody can be stepped up without a page
+	if s.clients.scopeLevel(scope) > si.Level { // nobody can be stepped up without a page
 		return nil, invalidScope(nil, "a scope needs a higher authentication level than a password")
 	}
 	return s.issueGrant(ctx, q, &grantRecord{signIn: newSignIn(&si.Result), Scope: scope, Resources: resources}, si.Epoch)
@@ -60,7 +60,7 @@ func passwordError(err error) error {
 // issueGrant stores a new grant of a person who has signed in without a browser session, and what it gives. epoch is the person's when
 // the sign-in was checked.
 func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *grantRecord, epoch int64) (*tokenResponse, error) {
-	id, err := s.newGrantID(q.now)
+	id, err := s.tokens.newGrantID(q.now)
 	if err != nil {
 		return nil, err
 	}
@@ -73,11 +73,11 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *grantRecord
 	}
 	l := q.client.Lifetimes
 	g.ClientID, g.Epochs, g.CreatedAt, g.ExpiresAt = q.client.ID, st.Epochs, q.now, q.now.Add(l.AccessToken)
-	refreshes := q.client.hasGrant(grantRefreshToken) && s.usageLimit(g.Scope) == 0
+	refreshes := q.client.hasGrant(grantRefreshToken) && s.clients.usageLimit(g.Scope) == 0
 	if refreshes {
 		g.ExpiresAt = q.now.Add(l.RefreshChain)
 	}
-	access, err := s.accessOfGrant(id, g, g.Scope, g.Resources, q, eventAccessIssued)
+	access, err := s.tokens.accessOfGrant(q.client, id, g, g.Scope, g.Resources, eventAccessIssued, q.from, q.now)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *grantRecord
 		answer.RefreshToken = refresh.token
 	}
 	if slices.Contains(g.Scope, scopeOpenID) {
-		if answer.IDToken, err = s.idToken(q.client, g.signIn, st.Subject, "", access.token, nil, q.now); err != nil {
+		if answer.IDToken, err = s.tokens.idToken(q.client, g.signIn, st.Subject, "", access.token, nil, q.now); err != nil {
 			return nil, serverError(err)
 		}
 	}
@@ -100,7 +100,7 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *grantRecord
 		} else if now.Epochs != g.Epochs {
 			return invalidGrant(errSignInEnded, "the sign-in has ended")
 		}
-		if err := s.storeGrant(tx, id, *g, q.client.MaxSessions); err != nil {
+		if err := s.tokens.storeGrant(tx, id, *g, q.client.MaxSessions); err != nil {
 			return err
 		}
 		if refresh != nil {
@@ -108,7 +108,7 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *grantRecord
 				return err
 			}
 		}
-		return s.issueAccess(tx, access)
+		return s.tokens.issueAccess(tx, access)
 	})
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ var errSignInEnded = errors.New("client or person has changed since the password
 
 // standingAt is standing for a person whose epoch must be as it was.
 func (s *Server) standingAt(tx storage.Tx, clientID, subject string, epoch int64) (standing, error) {
-	st, ok, err := s.standing(tx, clientID, subject)
+	st, ok, err := s.tokens.standing(tx, clientID, subject)
 	if err == nil && (!ok || st.Subject.Epoch != epoch) {
 		err = invalidGrant(errSignInEnded, "the sign-in has ended")
 	}

@@ -54,10 +54,10 @@ func (s *Server) chain(tx storage.Tx, key string, now time.Time) (ch chain, err 
 		return ch, nil
 	}
 	ch.verdict = refreshEnded
-	if ch.grant, found, err = grants.Find(tx, ch.rec.GrantID); err != nil || !found {
+	if ch.grant, found, err = s.tokens.grant(tx, ch.rec.GrantID); err != nil || !found {
 		return ch, err
 	}
-	st, ok, err := s.standing(tx, ch.rec.ClientID, ch.grant.Subject)
+	st, ok, err := s.tokens.standing(tx, ch.rec.ClientID, ch.grant.Subject)
 	if err != nil || !ok || st.Epochs != ch.grant.Epochs || !ch.grant.ExpiresAt.After(now) {
 		return ch, err
 	}
@@ -76,12 +76,12 @@ type newRefresh struct {
 
 // makeRefresh makes a refresh token of a grant. It ends with the grant at the latest: the end of the rotation chain.
 func (s *Server) makeRefresh(grantID string, g *grantRecord, scope []string, l Lifetimes, now time.Time) (*newRefresh, error) {
-	token, err := secret.NewToken(s.Random, secret.RefreshToken)
+	token, err := secret.NewToken(s.deps.Random, secret.RefreshToken)
 	if err != nil {
 		return nil, serverError(err)
 	}
 	return &newRefresh{token: token, key: secret.Hash(token), rec: refreshRecord{
-		GrantID: grantID, ClientID: g.ClientID, Scope: scope, CreatedAt: now, ExpiresAt: earlier(now.Add(l.RefreshToken), g.ExpiresAt),
+		GrantID: grantID, ClientID: g.ClientID, Scope: scope, CreatedAt: now, ExpiresAt: g.until(now.Add(l.RefreshToken)),
 	}}, nil
 }
 
@@ -127,7 +127,7 @@ func (s *Server) grantRefresh(ctx context.Context, q *tokenRequest) (*tokenRespo
 	if g.asked, err = parseScope(q.form.get("scope")); err != nil {
 		return nil, invalidScope(err, "scope is malformed")
 	}
-	if err := s.may(q.client, ask{Resources: g.resources}); err != nil {
+	if err := s.clients.may(q.client, ask{Resources: g.resources}); err != nil {
 		return nil, err
 	}
 	if !secret.IsToken(secret.RefreshToken, g.token) {
@@ -199,7 +199,7 @@ func (s *Server) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error
 
 // prepareRotation makes the successor, the access token, the answer and the event of a reuse.
 func (s *Server) prepareRotation(g *rotation, ch *chain) (*tokenResponse, error) {
-	e, err := s.Events.New(eventRefreshReused, g.from)
+	e, err := s.deps.Events.New(eventRefreshReused, g.from)
 	if err != nil {
 		return nil, serverError(err)
 	}
@@ -217,17 +217,17 @@ func (s *Server) prepareRotation(g *rotation, ch *chain) (*tokenResponse, error)
 	if len(scope) == 0 {
 		return nil, invalidScope(nil, "the client may have none of the scopes any more")
 	}
-	if s.usageLimit(scope) > 0 { // a limit that was set since
+	if s.clients.usageLimit(scope) > 0 { // a limit that was set since
 		return nil, invalidScope(nil, "a scope has a usage limit and is not given by a refresh token")
 	}
 	resources, err := audience(g.resources, ch.grant.Resources)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.may(g.client, ask{Grant: grantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources}); err != nil {
+	if err := s.clients.may(g.client, ask{Grant: grantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources}); err != nil {
 		return nil, err
 	}
-	if g.access, err = s.accessOfGrant(ch.rec.GrantID, &ch.grant, scope, resources, g.tokenRequest, eventAccessRefreshed); err != nil {
+	if g.access, err = s.tokens.accessOfGrant(g.client, ch.rec.GrantID, &ch.grant, scope, resources, eventAccessRefreshed, g.from, g.now); err != nil {
 		return nil, err
 	}
 	// RFC 6749 6: the new refresh token has the scope of the old one, not the narrower one asked for this access token.
@@ -238,7 +238,7 @@ func (s *Server) prepareRotation(g *rotation, ch *chain) (*tokenResponse, error)
 	answer.RefreshToken = g.next.token
 	if slices.Contains(scope, scopeOpenID) {
 		// OpenID Connect Core 12.2: the auth_time of the sign-in, and no nonce.
-		if answer.IDToken, err = s.idToken(g.client, ch.grant.signIn, ch.standing.Subject, "", g.access.token, ch.grant.Claims.IDToken, g.now); err != nil {
+		if answer.IDToken, err = s.tokens.idToken(g.client, ch.grant.signIn, ch.standing.Subject, "", g.access.token, ch.grant.Claims.IDToken, g.now); err != nil {
 			return nil, serverError(err)
 		}
 	}
@@ -285,7 +285,7 @@ func (s *Server) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 		if err := dropGrant(tx, ch.grant.Subject, ch.grant.ClientID, ch.rec.GrantID); err != nil {
 			return out, err
 		}
-		return out, s.Events.Append(tx, g.reuse)
+		return out, s.deps.Events.Append(tx, g.reuse)
 	case ch.verdict != refreshGood:
 		return out, nil
 	case g.access == nil:
@@ -305,5 +305,5 @@ func (s *Server) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 		return out, err
 	}
 	out.fresh = true
-	return out, s.issueAccess(tx, g.access)
+	return out, s.tokens.issueAccess(tx, g.access)
 }

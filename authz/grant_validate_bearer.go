@@ -45,7 +45,7 @@ func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (*validati
 	if token == "" {
 		return nil, invalidRequest(nil, "token is missing")
 	}
-	in, err := s.Introspect(ctx, token)
+	in, err := s.tokens.Introspect(ctx, token)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (*validati
 		}
 	}
 	if in.UsageLimit > 0 {
-		if in, err = s.Use(ctx, token); err != nil {
+		if in, err = s.tokens.Use(ctx, token); err != nil {
 			return nil, err
 		}
 	}
@@ -70,7 +70,7 @@ func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (*validati
 		v.AppIdentifier, v.AppVersion, v.AppPlatform = in.App.Identifier, in.App.Version, in.App.Platform
 	}
 	if p := in.Person; p != nil {
-		v.ReferenceID = s.subject(in)
+		v.ReferenceID = s.tokens.subject(in)
 		v.UserAttributes = map[string]string{}
 		for name, values := range p.Details {
 			v.UserAttributes[name] = strings.Join(values, ",") // string to string in this document, whatever there is more of
@@ -85,14 +85,14 @@ func (s *Server) providerStands(ctx context.Context, in *Introspection) error {
 	if in.provider == "" {
 		return nil
 	}
-	c, err := s.findClient(ctx, in.ClientID)
+	c, err := s.clients.get(ctx, in.ClientID)
 	if errors.Is(err, storage.ErrNotFound) {
 		return invalidGrant(errInvalidAccessToken, "access token is invalid or expired")
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.may(c, ask{Provider: in.provider}); err != nil {
+	if err := s.clients.may(c, ask{Provider: in.provider}); err != nil {
 		return &Error{
 			Status: http.StatusForbidden, Code: "Unable to determine identity provider", Cause: err,
 			Description: "the identity provider is disabled, does not exist or is not configured for the client",

@@ -38,22 +38,22 @@ type idTokenClaims struct {
 
 // idToken returns a signed ID token for a client. What it says about the person is the subject and what the claims parameter asked
 // for: the rest is the userinfo endpoint's. accessToken is the one issued beside it, or "".
-func (s *Server) idToken(c *Client, si signIn, subj login.Subject, nonce, accessToken string, asked []string, now time.Time) (string, error) {
+func (l *ledger) idToken(c *Client, si signIn, subj login.Subject, nonce, accessToken string, asked []string, now time.Time) (string, error) {
 	alg := c.IDTokenAlg
 	if alg == "" {
 		alg = string(signingAlgs[0])
 	}
 	claims := idTokenClaims{
-		Issuer: s.cfg.Issuer, Subject: s.subjectFor(c, subj.ID), Audience: c.ID, Expires: now.Add(idTokenLifetime).Unix(), IssuedAt: now.Unix(),
+		Issuer: l.issuer, Subject: l.subjectFor(c, subj.ID), Audience: c.ID, Expires: now.Add(idTokenLifetime).Unix(), IssuedAt: now.Unix(),
 		AuthTime: si.AuthTime.Unix(), Nonce: nonce, ACR: acr(si.Level), AMR: methodReferences(si), AZP: c.ID, Session: si.SessionID,
 	}
 	if accessToken != "" {
 		claims.ATHash = tokenHash(alg, accessToken)
 	}
 	if asked = c.allowedClaims(asked); len(asked) == 0 {
-		return s.Keys.Sign(alg, typIDToken, claims)
+		return l.deps.Keys.Sign(alg, typIDToken, claims)
 	}
-	return s.Keys.Sign(alg, typIDToken, joinedClaims{claims, personClaims(&subj, asked)})
+	return l.deps.Keys.Sign(alg, typIDToken, joinedClaims{claims, personClaims(&subj, asked)})
 }
 
 // joinedClaims are the claims of an ID token with those of the person beside them, which have other names.
@@ -135,16 +135,16 @@ type hintClaims struct {
 }
 
 // idTokenHint reads an ID token that we issued, expired or not. (OpenID Connect Core 3.1.2.1; RP-Initiated Logout 2)
-func (s *Server) idTokenHint(raw string) (hintClaims, error) {
+func (l *ledger) idTokenHint(raw string) (hintClaims, error) {
 	var claims hintClaims
-	payload, err := s.Keys.Verify(raw, typIDToken)
+	payload, err := l.deps.Keys.Verify(raw, typIDToken)
 	if err != nil {
 		return claims, err
 	}
 	if err := json.Unmarshal(payload, &claims); err != nil {
 		return claims, fmt.Errorf("%w: %w", errUnverified, err)
 	}
-	if claims.Issuer != s.cfg.Issuer || claims.Subject == "" || claims.Audience == "" {
+	if claims.Issuer != l.issuer || claims.Subject == "" || claims.Audience == "" {
 		return claims, errUnverified
 	}
 	return claims, nil

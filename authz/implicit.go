@@ -20,12 +20,12 @@ var responseTypes = map[string]string{responseCode: grantCode, responseToken: gr
 // issueImplicit stores an access token that the browser carries to the client. (RFC 6749 4.2.2; token server document, "Authorization
 // endpoint") There is no refresh token, whatever other grants the client has.
 func (s *Server) issueImplicit(ctx context.Context, a *agreement) (url.Values, error) {
-	scope, q := a.rec.Scope, &tokenRequest{client: a.client, from: a.from, now: a.now}
+	scope := a.rec.Scope
 	// Once more: the request may have waited for a person while the client was changed.
-	if err := s.may(a.client, ask{Grant: grantImplicit, Scope: scope, Provider: a.result.Provider, Resources: a.rec.Resources}); err != nil {
+	if err := s.clients.may(a.client, ask{Grant: grantImplicit, Scope: scope, Provider: a.result.Provider, Resources: a.rec.Resources}); err != nil {
 		return nil, err
 	}
-	id, err := s.newGrantID(a.now)
+	id, err := s.tokens.newGrantID(a.now)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (s *Server) issueImplicit(ctx context.Context, a *agreement) (url.Values, e
 		signIn: newSignIn(a.result), ClientID: a.client.ID, Scope: scope, Resources: a.rec.Resources, CreatedAt: a.now,
 		ExpiresAt: a.now.Add(a.client.Lifetimes.AccessToken), Claims: a.claims(),
 	}
-	access, err := s.accessOfGrant(id, &g, scope, g.Resources, q, eventAccessIssued)
+	access, err := s.tokens.accessOfGrant(a.client, id, &g, scope, g.Resources, eventAccessIssued, a.from, a.now)
 	if err != nil {
 		return nil, err
 	}
@@ -43,10 +43,10 @@ func (s *Server) issueImplicit(ctx context.Context, a *agreement) (url.Values, e
 			return err
 		}
 		g.Epochs, access.rec.Epochs = st.Epochs, st.Epochs
-		if err := s.storeGrant(tx, id, g, a.client.MaxSessions); err != nil {
+		if err := s.tokens.storeGrant(tx, id, g, a.client.MaxSessions); err != nil {
 			return err
 		}
-		return s.issueAccess(tx, access)
+		return s.tokens.issueAccess(tx, access)
 	})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -38,10 +39,25 @@ type introspectionBody struct {
 	GroupPermissions map[string][]string `json:"group_permissions,omitempty"` // group to its permissions
 }
 
+// Introspect tells what an access token says. See token.Ledger.Introspect.
+func (s *Server) Introspect(ctx context.Context, token string) (*Introspection, error) {
+	return s.tokens.Introspect(ctx, token)
+}
+
+// Recheck is Introspect for a request that has been let in already. See token.Ledger.Recheck.
+func (s *Server) Recheck(ctx context.Context, token string) (*Introspection, error) {
+	return s.tokens.Recheck(ctx, token)
+}
+
+// Use is Introspect that counts as a use. See token.Ledger.Use.
+func (s *Server) Use(ctx context.Context, token string) (*Introspection, error) {
+	return s.tokens.Use(ctx, token)
+}
+
 // handleIntrospect serves POST /oauth/api/v2/token/introspect (RFC 7662; token server document, "Token introspection"). Only API
 // clients may ask.
 func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error {
-	asker, err := s.authenticateAPI(r, "introspection")
+	asker, err := s.clients.authenticateAPI(r, "introspection")
 	if err != nil {
 		return err
 	}
@@ -61,18 +77,18 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 	default:
 		return invalidRequest(nil, "refresh_user_details must be true or false")
 	}
-	introspect := s.Introspect
+	introspect := s.tokens.Introspect
 	if secret.IsToken(secret.RefreshToken, token) {
 		introspect = s.introspectRefresh
 	}
 	i, err := introspect(r.Context(), token)
-	if err == nil && i.UsageLimit > 0 && asker.concerns(i) {
-		i, err = s.Use(r.Context(), token) // an inactive answer counts nothing
+	if err == nil && i.UsageLimit > 0 && concerns(asker, i) {
+		i, err = s.tokens.Use(r.Context(), token) // an inactive answer counts nothing
 	}
 	if err != nil {
 		return err
 	}
-	if !i.Active || !asker.concerns(i) {
+	if !i.Active || !concerns(asker, i) {
 		apiHeaders(w)
 		w.Header().Set("Content-Length", strconv.Itoa(len(inactiveBody)))
 		w.WriteHeader(http.StatusOK)
@@ -85,7 +101,7 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 	body := s.introspectionBody(i)
 	if i.Person != nil && len(i.Person.Groups) > 0 {
 		err = s.view(r.Context(), func(tx storage.Tx) (err error) {
-			body.GroupPermissions, err = s.Subjects.Permissions(tx, i.Person.Groups)
+			body.GroupPermissions, err = s.deps.Subjects.Permissions(tx, i.Person.Groups)
 			return err
 		})
 		if err != nil {
@@ -96,15 +112,42 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
+// introspectRefresh is Introspect for refresh tokens. They open nothing at a resource server, so Introspect does not know them.
+func (s *Server) introspectRefresh(ctx context.Context, token string) (*Introspection, error) {
+	key, now := secret.Hash(token), s.now()
+	out := &Introspection{}
+	err := s.view(ctx, func(tx storage.Tx) error {
+		ch, err := s.chain(tx, key, now)
+		if err != nil || ch.verdict != refreshGood {
+			return err
+		}
+		person := ch.standing.Subject
+		if ch.grant.Details != nil {
+			person.Details = ch.grant.Details
+		}
+		*out = Introspection{
+			Active: true, Scope: ch.standing.Client.stillAllowed(ch.rec.Scope), ClientID: ch.rec.ClientID, Subject: ch.grant.Subject,
+			TokenType: typeRefresh, IssuedAt: ch.rec.CreatedAt, ExpiresAt: ch.rec.ExpiresAt, AuthTime: ch.grant.AuthTime,
+			Audience: ch.grant.Resources, Level: ch.grant.Level, AMR: ch.grant.AMR, SessionID: ch.grant.SessionID, Person: &person,
+			provider: ch.grant.Provider, sector: ch.standing.Client.sector(), App: ch.standing.Client.App,
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // concerns tells whether the token is meant for one of the API client's audiences. One without audiences may read every token.
-func (c *APIClient) concerns(i *Introspection) bool {
+func concerns(c *APIClient, i *Introspection) bool {
 	return len(c.Audiences) == 0 || slices.ContainsFunc(i.Audience, func(a string) bool { return slices.Contains(c.Audiences, a) })
 }
 
 func (s *Server) introspectionBody(i *Introspection) *introspectionBody {
 	b := &introspectionBody{
 		Active: true, Scope: strings.Join(i.Scope, " "), ClientID: i.ClientID, TokenType: i.TokenType, Expires: i.ExpiresAt.Unix(),
-		IssuedAt: i.IssuedAt.Unix(), NotBefore: i.IssuedAt.Unix(), Subject: s.subject(i), Audience: i.Audience, Issuer: s.cfg.Issuer,
+		IssuedAt: i.IssuedAt.Unix(), NotBefore: i.IssuedAt.Unix(), Subject: s.tokens.subject(i), Audience: i.Audience, Issuer: s.cfg.Issuer,
 		AMR: i.AMR, ACR: acr(i.Level), UsageLimit: i.UsageLimit, UsageCount: i.UsageCount,
 	}
 	if !i.AuthTime.IsZero() {

@@ -53,14 +53,14 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	l := &leaving{form: f}
-	if l.current, err = s.Auth.Current(r); err != nil {
+	if l.current, err = s.deps.Auth.Current(r); err != nil {
 		return storageError(err)
 	}
 	if err := s.checkLogout(r.Context(), l); err != nil {
 		return err
 	}
-	if s.AfterLogout != nil && l.target == "" && l.offered == "" {
-		if l.after, err = s.AfterLogout(r.Context()); err != nil {
+	if s.deps.AfterLogout != nil && l.target == "" && l.offered == "" {
+		if l.after, err = s.deps.AfterLogout(r.Context()); err != nil {
 			return storageError(err)
 		}
 	}
@@ -81,13 +81,13 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) checkLogoutPost(r *http.Request, l *leaving) error {
 	r.PostForm = url.Values(l.form.values)
 	browser := s.jar.Get(r, cookie.KindBrowser)
-	if s.Pages.CheckPost(r, browser, vouchedForm(l.form.get("client_id"))) == nil {
+	if s.deps.Pages.CheckPost(r, browser, vouchedForm(l.form.get("client_id"))) == nil {
 		if l.offered != "" {
 			l.target = l.offered
 		}
 		return nil
 	}
-	if err := s.Pages.CheckPost(r, browser, logoutForm); err != nil {
+	if err := s.deps.Pages.CheckPost(r, browser, logoutForm); err != nil {
 		return &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the form is refused", Cause: err}
 	}
 	return nil
@@ -100,7 +100,7 @@ func vouchedForm(clientID string) string { return logoutForm + " for " + clientI
 func (s *Server) checkLogout(ctx context.Context, l *leaving) error {
 	target, clientID := l.form.get("post_logout_redirect_uri"), l.form.get("client_id")
 	if raw := l.form.get("id_token_hint"); raw != "" {
-		if hint, err := s.idTokenHint(raw); err == nil {
+		if hint, err := s.tokens.idTokenHint(raw); err == nil {
 			l.hint = hint
 		}
 	}
@@ -113,7 +113,7 @@ func (s *Server) checkLogout(ctx context.Context, l *leaving) error {
 		if err != nil {
 			return err
 		}
-		l.hinted = l.current != nil && s.subjectIn(sector, l.current.Subject) == l.hint.Subject
+		l.hinted = l.current != nil && s.tokens.subjectIn(sector, l.current.Subject) == l.hint.Subject
 	}
 	err := s.view(ctx, func(tx storage.Tx) error { return s.logoutTarget(tx, l, clientID, target) })
 	if errors.Is(err, storage.ErrNotFound) {
@@ -124,7 +124,7 @@ func (s *Server) checkLogout(ctx context.Context, l *leaving) error {
 
 func (s *Server) logoutTarget(tx storage.Tx, l *leaving, clientID, target string) error {
 	if l.current != nil {
-		subject, err := s.Subjects.Get(tx, l.current.Subject)
+		subject, err := s.deps.Subjects.Get(tx, l.current.Subject)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return err
 		}
@@ -140,9 +140,12 @@ func (s *Server) logoutTarget(tx storage.Tx, l *leaving, clientID, target string
 	if clientID == "" {
 		return nil // nobody says whose it is: our own page
 	}
-	c, err := s.clients.get(tx, clientID)
+	c, found, err := s.clients.find(tx, clientID)
 	if err != nil {
 		return err
+	}
+	if !found {
+		return storage.ErrNotFound
 	}
 	// RP-Initiated Logout 3: the same string as registered.
 	if c.Disabled || !slices.Contains(c.PostLogoutRedirectURIs, target) {
@@ -180,7 +183,7 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *leaving, statu
 	} else if l.offered == "" {
 		target = l.after
 	}
-	via, err := s.Auth.SignOut(w, r, cmp.Or(target, s.cfg.Issuer+"/sign-out"))
+	via, err := s.deps.Auth.SignOut(w, r, cmp.Or(target, s.cfg.Issuer+"/sign-out"))
 	if err != nil {
 		return storageError(err)
 	}
@@ -198,7 +201,7 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *leaving, statu
 	} else if l.offered != "" {
 		data.Continue = withQuery(l.offered, params)
 	}
-	s.Pages.Render(w, r, page.View{Template: "signed_out", Data: data})
+	s.deps.Pages.Render(w, r, page.View{Template: "signed_out", Data: data})
 	return nil
 }
 
@@ -218,7 +221,7 @@ func (s *Server) askLogout(w http.ResponseWriter, r *http.Request, l *leaving) e
 		purpose, hidden["client_id"] = vouchedForm(l.hint.Audience), l.hint.Audience
 	}
 	view := page.View{Template: "sign_out", Data: page.SignOut{
-		Action: logoutPath, CSRF: s.Pages.CSRF(browser, purpose), Account: l.account, Hidden: hidden,
+		Action: logoutPath, CSRF: s.deps.Pages.CSRF(browser, purpose), Account: l.account, Hidden: hidden,
 	}}
 	if l.after != "" {
 		view.Client.Targets = []string{redirectTarget(l.after)}
@@ -226,7 +229,7 @@ func (s *Server) askLogout(w http.ResponseWriter, r *http.Request, l *leaving) e
 	if l.target != "" {
 		view.Client.Targets = []string{redirectTarget(l.target)}
 	}
-	s.Pages.Render(w, r, view)
+	s.deps.Pages.Render(w, r, view)
 	return nil
 }
 

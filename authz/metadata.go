@@ -80,7 +80,7 @@ func (s *Server) handleMetadata(w http.ResponseWriter, _ *http.Request) error {
 
 // handleJWKS serves GET /oauth/jwks (RFC 7517 5).
 func (s *Server) handleJWKS(w http.ResponseWriter, _ *http.Request) error {
-	return public(w, "application/jwk-set+json", s.Keys.JWKS())
+	return public(w, "application/jwk-set+json", s.deps.Keys.JWKS())
 }
 
 // public writes what is the same for everybody and may be kept for an hour, less than keyOverlap.

@@ -41,11 +41,11 @@ type providerSet struct {
 
 // loadProviders looks at the providers of this moment. What it finds holds for everybody until somebody looks again, which every request does that
 // a provider matters to.
-func (s *Server) loadProviders(ctx context.Context, r *registry) error {
-	if s.Providers == nil {
+func (r *registry) loadProviders(ctx context.Context) error {
+	if r.deps.Providers == nil {
 		return nil
 	}
-	list, version, err := s.Providers.Providers(ctx)
+	list, version, err := r.deps.Providers.Providers(ctx)
 	if err != nil {
 		return fmt.Errorf("read the identity providers: %w", err)
 	}
@@ -67,8 +67,17 @@ func (s *Server) loadProviders(ctx context.Context, r *registry) error {
 }
 
 // refreshProviders is loadProviders for a request.
-func (s *Server) refreshProviders(ctx context.Context) error {
-	return storageError(s.loadProviders(ctx, s.clients))
+func (r *registry) refreshProviders(ctx context.Context) error {
+	return storageError(r.loadProviders(ctx))
+}
+
+// parametersFor returns the parameters of an authorization request that one of the client's providers wants.
+func (r *registry) parametersFor(c *Client) (names []string) {
+	known := r.providers.Load().byID
+	for _, id := range r.usable(c) {
+		names = append(names, known[id].Parameters...)
+	}
+	return names
 }
 
 // checkProviders refuses a client that may use a provider which does not exist.
@@ -104,4 +113,20 @@ func (r *registry) usable(c *Client) []string {
 		}
 	}
 	return out
+}
+
+// Provider is an identity provider that clients may use.
+type Provider struct {
+	ID       string
+	Disabled bool
+	// Managed providers belong to the identity service: whoever may use that may use them.
+	Managed bool
+	// Parameters are those of an authorization request that go into the details of a person whom the provider signs in.
+	Parameters []string
+}
+
+// Providers knows the identity providers that come and go while the server runs.
+type Providers interface {
+	// Providers returns all there are now beside identity, the disabled ones too. The version changes with them. Any error: nobody can tell.
+	Providers(ctx context.Context) (list []Provider, version uint64, err error)
 }

@@ -6,10 +6,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+	"golang.org/x/time/rate"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -23,7 +31,8 @@ const maxParsed = 4096
 // registry knows the clients: those of the configuration in memory, those added by command in storage. Ids are one space: a
 // client of the configuration that is stored too is an error, so that nobody wonders which of them counts.
 type registry struct {
-	store  storage.Store
+	deps   registryDeps
+	issuer string
 	fixed  map[string]*registered[Client]
 	apis   map[string]*registered[APIClient]
 	scopes map[string]Scope
@@ -32,7 +41,40 @@ type registry struct {
 	providers atomic.Pointer[providerSet]
 	checks    *secretChecks
 
-	stored parsed // clients
+	stored  parsed // clients
+	origins corsOrigins
+	remote  remoteKeys
+	// trusted and untrusted make requests to addresses of the configuration and of clients that were added since.
+	trusted, untrusted *http.Client
+	// failures bounds the events of failed client authentications.
+	failures *rate.Limiter
+}
+
+// registryDeps is what the registry works with. All but Hasher, Passwords and Providers are required.
+type registryDeps struct {
+	Store   storage.Store
+	Keyring *secret.Keyring
+	Hasher  *secret.Hasher // for client secrets in PHC form
+	Events  *event.Recorder
+	// Passwords tells whether the password grant is served.
+	Passwords bool
+	// Providers knows the providers of this moment. nil: those of the configuration are all.
+	Providers Providers
+	Origin    func(*http.Request) event.Origin
+	Log       *zap.Logger
+	Now       func() time.Time
+	Random    io.Reader
+}
+
+// registryConfig is what the operator decided about clients.
+type registryConfig struct {
+	Issuer     string
+	Clients    []*Client
+	APIClients []*APIClient
+	Scopes     []Scope
+	Providers  []Provider // besides identity, which is always there, and those of Deps.Providers
+	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
+	OutboundAllow []netip.Prefix
 }
 
 // registered is a client ready for use: defaults filled in, secrets as keyed hashes.
@@ -41,10 +83,14 @@ type registered[T any] struct {
 	credential credential
 }
 
-func newRegistry(ctx context.Context, cfg Config, s *Server) (*registry, error) {
+// newRegistry returns the registry of one configuration, or says all that is wrong with it.
+func newRegistry(ctx context.Context, cfg registryConfig, deps registryDeps) (*registry, error) {
 	r := &registry{
-		store: s.Store, fixed: map[string]*registered[Client]{}, apis: map[string]*registered[APIClient]{}, scopes: map[string]Scope{},
-		checks: newSecretChecks(s.Keyring, s.Hasher), declared: map[string]Provider{defaultProvider: {ID: defaultProvider}},
+		deps: deps, issuer: cfg.Issuer, fixed: map[string]*registered[Client]{}, apis: map[string]*registered[APIClient]{},
+		scopes: map[string]Scope{}, checks: newSecretChecks(deps.Keyring, deps.Hasher),
+		declared: map[string]Provider{defaultProvider: {ID: defaultProvider}},
+		trusted:  outbound.New(true), untrusted: outbound.New(false, cfg.OutboundAllow...),
+		failures: rate.NewLimiter(failureEventsPerSecond, failureEventsBurst),
 	}
 	var p problems
 	for _, provider := range cfg.Providers {
@@ -55,7 +101,7 @@ func newRegistry(ctx context.Context, cfg Config, s *Server) (*registry, error) 
 		r.declared[provider.ID] = provider
 	}
 	r.providers.Store(&providerSet{byID: r.declared})
-	if err := s.loadProviders(ctx, r); err != nil {
+	if err := r.loadProviders(ctx); err != nil {
 		return nil, err
 	}
 	for _, sc := range cfg.Scopes {
@@ -70,7 +116,7 @@ func newRegistry(ctx context.Context, cfg Config, s *Server) (*registry, error) 
 		if r.fixed[c.ID] != nil {
 			p.addf("client %q is declared twice", c.ID)
 		}
-		if c.hasGrant(grantPassword) && s.Passwords == nil {
+		if c.hasGrant(grantPassword) && !r.deps.Passwords {
 			p.addf("client %q: grants: password: nobody checks passwords here", c.ID)
 		}
 		p.addErr(r.checkProviders(c))
@@ -94,7 +140,7 @@ func newRegistry(ctx context.Context, cfg Config, s *Server) (*registry, error) 
 
 // checkStored finds ids of the configuration that are stored too.
 func (r *registry) checkStored(ctx context.Context, p *problems) error {
-	err := r.store.View(ctx, func(tx storage.Tx) error {
+	err := r.deps.Store.View(ctx, func(tx storage.Tx) error {
 		for id := range r.fixed {
 			if ok, err := clients.Has(tx, id); err != nil {
 				return err
@@ -110,9 +156,9 @@ func (r *registry) checkStored(ctx context.Context, p *problems) error {
 	return nil
 }
 
-// findClient is registry.get outside a transaction.
-func (s *Server) findClient(ctx context.Context, id string) (*Client, error) {
-	reg, err := s.lookup(ctx, id)
+// get returns a client with its defaults filled in, or storage.ErrNotFound. It may be disabled. It must not be changed.
+func (r *registry) get(ctx context.Context, id string) (*Client, error) {
+	reg, err := r.lookup(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -122,26 +168,17 @@ func (s *Server) findClient(ctx context.Context, id string) (*Client, error) {
 	return reg.client, nil
 }
 
-// get returns a client with its defaults filled in, or storage.ErrNotFound. It may be disabled. It must not be changed.
-func (r *registry) get(tx storage.Tx, id string) (*Client, error) {
-	c, found, err := r.find(tx, id)
-	if err == nil && !found {
-		err = storage.ErrNotFound
-	}
-	return c, err
-}
-
-// find is get that returns nil and false for an unknown client.
+// find is get in a transaction, for callers to whom an unknown client is no error.
 func (r *registry) find(tx storage.Tx, id string) (c *Client, found bool, err error) {
-	reg, err := r.lookup(tx, id)
+	reg, err := r.read(tx, id)
 	if err != nil || reg == nil {
 		return nil, false, err
 	}
 	return reg.client, true, nil
 }
 
-// lookup returns a client with its credential, or nil when there is no client of this id.
-func (r *registry) lookup(tx storage.Tx, id string) (*registered[Client], error) {
+// read returns a client with its credential, or nil when there is no client of this id.
+func (r *registry) read(tx storage.Tx, id string) (*registered[Client], error) {
 	if reg := r.fixed[id]; reg != nil {
 		return reg, nil
 	}
@@ -154,6 +191,33 @@ func (r *registry) lookup(tx storage.Tx, id string) (*registered[Client], error)
 	}
 	return r.parse(id, rec.Client)
 }
+
+// declares tells whether a client stands in the configuration.
+func (r *registry) declares(id string) bool { return r.fixed[id] != nil }
+
+// scope returns what the operator said about a scope; zero: nothing.
+func (r *registry) scope(name string) Scope { return r.scopes[name] }
+
+// outboundFor returns what makes requests to a client. Addresses in the configuration are trusted; those of a client
+// that was added by command must be public.
+func (r *registry) outboundFor(c *Client) *http.Client {
+	if r.declares(c.ID) {
+		return r.trusted
+	}
+	return r.untrusted
+}
+
+// update is Store.Update whose failures are 503: nobody knows what was written.
+func (r *registry) update(ctx context.Context, fn func(storage.Tx) error) error {
+	return storageError(r.deps.Store.Update(ctx, fn))
+}
+
+// view is Store.View whose failures are 503.
+func (r *registry) view(ctx context.Context, fn func(storage.Tx) error) error {
+	return storageError(r.deps.Store.View(ctx, fn))
+}
+
+func (r *registry) now() time.Time { return r.deps.Now().UTC() }
 
 // parse returns the stored client, whose JSON is read once as long as it stays the same.
 func (r *registry) parse(id string, raw []byte) (*registered[Client], error) {

@@ -38,7 +38,7 @@ func isResume(f form) bool {
 
 // storeRequest keeps a request until the browser comes back, bound to this browser.
 func (s *Server) storeRequest(w http.ResponseWriter, r *http.Request, p *pending) error {
-	if !s.Admit(r) {
+	if !s.deps.Admit(r) {
 		return temporarilyUnavailable(errTooMany)
 	}
 	browser, err := s.jar.Browser(w, r, s.newID)
@@ -82,7 +82,7 @@ func (s *Server) loadRequest(r *http.Request, id string) (*pending, error) {
 
 // usableClient reads the client of a stored request again, since its configuration may have changed.
 func (s *Server) usableClient(ctx context.Context, rec *requestRecord) (*Client, error) {
-	c, err := s.findClient(ctx, rec.ClientID)
+	c, err := s.clients.get(ctx, rec.ClientID)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (s *Server) usableClient(ctx context.Context, rec *requestRecord) (*Client,
 // resume serves GET /oauth/authorize?flow=…, where the pages of a request lead back to: to go on, to give up (cancel) or to start
 // again after it has expired (again).
 func (s *Server) resume(w http.ResponseWriter, r *http.Request, f form) error {
-	if err := s.refreshProviders(r.Context()); err != nil {
+	if err := s.clients.refreshProviders(r.Context()); err != nil {
 		return err
 	}
 	p, err := s.loadRequest(r, f.get("flow"))

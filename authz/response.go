@@ -60,5 +60,5 @@ func (s *Server) postClient(w http.ResponseWriter, r *http.Request, rec *request
 	}
 	view := page.View{Template: "form_post", Locales: rec.Locales, Mobile: rec.View == "mobile", Data: data}
 	view.Client.Name = redirectOwner(rec.RedirectURI)
-	s.Pages.Render(w, r, view)
+	s.deps.Pages.Render(w, r, view)
 }

@@ -16,7 +16,7 @@ func (s *Server) handleRevoke(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.authenticateClient(r, f)
+	c, err := s.clients.authenticateClient(r, f)
 	if err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func (s *Server) handleRevoke(w http.ResponseWriter, r *http.Request) error {
 		return invalidRequest(nil, "token is missing")
 	}
 	// token_type_hint only speeds a search up (RFC 7009 2.1), and the token itself says what it is.
-	if err := s.revoke(r.Context(), token, c.ID, s.Origin(r)); err != nil {
+	if err := s.revoke(r.Context(), token, c.ID, s.deps.Origin(r)); err != nil {
 		return err
 	}
 	apiHeaders(w)
@@ -40,7 +40,7 @@ func (s *Server) revoke(ctx context.Context, token, clientID string, from event.
 	if secret.IsToken(secret.RefreshToken, token) {
 		return s.revokeRefresh(ctx, secret.Hash(token), clientID, from)
 	}
-	if key, ok := s.accessKey(token); ok {
+	if key, ok := s.tokens.accessKey(token); ok {
 		return s.revokeAccess(ctx, key, clientID, from)
 	}
 	return nil
@@ -49,9 +49,9 @@ func (s *Server) revoke(ctx context.Context, token, clientID string, from event.
 // revocation makes the event of a revocation by a client, or by whoever calls.
 func (s *Server) revocation(ctx context.Context, kind event.Type, clientID string, from event.Origin) (event.Event, error) {
 	if clientID == "" {
-		return s.Events.NewBy(ctx, kind)
+		return s.deps.Events.NewBy(ctx, kind)
 	}
-	e, err := s.Events.New(kind, from)
+	e, err := s.deps.Events.New(kind, from)
 	e.Actor = clientID
 	return e, err
 }
@@ -62,16 +62,16 @@ func (s *Server) revokeAccess(ctx context.Context, key, clientID string, from ev
 		return serverError(err)
 	}
 	return s.update(ctx, func(tx storage.Tx) error {
-		rec, found, err := accessTokens.Find(tx, key)
+		rec, found, err := s.tokens.access(tx, key)
 		if err != nil || !found || !mine(rec.ClientID, clientID) {
 			return err
 		}
-		if err := accessTokens.Delete(tx, key); err != nil {
+		if err := s.tokens.dropAccess(tx, key); err != nil {
 			return err
 		}
 		e := e
 		e.PersonID, e.ClientID, e.SessionID = rec.Subject, rec.ClientID, rec.SessionID
-		return s.Events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 }
 
@@ -85,7 +85,7 @@ func (s *Server) revokeRefresh(ctx context.Context, key, clientID string, from e
 		if err != nil || !found || !mine(rec.ClientID, clientID) {
 			return err
 		}
-		g, found, err := grants.Find(tx, rec.GrantID)
+		g, found, err := s.tokens.grant(tx, rec.GrantID)
 		if err != nil || !found { // it has ended before
 			return err
 		}
@@ -95,7 +95,7 @@ func (s *Server) revokeRefresh(ctx context.Context, key, clientID string, from e
 		}
 		e := e
 		e.PersonID, e.ClientID, e.SessionID = g.Subject, g.ClientID, g.SessionID
-		return s.Events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 }
 

@@ -63,7 +63,7 @@ func (s *Server) routes() http.Handler {
 			rt, found = table[usersPath], true // the one path with parts that vary
 		}
 		if !found {
-			s.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
+			s.deps.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
 			return
 		}
 		defer s.recovered(w, r, rt)
@@ -108,12 +108,12 @@ func (s *Server) recovered(w http.ResponseWriter, r *http.Request, rt route) {
 	s.panics.Add(1)
 	reference := ""
 	if rt.machine {
-		reference, _ = secret.ID(s.Random, 16) //nolint:errcheck // without a reference the answer is the same
+		reference, _ = secret.ID(s.deps.Random, 16) //nolint:errcheck // without a reference the answer is the same
 		s.json(w, r, http.StatusInternalServerError, errorBody{errorCode(r, "server_error"), "internal error, reference " + reference})
 	} else {
-		reference = s.Pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
+		reference = s.deps.Pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
 	}
-	s.Log.Error("panic", zap.String("path", r.URL.Path), zap.String("reference", reference), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
+	s.deps.Log.Error("panic", zap.String("path", r.URL.Path), zap.String("reference", reference), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
 }
 
 // Panics is how many requests have ended in a panic since the server was made.

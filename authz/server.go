@@ -17,12 +17,10 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/time/rate"
 
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -67,12 +65,6 @@ type Subjects interface {
 	RefreshDetails(ctx context.Context, subject, session, provider string) (map[string][]string, error)
 }
 
-// Providers knows the identity providers that come and go while the server runs.
-type Providers interface {
-	// Providers returns all there are now beside identity, the disabled ones too. The version changes with them. Any error: nobody can tell.
-	Providers(ctx context.Context) (list []Provider, version uint64, err error)
-}
-
 // Config is what the operator decided. It is not changed once given to New.
 type Config struct {
 	Issuer     string // no trailing slash
@@ -84,24 +76,6 @@ type Config struct {
 	SiteOrigins []string
 	// OutboundAllow are networks that addresses of clients which were added since may lead to, beside public ones.
 	OutboundAllow []netip.Prefix
-}
-
-// Scope is a scope that has more to say than its name.
-type Scope struct {
-	Name        string
-	Description string // shown on the consent page
-	UsageLimit  int    // uses of an access token; 0: unlimited
-	Level       int    // authentication level that the person must have reached; 0: any
-}
-
-// Provider is an identity provider that clients may use.
-type Provider struct {
-	ID       string
-	Disabled bool
-	// Managed providers belong to the identity service: whoever may use that may use them.
-	Managed bool
-	// Parameters are those of an authorization request that go into the details of a person whom the provider signs in.
-	Parameters []string
 }
 
 // Deps is what the server works with. Store, Keys, Keyring, Auth, Subjects and Pages are required.
@@ -134,24 +108,15 @@ type Deps struct {
 
 // Server is the authorization server. It is safe for concurrent use.
 type Server struct {
-	Deps
-
+	deps    Deps
 	cfg     Config
 	clients *registry
 	jar     cookie.Jar
 	mux     http.Handler
 	panics  atomic.Int64
-	origins corsOrigins
 	sites   map[string]bool
-	global  *globalState
-	// trusted and untrusted make requests to addresses of the configuration and of clients that were added since.
-	trusted, untrusted *http.Client
-	logouts            *outbox.Lanes[logoutRecord]
-	remote             remoteKeys
-	// pairwise is the key of pairwise subjects.
-	pairwise []byte
-	// failures bounds the events of failed client authentications.
-	failures *rate.Limiter
+	logouts *outbox.Lanes[logoutRecord]
+	tokens  *ledger
 }
 
 // New returns a server for one configuration. Several may share one store at a time, such as during a reload.
@@ -177,21 +142,27 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	if deps.Admit == nil {
 		deps.Admit = func(*http.Request) bool { return true }
 	}
-	s := &Server{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), sites: map[string]bool{}}
-	s.trusted, s.untrusted = outbound.New(true), outbound.New(false, cfg.OutboundAllow...)
+	s := &Server{deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), sites: map[string]bool{}}
 	s.logouts = s.newLogouts()
-	s.failures = rate.NewLimiter(failureEventsPerSecond, failureEventsBurst)
 	for _, o := range cfg.SiteOrigins {
 		s.sites[o] = true
 	}
 	var err error
-	if s.clients, err = newRegistry(ctx, cfg, s); err != nil {
+	s.clients, err = newRegistry(ctx, registryConfig{
+		Issuer: cfg.Issuer, Clients: cfg.Clients, APIClients: cfg.APIClients, Scopes: cfg.Scopes, Providers: cfg.Providers,
+		OutboundAllow: cfg.OutboundAllow,
+	}, registryDeps{
+		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,
+		Providers: deps.Providers, Origin: deps.Origin, Log: deps.Log, Now: deps.Now, Random: deps.Random,
+	})
+	if err != nil {
 		return nil, err
 	}
-	if s.global, err = loadGlobalState(ctx, deps.Store); err != nil {
-		return nil, err
-	}
-	if s.pairwise, err = loadPairwise(ctx, deps.Store, deps.Keyring, deps.Random); err != nil {
+	s.tokens, err = newLedger(ctx, cfg.Issuer, ledgerDeps{
+		Store: deps.Store, Keys: deps.Keys, Keyring: deps.Keyring, Events: deps.Events, Subjects: deps.Subjects, Clients: s.clients,
+		Now: deps.Now, Random: deps.Random,
+	})
+	if err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
 	s.mux = s.routes()

@@ -93,7 +93,7 @@ func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
 		redirect(w, flow.Return, http.StatusFound) // the site begins anew and leads to the same place
 		return nil
 	}
-	result, err := s.Auth.Authenticate(w, r, s.siteDemand(id, &flow))
+	result, err := s.deps.Auth.Authenticate(w, r, s.siteDemand(id, &flow))
 	refusal := new(login.Refusal)
 	switch {
 	case errors.Is(err, login.ErrResponded):
@@ -130,7 +130,7 @@ func (s *Server) siteDemand(id string, flow *siteFlowRecord) login.Demand {
 
 func (s *Server) issueSiteCode(ctx context.Context, id string, flow *siteFlowRecord, result *login.Result) (string, error) {
 	now := s.now()
-	code, err := secret.NewToken(s.Random, secret.SiteCode)
+	code, err := secret.NewToken(s.deps.Random, secret.SiteCode)
 	if err != nil {
 		return "", err
 	}
@@ -156,11 +156,11 @@ func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, f
 		return SiteLogin{}, refused
 	}
 	now, hash := s.now(), secret.Hash(code)
-	token, err := secret.NewToken(s.Random, secret.SiteSession)
+	token, err := secret.NewToken(s.deps.Random, secret.SiteSession)
 	if err != nil {
 		return SiteLogin{}, err
 	}
-	replayed, err := s.Events.New(eventCodeReplayed, from)
+	replayed, err := s.deps.Events.New(eventCodeReplayed, from)
 	if err != nil {
 		return SiteLogin{}, err
 	}
@@ -184,7 +184,7 @@ func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, f
 			if err := siteCodes.Put(tx, hash, rec, kept); err != nil {
 				return err
 			}
-			return s.Events.Append(tx, replayed)
+			return s.deps.Events.Append(tx, replayed)
 		}
 		rec.Spent = true
 		session, err := s.openSite(tx, &rec, origin, binding, now)
@@ -216,11 +216,11 @@ func (s *Server) openSite(tx storage.Tx, rec *siteCodeRecord, origin, binding st
 	if !rec.ExpiresAt.After(now) || rec.Origin != origin || !secret.New(rec.Binding).Equal(secret.Hash(binding)) {
 		return nil, nil
 	}
-	st, good, err := s.standing(tx, "", rec.Subject)
+	st, good, err := s.tokens.standing(tx, "", rec.Subject)
 	if err != nil || !good || st.Epochs != rec.Epochs {
 		return nil, err
 	}
-	session, err := s.Subjects.Session(tx, rec.SessionID, now)
+	session, err := s.deps.Subjects.Session(tx, rec.SessionID, now)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}
@@ -255,11 +255,11 @@ func (s *Server) SiteSession(ctx context.Context, origin, token string) (*Intros
 		if rec.Origin != origin || !rec.ExpiresAt.After(now) {
 			return nil
 		}
-		st, good, err := s.standing(tx, "", rec.Subject)
+		st, good, err := s.tokens.standing(tx, "", rec.Subject)
 		if err != nil || !good || st.Epochs != rec.Epochs {
 			return err
 		}
-		session, err = s.Subjects.Session(tx, rec.SessionID, now)
+		session, err = s.deps.Subjects.Session(tx, rec.SessionID, now)
 		if err == nil {
 			subject, active = st.Subject, session.Epoch == st.Subject.Epoch
 		}
@@ -275,8 +275,8 @@ func (s *Server) SiteSession(ctx context.Context, origin, token string) (*Intros
 		return inactive, nil
 	}
 	if now.Sub(session.Seen) >= touchEvery {
-		if err := s.Subjects.Touch(ctx, rec.SessionID); err != nil {
-			s.Log.Warn("session not marked as used", zap.String("session_id", rec.SessionID), zap.Error(err)) // it is valid all the same
+		if err := s.deps.Subjects.Touch(ctx, rec.SessionID); err != nil {
+			s.deps.Log.Warn("session not marked as used", zap.String("session_id", rec.SessionID), zap.Error(err)) // it is valid all the same
 		}
 	}
 	// What the session reached since, such as a higher level, counts here too.

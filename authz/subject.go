@@ -3,96 +3,44 @@ package authz
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
-	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
-)
-
-// The subject types of OpenID Connect Core 8.
-const (
-	subjectPublic   = "public"
-	subjectPairwise = "pairwise"
 )
 
 // pairwiseKey names the record of the key that makes pairwise subjects.
 const pairwiseKey = "pairwise"
 
-// sector is the host of the client's redirect URIs: clients of one sector know a person by one pairwise subject. (OpenID Connect Core
-// 8.1) Empty: the client knows the public one. Validate has seen to it that there is one host.
-func (c *Client) sector() string {
-	if c.SubjectType != subjectPairwise || len(c.RedirectURIs) == 0 {
-		return ""
-	}
-	return redirectOwner(c.RedirectURIs[0])
-}
-
-func (c *Client) checkSubjectType(p *problems) {
-	p.oneOf("subject_type", c.SubjectType, subjectPublic, subjectPairwise)
-	if c.SubjectType != subjectPairwise {
-		return
-	}
-	sector := c.sector()
-	if sector == "" {
-		p.addf("subject_type: pairwise needs redirect_uris, whose host is the sector")
-		return
-	}
-	for _, uri := range c.RedirectURIs {
-		if redirectOwner(uri) != sector {
-			p.addf("subject_type: pairwise needs redirect_uris of one host, not both %s and %s", sector, redirectOwner(uri))
-			return
-		}
-	}
-}
-
 // subjectFor is the identifier by which a client knows a person. Whatever tells a client who somebody is passes here; sites that
 // protect guards, events and the APIs know the public one.
-func (s *Server) subjectFor(c *Client, person string) string { return s.subjectIn(c.sector(), person) }
+func (l *ledger) subjectFor(c *Client, person string) string { return l.subjectIn(c.sector(), person) }
 
 // subjectIn is subjectFor for a sector.
-func (s *Server) subjectIn(sector, person string) string {
+func (l *ledger) subjectIn(sector, person string) string {
 	if sector == "" || person == "" {
 		return person
 	}
-	return base64.RawURLEncoding.EncodeToString(secret.MAC(s.pairwise, pairwiseKey, sector, person))
+	return base64.RawURLEncoding.EncodeToString(secret.MAC(l.pairwise, pairwiseKey, sector, person))
 }
 
 // subject is the one that an answer to or about the token's client names.
-func (s *Server) subject(in *Introspection) string {
+func (l *ledger) subject(in *Introspection) string {
 	if in.Person == nil {
 		return in.Subject // the client itself
 	}
-	return s.subjectIn(in.sector, in.Subject)
+	return l.subjectIn(in.sector, in.Subject)
 }
 
-// hinted tells whether the person is the one that id_token_hint or the claims parameter names, if they name any.
-func (s *Server) hinted(q *requestRecord, result *login.Result) bool {
-	return q.HintSubject == "" || q.HintSubject == s.subjectIn(q.HintSector, result.Subject)
-}
-
-// hint demands a person. Only one can be demanded.
-func (q *requestRecord) hint(sector, subject string) error {
-	if q.HintSubject != "" && (q.HintSubject != subject || q.HintSector != sector) {
-		return invalidRequest(nil, "the request names several persons")
+// profileID names the person at a mobile app instance: always the same for the two, and another for every other pair.
+func (l *ledger) profileID(c *Client, person string) string {
+	if c.App == nil {
+		return profileStatic
 	}
-	q.HintSubject, q.HintSector = subject, sector
-	return nil
-}
-
-// hintSector is the sector in which an ID token of a client names its person. That of a client that is gone is public.
-func (s *Server) hintSector(ctx context.Context, clientID string) (string, error) {
-	c, err := s.findClient(ctx, clientID)
-	if errors.Is(err, storage.ErrNotFound) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	return c.sector(), nil
+	return base64.RawURLEncoding.EncodeToString(secret.MAC(l.pairwise, "profile", c.ID, person)[:16])
 }
 
 // maxSeals are the encryption keys of which a secret is remembered as sealed.
@@ -133,7 +81,7 @@ func loadPairwise(ctx context.Context, store storage.Store, keyring *secret.Keyr
 		}
 		rec.Sealed = append([][]byte{sealed}, rec.Sealed...)
 		rec.Sealed = rec.Sealed[:min(len(rec.Sealed), maxSeals)]
-		return secrets.Put(tx, pairwiseKey, rec, never)
+		return secrets.Put(tx, pairwiseKey, rec, time.Time{})
 	})
 	return key, wrapPairwise(err)
 }

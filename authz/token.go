@@ -2,7 +2,6 @@ package authz
 
 import (
 	"context"
-	"encoding/base64"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // tokenRequest is a request of the token endpoint, its client authenticated.
@@ -35,14 +33,6 @@ type tokenResponse struct {
 // profileStatic is the profile_id of a web client. (docs/decisions.md, "profile_id") A client's own token is of no profile.
 const profileStatic = "static"
 
-// profileID names the person at a mobile app instance: always the same for the two, and another for every other pair.
-func (s *Server) profileID(c *Client, person string) string {
-	if c.App == nil {
-		return profileStatic
-	}
-	return base64.RawURLEncoding.EncodeToString(secret.MAC(s.pairwise, "profile", c.ID, person)[:16])
-}
-
 // grantHandler returns the answer to a request whose client may use the grant.
 type grantHandler[T any] func(*Server, context.Context, *tokenRequest) (*T, error)
 
@@ -66,7 +56,7 @@ func ofClient[T any](grant grantHandler[T]) func(*Server, context.Context, *toke
 // ofPerson is for a grant that concerns a person, so a provider that has gone since must be known.
 func ofPerson[T any](grant grantHandler[T]) func(*Server, context.Context, *tokenRequest) (any, error) {
 	return func(s *Server, ctx context.Context, q *tokenRequest) (any, error) {
-		if err := s.refreshProviders(ctx); err != nil {
+		if err := s.clients.refreshProviders(ctx); err != nil {
 			return nil, err
 		}
 		return grant(s, ctx, q)
@@ -92,7 +82,7 @@ func (s *Server) handleToken(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	r.PostForm = url.Values(f.values) // as ParseForm leaves it; errorCode reads it
-	c, err := s.authenticateClient(r, f)
+	c, err := s.clients.authenticateClient(r, f)
 	if err != nil {
 		return err
 	}
@@ -104,10 +94,10 @@ func (s *Server) handleToken(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return unsupportedGrantType(nil)
 	}
-	if err := s.may(c, ask{Grant: served.grant}); err != nil {
+	if err := s.clients.may(c, ask{Grant: served.grant}); err != nil {
 		return err
 	}
-	answer, err := served.answer(s, r.Context(), &tokenRequest{client: c, form: f, from: s.Origin(r), now: s.now()})
+	answer, err := served.answer(s, r.Context(), &tokenRequest{client: c, form: f, from: s.deps.Origin(r), now: s.now()})
 	if err != nil {
 		return err
 	}
@@ -121,20 +111,12 @@ func (s *Server) respond(c *Client, i *issue, now time.Time) *tokenResponse {
 		TokenType: typeBearer, AccessToken: i.token, ExpiresIn: seconds(i.rec.ExpiresAt.Sub(now)), Scope: strings.Join(i.rec.Scope, " "),
 	}
 	if i.rec.Subject != "" {
-		t.ProfileID = s.profileID(c, i.rec.Subject)
+		t.ProfileID = s.tokens.profileID(c, i.rec.Subject)
 	}
 	return t
 }
 
 func seconds(d time.Duration) int64 { return max(0, int64(d/time.Second)) }
-
-// earlier returns the earlier of two times.
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
 
 // audience returns the resources of a token: those asked for, which must be among those that the authorization named, if it named
 // any; none asked: all of them. (RFC 8707 2.2)

@@ -6,32 +6,20 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// usageLimit returns how often an access token of these scopes may be used: the lowest limit of them. 0: unlimited.
-// (docs/decisions.md, "Usage limits")
-func (s *Server) usageLimit(scope []string) int {
-	limit := 0
-	for _, name := range scope {
-		if l := s.clients.scopes[name].UsageLimit; l > 0 && (limit == 0 || l < limit) {
-			limit = l
-		}
-	}
-	return limit
-}
-
 // usedUp tells whether every use that the token allows has been made.
 func (i *Introspection) usedUp() bool { return i.UsageLimit > 0 && i.UsageCount >= i.UsageLimit }
 
 // Use counts one use of an access token and returns what it says, this use included. The count is durable when Use returns, and no
 // more uses than the limit are ever counted, however many ask at once: the next one is inactive. A token without limit is Introspect.
-func (s *Server) Use(ctx context.Context, token string) (*Introspection, error) {
-	in, err := s.Introspect(ctx, token)
+func (l *ledger) Use(ctx context.Context, token string) (*Introspection, error) {
+	in, err := l.Introspect(ctx, token)
 	if err != nil || in.UsageLimit == 0 {
 		return in, err
 	}
-	key, _ := s.accessKey(token)
-	now := s.now()
-	err = s.update(ctx, func(tx storage.Tx) (err error) {
-		if in, err = s.inspect(tx, key, now); err != nil || !in.Active {
+	key, _ := l.accessKey(token)
+	now := l.now()
+	err = l.update(ctx, func(tx storage.Tx) (err error) {
+		if in, err = l.inspect(tx, key, now); err != nil || !in.Active {
 			return err
 		}
 		if in.usedUp() {

@@ -1,24 +1,11 @@
 package authz
 
 import (
-	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 )
-
-// scopeClaims are the claims that a scope gives. (OpenID Connect Core 5.4)
-var scopeClaims = map[string][]string{
-	"profile": {
-		"name", "family_name", "given_name", "middle_name", "nickname", "preferred_username", "profile", "picture", "website", "gender",
-		"birthdate", "zoneinfo", "locale", "updated_at",
-	},
-	"email":   {"email", "email_verified"},
-	"phone":   {"phone_number", "phone_number_verified"},
-	"address": {"address"},
-}
 
 // claimsSupported are the claims of ID tokens and the userinfo endpoint.
 func claimsSupported() []string {
@@ -42,7 +29,7 @@ func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
 		Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is not valid",
 		Challenge: userinfoRealm + `, error="invalid_token", error_description="the access token is not valid"`,
 	}
-	in, err := s.Introspect(r.Context(), token)
+	in, err := s.tokens.Introspect(r.Context(), token)
 	if err != nil {
 		return storageError(err)
 	}
@@ -118,20 +105,6 @@ func (s *Server) userinfo(in *Introspection) map[string]any {
 		names = append(names, scopeClaims[scope]...)
 	}
 	claims := personClaims(in.Person, names)
-	claims["sub"] = s.subject(in) // OpenID Connect Core 5.3.2: that of the ID token
+	claims["sub"] = s.tokens.subject(in) // OpenID Connect Core 5.3.2: that of the ID token
 	return claims
-}
-
-func claimValue(claim, value string) any {
-	switch claim {
-	case "email_verified", "phone_number_verified":
-		return value == "true"
-	case "updated_at":
-		if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
-			return json.Number(strconv.FormatInt(seconds, 10))
-		}
-	case "address":
-		return map[string]string{"formatted": value} // OpenID Connect Core 5.1.1
-	}
-	return value
 }

@@ -45,7 +45,7 @@ var holdings = map[string]holding{
 		return dropGrant(tx, person, h.ClientID, h.ID)
 	}, eventGrantRevoked},
 	"sessions": {(*Server).sessionsHeld, func(s *Server, tx storage.Tx, person string, h *held, _ time.Time) error {
-		return s.Subjects.CloseSession(tx, person, h.ID)
+		return s.deps.Subjects.CloseSession(tx, person, h.ID)
 	}, eventSessionEnded},
 	"consents": {(*Server).consentsHeld, endConsent, eventConsentWithdrawn},
 }
@@ -53,7 +53,7 @@ var holdings = map[string]holding{
 // handleUsers serves GET and DELETE /oauth/api/v1/users/{id}/tokens, …/sessions, …/consents, and DELETE of one item below them, for API
 // clients with the API persons. (docs/decisions.md, "What a person holds") What is deleted has ended when the answer is there.
 func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
-	asker, err := s.authenticateAPI(r, "persons")
+	asker, err := s.clients.authenticateAPI(r, "persons")
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
 		}
 		return s.listHeld(w, r, h, person)
 	}
-	if err := s.endHeld(r.Context(), h, person, item, asker, s.Origin(r)); err != nil {
+	if err := s.endHeld(r.Context(), h, person, item, asker, s.deps.Origin(r)); err != nil {
 		return err
 	}
 	s.logouts.Wake() // clients hear of ended sessions
@@ -116,7 +116,7 @@ func (s *Server) listHeld(w http.ResponseWriter, r *http.Request, h holding, per
 
 // held returns what a person holds, never nil, or a 404 when there is no such person.
 func (s *Server) held(tx storage.Tx, h holding, person string, now time.Time) ([]held, error) {
-	p, err := s.Subjects.Get(tx, person)
+	p, err := s.deps.Subjects.Get(tx, person)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, notFound()
 	}
@@ -132,7 +132,7 @@ func (s *Server) held(tx storage.Tx, h holding, person string, now time.Time) ([
 
 // endHeld ends an item, or all of them when it is empty.
 func (s *Server) endHeld(ctx context.Context, h holding, person, item string, asker *APIClient, from event.Origin) error {
-	e, err := s.Events.New(h.event, from)
+	e, err := s.deps.Events.New(h.event, from)
 	if err != nil {
 		return serverError(err)
 	}
@@ -159,40 +159,23 @@ func (s *Server) endHeld(ctx context.Context, h holding, person, item string, as
 		if len(items) == 0 {
 			return nil // what was wanted
 		}
-		return s.Events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 }
 
 // grantsHeld lists the grants of a person: each is the tokens of one sign-in at one client.
 func (s *Server) grantsHeld(tx storage.Tx, p login.Subject, now time.Time) (items []held, err error) {
-	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(p.ID)}) {
-		if err != nil {
-			return nil, err
-		}
-		parts := storage.Parts(e.Key)
-		g, found, err := grants.Find(tx, parts[2])
-		if err != nil {
-			return nil, err
-		}
-		if !found {
-			continue
-		}
-		st, ok, err := s.standing(tx, parts[1], p.ID)
-		if err != nil {
-			return nil, err
-		}
-		if !ok || st.Epochs != g.Epochs || !g.ExpiresAt.After(now) {
-			continue // has ended
-		}
+	live, err := s.tokens.liveGrants(tx, p.ID, now)
+	for _, g := range live {
 		items = append(items, held{
-			ID: parts[2], ClientID: parts[1], Scope: strings.Join(g.Scope, " "), CreatedAt: toSeconds(g.CreatedAt), ExpiresAt: toSeconds(g.ExpiresAt),
+			ID: g.ID, ClientID: g.ClientID, Scope: strings.Join(g.Scope, " "), CreatedAt: toSeconds(g.CreatedAt), ExpiresAt: toSeconds(g.ExpiresAt),
 		})
 	}
-	return items, nil
+	return items, err
 }
 
 func (s *Server) sessionsHeld(tx storage.Tx, p login.Subject, now time.Time) (items []held, err error) {
-	live, err := s.Subjects.Sessions(tx, p.ID, now)
+	live, err := s.deps.Subjects.Sessions(tx, p.ID, now)
 	for _, si := range live {
 		items = append(items, held{ID: si.SessionID, CreatedAt: toSeconds(si.AuthTime), ExpiresAt: toSeconds(si.Ends)})
 	}

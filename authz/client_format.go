@@ -1,0 +1,5 @@
+package authz
+
+const formatOpaque = "opaque"
+
+const formatJWT = "jwt"
