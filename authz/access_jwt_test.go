@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/authz"
@@ -47,7 +49,7 @@ func TestAccessJWT(t *testing.T) {
 		t.Run(alg, func(t *testing.T) {
 			t.Parallel()
 			h := authztest.New(t, authztest.WithConfig(limited), authztest.WithConfig(func(c *authz.Config) {
-				changeClient(c, "jwt", func(c *authz.Client) { c.IDTokenAlg, c.Scopes = alg, append(c.Scopes, "two.read") })
+				changeClient(c, "jwt", func(c *client.Client) { c.IDTokenAlg, c.Scopes = alg, append(c.Scopes, "two.read") })
 			}))
 			now := float64(h.Clock.Now().Unix())
 			got := h.Tokens("jwt", authztest.Demo, "scope", "openid profile", "resource", "https://api.example.com")
@@ -154,8 +156,8 @@ func TestMobileApp(t *testing.T) {
 	}
 	refreshed := h.Refresh("phone", first.Text("refresh_token"))
 	h.Restart(func(c *authz.Config) {
-		changeClient(c, "phone", func(c *authz.Client) {
-			c.App = &authz.App{Identifier: "com.example.app", Platform: "android", Version: "4.3.0"}
+		changeClient(c, "phone", func(c *client.Client) {
+			c.App = &client.App{Identifier: "com.example.app", Platform: "android", Version: "4.3.0"}
 		})
 		tablet := *c.Clients[0]
 		for _, client := range c.Clients {

@@ -7,6 +7,11 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -16,12 +21,14 @@ import (
 // What the commands do. Whoever may call these functions is the operator: there is no authentication here.
 
 // AddClient stores a client. See registry.Registry.Add.
-func (s *Server) AddClient(ctx context.Context, c Client) (secretText string, err error) {
+func (s *Server) AddClient(ctx context.Context, c client.Client) (secretText string, err error) {
 	return s.clients.Add(ctx, c)
 }
 
 // ListClients returns all clients in the order of their ids, defaults filled in, without secrets.
-func (s *Server) ListClients(ctx context.Context) ([]ClientInfo, error) { return s.clients.List(ctx) }
+func (s *Server) ListClients(ctx context.Context) ([]registry.Info, error) {
+	return s.clients.List(ctx)
+}
 
 // RemoveClient removes a client that was added by command and ends everything it was given. See registry.Registry.Remove.
 func (s *Server) RemoveClient(ctx context.Context, id string) error { return s.clients.Remove(ctx, id) }
@@ -56,7 +63,7 @@ func (s *Server) WithdrawConsent(ctx context.Context, subject, clientID string) 
 		if err != nil {
 			return err
 		}
-		if n, err = dropGrants(tx, subject, clientID); err != nil || (n == 0 && !had) {
+		if n, err = token.DropGrants(tx, subject, clientID); err != nil || (n == 0 && !had) {
 			return err
 		}
 		if err := consents.Delete(tx, key); err != nil {
@@ -75,11 +82,11 @@ func (s *Server) tellUnlinked(tx storage.Tx, person, clientID string, now time.T
 	if s.deps.Unlinked == nil {
 		return nil
 	}
-	c, found, err := s.clients.find(tx, clientID)
+	c, found, err := s.clients.Find(tx, clientID)
 	if err != nil || !found { // the subject by which an unknown client knew the person cannot be told
 		return err
 	}
-	return s.deps.Unlinked(tx, login.Unlinked{Person: person, Subject: s.tokens.subjectFor(c, person), ClientID: clientID, Client: cmp.Or(c.Name, clientID), At: now})
+	return s.deps.Unlinked(tx, login.Unlinked{Person: person, Subject: s.tokens.SubjectFor(c, person), ClientID: clientID, Client: cmp.Or(c.Name, clientID), At: now})
 }
 
 // IssueRequest asks for an access token of a client itself.
@@ -100,9 +107,9 @@ type Issued struct {
 // IssueToken issues an access token to a client as client_credentials would, without its secret. Errors: ErrClientUnknown, an *Error
 // with the reason of a refusal, a failure of storage.
 func (s *Server) IssueToken(ctx context.Context, q IssueRequest) (Issued, error) {
-	c, err := s.clients.get(ctx, q.ClientID)
+	c, err := s.clients.Get(ctx, q.ClientID)
 	if errors.Is(err, storage.ErrNotFound) {
-		return Issued{}, ErrClientUnknown
+		return Issued{}, registry.ErrUnknown
 	}
 	if err != nil {
 		return Issued{}, err
@@ -112,18 +119,18 @@ func (s *Server) IssueToken(ctx context.Context, q IssueRequest) (Issued, error)
 		scope = c.DefaultScopes
 	}
 	if len(scope) == 0 {
-		return Issued{}, invalidScope(nil, "no scope was asked and the client has no default")
+		return Issued{}, oauth.InvalidScope(nil, "no scope was asked and the client has no default")
 	}
 	lifetime := cmp.Or(q.Lifetime, c.Lifetimes.AccessToken)
 	if lifetime < 0 {
-		return Issued{}, invalidRequest(nil, "the lifetime is negative")
+		return Issued{}, oauth.InvalidRequest(nil, "the lifetime is negative")
 	}
-	if c.TokenFormat == formatJWT && lifetime > maxJWTLifetime {
-		return Issued{}, invalidRequest(nil, "the lifetime is too long for a JWT, whose key must stay published")
+	if c.TokenFormat == client.FormatJWT && lifetime > client.MaxJWTLifetime {
+		return Issued{}, oauth.InvalidRequest(nil, "the lifetime is too long for a JWT, whose key must stay published")
 	}
 	i, err := s.issueOwn(ctx, c, scope, q.Resources, lifetime, event.CallerOf(ctx).Origin, s.now())
 	if err != nil {
 		return Issued{}, err
 	}
-	return Issued{Token: secret.New(i.token), Scope: i.rec.Scope, ExpiresAt: i.rec.ExpiresAt}, nil
+	return Issued{Token: secret.New(i.Token), Scope: i.Rec.Scope, ExpiresAt: i.Rec.ExpiresAt}, nil
 }

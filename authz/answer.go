@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -28,7 +30,7 @@ func apiHeaders(w http.ResponseWriter) {
 func (s *Server) json(w http.ResponseWriter, r *http.Request, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		s.fail(w, r, serverError(err))
+		s.fail(w, r, oauth.ServerError(err))
 		return
 	}
 	apiHeaders(w)
@@ -45,7 +47,7 @@ type errorBody struct {
 
 // fail writes err as an OAuth error and logs it, once.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	e := asError(err)
+	e := oauth.AsError(err)
 	s.logRefusal(r, e, "")
 	if e.Challenge != "" {
 		w.Header().Set("WWW-Authenticate", e.Challenge)
@@ -60,7 +62,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // logRefusal is the one log line of a refusal (info) or failure (error).
-func (s *Server) logRefusal(r *http.Request, e *Error, reference string) {
+func (s *Server) logRefusal(r *http.Request, e *oauth.Error, reference string) {
 	fields := []zap.Field{
 		zap.String("path", r.URL.Path), zap.Int("status", e.Status), zap.String("error", e.Code), zap.String("description", e.Description),
 	}
@@ -80,7 +82,7 @@ func (s *Server) logRefusal(r *http.Request, e *Error, reference string) {
 // failPage writes err as a page that people read and logs it. key is the message for what is not our failure; again is a link
 // of our own origin for "Start again", or "".
 func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error, key, again string) {
-	e := asError(err)
+	e := oauth.AsError(err)
 	switch e.Status {
 	case http.StatusServiceUnavailable:
 		key = "error.unavailable"
@@ -93,12 +95,12 @@ func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error, key
 
 // update is Store.Update whose failures are 503: we cannot tell what was written.
 func (s *Server) update(ctx context.Context, fn func(storage.Tx) error) error {
-	return storageError(s.deps.Store.Update(ctx, fn))
+	return oauth.StorageError(s.deps.Store.Update(ctx, fn))
 }
 
 // view is Store.View whose failures are 503.
 func (s *Server) view(ctx context.Context, fn func(storage.Tx) error) error {
-	return storageError(s.deps.Store.View(ctx, fn))
+	return oauth.StorageError(s.deps.Store.View(ctx, fn))
 }
 
 // now is the clock of everything. Read it before a transaction, once.

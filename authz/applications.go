@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -51,7 +53,7 @@ func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]lo
 		}
 		for name := range strings.FieldsSeq(h.Scope) {
 			if !slices.ContainsFunc(a.Scopes, func(sc login.Scope) bool { return sc.Name == name }) {
-				a.Scopes = append(a.Scopes, login.Scope{Name: name, Description: s.clients.scope(name).Description})
+				a.Scopes = append(a.Scopes, login.Scope{Name: name, Description: s.clients.Scope(name).Description})
 			}
 		}
 	}
@@ -68,7 +70,7 @@ func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]lo
 // application is what is shown of a client, by its id where it is not there any more.
 func (s *Server) application(tx storage.Tx, id string) (*login.Application, error) {
 	a := &login.Application{ID: id, Name: id}
-	c, found, err := s.clients.find(tx, id)
+	c, found, err := s.clients.Find(tx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +79,7 @@ func (s *Server) application(tx storage.Tx, id string) (*login.Application, erro
 	}
 	a.Name = cmp.Or(c.Name, id)
 	if len(c.RedirectURIs) > 0 {
-		a.Owner = redirectOwner(c.RedirectURIs[0])
+		a.Owner = client.RedirectOwner(c.RedirectURIs[0])
 	}
 	return a, nil
 }

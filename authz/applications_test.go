@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -125,7 +127,7 @@ func TestUnlinked(t *testing.T) {
 	wantActive(t, h, "a token of what could not be withdrawn", token, true)
 	told, fails = nil, nil
 	h.Restart(func(c *authz.Config) {
-		c.Clients = slices.DeleteFunc(c.Clients, func(c *authz.Client) bool { return c.ID == "asks" })
+		c.Clients = slices.DeleteFunc(c.Clients, func(c *client.Client) bool { return c.ID == "asks" })
 	})
 	if err := withdraw("asks"); err != nil {
 		t.Fatal(err)

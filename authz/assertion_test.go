@@ -18,9 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -29,7 +30,7 @@ const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 // signer is a client with a key.
 type signer struct {
-	client *authz.Client
+	client *client.Client
 	key    crypto.Signer
 	alg    jose.SignatureAlgorithm
 	kid    string
@@ -50,7 +51,7 @@ func newSigner(t testing.TB, id string, alg jose.SignatureAlgorithm) *signer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.client = &authz.Client{
+	s.client = &client.Client{
 		ID: id, AuthMethod: "private_key_jwt", Grants: []string{"client_credentials", "authorization_code", "refresh_token"}, Consent: "off",
 		RedirectURIs: []string{"https://" + id + ".example.com/callback"}, Scopes: []string{"openid"}, DefaultScopes: []string{"openid"}, JWKS: s.set(),
 	}
@@ -319,23 +320,23 @@ func TestPrivateKeyJWTValidate(t *testing.T) {
 	}
 	set := func(key any) *jose.JSONWebKeySet { return &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key}}} }
 	for name, c := range map[string]struct {
-		change func(*authz.Client)
+		change func(*client.Client)
 		want   string
 	}{
-		"good":         {func(*authz.Client) {}, ""},
-		"URL":          {func(c *authz.Client) { c.JWKS, c.JWKSURI = nil, "https://x.example.com/jwks" }, ""},
-		"no keys":      {func(c *authz.Client) { c.JWKS = nil }, "jwks is missing"},
-		"both":         {func(c *authz.Client) { c.JWKSURI = "https://x.example.com/jwks" }, "jwks is missing"},
-		"http":         {func(c *authz.Client) { c.JWKS, c.JWKSURI = nil, "http://x.example.com/jwks" }, "must be https"},
-		"a secret too": {func(c *authz.Client) { c.Secrets = []secret.String{secret.New(authztest.Secret("x"))} }, "remove either"},
-		"public":       {func(c *authz.Client) { c.Public = true }, "does not authenticate"},
-		"keys for a secret": {func(c *authz.Client) {
+		"good":         {func(*client.Client) {}, ""},
+		"URL":          {func(c *client.Client) { c.JWKS, c.JWKSURI = nil, "https://x.example.com/jwks" }, ""},
+		"no keys":      {func(c *client.Client) { c.JWKS = nil }, "jwks is missing"},
+		"both":         {func(c *client.Client) { c.JWKSURI = "https://x.example.com/jwks" }, "jwks is missing"},
+		"http":         {func(c *client.Client) { c.JWKS, c.JWKSURI = nil, "http://x.example.com/jwks" }, "must be https"},
+		"a secret too": {func(c *client.Client) { c.Secrets = []secret.String{secret.New(authztest.Secret("x"))} }, "remove either"},
+		"public":       {func(c *client.Client) { c.Public = true }, "does not authenticate"},
+		"keys for a secret": {func(c *client.Client) {
 			c.AuthMethod = "basic"
 			c.Secrets = []secret.String{secret.New(authztest.Secret("x"))}
 		}, "set that, or remove jwks"},
-		"a weak key":    {func(c *authz.Client) { c.JWKS = set(weak.Public()) }, "want 1 to"},
-		"a private key": {func(c *authz.Client) { c.JWKS = set(weak) }, "want 1 to"},
-		"a shared key":  {func(c *authz.Client) { c.JWKS = set([]byte("0123456789abcdef0123456789abcdef")) }, "want 1 to"},
+		"a weak key":    {func(c *client.Client) { c.JWKS = set(weak.Public()) }, "want 1 to"},
+		"a private key": {func(c *client.Client) { c.JWKS = set(weak) }, "want 1 to"},
+		"a shared key":  {func(c *client.Client) { c.JWKS = set([]byte("0123456789abcdef0123456789abcdef")) }, "want 1 to"},
 	} {
 		client := newSigner(t, "signer", jose.EdDSA).client
 		c.change(client)

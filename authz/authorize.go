@@ -9,14 +9,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // authorizing is one authorization request while it is checked.
 type authorizing struct {
-	form   form
-	client *Client
+	form   oauth.Form
+	client *client.Client
 	rec    requestRecord
 	now    time.Time
 	// page is the message of the page that shows the error of a check. Empty: the client reads it, by redirect.
@@ -66,25 +69,25 @@ func (s *Server) handleAuthorize(w http.ResponseWriter, r *http.Request) error {
 	}
 	if r.Method == http.MethodPost {
 		// A POST from the client's site brings no SameSite cookie, so the browser comes again by GET and is recognised.
-		redirect(w, r.URL.Path+"?"+f.encode(), http.StatusSeeOther)
+		redirect(w, r.URL.Path+"?"+f.Encode(), http.StatusSeeOther)
 		return nil
 	}
 	return s.proceed(w, r, &pending{client: a.client, rec: a.rec})
 }
 
 // authorizeForm reads the parameters from one place: the query of a GET, the body of a POST.
-func authorizeForm(r *http.Request) (form, error) {
-	if len(r.URL.RawQuery) > maxQuery {
-		return form{}, invalidRequest(nil, "the query is too long")
+func authorizeForm(r *http.Request) (oauth.Form, error) {
+	if len(r.URL.RawQuery) > oauth.MaxQuery {
+		return oauth.Form{}, oauth.InvalidRequest(nil, "the query is too long")
 	}
-	query, err := parseQuery(r.URL.RawQuery)
+	query, err := oauth.ParseQuery(r.URL.RawQuery)
 	if err != nil || r.Method != http.MethodPost {
 		return query, err
 	}
-	if len(query.values) > 0 {
-		return form{}, invalidRequest(nil, "parameters of a POST belong in the body")
+	if len(query.Values) > 0 {
+		return oauth.Form{}, oauth.InvalidRequest(nil, "parameters of a POST belong in the body")
 	}
-	return readForm(r)
+	return oauth.ReadForm(r)
 }
 
 // refuseAuthorize writes the error of a check as a page or to the client.
@@ -93,7 +96,7 @@ func (s *Server) refuseAuthorize(w http.ResponseWriter, r *http.Request, a *auth
 		s.failPage(w, r, err, a.page, "")
 		return nil
 	}
-	if e := asError(err); e.Status >= http.StatusInternalServerError && !slices.Contains(a.rec.Prompt, "none") {
+	if e := oauth.AsError(err); e.Status >= http.StatusInternalServerError && !slices.Contains(a.rec.Prompt, "none") {
 		s.failPage(w, r, err, "", "") // a person is looking, who can try again here
 		return nil
 	}
@@ -104,7 +107,7 @@ func (s *Server) refuseAuthorize(w http.ResponseWriter, r *http.Request, a *auth
 // pending is an authorization request that has passed its checks.
 type pending struct {
 	id     string // of the stored record; empty: not stored, since nothing has had to wait yet
-	client *Client
+	client *client.Client
 	rec    requestRecord
 }
 
@@ -144,7 +147,7 @@ func (s *Server) signedIn(w http.ResponseWriter, r *http.Request, p *pending) (*
 			return result, nil
 		}
 		if err != nil && !errors.As(err, &refusal) {
-			return nil, storageError(err)
+			return nil, oauth.StorageError(err)
 		}
 		if p.rec.has("none") && (err == nil || !refusal.Elsewhere) {
 			if err == nil {
@@ -164,7 +167,7 @@ func (s *Server) signedIn(w http.ResponseWriter, r *http.Request, p *pending) (*
 		// OpenID Connect Core 3.1.2.1: a positive answer is for the person of id_token_hint alone.
 		return nil, &login.Refusal{Code: "login_required", Reason: "another person signed in"}
 	}
-	return result, storageError(err)
+	return result, oauth.StorageError(err)
 }
 
 // has tells whether prompt has a value.
@@ -173,7 +176,7 @@ func (q *requestRecord) has(prompt string) bool { return slices.Contains(q.Promp
 // demand says what the request asks of a sign-in. Ages are counted back from the start of the request: otherwise max_age=1 could never be met.
 func (s *Server) demand(p *pending) login.Demand {
 	d := login.Demand{
-		Level: p.rec.Level, MaxAge: -1, Passive: p.rec.has("none"), Provider: p.rec.IDP, Providers: s.clients.usable(p.client), Hint: p.rec.LoginHint, Locales: p.rec.Locales,
+		Level: p.rec.Level, MaxAge: -1, Passive: p.rec.has("none"), Provider: p.rec.IDP, Providers: s.clients.Usable(p.client), Hint: p.rec.LoginHint, Locales: p.rec.Locales,
 		View: p.rec.View, CustomParams: p.rec.CustomParams, Params: p.rec.Params, Client: loginClient(p.client, p.rec.RedirectURI),
 		SelectAccount: p.rec.has("select_account"),
 	}
@@ -207,12 +210,12 @@ func (s *Server) demand(p *pending) login.Demand {
 }
 
 // loginClient is what the sign-in and consent pages show of a client.
-func loginClient(c *Client, redirectURI string) login.Client {
+func loginClient(c *client.Client, redirectURI string) login.Client {
 	name := c.Name
 	if name == "" {
 		name = c.ID
 	}
-	return login.Client{ID: c.ID, Name: name, Targets: []string{redirectTarget(redirectURI)}}
+	return login.Client{ID: c.ID, Name: name, Targets: []string{client.RedirectTarget(redirectURI)}}
 }
 
 // refusePending writes the error of a checked request.
@@ -224,7 +227,7 @@ func (s *Server) refusePending(w http.ResponseWriter, r *http.Request, p *pendin
 	if p.id != "" {
 		again = resumePath + "?flow=" + url.QueryEscape(p.id)
 	}
-	if e := asError(err); e.Status >= http.StatusInternalServerError && !p.rec.has("none") {
+	if e := oauth.AsError(err); e.Status >= http.StatusInternalServerError && !p.rec.has("none") {
 		s.failPage(w, r, err, "", again)
 		return nil
 	}
@@ -238,7 +241,7 @@ func (s *Server) refusePending(w http.ResponseWriter, r *http.Request, p *pendin
 
 // refused translates a refusal of the sign-in. (token server document, "Authorization error extension fields")
 func refused(refusal *login.Refusal) error {
-	e := &Error{Status: http.StatusBadRequest, Code: refusal.Code, Description: refusal.Reason, Cause: refusal}
+	e := &oauth.Error{Status: http.StatusBadRequest, Code: refusal.Code, Description: refusal.Reason, Cause: refusal}
 	if refusal.SAMLStatus != "" {
 		e.Fields = map[string]string{"service_saml_error": refusal.SAMLStatus}
 		if refusal.Cause != "" {
@@ -250,7 +253,7 @@ func refused(refusal *login.Refusal) error {
 
 // redirectError sends the browser to the client with an error. (RFC 6749 4.1.2.1)
 func (s *Server) redirectError(w http.ResponseWriter, r *http.Request, rec *requestRecord, err error, status int) {
-	e := asError(err)
+	e := oauth.AsError(err)
 	s.logRefusal(r, e, "")
 	params := url.Values{"error": {e.Code}, "error_description": {printable(e.Description)}}
 	for name, value := range e.Fields {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 )
@@ -64,7 +66,7 @@ func TestAttacksOnRedirects(t *testing.T) {
 	t.Run("attack 9: a redirect URI that answers in our place", func(t *testing.T) {
 		for _, name := range []string{"code", "state", "iss", "error", "response"} {
 			try(t, "app", "https://app/cb?"+name+"=x")
-			c := authz.Client{ID: "x", Public: true, Grants: []string{"authorization_code"}, RedirectURIs: []string{"https://app/cb?" + name + "=x"}}
+			c := client.Client{ID: "x", Public: true, Grants: []string{"authorization_code"}, RedirectURIs: []string{"https://app/cb?" + name + "=x"}}
 			if err := c.Validate(); err == nil || !strings.Contains(err.Error(), name) {
 				t.Errorf("Validate(redirect URI with %s) = %v, want an error that names it", name, err)
 			}

@@ -10,6 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
@@ -50,8 +55,8 @@ type logoutClaims struct {
 
 // rememberVisit keeps that a client knows a session, in the transaction that gives it an ID token. A session that has ended while the code
 // was on its way is told of a little later, when the client has made its own of the code.
-func (s *Server) rememberVisit(tx storage.Tx, c *Client, si *signIn, scope []string, now time.Time) error {
-	if !c.hearsOfLogout() || si.SessionID == "" || !slices.Contains(scope, scopeOpenID) {
+func (s *Server) rememberVisit(tx storage.Tx, c *client.Client, si *token.SignIn, scope []string, now time.Time) error {
+	if !c.HearsOfLogout() || si.SessionID == "" || !slices.Contains(scope, client.ScopeOpenID) {
 		return nil
 	}
 	key := storage.Key(si.Subject, si.SessionID, c.ID)
@@ -80,7 +85,7 @@ func (s *Server) SessionsEnded(tx storage.Tx, person, except string) error {
 
 // TokensEnded is told that what was given in a session ends with it, in the transaction that ends it: its identity provider wants it so.
 func (s *Server) TokensEnded(tx storage.Tx, person, session string) error {
-	return s.tokens.dropSession(tx, person, session)
+	return s.tokens.DropSession(tx, person, session)
 }
 
 func (s *Server) endVisits(tx storage.Tx, prefix []byte, except string) error {
@@ -95,7 +100,7 @@ func (s *Server) endVisits(tx storage.Tx, prefix []byte, except string) error {
 		if err := visits.Delete(tx, e.Key); err != nil {
 			return err
 		}
-		c, found, err := s.clients.find(tx, parts[2])
+		c, found, err := s.clients.Find(tx, parts[2])
 		if err != nil {
 			return err
 		}
@@ -160,7 +165,7 @@ func (s *Server) moveLogouts(ctx context.Context) error {
 
 // sendLogout makes one try. A client that is gone, disabled or no longer interested needs no token.
 func (s *Server) sendLogout(ctx context.Context, clientID, _ string, rec logoutRecord) error {
-	c, err := s.clients.get(ctx, clientID)
+	c, err := s.clients.Get(ctx, clientID)
 	if errors.Is(err, storage.ErrNotFound) || (err == nil && (c.Disabled || c.BackchannelLogoutURI == "")) {
 		return nil
 	}
@@ -171,14 +176,14 @@ func (s *Server) sendLogout(ctx context.Context, clientID, _ string, rec logoutR
 }
 
 // postLogout sends a logout token. (Back-Channel Logout 2.5, 2.8)
-func (s *Server) postLogout(ctx context.Context, c *Client, rec logoutRecord) error {
+func (s *Server) postLogout(ctx context.Context, c *client.Client, rec logoutRecord) error {
 	id, err := secret.ID(s.deps.Random, 16)
 	if err != nil {
 		return err
 	}
 	now := s.now()
-	token, err := s.deps.Keys.Sign(c.IDTokenAlg, typLogout, logoutClaims{
-		Issuer: s.cfg.Issuer, Subject: s.tokens.subjectFor(c, rec.Person), Audience: c.ID, IssuedAt: now.Unix(), Expires: now.Add(logoutLifetime).Unix(), ID: id,
+	token, err := s.deps.Keys.Sign(c.IDTokenAlg, keys.TypeLogout, logoutClaims{
+		Issuer: s.cfg.Issuer, Subject: s.tokens.SubjectFor(c, rec.Person), Audience: c.ID, IssuedAt: now.Unix(), Expires: now.Add(logoutLifetime).Unix(), ID: id,
 		Events: map[string]struct{}{logoutEvent: {}}, Session: rec.Session,
 	})
 	if err != nil {
@@ -189,8 +194,8 @@ func (s *Server) postLogout(ctx context.Context, c *Client, rec logoutRecord) er
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", formType)
-	res, err := s.clients.outboundFor(c).Do(req)
+	req.Header.Set("Content-Type", oauth.FormType)
+	res, err := s.clients.HTTPClient(c).Do(req)
 	if err != nil {
 		return fmt.Errorf("post logout token: %w", errors.Unwrap(err)) // without the URL, which may hold a secret of the client's
 	}
@@ -213,12 +218,12 @@ func (s *Server) LogoutFrames(ctx context.Context, person, session string) (fram
 			if err != nil {
 				return err
 			}
-			c, found, err := s.clients.find(tx, storage.Parts(e.Key)[2])
+			c, found, err := s.clients.Find(tx, storage.Parts(e.Key)[2])
 			if err != nil {
 				return err
 			}
 			if found && c.FrontchannelLogoutURI != "" && !c.Disabled {
-				frames = append(frames, withQuery(c.FrontchannelLogoutURI, url.Values{"iss": {s.cfg.Issuer}, "sid": {session}}))
+				frames = append(frames, client.WithQuery(c.FrontchannelLogoutURI, url.Values{"iss": {s.cfg.Issuer}, "sid": {session}}))
 			}
 		}
 		return nil

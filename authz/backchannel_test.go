@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/authz"
@@ -73,7 +75,7 @@ func (p *party) taken() (tokens []string) {
 }
 
 // hears is a client that hears of logouts at the party, and reads public or pairwise subjects.
-func (p *party) hears(id string) *authz.Client {
+func (p *party) hears(id string) *client.Client {
 	c := pairwiseClient(id, id+".example.com")
 	c.SubjectType, c.BackchannelLogoutURI = "", p.url+"/logout"
 	return c

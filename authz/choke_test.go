@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+
 	"pgregory.net/rapid"
 
 	"github.com/gatehouse-id/gatehouse/authz"
@@ -31,7 +33,7 @@ type wish struct {
 // choke is the client under test, drawn anew each time.
 type choke struct {
 	h      *authztest.Harness
-	client authz.Client
+	client client.Client
 	other  string // a token of another client, for validation
 }
 
@@ -61,10 +63,10 @@ type failer interface {
 }
 
 // configure makes the client one of the configuration, as a reload does.
-func (c *choke) configure(client authz.Client) {
+func (c *choke) configure(changed client.Client) {
 	c.h.Restart(func(cfg *authz.Config) {
-		cfg.Clients = slices.DeleteFunc(slices.Clone(cfg.Clients), func(o *authz.Client) bool { return o.ID == client.ID })
-		cfg.Clients = append(cfg.Clients, &client)
+		cfg.Clients = slices.DeleteFunc(slices.Clone(cfg.Clients), func(o *client.Client) bool { return o.ID == changed.ID })
+		cfg.Clients = append(cfg.Clients, &changed)
 	})
 }
 
@@ -129,10 +131,10 @@ func subset(t *rapid.T, of []string, label string) []string {
 // Every grant gives what the client may have, and nothing else, whatever the client is kept from.
 func TestChokePoint(t *testing.T) {
 	t.Parallel()
-	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Scopes = append(c.Scopes, authz.Scope{Name: "high.read", Level: 2}) }))
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Scopes = append(c.Scopes, client.Scope{Name: "high.read", Level: 2}) }))
 	other := h.Tokens("other", authztest.Guest).Access
 	rapid.Check(t, func(t *rapid.T) {
-		c := &choke{h: h, other: other, client: authz.Client{
+		c := &choke{h: h, other: other, client: client.Client{
 			ID: "choke", Secrets: []secret.String{secret.New(authztest.Secret("choke"))}, RedirectURIs: []string{"https://choke.example.com/callback"},
 			Consent: "off", Grants: subset(t, chokeGrants, "grant"), Scopes: subset(t, chokeScopes, "scope"), Audiences: subset(t, chokeResources, "audience"),
 			Disabled: rapid.IntRange(0, 9).Draw(t, "disabled") == 0,
@@ -163,28 +165,28 @@ func TestChokePoint(t *testing.T) {
 // Each grant is given to a client that may have all, and withheld by each restriction that concerns it.
 func TestChokePointRestrictions(t *testing.T) {
 	t.Parallel()
-	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Scopes = append(c.Scopes, authz.Scope{Name: "high.read", Level: 2}) }))
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Scopes = append(c.Scopes, client.Scope{Name: "high.read", Level: 2}) }))
 	other := h.Tokens("other", authztest.Guest).Access
-	full := authz.Client{
+	full := client.Client{
 		ID: "choke", Secrets: []secret.String{secret.New(authztest.Secret("choke"))}, RedirectURIs: []string{"https://choke.example.com/callback"},
 		Consent: "off", Scopes: chokeScopes, Audiences: chokeResources,
 	}
 	for _, tc := range []struct {
 		name     string
-		restrict func(*authz.Client, *wish)
+		restrict func(*client.Client, *wish)
 		spares   []string // the grants that it does not concern
 	}{
-		{"none", func(*authz.Client, *wish) {}, chokeGrants},
-		{"grant", func(c *authz.Client, w *wish) {
+		{"none", func(*client.Client, *wish) {}, chokeGrants},
+		{"grant", func(c *client.Client, w *wish) {
 			c.Grants = slices.DeleteFunc(slices.Clone(c.Grants), func(g string) bool {
 				return g == w.grant || (w.grant == "authorization_code" && g == "refresh_token") // which needs it
 			})
 		}, nil},
-		{"scope", func(c *authz.Client, _ *wish) { c.Scopes = []string{"b.read"} }, []string{"validate_bearer"}},
-		{"level", func(_ *authz.Client, w *wish) { w.scope = []string{"high.read"} }, []string{"authorization_code", "implicit", "refresh_token", "validate_bearer"}},
-		{"resource", func(c *authz.Client, _ *wish) { c.Audiences = chokeResources[1:] }, []string{"validate_bearer"}},
-		{"provider", func(_ *authz.Client, w *wish) { w.provider = "partner" }, []string{"client_credentials", "refresh_token", "validate_bearer"}},
-		{"disabled", func(c *authz.Client, _ *wish) { c.Disabled = true }, nil},
+		{"scope", func(c *client.Client, _ *wish) { c.Scopes = []string{"b.read"} }, []string{"validate_bearer"}},
+		{"level", func(_ *client.Client, w *wish) { w.scope = []string{"high.read"} }, []string{"authorization_code", "implicit", "refresh_token", "validate_bearer"}},
+		{"resource", func(c *client.Client, _ *wish) { c.Audiences = chokeResources[1:] }, []string{"validate_bearer"}},
+		{"provider", func(_ *client.Client, w *wish) { w.provider = "partner" }, []string{"client_credentials", "refresh_token", "validate_bearer"}},
+		{"disabled", func(c *client.Client, _ *wish) { c.Disabled = true }, nil},
 	} {
 		for _, grant := range chokeGrants {
 			t.Run(tc.name+" "+grant, func(t *testing.T) {

@@ -9,6 +9,10 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 )
 
 const (
@@ -65,26 +69,26 @@ func parseClaims(raw string) (claimsParameter, error) {
 
 // request keeps what can be answered to this client: claims that one of its scopes could give, so that the parameter opens nothing
 // that the operator has not allowed.
-func (p claimsParameter) request(c *Client) claimsRequest {
-	known := func(of map[string]*wantedClaim) []string { return c.allowedClaims(slices.Sorted(maps.Keys(of))) }
-	return claimsRequest{Userinfo: known(p.Userinfo), IDToken: known(p.IDToken)}
+func (p claimsParameter) request(c *client.Client) token.ClaimsRequest {
+	known := func(of map[string]*wantedClaim) []string { return c.AllowedClaims(slices.Sorted(maps.Keys(of))) }
+	return token.ClaimsRequest{Userinfo: known(p.Userinfo), IDToken: known(p.IDToken)}
 }
 
 // checkClaims reads the claims parameter. (OpenID Connect Core 5.5)
 func (s *Server) checkClaims(_ context.Context, a *authorizing) error {
-	raw := a.form.get("claims")
-	if raw == "" || !slices.Contains(a.rec.Scope, scopeOpenID) { // without openid it is another protocol's parameter
+	raw := a.form.Get("claims")
+	if raw == "" || !slices.Contains(a.rec.Scope, client.ScopeOpenID) { // without openid it is another protocol's parameter
 		return nil
 	}
 	p, err := parseClaims(raw)
 	if err != nil {
-		return invalidRequest(err, "claims is not the JSON object of OpenID Connect Core 5.5")
+		return oauth.InvalidRequest(err, "claims is not the JSON object of OpenID Connect Core 5.5")
 	}
 	a.rec.Claims = raw
 	for _, of := range []map[string]*wantedClaim{p.IDToken, p.Userinfo} {
 		// OpenID Connect Core 5.5.1: a sub with a value is demanded, as id_token_hint demands it.
 		for _, subject := range of["sub"].texts() {
-			if err := a.rec.hint(a.client.sector(), subject); err != nil {
+			if err := a.rec.hint(a.client.Sector(), subject); err != nil {
 				return err
 			}
 		}
@@ -97,25 +101,25 @@ func (a *authorizing) demandACR(wanted *wantedClaim) error {
 	values := wanted.texts()
 	lowest := 0
 	for _, value := range values {
-		if level := acrLevel(value); level > 0 && (lowest == 0 || level < lowest) {
+		if level := token.ACRLevel(value); level > 0 && (lowest == 0 || level < lowest) {
 			lowest = level
 		}
 	}
 	if lowest == 0 && len(values) > 0 && wanted.Essential {
-		return &Error{Status: http.StatusBadRequest, Code: "unmet_authentication_requirements", Description: "none of the acr values is known"}
+		return &oauth.Error{Status: http.StatusBadRequest, Code: "unmet_authentication_requirements", Description: "none of the acr values is known"}
 	}
 	a.rec.Level = max(a.rec.Level, lowest)
 	return nil
 }
 
 // claims are what the request asks of this client's claims beside its scopes.
-func (p *pending) claims() claimsRequest {
+func (p *pending) claims() token.ClaimsRequest {
 	if p.rec.Claims == "" {
-		return claimsRequest{}
+		return token.ClaimsRequest{}
 	}
 	parsed, err := parseClaims(p.rec.Claims)
 	if err != nil {
-		return claimsRequest{} // it was checked before it was kept
+		return token.ClaimsRequest{} // it was checked before it was kept
 	}
 	return parsed.request(p.client)
 }
@@ -124,7 +128,7 @@ func (p *pending) claims() claimsRequest {
 func (p *pending) agreed() []string {
 	scope, claims := slices.Clone(p.rec.Scope), p.claims()
 	for _, name := range slices.Concat(claims.Userinfo, claims.IDToken) {
-		if of := scopeOfClaim(name); !slices.Contains(scope, of) {
+		if of := client.ScopeOfClaim(name); !slices.Contains(scope, of) {
 			scope = append(scope, of)
 		}
 	}

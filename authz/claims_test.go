@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 )
@@ -146,7 +148,7 @@ func TestClaimsTakenAway(t *testing.T) {
 	h := authztest.New(t)
 	tokens := h.Tokens("shop", authztest.Demo, "claims", `{"userinfo":{"email":null},"id_token":{"email":null}}`)
 	h.Restart(func(c *authz.Config) {
-		changeClient(c, "shop", func(c *authz.Client) { c.Scopes = []string{"openid"} })
+		changeClient(c, "shop", func(c *client.Client) { c.Scopes = []string{"openid"} })
 	})
 	wantClaims(t, "userinfo", h.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens.Access).JSON(), "")
 	res := h.Token("shop", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens.Refresh}})

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/client"
+
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
@@ -107,7 +108,7 @@ func TestClientWork(t *testing.T) {
 		}
 	})
 	t.Run("attack 56,74: an unknown client costs as much as a wrong secret", func(t *testing.T) {
-		if _, err := h.Server().AddClient(t.Context(), authz.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a"}}); err != nil {
+		if _, err := h.Server().AddClient(t.Context(), client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a"}}); err != nil {
 			t.Fatal(err)
 		}
 		f := url.Values{"grant_type": {"client_credentials"}}
@@ -152,9 +153,9 @@ var odd = map[string]string{
 	"a": "b:" + strings.Repeat(":", 40),
 }
 
-func oddClients() (out []*authz.Client) {
+func oddClients() (out []*client.Client) {
 	for id, text := range odd {
-		out = append(out, &authz.Client{
+		out = append(out, &client.Client{
 			ID: id, Secrets: []secret.String{secret.New(strings.TrimSpace(text))}, Grants: []string{"client_credentials"}, Scopes: []string{"a"}, DefaultScopes: []string{"a"},
 		})
 		odd[id] = strings.TrimSpace(text)

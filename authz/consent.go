@@ -8,6 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -50,10 +54,10 @@ func (s *Server) mustConsent(ctx context.Context, p *pending, result *login.Resu
 	case p.client.Consent == "always":
 		ask = true
 	default:
-		ask = given.CreatedAt.IsZero() || !isSubset(p.agreed(), given.Scope)
+		ask = given.CreatedAt.IsZero() || !client.IsSubset(p.agreed(), given.Scope)
 	}
 	if ask && p.rec.has("none") {
-		return false, "", &Error{Status: http.StatusBadRequest, Code: "consent_required", Description: "the person has to be asked"}
+		return false, "", &oauth.Error{Status: http.StatusBadRequest, Code: "consent_required", Description: "the person has to be asked"}
 	}
 	return ask, account, nil
 }
@@ -74,13 +78,13 @@ func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pending, 
 	agreed := p.agreed()
 	scopes := make([]page.ScopeLine, len(agreed))
 	for i, name := range agreed {
-		scopes[i] = page.ScopeLine{Name: name, Description: s.clients.scope(name).Description}
+		scopes[i] = page.ScopeLine{Name: name, Description: s.clients.Scope(name).Description}
 	}
 	s.deps.Pages.Render(w, r, page.View{
 		Template: "consent", Locales: p.rec.Locales, Mobile: p.rec.View == "mobile", Client: loginClient(p.client, p.rec.RedirectURI),
 		Data: page.Consent{
 			Action: consentPath + "?flow=" + url.QueryEscape(p.id), CSRF: s.deps.Pages.CSRF(browser, consentForm(p.id, result.Subject)),
-			RequestID: p.id, Account: account, Owner: redirectOwner(p.rec.RedirectURI), Scopes: scopes,
+			RequestID: p.id, Account: account, Owner: client.RedirectOwner(p.rec.RedirectURI), Scopes: scopes,
 		},
 	})
 	return nil
@@ -92,14 +96,14 @@ func consentForm(id, subject string) string { return "consent " + id + " " + sub
 // handleConsent serves POST /oauth/consent, the form of the consent page (RFC 6749 4.1.1: "the authorization server authenticates the
 // resource owner and obtains an authorization decision").
 func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
-	query, err := parseQuery(r.URL.RawQuery)
+	query, err := oauth.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return err
 	}
-	id := query.get("flow")
+	id := query.Get("flow")
 	current, err := s.deps.Auth.Current(r)
 	if err != nil {
-		return storageError(err)
+		return oauth.StorageError(err)
 	}
 	subject := ""
 	if current != nil {
@@ -107,7 +111,7 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err := s.checkConsentPost(r, id, subject); err != nil {
 		s.deps.Pages.Refuse(w, r, err, "")
-		s.logRefusal(r, &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the consent form is refused", Cause: err}, "")
+		s.logRefusal(r, &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the consent form is refused", Cause: err}, "")
 		return nil
 	}
 	p, err := s.loadRequest(r, id)
@@ -116,7 +120,7 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	if r.PostForm.Get("decision") != "allow" {
-		return s.refusePending(w, r, p, accessDenied(nil))
+		return s.refusePending(w, r, p, oauth.AccessDenied(nil))
 	}
 	d := s.demand(p)
 	d.Passive = true
@@ -126,7 +130,7 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	if err != nil {
-		return s.refusePending(w, r, p, storageError(err))
+		return s.refusePending(w, r, p, oauth.StorageError(err))
 	}
 	answer, err := s.issueAnswer(r, p, result, true)
 	if err != nil {
@@ -181,7 +185,7 @@ func (s *Server) issueAnswer(r *http.Request, p *pending, result *login.Result, 
 
 // settle looks once more whether person, session and client are good, and remembers the consent when it was given just now. It stands
 // in the transaction of what is given.
-func (s *Server) settle(tx storage.Tx, a *agreement) (standing, error) {
+func (s *Server) settle(tx storage.Tx, a *agreement) (token.Standing, error) {
 	st, err := s.signedInStill(tx, a.client.ID, a.result, a.now)
 	if err != nil || !a.consent {
 		return st, err
@@ -207,7 +211,7 @@ func (s *Server) issueCode(ctx context.Context, a *agreement) (url.Values, error
 			return err
 		}
 		rec := codeRecord{
-			signIn: newSignIn(a.result), Epochs: st.Epochs, ClientID: p.client.ID, RedirectURI: p.rec.RedirectURI, RedirectSent: p.rec.RedirectSent,
+			SignIn: token.NewSignIn(a.result), Epochs: st.Epochs, ClientID: p.client.ID, RedirectURI: p.rec.RedirectURI, RedirectSent: p.rec.RedirectSent,
 			Scope: p.rec.Scope, Nonce: p.rec.Nonce, Challenge: p.rec.Challenge, Resources: p.rec.Resources, CreatedAt: now,
 			ExpiresAt: now.Add(p.client.Lifetimes.Code), Claims: claims,
 		}
@@ -218,8 +222,8 @@ func (s *Server) issueCode(ctx context.Context, a *agreement) (url.Values, error
 
 // signedInStill reads in tx what a code hangs on: the person is active, the session lives and is of the person's epoch, the
 // client is usable. Otherwise it is a *login.Refusal. An empty clientID is not looked at.
-func (s *Server) signedInStill(tx storage.Tx, clientID string, result *login.Result, now time.Time) (standing, error) {
-	st, good, err := s.tokens.standing(tx, clientID, result.Subject)
+func (s *Server) signedInStill(tx storage.Tx, clientID string, result *login.Result, now time.Time) (token.Standing, error) {
+	st, good, err := s.tokens.CheckStanding(tx, clientID, result.Subject)
 	if err != nil {
 		return st, err
 	}

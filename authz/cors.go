@@ -11,7 +11,7 @@ func (s *Server) cors(w http.ResponseWriter, r *http.Request, rt route) bool {
 	h := w.Header()
 	h.Add("Vary", "Origin")
 	origin := r.Header.Get("Origin")
-	allowed := origin != "" && s.clients.allowsOrigin(r.Context(), origin)
+	allowed := origin != "" && s.clients.AllowsOrigin(r.Context(), origin)
 	if allowed {
 		h.Set("Access-Control-Allow-Origin", origin)
 		h.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After")

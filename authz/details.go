@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -15,13 +17,13 @@ const refreshLimit = 2 * time.Second
 
 // refreshDetails asks the provider of the sign-in for user_details again and keeps what it says with the grant. (token server document,
 // "Token introspection", refresh_user_details) When nobody can tell, what is known stays the answer.
-func (s *Server) refreshDetails(ctx context.Context, token string, i *Introspection) {
+func (s *Server) refreshDetails(ctx context.Context, token string, i *token.Introspection) {
 	if i.Person == nil || i.SessionID == "" {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, refreshLimit)
 	defer cancel()
-	fresh, err := s.deps.Subjects.RefreshDetails(limited, i.Subject, i.SessionID, i.provider)
+	fresh, err := s.deps.Subjects.RefreshDetails(limited, i.Subject, i.SessionID, i.Provider)
 	if err == nil && fresh != nil {
 		err = s.keepDetails(ctx, token, fresh)
 	}
@@ -39,19 +41,19 @@ func (s *Server) refreshDetails(ctx context.Context, token string, i *Introspect
 
 // keepDetails writes the details into the grant that the token hangs on.
 func (s *Server) keepDetails(ctx context.Context, token string, fresh map[string][]string) error {
-	access, isAccess := s.tokens.accessKey(token)
+	access, isAccess := s.tokens.AccessKey(token)
 	return s.update(ctx, func(tx storage.Tx) error {
 		if isAccess {
-			rec, _, err := s.tokens.access(tx, access)
+			rec, _, err := s.tokens.FindAccess(tx, access)
 			if err != nil {
 				return err
 			}
-			return s.tokens.changeDetails(tx, rec.GrantID, fresh)
+			return s.tokens.ChangeDetails(tx, rec.GrantID, fresh)
 		}
 		rec, _, err := refreshes.Find(tx, secret.Hash(token))
 		if err != nil {
 			return err
 		}
-		return s.tokens.changeDetails(tx, rec.GrantID, fresh)
+		return s.tokens.ChangeDetails(tx, rec.GrantID, fresh)
 	})
 }

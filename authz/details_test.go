@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -98,18 +99,18 @@ func TestRefreshUserDetailsAttack(t *testing.T) {
 // dynamic are providers that come and go.
 type dynamic struct {
 	mu      sync.Mutex // guards all below
-	list    []authz.Provider
+	list    []registry.Provider
 	version uint64
 	err     error
 }
 
-func (d *dynamic) Providers(context.Context) ([]authz.Provider, uint64, error) {
+func (d *dynamic) Providers(context.Context) ([]registry.Provider, uint64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.list, d.version, d.err
 }
 
-func (d *dynamic) set(err error, list ...authz.Provider) {
+func (d *dynamic) set(err error, list ...registry.Provider) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.list, d.err = list, err
@@ -133,7 +134,7 @@ func TestManagedProviders(t *testing.T) {
 	if res, _ := demand("both", "idp", "partner"); res.Status != http.StatusForbidden {
 		t.Errorf("before it is there: %d, want 403", res.Status)
 	}
-	d.set(nil, authz.Provider{ID: "partner", Managed: true}, authz.Provider{ID: "out", Managed: true, Disabled: true}, authz.Provider{ID: "edge", Managed: true})
+	d.set(nil, registry.Provider{ID: "partner", Managed: true}, registry.Provider{ID: "out", Managed: true, Disabled: true}, registry.Provider{ID: "edge", Managed: true})
 	for _, tc := range []struct {
 		client, param, value string
 		provider             string

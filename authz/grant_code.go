@@ -9,6 +9,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -47,27 +52,27 @@ type codeGrant struct {
 
 	// What redeeming would give, made before the transaction.
 	grantID string
-	grant   grantRecord
-	access  *issue
+	grant   token.Grant
+	access  *token.Draft
 	refresh *newRefresh // nil: the client has no such grant
 	refusal event.Event // of a code that is refused
 }
 
 // grantAuthorizationCode redeems a code. (RFC 6749 4.1.3; RFC 7636 4.6; token server document, "Token endpoint")
 func (s *Server) grantAuthorizationCode(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
-	code := q.form.get("code")
+	code := q.form.Get("code")
 	if code == "" {
-		return nil, invalidRequest(nil, "code is missing")
+		return nil, oauth.InvalidRequest(nil, "code is missing")
 	}
 	if !secret.IsToken(secret.Code, code) {
 		return nil, refuseCode(codeUnknown)
 	}
-	g := &codeGrant{tokenRequest: q, key: secret.Hash(code), challenge: challengeOf(q.form.get("code_verifier")), resources: q.form.all("resource")}
-	if err := s.clients.may(q.client, ask{Resources: g.resources}); err != nil {
+	g := &codeGrant{tokenRequest: q, key: secret.Hash(code), challenge: challengeOf(q.form.Get("code_verifier")), resources: q.form.All("resource")}
+	if err := s.clients.May(q.client, registry.Ask{Resources: g.resources}); err != nil {
 		return nil, err
 	}
 	var rec codeRecord
-	var st standing
+	var st token.Standing
 	var v codeVerdict
 	err := s.view(ctx, func(tx storage.Tx) (err error) {
 		rec, st, v, err = s.judgeCode(tx, g)
@@ -107,26 +112,26 @@ func (s *Server) grantAuthorizationCode(ctx context.Context, q *tokenRequest) (*
 }
 
 func refuseCode(v codeVerdict) error {
-	return invalidGrant(codeReasons[v], "code is invalid, expired or was used before")
+	return oauth.InvalidGrant(codeReasons[v], "code is invalid, expired or was used before")
 }
 
 // judgeCode says what the code is worth. It writes nothing.
-func (s *Server) judgeCode(tx storage.Tx, g *codeGrant) (codeRecord, standing, codeVerdict, error) {
+func (s *Server) judgeCode(tx storage.Tx, g *codeGrant) (codeRecord, token.Standing, codeVerdict, error) {
 	rec, found, err := codes.Find(tx, g.key)
 	if err != nil || !found {
-		return rec, standing{}, codeUnknown, err
+		return rec, token.Standing{}, codeUnknown, err
 	}
 	switch {
 	case rec.ClientID != g.client.ID: // RFC 6749 4.1.3: issued to the authenticated client
-		return rec, standing{}, codeForeign, nil
+		return rec, token.Standing{}, codeForeign, nil
 	case rec.Spent: // before the expiry: a replay is one however late
-		return rec, standing{}, codeSpent, nil
+		return rec, token.Standing{}, codeSpent, nil
 	case !rec.ExpiresAt.After(g.now):
-		return rec, standing{}, codeExpired, nil
+		return rec, token.Standing{}, codeExpired, nil
 	case !g.redirectMatches(&rec) || !g.verifierMatches(&rec):
-		return rec, standing{}, codeMismatch, nil
+		return rec, token.Standing{}, codeMismatch, nil
 	}
-	st, ok, err := s.tokens.standing(tx, rec.ClientID, rec.Subject)
+	st, ok, err := s.tokens.CheckStanding(tx, rec.ClientID, rec.Subject)
 	if err != nil {
 		return rec, st, codeUnknown, err
 	}
@@ -140,18 +145,18 @@ func (s *Server) judgeCode(tx storage.Tx, g *codeGrant) (codeRecord, standing, c
 }
 
 // consented tells whether the consent that the code came of is still there. A client that asks for none needs none.
-func consented(tx storage.Tx, c *Client, rec *codeRecord) (bool, error) {
+func consented(tx storage.Tx, c *client.Client, rec *codeRecord) (bool, error) {
 	if c.Consent == "off" {
 		return true, nil
 	}
 	given, found, err := consents.Find(tx, storage.Key(rec.Subject, rec.ClientID))
-	return found && isSubset(rec.Scope, given.Scope), err
+	return found && client.IsSubset(rec.Scope, given.Scope), err
 }
 
 // redirectMatches: RFC 6749 4.1.3: identical where the authorization request had one; where it had none, the token request
 // may repeat the registered one, and no other.
 func (g *codeGrant) redirectMatches(rec *codeRecord) bool {
-	sent := g.form.get("redirect_uri")
+	sent := g.form.Get("redirect_uri")
 	return sent == rec.RedirectURI || (sent == "" && !rec.RedirectSent)
 }
 
@@ -159,7 +164,7 @@ func (g *codeGrant) redirectMatches(rec *codeRecord) bool {
 // (RFC 9700 2.1.1), so it is refused as well.
 func (g *codeGrant) verifierMatches(rec *codeRecord) bool {
 	if rec.Challenge == "" {
-		return !g.form.has("code_verifier") && !g.client.Public && !g.client.PKCERequired
+		return !g.form.Has("code_verifier") && !g.client.Public && !g.client.PKCERequired
 	}
 	return subtle.ConstantTimeCompare([]byte(g.challenge), []byte(rec.Challenge)) == 1
 }
@@ -181,32 +186,32 @@ func challengeOf(verifier string) string {
 
 // prepareCode makes what the code gives.
 func (s *Server) prepareCode(g *codeGrant, rec *codeRecord) error {
-	scope := g.client.stillAllowed(rec.Scope)
+	scope := g.client.StillAllowed(rec.Scope)
 	if len(scope) == 0 {
-		return invalidScope(nil, "the client may have none of the scopes any more")
+		return oauth.InvalidScope(nil, "the client may have none of the scopes any more")
 	}
 	resources, err := audience(g.resources, rec.Resources)
 	if err != nil {
 		return err
 	}
-	if err := s.clients.may(g.client, ask{Grant: grantCode, Scope: scope, Provider: rec.Provider, Resources: resources}); err != nil {
+	if err := s.clients.May(g.client, registry.Ask{Grant: client.GrantCode, Scope: scope, Provider: rec.Provider, Resources: resources}); err != nil {
 		return err
 	}
 	l := g.client.Lifetimes
 	ends := g.now.Add(l.AccessToken)
 	// A limited token comes without a refresh token, which would lift the limit. (docs/decisions.md, "Usage limits")
-	refreshes := g.client.hasGrant(grantRefreshToken) && s.clients.usageLimit(scope) == 0
+	refreshes := g.client.HasGrant(client.GrantRefreshToken) && s.clients.UsageLimit(scope) == 0
 	if refreshes {
 		ends = g.now.Add(l.RefreshChain)
 	}
-	if g.grantID, err = s.tokens.newGrantID(g.now); err != nil {
+	if g.grantID, err = s.tokens.NewGrantID(g.now); err != nil {
 		return err
 	}
-	g.grant = grantRecord{
-		signIn: rec.signIn, Epochs: rec.Epochs, ClientID: rec.ClientID, Scope: scope, Resources: rec.Resources,
+	g.grant = token.Grant{
+		SignIn: rec.SignIn, Epochs: rec.Epochs, ClientID: rec.ClientID, Scope: scope, Resources: rec.Resources,
 		CreatedAt: g.now, ExpiresAt: ends, Nonce: rec.Nonce, Claims: rec.Claims,
 	}
-	if g.access, err = s.tokens.accessOfGrant(g.client, g.grantID, &g.grant, scope, resources, eventAccessIssued, g.from, g.now); err != nil {
+	if g.access, err = s.tokens.DraftGrantAccess(g.client, g.grantID, &g.grant, scope, resources, eventAccessIssued, g.from, g.now); err != nil {
 		return err
 	}
 	if refreshes {
@@ -223,7 +228,7 @@ func (s *Server) prepareRefusal(g *codeGrant, rec *codeRecord, v codeVerdict) er
 	}
 	e, err := s.deps.Events.New(kind, g.from)
 	if err != nil {
-		return serverError(err)
+		return oauth.ServerError(err)
 	}
 	e.PersonID, e.ClientID, e.SessionID, e.Actor = rec.Subject, g.client.ID, rec.SessionID, g.client.ID
 	if reason := codeReasons[v]; reason != nil {
@@ -233,15 +238,15 @@ func (s *Server) prepareRefusal(g *codeGrant, rec *codeRecord, v codeVerdict) er
 	return nil
 }
 
-func (s *Server) codeAnswer(g *codeGrant, st standing) (*tokenResponse, error) {
+func (s *Server) codeAnswer(g *codeGrant, st token.Standing) (*tokenResponse, error) {
 	answer := s.respond(g.client, g.access, g.now)
 	if g.refresh != nil {
 		answer.RefreshToken = g.refresh.token
 	}
-	if slices.Contains(g.grant.Scope, scopeOpenID) {
-		id, err := s.tokens.idToken(g.client, g.grant.signIn, st.Subject, g.grant.Nonce, g.access.token, g.grant.Claims.IDToken, g.now)
+	if slices.Contains(g.grant.Scope, client.ScopeOpenID) {
+		id, err := s.tokens.SignIDToken(g.client, g.grant.SignIn, st.Subject, g.grant.Nonce, g.access.Token, g.grant.Claims.IDToken, g.now)
 		if err != nil {
-			return nil, serverError(err)
+			return nil, oauth.ServerError(err)
 		}
 		answer.IDToken = id
 	}
@@ -260,14 +265,14 @@ func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 	case codeSpent:
 		// RFC 6749 4.1.2: what the code gave is revoked.
 		if rec.GrantID != "" {
-			if err := dropGrant(tx, rec.Subject, rec.ClientID, rec.GrantID); err != nil {
+			if err := token.DropGrant(tx, rec.Subject, rec.ClientID, rec.GrantID); err != nil {
 				return v, err
 			}
 		}
 		return v, s.deps.Events.Append(tx, g.refusal)
 	case codeMismatch:
 		rec.Spent = true // burned: there is no second try
-		if err := codes.Put(tx, g.key, rec, rec.ExpiresAt.Add(collectMargin)); err != nil {
+		if err := codes.Put(tx, g.key, rec, rec.ExpiresAt.Add(token.CollectMargin)); err != nil {
 			return v, err
 		}
 		return v, s.deps.Events.Append(tx, g.refusal)
@@ -282,7 +287,7 @@ func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 	if err := codes.Put(tx, g.key, rec, g.rememberUntil()); err != nil {
 		return v, err
 	}
-	if err := s.tokens.storeGrant(tx, g.grantID, g.grant, g.client.MaxSessions); err != nil {
+	if err := s.tokens.StoreGrant(tx, g.grantID, g.grant, g.client.MaxSessions); err != nil {
 		return v, err
 	}
 	if g.refresh != nil {
@@ -290,13 +295,13 @@ func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 			return v, err
 		}
 	}
-	if err := s.rememberVisit(tx, g.client, &g.grant.signIn, g.grant.Scope, g.now); err != nil {
+	if err := s.rememberVisit(tx, g.client, &g.grant.SignIn, g.grant.Scope, g.now); err != nil {
 		return v, err
 	}
-	return v, s.tokens.issueAccess(tx, g.access)
+	return v, s.tokens.Issue(tx, g.access)
 }
 
 // rememberUntil is when a spent code may be forgotten.
 func (g *codeGrant) rememberUntil() time.Time {
-	return g.grant.until(g.now.Add(spentCodeKept)).Add(collectMargin)
+	return g.grant.Until(g.now.Add(spentCodeKept)).Add(token.CollectMargin)
 }

@@ -5,6 +5,11 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -12,59 +17,59 @@ import (
 // grantPassword gives a client a token of the person whose password it sends. (RFC 6749 4.3; docs/decisions.md, "Password grant") There is
 // no consent: whoever hands over the password has no say any more.
 func (s *Server) grantPassword(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
-	username, password := q.form.get("username"), q.form.get("password")
+	username, password := q.form.Get("username"), q.form.Get("password")
 	if username == "" || password == "" {
-		return nil, invalidRequest(nil, "username or password is missing")
+		return nil, oauth.InvalidRequest(nil, "username or password is missing")
 	}
-	scope, err := s.clients.scopesFor(q.client, q.form)
+	scope, err := s.clients.ScopesFor(q.client, q.form)
 	if err != nil {
 		return nil, err
 	}
-	resources, err := audience(q.form.all("resource"), nil)
+	resources, err := audience(q.form.All("resource"), nil)
 	if err != nil {
 		return nil, err
 	}
 	// Before the password is looked at, and again below for the provider that did.
-	if err := s.clients.may(q.client, ask{Grant: grantPassword, Scope: scope, Provider: defaultProvider, Resources: resources}); err != nil {
+	if err := s.clients.May(q.client, registry.Ask{Grant: client.GrantPassword, Scope: scope, Provider: client.DefaultProvider, Resources: resources}); err != nil {
 		return nil, err
 	}
 	if s.deps.Passwords == nil {
-		return nil, serverError(errors.New("nobody checks passwords here"))
+		return nil, oauth.ServerError(errors.New("nobody checks passwords here"))
 	}
 	si, err := s.deps.Passwords.CheckPassword(ctx, q.client.ID, username, password, q.from)
 	if err != nil {
 		return nil, passwordError(err)
 	}
-	if err := s.clients.may(q.client, ask{Provider: si.Provider}); err != nil {
+	if err := s.clients.May(q.client, registry.Ask{Provider: si.Provider}); err != nil {
 		return nil, err
 	}
-	if s.clients.scopeLevel(scope) > si.Level { // nobody can be stepped up without a page
-		return nil, invalidScope(nil, "a scope needs a higher authentication level than a password")
+	if s.clients.ScopeLevel(scope) > si.Level { // nobody can be stepped up without a page
+		return nil, oauth.InvalidScope(nil, "a scope needs a higher authentication level than a password")
 	}
-	return s.issueGrant(ctx, q, &grantRecord{signIn: newSignIn(&si.Result), Scope: scope, Resources: resources}, si.Epoch)
+	return s.issueGrant(ctx, q, &token.Grant{SignIn: token.NewSignIn(&si.Result), Scope: scope, Resources: resources}, si.Epoch)
 }
 
 func passwordError(err error) error {
 	throttled := new(login.ThrottledError)
 	switch {
 	case errors.As(err, new(*login.Refusal)):
-		return invalidGrant(err, "signing in with a password is switched off")
+		return oauth.InvalidGrant(err, "signing in with a password is switched off")
 	case errors.Is(err, login.ErrBadCredentials):
-		return invalidGrant(err, "username or password is wrong") // RFC 6749 5.2
+		return oauth.InvalidGrant(err, "username or password is wrong") // RFC 6749 5.2
 	case errors.As(err, &throttled):
-		return tooManyTries(err, throttled.Wait)
+		return oauth.TooManyTries(err, throttled.Wait)
 	}
-	return temporarilyUnavailable(err) // storage, or too many slow hashes at once
+	return oauth.TemporarilyUnavailable(err) // storage, or too many slow hashes at once
 }
 
 // issueGrant stores a new grant of a person who has signed in without a browser session, and what it gives. epoch is the person's when
 // the sign-in was checked.
-func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *grantRecord, epoch int64) (*tokenResponse, error) {
-	id, err := s.tokens.newGrantID(q.now)
+func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *token.Grant, epoch int64) (*tokenResponse, error) {
+	id, err := s.tokens.NewGrantID(q.now)
 	if err != nil {
 		return nil, err
 	}
-	var st standing
+	var st token.Standing
 	if err := s.view(ctx, func(tx storage.Tx) (err error) {
 		st, err = s.standingAt(tx, q.client.ID, g.Subject, epoch)
 		return err
@@ -73,11 +78,11 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *grantRecord
 	}
 	l := q.client.Lifetimes
 	g.ClientID, g.Epochs, g.CreatedAt, g.ExpiresAt = q.client.ID, st.Epochs, q.now, q.now.Add(l.AccessToken)
-	refreshes := q.client.hasGrant(grantRefreshToken) && s.clients.usageLimit(g.Scope) == 0
+	refreshes := q.client.HasGrant(client.GrantRefreshToken) && s.clients.UsageLimit(g.Scope) == 0
 	if refreshes {
 		g.ExpiresAt = q.now.Add(l.RefreshChain)
 	}
-	access, err := s.tokens.accessOfGrant(q.client, id, g, g.Scope, g.Resources, eventAccessIssued, q.from, q.now)
+	access, err := s.tokens.DraftGrantAccess(q.client, id, g, g.Scope, g.Resources, eventAccessIssued, q.from, q.now)
 	if err != nil {
 		return nil, err
 	}
@@ -89,18 +94,18 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *grantRecord
 		}
 		answer.RefreshToken = refresh.token
 	}
-	if slices.Contains(g.Scope, scopeOpenID) {
-		if answer.IDToken, err = s.tokens.idToken(q.client, g.signIn, st.Subject, "", access.token, nil, q.now); err != nil {
-			return nil, serverError(err)
+	if slices.Contains(g.Scope, client.ScopeOpenID) {
+		if answer.IDToken, err = s.tokens.SignIDToken(q.client, g.SignIn, st.Subject, "", access.Token, nil, q.now); err != nil {
+			return nil, oauth.ServerError(err)
 		}
 	}
 	err = s.update(ctx, func(tx storage.Tx) error {
 		if now, err := s.standingAt(tx, q.client.ID, g.Subject, epoch); err != nil {
 			return err
 		} else if now.Epochs != g.Epochs {
-			return invalidGrant(errSignInEnded, "the sign-in has ended")
+			return oauth.InvalidGrant(errSignInEnded, "the sign-in has ended")
 		}
-		if err := s.tokens.storeGrant(tx, id, *g, q.client.MaxSessions); err != nil {
+		if err := s.tokens.StoreGrant(tx, id, *g, q.client.MaxSessions); err != nil {
 			return err
 		}
 		if refresh != nil {
@@ -108,7 +113,7 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *grantRecord
 				return err
 			}
 		}
-		return s.tokens.issueAccess(tx, access)
+		return s.tokens.Issue(tx, access)
 	})
 	if err != nil {
 		return nil, err
@@ -119,10 +124,10 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *grantRecord
 var errSignInEnded = errors.New("client or person has changed since the password was looked at")
 
 // standingAt is standing for a person whose epoch must be as it was.
-func (s *Server) standingAt(tx storage.Tx, clientID, subject string, epoch int64) (standing, error) {
-	st, ok, err := s.tokens.standing(tx, clientID, subject)
+func (s *Server) standingAt(tx storage.Tx, clientID, subject string, epoch int64) (token.Standing, error) {
+	st, ok, err := s.tokens.CheckStanding(tx, clientID, subject)
 	if err == nil && (!ok || st.Subject.Epoch != epoch) {
-		err = invalidGrant(errSignInEnded, "the sign-in has ended")
+		err = oauth.InvalidGrant(errSignInEnded, "the sign-in has ended")
 	}
 	return st, err
 }

@@ -8,6 +8,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -38,8 +43,8 @@ var refreshReasons = map[refreshVerdict]error{
 // chain is a refresh token and what it hangs on.
 type chain struct {
 	rec      refreshRecord
-	grant    grantRecord
-	standing standing
+	grant    token.Grant
+	standing token.Standing
 	verdict  refreshVerdict
 }
 
@@ -54,10 +59,10 @@ func (s *Server) chain(tx storage.Tx, key string, now time.Time) (ch chain, err 
 		return ch, nil
 	}
 	ch.verdict = refreshEnded
-	if ch.grant, found, err = s.tokens.grant(tx, ch.rec.GrantID); err != nil || !found {
+	if ch.grant, found, err = s.tokens.FindGrant(tx, ch.rec.GrantID); err != nil || !found {
 		return ch, err
 	}
-	st, ok, err := s.tokens.standing(tx, ch.rec.ClientID, ch.grant.Subject)
+	st, ok, err := s.tokens.CheckStanding(tx, ch.rec.ClientID, ch.grant.Subject)
 	if err != nil || !ok || st.Epochs != ch.grant.Epochs || !ch.grant.ExpiresAt.After(now) {
 		return ch, err
 	}
@@ -75,18 +80,18 @@ type newRefresh struct {
 }
 
 // makeRefresh makes a refresh token of a grant. It ends with the grant at the latest: the end of the rotation chain.
-func (s *Server) makeRefresh(grantID string, g *grantRecord, scope []string, l Lifetimes, now time.Time) (*newRefresh, error) {
+func (s *Server) makeRefresh(grantID string, g *token.Grant, scope []string, l client.Lifetimes, now time.Time) (*newRefresh, error) {
 	token, err := secret.NewToken(s.deps.Random, secret.RefreshToken)
 	if err != nil {
-		return nil, serverError(err)
+		return nil, oauth.ServerError(err)
 	}
 	return &newRefresh{token: token, key: secret.Hash(token), rec: refreshRecord{
-		GrantID: grantID, ClientID: g.ClientID, Scope: scope, CreatedAt: now, ExpiresAt: g.until(now.Add(l.RefreshToken)),
+		GrantID: grantID, ClientID: g.ClientID, Scope: scope, CreatedAt: now, ExpiresAt: g.Until(now.Add(l.RefreshToken)),
 	}}, nil
 }
 
 func (n *newRefresh) store(tx storage.Tx) error {
-	if err := refreshes.Create(tx, n.key, n.rec, n.rec.ExpiresAt.Add(collectMargin)); err != nil {
+	if err := refreshes.Create(tx, n.key, n.rec, n.rec.ExpiresAt.Add(token.CollectMargin)); err != nil {
 		return fmt.Errorf("store refresh token: %w", err)
 	}
 	return nil
@@ -101,7 +106,7 @@ type rotation struct {
 	resources  []string
 
 	// What the rotation gives, made before the transaction.
-	access *issue
+	access *token.Draft
 	next   *newRefresh
 	sealed []byte // the answer
 	reuse  event.Event
@@ -119,15 +124,15 @@ type outcome struct {
 // grantRefresh rotates a refresh token. (RFC 6749 6; RFC 9700 4.14.2; docs/decisions.md, "Refresh") A lost answer or a second tab is
 // answered once more within the grace, with the very same successor; any other second use ends the grant.
 func (s *Server) grantRefresh(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
-	g := &rotation{tokenRequest: q, token: q.form.get("refresh_token"), resources: q.form.all("resource")}
+	g := &rotation{tokenRequest: q, token: q.form.Get("refresh_token"), resources: q.form.All("resource")}
 	if g.token == "" {
-		return nil, invalidRequest(nil, "refresh_token is missing")
+		return nil, oauth.InvalidRequest(nil, "refresh_token is missing")
 	}
 	var err error
-	if g.asked, err = parseScope(q.form.get("scope")); err != nil {
-		return nil, invalidScope(err, "scope is malformed")
+	if g.asked, err = client.ParseScope(q.form.Get("scope")); err != nil {
+		return nil, oauth.InvalidScope(err, "scope is malformed")
 	}
-	if err := s.clients.may(q.client, ask{Resources: g.resources}); err != nil {
+	if err := s.clients.May(q.client, registry.Ask{Resources: g.resources}); err != nil {
 		return nil, err
 	}
 	if !secret.IsToken(secret.RefreshToken, g.token) {
@@ -169,7 +174,7 @@ func (s *Server) grantRefresh(ctx context.Context, q *tokenRequest) (*tokenRespo
 }
 
 func refuseRefresh(v refreshVerdict) error {
-	return invalidGrant(refreshReasons[v], "refresh token is invalid, expired or was used before")
+	return oauth.InvalidGrant(refreshReasons[v], "refresh token is invalid, expired or was used before")
 }
 
 // judgeRefresh reads the token as the client that presents it may see it, and the answer of an earlier rotation that is to be repeated.
@@ -201,33 +206,33 @@ func (s *Server) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error
 func (s *Server) prepareRotation(g *rotation, ch *chain) (*tokenResponse, error) {
 	e, err := s.deps.Events.New(eventRefreshReused, g.from)
 	if err != nil {
-		return nil, serverError(err)
+		return nil, oauth.ServerError(err)
 	}
 	e.PersonID, e.ClientID, e.SessionID, e.Actor = ch.grant.Subject, g.client.ID, ch.grant.SessionID, g.client.ID
 	if g.reuse = e; ch.verdict == refreshSpent {
 		return nil, nil //nolint:nilnil // a reuse has no answer
 	}
-	scope := ch.standing.Client.stillAllowed(ch.rec.Scope)
+	scope := ch.standing.Client.StillAllowed(ch.rec.Scope)
 	if len(g.asked) > 0 {
-		if !isSubset(g.asked, scope) { // RFC 6749 6: no scope that was not granted
-			return nil, invalidScope(nil, "scope is more than was granted")
+		if !client.IsSubset(g.asked, scope) { // RFC 6749 6: no scope that was not granted
+			return nil, oauth.InvalidScope(nil, "scope is more than was granted")
 		}
 		scope = g.asked
 	}
 	if len(scope) == 0 {
-		return nil, invalidScope(nil, "the client may have none of the scopes any more")
+		return nil, oauth.InvalidScope(nil, "the client may have none of the scopes any more")
 	}
-	if s.clients.usageLimit(scope) > 0 { // a limit that was set since
-		return nil, invalidScope(nil, "a scope has a usage limit and is not given by a refresh token")
+	if s.clients.UsageLimit(scope) > 0 { // a limit that was set since
+		return nil, oauth.InvalidScope(nil, "a scope has a usage limit and is not given by a refresh token")
 	}
 	resources, err := audience(g.resources, ch.grant.Resources)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.clients.may(g.client, ask{Grant: grantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources}); err != nil {
+	if err := s.clients.May(g.client, registry.Ask{Grant: client.GrantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources}); err != nil {
 		return nil, err
 	}
-	if g.access, err = s.tokens.accessOfGrant(g.client, ch.rec.GrantID, &ch.grant, scope, resources, eventAccessRefreshed, g.from, g.now); err != nil {
+	if g.access, err = s.tokens.DraftGrantAccess(g.client, ch.rec.GrantID, &ch.grant, scope, resources, eventAccessRefreshed, g.from, g.now); err != nil {
 		return nil, err
 	}
 	// RFC 6749 6: the new refresh token has the scope of the old one, not the narrower one asked for this access token.
@@ -236,10 +241,10 @@ func (s *Server) prepareRotation(g *rotation, ch *chain) (*tokenResponse, error)
 	}
 	answer := s.respond(g.client, g.access, g.now)
 	answer.RefreshToken = g.next.token
-	if slices.Contains(scope, scopeOpenID) {
+	if slices.Contains(scope, client.ScopeOpenID) {
 		// OpenID Connect Core 12.2: the auth_time of the sign-in, and no nonce.
-		if answer.IDToken, err = s.tokens.idToken(g.client, ch.grant.signIn, ch.standing.Subject, "", g.access.token, ch.grant.Claims.IDToken, g.now); err != nil {
-			return nil, serverError(err)
+		if answer.IDToken, err = s.tokens.SignIDToken(g.client, ch.grant.SignIn, ch.standing.Subject, "", g.access.Token, ch.grant.Claims.IDToken, g.now); err != nil {
+			return nil, oauth.ServerError(err)
 		}
 	}
 	return answer, g.seal(answer)
@@ -251,23 +256,23 @@ func (g *rotation) seal(answer *tokenResponse) error {
 		g.sealed, err = secret.SealWithToken(g.token, answerPurpose, body)
 	}
 	if err != nil {
-		return serverError(err)
+		return oauth.ServerError(err)
 	}
 	return nil
 }
 
 // open reads the answer of the earlier rotation, which is as old as the grace at most.
 func (g *rotation) open(out outcome) (*tokenResponse, error) {
-	if !isSubset(g.asked, out.scope) {
-		return nil, invalidScope(nil, "scope is more than was granted")
+	if !client.IsSubset(g.asked, out.scope) {
+		return nil, oauth.InvalidScope(nil, "scope is more than was granted")
 	}
 	body, err := secret.OpenWithToken(g.token, answerPurpose, out.sealed)
 	if err != nil {
-		return nil, serverError(err)
+		return nil, oauth.ServerError(err)
 	}
 	answer := new(tokenResponse)
 	if err := json.Unmarshal(body, answer); err != nil {
-		return nil, serverError(err)
+		return nil, oauth.ServerError(err)
 	}
 	answer.ExpiresIn = max(0, answer.ExpiresIn-seconds(g.now.Sub(out.spentAt)))
 	return answer, nil
@@ -282,7 +287,7 @@ func (s *Server) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 	switch {
 	case ch.verdict == refreshSpent:
 		// RFC 9700 4.14.2: one of the two who have it is a thief, and nobody knows which.
-		if err := dropGrant(tx, ch.grant.Subject, ch.grant.ClientID, ch.rec.GrantID); err != nil {
+		if err := token.DropGrant(tx, ch.grant.Subject, ch.grant.ClientID, ch.rec.GrantID); err != nil {
 			return out, err
 		}
 		return out, s.deps.Events.Append(tx, g.reuse)
@@ -294,10 +299,10 @@ func (s *Server) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 	}
 	rec := ch.rec
 	rec.SpentAt, rec.Successor = g.now, g.next.key
-	if err := refreshes.Put(tx, g.key, rec, rec.ExpiresAt.Add(collectMargin)); err != nil {
+	if err := refreshes.Put(tx, g.key, rec, rec.ExpiresAt.Add(token.CollectMargin)); err != nil {
 		return out, err
 	}
-	expires := g.now.Add(g.client.Lifetimes.RefreshGrace + collectMargin)
+	expires := g.now.Add(g.client.Lifetimes.RefreshGrace + token.CollectMargin)
 	if err := answers.Put(tx, g.key, answerRecord{Sealed: g.sealed}, expires); err != nil {
 		return out, err
 	}
@@ -305,5 +310,5 @@ func (s *Server) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 		return out, err
 	}
 	out.fresh = true
-	return out, s.tokens.issueAccess(tx, g.access)
+	return out, s.tokens.Issue(tx, g.access)
 }

@@ -6,6 +6,10 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -41,11 +45,11 @@ var errInvalidAccessToken = errors.New("the access token is unknown, expired, re
 // validateBearer tells a resource server what an access token says, and counts it as a use. (token server document, "Custom token
 // validation") It is deprecated there in favour of introspection.
 func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (*validation, error) {
-	token := q.form.get("token")
-	if token == "" {
-		return nil, invalidRequest(nil, "token is missing")
+	text := q.form.Get("token")
+	if text == "" {
+		return nil, oauth.InvalidRequest(nil, "token is missing")
 	}
-	in, err := s.tokens.Introspect(ctx, token)
+	in, err := s.tokens.Introspect(ctx, text)
 	if err != nil {
 		return nil, err
 	}
@@ -55,22 +59,22 @@ func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (*validati
 		}
 	}
 	if in.UsageLimit > 0 {
-		if in, err = s.tokens.Use(ctx, token); err != nil {
+		if in, err = s.tokens.Use(ctx, text); err != nil {
 			return nil, err
 		}
 	}
 	if !in.Active {
-		return nil, invalidGrant(errInvalidAccessToken, "access token is invalid or expired")
+		return nil, oauth.InvalidGrant(errInvalidAccessToken, "access token is invalid or expired")
 	}
 	v := &validation{
-		TokenType: typeBearer, ClientID: in.ClientID, ExpiresIn: seconds(in.ExpiresAt.Sub(q.now)), Scope: strings.Join(in.Scope, " "),
+		TokenType: token.TypeBearer, ClientID: in.ClientID, ExpiresIn: seconds(in.ExpiresAt.Sub(q.now)), Scope: strings.Join(in.Scope, " "),
 		UsageLimit: in.UsageLimit, UsageCount: in.UsageCount,
 	}
 	if in.App != nil {
 		v.AppIdentifier, v.AppVersion, v.AppPlatform = in.App.Identifier, in.App.Version, in.App.Platform
 	}
 	if p := in.Person; p != nil {
-		v.ReferenceID = s.tokens.subject(in)
+		v.ReferenceID = s.tokens.SubjectOf(in)
 		v.UserAttributes = map[string]string{}
 		for name, values := range p.Details {
 			v.UserAttributes[name] = strings.Join(values, ",") // string to string in this document, whatever there is more of
@@ -81,19 +85,19 @@ func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (*validati
 
 // providerStands refuses a token whose person signed in with a provider that its client may not use any more: removed, disabled or
 // taken from the client. (token server document, "Errors", 403)
-func (s *Server) providerStands(ctx context.Context, in *Introspection) error {
-	if in.provider == "" {
+func (s *Server) providerStands(ctx context.Context, in *token.Introspection) error {
+	if in.Provider == "" {
 		return nil
 	}
-	c, err := s.clients.get(ctx, in.ClientID)
+	c, err := s.clients.Get(ctx, in.ClientID)
 	if errors.Is(err, storage.ErrNotFound) {
-		return invalidGrant(errInvalidAccessToken, "access token is invalid or expired")
+		return oauth.InvalidGrant(errInvalidAccessToken, "access token is invalid or expired")
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.clients.may(c, ask{Provider: in.provider}); err != nil {
-		return &Error{
+	if err := s.clients.May(c, registry.Ask{Provider: in.Provider}); err != nil {
+		return &oauth.Error{
 			Status: http.StatusForbidden, Code: "Unable to determine identity provider", Cause: err,
 			Description: "the identity provider is disabled, does not exist or is not configured for the client",
 		}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
@@ -195,5 +197,5 @@ func scopesOf(res *authztest.Response) string {
 
 // narrowAudience lets reports ask for tokens that the API client narrow may read.
 func narrowAudience(c *authz.Config) {
-	changeClient(c, "reports", func(c *authz.Client) { c.Audiences = []string{"https://narrow.example.com"} })
+	changeClient(c, "reports", func(c *client.Client) { c.Audiences = []string{"https://narrow.example.com"} })
 }

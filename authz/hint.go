@@ -4,19 +4,21 @@ import (
 	"context"
 	"errors"
 
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // hinted tells whether the person is the one that id_token_hint or the claims parameter names, if they name any.
 func (s *Server) hinted(q *requestRecord, result *login.Result) bool {
-	return q.HintSubject == "" || q.HintSubject == s.tokens.subjectIn(q.HintSector, result.Subject)
+	return q.HintSubject == "" || q.HintSubject == s.tokens.SubjectIn(q.HintSector, result.Subject)
 }
 
 // hint demands a person. Only one can be demanded.
 func (q *requestRecord) hint(sector, subject string) error {
 	if q.HintSubject != "" && (q.HintSubject != subject || q.HintSector != sector) {
-		return invalidRequest(nil, "the request names several persons")
+		return oauth.InvalidRequest(nil, "the request names several persons")
 	}
 	q.HintSubject, q.HintSector = subject, sector
 	return nil
@@ -24,12 +26,12 @@ func (q *requestRecord) hint(sector, subject string) error {
 
 // hintSector is the sector in which an ID token of a client names its person. That of a client that is gone is public.
 func (s *Server) hintSector(ctx context.Context, clientID string) (string, error) {
-	c, err := s.clients.get(ctx, clientID)
+	c, err := s.clients.Get(ctx, clientID)
 	if errors.Is(err, storage.ErrNotFound) {
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	return c.sector(), nil
+	return c.Sector(), nil
 }

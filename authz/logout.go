@@ -8,6 +8,10 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -21,11 +25,11 @@ const (
 
 // leaving is a sign-out while it is decided.
 type leaving struct {
-	form    form
+	form    oauth.Form
 	current *login.Result // who is signed in; nil: nobody
 	account string
-	hint    hintClaims // zero: no hint, or none of ours
-	hinted  bool       // the hint names who is signed in
+	hint    token.HintClaims // zero: no hint, or none of ours
+	hinted  bool             // the hint names who is signed in
 	// target is where the browser goes afterwards, with the state. Empty: our own page.
 	target string
 	// offered is a target that nothing vouches for but its registration: a link, never a redirect.
@@ -41,27 +45,27 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	for name, values := range f.values {
+	for name, values := range f.Values {
 		if len(values) > 1 {
-			return invalidRequest(nil, "the parameter "+printable(name[:min(len(name), 32)])+" is repeated")
+			return oauth.InvalidRequest(nil, "the parameter "+printable(name[:min(len(name), 32)])+" is repeated")
 		}
 	}
-	confirmed := r.Method == http.MethodPost && f.has("csrf")
+	confirmed := r.Method == http.MethodPost && f.Has("csrf")
 	if r.Method == http.MethodPost && !confirmed {
 		// From the client's site no SameSite cookie comes along; by GET the browser is recognised.
-		redirect(w, logoutPath+"?"+f.encode(), http.StatusSeeOther)
+		redirect(w, logoutPath+"?"+f.Encode(), http.StatusSeeOther)
 		return nil
 	}
 	l := &leaving{form: f}
 	if l.current, err = s.deps.Auth.Current(r); err != nil {
-		return storageError(err)
+		return oauth.StorageError(err)
 	}
 	if err := s.checkLogout(r.Context(), l); err != nil {
 		return err
 	}
 	if s.deps.AfterLogout != nil && l.target == "" && l.offered == "" {
 		if l.after, err = s.deps.AfterLogout(r.Context()); err != nil {
-			return storageError(err)
+			return oauth.StorageError(err)
 		}
 	}
 	if confirmed {
@@ -79,16 +83,16 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 // checkLogoutPost checks the confirmation form, whose body has been read already. The hint itself is not in the page: that a client
 // was vouched for is what the form's token says.
 func (s *Server) checkLogoutPost(r *http.Request, l *leaving) error {
-	r.PostForm = url.Values(l.form.values)
+	r.PostForm = url.Values(l.form.Values)
 	browser := s.jar.Get(r, cookie.KindBrowser)
-	if s.deps.Pages.CheckPost(r, browser, vouchedForm(l.form.get("client_id"))) == nil {
+	if s.deps.Pages.CheckPost(r, browser, vouchedForm(l.form.Get("client_id"))) == nil {
 		if l.offered != "" {
 			l.target = l.offered
 		}
 		return nil
 	}
 	if err := s.deps.Pages.CheckPost(r, browser, logoutForm); err != nil {
-		return &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the form is refused", Cause: err}
+		return &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the form is refused", Cause: err}
 	}
 	return nil
 }
@@ -98,26 +102,26 @@ func vouchedForm(clientID string) string { return logoutForm + " for " + clientI
 
 // checkLogout decides where the browser may go. A hint that is not ours counts as none; a target that is not registered is an error.
 func (s *Server) checkLogout(ctx context.Context, l *leaving) error {
-	target, clientID := l.form.get("post_logout_redirect_uri"), l.form.get("client_id")
-	if raw := l.form.get("id_token_hint"); raw != "" {
-		if hint, err := s.tokens.idTokenHint(raw); err == nil {
+	target, clientID := l.form.Get("post_logout_redirect_uri"), l.form.Get("client_id")
+	if raw := l.form.Get("id_token_hint"); raw != "" {
+		if hint, err := s.tokens.ReadIDToken(raw); err == nil {
 			l.hint = hint
 		}
 	}
 	if l.hint.Audience != "" {
 		if clientID != "" && clientID != l.hint.Audience { // RP-Initiated Logout 2: "MUST verify that the Client Identifier matches"
-			return invalidRequest(nil, "client_id is not the audience of id_token_hint")
+			return oauth.InvalidRequest(nil, "client_id is not the audience of id_token_hint")
 		}
 		clientID = l.hint.Audience
 		sector, err := s.hintSector(ctx, clientID)
 		if err != nil {
 			return err
 		}
-		l.hinted = l.current != nil && s.tokens.subjectIn(sector, l.current.Subject) == l.hint.Subject
+		l.hinted = l.current != nil && s.tokens.SubjectIn(sector, l.current.Subject) == l.hint.Subject
 	}
 	err := s.view(ctx, func(tx storage.Tx) error { return s.logoutTarget(tx, l, clientID, target) })
 	if errors.Is(err, storage.ErrNotFound) {
-		return invalidRequest(err, "client_id is not usable")
+		return oauth.InvalidRequest(err, "client_id is not usable")
 	}
 	return err
 }
@@ -140,7 +144,7 @@ func (s *Server) logoutTarget(tx storage.Tx, l *leaving, clientID, target string
 	if clientID == "" {
 		return nil // nobody says whose it is: our own page
 	}
-	c, found, err := s.clients.find(tx, clientID)
+	c, found, err := s.clients.Find(tx, clientID)
 	if err != nil {
 		return err
 	}
@@ -149,7 +153,7 @@ func (s *Server) logoutTarget(tx storage.Tx, l *leaving, clientID, target string
 	}
 	// RP-Initiated Logout 3: the same string as registered.
 	if c.Disabled || !slices.Contains(c.PostLogoutRedirectURIs, target) {
-		return invalidRequest(nil, "post_logout_redirect_uri is not registered")
+		return oauth.InvalidRequest(nil, "post_logout_redirect_uri is not registered")
 	}
 	if l.hint.Audience == "" {
 		l.offered = target
@@ -175,17 +179,17 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *leaving, statu
 		}
 	}
 	params, target := url.Values{}, l.target
-	if state := l.form.get("state"); state != "" {
+	if state := l.form.Get("state"); state != "" {
 		params.Set("state", state) // RP-Initiated Logout 3: only when it was sent
 	}
 	if target != "" {
-		target = withQuery(target, params)
+		target = client.WithQuery(target, params)
 	} else if l.offered == "" {
 		target = l.after
 	}
 	via, err := s.deps.Auth.SignOut(w, r, cmp.Or(target, s.cfg.Issuer+"/sign-out"))
 	if err != nil {
-		return storageError(err)
+		return oauth.StorageError(err)
 	}
 	s.logouts.Wake()
 	if via != "" { // by way of the identity provider
@@ -199,7 +203,7 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *leaving, statu
 	if target != "" {
 		data.Continue, data.GoOn = target, true // once the frames have had their time
 	} else if l.offered != "" {
-		data.Continue = withQuery(l.offered, params)
+		data.Continue = client.WithQuery(l.offered, params)
 	}
 	s.deps.Pages.Render(w, r, page.View{Template: "signed_out", Data: data})
 	return nil
@@ -213,7 +217,7 @@ func (s *Server) askLogout(w http.ResponseWriter, r *http.Request, l *leaving) e
 	}
 	purpose, hidden := logoutForm, map[string]string{}
 	for _, name := range []string{"client_id", "post_logout_redirect_uri", "state"} {
-		if value := l.form.get(name); value != "" {
+		if value := l.form.Get(name); value != "" {
 			hidden[name] = value
 		}
 	}
@@ -224,10 +228,10 @@ func (s *Server) askLogout(w http.ResponseWriter, r *http.Request, l *leaving) e
 		Action: logoutPath, CSRF: s.deps.Pages.CSRF(browser, purpose), Account: l.account, Hidden: hidden,
 	}}
 	if l.after != "" {
-		view.Client.Targets = []string{redirectTarget(l.after)}
+		view.Client.Targets = []string{client.RedirectTarget(l.after)}
 	}
 	if l.target != "" {
-		view.Client.Targets = []string{redirectTarget(l.target)}
+		view.Client.Targets = []string{client.RedirectTarget(l.target)}
 	}
 	s.deps.Pages.Render(w, r, view)
 	return nil
@@ -235,5 +239,5 @@ func (s *Server) askLogout(w http.ResponseWriter, r *http.Request, l *leaving) e
 
 // LogoutURL is where a site of this origin sends a browser that wants to sign out everywhere here; it comes back to the site's start page.
 func (s *Server) LogoutURL(origin string) string {
-	return withQuery(s.cfg.Issuer+logoutPath, url.Values{"post_logout_redirect_uri": {origin + "/"}})
+	return client.WithQuery(s.cfg.Issuer+logoutPath, url.Values{"post_logout_redirect_uri": {origin + "/"}})
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gatehouse-id/gatehouse/authz"
@@ -18,8 +21,8 @@ import (
 
 // withProviders adds the providers edge and off, which is disabled, and clients for them.
 func withProviders() authztest.Option {
-	client := func(id string, idps ...string) *authz.Client {
-		return &authz.Client{
+	client := func(id string, idps ...string) *client.Client {
+		return &client.Client{
 			ID: id, Secrets: []secret.String{secret.New(authztest.Secret(id))}, RedirectURIs: []string{"https://" + id + ".example.com/callback"}, Consent: "off",
 			Grants: []string{"authorization_code", "refresh_token"}, Scopes: []string{"openid"}, IDPs: idps,
 		}
@@ -27,7 +30,7 @@ func withProviders() authztest.Option {
 	jwt := client("front-jwt", "edge")
 	jwt.TokenFormat = "jwt"
 	return authztest.WithConfig(func(c *authz.Config) {
-		c.Providers = []authz.Provider{{ID: "edge", Parameters: []string{"branch", "desk"}}, {ID: "off", Disabled: true, Parameters: []string{"room"}}}
+		c.Providers = []registry.Provider{{ID: "edge", Parameters: []string{"branch", "desk"}}, {ID: "off", Disabled: true, Parameters: []string{"room"}}}
 		c.Clients = append(c.Clients, client("front", "edge"), client("both", "identity", "edge", "off"), client("closed", "off", "identity"), jwt)
 	})
 }
@@ -192,19 +195,19 @@ func TestProviderConfig(t *testing.T) {
 	}{
 		"unknown":  {func(c *authz.Config) { c.Providers = nil }, `there is no identity provider "edge"`},
 		"twice":    {func(c *authz.Config) { c.Providers = append(c.Providers, c.Providers[0]) }, `idp "edge" is declared twice`},
-		"identity": {func(c *authz.Config) { c.Providers = append(c.Providers, authz.Provider{ID: "identity"}) }, `idp "identity" is declared twice`},
+		"identity": {func(c *authz.Config) { c.Providers = append(c.Providers, registry.Provider{ID: "identity"}) }, `idp "identity" is declared twice`},
 		"our parameter": {func(c *authz.Config) {
-			c.Providers = append(c.Providers, authz.Provider{ID: "x", Parameters: []string{"client_id"}})
+			c.Providers = append(c.Providers, registry.Provider{ID: "x", Parameters: []string{"client_id"}})
 		}, "meaning of its own"},
 		"empty parameter": {func(c *authz.Config) {
-			c.Providers = append(c.Providers, authz.Provider{ID: "x", Parameters: []string{""}})
+			c.Providers = append(c.Providers, registry.Provider{ID: "x", Parameters: []string{""}})
 		}, "not the name of a parameter"},
 	} {
 		if err := h.Try(tc.change); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("New(%s) = %v, want %q in it", name, err, tc.want)
 		}
 	}
-	client := authz.Client{ID: "added", Grants: []string{"client_credentials"}, Scopes: []string{"x"}, IDPs: []string{"partner"}}
+	client := client.Client{ID: "added", Grants: []string{"client_credentials"}, Scopes: []string{"x"}, IDPs: []string{"partner"}}
 	if _, err := h.Server().AddClient(t.Context(), client); err == nil || !strings.Contains(err.Error(), `no identity provider "partner"`) {
 		t.Errorf("AddClient = %v, want it refused", err)
 	}

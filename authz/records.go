@@ -3,6 +3,8 @@ package authz
 import (
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -73,21 +75,21 @@ type requestRecord struct {
 
 // codeRecord is an authorization code. It stays after it was spent, so that a replay is seen and what it gave is revoked.
 type codeRecord struct {
-	signIn       `cbor:"1,keyasint"`
-	Epochs       epochs    `cbor:"2,keyasint"`
-	ClientID     string    `cbor:"3,keyasint"`
-	RedirectURI  string    `cbor:"4,keyasint"`
-	RedirectSent bool      `cbor:"5,keyasint,omitempty"`
-	Scope        []string  `cbor:"6,keyasint,omitempty"`
-	Nonce        string    `cbor:"7,keyasint,omitempty"`
-	Challenge    string    `cbor:"8,keyasint,omitempty"`
-	Resources    []string  `cbor:"9,keyasint,omitempty"`
-	CreatedAt    time.Time `cbor:"10,keyasint"`
-	ExpiresAt    time.Time `cbor:"11,keyasint"`
-	Spent        bool      `cbor:"12,keyasint,omitempty"` // redeemed, or burned by a failed check
-	GrantID      string    `cbor:"13,keyasint,omitempty"` // what it gave
+	token.SignIn `cbor:"1,keyasint"`
+	Epochs       token.Epochs `cbor:"2,keyasint"`
+	ClientID     string       `cbor:"3,keyasint"`
+	RedirectURI  string       `cbor:"4,keyasint"`
+	RedirectSent bool         `cbor:"5,keyasint,omitempty"`
+	Scope        []string     `cbor:"6,keyasint,omitempty"`
+	Nonce        string       `cbor:"7,keyasint,omitempty"`
+	Challenge    string       `cbor:"8,keyasint,omitempty"`
+	Resources    []string     `cbor:"9,keyasint,omitempty"`
+	CreatedAt    time.Time    `cbor:"10,keyasint"`
+	ExpiresAt    time.Time    `cbor:"11,keyasint"`
+	Spent        bool         `cbor:"12,keyasint,omitempty"` // redeemed, or burned by a failed check
+	GrantID      string       `cbor:"13,keyasint,omitempty"` // what it gave
 
-	Claims claimsRequest `cbor:"14,keyasint,omitzero"`
+	Claims token.ClaimsRequest `cbor:"14,keyasint,omitzero"`
 }
 
 // refreshRecord is one refresh token of a rotation chain. It stays after it was spent, so that a reuse is seen.
@@ -129,13 +131,13 @@ type siteFlowRecord struct {
 
 // siteCodeRecord is the one-time code that a browser carries back to the site.
 type siteCodeRecord struct {
-	signIn    `cbor:"1,keyasint"`
-	Epochs    epochs    `cbor:"2,keyasint"`
-	FlowID    string    `cbor:"3,keyasint"`
-	Origin    string    `cbor:"4,keyasint"`
-	Binding   string    `cbor:"5,keyasint"`
-	ExpiresAt time.Time `cbor:"6,keyasint"`
-	Spent     bool      `cbor:"7,keyasint,omitempty"`
+	token.SignIn `cbor:"1,keyasint"`
+	Epochs       token.Epochs `cbor:"2,keyasint"`
+	FlowID       string       `cbor:"3,keyasint"`
+	Origin       string       `cbor:"4,keyasint"`
+	Binding      string       `cbor:"5,keyasint"`
+	ExpiresAt    time.Time    `cbor:"6,keyasint"`
+	Spent        bool         `cbor:"7,keyasint,omitempty"`
 	// SiteSession is the key of the session that it gave, which ends when the code is replayed.
 	SiteSession string `cbor:"8,keyasint,omitempty"`
 	Return      string `cbor:"9,keyasint"`
@@ -143,9 +145,9 @@ type siteCodeRecord struct {
 
 // siteSessionRecord is a browser's session at a protected site. It hangs on the issuer's session and ends with it.
 type siteSessionRecord struct {
-	signIn    `cbor:"1,keyasint"`
-	Epochs    epochs    `cbor:"2,keyasint"`
-	Origin    string    `cbor:"3,keyasint"`
-	CreatedAt time.Time `cbor:"4,keyasint"`
-	ExpiresAt time.Time `cbor:"5,keyasint"`
+	token.SignIn `cbor:"1,keyasint"`
+	Epochs       token.Epochs `cbor:"2,keyasint"`
+	Origin       string       `cbor:"3,keyasint"`
+	CreatedAt    time.Time    `cbor:"4,keyasint"`
+	ExpiresAt    time.Time    `cbor:"5,keyasint"`
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -142,7 +144,7 @@ func TestRefreshAfterEnd(t *testing.T) {
 	}))
 	attack(t, "attack 68: the client was disabled", func(t *testing.T, h *authztest.Harness) {
 		got := h.Tokens("shop", authztest.Demo)
-		h.Restart(func(c *authz.Config) { changeClient(c, "shop", func(c *authz.Client) { c.Disabled = true }) })
+		h.Restart(func(c *authz.Config) { changeClient(c, "shop", func(c *client.Client) { c.Disabled = true }) })
 		wantActive(t, h, "access token", got.Access, false)
 		wantError(t, "refresh", h.Refresh("shop", got.Refresh), 401, "invalid_client")
 	})
@@ -158,7 +160,7 @@ func TestRefreshAfterEnd(t *testing.T) {
 		got := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read orders.write")
 		only := h.Tokens("shop", authztest.Demo, "scope", "orders.write")
 		h.Restart(func(c *authz.Config) {
-			changeClient(c, "shop", func(c *authz.Client) { c.Scopes = []string{"openid", "orders.read"} })
+			changeClient(c, "shop", func(c *client.Client) { c.Scopes = []string{"openid", "orders.read"} })
 		})
 		if scope := scopesOf(h.Introspect(got.Access)); scope != "openid orders.read" {
 			t.Errorf("introspected scope = %q, want it narrowed", scope)
@@ -172,13 +174,13 @@ func TestRefreshAfterEnd(t *testing.T) {
 	attack(t, "attack 68: the grant was taken from the client", func(t *testing.T, h *authztest.Harness) {
 		got := h.Tokens("shop", authztest.Demo)
 		h.Restart(func(c *authz.Config) {
-			changeClient(c, "shop", func(c *authz.Client) { c.Grants = []string{"authorization_code"} })
+			changeClient(c, "shop", func(c *client.Client) { c.Grants = []string{"authorization_code"} })
 		})
 		wantError(t, "refresh", h.Refresh("shop", got.Refresh), 400, "unauthorized_client")
 	})
 }
 
-func changeClient(c *authz.Config, id string, change func(*authz.Client)) {
+func changeClient(c *authz.Config, id string, change func(*client.Client)) {
 	for i, old := range c.Clients {
 		if old.ID == id {
 			next := *old
@@ -216,8 +218,8 @@ func TestRefreshGrace(t *testing.T) {
 func TestRefreshLifetimes(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
-		changeClient(c, "shop", func(c *authz.Client) {
-			c.Lifetimes = authz.Lifetimes{AccessToken: time.Hour, RefreshToken: 2 * time.Hour, RefreshChain: 5 * time.Hour}
+		changeClient(c, "shop", func(c *client.Client) {
+			c.Lifetimes = client.Lifetimes{AccessToken: time.Hour, RefreshToken: 2 * time.Hour, RefreshChain: 5 * time.Hour}
 		})
 	}))
 	idle := h.Tokens("shop", authztest.Demo).Refresh
@@ -289,8 +291,8 @@ func TestResources(t *testing.T) {
 	t.Parallel()
 	const a, b = "https://a.example.com", "https://b.example.com"
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
-		changeClient(c, "shop", func(c *authz.Client) { c.Audiences = []string{a, b} })
-		changeClient(c, "reports", func(c *authz.Client) { c.Audiences = []string{a, b} })
+		changeClient(c, "shop", func(c *client.Client) { c.Audiences = []string{a, b} })
+		changeClient(c, "reports", func(c *client.Client) { c.Audiences = []string{a, b} })
 	}))
 	aud := func(token string) string {
 		var out []string

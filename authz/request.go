@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -27,19 +30,19 @@ var (
 )
 
 // isResume tells the way back from a page of ours from an authorization request. A client's own parameter called flow is just unknown.
-func isResume(f form) bool {
-	for name := range f.values {
+func isResume(f oauth.Form) bool {
+	for name := range f.Values {
 		if name != "flow" && name != "cancel" && name != "again" {
 			return false
 		}
 	}
-	return f.has("flow")
+	return f.Has("flow")
 }
 
 // storeRequest keeps a request until the browser comes back, bound to this browser.
 func (s *Server) storeRequest(w http.ResponseWriter, r *http.Request, p *pending) error {
 	if !s.deps.Admit(r) {
-		return temporarilyUnavailable(errTooMany)
+		return oauth.TemporarilyUnavailable(errTooMany)
 	}
 	browser, err := s.jar.Browser(w, r, s.newID)
 	if err != nil {
@@ -81,8 +84,8 @@ func (s *Server) loadRequest(r *http.Request, id string) (*pending, error) {
 }
 
 // usableClient reads the client of a stored request again, since its configuration may have changed.
-func (s *Server) usableClient(ctx context.Context, rec *requestRecord) (*Client, error) {
-	c, err := s.clients.get(ctx, rec.ClientID)
+func (s *Server) usableClient(ctx context.Context, rec *requestRecord) (*client.Client, error) {
+	c, err := s.clients.Get(ctx, rec.ClientID)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return nil, err
 	}
@@ -90,7 +93,7 @@ func (s *Server) usableClient(ctx context.Context, rec *requestRecord) (*Client,
 		return nil, errClient(err)
 	}
 	for _, registered := range c.RedirectURIs {
-		if matchRedirectURI(registered, rec.RedirectURI) {
+		if client.MatchRedirectURI(registered, rec.RedirectURI) {
 			return c, nil
 		}
 	}
@@ -99,12 +102,12 @@ func (s *Server) usableClient(ctx context.Context, rec *requestRecord) (*Client,
 
 // resume serves GET /oauth/authorize?flow=…, where the pages of a request lead back to: to go on, to give up (cancel) or to start
 // again after it has expired (again).
-func (s *Server) resume(w http.ResponseWriter, r *http.Request, f form) error {
-	if err := s.clients.refreshProviders(r.Context()); err != nil {
+func (s *Server) resume(w http.ResponseWriter, r *http.Request, f oauth.Form) error {
+	if err := s.clients.RefreshProviders(r.Context()); err != nil {
 		return err
 	}
-	p, err := s.loadRequest(r, f.get("flow"))
-	if errors.Is(err, errExpired) && p != nil && f.has("again") {
+	p, err := s.loadRequest(r, f.Get("flow"))
+	if errors.Is(err, errExpired) && p != nil && f.Has("again") {
 		redirect(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
 		return nil
 	}
@@ -113,11 +116,11 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, f form) error {
 		return nil
 	}
 	switch {
-	case f.has("again"):
+	case f.Has("again"):
 		redirect(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
 		return nil
-	case f.has("cancel"):
-		return s.refusePending(w, r, p, accessDenied(nil))
+	case f.Has("cancel"):
+		return s.refusePending(w, r, p, oauth.AccessDenied(nil))
 	}
 	return s.proceed(w, r, p)
 }
@@ -130,9 +133,9 @@ func (s *Server) refuseRequest(w http.ResponseWriter, r *http.Request, p *pendin
 		if p != nil {
 			again = resumePath + "?flow=" + url.QueryEscape(p.id) + "&again=true"
 		}
-		s.failPage(w, r, invalidRequest(err, "the request has expired"), "error.expired", again)
+		s.failPage(w, r, oauth.InvalidRequest(err, "the request has expired"), "error.expired", again)
 	case errors.Is(err, errBrowser):
-		s.failPage(w, r, &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the request is of another browser", Cause: err}, "error.forbidden", "")
+		s.failPage(w, r, &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the request is of another browser", Cause: err}, "error.forbidden", "")
 	default:
 		s.failPage(w, r, err, "error.client", "")
 	}

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
@@ -22,10 +24,10 @@ var responseModes = []string{modeQuery, modeFragment, modeFormPost}
 // responseMode is how the answer of a request travels, an error too: the mode that was asked for where it is safe, otherwise the
 // default of the response type, which for a code is the query. A token is only ever in a fragment, which no server and no log sees.
 func responseMode(a *authorizing) string {
-	if a.form.get("response_type") == "token" {
+	if a.form.Get("response_type") == "token" {
 		return modeFragment
 	}
-	switch mode := a.form.get("response_mode"); mode {
+	switch mode := a.form.Get("response_mode"); mode {
 	case modeQuery, modeFragment:
 		return mode
 	case modeFormPost:
@@ -48,7 +50,7 @@ func (s *Server) redirectClient(w http.ResponseWriter, r *http.Request, rec *req
 	case modeFormPost:
 		s.postClient(w, r, rec, params)
 	default:
-		redirect(w, withQuery(rec.RedirectURI, params), status)
+		redirect(w, client.WithQuery(rec.RedirectURI, params), status)
 	}
 }
 
@@ -59,6 +61,6 @@ func (s *Server) postClient(w http.ResponseWriter, r *http.Request, rec *request
 		data.Fields = append(data.Fields, page.Hidden{Name: name, Value: params.Get(name)})
 	}
 	view := page.View{Template: "form_post", Locales: rec.Locales, Mobile: rec.View == "mobile", Data: data}
-	view.Client.Name = redirectOwner(rec.RedirectURI)
+	view.Client.Name = client.RedirectOwner(rec.RedirectURI)
 	s.deps.Pages.Render(w, r, view)
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -12,17 +15,17 @@ import (
 // handleRevoke serves POST /oauth/revoke (RFC 7009; token server document, "Revoke endpoint"). The answer is the same for a token
 // that is revoked, is not known or belongs to another client.
 func (s *Server) handleRevoke(w http.ResponseWriter, r *http.Request) error {
-	f, err := parseForm(r)
+	f, err := oauth.ParseForm(r)
 	if err != nil {
 		return err
 	}
-	c, err := s.clients.authenticateClient(r, f)
+	c, err := s.clients.Authenticate(r, f)
 	if err != nil {
 		return err
 	}
-	token := f.get("token")
+	token := f.Get("token")
 	if token == "" {
-		return invalidRequest(nil, "token is missing")
+		return oauth.InvalidRequest(nil, "token is missing")
 	}
 	// token_type_hint only speeds a search up (RFC 7009 2.1), and the token itself says what it is.
 	if err := s.revoke(r.Context(), token, c.ID, s.deps.Origin(r)); err != nil {
@@ -40,7 +43,7 @@ func (s *Server) revoke(ctx context.Context, token, clientID string, from event.
 	if secret.IsToken(secret.RefreshToken, token) {
 		return s.revokeRefresh(ctx, secret.Hash(token), clientID, from)
 	}
-	if key, ok := s.tokens.accessKey(token); ok {
+	if key, ok := s.tokens.AccessKey(token); ok {
 		return s.revokeAccess(ctx, key, clientID, from)
 	}
 	return nil
@@ -59,14 +62,14 @@ func (s *Server) revocation(ctx context.Context, kind event.Type, clientID strin
 func (s *Server) revokeAccess(ctx context.Context, key, clientID string, from event.Origin) error {
 	e, err := s.revocation(ctx, eventAccessRevoked, clientID, from)
 	if err != nil {
-		return serverError(err)
+		return oauth.ServerError(err)
 	}
 	return s.update(ctx, func(tx storage.Tx) error {
-		rec, found, err := s.tokens.access(tx, key)
+		rec, found, err := s.tokens.FindAccess(tx, key)
 		if err != nil || !found || !mine(rec.ClientID, clientID) {
 			return err
 		}
-		if err := s.tokens.dropAccess(tx, key); err != nil {
+		if err := s.tokens.DropAccess(tx, key); err != nil {
 			return err
 		}
 		e := e
@@ -78,19 +81,19 @@ func (s *Server) revokeAccess(ctx context.Context, key, clientID string, from ev
 func (s *Server) revokeRefresh(ctx context.Context, key, clientID string, from event.Origin) error {
 	e, err := s.revocation(ctx, eventGrantRevoked, clientID, from)
 	if err != nil {
-		return serverError(err)
+		return oauth.ServerError(err)
 	}
 	return s.update(ctx, func(tx storage.Tx) error {
 		rec, found, err := refreshes.Find(tx, key)
 		if err != nil || !found || !mine(rec.ClientID, clientID) {
 			return err
 		}
-		g, found, err := s.tokens.grant(tx, rec.GrantID)
+		g, found, err := s.tokens.FindGrant(tx, rec.GrantID)
 		if err != nil || !found { // it has ended before
 			return err
 		}
 		// RFC 7009 2.1: the access tokens of the same grant too. A token that was rotated long ago still names its grant.
-		if err := dropGrant(tx, g.Subject, g.ClientID, rec.GrantID); err != nil {
+		if err := token.DropGrant(tx, g.Subject, g.ClientID, rec.GrantID); err != nil {
 			return err
 		}
 		e := e

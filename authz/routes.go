@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -72,7 +74,7 @@ func (s *Server) routes() http.Handler {
 		}
 		if !slices.Contains(rt.methods, r.Method) {
 			w.Header().Set("Allow", strings.Join(rt.methods, ", ")) // RFC 9110 15.5.6
-			s.refuse(w, r, rt, &Error{Status: http.StatusMethodNotAllowed, Code: "invalid_request", Description: "method is not allowed"})
+			s.refuse(w, r, rt, &oauth.Error{Status: http.StatusMethodNotAllowed, Code: "invalid_request", Description: "method is not allowed"})
 			return
 		}
 		if err := rt.handle(w, r); err != nil {
@@ -87,7 +89,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, rt route, err er
 		return
 	}
 	key := "error.bad_request"
-	switch asError(err).Status {
+	switch oauth.AsError(err).Status {
 	case http.StatusForbidden:
 		key = "error.forbidden"
 	case http.StatusMethodNotAllowed:

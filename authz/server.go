@@ -16,6 +16,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
@@ -68,10 +73,10 @@ type Subjects interface {
 // Config is what the operator decided. It is not changed once given to New.
 type Config struct {
 	Issuer     string // no trailing slash
-	Clients    []*Client
-	APIClients []*APIClient
-	Scopes     []Scope
-	Providers  []Provider // beside identity, which is always there, and those of Deps.Providers
+	Clients    []*client.Client
+	APIClients []*client.APIClient
+	Scopes     []client.Scope
+	Providers  []registry.Provider // beside identity, which is always there, and those of Deps.Providers
 	// SiteOrigins are the origins of the sites that declare login, the only places that a site flow returns to.
 	SiteOrigins []string
 	// OutboundAllow are networks that addresses of clients which were added since may lead to, beside public ones.
@@ -81,7 +86,7 @@ type Config struct {
 // Deps is what the server works with. Store, Keys, Keyring, Auth, Subjects and Pages are required.
 type Deps struct {
 	Store    storage.Store
-	Keys     *Keys // signing keys, shared by the servers of one store
+	Keys     *keys.Keys // signing keys, shared by the servers of one store
 	Keyring  *secret.Keyring
 	Hasher   *secret.Hasher // for client secrets in PHC form
 	Events   *event.Recorder
@@ -90,7 +95,7 @@ type Deps struct {
 	// Passwords is for the password grant. nil: clients with it are an error.
 	Passwords PasswordChecker
 	// Providers knows the providers of this moment. nil: those of the configuration are all.
-	Providers Providers
+	Providers registry.Providers
 	Pages     *page.Renderer
 	// Unlinked is told, in the transaction in which it happens, that a client that is there has lost all that a person had given to it. An error
 	// undoes it. nil: nobody wants to know.
@@ -110,13 +115,13 @@ type Deps struct {
 type Server struct {
 	deps    Deps
 	cfg     Config
-	clients *registry
+	clients *registry.Registry
 	jar     cookie.Jar
 	mux     http.Handler
 	panics  atomic.Int64
 	sites   map[string]bool
 	logouts *outbox.Lanes[logoutRecord]
-	tokens  *ledger
+	tokens  *token.Ledger
 }
 
 // New returns a server for one configuration. Several may share one store at a time, such as during a reload.
@@ -148,17 +153,17 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		s.sites[o] = true
 	}
 	var err error
-	s.clients, err = newRegistry(ctx, registryConfig{
+	s.clients, err = registry.New(ctx, registry.Config{
 		Issuer: cfg.Issuer, Clients: cfg.Clients, APIClients: cfg.APIClients, Scopes: cfg.Scopes, Providers: cfg.Providers,
 		OutboundAllow: cfg.OutboundAllow,
-	}, registryDeps{
+	}, registry.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,
 		Providers: deps.Providers, Origin: deps.Origin, Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.tokens, err = newLedger(ctx, cfg.Issuer, ledgerDeps{
+	s.tokens, err = token.New(ctx, cfg.Issuer, token.Deps{
 		Store: deps.Store, Keys: deps.Keys, Keyring: deps.Keyring, Events: deps.Events, Subjects: deps.Subjects, Clients: s.clients,
 		Now: deps.Now, Random: deps.Random,
 	})

@@ -9,6 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -53,7 +57,7 @@ func (s *Server) BeginSite(ctx context.Context, d SiteDemand, binding string) (s
 		return "", fmt.Errorf("authz: %q is not the origin of a site with login", d.Origin)
 	}
 	if !strings.HasPrefix(d.Return, d.Origin+"/") || strings.ContainsAny(d.Return, "#\r\n") || len(d.Return) > 16<<10 || binding == "" {
-		return "", invalidRequest(nil, "the URL cannot be returned to")
+		return "", oauth.InvalidRequest(nil, "the URL cannot be returned to")
 	}
 	now := s.now()
 	id, err := s.newID()
@@ -72,18 +76,18 @@ func (s *Server) BeginSite(ctx context.Context, d SiteDemand, binding string) (s
 
 // handleSite serves GET /oauth/site: a browser on its way from a site to the sign-in and back. (docs/decisions.md, "protect { login }")
 func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
-	query, err := parseQuery(r.URL.RawQuery)
+	query, err := oauth.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return err
 	}
-	id := query.get("flow")
+	id := query.Get("flow")
 	var flow siteFlowRecord
 	err = s.view(r.Context(), func(tx storage.Tx) (err error) {
 		flow, err = siteFlows.Get(tx, id)
 		return err
 	})
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrTooLarge) || (err == nil && !s.sites[flow.Origin]) {
-		s.failPage(w, r, invalidRequest(errExpired, "the sign-in has expired"), "error.expired", "")
+		s.failPage(w, r, oauth.InvalidRequest(errExpired, "the sign-in has expired"), "error.expired", "")
 		return nil
 	}
 	if err != nil {
@@ -99,10 +103,10 @@ func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, login.ErrResponded):
 		return nil
 	case errors.As(err, &refusal):
-		s.failPage(w, r, &Error{Status: http.StatusForbidden, Code: refusal.Code, Description: refusal.Reason, Cause: refusal}, "error.denied", "")
+		s.failPage(w, r, &oauth.Error{Status: http.StatusForbidden, Code: refusal.Code, Description: refusal.Reason, Cause: refusal}, "error.denied", "")
 		return nil
 	case err != nil:
-		return storageError(err)
+		return oauth.StorageError(err)
 	}
 	code, err := s.issueSiteCode(r.Context(), id, &flow, result)
 	if errors.As(err, &refusal) { // the session ended in between: once more, which asks
@@ -112,7 +116,7 @@ func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	redirect(w, withQuery(flow.Return, url.Values{SiteCodeParam: {code}}), http.StatusFound)
+	redirect(w, client.WithQuery(flow.Return, url.Values{SiteCodeParam: {code}}), http.StatusFound)
 	return nil
 }
 
@@ -140,7 +144,7 @@ func (s *Server) issueSiteCode(ctx context.Context, id string, flow *siteFlowRec
 			return err
 		}
 		rec := siteCodeRecord{
-			signIn: newSignIn(result), Epochs: st.Epochs, FlowID: id, Origin: flow.Origin, Binding: flow.Binding, Return: flow.Return,
+			SignIn: token.NewSignIn(result), Epochs: st.Epochs, FlowID: id, Origin: flow.Origin, Binding: flow.Binding, Return: flow.Return,
 			ExpiresAt: now.Add(siteCodeLifetime),
 		}
 		return siteCodes.Create(tx, secret.Hash(code), rec, rec.ExpiresAt.Add(siteCodeKept))
@@ -151,12 +155,12 @@ func (s *Server) issueSiteCode(ctx context.Context, id string, flow *siteFlowRec
 // FinishSite exchanges a one-time code for a session at the site. The code is good once, for 60 seconds, at the site and in the browser that
 // began; anything else is an *Error invalid_grant, burns the code, and ends the session that it may have given before.
 func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, from event.Origin) (SiteLogin, error) {
-	refused := invalidGrant(nil, "the code is not good here")
+	refused := oauth.InvalidGrant(nil, "the code is not good here")
 	if !secret.IsToken(secret.SiteCode, code) {
 		return SiteLogin{}, refused
 	}
 	now, hash := s.now(), secret.Hash(code)
-	token, err := secret.NewToken(s.deps.Random, secret.SiteSession)
+	text, err := secret.NewToken(s.deps.Random, secret.SiteSession)
 	if err != nil {
 		return SiteLogin{}, err
 	}
@@ -192,11 +196,11 @@ func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, f
 			return err
 		}
 		if session != nil {
-			rec.SiteSession = secret.Hash(token)
+			rec.SiteSession = secret.Hash(text)
 			if err := siteSessions.Create(tx, rec.SiteSession, session.record, session.record.ExpiresAt); err != nil {
 				return err
 			}
-			out = SiteLogin{Token: token, Return: rec.Return, MaxAge: session.cookie}
+			out = SiteLogin{Token: text, Return: rec.Return, MaxAge: session.cookie}
 		}
 		return siteCodes.Put(tx, hash, rec, kept)
 	})
@@ -216,7 +220,7 @@ func (s *Server) openSite(tx storage.Tx, rec *siteCodeRecord, origin, binding st
 	if !rec.ExpiresAt.After(now) || rec.Origin != origin || !secret.New(rec.Binding).Equal(secret.Hash(binding)) {
 		return nil, nil
 	}
-	st, good, err := s.tokens.standing(tx, "", rec.Subject)
+	st, good, err := s.tokens.CheckStanding(tx, "", rec.Subject)
 	if err != nil || !good || st.Epochs != rec.Epochs {
 		return nil, err
 	}
@@ -228,7 +232,7 @@ func (s *Server) openSite(tx storage.Tx, rec *siteCodeRecord, origin, binding st
 		return nil, err
 	}
 	out := &newSiteSession{record: siteSessionRecord{
-		signIn: rec.signIn, Epochs: rec.Epochs, Origin: origin, CreatedAt: now, ExpiresAt: now.Add(siteSessionLimit),
+		SignIn: rec.SignIn, Epochs: rec.Epochs, Origin: origin, CreatedAt: now, ExpiresAt: now.Add(siteSessionLimit),
 	}}
 	if left := session.Ends.Sub(now); left > rememberedFrom {
 		out.cookie = left
@@ -238,9 +242,9 @@ func (s *Server) openSite(tx storage.Tx, rec *siteCodeRecord, origin, binding st
 
 // SiteSession tells who the cookie of a site belongs to. One that is unknown, expired or signed out is inactive; an error means that we
 // cannot tell. The use of the site counts as a use of the issuer's session.
-func (s *Server) SiteSession(ctx context.Context, origin, token string) (*Introspection, error) {
-	inactive := &Introspection{}
-	if !secret.IsToken(secret.SiteSession, token) {
+func (s *Server) SiteSession(ctx context.Context, origin, text string) (*token.Introspection, error) {
+	inactive := &token.Introspection{}
+	if !secret.IsToken(secret.SiteSession, text) {
 		return inactive, nil
 	}
 	now := s.now()
@@ -249,13 +253,13 @@ func (s *Server) SiteSession(ctx context.Context, origin, token string) (*Intros
 	var subject login.Subject
 	active := false
 	err := s.view(ctx, func(tx storage.Tx) (err error) {
-		if rec, err = siteSessions.Get(tx, secret.Hash(token)); err != nil {
+		if rec, err = siteSessions.Get(tx, secret.Hash(text)); err != nil {
 			return err
 		}
 		if rec.Origin != origin || !rec.ExpiresAt.After(now) {
 			return nil
 		}
-		st, good, err := s.tokens.standing(tx, "", rec.Subject)
+		st, good, err := s.tokens.CheckStanding(tx, "", rec.Subject)
 		if err != nil || !good || st.Epochs != rec.Epochs {
 			return err
 		}
@@ -280,18 +284,18 @@ func (s *Server) SiteSession(ctx context.Context, origin, token string) (*Intros
 		}
 	}
 	// What the session reached since, such as a higher level, counts here too.
-	return &Introspection{
+	return &token.Introspection{
 		Active: true, Subject: rec.Subject, TokenType: "session", IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: session.AuthTime,
 		Level: session.Level, AMR: session.AMR, SessionID: rec.SessionID, Person: &subject,
 	}, nil
 }
 
 // EndSite ends the session of a site's cookie; the issuer's session goes on.
-func (s *Server) EndSite(ctx context.Context, origin, token string) error {
-	if !secret.IsToken(secret.SiteSession, token) {
+func (s *Server) EndSite(ctx context.Context, origin, text string) error {
+	if !secret.IsToken(secret.SiteSession, text) {
 		return nil
 	}
-	hash := secret.Hash(token)
+	hash := secret.Hash(text)
 	return s.update(ctx, func(tx storage.Tx) error {
 		rec, found, err := siteSessions.Find(tx, hash)
 		if err != nil || !found || rec.Origin != origin {

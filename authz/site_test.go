@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -50,7 +53,7 @@ func finish(t *testing.T, h *authztest.Harness, origin, code, binding string) (a
 // wantNotGood fails the test unless err says invalid_grant.
 func wantNotGood(t *testing.T, what string, err error) {
 	t.Helper()
-	if e := new(authz.Error); !errors.As(err, &e) || e.Code != "invalid_grant" {
+	if e := new(oauth.Error); !errors.As(err, &e) || e.Code != "invalid_grant" {
 		t.Errorf("FinishSite(%s) = %v, want invalid_grant", what, err)
 	}
 }
@@ -126,7 +129,7 @@ func TestSiteSessionEnds(t *testing.T) {
 			}
 		},
 		"everything ended": func(h *authztest.Harness, _ *authztest.Browser, _ authz.SiteLogin) {
-			if err := authz.EndEverything(h.T.Context(), h.Store.Store); err != nil {
+			if err := token.EndEverything(h.T.Context(), h.Store.Store); err != nil {
 				h.T.Error(err)
 			}
 			h.Restart(nil)
@@ -301,7 +304,7 @@ func TestSiteStorageFails(t *testing.T) {
 		t.Error("BeginSite = nil error while storage fails")
 	}
 	_, err := finish(t, h, wiki, code, binding)
-	if e := new(authz.Error); !errors.As(err, &e) || e.Status != http.StatusServiceUnavailable {
+	if e := new(oauth.Error); !errors.As(err, &e) || e.Status != http.StatusServiceUnavailable {
 		t.Errorf("FinishSite = %v, want 503", err)
 	}
 	if res := b.Get(start); res.Status != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/client"
+
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-func pairwiseClient(id, host string) *authz.Client {
-	return &authz.Client{
+func pairwiseClient(id, host string) *client.Client {
+	return &client.Client{
 		ID: id, Secrets: []secret.String{secret.New(authztest.Secret(id))}, RedirectURIs: []string{"https://" + host + "/" + id + "/callback"},
 		PostLogoutRedirectURIs: []string{"https://" + host + "/"}, Grants: []string{"authorization_code", "refresh_token", "client_credentials"}, Consent: "off",
 		Scopes: []string{"openid", "profile"}, DefaultScopes: []string{"openid"}, SubjectType: "pairwise",
@@ -117,7 +118,7 @@ func TestPairwiseValidate(t *testing.T) {
 	unknown := pairwiseClient("pair", "p.example.com")
 	unknown.SubjectType = "pair"
 	for name, c := range map[string]struct {
-		client *authz.Client
+		client *client.Client
 		want   string
 	}{
 		"two hosts": {two, "of one host"}, "no redirect URI": {none, "needs redirect_uris"}, "unknown": {unknown, "none of public, pairwise"},

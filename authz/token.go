@@ -8,13 +8,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"github.com/gatehouse-id/gatehouse/internal/event"
 )
 
 // tokenRequest is a request of the token endpoint, its client authenticated.
 type tokenRequest struct {
-	client *Client
-	form   form
+	client *client.Client
+	form   oauth.Form
 	from   event.Origin
 	now    time.Time // of the whole request
 }
@@ -30,9 +35,6 @@ type tokenResponse struct {
 	ProfileID    string `json:"profile_id,omitempty"`
 }
 
-// profileStatic is the profile_id of a web client. (docs/decisions.md, "profile_id") A client's own token is of no profile.
-const profileStatic = "static"
-
 // grantHandler returns the answer to a request whose client may use the grant.
 type grantHandler[T any] func(*Server, context.Context, *tokenRequest) (*T, error)
 
@@ -41,11 +43,11 @@ var tokenGrants = map[string]struct {
 	grant  string
 	answer func(*Server, context.Context, *tokenRequest) (any, error)
 }{
-	grantCode:              {grantCode, ofPerson((*Server).grantAuthorizationCode)},
-	grantRefreshToken:      {grantRefreshToken, ofPerson((*Server).grantRefresh)},
-	grantClientCredentials: {grantClientCredentials, ofClient((*Server).grantClientCredentials)},
-	grantPassword:          {grantPassword, ofPerson((*Server).grantPassword)},
-	typeValidateBearer:     {grantValidateBearer, ofPerson((*Server).validateBearer)},
+	client.GrantCode:              {client.GrantCode, ofPerson((*Server).grantAuthorizationCode)},
+	client.GrantRefreshToken:      {client.GrantRefreshToken, ofPerson((*Server).grantRefresh)},
+	client.GrantClientCredentials: {client.GrantClientCredentials, ofClient((*Server).grantClientCredentials)},
+	client.GrantPassword:          {client.GrantPassword, ofPerson((*Server).grantPassword)},
+	typeValidateBearer:            {client.GrantValidateBearer, ofPerson((*Server).validateBearer)},
 }
 
 // ofClient is for a grant that concerns the client alone.
@@ -56,7 +58,7 @@ func ofClient[T any](grant grantHandler[T]) func(*Server, context.Context, *toke
 // ofPerson is for a grant that concerns a person, so a provider that has gone since must be known.
 func ofPerson[T any](grant grantHandler[T]) func(*Server, context.Context, *tokenRequest) (any, error) {
 	return func(s *Server, ctx context.Context, q *tokenRequest) (any, error) {
-		if err := s.clients.refreshProviders(ctx); err != nil {
+		if err := s.clients.RefreshProviders(ctx); err != nil {
 			return nil, err
 		}
 		return grant(s, ctx, q)
@@ -66,7 +68,7 @@ func ofPerson[T any](grant grantHandler[T]) func(*Server, context.Context, *toke
 // grantTypes are the grant types served, for the metadata.
 func grantTypes() []string {
 	out := make([]string, 0, len(tokenGrants)+1)
-	out = append(out, grantImplicit) // of the authorization endpoint
+	out = append(out, client.GrantImplicit) // of the authorization endpoint
 	for name := range tokenGrants {
 		out = append(out, name)
 	}
@@ -77,24 +79,24 @@ func grantTypes() []string {
 // handleToken serves POST /oauth/token (RFC 6749 3.2; token server document, "Token endpoint"). The order is: one reading of the
 // request, who is it, may it use this grant, the grant. Nothing is answered before it is durable.
 func (s *Server) handleToken(w http.ResponseWriter, r *http.Request) error {
-	f, err := parseForm(r)
+	f, err := oauth.ParseForm(r)
 	if err != nil {
 		return err
 	}
-	r.PostForm = url.Values(f.values) // as ParseForm leaves it; errorCode reads it
-	c, err := s.clients.authenticateClient(r, f)
+	r.PostForm = url.Values(f.Values) // as ParseForm leaves it; errorCode reads it
+	c, err := s.clients.Authenticate(r, f)
 	if err != nil {
 		return err
 	}
-	name := f.get("grant_type")
+	name := f.Get("grant_type")
 	if name == "" {
-		return invalidRequest(nil, "grant_type is missing")
+		return oauth.InvalidRequest(nil, "grant_type is missing")
 	}
 	served, ok := tokenGrants[name]
 	if !ok {
-		return unsupportedGrantType(nil)
+		return oauth.UnsupportedGrantType(nil)
 	}
-	if err := s.clients.may(c, ask{Grant: served.grant}); err != nil {
+	if err := s.clients.May(c, registry.Ask{Grant: served.grant}); err != nil {
 		return err
 	}
 	answer, err := served.answer(s, r.Context(), &tokenRequest{client: c, form: f, from: s.deps.Origin(r), now: s.now()})
@@ -106,12 +108,12 @@ func (s *Server) handleToken(w http.ResponseWriter, r *http.Request) error {
 }
 
 // respond makes the answer that gives an access token.
-func (s *Server) respond(c *Client, i *issue, now time.Time) *tokenResponse {
+func (s *Server) respond(c *client.Client, i *token.Draft, now time.Time) *tokenResponse {
 	t := &tokenResponse{
-		TokenType: typeBearer, AccessToken: i.token, ExpiresIn: seconds(i.rec.ExpiresAt.Sub(now)), Scope: strings.Join(i.rec.Scope, " "),
+		TokenType: token.TypeBearer, AccessToken: i.Token, ExpiresIn: seconds(i.Rec.ExpiresAt.Sub(now)), Scope: strings.Join(i.Rec.Scope, " "),
 	}
-	if i.rec.Subject != "" {
-		t.ProfileID = s.tokens.profileID(c, i.rec.Subject)
+	if i.Rec.Subject != "" {
+		t.ProfileID = s.tokens.ProfileID(c, i.Rec.Subject)
 	}
 	return t
 }
@@ -124,8 +126,8 @@ func audience(asked, granted []string) ([]string, error) {
 	if len(asked) == 0 {
 		return granted, nil
 	}
-	if len(granted) > 0 && !isSubset(asked, granted) {
-		return nil, invalidTarget(nil)
+	if len(granted) > 0 && !client.IsSubset(asked, granted) {
+		return nil, oauth.InvalidTarget(nil)
 	}
 	slices.Sort(asked)
 	return slices.Compact(asked), nil

@@ -6,13 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 )
 
 // limited gives scopes usage limits: two.read may be used twice, ten.read ten times.
 func limited(c *authz.Config) {
-	c.Scopes = append(c.Scopes, authz.Scope{Name: "two.read", UsageLimit: 2}, authz.Scope{Name: "ten.read", UsageLimit: 10})
+	c.Scopes = append(c.Scopes, client.Scope{Name: "two.read", UsageLimit: 2}, client.Scope{Name: "ten.read", UsageLimit: 10})
 	for _, client := range c.Clients {
 		if client.ID == "shop" || client.ID == "reports" {
 			client.Scopes = append(client.Scopes, "two.read", "ten.read")

@@ -9,6 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -42,7 +46,7 @@ type holding struct {
 // holdings are the last parts of the paths. (docs/decisions.md, "What a person holds")
 var holdings = map[string]holding{
 	"tokens": {(*Server).grantsHeld, func(_ *Server, tx storage.Tx, person string, h *held, _ time.Time) error {
-		return dropGrant(tx, person, h.ClientID, h.ID)
+		return token.DropGrant(tx, person, h.ClientID, h.ID)
 	}, eventGrantRevoked},
 	"sessions": {(*Server).sessionsHeld, func(s *Server, tx storage.Tx, person string, h *held, _ time.Time) error {
 		return s.deps.Subjects.CloseSession(tx, person, h.ID)
@@ -53,7 +57,7 @@ var holdings = map[string]holding{
 // handleUsers serves GET and DELETE /oauth/api/v1/users/{id}/tokens, …/sessions, …/consents, and DELETE of one item below them, for API
 // clients with the API persons. (docs/decisions.md, "What a person holds") What is deleted has ended when the answer is there.
 func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
-	asker, err := s.clients.authenticateAPI(r, "persons")
+	asker, err := s.clients.AuthenticateAPI(r, "persons")
 	if err != nil {
 		return err
 	}
@@ -63,11 +67,11 @@ func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
 	}
 	h, known := holdings[kind]
 	if !known {
-		return notFound()
+		return oauth.NotFound()
 	}
 	if r.Method == http.MethodGet {
 		if item != "" {
-			return notFound() // items have no page of their own
+			return oauth.NotFound() // items have no page of their own
 		}
 		return s.listHeld(w, r, h, person)
 	}
@@ -85,11 +89,11 @@ func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
 func usersParts(u *url.URL) (person, kind, item string, err error) {
 	parts := strings.Split(strings.TrimPrefix(u.EscapedPath(), usersPath), "/")
 	if len(parts) < 2 || len(parts) > 3 {
-		return "", "", "", notFound()
+		return "", "", "", oauth.NotFound()
 	}
 	for i, p := range parts {
-		if parts[i], err = url.PathUnescape(p); err != nil || parts[i] == "" || len(p) > maxPathPart || !isText(parts[i]) {
-			return "", "", "", notFound()
+		if parts[i], err = url.PathUnescape(p); err != nil || parts[i] == "" || len(p) > maxPathPart || !client.IsText(parts[i]) {
+			return "", "", "", oauth.NotFound()
 		}
 	}
 	if len(parts) == 3 {
@@ -118,7 +122,7 @@ func (s *Server) listHeld(w http.ResponseWriter, r *http.Request, h holding, per
 func (s *Server) held(tx storage.Tx, h holding, person string, now time.Time) ([]held, error) {
 	p, err := s.deps.Subjects.Get(tx, person)
 	if errors.Is(err, storage.ErrNotFound) {
-		return nil, notFound()
+		return nil, oauth.NotFound()
 	}
 	if err != nil {
 		return nil, err
@@ -131,10 +135,10 @@ func (s *Server) held(tx storage.Tx, h holding, person string, now time.Time) ([
 }
 
 // endHeld ends an item, or all of them when it is empty.
-func (s *Server) endHeld(ctx context.Context, h holding, person, item string, asker *APIClient, from event.Origin) error {
+func (s *Server) endHeld(ctx context.Context, h holding, person, item string, asker *client.APIClient, from event.Origin) error {
 	e, err := s.deps.Events.New(h.event, from)
 	if err != nil {
-		return serverError(err)
+		return oauth.ServerError(err)
 	}
 	e.PersonID, e.Actor = person, asker.ID
 	now := s.now()
@@ -147,7 +151,7 @@ func (s *Server) endHeld(ctx context.Context, h holding, person, item string, as
 		if item != "" {
 			items = slices.DeleteFunc(items, func(i held) bool { return i.ID != item })
 			if len(items) == 0 {
-				return notFound()
+				return oauth.NotFound()
 			}
 			e.ClientID = items[0].ClientID
 		}
@@ -165,7 +169,7 @@ func (s *Server) endHeld(ctx context.Context, h holding, person, item string, as
 
 // grantsHeld lists the grants of a person: each is the tokens of one sign-in at one client.
 func (s *Server) grantsHeld(tx storage.Tx, p login.Subject, now time.Time) (items []held, err error) {
-	live, err := s.tokens.liveGrants(tx, p.ID, now)
+	live, err := s.tokens.LiveGrants(tx, p.ID, now)
 	for _, g := range live {
 		items = append(items, held{
 			ID: g.ID, ClientID: g.ClientID, Scope: strings.Join(g.Scope, " "), CreatedAt: toSeconds(g.CreatedAt), ExpiresAt: toSeconds(g.ExpiresAt),
@@ -196,7 +200,7 @@ func (s *Server) consentsHeld(tx storage.Tx, p login.Subject, _ time.Time) (item
 
 // endConsent forgets a consent and ends every grant that came of it.
 func endConsent(s *Server, tx storage.Tx, person string, h *held, now time.Time) error {
-	if _, err := dropGrants(tx, person, h.ClientID); err != nil {
+	if _, err := token.DropGrants(tx, person, h.ClientID); err != nil {
 		return err
 	}
 	if err := consents.Delete(tx, storage.Key(person, h.ClientID)); err != nil {

@@ -16,7 +16,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -100,14 +102,14 @@ func writeAdmin(w http.ResponseWriter, status int, v any) {
 
 func adminStatus(err error) int {
 	switch {
-	case errors.Is(err, identity.ErrUsernameTaken), errors.Is(err, identity.ErrGroupTaken), errors.Is(err, authz.ErrClientExists):
+	case errors.Is(err, identity.ErrUsernameTaken), errors.Is(err, identity.ErrGroupTaken), errors.Is(err, registry.ErrExists):
 		return http.StatusConflict
-	case errors.Is(err, identity.ErrNoPerson), errors.Is(err, identity.ErrNoActionToken), errors.Is(err, identity.ErrNoMethod), errors.Is(err, identity.ErrNoGroup), errors.Is(err, authz.ErrClientUnknown):
+	case errors.Is(err, identity.ErrNoPerson), errors.Is(err, identity.ErrNoActionToken), errors.Is(err, identity.ErrNoMethod), errors.Is(err, identity.ErrNoGroup), errors.Is(err, registry.ErrUnknown):
 		return http.StatusNotFound
 	case errors.Is(err, secret.ErrBusy), errors.Is(err, storage.ErrFull), errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrCorrupt):
 		return http.StatusServiceUnavailable
 	}
-	if e := new(authz.Error); errors.As(err, &e) {
+	if e := new(oauth.Error); errors.As(err, &e) {
 		return e.Status
 	}
 	if e := new(rest.Error); errors.As(err, &e) {
@@ -349,7 +351,7 @@ func (t txStore) View(_ context.Context, fn func(storage.Tx) error) error   { re
 // endOlder ends every token and session of a restored store: some may have been revoked after the backup was made.
 func endOlder(ctx context.Context) func(storage.Tx) error {
 	return func(tx storage.Tx) error {
-		if err := authz.EndEverything(ctx, txStore{tx: tx}); err != nil {
+		if err := token.EndEverything(ctx, txStore{tx: tx}); err != nil {
 			return err
 		}
 		return identity.EndAllSessions(tx)

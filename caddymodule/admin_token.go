@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -113,7 +114,7 @@ func adminListClients(i *instance, _ http.ResponseWriter, r *http.Request) (any,
 }
 
 // shown undoes Client.build for a client that has its defaults.
-func shown(c *authz.Client) Client {
+func shown(c *client.Client) Client {
 	text := func(d time.Duration) Duration {
 		if d == 0 {
 			return ""

@@ -11,6 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -29,7 +30,7 @@ func (a *App) buildAuthz(r *resolver) authz.Config {
 	for _, s := range a.Scopes {
 		name := r.plain("scope", s.Name, checkScope)
 		of := "scope " + s.Name + ": "
-		cfg.Scopes = append(cfg.Scopes, authz.Scope{
+		cfg.Scopes = append(cfg.Scopes, client.Scope{
 			Name: name, Description: r.plain(of+"description", s.Description, nil),
 			Level: r.count(of+"level", s.Level, checkLevel), UsageLimit: r.count(of+"usage_limit", s.UsageLimit, checkUsageLimit),
 		})
@@ -56,7 +57,7 @@ func (a *App) buildAuthz(r *resolver) authz.Config {
 }
 
 // build returns the client, judged as a whole unless parts of it are wrong or not known yet.
-func (c *Client) build(r *resolver) *authz.Client {
+func (c *Client) build(r *resolver) *client.Client {
 	before := len(r.problems)
 	out := c.resolve(r)
 	if r.adapting() { // what is only known later must not look missing or wrong now
@@ -74,11 +75,11 @@ func (c *Client) build(r *resolver) *authz.Client {
 }
 
 // resolve returns the client with each of its values checked for itself.
-func (c *Client) resolve(r *resolver) *authz.Client {
+func (c *Client) resolve(r *resolver) *client.Client {
 	of := "client " + c.ID + ": "
 	c.logo = readPicture(r, of+"logo", c.Logo)
 	jwks, jwksURI := c.keys(r, of+"jwks")
-	return &authz.Client{
+	return &client.Client{
 		ID: r.plain("client", c.ID, nil), Name: r.plain(of+"name", c.Name, nil), Public: c.Public,
 		Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
 		AuthMethod: r.plain(of+"auth_method", c.AuthMethod, checkAuthMethod),
@@ -98,7 +99,7 @@ func (c *Client) resolve(r *resolver) *authz.Client {
 		Audiences:   r.list(of+"audiences", c.Audiences, checkURI),
 		Origins:     r.list(of+"origins", c.Origins, checkOrigin),
 		MaxSessions: r.count(of+"max_sessions", c.MaxSessions, checkMaxSessions), Disabled: c.Disabled,
-		Lifetimes: authz.Lifetimes{
+		Lifetimes: client.Lifetimes{
 			Code:         r.duration(of+"lifetimes code", c.Lifetimes.Code),
 			AccessToken:  r.duration(of+"lifetimes access_token", c.Lifetimes.AccessToken),
 			RefreshToken: r.duration(of+"lifetimes refresh_token", c.Lifetimes.RefreshToken),
@@ -110,7 +111,7 @@ func (c *Client) resolve(r *resolver) *authz.Client {
 }
 
 // build returns the app of a client, or nil.
-func (a *ClientApp) build(r *resolver, of string) *authz.App {
+func (a *ClientApp) build(r *resolver, of string) *client.App {
 	if a == nil {
 		return nil
 	}
@@ -120,7 +121,7 @@ func (a *ClientApp) build(r *resolver, of string) *authz.App {
 		}
 		return r.plain(of+"app "+name, v, nil)
 	}
-	return &authz.App{Identifier: member("identifier", a.Identifier), Platform: member("platform", a.Platform), Version: member("version", a.Version)}
+	return &client.App{Identifier: member("identifier", a.Identifier), Platform: member("platform", a.Platform), Version: member("version", a.Version)}
 }
 
 // maxJWKS is the size in bytes of a file with keys.
@@ -152,7 +153,7 @@ func (c *Client) keys(r *resolver, option string) (*jose.JSONWebKeySet, string) 
 	}
 	var keys *jose.JSONWebKeySet
 	if err == nil {
-		keys, err = authz.ParseJWKS(raw)
+		keys, err = client.ParseJWKS(raw)
 	}
 	if err != nil {
 		r.fail("%s: %s: %v", option, at, err)
@@ -160,10 +161,10 @@ func (c *Client) keys(r *resolver, option string) (*jose.JSONWebKeySet, string) 
 	return keys, ""
 }
 
-func (c *APIClient) build(r *resolver) *authz.APIClient {
+func (c *APIClient) build(r *resolver) *client.APIClient {
 	of := "api_client " + c.ID + ": "
 	before := len(r.problems)
-	out := &authz.APIClient{
+	out := &client.APIClient{
 		ID: r.plain("api_client", c.ID, nil), Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
 		APIs: r.list(of+"apis", c.APIs, checkAPI), Audiences: r.list(of+"audiences", c.Audiences, checkURI), Disabled: c.Disabled,
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/idp"
 )
@@ -127,7 +127,7 @@ func (a *App) loadIDPs() error {
 			}
 			of := p.Common()
 			provider := identity.Provider{ID: id, Name: of.Name, Disabled: of.Disabled, Source: p.Source()}
-			known := authz.Provider{ID: id, Disabled: of.Disabled}
+			known := registry.Provider{ID: id, Disabled: of.Disabled}
 			if far, ok := p.(remoteIDP); ok {
 				a.addRemote(far, &provider)
 			} else {
@@ -143,7 +143,7 @@ func (a *App) loadIDPs() error {
 		}
 	}
 	known := func(id string) bool {
-		return id == ownIDP || slices.ContainsFunc(a.authz.Providers, func(p authz.Provider) bool { return p.ID == id })
+		return id == ownIDP || slices.ContainsFunc(a.authz.Providers, func(p registry.Provider) bool { return p.ID == id })
 	}
 	for _, c := range a.authz.Clients {
 		for _, id := range c.IDPs {

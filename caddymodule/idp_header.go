@@ -10,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/header"
 )
@@ -165,7 +165,7 @@ func (h *HeaderIDP) build(r *resolver) {
 	var err error
 	h.provider, err = header.New(cfg)
 	r.failed(err)
-	if err := (authz.Provider{ID: "header", Parameters: cfg.Parameters}).Validate(); err != nil {
+	if err := (registry.Provider{ID: "header", Parameters: cfg.Parameters}).Validate(); err != nil {
 		r.failed(errors.Unwrap(err)) // what the provider is called is said elsewhere
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -95,10 +96,10 @@ type entrance struct {
 
 // authority answers who somebody is. *authz.Server is one.
 type authority interface {
-	Introspect(ctx context.Context, token string) (*authz.Introspection, error)
-	Recheck(ctx context.Context, token string) (*authz.Introspection, error)
-	Use(ctx context.Context, token string) (*authz.Introspection, error)
-	SiteSession(ctx context.Context, origin, token string) (*authz.Introspection, error)
+	Introspect(ctx context.Context, token string) (*token.Introspection, error)
+	Recheck(ctx context.Context, token string) (*token.Introspection, error)
+	Use(ctx context.Context, token string) (*token.Introspection, error)
+	SiteSession(ctx context.Context, origin, token string) (*token.Introspection, error)
 	BeginSite(ctx context.Context, d authz.SiteDemand, binding string) (url string, err error)
 	FinishSite(ctx context.Context, origin, code, binding string, from event.Origin) (authz.SiteLogin, error)
 	EndSite(ctx context.Context, origin, token string) error
@@ -325,7 +326,7 @@ func (c credential) used(r *http.Request) bool {
 }
 
 // ask looks the credential of a request up. Unknown, expired, revoked, used up is an inactive answer; an error means that it cannot be told.
-func (c credential) ask(r *http.Request, auth authority) (*authz.Introspection, error) {
+func (c credential) ask(r *http.Request, auth authority) (*token.Introspection, error) {
 	if c.site == nil && !c.used(r) {
 		return auth.Introspect(r.Context(), c.token)
 	}
@@ -333,12 +334,12 @@ func (c credential) ask(r *http.Request, auth authority) (*authz.Introspection, 
 }
 
 // recheck is ask for a request that has been let in.
-func (c credential) recheck(ctx context.Context, auth authority) (*authz.Introspection, error) {
+func (c credential) recheck(ctx context.Context, auth authority) (*token.Introspection, error) {
 	if c.site == nil {
 		return auth.Recheck(ctx, c.token)
 	}
 	if !secret.IsToken(secret.SiteSession, c.token) {
-		return &authz.Introspection{}, nil
+		return &token.Introspection{}, nil
 	}
 	return auth.SiteSession(ctx, c.site.origin, c.token)
 }
@@ -358,7 +359,7 @@ const (
 )
 
 // examine applies the rules of this site. They are applied to every request, nothing of them is remembered.
-func (p *Protect) examine(who *authz.Introspection, browser bool) verdict {
+func (p *Protect) examine(who *token.Introspection, browser bool) verdict {
 	switch {
 	case who == nil || !who.Active:
 		return inactive

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -341,21 +341,21 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 		// A client is in no group, even one that calls itself like a person.
 		robot := newToken(t, secret.AccessToken)
 		g.fake.set(func() {
-			g.fake.tokens[robot] = &authz.Introspection{Active: true, Subject: demoName, ClientID: demoName, Scope: []string{"a"}}
+			g.fake.tokens[robot] = &token.Introspection{Active: true, Subject: demoName, ClientID: demoName, Scope: []string{"a"}}
 		})
 		g.refused(t, g.raw(t, "GET / HTTP/1.1", "Host: staff.test", "Authorization: Bearer "+robot), http.StatusForbidden)
 		none(t, g.passed(t, g.raw(t, "GET / HTTP/1.1", "Host: open.test", "Authorization: Bearer "+robot)), "Remote-User", "Remote-Name", "Remote-Groups")
 	})
 	g.attack(t, "attack 206: a revocation counts at once on the same connection", func(t *testing.T) {
-		token := newToken(t, secret.AccessToken)
+		bearer := newToken(t, secret.AccessToken)
 		for name, end := range map[string]func(){
-			"revoked":       func() { delete(g.fake.tokens, token) },
-			"disabled":      func() { g.fake.tokens[token].Active = false },
-			"group removed": func() { g.fake.tokens[token].Person.Groups = nil },
+			"revoked":       func() { delete(g.fake.tokens, bearer) },
+			"disabled":      func() { g.fake.tokens[bearer].Active = false },
+			"group removed": func() { g.fake.tokens[bearer].Person.Groups = nil },
 		} {
-			g.fake.set(func() { g.fake.tokens[token] = person(1, "staff") })
+			g.fake.set(func() { g.fake.tokens[bearer] = person(1, "staff") })
 			conn := dial(t, g.addr)
-			request := "GET / HTTP/1.1\r\nHost: staff.test\r\nAuthorization: Bearer " + token + "\r\n\r\n"
+			request := "GET / HTTP/1.1\r\nHost: staff.test\r\nAuthorization: Bearer " + bearer + "\r\n\r\n"
 			for range 3 {
 				g.passed(t, exchange(t, conn, request))
 			}
@@ -365,9 +365,9 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 				t.Errorf("%s: let in", name)
 			}
 		}
-		for _, end := range []func(in *authz.Introspection){
-			func(in *authz.Introspection) { in.Active = false },
-			func(in *authz.Introspection) { in.AuthTime = time.Now().Add(-12 * time.Hour) }, // session 12h
+		for _, end := range []func(in *token.Introspection){
+			func(in *token.Introspection) { in.Active = false },
+			func(in *token.Introspection) { in.AuthTime = time.Now().Add(-12 * time.Hour) }, // session 12h
 		} {
 			who := person(1)
 			c := g.session(t, "wiki.localhost", who)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 )
 
@@ -174,7 +175,7 @@ func (t *trailerGuard) Read(b []byte) (int, error) {
 }
 
 // introduce tells the upstream and Caddy's placeholders who this is.
-func (p *Protect) introduce(r *http.Request, who *authz.Introspection) {
+func (p *Protect) introduce(r *http.Request, who *token.Introspection) {
 	values := make([]string, 0, len(p.headers))
 	for _, h := range p.headers {
 		v, _ := claim(who, h.Claim)
@@ -187,14 +188,14 @@ func (p *Protect) introduce(r *http.Request, who *authz.Introspection) {
 }
 
 // holder is whom the placeholders of a request tell of: whom the last protect on its way let in.
-type holder struct{ who *authz.Introspection }
+type holder struct{ who *token.Introspection }
 
 const holderVar = "gatehouse.holder"
 
 func (*holder) String() string { return "[redacted]" }
 
 // placeholders sets {http.auth.user.*}. who nil: nobody was asked, so all are empty; one that is unknown would go upstream as it is written.
-func placeholders(r *http.Request, who *authz.Introspection) {
+func placeholders(r *http.Request, who *token.Introspection) {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
 		return
@@ -296,7 +297,7 @@ func dropOurs(h http.Header) {
 }
 
 // claim returns what is known of somebody under a name. ok is false when nothing is.
-func claim(who *authz.Introspection, name string) (value string, ok bool) {
+func claim(who *token.Introspection, name string) (value string, ok bool) {
 	switch name {
 	case "id", "sub":
 		return who.Subject, true

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -202,7 +203,7 @@ func (p *Protect) signIn(g *passage, rec *received, auth authority, target strin
 	}
 	to, err := auth.BeginSite(r.Context(), authz.SiteDemand{Origin: s.origin, Return: target, Level: p.reach, MaxAge: p.session}, binding)
 	if err != nil {
-		if e := new(authz.Error); errors.As(err, &e) && e.Status < http.StatusInternalServerError {
+		if e := new(oauth.Error); errors.As(err, &e) && e.Status < http.StatusInternalServerError {
 			return p.answer(g, refusal{status: http.StatusBadRequest, code: e.Code, text: e.Description, page: "error.bad_request", cause: err})
 		}
 		return p.answer(g, cannotTell(err))
@@ -229,7 +230,7 @@ func (p *Protect) finish(g *passage, rec *received, auth authority, codes []stri
 			redirect(w, clean, http.StatusSeeOther)
 			return
 		}
-		if e := new(authz.Error); !errors.As(err, &e) || e.Code != "invalid_grant" {
+		if e := new(oauth.Error); !errors.As(err, &e) || e.Code != "invalid_grant" {
 			p.answer(g, cannotTell(err))
 			return
 		}

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -26,9 +26,9 @@ func TestProtectAttacksOnUpgrades(t *testing.T) {
 	g.attack(t, "attack 196: a WebSocket without token, with one, and revoked while it is open", func(t *testing.T) {
 		g.refused(t, g.raw(t, slices.Concat([]string{"GET /ws HTTP/1.1", "Host: staff.test"}, handshake)...), http.StatusUnauthorized)
 		g.refused(t, g.raw(t, slices.Concat([]string{"GET /ws HTTP/1.1", "Host: wiki.localhost:" + g.port}, handshake)...), http.StatusUnauthorized)
-		for name, end := range map[string]func(in *authz.Introspection){
-			"revoked":       func(in *authz.Introspection) { in.Active = false },
-			"group removed": func(in *authz.Introspection) { in.Person.Groups = nil },
+		for name, end := range map[string]func(in *token.Introspection){
+			"revoked":       func(in *token.Introspection) { in.Active = false },
+			"group removed": func(in *token.Introspection) { in.Person.Groups = nil },
 		} {
 			token := newToken(t, secret.AccessToken)
 			g.fake.set(func() { g.fake.tokens[token] = person(1, "staff") })

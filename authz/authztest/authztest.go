@@ -18,6 +18,9 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -42,7 +45,7 @@ type Harness struct {
 	Store   *FaultyStore
 	Clock   *Clock
 	People  *People
-	Keys    *authz.Keys
+	Keys    *keys.Keys
 	Keyring *secret.Keyring
 	Config  authz.Config
 	// Client sends requests without cookies and without following redirects.
@@ -50,7 +53,7 @@ type Harness struct {
 
 	server   atomic.Pointer[authz.Server]
 	deps     authz.Deps
-	dynamic  authz.Providers
+	dynamic  registry.Providers
 	unlinked func(storage.Tx, login.Unlinked) error
 	log      *syncBuffer
 	watch    *watcher
@@ -64,12 +67,12 @@ type Option func(*Harness)
 func WithConfig(f func(*authz.Config)) Option { return func(h *Harness) { f(&h.Config) } }
 
 // WithClients adds clients.
-func WithClients(clients ...*authz.Client) Option {
+func WithClients(clients ...*client.Client) Option {
 	return WithConfig(func(c *authz.Config) { c.Clients = append(c.Clients, clients...) })
 }
 
 // WithProviders adds identity providers that come and go.
-func WithProviders(p authz.Providers) Option { return func(h *Harness) { h.dynamic = p } }
+func WithProviders(p registry.Providers) Option { return func(h *Harness) { h.dynamic = p } }
 
 // WithUnlinked names who is told that a client has lost what a person had given to it.
 func WithUnlinked(f func(storage.Tx, login.Unlinked) error) Option {
@@ -115,7 +118,7 @@ func (h *Harness) makeDeps() {
 	h.Keyring, err = secret.NewKeyring(bytes.Repeat([]byte{7}, secret.KeySize))
 	h.must(err)
 	h.must(plantKeys(h.Store.Store, h.Keyring))
-	h.Keys, err = authz.NewKeys(h.T.Context(), h.Store.Store, h.Keyring, h.Clock.Now, nil, log)
+	h.Keys, err = keys.New(h.T.Context(), h.Store.Store, h.Keyring, h.Clock.Now, nil, log)
 	h.must(err)
 	pages, err := page.New(page.Config{Issuer: h.Issuer, Key: h.Keyring.Derive("csrf"), Log: log})
 	h.must(err)
@@ -162,16 +165,16 @@ func (h *Harness) Log() string { return h.log.String() }
 
 // World is the configuration of every harness: clients for each kind of case. Each secret is the client's id and Secret.
 func World() authz.Config {
-	confidential := func(id string, grants ...string) *authz.Client {
-		return &authz.Client{
+	confidential := func(id string, grants ...string) *client.Client {
+		return &client.Client{
 			ID: id, Name: "The " + id, Secrets: []secret.String{secret.New(Secret(id))}, RedirectURIs: []string{"https://" + id + ".example.com/callback"},
 			PostLogoutRedirectURIs: []string{"https://" + id + ".example.com/"}, Grants: grants, Consent: "off",
 			Scopes: []string{"openid", "profile", "email", "address", "phone", "orders.read", "orders.write"}, DefaultScopes: []string{"openid"},
 			Audiences: []string{"https://api.example.com"},
 		}
 	}
-	public := func(id string, uris ...string) *authz.Client {
-		return &authz.Client{
+	public := func(id string, uris ...string) *client.Client {
+		return &client.Client{
 			ID: id, Public: true, RedirectURIs: uris, Grants: []string{"authorization_code", "refresh_token"}, Consent: "off",
 			Scopes: []string{"openid", "profile", "email"}, DefaultScopes: []string{"openid"},
 		}
@@ -197,19 +200,19 @@ func World() authz.Config {
 	jwt := confidential("jwt", "authorization_code", "refresh_token", "client_credentials")
 	jwt.TokenFormat = "jwt"
 	phone := public("phone", "com.example.app:/cb")
-	phone.App = &authz.App{Identifier: "com.example.app", Platform: "android", Version: "4.2.0"}
+	phone.App = &client.App{Identifier: "com.example.app", Platform: "android", Version: "4.2.0"}
 	return authz.Config{
-		Clients: []*authz.Client{
+		Clients: []*client.Client{
 			confidential("shop", "authorization_code", "refresh_token"), other, asks, disabled, two, reports, post, rs, legacy, fragment, jwt, phone, public("spa", "https://spa.example.com/"),
 			public("native", "http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb"),
 		},
-		APIClients: []*authz.APIClient{
+		APIClients: []*client.APIClient{
 			{ID: "ops", Secrets: []secret.String{secret.New(Secret("ops"))}, APIs: []string{"introspection"}},
 			{ID: "auditor", Secrets: []secret.String{secret.New(Secret("auditor"))}, APIs: []string{"events"}},
 			{ID: "registrar", Secrets: []secret.String{secret.New(Secret("registrar"))}, APIs: []string{"persons"}},
 			{ID: "narrow", Secrets: []secret.String{secret.New(Secret("narrow"))}, APIs: []string{"introspection"}, Audiences: []string{"https://narrow.example.com"}},
 		},
-		Scopes: []authz.Scope{
+		Scopes: []client.Scope{
 			{Name: "orders.read", Description: "Read your orders"}, {Name: "secure.read", Description: "Read what is secret", Level: 2},
 		},
 		SiteOrigins: []string{"https://wiki.example.com", "https://files.example.com"},

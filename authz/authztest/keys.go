@@ -6,7 +6,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
@@ -47,7 +47,7 @@ func makeKeys(keyring *secret.Keyring) (records []storage.Record, err error) {
 	}
 	defer store.Close() //nolint:errcheck // in memory
 	ctx := context.Background()
-	if _, err := authz.NewKeys(ctx, store, keyring, NewClock().Now, nil, nil); err != nil {
+	if _, err := keys.New(ctx, store, keyring, NewClock().Now, nil, nil); err != nil {
 		return nil, err
 	}
 	err = store.View(ctx, func(tx storage.Tx) error {

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 )
 
 // Params returns good parameters of an authorization request of a client: scope openid, state, nonce, PKCE. Each change is a name and a
@@ -25,7 +25,7 @@ func (h *Harness) Params(client string, changes ...string) url.Values {
 	return v
 }
 
-func (h *Harness) client(id string) *authz.Client {
+func (h *Harness) client(id string) *client.Client {
 	h.T.Helper()
 	for _, c := range h.Config.Clients {
 		if c.ID == id {

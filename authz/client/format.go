@@ -1,0 +1,5 @@
+package client
+
+const formatOpaque = "opaque"
+
+const FormatJWT = "jwt"

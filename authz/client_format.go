@@ -1,5 +1,0 @@
-package authz
-
-const formatOpaque = "opaque"
-
-const formatJWT = "jwt"

@@ -1,0 +1,97 @@
+package token
+
+import (
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+var grants = storage.NewTable[Grant]("authz_grant") // grant id
+
+var grantsOf = storage.NewTable[struct{}]("authz_grant_of") // person, client, grant id, which sorts by time
+
+var accessTokens = storage.NewTable[Access]("authz_access") // hash of the access token
+
+var uses = storage.NewTable[useRecord]("authz_access_use") // hash of an access token with a usage limit
+
+var secrets = storage.NewTable[secretRecord]("authz_secret") // what it is for
+
+var globals = storage.NewTable[globalRecord]("authz_global") // globalKey
+
+const globalKey = "state"
+
+// globalRecord is what concerns every token at once.
+type globalRecord struct {
+	// Epoch grows with "revoke everything issued before now" and with each restore of a backup.
+	Epoch int64 `cbor:"1,keyasint"`
+}
+
+// secretRecord is a secret that was made once for the store, sealed by each encryption key that was in use since, the newest first: the
+// old key can go, and a return to a configuration that has the old one alone works too.
+type secretRecord struct {
+	Sealed [][]byte `cbor:"1,keyasint"`
+}
+
+// SignIn is how and when the person signed in, as tokens tell it.
+type SignIn struct {
+	Subject   string    `cbor:"1,keyasint,omitempty"`
+	SessionID string    `cbor:"2,keyasint,omitempty"`
+	AuthTime  time.Time `cbor:"3,keyasint,omitempty"`
+	Level     int       `cbor:"4,keyasint,omitempty"`
+	AMR       []string  `cbor:"5,keyasint,omitempty"`
+	Provider  string    `cbor:"6,keyasint,omitempty"`
+	// Details are user_details.
+	Details map[string][]string `cbor:"7,keyasint,omitempty"`
+	// References are values of RFC 8176 beside those of AMR.
+	References []string `cbor:"8,keyasint,omitempty"`
+}
+
+// Epochs are those in force when the record was made. A record with another epoch than the one in force is dead.
+type Epochs struct {
+	Person int64 `cbor:"1,keyasint,omitempty"`
+	Client int64 `cbor:"2,keyasint,omitempty"`
+	Global int64 `cbor:"3,keyasint,omitempty"`
+}
+
+// Grant is what a person gave a client at one sign-in. Its tokens live while it is there: revoking it is one Delete.
+type Grant struct {
+	SignIn    `cbor:"1,keyasint"`
+	Epochs    Epochs    `cbor:"2,keyasint"`
+	ClientID  string    `cbor:"3,keyasint"`
+	Scope     []string  `cbor:"4,keyasint,omitempty"`
+	Resources []string  `cbor:"5,keyasint,omitempty"`
+	CreatedAt time.Time `cbor:"6,keyasint"`
+	ExpiresAt time.Time `cbor:"7,keyasint"` // end of the rotation chain, or of the last access token where there is none
+	Nonce     string    `cbor:"8,keyasint,omitempty"`
+
+	Claims ClaimsRequest `cbor:"9,keyasint,omitzero"`
+}
+
+// Access is an opaque access token, or the record of a JWT one by its jti. GrantID is empty for client credentials.
+type Access struct {
+	GrantID   string    `cbor:"1,keyasint,omitempty"`
+	ClientID  string    `cbor:"2,keyasint"`
+	Subject   string    `cbor:"3,keyasint,omitempty"` // the person; empty for client credentials
+	Scope     []string  `cbor:"4,keyasint,omitempty"`
+	Audience  []string  `cbor:"5,keyasint,omitempty"`
+	Epochs    Epochs    `cbor:"6,keyasint"`
+	CreatedAt time.Time `cbor:"7,keyasint"`
+	ExpiresAt time.Time `cbor:"8,keyasint"`
+	Level     int       `cbor:"9,keyasint,omitempty"`
+	AMR       []string  `cbor:"10,keyasint,omitempty"`
+	AuthTime  time.Time `cbor:"11,keyasint,omitempty"`
+	SessionID string    `cbor:"12,keyasint,omitempty"`
+	// UsageLimit is how often it may be used; its uses record says how often it was. 0: unlimited, and there is no such record.
+	UsageLimit int    `cbor:"13,keyasint,omitempty"`
+	Provider   string `cbor:"14,keyasint,omitempty"` // of the sign-in
+	// Claims are those that the userinfo endpoint gives beside those of the scopes.
+	Claims []string `cbor:"15,keyasint,omitempty"`
+	// References are those of the sign-in.
+	References []string `cbor:"16,keyasint,omitempty"`
+}
+
+// useRecord counts the uses of an access token with a usage limit. It is made with the token: where it is missing nobody can tell how
+// often the token was used, so it is not valid.
+type useRecord struct {
+	Count int `cbor:"1,keyasint"`
+}

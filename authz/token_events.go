@@ -1,5 +1,0 @@
-package authz
-
-import "github.com/gatehouse-id/gatehouse/internal/event"
-
-var eventAllRevoked = event.Type{Type: "token.EverythingRevokedEvent", Name: "Everything Revoked"}
