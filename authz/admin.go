@@ -18,7 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// What the commands do. Whoever may call these functions is the operator: there is no authentication here.
+// What the commands do. Callers must be the operator: there is no authentication here.
 
 // AddClient stores a client. See registry.Registry.Add.
 func (s *Server) AddClient(ctx context.Context, c client.Client) (secretText string, err error) {
@@ -30,7 +30,8 @@ func (s *Server) ListClients(ctx context.Context) ([]registry.Info, error) {
 	return s.clients.List(ctx)
 }
 
-// RemoveClient removes a client that was added by command and ends everything it was given. See registry.Registry.Remove.
+// RemoveClient removes a client that was added by command and ends everything it was given. See
+// registry.Registry.Remove.
 func (s *Server) RemoveClient(ctx context.Context, id string) error { return s.clients.Remove(ctx, id) }
 
 // RevokeClient ends every token, code and grant of a client. See registry.Registry.Revoke.
@@ -44,13 +45,13 @@ func (s *Server) AuthorizeAPI(r *http.Request, api string) (client string, err e
 // RevokeEverything ends every token, code, grant and site session that was issued before now.
 func (s *Server) RevokeEverything(ctx context.Context) error { return s.tokens.RevokeEverything(ctx) }
 
-// RevokeToken ends a token of whichever client: an access token alone, a refresh token with all that its grant gave. One that is not
-// known is no error.
+// RevokeToken ends a token of any client: an access token alone, a refresh token together with its grant. An unknown
+// token is not an error.
 func (s *Server) RevokeToken(ctx context.Context, token string) error {
 	return s.revoke(ctx, token, "", event.CallerOf(ctx).Origin)
 }
 
-// WithdrawConsent forgets what a person allowed a client and ends every grant that came of it. It returns how many grants there were.
+// WithdrawConsent forgets what a person allowed a client and ends the grants that followed. It returns their number.
 func (s *Server) WithdrawConsent(ctx context.Context, subject, clientID string) (n int, err error) {
 	e, err := s.deps.Events.NewBy(ctx, eventConsentWithdrawn)
 	if err != nil {
@@ -77,7 +78,7 @@ func (s *Server) WithdrawConsent(ctx context.Context, subject, clientID string) 
 	return n, err
 }
 
-// tellUnlinked tells whoever wants to know that a client has lost what a person had given to it.
+// tellUnlinked calls Deps.Unlinked: a client has lost the access that a person had given to it.
 func (s *Server) tellUnlinked(tx storage.Tx, person, clientID string, now time.Time) error {
 	if s.deps.Unlinked == nil {
 		return nil
@@ -104,8 +105,8 @@ type Issued struct {
 	ExpiresAt time.Time
 }
 
-// IssueToken issues an access token to a client as client_credentials would, without its secret. Errors: ErrClientUnknown, an *Error
-// with the reason of a refusal, a failure of storage.
+// IssueToken issues an access token to a client as client_credentials would, without its secret. Errors: ErrUnknown, an
+// *Error with the reason of a refusal, a failure of storage.
 func (s *Server) IssueToken(ctx context.Context, q IssueRequest) (Issued, error) {
 	c, err := s.clients.Get(ctx, q.ClientID)
 	if errors.Is(err, storage.ErrNotFound) {

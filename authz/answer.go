@@ -14,10 +14,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// retryAfter is when a client should come back after a 503, in seconds.
+// retryAfter is how long a client should wait after a 503, in seconds.
 const retryAfter = "5"
 
-// apiHeaders sets what every answer of the endpoints for machines carries. (token server document, "Token response"; RFC 6749 5.1)
+// apiHeaders sets what every answer of the endpoints for machines carries. (token server document, "Token response";
+// RFC 6749 5.1)
 func apiHeaders(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json;charset=UTF-8")
@@ -79,8 +80,8 @@ func (s *Server) logRefusal(r *http.Request, e *oauth.Error, reference string) {
 	s.deps.Log.Info("request refused", fields...)
 }
 
-// failPage writes err as a page that people read and logs it. key is the message for what is not our failure; again is a link
-// of our own origin for "Start again", or "".
+// failPage writes err as a page for people and logs it. key is the message of a refusal; our own failures have messages
+// of their own. again is a link on our origin for "Start again", or "".
 func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error, key, again string) {
 	e := oauth.AsError(err)
 	switch e.Status {
@@ -93,7 +94,7 @@ func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error, key
 	s.logRefusal(r, e, reference)
 }
 
-// update is Store.Update whose failures are 503: we cannot tell what was written.
+// update is Store.Update whose failures are 503: nobody knows what was written.
 func (s *Server) update(ctx context.Context, fn func(storage.Tx) error) error {
 	return oauth.StorageError(s.deps.Store.Update(ctx, fn))
 }
@@ -103,5 +104,5 @@ func (s *Server) view(ctx context.Context, fn func(storage.Tx) error) error {
 	return oauth.StorageError(s.deps.Store.View(ctx, fn))
 }
 
-// now is the clock of everything. Read it before a transaction, once.
+// now is the clock of the package. It is read once, before a transaction.
 func (s *Server) now() time.Time { return s.deps.Now().UTC() }

@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Applications returns what a person has given to clients and can take back by WithdrawConsent: consents that are remembered, and the grants that
-// are alive, sorted by name. A client that is gone or disabled is shown while something of it is remembered.
+// Applications returns the clients with a remembered consent or a live grant of a person, sorted by name.
+// WithdrawConsent takes both back. A removed or disabled client is listed as long as something of it is remembered.
 func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]login.Application, error) {
 	p, err := s.deps.Subjects.Get(tx, person)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -23,11 +23,11 @@ func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]lo
 	if err != nil {
 		return nil, err
 	}
-	given, err := s.consentsHeld(tx, p, now)
+	given, err := s.consentItems(tx, p, now)
 	if err != nil {
 		return nil, err
 	}
-	live, err := s.grantsHeld(tx, p, now)
+	live, err := s.grantItems(tx, p, now)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]lo
 	return out, nil
 }
 
-// application is what is shown of a client, by its id where it is not there any more.
+// application returns what is shown of a client; its id is the name of one that was removed.
 func (s *Server) application(tx storage.Tx, id string) (*login.Application, error) {
 	a := &login.Application{ID: id, Name: id}
 	c, found, err := s.clients.Find(tx, id)

@@ -28,16 +28,16 @@ const (
 	maxCustomKeys, maxCustomKey      = 20, 64  // of external_idp_custom_param, and characters of a key
 	maxCustomValues, maxCustomLength = 20, 512 // of one key, and characters of a value
 
-	maxParam = 512 // characters of a parameter that a provider wants
+	maxParam = 512 // characters of a parameter requested by a provider
 
 	externalIDPPrefix = "urn:com:service:saml:idp:"
 	customParam       = "external_idp_custom_param."
 )
 
-// errClient is the same for a client that is unknown and one that is disabled.
+// errClient is the same for an unknown and for a disabled client.
 func errClient(cause error) error { return oauth.InvalidRequest(cause, "client_id is not usable") }
 
-func (s *Server) checkClient(ctx context.Context, a *authorizing) error {
+func (s *Server) checkClient(ctx context.Context, a *authorizeRequest) error {
 	id := a.form.Get("client_id")
 	if id == "" {
 		return errClient(nil) // absent or repeated
@@ -57,7 +57,7 @@ func (s *Server) checkClient(ctx context.Context, a *authorizing) error {
 	return nil
 }
 
-func (s *Server) checkRedirectURI(_ context.Context, a *authorizing) error {
+func (s *Server) checkRedirectURI(_ context.Context, a *authorizeRequest) error {
 	if a.form.Repeated("redirect_uri") {
 		return oauth.InvalidRequest(nil, "redirect_uri is repeated")
 	}
@@ -69,7 +69,7 @@ func (s *Server) checkRedirectURI(_ context.Context, a *authorizing) error {
 		a.rec.RedirectURI = a.client.RedirectURIs[0]
 		return nil
 	}
-	// What is allowed in a registered one is demanded of this one too, before it is written into a Location header.
+	// The sent URI must satisfy the rules for registered ones too, before it is written into a Location header.
 	if err := client.ValidateRedirectURI(sent); err != nil {
 		return oauth.InvalidRequest(err, "redirect_uri is not registered")
 	}
@@ -80,21 +80,21 @@ func (s *Server) checkRedirectURI(_ context.Context, a *authorizing) error {
 	return nil
 }
 
-func (s *Server) checkState(_ context.Context, a *authorizing) error {
-	state := a.form.Get("state") // "" when repeated: none of them would be the exact value
+func (s *Server) checkState(_ context.Context, a *authorizeRequest) error {
+	state := a.form.Get("state") // "" when repeated: no value would be the exact one
 	if len(state) > maxState {
 		a.page = "error.bad_request"
 		return oauth.InvalidRequest(nil, "state is too long")
 	}
 	a.rec.State = state
-	a.page = "" // from here on the client reads the errors
-	// Known before the first error, so that a silent request gets even failures by redirect.
+	a.page = "" // from here on the client gets the errors
+	// Read before the first error, so that a request with prompt=none gets even failures by redirect.
 	a.rec.Prompt = strings.Fields(a.form.Get("prompt"))
 	a.rec.ResponseMode = responseMode(a)
 	return nil
 }
 
-func (s *Server) checkRepeats(_ context.Context, a *authorizing) error {
+func (s *Server) checkRepeats(_ context.Context, a *authorizeRequest) error {
 	for name, values := range a.form.Values {
 		if len(values) > 1 && name != "resource" && !strings.HasPrefix(name, customParam) {
 			return oauth.InvalidRequest(nil, "a parameter is repeated")
@@ -103,7 +103,7 @@ func (s *Server) checkRepeats(_ context.Context, a *authorizing) error {
 	return nil
 }
 
-func (s *Server) checkObjects(_ context.Context, a *authorizing) error {
+func (s *Server) checkObjects(_ context.Context, a *authorizeRequest) error {
 	for _, name := range []string{"request", "request_uri", "registration"} {
 		if _, sent := a.form.Values[name]; sent {
 			return &oauth.Error{Status: http.StatusBadRequest, Code: name + "_not_supported", Description: "the parameter " + name + " is not supported"}
@@ -112,7 +112,7 @@ func (s *Server) checkObjects(_ context.Context, a *authorizing) error {
 	return nil
 }
 
-func (s *Server) checkResponseType(_ context.Context, a *authorizing) error {
+func (s *Server) checkResponseType(_ context.Context, a *authorizeRequest) error {
 	kind := a.form.Get("response_type")
 	if kind == "" {
 		return oauth.InvalidRequest(nil, "response_type is missing")
@@ -122,20 +122,20 @@ func (s *Server) checkResponseType(_ context.Context, a *authorizing) error {
 		return oauth.UnsupportedResponseType(nil)
 	}
 	a.rec.ResponseType = kind
-	return s.clients.May(a.client, registry.Ask{Grant: grant})
+	return s.clients.May(a.client, registry.Permission{Grant: grant})
 }
 
 // checkResponseMode refuses a mode that is unknown, or in which this answer would not be safe.
-func (s *Server) checkResponseMode(_ context.Context, a *authorizing) error {
+func (s *Server) checkResponseMode(_ context.Context, a *authorizeRequest) error {
 	if mode := a.form.Get("response_mode"); mode != "" && mode != a.rec.ResponseMode {
 		return oauth.InvalidRequest(nil, "response_mode is not supported here")
 	}
 	return nil
 }
 
-// checkProvider: a provider that is unknown, disabled or not the client's is the document's 403, as a page. external_idp leads past the
-// identity service to one of its providers.
-func (s *Server) checkProvider(ctx context.Context, a *authorizing) error {
+// checkProvider refuses an unknown or disabled provider and one that is not the client's with the document's 403, as a
+// page. external_idp skips the identity service and goes to one of its providers.
+func (s *Server) checkProvider(ctx context.Context, a *authorizeRequest) error {
 	if err := s.clients.RefreshProviders(ctx); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (s *Server) checkProvider(ctx context.Context, a *authorizing) error {
 		}
 		idp = id
 	}
-	if err := s.clients.May(a.client, registry.Ask{Provider: cmp.Or(idp, a.client.IDPs[0])}); err != nil {
+	if err := s.clients.May(a.client, registry.Permission{Provider: cmp.Or(idp, a.client.IDPs[0])}); err != nil {
 		return a.noProvider(err)
 	}
 	a.rec.IDP = idp
@@ -158,7 +158,7 @@ func (s *Server) checkProvider(ctx context.Context, a *authorizing) error {
 }
 
 // noProvider is the document's 403 "Unable to determine identity provider".
-func (a *authorizing) noProvider(cause error) error {
+func (a *authorizeRequest) noProvider(cause error) error {
 	a.page = "error.no_idp"
 	return &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "unable to determine identity provider", Cause: cause}
 }
@@ -166,7 +166,7 @@ func (a *authorizing) noProvider(cause error) error {
 // base64url of a SHA-256.
 var challengeForm = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 
-func (s *Server) checkChallenge(_ context.Context, a *authorizing) error {
+func (s *Server) checkChallenge(_ context.Context, a *authorizeRequest) error {
 	if a.rec.ResponseType != responseCode {
 		return nil // there is no code that a challenge could bind
 	}
@@ -178,7 +178,7 @@ func (s *Server) checkChallenge(_ context.Context, a *authorizing) error {
 		return oauth.InvalidRequest(nil, "code_challenge is required") // RFC 7636 4.4.1; RFC 9700 2.1.1
 	case challenge == "":
 		return nil
-	case method != "S256": // RFC 7636 4.2; plain protects nothing against who reads the request
+	case method != "S256": // RFC 7636 4.2; plain does not protect against readers of the request
 		return oauth.InvalidRequest(nil, "code_challenge_method must be S256")
 	case !challengeForm.MatchString(challenge):
 		return oauth.InvalidRequest(nil, "code_challenge must be 43 characters of base64url")
@@ -187,21 +187,21 @@ func (s *Server) checkChallenge(_ context.Context, a *authorizing) error {
 	return nil
 }
 
-func (s *Server) checkScope(_ context.Context, a *authorizing) error {
+func (s *Server) checkScope(_ context.Context, a *authorizeRequest) error {
 	scope, err := s.clients.ScopesFor(a.client, a.form)
 	if err != nil {
 		return err
 	}
-	a.rec.Scope, a.rec.Level = scope, s.clients.ScopeLevel(scope) // the highest of those asked
-	return s.clients.May(a.client, registry.Ask{Grant: responseTypes[a.rec.ResponseType], Scope: scope})
+	a.rec.Scope, a.rec.Level = scope, s.clients.ScopeLevel(scope) // the highest of the requested ones
+	return s.clients.May(a.client, registry.Permission{Grant: responseTypes[a.rec.ResponseType], Scope: scope})
 }
 
-func (s *Server) checkResources(_ context.Context, a *authorizing) error {
+func (s *Server) checkResources(_ context.Context, a *authorizeRequest) error {
 	a.rec.Resources = a.form.All("resource")
-	return s.clients.May(a.client, registry.Ask{Resources: a.rec.Resources})
+	return s.clients.May(a.client, registry.Permission{Resources: a.rec.Resources})
 }
 
-func (s *Server) checkPrompt(_ context.Context, a *authorizing) error {
+func (s *Server) checkPrompt(_ context.Context, a *authorizeRequest) error {
 	for _, p := range a.rec.Prompt {
 		switch p {
 		case "none", "login", "consent", "select_account":
@@ -215,7 +215,7 @@ func (s *Server) checkPrompt(_ context.Context, a *authorizing) error {
 	return nil
 }
 
-func (s *Server) checkMaxAge(_ context.Context, a *authorizing) error {
+func (s *Server) checkMaxAge(_ context.Context, a *authorizeRequest) error {
 	raw := a.form.Get("max_age")
 	if raw == "" {
 		return nil
@@ -229,7 +229,7 @@ func (s *Server) checkMaxAge(_ context.Context, a *authorizing) error {
 	return nil
 }
 
-func (s *Server) checkNonce(_ context.Context, a *authorizing) error {
+func (s *Server) checkNonce(_ context.Context, a *authorizeRequest) error {
 	a.rec.Nonce = a.form.Get("nonce")
 	if len(a.rec.Nonce) > maxNonce {
 		return oauth.InvalidRequest(nil, "nonce is too long")
@@ -237,8 +237,8 @@ func (s *Server) checkNonce(_ context.Context, a *authorizing) error {
 	return nil
 }
 
-func (s *Server) checkHints(ctx context.Context, a *authorizing) error {
-	// A hint is for the sign-in page, which shows it as text. One that cannot be a username is no help and is passed over.
+func (s *Server) checkHints(ctx context.Context, a *authorizeRequest) error {
+	// The sign-in page shows the hint as text. One that cannot be a username is ignored.
 	if hint := a.form.Get("login_hint"); utf8.RuneCountInString(hint) <= maxLoginHint && !oauth.HasControl(hint) {
 		a.rec.LoginHint = hint
 	}
@@ -257,8 +257,8 @@ func (s *Server) checkHints(ctx context.Context, a *authorizing) error {
 	return a.rec.hint(sector, hint.Subject)
 }
 
-// checkACR: a sign-in of any of the levels named is good, so the lowest is demanded. Values of others say nothing to us.
-func (s *Server) checkACR(_ context.Context, a *authorizing) error {
+// checkACR demands the lowest of the named levels, since any of them is sufficient. Foreign values are ignored.
+func (s *Server) checkACR(_ context.Context, a *authorizeRequest) error {
 	lowest := 0
 	for _, value := range strings.Fields(a.form.Get("acr_values")) {
 		if level := token.ACRLevel(value); level > 0 {
@@ -273,7 +273,7 @@ func (s *Server) checkACR(_ context.Context, a *authorizing) error {
 	return nil
 }
 
-func (s *Server) checkCustomParams(_ context.Context, a *authorizing) error {
+func (s *Server) checkCustomParams(_ context.Context, a *authorizeRequest) error {
 	for name, values := range a.form.Values {
 		key, ours := strings.CutPrefix(name, customParam)
 		if !ours {
@@ -295,8 +295,8 @@ func (s *Server) checkCustomParams(_ context.Context, a *authorizing) error {
 	return nil
 }
 
-// checkParams keeps the parameters that one of the client's providers wants.
-func (s *Server) checkParams(_ context.Context, a *authorizing) error {
+// checkParams keeps the parameters that one of the client's providers asks for.
+func (s *Server) checkParams(_ context.Context, a *authorizeRequest) error {
 	for _, name := range s.clients.ParametersFor(a.client) {
 		value := a.form.Get(name)
 		if utf8.RuneCountInString(value) > maxParam || oauth.HasControl(value) {
@@ -319,8 +319,8 @@ var (
 	localeForm   = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}$`) // RFC 5646
 )
 
-// readPresentation never refuses: what it cannot read is as if it were not there.
-func (s *Server) readPresentation(_ context.Context, a *authorizing) error {
+// readPresentation reads how pages are shown. It never refuses: invalid values are ignored.
+func (s *Server) readPresentation(_ context.Context, a *authorizeRequest) error {
 	if language := a.form.Get("language"); languageForm.MatchString(language) {
 		// Variant, then country, then language.
 		for tag := strings.ReplaceAll(language, "_", "-"); tag != ""; tag = tag[:max(0, strings.LastIndexByte(tag, '-'))] {

@@ -28,17 +28,18 @@ import (
 // be sent, so nothing is lost and a sign-out waits for no client.
 
 const (
-	logoutEvery    = 2 * time.Second             // how soon what another server wrote is seen
-	logoutLifetime = 2 * time.Minute             // of a logout token (Back-Channel Logout 2.4)
-	logoutTries    = 16                          // about nine hours
-	logoutMaxWait  = time.Hour                   // between two tries
-	logoutFirst    = 10 * time.Second            // after the first try; longer than outbound.Timeout, since a claim lasts as long
-	logoutAtOnce   = 4                           // requests to one client at a time
-	logoutClients  = 4                           // clients that are told at a time
-	logoutMove     = 256                         // records of an earlier version that one transaction moves
-	visitKept      = 400 * 24 * time.Hour        // longer than any session
-	logoutKept     = visitKept + 30*24*time.Hour // how long a token waits at most, counted from the visit
-	logoutEvent    = "http://schemas.openid.net/event/backchannel-logout"
+	logoutEvery    = 2 * time.Second // how soon what another server wrote is seen
+	logoutLifetime = 2 * time.Minute // of a logout token (Back-Channel Logout 2.4)
+	logoutTries    = 16              // about nine hours
+	logoutMaxWait  = time.Hour       // between two tries
+	// after the first try; longer than outbound.Timeout, since a claim lasts as long
+	logoutFirst   = 10 * time.Second
+	logoutAtOnce  = 4                           // requests to one client at a time
+	logoutClients = 4                           // clients that are called at a time
+	logoutMove    = 256                         // records of an earlier version that one transaction moves
+	visitKept     = 400 * 24 * time.Hour        // longer than any session
+	logoutKept    = visitKept + 30*24*time.Hour // how long a token waits at most, counted from the visit
+	logoutEvent   = "http://schemas.openid.net/event/backchannel-logout"
 )
 
 // logoutClaims are the claims of a logout token. (Back-Channel Logout 2.4: no nonce)
@@ -53,8 +54,8 @@ type logoutClaims struct {
 	Session  string              `json:"sid"`
 }
 
-// rememberVisit keeps that a client knows a session, in the transaction that gives it an ID token. A session that has ended while the code
-// was on its way is told of a little later, when the client has made its own of the code.
+// rememberVisit records that a client knows a session, in the transaction that issues the ID token. If the session has
+// ended while the code was on its way, the client is told a little later, once it has opened its own session.
 func (s *Server) rememberVisit(tx storage.Tx, c *client.Client, si *token.SignIn, scope []string, now time.Time) error {
 	if !c.HearsOfLogout() || si.SessionID == "" || !slices.Contains(scope, client.ScopeOpenID) {
 		return nil
@@ -73,17 +74,17 @@ func (s *Server) rememberVisit(tx storage.Tx, c *client.Client, si *token.SignIn
 	return visits.Put(tx, key, visitRecord{At: now}, now.Add(visitKept))
 }
 
-// SessionEnded is told that a session ends, in the transaction that ends it.
+// SessionEnded queues the logout tokens of a session, in the transaction that ends it.
 func (s *Server) SessionEnded(tx storage.Tx, person, session string) error {
 	return s.endVisits(tx, storage.Prefix(person, session), "")
 }
 
-// SessionsEnded is told that every session of a person ends, but for one ("": none), in the transaction that ends them.
+// SessionsEnded is SessionEnded for all sessions of a person except one ("": no exception).
 func (s *Server) SessionsEnded(tx storage.Tx, person, except string) error {
 	return s.endVisits(tx, storage.Prefix(person), except)
 }
 
-// TokensEnded is told that what was given in a session ends with it, in the transaction that ends it: its identity provider wants it so.
+// TokensEnded ends the grants of a session, in the transaction that ends it. An identity provider can demand that.
 func (s *Server) TokensEnded(tx storage.Tx, person, session string) error {
 	return s.tokens.DropSession(tx, person, session)
 }
@@ -197,7 +198,8 @@ func (s *Server) postLogout(ctx context.Context, c *client.Client, rec logoutRec
 	req.Header.Set("Content-Type", oauth.FormType)
 	res, err := s.clients.HTTPClient(c).Do(req)
 	if err != nil {
-		return fmt.Errorf("post logout token: %w", errors.Unwrap(err)) // without the URL, which may hold a secret of the client's
+		// without the URL, which can hold a secret of the client
+		return fmt.Errorf("post logout token: %w", errors.Unwrap(err))
 	}
 	defer res.Body.Close()
 	if _, err := outbound.Body(res); err != nil {
@@ -209,8 +211,8 @@ func (s *Server) postLogout(ctx context.Context, c *client.Client, rec logoutRec
 	return nil
 }
 
-// LogoutFrames returns the addresses that the page after a sign-out loads in frames, so that the clients of the session clear
-// their own. (OpenID Connect Front-Channel Logout 1.0, 2)
+// LogoutFrames returns the addresses that the page after a sign-out loads in frames, so that the clients of the session
+// clear their own sessions. (OpenID Connect Front-Channel Logout 1.0, 2)
 func (s *Server) LogoutFrames(ctx context.Context, person, session string) (frames []string, err error) {
 	err = s.view(ctx, func(tx storage.Tx) error {
 		frames = nil

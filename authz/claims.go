@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	maxClaims      = 8 << 10 // bytes of the claims parameter: anybody can have one stored, so it is bounded
+	maxClaims      = 8 << 10 // bytes of the claims parameter; strangers can have one stored, so it is bounded
 	maxClaimsNamed = 64      // claims in it
 )
 
-// wantedClaim is what the parameter says of one claim; nil: no more than that it is wanted.
+// wantedClaim is what the parameter says of one claim; nil: just that it is wanted.
 type wantedClaim struct {
 	Essential bool  `json:"essential"`
 	Value     any   `json:"value"`
 	Values    []any `json:"values"`
 }
 
-// texts are the values that the claim should have, as far as they are text.
+// texts returns the requested values of the claim that are text.
 func (c *wantedClaim) texts() (out []string) {
 	if c == nil {
 		return nil
@@ -40,7 +40,7 @@ func (c *wantedClaim) texts() (out []string) {
 	return out
 }
 
-// claimsParameter is the JSON of the parameter. Members that are not known are passed over (OpenID Connect Core 5.5).
+// claimsParameter is the JSON of the parameter. Unknown members are ignored (OpenID Connect Core 5.5).
 type claimsParameter struct {
 	Userinfo map[string]*wantedClaim `json:"userinfo"`
 	IDToken  map[string]*wantedClaim `json:"id_token"`
@@ -67,17 +67,17 @@ func parseClaims(raw string) (claimsParameter, error) {
 	return p, nil
 }
 
-// request keeps what can be answered to this client: claims that one of its scopes could give, so that the parameter opens nothing
-// that the operator has not allowed.
+// request keeps the claims that one of the client's scopes could give, so the parameter opens nothing that the operator
+// has not allowed.
 func (p claimsParameter) request(c *client.Client) token.ClaimsRequest {
 	known := func(of map[string]*wantedClaim) []string { return c.AllowedClaims(slices.Sorted(maps.Keys(of))) }
 	return token.ClaimsRequest{Userinfo: known(p.Userinfo), IDToken: known(p.IDToken)}
 }
 
 // checkClaims reads the claims parameter. (OpenID Connect Core 5.5)
-func (s *Server) checkClaims(_ context.Context, a *authorizing) error {
+func (s *Server) checkClaims(_ context.Context, a *authorizeRequest) error {
 	raw := a.form.Get("claims")
-	if raw == "" || !slices.Contains(a.rec.Scope, client.ScopeOpenID) { // without openid it is another protocol's parameter
+	if raw == "" || !slices.Contains(a.rec.Scope, client.ScopeOpenID) { // without openid it belongs to another protocol
 		return nil
 	}
 	p, err := parseClaims(raw)
@@ -96,8 +96,9 @@ func (s *Server) checkClaims(_ context.Context, a *authorizing) error {
 	return a.demandACR(p.IDToken["acr"])
 }
 
-// demandACR: one of the values is demanded when it is essential (OpenID Connect Core 5.5.1.1), and asked for like acr_values otherwise.
-func (a *authorizing) demandACR(wanted *wantedClaim) error {
+// demandACR demands one of the values when the claim is essential (OpenID Connect Core 5.5.1.1), and treats them like
+// acr_values otherwise.
+func (a *authorizeRequest) demandACR(wanted *wantedClaim) error {
 	values := wanted.texts()
 	lowest := 0
 	for _, value := range values {
@@ -112,20 +113,21 @@ func (a *authorizing) demandACR(wanted *wantedClaim) error {
 	return nil
 }
 
-// claims are what the request asks of this client's claims beside its scopes.
-func (p *pending) claims() token.ClaimsRequest {
+// claims returns the claims that the request names in addition to its scopes.
+func (p *pendingRequest) claims() token.ClaimsRequest {
 	if p.rec.Claims == "" {
 		return token.ClaimsRequest{}
 	}
 	parsed, err := parseClaims(p.rec.Claims)
 	if err != nil {
-		return token.ClaimsRequest{} // it was checked before it was kept
+		return token.ClaimsRequest{} // it was checked before it was stored
 	}
 	return parsed.request(p.client)
 }
 
-// agreed are the scopes that a person is asked about: those of the request and those whose claims it names one by one.
-func (p *pending) agreed() []string {
+// agreed returns the scopes that the consent page names: those of the request and those whose claims it names one by
+// one.
+func (p *pendingRequest) agreed() []string {
 	scope, claims := slices.Clone(p.rec.Scope), p.claims()
 	for _, name := range slices.Concat(claims.Userinfo, claims.IDToken) {
 		if of := client.ScopeOfClaim(name); !slices.Contains(scope, of) {

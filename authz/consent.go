@@ -23,14 +23,15 @@ import (
 // consentPath answers the form of the consent page. The flow in its query says which request the form belongs to.
 const consentPath = "/oauth/consent"
 
-// codeKept is how long a code stays after its end, so that a replay is seen.
+// codeKept is how long a code stays after its end, so that a replay is detected.
 const codeKept = 24 * time.Hour
 
 // errSignedOut says that the sign-in ended while its request was under way.
 var errSignedOut = &login.Refusal{Code: "login_required", Reason: "the sign-in has ended"}
 
-// mustConsent tells whether the person has to be asked, and the person's name for the page. With prompt=none it is consent_required.
-func (s *Server) mustConsent(ctx context.Context, p *pending, result *login.Result) (ask bool, account string, err error) {
+// mustConsent tells whether the person must be asked, and returns the account name for the page. With prompt=none that
+// is consent_required.
+func (s *Server) mustConsent(ctx context.Context, p *pendingRequest, result *login.Result) (ask bool, account string, err error) {
 	var given consentRecord
 	err = s.view(ctx, func(tx storage.Tx) error {
 		subject, err := s.deps.Subjects.Get(tx, result.Subject)
@@ -63,7 +64,7 @@ func (s *Server) mustConsent(ctx context.Context, p *pending, result *login.Resu
 }
 
 // askConsent shows the consent page.
-func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pending, result *login.Result, account string) error {
+func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pendingRequest, result *login.Result, account string) error {
 	browser := s.jar.Get(r, cookie.KindBrowser)
 	if p.id == "" {
 		if err := s.storeRequest(w, r, p); err != nil {
@@ -93,8 +94,8 @@ func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pending, 
 // consentForm binds the form to its request and to the person who was asked.
 func consentForm(id, subject string) string { return "consent " + id + " " + subject }
 
-// handleConsent serves POST /oauth/consent, the form of the consent page (RFC 6749 4.1.1: "the authorization server authenticates the
-// resource owner and obtains an authorization decision").
+// handleConsent serves POST /oauth/consent, the form of the consent page (RFC 6749 4.1.1: "the authorization server
+// authenticates the resource owner and obtains an authorization decision").
 func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 	query, err := oauth.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -126,7 +127,8 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 	d.Passive = true
 	result, err := s.deps.Auth.Authenticate(w, r, d)
 	if refusal := new(login.Refusal); errors.As(err, &refusal) || (err == nil && result.Subject != subject) {
-		redirect(w, resumePath+"?flow="+url.QueryEscape(p.id), http.StatusSeeOther) // sign in again, then be asked again
+		// sign in again, then be asked again
+		redirect(w, resumePath+"?flow="+url.QueryEscape(p.id), http.StatusSeeOther)
 		return nil
 	}
 	if err != nil {
@@ -140,7 +142,8 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// checkConsentPost accepts the form that askConsent made, for this browser, request and person, and no field beside.
+// checkConsentPost accepts the form that askConsent made, for this browser, request and person, without additional
+// fields.
 func (s *Server) checkConsentPost(r *http.Request, id, subject string) error {
 	if err := s.deps.Pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), consentForm(id, subject)); err != nil {
 		return err
@@ -157,12 +160,12 @@ func (s *Server) checkConsentPost(r *http.Request, id, subject string) error {
 	return nil
 }
 
-// agreement is what a person has agreed to, about to be answered.
+// agreement is a request that the person has agreed to and that is about to be answered.
 type agreement struct {
-	*pending
+	*pendingRequest
 
 	result  *login.Result
-	consent bool        // it was given just now
+	consent bool        // the person has just consented
 	given   event.Event // of that
 	from    event.Origin
 	now     time.Time
@@ -170,8 +173,8 @@ type agreement struct {
 }
 
 // issueAnswer makes what a request asked for: a code, or with the implicit grant a token.
-func (s *Server) issueAnswer(r *http.Request, p *pending, result *login.Result, consent bool) (url.Values, error) {
-	a := &agreement{pending: p, result: result, consent: consent, from: s.deps.Origin(r), now: s.now(), scope: p.agreed()}
+func (s *Server) issueAnswer(r *http.Request, p *pendingRequest, result *login.Result, consent bool) (url.Values, error) {
+	a := &agreement{pendingRequest: p, result: result, consent: consent, from: s.deps.Origin(r), now: s.now(), scope: p.agreed()}
 	var err error
 	if a.given, err = s.deps.Events.New(eventConsentGiven, a.from); err != nil {
 		return nil, err
@@ -183,10 +186,10 @@ func (s *Server) issueAnswer(r *http.Request, p *pending, result *login.Result, 
 	return s.issueCode(r.Context(), a)
 }
 
-// settle looks once more whether person, session and client are good, and remembers the consent when it was given just now. It stands
-// in the transaction of what is given.
+// settle checks once more that person, session and client are valid, and stores a new consent. It runs in the
+// transaction that issues the answer.
 func (s *Server) settle(tx storage.Tx, a *agreement) (token.Standing, error) {
-	st, err := s.signedInStill(tx, a.client.ID, a.result, a.now)
+	st, err := s.checkSignedIn(tx, a.client.ID, a.result, a.now)
 	if err != nil || !a.consent {
 		return st, err
 	}
@@ -204,7 +207,7 @@ func (s *Server) issueCode(ctx context.Context, a *agreement) (url.Values, error
 	if err != nil {
 		return nil, err
 	}
-	p, now, claims := a.pending, a.now, a.claims()
+	p, now, claims := a.pendingRequest, a.now, a.claims()
 	err = s.update(ctx, func(tx storage.Tx) error {
 		st, err := s.settle(tx, a)
 		if err != nil {
@@ -220,9 +223,9 @@ func (s *Server) issueCode(ctx context.Context, a *agreement) (url.Values, error
 	return url.Values{"code": {code}}, err
 }
 
-// signedInStill reads in tx what a code hangs on: the person is active, the session lives and is of the person's epoch, the
-// client is usable. Otherwise it is a *login.Refusal. An empty clientID is not looked at.
-func (s *Server) signedInStill(tx storage.Tx, clientID string, result *login.Result, now time.Time) (token.Standing, error) {
+// checkSignedIn checks what a code depends on: the person is active, the session is live and of the person's epoch, the
+// client is usable. Otherwise it returns a *login.Refusal. An empty clientID is not checked.
+func (s *Server) checkSignedIn(tx storage.Tx, clientID string, result *login.Result, now time.Time) (token.Standing, error) {
 	st, good, err := s.tokens.CheckStanding(tx, clientID, result.Subject)
 	if err != nil {
 		return st, err

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// cors sets the headers of the Fetch standard and answers a preflight; it returns true when it has answered. Credentials are
-// never allowed: tokens travel in headers and bodies.
+// cors sets the headers of the Fetch standard and answers a preflight; it returns true when it has answered.
+// Credentials are never allowed: tokens travel in headers and bodies.
 func (s *Server) cors(w http.ResponseWriter, r *http.Request, rt route) bool {
 	h := w.Header()
 	h.Add("Vary", "Origin")

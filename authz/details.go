@@ -15,8 +15,8 @@ import (
 // refreshLimit is how long an introspection waits for an identity provider.
 const refreshLimit = 2 * time.Second
 
-// refreshDetails asks the provider of the sign-in for user_details again and keeps what it says with the grant. (token server document,
-// "Token introspection", refresh_user_details) When nobody can tell, what is known stays the answer.
+// refreshDetails asks the provider of the sign-in for user_details again and stores them with the grant. (token server
+// document, "Token introspection", refresh_user_details) If the provider cannot answer, the known details stay.
 func (s *Server) refreshDetails(ctx context.Context, token string, i *token.Introspection) {
 	if i.Person == nil || i.SessionID == "" {
 		return
@@ -39,7 +39,7 @@ func (s *Server) refreshDetails(ctx context.Context, token string, i *token.Intr
 	i.Person = &person
 }
 
-// keepDetails writes the details into the grant that the token hangs on.
+// keepDetails writes the details into the grant of the token.
 func (s *Server) keepDetails(ctx context.Context, token string, fresh map[string][]string) error {
 	access, isAccess := s.tokens.AccessKey(token)
 	return s.update(ctx, func(tx storage.Tx) error {

@@ -14,13 +14,14 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// grantClientCredentials gives a client a token of its own. (RFC 6749 4.4) There is no refresh token: the client can ask again.
+// grantClientCredentials gives a client a token of its own. (RFC 6749 4.4) There is no refresh token: the client can
+// ask again.
 func (s *Server) grantClientCredentials(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
 	scope, err := s.clients.ScopesFor(q.client, q.form)
 	if err != nil {
 		return nil, err
 	}
-	resources, err := audience(q.form.All("resource"), nil)
+	resources, err := narrowAudience(q.form.All("resource"), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +34,7 @@ func (s *Server) grantClientCredentials(ctx context.Context, q *tokenRequest) (*
 
 // issueOwn stores an access token of the client itself.
 func (s *Server) issueOwn(ctx context.Context, c *client.Client, scope, resources []string, lifetime time.Duration, from event.Origin, now time.Time) (*token.Draft, error) {
-	if err := s.clients.May(c, registry.Ask{Grant: client.GrantClientCredentials, Scope: scope, Resources: resources}); err != nil {
+	if err := s.clients.May(c, registry.Permission{Grant: client.GrantClientCredentials, Scope: scope, Resources: resources}); err != nil {
 		return nil, err
 	}
 	i, err := s.tokens.DraftAccess(c, token.Access{

@@ -19,10 +19,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// spentCodeKept is how long a spent code is remembered, or as long as what it gave, if that is shorter: a replay is seen.
+// spentCodeKept is how long a spent code is remembered at most, so that a replay is detected. It is forgotten earlier
+// when its grant ends earlier.
 const spentCodeKept = 24 * time.Hour
 
-// codeVerdict says what a code is worth to who presents it.
+// codeVerdict is the validity of a code for the client that presents it.
 type codeVerdict int
 
 const (
@@ -47,15 +48,15 @@ type codeGrant struct {
 	*tokenRequest
 
 	key       string // of the code
-	challenge string // S256 of the code_verifier that was sent; empty: none was
+	challenge string // S256 of the code_verifier; empty: none was sent
 	resources []string
 
 	// What redeeming would give, made before the transaction.
 	grantID string
 	grant   token.Grant
 	access  *token.Draft
-	refresh *newRefresh // nil: the client has no such grant
-	refusal event.Event // of a code that is refused
+	refresh *refreshDraft // nil: the client has no such grant
+	refusal event.Event   // of a code that is refused
 }
 
 // grantAuthorizationCode redeems a code. (RFC 6749 4.1.3; RFC 7636 4.6; token server document, "Token endpoint")
@@ -68,7 +69,7 @@ func (s *Server) grantAuthorizationCode(ctx context.Context, q *tokenRequest) (*
 		return nil, refuseCode(codeUnknown)
 	}
 	g := &codeGrant{tokenRequest: q, key: secret.Hash(code), challenge: challengeOf(q.form.Get("code_verifier")), resources: q.form.All("resource")}
-	if err := s.clients.May(q.client, registry.Ask{Resources: g.resources}); err != nil {
+	if err := s.clients.May(q.client, registry.Permission{Resources: g.resources}); err != nil {
 		return nil, err
 	}
 	var rec codeRecord
@@ -115,7 +116,7 @@ func refuseCode(v codeVerdict) error {
 	return oauth.InvalidGrant(codeReasons[v], "code is invalid, expired or was used before")
 }
 
-// judgeCode says what the code is worth. It writes nothing.
+// judgeCode reads a code and judges its validity. It writes nothing.
 func (s *Server) judgeCode(tx storage.Tx, g *codeGrant) (codeRecord, token.Standing, codeVerdict, error) {
 	rec, found, err := codes.Find(tx, g.key)
 	if err != nil || !found {
@@ -138,14 +139,14 @@ func (s *Server) judgeCode(tx storage.Tx, g *codeGrant) (codeRecord, token.Stand
 	if !ok || st.Epochs != rec.Epochs {
 		return rec, st, codeEnded, nil
 	}
-	if given, err := consented(tx, st.Client, &rec); err != nil || !given {
+	if given, err := hasConsent(tx, st.Client, &rec); err != nil || !given {
 		return rec, st, codeEnded, err
 	}
 	return rec, st, codeGood, nil
 }
 
-// consented tells whether the consent that the code came of is still there. A client that asks for none needs none.
-func consented(tx storage.Tx, c *client.Client, rec *codeRecord) (bool, error) {
+// hasConsent tells whether the consent behind the code still exists. A client that asks for no consent needs none.
+func hasConsent(tx storage.Tx, c *client.Client, rec *codeRecord) (bool, error) {
 	if c.Consent == "off" {
 		return true, nil
 	}
@@ -153,15 +154,15 @@ func consented(tx storage.Tx, c *client.Client, rec *codeRecord) (bool, error) {
 	return found && client.IsSubset(rec.Scope, given.Scope), err
 }
 
-// redirectMatches: RFC 6749 4.1.3: identical where the authorization request had one; where it had none, the token request
-// may repeat the registered one, and no other.
+// redirectMatches: RFC 6749 4.1.3: identical where the authorization request had one; where it had none, the token
+// request may repeat the registered one, and no other.
 func (g *codeGrant) redirectMatches(rec *codeRecord) bool {
 	sent := g.form.Get("redirect_uri")
 	return sent == rec.RedirectURI || (sent == "" && !rec.RedirectSent)
 }
 
-// verifierMatches: RFC 7636 4.6. A verifier for a code without challenge means that somebody has taken the challenge away
-// (RFC 9700 2.1.1), so it is refused as well.
+// verifierMatches: RFC 7636 4.6. A verifier for a code without a challenge means that the challenge was removed on the
+// way (RFC 9700 2.1.1), so it is refused too.
 func (g *codeGrant) verifierMatches(rec *codeRecord) bool {
 	if rec.Challenge == "" {
 		return !g.form.Has("code_verifier") && !g.client.Public && !g.client.PKCERequired
@@ -169,7 +170,7 @@ func (g *codeGrant) verifierMatches(rec *codeRecord) bool {
 	return subtle.ConstantTimeCompare([]byte(g.challenge), []byte(rec.Challenge)) == 1
 }
 
-// challengeOf returns the S256 challenge of a verifier, or "" for what is no verifier. (RFC 7636 4.1, 4.2)
+// challengeOf returns the S256 challenge of a verifier, or "" for an invalid verifier. (RFC 7636 4.1, 4.2)
 func challengeOf(verifier string) string {
 	if len(verifier) < 43 || len(verifier) > 128 {
 		return ""
@@ -184,17 +185,17 @@ func challengeOf(verifier string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// prepareCode makes what the code gives.
+// prepareCode makes the tokens that the code gives.
 func (s *Server) prepareCode(g *codeGrant, rec *codeRecord) error {
 	scope := g.client.StillAllowed(rec.Scope)
 	if len(scope) == 0 {
 		return oauth.InvalidScope(nil, "the client may have none of the scopes any more")
 	}
-	resources, err := audience(g.resources, rec.Resources)
+	resources, err := narrowAudience(g.resources, rec.Resources)
 	if err != nil {
 		return err
 	}
-	if err := s.clients.May(g.client, registry.Ask{Grant: client.GrantCode, Scope: scope, Provider: rec.Provider, Resources: resources}); err != nil {
+	if err := s.clients.May(g.client, registry.Permission{Grant: client.GrantCode, Scope: scope, Provider: rec.Provider, Resources: resources}); err != nil {
 		return err
 	}
 	l := g.client.Lifetimes
@@ -215,12 +216,13 @@ func (s *Server) prepareCode(g *codeGrant, rec *codeRecord) error {
 		return err
 	}
 	if refreshes {
-		g.refresh, err = s.makeRefresh(g.grantID, &g.grant, scope, l, g.now)
+		g.refresh, err = s.draftRefresh(g.grantID, &g.grant, scope, l, g.now)
 	}
 	return err
 }
 
-// prepareRefusal makes the event for the case that the code turns out to be bad, which may be within the transaction only.
+// prepareRefusal makes the event of a refused code. It is made always, since the refusal can happen inside the
+// transaction.
 func (s *Server) prepareRefusal(g *codeGrant, rec *codeRecord, v codeVerdict) error {
 	kind := eventCodeReplayed
 	if v == codeForeign || v == codeMismatch {
@@ -253,7 +255,7 @@ func (s *Server) codeAnswer(g *codeGrant, st token.Standing) (*tokenResponse, er
 	return answer, nil
 }
 
-// redeem spends the code and stores what it gives, or does what its misuse calls for.
+// redeem spends the code and stores its tokens, or reacts to its misuse.
 func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 	rec, _, v, err := s.judgeCode(tx, g)
 	if err != nil {
@@ -263,7 +265,7 @@ func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 	case codeForeign:
 		return v, s.deps.Events.Append(tx, g.refusal)
 	case codeSpent:
-		// RFC 6749 4.1.2: what the code gave is revoked.
+		// RFC 6749 4.1.2: the tokens of the code are revoked.
 		if rec.GrantID != "" {
 			if err := token.DropGrant(tx, rec.Subject, rec.ClientID, rec.GrantID); err != nil {
 				return v, err
@@ -271,7 +273,7 @@ func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 		}
 		return v, s.deps.Events.Append(tx, g.refusal)
 	case codeMismatch:
-		rec.Spent = true // burned: there is no second try
+		rec.Spent = true // burned: there is no second attempt
 		if err := codes.Put(tx, g.key, rec, rec.ExpiresAt.Add(token.CollectMargin)); err != nil {
 			return v, err
 		}
@@ -281,7 +283,7 @@ func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 		return v, nil
 	}
 	if g.access == nil {
-		return codeEnded, nil // was not good a moment ago: a person unblocked meanwhile, who may try again
+		return codeEnded, nil // it became valid a moment ago, such as by unblocking the person, who can try again
 	}
 	rec.Spent, rec.GrantID = true, g.grantID
 	if err := codes.Put(tx, g.key, rec, g.rememberUntil()); err != nil {
@@ -301,7 +303,7 @@ func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 	return v, s.tokens.Issue(tx, g.access)
 }
 
-// rememberUntil is when a spent code may be forgotten.
+// rememberUntil returns when a spent code is forgotten.
 func (g *codeGrant) rememberUntil() time.Time {
 	return g.grant.Until(g.now.Add(spentCodeKept)).Add(token.CollectMargin)
 }

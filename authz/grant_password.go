@@ -14,8 +14,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// grantPassword gives a client a token of the person whose password it sends. (RFC 6749 4.3; docs/decisions.md, "Password grant") There is
-// no consent: whoever hands over the password has no say any more.
+// grantPassword gives a client a token of the person whose password it sends. (RFC 6749 4.3; docs/decisions.md,
+// "Password grant") There is no consent: a person who hands over the password has no say any more.
 func (s *Server) grantPassword(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
 	username, password := q.form.Get("username"), q.form.Get("password")
 	if username == "" || password == "" {
@@ -25,25 +25,25 @@ func (s *Server) grantPassword(ctx context.Context, q *tokenRequest) (*tokenResp
 	if err != nil {
 		return nil, err
 	}
-	resources, err := audience(q.form.All("resource"), nil)
+	resources, err := narrowAudience(q.form.All("resource"), nil)
 	if err != nil {
 		return nil, err
 	}
 	// Before the password is looked at, and again below for the provider that did.
-	if err := s.clients.May(q.client, registry.Ask{Grant: client.GrantPassword, Scope: scope, Provider: client.DefaultProvider, Resources: resources}); err != nil {
+	if err := s.clients.May(q.client, registry.Permission{Grant: client.GrantPassword, Scope: scope, Provider: client.DefaultProvider, Resources: resources}); err != nil {
 		return nil, err
 	}
 	if s.deps.Passwords == nil {
-		return nil, oauth.ServerError(errors.New("nobody checks passwords here"))
+		return nil, oauth.ServerError(errors.New("passwords are not checked here"))
 	}
 	si, err := s.deps.Passwords.CheckPassword(ctx, q.client.ID, username, password, q.from)
 	if err != nil {
 		return nil, passwordError(err)
 	}
-	if err := s.clients.May(q.client, registry.Ask{Provider: si.Provider}); err != nil {
+	if err := s.clients.May(q.client, registry.Permission{Provider: si.Provider}); err != nil {
 		return nil, err
 	}
-	if s.clients.ScopeLevel(scope) > si.Level { // nobody can be stepped up without a page
+	if s.clients.ScopeLevel(scope) > si.Level { // a step-up needs a page
 		return nil, oauth.InvalidScope(nil, "a scope needs a higher authentication level than a password")
 	}
 	return s.issueGrant(ctx, q, &token.Grant{SignIn: token.NewSignIn(&si.Result), Scope: scope, Resources: resources}, si.Epoch)
@@ -62,8 +62,8 @@ func passwordError(err error) error {
 	return oauth.TemporarilyUnavailable(err) // storage, or too many slow hashes at once
 }
 
-// issueGrant stores a new grant of a person who has signed in without a browser session, and what it gives. epoch is the person's when
-// the sign-in was checked.
+// issueGrant stores a new grant of a person who has signed in without a browser session, and what it gives. epoch is
+// the person's when the sign-in was checked.
 func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *token.Grant, epoch int64) (*tokenResponse, error) {
 	id, err := s.tokens.NewGrantID(q.now)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *token.Grant
 	}
 	var st token.Standing
 	if err := s.view(ctx, func(tx storage.Tx) (err error) {
-		st, err = s.standingAt(tx, q.client.ID, g.Subject, epoch)
+		st, err = s.checkStandingAt(tx, q.client.ID, g.Subject, epoch)
 		return err
 	}); err != nil {
 		return nil, err
@@ -87,9 +87,9 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *token.Grant
 		return nil, err
 	}
 	answer := s.respond(q.client, access, q.now)
-	var refresh *newRefresh
+	var refresh *refreshDraft
 	if refreshes {
-		if refresh, err = s.makeRefresh(id, g, g.Scope, l, q.now); err != nil {
+		if refresh, err = s.draftRefresh(id, g, g.Scope, l, q.now); err != nil {
 			return nil, err
 		}
 		answer.RefreshToken = refresh.token
@@ -100,7 +100,7 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *token.Grant
 		}
 	}
 	err = s.update(ctx, func(tx storage.Tx) error {
-		if now, err := s.standingAt(tx, q.client.ID, g.Subject, epoch); err != nil {
+		if now, err := s.checkStandingAt(tx, q.client.ID, g.Subject, epoch); err != nil {
 			return err
 		} else if now.Epochs != g.Epochs {
 			return oauth.InvalidGrant(errSignInEnded, "the sign-in has ended")
@@ -123,8 +123,8 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *token.Grant
 
 var errSignInEnded = errors.New("client or person has changed since the password was looked at")
 
-// standingAt is standing for a person whose epoch must be as it was.
-func (s *Server) standingAt(tx storage.Tx, clientID, subject string, epoch int64) (token.Standing, error) {
+// checkStandingAt is standing for a person whose epoch must be as it was.
+func (s *Server) checkStandingAt(tx storage.Tx, clientID, subject string, epoch int64) (token.Standing, error) {
 	st, ok, err := s.tokens.CheckStanding(tx, clientID, subject)
 	if err == nil && (!ok || st.Subject.Epoch != epoch) {
 		err = oauth.InvalidGrant(errSignInEnded, "the sign-in has ended")

@@ -21,7 +21,7 @@ import (
 // answerPurpose binds the key of a sealed answer to its use.
 const answerPurpose = "gatehouse refresh answer v1"
 
-// refreshVerdict says what a refresh token is worth.
+// refreshVerdict is the validity of a refresh token.
 type refreshVerdict int
 
 const (
@@ -40,7 +40,7 @@ var refreshReasons = map[refreshVerdict]error{
 	refreshEnded: errors.New("grant, client or person has ended"), refreshSpent: errRefreshReused,
 }
 
-// chain is a refresh token and what it hangs on.
+// chain is a refresh token and the records that it depends on.
 type chain struct {
 	rec      refreshRecord
 	grant    token.Grant
@@ -48,8 +48,8 @@ type chain struct {
 	verdict  refreshVerdict
 }
 
-// chain reads a refresh token. It writes nothing.
-func (s *Server) chain(tx storage.Tx, key string, now time.Time) (ch chain, err error) {
+// readChain reads a refresh token. It writes nothing.
+func (s *Server) readChain(tx storage.Tx, key string, now time.Time) (ch chain, err error) {
 	found := false
 	if ch.rec, found, err = refreshes.Find(tx, key); err != nil || !found {
 		return ch, err
@@ -73,24 +73,24 @@ func (s *Server) chain(tx storage.Tx, key string, now time.Time) (ch chain, err 
 	return ch, nil
 }
 
-// newRefresh is a refresh token on its way into storage.
-type newRefresh struct {
+// refreshDraft is a refresh token on its way into storage.
+type refreshDraft struct {
 	token, key string
 	rec        refreshRecord
 }
 
-// makeRefresh makes a refresh token of a grant. It ends with the grant at the latest: the end of the rotation chain.
-func (s *Server) makeRefresh(grantID string, g *token.Grant, scope []string, l client.Lifetimes, now time.Time) (*newRefresh, error) {
+// draftRefresh makes a refresh token of a grant. It ends with the grant at the latest: the end of the rotation chain.
+func (s *Server) draftRefresh(grantID string, g *token.Grant, scope []string, l client.Lifetimes, now time.Time) (*refreshDraft, error) {
 	token, err := secret.NewToken(s.deps.Random, secret.RefreshToken)
 	if err != nil {
 		return nil, oauth.ServerError(err)
 	}
-	return &newRefresh{token: token, key: secret.Hash(token), rec: refreshRecord{
+	return &refreshDraft{token: token, key: secret.Hash(token), rec: refreshRecord{
 		GrantID: grantID, ClientID: g.ClientID, Scope: scope, CreatedAt: now, ExpiresAt: g.Until(now.Add(l.RefreshToken)),
 	}}, nil
 }
 
-func (n *newRefresh) store(tx storage.Tx) error {
+func (n *refreshDraft) store(tx storage.Tx) error {
 	if err := refreshes.Create(tx, n.key, n.rec, n.rec.ExpiresAt.Add(token.CollectMargin)); err != nil {
 		return fmt.Errorf("store refresh token: %w", err)
 	}
@@ -107,12 +107,12 @@ type rotation struct {
 
 	// What the rotation gives, made before the transaction.
 	access *token.Draft
-	next   *newRefresh
+	next   *refreshDraft
 	sealed []byte // the answer
 	reuse  event.Event
 }
 
-// outcome is what a rotation came to.
+// outcome is the result of a rotation.
 type outcome struct {
 	verdict refreshVerdict
 	fresh   bool   // rotated now
@@ -121,8 +121,8 @@ type outcome struct {
 	scope   []string // of the refresh token
 }
 
-// grantRefresh rotates a refresh token. (RFC 6749 6; RFC 9700 4.14.2; docs/decisions.md, "Refresh") A lost answer or a second tab is
-// answered once more within the grace, with the very same successor; any other second use ends the grant.
+// grantRefresh rotates a refresh token. (RFC 6749 6; RFC 9700 4.14.2; docs/decisions.md, "Refresh") A lost answer or a
+// second tab gets the same successor again within the grace period; any other second use ends the grant.
 func (s *Server) grantRefresh(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
 	g := &rotation{tokenRequest: q, token: q.form.Get("refresh_token"), resources: q.form.All("resource")}
 	if g.token == "" {
@@ -132,7 +132,7 @@ func (s *Server) grantRefresh(ctx context.Context, q *tokenRequest) (*tokenRespo
 	if g.asked, err = client.ParseScope(q.form.Get("scope")); err != nil {
 		return nil, oauth.InvalidScope(err, "scope is malformed")
 	}
-	if err := s.clients.May(q.client, registry.Ask{Resources: g.resources}); err != nil {
+	if err := s.clients.May(q.client, registry.Permission{Resources: g.resources}); err != nil {
 		return nil, err
 	}
 	if !secret.IsToken(secret.RefreshToken, g.token) {
@@ -148,7 +148,7 @@ func (s *Server) grantRefresh(ctx context.Context, q *tokenRequest) (*tokenRespo
 	if err != nil {
 		return nil, err
 	}
-	if out.sealed != nil { // what was durable a moment ago is enough to repeat it
+	if out.sealed != nil { // the View is recent enough to repeat it
 		return g.open(out)
 	}
 	if ch.verdict != refreshGood && ch.verdict != refreshSpent {
@@ -177,9 +177,10 @@ func refuseRefresh(v refreshVerdict) error {
 	return oauth.InvalidGrant(refreshReasons[v], "refresh token is invalid, expired or was used before")
 }
 
-// judgeRefresh reads the token as the client that presents it may see it, and the answer of an earlier rotation that is to be repeated.
+// judgeRefresh reads the token on behalf of the client that presents it, and the answer of an earlier rotation if that
+// is to be repeated.
 func (s *Server) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error) {
-	ch, err := s.chain(tx, g.key, g.now)
+	ch, err := s.readChain(tx, g.key, g.now)
 	if err != nil {
 		return ch, outcome{}, err
 	}
@@ -225,18 +226,18 @@ func (s *Server) prepareRotation(g *rotation, ch *chain) (*tokenResponse, error)
 	if s.clients.UsageLimit(scope) > 0 { // a limit that was set since
 		return nil, oauth.InvalidScope(nil, "a scope has a usage limit and is not given by a refresh token")
 	}
-	resources, err := audience(g.resources, ch.grant.Resources)
+	resources, err := narrowAudience(g.resources, ch.grant.Resources)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.clients.May(g.client, registry.Ask{Grant: client.GrantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources}); err != nil {
+	if err := s.clients.May(g.client, registry.Permission{Grant: client.GrantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources}); err != nil {
 		return nil, err
 	}
 	if g.access, err = s.tokens.DraftGrantAccess(g.client, ch.rec.GrantID, &ch.grant, scope, resources, eventAccessRefreshed, g.from, g.now); err != nil {
 		return nil, err
 	}
 	// RFC 6749 6: the new refresh token has the scope of the old one, not the narrower one asked for this access token.
-	if g.next, err = s.makeRefresh(ch.rec.GrantID, &ch.grant, ch.rec.Scope, g.client.Lifetimes, g.now); err != nil {
+	if g.next, err = s.draftRefresh(ch.rec.GrantID, &ch.grant, ch.rec.Scope, g.client.Lifetimes, g.now); err != nil {
 		return nil, err
 	}
 	answer := s.respond(g.client, g.access, g.now)
@@ -261,7 +262,7 @@ func (g *rotation) seal(answer *tokenResponse) error {
 	return nil
 }
 
-// open reads the answer of the earlier rotation, which is as old as the grace at most.
+// open reads the answer of the earlier rotation, which is at most as old as the grace period.
 func (g *rotation) open(out outcome) (*tokenResponse, error) {
 	if !client.IsSubset(g.asked, out.scope) {
 		return nil, oauth.InvalidScope(nil, "scope is more than was granted")
@@ -278,7 +279,7 @@ func (g *rotation) open(out outcome) (*tokenResponse, error) {
 	return answer, nil
 }
 
-// rotate spends the token and stores what it gives, or does what its reuse calls for.
+// rotate spends the token and stores its successor, or reacts to a reuse.
 func (s *Server) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 	ch, out, err := s.judgeRefresh(tx, g)
 	if err != nil || out.sealed != nil {
@@ -286,7 +287,7 @@ func (s *Server) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 	}
 	switch {
 	case ch.verdict == refreshSpent:
-		// RFC 9700 4.14.2: one of the two who have it is a thief, and nobody knows which.
+		// RFC 9700 4.14.2: one of its two holders is a thief, and it is unknown which.
 		if err := token.DropGrant(tx, ch.grant.Subject, ch.grant.ClientID, ch.rec.GrantID); err != nil {
 			return out, err
 		}
@@ -294,7 +295,7 @@ func (s *Server) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 	case ch.verdict != refreshGood:
 		return out, nil
 	case g.access == nil:
-		out.verdict = refreshEnded // spent a moment ago and good now: cannot be, and gives nothing
+		out.verdict = refreshEnded // spent a moment ago and valid now: impossible, so nothing is issued
 		return out, nil
 	}
 	rec := ch.rec

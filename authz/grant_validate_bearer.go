@@ -42,8 +42,8 @@ type validation struct {
 
 var errInvalidAccessToken = errors.New("the access token is unknown, expired, revoked or used up")
 
-// validateBearer tells a resource server what an access token says, and counts it as a use. (token server document, "Custom token
-// validation") It is deprecated there in favour of introspection.
+// validateBearer tells a resource server what an access token says, and counts it as a use. (token server document,
+// "Custom token validation") It is deprecated there in favour of introspection.
 func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (*validation, error) {
 	text := q.form.Get("token")
 	if text == "" {
@@ -77,14 +77,14 @@ func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (*validati
 		v.ReferenceID = s.tokens.SubjectOf(in)
 		v.UserAttributes = map[string]string{}
 		for name, values := range p.Details {
-			v.UserAttributes[name] = strings.Join(values, ",") // string to string in this document, whatever there is more of
+			v.UserAttributes[name] = strings.Join(values, ",") // the document allows one string per name
 		}
 	}
 	return v, nil
 }
 
-// providerStands refuses a token whose person signed in with a provider that its client may not use any more: removed, disabled or
-// taken from the client. (token server document, "Errors", 403)
+// providerStands refuses a token of a sign-in by a provider that the client is no longer allowed: one that was removed,
+// disabled or taken from the client. (token server document, "Errors", 403)
 func (s *Server) providerStands(ctx context.Context, in *token.Introspection) error {
 	if in.Provider == "" {
 		return nil
@@ -96,7 +96,7 @@ func (s *Server) providerStands(ctx context.Context, in *token.Introspection) er
 	if err != nil {
 		return err
 	}
-	if err := s.clients.May(c, registry.Ask{Provider: in.Provider}); err != nil {
+	if err := s.clients.May(c, registry.Permission{Provider: in.Provider}); err != nil {
 		return &oauth.Error{
 			Status: http.StatusForbidden, Code: "Unable to determine identity provider", Cause: err,
 			Description: "the identity provider is disabled, does not exist or is not configured for the client",

@@ -10,12 +10,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// hinted tells whether the person is the one that id_token_hint or the claims parameter names, if they name any.
+// hinted tells whether a sign-in is that of the person whom id_token_hint or the claims parameter names, if they name
+// one.
 func (s *Server) hinted(q *requestRecord, result *login.Result) bool {
 	return q.HintSubject == "" || q.HintSubject == s.tokens.SubjectIn(q.HintSector, result.Subject)
 }
 
-// hint demands a person. Only one can be demanded.
+// hint demands a person. A request can demand only one.
 func (q *requestRecord) hint(sector, subject string) error {
 	if q.HintSubject != "" && (q.HintSubject != subject || q.HintSector != sector) {
 		return oauth.InvalidRequest(nil, "the request names several persons")
@@ -24,7 +25,8 @@ func (q *requestRecord) hint(sector, subject string) error {
 	return nil
 }
 
-// hintSector is the sector in which an ID token of a client names its person. That of a client that is gone is public.
+// hintSector returns the sector in which an ID token of a client names its person. For a removed client it is the
+// public one.
 func (s *Server) hintSector(ctx context.Context, clientID string) (string, error) {
 	c, err := s.clients.Get(ctx, clientID)
 	if errors.Is(err, storage.ErrNotFound) {

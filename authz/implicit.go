@@ -21,12 +21,12 @@ const (
 
 var responseTypes = map[string]string{responseCode: client.GrantCode, responseToken: client.GrantImplicit}
 
-// issueImplicit stores an access token that the browser carries to the client. (RFC 6749 4.2.2; token server document, "Authorization
-// endpoint") There is no refresh token, whatever other grants the client has.
+// issueImplicit stores an access token that the browser carries to the client. (RFC 6749 4.2.2; token server document,
+// "Authorization endpoint") There is no refresh token, even if the client has that grant.
 func (s *Server) issueImplicit(ctx context.Context, a *agreement) (url.Values, error) {
 	scope := a.rec.Scope
-	// Once more: the request may have waited for a person while the client was changed.
-	if err := s.clients.May(a.client, registry.Ask{Grant: client.GrantImplicit, Scope: scope, Provider: a.result.Provider, Resources: a.rec.Resources}); err != nil {
+	// Once more: the client can have changed while the request waited for the person.
+	if err := s.clients.May(a.client, registry.Permission{Grant: client.GrantImplicit, Scope: scope, Provider: a.result.Provider, Resources: a.rec.Resources}); err != nil {
 		return nil, err
 	}
 	id, err := s.tokens.NewGrantID(a.now)

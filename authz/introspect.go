@@ -15,7 +15,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// inactiveBody is the whole answer for any token that is not active: nothing else may tell one reason from another. (RFC 7662 2.2)
+// inactiveBody is the whole answer for any token that is not active: nothing must distinguish one reason from another.
+// (RFC 7662 2.2)
 var inactiveBody = []byte(`{"active":false}`)
 
 // introspectionBody is the answer for an active token. (RFC 7662 2.2; token server document, "Introspection response")
@@ -58,8 +59,8 @@ func (s *Server) Use(ctx context.Context, text string) (*token.Introspection, er
 	return s.tokens.Use(ctx, text)
 }
 
-// handleIntrospect serves POST /oauth/api/v2/token/introspect (RFC 7662; token server document, "Token introspection"). Only API
-// clients may ask.
+// handleIntrospect serves POST /oauth/api/v2/token/introspect (RFC 7662; token server document, "Token introspection").
+// Only API clients can ask.
 func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error {
 	asker, err := s.clients.AuthenticateAPI(r, "introspection")
 	if err != nil {
@@ -116,12 +117,13 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// introspectRefresh is Introspect for refresh tokens. They open nothing at a resource server, so Introspect does not know them.
+// introspectRefresh is Introspect for refresh tokens. They open nothing at a resource server, so Introspect does not
+// know them.
 func (s *Server) introspectRefresh(ctx context.Context, text string) (*token.Introspection, error) {
 	key, now := secret.Hash(text), s.now()
 	out := &token.Introspection{}
 	err := s.view(ctx, func(tx storage.Tx) error {
-		ch, err := s.chain(tx, key, now)
+		ch, err := s.readChain(tx, key, now)
 		if err != nil || ch.verdict != refreshGood {
 			return err
 		}
@@ -143,7 +145,8 @@ func (s *Server) introspectRefresh(ctx context.Context, text string) (*token.Int
 	return out, nil
 }
 
-// concerns tells whether the token is meant for one of the API client's audiences. One without audiences may read every token.
+// concerns tells whether the token is meant for one of the API client's audiences. One without audiences can read every
+// token.
 func concerns(c *client.APIClient, i *token.Introspection) bool {
 	return len(c.Audiences) == 0 || slices.ContainsFunc(i.Audience, func(a string) bool { return slices.Contains(c.Audiences, a) })
 }
@@ -162,13 +165,13 @@ func (s *Server) introspectionBody(i *token.Introspection) *introspectionBody {
 	}
 	if p := i.Person; p != nil {
 		b.Username = p.Username
-		b.UserDetails = details(p.Details)
+		b.UserDetails = detailsBody(p.Details)
 	}
 	return b
 }
 
-// details writes an attribute of one value as that value, one of several as a list.
-func details(of map[string][]string) map[string]any {
+// detailsBody writes an attribute of one value as that value, one of several as a list.
+func detailsBody(of map[string][]string) map[string]any {
 	if len(of) == 0 {
 		return nil
 	}

@@ -23,23 +23,23 @@ const (
 	logoutForm = "logout" // purpose of the confirmation form
 )
 
-// leaving is a sign-out while it is decided.
-type leaving struct {
+// signOut is a sign-out while it is checked.
+type signOut struct {
 	form    oauth.Form
-	current *login.Result // who is signed in; nil: nobody
+	current *login.Result // the current sign-in; nil: signed out
 	account string
-	hint    token.HintClaims // zero: no hint, or none of ours
+	hint    token.HintClaims // zero: no hint, or a foreign one
 	hinted  bool             // the hint names who is signed in
-	// target is where the browser goes afterwards, with the state. Empty: our own page.
+	// target is where the browser goes afterwards. Empty: our own page.
 	target string
-	// offered is a target that nothing vouches for but its registration: a link, never a redirect.
+	// offered is a target that only its registration vouches for: a link, never a redirect.
 	offered string
-	// after is where the operator sends whom no client has sent. Empty: our own page.
+	// after is the operator's page for people who come without a client. Empty: our own page.
 	after string
 }
 
-// handleLogout serves GET and POST /oauth/logout (OpenID Connect RP-Initiated Logout 2). Without a hint that names the person who is
-// signed in here anybody could have sent the browser, so the person is asked.
+// handleLogout serves GET and POST /oauth/logout (OpenID Connect RP-Initiated Logout 2). Without a hint that names the
+// signed-in person any site could have sent the browser, so the person is asked.
 func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 	f, err := authorizeForm(r)
 	if err != nil {
@@ -52,11 +52,11 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 	}
 	confirmed := r.Method == http.MethodPost && f.Has("csrf")
 	if r.Method == http.MethodPost && !confirmed {
-		// From the client's site no SameSite cookie comes along; by GET the browser is recognised.
+		// A POST from the client's site carries no SameSite cookie; a GET does.
 		redirect(w, logoutPath+"?"+f.Encode(), http.StatusSeeOther)
 		return nil
 	}
-	l := &leaving{form: f}
+	l := &signOut{form: f}
 	if l.current, err = s.deps.Auth.Current(r); err != nil {
 		return oauth.StorageError(err)
 	}
@@ -80,9 +80,9 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 	return s.askLogout(w, r, l)
 }
 
-// checkLogoutPost checks the confirmation form, whose body has been read already. The hint itself is not in the page: that a client
-// was vouched for is what the form's token says.
-func (s *Server) checkLogoutPost(r *http.Request, l *leaving) error {
+// checkLogoutPost checks the confirmation form, whose body has been read already. The page does not contain the hint;
+// the form's token says that a hint vouched for the client.
+func (s *Server) checkLogoutPost(r *http.Request, l *signOut) error {
 	r.PostForm = url.Values(l.form.Values)
 	browser := s.jar.Get(r, cookie.KindBrowser)
 	if s.deps.Pages.CheckPost(r, browser, vouchedForm(l.form.Get("client_id"))) == nil {
@@ -97,11 +97,11 @@ func (s *Server) checkLogoutPost(r *http.Request, l *leaving) error {
 	return nil
 }
 
-// vouchedForm is the purpose of a confirmation form to which a hint for this client led.
+// vouchedForm is the purpose of a confirmation form that follows a valid hint for this client.
 func vouchedForm(clientID string) string { return logoutForm + " for " + clientID }
 
-// checkLogout decides where the browser may go. A hint that is not ours counts as none; a target that is not registered is an error.
-func (s *Server) checkLogout(ctx context.Context, l *leaving) error {
+// checkLogout decides where the browser can go. A foreign hint is ignored; an unregistered target is an error.
+func (s *Server) checkLogout(ctx context.Context, l *signOut) error {
 	target, clientID := l.form.Get("post_logout_redirect_uri"), l.form.Get("client_id")
 	if raw := l.form.Get("id_token_hint"); raw != "" {
 		if hint, err := s.tokens.ReadIDToken(raw); err == nil {
@@ -109,7 +109,8 @@ func (s *Server) checkLogout(ctx context.Context, l *leaving) error {
 		}
 	}
 	if l.hint.Audience != "" {
-		if clientID != "" && clientID != l.hint.Audience { // RP-Initiated Logout 2: "MUST verify that the Client Identifier matches"
+		// RP-Initiated Logout 2: "MUST verify that the Client Identifier matches"
+		if clientID != "" && clientID != l.hint.Audience {
 			return oauth.InvalidRequest(nil, "client_id is not the audience of id_token_hint")
 		}
 		clientID = l.hint.Audience
@@ -126,7 +127,7 @@ func (s *Server) checkLogout(ctx context.Context, l *leaving) error {
 	return err
 }
 
-func (s *Server) logoutTarget(tx storage.Tx, l *leaving, clientID, target string) error {
+func (s *Server) logoutTarget(tx storage.Tx, l *signOut, clientID, target string) error {
 	if l.current != nil {
 		subject, err := s.deps.Subjects.Get(tx, l.current.Subject)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
@@ -142,7 +143,7 @@ func (s *Server) logoutTarget(tx storage.Tx, l *leaving, clientID, target string
 		return nil
 	}
 	if clientID == "" {
-		return nil // nobody says whose it is: our own page
+		return nil // the target has no client: our own page
 	}
 	c, found, err := s.clients.Find(tx, clientID)
 	if err != nil {
@@ -169,8 +170,8 @@ func (s *Server) isSiteTarget(target string) bool {
 	return n > 0 && target[n] == '/' && s.sites[target[:n]]
 }
 
-// leave ends the session and sends the browser on.
-func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *leaving, status int) error {
+// leave ends the session and redirects the browser.
+func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *signOut, status int) error {
 	var frames []string
 	if l.current != nil {
 		var err error
@@ -192,7 +193,7 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *leaving, statu
 		return oauth.StorageError(err)
 	}
 	s.logouts.Wake()
-	if via != "" { // by way of the identity provider
+	if via != "" { // to the identity provider first
 		target = via
 	}
 	if target != "" && len(frames) == 0 {
@@ -201,7 +202,7 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *leaving, statu
 	}
 	data := page.SignedOut{Frames: frames}
 	if target != "" {
-		data.Continue, data.GoOn = target, true // once the frames have had their time
+		data.Continue, data.GoOn = target, true // after a delay for the frames
 	} else if l.offered != "" {
 		data.Continue = client.WithQuery(l.offered, params)
 	}
@@ -210,7 +211,7 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *leaving, statu
 }
 
 // askLogout shows the confirmation page.
-func (s *Server) askLogout(w http.ResponseWriter, r *http.Request, l *leaving) error {
+func (s *Server) askLogout(w http.ResponseWriter, r *http.Request, l *signOut) error {
 	browser, err := s.jar.Browser(w, r, s.newID)
 	if err != nil {
 		return err
@@ -237,7 +238,8 @@ func (s *Server) askLogout(w http.ResponseWriter, r *http.Request, l *leaving) e
 	return nil
 }
 
-// LogoutURL is where a site of this origin sends a browser that wants to sign out everywhere here; it comes back to the site's start page.
+// LogoutURL returns the URL to which a site sends a browser to sign out everywhere. The browser comes back to the
+// site's start page.
 func (s *Server) LogoutURL(origin string) string {
 	return client.WithQuery(s.cfg.Issuer+logoutPath, url.Values{"post_logout_redirect_uri": {origin + "/"}})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 )
 
-// metadata is the answer of both discovery documents. It names what works today and nothing else. (OpenID Connect Discovery 3;
-// RFC 8414 2; OpenID Connect RP-Initiated Logout 2.1)
+// metadata is the answer of both discovery documents. It names only what is served. (OpenID Connect Discovery 3; RFC
+// 8414 2; OpenID Connect RP-Initiated Logout 2.1)
 type metadata struct {
 	Issuer                string   `json:"issuer"`
 	Authorization         string   `json:"authorization_endpoint"`
@@ -79,16 +79,17 @@ func (s *Server) metadata() metadata {
 // handleMetadata serves GET /.well-known/openid-configuration (OpenID Connect Discovery 4) and
 // GET /.well-known/oauth-authorization-server (RFC 8414 3).
 func (s *Server) handleMetadata(w http.ResponseWriter, _ *http.Request) error {
-	return public(w, "application/json", s.metadata())
+	return writePublic(w, "application/json", s.metadata())
 }
 
 // handleJWKS serves GET /oauth/jwks (RFC 7517 5).
 func (s *Server) handleJWKS(w http.ResponseWriter, _ *http.Request) error {
-	return public(w, "application/jwk-set+json", s.deps.Keys.JWKS())
+	return writePublic(w, "application/jwk-set+json", s.deps.Keys.JWKS())
 }
 
-// public writes what is the same for everybody and may be kept for an hour, less than keyOverlap.
-func public(w http.ResponseWriter, contentType string, v any) error {
+// writePublic writes an answer that is the same for everyone and can be cached for an hour, which is shorter than the
+// time that a key is published before it signs.
+func writePublic(w http.ResponseWriter, contentType string, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return err

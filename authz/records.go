@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Every stored record of the package. Tokens, codes and cookies are keys by their hash (secret.Hash), never values. Validity is
-// decided from the records' own times and the epochs; the expiry given to storage is for collection.
+// Every stored record of the package. Tokens, codes and cookies are stored as keys, by their hash (secret.Hash), never
+// as values. Records' own times and the epochs decide about validity; the expiry passed to storage is for collection.
 var (
 	requests     = storage.NewTable[requestRecord]("authz_request")          // id of the request
 	codes        = storage.NewTable[codeRecord]("authz_code")                // hash of the code
@@ -26,7 +26,7 @@ var (
 	earlierLogouts = storage.NewTable[earlierLogoutRecord]("authz_logout")
 )
 
-// visitRecord says that a client that wants to hear of logouts knows a session.
+// visitRecord says that a client that is notified of logouts knows a session.
 type visitRecord struct {
 	At time.Time `cbor:"1,keyasint"`
 }
@@ -42,11 +42,13 @@ type earlierLogoutRecord struct {
 	DueAt time.Time `cbor:"1,keyasint,omitempty"` // zero: at once
 }
 
-// requestRecord is an authorization request that waits for a sign-in or a consent. It is bound to the browser that started it.
+// requestRecord is an authorization request that waits for a sign-in or a consent, bound to the browser that started
+// it.
 type requestRecord struct {
-	ClientID     string    `cbor:"1,keyasint"`
-	RedirectURI  string    `cbor:"2,keyasint"`
-	RedirectSent bool      `cbor:"3,keyasint,omitempty"` // the request named it, so the token request must too (RFC 6749 4.1.3)
+	ClientID    string `cbor:"1,keyasint"`
+	RedirectURI string `cbor:"2,keyasint"`
+	// the request named it, so the token request must too (RFC 6749 4.1.3)
+	RedirectSent bool      `cbor:"3,keyasint,omitempty"`
 	ResponseType string    `cbor:"4,keyasint"`
 	ResponseMode string    `cbor:"5,keyasint,omitempty"`
 	State        string    `cbor:"6,keyasint,omitempty"`
@@ -57,7 +59,7 @@ type requestRecord struct {
 	MaxAge       *int64    `cbor:"11,keyasint,omitempty"` // seconds
 	Level        int       `cbor:"12,keyasint,omitempty"`
 	LoginHint    string    `cbor:"13,keyasint,omitempty"`
-	HintSubject  string    `cbor:"14,keyasint,omitempty"` // the person that id_token_hint or claims names, in HintSector
+	HintSubject  string    `cbor:"14,keyasint,omitempty"` // the person named by id_token_hint or claims, in HintSector
 	Locales      []string  `cbor:"15,keyasint,omitempty"`
 	View         string    `cbor:"16,keyasint,omitempty"`
 	IDP          string    `cbor:"17,keyasint,omitempty"`
@@ -70,10 +72,11 @@ type requestRecord struct {
 	ACRValues    []string            `cbor:"23,keyasint,omitempty"`
 	Claims       string              `cbor:"24,keyasint,omitempty"` // the claims parameter, checked
 	HintSector   string              `cbor:"25,keyasint,omitempty"` // of a pairwise HintSubject
-	Params       map[string][]string `cbor:"26,keyasint,omitempty"` // that a provider wants
+	Params       map[string][]string `cbor:"26,keyasint,omitempty"` // requested by a provider
 }
 
-// codeRecord is an authorization code. It stays after it was spent, so that a replay is seen and what it gave is revoked.
+// codeRecord is an authorization code. It stays after it was spent, so that a replay is detected and its tokens are
+// revoked.
 type codeRecord struct {
 	token.SignIn `cbor:"1,keyasint"`
 	Epochs       token.Epochs `cbor:"2,keyasint"`
@@ -92,11 +95,11 @@ type codeRecord struct {
 	Claims token.ClaimsRequest `cbor:"14,keyasint,omitzero"`
 }
 
-// refreshRecord is one refresh token of a rotation chain. It stays after it was spent, so that a reuse is seen.
+// refreshRecord is one refresh token of a rotation chain. It stays after it was spent, so that a reuse is detected.
 type refreshRecord struct {
 	GrantID   string    `cbor:"1,keyasint"`
 	ClientID  string    `cbor:"2,keyasint"`
-	Scope     []string  `cbor:"3,keyasint,omitempty"` // what it may give, never more than the grant's
+	Scope     []string  `cbor:"3,keyasint,omitempty"` // the most that it gives, never more than the grant
 	CreatedAt time.Time `cbor:"4,keyasint"`
 	ExpiresAt time.Time `cbor:"5,keyasint"`
 	// SpentAt is when it was rotated; zero: not yet.
@@ -105,8 +108,9 @@ type refreshRecord struct {
 	Successor string `cbor:"7,keyasint,omitempty"`
 }
 
-// answerRecord is the token response of a rotation, sealed with a key derived from the spent token. It is answered again within the
-// grace, while the successor is unspent. It is a record of its own so that storage collects it long before the spent token.
+// answerRecord is the token response of a rotation, sealed with a key derived from the spent token. It is repeated
+// within the grace period while the successor is unspent. A record of its own can be collected long before the spent
+// token.
 type answerRecord struct {
 	Sealed []byte `cbor:"1,keyasint"`
 }
@@ -121,7 +125,7 @@ type consentRecord struct {
 // siteFlowRecord is a browser on its way from a protected site to the sign-in and back.
 type siteFlowRecord struct {
 	Origin    string    `cbor:"1,keyasint"` // of the site
-	Return    string    `cbor:"2,keyasint"` // the very URL that was asked for
+	Return    string    `cbor:"2,keyasint"` // the requested URL
 	Binding   string    `cbor:"3,keyasint"` // hash of the cookie that the site set before it redirected
 	Level     int       `cbor:"4,keyasint,omitempty"`
 	CreatedAt time.Time `cbor:"5,keyasint"`
@@ -143,7 +147,7 @@ type siteCodeRecord struct {
 	Return      string `cbor:"9,keyasint"`
 }
 
-// siteSessionRecord is a browser's session at a protected site. It hangs on the issuer's session and ends with it.
+// siteSessionRecord is a browser's session at a protected site. It depends on the issuer's session and ends with it.
 type siteSessionRecord struct {
 	token.SignIn `cbor:"1,keyasint"`
 	Epochs       token.Epochs `cbor:"2,keyasint"`

@@ -17,19 +17,20 @@ import (
 )
 
 const (
-	requestLifetime = time.Hour     // how long a request waits for a person
-	requestKept     = 6 * time.Hour // how long after that "Start again" still knows where to go
+	requestLifetime = time.Hour     // how long a request waits for the person
+	requestKept     = 6 * time.Hour // how long after that "Start again" still works
 	resumePath      = "/oauth/authorize"
 )
 
-// errExpired and errBrowser are told by pages: the request is not known well enough to answer the client.
+// errExpired and errBrowser are shown on pages: too little is known of the request to answer the client.
 var (
 	errExpired = errors.New("the request has expired or never was")
 	errBrowser = errors.New("the request was started by another browser")
 	errTooMany = errors.New("too much was begun from this network")
 )
 
-// isResume tells the way back from a page of ours from an authorization request. A client's own parameter called flow is just unknown.
+// isResume tells whether the browser comes back from one of our pages. In an authorization request of a client, a
+// parameter named flow is just unknown.
 func isResume(f oauth.Form) bool {
 	for name := range f.Values {
 		if name != "flow" && name != "cancel" && name != "again" {
@@ -40,7 +41,7 @@ func isResume(f oauth.Form) bool {
 }
 
 // storeRequest keeps a request until the browser comes back, bound to this browser.
-func (s *Server) storeRequest(w http.ResponseWriter, r *http.Request, p *pending) error {
+func (s *Server) storeRequest(w http.ResponseWriter, r *http.Request, p *pendingRequest) error {
 	if !s.deps.Admit(r) {
 		return oauth.TemporarilyUnavailable(errTooMany)
 	}
@@ -62,9 +63,9 @@ func (s *Server) storeRequest(w http.ResponseWriter, r *http.Request, p *pending
 	return err
 }
 
-// loadRequest returns a stored request of this browser, with errExpired beside it when it has expired.
-func (s *Server) loadRequest(r *http.Request, id string) (*pending, error) {
-	p := &pending{id: id}
+// loadRequest returns a stored request of this browser. An expired one is returned together with errExpired.
+func (s *Server) loadRequest(r *http.Request, id string) (*pendingRequest, error) {
+	p := &pendingRequest{id: id}
 	err := s.view(r.Context(), func(tx storage.Tx) (err error) {
 		p.rec, err = requests.Get(tx, id)
 		return err
@@ -100,8 +101,8 @@ func (s *Server) usableClient(ctx context.Context, rec *requestRecord) (*client.
 	return nil, errClient(errors.New("redirect_uri is no longer registered"))
 }
 
-// resume serves GET /oauth/authorize?flow=…, where the pages of a request lead back to: to go on, to give up (cancel) or to start
-// again after it has expired (again).
+// resume serves GET /oauth/authorize?flow=…, where the pages of a request lead back to: to go on, to give up (cancel)
+// or to start again after it has expired (again).
 func (s *Server) resume(w http.ResponseWriter, r *http.Request, f oauth.Form) error {
 	if err := s.clients.RefreshProviders(r.Context()); err != nil {
 		return err
@@ -126,7 +127,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, f oauth.Form) er
 }
 
 // refuseRequest writes the page for what loadRequest returned.
-func (s *Server) refuseRequest(w http.ResponseWriter, r *http.Request, p *pending, err error) {
+func (s *Server) refuseRequest(w http.ResponseWriter, r *http.Request, p *pendingRequest, err error) {
 	switch {
 	case errors.Is(err, errExpired):
 		again := ""
@@ -141,7 +142,7 @@ func (s *Server) refuseRequest(w http.ResponseWriter, r *http.Request, p *pendin
 	}
 }
 
-// parameters writes the request as the client sent it, for "Start again". What only a signed hint said is left out.
+// parameters writes the request as the client sent it, for "Start again". The content of a signed hint is left out.
 func (q *requestRecord) parameters() url.Values {
 	v := url.Values{"response_type": {q.ResponseType}, "client_id": {q.ClientID}}
 	set := func(name, value string) {

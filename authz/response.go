@@ -21,9 +21,9 @@ const (
 // responseModes are those served, for the metadata.
 var responseModes = []string{modeQuery, modeFragment, modeFormPost}
 
-// responseMode is how the answer of a request travels, an error too: the mode that was asked for where it is safe, otherwise the
-// default of the response type, which for a code is the query. A token is only ever in a fragment, which no server and no log sees.
-func responseMode(a *authorizing) string {
+// responseMode returns how the answer travels, errors included: the requested mode if it is safe, otherwise the default
+// of the response type ("": the query). A token travels only in the fragment, which servers and logs do not see.
+func responseMode(a *authorizeRequest) string {
 	if a.form.Get("response_type") == "token" {
 		return modeFragment
 	}
@@ -46,7 +46,8 @@ func (s *Server) redirectClient(w http.ResponseWriter, r *http.Request, rec *req
 	}
 	switch rec.ResponseMode {
 	case modeFragment:
-		redirect(w, rec.RedirectURI+"#"+params.Encode(), status) // a redirect URI has no fragment of its own (RFC 6749 3.1.2)
+		// a redirect URI has no fragment of its own (RFC 6749 3.1.2)
+		redirect(w, rec.RedirectURI+"#"+params.Encode(), status)
 	case modeFormPost:
 		s.postClient(w, r, rec, params)
 	default:

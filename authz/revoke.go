@@ -12,8 +12,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// handleRevoke serves POST /oauth/revoke (RFC 7009; token server document, "Revoke endpoint"). The answer is the same for a token
-// that is revoked, is not known or belongs to another client.
+// handleRevoke serves POST /oauth/revoke (RFC 7009; token server document, "Revoke endpoint"). The answer is the same
+// for a token that is revoked, is not known or belongs to another client.
 func (s *Server) handleRevoke(w http.ResponseWriter, r *http.Request) error {
 	f, err := oauth.ParseForm(r)
 	if err != nil {
@@ -37,8 +37,8 @@ func (s *Server) handleRevoke(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// revoke ends a token: an access token alone, a refresh token with its grant and all that this gave. It does nothing to the token of
-// a client other than clientID, unless that is empty.
+// revoke ends a token: an access token alone, a refresh token with its grant and all tokens of it. The token must be
+// clientID's, unless that is empty; otherwise nothing happens.
 func (s *Server) revoke(ctx context.Context, token, clientID string, from event.Origin) error {
 	if secret.IsToken(secret.RefreshToken, token) {
 		return s.revokeRefresh(ctx, secret.Hash(token), clientID, from)
@@ -49,7 +49,7 @@ func (s *Server) revoke(ctx context.Context, token, clientID string, from event.
 	return nil
 }
 
-// revocation makes the event of a revocation by a client, or by whoever calls.
+// revocation makes the event of a revocation by a client, or by the caller of the command if clientID is empty.
 func (s *Server) revocation(ctx context.Context, kind event.Type, clientID string, from event.Origin) (event.Event, error) {
 	if clientID == "" {
 		return s.deps.Events.NewBy(ctx, kind)
@@ -66,7 +66,7 @@ func (s *Server) revokeAccess(ctx context.Context, key, clientID string, from ev
 	}
 	return s.update(ctx, func(tx storage.Tx) error {
 		rec, found, err := s.tokens.FindAccess(tx, key)
-		if err != nil || !found || !mine(rec.ClientID, clientID) {
+		if err != nil || !found || !isOwner(rec.ClientID, clientID) {
 			return err
 		}
 		if err := s.tokens.DropAccess(tx, key); err != nil {
@@ -85,14 +85,15 @@ func (s *Server) revokeRefresh(ctx context.Context, key, clientID string, from e
 	}
 	return s.update(ctx, func(tx storage.Tx) error {
 		rec, found, err := refreshes.Find(tx, key)
-		if err != nil || !found || !mine(rec.ClientID, clientID) {
+		if err != nil || !found || !isOwner(rec.ClientID, clientID) {
 			return err
 		}
 		g, found, err := s.tokens.FindGrant(tx, rec.GrantID)
 		if err != nil || !found { // it has ended before
 			return err
 		}
-		// RFC 7009 2.1: the access tokens of the same grant too. A token that was rotated long ago still names its grant.
+		// RFC 7009 2.1: the access tokens of the same grant too. A token that was rotated long ago still names its
+		// grant.
 		if err := token.DropGrant(tx, g.Subject, g.ClientID, rec.GrantID); err != nil {
 			return err
 		}
@@ -102,4 +103,4 @@ func (s *Server) revokeRefresh(ctx context.Context, key, clientID string, from e
 	})
 }
 
-func mine(owner, clientID string) bool { return clientID == "" || owner == clientID }
+func isOwner(owner, clientID string) bool { return clientID == "" || owner == clientID }

@@ -20,11 +20,11 @@ type route struct {
 	methods []string
 	// machine: errors are JSON; otherwise pages.
 	machine bool
-	// cors: scripts of the clients' own origins may call it.
+	// cors: scripts of the clients' own origins can call it.
 	cors bool
 }
 
-// table is EVERY route of the package. (token server document, "Endpoints" and "Versioning")
+// table is every route of the package. (token server document, "Endpoints" and "Versioning")
 func (s *Server) table() map[string]route {
 	var (
 		get  = []string{http.MethodGet, http.MethodHead}
@@ -56,13 +56,14 @@ func (s *Server) Paths() []string {
 	return []string{"/oauth/", "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"}
 }
 
-// routes answers the table. A path is compared as it is: no cleaning and no redirect, so that //oauth/token and the like are 404.
+// routes answers the table. A path is compared as it is: without cleaning or redirect, so //oauth/token and the like
+// are 404.
 func (s *Server) routes() http.Handler {
 	table := s.table()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rt, found := table[r.URL.Path]
 		if strings.HasPrefix(r.URL.Path, usersPath) {
-			rt, found = table[usersPath], true // the one path with parts that vary
+			rt, found = table[usersPath], true // the only path with variable parts
 		}
 		if !found {
 			s.deps.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
@@ -110,7 +111,7 @@ func (s *Server) recovered(w http.ResponseWriter, r *http.Request, rt route) {
 	s.panics.Add(1)
 	reference := ""
 	if rt.machine {
-		reference, _ = secret.ID(s.deps.Random, 16) //nolint:errcheck // without a reference the answer is the same
+		reference, _ = secret.ID(s.deps.Random, 16) //nolint:errcheck // an answer without a reference is good enough
 		s.json(w, r, http.StatusInternalServerError, errorBody{errorCode(r, "server_error"), "internal error, reference " + reference})
 	} else {
 		reference = s.deps.Pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")

@@ -1,8 +1,9 @@
-// Package authz is an OAuth 2.0 authorization server and OpenID provider over plain net/http and storage. Who the people are and how
-// they sign in is not its business: it asks an Authenticator and reads Subjects.
+// Package authz is an OAuth 2.0 authorization server and OpenID provider over plain net/http and storage. Persons and
+// their sign-in do not belong here: it asks an Authenticator and reads Subjects. Clients, tokens and keys have packages
+// of their own.
 //
-// The documents behind it: the token server document, RFC 6749, 6750, 7009, 7636, 7662, 8414, 8707, 9068, 9207, OpenID Connect
-// Core, Discovery, RP-Initiated Logout, Back-Channel Logout, Front-Channel Logout.
+// The documents behind it: the token server document, RFC 6749, 6750, 7009, 7636, 7662, 8414, 8707, 9068, 9207, OpenID
+// Connect Core, Discovery, RP-Initiated Logout, Back-Channel Logout, Front-Channel Logout.
 package authz
 
 import (
@@ -34,20 +35,22 @@ import (
 
 // Authenticator signs people in. identity implements it.
 type Authenticator interface {
-	// Authenticate returns the browser's sign-in when it satisfies d. Otherwise it redirects the browser to a page that leads
-	// back to d.Return and returns login.ErrResponded, or returns a *login.Refusal. Any other error: we cannot tell.
+	// Authenticate returns the browser's sign-in when it satisfies d. Otherwise it redirects the browser to a page that
+	// leads back to d.Return and returns login.ErrResponded, or returns a *login.Refusal. Any other error is a failure,
+	// not a verdict.
 	Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error)
-	// Current returns the browser's sign-in, or nil when there is none, without any page.
+	// Current returns the browser's sign-in, or nil when the browser is signed out. It shows no page.
 	Current(r *http.Request) (*login.Result, error)
-	// SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer. via is a path of ours that signs the
-	// browser out at its identity provider too and then leads to ret; "" when there is none to go to.
+	// SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer. via is a path of
+	// ours that signs the browser out at its identity provider too and then redirects to ret; "" when the provider
+	// needs no visit.
 	SignOut(w http.ResponseWriter, r *http.Request, ret string) (via string, err error)
 }
 
 // PasswordChecker signs people in for clients that ask for the password themselves. identity implements it.
 type PasswordChecker interface {
-	// CheckPassword returns the sign-in of a person, without a session, and the person's epoch when the password was looked at; or
-	// login.ErrBadCredentials, or a *login.ThrottledError. Any other error: we cannot tell.
+	// CheckPassword returns the sign-in of a person, without a session, and the person's epoch when the password was
+	// checked; or login.ErrBadCredentials, or a *login.ThrottledError. Any other error is a failure, not a verdict.
 	CheckPassword(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error)
 }
 
@@ -57,29 +60,30 @@ type Subjects interface {
 	Get(tx storage.Tx, subject string) (login.Subject, error)
 	// Session returns a live session, or storage.ErrNotFound when it has ended, has expired or never was.
 	Session(tx storage.Tx, id string, now time.Time) (login.Session, error)
-	// Touch marks a session as used now. It writes at most once a minute and never blocks longer than a storage write.
+	// Touch marks a session as used now. It writes at most once a minute.
 	Touch(ctx context.Context, id string) error
 	// Sessions returns the live sessions of a person, the oldest first.
 	Sessions(tx storage.Tx, subject string, now time.Time) ([]login.Session, error)
-	// CloseSession ends a session of a person, or returns storage.ErrNotFound when the person has none of this id.
+	// CloseSession ends a session of a person, or returns storage.ErrNotFound when the person has no such session.
 	CloseSession(tx storage.Tx, subject, id string) error
 	// Permissions returns the permissions of groups by the groups' names; a group without any has an empty list.
 	Permissions(tx storage.Tx, groups []string) (map[string][]string, error)
-	// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil: it cannot be asked, or
-	// the person has signed in by another provider since, whose details are not for everybody who may know those of this one.
+	// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil:
+	// the provider cannot be asked, or the person has signed in by another provider since, whose details the client is
+	// not necessarily allowed to know.
 	RefreshDetails(ctx context.Context, subject, session, provider string) (map[string][]string, error)
 }
 
-// Config is what the operator decided. It is not changed once given to New.
+// Config is what the operator decided. It must not change after New.
 type Config struct {
 	Issuer     string // no trailing slash
 	Clients    []*client.Client
 	APIClients []*client.APIClient
 	Scopes     []client.Scope
-	Providers  []registry.Provider // beside identity, which is always there, and those of Deps.Providers
+	Providers  []registry.Provider // besides identity, which always exists, and those of Deps.Providers
 	// SiteOrigins are the origins of the sites that declare login, the only places that a site flow returns to.
 	SiteOrigins []string
-	// OutboundAllow are networks that addresses of clients which were added since may lead to, beside public ones.
+	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
 	OutboundAllow []netip.Prefix
 }
 
@@ -92,19 +96,21 @@ type Deps struct {
 	Events   *event.Recorder
 	Auth     Authenticator
 	Subjects Subjects
-	// Passwords is for the password grant. nil: clients with it are an error.
+	// Passwords is for the password grant. nil: a client with that grant is an error.
 	Passwords PasswordChecker
 	// Providers knows the providers of this moment. nil: those of the configuration are all.
 	Providers registry.Providers
 	Pages     *page.Renderer
-	// Unlinked is told, in the transaction in which it happens, that a client that is there has lost all that a person had given to it. An error
-	// undoes it. nil: nobody wants to know.
+	// Unlinked is called in the transaction in which a known client loses all access that a person had given to it. An
+	// error undoes the transaction. nil: nothing is called.
 	Unlinked func(tx storage.Tx, u login.Unlinked) error
-	// AfterLogout returns where a person goes who has signed out and whom no client has sent, or "" for our own page. nil: always that.
+	// AfterLogout returns the page after a sign-out that no client asked for, or "" for our own page. nil: always our
+	// own page.
 	AfterLogout func(ctx context.Context) (string, error)
 	// Origin says where a request came from. Default: its peer address.
 	Origin func(*http.Request) event.Origin
-	// Admit counts what strangers begin and have stored, and is false when the request's sender began too much. Default: anything goes.
+	// Admit counts the requests that strangers have stored, and is false when the sender has too many. Default: always
+	// true.
 	Admit  func(*http.Request) bool
 	Log    *zap.Logger
 	Now    func() time.Time
@@ -124,7 +130,7 @@ type Server struct {
 	tokens  *token.Ledger
 }
 
-// New returns a server for one configuration. Several may share one store at a time, such as during a reload.
+// New returns a server for one configuration. Several can share one store, such as during a reload.
 func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	if deps.Store == nil || deps.Keys == nil || deps.Keyring == nil || deps.Auth == nil || deps.Subjects == nil || deps.Pages == nil {
 		return nil, errors.New("authz: Store, Keys, Keyring, Auth, Subjects and Pages are required")

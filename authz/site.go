@@ -26,32 +26,33 @@ const SiteCodeParam = "gatehouse_code"
 
 const (
 	sitePath         = "/oauth/site"
-	siteFlowLifetime = time.Hour           // how long a sign-in for a site may take
+	siteFlowLifetime = time.Hour           // how long a sign-in for a site can take
 	siteFlowKept     = 24 * time.Hour      // how long after that the way back to the site is still known
 	siteCodeLifetime = 60 * time.Second    // from redirect to redirect
-	siteCodeKept     = 24 * time.Hour      // how long a spent code stays, so that a replay is seen
-	siteSessionLimit = 31 * 24 * time.Hour // of a site's session, whatever the issuer's session does
+	siteCodeKept     = 24 * time.Hour      // how long a spent code stays, so that a replay is detected
+	siteSessionLimit = 31 * 24 * time.Hour // of a site's session, however long the issuer's session lasts
 	touchEvery       = time.Minute         // how often the use of a site keeps the issuer's session from going idle
-	rememberedFrom   = 24 * time.Hour      // a session that ends later than this outlives the browser window, and so does the site's cookie
+	// if the session lasts longer than this, the site's cookie outlives the browser window
+	rememberedFrom = 24 * time.Hour
 )
 
-// SiteDemand is what a protected site asks for when a browser without a session comes.
+// SiteDemand is what a protected site demands of a browser without a session.
 type SiteDemand struct {
 	Origin string        // of the site, as registered
-	Return string        // the very URL that was asked for, on that origin
+	Return string        // the requested URL, on that origin
 	Level  int           // least authentication level. 0: any
 	MaxAge time.Duration // oldest sign-in. 0: any
 }
 
-// SiteLogin is what the site gets for a one-time code.
+// SiteLogin is what a site gets for a one-time code.
 type SiteLogin struct {
 	Token  string        // value of the site's cookie
 	Return string        // the clean URL to send the browser to
 	MaxAge time.Duration // of the cookie. 0: until the browser closes
 }
 
-// BeginSite keeps the demand and returns the issuer's URL to send the browser to. binding is the value of a cookie that the site sets on the
-// same answer. An origin that is not registered, or a Return elsewhere, is an error.
+// BeginSite stores the demand and returns the issuer's URL to which the browser is sent. binding is the value of a
+// cookie that the site sets on the same answer. An unregistered origin or a Return on another origin is an error.
 func (s *Server) BeginSite(ctx context.Context, d SiteDemand, binding string) (string, error) {
 	if !s.sites[d.Origin] {
 		return "", fmt.Errorf("authz: %q is not the origin of a site with login", d.Origin)
@@ -74,7 +75,8 @@ func (s *Server) BeginSite(ctx context.Context, d SiteDemand, binding string) (s
 	return s.cfg.Issuer + sitePath + "?flow=" + url.QueryEscape(id), err
 }
 
-// handleSite serves GET /oauth/site: a browser on its way from a site to the sign-in and back. (docs/decisions.md, "protect { login }")
+// handleSite serves GET /oauth/site: a browser on its way from a site to the sign-in and back. (docs/decisions.md,
+// "protect { login }")
 func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
 	query, err := oauth.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -94,7 +96,7 @@ func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !flow.ExpiresAt.After(s.now()) {
-		redirect(w, flow.Return, http.StatusFound) // the site begins anew and leads to the same place
+		redirect(w, flow.Return, http.StatusFound) // the site starts again with the same URL
 		return nil
 	}
 	result, err := s.deps.Auth.Authenticate(w, r, s.siteDemand(id, &flow))
@@ -109,7 +111,7 @@ func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
 		return oauth.StorageError(err)
 	}
 	code, err := s.issueSiteCode(r.Context(), id, &flow, result)
-	if errors.As(err, &refusal) { // the session ended in between: once more, which asks
+	if errors.As(err, &refusal) { // the session has just ended: start again, which asks to sign in
 		redirect(w, sitePath+"?flow="+url.QueryEscape(id), http.StatusFound)
 		return nil
 	}
@@ -139,7 +141,7 @@ func (s *Server) issueSiteCode(ctx context.Context, id string, flow *siteFlowRec
 		return "", err
 	}
 	err = s.update(ctx, func(tx storage.Tx) error {
-		st, err := s.signedInStill(tx, "", result, now)
+		st, err := s.checkSignedIn(tx, "", result, now)
 		if err != nil {
 			return err
 		}
@@ -152,8 +154,9 @@ func (s *Server) issueSiteCode(ctx context.Context, id string, flow *siteFlowRec
 	return code, err
 }
 
-// FinishSite exchanges a one-time code for a session at the site. The code is good once, for 60 seconds, at the site and in the browser that
-// began; anything else is an *Error invalid_grant, burns the code, and ends the session that it may have given before.
+// FinishSite exchanges a one-time code for a session at the site. The code is valid once, for 60 seconds, at the site
+// and in the browser that began. Otherwise FinishSite returns an *oauth.Error invalid_grant, burns the code, and ends
+// the session that it may have opened before.
 func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, from event.Origin) (SiteLogin, error) {
 	refused := oauth.InvalidGrant(nil, "the code is not good here")
 	if !secret.IsToken(secret.SiteCode, code) {
@@ -184,7 +187,7 @@ func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, f
 			if err := siteSessions.Delete(tx, rec.SiteSession); err != nil {
 				return err
 			}
-			rec.SiteSession = "" // told once
+			rec.SiteSession = "" // one event is enough
 			if err := siteCodes.Put(tx, hash, rec, kept); err != nil {
 				return err
 			}
@@ -215,7 +218,7 @@ type newSiteSession struct {
 	cookie time.Duration
 }
 
-// openSite returns the session that a code gives, or nil when the code is not good here.
+// openSite returns the session that a code opens, or nil when the code is invalid here.
 func (s *Server) openSite(tx storage.Tx, rec *siteCodeRecord, origin, binding string, now time.Time) (*newSiteSession, error) {
 	if !rec.ExpiresAt.After(now) || rec.Origin != origin || !secret.New(rec.Binding).Equal(secret.Hash(binding)) {
 		return nil, nil
@@ -240,8 +243,8 @@ func (s *Server) openSite(tx storage.Tx, rec *siteCodeRecord, origin, binding st
 	return out, nil
 }
 
-// SiteSession tells who the cookie of a site belongs to. One that is unknown, expired or signed out is inactive; an error means that we
-// cannot tell. The use of the site counts as a use of the issuer's session.
+// SiteSession returns the person of a site's cookie. An unknown, expired or signed-out cookie is inactive; an error is
+// a failure, not a verdict. Using the site counts as using the issuer's session.
 func (s *Server) SiteSession(ctx context.Context, origin, text string) (*token.Introspection, error) {
 	inactive := &token.Introspection{}
 	if !secret.IsToken(secret.SiteSession, text) {
@@ -280,10 +283,11 @@ func (s *Server) SiteSession(ctx context.Context, origin, text string) (*token.I
 	}
 	if now.Sub(session.Seen) >= touchEvery {
 		if err := s.deps.Subjects.Touch(ctx, rec.SessionID); err != nil {
-			s.deps.Log.Warn("session not marked as used", zap.String("session_id", rec.SessionID), zap.Error(err)) // it is valid all the same
+			// it is still valid
+			s.deps.Log.Warn("session not marked as used", zap.String("session_id", rec.SessionID), zap.Error(err))
 		}
 	}
-	// What the session reached since, such as a higher level, counts here too.
+	// A higher level that the session has reached since counts here too.
 	return &token.Introspection{
 		Active: true, Subject: rec.Subject, TokenType: "session", IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: session.AuthTime,
 		Level: session.Level, AMR: session.AMR, SessionID: rec.SessionID, Person: &subject,

@@ -76,8 +76,9 @@ func grantTypes() []string {
 	return out
 }
 
-// handleToken serves POST /oauth/token (RFC 6749 3.2; token server document, "Token endpoint"). The order is: one reading of the
-// request, who is it, may it use this grant, the grant. Nothing is answered before it is durable.
+// handleToken serves POST /oauth/token (RFC 6749 3.2; token server document, "Token endpoint"). The order is: read the
+// request once, authenticate the client, check that it is allowed the grant, run the grant. Nothing is answered before
+// it is durable.
 func (s *Server) handleToken(w http.ResponseWriter, r *http.Request) error {
 	f, err := oauth.ParseForm(r)
 	if err != nil {
@@ -96,7 +97,7 @@ func (s *Server) handleToken(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return oauth.UnsupportedGrantType(nil)
 	}
-	if err := s.clients.May(c, registry.Ask{Grant: served.grant}); err != nil {
+	if err := s.clients.May(c, registry.Permission{Grant: served.grant}); err != nil {
 		return err
 	}
 	answer, err := served.answer(s, r.Context(), &tokenRequest{client: c, form: f, from: s.deps.Origin(r), now: s.now()})
@@ -107,7 +108,7 @@ func (s *Server) handleToken(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// respond makes the answer that gives an access token.
+// respond makes the answer for an access token.
 func (s *Server) respond(c *client.Client, i *token.Draft, now time.Time) *tokenResponse {
 	t := &tokenResponse{
 		TokenType: token.TypeBearer, AccessToken: i.Token, ExpiresIn: seconds(i.Rec.ExpiresAt.Sub(now)), Scope: strings.Join(i.Rec.Scope, " "),
@@ -120,9 +121,9 @@ func (s *Server) respond(c *client.Client, i *token.Draft, now time.Time) *token
 
 func seconds(d time.Duration) int64 { return max(0, int64(d/time.Second)) }
 
-// audience returns the resources of a token: those asked for, which must be among those that the authorization named, if it named
-// any; none asked: all of them. (RFC 8707 2.2)
-func audience(asked, granted []string) ([]string, error) {
+// narrowAudience returns the resources of a token: the requested ones, or all granted ones if none was requested. If
+// the authorization named resources, others are refused. (RFC 8707 2.2)
+func narrowAudience(asked, granted []string) ([]string, error) {
 	if len(asked) == 0 {
 		return granted, nil
 	}

@@ -50,8 +50,8 @@ func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// bearerToken returns the one token of a request: in the header or, with POST, in the form. (RFC 6750 2.1, 2.2) One in the query
-// (2.3) is not looked at, since URLs are logged.
+// bearerToken returns the one token of a request: in the header or, with POST, in the form. (RFC 6750 2.1, 2.2) One in
+// the query (2.3) is not accepted, since URLs are logged.
 func bearerToken(r *http.Request) (string, error) {
 	none := &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required", Challenge: userinfoRealm}
 	headers := r.Header.Values("Authorization")

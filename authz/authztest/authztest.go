@@ -1,5 +1,5 @@
-// Package authztest is a running authorization server for tests: on HTTP, with a store in memory, a clock that stands still, people who
-// sign in by a button, and browsers that keep cookies.
+// Package authztest is a running authorization server for tests: on HTTP, with a store in memory, a clock that stands
+// still, people who sign in by a button, and browsers that keep cookies.
 package authztest
 
 import (
@@ -29,7 +29,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-// Start is when the clock of every harness begins. It lies ahead so that storage, which may look at the real time, collects nothing.
+// Start is when the clock of every harness begins. It lies ahead so that storage, which may look at the real time,
+// collects nothing.
 var Start = time.Date(2035, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // Verifier and Challenge are a PKCE pair (RFC 7636 appendix B).
@@ -163,7 +164,8 @@ func (h *Harness) must(err error) {
 // Log returns everything logged so far.
 func (h *Harness) Log() string { return h.log.String() }
 
-// World is the configuration of every harness: clients for each kind of case. Each secret is the client's id and Secret.
+// World is the configuration of every harness: clients for each kind of case. Each secret is the client's id and
+// Secret.
 func World() authz.Config {
 	confidential := func(id string, grants ...string) *client.Client {
 		return &client.Client{

@@ -154,8 +154,8 @@ func (b *Browser) Confirm(target string) *Response {
 	return b.Post(target, url.Values{"confirm": {"true"}})
 }
 
-// Follow opens a URL and goes on until it leaves the issuer or meets a page with nothing to press: it follows redirects, signs in and
-// decides about consent. It returns the last answer: a redirect that leaves, or that page.
+// Follow opens a URL and goes on until it leaves the issuer or meets a page with nothing to press: it follows
+// redirects, signs in and decides about consent. It returns the last answer: a redirect that leaves, or that page.
 func (b *Browser) Follow(target string) *Response {
 	b.h.T.Helper()
 	return b.follow(b.Get(target))

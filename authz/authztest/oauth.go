@@ -8,8 +8,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 )
 
-// Params returns good parameters of an authorization request of a client: scope openid, state, nonce, PKCE. Each change is a name and a
-// value that replaces it; an empty value removes it.
+// Params returns good parameters of an authorization request of a client: scope openid, state, nonce, PKCE. Each change
+// is a name and a value that replaces it; an empty value removes it.
 func (h *Harness) Params(client string, changes ...string) url.Values {
 	v := url.Values{
 		"response_type": {"code"}, "client_id": {client}, "redirect_uri": {h.client(client).RedirectURIs[0]}, "scope": {"openid"}, "state": {"the state"},

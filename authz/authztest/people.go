@@ -24,7 +24,8 @@ const (
 
 var never time.Time
 
-// People are persons who sign in by a button. They implement authz.Authenticator and authz.Subjects and are safe for concurrent use.
+// People are persons who sign in by a button. They implement authz.Authenticator and authz.Subjects and are safe for
+// concurrent use.
 type People struct {
 	clock *Clock
 
@@ -401,7 +402,8 @@ func (p *People) SignOut(w http.ResponseWriter, r *http.Request, ret string) (vi
 	return via, nil
 }
 
-// button shows the sign-in page of the test, or signs in: POST as=<person>, or confirm=true for the person who is signed in.
+// button shows the sign-in page of the test, or signs in: POST as=<person>, or confirm=true for the person who is
+// signed in.
 func (p *People) button(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		fmt.Fprintln(w, "sign in")

@@ -33,8 +33,8 @@ func ParseJWKS(raw []byte) (*jose.JSONWebKeySet, error) {
 	return &jose.JSONWebKeySet{Keys: keys}, nil
 }
 
-// ParseKeys are the public keys of a set that can have signed an assertion. Others are passed over, as RFC 7517 5 says; a private
-// key is an error, since whoever published it has lost it.
+// ParseKeys returns the public keys of a set that can sign assertions. Others are ignored, as RFC 7517 5 says. A
+// private key is an error, since publishing it has compromised it.
 func ParseKeys(raw []byte) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -49,7 +49,7 @@ func ParseKeys(raw []byte) ([]jose.JSONWebKey, error) {
 	for _, one := range set.Keys {
 		var key jose.JSONWebKey
 		if json.Unmarshal(one, &key) != nil {
-			continue // of a kind that we do not know
+			continue // of an unknown kind
 		}
 		if !key.IsPublic() {
 			return nil, errors.New("holds a private or symmetric key: publish the public part alone")

@@ -10,7 +10,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 )
 
-// reservedInRedirect are the parameters that we add to a redirect URI. One that has them already would let two readers see two answers.
+// reservedInRedirect are the parameters that we add to a redirect URI. If it already had one, two readers could see two
+// answers.
 var reservedInRedirect = []string{
 	"code", "state", "iss", "error", "error_description", "error_uri", "response", "session_state", "id_token", "access_token", "token_type",
 	"expires_in", "scope", "service_saml_error", "service_error_cause",
@@ -19,7 +20,8 @@ var reservedInRedirect = []string{
 // schemes that run or show something in the browser instead of handing it to an application.
 var refusedSchemes = []string{"javascript", "data", "vbscript", "blob", "file", "about", "filesystem", "ws", "wss", "ftp"}
 
-// ValidateRedirectURI says why a URI cannot be registered as a redirect URI, or returns nil. (RFC 6749 3.1.2; RFC 9700 2.1; RFC 8252 7)
+// ValidateRedirectURI says why a URI cannot be registered as a redirect URI, or returns nil. (RFC 6749 3.1.2; RFC 9700
+// 2.1; RFC 8252 7)
 func ValidateRedirectURI(uri string) error {
 	if uri == "" || len(uri) > 2048 {
 		return errors.New("must have 1 to 2048 characters")
@@ -84,14 +86,14 @@ func validateRedirectScheme(u *url.URL) error {
 	return nil
 }
 
-// isOwnMachine knows fewer hosts than internal/loopback: a code goes there, so names below localhost, which a resolver may look for elsewhere, and the rest
-// of 127.0.0.0/8 are not for it. (RFC 8252 7.3, 8.3)
+// isOwnMachine knows fewer hosts than internal/loopback, because a code is sent there: it excludes names below
+// localhost, which a resolver can look up elsewhere, and the rest of 127.0.0.0/8. (RFC 8252 7.3, 8.3)
 func isOwnMachine(host string) bool {
 	return host == "127.0.0.1" || host == "::1" || host == "localhost"
 }
 
-// MatchRedirectURI tells whether a redirect URI of a request is the registered one: the same string (RFC 9700 2.1), or the same but for
-// the port where the registered host is a loopback address (RFC 8252 7.3).
+// MatchRedirectURI tells whether a redirect URI of a request is the registered one: the same string (RFC 9700 2.1), or
+// the same except for the port if the registered host is a loopback address (RFC 8252 7.3).
 func MatchRedirectURI(registered, sent string) bool {
 	if registered == sent {
 		return true
@@ -157,7 +159,8 @@ func RedirectOwner(uri string) string {
 	return u.Scheme
 }
 
-// WithQuery appends parameters to a URI that has no fragment, byte for byte before them. (RFC 6749 3.1.2: its own query is kept)
+// WithQuery appends parameters to a URI that has no fragment, byte for byte before them. (RFC 6749 3.1.2: its own query
+// is kept)
 func WithQuery(uri string, params url.Values) string {
 	if len(params) == 0 {
 		return uri

@@ -6,8 +6,8 @@ const (
 	SubjectPairwise = "pairwise"
 )
 
-// Sector is the host of the client's redirect URIs: clients of one sector know a person by one pairwise subject. (OpenID Connect Core
-// 8.1) Empty: the client knows the public one. Validate has seen to it that there is one host.
+// Sector is the host of the client's redirect URIs: clients of one sector know a person by one pairwise subject.
+// (OpenID Connect Core 8.1) Empty: the client knows the public one. Validate has checked that there is only one host.
 func (c *Client) Sector() string {
 	if c.SubjectType != SubjectPairwise || len(c.RedirectURIs) == 0 {
 		return ""

@@ -70,7 +70,7 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
-// Validate says what is wrong with a client, all of it at once, or returns nil. It looks at nothing but the client.
+// Validate returns all that is wrong with a client, or nil. It looks at the client alone.
 func (c *Client) Validate() error {
 	var p Problems
 	p.AddErr(CheckID(c.ID))
@@ -88,7 +88,7 @@ func (c *Client) Validate() error {
 	}
 	for _, scope := range slices.Concat(c.Scopes, c.DefaultScopes) {
 		if !isScopeToken(scope) {
-			p.Addf("scopes: %q has a character that no scope may have", scope)
+			p.Addf("scopes: %q has a character that scopes must not have", scope)
 		}
 	}
 	for _, scope := range c.DefaultScopes {
@@ -214,7 +214,7 @@ func (c *Client) checkGrants(p *Problems) {
 		p.Addf("grants: a public client cannot use validate_bearer, since it has no credentials")
 	}
 	if c.HasGrant(GrantPassword) && c.Public { // docs/decisions.md, "Password grant"
-		p.Addf("grants: a public client cannot use password: whoever knows its name could try passwords")
+		p.Addf("grants: a public client cannot use password: anyone who knows its name could try passwords")
 	}
 	if c.HasGrant(GrantPassword) && c.HasGrant(GrantCode) { // docs/decisions.md, "Password grant"
 		p.Addf("grants: password cannot stand beside authorization_code, which does without the password: keep one of them")
@@ -253,10 +253,10 @@ func (c *Client) checkLimits(p *Problems) {
 	}
 }
 
-// apis are what an API client may be allowed.
+// apis are the APIs that an API client can be given.
 var apis = []string{"introspection", "configuration", "credentials", "events", "persons"}
 
-// Validate says what is wrong with an API client, all of it at once, or returns nil.
+// Validate returns all that is wrong with an API client, or nil.
 func (c *APIClient) Validate() error {
 	var p Problems
 	p.AddErr(CheckID(c.ID))
@@ -281,11 +281,11 @@ func (c *APIClient) Validate() error {
 	return nil
 }
 
-// Validate says what is wrong with a scope, or returns nil.
+// Validate returns all that is wrong with a scope, or nil.
 func (sc Scope) Validate() error {
 	var p Problems
 	if !isScopeToken(sc.Name) {
-		p.Addf("the name is empty or has a character that no scope may have")
+		p.Addf("the name is empty or has a character that scopes must not have")
 	}
 	if sc.Level < 0 || sc.Level > 4 {
 		p.Addf("level: %d is not between 1 and 4", sc.Level)
@@ -333,7 +333,7 @@ func checkOrigin(o string) error {
 // IsText tells whether s is UTF-8 without control characters.
 func IsText(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) }
 
-// Problems collects what is wrong, so that the operator mends it in one go.
+// Problems collects errors, so that the operator sees all of them at once.
 type Problems []error
 
 func (p *Problems) Addf(format string, args ...any) { *p = append(*p, fmt.Errorf(format, args...)) }
@@ -362,8 +362,8 @@ func (p *Problems) Join() error {
 	return errors.New(strings.Join(text, "; "))
 }
 
-// checkLogoutURIs: what is called must be as safe as what a browser is led to; a page in a frame must be one of the client's own
-// (Front-Channel Logout 2: scheme, host and port of a redirect URI).
+// checkLogoutURIs holds that an address we call is as safe as one that a browser is sent to, and that a page in a frame
+// is the client's own (Front-Channel Logout 2: scheme, host and port of a redirect URI).
 func (c *Client) checkLogoutURIs(p *Problems) {
 	for _, o := range [...]struct{ option, uri string }{
 		{"backchannel_logout_uri", c.BackchannelLogoutURI}, {"frontchannel_logout_uri", c.FrontchannelLogoutURI},
@@ -382,6 +382,6 @@ func (c *Client) checkLogoutURIs(p *Problems) {
 	}
 }
 
-// MaxJWTLifetime bounds access tokens that are JWTs: a resource server must find the key in the JWKS as long as the token lives, and a key
-// goes keyAfter after it signed last.
+// MaxJWTLifetime bounds access tokens that are JWTs: a resource server must find the key in the JWKS as long as the
+// token lives, and a key goes keyAfter after it signed last.
 const MaxJWTLifetime = 24 * time.Hour

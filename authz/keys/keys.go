@@ -29,10 +29,11 @@ import (
 
 const (
 	keyPeriod  = 90 * 24 * time.Hour // how long a key signs
-	keyOverlap = 24 * time.Hour      // how long a key is published before it signs: longer than anybody keeps the JWKS
+	keyOverlap = 24 * time.Hour      // how long a key is published before it signs: longer than clients cache the JWKS
 	// keyAfter is how long a key is published after it signed last: longer than any ID token lives.
 	keyAfter = 48 * time.Hour
-	// keyKept is how long a key that is no longer published still verifies id_token_hint (OpenID Connect Core 3.1.2.1: expired ones count).
+	// keyKept is how long a key that is no longer published still verifies id_token_hint, where expired tokens count
+	// (OpenID Connect Core 3.1.2.1).
 	keyKept    = 90 * 24 * time.Hour
 	keyRefresh = time.Minute // how soon a server sees what another server of the store has written
 	rsaBits    = 2048
@@ -98,7 +99,8 @@ func (k *Keys) Run(ctx context.Context) error {
 	}
 }
 
-// Rotate publishes a successor of every key now; it signs once everybody can have seen it. Where one is waiting already it does nothing.
+// Rotate publishes a successor of every key now. It signs once every client can have seen it. For an algorithm whose
+// successor is already waiting Rotate does nothing.
 func (k *Keys) Rotate(ctx context.Context) error { return k.rotate(ctx, true) }
 
 // rotate makes the first key of each algorithm, and successors of those that are due, or of all.
@@ -142,7 +144,8 @@ func (k *Keys) rotate(ctx context.Context, all bool) error {
 	return nil
 }
 
-// needsKey tells whether an algorithm has no key, or none for when the newest one ends. None is needed while one waits.
+// needsKey tells whether an algorithm has no key, or no successor for its newest key, which is due or demanded by all.
+// No key is needed while a successor waits.
 func needsKey(have []*signingKey, alg string, now time.Time, all bool) bool {
 	newest := newestKey(have, alg)
 	if newest == nil {
@@ -182,7 +185,7 @@ func (k *Keys) generate(alg jose.SignatureAlgorithm) (id string, sealed []byte, 
 		return "", nil, err
 	}
 	var private crypto.Signer
-	switch alg { //nolint:exhaustive // those of signingAlgs
+	switch alg { //nolint:exhaustive // those of Algorithms
 	case jose.RS256:
 		private, err = rsa.GenerateKey(k.random, rsaBits)
 	case jose.ES256:
@@ -205,7 +208,8 @@ func (k *Keys) generate(alg jose.SignatureAlgorithm) (id string, sealed []byte, 
 
 func keyPurpose(id string) string { return "authz_key/" + id }
 
-// load reads the keys of the store. A key that cannot be opened is an error: signing with another one would not be noticed.
+// load reads the keys of the store. A key that cannot be opened is an error: signing with another one would not be
+// noticed.
 func (k *Keys) load(ctx context.Context) error {
 	have := k.snapshot()
 	keys := map[string]*signingKey{}
@@ -296,11 +300,11 @@ func (k *Keys) Sign(alg, typ string, claims any) (string, error) {
 	return signed.CompactSerialize()
 }
 
-// ErrUnverified says that a JWT was not signed by us, or is another kind of token.
-var ErrUnverified = errors.New("authz: not a token of ours")
+// ErrUnverified says that a JWT was not signed by us, or is a token of another type.
+var ErrUnverified = errors.New("authz: not one of our tokens")
 
-// Verify returns the claims of a JWT that we signed as this type, expired or not, or an error. Algorithm and key are those of the key that
-// the header names, never the header's choice.
+// Verify returns the claims of a JWT that we signed as this type, expired or not, or an error. The algorithm is that of
+// the key that the header names, never the header's choice.
 func (k *Keys) Verify(raw, typ string) ([]byte, error) {
 	if len(raw) > 16<<10 {
 		return nil, ErrUnverified

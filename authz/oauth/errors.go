@@ -12,7 +12,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Error is a refusal or failure as an OAuth client reads it. Functions return it as error; the writers at the end of this file write it, once.
+// Error is a refusal or failure as an OAuth client reads it. Functions return it as error; authz writes it once, as
+// JSON or as a page.
 type Error struct {
 	Status      int    // HTTP status where the answer is not a redirect
 	Code        string // RFC 6749 4.1.2.1, 5.2 and their extensions
@@ -20,7 +21,7 @@ type Error struct {
 	Cause       error  // for the log only
 	// Challenge is the WWW-Authenticate header. Empty: none.
 	Challenge string
-	// RetryAfter is when to come back. Zero: not said, or for 503 a few seconds.
+	// RetryAfter is how long to wait. Zero: not said, except that a 503 says a few seconds.
 	RetryAfter time.Duration
 	// Fields are extension parameters of an authorization error: service_saml_error, service_error_cause.
 	Fields map[string]string
@@ -66,7 +67,7 @@ func InvalidScope(cause error, description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_scope", Description: description, Cause: cause}
 }
 
-// invalidTarget: RFC 8707 2.
+// InvalidTarget refuses a resource. (RFC 8707 2)
 func InvalidTarget(cause error) error {
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_target", Description: "the resource is unknown or not allowed", Cause: cause}
 }
@@ -79,22 +80,24 @@ func NotFound() error {
 	return &Error{Status: http.StatusNotFound, Code: "not_found", Description: "there is no such thing"}
 }
 
-// ServerError is whatever we cannot tell; the client reads nothing of the cause.
+// ServerError is a failure of ours. The client reads nothing of the cause.
 func ServerError(cause error) error {
 	return &Error{Status: http.StatusInternalServerError, Code: "server_error", Description: "internal error", Cause: cause}
 }
 
-// TemporarilyUnavailable is a failure that may pass: storage, or too many password checks. It is answered 503 with Retry-After.
+// TemporarilyUnavailable is a failure that can pass, of storage or because of too many password checks: 503 with
+// Retry-After.
 func TemporarilyUnavailable(cause error) error {
 	return &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "try again later", Cause: cause}
 }
 
-// tooManyTries: no password is looked at for a while. RFC 6585 4, as on the sign-in page; RFC 6749 has no code for it.
+// TooManyTries refuses to check passwords for a while (RFC 6585 4), as the sign-in page does. RFC 6749 has no code for
+// it.
 func TooManyTries(cause error, wait time.Duration) error {
 	return &Error{Status: http.StatusTooManyRequests, Code: "temporarily_unavailable", Description: "too many tries", Cause: cause, RetryAfter: wait}
 }
 
-// AsError turns any error into an Error: storage failures are 503, what is unknown is 500.
+// AsError turns any error into an Error: a failure of storage is 503, an unknown error 500.
 func AsError(err error) *Error {
 	if e := new(Error); errors.As(err, &e) {
 		return e
@@ -105,12 +108,12 @@ func AsError(err error) *Error {
 	return ServerError(err).(*Error) //nolint:errorlint,forcetypeassert // just made
 }
 
-// isUnavailable tells failures of storage, the caller's cancelled context included, from everything else.
+// isUnavailable tells whether err is a failure of storage.
 func isUnavailable(err error) bool {
 	return errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrCorrupt)
 }
 
-// StorageError leaves verdicts as they are and turns what says "we cannot tell" into a 503.
+// StorageError turns failures of storage into a 503 and leaves verdicts as they are.
 func StorageError(err error) error {
 	if errors.As(err, new(*Error)) || errors.As(err, new(*login.Refusal)) || errors.Is(err, login.ErrResponded) {
 		return err

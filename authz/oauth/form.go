@@ -13,11 +13,11 @@ import (
 
 const (
 	maxForm       = 64 << 10 // bytes of a form body
-	MaxQuery      = 32 << 10 // bytes of a query: anybody can have one stored, so it is bounded
+	MaxQuery      = 32 << 10 // bytes of a query; strangers can have one stored, so it is bounded
 	maxParameters = 1024     // name=value pairs of a form or query
 )
 
-// Form is what a form body or a query says. A parameter without a value counts as not sent (RFC 6749 3.1).
+// Form holds the parameters of a form body or a query. A parameter without a value counts as not sent (RFC 6749 3.1).
 type Form struct {
 	Values map[string][]string
 }
@@ -33,7 +33,7 @@ func (f Form) Get(name string) string {
 // Has tells whether a parameter was sent once, with a value.
 func (f Form) Has(name string) bool { return f.Get(name) != "" }
 
-// All returns each value of a parameter that may repeat, such as resource (RFC 8707 2), without empty ones.
+// All returns each value of a parameter that can repeat, such as resource (RFC 8707 2), without empty ones.
 func (f Form) All(name string) []string {
 	var out []string
 	for _, v := range f.Values[name] {
@@ -50,15 +50,15 @@ func (f Form) Repeated(name string) bool { return len(f.Values[name]) > 1 }
 // Encode writes the parameters as a query again, in the order of their names.
 func (f Form) Encode() string { return url.Values(f.Values).Encode() }
 
-// bodyOnly are the parameters that mean something in a body alone. In a query they would reach logs and Referer headers,
-// and beside a body leave open which of the two counts.
+// bodyOnly are the parameters that are read from a body alone. In a query they would reach logs and Referer headers,
+// and in both places it would be open which one counts.
 var bodyOnly = []string{
 	"grant_type", "code", "code_verifier", "redirect_uri", "client_id", "client_secret", "client_assertion", "client_assertion_type",
 	"refresh_token", "scope", "resource", "username", "password", "token", "token_type_hint", "access_token", "refresh_user_details",
 }
 
-// ParseForm reads the form of an endpoint that machines call. It has one reading of a body or none: whatever could be
-// read in two ways is invalid_request. (RFC 6749 3.2: "MUST NOT be included more than once"; appendix B: UTF-8)
+// ParseForm reads the form of an endpoint that machines call. A body that could be read in two ways is invalid_request.
+// (RFC 6749 3.2: "MUST NOT be included more than once"; appendix B: UTF-8)
 func ParseForm(r *http.Request) (Form, error) {
 	query, err := ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -74,7 +74,7 @@ func ParseForm(r *http.Request) (Form, error) {
 		return Form{}, err
 	}
 	for name, values := range f.Values {
-		if len(values) > 1 && name != "resource" { // RFC 8707 2: resource may repeat
+		if len(values) > 1 && name != "resource" { // RFC 8707 2: resource can repeat
 			return Form{}, InvalidRequest(nil, "a parameter is repeated")
 		}
 		for _, v := range values {
@@ -86,7 +86,7 @@ func ParseForm(r *http.Request) (Form, error) {
 	return f, nil
 }
 
-// ReadForm reads a form body with whatever it repeats.
+// ReadForm reads a form body, repeated parameters included.
 func ReadForm(r *http.Request) (Form, error) {
 	if err := checkFormType(r.Header); err != nil {
 		return Form{}, InvalidRequest(err, "content type must be application/x-www-form-urlencoded")
@@ -126,8 +126,8 @@ func checkFormType(h http.Header) error {
 	return nil
 }
 
-// ParseQuery reads name=value pairs. What cannot be decoded in one certain way is invalid_request: %zz, a bare semicolon
-// (which some read as a separator), bytes that are not UTF-8.
+// ParseQuery reads name=value pairs. Pairs that could be decoded in several ways are invalid_request: %zz, a bare
+// semicolon (which some read as a separator), bytes that are not UTF-8.
 func ParseQuery(raw string) (Form, error) {
 	f := Form{Values: map[string][]string{}}
 	if strings.Contains(raw, ";") {

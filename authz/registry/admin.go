@@ -19,19 +19,19 @@ import (
 )
 
 var (
-	// ErrClientExists says that the id is taken, by the configuration or by an earlier command.
+	// ErrExists says that the id is taken, by the configuration or by an earlier command.
 	ErrExists = errors.New("authz: a client of this id exists already")
-	// ErrClientUnknown says that there is no such client.
+	// ErrUnknown says that the client does not exist.
 	ErrUnknown = errors.New("authz: no such client")
-	// ErrClientFixed says that a client stands in the configuration, where it is changed and removed.
+	// ErrDeclared says that a client stands in the configuration, where it is changed and removed.
 	ErrDeclared = errors.New("authz: the client stands in the configuration; change it there")
 )
 
-// secretBytes is the randomness of a client secret that we make.
+// secretBytes is the randomness of a generated client secret.
 const secretBytes = 32
 
-// Add stores a client. A confidential one without a secret or keys gets one, which is returned and stored as a keyed hash only; in
-// all other cases secretText is empty. Errors: ErrClientExists, what Validate says, a failure of storage.
+// Add stores a client. A confidential client without a secret or keys gets a secret, which is returned, and stored only
+// as a keyed hash; otherwise secretText is empty. Errors: ErrExists, those of Validate, a failure of storage.
 func (r *Registry) Add(ctx context.Context, c client.Client) (secretText string, err error) {
 	if !c.Public && c.AuthMethod != client.MethodPrivateKey && len(c.Secrets)+len(c.SecretHashes) == 0 {
 		if secretText, err = newSecret(r.deps.Random); err != nil {
@@ -71,7 +71,7 @@ func (r *Registry) Add(ctx context.Context, c client.Client) (secretText string,
 	return secretText, err
 }
 
-// newSecret returns a client secret of 256 bits, which needs no encoding anywhere.
+// newSecret returns a client secret of 256 bits in characters that need no encoding anywhere.
 func newSecret(random io.Reader) (string, error) {
 	b := make([]byte, secretBytes)
 	if _, err := io.ReadFull(random, b); err != nil {
@@ -80,7 +80,7 @@ func newSecret(random io.Reader) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b), nil
 }
 
-// hashed returns what is stored in place of a client's secrets.
+// hashed returns the hashes that are stored instead of a client's secrets.
 func (r *Registry) hashed(id string, secrets []secret.String, hashes []string) []string {
 	out := slices.Clone(hashes)
 	for _, sum := range r.checks.credential("client", id, secrets, nil).sums {
@@ -127,8 +127,8 @@ func (r *Registry) List(ctx context.Context) ([]Info, error) {
 	return out, nil
 }
 
-// Remove removes a client that was added by command and ends everything it was given, for a later client of that id too.
-// Errors: ErrClientUnknown, ErrClientFixed, a failure of storage.
+// Remove removes a client that was added by command and ends its tokens, codes and grants, so a later client of that id
+// inherits nothing. Errors: ErrUnknown, ErrDeclared, a failure of storage.
 func (r *Registry) Remove(ctx context.Context, id string) error {
 	if r.fixed[id] != nil {
 		return ErrDeclared
@@ -136,7 +136,8 @@ func (r *Registry) Remove(ctx context.Context, id string) error {
 	return r.endClient(ctx, id, eventClientRemoved, func(tx storage.Tx) error { return clients.Delete(tx, id) })
 }
 
-// Revoke ends every token, code and grant of a client. It may get new ones at once. Errors: ErrClientUnknown, a failure of storage.
+// Revoke ends every token, code and grant of a client. It can get new ones at once. Errors: ErrUnknown, a failure of
+// storage.
 func (r *Registry) Revoke(ctx context.Context, id string) error {
 	return r.endClient(ctx, id, eventClientRevoked, func(storage.Tx) error { return nil })
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// A client that has a key signs an assertion instead of sending a secret. (RFC 7521 4.2, RFC 7523 2.2, OpenID Connect Core 9,
-// private_key_jwt)
+// A client that has a key signs an assertion instead of sending a secret. (RFC 7521 4.2, RFC 7523 2.2, OpenID Connect
+// Core 9, private_key_jwt)
 
 const (
 	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -30,7 +30,7 @@ const (
 	maxAssertion    = 16 << 10         // bytes
 	assertionMargin = 10 * time.Minute // how much longer than its validity a used one is remembered
 	maxAssertionID  = 256              // bytes of jti
-	assertionAhead  = 5 * time.Minute  // how far ahead exp may lie
+	assertionAhead  = 5 * time.Minute  // how far ahead exp can lie
 	assertionSkew   = 30 * time.Second
 )
 
@@ -46,30 +46,30 @@ type assertionClaims struct {
 }
 
 // readAssertion says which client a request claims to be by its assertion. Nothing of it is verified yet.
-func readAssertion(f oauth.Form) (presented, error) {
+func readAssertion(f oauth.Form) (identification, error) {
 	if f.Get("client_assertion_type") != assertionType || !f.Has("client_assertion") {
-		return presented{id: f.Get("client_id")}, oauth.InvalidClient(errAssertion)
+		return identification{id: f.Get("client_id")}, oauth.InvalidClient(errAssertion)
 	}
 	raw := f.Get("client_assertion")
 	if len(raw) > maxAssertion {
-		return presented{}, oauth.InvalidClient(errAssertion)
+		return identification{}, oauth.InvalidClient(errAssertion)
 	}
 	parsed, err := jose.ParseSignedCompact(raw, client.AssertionAlgorithms)
 	if err != nil {
-		return presented{id: f.Get("client_id")}, oauth.InvalidClient(fmt.Errorf("%w: %w", errAssertion, err))
+		return identification{id: f.Get("client_id")}, oauth.InvalidClient(fmt.Errorf("%w: %w", errAssertion, err))
 	}
 	var claims assertionClaims
 	if err := json.Unmarshal(parsed.UnsafePayloadWithoutVerification(), &claims); err != nil || client.CheckID(claims.Subject) != nil {
-		return presented{id: f.Get("client_id")}, oauth.InvalidClient(errAssertion)
+		return identification{id: f.Get("client_id")}, oauth.InvalidClient(errAssertion)
 	}
 	if f.Has("client_id") && f.Get("client_id") != claims.Subject { // RFC 7521 4.2
-		return presented{}, oauth.InvalidRequest(nil, "client_id is not the authenticated client")
+		return identification{}, oauth.InvalidRequest(nil, "client_id is not the authenticated client")
 	}
-	return presented{id: claims.Subject, secret: raw, method: client.MethodPrivateKey}, nil
+	return identification{id: claims.Subject, secret: raw, method: client.MethodPrivateKey}, nil
 }
 
-// authenticateByKey returns the client whose key signed the assertion, which is good once.
-func (r *Registry) authenticateByKey(ctx context.Context, p presented) (*client.Client, error) {
+// authenticateByKey returns the client whose key signed the assertion. An assertion is valid once.
+func (r *Registry) authenticateByKey(ctx context.Context, p identification) (*client.Client, error) {
 	c, err := r.Get(ctx, p.id)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
@@ -90,7 +90,7 @@ func (r *Registry) authenticateByKey(ctx context.Context, p presented) (*client.
 	if err != nil {
 		return nil, oauth.InvalidClient(fmt.Errorf("%w: %w", errAssertion, err))
 	}
-	err = r.update(ctx, func(tx storage.Tx) error { // RFC 7523 3, 7: the jti is used once, whoever asks first
+	err = r.update(ctx, func(tx storage.Tx) error { // RFC 7523 3, 7: the jti is used once
 		return assertions.Create(tx, storage.Key(c.ID, secret.Hash(claims.ID)), struct{}{}, expires.Add(assertionMargin))
 	})
 	if errors.Is(err, storage.ErrExists) {
@@ -135,7 +135,7 @@ func (r *Registry) checkAssertion(c *client.Client, payload []byte, now time.Tim
 	if claims.Issuer != c.ID || claims.Subject != c.ID {
 		return claims, expires, errors.New("iss or sub is not the client")
 	}
-	// Only our issuer, and no other beside it: an assertion that is meant for several could be used by one of them here.
+	// Our issuer must be the only audience: one of several could use the assertion here.
 	var one string
 	var several []string
 	if json.Unmarshal(claims.Audience, &one) != nil {
@@ -166,34 +166,35 @@ func (r *Registry) checkAssertion(c *client.Client, payload []byte, now time.Tim
 
 const (
 	keysFresh = 15 * time.Minute // how long fetched keys are used without looking again
-	keysRetry = time.Minute      // how soon they are fetched again, whatever is asked
+	keysRetry = time.Minute      // the shortest time between two fetches
 	keysStale = 24 * time.Hour   // how long they are used while nothing can be fetched
 	maxRemote = 4096             // remembered sets
 )
 
-// remoteKeys are the keys that clients publish, as far as they were fetched.
+// remoteKeys are the keys that were fetched from clients.
 type remoteKeys struct {
 	mu sync.Mutex // guards of
 	of map[string]*remoteSet
 }
 
-// remoteSet is what one client publishes.
+// remoteSet is the keys of one client.
 type remoteSet struct {
 	mu      sync.Mutex // guards all below; it is not held while keys are fetched
 	keys    []jose.JSONWebKey
 	fetched time.Time // when it worked last
 	tried   time.Time
 	err     error         // of the last try
-	busy    chan struct{} // closed when the fetch under way is done; nil: there is none
+	busy    chan struct{} // closed when the current fetch is done; nil: no fetch runs
 }
 
-// has tells whether a key that an assertion names is here. mu is held.
+// has tells whether the set has the key that an assertion names. mu is held.
 func (k *remoteSet) has(kid string) bool {
 	return len(k.keys) > 0 && (kid == "" || slices.ContainsFunc(k.keys, func(key jose.JSONWebKey) bool { return key.KeyID == kid }))
 }
 
-// refresh fetches the keys, once at a time and at most once a minute. Whoever finds a fetch under way waits for it only when the key
-// in question is not here yet: a stranger who names an unknown key and a slow client hold up nobody. mu is held before and after.
+// refresh fetches the keys, once at a time and at most once a minute. A caller waits for a running fetch only when its
+// key is not here yet, so a stranger who names an unknown key and a slow client block no one else. mu is held before
+// and after.
 func (k *remoteSet) refresh(ctx context.Context, now time.Time, needed bool, fetch func() ([]jose.JSONWebKey, error)) {
 	if k.busy != nil {
 		if !needed {
@@ -235,8 +236,8 @@ func (k *remoteKeys) set(id string) *remoteSet {
 	return k.of[id]
 }
 
-// clientKeys returns the keys of a client. Those behind a URL are fetched when they are old or the key that is asked for is not among
-// them, and at most once a minute: otherwise anybody could make us call the client as often as they like.
+// clientKeys returns the keys of a client. Those behind a URL are fetched when they are old or the key that is asked
+// for is not among them, and at most once a minute, so that strangers cannot make us call the client at will.
 func (r *Registry) clientKeys(ctx context.Context, c *client.Client, kid string) ([]jose.JSONWebKey, error) {
 	if c.JWKS != nil {
 		return c.JWKS.Keys, nil

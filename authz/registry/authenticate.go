@@ -22,14 +22,15 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// How often failed authentications become events: an event is a synced write, and strangers must not be able to ask for many.
+// How often failed authentications become events: an event is a synced write, and strangers must not cause many of
+// them.
 const (
 	failureEventsPerSecond = 5
 	failureEventsBurst     = 50
 )
 
-// presented is how a caller says who it is.
-type presented struct {
+// identification is what a caller presents to prove who it is.
+type identification struct {
 	id, secret string
 	method     string // basic, post, none, private_key_jwt; then secret is the assertion
 }
@@ -62,7 +63,7 @@ func (r *Registry) Authenticate(req *http.Request, f oauth.Form) (*client.Client
 	if known {
 		against = reg.credential
 	}
-	// The comparison is made for an unknown client too, so that time does not tell who exists.
+	// An unknown client is compared too, so that timing does not reveal which clients exist.
 	right, err := r.checks.check(req.Context(), against, "client", p.id, p.secret)
 	if err == nil && !right && r.fixed[p.id] != nil {
 		err = r.costLookup(req.Context())
@@ -90,7 +91,7 @@ func (r *Registry) Authenticate(req *http.Request, f oauth.Form) (*client.Client
 }
 
 // lookup is read outside a transaction. A client of the configuration costs no View.
-func (r *Registry) lookup(ctx context.Context, id string) (reg *registered[client.Client], err error) {
+func (r *Registry) lookup(ctx context.Context, id string) (reg *entry[client.Client], err error) {
 	if reg = r.fixed[id]; reg != nil {
 		return reg, nil
 	}
@@ -119,7 +120,7 @@ func cannotCheck(err error) error {
 }
 
 // readCredentials finds the one way in which a request authenticates its client.
-func readCredentials(h http.Header, f oauth.Form) (presented, error) {
+func readCredentials(h http.Header, f oauth.Form) (identification, error) {
 	headers := h.Values("Authorization")
 	posted := f.Has("client_secret")
 	asserted := f.Has("client_assertion") || f.Has("client_assertion_type")
@@ -130,62 +131,63 @@ func readCredentials(h http.Header, f oauth.Form) (presented, error) {
 		}
 	}
 	if ways > 1 {
-		return presented{}, oauth.InvalidRequest(nil, "more than one way of client authentication") // RFC 6749 2.3
+		return identification{}, oauth.InvalidRequest(nil, "more than one way of client authentication") // RFC 6749 2.3
 	}
 	switch {
 	case len(headers) == 1:
 		p, err := basicCredentials(headers[0], true)
 		if err != nil {
-			return presented{}, err
+			return identification{}, err
 		}
 		if f.Has("client_id") && f.Get("client_id") != p.id {
-			return presented{}, oauth.InvalidRequest(nil, "client_id is not the authenticated client")
+			return identification{}, oauth.InvalidRequest(nil, "client_id is not the authenticated client")
 		}
 		return p, nil
 	case posted:
-		return presented{id: f.Get("client_id"), secret: f.Get("client_secret"), method: "post"}, nil
+		return identification{id: f.Get("client_id"), secret: f.Get("client_secret"), method: "post"}, nil
 	case asserted:
 		return readAssertion(f)
 	case f.Has("client_id"):
-		return presented{id: f.Get("client_id"), method: "none"}, nil
+		return identification{id: f.Get("client_id"), method: "none"}, nil
 	}
-	return presented{}, oauth.InvalidRequest(errNoCredentials, "client authentication or client_id is missing")
+	return identification{}, oauth.InvalidRequest(errNoCredentials, "client authentication or client_id is missing")
 }
 
-// basicCredentials reads HTTP Basic (RFC 7617). Clients encode id and secret as form values before (RFC 6749 2.3.1); there
-// is no second reading for those that do not, since two readings would let one client's name be another's.
-func basicCredentials(header string, formEncoded bool) (presented, error) {
+// basicCredentials reads HTTP Basic (RFC 7617). OAuth clients encode id and secret as form values first (RFC 6749
+// 2.3.1). Values are never read both ways, since one client's name could then be another's.
+func basicCredentials(header string, formEncoded bool) (identification, error) {
 	scheme, encoded, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Basic") {
-		return presented{}, oauth.InvalidClient(errNoCredentials)
+		return identification{}, oauth.InvalidClient(errNoCredentials)
 	}
 	if strings.Contains(encoded, ",") {
-		return presented{}, oauth.InvalidRequest(nil, "more than one way of client authentication") // two headers that a proxy has joined
+		// two headers that a proxy has joined
+		return identification{}, oauth.InvalidRequest(nil, "more than one way of client authentication")
 	}
 	raw, err := base64.StdEncoding.Strict().DecodeString(strings.TrimLeft(encoded, " "))
 	if err != nil || strings.ContainsAny(encoded, "\r\n") {
-		return presented{}, oauth.InvalidClient(errNoCredentials)
+		return identification{}, oauth.InvalidClient(errNoCredentials)
 	}
 	id, password, ok := strings.Cut(string(raw), ":")
 	if !ok || id == "" || password == "" {
-		return presented{}, oauth.InvalidClient(errNoCredentials)
+		return identification{}, oauth.InvalidClient(errNoCredentials)
 	}
 	if formEncoded {
 		if id, err = url.QueryUnescape(id); err != nil {
-			return presented{}, oauth.InvalidClient(errNoCredentials)
+			return identification{}, oauth.InvalidClient(errNoCredentials)
 		}
 		if password, err = url.QueryUnescape(password); err != nil {
-			return presented{}, oauth.InvalidClient(errNoCredentials)
+			return identification{}, oauth.InvalidClient(errNoCredentials)
 		}
 	}
 	if client.CheckID(id) != nil || !client.IsText(password) || len(password) > client.MaxSecret {
-		return presented{}, oauth.InvalidClient(errNoCredentials)
+		return identification{}, oauth.InvalidClient(errNoCredentials)
 	}
-	return presented{id: id, secret: password, method: "basic"}, nil
+	return identification{id: id, secret: password, method: "basic"}, nil
 }
 
-// AuthenticateAPI returns the API client of HTTP Basic credentials, which may use this API. OAuth clients are not API
-// clients: their credentials are wrong here. (token server document, "Authentication")
+// AuthenticateAPI returns the API client of HTTP Basic credentials, which may use this API. The credentials of OAuth
+// clients are wrong here. (token server document, "Authentication")
 func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APIClient, error) {
 	headers := req.Header.Values("Authorization")
 	if len(headers) > 1 {
@@ -200,8 +202,9 @@ func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APICl
 	}
 	reg, right, err := r.checkAPI(req.Context(), p)
 	if err == nil && !right {
-		// The document says HTTP Basic and no more. Libraries of OAuth clients encode the two as form values all the same
-		// (RFC 6749 2.3.1), so what is wrong as it stands is read again that way. Either way it takes that very API client's secret.
+		// The document says only HTTP Basic. Libraries for OAuth clients encode id and secret as form values all the
+		// same (RFC 6749 2.3.1), so credentials that are wrong as they stand are decoded and checked again. Either way
+		// they must be the secret of that API client.
 		if q, encoded := basicCredentials(headers[0], true); encoded == nil && q != p {
 			p = q
 			reg, right, err = r.checkAPI(req.Context(), p)
@@ -225,8 +228,9 @@ func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APICl
 	return nil, r.refuseClient(req, p.id, oauth.InvalidClient(err))
 }
 
-// AuthorizeAPI returns the id of the API client whose Basic credentials a request to another package's API carries, and that may use this
-// API; or login.ErrNoCredentials, or login.ErrNotAllowed. Any other error: we cannot tell.
+// AuthorizeAPI returns the id of the API client whose Basic credentials a request to an API of another package carries,
+// if it is allowed that API. Errors: login.ErrNoCredentials, login.ErrNotAllowed. Any other error is a failure, not a
+// verdict.
 func (r *Registry) AuthorizeAPI(req *http.Request, api string) (client string, err error) {
 	c, err := r.AuthenticateAPI(req, api)
 	if err == nil {
@@ -245,7 +249,7 @@ func (r *Registry) AuthorizeAPI(req *http.Request, api string) (client string, e
 
 // checkAPI finds an API client (nil: unknown) and tells whether the secret is its own. API clients stand in the
 // configuration alone, so neither a known nor an unknown one costs a read.
-func (r *Registry) checkAPI(ctx context.Context, p presented) (reg *registered[client.APIClient], right bool, err error) {
+func (r *Registry) checkAPI(ctx context.Context, p identification) (reg *entry[client.APIClient], right bool, err error) {
 	reg = r.apis[p.id]
 	against := r.checks.decoy
 	if reg != nil {
@@ -273,7 +277,7 @@ func (r *Registry) refuseClient(req *http.Request, id string, err error) error {
 		failed = r.deps.Store.Update(req.Context(), func(tx storage.Tx) error { return r.deps.Events.Append(tx, e) })
 	}
 	if failed != nil {
-		// The answer is a refusal whatever becomes of its event.
+		// The answer is a refusal even if its event cannot be written.
 		r.deps.Log.Error("event of a failed client authentication not written", zap.Error(failed))
 	}
 	return err

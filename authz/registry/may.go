@@ -10,12 +10,12 @@ import (
 
 const ()
 
-// scopeOffline is what clients ask to get a refresh token. Here the grant refresh_token decides, so it is allowed and changes
-// nothing. (docs/decisions.md, "Token server")
+// scopeOffline is what clients ask to get a refresh token. Here the grant refresh_token decides, so it is allowed and
+// changes nothing. (docs/decisions.md, "Token server")
 const ()
 
 // ScopesFor returns what a client asks for with the scope parameter of f: its default scopes when it names none.
-// (docs/decisions.md, "Scopes") Whether it may have them is for may to say.
+// (docs/decisions.md, "Scopes") May says whether it is allowed them.
 func (r *Registry) ScopesFor(c *client.Client, f oauth.Form) ([]string, error) {
 	asked, err := client.ParseScope(f.Get("scope"))
 	if err != nil {
@@ -39,8 +39,8 @@ func (r *Registry) ScopeLevel(scope []string) int {
 	return level
 }
 
-// Ask is what a client wants leave for. An empty member asks for nothing.
-type Ask struct {
+// Permission is what a client asks to be allowed. An empty member asks for nothing.
+type Permission struct {
 	Grant     string
 	Scope     []string
 	Provider  string
@@ -50,9 +50,9 @@ type Ask struct {
 // ErrProvider is the cause of a refused identity provider.
 var ErrProvider = errors.New("unable to determine identity provider")
 
-// May is the one place that says whether a client may use a grant, scopes, an identity provider and resources: every
+// May is the one place that says whether a client is allowed a grant, scopes, an identity provider and resources. Every
 // request for a token or code passes here.
-func (r *Registry) May(c *client.Client, a Ask) error {
+func (r *Registry) May(c *client.Client, a Permission) error {
 	if c.Disabled {
 		return oauth.UnauthorizedClient(nil, "the client is disabled")
 	}
@@ -63,7 +63,7 @@ func (r *Registry) May(c *client.Client, a Ask) error {
 		if !c.HasScope(name) {
 			return oauth.InvalidScope(nil, "a scope is unknown or not allowed") // one is enough for the whole request
 		}
-		// A level is a person's; a client has none.
+		// Only persons have a level.
 		if a.Grant == client.GrantClientCredentials && r.scopes[name].Level > 0 {
 			return oauth.InvalidScope(nil, "a scope needs a person")
 		}
@@ -77,7 +77,7 @@ func (r *Registry) May(c *client.Client, a Ask) error {
 	return nil
 }
 
-// UsageLimit returns how often an access token of these scopes may be used: the lowest limit of them. 0: unlimited.
+// UsageLimit returns how often an access token of these scopes can be used: their lowest limit. 0: unlimited.
 // (docs/decisions.md, "Usage limits")
 func (r *Registry) UsageLimit(scope []string) int {
 	limit := 0

@@ -61,7 +61,7 @@ func (r *Registry) AllowsOrigin(ctx context.Context, origin string) bool {
 	return o.stored[origin]
 }
 
-// addOrigins adds what the client's scripts may be loaded from: its origins and those of its https redirect URIs.
+// addOrigins adds the origins of the client's scripts: its own and those of its https redirect URIs.
 func addOrigins(to map[string]bool, c *client.Client) {
 	if c.Disabled {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 )
 
-// ourParameters have a meaning in an authorization request, so that no provider may want them.
+// ourParameters have a meaning in an authorization request, so no provider can ask for them.
 var ourParameters = []string{
 	"acr_values", "app_view", "audience", "cancel", "again", "claims", "claims_locales", "client_id", "client_secret", "code_challenge",
 	"code_challenge_method", "display", "external_idp", "flow", "id_token_hint", "idp", "language", "login_hint", "max_age", "nonce", "prompt",
@@ -20,7 +20,7 @@ var ourParameters = []string{
 // maxParameterName bounds the bytes of the name of a parameter.
 const maxParameterName = 64
 
-// Validate says what is wrong with a provider, all of it at once, or returns nil.
+// Validate returns all that is wrong with a provider, or nil.
 func (v Provider) Validate() error {
 	var p client.Problems
 	p.AddErr(client.CheckID(v.ID))
@@ -38,15 +38,15 @@ func (v Provider) Validate() error {
 	return nil
 }
 
-// providerSet is the providers of one moment by their ids. Disabled ones are known and of no use.
+// providerSet is the providers of one moment by their ids, the disabled ones included.
 type providerSet struct {
 	version uint64
 	byID    map[string]Provider
 	managed []string // those that go with identity, switched on
 }
 
-// loadProviders looks at the providers of this moment. What it finds holds for everybody until somebody looks again, which every request does that
-// a provider matters to.
+// loadProviders reads the current providers. All requests share the result until the next call, and every request for
+// which providers matter calls it.
 func (r *Registry) loadProviders(ctx context.Context) error {
 	if r.deps.Providers == nil {
 		return nil
@@ -86,7 +86,7 @@ func (r *Registry) ParametersFor(c *client.Client) (names []string) {
 	return names
 }
 
-// checkProviders refuses a client that may use a provider which does not exist.
+// checkProviders refuses a client with an unknown provider.
 func (r *Registry) checkProviders(c *client.Client) error {
 	known := r.providers.Load().byID
 	for _, id := range c.IDPs {
@@ -97,8 +97,8 @@ func (r *Registry) checkProviders(c *client.Client) error {
 	return nil
 }
 
-// Usable returns the providers that a client may use now, its default first: one that is disabled, or gone since the client was added by
-// command, is of no use to anybody. Who may use the identity service may use the providers that it manages.
+// Usable returns the providers that a client can use now, its default first. Disabled and removed ones are left out. A
+// client of the identity service can use the providers that it manages.
 func (r *Registry) Usable(c *client.Client) []string {
 	set := r.providers.Load()
 	gone := func(id string) bool {
@@ -121,18 +121,19 @@ func (r *Registry) Usable(c *client.Client) []string {
 	return out
 }
 
-// Provider is an identity provider that clients may use.
+// Provider is an identity provider that clients can use.
 type Provider struct {
 	ID       string
 	Disabled bool
-	// Managed providers belong to the identity service: whoever may use that may use them.
+	// Managed providers belong to the identity service, and its clients can use them.
 	Managed bool
-	// Parameters are those of an authorization request that go into the details of a person whom the provider signs in.
+	// Parameters of an authorization request go into the details of a person who signs in by the provider.
 	Parameters []string
 }
 
 // Providers knows the identity providers that come and go while the server runs.
 type Providers interface {
-	// Providers returns all there are now beside identity, the disabled ones too. The version changes with them. Any error: nobody can tell.
+	// Providers returns all current providers except identity, the disabled ones included. The version changes with
+	// them. An error is a failure.
 	Providers(ctx context.Context) (list []Provider, version uint64, err error)
 }

@@ -34,20 +34,21 @@ var never time.Time
 // maxParsed bounds the stored clients that are kept parsed.
 const maxParsed = 4096
 
-// Registry knows the clients: those of the configuration in memory, those added by command in storage. Ids are one space: a
-// client of the configuration that is stored too is an error, so that nobody wonders which of them counts.
+// Registry knows the clients: those of the configuration in memory, those added by command in storage. An id in both
+// places is an error.
 type Registry struct {
 	deps   Deps
 	issuer string
-	fixed  map[string]*registered[client.Client]
-	apis   map[string]*registered[client.APIClient]
+	fixed  map[string]*entry[client.Client]
+	apis   map[string]*entry[client.APIClient]
 	scopes map[string]client.Scope
-	// declared are the providers of the configuration, identity among them; providers those and the managed ones, as they were last.
+	// declared are the providers of the configuration, identity among them; providers those and the managed ones, as
+	// they were last.
 	declared  map[string]Provider
 	providers atomic.Pointer[providerSet]
 	checks    *secretChecks
 
-	stored  parsed // clients
+	stored  parseCache // clients
 	origins corsOrigins
 	remote  remoteKeys
 	// trusted and untrusted make requests to addresses of the configuration and of clients that were added since.
@@ -78,13 +79,13 @@ type Config struct {
 	Clients    []*client.Client
 	APIClients []*client.APIClient
 	Scopes     []client.Scope
-	Providers  []Provider // besides identity, which is always there, and those of Deps.Providers
+	Providers  []Provider // besides identity, which always exists, and those of Deps.Providers
 	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
 	OutboundAllow []netip.Prefix
 }
 
-// registered is a client ready for use: defaults filled in, secrets as keyed hashes.
-type registered[T any] struct {
+// entry is a client ready for use: defaults filled in, secrets as keyed hashes.
+type entry[T any] struct {
 	client     *T
 	credential credential
 }
@@ -92,7 +93,7 @@ type registered[T any] struct {
 // New returns the registry of one configuration, or says all that is wrong with it.
 func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 	r := &Registry{
-		deps: deps, issuer: cfg.Issuer, fixed: map[string]*registered[client.Client]{}, apis: map[string]*registered[client.APIClient]{},
+		deps: deps, issuer: cfg.Issuer, fixed: map[string]*entry[client.Client]{}, apis: map[string]*entry[client.APIClient]{},
 		scopes: map[string]client.Scope{}, checks: newSecretChecks(deps.Keyring, deps.Hasher),
 		declared: map[string]Provider{client.DefaultProvider: {ID: client.DefaultProvider}},
 		trusted:  outbound.New(true), untrusted: outbound.New(false, cfg.OutboundAllow...),
@@ -123,17 +124,17 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 			p.Addf("client %q is declared twice", c.ID)
 		}
 		if c.HasGrant(client.GrantPassword) && !r.deps.Passwords {
-			p.Addf("client %q: grants: password: nobody checks passwords here", c.ID)
+			p.Addf("client %q: grants: password: passwords are not checked here", c.ID)
 		}
 		p.AddErr(r.checkProviders(c))
-		r.fixed[c.ID] = &registered[client.Client]{c.WithDefaults(), r.checks.credential("client", c.ID, c.Secrets, c.SecretHashes)}
+		r.fixed[c.ID] = &entry[client.Client]{c.WithDefaults(), r.checks.credential("client", c.ID, c.Secrets, c.SecretHashes)}
 	}
 	for _, c := range cfg.APIClients {
 		p.AddErr(c.Validate())
 		if r.apis[c.ID] != nil {
 			p.Addf("api_client %q is declared twice", c.ID)
 		}
-		r.apis[c.ID] = &registered[client.APIClient]{c, r.checks.credential("api_client", c.ID, c.Secrets, c.SecretHashes)}
+		r.apis[c.ID] = &entry[client.APIClient]{c, r.checks.credential("api_client", c.ID, c.Secrets, c.SecretHashes)}
 	}
 	if err := r.checkStored(ctx, &p); err != nil {
 		return nil, err
@@ -174,7 +175,7 @@ func (r *Registry) Get(ctx context.Context, id string) (*client.Client, error) {
 	return reg.client, nil
 }
 
-// Find is get in a transaction, for callers to whom an unknown client is no error.
+// Find is Get in a transaction, for callers to whom an unknown client is not an error.
 func (r *Registry) Find(tx storage.Tx, id string) (c *client.Client, found bool, err error) {
 	reg, err := r.read(tx, id)
 	if err != nil || reg == nil {
@@ -184,7 +185,7 @@ func (r *Registry) Find(tx storage.Tx, id string) (c *client.Client, found bool,
 }
 
 // read returns a client with its credential, or nil when there is no client of this id.
-func (r *Registry) read(tx storage.Tx, id string) (*registered[client.Client], error) {
+func (r *Registry) read(tx storage.Tx, id string) (*entry[client.Client], error) {
 	if reg := r.fixed[id]; reg != nil {
 		return reg, nil
 	}
@@ -226,9 +227,9 @@ func (r *Registry) view(ctx context.Context, fn func(storage.Tx) error) error {
 func (r *Registry) now() time.Time { return r.deps.Now().UTC() }
 
 // parse returns the stored client, whose JSON is read once as long as it stays the same.
-func (r *Registry) parse(id string, raw []byte) (*registered[client.Client], error) {
-	return r.stored.get(id, raw, func(c *client.Client) *registered[client.Client] {
-		return &registered[client.Client]{c.WithDefaults(), r.checks.credential("client", c.ID, nil, c.SecretHashes)}
+func (r *Registry) parse(id string, raw []byte) (*entry[client.Client], error) {
+	return r.stored.get(id, raw, func(c *client.Client) *entry[client.Client] {
+		return &entry[client.Client]{c.WithDefaults(), r.checks.credential("client", c.ID, nil, c.SecretHashes)}
 	})
 }
 
@@ -276,18 +277,18 @@ func (r *Registry) StateOf(id string, values [][]byte) (*client.Client, clientSt
 	return reg.client, state, nil
 }
 
-// parsed keeps what was made of stored JSON, as long as the JSON is the same.
-type parsed struct {
+// parseCache keeps parsed clients as long as their stored JSON stays the same.
+type parseCache struct {
 	mu sync.Mutex // guards of
-	of map[string]parsedEntry
+	of map[string]parseCacheEntry
 }
 
-type parsedEntry struct {
+type parseCacheEntry struct {
 	raw []byte
-	reg *registered[client.Client]
+	reg *entry[client.Client]
 }
 
-func (p *parsed) get(id string, raw []byte, build func(*client.Client) *registered[client.Client]) (*registered[client.Client], error) {
+func (p *parseCache) get(id string, raw []byte, build func(*client.Client) *entry[client.Client]) (*entry[client.Client], error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e, ok := p.of[id]; ok && bytes.Equal(e.raw, raw) {
@@ -299,26 +300,28 @@ func (p *parsed) get(id string, raw []byte, build func(*client.Client) *register
 	}
 	reg := build(c)
 	if p.of == nil || len(p.of) >= maxParsed {
-		p.of = map[string]parsedEntry{}
+		p.of = map[string]parseCacheEntry{}
 	}
-	p.of[id] = parsedEntry{bytes.Clone(raw), reg}
+	p.of[id] = parseCacheEntry{bytes.Clone(raw), reg}
 	return reg, nil
 }
 
-// credential is what a secret is compared with.
+// credential is what the secret of a client is compared with.
 type credential struct {
 	kind, id string
 	sums     [][]byte // keyed hashes
 	phcs     []string
 }
 
-// secretChecks compares secrets. They are random, so a keyed hash is enough and costs microseconds; a hash in PHC form that
-// was brought from elsewhere is slow once, then its keyed hash is remembered.
+// secretChecks compares secrets. They are random, so a keyed hash is sufficient and costs microseconds. An imported
+// hash in PHC form is slow once; then its keyed hash is remembered.
 type secretChecks struct {
 	keys   [][]byte // of each encryption key, the newest first
 	hasher *secret.Hasher
 	decoy  credential
-	slow   chan struct{} // held while a slow hash is computed: one at a time, so that strangers leave room for people who sign in
+	// held while a slow hash is computed: one at a time, so that strangers do not use up the capacity for people who
+	// sign in
+	slow chan struct{}
 
 	mu    sync.Mutex // guards known
 	known map[string]struct{}
@@ -348,8 +351,8 @@ func (s *secretChecks) credential(kind, id string, secrets []secret.String, hash
 	return c
 }
 
-// check tells whether text is one of the client's secrets. A client that does not exist has the decoy, which no secret
-// equals. The error means that nobody can tell.
+// check tells whether text is one of the client's secrets. An unknown client is compared with the decoy, which no
+// secret equals. An error is a failure, not a verdict.
 func (s *secretChecks) check(ctx context.Context, c credential, kind, id, text string) (bool, error) {
 	ok := 0
 	for _, key := range s.keys {
@@ -388,7 +391,7 @@ func (s *secretChecks) checkSlow(ctx context.Context, phc, text, memory string) 
 	case <-ctx.Done():
 		return false, secret.ErrBusy
 	}
-	if s.remembers(memory) { // found out meanwhile
+	if s.remembers(memory) { // computed meanwhile
 		return true, nil
 	}
 	good, _, err := s.hasher.Verify(ctx, phc, text)

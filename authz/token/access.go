@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// CollectMargin is how much longer than its validity a record stays: storage collects by another clock than ours.
+// CollectMargin is how much longer than its validity a record stays, since storage collects by another clock.
 const CollectMargin = 10 * time.Minute
 
 // Types of tokens, as introspection names them.
@@ -24,8 +24,8 @@ const (
 	TypeRefresh = "refresh_token" // RFC 7662 leaves it open
 )
 
-// Introspection is what a token says, now. For a token that is unknown, expired or revoked Active is false and nothing else is
-// set. It belongs to the caller, except that Person is shared and must not be changed.
+// Introspection is the state of a token. For an unknown, expired or revoked token Active is false and nothing else is
+// set. The caller can change it, except for Person, which is shared.
 type Introspection struct {
 	Active    bool
 	Scope     []string
@@ -40,19 +40,19 @@ type Introspection struct {
 	AMR       []string  // words of the token server document
 	SessionID string
 	Person    *login.Subject // nil for a client's own token
-	// UsageLimit is how often the token may be used, UsageCount how often it was. 0 and 0: as often as one likes.
+	// UsageLimit is how often the token can be used, UsageCount how often it was. 0 and 0: without limit.
 	UsageLimit, UsageCount int
 
-	// App is the mobile app instance that the token was given to. nil: another kind of client.
+	// App is the mobile app instance that got the token. nil: another kind of client.
 	App *client.App
 
 	Provider string   // of the sign-in
-	Claims   []string // for the userinfo endpoint, beside those of the scopes
+	Claims   []string // for the userinfo endpoint, in addition to those of the scopes
 	Sector   string   // in which the client knows the person; Subject is the public identifier
 }
 
-// Introspect tells what an access token says. It is no use of the token. A token that is unknown, expired, revoked or used up, or that is
-// no access token, is an inactive result; an error means that nobody can tell, and must let nobody in.
+// Introspect reads an access token. Calling it does not count as a use of the token. An unknown, expired, revoked or
+// used-up token and other text is inactive. An error is a failure, not a verdict: callers must refuse.
 func (l *Ledger) Introspect(ctx context.Context, token string) (*Introspection, error) {
 	in, err := l.Recheck(ctx, token)
 	if err == nil && in.usedUp() {
@@ -61,8 +61,8 @@ func (l *Ledger) Introspect(ctx context.Context, token string) (*Introspection, 
 	return in, err
 }
 
-// Recheck is Introspect for a request that has been let in already: a token that was used up since, by that very request perhaps, is
-// active still.
+// Recheck is Introspect for a request that was let in already: a token that was used up since, perhaps by this request,
+// is still active.
 func (l *Ledger) Recheck(ctx context.Context, token string) (*Introspection, error) {
 	key, ok := l.AccessKey(token)
 	if !ok {
@@ -80,7 +80,7 @@ func (l *Ledger) Recheck(ctx context.Context, token string) (*Introspection, err
 	return out, nil
 }
 
-// inspect reads what an access token says. It is never nil without an error.
+// inspect reads an access token. Without an error the result is not nil.
 func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time) (*Introspection, error) {
 	rec, found, err := accessTokens.Find(tx, key)
 	if err != nil {
@@ -103,7 +103,7 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time) (*Introspecti
 		Claims: c.AllowedClaims(rec.Claims), Sector: c.Sector(), App: c.App,
 	}
 	if out.Subject == "" {
-		out.Subject = rec.ClientID // docs/decisions.md: a client-credentials token has the client as its sub
+		out.Subject = rec.ClientID // docs/decisions.md: the sub of a client-credentials token is the client
 	}
 	if rec.UsageLimit == 0 {
 		return out, nil
@@ -116,8 +116,8 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time) (*Introspecti
 	return out, nil
 }
 
-// holders reads what an access token hangs on: its grant, its client and its person, in one round trip and one more read. It is false
-// when one of them has ended.
+// holders reads what an access token depends on: its grant and its client in one round trip, its person in another. It
+// is false when one of them has ended.
 func (l *Ledger) holders(tx storage.Tx, rec *Access, now time.Time) (*client.Client, *login.Subject, bool, error) {
 	keys := make([][]byte, 0, 3)
 	keys = append(keys, l.deps.Clients.StateKeys(rec.ClientID)...)
@@ -167,7 +167,7 @@ type Draft struct {
 	event      event.Event
 }
 
-// DraftAccess makes an access token for a client. issueAccess stores it, in the transaction of whatever gives it.
+// DraftAccess makes an access token for a client. Issue stores it, in the transaction of its cause.
 func (l *Ledger) DraftAccess(c *client.Client, rec Access, kind event.Type, from event.Origin) (*Draft, error) {
 	e, err := l.deps.Events.New(kind, from)
 	if err != nil {
@@ -191,7 +191,7 @@ func (l *Ledger) DraftAccess(c *client.Client, rec Access, kind event.Type, from
 }
 
 func (l *Ledger) Issue(tx storage.Tx, i *Draft) error {
-	// Put, not Create: a key of 256 random bits exists nowhere, and looking would be a read on the way of every writer.
+	// Put, not Create: a key of 256 random bits is unique, and looking it up would cost every writer a read.
 	if err := accessTokens.Put(tx, i.key, i.Rec, i.Rec.ExpiresAt.Add(CollectMargin)); err != nil {
 		return fmt.Errorf("store access token: %w", err)
 	}
@@ -203,7 +203,7 @@ func (l *Ledger) Issue(tx storage.Tx, i *Draft) error {
 	return l.deps.Events.Append(tx, i.event)
 }
 
-// FindAccess returns a stored access token, whether or not it is still good.
+// FindAccess returns a stored access token, valid or not.
 func (l *Ledger) FindAccess(tx storage.Tx, key string) (rec Access, found bool, err error) {
 	return accessTokens.Find(tx, key)
 }

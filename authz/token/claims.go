@@ -7,14 +7,14 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
-// ClaimsRequest is what the claims parameter asks beside the scopes, by name. (OpenID Connect Core 5.5) Essential or voluntary makes no
-// difference to what is given: a claim that is not known is left out in either case (5.5.1).
+// ClaimsRequest is what the claims parameter asks for in addition to the scopes, by name. (OpenID Connect Core 5.5)
+// Essential and voluntary claims are treated alike: an unknown value is left out (5.5.1).
 type ClaimsRequest struct {
 	Userinfo []string `cbor:"1,keyasint,omitempty"`
 	IDToken  []string `cbor:"2,keyasint,omitempty"`
 }
 
-// PersonClaims returns claims of a person in the types of OpenID Connect Core 5.1, without those that nothing is known of.
+// PersonClaims returns the known ones of these claims of a person in the types of OpenID Connect Core 5.1.
 func PersonClaims(person *login.Subject, names []string) map[string]any {
 	out := map[string]any{}
 	for _, name := range names {

@@ -12,13 +12,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// globalState is the record that concerns every token at once, in memory: it is read with each token and changes once a year.
+// globalState is the globalRecord in memory: it is read with each token and changes once a year.
 type globalState struct {
 	epoch atomic.Int64
 }
 
-// sharedStates holds the one globalState of each store that is in use: during a reload two servers work on one store, and
-// what one of them ends must end in the other. An entry goes with the last server of its store.
+// sharedStates holds the one globalState of each store that is in use: during a reload two servers work on one store,
+// and tokens that one of them ends must end in the other. An entry goes with the last server of its store.
 var sharedStates struct {
 	mu sync.Mutex // guards of
 	of map[storage.Store]weak.Pointer[globalState]
@@ -54,14 +54,14 @@ func sharedState(store storage.Store) *globalState {
 	runtime.AddCleanup(g, func(store storage.Store) {
 		st.mu.Lock()
 		defer st.mu.Unlock()
-		if st.of[store].Value() == nil { // no newer one has taken its place
+		if st.of[store].Value() == nil { // no newer state has taken its place
 			delete(st.of, store)
 		}
 	}, store)
 	return g
 }
 
-// raise never goes back: an older record that was read late changes nothing.
+// raise sets the epoch. It never lowers it, so an older record that was read late changes nothing.
 func (g *globalState) raise(epoch int64) {
 	for {
 		old := g.epoch.Load()
@@ -71,8 +71,8 @@ func (g *globalState) raise(epoch int64) {
 	}
 }
 
-// EndEverything makes all tokens, grants, codes and site sessions of a store invalid: those of a restored backup, which may have been
-// revoked since it was written, for one.
+// EndEverything invalidates all tokens, grants, codes and site sessions of a store, such as those of a restored backup,
+// which can have been revoked since it was written.
 func EndEverything(ctx context.Context, store storage.Store) error {
 	_, err := endEverything(ctx, store, func(storage.Tx) error { return nil })
 	return err
@@ -94,7 +94,7 @@ func endEverything(ctx context.Context, store storage.Store, also func(storage.T
 	return epoch, err
 }
 
-// RevokeEverything ends every token, code, grant and site session issued before now, whoever has it.
+// RevokeEverything ends every token, code, grant and site session that was issued before now.
 func (l *Ledger) RevokeEverything(ctx context.Context) error {
 	e, err := l.deps.Events.NewBy(ctx, eventAllRevoked)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// NewGrantID sorts by time, so that the oldest grant of a person and client is the first.
+// NewGrantID returns an id that sorts by time, so that the oldest grant of a person and client is the first.
 func (l *Ledger) NewGrantID(now time.Time) (string, error) {
 	id, err := secret.ID(l.deps.Random, 16)
 	if err != nil {
@@ -22,7 +22,8 @@ func (l *Ledger) NewGrantID(now time.Time) (string, error) {
 	return fmt.Sprintf("%012x-%s", max(now.UnixMilli(), 0), id), nil
 }
 
-// StoreGrant writes a grant and its place in the list of its person and client, from which the oldest go when there are too many.
+// StoreGrant writes a grant and its entry in the list of its person and client. It drops the oldest ones beyond the
+// limit.
 func (l *Ledger) StoreGrant(tx storage.Tx, id string, g Grant, limit int) error {
 	prefix := storage.Prefix(g.Subject, g.ClientID)
 	var have []string
@@ -46,7 +47,7 @@ func (l *Ledger) StoreGrant(tx storage.Tx, id string, g Grant, limit int) error 
 	return grantsOf.Put(tx, storage.Key(g.Subject, g.ClientID, id), struct{}{}, expires)
 }
 
-// DropGrant ends a grant and with it every token it gave.
+// DropGrant ends a grant and with it all its tokens.
 func DropGrant(tx storage.Tx, subject, clientID, id string) error {
 	if err := grants.Delete(tx, id); err != nil {
 		return err
@@ -54,7 +55,7 @@ func DropGrant(tx storage.Tx, subject, clientID, id string) error {
 	return grantsOf.Delete(tx, storage.Key(subject, clientID, id))
 }
 
-// DropGrants ends every grant of a person to a client: the consent was withdrawn. It returns how many there were.
+// DropGrants ends every grant of a person to a client and returns their number.
 func DropGrants(tx storage.Tx, subject, clientID string) (int, error) {
 	n := 0
 	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(subject, clientID)}) {
@@ -99,18 +100,18 @@ func (l *Ledger) DropSession(tx storage.Tx, person, session string) error {
 	return nil
 }
 
-// FindGrant returns a stored grant, whether or not it is still good.
+// FindGrant returns a stored grant, valid or not.
 func (l *Ledger) FindGrant(tx storage.Tx, id string) (g Grant, found bool, err error) {
 	return grants.Find(tx, id)
 }
 
-// liveGrant is a grant that is good.
+// LiveGrant is a grant that is valid.
 type liveGrant struct {
 	ID string
 	Grant
 }
 
-// LiveGrants returns the grants of a person that are good, the oldest of each client first.
+// LiveGrants returns the valid grants of a person, the oldest of each client first.
 func (l *Ledger) LiveGrants(tx storage.Tx, person string, now time.Time) (list []liveGrant, err error) {
 	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person)}) {
 		if err != nil {
@@ -135,7 +136,7 @@ func (l *Ledger) LiveGrants(tx storage.Tx, person string, now time.Time) (list [
 	return list, nil
 }
 
-// ChangeDetails replaces the user details of a grant. One that has ended since is left alone.
+// ChangeDetails replaces the user details of a grant, if it still exists.
 func (l *Ledger) ChangeDetails(tx storage.Tx, id string, details map[string][]string) error {
 	g, found, err := grants.Find(tx, id)
 	if err != nil || !found {

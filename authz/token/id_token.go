@@ -17,7 +17,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
-// idTokenLifetime is how long an ID token is valid: long enough for a client to read it, and to hand it round its own parts.
+// idTokenLifetime is how long an ID token is valid: long enough for a client to read it and to pass it to its own
+// parts.
 const idTokenLifetime = time.Hour
 
 // acrPrefix and a level from 1 to 4 make an acr value. (docs/decisions.md)
@@ -39,8 +40,8 @@ type idTokenClaims struct {
 	Session  string   `json:"sid,omitempty"` // OpenID Connect Back-Channel Logout 2.1
 }
 
-// SignIDToken returns a signed ID token for a client. What it says about the person is the subject and what the claims parameter asked
-// for: the rest is the userinfo endpoint's. accessToken is the one issued beside it, or "".
+// SignIDToken returns a signed ID token for a client. Of the person it names the subject and the claims that the claims
+// parameter asked for; the userinfo endpoint has the rest. accessToken is the one issued with it, or "".
 func (l *Ledger) SignIDToken(c *client.Client, si SignIn, subj login.Subject, nonce, accessToken string, asked []string, now time.Time) (string, error) {
 	alg := c.IDTokenAlg
 	if alg == "" {
@@ -59,7 +60,7 @@ func (l *Ledger) SignIDToken(c *client.Client, si SignIn, subj login.Subject, no
 	return l.deps.Keys.Sign(alg, keys.TypeIDToken, joinedClaims{claims, PersonClaims(&subj, asked)})
 }
 
-// joinedClaims are the claims of an ID token with those of the person beside them, which have other names.
+// joinedClaims are the claims of an ID token and those of the person, which have other names.
 type joinedClaims struct {
 	token  idTokenClaims
 	person map[string]any
@@ -78,7 +79,7 @@ func (j joinedClaims) MarshalJSON() ([]byte, error) {
 	return append(append(raw[:len(raw)-1], ','), more[1:]...), nil
 }
 
-// ACR writes an authentication level; 0 is no statement.
+// ACR writes an authentication level, or "" for 0.
 func ACR(level int) string {
 	if level <= 0 {
 		return ""
@@ -95,13 +96,15 @@ func ACRLevel(value string) int {
 	return int(rest[0] - '0')
 }
 
-// methodReferences translates the words of the token server document into those of RFC 8176. What has no value there is left out.
+// methodReferences translates the words of the token server document into those of RFC 8176. Words without a value
+// there are left out.
 func methodReferences(si SignIn) []string {
 	var out []string
 	for _, word := range si.AMR {
 		switch {
 		case word == "FINGER_PRINT":
-			// A passkey that has verified its owner. Nobody attests whether its key is in hardware (hwk) or how it knows the owner (fpt, pin).
+			// A passkey that has verified its owner. It is unknown whether its key is in hardware (hwk) and how it
+			// verified the owner (fpt, pin).
 			out = append(out, "pop", "user", "mfa")
 		case word == "DEFAULT" && (si.Provider == "" || si.Provider == client.DefaultProvider):
 			out = append(out, "pwd")
@@ -112,7 +115,7 @@ func methodReferences(si SignIn) []string {
 			out = append(out, ref)
 		}
 	}
-	// What one knows, and what one has: a PIN beside a password is one of a kind. (RFC 8176 2, "mfa")
+	// Something one knows and something one has. A PIN and a password are of the same kind. (RFC 8176 2, "mfa")
 	if slices.Contains(out, "pwd") && slices.ContainsFunc(out, func(ref string) bool { return ref == "otp" || ref == "sms" || ref == "mca" }) && !slices.Contains(out, "mfa") {
 		out = append(out, "mfa")
 	}
@@ -129,7 +132,7 @@ func tokenHash(alg, token string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// HintClaims is what an id_token_hint is believed for.
+// HintClaims are the claims of an id_token_hint that are used.
 type HintClaims struct {
 	Issuer   string `json:"iss"`
 	Subject  string `json:"sub"`

@@ -13,7 +13,8 @@ import (
 // The forms of access tokens, as the configuration names them.
 const ()
 
-// accessClaims are the claims of an access token that is a JWT. (RFC 9068 2.2) cid and usl are what existing resource servers read.
+// accessClaims are the claims of an access token that is a JWT. (RFC 9068 2.2) Existing resource servers read cid and
+// usl.
 type accessClaims struct {
 	Issuer     string   `json:"iss"`
 	Expires    int64    `json:"exp"`
@@ -30,8 +31,9 @@ type accessClaims struct {
 	UsageLimit int      `json:"usl,omitempty"`
 }
 
-// signAccess returns an access token as a JWT, signed like the client's ID tokens, and the key of its record, which decides whether it is
-// valid: the JWT alone opens nothing here, so that it can be revoked, limited and counted like any other.
+// signAccess returns an access token as a JWT, signed like the client's ID tokens, and the key of its record. The
+// record decides about validity: the JWT alone opens nothing here, so it can be revoked, limited and counted like any
+// other token.
 func (l *Ledger) signAccess(c *client.Client, rec *Access) (token, key string, err error) {
 	id, err := secret.ID(l.deps.Random, 32)
 	if err != nil {
@@ -45,7 +47,7 @@ func (l *Ledger) signAccess(c *client.Client, rec *Access) (token, key string, e
 		claims.Audience = []string{l.issuer} // RFC 9068 3: a default resource indicator
 	}
 	if rec.Subject == "" {
-		claims.Subject = c.ID // RFC 9068 2.2: the client, where no person is
+		claims.Subject = c.ID // RFC 9068 2.2: the client of a token without a person
 	} else {
 		claims.AuthTime, claims.AMR = rec.AuthTime.Unix(), methodReferences(SignIn{AMR: rec.AMR, Provider: rec.Provider, References: rec.References})
 	}
@@ -53,11 +55,12 @@ func (l *Ledger) signAccess(c *client.Client, rec *Access) (token, key string, e
 	return token, jwtKey(id), err
 }
 
-// jwtKey is the key of the record of a JWT. No opaque token has it, since those begin with their prefix.
+// jwtKey is the key of the record of a JWT. It differs from the key of any opaque token, since those begin with a
+// prefix.
 func jwtKey(id string) string { return secret.Hash("jti " + id) }
 
-// AccessKey returns the key of the record of an access token, without a storage read. It is false for what is no access token of ours:
-// an ID token for one, whose typ is another (RFC 9068 4).
+// AccessKey returns the key of the record of an access token, without a storage read. It is false for other text, such
+// as an ID token, which has another typ (RFC 9068 4).
 func (l *Ledger) AccessKey(token string) (string, bool) {
 	if secret.IsToken(secret.AccessToken, token) {
 		return secret.Hash(token), true

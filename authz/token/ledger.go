@@ -19,8 +19,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Ledger is what was issued and is not forgotten yet: grants of persons and access tokens. It issues, reads and ends
-// them, and says by which subject a client knows a person.
+// Ledger issues, reads and ends the grants of persons and access tokens, and says by which subject a client knows a
+// person.
 type Ledger struct {
 	deps   Deps
 	issuer string
@@ -70,15 +70,15 @@ func (l *Ledger) view(ctx context.Context, fn func(storage.Tx) error) error {
 
 func (l *Ledger) now() time.Time { return l.deps.Now().UTC() }
 
-// CheckStanding is what a record hangs on, as it is now.
+// Standing is the current state of what a record depends on.
 type Standing struct {
-	Client  *client.Client // nil where no client was asked for
-	Subject login.Subject  // zero where no person was asked for
+	Client  *client.Client // nil: no client was asked for
+	Subject login.Subject  // zero: no person was asked for
 	Epochs  Epochs
 }
 
-// CheckStanding reads client and person. It is false when one of them is not there, disabled or blocked: then nothing of theirs
-// is valid. An empty clientID or subject is not looked at.
+// CheckStanding reads a client and a person. It is false when one of them is missing, disabled or blocked, which makes
+// all their records invalid. An empty clientID or subject is not read.
 func (l *Ledger) CheckStanding(tx storage.Tx, clientID, subject string) (Standing, bool, error) {
 	st := Standing{Epochs: Epochs{Global: l.global.epoch.Load()}}
 	if clientID != "" {

@@ -17,13 +17,13 @@ import (
 // pairwiseKey names the record of the key that makes pairwise subjects.
 const pairwiseKey = "pairwise"
 
-// SubjectFor is the identifier by which a client knows a person. Whatever tells a client who somebody is passes here; sites that
-// protect guards, events and the APIs know the public one.
+// SubjectFor returns the identifier by which a client knows a person. Every answer that names a person to a client uses
+// it; protected sites, events and the APIs use the public one.
 func (l *Ledger) SubjectFor(c *client.Client, person string) string {
 	return l.SubjectIn(c.Sector(), person)
 }
 
-// SubjectIn is subjectFor for a sector.
+// SubjectIn is SubjectFor for a sector.
 func (l *Ledger) SubjectIn(sector, person string) string {
 	if sector == "" || person == "" {
 		return person
@@ -31,7 +31,7 @@ func (l *Ledger) SubjectIn(sector, person string) string {
 	return base64.RawURLEncoding.EncodeToString(secret.MAC(l.pairwise, pairwiseKey, sector, person))
 }
 
-// SubjectOf is the one that an answer to or about the token's client names.
+// SubjectOf returns the subject for answers to or about the token's client.
 func (l *Ledger) SubjectOf(in *Introspection) string {
 	if in.Person == nil {
 		return in.Subject // the client itself
@@ -39,7 +39,7 @@ func (l *Ledger) SubjectOf(in *Introspection) string {
 	return l.SubjectIn(in.Sector, in.Subject)
 }
 
-// ProfileID names the person at a mobile app instance: always the same for the two, and another for every other pair.
+// ProfileID identifies the pair of a person and a mobile app instance.
 func (l *Ledger) ProfileID(c *client.Client, person string) string {
 	if c.App == nil {
 		return profileStatic
@@ -47,11 +47,11 @@ func (l *Ledger) ProfileID(c *client.Client, person string) string {
 	return base64.RawURLEncoding.EncodeToString(secret.MAC(l.pairwise, "profile", c.ID, person)[:16])
 }
 
-// maxSeals are the encryption keys of which a secret is remembered as sealed.
+// maxSeals is how many encryption keys have a secret sealed.
 const maxSeals = 4
 
-// loadPairwise returns the key of pairwise subjects. It is made once for a store and never changed, since every pairwise subject would
-// change with it; the encryption key that seals it may be.
+// loadPairwise returns the key of pairwise subjects. It is made once for a store and never changes, since every
+// pairwise subject would change with it. The encryption key that seals it can change.
 func loadPairwise(ctx context.Context, store storage.Store, keyring *secret.Keyring, random io.Reader) (key []byte, err error) {
 	fresh := make([]byte, secret.KeySize)
 	if _, err := io.ReadFull(random, fresh); err != nil {
@@ -99,7 +99,7 @@ func wrapPairwise(err error) error {
 	return fmt.Errorf("key of pairwise subjects: %w", err)
 }
 
-// open returns the secret and whether the encryption key that seals today has sealed it.
+// open returns the secret and whether the current encryption key has sealed it.
 func (r *secretRecord) open(keyring *secret.Keyring) (text []byte, current bool, err error) {
 	err = secret.ErrSealed
 	for _, sealed := range r.Sealed {
@@ -113,5 +113,6 @@ func (r *secretRecord) open(keyring *secret.Keyring) (text []byte, current bool,
 	return text, slices.ContainsFunc(r.Sealed, keyring.IsCurrent), nil
 }
 
-// profileStatic is the profile_id of a web client. (docs/decisions.md, "profile_id") A client's own token is of no profile.
+// profileStatic is the profile_id of a web client. (docs/decisions.md, "profile_id") A client's own token has no
+// profile.
 const profileStatic = "static"

@@ -9,8 +9,9 @@ import (
 // usedUp tells whether every use that the token allows has been made.
 func (i *Introspection) usedUp() bool { return i.UsageLimit > 0 && i.UsageCount >= i.UsageLimit }
 
-// Use counts one use of an access token and returns what it says, this use included. The count is durable when Use returns, and no
-// more uses than the limit are ever counted, however many ask at once: the next one is inactive. A token without limit is Introspect.
+// Use counts one use of an access token and returns its state, this use included. The count is durable when Use
+// returns. Once the limit is reached the token is inactive, however many callers ask at once. For a token without a
+// limit Use is Introspect.
 func (l *Ledger) Use(ctx context.Context, token string) (*Introspection, error) {
 	in, err := l.Introspect(ctx, token)
 	if err != nil || in.UsageLimit == 0 {
