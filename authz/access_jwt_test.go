@@ -16,7 +16,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 )
 
-// accessJWT verifies an access token as a resource server does, with the published keys alone (RFC 9068 4), and returns its claims.
+// accessJWT verifies an access token as a resource server does, with the published keys alone (RFC 9068 4), and returns
+// its claims.
 func accessJWT(t *testing.T, h *authztest.Harness, raw, alg string) map[string]any {
 	t.Helper()
 	var keys jose.JSONWebKeySet
@@ -191,7 +192,8 @@ func TestMobileApp(t *testing.T) {
 			views = append(views, d.View)
 		}
 	}
-	if got := strings.Join(views[len(views)-6:], ","); got != "mobile,mobile,,,," { // each is asked before the sign-in and after
+	// each is asked before the sign-in and after
+	if got := strings.Join(views[len(views)-6:], ","); got != "mobile,mobile,,,," {
 		t.Errorf("views = %q, want mobile by default for the app alone", got)
 	}
 	h.Invariants(t)

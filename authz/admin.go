@@ -84,7 +84,7 @@ func (s *Server) tellUnlinked(tx storage.Tx, person, clientID string, now time.T
 		return nil
 	}
 	c, found, err := s.clients.Find(tx, clientID)
-	if err != nil || !found { // the subject by which an unknown client knew the person cannot be told
+	if err != nil || !found { // the subject of the person at an unknown client cannot be computed
 		return err
 	}
 	return s.deps.Unlinked(tx, login.Unlinked{Person: person, Subject: s.tokens.SubjectFor(c, person), ClientID: clientID, Client: cmp.Or(c.Name, clientID), At: now})

@@ -27,7 +27,8 @@ func applications(t *testing.T, h *authztest.Harness, person string) (list []log
 	return list
 }
 
-// TestApplications: what a person has given is shown by application, with or without a consent, until it is withdrawn.
+// TestApplications holds that the access that a person has given is listed by application, with or without a consent,
+// until it is withdrawn.
 func TestApplications(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -72,7 +73,7 @@ func TestApplications(t *testing.T) {
 	}
 }
 
-// TestUnlinked: whoever wants to know is told once of each withdrawal of something, however it is done, by the subject that the client knows.
+// TestUnlinked holds that each kind of withdrawal calls Unlinked once, with the subject that the client knows.
 func TestUnlinked(t *testing.T) {
 	t.Parallel()
 	var told []login.Unlinked

@@ -64,7 +64,7 @@ func (s *signer) set() *jose.JSONWebKeySet {
 
 var jtis atomic.Int64
 
-// claims are those of a good assertion.
+// claims are those of a valid assertion.
 func (s *signer) claims(h *authztest.Harness) map[string]any {
 	now := h.Clock.Now().Unix()
 	return map[string]any{
@@ -219,7 +219,7 @@ func TestPrivateKeyJWTAttacks(t *testing.T) {
 			res := h.Post("/oauth/token", assertionForm(raw))
 			wantError(t, name, res, http.StatusUnauthorized, "invalid_client")
 		}
-		// Once is enough, for another request and another endpoint too, and after a restart.
+		// An assertion is valid once, across requests, endpoints and restarts.
 		once := s.sign(t, s.claims(h), "")
 		answers := together(20, func(int) *authztest.Response { return h.Post("/oauth/token", assertionForm(once)) })
 		if n := countStatus(answers, http.StatusOK); n != 1 || countStatus(answers, http.StatusUnauthorized) != 19 {
@@ -228,7 +228,7 @@ func TestPrivateKeyJWTAttacks(t *testing.T) {
 		h.Restart(nil)
 		wantError(t, "replay", h.Post("/oauth/token", assertionForm(once)), http.StatusUnauthorized, "invalid_client")
 		wantError(t, "replay at revoke", h.Post("/oauth/revoke", assertionForm(once, "grant_type", "", "token", "x")), http.StatusUnauthorized, "invalid_client")
-		// No other way for a client that has a key, and no assertion for one that has a secret.
+		// A client with a key cannot authenticate in another way, nor one with a secret by an assertion.
 		wantError(t, "name alone", h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"signer"}}), http.StatusUnauthorized, "invalid_client")
 		wantError(t, "a secret", h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}}, authztest.Basic("signer", authztest.Secret("signer"))...), http.StatusUnauthorized, "invalid_client")
 		fresh := func() string { return s.sign(t, s.claims(h), "") }
@@ -244,7 +244,7 @@ func TestPrivateKeyJWTAttacks(t *testing.T) {
 	})
 }
 
-// TestJWKSURI holds that published keys are fetched when they are needed, and seldom.
+// TestJWKSURI holds that published keys are fetched only when needed, and seldom.
 func TestJWKSURI(t *testing.T) {
 	t.Parallel()
 	s, next := newSigner(t, "signer", jose.ES256), newSigner(t, "signer", jose.ES256)
@@ -361,7 +361,8 @@ func TestAddClientWithKeys(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestSlowJWKSURI: a stranger names a key that nobody knows while the client's own server hangs. The client itself is not held up.
+// TestSlowJWKSURI: a stranger names an unknown key while the client's own server hangs. The client itself is not
+// delayed.
 func TestSlowJWKSURI(t *testing.T) {
 	t.Parallel()
 	s, stranger := newSigner(t, "signer", jose.ES256), newSigner(t, "signer", jose.ES256)

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// TestAuthorizeAPI: who may use an API of another package, in the words that it understands.
+// TestAuthorizeAPI holds who is allowed an API of another package, by the errors of internal/login.
 func TestAuthorizeAPI(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.APIClients[0].APIs = append(c.APIClients[0].APIs, "configuration") }))

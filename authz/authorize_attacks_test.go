@@ -404,7 +404,7 @@ func TestAttacksOnFlows(t *testing.T) {
 	})
 }
 
-// listener tells whether anybody connected.
+// listener records whether a client connected.
 type listener struct {
 	addr string
 	l    net.Listener
@@ -425,15 +425,15 @@ func listen(t *testing.T) *listener {
 			if err != nil {
 				return
 			}
-			line, _ := bufio.NewReader(c).ReadString('\n') //nolint:errcheck // what came is told
+			line, _ := bufio.NewReader(c).ReadString('\n') //nolint:errcheck // the outcome is reported
 			out.came <- line
-			c.Close() //nolint:errcheck // told already
+			c.Close() //nolint:errcheck // already reported
 		}
 	}()
 	return out
 }
 
-// nothing fails the test when somebody connected.
+// nothing fails the test when a client connected.
 func (l *listener) nothing(t *testing.T) {
 	t.Helper()
 	l.l.Close() //nolint:errcheck // ends the goroutine

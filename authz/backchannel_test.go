@@ -63,7 +63,7 @@ func (p *party) answer(status int) {
 	p.status = status
 }
 
-// taken returns the logout tokens that have come since the last call.
+// taken returns the logout tokens since the last call.
 func (p *party) taken() (tokens []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +74,7 @@ func (p *party) taken() (tokens []string) {
 	return tokens
 }
 
-// hears is a client that hears of logouts at the party, and reads public or pairwise subjects.
+// hears returns a client that is notified of logouts at the party.
 func (p *party) hears(id string) *client.Client {
 	c := pairwiseClient(id, id+".example.com")
 	c.SubjectType, c.BackchannelLogoutURI = "", p.url+"/logout"
@@ -108,7 +108,7 @@ func logoutToken(t *testing.T, h *authztest.Harness, raw string) map[string]any 
 	return claims
 }
 
-// send makes one round of what Run does.
+// send sends the logout tokens that are due.
 func send(t *testing.T, h *authztest.Harness) {
 	t.Helper()
 	if err := authz.SendLogouts(t.Context(), h.Server()); err != nil {
@@ -158,7 +158,7 @@ func TestBackchannelLogout(t *testing.T) {
 	if again := p.taken(); len(again) != 0 {
 		t.Errorf("%d logout tokens came again", len(again))
 	}
-	// A logout token is nothing else.
+	// A logout token is not accepted as another token.
 	if res := h.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens[0]); res.Status != http.StatusUnauthorized {
 		t.Errorf("userinfo by a logout token = %d", res.Status)
 	}
@@ -166,7 +166,7 @@ func TestBackchannelLogout(t *testing.T) {
 	h.Invariants(t)
 }
 
-// idClaimsAs reads the claims of an ID token without looking at its audience and algorithm.
+// idClaimsAs reads the claims of an ID token without checking its audience and algorithm.
 func idClaimsAs(t *testing.T, h *authztest.Harness, raw string) map[string]any {
 	t.Helper()
 	payload, err := h.Keys.Verify(raw, "JWT")
@@ -180,7 +180,7 @@ func idClaimsAs(t *testing.T, h *authztest.Harness, raw string) map[string]any {
 	return claims
 }
 
-// TestBackchannelLogoutRetries holds that a party that is away hears of it later, and that nobody asks it for ever.
+// TestBackchannelLogoutRetries holds that a party that is down is notified later, with a bounded number of tries.
 func TestBackchannelLogoutRetries(t *testing.T) {
 	t.Parallel()
 	p, well := newParty(t), newParty(t)
@@ -268,7 +268,7 @@ func TestBackchannelLogoutNeverDelays(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestBackchannelLogoutLate holds that a client that redeems its code after the session has ended hears of it too.
+// TestBackchannelLogoutLate holds that a client that redeems its code after the end of the session is notified too.
 func TestBackchannelLogoutLate(t *testing.T) {
 	t.Parallel()
 	p := newParty(t)
@@ -285,7 +285,7 @@ func TestBackchannelLogoutLate(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestSessionsEnded holds that what ends every session of a person is told of each, but for the one that goes on.
+// TestSessionsEnded holds that clients are notified of all sessions of a person except the one that goes on.
 func TestSessionsEnded(t *testing.T) {
 	t.Parallel()
 	p := newParty(t)
@@ -365,8 +365,8 @@ func TestBackchannelLogoutOfEarlierVersions(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestBackchannelLogoutAddress holds that a client that was added by command cannot make us call addresses that are not public, unless the
-// operator has opened their network.
+// TestBackchannelLogoutAddress holds that a client that was added by command cannot make us call addresses that are not
+// public, unless the operator has opened their network.
 func TestBackchannelLogoutAddress(t *testing.T) {
 	t.Parallel()
 	told := func(t *testing.T, allow ...netip.Prefix) (int, string) {
@@ -405,7 +405,7 @@ func TestBackchannelLogoutAddress(t *testing.T) {
 	})
 }
 
-// TestFrontchannelLogout holds that the page after a sign-out loads the clients' pages in frames and then goes on.
+// TestFrontchannelLogout holds that the page after a sign-out loads the clients' pages in frames and then continues.
 func TestFrontchannelLogout(t *testing.T) {
 	t.Parallel()
 	front := pairwiseClient("front", "front.example.com")
@@ -429,7 +429,7 @@ func TestFrontchannelLogout(t *testing.T) {
 	if b.Session() != "" {
 		t.Error("the session goes on")
 	}
-	if res := b.Get(target); res.Status != http.StatusFound { // nobody is signed in any more: no frames
+	if res := b.Get(target); res.Status != http.StatusFound { // signed out: no frames
 		t.Errorf("second logout = %d, want a redirect", res.Status)
 	}
 	h.Invariants(t)

@@ -23,7 +23,7 @@ var (
 	chokeResources = []string{"https://one.example.com", "https://two.example.com"}
 )
 
-// wish is a request of the client under test, for one grant and with one of each thing that a client may be kept from.
+// wish is a request of the client under test, for one grant and with one of each thing that can be denied.
 type wish struct {
 	grant, provider string
 	scope           []string
@@ -39,7 +39,7 @@ type choke struct {
 
 func (c *choke) has(grant string) bool { return slices.Contains(c.client.Grants, grant) }
 
-// allowed is the rules of the choke point, written once more.
+// allowed is a second implementation of the rules of the choke point.
 func (c *choke) allowed(w wish) bool {
 	switch {
 	case c.client.Disabled, !c.has(w.grant):
@@ -51,7 +51,7 @@ func (c *choke) allowed(w wish) bool {
 	case w.resource != "" && !slices.Contains(c.client.Audiences, w.resource):
 		return false
 	case slices.Contains(w.scope, "high.read") && (w.grant == "client_credentials" || w.grant == "password"):
-		return false // there is no person, or nobody who could be asked for more
+		return false // there is no person, or none who could be asked to step up
 	}
 	byPerson := w.grant == "authorization_code" || w.grant == "implicit" || w.grant == "password"
 	return !byPerson || w.provider == "identity"
@@ -70,7 +70,7 @@ func (c *choke) configure(changed client.Client) {
 	})
 }
 
-// try makes the request and returns the answer that would hold a token.
+// try makes the request and returns the answer, which can hold a token.
 func (c *choke) try(t failer, w wish) url.Values {
 	c.h.People.SignInBy(w.provider)
 	c.h.People.After(func(r *login.Result) { r.Provider = w.provider })
@@ -117,7 +117,7 @@ func (c *choke) try(t failer, w wish) url.Values {
 	if res.Status == http.StatusOK {
 		answer.Set("access_token", res.Text("access_token"))
 		if w.grant == "validate_bearer" {
-			answer.Set("access_token", c.other) // it told of it, which is what must be allowed
+			answer.Set("access_token", c.other) // the answer described the token, which must be allowed
 		}
 	}
 	return answer
@@ -128,7 +128,7 @@ func subset(t *rapid.T, of []string, label string) []string {
 	return slices.DeleteFunc(slices.Clone(of), func(v string) bool { return rapid.IntRange(0, 3).Draw(t, label+" "+v) == 0 })
 }
 
-// Every grant gives what the client may have, and nothing else, whatever the client is kept from.
+// Every grant gives what the client is allowed and nothing else, for any set of restrictions.
 func TestChokePoint(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Scopes = append(c.Scopes, client.Scope{Name: "high.read", Level: 2}) }))
@@ -139,7 +139,7 @@ func TestChokePoint(t *testing.T) {
 			Consent: "off", Grants: subset(t, chokeGrants, "grant"), Scopes: subset(t, chokeScopes, "scope"), Audiences: subset(t, chokeResources, "audience"),
 			Disabled: rapid.IntRange(0, 9).Draw(t, "disabled") == 0,
 		}}
-		if c.has("password") { // never beside a code
+		if c.has("password") { // never together with a code
 			c.client.Grants = slices.DeleteFunc(c.client.Grants, func(g string) bool { return g == "authorization_code" })
 		}
 		if !c.has("authorization_code") && !c.has("password") {
@@ -162,7 +162,7 @@ func TestChokePoint(t *testing.T) {
 	h.Invariants(t)
 }
 
-// Each grant is given to a client that may have all, and withheld by each restriction that concerns it.
+// Each grant is given to a client without restrictions, and denied by each restriction that concerns it.
 func TestChokePointRestrictions(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Scopes = append(c.Scopes, client.Scope{Name: "high.read", Level: 2}) }))
@@ -208,7 +208,7 @@ func TestChokePointRestrictions(t *testing.T) {
 	h.Invariants(t)
 }
 
-// check makes the request and holds what it gave against the rules.
+// check makes the request and compares the answer with the rules.
 func (c *choke) check(t failer, w wish) {
 	token := c.try(t, w).Get("access_token")
 	if got, want := token != "", c.allowed(w); got != want {

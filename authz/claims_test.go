@@ -63,7 +63,7 @@ func wantClaims(t *testing.T, what string, got map[string]any, want string) {
 	}
 }
 
-// TestClaimsRefused holds which values of the parameter are none.
+// TestClaimsRefused holds which values of the parameter are invalid.
 func TestClaimsRefused(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -97,7 +97,7 @@ func manyClaims(n int) string {
 	return b.String()
 }
 
-// TestClaimsOfASubject holds that sub with a value is for that person alone. (OpenID Connect Core 5.5.1)
+// TestClaimsOfASubject holds that sub with a value accepts that person alone. (OpenID Connect Core 5.5.1)
 func TestClaimsOfASubject(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -111,7 +111,7 @@ func TestClaimsOfASubject(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestClaimsLevel holds that acr with values is a level to be reached, and that a voluntary one is no reason to refuse.
+// TestClaimsLevel holds that acr with values is a level to be reached, and that a voluntary one never causes a refusal.
 func TestClaimsLevel(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -142,7 +142,7 @@ func TestClaimsConsent(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestClaimsTakenAway holds that a scope that is taken from a client takes its claims along.
+// TestClaimsTakenAway holds that a client loses the claims of a scope together with the scope.
 func TestClaimsTakenAway(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)

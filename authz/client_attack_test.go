@@ -60,7 +60,7 @@ func TestClientAttacks(t *testing.T) {
 				}
 			}
 		}
-		// Raw, "a+b" reads as "a b": it has that one reading, and never the other client's.
+		// Raw, "a+b" is always read as "a b", never as the other client.
 		wantError(t, "raw a+b", h.Post("/oauth/token", f, rawBasic("a+b:"+odd["a+b"])...), 401, "invalid_client")
 		wantError(t, "raw a%", h.Post("/oauth/token", f, rawBasic("a%:"+odd["a%"])...), 401, "invalid_client")
 		wantError(t, "raw a:b", h.Post("/oauth/token", f, rawBasic("a:b:"+odd["a:b"])...), 401, "invalid_client")
@@ -93,7 +93,7 @@ func TestClientAttacks(t *testing.T) {
 	})
 }
 
-// Whoever times answers counts work: these tests count it exactly.
+// Timing attacks measure work, so these tests count it exactly.
 func TestClientWork(t *testing.T) {
 	t.Parallel()
 	inner, err := badgerstore.OpenMemory()

@@ -55,7 +55,7 @@ func TestRefreshUserDetails(t *testing.T) {
 			}
 		}
 	}
-	// Nobody is asked about a token that is not active.
+	// The provider is not asked about an inactive token.
 	asked = 0
 	ask("garbage", "true")
 	if asked != 0 {
@@ -117,7 +117,7 @@ func (d *dynamic) set(err error, list ...registry.Provider) {
 	d.version++
 }
 
-// TestManagedProviders holds that who may use the identity service may use its providers, as long as they are there.
+// TestManagedProviders holds that a client of the identity service can use its providers while they exist.
 func TestManagedProviders(t *testing.T) {
 	t.Parallel()
 	d := &dynamic{version: 1}
@@ -173,7 +173,7 @@ func TestManagedProviders(t *testing.T) {
 			t.Errorf("idp of %s beside external_idp: %d", name, res.Status)
 		}
 	}
-	// A code by a provider that is gone since is worth nothing.
+	// A code of a provider that was removed since is worthless.
 	h.People.After(func(r *login.Result) { r.Provider = "partner" })
 	code := h.Browser(authztest.Demo).Code("both")
 	d.set(nil)
@@ -190,7 +190,7 @@ func TestManagedProviders(t *testing.T) {
 	res.Body.Close()
 }
 
-// TestLogoutByWayOfTheProvider holds that a sign-out goes to the identity provider and from there to where it was to lead.
+// TestLogoutByWayOfTheProvider holds that a sign-out visits the identity provider and then its own target.
 func TestLogoutByWayOfTheProvider(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -213,7 +213,7 @@ func TestLogoutByWayOfTheProvider(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestTokensEnded holds that what a session gave ends with it, and nothing else.
+// TestTokensEnded holds that the tokens of a session end with it, and no others.
 func TestTokensEnded(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -237,7 +237,7 @@ func TestTokensEnded(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestPassiveElsewhere holds that prompt=none may ask an identity provider, and never ends at a page.
+// TestPassiveElsewhere holds that prompt=none can ask an identity provider, and never ends on a page.
 func TestPassiveElsewhere(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)

@@ -155,7 +155,7 @@ func hasConsent(tx storage.Tx, c *client.Client, rec *codeRecord) (bool, error) 
 }
 
 // redirectMatches: RFC 6749 4.1.3: identical where the authorization request had one; where it had none, the token
-// request may repeat the registered one, and no other.
+// request can repeat the registered one, but no other.
 func (g *codeGrant) redirectMatches(rec *codeRecord) bool {
 	sent := g.form.Get("redirect_uri")
 	return sent == rec.RedirectURI || (sent == "" && !rec.RedirectSent)

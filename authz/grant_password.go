@@ -62,8 +62,8 @@ func passwordError(err error) error {
 	return oauth.TemporarilyUnavailable(err) // storage, or too many slow hashes at once
 }
 
-// issueGrant stores a new grant of a person who has signed in without a browser session, and what it gives. epoch is
-// the person's when the sign-in was checked.
+// issueGrant stores a new grant of a person who has signed in without a browser session, and its tokens. epoch is the
+// person's when the sign-in was checked.
 func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *token.Grant, epoch int64) (*tokenResponse, error) {
 	id, err := s.tokens.NewGrantID(q.now)
 	if err != nil {

@@ -49,7 +49,7 @@ func TestImplicit(t *testing.T) {
 			t.Errorf("%s: Introspect = %v", name, in)
 		}
 	}
-	// What ends the tokens of other grants ends these.
+	// They end like the tokens of other grants.
 	token := implicit(t, h, "scope", "profile two.read", "resource", "https://api.example.com").Get("access_token")
 	in := h.Introspect(token).JSON()
 	if in["usage_limit"] != 2.0 || in["scope"] != "profile two.read" || len(in["aud"].([]any)) != 1 {

@@ -244,7 +244,8 @@ func TestIntrospectAttacks(t *testing.T) {
 		before := own(h).Text("access_token")
 		h.Restart(nil)
 		wantActive(t, h, "after a restart", before, true)
-		if err := old.RevokeEverything(t.Context()); err != nil { // by the server of the old configuration, still draining
+		// by the server of the old configuration, still draining
+		if err := old.RevokeEverything(t.Context()); err != nil {
 			t.Error(err)
 		}
 		wantActive(t, h, "in the other server", before, false)

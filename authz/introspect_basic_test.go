@@ -12,7 +12,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// TestIntrospectBasic sends API credentials as curl does and as OAuth client libraries do, which encode them as form values.
+// TestIntrospectBasic sends API credentials as curl does and as OAuth client libraries do, which encode them as form
+// values.
 func TestIntrospectBasic(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("a-b_c+d%41", 4)

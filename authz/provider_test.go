@@ -35,7 +35,7 @@ func withProviders() authztest.Option {
 	})
 }
 
-// signInByEdge makes every sign-in one of edge, with what it says of the person.
+// signInByEdge makes every sign-in one of edge, with its details of the person.
 func signInByEdge(h *authztest.Harness) {
 	h.People.After(func(r *login.Result) {
 		r.Provider, r.AMR, r.Level = "edge", []string{"IMPLICIT"}, 2
@@ -126,7 +126,7 @@ func TestUserDetails(t *testing.T) {
 			t.Errorf("the ID token says %s, want neither details nor a password", id)
 		}
 	}
-	// Whose sign-in has none has none, though the same person had some elsewhere.
+	// A sign-in without details has none, even if another sign-in of the person had some.
 	h.People.After(nil)
 	if res := h.Introspect(h.Tokens("shop", authztest.Demo).Access); res.JSON()["user_details"] != nil {
 		t.Errorf("user_details = %v after a password, want none", res.JSON()["user_details"])
@@ -134,8 +134,8 @@ func TestUserDetails(t *testing.T) {
 	h.Invariants(t)
 }
 
-// token server document, "Introspection response": "includes whitelisted request parameter values". Others, and those that a provider
-// wants which the client may not use, go nowhere.
+// token server document, "Introspection response": "includes whitelisted request parameter values". Others are dropped,
+// also those of a provider that the client is not allowed.
 func TestProviderParameters(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, withProviders())
@@ -163,8 +163,8 @@ func TestProviderParameters(t *testing.T) {
 	h.Invariants(t)
 }
 
-// A provider that is taken from a client, or switched off, ends what may be asked with it. What was given stays until it is looked at by
-// the validation grant, which says so.
+// A provider that is taken from a client or switched off cannot be used for new requests. Issued tokens stay valid,
+// except that the validation grant refuses them.
 func TestProviderTaken(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, withProviders())

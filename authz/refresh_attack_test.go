@@ -94,7 +94,8 @@ func TestRefreshAttacks(t *testing.T) {
 		wantStatus(t, "shop itself", h.Refresh("shop", shop.Refresh), 200)
 		h.Clock.Advance(grace)
 		wantError(t, "other reuses shop's", h.Refresh("other", shop.Refresh), 400, "invalid_grant")
-		wantEvent(t, h, authztest.Demo, "token.RefreshTokenReusedEvent", 0) // nobody ends a grant with a token of someone else
+		// a token of another client does not end the grant
+		wantEvent(t, h, authztest.Demo, "token.RefreshTokenReusedEvent", 0)
 	})
 	attack(t, "attack 71: tokens that are nearly right", func(t *testing.T, h *authztest.Harness) {
 		got := h.Tokens("shop", authztest.Demo)
@@ -209,7 +210,7 @@ func TestRefreshGrace(t *testing.T) {
 	wantStatus(t, "at the end of the grace", h.Refresh("shop", first.Refresh), 200)
 	wantEvent(t, h, authztest.Demo, "token.AccessTokenRefreshedEvent", 1)
 	wantEvent(t, h, authztest.Demo, "token.RefreshTokenReusedEvent", 0)
-	// The person's end is the grace's end too.
+	// The end of the person ends the grace period too.
 	h.People.Change(authztest.Demo, func(p *login.Subject) { p.Active = false })
 	wantError(t, "blocked", h.Refresh("shop", first.Refresh), 400, "invalid_grant")
 	h.Invariants(t)
@@ -262,7 +263,7 @@ func TestRefreshAtOnce(t *testing.T) {
 	h.Invariants(t)
 }
 
-// Whoever races a thief: the successor and its spent predecessor are used at once, after the grace.
+// A client and a thief at once: the successor and its spent predecessor are used together after the grace period.
 func TestReuseAtOnce(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -326,7 +327,7 @@ func TestResources(t *testing.T) {
 	h.Invariants(t)
 }
 
-// The answer that is kept for the grace opens with the spent token alone.
+// Only the spent token opens the stored answer of the grace period.
 func TestSealedAnswer(t *testing.T) {
 	t.Parallel()
 	sealed, err := secret.SealWithToken("token", "purpose", []byte("answer"))

@@ -84,7 +84,7 @@ func (s *Server) loadRequest(r *http.Request, id string) (*pendingRequest, error
 	return p, err
 }
 
-// usableClient reads the client of a stored request again, since its configuration may have changed.
+// usableClient reads the client of a stored request again, since its configuration can have changed.
 func (s *Server) usableClient(ctx context.Context, rec *requestRecord) (*client.Client, error) {
 	c, err := s.clients.Get(ctx, rec.ClientID)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {

@@ -41,9 +41,9 @@ type Authenticator interface {
 	Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error)
 	// Current returns the browser's sign-in, or nil when the browser is signed out. It shows no page.
 	Current(r *http.Request) (*login.Result, error)
-	// SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer. via is a path of
-	// ours that signs the browser out at its identity provider too and then redirects to ret; "" when the provider
-	// needs no visit.
+	// SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer. via is a path on
+	// our origin that signs the browser out at its identity provider too and then redirects to ret; "" when the
+	// provider needs no visit.
 	SignOut(w http.ResponseWriter, r *http.Request, ret string) (via string, err error)
 }
 

@@ -156,7 +156,7 @@ func (s *Server) issueSiteCode(ctx context.Context, id string, flow *siteFlowRec
 
 // FinishSite exchanges a one-time code for a session at the site. The code is valid once, for 60 seconds, at the site
 // and in the browser that began. Otherwise FinishSite returns an *oauth.Error invalid_grant, burns the code, and ends
-// the session that it may have opened before.
+// the session that it opened before, if it did.
 func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, from event.Origin) (SiteLogin, error) {
 	refused := oauth.InvalidGrant(nil, "the code is not good here")
 	if !secret.IsToken(secret.SiteCode, code) {

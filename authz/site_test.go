@@ -97,7 +97,7 @@ func TestSite(t *testing.T) {
 			t.Errorf("SiteSession(%s) is active", name)
 		}
 	}
-	// The second site asks for nothing: the person is signed in already.
+	// The second site shows no page: the person is already signed in.
 	if code := siteCode(t, h, h.Browser("").SignIn(authztest.Demo), authz.SiteDemand{Origin: files, Return: files + "/"}); code == "" {
 		t.Error("no code for the second site")
 	}
@@ -107,7 +107,7 @@ func TestSite(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestSiteSessionEnds: it hangs on the issuer's session and the person.
+// TestSiteSessionEnds: it depends on the issuer's session and the person.
 func TestSiteSessionEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*authztest.Harness, *authztest.Browser, authz.SiteLogin){

@@ -20,8 +20,8 @@ func pairwiseClient(id, host string) *client.Client {
 	}
 }
 
-// TestPairwiseSubject holds that a client of subject_type pairwise reads one identifier of a person everywhere, which is another one than
-// clients of other hosts read. (OpenID Connect Core 8.1)
+// TestPairwiseSubject holds that a client of subject_type pairwise reads the same identifier of a person everywhere,
+// and clients of other hosts read another one. (OpenID Connect Core 8.1)
 func TestPairwiseSubject(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithClients(pairwiseClient("pair", "p.example.com"), pairwiseClient("same", "p.example.com"), pairwiseClient("else", "q.example.com")))
@@ -98,7 +98,7 @@ func TestPairwiseHints(t *testing.T) {
 			t.Errorf("%s: %v, want error %q", c.name, params, c.want)
 		}
 	}
-	// Another person's hint asks first, the own one signs out at once.
+	// A hint of another person leads to a question; the person's own hint signs out at once.
 	if res := b.Get("/oauth/logout?id_token_hint=" + guest); res.Status != http.StatusOK || b.Session() == "" {
 		t.Errorf("logout with another's hint = %d, want a question", res.Status)
 	}

@@ -35,7 +35,7 @@ type tokenResponse struct {
 	ProfileID    string `json:"profile_id,omitempty"`
 }
 
-// grantHandler returns the answer to a request whose client may use the grant.
+// grantHandler returns the answer to a request whose client is allowed the grant.
 type grantHandler[T any] func(*Server, context.Context, *tokenRequest) (*T, error)
 
 // tokenGrants is every grant_type that is served, with the grant that the client must have and what answers.

@@ -225,7 +225,7 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("%s = %v, want ErrClientUnknown", name, err)
 		}
 	}
-	// A later client of that name inherits nothing.
+	// A later client of that id inherits nothing.
 	if _, err := s.AddClient(ctx, client.Client{ID: "stored", Secrets: []secret.String{secret.New(text)}, Grants: []string{"client_credentials"}, Scopes: []string{"a"}, DefaultScopes: []string{"a"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestAdmin(t *testing.T) {
 	h.Invariants(t)
 }
 
-// An id that is stored and in the configuration is an error, so that nobody wonders which one counts.
+// An id that is stored and in the configuration is an error.
 func TestClientTwice(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)

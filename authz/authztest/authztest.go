@@ -29,8 +29,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-// Start is when the clock of every harness begins. It lies ahead so that storage, which may look at the real time,
-// collects nothing.
+// Start is when the clock of every harness begins. It lies ahead so that storage, which can use the real time, collects
+// nothing.
 var Start = time.Date(2035, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // Verifier and Challenge are a PKCE pair (RFC 7636 appendix B).
@@ -39,7 +39,7 @@ const (
 	Challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 )
 
-// Harness is one server and what it stands on.
+// Harness is one server with its dependencies.
 type Harness struct {
 	T       testing.TB
 	Issuer  string
@@ -75,12 +75,12 @@ func WithClients(clients ...*client.Client) Option {
 // WithProviders adds identity providers that come and go.
 func WithProviders(p registry.Providers) Option { return func(h *Harness) { h.dynamic = p } }
 
-// WithUnlinked names who is told that a client has lost what a person had given to it.
+// WithUnlinked sets Deps.Unlinked.
 func WithUnlinked(f func(storage.Tx, login.Unlinked) error) Option {
 	return func(h *Harness) { h.unlinked = f }
 }
 
-// WithStore uses another store than one in memory. The test closes it.
+// WithStore uses this store instead of one in memory. The test closes it.
 func WithStore(store storage.Store) Option {
 	return func(h *Harness) { h.Store = &FaultyStore{Store: store} }
 }
@@ -133,7 +133,7 @@ func (h *Harness) makeDeps() {
 // Server returns the server that answers now.
 func (h *Harness) Server() *authz.Server { return h.server.Load() }
 
-// Restart replaces the server by a new one on the same store, as a restart or reload does. change may be nil.
+// Restart replaces the server by a new one on the same store, as a restart or reload does. change can be nil.
 func (h *Harness) Restart(change func(*authz.Config)) {
 	h.T.Helper()
 	if change != nil {
@@ -164,8 +164,7 @@ func (h *Harness) must(err error) {
 // Log returns everything logged so far.
 func (h *Harness) Log() string { return h.log.String() }
 
-// World is the configuration of every harness: clients for each kind of case. Each secret is the client's id and
-// Secret.
+// World is the configuration of every harness: clients for each kind of case. Their secrets are those of Secret.
 func World() authz.Config {
 	confidential := func(id string, grants ...string) *client.Client {
 		return &client.Client{
@@ -193,7 +192,7 @@ func World() authz.Config {
 	post := confidential("poster", "authorization_code", "refresh_token", "client_credentials")
 	post.AuthMethod = "post"
 	other := confidential("other", "authorization_code", "refresh_token")
-	other.Lifetimes.AccessToken = 366 * 24 * time.Hour // its canary outlives whatever a test does to the clock
+	other.Lifetimes.AccessToken = 366 * 24 * time.Hour // its canary outlives any change of the clock
 	rs := confidential("rs", "validate_bearer")
 	rs.RedirectURIs, rs.PostLogoutRedirectURIs = nil, nil
 	legacy := confidential("legacy", "password", "refresh_token")
@@ -227,7 +226,7 @@ func Secret(id string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Clock is a clock that moves when it is told to. It is safe for concurrent use.
+// Clock is a clock that only Advance moves. It is safe for concurrent use.
 type Clock struct {
 	mu sync.Mutex // guards t
 	t  time.Time
@@ -250,7 +249,7 @@ func (c *Clock) Advance(d time.Duration) {
 	c.t = c.t.Add(d)
 }
 
-// FaultyStore is a store that fails when it is told to.
+// FaultyStore is a store that fails on demand.
 type FaultyStore struct {
 	storage.Store
 
@@ -294,7 +293,7 @@ func (s *FaultyStore) Update(ctx context.Context, fn func(storage.Tx) error) err
 	return s.Store.Update(ctx, fn)
 }
 
-// syncBuffer is a log that many write.
+// syncBuffer is a log that is safe for concurrent use.
 type syncBuffer struct {
 	mu sync.Mutex // guards b
 	b  bytes.Buffer

@@ -21,7 +21,7 @@ var planted struct {
 	err     error
 }
 
-// plantKeys puts the shared signing keys into a store that has none. keyring must be the same each time.
+// plantKeys puts the shared signing keys into a store without keys. keyring must be the same each time.
 func plantKeys(store storage.Store, keyring *secret.Keyring) error {
 	planted.once.Do(func() { planted.records, planted.err = makeKeys(keyring) })
 	if planted.err != nil {

@@ -43,7 +43,7 @@ type Client struct {
 	SubjectType   string   `json:"subject_type,omitempty"` // public (default), pairwise
 	TokenFormat   string   `json:"token_format,omitempty"` // opaque (default), jwt
 	App           *App     `json:"app,omitempty"`          // of a mobile app instance
-	// resources it may ask tokens for (RFC 8707)
+	// resources it can ask tokens for (RFC 8707)
 	Audiences []string `json:"audiences,omitempty"`
 	// CORS origins besides those of its https redirect URIs
 	Origins  []string `json:"origins,omitempty"`

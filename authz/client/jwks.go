@@ -21,7 +21,7 @@ const (
 	minRSABits    = 2048
 )
 
-// AssertionAlgorithms are the algorithms that an assertion may be signed with: never a shared secret, never none.
+// AssertionAlgorithms are the algorithms that an assertion can be signed with: never a shared secret, never none.
 var AssertionAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA}
 
 // ParseJWKS reads the public keys of a client.

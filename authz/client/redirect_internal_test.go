@@ -47,7 +47,7 @@ func TestValidateRedirectURI(t *testing.T) {
 	}
 }
 
-// FuzzMatchRedirectURI: whatever matches differs from what is registered at most by the port of a loopback address.
+// FuzzMatchRedirectURI: a match differs from the registered URI at most by the port of a loopback address.
 func FuzzMatchRedirectURI(f *testing.F) {
 	registered := []string{"https://app/cb", "http://127.0.0.1/cb", "http://127.0.0.1:80/cb?x=1", "http://[::1]/cb", "com.example.app:/cb", "http://localhost/cb"}
 	for _, s := range append(registered, "http://127.0.0.1:1234/cb", "http://127.0.0.1:1234@evil/cb", "http://[::1]:99999/cb", "http://127.0.0.1:/cb", "https://app/cb/") {

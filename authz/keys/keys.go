@@ -1,5 +1,5 @@
 // Package keys holds the signing keys of a store. They rotate on a schedule and are published before they sign. What is
-// signed does not belong here, except for the types of tokens, so that none passes for another.
+// signed does not belong here, except for the types of tokens, so that no type passes for another.
 package keys
 
 import (
@@ -110,7 +110,7 @@ func (k *Keys) rotate(ctx context.Context, all bool) error {
 		if !needsKey(slices.Collect(maps.Values(k.snapshot())), string(alg), now, all) {
 			continue
 		}
-		// Made before the transaction, which decides whether it is still needed: another server may have been faster.
+		// Made before the transaction, which decides whether it is still needed: another server can have been faster.
 		id, sealed, err := k.generate(alg)
 		if err != nil {
 			return fmt.Errorf("make %s key: %w", alg, err)

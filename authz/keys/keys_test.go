@@ -18,7 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-// clock moves when it is told to. It is safe for concurrent use.
+// clock is a clock that only Advance moves. It is safe for concurrent use.
 type clock struct {
 	mu sync.Mutex // guards t
 	t  time.Time
@@ -130,7 +130,7 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
-// verifies tells whether a client that reads the published keys now believes a token.
+// verifies tells whether a client with the published keys accepts a token.
 func verifies(k *keys.Keys, raw string) bool {
 	parsed, err := jose.ParseSignedCompact(raw, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package oauth is how OAuth requests are read and errors are told: the one reading of a form, and an Error with the
-// codes of RFC 6749. What a request means and who writes the answer does not belong here.
+// Package oauth is how OAuth requests are read and errors are represented: a form has one reading, and an Error has the
+// codes of RFC 6749. The meaning of requests and the writing of answers do not belong here.
 package oauth
 
 import (
@@ -36,7 +36,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// The error codes, one constructor each. cause is for the log and may be nil.
+// The error codes, one constructor each. cause is for the log and can be nil.
 
 func InvalidRequest(cause error, description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_request", Description: description, Cause: cause}
@@ -80,7 +80,7 @@ func NotFound() error {
 	return &Error{Status: http.StatusNotFound, Code: "not_found", Description: "there is no such thing"}
 }
 
-// ServerError is a failure of ours. The client reads nothing of the cause.
+// ServerError is a failure on our side. The client reads nothing of the cause.
 func ServerError(cause error) error {
 	return &Error{Status: http.StatusInternalServerError, Code: "server_error", Description: "internal error", Cause: cause}
 }

@@ -69,7 +69,7 @@ func TestParseFormTwoTypes(t *testing.T) {
 	}
 }
 
-// FuzzParseQuery: what is taken means the same to the standard library, and survives being written again.
+// FuzzParseQuery: an accepted query means the same to the standard library and survives being written again.
 func FuzzParseQuery(f *testing.F) {
 	for _, s := range []string{"a=b&c=d", "a=%zz", "a=b;c=d", "%EF%BB%BFa=b", "a=%c0%af", "=", "&&&", "a", "a=b=c", "a=%00", "\xff=\xfe"} {
 		f.Add(s)

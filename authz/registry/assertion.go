@@ -34,7 +34,7 @@ const (
 	assertionSkew   = 30 * time.Second
 )
 
-// assertionClaims are the claims of RFC 7523 3. Times may have fractions (RFC 7519 2).
+// assertionClaims are the claims of RFC 7523 3. Times can have fractions (RFC 7519 2).
 type assertionClaims struct {
 	Issuer    string          `json:"iss"`
 	Subject   string          `json:"sub"`

@@ -186,7 +186,7 @@ func basicCredentials(header string, formEncoded bool) (identification, error) {
 	return identification{id: id, secret: password, method: "basic"}, nil
 }
 
-// AuthenticateAPI returns the API client of HTTP Basic credentials, which may use this API. The credentials of OAuth
+// AuthenticateAPI returns the API client of HTTP Basic credentials, if it is allowed this API. The credentials of OAuth
 // clients are wrong here. (token server document, "Authentication")
 func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APIClient, error) {
 	headers := req.Header.Values("Authorization")

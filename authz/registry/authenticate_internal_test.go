@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 )
 
-// Whatever stands in an Authorization header has one reading or is refused, and what was encoded comes back.
+// An Authorization header has one reading or is refused, and encoded values come back.
 func FuzzBasic(f *testing.F) {
 	for _, seed := range []string{"Basic c2hvcDpzZWNyZXQ=", "basic c2hvcDpzZWNyZXQ=", "Basic", "Basic a, Basic b", "Bearer x", "Basic =", "Basic  YTpi", "Basic YSUzQWI6Yg=="} {
 		f.Add(seed)
@@ -45,7 +45,7 @@ func FuzzBasic(f *testing.F) {
 	})
 }
 
-// What is no assertion is refused; one that is read names a client that can be looked up, and no other than client_id.
+// Other text than an assertion is refused. An assertion names a valid client id, the same as client_id.
 func FuzzReadAssertion(f *testing.F) {
 	for _, seed := range []string{"", "a.b.c", "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4In0.", "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJzaG9wIn0.AA", "eyJhbGciOiJFUzI1NiIsImNyaXQiOlsieCJdfQ.eyJzdWIiOltdfQ.AA"} {
 		f.Add(seed, "shop")

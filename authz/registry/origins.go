@@ -16,7 +16,7 @@ import (
 // corsFresh is how long the origins of clients that were added by command are remembered.
 const corsFresh = 10 * time.Second
 
-// corsOrigins are the origins whose scripts may call the endpoints of public clients.
+// corsOrigins are the origins whose scripts can call the endpoints of public clients.
 type corsOrigins struct {
 	mu      sync.Mutex      // guards all below
 	fixed   map[string]bool // of the configuration; made once
@@ -24,7 +24,7 @@ type corsOrigins struct {
 	checked time.Time       // when stored was read
 }
 
-// AllowsOrigin tells whether scripts of an origin may call the endpoints of public clients.
+// AllowsOrigin tells whether scripts of an origin can call the endpoints of public clients.
 func (r *Registry) AllowsOrigin(ctx context.Context, origin string) bool {
 	now := r.now()
 	o := &r.origins

@@ -1,6 +1,6 @@
 // Package registry knows the clients, API clients, scopes and identity providers of one configuration and those that
-// were added since. It authenticates clients, and its May is the one place that says what a client may do. What they
-// are given does not belong here.
+// were added since. It authenticates clients, and its May is the one place that decides what a client is allowed.
+// Tokens do not belong here.
 package registry
 
 import (
@@ -163,7 +163,7 @@ func (r *Registry) checkStored(ctx context.Context, p *client.Problems) error {
 	return nil
 }
 
-// Get returns a client with its defaults filled in, or storage.ErrNotFound. It may be disabled. It must not be changed.
+// Get returns a client with its defaults filled in, or storage.ErrNotFound. It can be disabled. It must not be changed.
 func (r *Registry) Get(ctx context.Context, id string) (*client.Client, error) {
 	reg, err := r.lookup(ctx, id)
 	if err != nil {

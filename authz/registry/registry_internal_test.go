@@ -8,8 +8,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// Client ids are no secret, and each wrong secret of a client whose hash was brought from elsewhere costs a slow computation: whoever sends
-// many must not keep people from signing in, whose passwords are computed in the same few places.
+// Client ids are public, and each wrong secret of a client with an imported hash costs a slow computation. A flood of
+// them must not keep people from signing in, whose passwords share the same few slots.
 func TestWrongSecretsLeaveRoomForPeople(t *testing.T) {
 	t.Parallel()
 	ring, err := secret.NewKeyring(make([]byte, secret.KeySize))

@@ -75,7 +75,7 @@ func loadPairwise(ctx context.Context, store storage.Store, keyring *secret.Keyr
 		return key, wrapPairwise(err)
 	}
 	err = store.Update(ctx, func(tx storage.Tx) error {
-		rec, err := read(tx) // another server may have been faster
+		rec, err := read(tx) // another server can have been faster
 		if err != nil || current {
 			return err
 		}
