@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/authz/client"
-
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 )
 
 // accessJWT verifies an access token as a resource server does, with the published keys alone (RFC 9068 4), and returns
@@ -192,7 +191,7 @@ func TestMobileApp(t *testing.T) {
 			views = append(views, d.View)
 		}
 	}
-	// each is asked before the sign-in and after
+	// Each is asked before the sign-in and after
 	if got := strings.Join(views[len(views)-6:], ","); got != "mobile,mobile,,,," {
 		t.Errorf("views = %q, want mobile by default for the app alone", got)
 	}

@@ -7,10 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/authz/oauth"
-
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -48,9 +47,8 @@ var authorizeChecks = []func(*Server, context.Context, *authorizeRequest) error{
 	(*Server).checkHints,        // OpenID Connect Core 3.1.2.1: login_hint, id_token_hint
 	(*Server).checkACR,          // OpenID Connect Core 3.1.2.1; RFC 9470 4
 	(*Server).checkCustomParams, // token server document, "Authorization endpoint": external_idp_custom_param
-	// token server document, "Introspection response": user_details of the header authenticator
-	(*Server).checkParams,
-	(*Server).readPresentation, // token server document: app_view, language; OpenID Connect Core 3.1.2.1: ui_locales
+	(*Server).checkParams,       // token server document, "Introspection response": parameters in user_details
+	(*Server).readPresentation,  // token server document: app_view, language; OpenID Connect Core 3.1.2.1: ui_locales
 }
 
 // handleAuthorize serves GET and POST /oauth/authorize (RFC 6749 4.1.1; OpenID Connect Core 3.1.2; token server

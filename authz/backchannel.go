@@ -10,13 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -32,7 +31,7 @@ const (
 	logoutLifetime = 2 * time.Minute // of a logout token (Back-Channel Logout 2.4)
 	logoutTries    = 16              // about nine hours
 	logoutMaxWait  = time.Hour       // between two tries
-	// after the first try; longer than outbound.Timeout, since a claim lasts as long
+	// logoutFirst is the wait after the first try. A claim lasts as long, so it is longer than outbound.Timeout.
 	logoutFirst   = 10 * time.Second
 	logoutAtOnce  = 4                           // requests to one client at a time
 	logoutClients = 4                           // clients that are called at a time
@@ -198,7 +197,7 @@ func (s *Server) postLogout(ctx context.Context, c *client.Client, rec logoutRec
 	req.Header.Set("Content-Type", oauth.FormType)
 	res, err := s.clients.HTTPClient(c).Do(req)
 	if err != nil {
-		// without the URL, which can hold a secret of the client
+		// Without the URL, which can hold a secret of the client
 		return fmt.Errorf("post logout token: %w", errors.Unwrap(err))
 	}
 	defer res.Body.Close()

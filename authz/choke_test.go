@@ -7,12 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/authz/client"
-
 	"pgregory.net/rapid"
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )

@@ -11,7 +11,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -127,7 +126,7 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 	d.Passive = true
 	result, err := s.deps.Auth.Authenticate(w, r, d)
 	if refusal := new(login.Refusal); errors.As(err, &refusal) || (err == nil && result.Subject != subject) {
-		// sign in again, then be asked again
+		// The person signs in again and is then asked again.
 		redirect(w, resumePath+"?flow="+url.QueryEscape(p.id), http.StatusSeeOther)
 		return nil
 	}

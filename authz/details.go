@@ -4,10 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/authz/token"
-
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )

@@ -10,10 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/authz/client"
-
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )

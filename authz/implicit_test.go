@@ -5,10 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/authz/client"
-
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 

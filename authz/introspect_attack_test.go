@@ -244,7 +244,7 @@ func TestIntrospectAttacks(t *testing.T) {
 		before := own(h).Text("access_token")
 		h.Restart(nil)
 		wantActive(t, h, "after a restart", before, true)
-		// by the server of the old configuration, still draining
+		// By the server of the old configuration, still draining
 		if err := old.RevokeEverything(t.Context()); err != nil {
 			t.Error(err)
 		}

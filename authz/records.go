@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
-
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -47,7 +46,7 @@ type earlierLogoutRecord struct {
 type requestRecord struct {
 	ClientID    string `cbor:"1,keyasint"`
 	RedirectURI string `cbor:"2,keyasint"`
-	// the request named it, so the token request must too (RFC 6749 4.1.3)
+	// RedirectSent: the request named it, so the token request must too (RFC 6749 4.1.3).
 	RedirectSent bool      `cbor:"3,keyasint,omitempty"`
 	ResponseType string    `cbor:"4,keyasint"`
 	ResponseMode string    `cbor:"5,keyasint,omitempty"`

@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/authz/client"
-
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -94,7 +93,7 @@ func TestRefreshAttacks(t *testing.T) {
 		wantStatus(t, "shop itself", h.Refresh("shop", shop.Refresh), 200)
 		h.Clock.Advance(grace)
 		wantError(t, "other reuses shop's", h.Refresh("other", shop.Refresh), 400, "invalid_grant")
-		// a token of another client does not end the grant
+		// A token of another client does not end the grant
 		wantEvent(t, h, authztest.Demo, "token.RefreshTokenReusedEvent", 0)
 	})
 	attack(t, "attack 71: tokens that are nearly right", func(t *testing.T, h *authztest.Harness) {

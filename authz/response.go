@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
@@ -46,7 +45,7 @@ func (s *Server) redirectClient(w http.ResponseWriter, r *http.Request, rec *req
 	}
 	switch rec.ResponseMode {
 	case modeFragment:
-		// a redirect URI has no fragment of its own (RFC 6749 3.1.2)
+		// A redirect URI has no fragment of its own (RFC 6749 3.1.2)
 		redirect(w, rec.RedirectURI+"#"+params.Encode(), status)
 	case modeFormPost:
 		s.postClient(w, r, rec, params)

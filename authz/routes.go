@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/authz/oauth"
-
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 

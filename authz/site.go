@@ -9,12 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -32,7 +31,7 @@ const (
 	siteCodeKept     = 24 * time.Hour      // how long a spent code stays, so that a replay is detected
 	siteSessionLimit = 31 * 24 * time.Hour // of a site's session, however long the issuer's session lasts
 	touchEvery       = time.Minute         // how often the use of a site keeps the issuer's session from going idle
-	// if the session lasts longer than this, the site's cookie outlives the browser window
+	// If a session lasts longer than rememberedFrom, the site's cookie outlives the browser window.
 	rememberedFrom = 24 * time.Hour
 )
 
@@ -283,7 +282,7 @@ func (s *Server) SiteSession(ctx context.Context, origin, text string) (*token.I
 	}
 	if now.Sub(session.Seen) >= touchEvery {
 		if err := s.deps.Subjects.Touch(ctx, rec.SessionID); err != nil {
-			// it is still valid
+			// The session is still valid.
 			s.deps.Log.Warn("session not marked as used", zap.String("session_id", rec.SessionID), zap.Error(err))
 		}
 	}

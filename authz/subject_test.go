@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/authz/client"
-
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 

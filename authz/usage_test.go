@@ -6,10 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/authz/client"
-
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 )
 
 // limited gives scopes usage limits: two.read can be used twice, ten.read ten times.

@@ -22,17 +22,17 @@ type Client struct {
 	// SecretHashes are secrets in PHC form (Argon2id, bcrypt) or, for stored clients, "hmac:" and the keyed hash in
 	// base64url.
 	SecretHashes []string `json:"secret_hashes,omitempty"`
-	// basic (default), post (basic and post), private_key_jwt
+	// AuthMethod is basic (default), post (basic and post) or private_key_jwt.
 	AuthMethod             string              `json:"auth_method,omitempty"`
 	JWKS                   *jose.JSONWebKeySet `json:"jwks,omitempty"`     // public keys of private_key_jwt
 	JWKSURI                string              `json:"jwks_uri,omitempty"` // or where they are
 	RedirectURIs           []string            `json:"redirect_uris,omitempty"`
 	PostLogoutRedirectURIs []string            `json:"post_logout_redirect_uris,omitempty"`
-	// gets a logout token when a session ends
+	// BackchannelLogoutURI gets a logout token when a session ends.
 	BackchannelLogoutURI string `json:"backchannel_logout_uri,omitempty"`
-	// is loaded in a frame after a sign-out
+	// FrontchannelLogoutURI is loaded in a frame after a sign-out.
 	FrontchannelLogoutURI string `json:"frontchannel_logout_uri,omitempty"`
-	// grantNames says which there are
+	// Grants are some of grantNames.
 	Grants        []string `json:"grants,omitempty"`
 	Scopes        []string `json:"scopes,omitempty"`
 	DefaultScopes []string `json:"default_scopes,omitempty"`
@@ -43,12 +43,12 @@ type Client struct {
 	SubjectType   string   `json:"subject_type,omitempty"` // public (default), pairwise
 	TokenFormat   string   `json:"token_format,omitempty"` // opaque (default), jwt
 	App           *App     `json:"app,omitempty"`          // of a mobile app instance
-	// resources it can ask tokens for (RFC 8707)
+	// Audiences are the resources that it can ask tokens for (RFC 8707).
 	Audiences []string `json:"audiences,omitempty"`
-	// CORS origins besides those of its https redirect URIs
+	// Origins are CORS origins besides those of its https redirect URIs.
 	Origins  []string `json:"origins,omitempty"`
 	Disabled bool     `json:"disabled,omitempty"`
-	// grants of one person that live at a time; the oldest goes. Default: 25
+	// MaxSessions is how many grants of one person live at a time; the oldest goes. Default: 25.
 	MaxSessions int       `json:"max_sessions,omitempty"`
 	Lifetimes   Lifetimes `json:"lifetimes,omitzero"`
 }
@@ -67,9 +67,9 @@ type Lifetimes struct {
 	AccessToken  time.Duration `json:"access_token,omitempty"`  // Default: 15m
 	RefreshToken time.Duration `json:"refresh_token,omitempty"` // of one refresh token. Default: 30d
 	RefreshChain time.Duration `json:"refresh_chain,omitempty"` // of the whole rotation chain. Default: 90d
-	// how long a spent refresh token gets the same answer. Default: 10s
+	// RefreshGrace is how long a spent refresh token gets the same answer. Default: 10s.
 	RefreshGrace time.Duration `json:"refresh_grace,omitempty"`
-	// the oldest sign-in that the client accepts. Default: any
+	// Session is the oldest sign-in that the client accepts. Default: any.
 	Session time.Duration `json:"session,omitempty"`
 }
 
@@ -78,7 +78,7 @@ type APIClient struct {
 	ID           string          `json:"id"`
 	Secrets      []secret.String `json:"secrets,omitempty"`
 	SecretHashes []string        `json:"secret_hashes,omitempty"`
-	// introspection, configuration, credentials, events, persons
+	// APIs are some of introspection, configuration, credentials, events, persons.
 	APIs      []string `json:"apis,omitempty"`
 	Audiences []string `json:"audiences,omitempty"` // introspects only tokens for these. Default: all
 	Disabled  bool     `json:"disabled,omitempty"`
@@ -89,6 +89,7 @@ func (c *Client) HasScope(name string) bool {
 	return slices.Contains(c.Scopes, name) || (name == ScopeOffline && c.HasGrant(GrantRefreshToken))
 }
 
+// HasGrant tells whether the client is allowed a grant.
 func (c *Client) HasGrant(name string) bool { return slices.Contains(c.Grants, name) }
 
 // StillAllowed returns those of the scopes that the client is still allowed. A scope that was taken from a client also

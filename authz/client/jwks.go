@@ -14,6 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
+// MethodPrivateKey is the auth_method of a client that signs assertions instead of sending a secret.
 const MethodPrivateKey = "private_key_jwt"
 
 const (

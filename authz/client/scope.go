@@ -6,13 +6,17 @@ import (
 	"strings"
 )
 
-const maxScopeText = 8 << 10 // bytes of a scope parameter
+const (
+	maxScopeText = 8 << 10 // bytes of a scope parameter
+	maxScopes    = 128     // distinct scopes of a request
+)
 
-const maxScopes = 128 // distinct scopes of a request
-
-const ScopeOpenID = "openid"
-
-const ScopeOffline = "offline_access"
+// The scopes with a meaning of their own. Clients ask for ScopeOffline to get a refresh token. Here the grant
+// refresh_token decides, so it is allowed and changes nothing. (docs/decisions.md, "Token server")
+const (
+	ScopeOpenID  = "openid"
+	ScopeOffline = "offline_access"
+)
 
 // errScopeText says that a scope parameter is not a list of scope tokens.
 var errScopeText = errors.New("not a list of scopes")

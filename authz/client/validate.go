@@ -24,6 +24,7 @@ const (
 	GrantValidateBearer    = "validate_bearer" // token server document: "Validate access token"
 )
 
+// Bounds of what is configured.
 const (
 	minSecret = 32   // characters of a client secret
 	MaxSecret = 1024 // bytes of one
@@ -31,7 +32,7 @@ const (
 
 	maxUsageLimit = 1_000_000_000
 
-	// hmacPrefix marks the keyed hash of a secret that was added by command.
+	// KeyedHashPrefix marks the keyed hash of a secret that was added by command.
 	KeyedHashPrefix = "hmac:"
 	KeyedHashSize   = 32
 )
@@ -183,6 +184,7 @@ func checkSecrets(p *Problems, secrets []secret.String, hashes []string) {
 	}
 }
 
+// DecodeKeyedHash reads the text of a keyed hash behind KeyedHashPrefix.
 func DecodeKeyedHash(text string) ([]byte, error) {
 	sum, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(sum) != KeyedHashSize {
@@ -299,7 +301,7 @@ func (sc Scope) Validate() error {
 	return nil
 }
 
-// checkID: ids stand in keys, logs and Basic credentials.
+// CheckID returns what is wrong with an id, or nil. Ids are part of keys, logs and Basic credentials.
 func CheckID(id string) error {
 	switch {
 	case id == "":
@@ -336,8 +338,10 @@ func IsText(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc
 // Problems collects errors, so that the operator sees all of them at once.
 type Problems []error
 
+// Addf adds a formatted error.
 func (p *Problems) Addf(format string, args ...any) { *p = append(*p, fmt.Errorf(format, args...)) }
 
+// AddErr adds err, unless it is nil.
 func (p *Problems) AddErr(err error) {
 	if err != nil {
 		*p = append(*p, err)
@@ -381,7 +385,3 @@ func (c *Client) checkLogoutURIs(p *Problems) {
 		p.Addf("frontchannel_logout_uri: %q has not the scheme, host and port of one of the redirect_uris", uri)
 	}
 }
-
-// MaxJWTLifetime bounds access tokens that are JWTs: a resource server must find the key in the JWKS as long as the
-// token lives, and a key goes keyAfter after it signed last.
-const MaxJWTLifetime = 24 * time.Hour

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 

@@ -38,10 +38,12 @@ func (e *Error) Unwrap() error { return e.Cause }
 
 // The error codes, one constructor each. cause is for the log and can be nil.
 
+// InvalidRequest is a malformed request. (RFC 6749 4.1.2.1, 5.2)
 func InvalidRequest(cause error, description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_request", Description: description, Cause: cause}
 }
 
+// InvalidGrant is an invalid code, refresh token or password. (RFC 6749 5.2)
 func InvalidGrant(cause error, description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_grant", Description: description, Cause: cause}
 }
@@ -51,18 +53,22 @@ func InvalidClient(cause error) error {
 	return &Error{Status: http.StatusUnauthorized, Code: "invalid_client", Description: "client authentication failed", Cause: cause, Challenge: `Basic realm="gatehouse", charset="UTF-8"`}
 }
 
+// UnauthorizedClient is a client that is not allowed the grant. (RFC 6749 4.1.2.1, 5.2)
 func UnauthorizedClient(cause error, description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: "unauthorized_client", Description: description, Cause: cause}
 }
 
+// UnsupportedGrantType is an unknown grant_type. (RFC 6749 5.2)
 func UnsupportedGrantType(cause error) error {
 	return &Error{Status: http.StatusBadRequest, Code: "unsupported_grant_type", Description: "grant type is not supported", Cause: cause}
 }
 
+// UnsupportedResponseType is an unknown response_type. (RFC 6749 4.1.2.1)
 func UnsupportedResponseType(cause error) error {
 	return &Error{Status: http.StatusBadRequest, Code: "unsupported_response_type", Description: "response type is not supported", Cause: cause}
 }
 
+// InvalidScope is a scope that is malformed or not allowed. (RFC 6749 4.1.2.1, 5.2)
 func InvalidScope(cause error, description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_scope", Description: description, Cause: cause}
 }
@@ -72,10 +78,12 @@ func InvalidTarget(cause error) error {
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_target", Description: "the resource is unknown or not allowed", Cause: cause}
 }
 
+// AccessDenied is a refusal by the person or the server. (RFC 6749 4.1.2.1)
 func AccessDenied(cause error) error {
 	return &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the request was denied", Cause: cause}
 }
 
+// NotFound is a 404 of an API.
 func NotFound() error {
 	return &Error{Status: http.StatusNotFound, Code: "not_found", Description: "there is no such thing"}
 }

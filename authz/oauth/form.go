@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 )
 
+// Bounds of what is read.
 const (
 	maxForm       = 64 << 10 // bytes of a form body
 	MaxQuery      = 32 << 10 // bytes of a query; strangers can have one stored, so it is bounded
@@ -101,6 +102,7 @@ func ReadForm(r *http.Request) (Form, error) {
 	return ParseQuery(string(body))
 }
 
+// FormType is the media type of form bodies.
 const FormType = "application/x-www-form-urlencoded"
 
 func checkFormType(h http.Header) error {

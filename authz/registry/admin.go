@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -149,15 +148,15 @@ func (r *Registry) endClient(ctx context.Context, id string, kind event.Type, al
 	}
 	e.ClientID = id
 	return r.deps.Store.Update(ctx, func(tx storage.Tx) error {
-		c, state, err := r.State(tx, id)
+		c, epoch, err := r.FindWithEpoch(tx, id)
 		if err != nil {
 			return err
 		}
 		if c == nil {
 			return ErrUnknown
 		}
-		state.Epoch++
-		if err := clientStates.Put(tx, id, state, never); err != nil { // kept for ever: the epoch never comes back
+		// Kept forever, so that an epoch never comes back.
+		if err := clientStates.Put(tx, id, clientState{Epoch: epoch + 1}, never); err != nil {
 			return err
 		}
 		if err := also(tx); err != nil {

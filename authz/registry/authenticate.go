@@ -11,11 +11,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/oauth"
-
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -161,7 +160,7 @@ func basicCredentials(header string, formEncoded bool) (identification, error) {
 		return identification{}, oauth.InvalidClient(errNoCredentials)
 	}
 	if strings.Contains(encoded, ",") {
-		// two headers that a proxy has joined
+		// Two headers that a proxy has joined.
 		return identification{}, oauth.InvalidRequest(nil, "more than one way of client authentication")
 	}
 	raw, err := base64.StdEncoding.Strict().DecodeString(strings.TrimLeft(encoded, " "))

@@ -8,12 +8,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 )
 
-const ()
-
-// scopeOffline is what clients ask to get a refresh token. Here the grant refresh_token decides, so it is allowed and
-// changes nothing. (docs/decisions.md, "Token server")
-const ()
-
 // ScopesFor returns what a client asks for with the scope parameter of f: its default scopes when it names none.
 // (docs/decisions.md, "Scopes") May says whether it is allowed them.
 func (r *Registry) ScopesFor(c *client.Client, f oauth.Form) ([]string, error) {

@@ -6,13 +6,16 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-var clients = storage.NewTable[clientRecord]("authz_client") // client id; those added by command
+// Every stored record of the package. The names are those of authz, from which the package came, since they are on
+// disk.
+var (
+	clients      = storage.NewTable[clientRecord]("authz_client")      // client id; those added by command
+	clientStates = storage.NewTable[clientState]("authz_client_state") // client id
+	// client, hash of the jti of a used client assertion
+	assertions = storage.NewTable[struct{}]("authz_assertion")
+)
 
-var clientStates = storage.NewTable[clientState]("authz_client_state") // client id
-
-var assertions = storage.NewTable[struct{}]("authz_assertion") // client, hash of the jti of a used client assertion
-
-// clientState is what changes about a client of either origin.
+// clientState is the variable part of a client, whether it is declared or stored.
 type clientState struct {
 	// Epoch grows with "revoke everything of this client".
 	Epoch int64 `cbor:"1,keyasint"`

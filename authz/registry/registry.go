@@ -16,12 +16,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/oauth"
-
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -233,48 +232,48 @@ func (r *Registry) parse(id string, raw []byte) (*entry[client.Client], error) {
 	})
 }
 
-// State returns a client and its state; nil: the client is unknown.
-func (r *Registry) State(tx storage.Tx, id string) (*client.Client, clientState, error) {
+// FindWithEpoch returns a client and its epoch; nil: the client is unknown.
+func (r *Registry) FindWithEpoch(tx storage.Tx, id string) (c *client.Client, epoch int64, err error) {
 	c, found, err := r.Find(tx, id)
 	if err != nil || !found {
-		return nil, clientState{}, err
+		return nil, 0, err
 	}
 	state, _, err := clientStates.Find(tx, id)
-	return c, state, err
+	return c, state.Epoch, err
 }
 
-// StateKeys are the keys of what stateOf reads, for one GetMany together with other records.
-func (r *Registry) StateKeys(id string) [][]byte {
+// EpochKeys returns the keys of what DecodeWithEpoch reads, for one GetMany together with other records.
+func (r *Registry) EpochKeys(id string) [][]byte {
 	if r.fixed[id] != nil {
 		return [][]byte{clientStates.Key(id)}
 	}
 	return [][]byte{clientStates.Key(id), clients.Key(id)}
 }
 
-// StateOf is state for values that GetMany has read of stateKeys.
-func (r *Registry) StateOf(id string, values [][]byte) (*client.Client, clientState, error) {
-	var state clientState
-	var err error
+// DecodeWithEpoch is FindWithEpoch for values that GetMany has read of EpochKeys.
+func (r *Registry) DecodeWithEpoch(id string, values [][]byte) (c *client.Client, epoch int64, err error) {
 	if values[0] != nil {
-		if state, err = clientStates.Decode(values[0]); err != nil {
-			return nil, state, err
+		state, err := clientStates.Decode(values[0])
+		if err != nil {
+			return nil, 0, err
 		}
+		epoch = state.Epoch
 	}
 	if reg := r.fixed[id]; reg != nil {
-		return reg.client, state, nil
+		return reg.client, epoch, nil
 	}
 	if values[1] == nil {
-		return nil, state, nil
+		return nil, epoch, nil
 	}
 	rec, err := clients.Decode(values[1])
 	if err != nil {
-		return nil, state, err
+		return nil, epoch, err
 	}
 	reg, err := r.parse(id, rec.Client)
 	if err != nil {
-		return nil, state, err
+		return nil, epoch, err
 	}
-	return reg.client, state, nil
+	return reg.client, epoch, nil
 }
 
 // parseCache keeps parsed clients as long as their stored JSON stays the same.
@@ -319,8 +318,8 @@ type secretChecks struct {
 	keys   [][]byte // of each encryption key, the newest first
 	hasher *secret.Hasher
 	decoy  credential
-	// held while a slow hash is computed: one at a time, so that strangers do not use up the capacity for people who
-	// sign in
+	// slow is held while a slow hash is computed: one at a time, so that strangers do not use up the capacity for
+	// people who sign in
 	slow chan struct{}
 
 	mu    sync.Mutex // guards known

@@ -8,7 +8,6 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -120,7 +119,7 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time) (*Introspecti
 // is false when one of them has ended.
 func (l *Ledger) holders(tx storage.Tx, rec *Access, now time.Time) (*client.Client, *login.Subject, bool, error) {
 	keys := make([][]byte, 0, 3)
-	keys = append(keys, l.deps.Clients.StateKeys(rec.ClientID)...)
+	keys = append(keys, l.deps.Clients.EpochKeys(rec.ClientID)...)
 	if rec.GrantID != "" {
 		keys = append(keys, grants.Key(rec.GrantID))
 	}
@@ -128,8 +127,8 @@ func (l *Ledger) holders(tx storage.Tx, rec *Access, now time.Time) (*client.Cli
 	if err != nil {
 		return nil, nil, false, err
 	}
-	c, state, err := l.deps.Clients.StateOf(rec.ClientID, values)
-	if err != nil || c == nil || c.Disabled || state.Epoch != rec.Epochs.Client {
+	c, epoch, err := l.deps.Clients.DecodeWithEpoch(rec.ClientID, values)
+	if err != nil || c == nil || c.Disabled || epoch != rec.Epochs.Client {
 		return nil, nil, false, err
 	}
 	var details map[string][]string
@@ -190,6 +189,7 @@ func (l *Ledger) DraftAccess(c *client.Client, rec Access, kind event.Type, from
 	return i, nil
 }
 
+// Issue stores a draft together with its event.
 func (l *Ledger) Issue(tx storage.Tx, i *Draft) error {
 	// Put, not Create: a key of 256 random bits is unique, and looking it up would cost every writer a read.
 	if err := accessTokens.Put(tx, i.key, i.Rec, i.Rec.ExpiresAt.Add(CollectMargin)); err != nil {
@@ -211,6 +211,7 @@ func (l *Ledger) FindAccess(tx storage.Tx, key string) (rec Access, found bool, 
 // DropAccess ends one access token.
 func (l *Ledger) DropAccess(tx storage.Tx, key string) error { return accessTokens.Delete(tx, key) }
 
+// NewSignIn returns the record of a sign-in.
 func NewSignIn(result *login.Result) SignIn {
 	return SignIn{
 		Subject: result.Subject, SessionID: result.SessionID, AuthTime: result.AuthTime, Level: result.Level, AMR: result.AMR, Provider: result.Provider,

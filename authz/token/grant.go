@@ -7,7 +7,6 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -106,13 +105,13 @@ func (l *Ledger) FindGrant(tx storage.Tx, id string) (g Grant, found bool, err e
 }
 
 // LiveGrant is a grant that is valid.
-type liveGrant struct {
+type LiveGrant struct {
 	ID string
 	Grant
 }
 
 // LiveGrants returns the valid grants of a person, the oldest of each client first.
-func (l *Ledger) LiveGrants(tx storage.Tx, person string, now time.Time) (list []liveGrant, err error) {
+func (l *Ledger) LiveGrants(tx storage.Tx, person string, now time.Time) (list []LiveGrant, err error) {
 	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person)}) {
 		if err != nil {
 			return nil, err
@@ -130,7 +129,7 @@ func (l *Ledger) LiveGrants(tx storage.Tx, person string, now time.Time) (list [
 			return nil, err
 		}
 		if ok && st.Epochs == g.Epochs && g.ExpiresAt.After(now) {
-			list = append(list, liveGrant{parts[2], g})
+			list = append(list, LiveGrant{parts[2], g})
 		}
 	}
 	return list, nil

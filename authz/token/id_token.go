@@ -13,7 +13,6 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
-
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 

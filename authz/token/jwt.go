@@ -6,12 +6,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
-
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
-
-// The forms of access tokens, as the configuration names them.
-const ()
 
 // accessClaims are the claims of an access token that is a JWT. (RFC 9068 2.2) Existing resource servers read cid and
 // usl.

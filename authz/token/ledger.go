@@ -12,7 +12,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
-
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -82,11 +81,11 @@ type Standing struct {
 func (l *Ledger) CheckStanding(tx storage.Tx, clientID, subject string) (Standing, bool, error) {
 	st := Standing{Epochs: Epochs{Global: l.global.epoch.Load()}}
 	if clientID != "" {
-		c, state, err := l.deps.Clients.State(tx, clientID)
+		c, epoch, err := l.deps.Clients.FindWithEpoch(tx, clientID)
 		if err != nil || c == nil || c.Disabled {
 			return st, false, err
 		}
-		st.Client, st.Epochs.Client = c, state.Epoch
+		st.Client, st.Epochs.Client = c, epoch
 	}
 	if subject != "" {
 		sub, err := l.deps.Subjects.Get(tx, subject)

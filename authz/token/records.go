@@ -6,17 +6,16 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-var grants = storage.NewTable[Grant]("authz_grant") // grant id
-
-var grantsOf = storage.NewTable[struct{}]("authz_grant_of") // person, client, grant id, which sorts by time
-
-var accessTokens = storage.NewTable[Access]("authz_access") // hash of the access token
-
-var uses = storage.NewTable[useRecord]("authz_access_use") // hash of an access token with a usage limit
-
-var secrets = storage.NewTable[secretRecord]("authz_secret") // what it is for
-
-var globals = storage.NewTable[globalRecord]("authz_global") // globalKey
+// Every stored record of the package. The names are those of authz, from which the package came, since they are on
+// disk.
+var (
+	grants       = storage.NewTable[Grant]("authz_grant")          // grant id
+	grantsOf     = storage.NewTable[struct{}]("authz_grant_of")    // person, client, grant id, which sorts by time
+	accessTokens = storage.NewTable[Access]("authz_access")        // hash of the access token
+	uses         = storage.NewTable[useRecord]("authz_access_use") // hash of an access token with a usage limit
+	secrets      = storage.NewTable[secretRecord]("authz_secret")  // what it is for
+	globals      = storage.NewTable[globalRecord]("authz_global")  // globalKey
+)
 
 const globalKey = "state"
 
