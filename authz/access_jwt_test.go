@@ -12,9 +12,11 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 )
 
-// accessJWT verifies an access token as a resource server does, with the published keys alone (RFC 9068 4), and returns its claims.
+// accessJWT verifies an access token as a resource server does, with the published keys alone (RFC 9068 4), and returns
+// its claims.
 func accessJWT(t *testing.T, h *authztest.Harness, raw, alg string) map[string]any {
 	t.Helper()
 	var keys jose.JSONWebKeySet
@@ -47,7 +49,7 @@ func TestAccessJWT(t *testing.T) {
 		t.Run(alg, func(t *testing.T) {
 			t.Parallel()
 			h := authztest.New(t, authztest.WithConfig(limited), authztest.WithConfig(func(c *authz.Config) {
-				changeClient(c, "jwt", func(c *authz.Client) { c.IDTokenAlg, c.Scopes = alg, append(c.Scopes, "two.read") })
+				changeClient(c, "jwt", func(c *client.Client) { c.IDTokenAlg, c.Scopes = alg, append(c.Scopes, "two.read") })
 			}))
 			now := float64(h.Clock.Now().Unix())
 			got := h.Tokens("jwt", authztest.Demo, "scope", "openid profile", "resource", "https://api.example.com")
@@ -154,8 +156,8 @@ func TestMobileApp(t *testing.T) {
 	}
 	refreshed := h.Refresh("phone", first.Text("refresh_token"))
 	h.Restart(func(c *authz.Config) {
-		changeClient(c, "phone", func(c *authz.Client) {
-			c.App = &authz.App{Identifier: "com.example.app", Platform: "android", Version: "4.3.0"}
+		changeClient(c, "phone", func(c *client.Client) {
+			c.App = &client.App{Identifier: "com.example.app", Platform: "android", Version: "4.3.0"}
 		})
 		tablet := *c.Clients[0]
 		for _, client := range c.Clients {
@@ -189,7 +191,8 @@ func TestMobileApp(t *testing.T) {
 			views = append(views, d.View)
 		}
 	}
-	if got := strings.Join(views[len(views)-6:], ","); got != "mobile,mobile,,,," { // each is asked before the sign-in and after
+	// Each is asked before the sign-in and after
+	if got := strings.Join(views[len(views)-6:], ","); got != "mobile,mobile,,,," {
 		t.Errorf("views = %q, want mobile by default for the app alone", got)
 	}
 	h.Invariants(t)

@@ -3,21 +3,21 @@ package authz
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// retryAfter is when a client should come back after a 503, in seconds.
+// retryAfter is how long a client should wait after a 503, in seconds.
 const retryAfter = "5"
 
-// apiHeaders sets what every answer of the endpoints for machines carries. (token server document, "Token response"; RFC 6749 5.1)
+// apiHeaders sets what every answer of the endpoints for machines carries. (token server document, "Token response";
+// RFC 6749 5.1)
 func apiHeaders(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json;charset=UTF-8")
@@ -30,7 +30,7 @@ func apiHeaders(w http.ResponseWriter) {
 func (s *Server) json(w http.ResponseWriter, r *http.Request, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		s.fail(w, r, serverError(err))
+		s.fail(w, r, oauth.ServerError(err))
 		return
 	}
 	apiHeaders(w)
@@ -47,7 +47,7 @@ type errorBody struct {
 
 // fail writes err as an OAuth error and logs it, once.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	e := asError(err)
+	e := oauth.AsError(err)
 	s.logRefusal(r, e, "")
 	if e.Challenge != "" {
 		w.Header().Set("WWW-Authenticate", e.Challenge)
@@ -58,11 +58,11 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case e.Status == http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", retryAfter)
 	}
-	s.json(w, r, e.Status, errorBody{wireCode(r, e.Code), e.Description})
+	s.json(w, r, e.Status, errorBody{errorCode(r, e.Code), e.Description})
 }
 
 // logRefusal is the one log line of a refusal (info) or failure (error).
-func (s *Server) logRefusal(r *http.Request, e *Error, reference string) {
+func (s *Server) logRefusal(r *http.Request, e *oauth.Error, reference string) {
 	fields := []zap.Field{
 		zap.String("path", r.URL.Path), zap.Int("status", e.Status), zap.String("error", e.Code), zap.String("description", e.Description),
 	}
@@ -73,46 +73,35 @@ func (s *Server) logRefusal(r *http.Request, e *Error, reference string) {
 		fields = append(fields, zap.NamedError("cause", e.Cause))
 	}
 	if e.Status >= http.StatusInternalServerError {
-		s.Log.Error("request failed", fields...)
+		s.deps.Log.Error("request failed", fields...)
 		return
 	}
-	s.Log.Info("request refused", fields...)
+	s.deps.Log.Info("request refused", fields...)
 }
 
-// failPage writes err as a page that people read and logs it. key is the message for what is not our failure; again is a link
-// of our own origin for "Start again", or "".
+// failPage writes err as a page for people and logs it. key is the message of a refusal; our own failures have messages
+// of their own. again is a link on our origin for "Start again", or "".
 func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error, key, again string) {
-	e := asError(err)
+	e := oauth.AsError(err)
 	switch e.Status {
 	case http.StatusServiceUnavailable:
 		key = "error.unavailable"
 	case http.StatusInternalServerError:
 		key = "error.internal"
 	}
-	reference := s.Pages.Error(w, r, e.Status, key, again)
+	reference := s.deps.Pages.Error(w, r, e.Status, key, again)
 	s.logRefusal(r, e, reference)
 }
 
-// update is Store.Update whose failures are 503: we cannot tell what was written.
+// update is Store.Update whose failures are 503: nobody knows what was written.
 func (s *Server) update(ctx context.Context, fn func(storage.Tx) error) error {
-	return storageError(s.Store.Update(ctx, fn))
+	return oauth.StorageError(s.deps.Store.Update(ctx, fn))
 }
 
 // view is Store.View whose failures are 503.
 func (s *Server) view(ctx context.Context, fn func(storage.Tx) error) error {
-	return storageError(s.Store.View(ctx, fn))
+	return oauth.StorageError(s.deps.Store.View(ctx, fn))
 }
 
-// storageError leaves verdicts as they are and turns what says "we cannot tell" into a 503.
-func storageError(err error) error {
-	if errors.As(err, new(*Error)) || errors.As(err, new(*login.Refusal)) || errors.Is(err, login.ErrResponded) {
-		return err
-	}
-	if storage.IsFailure(err) {
-		return temporarilyUnavailable(err)
-	}
-	return err
-}
-
-// now is the clock of everything. Read it before a transaction, once.
-func (s *Server) now() time.Time { return s.Now().UTC() }
+// now is the clock of the package. It is read once, before a transaction.
+func (s *Server) now() time.Time { return s.deps.Now().UTC() }

@@ -7,25 +7,26 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Applications returns what a person has given to clients and can take back by WithdrawConsent: consents that are remembered, and the grants that
-// are alive, sorted by name. A client that is gone or disabled is shown while something of it is remembered.
+// Applications returns the clients with a remembered consent or a live grant of a person, sorted by name.
+// WithdrawConsent takes both back. A removed or disabled client is listed as long as something of it is remembered.
 func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]login.Application, error) {
-	p, err := s.Subjects.Get(tx, person)
+	p, err := s.deps.Subjects.Get(tx, person)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	given, err := s.consentsHeld(tx, p, now)
+	given, err := s.consentItems(tx, p, now)
 	if err != nil {
 		return nil, err
 	}
-	live, err := s.grantsHeld(tx, p, now)
+	live, err := s.grantItems(tx, p, now)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]lo
 		}
 		for name := range strings.FieldsSeq(h.Scope) {
 			if !slices.ContainsFunc(a.Scopes, func(sc login.Scope) bool { return sc.Name == name }) {
-				a.Scopes = append(a.Scopes, login.Scope{Name: name, Description: s.clients.scopes[name].Description})
+				a.Scopes = append(a.Scopes, login.Scope{Name: name, Description: s.clients.Scope(name).Description})
 			}
 		}
 	}
@@ -65,19 +66,19 @@ func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]lo
 	return out, nil
 }
 
-// application is what is shown of a client, by its id where it is not there any more.
+// application returns what is shown of a client; its id is the name of one that was removed.
 func (s *Server) application(tx storage.Tx, id string) (*login.Application, error) {
 	a := &login.Application{ID: id, Name: id}
-	c, err := s.clients.get(tx, id)
-	if errors.Is(err, storage.ErrNotFound) {
-		return a, nil
-	}
+	c, found, err := s.clients.Find(tx, id)
 	if err != nil {
 		return nil, err
 	}
+	if !found {
+		return a, nil
+	}
 	a.Name = cmp.Or(c.Name, id)
 	if len(c.RedirectURIs) > 0 {
-		a.Owner = redirectOwner(c.RedirectURIs[0])
+		a.Owner = client.RedirectOwner(c.RedirectURIs[0])
 	}
 	return a, nil
 }

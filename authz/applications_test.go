@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
@@ -26,7 +27,8 @@ func applications(t *testing.T, h *authztest.Harness, person string) (list []log
 	return list
 }
 
-// TestApplications: what a person has given is shown by application, with or without a consent, until it is withdrawn.
+// TestApplications holds that the access that a person has given is listed by application, with or without a consent,
+// until it is withdrawn.
 func TestApplications(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -71,7 +73,7 @@ func TestApplications(t *testing.T) {
 	}
 }
 
-// TestUnlinked: whoever wants to know is told once of each withdrawal of something, however it is done, by the subject that the client knows.
+// TestUnlinked holds that each kind of withdrawal calls Unlinked once, with the subject that the client knows.
 func TestUnlinked(t *testing.T) {
 	t.Parallel()
 	var fails error
@@ -128,7 +130,7 @@ func TestUnlinked(t *testing.T) {
 	wantActive(t, h, "a token of what could not be withdrawn", token, true)
 	fails = nil
 	h.Restart(func(c *authz.Config) {
-		c.Clients = slices.DeleteFunc(c.Clients, func(c *authz.Client) bool { return c.ID == "asks" })
+		c.Clients = slices.DeleteFunc(c.Clients, func(c *client.Client) bool { return c.ID == "asks" })
 	})
 	if err := withdraw("asks"); err != nil {
 		t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -29,7 +29,7 @@ const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 // signer is a client with a key.
 type signer struct {
-	client *authz.Client
+	client *client.Client
 	key    crypto.Signer
 	alg    jose.SignatureAlgorithm
 	kid    string
@@ -50,7 +50,7 @@ func newSigner(t testing.TB, id string, alg jose.SignatureAlgorithm) *signer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.client = &authz.Client{
+	s.client = &client.Client{
 		ID: id, AuthMethod: "private_key_jwt", Grants: []string{"client_credentials", "authorization_code", "refresh_token"}, Consent: "off",
 		RedirectURIs: []string{"https://" + id + ".example.com/callback"}, Scopes: []string{"openid"}, DefaultScopes: []string{"openid"}, JWKS: s.set(),
 	}
@@ -63,7 +63,7 @@ func (s *signer) set() *jose.JSONWebKeySet {
 
 var jtis atomic.Int64
 
-// claims are those of a good assertion.
+// claims are those of a valid assertion.
 func (s *signer) claims(h *authztest.Harness) map[string]any {
 	now := h.Clock.Now().Unix()
 	return map[string]any{
@@ -218,7 +218,7 @@ func TestPrivateKeyJWTAttacks(t *testing.T) {
 			res := h.Post("/oauth/token", assertionForm(raw))
 			wantError(t, name, res, http.StatusUnauthorized, "invalid_client")
 		}
-		// Once is enough, for another request and another endpoint too, and after a restart.
+		// An assertion is valid once, across requests, endpoints and restarts.
 		once := s.sign(t, s.claims(h), "")
 		answers := together(20, func(int) *authztest.Response { return h.Post("/oauth/token", assertionForm(once)) })
 		if n := countStatus(answers, http.StatusOK); n != 1 || countStatus(answers, http.StatusUnauthorized) != 19 {
@@ -227,7 +227,7 @@ func TestPrivateKeyJWTAttacks(t *testing.T) {
 		h.Restart(nil)
 		wantError(t, "replay", h.Post("/oauth/token", assertionForm(once)), http.StatusUnauthorized, "invalid_client")
 		wantError(t, "replay at revoke", h.Post("/oauth/revoke", assertionForm(once, "grant_type", "", "token", "x")), http.StatusUnauthorized, "invalid_client")
-		// No other way for a client that has a key, and no assertion for one that has a secret.
+		// A client with a key cannot authenticate in another way, nor one with a secret by an assertion.
 		wantError(t, "name alone", h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"signer"}}), http.StatusUnauthorized, "invalid_client")
 		wantError(t, "a secret", h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}}, authztest.Basic("signer", authztest.Secret("signer"))...), http.StatusUnauthorized, "invalid_client")
 		fresh := func() string { return s.sign(t, s.claims(h), "") }
@@ -243,7 +243,7 @@ func TestPrivateKeyJWTAttacks(t *testing.T) {
 	})
 }
 
-// TestJWKSURI holds that published keys are fetched when they are needed, and seldom.
+// TestJWKSURI holds that published keys are fetched only when needed, and seldom.
 func TestJWKSURI(t *testing.T) {
 	t.Parallel()
 	s, next := newSigner(t, "signer", jose.ES256), newSigner(t, "signer", jose.ES256)
@@ -319,23 +319,23 @@ func TestPrivateKeyJWTValidate(t *testing.T) {
 	}
 	set := func(key any) *jose.JSONWebKeySet { return &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key}}} }
 	for name, c := range map[string]struct {
-		change func(*authz.Client)
+		change func(*client.Client)
 		want   string
 	}{
-		"good":         {func(*authz.Client) {}, ""},
-		"URL":          {func(c *authz.Client) { c.JWKS, c.JWKSURI = nil, "https://x.example.com/jwks" }, ""},
-		"no keys":      {func(c *authz.Client) { c.JWKS = nil }, "jwks is missing"},
-		"both":         {func(c *authz.Client) { c.JWKSURI = "https://x.example.com/jwks" }, "jwks is missing"},
-		"http":         {func(c *authz.Client) { c.JWKS, c.JWKSURI = nil, "http://x.example.com/jwks" }, "must be https"},
-		"a secret too": {func(c *authz.Client) { c.Secrets = []secret.String{secret.New(authztest.Secret("x"))} }, "remove either"},
-		"public":       {func(c *authz.Client) { c.Public = true }, "does not authenticate"},
-		"keys for a secret": {func(c *authz.Client) {
+		"good":         {func(*client.Client) {}, ""},
+		"URL":          {func(c *client.Client) { c.JWKS, c.JWKSURI = nil, "https://x.example.com/jwks" }, ""},
+		"no keys":      {func(c *client.Client) { c.JWKS = nil }, "jwks is missing"},
+		"both":         {func(c *client.Client) { c.JWKSURI = "https://x.example.com/jwks" }, "jwks is missing"},
+		"http":         {func(c *client.Client) { c.JWKS, c.JWKSURI = nil, "http://x.example.com/jwks" }, "must be https"},
+		"a secret too": {func(c *client.Client) { c.Secrets = []secret.String{secret.New(authztest.Secret("x"))} }, "remove either"},
+		"public":       {func(c *client.Client) { c.Public = true }, "does not authenticate"},
+		"keys for a secret": {func(c *client.Client) {
 			c.AuthMethod = "basic"
 			c.Secrets = []secret.String{secret.New(authztest.Secret("x"))}
 		}, "set that, or remove jwks"},
-		"a weak key":    {func(c *authz.Client) { c.JWKS = set(weak.Public()) }, "want 1 to"},
-		"a private key": {func(c *authz.Client) { c.JWKS = set(weak) }, "want 1 to"},
-		"a shared key":  {func(c *authz.Client) { c.JWKS = set([]byte("0123456789abcdef0123456789abcdef")) }, "want 1 to"},
+		"a weak key":    {func(c *client.Client) { c.JWKS = set(weak.Public()) }, "want 1 to"},
+		"a private key": {func(c *client.Client) { c.JWKS = set(weak) }, "want 1 to"},
+		"a shared key":  {func(c *client.Client) { c.JWKS = set([]byte("0123456789abcdef0123456789abcdef")) }, "want 1 to"},
 	} {
 		client := newSigner(t, "signer", jose.EdDSA).client
 		c.change(client)
@@ -360,7 +360,8 @@ func TestAddClientWithKeys(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestSlowJWKSURI: a stranger names a key that nobody knows while the client's own server hangs. The client itself is not held up.
+// TestSlowJWKSURI: a stranger names an unknown key while the client's own server hangs. The client itself is not
+// delayed.
 func TestSlowJWKSURI(t *testing.T) {
 	t.Parallel()
 	s, stranger := newSigner(t, "signer", jose.ES256), newSigner(t, "signer", jose.ES256)

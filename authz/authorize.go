@@ -9,24 +9,27 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// authorizing is one authorization request while it is checked.
-type authorizing struct {
-	form   form
-	client *Client
+// authorizeRequest is an authorization request while it is checked.
+type authorizeRequest struct {
+	form   oauth.Form
+	client *client.Client
 	rec    requestRecord
 	now    time.Time
-	// page is the message of the page that shows the error of a check. Empty: the client reads it, by redirect.
+	// page is the message of the page that shows the error of a check. Empty: the client gets the error by redirect.
 	page string
 }
 
-// authorizeChecks is every check of an authorization request, in this order. The first ones decide where an answer may go at all, so
-// their errors are pages (RFC 6749 4.1.2.1: "MUST NOT automatically redirect"); those of the others go to the redirect URI.
-var authorizeChecks = []func(*Server, context.Context, *authorizing) error{
-	(*Server).checkClient,       // RFC 6749 4.1.2.1: an unknown client is told to the person alone
+// authorizeChecks is every check of an authorization request, in this order. The first ones decide where an answer can
+// go at all, so their errors are pages (RFC 6749 4.1.2.1: "MUST NOT automatically redirect"); those of the others go to
+// the redirect URI.
+var authorizeChecks = []func(*Server, context.Context, *authorizeRequest) error{
+	(*Server).checkClient,       // RFC 6749 4.1.2.1: only the person learns of an unknown client
 	(*Server).checkRedirectURI,  // RFC 6749 3.1.2.3, RFC 9700 2.1: the same string as registered
 	(*Server).checkState,        // RFC 6749 4.1.1: echoed exactly or not at all
 	(*Server).checkRepeats,      // RFC 6749 3.1: no parameter more than once
@@ -44,12 +47,12 @@ var authorizeChecks = []func(*Server, context.Context, *authorizing) error{
 	(*Server).checkHints,        // OpenID Connect Core 3.1.2.1: login_hint, id_token_hint
 	(*Server).checkACR,          // OpenID Connect Core 3.1.2.1; RFC 9470 4
 	(*Server).checkCustomParams, // token server document, "Authorization endpoint": external_idp_custom_param
-	(*Server).checkParams,       // token server document, "Introspection response": user_details of the header authenticator
+	(*Server).checkParams,       // token server document, "Introspection response": parameters in user_details
 	(*Server).readPresentation,  // token server document: app_view, language; OpenID Connect Core 3.1.2.1: ui_locales
 }
 
-// handleAuthorize serves GET and POST /oauth/authorize (RFC 6749 4.1.1; OpenID Connect Core 3.1.2; token server document,
-// "Authorization endpoint").
+// handleAuthorize serves GET and POST /oauth/authorize (RFC 6749 4.1.1; OpenID Connect Core 3.1.2; token server
+// document, "Authorization endpoint").
 func (s *Server) handleAuthorize(w http.ResponseWriter, r *http.Request) error {
 	f, err := authorizeForm(r)
 	if err != nil {
@@ -58,59 +61,60 @@ func (s *Server) handleAuthorize(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodGet && isResume(f) {
 		return s.resume(w, r, f)
 	}
-	a := &authorizing{form: f, now: s.now(), page: "error.client"}
+	a := &authorizeRequest{form: f, now: s.now(), page: "error.client"}
 	for _, check := range authorizeChecks {
 		if err := check(s, r.Context(), a); err != nil {
 			return s.refuseAuthorize(w, r, a, err)
 		}
 	}
 	if r.Method == http.MethodPost {
-		// A POST from the client's site brings no SameSite cookie, so the browser comes again by GET and is recognised.
-		redirect(w, r.URL.Path+"?"+f.encode(), http.StatusSeeOther)
+		// A POST from the client's site carries no SameSite cookie, so the browser is redirected to come back by GET
+		// with it.
+		redirect(w, r.URL.Path+"?"+f.Encode(), http.StatusSeeOther)
 		return nil
 	}
-	return s.proceed(w, r, &pending{client: a.client, rec: a.rec})
+	return s.proceed(w, r, &pendingRequest{client: a.client, rec: a.rec})
 }
 
 // authorizeForm reads the parameters from one place: the query of a GET, the body of a POST.
-func authorizeForm(r *http.Request) (form, error) {
-	if len(r.URL.RawQuery) > maxQuery {
-		return form{}, invalidRequest(nil, "the query is too long")
+func authorizeForm(r *http.Request) (oauth.Form, error) {
+	if len(r.URL.RawQuery) > oauth.MaxQuery {
+		return oauth.Form{}, oauth.InvalidRequest(nil, "the query is too long")
 	}
-	query, err := parseQuery(r.URL.RawQuery)
+	query, err := oauth.ParseQuery(r.URL.RawQuery)
 	if err != nil || r.Method != http.MethodPost {
 		return query, err
 	}
-	if len(query.values) > 0 {
-		return form{}, invalidRequest(nil, "parameters of a POST belong in the body")
+	if len(query.Values) > 0 {
+		return oauth.Form{}, oauth.InvalidRequest(nil, "parameters of a POST belong in the body")
 	}
-	return readForm(r)
+	return oauth.ReadForm(r)
 }
 
 // refuseAuthorize writes the error of a check as a page or to the client.
-func (s *Server) refuseAuthorize(w http.ResponseWriter, r *http.Request, a *authorizing, err error) error {
+func (s *Server) refuseAuthorize(w http.ResponseWriter, r *http.Request, a *authorizeRequest, err error) error {
 	if a.page != "" {
 		s.failPage(w, r, err, a.page, "")
 		return nil
 	}
-	if e := asError(err); e.Status >= http.StatusInternalServerError && !slices.Contains(a.rec.Prompt, "none") {
-		s.failPage(w, r, err, "", "") // a person is looking, who can try again here
+	if e := oauth.AsError(err); e.Status >= http.StatusInternalServerError && !slices.Contains(a.rec.Prompt, "none") {
+		s.failPage(w, r, err, "", "") // a person sees the page and can try again
 		return nil
 	}
 	s.redirectError(w, r, &a.rec, err, http.StatusFound)
 	return nil
 }
 
-// pending is an authorization request that has passed its checks.
-type pending struct {
-	id     string // of the stored record; empty: not stored, since nothing has had to wait yet
-	client *Client
+// pendingRequest is an authorization request that has passed its checks.
+type pendingRequest struct {
+	id     string // of the stored record; empty: not stored, since it has not had to wait
+	client *client.Client
 	rec    requestRecord
 }
 
-// proceed goes on with a request: sign-in, consent, answer.
-func (s *Server) proceed(w http.ResponseWriter, r *http.Request, p *pending) error {
-	result, err := s.signedIn(w, r, p)
+// proceed continues a request: sign-in, consent, answer.
+func (s *Server) proceed(w http.ResponseWriter, r *http.Request, p *pendingRequest) error {
+	result, err := s.requireSignIn(w, r, p)
 	if errors.Is(err, login.ErrResponded) {
 		return nil
 	}
@@ -132,19 +136,19 @@ func (s *Server) proceed(w http.ResponseWriter, r *http.Request, p *pending) err
 	return nil
 }
 
-// signedIn returns the sign-in that satisfies the request, after asking for one where it must.
-func (s *Server) signedIn(w http.ResponseWriter, r *http.Request, p *pending) (*login.Result, error) {
+// requireSignIn returns the sign-in that satisfies the request, and asks for one where necessary.
+func (s *Server) requireSignIn(w http.ResponseWriter, r *http.Request, p *pendingRequest) (*login.Result, error) {
 	refusal := new(login.Refusal)
 	if p.id == "" {
-		// Without a page first: who is signed in already costs no stored request.
+		// First without a page: a browser that is already signed in needs no stored request.
 		d := s.demand(p)
 		d.Passive = true
-		result, err := s.Auth.Authenticate(w, r, d)
+		result, err := s.deps.Auth.Authenticate(w, r, d)
 		if err == nil && s.hinted(&p.rec, result) {
 			return result, nil
 		}
 		if err != nil && !errors.As(err, &refusal) {
-			return nil, storageError(err)
+			return nil, oauth.StorageError(err)
 		}
 		if p.rec.has("none") && (err == nil || !refusal.Elsewhere) {
 			if err == nil {
@@ -159,21 +163,22 @@ func (s *Server) signedIn(w http.ResponseWriter, r *http.Request, p *pending) (*
 			return nil, err
 		}
 	}
-	result, err := s.Auth.Authenticate(w, r, s.demand(p))
+	result, err := s.deps.Auth.Authenticate(w, r, s.demand(p))
 	if err == nil && !s.hinted(&p.rec, result) {
-		// OpenID Connect Core 3.1.2.1: a positive answer is for the person of id_token_hint alone.
+		// OpenID Connect Core 3.1.2.1: only the person of id_token_hint gets a positive answer.
 		return nil, &login.Refusal{Code: "login_required", Reason: "another person signed in"}
 	}
-	return result, storageError(err)
+	return result, oauth.StorageError(err)
 }
 
-// has tells whether prompt has a value.
+// has tells whether prompt contains a value.
 func (q *requestRecord) has(prompt string) bool { return slices.Contains(q.Prompt, prompt) }
 
-// demand says what the request asks of a sign-in. Ages are counted back from the start of the request: otherwise max_age=1 could never be met.
-func (s *Server) demand(p *pending) login.Demand {
+// demand returns what the request demands of a sign-in. Ages count back from the start of the request; otherwise
+// max_age=1 could never be met.
+func (s *Server) demand(p *pendingRequest) login.Demand {
 	d := login.Demand{
-		Level: p.rec.Level, MaxAge: -1, Passive: p.rec.has("none"), Provider: p.rec.IDP, Providers: s.clients.usable(p.client), Hint: p.rec.LoginHint, Locales: p.rec.Locales,
+		Level: p.rec.Level, MaxAge: -1, Passive: p.rec.has("none"), Provider: p.rec.IDP, Providers: s.clients.Usable(p.client), Hint: p.rec.LoginHint, Locales: p.rec.Locales,
 		View: p.rec.View, CustomParams: p.rec.CustomParams, Params: p.rec.Params, Client: loginClient(p.client, p.rec.RedirectURI),
 		SelectAccount: p.rec.has("select_account"),
 	}
@@ -191,7 +196,7 @@ func (s *Server) demand(p *pending) login.Demand {
 	}
 	forced := d.MaxAge == 0 || p.rec.has("login")
 	if forced {
-		d.SelectAccount = false // a forced sign-in names the account; a mere confirmation would let the password be passed over
+		d.SelectAccount = false // a forced sign-in asks for the account; a mere confirmation would skip the password
 	}
 	if forced || d.SelectAccount {
 		// OpenID Connect Core 3.1.2.1: max_age=0 is the same as prompt=login.
@@ -207,24 +212,24 @@ func (s *Server) demand(p *pending) login.Demand {
 }
 
 // loginClient is what the sign-in and consent pages show of a client.
-func loginClient(c *Client, redirectURI string) login.Client {
+func loginClient(c *client.Client, redirectURI string) login.Client {
 	name := c.Name
 	if name == "" {
 		name = c.ID
 	}
-	return login.Client{ID: c.ID, Name: name, Targets: []string{redirectTarget(redirectURI)}}
+	return login.Client{ID: c.ID, Name: name, Targets: []string{client.RedirectTarget(redirectURI)}}
 }
 
 // refusePending writes the error of a checked request.
-func (s *Server) refusePending(w http.ResponseWriter, r *http.Request, p *pending, err error) error {
+func (s *Server) refusePending(w http.ResponseWriter, r *http.Request, p *pendingRequest, err error) error {
 	if refusal := new(login.Refusal); errors.As(err, &refusal) {
-		err = refused(refusal)
+		err = refusalError(refusal)
 	}
 	again := ""
 	if p.id != "" {
 		again = resumePath + "?flow=" + url.QueryEscape(p.id)
 	}
-	if e := asError(err); e.Status >= http.StatusInternalServerError && !p.rec.has("none") {
+	if e := oauth.AsError(err); e.Status >= http.StatusInternalServerError && !p.rec.has("none") {
 		s.failPage(w, r, err, "", again)
 		return nil
 	}
@@ -236,9 +241,9 @@ func (s *Server) refusePending(w http.ResponseWriter, r *http.Request, p *pendin
 	return nil
 }
 
-// refused translates a refusal of the sign-in. (token server document, "Authorization error extension fields")
-func refused(refusal *login.Refusal) error {
-	e := &Error{Status: http.StatusBadRequest, Code: refusal.Code, Description: refusal.Reason, Cause: refusal}
+// refusalError translates a refusal of the sign-in. (token server document, "Authorization error extension fields")
+func refusalError(refusal *login.Refusal) error {
+	e := &oauth.Error{Status: http.StatusBadRequest, Code: refusal.Code, Description: refusal.Reason, Cause: refusal}
 	if refusal.SAMLStatus != "" {
 		e.Fields = map[string]string{"service_saml_error": refusal.SAMLStatus}
 		if refusal.Cause != "" {
@@ -250,7 +255,7 @@ func refused(refusal *login.Refusal) error {
 
 // redirectError sends the browser to the client with an error. (RFC 6749 4.1.2.1)
 func (s *Server) redirectError(w http.ResponseWriter, r *http.Request, rec *requestRecord, err error, status int) {
-	e := asError(err)
+	e := oauth.AsError(err)
 	s.logRefusal(r, e, "")
 	params := url.Values{"error": {e.Code}, "error_description": {printable(e.Description)}}
 	for name, value := range e.Fields {
@@ -259,13 +264,13 @@ func (s *Server) redirectError(w http.ResponseWriter, r *http.Request, rec *requ
 	s.redirectClient(w, r, rec, params, status)
 }
 
-// redirect answers with a Location that is used as it is. http.Redirect would clean and complete it.
+// redirect answers with this exact Location. http.Redirect would clean and complete it.
 func redirect(w http.ResponseWriter, location string, status int) {
 	h := w.Header()
 	h.Set("Location", location)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Pragma", "no-cache")
-	h.Set("Referrer-Policy", "no-referrer") // the code must not travel on from where it arrives
+	h.Set("Referrer-Policy", "no-referrer") // the code must not leak from its destination
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 }
@@ -281,4 +286,4 @@ func printable(text string) string {
 }
 
 // newID returns an identifier that cannot be guessed.
-func (s *Server) newID() (string, error) { return secret.ID(s.Random, 32) }
+func (s *Server) newID() (string, error) { return secret.ID(s.deps.Random, 32) }

@@ -1,6 +1,7 @@
 package authz_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -9,10 +10,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// TestAuthorizeAPI: who may use an API of another package, in the words that it understands.
+// TestAuthorizeAPI holds who is allowed an API of another package, by the errors of internal/login.
 func TestAuthorizeAPI(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.APIClients[0].APIs = append(c.APIClients[0].APIs, "configuration") }))
@@ -49,9 +50,15 @@ func TestAuthorizeAPI(t *testing.T) {
 		}
 	}
 	h.AllowFailures()
-	h.Store.Fail(storage.ErrUnavailable)
-	_, err := h.Server().AuthorizeAPI(request("nobody", "x"), "configuration")
+	phc, err := secret.NewHasher(secret.HashCost{MemoryKiB: 64, Iterations: 1, Concurrency: 1}).Hash(t.Context(), authztest.Secret(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Restart(func(c *authz.Config) { c.APIClients[0].Secrets, c.APIClients[0].SecretHashes = nil, []string{phc} })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // no slow hash is computed for a caller that is gone
+	_, err = h.Server().AuthorizeAPI(request(id, authztest.Secret(id)).WithContext(ctx), "configuration")
 	if err == nil || errors.Is(err, login.ErrNoCredentials) || errors.Is(err, login.ErrNotAllowed) {
-		t.Errorf("without storage: %v, want that nobody can tell", err)
+		t.Errorf("without a hash: %v, want an error that is no verdict", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 )
 
 const evil = "https://evil.example"
@@ -64,7 +65,7 @@ func TestAttacksOnRedirects(t *testing.T) {
 	t.Run("attack 9: a redirect URI that answers in our place", func(t *testing.T) {
 		for _, name := range []string{"code", "state", "iss", "error", "response"} {
 			try(t, "app", "https://app/cb?"+name+"=x")
-			c := authz.Client{ID: "x", Public: true, Grants: []string{"authorization_code"}, RedirectURIs: []string{"https://app/cb?" + name + "=x"}}
+			c := client.Client{ID: "x", Public: true, Grants: []string{"authorization_code"}, RedirectURIs: []string{"https://app/cb?" + name + "=x"}}
 			if err := c.Validate(); err == nil || !strings.Contains(err.Error(), name) {
 				t.Errorf("Validate(redirect URI with %s) = %v, want an error that names it", name, err)
 			}
@@ -402,7 +403,7 @@ func TestAttacksOnFlows(t *testing.T) {
 	})
 }
 
-// listener tells whether anybody connected.
+// listener records whether a client connected.
 type listener struct {
 	addr string
 	l    net.Listener
@@ -423,15 +424,15 @@ func listen(t *testing.T) *listener {
 			if err != nil {
 				return
 			}
-			line, _ := bufio.NewReader(c).ReadString('\n') //nolint:errcheck // what came is told
+			line, _ := bufio.NewReader(c).ReadString('\n') //nolint:errcheck // the outcome is reported
 			out.came <- line
-			c.Close() //nolint:errcheck // told already
+			c.Close() //nolint:errcheck // already reported
 		}
 	}()
 	return out
 }
 
-// nothing fails the test when somebody connected.
+// nothing fails the test when a client connected.
 func (l *listener) nothing(t *testing.T) {
 	t.Helper()
 	l.l.Close() //nolint:errcheck // ends the goroutine

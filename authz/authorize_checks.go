@@ -11,6 +11,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -23,21 +27,21 @@ const (
 	maxCustomKeys, maxCustomKey      = 20, 64  // of external_idp_custom_param, and characters of a key
 	maxCustomValues, maxCustomLength = 20, 512 // of one key, and characters of a value
 
-	maxParam = 512 // characters of a parameter that a provider wants
+	maxParam = 512 // characters of a parameter requested by a provider
 
 	externalIDPPrefix = "urn:com:service:saml:idp:"
 	customParam       = "external_idp_custom_param."
 )
 
-// errClient is the same for a client that is unknown and one that is disabled.
-func errClient(cause error) error { return invalidRequest(cause, "client_id is not usable") }
+// errClient is the same for an unknown and for a disabled client.
+func errClient(cause error) error { return oauth.InvalidRequest(cause, "client_id is not usable") }
 
-func (s *Server) checkClient(ctx context.Context, a *authorizing) error {
-	id := a.form.get("client_id")
+func (s *Server) checkClient(ctx context.Context, a *authorizeRequest) error {
+	id := a.form.Get("client_id")
 	if id == "" {
 		return errClient(nil) // absent or repeated
 	}
-	c, err := s.findClient(ctx, id)
+	c, err := s.clients.Get(ctx, id)
 	if errors.Is(err, storage.ErrNotFound) {
 		return errClient(err)
 	}
@@ -52,100 +56,100 @@ func (s *Server) checkClient(ctx context.Context, a *authorizing) error {
 	return nil
 }
 
-func (s *Server) checkRedirectURI(_ context.Context, a *authorizing) error {
-	if a.form.repeated("redirect_uri") {
-		return invalidRequest(nil, "redirect_uri is repeated")
+func (s *Server) checkRedirectURI(_ context.Context, a *authorizeRequest) error {
+	if a.form.Repeated("redirect_uri") {
+		return oauth.InvalidRequest(nil, "redirect_uri is repeated")
 	}
-	sent := a.form.get("redirect_uri")
+	sent := a.form.Get("redirect_uri")
 	if sent == "" {
 		if len(a.client.RedirectURIs) != 1 { // RFC 6749 3.1.2.3: then it must be sent
-			return invalidRequest(nil, "redirect_uri is missing")
+			return oauth.InvalidRequest(nil, "redirect_uri is missing")
 		}
 		a.rec.RedirectURI = a.client.RedirectURIs[0]
 		return nil
 	}
-	// What is allowed in a registered one is demanded of this one too, before it is written into a Location header.
-	if err := validateRedirectURI(sent); err != nil {
-		return invalidRequest(err, "redirect_uri is not registered")
+	// The sent URI must satisfy the rules for registered ones too, before it is written into a Location header.
+	if err := client.ValidateRedirectURI(sent); err != nil {
+		return oauth.InvalidRequest(err, "redirect_uri is not registered")
 	}
-	if !slices.ContainsFunc(a.client.RedirectURIs, func(registered string) bool { return matchRedirectURI(registered, sent) }) {
-		return invalidRequest(nil, "redirect_uri is not registered")
+	if !slices.ContainsFunc(a.client.RedirectURIs, func(registered string) bool { return client.MatchRedirectURI(registered, sent) }) {
+		return oauth.InvalidRequest(nil, "redirect_uri is not registered")
 	}
 	a.rec.RedirectURI, a.rec.RedirectSent = sent, true
 	return nil
 }
 
-func (s *Server) checkState(_ context.Context, a *authorizing) error {
-	state := a.form.get("state") // "" when repeated: none of them would be the exact value
+func (s *Server) checkState(_ context.Context, a *authorizeRequest) error {
+	state := a.form.Get("state") // "" when repeated: no value would be the exact one
 	if len(state) > maxState {
 		a.page = "error.bad_request"
-		return invalidRequest(nil, "state is too long")
+		return oauth.InvalidRequest(nil, "state is too long")
 	}
 	a.rec.State = state
-	a.page = "" // from here on the client reads the errors
-	// Known before the first error, so that a silent request gets even failures by redirect.
-	a.rec.Prompt = strings.Fields(a.form.get("prompt"))
+	a.page = "" // from here on the client gets the errors
+	// Read before the first error, so that a request with prompt=none gets even failures by redirect.
+	a.rec.Prompt = strings.Fields(a.form.Get("prompt"))
 	a.rec.ResponseMode = responseMode(a)
 	return nil
 }
 
-func (s *Server) checkRepeats(_ context.Context, a *authorizing) error {
-	for name, values := range a.form.values {
+func (s *Server) checkRepeats(_ context.Context, a *authorizeRequest) error {
+	for name, values := range a.form.Values {
 		if len(values) > 1 && name != "resource" && !strings.HasPrefix(name, customParam) {
-			return invalidRequest(nil, "a parameter is repeated")
+			return oauth.InvalidRequest(nil, "a parameter is repeated")
 		}
 	}
 	return nil
 }
 
-func (s *Server) checkObjects(_ context.Context, a *authorizing) error {
+func (s *Server) checkObjects(_ context.Context, a *authorizeRequest) error {
 	for _, name := range []string{"request", "request_uri", "registration"} {
-		if _, sent := a.form.values[name]; sent {
-			return &Error{Status: http.StatusBadRequest, Code: name + "_not_supported", Description: "the parameter " + name + " is not supported"}
+		if _, sent := a.form.Values[name]; sent {
+			return &oauth.Error{Status: http.StatusBadRequest, Code: name + "_not_supported", Description: "the parameter " + name + " is not supported"}
 		}
 	}
 	return nil
 }
 
-func (s *Server) checkResponseType(_ context.Context, a *authorizing) error {
-	kind := a.form.get("response_type")
+func (s *Server) checkResponseType(_ context.Context, a *authorizeRequest) error {
+	kind := a.form.Get("response_type")
 	if kind == "" {
-		return invalidRequest(nil, "response_type is missing")
+		return oauth.InvalidRequest(nil, "response_type is missing")
 	}
 	grant, ok := responseTypes[kind]
 	if !ok {
-		return unsupportedResponseType(nil)
+		return oauth.UnsupportedResponseType(nil)
 	}
 	a.rec.ResponseType = kind
-	return s.may(a.client, ask{Grant: grant})
+	return s.clients.May(a.client, registry.Permission{Grant: grant})
 }
 
 // checkResponseMode refuses a mode that is unknown, or in which this answer would not be safe.
-func (s *Server) checkResponseMode(_ context.Context, a *authorizing) error {
-	if mode := a.form.get("response_mode"); mode != "" && mode != a.rec.ResponseMode {
-		return invalidRequest(nil, "response_mode is not supported here")
+func (s *Server) checkResponseMode(_ context.Context, a *authorizeRequest) error {
+	if mode := a.form.Get("response_mode"); mode != "" && mode != a.rec.ResponseMode {
+		return oauth.InvalidRequest(nil, "response_mode is not supported here")
 	}
 	return nil
 }
 
-// checkProvider: a provider that is unknown, disabled or not the client's is the document's 403, as a page. external_idp leads past the
-// identity service to one of its providers.
-func (s *Server) checkProvider(ctx context.Context, a *authorizing) error {
-	if err := s.refreshProviders(ctx); err != nil {
+// checkProvider refuses an unknown or disabled provider and one that is not the client's with the document's 403, as a
+// page. external_idp skips the identity service and goes to one of its providers.
+func (s *Server) checkProvider(ctx context.Context, a *authorizeRequest) error {
+	if err := s.clients.RefreshProviders(ctx); err != nil {
 		return err
 	}
-	idp := a.form.get("idp")
-	if external, sent := a.form.values["external_idp"]; sent {
+	idp := a.form.Get("idp")
+	if external, sent := a.form.Values["external_idp"]; sent {
 		id, ok := strings.CutPrefix(external[0], externalIDPPrefix)
 		if !ok {
-			return invalidRequest(nil, "external_idp must start with "+externalIDPPrefix)
+			return oauth.InvalidRequest(nil, "external_idp must start with "+externalIDPPrefix)
 		}
-		if id == "" || id == defaultProvider || (idp != "" && idp != defaultProvider && idp != id) {
-			return a.noProvider(errProvider)
+		if id == "" || id == client.DefaultProvider || (idp != "" && idp != client.DefaultProvider && idp != id) {
+			return a.noProvider(registry.ErrProvider)
 		}
 		idp = id
 	}
-	if err := s.may(a.client, ask{Provider: cmp.Or(idp, a.client.IDPs[0])}); err != nil {
+	if err := s.clients.May(a.client, registry.Permission{Provider: cmp.Or(idp, a.client.IDPs[0])}); err != nil {
 		return a.noProvider(err)
 	}
 	a.rec.IDP = idp
@@ -153,97 +157,97 @@ func (s *Server) checkProvider(ctx context.Context, a *authorizing) error {
 }
 
 // noProvider is the document's 403 "Unable to determine identity provider".
-func (a *authorizing) noProvider(cause error) error {
+func (a *authorizeRequest) noProvider(cause error) error {
 	a.page = "error.no_idp"
-	return &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "unable to determine identity provider", Cause: cause}
+	return &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "unable to determine identity provider", Cause: cause}
 }
 
 // base64url of a SHA-256.
 var challengeForm = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 
-func (s *Server) checkChallenge(_ context.Context, a *authorizing) error {
+func (s *Server) checkChallenge(_ context.Context, a *authorizeRequest) error {
 	if a.rec.ResponseType != responseCode {
 		return nil // there is no code that a challenge could bind
 	}
-	challenge, method := a.form.get("code_challenge"), a.form.get("code_challenge_method")
+	challenge, method := a.form.Get("code_challenge"), a.form.Get("code_challenge_method")
 	switch {
 	case challenge == "" && method != "":
-		return invalidRequest(nil, "code_challenge is missing")
+		return oauth.InvalidRequest(nil, "code_challenge is missing")
 	case challenge == "" && (a.client.Public || a.client.PKCERequired):
-		return invalidRequest(nil, "code_challenge is required") // RFC 7636 4.4.1; RFC 9700 2.1.1
+		return oauth.InvalidRequest(nil, "code_challenge is required") // RFC 7636 4.4.1; RFC 9700 2.1.1
 	case challenge == "":
 		return nil
-	case method != "S256": // RFC 7636 4.2; plain protects nothing against who reads the request
-		return invalidRequest(nil, "code_challenge_method must be S256")
+	case method != "S256": // RFC 7636 4.2; plain does not protect against readers of the request
+		return oauth.InvalidRequest(nil, "code_challenge_method must be S256")
 	case !challengeForm.MatchString(challenge):
-		return invalidRequest(nil, "code_challenge must be 43 characters of base64url")
+		return oauth.InvalidRequest(nil, "code_challenge must be 43 characters of base64url")
 	}
 	a.rec.Challenge = challenge
 	return nil
 }
 
-func (s *Server) checkScope(_ context.Context, a *authorizing) error {
-	scope, err := s.scopesFor(a.client, a.form)
+func (s *Server) checkScope(_ context.Context, a *authorizeRequest) error {
+	scope, err := s.clients.ScopesFor(a.client, a.form)
 	if err != nil {
 		return err
 	}
-	a.rec.Scope, a.rec.Level = scope, s.scopeLevel(scope) // the highest of those asked
-	return s.may(a.client, ask{Grant: responseTypes[a.rec.ResponseType], Scope: scope})
+	a.rec.Scope, a.rec.Level = scope, s.clients.ScopeLevel(scope) // the highest of the requested ones
+	return s.clients.May(a.client, registry.Permission{Grant: responseTypes[a.rec.ResponseType], Scope: scope})
 }
 
-func (s *Server) checkResources(_ context.Context, a *authorizing) error {
-	a.rec.Resources = a.form.all("resource")
-	return s.may(a.client, ask{Resources: a.rec.Resources})
+func (s *Server) checkResources(_ context.Context, a *authorizeRequest) error {
+	a.rec.Resources = a.form.All("resource")
+	return s.clients.May(a.client, registry.Permission{Resources: a.rec.Resources})
 }
 
-func (s *Server) checkPrompt(_ context.Context, a *authorizing) error {
+func (s *Server) checkPrompt(_ context.Context, a *authorizeRequest) error {
 	for _, p := range a.rec.Prompt {
 		switch p {
 		case "none", "login", "consent", "select_account":
 		default:
-			return invalidRequest(nil, "prompt has an unknown value")
+			return oauth.InvalidRequest(nil, "prompt has an unknown value")
 		}
 	}
 	if a.rec.has("none") && len(a.rec.Prompt) > 1 { // OpenID Connect Core 3.1.2.1
-		return invalidRequest(nil, "prompt none stands alone")
+		return oauth.InvalidRequest(nil, "prompt none stands alone")
 	}
 	return nil
 }
 
-func (s *Server) checkMaxAge(_ context.Context, a *authorizing) error {
-	raw := a.form.get("max_age")
+func (s *Server) checkMaxAge(_ context.Context, a *authorizeRequest) error {
+	raw := a.form.Get("max_age")
 	if raw == "" {
 		return nil
 	}
 	seconds, err := strconv.ParseUint(raw, 10, 63)
 	if err != nil || strings.HasPrefix(raw, "+") {
-		return invalidRequest(err, "max_age must be a number of seconds")
+		return oauth.InvalidRequest(err, "max_age must be a number of seconds")
 	}
 	age := int64(min(seconds, maxMaxAge))
 	a.rec.MaxAge = &age
 	return nil
 }
 
-func (s *Server) checkNonce(_ context.Context, a *authorizing) error {
-	a.rec.Nonce = a.form.get("nonce")
+func (s *Server) checkNonce(_ context.Context, a *authorizeRequest) error {
+	a.rec.Nonce = a.form.Get("nonce")
 	if len(a.rec.Nonce) > maxNonce {
-		return invalidRequest(nil, "nonce is too long")
+		return oauth.InvalidRequest(nil, "nonce is too long")
 	}
 	return nil
 }
 
-func (s *Server) checkHints(ctx context.Context, a *authorizing) error {
-	// A hint is for the sign-in page, which shows it as text. One that cannot be a username is no help and is passed over.
-	if hint := a.form.get("login_hint"); utf8.RuneCountInString(hint) <= maxLoginHint && !hasControl(hint) {
+func (s *Server) checkHints(ctx context.Context, a *authorizeRequest) error {
+	// The sign-in page shows the hint as text. One that cannot be a username is ignored.
+	if hint := a.form.Get("login_hint"); utf8.RuneCountInString(hint) <= maxLoginHint && !oauth.HasControl(hint) {
 		a.rec.LoginHint = hint
 	}
-	raw := a.form.get("id_token_hint")
+	raw := a.form.Get("id_token_hint")
 	if raw == "" {
 		return nil
 	}
-	hint, err := s.idTokenHint(raw)
+	hint, err := s.tokens.ReadIDToken(raw)
 	if err != nil {
-		return invalidRequest(err, "id_token_hint is not an ID token of this server")
+		return oauth.InvalidRequest(err, "id_token_hint is not an ID token of this server")
 	}
 	sector, err := s.hintSector(ctx, hint.Audience)
 	if err != nil {
@@ -252,11 +256,11 @@ func (s *Server) checkHints(ctx context.Context, a *authorizing) error {
 	return a.rec.hint(sector, hint.Subject)
 }
 
-// checkACR: a sign-in of any of the levels named is good, so the lowest is demanded. Values of others say nothing to us.
-func (s *Server) checkACR(_ context.Context, a *authorizing) error {
+// checkACR demands the lowest of the named levels, since any of them is sufficient. Foreign values are ignored.
+func (s *Server) checkACR(_ context.Context, a *authorizeRequest) error {
 	lowest := 0
-	for _, value := range strings.Fields(a.form.get("acr_values")) {
-		if level := acrLevel(value); level > 0 {
+	for _, value := range strings.Fields(a.form.Get("acr_values")) {
+		if level := token.ACRLevel(value); level > 0 {
 			a.rec.ACRValues = append(a.rec.ACRValues, value)
 			if lowest == 0 || level < lowest {
 				lowest = level
@@ -268,18 +272,18 @@ func (s *Server) checkACR(_ context.Context, a *authorizing) error {
 	return nil
 }
 
-func (s *Server) checkCustomParams(_ context.Context, a *authorizing) error {
-	for name, values := range a.form.values {
+func (s *Server) checkCustomParams(_ context.Context, a *authorizeRequest) error {
+	for name, values := range a.form.Values {
 		key, ours := strings.CutPrefix(name, customParam)
 		if !ours {
 			continue
 		}
 		if key == "" || utf8.RuneCountInString(key) > maxCustomKey || len(values) > maxCustomValues || len(a.rec.CustomParams) == maxCustomKeys {
-			return invalidRequest(nil, "too many or too long external_idp_custom_param")
+			return oauth.InvalidRequest(nil, "too many or too long external_idp_custom_param")
 		}
 		for _, v := range values {
-			if utf8.RuneCountInString(v) > maxCustomLength || hasControl(v) {
-				return invalidRequest(nil, "an external_idp_custom_param is too long or has control characters")
+			if utf8.RuneCountInString(v) > maxCustomLength || oauth.HasControl(v) {
+				return oauth.InvalidRequest(nil, "an external_idp_custom_param is too long or has control characters")
 			}
 		}
 		if a.rec.CustomParams == nil {
@@ -290,23 +294,20 @@ func (s *Server) checkCustomParams(_ context.Context, a *authorizing) error {
 	return nil
 }
 
-// checkParams keeps the parameters that one of the client's providers wants.
-func (s *Server) checkParams(_ context.Context, a *authorizing) error {
-	known := s.clients.providers.Load().byID
-	for _, id := range s.clients.usable(a.client) {
-		for _, name := range known[id].Parameters {
-			value := a.form.get(name)
-			if utf8.RuneCountInString(value) > maxParam || hasControl(value) {
-				return invalidRequest(nil, "a parameter is too long or has control characters")
-			}
-			if value == "" {
-				continue
-			}
-			if a.rec.Params == nil {
-				a.rec.Params = map[string][]string{}
-			}
-			a.rec.Params[name] = []string{value}
+// checkParams keeps the parameters that one of the client's providers asks for.
+func (s *Server) checkParams(_ context.Context, a *authorizeRequest) error {
+	for _, name := range s.clients.ParametersFor(a.client) {
+		value := a.form.Get(name)
+		if utf8.RuneCountInString(value) > maxParam || oauth.HasControl(value) {
+			return oauth.InvalidRequest(nil, "a parameter is too long or has control characters")
 		}
+		if value == "" {
+			continue
+		}
+		if a.rec.Params == nil {
+			a.rec.Params = map[string][]string{}
+		}
+		a.rec.Params[name] = []string{value}
 	}
 	return nil
 }
@@ -317,21 +318,21 @@ var (
 	localeForm   = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,4}$`) // RFC 5646
 )
 
-// readPresentation never refuses: what it cannot read is as if it were not there.
-func (s *Server) readPresentation(_ context.Context, a *authorizing) error {
-	if language := a.form.get("language"); languageForm.MatchString(language) {
+// readPresentation reads how pages are shown. It never refuses: invalid values are ignored.
+func (s *Server) readPresentation(_ context.Context, a *authorizeRequest) error {
+	if language := a.form.Get("language"); languageForm.MatchString(language) {
 		// Variant, then country, then language.
 		for tag := strings.ReplaceAll(language, "_", "-"); tag != ""; tag = tag[:max(0, strings.LastIndexByte(tag, '-'))] {
 			a.rec.Locales = append(a.rec.Locales, tag)
 		}
 	}
-	for _, tag := range strings.Fields(a.form.get("ui_locales")) {
+	for _, tag := range strings.Fields(a.form.Get("ui_locales")) {
 		if len(a.rec.Locales) < 10 && localeForm.MatchString(tag) {
 			a.rec.Locales = append(a.rec.Locales, tag)
 		}
 	}
 	// token server document, "Authorization endpoint": "default for mobile apps is mobile"
-	if view := a.form.get("app_view"); view == "mobile" || (view == "" && a.client.App != nil) {
+	if view := a.form.Get("app_view"); view == "mobile" || (view == "" && a.client.App != nil) {
 		a.rec.View = "mobile"
 	}
 	return nil

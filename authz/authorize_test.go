@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// wantPage fails the test unless res is an error page that leads nowhere.
+// wantPage fails the test unless res is an error page without a link or redirect.
 func wantPage(t *testing.T, what string, res *authztest.Response, status int) {
 	t.Helper()
 	if res.Status != status || res.Location() != "" || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
@@ -78,7 +78,7 @@ func TestAuthorizeByPost(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestAuthorizeAccepts holds what clients send beside the essentials, none of which may be an error.
+// TestAuthorizeAccepts holds that optional parameters of clients cause no error.
 func TestAuthorizeAccepts(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -228,7 +228,7 @@ func TestAuthorizeSelectAccount(t *testing.T) {
 	if _, params := b.Follow(back.Location()).Redirect(); params.Get("code") == "" {
 		t.Errorf("after the confirmation: %v, want a code: max_age counts from the request", params)
 	}
-	// Confirmed as somebody else than the hint names.
+	// Confirmed as another person than the hint names.
 	hint := h.Tokens("shop", authztest.Guest).ID
 	h.Clock.Advance(time.Minute)
 	ask = b.Authorize("shop", "id_token_hint", hint)
@@ -250,7 +250,7 @@ func TestAuthorizeClientSession(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestAuthorizeForcedSelectAccount: a click on one's own name is no sign-in.
+// TestAuthorizeForcedSelectAccount: a click on one's own name does not count as a sign-in.
 func TestAuthorizeForcedSelectAccount(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -267,7 +267,7 @@ func TestAuthorizeForcedSelectAccount(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestAuthorizeDemand holds what the sign-in page is told.
+// TestAuthorizeDemand holds what is demanded of the sign-in page.
 func TestAuthorizeDemand(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -370,7 +370,7 @@ func TestAuthorizeResumeKeepsParameters(t *testing.T) {
 	}
 }
 
-// TestAuthorizeChanged holds that what changed while a person signed in counts.
+// TestAuthorizeChanged holds that changes during a sign-in take effect.
 func TestAuthorizeChanged(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -420,7 +420,7 @@ func TestAuthorizeChanged(t *testing.T) {
 	}
 }
 
-// TestAuthorizeInBetween holds that a code is issued in the transaction that looks once more.
+// TestAuthorizeInBetween holds that the transaction that issues a code checks everything once more.
 func TestAuthorizeInBetween(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*authztest.Harness, *login.Result){
@@ -457,7 +457,7 @@ func TestAuthorizeStorageFails(t *testing.T) {
 	if res := b.Authorize("shop"); res.Status != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || res.Location() != "" {
 		t.Errorf("Authorize = %d %q, want 503 with Retry-After", res.Status, res.Location())
 	}
-	// A script that asks silently cannot read a page of ours.
+	// A script with prompt=none cannot read our pages.
 	wantRedirectError(t, h, "prompt=none", b.Authorize("shop", "prompt", "none"), "temporarily_unavailable")
 	h.Store.Fail(nil)
 	h.People.Fail(storage.ErrUnavailable)

@@ -3,6 +3,7 @@ package authz_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -60,7 +62,7 @@ func (p *party) answer(status int) {
 	p.status = status
 }
 
-// taken returns the logout tokens that have come since the last call.
+// taken returns the logout tokens since the last call.
 func (p *party) taken() (tokens []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,8 +73,8 @@ func (p *party) taken() (tokens []string) {
 	return tokens
 }
 
-// hears is a client that hears of logouts at the party, and reads public or pairwise subjects.
-func (p *party) hears(id string) *authz.Client {
+// hears returns a client that is notified of logouts at the party.
+func (p *party) hears(id string) *client.Client {
 	c := pairwiseClient(id, id+".example.com")
 	c.SubjectType, c.BackchannelLogoutURI = "", p.url+"/logout"
 	return c
@@ -105,7 +107,7 @@ func logoutToken(t *testing.T, h *authztest.Harness, raw string) map[string]any 
 	return claims
 }
 
-// send makes one round of what Run does.
+// send sends the logout tokens that are due.
 func send(t *testing.T, h *authztest.Harness) {
 	t.Helper()
 	if err := authz.SendLogouts(t.Context(), h.Server()); err != nil {
@@ -155,7 +157,7 @@ func TestBackchannelLogout(t *testing.T) {
 	if again := p.taken(); len(again) != 0 {
 		t.Errorf("%d logout tokens came again", len(again))
 	}
-	// A logout token is nothing else.
+	// A logout token is not accepted as another token.
 	if res := h.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens[0]); res.Status != http.StatusUnauthorized {
 		t.Errorf("userinfo by a logout token = %d", res.Status)
 	}
@@ -163,7 +165,7 @@ func TestBackchannelLogout(t *testing.T) {
 	h.Invariants(t)
 }
 
-// idClaimsAs reads the claims of an ID token without looking at its audience and algorithm.
+// idClaimsAs reads the claims of an ID token without checking its audience and algorithm.
 func idClaimsAs(t *testing.T, h *authztest.Harness, raw string) map[string]any {
 	t.Helper()
 	payload, err := h.Keys.Verify(raw, "JWT")
@@ -177,7 +179,7 @@ func idClaimsAs(t *testing.T, h *authztest.Harness, raw string) map[string]any {
 	return claims
 }
 
-// TestBackchannelLogoutRetries holds that a party that is away hears of it later, and that nobody asks it for ever.
+// TestBackchannelLogoutRetries holds that a party that is down is notified later, with a bounded number of tries.
 func TestBackchannelLogoutRetries(t *testing.T) {
 	t.Parallel()
 	p, well := newParty(t), newParty(t)
@@ -265,7 +267,7 @@ func TestBackchannelLogoutNeverDelays(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestBackchannelLogoutLate holds that a client that redeems its code after the session has ended hears of it too.
+// TestBackchannelLogoutLate holds that a client that redeems its code after the end of the session is notified too.
 func TestBackchannelLogoutLate(t *testing.T) {
 	t.Parallel()
 	p := newParty(t)
@@ -282,7 +284,7 @@ func TestBackchannelLogoutLate(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestSessionsEnded holds that what ends every session of a person is told of each, but for the one that goes on.
+// TestSessionsEnded holds that clients are notified of all sessions of a person except the one that goes on.
 func TestSessionsEnded(t *testing.T) {
 	t.Parallel()
 	p := newParty(t)
@@ -308,8 +310,62 @@ func TestSessionsEnded(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestBackchannelLogoutAddress holds that a client that was added by command cannot make us call addresses that are not public, unless the
-// operator has opened their network.
+// TestBackchannelLogoutOfEarlierVersions holds that tokens that a version before the outbox has stored are sent.
+func TestBackchannelLogoutOfEarlierVersions(t *testing.T) {
+	t.Parallel()
+	p := newParty(t)
+	h := authztest.New(t, authztest.WithClients(p.hears("listener")))
+	const many = 300 // more than one transaction moves
+	due := h.Clock.Now()
+	if err := h.Store.Update(t.Context(), func(tx storage.Tx) error {
+		for i := range many {
+			at, client := due, "listener"
+			switch i {
+			case 0:
+				at = due.Add(time.Hour)
+			case 1:
+				client = "gone"
+			case 2:
+				at = time.Time{} // at once
+			}
+			if err := authz.PutEarlierLogout(tx, authztest.Demo, fmt.Sprintf("session %d", i), client, at); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	send(t, h)
+	tokens := p.taken()
+	if len(tokens) != many-2 {
+		t.Fatalf("%d logout tokens came, want %d: one is not due, one is for a client that is gone", len(tokens), many-2)
+	}
+	sessions := map[any]bool{}
+	for _, raw := range tokens {
+		claims := logoutToken(t, h, raw)
+		sessions[claims["sid"]] = true
+		if claims["sub"] != authztest.Demo {
+			t.Errorf("sub = %v, want %s", claims["sub"], authztest.Demo)
+		}
+	}
+	if len(sessions) != many-2 || sessions["session 0"] {
+		t.Errorf("%d sessions were told of, want %d", len(sessions), many-2)
+	}
+	if n, err := authz.EarlierLogouts(t.Context(), h.Store); n != 0 || err != nil {
+		t.Errorf("%d records of the earlier version are left, %v, want none", n, err)
+	}
+	h.Restart(nil)
+	h.Clock.Advance(time.Hour)
+	send(t, h)
+	if tokens = p.taken(); len(tokens) != 1 || logoutToken(t, h, tokens[0])["sid"] != "session 0" {
+		t.Errorf("%d logout tokens came an hour later, want the one of session 0", len(tokens))
+	}
+	h.Invariants(t)
+}
+
+// TestBackchannelLogoutAddress holds that a client that was added by command cannot make us call addresses that are not
+// public, unless the operator has opened their network.
 func TestBackchannelLogoutAddress(t *testing.T) {
 	t.Parallel()
 	told := func(t *testing.T, allow ...netip.Prefix) (int, string) {
@@ -348,7 +404,7 @@ func TestBackchannelLogoutAddress(t *testing.T) {
 	})
 }
 
-// TestFrontchannelLogout holds that the page after a sign-out loads the clients' pages in frames and then goes on.
+// TestFrontchannelLogout holds that the page after a sign-out loads the clients' pages in frames and then continues.
 func TestFrontchannelLogout(t *testing.T) {
 	t.Parallel()
 	front := pairwiseClient("front", "front.example.com")
@@ -372,7 +428,7 @@ func TestFrontchannelLogout(t *testing.T) {
 	if b.Session() != "" {
 		t.Error("the session goes on")
 	}
-	if res := b.Get(target); res.Status != http.StatusFound { // nobody is signed in any more: no frames
+	if res := b.Get(target); res.Status != http.StatusFound { // signed out: no frames
 		t.Errorf("second logout = %d, want a redirect", res.Status)
 	}
 	h.Invariants(t)

@@ -23,7 +23,7 @@ func onDisk(b *testing.B) *authztest.Harness {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// What a server does beside: sealing the events.
+	// What a server also does: sealing the events.
 	ctx, stop := context.WithCancel(context.Background())
 	var beside sync.WaitGroup
 	beside.Go(func() { event.NewKeeper(store, nil, zap.NewNop()).Run(ctx) })
@@ -37,7 +37,7 @@ func onDisk(b *testing.B) *authztest.Harness {
 	return authztest.New(b, authztest.WithStore(store))
 }
 
-// serve sends a form to the server without a network between.
+// serve sends a form to the server without a network.
 func serve(h *authztest.Harness, path string, f url.Values, basic []string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(f.Encode()))
 	r.Header.Set("Content-Type", formType)

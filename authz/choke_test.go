@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -21,7 +22,7 @@ var (
 	chokeResources = []string{"https://one.example.com", "https://two.example.com"}
 )
 
-// wish is a request of the client under test, for one grant and with one of each thing that a client may be kept from.
+// wish is a request of the client under test, for one grant and with one of each thing that can be denied.
 type wish struct {
 	grant, provider string
 	scope           []string
@@ -31,13 +32,13 @@ type wish struct {
 // choke is the client under test, drawn anew each time.
 type choke struct {
 	h      *authztest.Harness
-	client authz.Client
+	client client.Client
 	other  string // a token of another client, for validation
 }
 
 func (c *choke) has(grant string) bool { return slices.Contains(c.client.Grants, grant) }
 
-// allowed is the rules of the choke point, written once more.
+// allowed is a second implementation of the rules of the choke point.
 func (c *choke) allowed(w wish) bool {
 	switch {
 	case c.client.Disabled, !c.has(w.grant):
@@ -49,7 +50,7 @@ func (c *choke) allowed(w wish) bool {
 	case w.resource != "" && !slices.Contains(c.client.Audiences, w.resource):
 		return false
 	case slices.Contains(w.scope, "high.read") && (w.grant == "client_credentials" || w.grant == "password"):
-		return false // there is no person, or nobody who could be asked for more
+		return false // there is no person, or none who could be asked to step up
 	}
 	byPerson := w.grant == "authorization_code" || w.grant == "implicit" || w.grant == "password"
 	return !byPerson || w.provider == "identity"
@@ -61,14 +62,14 @@ type failer interface {
 }
 
 // configure makes the client one of the configuration, as a reload does.
-func (c *choke) configure(client authz.Client) {
+func (c *choke) configure(changed client.Client) {
 	c.h.Restart(func(cfg *authz.Config) {
-		cfg.Clients = slices.DeleteFunc(slices.Clone(cfg.Clients), func(o *authz.Client) bool { return o.ID == client.ID })
-		cfg.Clients = append(cfg.Clients, &client)
+		cfg.Clients = slices.DeleteFunc(slices.Clone(cfg.Clients), func(o *client.Client) bool { return o.ID == changed.ID })
+		cfg.Clients = append(cfg.Clients, &changed)
 	})
 }
 
-// try makes the request and returns the answer that would hold a token.
+// try makes the request and returns the answer, which can hold a token.
 func (c *choke) try(t failer, w wish) url.Values {
 	c.h.People.SignInBy(w.provider)
 	c.h.People.After(func(r *login.Result) { r.Provider = w.provider })
@@ -115,7 +116,7 @@ func (c *choke) try(t failer, w wish) url.Values {
 	if res.Status == http.StatusOK {
 		answer.Set("access_token", res.Text("access_token"))
 		if w.grant == "validate_bearer" {
-			answer.Set("access_token", c.other) // it told of it, which is what must be allowed
+			answer.Set("access_token", c.other) // the answer described the token, which must be allowed
 		}
 	}
 	return answer
@@ -126,18 +127,18 @@ func subset(t *rapid.T, of []string, label string) []string {
 	return slices.DeleteFunc(slices.Clone(of), func(v string) bool { return rapid.IntRange(0, 3).Draw(t, label+" "+v) == 0 })
 }
 
-// Every grant gives what the client may have, and nothing else, whatever the client is kept from.
+// Every grant gives what the client is allowed and nothing else, for any set of restrictions.
 func TestChokePoint(t *testing.T) {
 	t.Parallel()
-	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Scopes = append(c.Scopes, authz.Scope{Name: "high.read", Level: 2}) }))
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Scopes = append(c.Scopes, client.Scope{Name: "high.read", Level: 2}) }))
 	other := h.Tokens("other", authztest.Guest).Access
 	rapid.Check(t, func(t *rapid.T) {
-		c := &choke{h: h, other: other, client: authz.Client{
+		c := &choke{h: h, other: other, client: client.Client{
 			ID: "choke", Secrets: []secret.String{secret.New(authztest.Secret("choke"))}, RedirectURIs: []string{"https://choke.example.com/callback"},
 			Consent: "off", Grants: subset(t, chokeGrants, "grant"), Scopes: subset(t, chokeScopes, "scope"), Audiences: subset(t, chokeResources, "audience"),
 			Disabled: rapid.IntRange(0, 9).Draw(t, "disabled") == 0,
 		}}
-		if c.has("password") { // never beside a code
+		if c.has("password") { // never together with a code
 			c.client.Grants = slices.DeleteFunc(c.client.Grants, func(g string) bool { return g == "authorization_code" })
 		}
 		if !c.has("authorization_code") && !c.has("password") {
@@ -160,31 +161,31 @@ func TestChokePoint(t *testing.T) {
 	h.Invariants(t)
 }
 
-// Each grant is given to a client that may have all, and withheld by each restriction that concerns it.
+// Each grant is given to a client without restrictions, and denied by each restriction that concerns it.
 func TestChokePointRestrictions(t *testing.T) {
 	t.Parallel()
-	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Scopes = append(c.Scopes, authz.Scope{Name: "high.read", Level: 2}) }))
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Scopes = append(c.Scopes, client.Scope{Name: "high.read", Level: 2}) }))
 	other := h.Tokens("other", authztest.Guest).Access
-	full := authz.Client{
+	full := client.Client{
 		ID: "choke", Secrets: []secret.String{secret.New(authztest.Secret("choke"))}, RedirectURIs: []string{"https://choke.example.com/callback"},
 		Consent: "off", Scopes: chokeScopes, Audiences: chokeResources,
 	}
 	for _, tc := range []struct {
 		name     string
-		restrict func(*authz.Client, *wish)
+		restrict func(*client.Client, *wish)
 		spares   []string // the grants that it does not concern
 	}{
-		{"none", func(*authz.Client, *wish) {}, chokeGrants},
-		{"grant", func(c *authz.Client, w *wish) {
+		{"none", func(*client.Client, *wish) {}, chokeGrants},
+		{"grant", func(c *client.Client, w *wish) {
 			c.Grants = slices.DeleteFunc(slices.Clone(c.Grants), func(g string) bool {
 				return g == w.grant || (w.grant == "authorization_code" && g == "refresh_token") // which needs it
 			})
 		}, nil},
-		{"scope", func(c *authz.Client, _ *wish) { c.Scopes = []string{"b.read"} }, []string{"validate_bearer"}},
-		{"level", func(_ *authz.Client, w *wish) { w.scope = []string{"high.read"} }, []string{"authorization_code", "implicit", "refresh_token", "validate_bearer"}},
-		{"resource", func(c *authz.Client, _ *wish) { c.Audiences = chokeResources[1:] }, []string{"validate_bearer"}},
-		{"provider", func(_ *authz.Client, w *wish) { w.provider = "partner" }, []string{"client_credentials", "refresh_token", "validate_bearer"}},
-		{"disabled", func(c *authz.Client, _ *wish) { c.Disabled = true }, nil},
+		{"scope", func(c *client.Client, _ *wish) { c.Scopes = []string{"b.read"} }, []string{"validate_bearer"}},
+		{"level", func(_ *client.Client, w *wish) { w.scope = []string{"high.read"} }, []string{"authorization_code", "implicit", "refresh_token", "validate_bearer"}},
+		{"resource", func(c *client.Client, _ *wish) { c.Audiences = chokeResources[1:] }, []string{"validate_bearer"}},
+		{"provider", func(_ *client.Client, w *wish) { w.provider = "partner" }, []string{"client_credentials", "refresh_token", "validate_bearer"}},
+		{"disabled", func(c *client.Client, _ *wish) { c.Disabled = true }, nil},
 	} {
 		for _, grant := range chokeGrants {
 			t.Run(tc.name+" "+grant, func(t *testing.T) {
@@ -206,7 +207,7 @@ func TestChokePointRestrictions(t *testing.T) {
 	h.Invariants(t)
 }
 
-// check makes the request and holds what it gave against the rules.
+// check makes the request and compares the answer with the rules.
 func (c *choke) check(t failer, w wish) {
 	token := c.try(t, w).Get("access_token")
 	if got, want := token != "", c.allowed(w); got != want {

@@ -10,29 +10,24 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 )
 
 const (
-	maxClaims      = 8 << 10 // bytes of the claims parameter: anybody can have one stored, so it is bounded
+	maxClaims      = 8 << 10 // bytes of the claims parameter; strangers can have one stored, so it is bounded
 	maxClaimsNamed = 64      // claims in it
 )
 
-// claimsRequest is what the claims parameter asks beside the scopes, by name. (OpenID Connect Core 5.5) Essential or voluntary makes no
-// difference to what is given: a claim that is not known is left out in either case (5.5.1).
-type claimsRequest struct {
-	Userinfo []string `cbor:"1,keyasint,omitempty"`
-	IDToken  []string `cbor:"2,keyasint,omitempty"`
-}
-
-// wantedClaim is what the parameter says of one claim; nil: no more than that it is wanted.
+// wantedClaim is what the parameter says of one claim; nil: just that it is wanted.
 type wantedClaim struct {
 	Essential bool  `json:"essential"`
 	Value     any   `json:"value"`
 	Values    []any `json:"values"`
 }
 
-// texts are the values that the claim should have, as far as they are text.
+// texts returns the requested values of the claim that are text.
 func (c *wantedClaim) texts() (out []string) {
 	if c == nil {
 		return nil
@@ -45,7 +40,7 @@ func (c *wantedClaim) texts() (out []string) {
 	return out
 }
 
-// claimsParameter is the JSON of the parameter. Members that are not known are passed over (OpenID Connect Core 5.5).
+// claimsParameter is the JSON of the parameter. Unknown members are ignored (OpenID Connect Core 5.5).
 type claimsParameter struct {
 	Userinfo map[string]*wantedClaim `json:"userinfo"`
 	IDToken  map[string]*wantedClaim `json:"id_token"`
@@ -72,48 +67,28 @@ func parseClaims(raw string) (claimsParameter, error) {
 	return p, nil
 }
 
-// request keeps what can be answered to this client: claims that one of its scopes could give, so that the parameter opens nothing
-// that the operator has not allowed.
-func (p claimsParameter) request(c *Client) claimsRequest {
-	known := func(of map[string]*wantedClaim) []string { return c.allowedClaims(slices.Sorted(maps.Keys(of))) }
-	return claimsRequest{Userinfo: known(p.Userinfo), IDToken: known(p.IDToken)}
-}
-
-// scopeOfClaim is the standard scope that gives a claim; "" when none does.
-func scopeOfClaim(name string) string {
-	for scope, claims := range scopeClaims {
-		if slices.Contains(claims, name) {
-			return scope
-		}
-	}
-	return ""
-}
-
-// allowedClaims returns the claims that a scope of the client could give.
-func (c *Client) allowedClaims(names []string) (out []string) {
-	for _, name := range names {
-		if scope := scopeOfClaim(name); scope != "" && c.hasScope(scope) {
-			out = append(out, name)
-		}
-	}
-	return out
+// request keeps the claims that one of the client's scopes could give, so the parameter opens nothing that the operator
+// has not allowed.
+func (p claimsParameter) request(c *client.Client) token.ClaimsRequest {
+	known := func(of map[string]*wantedClaim) []string { return c.AllowedClaims(slices.Sorted(maps.Keys(of))) }
+	return token.ClaimsRequest{Userinfo: known(p.Userinfo), IDToken: known(p.IDToken)}
 }
 
 // checkClaims reads the claims parameter. (OpenID Connect Core 5.5)
-func (s *Server) checkClaims(_ context.Context, a *authorizing) error {
-	raw := a.form.get("claims")
-	if raw == "" || !slices.Contains(a.rec.Scope, scopeOpenID) { // without openid it is another protocol's parameter
+func (s *Server) checkClaims(_ context.Context, a *authorizeRequest) error {
+	raw := a.form.Get("claims")
+	if raw == "" || !slices.Contains(a.rec.Scope, client.ScopeOpenID) { // without openid it belongs to another protocol
 		return nil
 	}
 	p, err := parseClaims(raw)
 	if err != nil {
-		return invalidRequest(err, "claims is not the JSON object of OpenID Connect Core 5.5")
+		return oauth.InvalidRequest(err, "claims is not the JSON object of OpenID Connect Core 5.5")
 	}
 	a.rec.Claims = raw
 	for _, of := range []map[string]*wantedClaim{p.IDToken, p.Userinfo} {
 		// OpenID Connect Core 5.5.1: a sub with a value is demanded, as id_token_hint demands it.
 		for _, subject := range of["sub"].texts() {
-			if err := a.rec.hint(a.client.sector(), subject); err != nil {
+			if err := a.rec.hint(a.client.Sector(), subject); err != nil {
 				return err
 			}
 		}
@@ -121,56 +96,43 @@ func (s *Server) checkClaims(_ context.Context, a *authorizing) error {
 	return a.demandACR(p.IDToken["acr"])
 }
 
-// demandACR: one of the values is demanded when it is essential (OpenID Connect Core 5.5.1.1), and asked for like acr_values otherwise.
-func (a *authorizing) demandACR(wanted *wantedClaim) error {
+// demandACR demands one of the values when the claim is essential (OpenID Connect Core 5.5.1.1), and treats them like
+// acr_values otherwise.
+func (a *authorizeRequest) demandACR(wanted *wantedClaim) error {
 	values := wanted.texts()
 	lowest := 0
 	for _, value := range values {
-		if level := acrLevel(value); level > 0 && (lowest == 0 || level < lowest) {
+		if level := token.ACRLevel(value); level > 0 && (lowest == 0 || level < lowest) {
 			lowest = level
 		}
 	}
 	if lowest == 0 && len(values) > 0 && wanted.Essential {
-		return &Error{Status: http.StatusBadRequest, Code: "unmet_authentication_requirements", Description: "none of the acr values is known"}
+		return &oauth.Error{Status: http.StatusBadRequest, Code: "unmet_authentication_requirements", Description: "none of the acr values is known"}
 	}
 	a.rec.Level = max(a.rec.Level, lowest)
 	return nil
 }
 
-// claims are what the request asks of this client's claims beside its scopes.
-func (p *pending) claims() claimsRequest {
+// claims returns the claims that the request names in addition to its scopes.
+func (p *pendingRequest) claims() token.ClaimsRequest {
 	if p.rec.Claims == "" {
-		return claimsRequest{}
+		return token.ClaimsRequest{}
 	}
 	parsed, err := parseClaims(p.rec.Claims)
 	if err != nil {
-		return claimsRequest{} // it was checked before it was kept
+		return token.ClaimsRequest{} // it was checked before it was stored
 	}
 	return parsed.request(p.client)
 }
 
-// agreed are the scopes that a person is asked about: those of the request and those whose claims it names one by one.
-func (p *pending) agreed() []string {
+// agreed returns the scopes that the consent page names: those of the request and those whose claims it names one by
+// one.
+func (p *pendingRequest) agreed() []string {
 	scope, claims := slices.Clone(p.rec.Scope), p.claims()
 	for _, name := range slices.Concat(claims.Userinfo, claims.IDToken) {
-		if of := scopeOfClaim(name); !slices.Contains(scope, of) {
+		if of := client.ScopeOfClaim(name); !slices.Contains(scope, of) {
 			scope = append(scope, of)
 		}
 	}
 	return scope
-}
-
-// personClaims returns claims of a person in the types of OpenID Connect Core 5.1, without those that nothing is known of.
-func personClaims(person *login.Subject, names []string) map[string]any {
-	out := map[string]any{}
-	for _, name := range names {
-		value := person.Profile[name]
-		if name == "preferred_username" && value == "" {
-			value = person.Username
-		}
-		if value != "" {
-			out[name] = claimValue(name, value)
-		}
-	}
-	return out
 }

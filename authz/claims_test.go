@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 )
 
 // TestClaimsParameter holds what the claims parameter adds. (OpenID Connect Core 5.5)
@@ -61,7 +62,7 @@ func wantClaims(t *testing.T, what string, got map[string]any, want string) {
 	}
 }
 
-// TestClaimsRefused holds which values of the parameter are none.
+// TestClaimsRefused holds which values of the parameter are invalid.
 func TestClaimsRefused(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -95,7 +96,7 @@ func manyClaims(n int) string {
 	return b.String()
 }
 
-// TestClaimsOfASubject holds that sub with a value is for that person alone. (OpenID Connect Core 5.5.1)
+// TestClaimsOfASubject holds that sub with a value accepts that person alone. (OpenID Connect Core 5.5.1)
 func TestClaimsOfASubject(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -109,7 +110,7 @@ func TestClaimsOfASubject(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestClaimsLevel holds that acr with values is a level to be reached, and that a voluntary one is no reason to refuse.
+// TestClaimsLevel holds that acr with values is a level to be reached, and that a voluntary one never causes a refusal.
 func TestClaimsLevel(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -140,13 +141,13 @@ func TestClaimsConsent(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestClaimsTakenAway holds that a scope that is taken from a client takes its claims along.
+// TestClaimsTakenAway holds that a client loses the claims of a scope together with the scope.
 func TestClaimsTakenAway(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
 	tokens := h.Tokens("shop", authztest.Demo, "claims", `{"userinfo":{"email":null},"id_token":{"email":null}}`)
 	h.Restart(func(c *authz.Config) {
-		changeClient(c, "shop", func(c *authz.Client) { c.Scopes = []string{"openid"} })
+		changeClient(c, "shop", func(c *client.Client) { c.Scopes = []string{"openid"} })
 	})
 	wantClaims(t, "userinfo", h.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens.Access).JSON(), "")
 	res := h.Token("shop", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens.Refresh}})

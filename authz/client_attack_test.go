@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -59,7 +59,7 @@ func TestClientAttacks(t *testing.T) {
 				}
 			}
 		}
-		// Raw, "a+b" reads as "a b": it has that one reading, and never the other client's.
+		// Raw, "a+b" is always read as "a b", never as the other client.
 		wantError(t, "raw a+b", h.Post("/oauth/token", f, rawBasic("a+b:"+odd["a+b"])...), 401, "invalid_client")
 		wantError(t, "raw a%", h.Post("/oauth/token", f, rawBasic("a%:"+odd["a%"])...), 401, "invalid_client")
 		wantError(t, "raw a:b", h.Post("/oauth/token", f, rawBasic("a:b:"+odd["a:b"])...), 401, "invalid_client")
@@ -92,7 +92,7 @@ func TestClientAttacks(t *testing.T) {
 	})
 }
 
-// Whoever times answers counts work: these tests count it exactly.
+// Timing attacks measure work, so these tests count it exactly.
 func TestClientWork(t *testing.T) {
 	t.Parallel()
 	inner, err := badgerstore.OpenMemory()
@@ -107,7 +107,7 @@ func TestClientWork(t *testing.T) {
 		}
 	})
 	t.Run("attack 56,74: an unknown client costs as much as a wrong secret", func(t *testing.T) {
-		if _, err := h.Server().AddClient(t.Context(), authz.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a"}}); err != nil {
+		if _, err := h.Server().AddClient(t.Context(), client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a"}}); err != nil {
 			t.Fatal(err)
 		}
 		f := url.Values{"grant_type": {"client_credentials"}}
@@ -152,9 +152,9 @@ var odd = map[string]string{
 	"a": "b:" + strings.Repeat(":", 40),
 }
 
-func oddClients() (out []*authz.Client) {
+func oddClients() (out []*client.Client) {
 	for id, text := range odd {
-		out = append(out, &authz.Client{
+		out = append(out, &client.Client{
 			ID: id, Secrets: []secret.String{secret.New(strings.TrimSpace(text))}, Grants: []string{"client_credentials"}, Scopes: []string{"a"}, DefaultScopes: []string{"a"},
 		})
 		odd[id] = strings.TrimSpace(text)

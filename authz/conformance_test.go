@@ -21,8 +21,9 @@ type suite struct {
 	party *party
 }
 
-// TestConformance walks what the OpenID Foundation's conformance suite checks of a provider: the plans Basic OP, Config OP, RP-initiated
-// logout and back-channel logout. Each module is a subtest of its name; `make conformance` prints them.
+// TestConformance runs the checks of the OpenID Foundation's conformance suite for providers: the plans Basic OP,
+// Config OP, RP-initiated logout and back-channel logout. Each module is a subtest of its name; `make conformance`
+// prints them.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, plan := range []map[string]func(*suite){basicPlan, parameterPlan, configPlan, logoutPlan} {
@@ -109,7 +110,7 @@ func scope(asked string, claims ...string) func(*suite) {
 	}
 }
 
-// accepted runs a flow with parameters that must not make an error.
+// accepted runs a flow with parameters that must not cause an error.
 func accepted(with ...string) func(*suite) {
 	return func(s *suite) { s.id("shop", s.flow("shop", with...)) }
 }
@@ -134,7 +135,7 @@ var basicPlan = map[string]func(*suite){
 			s.t.Errorf("ID token has header %v, want RS256 and a published kid", header)
 		}
 	},
-	"oidcc-idtoken-unsigned": func(s *suite) { // not offered to anybody, so never given
+	"oidcc-idtoken-unsigned": func(s *suite) { // not offered, so never given
 		if algs, err := json.Marshal(s.discovery()["id_token_signing_alg_values_supported"]); err != nil || strings.Contains(string(algs), "none") {
 			s.t.Errorf("algorithms %s, want none of them to be none", algs)
 		}
@@ -240,7 +241,7 @@ var parameterPlan = map[string]func(*suite){
 	"oidcc-prompt-none-logged-in": func(s *suite) {
 		first := s.id("shop", s.flow("shop"))
 		s.Clock.Advance(2 * time.Second)
-		s.b.Person = "" // nobody is there to answer a page
+		s.b.Person = "" // no person is there to answer a page
 		second := s.id("shop", s.flow("shop", "prompt", "none"))
 		if first["sub"] != second["sub"] || first["auth_time"] != second["auth_time"] {
 			s.t.Errorf("ID tokens %v and %v, want the same sign-in", first, second)
@@ -367,7 +368,7 @@ var configPlan = map[string]func(*suite){
 
 const home = "https://listener.example.com/"
 
-// leave opens the logout endpoint and presses the button of the page that asks. It returns the last answer.
+// leave opens the logout endpoint and presses the button of the confirmation page. It returns the last answer.
 func (s *suite) leave(with ...string) *authztest.Response {
 	s.t.Helper()
 	q := url.Values{}
@@ -381,7 +382,7 @@ func (s *suite) leave(with ...string) *authztest.Response {
 	return res
 }
 
-// gone asserts whether somebody is still signed in.
+// gone asserts whether the person is signed out.
 func (s *suite) gone(want bool) {
 	s.t.Helper()
 	_, params := s.b.Authorize("listener", "prompt", "none").Redirect()
@@ -390,7 +391,7 @@ func (s *suite) gone(want bool) {
 	}
 }
 
-// stays asserts that an answer leads nowhere.
+// stays asserts that an answer does not redirect.
 func (s *suite) stays(res *authztest.Response) {
 	s.t.Helper()
 	if res.Location() != "" || res.Header.Get("Refresh") != "" || !strings.Contains(res.Header.Get("Content-Type"), "text/html") {

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -19,17 +22,18 @@ import (
 // consentPath answers the form of the consent page. The flow in its query says which request the form belongs to.
 const consentPath = "/oauth/consent"
 
-// codeKept is how long a code stays after its end, so that a replay is seen.
+// codeKept is how long a code stays after its end, so that a replay is detected.
 const codeKept = 24 * time.Hour
 
 // errSignedOut says that the sign-in ended while its request was under way.
 var errSignedOut = &login.Refusal{Code: "login_required", Reason: "the sign-in has ended"}
 
-// mustConsent tells whether the person has to be asked, and the person's name for the page. With prompt=none it is consent_required.
-func (s *Server) mustConsent(ctx context.Context, p *pending, result *login.Result) (ask bool, account string, err error) {
+// mustConsent tells whether the person must be asked, and returns the account name for the page. With prompt=none that
+// is consent_required.
+func (s *Server) mustConsent(ctx context.Context, p *pendingRequest, result *login.Result) (ask bool, account string, err error) {
 	var given consentRecord
 	err = s.view(ctx, func(tx storage.Tx) error {
-		subject, err := s.Subjects.Get(tx, result.Subject)
+		subject, err := s.deps.Subjects.Get(tx, result.Subject)
 		if errors.Is(err, storage.ErrNotFound) {
 			return errSignedOut
 		}
@@ -37,10 +41,7 @@ func (s *Server) mustConsent(ctx context.Context, p *pending, result *login.Resu
 			return err
 		}
 		account = subject.Username
-		given, err = consents.Get(tx, storage.Key(result.Subject, p.client.ID))
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil
-		}
+		given, _, err = consents.Find(tx, storage.Key(result.Subject, p.client.ID))
 		return err
 	})
 	if err != nil {
@@ -53,16 +54,16 @@ func (s *Server) mustConsent(ctx context.Context, p *pending, result *login.Resu
 	case p.client.Consent == "always":
 		ask = true
 	default:
-		ask = given.CreatedAt.IsZero() || !isSubset(p.agreed(), given.Scope)
+		ask = given.CreatedAt.IsZero() || !client.IsSubset(p.agreed(), given.Scope)
 	}
 	if ask && p.rec.has("none") {
-		return false, "", &Error{Status: http.StatusBadRequest, Code: "consent_required", Description: "the person has to be asked"}
+		return false, "", &oauth.Error{Status: http.StatusBadRequest, Code: "consent_required", Description: "the person has to be asked"}
 	}
 	return ask, account, nil
 }
 
 // askConsent shows the consent page.
-func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pending, result *login.Result, account string) error {
+func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pendingRequest, result *login.Result, account string) error {
 	browser := s.jar.Get(r, cookie.KindBrowser)
 	if p.id == "" {
 		if err := s.storeRequest(w, r, p); err != nil {
@@ -77,13 +78,13 @@ func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pending, 
 	agreed := p.agreed()
 	scopes := make([]page.ScopeLine, len(agreed))
 	for i, name := range agreed {
-		scopes[i] = page.ScopeLine{Name: name, Description: s.clients.scopes[name].Description}
+		scopes[i] = page.ScopeLine{Name: name, Description: s.clients.Scope(name).Description}
 	}
-	s.Pages.Render(w, r, page.View{
+	s.deps.Pages.Render(w, r, page.View{
 		Template: "consent", Locales: p.rec.Locales, Mobile: p.rec.View == "mobile", Client: loginClient(p.client, p.rec.RedirectURI),
 		Data: page.Consent{
-			Action: consentPath + "?flow=" + url.QueryEscape(p.id), CSRF: s.Pages.CSRF(browser, consentForm(p.id, result.Subject)),
-			RequestID: p.id, Account: account, Owner: redirectOwner(p.rec.RedirectURI), Scopes: scopes,
+			Action: consentPath + "?flow=" + url.QueryEscape(p.id), CSRF: s.deps.Pages.CSRF(browser, consentForm(p.id, result.Subject)),
+			RequestID: p.id, Account: account, Owner: client.RedirectOwner(p.rec.RedirectURI), Scopes: scopes,
 		},
 	})
 	return nil
@@ -92,25 +93,25 @@ func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pending, 
 // consentForm binds the form to its request and to the person who was asked.
 func consentForm(id, subject string) string { return "consent " + id + " " + subject }
 
-// handleConsent serves POST /oauth/consent, the form of the consent page (RFC 6749 4.1.1: "the authorization server authenticates the
-// resource owner and obtains an authorization decision").
+// handleConsent serves POST /oauth/consent, the form of the consent page (RFC 6749 4.1.1: "the authorization server
+// authenticates the resource owner and obtains an authorization decision").
 func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
-	query, err := parseQuery(r.URL.RawQuery)
+	query, err := oauth.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return err
 	}
-	id := query.get("flow")
-	current, err := s.Auth.Current(r)
+	id := query.Get("flow")
+	current, err := s.deps.Auth.Current(r)
 	if err != nil {
-		return storageError(err)
+		return oauth.StorageError(err)
 	}
 	subject := ""
 	if current != nil {
 		subject = current.Subject
 	}
 	if err := s.checkConsentPost(r, id, subject); err != nil {
-		s.Pages.Refuse(w, r, err, "")
-		s.logRefusal(r, &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the consent form is refused", Cause: err}, "")
+		s.deps.Pages.Refuse(w, r, err, "")
+		s.logRefusal(r, &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the consent form is refused", Cause: err}, "")
 		return nil
 	}
 	p, err := s.loadRequest(r, id)
@@ -119,17 +120,18 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	if r.PostForm.Get("decision") != "allow" {
-		return s.refusePending(w, r, p, accessDenied(nil))
+		return s.refusePending(w, r, p, oauth.AccessDenied(nil))
 	}
 	d := s.demand(p)
 	d.Passive = true
-	result, err := s.Auth.Authenticate(w, r, d)
+	result, err := s.deps.Auth.Authenticate(w, r, d)
 	if refusal := new(login.Refusal); errors.As(err, &refusal) || (err == nil && result.Subject != subject) {
-		redirect(w, resumePath+"?flow="+url.QueryEscape(p.id), http.StatusSeeOther) // sign in again, then be asked again
+		// The person signs in again and is then asked again.
+		redirect(w, resumePath+"?flow="+url.QueryEscape(p.id), http.StatusSeeOther)
 		return nil
 	}
 	if err != nil {
-		return s.refusePending(w, r, p, storageError(err))
+		return s.refusePending(w, r, p, oauth.StorageError(err))
 	}
 	answer, err := s.issueAnswer(r, p, result, true)
 	if err != nil {
@@ -139,9 +141,10 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// checkConsentPost accepts the form that askConsent made, for this browser, request and person, and no field beside.
+// checkConsentPost accepts the form that askConsent made, for this browser, request and person, without additional
+// fields.
 func (s *Server) checkConsentPost(r *http.Request, id, subject string) error {
-	if err := s.Pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), consentForm(id, subject)); err != nil {
+	if err := s.deps.Pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), consentForm(id, subject)); err != nil {
 		return err
 	}
 	for name := range r.PostForm {
@@ -156,12 +159,12 @@ func (s *Server) checkConsentPost(r *http.Request, id, subject string) error {
 	return nil
 }
 
-// agreement is what a person has agreed to, about to be answered.
+// agreement is a request that the person has agreed to and that is about to be answered.
 type agreement struct {
-	*pending
+	*pendingRequest
 
 	result  *login.Result
-	consent bool        // it was given just now
+	consent bool        // the person has just consented
 	given   event.Event // of that
 	from    event.Origin
 	now     time.Time
@@ -169,10 +172,10 @@ type agreement struct {
 }
 
 // issueAnswer makes what a request asked for: a code, or with the implicit grant a token.
-func (s *Server) issueAnswer(r *http.Request, p *pending, result *login.Result, consent bool) (url.Values, error) {
-	a := &agreement{pending: p, result: result, consent: consent, from: s.Origin(r), now: s.now(), scope: p.agreed()}
+func (s *Server) issueAnswer(r *http.Request, p *pendingRequest, result *login.Result, consent bool) (url.Values, error) {
+	a := &agreement{pendingRequest: p, result: result, consent: consent, from: s.deps.Origin(r), now: s.now(), scope: p.agreed()}
 	var err error
-	if a.given, err = s.Events.New(eventConsentGiven, a.from); err != nil {
+	if a.given, err = s.deps.Events.New(eventConsentGiven, a.from); err != nil {
 		return nil, err
 	}
 	a.given.PersonID, a.given.Actor, a.given.ClientID, a.given.SessionID = result.Subject, result.Subject, p.client.ID, result.SessionID
@@ -182,10 +185,10 @@ func (s *Server) issueAnswer(r *http.Request, p *pending, result *login.Result, 
 	return s.issueCode(r.Context(), a)
 }
 
-// settle looks once more whether person, session and client are good, and remembers the consent when it was given just now. It stands
-// in the transaction of what is given.
-func (s *Server) settle(tx storage.Tx, a *agreement) (standing, error) {
-	st, err := s.signedInStill(tx, a.client.ID, a.result, a.now)
+// settle checks once more that person, session and client are valid, and stores a new consent. It runs in the
+// transaction that issues the answer.
+func (s *Server) settle(tx storage.Tx, a *agreement) (token.Standing, error) {
+	st, err := s.checkSignedIn(tx, a.client.ID, a.result, a.now)
 	if err != nil || !a.consent {
 		return st, err
 	}
@@ -194,23 +197,23 @@ func (s *Server) settle(tx storage.Tx, a *agreement) (standing, error) {
 	}
 	e := a.given
 	e.AgentUser = st.Subject.Username
-	return st, s.Events.Append(tx, e)
+	return st, s.deps.Events.Append(tx, e)
 }
 
 // issueCode stores a code. (RFC 6749 4.1.2)
 func (s *Server) issueCode(ctx context.Context, a *agreement) (url.Values, error) {
-	code, err := secret.NewToken(s.Random, secret.Code)
+	code, err := secret.NewToken(s.deps.Random, secret.Code)
 	if err != nil {
 		return nil, err
 	}
-	p, now, claims := a.pending, a.now, a.claims()
+	p, now, claims := a.pendingRequest, a.now, a.claims()
 	err = s.update(ctx, func(tx storage.Tx) error {
 		st, err := s.settle(tx, a)
 		if err != nil {
 			return err
 		}
 		rec := codeRecord{
-			signIn: newSignIn(a.result), Epochs: st.Epochs, ClientID: p.client.ID, RedirectURI: p.rec.RedirectURI, RedirectSent: p.rec.RedirectSent,
+			SignIn: token.NewSignIn(a.result), Epochs: st.Epochs, ClientID: p.client.ID, RedirectURI: p.rec.RedirectURI, RedirectSent: p.rec.RedirectSent,
 			Scope: p.rec.Scope, Nonce: p.rec.Nonce, Challenge: p.rec.Challenge, Resources: p.rec.Resources, CreatedAt: now,
 			ExpiresAt: now.Add(p.client.Lifetimes.Code), Claims: claims,
 		}
@@ -219,14 +222,14 @@ func (s *Server) issueCode(ctx context.Context, a *agreement) (url.Values, error
 	return url.Values{"code": {code}}, err
 }
 
-// signedInStill reads in tx what a code hangs on: the person is active, the session lives and is of the person's epoch, the
-// client is usable. Otherwise it is a *login.Refusal. An empty clientID is not looked at.
-func (s *Server) signedInStill(tx storage.Tx, clientID string, result *login.Result, now time.Time) (standing, error) {
-	st, good, err := s.standing(tx, clientID, result.Subject)
+// checkSignedIn checks what a code depends on: the person is active, the session is live and of the person's epoch, the
+// client is usable. Otherwise it returns a *login.Refusal. An empty clientID is not checked.
+func (s *Server) checkSignedIn(tx storage.Tx, clientID string, result *login.Result, now time.Time) (token.Standing, error) {
+	st, good, err := s.tokens.CheckStanding(tx, clientID, result.Subject)
 	if err != nil {
 		return st, err
 	}
-	session, err := s.Subjects.Session(tx, result.SessionID, now)
+	session, err := s.deps.Subjects.Session(tx, result.SessionID, now)
 	if errors.Is(err, storage.ErrNotFound) {
 		return st, errSignedOut
 	}
@@ -239,21 +242,15 @@ func (s *Server) signedInStill(tx storage.Tx, clientID string, result *login.Res
 	return st, nil
 }
 
-func newSignIn(result *login.Result) signIn {
-	return signIn{
-		Subject: result.Subject, SessionID: result.SessionID, AuthTime: result.AuthTime, Level: result.Level, AMR: result.AMR, Provider: result.Provider,
-		Details: result.Details, References: result.References,
-	}
-}
-
 // rememberConsent adds the scopes to those that the person has allowed the client.
 func rememberConsent(tx storage.Tx, subject, clientID string, scope []string, now time.Time) error {
 	key := storage.Key(subject, clientID)
-	rec, err := consents.Get(tx, key)
-	if errors.Is(err, storage.ErrNotFound) {
-		rec = consentRecord{CreatedAt: now}
-	} else if err != nil {
+	rec, found, err := consents.Find(tx, key)
+	if err != nil {
 		return err
+	}
+	if !found {
+		rec.CreatedAt = now
 	}
 	rec.UpdatedAt = now
 	rec.Scope = slices.Clone(rec.Scope)

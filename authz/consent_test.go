@@ -217,7 +217,7 @@ func TestAttacksOnConsent(t *testing.T) {
 		if res := b.Get(action + "&" + good.Encode()); res.Status != http.StatusMethodNotAllowed {
 			t.Errorf("GET consent = %d, want 405", res.Status)
 		}
-		// The same form is good in the right hands, so that each refusal above was for its own reason.
+		// The same form is accepted from its own browser, so each refusal above had its own reason.
 		if res := b.Post(action, good); res.Status != http.StatusSeeOther || !strings.Contains(res.Location(), "code=") {
 			t.Errorf("Consent(good) = %d %q, want 303 with a code", res.Status, res.Location())
 		}
@@ -249,7 +249,7 @@ func cookies(b *authztest.Browser) string {
 	return strings.Join(out, "; ")
 }
 
-// A code that is on its way when the consent is withdrawn gives nothing, as what it would have given ends with the consent.
+// A code is worthless once its consent is withdrawn, like the tokens that it would have given.
 func TestConsentWithdrawnBeforeRedeeming(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -261,7 +261,7 @@ func TestConsentWithdrawnBeforeRedeeming(t *testing.T) {
 	if res := h.Redeem("asks", code); res.Status != http.StatusBadRequest || !strings.Contains(res.Body, "invalid_grant") {
 		t.Errorf("Token(withdrawn) = %d %s, want 400 invalid_grant", res.Status, res.Body)
 	}
-	// What is allowed anew gives a code anew.
+	// A new consent gives a new code.
 	if res := h.Redeem("asks", b.Code("asks")); res.Status != http.StatusOK {
 		t.Errorf("Token(allowed again) = %d %s, want 200", res.Status, res.Body)
 	}

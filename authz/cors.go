@@ -1,35 +1,17 @@
 package authz
 
 import (
-	"context"
-	"encoding/json"
 	"net/http"
-	"net/url"
 	"strings"
-	"sync"
-	"time"
-
-	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// corsFresh is how long the origins of clients that were added by command are remembered.
-const corsFresh = 10 * time.Second
-
-// corsOrigins are the origins whose scripts may call the endpoints of public clients.
-type corsOrigins struct {
-	mu      sync.Mutex      // guards all below
-	fixed   map[string]bool // of the configuration; made once
-	stored  map[string]bool // of the clients added by command
-	checked time.Time       // when stored was read
-}
-
-// cors sets the headers of the Fetch standard and answers a preflight; it returns true when it has answered. Credentials are
-// never allowed: tokens travel in headers and bodies.
+// cors sets the headers of the Fetch standard and answers a preflight; it returns true when it has answered.
+// Credentials are never allowed: tokens travel in headers and bodies.
 func (s *Server) cors(w http.ResponseWriter, r *http.Request, rt route) bool {
 	h := w.Header()
 	h.Add("Vary", "Origin")
 	origin := r.Header.Get("Origin")
-	allowed := origin != "" && s.allowsOrigin(r.Context(), origin)
+	allowed := origin != "" && s.clients.AllowsOrigin(r.Context(), origin)
 	if allowed {
 		h.Set("Access-Control-Allow-Origin", origin)
 		h.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After")
@@ -44,55 +26,4 @@ func (s *Server) cors(w http.ResponseWriter, r *http.Request, rt route) bool {
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return true
-}
-
-func (s *Server) allowsOrigin(ctx context.Context, origin string) bool {
-	now := s.now()
-	o := &s.origins
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.fixed == nil {
-		o.fixed = map[string]bool{}
-		for _, c := range s.cfg.Clients {
-			addOrigins(o.fixed, c)
-		}
-	}
-	if o.fixed[origin] {
-		return true
-	}
-	if o.stored == nil || now.Sub(o.checked) >= corsFresh || now.Before(o.checked) {
-		stored := map[string]bool{}
-		err := s.Store.View(ctx, func(tx storage.Tx) error {
-			for e, err := range clients.Scan(tx, storage.Range{}) {
-				if err != nil {
-					return err
-				}
-				c := new(Client)
-				if json.Unmarshal(e.Value.Client, c) == nil {
-					addOrigins(stored, c)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return false // without the header the script reads nothing
-		}
-		o.stored, o.checked = stored, now
-	}
-	return o.stored[origin]
-}
-
-// addOrigins adds what the client's scripts may be loaded from: its origins and those of its https redirect URIs.
-func addOrigins(to map[string]bool, c *Client) {
-	if c.Disabled {
-		return
-	}
-	for _, o := range c.Origins {
-		to[strings.TrimSuffix(o, "/")] = true
-	}
-	for _, uri := range c.RedirectURIs {
-		if u, err := url.Parse(uri); err == nil && u.Scheme == "https" {
-			to["https://"+u.Host] = true
-		}
-	}
 }

@@ -2,11 +2,11 @@ package authz
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -14,20 +14,20 @@ import (
 // refreshLimit is how long an introspection waits for an identity provider.
 const refreshLimit = 2 * time.Second
 
-// refreshDetails asks the provider of the sign-in for user_details again and keeps what it says with the grant. (token server document,
-// "Token introspection", refresh_user_details) When nobody can tell, what is known stays the answer.
-func (s *Server) refreshDetails(ctx context.Context, token string, i *Introspection) {
+// refreshDetails asks the provider of the sign-in for user_details again and stores them with the grant. (token server
+// document, "Token introspection", refresh_user_details) If the provider cannot answer, the known details stay.
+func (s *Server) refreshDetails(ctx context.Context, token string, i *token.Introspection) {
 	if i.Person == nil || i.SessionID == "" {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, refreshLimit)
 	defer cancel()
-	fresh, err := s.Subjects.RefreshDetails(limited, i.Subject, i.SessionID, i.provider)
+	fresh, err := s.deps.Subjects.RefreshDetails(limited, i.Subject, i.SessionID, i.Provider)
 	if err == nil && fresh != nil {
 		err = s.keepDetails(ctx, token, fresh)
 	}
 	if err != nil {
-		s.Log.Warn("user details not refreshed", zap.String("session_id", i.SessionID), zap.Error(err))
+		s.deps.Log.Warn("user details not refreshed", zap.String("session_id", i.SessionID), zap.Error(err))
 		return
 	}
 	if fresh == nil {
@@ -38,37 +38,21 @@ func (s *Server) refreshDetails(ctx context.Context, token string, i *Introspect
 	i.Person = &person
 }
 
-// keepDetails writes the details into the grant that the token hangs on.
+// keepDetails writes the details into the grant of the token.
 func (s *Server) keepDetails(ctx context.Context, token string, fresh map[string][]string) error {
-	access, isAccess := s.accessKey(token)
+	access, isAccess := s.tokens.AccessKey(token)
 	return s.update(ctx, func(tx storage.Tx) error {
-		id := ""
 		if isAccess {
-			rec, err := accessTokens.Get(tx, access)
+			rec, _, err := s.tokens.FindAccess(tx, access)
 			if err != nil {
-				return ignoreNotFound(err)
+				return err
 			}
-			id = rec.GrantID
-		} else {
-			rec, err := refreshes.Get(tx, secret.Hash(token))
-			if err != nil {
-				return ignoreNotFound(err)
-			}
-			id = rec.GrantID
+			return s.tokens.ChangeDetails(tx, rec.GrantID, fresh)
 		}
-		g, err := grants.Get(tx, id)
+		rec, _, err := refreshes.Find(tx, secret.Hash(token))
 		if err != nil {
-			return ignoreNotFound(err)
+			return err
 		}
-		g.Details = fresh
-		return grants.Put(tx, id, g, g.ExpiresAt.Add(collectMargin))
+		return s.tokens.ChangeDetails(tx, rec.GrantID, fresh)
 	})
-}
-
-// ignoreNotFound: what has ended meanwhile needs nothing any more.
-func ignoreNotFound(err error) error {
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
-	}
-	return err
 }

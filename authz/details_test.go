@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -54,7 +54,7 @@ func TestRefreshUserDetails(t *testing.T) {
 			}
 		}
 	}
-	// Nobody is asked about a token that is not active.
+	// The provider is not asked about an inactive token.
 	asked = 0
 	ask("garbage", "true")
 	if asked != 0 {
@@ -98,25 +98,25 @@ func TestRefreshUserDetailsAttack(t *testing.T) {
 // dynamic are providers that come and go.
 type dynamic struct {
 	mu      sync.Mutex // guards all below
-	list    []authz.Provider
+	list    []registry.Provider
 	version uint64
 	err     error
 }
 
-func (d *dynamic) Providers(context.Context) ([]authz.Provider, uint64, error) {
+func (d *dynamic) Providers(context.Context) ([]registry.Provider, uint64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.list, d.version, d.err
 }
 
-func (d *dynamic) set(err error, list ...authz.Provider) {
+func (d *dynamic) set(err error, list ...registry.Provider) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.list, d.err = list, err
 	d.version++
 }
 
-// TestManagedProviders holds that who may use the identity service may use its providers, as long as they are there.
+// TestManagedProviders holds that a client of the identity service can use its providers while they exist.
 func TestManagedProviders(t *testing.T) {
 	t.Parallel()
 	d := &dynamic{version: 1}
@@ -133,7 +133,7 @@ func TestManagedProviders(t *testing.T) {
 	if res, _ := demand("both", "idp", "partner"); res.Status != http.StatusForbidden {
 		t.Errorf("before it is there: %d, want 403", res.Status)
 	}
-	d.set(nil, authz.Provider{ID: "partner", Managed: true}, authz.Provider{ID: "out", Managed: true, Disabled: true}, authz.Provider{ID: "edge", Managed: true})
+	d.set(nil, registry.Provider{ID: "partner", Managed: true}, registry.Provider{ID: "out", Managed: true, Disabled: true}, registry.Provider{ID: "edge", Managed: true})
 	for _, tc := range []struct {
 		client, param, value string
 		provider             string
@@ -172,7 +172,7 @@ func TestManagedProviders(t *testing.T) {
 			t.Errorf("idp of %s beside external_idp: %d", name, res.Status)
 		}
 	}
-	// A code by a provider that is gone since is worth nothing.
+	// A code of a provider that was removed since is worthless.
 	h.People.After(func(r *login.Result) { r.Provider = "partner" })
 	code := h.Browser(authztest.Demo).Code("both")
 	d.set(nil)
@@ -189,7 +189,7 @@ func TestManagedProviders(t *testing.T) {
 	res.Body.Close()
 }
 
-// TestLogoutByWayOfTheProvider holds that a sign-out goes to the identity provider and from there to where it was to lead.
+// TestLogoutByWayOfTheProvider holds that a sign-out visits the identity provider and then its own target.
 func TestLogoutByWayOfTheProvider(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -212,7 +212,7 @@ func TestLogoutByWayOfTheProvider(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestTokensEnded holds that what a session gave ends with it, and nothing else.
+// TestTokensEnded holds that the tokens of a session end with it, and no others.
 func TestTokensEnded(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -236,7 +236,7 @@ func TestTokensEnded(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestPassiveElsewhere holds that prompt=none may ask an identity provider, and never ends at a page.
+// TestPassiveElsewhere holds that prompt=none can ask an identity provider, and never ends on a page.
 func TestPassiveElsewhere(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)

@@ -11,11 +11,6 @@ var (
 	eventRefreshReused    = event.Type{Type: "token.RefreshTokenReusedEvent", Name: "Refresh Token Reused"}
 	eventCodeReplayed     = event.Type{Type: "token.CodeReplayedEvent", Name: "Authorization Code Replayed"}
 	eventCodeRefused      = event.Type{Type: "token.CodeRefusedEvent", Name: "Authorization Code Refused"}
-	eventClientAuthFailed = event.Type{Type: "token.ClientAuthenticationFailedEvent", Name: "Client Authentication Failed", Brief: true}
-	eventClientRevoked    = event.Type{Type: "token.ClientRevokedEvent", Name: "Everything Of Client Revoked"}
-	eventAllRevoked       = event.Type{Type: "token.EverythingRevokedEvent", Name: "Everything Revoked"}
-	eventClientAdded      = event.Type{Type: "client.ClientAddedEvent", Name: "Client Added"}
-	eventClientRemoved    = event.Type{Type: "client.ClientRemovedEvent", Name: "Client Removed"}
 	eventSessionEnded     = event.Type{Type: "session.SessionEndedEvent", Name: "Session Ended"}
 	eventConsentGiven     = event.Type{Type: "consent.ConsentGivenEvent", Name: "Consent Given"}
 	eventConsentWithdrawn = event.Type{Type: "consent.ConsentWithdrawnEvent", Name: "Consent Withdrawn"}

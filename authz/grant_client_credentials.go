@@ -2,19 +2,25 @@ package authz
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// grantClientCredentials gives a client a token of its own. (RFC 6749 4.4) There is no refresh token: the client can ask again.
+// grantClientCredentials gives a client a token of its own. (RFC 6749 4.4) There is no refresh token: the client can
+// ask again.
 func (s *Server) grantClientCredentials(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
-	scope, err := s.scopesFor(q.client, q.form)
+	scope, err := s.clients.ScopesFor(q.client, q.form)
 	if err != nil {
 		return nil, err
 	}
-	resources, err := audience(q.form.all("resource"), nil)
+	resources, err := narrowAudience(q.form.All("resource"), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -26,11 +32,11 @@ func (s *Server) grantClientCredentials(ctx context.Context, q *tokenRequest) (*
 }
 
 // issueOwn stores an access token of the client itself.
-func (s *Server) issueOwn(ctx context.Context, c *Client, scope, resources []string, lifetime time.Duration, from event.Origin, now time.Time) (*issue, error) {
-	if err := s.may(c, ask{Grant: grantClientCredentials, Scope: scope, Resources: resources}); err != nil {
+func (s *Server) issueOwn(ctx context.Context, c *client.Client, scope, resources []string, lifetime time.Duration, from event.Origin, now time.Time) (*token.Draft, error) {
+	if err := s.clients.May(c, registry.Permission{Grant: client.GrantClientCredentials, Scope: scope, Resources: resources}); err != nil {
 		return nil, err
 	}
-	i, err := s.newAccess(c, accessRecord{
+	i, err := s.tokens.DraftAccess(c, token.Access{
 		ClientID: c.ID, Scope: scope, Audience: resources, CreatedAt: now, ExpiresAt: now.Add(lifetime),
 	}, eventAccessIssued, from)
 	if err != nil {
@@ -38,18 +44,20 @@ func (s *Server) issueOwn(ctx context.Context, c *Client, scope, resources []str
 	}
 	alive := false
 	err = s.update(ctx, func(tx storage.Tx) error {
-		st, ok, err := s.standing(tx, c.ID, "")
+		st, ok, err := s.tokens.CheckStanding(tx, c.ID, "")
 		if alive = ok; err != nil || !ok {
 			return err
 		}
-		i.rec.Epochs = st.Epochs
-		return s.issueAccess(tx, i)
+		i.Rec.Epochs = st.Epochs
+		return s.tokens.Issue(tx, i)
 	})
 	if err != nil {
 		return nil, err
 	}
 	if !alive {
-		return nil, invalidClient(errUnknownClient) // removed since it was authenticated
+		return nil, oauth.InvalidClient(errClientGone)
 	}
 	return i, nil
 }
+
+var errClientGone = errors.New("the client has been removed since it was authenticated")

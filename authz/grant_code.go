@@ -9,15 +9,20 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// spentCodeKept is how long a spent code is remembered, or as long as what it gave, if that is shorter: a replay is seen.
-const spentCodeKept = day
+// spentCodeKept is how long a spent code is remembered at most, so that a replay is detected. It is forgotten earlier
+// when its grant ends earlier.
+const spentCodeKept = 24 * time.Hour
 
-// codeVerdict says what a code is worth to who presents it.
+// codeVerdict is the validity of a code for the client that presents it.
 type codeVerdict int
 
 const (
@@ -42,32 +47,32 @@ type codeGrant struct {
 	*tokenRequest
 
 	key       string // of the code
-	challenge string // S256 of the code_verifier that was sent; empty: none was
+	challenge string // S256 of the code_verifier; empty: none was sent
 	resources []string
 
 	// What redeeming would give, made before the transaction.
 	grantID string
-	grant   grantRecord
-	access  *issue
-	refresh *newRefresh // nil: the client has no such grant
-	refusal event.Event // of a code that is refused
+	grant   token.Grant
+	access  *token.Draft
+	refresh *refreshDraft // nil: the client has no such grant
+	refusal event.Event   // of a code that is refused
 }
 
 // grantAuthorizationCode redeems a code. (RFC 6749 4.1.3; RFC 7636 4.6; token server document, "Token endpoint")
 func (s *Server) grantAuthorizationCode(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
-	code := q.form.get("code")
+	code := q.form.Get("code")
 	if code == "" {
-		return nil, invalidRequest(nil, "code is missing")
+		return nil, oauth.InvalidRequest(nil, "code is missing")
 	}
 	if !secret.IsToken(secret.Code, code) {
 		return nil, refuseCode(codeUnknown)
 	}
-	g := &codeGrant{tokenRequest: q, key: secret.Hash(code), challenge: challengeOf(q.form.get("code_verifier")), resources: q.form.all("resource")}
-	if err := s.may(q.client, ask{Resources: g.resources}); err != nil {
+	g := &codeGrant{tokenRequest: q, key: secret.Hash(code), challenge: challengeOf(q.form.Get("code_verifier")), resources: q.form.All("resource")}
+	if err := s.clients.May(q.client, registry.Permission{Resources: g.resources}); err != nil {
 		return nil, err
 	}
 	var rec codeRecord
-	var st standing
+	var st token.Standing
 	var v codeVerdict
 	err := s.view(ctx, func(tx storage.Tx) (err error) {
 		rec, st, v, err = s.judgeCode(tx, g)
@@ -107,70 +112,64 @@ func (s *Server) grantAuthorizationCode(ctx context.Context, q *tokenRequest) (*
 }
 
 func refuseCode(v codeVerdict) error {
-	return invalidGrant(codeReasons[v], "code is invalid, expired or was used before")
+	return oauth.InvalidGrant(codeReasons[v], "code is invalid, expired or was used before")
 }
 
-// judgeCode says what the code is worth. It writes nothing.
-func (s *Server) judgeCode(tx storage.Tx, g *codeGrant) (codeRecord, standing, codeVerdict, error) {
-	rec, err := codes.Get(tx, g.key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return rec, standing{}, codeUnknown, nil
-	}
-	if err != nil {
-		return rec, standing{}, codeUnknown, err
+// judgeCode reads a code and judges its validity. It writes nothing.
+func (s *Server) judgeCode(tx storage.Tx, g *codeGrant) (codeRecord, token.Standing, codeVerdict, error) {
+	rec, found, err := codes.Find(tx, g.key)
+	if err != nil || !found {
+		return rec, token.Standing{}, codeUnknown, err
 	}
 	switch {
 	case rec.ClientID != g.client.ID: // RFC 6749 4.1.3: issued to the authenticated client
-		return rec, standing{}, codeForeign, nil
+		return rec, token.Standing{}, codeForeign, nil
 	case rec.Spent: // before the expiry: a replay is one however late
-		return rec, standing{}, codeSpent, nil
+		return rec, token.Standing{}, codeSpent, nil
 	case !rec.ExpiresAt.After(g.now):
-		return rec, standing{}, codeExpired, nil
+		return rec, token.Standing{}, codeExpired, nil
 	case !g.redirectMatches(&rec) || !g.verifierMatches(&rec):
-		return rec, standing{}, codeMismatch, nil
+		return rec, token.Standing{}, codeMismatch, nil
 	}
-	st, ok, err := s.standing(tx, rec.ClientID, rec.Subject)
+	st, ok, err := s.tokens.CheckStanding(tx, rec.ClientID, rec.Subject)
 	if err != nil {
 		return rec, st, codeUnknown, err
 	}
 	if !ok || st.Epochs != rec.Epochs {
 		return rec, st, codeEnded, nil
 	}
-	if given, err := consented(tx, st.Client, &rec); err != nil || !given {
+	if given, err := hasConsent(tx, st.Client, &rec); err != nil || !given {
 		return rec, st, codeEnded, err
 	}
 	return rec, st, codeGood, nil
 }
 
-// consented tells whether the consent that the code came of is still there. A client that asks for none needs none.
-func consented(tx storage.Tx, c *Client, rec *codeRecord) (bool, error) {
+// hasConsent tells whether the consent behind the code still exists. A client that asks for no consent needs none.
+func hasConsent(tx storage.Tx, c *client.Client, rec *codeRecord) (bool, error) {
 	if c.Consent == "off" {
 		return true, nil
 	}
-	given, err := consents.Get(tx, storage.Key(rec.Subject, rec.ClientID))
-	if errors.Is(err, storage.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil && isSubset(rec.Scope, given.Scope), err
+	given, found, err := consents.Find(tx, storage.Key(rec.Subject, rec.ClientID))
+	return found && client.IsSubset(rec.Scope, given.Scope), err
 }
 
-// redirectMatches: RFC 6749 4.1.3: identical where the authorization request had one; where it had none, the token request
-// may repeat the registered one, and no other.
+// redirectMatches: RFC 6749 4.1.3: identical where the authorization request had one; where it had none, the token
+// request can repeat the registered one, but no other.
 func (g *codeGrant) redirectMatches(rec *codeRecord) bool {
-	sent := g.form.get("redirect_uri")
+	sent := g.form.Get("redirect_uri")
 	return sent == rec.RedirectURI || (sent == "" && !rec.RedirectSent)
 }
 
-// verifierMatches: RFC 7636 4.6. A verifier for a code without challenge means that somebody has taken the challenge away
-// (RFC 9700 2.1.1), so it is refused as well.
+// verifierMatches: RFC 7636 4.6. A verifier for a code without a challenge means that the challenge was removed on the
+// way (RFC 9700 2.1.1), so it is refused too.
 func (g *codeGrant) verifierMatches(rec *codeRecord) bool {
 	if rec.Challenge == "" {
-		return !g.form.has("code_verifier") && !g.client.Public && !g.client.PKCERequired
+		return !g.form.Has("code_verifier") && !g.client.Public && !g.client.PKCERequired
 	}
 	return subtle.ConstantTimeCompare([]byte(g.challenge), []byte(rec.Challenge)) == 1
 }
 
-// challengeOf returns the S256 challenge of a verifier, or "" for what is no verifier. (RFC 7636 4.1, 4.2)
+// challengeOf returns the S256 challenge of a verifier, or "" for an invalid verifier. (RFC 7636 4.1, 4.2)
 func challengeOf(verifier string) string {
 	if len(verifier) < 43 || len(verifier) > 128 {
 		return ""
@@ -185,60 +184,52 @@ func challengeOf(verifier string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// prepareCode makes what the code gives.
+// prepareCode makes the tokens that the code gives.
 func (s *Server) prepareCode(g *codeGrant, rec *codeRecord) error {
-	scope := g.client.stillAllowed(rec.Scope)
+	scope := g.client.StillAllowed(rec.Scope)
 	if len(scope) == 0 {
-		return invalidScope(nil, "the client may have none of the scopes any more")
+		return oauth.InvalidScope(nil, "the client may have none of the scopes any more")
 	}
-	resources, err := audience(g.resources, rec.Resources)
+	resources, err := narrowAudience(g.resources, rec.Resources)
 	if err != nil {
 		return err
 	}
-	if err := s.may(g.client, ask{Grant: grantCode, Scope: scope, Provider: rec.Provider, Resources: resources}); err != nil {
+	if err := s.clients.May(g.client, registry.Permission{Grant: client.GrantCode, Scope: scope, Provider: rec.Provider, Resources: resources}); err != nil {
 		return err
 	}
 	l := g.client.Lifetimes
 	ends := g.now.Add(l.AccessToken)
 	// A limited token comes without a refresh token, which would lift the limit. (docs/decisions.md, "Usage limits")
-	refreshes := g.client.hasGrant(grantRefreshToken) && s.usageLimit(scope) == 0
+	refreshes := g.client.HasGrant(client.GrantRefreshToken) && s.clients.UsageLimit(scope) == 0
 	if refreshes {
 		ends = g.now.Add(l.RefreshChain)
 	}
-	if g.grantID, err = s.newGrantID(g.now); err != nil {
+	if g.grantID, err = s.tokens.NewGrantID(g.now); err != nil {
 		return err
 	}
-	g.grant = grantRecord{
-		signIn: rec.signIn, Epochs: rec.Epochs, ClientID: rec.ClientID, Scope: scope, Resources: rec.Resources,
+	g.grant = token.Grant{
+		SignIn: rec.SignIn, Epochs: rec.Epochs, ClientID: rec.ClientID, Scope: scope, Resources: rec.Resources,
 		CreatedAt: g.now, ExpiresAt: ends, Nonce: rec.Nonce, Claims: rec.Claims,
 	}
-	if g.access, err = s.accessOfGrant(g.grantID, &g.grant, scope, resources, g.tokenRequest, eventAccessIssued); err != nil {
+	if g.access, err = s.tokens.DraftGrantAccess(g.client, g.grantID, &g.grant, scope, resources, eventAccessIssued, g.from, g.now); err != nil {
 		return err
 	}
 	if refreshes {
-		g.refresh, err = s.makeRefresh(g.grantID, &g.grant, scope, l, g.now)
+		g.refresh, err = s.draftRefresh(g.grantID, &g.grant, scope, l, g.now)
 	}
 	return err
 }
 
-// accessOfGrant makes an access token of a grant. It ends with the grant at the latest.
-func (s *Server) accessOfGrant(id string, g *grantRecord, scope, resources []string, q *tokenRequest, kind event.Type) (*issue, error) {
-	return s.newAccess(q.client, accessRecord{
-		GrantID: id, ClientID: g.ClientID, Subject: g.Subject, Scope: scope, Audience: resources, Epochs: g.Epochs, CreatedAt: q.now,
-		ExpiresAt: earlier(q.now.Add(q.client.Lifetimes.AccessToken), g.ExpiresAt), Level: g.Level, AMR: g.AMR, AuthTime: g.AuthTime, References: g.References,
-		SessionID: g.SessionID, Provider: g.Provider, Claims: g.Claims.Userinfo,
-	}, kind, q.from)
-}
-
-// prepareRefusal makes the event for the case that the code turns out to be bad, which may be within the transaction only.
+// prepareRefusal makes the event of a refused code. It is made always, since the refusal can happen inside the
+// transaction.
 func (s *Server) prepareRefusal(g *codeGrant, rec *codeRecord, v codeVerdict) error {
 	kind := eventCodeReplayed
 	if v == codeForeign || v == codeMismatch {
 		kind = eventCodeRefused
 	}
-	e, err := s.Events.New(kind, g.from)
+	e, err := s.deps.Events.New(kind, g.from)
 	if err != nil {
-		return serverError(err)
+		return oauth.ServerError(err)
 	}
 	e.PersonID, e.ClientID, e.SessionID, e.Actor = rec.Subject, g.client.ID, rec.SessionID, g.client.ID
 	if reason := codeReasons[v]; reason != nil {
@@ -248,22 +239,22 @@ func (s *Server) prepareRefusal(g *codeGrant, rec *codeRecord, v codeVerdict) er
 	return nil
 }
 
-func (s *Server) codeAnswer(g *codeGrant, st standing) (*tokenResponse, error) {
+func (s *Server) codeAnswer(g *codeGrant, st token.Standing) (*tokenResponse, error) {
 	answer := s.respond(g.client, g.access, g.now)
 	if g.refresh != nil {
 		answer.RefreshToken = g.refresh.token
 	}
-	if slices.Contains(g.grant.Scope, scopeOpenID) {
-		id, err := s.idToken(g.client, g.grant.signIn, st.Subject, g.grant.Nonce, g.access.token, g.grant.Claims.IDToken, g.now)
+	if slices.Contains(g.grant.Scope, client.ScopeOpenID) {
+		id, err := s.tokens.SignIDToken(g.client, g.grant.SignIn, st.Subject, g.grant.Nonce, g.access.Token, g.grant.Claims.IDToken, g.now)
 		if err != nil {
-			return nil, serverError(err)
+			return nil, oauth.ServerError(err)
 		}
 		answer.IDToken = id
 	}
 	return answer, nil
 }
 
-// redeem spends the code and stores what it gives, or does what its misuse calls for.
+// redeem spends the code and stores its tokens, or reacts to its misuse.
 func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 	rec, _, v, err := s.judgeCode(tx, g)
 	if err != nil {
@@ -271,33 +262,33 @@ func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 	}
 	switch v {
 	case codeForeign:
-		return v, s.Events.Append(tx, g.refusal)
+		return v, s.deps.Events.Append(tx, g.refusal)
 	case codeSpent:
-		// RFC 6749 4.1.2: what the code gave is revoked.
+		// RFC 6749 4.1.2: the tokens of the code are revoked.
 		if rec.GrantID != "" {
-			if err := dropGrant(tx, rec.Subject, rec.ClientID, rec.GrantID); err != nil {
+			if err := token.DropGrant(tx, rec.Subject, rec.ClientID, rec.GrantID); err != nil {
 				return v, err
 			}
 		}
-		return v, s.Events.Append(tx, g.refusal)
+		return v, s.deps.Events.Append(tx, g.refusal)
 	case codeMismatch:
-		rec.Spent = true // burned: there is no second try
-		if err := codes.Put(tx, g.key, rec, rec.ExpiresAt.Add(collectMargin)); err != nil {
+		rec.Spent = true // burned: there is no second attempt
+		if err := codes.Put(tx, g.key, rec, rec.ExpiresAt.Add(token.CollectMargin)); err != nil {
 			return v, err
 		}
-		return v, s.Events.Append(tx, g.refusal)
+		return v, s.deps.Events.Append(tx, g.refusal)
 	case codeGood:
 	default:
 		return v, nil
 	}
 	if g.access == nil {
-		return codeEnded, nil // was not good a moment ago: a person unblocked meanwhile, who may try again
+		return codeEnded, nil // it became valid a moment ago, such as by unblocking the person, who can try again
 	}
 	rec.Spent, rec.GrantID = true, g.grantID
 	if err := codes.Put(tx, g.key, rec, g.rememberUntil()); err != nil {
 		return v, err
 	}
-	if err := s.storeGrant(tx, g.grantID, g.grant, g.client.MaxSessions); err != nil {
+	if err := s.tokens.StoreGrant(tx, g.grantID, g.grant, g.client.MaxSessions); err != nil {
 		return v, err
 	}
 	if g.refresh != nil {
@@ -305,13 +296,13 @@ func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 			return v, err
 		}
 	}
-	if err := s.rememberVisit(tx, g.client, &g.grant.signIn, g.grant.Scope, g.now); err != nil {
+	if err := s.rememberVisit(tx, g.client, &g.grant.SignIn, g.grant.Scope, g.now); err != nil {
 		return v, err
 	}
-	return v, s.issueAccess(tx, g.access)
+	return v, s.tokens.Issue(tx, g.access)
 }
 
-// rememberUntil is when a spent code may be forgotten.
+// rememberUntil returns when a spent code is forgotten.
 func (g *codeGrant) rememberUntil() time.Time {
-	return earlier(g.grant.ExpiresAt, g.now.Add(spentCodeKept)).Add(collectMargin)
+	return g.grant.Until(g.now.Add(spentCodeKept)).Add(token.CollectMargin)
 }

@@ -5,102 +5,106 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// grantPassword gives a client a token of the person whose password it sends. (RFC 6749 4.3; docs/decisions.md, "Password grant") There is
-// no consent: whoever hands over the password has no say any more.
+// grantPassword gives a client a token of the person whose password it sends. (RFC 6749 4.3; docs/decisions.md,
+// "Password grant") There is no consent: a person who hands over the password has no say any more.
 func (s *Server) grantPassword(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
-	username, password := q.form.get("username"), q.form.get("password")
+	username, password := q.form.Get("username"), q.form.Get("password")
 	if username == "" || password == "" {
-		return nil, invalidRequest(nil, "username or password is missing")
+		return nil, oauth.InvalidRequest(nil, "username or password is missing")
 	}
-	scope, err := s.scopesFor(q.client, q.form)
+	scope, err := s.clients.ScopesFor(q.client, q.form)
 	if err != nil {
 		return nil, err
 	}
-	resources, err := audience(q.form.all("resource"), nil)
+	resources, err := narrowAudience(q.form.All("resource"), nil)
 	if err != nil {
 		return nil, err
 	}
 	// Before the password is looked at, and again below for the provider that did.
-	if err := s.may(q.client, ask{Grant: grantPassword, Scope: scope, Provider: defaultProvider, Resources: resources}); err != nil {
+	if err := s.clients.May(q.client, registry.Permission{Grant: client.GrantPassword, Scope: scope, Provider: client.DefaultProvider, Resources: resources}); err != nil {
 		return nil, err
 	}
-	if s.Passwords == nil {
-		return nil, serverError(errors.New("nobody checks passwords here"))
+	if s.deps.Passwords == nil {
+		return nil, oauth.ServerError(errors.New("passwords are not checked here"))
 	}
-	si, err := s.Passwords.CheckPassword(ctx, q.client.ID, username, password, q.from)
+	si, err := s.deps.Passwords.CheckPassword(ctx, q.client.ID, username, password, q.from)
 	if err != nil {
 		return nil, passwordError(err)
 	}
-	if err := s.may(q.client, ask{Provider: si.Provider}); err != nil {
+	if err := s.clients.May(q.client, registry.Permission{Provider: si.Provider}); err != nil {
 		return nil, err
 	}
-	if s.scopeLevel(scope) > si.Level { // nobody can be stepped up without a page
-		return nil, invalidScope(nil, "a scope needs a higher authentication level than a password")
+	if s.clients.ScopeLevel(scope) > si.Level { // a step-up needs a page
+		return nil, oauth.InvalidScope(nil, "a scope needs a higher authentication level than a password")
 	}
-	return s.issueGrant(ctx, q, &grantRecord{signIn: newSignIn(&si.Result), Scope: scope, Resources: resources}, si.Epoch)
+	return s.issueGrant(ctx, q, &token.Grant{SignIn: token.NewSignIn(&si.Result), Scope: scope, Resources: resources}, si.Epoch)
 }
 
 func passwordError(err error) error {
 	throttled := new(login.ThrottledError)
 	switch {
 	case errors.As(err, new(*login.Refusal)):
-		return invalidGrant(err, "signing in with a password is switched off")
+		return oauth.InvalidGrant(err, "signing in with a password is switched off")
 	case errors.Is(err, login.ErrBadCredentials):
-		return invalidGrant(err, "username or password is wrong") // RFC 6749 5.2
+		return oauth.InvalidGrant(err, "username or password is wrong") // RFC 6749 5.2
 	case errors.As(err, &throttled):
-		return tooManyTries(err, throttled.Wait)
+		return oauth.TooManyTries(err, throttled.Wait)
 	}
-	return temporarilyUnavailable(err) // storage, or too many slow hashes at once
+	return oauth.TemporarilyUnavailable(err) // storage, or too many slow hashes at once
 }
 
-// issueGrant stores a new grant of a person who has signed in without a browser session, and what it gives. epoch is the person's when
-// the sign-in was checked.
-func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *grantRecord, epoch int64) (*tokenResponse, error) {
-	id, err := s.newGrantID(q.now)
+// issueGrant stores a new grant of a person who has signed in without a browser session, and its tokens. epoch is the
+// person's when the sign-in was checked.
+func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *token.Grant, epoch int64) (*tokenResponse, error) {
+	id, err := s.tokens.NewGrantID(q.now)
 	if err != nil {
 		return nil, err
 	}
-	var st standing
+	var st token.Standing
 	if err := s.view(ctx, func(tx storage.Tx) (err error) {
-		st, err = s.standingAt(tx, q.client.ID, g.Subject, epoch)
+		st, err = s.checkStandingAt(tx, q.client.ID, g.Subject, epoch)
 		return err
 	}); err != nil {
 		return nil, err
 	}
 	l := q.client.Lifetimes
 	g.ClientID, g.Epochs, g.CreatedAt, g.ExpiresAt = q.client.ID, st.Epochs, q.now, q.now.Add(l.AccessToken)
-	refreshes := q.client.hasGrant(grantRefreshToken) && s.usageLimit(g.Scope) == 0
+	refreshes := q.client.HasGrant(client.GrantRefreshToken) && s.clients.UsageLimit(g.Scope) == 0
 	if refreshes {
 		g.ExpiresAt = q.now.Add(l.RefreshChain)
 	}
-	access, err := s.accessOfGrant(id, g, g.Scope, g.Resources, q, eventAccessIssued)
+	access, err := s.tokens.DraftGrantAccess(q.client, id, g, g.Scope, g.Resources, eventAccessIssued, q.from, q.now)
 	if err != nil {
 		return nil, err
 	}
 	answer := s.respond(q.client, access, q.now)
-	var refresh *newRefresh
+	var refresh *refreshDraft
 	if refreshes {
-		if refresh, err = s.makeRefresh(id, g, g.Scope, l, q.now); err != nil {
+		if refresh, err = s.draftRefresh(id, g, g.Scope, l, q.now); err != nil {
 			return nil, err
 		}
 		answer.RefreshToken = refresh.token
 	}
-	if slices.Contains(g.Scope, scopeOpenID) {
-		if answer.IDToken, err = s.idToken(q.client, g.signIn, st.Subject, "", access.token, nil, q.now); err != nil {
-			return nil, serverError(err)
+	if slices.Contains(g.Scope, client.ScopeOpenID) {
+		if answer.IDToken, err = s.tokens.SignIDToken(q.client, g.SignIn, st.Subject, "", access.Token, nil, q.now); err != nil {
+			return nil, oauth.ServerError(err)
 		}
 	}
 	err = s.update(ctx, func(tx storage.Tx) error {
-		if now, err := s.standingAt(tx, q.client.ID, g.Subject, epoch); err != nil {
+		if now, err := s.checkStandingAt(tx, q.client.ID, g.Subject, epoch); err != nil {
 			return err
 		} else if now.Epochs != g.Epochs {
-			return invalidGrant(errSignInEnded, "the sign-in has ended")
+			return oauth.InvalidGrant(errSignInEnded, "the sign-in has ended")
 		}
-		if err := s.storeGrant(tx, id, *g, q.client.MaxSessions); err != nil {
+		if err := s.tokens.StoreGrant(tx, id, *g, q.client.MaxSessions); err != nil {
 			return err
 		}
 		if refresh != nil {
@@ -108,7 +112,7 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *grantRecord
 				return err
 			}
 		}
-		return s.issueAccess(tx, access)
+		return s.tokens.Issue(tx, access)
 	})
 	if err != nil {
 		return nil, err
@@ -118,11 +122,11 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *grantRecord
 
 var errSignInEnded = errors.New("client or person has changed since the password was looked at")
 
-// standingAt is standing for a person whose epoch must be as it was.
-func (s *Server) standingAt(tx storage.Tx, clientID, subject string, epoch int64) (standing, error) {
-	st, ok, err := s.standing(tx, clientID, subject)
+// checkStandingAt is standing for a person whose epoch must be as it was.
+func (s *Server) checkStandingAt(tx storage.Tx, clientID, subject string, epoch int64) (token.Standing, error) {
+	st, ok, err := s.tokens.CheckStanding(tx, clientID, subject)
 	if err == nil && (!ok || st.Subject.Epoch != epoch) {
-		err = invalidGrant(errSignInEnded, "the sign-in has ended")
+		err = oauth.InvalidGrant(errSignInEnded, "the sign-in has ended")
 	}
 	return st, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -26,7 +27,7 @@ func byPassword(h *authztest.Harness, changes ...string) *authztest.Response {
 func TestPasswordGrant(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(limited), authztest.WithConfig(func(c *authz.Config) {
-		changeClient(c, "legacy", func(c *authz.Client) { c.Scopes = append(c.Scopes, "secure.read", "two.read") })
+		changeClient(c, "legacy", func(c *client.Client) { c.Scopes = append(c.Scopes, "secure.read", "two.read") })
 	}))
 	res := byPassword(h)
 	wantStatus(t, "password", res, 200)

@@ -8,6 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -16,7 +20,7 @@ import (
 // answerPurpose binds the key of a sealed answer to its use.
 const answerPurpose = "gatehouse refresh answer v1"
 
-// refreshVerdict says what a refresh token is worth.
+// refreshVerdict is the validity of a refresh token.
 type refreshVerdict int
 
 const (
@@ -35,19 +39,18 @@ var refreshReasons = map[refreshVerdict]error{
 	refreshEnded: errors.New("grant, client or person has ended"), refreshSpent: errRefreshReused,
 }
 
-// chain is a refresh token and what it hangs on.
+// chain is a refresh token and the records that it depends on.
 type chain struct {
 	rec      refreshRecord
-	grant    grantRecord
-	standing standing
+	grant    token.Grant
+	standing token.Standing
 	verdict  refreshVerdict
 }
 
-// chain reads a refresh token. It writes nothing.
-func (s *Server) chain(tx storage.Tx, key string, now time.Time) (ch chain, err error) {
-	if ch.rec, err = refreshes.Get(tx, key); errors.Is(err, storage.ErrNotFound) {
-		return ch, nil
-	} else if err != nil {
+// readChain reads a refresh token. It writes nothing.
+func (s *Server) readChain(tx storage.Tx, key string, now time.Time) (ch chain, err error) {
+	found := false
+	if ch.rec, found, err = refreshes.Find(tx, key); err != nil || !found {
 		return ch, err
 	}
 	if !ch.rec.ExpiresAt.After(now) {
@@ -55,12 +58,10 @@ func (s *Server) chain(tx storage.Tx, key string, now time.Time) (ch chain, err 
 		return ch, nil
 	}
 	ch.verdict = refreshEnded
-	if ch.grant, err = grants.Get(tx, ch.rec.GrantID); errors.Is(err, storage.ErrNotFound) {
-		return ch, nil
-	} else if err != nil {
+	if ch.grant, found, err = s.tokens.FindGrant(tx, ch.rec.GrantID); err != nil || !found {
 		return ch, err
 	}
-	st, ok, err := s.standing(tx, ch.rec.ClientID, ch.grant.Subject)
+	st, ok, err := s.tokens.CheckStanding(tx, ch.rec.ClientID, ch.grant.Subject)
 	if err != nil || !ok || st.Epochs != ch.grant.Epochs || !ch.grant.ExpiresAt.After(now) {
 		return ch, err
 	}
@@ -71,25 +72,25 @@ func (s *Server) chain(tx storage.Tx, key string, now time.Time) (ch chain, err 
 	return ch, nil
 }
 
-// newRefresh is a refresh token on its way into storage.
-type newRefresh struct {
+// refreshDraft is a refresh token on its way into storage.
+type refreshDraft struct {
 	token, key string
 	rec        refreshRecord
 }
 
-// makeRefresh makes a refresh token of a grant. It ends with the grant at the latest: the end of the rotation chain.
-func (s *Server) makeRefresh(grantID string, g *grantRecord, scope []string, l Lifetimes, now time.Time) (*newRefresh, error) {
-	token, err := secret.NewToken(s.Random, secret.RefreshToken)
+// draftRefresh makes a refresh token of a grant. It ends with the grant at the latest: the end of the rotation chain.
+func (s *Server) draftRefresh(grantID string, g *token.Grant, scope []string, l client.Lifetimes, now time.Time) (*refreshDraft, error) {
+	token, err := secret.NewToken(s.deps.Random, secret.RefreshToken)
 	if err != nil {
-		return nil, serverError(err)
+		return nil, oauth.ServerError(err)
 	}
-	return &newRefresh{token: token, key: secret.Hash(token), rec: refreshRecord{
-		GrantID: grantID, ClientID: g.ClientID, Scope: scope, CreatedAt: now, ExpiresAt: earlier(now.Add(l.RefreshToken), g.ExpiresAt),
+	return &refreshDraft{token: token, key: secret.Hash(token), rec: refreshRecord{
+		GrantID: grantID, ClientID: g.ClientID, Scope: scope, CreatedAt: now, ExpiresAt: g.Until(now.Add(l.RefreshToken)),
 	}}, nil
 }
 
-func (n *newRefresh) store(tx storage.Tx) error {
-	if err := refreshes.Create(tx, n.key, n.rec, n.rec.ExpiresAt.Add(collectMargin)); err != nil {
+func (n *refreshDraft) store(tx storage.Tx) error {
+	if err := refreshes.Create(tx, n.key, n.rec, n.rec.ExpiresAt.Add(token.CollectMargin)); err != nil {
 		return fmt.Errorf("store refresh token: %w", err)
 	}
 	return nil
@@ -104,13 +105,13 @@ type rotation struct {
 	resources  []string
 
 	// What the rotation gives, made before the transaction.
-	access *issue
-	next   *newRefresh
+	access *token.Draft
+	next   *refreshDraft
 	sealed []byte // the answer
 	reuse  event.Event
 }
 
-// outcome is what a rotation came to.
+// outcome is the result of a rotation.
 type outcome struct {
 	verdict refreshVerdict
 	fresh   bool   // rotated now
@@ -119,18 +120,18 @@ type outcome struct {
 	scope   []string // of the refresh token
 }
 
-// grantRefresh rotates a refresh token. (RFC 6749 6; RFC 9700 4.14.2; docs/decisions.md, "Refresh") A lost answer or a second tab is
-// answered once more within the grace, with the very same successor; any other second use ends the grant.
+// grantRefresh rotates a refresh token. (RFC 6749 6; RFC 9700 4.14.2; docs/decisions.md, "Refresh") A lost answer or a
+// second tab gets the same successor again within the grace period; any other second use ends the grant.
 func (s *Server) grantRefresh(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
-	g := &rotation{tokenRequest: q, token: q.form.get("refresh_token"), resources: q.form.all("resource")}
+	g := &rotation{tokenRequest: q, token: q.form.Get("refresh_token"), resources: q.form.All("resource")}
 	if g.token == "" {
-		return nil, invalidRequest(nil, "refresh_token is missing")
+		return nil, oauth.InvalidRequest(nil, "refresh_token is missing")
 	}
 	var err error
-	if g.asked, err = parseScope(q.form.get("scope")); err != nil {
-		return nil, invalidScope(err, "scope is malformed")
+	if g.asked, err = client.ParseScope(q.form.Get("scope")); err != nil {
+		return nil, oauth.InvalidScope(err, "scope is malformed")
 	}
-	if err := s.may(q.client, ask{Resources: g.resources}); err != nil {
+	if err := s.clients.May(q.client, registry.Permission{Resources: g.resources}); err != nil {
 		return nil, err
 	}
 	if !secret.IsToken(secret.RefreshToken, g.token) {
@@ -146,7 +147,7 @@ func (s *Server) grantRefresh(ctx context.Context, q *tokenRequest) (*tokenRespo
 	if err != nil {
 		return nil, err
 	}
-	if out.sealed != nil { // what was durable a moment ago is enough to repeat it
+	if out.sealed != nil { // the View is recent enough to repeat it
 		return g.open(out)
 	}
 	if ch.verdict != refreshGood && ch.verdict != refreshSpent {
@@ -172,12 +173,13 @@ func (s *Server) grantRefresh(ctx context.Context, q *tokenRequest) (*tokenRespo
 }
 
 func refuseRefresh(v refreshVerdict) error {
-	return invalidGrant(refreshReasons[v], "refresh token is invalid, expired or was used before")
+	return oauth.InvalidGrant(refreshReasons[v], "refresh token is invalid, expired or was used before")
 }
 
-// judgeRefresh reads the token as the client that presents it may see it, and the answer of an earlier rotation that is to be repeated.
+// judgeRefresh reads the token on behalf of the client that presents it, and the answer of an earlier rotation if that
+// is to be repeated.
 func (s *Server) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error) {
-	ch, err := s.chain(tx, g.key, g.now)
+	ch, err := s.readChain(tx, g.key, g.now)
 	if err != nil {
 		return ch, outcome{}, err
 	}
@@ -188,15 +190,12 @@ func (s *Server) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error
 	if ch.verdict != refreshSpent || g.now.Sub(ch.rec.SpentAt) >= g.client.Lifetimes.RefreshGrace {
 		return ch, out, nil
 	}
-	next, err := refreshes.Get(tx, ch.rec.Successor)
-	if errors.Is(err, storage.ErrNotFound) || (err == nil && !next.SpentAt.IsZero()) {
-		return ch, out, nil // the successor has arrived, so nobody needs it again
+	next, found, err := refreshes.Find(tx, ch.rec.Successor)
+	if err != nil || !found || !next.SpentAt.IsZero() {
+		return ch, out, err // the client has used the successor, so it needs no second answer
 	}
+	again, _, err := answers.Find(tx, g.key)
 	if err != nil {
-		return ch, out, err
-	}
-	again, err := answers.Get(tx, g.key)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return ch, out, err
 	}
 	out.sealed, out.spentAt, out.scope = again.Sealed, ch.rec.SpentAt, ch.rec.Scope
@@ -205,47 +204,47 @@ func (s *Server) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error
 
 // prepareRotation makes the successor, the access token, the answer and the event of a reuse.
 func (s *Server) prepareRotation(g *rotation, ch *chain) (*tokenResponse, error) {
-	e, err := s.Events.New(eventRefreshReused, g.from)
+	e, err := s.deps.Events.New(eventRefreshReused, g.from)
 	if err != nil {
-		return nil, serverError(err)
+		return nil, oauth.ServerError(err)
 	}
 	e.PersonID, e.ClientID, e.SessionID, e.Actor = ch.grant.Subject, g.client.ID, ch.grant.SessionID, g.client.ID
 	if g.reuse = e; ch.verdict == refreshSpent {
 		return nil, nil //nolint:nilnil // a reuse has no answer
 	}
-	scope := ch.standing.Client.stillAllowed(ch.rec.Scope)
+	scope := ch.standing.Client.StillAllowed(ch.rec.Scope)
 	if len(g.asked) > 0 {
-		if !isSubset(g.asked, scope) { // RFC 6749 6: no scope that was not granted
-			return nil, invalidScope(nil, "scope is more than was granted")
+		if !client.IsSubset(g.asked, scope) { // RFC 6749 6: no scope that was not granted
+			return nil, oauth.InvalidScope(nil, "scope is more than was granted")
 		}
 		scope = g.asked
 	}
 	if len(scope) == 0 {
-		return nil, invalidScope(nil, "the client may have none of the scopes any more")
+		return nil, oauth.InvalidScope(nil, "the client may have none of the scopes any more")
 	}
-	if s.usageLimit(scope) > 0 { // a limit that was set since
-		return nil, invalidScope(nil, "a scope has a usage limit and is not given by a refresh token")
+	if s.clients.UsageLimit(scope) > 0 { // a limit that was set since
+		return nil, oauth.InvalidScope(nil, "a scope has a usage limit and is not given by a refresh token")
 	}
-	resources, err := audience(g.resources, ch.grant.Resources)
+	resources, err := narrowAudience(g.resources, ch.grant.Resources)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.may(g.client, ask{Grant: grantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources}); err != nil {
+	if err := s.clients.May(g.client, registry.Permission{Grant: client.GrantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources}); err != nil {
 		return nil, err
 	}
-	if g.access, err = s.accessOfGrant(ch.rec.GrantID, &ch.grant, scope, resources, g.tokenRequest, eventAccessRefreshed); err != nil {
+	if g.access, err = s.tokens.DraftGrantAccess(g.client, ch.rec.GrantID, &ch.grant, scope, resources, eventAccessRefreshed, g.from, g.now); err != nil {
 		return nil, err
 	}
 	// RFC 6749 6: the new refresh token has the scope of the old one, not the narrower one asked for this access token.
-	if g.next, err = s.makeRefresh(ch.rec.GrantID, &ch.grant, ch.rec.Scope, g.client.Lifetimes, g.now); err != nil {
+	if g.next, err = s.draftRefresh(ch.rec.GrantID, &ch.grant, ch.rec.Scope, g.client.Lifetimes, g.now); err != nil {
 		return nil, err
 	}
 	answer := s.respond(g.client, g.access, g.now)
 	answer.RefreshToken = g.next.token
-	if slices.Contains(scope, scopeOpenID) {
+	if slices.Contains(scope, client.ScopeOpenID) {
 		// OpenID Connect Core 12.2: the auth_time of the sign-in, and no nonce.
-		if answer.IDToken, err = s.idToken(g.client, ch.grant.signIn, ch.standing.Subject, "", g.access.token, ch.grant.Claims.IDToken, g.now); err != nil {
-			return nil, serverError(err)
+		if answer.IDToken, err = s.tokens.SignIDToken(g.client, ch.grant.SignIn, ch.standing.Subject, "", g.access.Token, ch.grant.Claims.IDToken, g.now); err != nil {
+			return nil, oauth.ServerError(err)
 		}
 	}
 	return answer, g.seal(answer)
@@ -257,29 +256,29 @@ func (g *rotation) seal(answer *tokenResponse) error {
 		g.sealed, err = secret.SealWithToken(g.token, answerPurpose, body)
 	}
 	if err != nil {
-		return serverError(err)
+		return oauth.ServerError(err)
 	}
 	return nil
 }
 
-// open reads the answer of the earlier rotation, which is as old as the grace at most.
+// open reads the answer of the earlier rotation, which is at most as old as the grace period.
 func (g *rotation) open(out outcome) (*tokenResponse, error) {
-	if !isSubset(g.asked, out.scope) {
-		return nil, invalidScope(nil, "scope is more than was granted")
+	if !client.IsSubset(g.asked, out.scope) {
+		return nil, oauth.InvalidScope(nil, "scope is more than was granted")
 	}
 	body, err := secret.OpenWithToken(g.token, answerPurpose, out.sealed)
 	if err != nil {
-		return nil, serverError(err)
+		return nil, oauth.ServerError(err)
 	}
 	answer := new(tokenResponse)
 	if err := json.Unmarshal(body, answer); err != nil {
-		return nil, serverError(err)
+		return nil, oauth.ServerError(err)
 	}
 	answer.ExpiresIn = max(0, answer.ExpiresIn-seconds(g.now.Sub(out.spentAt)))
 	return answer, nil
 }
 
-// rotate spends the token and stores what it gives, or does what its reuse calls for.
+// rotate spends the token and stores its successor, or reacts to a reuse.
 func (s *Server) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 	ch, out, err := s.judgeRefresh(tx, g)
 	if err != nil || out.sealed != nil {
@@ -287,23 +286,23 @@ func (s *Server) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 	}
 	switch {
 	case ch.verdict == refreshSpent:
-		// RFC 9700 4.14.2: one of the two who have it is a thief, and nobody knows which.
-		if err := dropGrant(tx, ch.grant.Subject, ch.grant.ClientID, ch.rec.GrantID); err != nil {
+		// RFC 9700 4.14.2: one of its two holders is a thief, and it is unknown which.
+		if err := token.DropGrant(tx, ch.grant.Subject, ch.grant.ClientID, ch.rec.GrantID); err != nil {
 			return out, err
 		}
-		return out, s.Events.Append(tx, g.reuse)
+		return out, s.deps.Events.Append(tx, g.reuse)
 	case ch.verdict != refreshGood:
 		return out, nil
 	case g.access == nil:
-		out.verdict = refreshEnded // spent a moment ago and good now: cannot be, and gives nothing
+		out.verdict = refreshEnded // spent a moment ago and valid now: impossible, so nothing is issued
 		return out, nil
 	}
 	rec := ch.rec
 	rec.SpentAt, rec.Successor = g.now, g.next.key
-	if err := refreshes.Put(tx, g.key, rec, rec.ExpiresAt.Add(collectMargin)); err != nil {
+	if err := refreshes.Put(tx, g.key, rec, rec.ExpiresAt.Add(token.CollectMargin)); err != nil {
 		return out, err
 	}
-	expires := g.now.Add(g.client.Lifetimes.RefreshGrace + collectMargin)
+	expires := g.now.Add(g.client.Lifetimes.RefreshGrace + token.CollectMargin)
 	if err := answers.Put(tx, g.key, answerRecord{Sealed: g.sealed}, expires); err != nil {
 		return out, err
 	}
@@ -311,5 +310,5 @@ func (s *Server) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 		return out, err
 	}
 	out.fresh = true
-	return out, s.issueAccess(tx, g.access)
+	return out, s.tokens.Issue(tx, g.access)
 }

@@ -6,18 +6,19 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // typeValidateBearer is the grant_type of the deprecated validation. (token server document, "Custom token validation")
 const typeValidateBearer = "urn:service:oauth2:grant_type:validate_bearer" //nolint:gosec // a name, no credentials
 
-// validating marks the context of a request for validation, whose unexpected errors have a code of their own.
-type validating struct{}
-
-// wireCode is how an error code is spelled for this request. (token server document, "Errors": internal_server_error)
-func wireCode(r *http.Request, code string) string {
-	if code == "server_error" && r.Context().Value(validating{}) != nil {
+// errorCode is how an error code is spelled in the answer to this request: an unexpected error of a validation has a
+// code of its own. (token server document, "Errors": internal_server_error)
+func errorCode(r *http.Request, code string) string {
+	if code == "server_error" && r.PostForm.Get("grant_type") == typeValidateBearer {
 		return "internal_server_error"
 	}
 	return code
@@ -40,14 +41,14 @@ type validation struct {
 
 var errInvalidAccessToken = errors.New("the access token is unknown, expired, revoked or used up")
 
-// validateBearer tells a resource server what an access token says, and counts it as a use. (token server document, "Custom token
-// validation") It is deprecated there in favour of introspection.
-func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (any, error) {
-	token := q.form.get("token")
-	if token == "" {
-		return nil, invalidRequest(nil, "token is missing")
+// validateBearer tells a resource server what an access token says, and counts it as a use. (token server document,
+// "Custom token validation") It is deprecated there in favour of introspection.
+func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (*validation, error) {
+	text := q.form.Get("token")
+	if text == "" {
+		return nil, oauth.InvalidRequest(nil, "token is missing")
 	}
-	in, err := s.Introspect(ctx, token)
+	in, err := s.tokens.Introspect(ctx, text)
 	if err != nil {
 		return nil, err
 	}
@@ -57,45 +58,45 @@ func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (any, erro
 		}
 	}
 	if in.UsageLimit > 0 {
-		if in, err = s.Use(ctx, token); err != nil {
+		if in, err = s.tokens.Use(ctx, text); err != nil {
 			return nil, err
 		}
 	}
 	if !in.Active {
-		return nil, invalidGrant(errInvalidAccessToken, "access token is invalid or expired")
+		return nil, oauth.InvalidGrant(errInvalidAccessToken, "access token is invalid or expired")
 	}
 	v := &validation{
-		TokenType: typeBearer, ClientID: in.ClientID, ExpiresIn: seconds(in.ExpiresAt.Sub(q.now)), Scope: strings.Join(in.Scope, " "),
+		TokenType: token.TypeBearer, ClientID: in.ClientID, ExpiresIn: seconds(in.ExpiresAt.Sub(q.now)), Scope: strings.Join(in.Scope, " "),
 		UsageLimit: in.UsageLimit, UsageCount: in.UsageCount,
 	}
 	if in.App != nil {
 		v.AppIdentifier, v.AppVersion, v.AppPlatform = in.App.Identifier, in.App.Version, in.App.Platform
 	}
 	if p := in.Person; p != nil {
-		v.ReferenceID = s.subject(in)
+		v.ReferenceID = s.tokens.SubjectOf(in)
 		v.UserAttributes = map[string]string{}
 		for name, values := range p.Details {
-			v.UserAttributes[name] = strings.Join(values, ",") // string to string in this document, whatever there is more of
+			v.UserAttributes[name] = strings.Join(values, ",") // the document allows one string per name
 		}
 	}
 	return v, nil
 }
 
-// providerStands refuses a token whose person signed in with a provider that its client may not use any more: removed, disabled or
-// taken from the client. (token server document, "Errors", 403)
-func (s *Server) providerStands(ctx context.Context, in *Introspection) error {
-	if in.provider == "" {
+// providerStands refuses a token of a sign-in by a provider that the client is no longer allowed: one that was removed,
+// disabled or taken from the client. (token server document, "Errors", 403)
+func (s *Server) providerStands(ctx context.Context, in *token.Introspection) error {
+	if in.Provider == "" {
 		return nil
 	}
-	c, err := s.findClient(ctx, in.ClientID)
+	c, err := s.clients.Get(ctx, in.ClientID)
 	if errors.Is(err, storage.ErrNotFound) {
-		return invalidGrant(errInvalidAccessToken, "access token is invalid or expired")
+		return oauth.InvalidGrant(errInvalidAccessToken, "access token is invalid or expired")
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.may(c, ask{Provider: in.provider}); err != nil {
-		return &Error{
+	if err := s.clients.May(c, registry.Permission{Provider: in.Provider}); err != nil {
+		return &oauth.Error{
 			Status: http.StatusForbidden, Code: "Unable to determine identity provider", Cause: err,
 			Description: "the identity provider is disabled, does not exist or is not configured for the client",
 		}

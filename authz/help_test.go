@@ -12,11 +12,12 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// attack runs an attack against a server of its own, and looks afterwards whether everything that must hold does.
+// attack runs an attack against a server of its own, and checks the invariants afterwards.
 func attack(t *testing.T, name string, f func(t *testing.T, h *authztest.Harness), opts ...authztest.Option) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -169,7 +170,7 @@ func (s *countingStore) Update(ctx context.Context, fn func(storage.Tx) error) e
 	return s.Store.Update(ctx, func(tx storage.Tx) error { reads = 0; return fn(countingTx{tx, &reads}) })
 }
 
-// work runs f and returns what it cost: views, updates, records read.
+// work runs f and returns its cost: views, updates, records read.
 func (s *countingStore) work(f func()) [3]int64 {
 	before := [3]int64{s.views.Load(), s.updates.Load(), s.reads.Load()}
 	f()
@@ -199,7 +200,7 @@ func scopesOf(res *authztest.Response) string {
 	return strings.Join(s, " ")
 }
 
-// narrowAudience lets reports ask for tokens that the API client narrow may read.
+// narrowAudience lets reports ask for tokens that the API client narrow can read.
 func narrowAudience(c *authz.Config) {
-	changeClient(c, "reports", func(c *authz.Client) { c.Audiences = []string{"https://narrow.example.com"} })
+	changeClient(c, "reports", func(c *client.Client) { c.Audiences = []string{"https://narrow.example.com"} })
 }

@@ -137,7 +137,7 @@ func TestTokensAreNotEachOther(t *testing.T) {
 	})
 }
 
-// TestMethodReferences: amr of an ID token says of a sign-in what is known of it, in the words of RFC 8176.
+// TestMethodReferences: amr of an ID token describes the sign-in in the words of RFC 8176.
 func TestMethodReferences(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
@@ -25,7 +26,7 @@ func implicit(t *testing.T, h *authztest.Harness, changes ...string) url.Values 
 func TestImplicit(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(limited), authztest.WithConfig(func(c *authz.Config) {
-		changeClient(c, "fragment", func(c *authz.Client) { c.Scopes = append(c.Scopes, "two.read", "secure.read") })
+		changeClient(c, "fragment", func(c *client.Client) { c.Scopes = append(c.Scopes, "two.read", "secure.read") })
 	}))
 	for name, changes := range map[string][]string{
 		"by default": {}, "asked for": {"response_mode", "fragment"}, "without a challenge": {"code_challenge", "", "code_challenge_method", ""},
@@ -47,7 +48,7 @@ func TestImplicit(t *testing.T) {
 			t.Errorf("%s: Introspect = %v", name, in)
 		}
 	}
-	// What ends the tokens of other grants ends these.
+	// They end like the tokens of other grants.
 	token := implicit(t, h, "scope", "profile two.read", "resource", "https://api.example.com").Get("access_token")
 	in := h.Introspect(token).JSON()
 	if in["usage_limit"] != 2.0 || in["scope"] != "profile two.read" || len(in["aud"].([]any)) != 1 {
@@ -70,7 +71,7 @@ func TestImplicit(t *testing.T) {
 func TestImplicitErrors(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
-		changeClient(c, "fragment", func(c *authz.Client) { c.Consent = "on" })
+		changeClient(c, "fragment", func(c *client.Client) { c.Consent = "on" })
 	}))
 	for name, tc := range map[string]struct {
 		code    string

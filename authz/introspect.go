@@ -1,16 +1,21 @@
 package authz
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// inactiveBody is the whole answer for any token that is not active: nothing else may tell one reason from another. (RFC 7662 2.2)
+// inactiveBody is the whole answer for any token that is not active: nothing must distinguish one reason from another.
+// (RFC 7662 2.2)
 var inactiveBody = []byte(`{"active":false}`)
 
 // introspectionBody is the answer for an active token. (RFC 7662 2.2; token server document, "Introspection response")
@@ -38,41 +43,56 @@ type introspectionBody struct {
 	GroupPermissions map[string][]string `json:"group_permissions,omitempty"` // group to its permissions
 }
 
-// handleIntrospect serves POST /oauth/api/v2/token/introspect (RFC 7662; token server document, "Token introspection"). Only API
-// clients may ask.
+// Introspect tells what an access token says. See token.Ledger.Introspect.
+func (s *Server) Introspect(ctx context.Context, text string) (*token.Introspection, error) {
+	return s.tokens.Introspect(ctx, text)
+}
+
+// Recheck is Introspect for a request that has been let in already. See token.Ledger.Recheck.
+func (s *Server) Recheck(ctx context.Context, text string) (*token.Introspection, error) {
+	return s.tokens.Recheck(ctx, text)
+}
+
+// Use is Introspect that counts as a use. See token.Ledger.Use.
+func (s *Server) Use(ctx context.Context, text string) (*token.Introspection, error) {
+	return s.tokens.Use(ctx, text)
+}
+
+// handleIntrospect serves POST /oauth/api/v2/token/introspect (RFC 7662; token server document, "Token introspection").
+// Only API clients can ask.
 func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error {
-	asker, err := s.authenticateAPI(r, "introspection")
+	asker, err := s.clients.AuthenticateAPI(r, "introspection")
 	if err != nil {
 		return err
 	}
-	f, err := parseForm(r)
+	f, err := oauth.ParseForm(r)
 	if err != nil {
 		return err
 	}
-	token := f.get("token")
-	if token == "" {
-		return invalidRequest(nil, "token is missing")
+	text := f.Get("token")
+	if text == "" {
+		return oauth.InvalidRequest(nil, "token is missing")
 	}
 	refresh := false
-	switch f.get("refresh_user_details") {
+	switch f.Get("refresh_user_details") {
 	case "", "false":
 	case "true":
 		refresh = true
 	default:
-		return invalidRequest(nil, "refresh_user_details must be true or false")
+		return oauth.InvalidRequest(nil, "refresh_user_details must be true or false")
 	}
-	introspect := s.Introspect
-	if secret.IsToken(secret.RefreshToken, token) {
+	introspect := s.tokens.Introspect
+	if secret.IsToken(secret.RefreshToken, text) {
 		introspect = s.introspectRefresh
 	}
-	i, err := introspect(r.Context(), token)
-	if err == nil && i.UsageLimit > 0 && asker.concerns(i) {
-		i, err = s.Use(r.Context(), token) // an inactive answer counts nothing
+	i, err := introspect(r.Context(), text)
+	if err == nil && i.UsageLimit > 0 && concerns(asker, i) {
+		i, err = s.tokens.Use(r.Context(), text) // an inactive answer counts nothing
 	}
 	if err != nil {
 		return err
 	}
-	if !i.Active || !asker.concerns(i) {
+	if !i.Active || !concerns(asker, i) {
 		apiHeaders(w)
 		w.Header().Set("Content-Length", strconv.Itoa(len(inactiveBody)))
 		w.WriteHeader(http.StatusOK)
@@ -80,12 +100,12 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 		return nil
 	}
 	if refresh {
-		s.refreshDetails(r.Context(), token, i)
+		s.refreshDetails(r.Context(), text, i)
 	}
 	body := s.introspectionBody(i)
 	if i.Person != nil && len(i.Person.Groups) > 0 {
 		err = s.view(r.Context(), func(tx storage.Tx) (err error) {
-			body.GroupPermissions, err = s.Subjects.Permissions(tx, i.Person.Groups)
+			body.GroupPermissions, err = s.deps.Subjects.Permissions(tx, i.Person.Groups)
 			return err
 		})
 		if err != nil {
@@ -96,16 +116,45 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// concerns tells whether the token is meant for one of the API client's audiences. One without audiences may read every token.
-func (c *APIClient) concerns(i *Introspection) bool {
+// introspectRefresh is Introspect for refresh tokens. They open nothing at a resource server, so Introspect does not
+// know them.
+func (s *Server) introspectRefresh(ctx context.Context, text string) (*token.Introspection, error) {
+	key, now := secret.Hash(text), s.now()
+	out := &token.Introspection{}
+	err := s.view(ctx, func(tx storage.Tx) error {
+		ch, err := s.readChain(tx, key, now)
+		if err != nil || ch.verdict != refreshGood {
+			return err
+		}
+		person := ch.standing.Subject
+		if ch.grant.Details != nil {
+			person.Details = ch.grant.Details
+		}
+		*out = token.Introspection{
+			Active: true, Scope: ch.standing.Client.StillAllowed(ch.rec.Scope), ClientID: ch.rec.ClientID, Subject: ch.grant.Subject,
+			TokenType: token.TypeRefresh, IssuedAt: ch.rec.CreatedAt, ExpiresAt: ch.rec.ExpiresAt, AuthTime: ch.grant.AuthTime,
+			Audience: ch.grant.Resources, Level: ch.grant.Level, AMR: ch.grant.AMR, SessionID: ch.grant.SessionID, Person: &person,
+			Provider: ch.grant.Provider, Sector: ch.standing.Client.Sector(), App: ch.standing.Client.App,
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// concerns tells whether the token is meant for one of the API client's audiences. One without audiences can read every
+// token.
+func concerns(c *client.APIClient, i *token.Introspection) bool {
 	return len(c.Audiences) == 0 || slices.ContainsFunc(i.Audience, func(a string) bool { return slices.Contains(c.Audiences, a) })
 }
 
-func (s *Server) introspectionBody(i *Introspection) *introspectionBody {
+func (s *Server) introspectionBody(i *token.Introspection) *introspectionBody {
 	b := &introspectionBody{
 		Active: true, Scope: strings.Join(i.Scope, " "), ClientID: i.ClientID, TokenType: i.TokenType, Expires: i.ExpiresAt.Unix(),
-		IssuedAt: i.IssuedAt.Unix(), NotBefore: i.IssuedAt.Unix(), Subject: s.subject(i), Audience: i.Audience, Issuer: s.cfg.Issuer,
-		AMR: i.AMR, ACR: acr(i.Level), UsageLimit: i.UsageLimit, UsageCount: i.UsageCount,
+		IssuedAt: i.IssuedAt.Unix(), NotBefore: i.IssuedAt.Unix(), Subject: s.tokens.SubjectOf(i), Audience: i.Audience, Issuer: s.cfg.Issuer,
+		AMR: i.AMR, ACR: token.ACR(i.Level), UsageLimit: i.UsageLimit, UsageCount: i.UsageCount,
 	}
 	if !i.AuthTime.IsZero() {
 		b.AuthTime = i.AuthTime.Unix()
@@ -115,13 +164,13 @@ func (s *Server) introspectionBody(i *Introspection) *introspectionBody {
 	}
 	if p := i.Person; p != nil {
 		b.Username = p.Username
-		b.UserDetails = details(p.Details)
+		b.UserDetails = detailsBody(p.Details)
 	}
 	return b
 }
 
-// details writes an attribute of one value as that value, one of several as a list.
-func details(of map[string][]string) map[string]any {
+// detailsBody writes an attribute of one value as that value, one of several as a list.
+func detailsBody(of map[string][]string) map[string]any {
 	if len(of) == 0 {
 		return nil
 	}

@@ -244,7 +244,8 @@ func TestIntrospectAttacks(t *testing.T) {
 		before := own(h).Text("access_token")
 		h.Restart(nil)
 		wantActive(t, h, "after a restart", before, true)
-		if err := old.RevokeEverything(t.Context()); err != nil { // by the server of the old configuration, still draining
+		// By the server of the old configuration, still draining
+		if err := old.RevokeEverything(t.Context()); err != nil {
 			t.Error(err)
 		}
 		wantActive(t, h, "in the other server", before, false)
@@ -295,20 +296,11 @@ func TestIntrospect(t *testing.T) {
 		"iss": h.Issuer, "app_identifier": "", "app_platform": "", "app_version": "",
 	})
 	i, err := h.Server().Introspect(t.Context(), got.Access)
-	if err != nil || !i.Active || !i.HasScopes("orders.read", "openid") || i.HasScopes("orders.write") {
+	if err != nil || !i.Active || !slices.Equal(i.Scope, []string{"openid", "orders.read"}) || i.Subject != authztest.Demo || i.Person.Username != "demo@example.com" {
 		t.Fatalf("Introspect = %+v, %v", i, err)
 	}
-	claims := i.Claims()
-	for name, value := range map[string]string{
-		"sub": authztest.Demo, "username": "demo@example.com", "preferred_username": "demo@example.com", "groups": "staff", "client_id": "shop",
-		"scope": "openid orders.read", "name": "demo Person", "acr": "urn:gatehouse:level:1",
-	} {
-		if claims[name] != value {
-			t.Errorf("Claims()[%q] = %q, want %q", name, claims[name], value)
-		}
-	}
 	// A refresh token opens nothing.
-	if i, err := h.Server().Introspect(t.Context(), got.Refresh); err != nil || i.Active || len(i.Claims()) != 0 {
+	if i, err := h.Server().Introspect(t.Context(), got.Refresh); err != nil || i.Active {
 		t.Errorf("Introspect(refresh token) = %+v, %v, want inactive", i, err)
 	}
 	h.Invariants(t)

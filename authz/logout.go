@@ -8,6 +8,9 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -19,49 +22,49 @@ const (
 	logoutForm = "logout" // purpose of the confirmation form
 )
 
-// leaving is a sign-out while it is decided.
-type leaving struct {
-	form    form
-	current *login.Result // who is signed in; nil: nobody
+// signOut is a sign-out while it is checked.
+type signOut struct {
+	form    oauth.Form
+	current *login.Result // the current sign-in; nil: signed out
 	account string
-	hint    hintClaims // zero: no hint, or none of ours
-	hinted  bool       // the hint names who is signed in
-	// target is where the browser goes afterwards, with the state. Empty: our own page.
+	hint    token.HintClaims // zero: no hint, or a foreign one
+	hinted  bool             // the hint names who is signed in
+	// target is where the browser goes afterwards. Empty: our own page.
 	target string
-	// offered is a target that nothing vouches for but its registration: a link, never a redirect.
+	// offered is a target that only its registration vouches for: a link, never a redirect.
 	offered string
-	// after is where the operator sends whom no client has sent. Empty: our own page.
+	// after is the operator's page for people who come without a client. Empty: our own page.
 	after string
 }
 
-// handleLogout serves GET and POST /oauth/logout (OpenID Connect RP-Initiated Logout 2). Without a hint that names the person who is
-// signed in here anybody could have sent the browser, so the person is asked.
+// handleLogout serves GET and POST /oauth/logout (OpenID Connect RP-Initiated Logout 2). Without a hint that names the
+// signed-in person any site could have sent the browser, so the person is asked.
 func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 	f, err := authorizeForm(r)
 	if err != nil {
 		return err
 	}
-	for name, values := range f.values {
+	for name, values := range f.Values {
 		if len(values) > 1 {
-			return invalidRequest(nil, "the parameter "+printable(name[:min(len(name), 32)])+" is repeated")
+			return oauth.InvalidRequest(nil, "the parameter "+printable(name[:min(len(name), 32)])+" is repeated")
 		}
 	}
-	confirmed := r.Method == http.MethodPost && f.has("csrf")
+	confirmed := r.Method == http.MethodPost && f.Has("csrf")
 	if r.Method == http.MethodPost && !confirmed {
-		// From the client's site no SameSite cookie comes along; by GET the browser is recognised.
-		redirect(w, logoutPath+"?"+f.encode(), http.StatusSeeOther)
+		// A POST from the client's site carries no SameSite cookie; a GET does.
+		redirect(w, logoutPath+"?"+f.Encode(), http.StatusSeeOther)
 		return nil
 	}
-	l := &leaving{form: f}
-	if l.current, err = s.Auth.Current(r); err != nil {
-		return storageError(err)
+	l := &signOut{form: f}
+	if l.current, err = s.deps.Auth.Current(r); err != nil {
+		return oauth.StorageError(err)
 	}
 	if err := s.checkLogout(r.Context(), l); err != nil {
 		return err
 	}
-	if s.AfterLogout != nil && l.target == "" && l.offered == "" {
-		if l.after, err = s.AfterLogout(r.Context()); err != nil {
-			return storageError(err)
+	if s.deps.AfterLogout != nil && l.target == "" && l.offered == "" {
+		if l.after, err = s.deps.AfterLogout(r.Context()); err != nil {
+			return oauth.StorageError(err)
 		}
 	}
 	if confirmed {
@@ -76,55 +79,56 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 	return s.askLogout(w, r, l)
 }
 
-// checkLogoutPost checks the confirmation form, whose body has been read already. The hint itself is not in the page: that a client
-// was vouched for is what the form's token says.
-func (s *Server) checkLogoutPost(r *http.Request, l *leaving) error {
-	r.PostForm = url.Values(l.form.values)
+// checkLogoutPost checks the confirmation form, whose body has been read already. The page does not contain the hint;
+// the form's token says that a hint vouched for the client.
+func (s *Server) checkLogoutPost(r *http.Request, l *signOut) error {
+	r.PostForm = url.Values(l.form.Values)
 	browser := s.jar.Get(r, cookie.KindBrowser)
-	if s.Pages.CheckPost(r, browser, vouchedForm(l.form.get("client_id"))) == nil {
+	if s.deps.Pages.CheckPost(r, browser, vouchedForm(l.form.Get("client_id"))) == nil {
 		if l.offered != "" {
 			l.target = l.offered
 		}
 		return nil
 	}
-	if err := s.Pages.CheckPost(r, browser, logoutForm); err != nil {
-		return &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the form is refused", Cause: err}
+	if err := s.deps.Pages.CheckPost(r, browser, logoutForm); err != nil {
+		return &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the form is refused", Cause: err}
 	}
 	return nil
 }
 
-// vouchedForm is the purpose of a confirmation form to which a hint for this client led.
+// vouchedForm is the purpose of a confirmation form that follows a valid hint for this client.
 func vouchedForm(clientID string) string { return logoutForm + " for " + clientID }
 
-// checkLogout decides where the browser may go. A hint that is not ours counts as none; a target that is not registered is an error.
-func (s *Server) checkLogout(ctx context.Context, l *leaving) error {
-	target, clientID := l.form.get("post_logout_redirect_uri"), l.form.get("client_id")
-	if raw := l.form.get("id_token_hint"); raw != "" {
-		if hint, err := s.idTokenHint(raw); err == nil {
+// checkLogout decides where the browser can go. A foreign hint is ignored; an unregistered target is an error.
+func (s *Server) checkLogout(ctx context.Context, l *signOut) error {
+	target, clientID := l.form.Get("post_logout_redirect_uri"), l.form.Get("client_id")
+	if raw := l.form.Get("id_token_hint"); raw != "" {
+		if hint, err := s.tokens.ReadIDToken(raw); err == nil {
 			l.hint = hint
 		}
 	}
 	if l.hint.Audience != "" {
-		if clientID != "" && clientID != l.hint.Audience { // RP-Initiated Logout 2: "MUST verify that the Client Identifier matches"
-			return invalidRequest(nil, "client_id is not the audience of id_token_hint")
+		// RP-Initiated Logout 2: "MUST verify that the Client Identifier matches"
+		if clientID != "" && clientID != l.hint.Audience {
+			return oauth.InvalidRequest(nil, "client_id is not the audience of id_token_hint")
 		}
 		clientID = l.hint.Audience
 		sector, err := s.hintSector(ctx, clientID)
 		if err != nil {
 			return err
 		}
-		l.hinted = l.current != nil && s.subjectIn(sector, l.current.Subject) == l.hint.Subject
+		l.hinted = l.current != nil && s.tokens.SubjectIn(sector, l.current.Subject) == l.hint.Subject
 	}
 	err := s.view(ctx, func(tx storage.Tx) error { return s.logoutTarget(tx, l, clientID, target) })
 	if errors.Is(err, storage.ErrNotFound) {
-		return invalidRequest(err, "client_id is not usable")
+		return oauth.InvalidRequest(err, "client_id is not usable")
 	}
 	return err
 }
 
-func (s *Server) logoutTarget(tx storage.Tx, l *leaving, clientID, target string) error {
+func (s *Server) logoutTarget(tx storage.Tx, l *signOut, clientID, target string) error {
 	if l.current != nil {
-		subject, err := s.Subjects.Get(tx, l.current.Subject)
+		subject, err := s.deps.Subjects.Get(tx, l.current.Subject)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return err
 		}
@@ -138,15 +142,18 @@ func (s *Server) logoutTarget(tx storage.Tx, l *leaving, clientID, target string
 		return nil
 	}
 	if clientID == "" {
-		return nil // nobody says whose it is: our own page
+		return nil // the target has no client: our own page
 	}
-	c, err := s.clients.get(tx, clientID)
+	c, found, err := s.clients.Find(tx, clientID)
 	if err != nil {
 		return err
 	}
+	if !found {
+		return storage.ErrNotFound
+	}
 	// RP-Initiated Logout 3: the same string as registered.
 	if c.Disabled || !slices.Contains(c.PostLogoutRedirectURIs, target) {
-		return invalidRequest(nil, "post_logout_redirect_uri is not registered")
+		return oauth.InvalidRequest(nil, "post_logout_redirect_uri is not registered")
 	}
 	if l.hint.Audience == "" {
 		l.offered = target
@@ -162,8 +169,8 @@ func (s *Server) isSiteTarget(target string) bool {
 	return n > 0 && target[n] == '/' && s.sites[target[:n]]
 }
 
-// leave ends the session and sends the browser on.
-func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *leaving, status int) error {
+// leave ends the session and redirects the browser.
+func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *signOut, status int) error {
 	var frames []string
 	if l.current != nil {
 		var err error
@@ -172,20 +179,20 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *leaving, statu
 		}
 	}
 	params, target := url.Values{}, l.target
-	if state := l.form.get("state"); state != "" {
+	if state := l.form.Get("state"); state != "" {
 		params.Set("state", state) // RP-Initiated Logout 3: only when it was sent
 	}
 	if target != "" {
-		target = withQuery(target, params)
+		target = client.WithQuery(target, params)
 	} else if l.offered == "" {
 		target = l.after
 	}
-	via, err := s.Auth.SignOut(w, r, cmp.Or(target, s.cfg.Issuer+"/sign-out"))
+	via, err := s.deps.Auth.SignOut(w, r, cmp.Or(target, s.cfg.Issuer+"/sign-out"))
 	if err != nil {
-		return storageError(err)
+		return oauth.StorageError(err)
 	}
-	s.wakeUp()
-	if via != "" { // by way of the identity provider
+	s.logouts.Wake()
+	if via != "" { // to the identity provider first
 		target = via
 	}
 	if target != "" && len(frames) == 0 {
@@ -194,23 +201,23 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *leaving, statu
 	}
 	data := page.SignedOut{Frames: frames}
 	if target != "" {
-		data.Continue, data.GoOn = target, true // once the frames have had their time
+		data.Continue, data.GoOn = target, true // after a delay for the frames
 	} else if l.offered != "" {
-		data.Continue = withQuery(l.offered, params)
+		data.Continue = client.WithQuery(l.offered, params)
 	}
-	s.Pages.Render(w, r, page.View{Template: "signed_out", Data: data})
+	s.deps.Pages.Render(w, r, page.View{Template: "signed_out", Data: data})
 	return nil
 }
 
 // askLogout shows the confirmation page.
-func (s *Server) askLogout(w http.ResponseWriter, r *http.Request, l *leaving) error {
+func (s *Server) askLogout(w http.ResponseWriter, r *http.Request, l *signOut) error {
 	browser, err := s.jar.Browser(w, r, s.newID)
 	if err != nil {
 		return err
 	}
 	purpose, hidden := logoutForm, map[string]string{}
 	for _, name := range []string{"client_id", "post_logout_redirect_uri", "state"} {
-		if value := l.form.get(name); value != "" {
+		if value := l.form.Get(name); value != "" {
 			hidden[name] = value
 		}
 	}
@@ -218,19 +225,20 @@ func (s *Server) askLogout(w http.ResponseWriter, r *http.Request, l *leaving) e
 		purpose, hidden["client_id"] = vouchedForm(l.hint.Audience), l.hint.Audience
 	}
 	view := page.View{Template: "sign_out", Data: page.SignOut{
-		Action: logoutPath, CSRF: s.Pages.CSRF(browser, purpose), Account: l.account, Hidden: hidden,
+		Action: logoutPath, CSRF: s.deps.Pages.CSRF(browser, purpose), Account: l.account, Hidden: hidden,
 	}}
 	if l.after != "" {
-		view.Client.Targets = []string{redirectTarget(l.after)}
+		view.Client.Targets = []string{client.RedirectTarget(l.after)}
 	}
 	if l.target != "" {
-		view.Client.Targets = []string{redirectTarget(l.target)}
+		view.Client.Targets = []string{client.RedirectTarget(l.target)}
 	}
-	s.Pages.Render(w, r, view)
+	s.deps.Pages.Render(w, r, view)
 	return nil
 }
 
-// LogoutURL is where a site of this origin sends a browser that wants to sign out everywhere here; it comes back to the site's start page.
+// LogoutURL returns the URL to which a site sends a browser to sign out everywhere. The browser comes back to the
+// site's start page.
 func (s *Server) LogoutURL(origin string) string {
-	return withQuery(s.cfg.Issuer+logoutPath, url.Values{"post_logout_redirect_uri": {origin + "/"}})
+	return client.WithQuery(s.cfg.Issuer+logoutPath, url.Values{"post_logout_redirect_uri": {origin + "/"}})
 }

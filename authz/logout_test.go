@@ -22,7 +22,7 @@ func signedIn(b *authztest.Browser) bool {
 	return params.Get("code") != ""
 }
 
-// outcome names what a logout answer is: asks, signed out, refused, or where it leads.
+// outcome names what a logout answer is: asks, signed out, refused, or its target.
 func outcome(res *authztest.Response) string {
 	switch {
 	case res.Location() != "":
@@ -46,7 +46,7 @@ func TestLogout(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		with []string
-		// first is the answer, then what the confirmation form gives.
+		// first is the first answer, then that of the confirmation form.
 		first, then string
 	}{
 		{"everything", []string{"id_token_hint", "own", "post_logout_redirect_uri", back, "state", "x y"}, back + "?state=x+y", ""},
@@ -161,7 +161,7 @@ func TestAttacksOnLogout(t *testing.T) {
 		if !signedIn(b) {
 			t.Error("the person was signed out")
 		}
-		// The confirmation form, sent by somebody else.
+		// The confirmation form, sent by another site.
 		_, fields := authztest.Form(b.Get("/oauth/logout").Body)
 		for name, headers := range map[string][]string{
 			"cross-site": {"Sec-Fetch-Site", "cross-site"}, "other origin": {"Origin", evil}, "no origin": {"X-Nothing", "x"},
@@ -176,7 +176,7 @@ func TestAttacksOnLogout(t *testing.T) {
 		if !signedIn(b) {
 			t.Error("the person was signed out")
 		}
-		// A confirmation that nobody vouched for does not become one for a client.
+		// A confirmation without a valid hint does not become one for a client.
 		fields.Set("client_id", "shop")
 		fields.Set("post_logout_redirect_uri", "https://shop.example.com/")
 		if res := b.Post("/oauth/logout", fields); res.Location() != "" {

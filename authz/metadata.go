@@ -5,10 +5,14 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 )
 
-// metadata is the answer of both discovery documents. It names what works today and nothing else. (OpenID Connect Discovery 3;
-// RFC 8414 2; OpenID Connect RP-Initiated Logout 2.1)
+// metadata is the answer of both discovery documents. It names only what is served. (OpenID Connect Discovery 3; RFC
+// 8414 2; OpenID Connect RP-Initiated Logout 2.1)
 type metadata struct {
 	Issuer                string   `json:"issuer"`
 	Authorization         string   `json:"authorization_endpoint"`
@@ -45,19 +49,19 @@ type metadata struct {
 
 func (s *Server) metadata() metadata {
 	at := func(path string) string { return s.cfg.Issuer + path }
-	algs := make([]string, len(signingAlgs))
-	for i, alg := range signingAlgs {
+	algs := make([]string, len(keys.Algorithms))
+	for i, alg := range keys.Algorithms {
 		algs[i] = string(alg)
 	}
-	scopes := []string{scopeOpenID, "profile", "email", "address", "phone", scopeOffline}
+	scopes := []string{client.ScopeOpenID, "profile", "email", "address", "phone", client.ScopeOffline}
 	for _, scope := range s.cfg.Scopes {
 		if !slices.Contains(scopes, scope.Name) {
 			scopes = append(scopes, scope.Name)
 		}
 	}
-	methods := []string{"client_secret_basic", "client_secret_post", methodPrivateKey, "none"}
-	assertionAlgNames := make([]string, len(assertionAlgs))
-	for i, alg := range assertionAlgs {
+	methods := []string{"client_secret_basic", "client_secret_post", client.MethodPrivateKey, "none"}
+	assertionAlgNames := make([]string, len(client.AssertionAlgorithms))
+	for i, alg := range client.AssertionAlgorithms {
 		assertionAlgNames[i] = string(alg)
 	}
 	return metadata{
@@ -65,7 +69,7 @@ func (s *Server) metadata() metadata {
 		JWKS: at("/oauth/jwks"), Revocation: at("/oauth/revoke"), Introspection: at("/oauth/api/v2/token/introspect"), EndSession: at(logoutPath),
 		Scopes: scopes, ResponseTypes: []string{responseCode, responseToken}, ResponseModes: responseModes,
 		Grants:    grantTypes(),
-		ACRValues: []string{acr(1)}, SubjectTypes: []string{subjectPublic, subjectPairwise}, IDTokenAlgs: algs,
+		ACRValues: []string{token.ACR(1)}, SubjectTypes: []string{client.SubjectPublic, client.SubjectPairwise}, IDTokenAlgs: algs,
 		TokenAuthMethods: methods, TokenAuthAlgs: assertionAlgNames, RevocationAuthAlgs: assertionAlgNames, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic"},
 		Claims: claimsSupported(), ChallengeMethods: []string{"S256"}, Prompts: []string{"none", "login", "consent", "select_account"},
 		IssParameter: true, ClaimsParameter: true, BackchannelLogout: true, BackchannelSession: true, FrontchannelLogout: true, FrontchannelSession: true,
@@ -75,16 +79,17 @@ func (s *Server) metadata() metadata {
 // handleMetadata serves GET /.well-known/openid-configuration (OpenID Connect Discovery 4) and
 // GET /.well-known/oauth-authorization-server (RFC 8414 3).
 func (s *Server) handleMetadata(w http.ResponseWriter, _ *http.Request) error {
-	return public(w, "application/json", s.metadata())
+	return writePublic(w, "application/json", s.metadata())
 }
 
 // handleJWKS serves GET /oauth/jwks (RFC 7517 5).
 func (s *Server) handleJWKS(w http.ResponseWriter, _ *http.Request) error {
-	return public(w, "application/jwk-set+json", s.Keys.JWKS())
+	return writePublic(w, "application/jwk-set+json", s.deps.Keys.JWKS())
 }
 
-// public writes what is the same for everybody and may be kept for an hour, less than keyOverlap.
-func public(w http.ResponseWriter, contentType string, v any) error {
+// writePublic writes an answer that is the same for everyone and can be cached for an hour, which is shorter than the
+// time that a key is published before it signs.
+func writePublic(w http.ResponseWriter, contentType string, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
-// family is what the model knows of one code and all that came of it.
+// family is what the model knows of one code and its tokens.
 type family struct {
 	code      string
 	dead      bool
@@ -31,14 +31,14 @@ type modelAccess struct {
 	expires time.Time
 }
 
-// model says what must come of each step. It is the rules of docs/decisions.md ("Refresh") and nothing else.
+// model predicts the result of each step by the rules of docs/decisions.md ("Refresh").
 type model struct {
 	h        *authztest.Harness
 	browser  *authztest.Browser
 	families []*family
 }
 
-// on is a step with one of the families; while there is none, it does nothing.
+// on is a step with one of the families; without a family it does nothing.
 func (m *model) on(step func(*rapid.T, *family)) func(*rapid.T) {
 	return func(t *rapid.T) {
 		if len(m.families) > 0 {

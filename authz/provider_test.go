@@ -12,14 +12,16 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // withProviders adds the providers edge and off, which is disabled, and clients for them.
 func withProviders() authztest.Option {
-	client := func(id string, idps ...string) *authz.Client {
-		return &authz.Client{
+	client := func(id string, idps ...string) *client.Client {
+		return &client.Client{
 			ID: id, Secrets: []secret.String{secret.New(authztest.Secret(id))}, RedirectURIs: []string{"https://" + id + ".example.com/callback"}, Consent: "off",
 			Grants: []string{"authorization_code", "refresh_token"}, Scopes: []string{"openid"}, IDPs: idps,
 		}
@@ -27,12 +29,12 @@ func withProviders() authztest.Option {
 	jwt := client("front-jwt", "edge")
 	jwt.TokenFormat = "jwt"
 	return authztest.WithConfig(func(c *authz.Config) {
-		c.Providers = []authz.Provider{{ID: "edge", Parameters: []string{"branch", "desk"}}, {ID: "off", Disabled: true, Parameters: []string{"room"}}}
+		c.Providers = []registry.Provider{{ID: "edge", Parameters: []string{"branch", "desk"}}, {ID: "off", Disabled: true, Parameters: []string{"room"}}}
 		c.Clients = append(c.Clients, client("front", "edge"), client("both", "identity", "edge", "off"), client("closed", "off", "identity"), jwt)
 	})
 }
 
-// signInByEdge makes every sign-in one of edge, with what it says of the person.
+// signInByEdge makes every sign-in one of edge, with its details of the person.
 func signInByEdge(h *authztest.Harness) {
 	h.People.After(func(r *login.Result) {
 		r.Provider, r.AMR, r.Level = "edge", []string{"IMPLICIT"}, 2
@@ -123,7 +125,7 @@ func TestUserDetails(t *testing.T) {
 			t.Errorf("the ID token says %s, want neither details nor a password", id)
 		}
 	}
-	// Whose sign-in has none has none, though the same person had some elsewhere.
+	// A sign-in without details has none, even if another sign-in of the person had some.
 	h.People.After(nil)
 	if res := h.Introspect(h.Tokens("shop", authztest.Demo).Access); res.JSON()["user_details"] != nil {
 		t.Errorf("user_details = %v after a password, want none", res.JSON()["user_details"])
@@ -131,8 +133,8 @@ func TestUserDetails(t *testing.T) {
 	h.Invariants(t)
 }
 
-// token server document, "Introspection response": "includes whitelisted request parameter values". Others, and those that a provider
-// wants which the client may not use, go nowhere.
+// token server document, "Introspection response": "includes whitelisted request parameter values". Others are dropped,
+// also those of a provider that the client is not allowed.
 func TestProviderParameters(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, withProviders())
@@ -160,8 +162,8 @@ func TestProviderParameters(t *testing.T) {
 	h.Invariants(t)
 }
 
-// A provider that is taken from a client, or switched off, ends what may be asked with it. What was given stays until it is looked at by
-// the validation grant, which says so.
+// A provider that is taken from a client or switched off cannot be used for new requests. Issued tokens stay valid,
+// except that the validation grant refuses them.
 func TestProviderTaken(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, withProviders())
@@ -192,19 +194,19 @@ func TestProviderConfig(t *testing.T) {
 	}{
 		"unknown":  {func(c *authz.Config) { c.Providers = nil }, `there is no identity provider "edge"`},
 		"twice":    {func(c *authz.Config) { c.Providers = append(c.Providers, c.Providers[0]) }, `idp "edge" is declared twice`},
-		"identity": {func(c *authz.Config) { c.Providers = append(c.Providers, authz.Provider{ID: "identity"}) }, `idp "identity" is declared twice`},
+		"identity": {func(c *authz.Config) { c.Providers = append(c.Providers, registry.Provider{ID: "identity"}) }, `idp "identity" is declared twice`},
 		"our parameter": {func(c *authz.Config) {
-			c.Providers = append(c.Providers, authz.Provider{ID: "x", Parameters: []string{"client_id"}})
+			c.Providers = append(c.Providers, registry.Provider{ID: "x", Parameters: []string{"client_id"}})
 		}, "meaning of its own"},
 		"empty parameter": {func(c *authz.Config) {
-			c.Providers = append(c.Providers, authz.Provider{ID: "x", Parameters: []string{""}})
+			c.Providers = append(c.Providers, registry.Provider{ID: "x", Parameters: []string{""}})
 		}, "not the name of a parameter"},
 	} {
 		if err := h.Try(tc.change); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("New(%s) = %v, want %q in it", name, err, tc.want)
 		}
 	}
-	client := authz.Client{ID: "added", Grants: []string{"client_credentials"}, Scopes: []string{"x"}, IDPs: []string{"partner"}}
+	client := client.Client{ID: "added", Grants: []string{"client_credentials"}, Scopes: []string{"x"}, IDPs: []string{"partner"}}
 	if _, err := h.Server().AddClient(t.Context(), client); err == nil || !strings.Contains(err.Error(), `no identity provider "partner"`) {
 		t.Errorf("AddClient = %v, want it refused", err)
 	}

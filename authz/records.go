@@ -3,86 +3,51 @@ package authz
 import (
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Every stored record of the package. Tokens, codes and cookies are keys by their hash (secret.Hash), never values. Validity is
-// decided from the records' own times and the epochs; the expiry given to storage is for collection.
+// Every stored record of the package. Tokens, codes and cookies are stored as keys, by their hash (secret.Hash), never
+// as values. Records' own times and the epochs decide about validity; the expiry passed to storage is for collection.
 var (
-	requests     = storage.NewTable[requestRecord]("authz_request")       // id of the request
-	codes        = storage.NewTable[codeRecord]("authz_code")             // hash of the code
-	grants       = storage.NewTable[grantRecord]("authz_grant")           // grant id
-	grantsOf     = storage.NewTable[struct{}]("authz_grant_of")           // person, client, grant id, which sorts by time
-	accessTokens = storage.NewTable[accessRecord]("authz_access")         // hash of the access token
-	uses         = storage.NewTable[useRecord]("authz_access_use")        // hash of an access token with a usage limit
-	refreshes    = storage.NewTable[refreshRecord]("authz_refresh")       // hash of the refresh token
-	answers      = storage.NewTable[answerRecord]("authz_refresh_answer") // hash of the spent refresh token
-	consents     = storage.NewTable[consentRecord]("authz_consent")       // person, client
-	clients      = storage.NewTable[clientRecord]("authz_client")         // client id; those added by command
-	clientStates = storage.NewTable[clientState]("authz_client_state")    // client id
-	apiClients   = storage.NewTable[apiClientRecord]("authz_api_client")
-	signingKeys  = storage.NewTable[keyRecord]("authz_key")                  // key id
+	requests     = storage.NewTable[requestRecord]("authz_request")          // id of the request
+	codes        = storage.NewTable[codeRecord]("authz_code")                // hash of the code
+	refreshes    = storage.NewTable[refreshRecord]("authz_refresh")          // hash of the refresh token
+	answers      = storage.NewTable[answerRecord]("authz_refresh_answer")    // hash of the spent refresh token
+	consents     = storage.NewTable[consentRecord]("authz_consent")          // person, client
 	siteFlows    = storage.NewTable[siteFlowRecord]("authz_site_flow")       // flow id
 	siteCodes    = storage.NewTable[siteCodeRecord]("authz_site_code")       // hash of the one-time code
 	siteSessions = storage.NewTable[siteSessionRecord]("authz_site_session") // hash of the cookie
-	assertions   = storage.NewTable[struct{}]("authz_assertion")             // client, hash of the jti of a used client assertion
 	visits       = storage.NewTable[visitRecord]("authz_visit")              // person, session, client
-	logouts      = storage.NewTable[logoutRecord]("authz_logout")            // person, session, client
-	secrets      = storage.NewTable[secretRecord]("authz_secret")            // what it is for
-	globals      = storage.NewTable[globalRecord]("authz_global")            // globalKey
+	logouts      = storage.NewTable[outbox.Record[logoutRecord]]("authz_logout_queue")
+	// earlierLogouts is where versions before the outbox stored logout tokens: person, session, client.
+	earlierLogouts = storage.NewTable[earlierLogoutRecord]("authz_logout")
 )
 
-const globalKey = "state"
-
-// globalRecord is what concerns every token at once.
-type globalRecord struct {
-	// Epoch grows with "revoke everything issued before now" and with each restore of a backup.
-	Epoch int64 `cbor:"1,keyasint"`
-}
-
-// secretRecord is a secret that was made once for the store, sealed by each encryption key that was in use since, the newest first: the
-// old key can go, and a return to a configuration that has the old one alone works too.
-type secretRecord struct {
-	Sealed [][]byte `cbor:"1,keyasint"`
-}
-
-// visitRecord says that a client that wants to hear of logouts knows a session.
+// visitRecord says that a client that is notified of logouts knows a session.
 type visitRecord struct {
 	At time.Time `cbor:"1,keyasint"`
 }
 
-// logoutRecord is a logout token that is to be sent. It goes when the client has taken it.
+// logoutRecord is a logout token that is to be sent to the client of its lane.
 type logoutRecord struct {
+	Person  string `cbor:"1,keyasint"`
+	Session string `cbor:"2,keyasint"`
+}
+
+// earlierLogoutRecord is what versions before the outbox stored of a logout token. They counted its tries too.
+type earlierLogoutRecord struct {
 	DueAt time.Time `cbor:"1,keyasint,omitempty"` // zero: at once
-	Tries int       `cbor:"2,keyasint,omitempty"`
 }
 
-// signIn is how and when the person signed in, as tokens tell it.
-type signIn struct {
-	Subject   string    `cbor:"1,keyasint,omitempty"`
-	SessionID string    `cbor:"2,keyasint,omitempty"`
-	AuthTime  time.Time `cbor:"3,keyasint,omitempty"`
-	Level     int       `cbor:"4,keyasint,omitempty"`
-	AMR       []string  `cbor:"5,keyasint,omitempty"`
-	Provider  string    `cbor:"6,keyasint,omitempty"`
-	// Details are user_details.
-	Details map[string][]string `cbor:"7,keyasint,omitempty"`
-	// References are values of RFC 8176 beside those of AMR.
-	References []string `cbor:"8,keyasint,omitempty"`
-}
-
-// epochs are those in force when the record was made. A record with another epoch than the one in force is dead.
-type epochs struct {
-	Person int64 `cbor:"1,keyasint,omitempty"`
-	Client int64 `cbor:"2,keyasint,omitempty"`
-	Global int64 `cbor:"3,keyasint,omitempty"`
-}
-
-// requestRecord is an authorization request that waits for a sign-in or a consent. It is bound to the browser that started it.
+// requestRecord is an authorization request that waits for a sign-in or a consent, bound to the browser that started
+// it.
 type requestRecord struct {
-	ClientID     string    `cbor:"1,keyasint"`
-	RedirectURI  string    `cbor:"2,keyasint"`
-	RedirectSent bool      `cbor:"3,keyasint,omitempty"` // the request named it, so the token request must too (RFC 6749 4.1.3)
+	ClientID    string `cbor:"1,keyasint"`
+	RedirectURI string `cbor:"2,keyasint"`
+	// RedirectSent: the request named it, so the token request must too (RFC 6749 4.1.3).
+	RedirectSent bool      `cbor:"3,keyasint,omitempty"`
 	ResponseType string    `cbor:"4,keyasint"`
 	ResponseMode string    `cbor:"5,keyasint,omitempty"`
 	State        string    `cbor:"6,keyasint,omitempty"`
@@ -93,7 +58,7 @@ type requestRecord struct {
 	MaxAge       *int64    `cbor:"11,keyasint,omitempty"` // seconds
 	Level        int       `cbor:"12,keyasint,omitempty"`
 	LoginHint    string    `cbor:"13,keyasint,omitempty"`
-	HintSubject  string    `cbor:"14,keyasint,omitempty"` // the person that id_token_hint or claims names, in HintSector
+	HintSubject  string    `cbor:"14,keyasint,omitempty"` // the person named by id_token_hint or claims, in HintSector
 	Locales      []string  `cbor:"15,keyasint,omitempty"`
 	View         string    `cbor:"16,keyasint,omitempty"`
 	IDP          string    `cbor:"17,keyasint,omitempty"`
@@ -106,76 +71,34 @@ type requestRecord struct {
 	ACRValues    []string            `cbor:"23,keyasint,omitempty"`
 	Claims       string              `cbor:"24,keyasint,omitempty"` // the claims parameter, checked
 	HintSector   string              `cbor:"25,keyasint,omitempty"` // of a pairwise HintSubject
-	Params       map[string][]string `cbor:"26,keyasint,omitempty"` // that a provider wants
+	Params       map[string][]string `cbor:"26,keyasint,omitempty"` // requested by a provider
 }
 
-// codeRecord is an authorization code. It stays after it was spent, so that a replay is seen and what it gave is revoked.
+// codeRecord is an authorization code. It stays after it was spent, so that a replay is detected and its tokens are
+// revoked.
 type codeRecord struct {
-	signIn       `cbor:"1,keyasint"`
-	Epochs       epochs    `cbor:"2,keyasint"`
-	ClientID     string    `cbor:"3,keyasint"`
-	RedirectURI  string    `cbor:"4,keyasint"`
-	RedirectSent bool      `cbor:"5,keyasint,omitempty"`
-	Scope        []string  `cbor:"6,keyasint,omitempty"`
-	Nonce        string    `cbor:"7,keyasint,omitempty"`
-	Challenge    string    `cbor:"8,keyasint,omitempty"`
-	Resources    []string  `cbor:"9,keyasint,omitempty"`
-	CreatedAt    time.Time `cbor:"10,keyasint"`
-	ExpiresAt    time.Time `cbor:"11,keyasint"`
-	Spent        bool      `cbor:"12,keyasint,omitempty"` // redeemed, or burned by a failed check
-	GrantID      string    `cbor:"13,keyasint,omitempty"` // what it gave
+	token.SignIn `cbor:"1,keyasint"`
+	Epochs       token.Epochs `cbor:"2,keyasint"`
+	ClientID     string       `cbor:"3,keyasint"`
+	RedirectURI  string       `cbor:"4,keyasint"`
+	RedirectSent bool         `cbor:"5,keyasint,omitempty"`
+	Scope        []string     `cbor:"6,keyasint,omitempty"`
+	Nonce        string       `cbor:"7,keyasint,omitempty"`
+	Challenge    string       `cbor:"8,keyasint,omitempty"`
+	Resources    []string     `cbor:"9,keyasint,omitempty"`
+	CreatedAt    time.Time    `cbor:"10,keyasint"`
+	ExpiresAt    time.Time    `cbor:"11,keyasint"`
+	Spent        bool         `cbor:"12,keyasint,omitempty"` // redeemed, or burned by a failed check
+	GrantID      string       `cbor:"13,keyasint,omitempty"` // what it gave
 
-	Claims claimsRequest `cbor:"14,keyasint,omitzero"`
+	Claims token.ClaimsRequest `cbor:"14,keyasint,omitzero"`
 }
 
-// grantRecord is what a person gave a client at one sign-in. Its tokens live while it is there: revoking it is one Delete.
-type grantRecord struct {
-	signIn    `cbor:"1,keyasint"`
-	Epochs    epochs    `cbor:"2,keyasint"`
-	ClientID  string    `cbor:"3,keyasint"`
-	Scope     []string  `cbor:"4,keyasint,omitempty"`
-	Resources []string  `cbor:"5,keyasint,omitempty"`
-	CreatedAt time.Time `cbor:"6,keyasint"`
-	ExpiresAt time.Time `cbor:"7,keyasint"` // end of the rotation chain, or of the last access token where there is none
-	Nonce     string    `cbor:"8,keyasint,omitempty"`
-
-	Claims claimsRequest `cbor:"9,keyasint,omitzero"`
-}
-
-// accessRecord is an opaque access token, or the record of a JWT one by its jti. GrantID is empty for client credentials.
-type accessRecord struct {
-	GrantID   string    `cbor:"1,keyasint,omitempty"`
-	ClientID  string    `cbor:"2,keyasint"`
-	Subject   string    `cbor:"3,keyasint,omitempty"` // the person; empty for client credentials
-	Scope     []string  `cbor:"4,keyasint,omitempty"`
-	Audience  []string  `cbor:"5,keyasint,omitempty"`
-	Epochs    epochs    `cbor:"6,keyasint"`
-	CreatedAt time.Time `cbor:"7,keyasint"`
-	ExpiresAt time.Time `cbor:"8,keyasint"`
-	Level     int       `cbor:"9,keyasint,omitempty"`
-	AMR       []string  `cbor:"10,keyasint,omitempty"`
-	AuthTime  time.Time `cbor:"11,keyasint,omitempty"`
-	SessionID string    `cbor:"12,keyasint,omitempty"`
-	// UsageLimit is how often it may be used; its uses record says how often it was. 0: unlimited, and there is no such record.
-	UsageLimit int    `cbor:"13,keyasint,omitempty"`
-	Provider   string `cbor:"14,keyasint,omitempty"` // of the sign-in
-	// Claims are those that the userinfo endpoint gives beside those of the scopes.
-	Claims []string `cbor:"15,keyasint,omitempty"`
-	// References are those of the sign-in.
-	References []string `cbor:"16,keyasint,omitempty"`
-}
-
-// useRecord counts the uses of an access token with a usage limit. It is made with the token: where it is missing nobody can tell how
-// often the token was used, so it is not valid.
-type useRecord struct {
-	Count int `cbor:"1,keyasint"`
-}
-
-// refreshRecord is one refresh token of a rotation chain. It stays after it was spent, so that a reuse is seen.
+// refreshRecord is one refresh token of a rotation chain. It stays after it was spent, so that a reuse is detected.
 type refreshRecord struct {
 	GrantID   string    `cbor:"1,keyasint"`
 	ClientID  string    `cbor:"2,keyasint"`
-	Scope     []string  `cbor:"3,keyasint,omitempty"` // what it may give, never more than the grant's
+	Scope     []string  `cbor:"3,keyasint,omitempty"` // the most that it gives, never more than the grant
 	CreatedAt time.Time `cbor:"4,keyasint"`
 	ExpiresAt time.Time `cbor:"5,keyasint"`
 	// SpentAt is when it was rotated; zero: not yet.
@@ -184,8 +107,9 @@ type refreshRecord struct {
 	Successor string `cbor:"7,keyasint,omitempty"`
 }
 
-// answerRecord is the token response of a rotation, sealed with a key derived from the spent token. It is answered again within the
-// grace, while the successor is unspent. It is a record of its own so that storage collects it long before the spent token.
+// answerRecord is the token response of a rotation, sealed with a key derived from the spent token. It is repeated
+// within the grace period while the successor is unspent. A record of its own can be collected long before the spent
+// token.
 type answerRecord struct {
 	Sealed []byte `cbor:"1,keyasint"`
 }
@@ -197,38 +121,10 @@ type consentRecord struct {
 	UpdatedAt time.Time `cbor:"3,keyasint"`
 }
 
-// clientState is what changes about a client of either origin.
-type clientState struct {
-	// Epoch grows with "revoke everything of this client".
-	Epoch int64 `cbor:"1,keyasint"`
-}
-
-// clientRecord is a client that was added by command; Client is its configuration in JSON, with hashed secrets.
-type clientRecord struct {
-	Client    []byte    `cbor:"1,keyasint"`
-	CreatedAt time.Time `cbor:"2,keyasint"`
-}
-
-// apiClientRecord is an API client that was added by command.
-type apiClientRecord struct {
-	Client    []byte    `cbor:"1,keyasint"`
-	CreatedAt time.Time `cbor:"2,keyasint"`
-}
-
-// keyRecord is a signing key. The private part is sealed by the encryption key.
-type keyRecord struct {
-	Algorithm  string    `cbor:"1,keyasint"` // RS256, ES256, EdDSA
-	Private    []byte    `cbor:"2,keyasint"` // PKCS #8, sealed
-	CreatedAt  time.Time `cbor:"3,keyasint"` // published from then on
-	ActiveFrom time.Time `cbor:"4,keyasint"` // signs from then on
-	RetiresAt  time.Time `cbor:"5,keyasint"` // signs no more; zero while it is the newest
-	GoneAt     time.Time `cbor:"6,keyasint"` // no longer published; zero while it is the newest
-}
-
 // siteFlowRecord is a browser on its way from a protected site to the sign-in and back.
 type siteFlowRecord struct {
 	Origin    string    `cbor:"1,keyasint"` // of the site
-	Return    string    `cbor:"2,keyasint"` // the very URL that was asked for
+	Return    string    `cbor:"2,keyasint"` // the requested URL
 	Binding   string    `cbor:"3,keyasint"` // hash of the cookie that the site set before it redirected
 	Level     int       `cbor:"4,keyasint,omitempty"`
 	CreatedAt time.Time `cbor:"5,keyasint"`
@@ -238,23 +134,23 @@ type siteFlowRecord struct {
 
 // siteCodeRecord is the one-time code that a browser carries back to the site.
 type siteCodeRecord struct {
-	signIn    `cbor:"1,keyasint"`
-	Epochs    epochs    `cbor:"2,keyasint"`
-	FlowID    string    `cbor:"3,keyasint"`
-	Origin    string    `cbor:"4,keyasint"`
-	Binding   string    `cbor:"5,keyasint"`
-	ExpiresAt time.Time `cbor:"6,keyasint"`
-	Spent     bool      `cbor:"7,keyasint,omitempty"`
+	token.SignIn `cbor:"1,keyasint"`
+	Epochs       token.Epochs `cbor:"2,keyasint"`
+	FlowID       string       `cbor:"3,keyasint"`
+	Origin       string       `cbor:"4,keyasint"`
+	Binding      string       `cbor:"5,keyasint"`
+	ExpiresAt    time.Time    `cbor:"6,keyasint"`
+	Spent        bool         `cbor:"7,keyasint,omitempty"`
 	// SiteSession is the key of the session that it gave, which ends when the code is replayed.
 	SiteSession string `cbor:"8,keyasint,omitempty"`
 	Return      string `cbor:"9,keyasint"`
 }
 
-// siteSessionRecord is a browser's session at a protected site. It hangs on the issuer's session and ends with it.
+// siteSessionRecord is a browser's session at a protected site. It depends on the issuer's session and ends with it.
 type siteSessionRecord struct {
-	signIn    `cbor:"1,keyasint"`
-	Epochs    epochs    `cbor:"2,keyasint"`
-	Origin    string    `cbor:"3,keyasint"`
-	CreatedAt time.Time `cbor:"4,keyasint"`
-	ExpiresAt time.Time `cbor:"5,keyasint"`
+	token.SignIn `cbor:"1,keyasint"`
+	Epochs       token.Epochs `cbor:"2,keyasint"`
+	Origin       string       `cbor:"3,keyasint"`
+	CreatedAt    time.Time    `cbor:"4,keyasint"`
+	ExpiresAt    time.Time    `cbor:"5,keyasint"`
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -92,7 +93,8 @@ func TestRefreshAttacks(t *testing.T) {
 		wantStatus(t, "shop itself", h.Refresh("shop", shop.Refresh), 200)
 		h.Clock.Advance(grace)
 		wantError(t, "other reuses shop's", h.Refresh("other", shop.Refresh), 400, "invalid_grant")
-		wantEvent(t, h, authztest.Demo, "token.RefreshTokenReusedEvent", 0) // nobody ends a grant with a token of someone else
+		// A token of another client does not end the grant
+		wantEvent(t, h, authztest.Demo, "token.RefreshTokenReusedEvent", 0)
 	})
 	attack(t, "attack 71: tokens that are nearly right", func(t *testing.T, h *authztest.Harness) {
 		got := h.Tokens("shop", authztest.Demo)
@@ -142,7 +144,7 @@ func TestRefreshAfterEnd(t *testing.T) {
 	}))
 	attack(t, "attack 68: the client was disabled", func(t *testing.T, h *authztest.Harness) {
 		got := h.Tokens("shop", authztest.Demo)
-		h.Restart(func(c *authz.Config) { changeClient(c, "shop", func(c *authz.Client) { c.Disabled = true }) })
+		h.Restart(func(c *authz.Config) { changeClient(c, "shop", func(c *client.Client) { c.Disabled = true }) })
 		wantActive(t, h, "access token", got.Access, false)
 		wantError(t, "refresh", h.Refresh("shop", got.Refresh), 401, "invalid_client")
 	})
@@ -158,7 +160,7 @@ func TestRefreshAfterEnd(t *testing.T) {
 		got := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read orders.write")
 		only := h.Tokens("shop", authztest.Demo, "scope", "orders.write")
 		h.Restart(func(c *authz.Config) {
-			changeClient(c, "shop", func(c *authz.Client) { c.Scopes = []string{"openid", "orders.read"} })
+			changeClient(c, "shop", func(c *client.Client) { c.Scopes = []string{"openid", "orders.read"} })
 		})
 		if scope := scopesOf(h.Introspect(got.Access)); scope != "openid orders.read" {
 			t.Errorf("introspected scope = %q, want it narrowed", scope)
@@ -172,13 +174,13 @@ func TestRefreshAfterEnd(t *testing.T) {
 	attack(t, "attack 68: the grant was taken from the client", func(t *testing.T, h *authztest.Harness) {
 		got := h.Tokens("shop", authztest.Demo)
 		h.Restart(func(c *authz.Config) {
-			changeClient(c, "shop", func(c *authz.Client) { c.Grants = []string{"authorization_code"} })
+			changeClient(c, "shop", func(c *client.Client) { c.Grants = []string{"authorization_code"} })
 		})
 		wantError(t, "refresh", h.Refresh("shop", got.Refresh), 400, "unauthorized_client")
 	})
 }
 
-func changeClient(c *authz.Config, id string, change func(*authz.Client)) {
+func changeClient(c *authz.Config, id string, change func(*client.Client)) {
 	for i, old := range c.Clients {
 		if old.ID == id {
 			next := *old
@@ -207,7 +209,7 @@ func TestRefreshGrace(t *testing.T) {
 	wantStatus(t, "at the end of the grace", h.Refresh("shop", first.Refresh), 200)
 	wantEvent(t, h, authztest.Demo, "token.AccessTokenRefreshedEvent", 1)
 	wantEvent(t, h, authztest.Demo, "token.RefreshTokenReusedEvent", 0)
-	// The person's end is the grace's end too.
+	// The end of the person ends the grace period too.
 	h.People.Change(authztest.Demo, func(p *login.Subject) { p.Active = false })
 	wantError(t, "blocked", h.Refresh("shop", first.Refresh), 400, "invalid_grant")
 	h.Invariants(t)
@@ -216,8 +218,8 @@ func TestRefreshGrace(t *testing.T) {
 func TestRefreshLifetimes(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
-		changeClient(c, "shop", func(c *authz.Client) {
-			c.Lifetimes = authz.Lifetimes{AccessToken: time.Hour, RefreshToken: 2 * time.Hour, RefreshChain: 5 * time.Hour}
+		changeClient(c, "shop", func(c *client.Client) {
+			c.Lifetimes = client.Lifetimes{AccessToken: time.Hour, RefreshToken: 2 * time.Hour, RefreshChain: 5 * time.Hour}
 		})
 	}))
 	idle := h.Tokens("shop", authztest.Demo).Refresh
@@ -260,7 +262,7 @@ func TestRefreshAtOnce(t *testing.T) {
 	h.Invariants(t)
 }
 
-// Whoever races a thief: the successor and its spent predecessor are used at once, after the grace.
+// A client and a thief at once: the successor and its spent predecessor are used together after the grace period.
 func TestReuseAtOnce(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -289,8 +291,8 @@ func TestResources(t *testing.T) {
 	t.Parallel()
 	const a, b = "https://a.example.com", "https://b.example.com"
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
-		changeClient(c, "shop", func(c *authz.Client) { c.Audiences = []string{a, b} })
-		changeClient(c, "reports", func(c *authz.Client) { c.Audiences = []string{a, b} })
+		changeClient(c, "shop", func(c *client.Client) { c.Audiences = []string{a, b} })
+		changeClient(c, "reports", func(c *client.Client) { c.Audiences = []string{a, b} })
 	}))
 	aud := func(token string) string {
 		var out []string
@@ -324,7 +326,7 @@ func TestResources(t *testing.T) {
 	h.Invariants(t)
 }
 
-// The answer that is kept for the grace opens with the spent token alone.
+// Only the spent token opens the stored answer of the grace period.
 func TestSealedAnswer(t *testing.T) {
 	t.Parallel()
 	sealed, err := secret.SealWithToken("token", "purpose", []byte("answer"))

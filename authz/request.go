@@ -9,37 +9,40 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 const (
-	requestLifetime = time.Hour     // how long a request waits for a person
-	requestKept     = 6 * time.Hour // how long after that "Start again" still knows where to go
+	requestLifetime = time.Hour     // how long a request waits for the person
+	requestKept     = 6 * time.Hour // how long after that "Start again" still works
 	resumePath      = "/oauth/authorize"
 )
 
-// errExpired and errBrowser are told by pages: the request is not known well enough to answer the client.
+// errExpired and errBrowser are shown on pages: too little is known of the request to answer the client.
 var (
 	errExpired = errors.New("the request has expired or never was")
 	errBrowser = errors.New("the request was started by another browser")
 	errTooMany = errors.New("too much was begun from this network")
 )
 
-// isResume tells the way back from a page of ours from an authorization request. A client's own parameter called flow is just unknown.
-func isResume(f form) bool {
-	for name := range f.values {
+// isResume tells whether the browser comes back from one of our pages. In an authorization request of a client, a
+// parameter named flow is just unknown.
+func isResume(f oauth.Form) bool {
+	for name := range f.Values {
 		if name != "flow" && name != "cancel" && name != "again" {
 			return false
 		}
 	}
-	return f.has("flow")
+	return f.Has("flow")
 }
 
 // storeRequest keeps a request until the browser comes back, bound to this browser.
-func (s *Server) storeRequest(w http.ResponseWriter, r *http.Request, p *pending) error {
-	if !s.Admit(r) {
-		return temporarilyUnavailable(errTooMany)
+func (s *Server) storeRequest(w http.ResponseWriter, r *http.Request, p *pendingRequest) error {
+	if !s.deps.Admit(r) {
+		return oauth.TemporarilyUnavailable(errTooMany)
 	}
 	browser, err := s.jar.Browser(w, r, s.newID)
 	if err != nil {
@@ -59,9 +62,9 @@ func (s *Server) storeRequest(w http.ResponseWriter, r *http.Request, p *pending
 	return err
 }
 
-// loadRequest returns a stored request of this browser, with errExpired beside it when it has expired.
-func (s *Server) loadRequest(r *http.Request, id string) (*pending, error) {
-	p := &pending{id: id}
+// loadRequest returns a stored request of this browser. An expired one is returned together with errExpired.
+func (s *Server) loadRequest(r *http.Request, id string) (*pendingRequest, error) {
+	p := &pendingRequest{id: id}
 	err := s.view(r.Context(), func(tx storage.Tx) (err error) {
 		p.rec, err = requests.Get(tx, id)
 		return err
@@ -80,9 +83,9 @@ func (s *Server) loadRequest(r *http.Request, id string) (*pending, error) {
 	return p, err
 }
 
-// usableClient reads the client of a stored request again, since its configuration may have changed.
-func (s *Server) usableClient(ctx context.Context, rec *requestRecord) (*Client, error) {
-	c, err := s.findClient(ctx, rec.ClientID)
+// usableClient reads the client of a stored request again, since its configuration can have changed.
+func (s *Server) usableClient(ctx context.Context, rec *requestRecord) (*client.Client, error) {
+	c, err := s.clients.Get(ctx, rec.ClientID)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return nil, err
 	}
@@ -90,21 +93,21 @@ func (s *Server) usableClient(ctx context.Context, rec *requestRecord) (*Client,
 		return nil, errClient(err)
 	}
 	for _, registered := range c.RedirectURIs {
-		if matchRedirectURI(registered, rec.RedirectURI) {
+		if client.MatchRedirectURI(registered, rec.RedirectURI) {
 			return c, nil
 		}
 	}
 	return nil, errClient(errors.New("redirect_uri is no longer registered"))
 }
 
-// resume serves GET /oauth/authorize?flow=…, where the pages of a request lead back to: to go on, to give up (cancel) or to start
-// again after it has expired (again).
-func (s *Server) resume(w http.ResponseWriter, r *http.Request, f form) error {
-	if err := s.refreshProviders(r.Context()); err != nil {
+// resume serves GET /oauth/authorize?flow=…, where the pages of a request lead back to: to go on, to give up (cancel)
+// or to start again after it has expired (again).
+func (s *Server) resume(w http.ResponseWriter, r *http.Request, f oauth.Form) error {
+	if err := s.clients.RefreshProviders(r.Context()); err != nil {
 		return err
 	}
-	p, err := s.loadRequest(r, f.get("flow"))
-	if errors.Is(err, errExpired) && p != nil && f.has("again") {
+	p, err := s.loadRequest(r, f.Get("flow"))
+	if errors.Is(err, errExpired) && p != nil && f.Has("again") {
 		redirect(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
 		return nil
 	}
@@ -113,32 +116,32 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, f form) error {
 		return nil
 	}
 	switch {
-	case f.has("again"):
+	case f.Has("again"):
 		redirect(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
 		return nil
-	case f.has("cancel"):
-		return s.refusePending(w, r, p, accessDenied(nil))
+	case f.Has("cancel"):
+		return s.refusePending(w, r, p, oauth.AccessDenied(nil))
 	}
 	return s.proceed(w, r, p)
 }
 
 // refuseRequest writes the page for what loadRequest returned.
-func (s *Server) refuseRequest(w http.ResponseWriter, r *http.Request, p *pending, err error) {
+func (s *Server) refuseRequest(w http.ResponseWriter, r *http.Request, p *pendingRequest, err error) {
 	switch {
 	case errors.Is(err, errExpired):
 		again := ""
 		if p != nil {
 			again = resumePath + "?flow=" + url.QueryEscape(p.id) + "&again=true"
 		}
-		s.failPage(w, r, invalidRequest(err, "the request has expired"), "error.expired", again)
+		s.failPage(w, r, oauth.InvalidRequest(err, "the request has expired"), "error.expired", again)
 	case errors.Is(err, errBrowser):
-		s.failPage(w, r, &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the request is of another browser", Cause: err}, "error.forbidden", "")
+		s.failPage(w, r, &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the request is of another browser", Cause: err}, "error.forbidden", "")
 	default:
 		s.failPage(w, r, err, "error.client", "")
 	}
 }
 
-// parameters writes the request as the client sent it, for "Start again". What only a signed hint said is left out.
+// parameters writes the request as the client sent it, for "Start again". The content of a signed hint is left out.
 func (q *requestRecord) parameters() url.Values {
 	v := url.Values{"response_type": {q.ResponseType}, "client_id": {q.ClientID}}
 	set := func(name, value string) {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
@@ -19,13 +20,13 @@ const (
 // responseModes are those served, for the metadata.
 var responseModes = []string{modeQuery, modeFragment, modeFormPost}
 
-// responseMode is how the answer of a request travels, an error too: the mode that was asked for where it is safe, otherwise the
-// default of the response type, which for a code is the query. A token is only ever in a fragment, which no server and no log sees.
-func responseMode(a *authorizing) string {
-	if a.form.get("response_type") == "token" {
+// responseMode returns how the answer travels, errors included: the requested mode if it is safe, otherwise the default
+// of the response type ("": the query). A token travels only in the fragment, which servers and logs do not see.
+func responseMode(a *authorizeRequest) string {
+	if a.form.Get("response_type") == "token" {
 		return modeFragment
 	}
-	switch mode := a.form.get("response_mode"); mode {
+	switch mode := a.form.Get("response_mode"); mode {
 	case modeQuery, modeFragment:
 		return mode
 	case modeFormPost:
@@ -44,11 +45,12 @@ func (s *Server) redirectClient(w http.ResponseWriter, r *http.Request, rec *req
 	}
 	switch rec.ResponseMode {
 	case modeFragment:
-		redirect(w, rec.RedirectURI+"#"+params.Encode(), status) // a redirect URI has no fragment of its own (RFC 6749 3.1.2)
+		// A redirect URI has no fragment of its own (RFC 6749 3.1.2)
+		redirect(w, rec.RedirectURI+"#"+params.Encode(), status)
 	case modeFormPost:
 		s.postClient(w, r, rec, params)
 	default:
-		redirect(w, withQuery(rec.RedirectURI, params), status)
+		redirect(w, client.WithQuery(rec.RedirectURI, params), status)
 	}
 }
 
@@ -59,6 +61,6 @@ func (s *Server) postClient(w http.ResponseWriter, r *http.Request, rec *request
 		data.Fields = append(data.Fields, page.Hidden{Name: name, Value: params.Get(name)})
 	}
 	view := page.View{Template: "form_post", Locales: rec.Locales, Mobile: rec.View == "mobile", Data: data}
-	view.Client.Name = redirectOwner(rec.RedirectURI)
-	s.Pages.Render(w, r, view)
+	view.Client.Name = client.RedirectOwner(rec.RedirectURI)
+	s.deps.Pages.Render(w, r, view)
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 )
 
-// TestResponseModes holds how answers travel. (OAuth 2.0 Multiple Response Type Encoding Practices 2.1; Form Post Response Mode 2)
+// TestResponseModes holds how answers travel. (OAuth 2.0 Multiple Response Type Encoding Practices 2.1; Form Post
+// Response Mode 2)
 func TestResponseModes(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -47,7 +48,7 @@ func TestResponseModes(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestFormPostAfterConsent holds that the answer to a form of ours may be a form of the client's.
+// TestFormPostAfterConsent holds that the answer to our form can be a form for the client.
 func TestFormPostAfterConsent(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)

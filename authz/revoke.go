@@ -2,31 +2,32 @@ package authz
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// handleRevoke serves POST /oauth/revoke (RFC 7009; token server document, "Revoke endpoint"). The answer is the same for a token
-// that is revoked, is not known or belongs to another client.
+// handleRevoke serves POST /oauth/revoke (RFC 7009; token server document, "Revoke endpoint"). The answer is the same
+// for a token that is revoked, is not known or belongs to another client.
 func (s *Server) handleRevoke(w http.ResponseWriter, r *http.Request) error {
-	f, err := parseForm(r)
+	f, err := oauth.ParseForm(r)
 	if err != nil {
 		return err
 	}
-	c, err := s.authenticateClient(r, f)
+	c, err := s.clients.Authenticate(r, f)
 	if err != nil {
 		return err
 	}
-	token := f.get("token")
+	token := f.Get("token")
 	if token == "" {
-		return invalidRequest(nil, "token is missing")
+		return oauth.InvalidRequest(nil, "token is missing")
 	}
 	// token_type_hint only speeds a search up (RFC 7009 2.1), and the token itself says what it is.
-	if err := s.revoke(r.Context(), token, c.ID, s.Origin(r)); err != nil {
+	if err := s.revoke(r.Context(), token, c.ID, s.deps.Origin(r)); err != nil {
 		return err
 	}
 	apiHeaders(w)
@@ -35,24 +36,24 @@ func (s *Server) handleRevoke(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// revoke ends a token: an access token alone, a refresh token with its grant and all that this gave. It does nothing to the token of
-// a client other than clientID, unless that is empty.
+// revoke ends a token: an access token alone, a refresh token with its grant and all tokens of it. The token must be
+// clientID's, unless that is empty; otherwise nothing happens.
 func (s *Server) revoke(ctx context.Context, token, clientID string, from event.Origin) error {
 	if secret.IsToken(secret.RefreshToken, token) {
 		return s.revokeRefresh(ctx, secret.Hash(token), clientID, from)
 	}
-	if key, ok := s.accessKey(token); ok {
+	if key, ok := s.tokens.AccessKey(token); ok {
 		return s.revokeAccess(ctx, key, clientID, from)
 	}
 	return nil
 }
 
-// revocation makes the event of a revocation by a client, or by whoever calls.
+// revocation makes the event of a revocation by a client, or by the caller of the command if clientID is empty.
 func (s *Server) revocation(ctx context.Context, kind event.Type, clientID string, from event.Origin) (event.Event, error) {
 	if clientID == "" {
-		return s.Events.NewBy(ctx, kind)
+		return s.deps.Events.NewBy(ctx, kind)
 	}
-	e, err := s.Events.New(kind, from)
+	e, err := s.deps.Events.New(kind, from)
 	e.Actor = clientID
 	return e, err
 }
@@ -60,53 +61,45 @@ func (s *Server) revocation(ctx context.Context, kind event.Type, clientID strin
 func (s *Server) revokeAccess(ctx context.Context, key, clientID string, from event.Origin) error {
 	e, err := s.revocation(ctx, eventAccessRevoked, clientID, from)
 	if err != nil {
-		return serverError(err)
+		return oauth.ServerError(err)
 	}
-	return s.ifFound(ctx, func(tx storage.Tx) error {
-		rec, err := accessTokens.Get(tx, key)
-		if err != nil || !mine(rec.ClientID, clientID) {
+	return s.update(ctx, func(tx storage.Tx) error {
+		rec, found, err := s.tokens.FindAccess(tx, key)
+		if err != nil || !found || !isOwner(rec.ClientID, clientID) {
 			return err
 		}
-		if err := accessTokens.Delete(tx, key); err != nil {
+		if err := s.tokens.DropAccess(tx, key); err != nil {
 			return err
 		}
 		e := e
 		e.PersonID, e.ClientID, e.SessionID = rec.Subject, rec.ClientID, rec.SessionID
-		return s.Events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 }
 
 func (s *Server) revokeRefresh(ctx context.Context, key, clientID string, from event.Origin) error {
 	e, err := s.revocation(ctx, eventGrantRevoked, clientID, from)
 	if err != nil {
-		return serverError(err)
+		return oauth.ServerError(err)
 	}
-	return s.ifFound(ctx, func(tx storage.Tx) error {
-		rec, err := refreshes.Get(tx, key)
-		if err != nil || !mine(rec.ClientID, clientID) {
+	return s.update(ctx, func(tx storage.Tx) error {
+		rec, found, err := refreshes.Find(tx, key)
+		if err != nil || !found || !isOwner(rec.ClientID, clientID) {
 			return err
 		}
-		g, err := grants.Get(tx, rec.GrantID)
-		if err != nil {
-			return err // ErrNotFound: ended before
+		g, found, err := s.tokens.FindGrant(tx, rec.GrantID)
+		if err != nil || !found { // it has ended before
+			return err
 		}
-		// RFC 7009 2.1: the access tokens of the same grant too. A token that was rotated long ago still names its grant.
-		if err := dropGrant(tx, g.Subject, g.ClientID, rec.GrantID); err != nil {
+		// RFC 7009 2.1: the access tokens of the same grant too. A token that was rotated long ago still names its
+		// grant.
+		if err := token.DropGrant(tx, g.Subject, g.ClientID, rec.GrantID); err != nil {
 			return err
 		}
 		e := e
 		e.PersonID, e.ClientID, e.SessionID = g.Subject, g.ClientID, g.SessionID
-		return s.Events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 }
 
-func mine(owner, clientID string) bool { return clientID == "" || owner == clientID }
-
-// ifFound runs fn in an Update. What it does not find is no error: it is not there, as was wanted.
-func (s *Server) ifFound(ctx context.Context, fn func(storage.Tx) error) error {
-	err := s.update(ctx, fn)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
-	}
-	return err
-}
+func isOwner(owner, clientID string) bool { return clientID == "" || owner == clientID }

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -18,11 +19,11 @@ type route struct {
 	methods []string
 	// machine: errors are JSON; otherwise pages.
 	machine bool
-	// cors: scripts of the clients' own origins may call it.
+	// cors: scripts of the clients' own origins can call it.
 	cors bool
 }
 
-// table is EVERY route of the package. (token server document, "Endpoints" and "Versioning")
+// table is every route of the package. (token server document, "Endpoints" and "Versioning")
 func (s *Server) table() map[string]route {
 	var (
 		get  = []string{http.MethodGet, http.MethodHead}
@@ -54,16 +55,17 @@ func (s *Server) Paths() []string {
 	return []string{"/oauth/", "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"}
 }
 
-// routes answers the table. A path is compared as it is: no cleaning and no redirect, so that //oauth/token and the like are 404.
+// routes answers the table. A path is compared as it is: without cleaning or redirect, so //oauth/token and the like
+// are 404.
 func (s *Server) routes() http.Handler {
 	table := s.table()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rt, found := table[r.URL.Path]
 		if strings.HasPrefix(r.URL.Path, usersPath) {
-			rt, found = table[usersPath], true // the one path with parts that vary
+			rt, found = table[usersPath], true // the only path with variable parts
 		}
 		if !found {
-			s.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
+			s.deps.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
 			return
 		}
 		defer s.recovered(w, r, rt)
@@ -72,7 +74,7 @@ func (s *Server) routes() http.Handler {
 		}
 		if !slices.Contains(rt.methods, r.Method) {
 			w.Header().Set("Allow", strings.Join(rt.methods, ", ")) // RFC 9110 15.5.6
-			s.refuse(w, r, rt, &Error{Status: http.StatusMethodNotAllowed, Code: "invalid_request", Description: "method is not allowed"})
+			s.refuse(w, r, rt, &oauth.Error{Status: http.StatusMethodNotAllowed, Code: "invalid_request", Description: "method is not allowed"})
 			return
 		}
 		if err := rt.handle(w, r); err != nil {
@@ -87,7 +89,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, rt route, err er
 		return
 	}
 	key := "error.bad_request"
-	switch asError(err).Status {
+	switch oauth.AsError(err).Status {
 	case http.StatusForbidden:
 		key = "error.forbidden"
 	case http.StatusMethodNotAllowed:
@@ -108,12 +110,12 @@ func (s *Server) recovered(w http.ResponseWriter, r *http.Request, rt route) {
 	s.panics.Add(1)
 	reference := ""
 	if rt.machine {
-		reference, _ = secret.ID(s.Random, 16) //nolint:errcheck // without a reference the answer is the same
-		s.json(w, r, http.StatusInternalServerError, errorBody{wireCode(r, "server_error"), "internal error, reference " + reference})
+		reference, _ = secret.ID(s.deps.Random, 16) //nolint:errcheck // an answer without a reference is good enough
+		s.json(w, r, http.StatusInternalServerError, errorBody{errorCode(r, "server_error"), "internal error, reference " + reference})
 	} else {
-		reference = s.Pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
+		reference = s.deps.Pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
 	}
-	s.Log.Error("panic", zap.String("path", r.URL.Path), zap.String("reference", reference), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
+	s.deps.Log.Error("panic", zap.String("path", r.URL.Path), zap.String("reference", reference), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
 }
 
 // Panics is how many requests have ended in a panic since the server was made.

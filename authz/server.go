@@ -1,8 +1,9 @@
-// Package authz is an OAuth 2.0 authorization server and OpenID provider over plain net/http and storage. Who the people are and how
-// they sign in is not its business: it asks an Authenticator and reads Subjects.
+// Package authz is an OAuth 2.0 authorization server and OpenID provider over plain net/http and storage. Persons and
+// their sign-in do not belong here: it asks an Authenticator and reads Subjects. Clients, tokens and keys have packages
+// of their own.
 //
-// The documents behind it: the token server document, RFC 6749, 6750, 7009, 7636, 7662, 8414, 8707, 9068, 9207, OpenID Connect
-// Core, Discovery, RP-Initiated Logout, Back-Channel Logout, Front-Channel Logout.
+// The documents behind it: the token server document, RFC 6749, 6750, 7009, 7636, 7662, 8414, 8707, 9068, 9207, OpenID
+// Connect Core, Discovery, RP-Initiated Logout, Back-Channel Logout, Front-Channel Logout.
 package authz
 
 import (
@@ -17,12 +18,15 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/time/rate"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/outbound"
+	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -30,20 +34,22 @@ import (
 
 // Authenticator signs people in. identity implements it.
 type Authenticator interface {
-	// Authenticate returns the browser's sign-in when it satisfies d. Otherwise it redirects the browser to a page that leads
-	// back to d.Return and returns login.ErrResponded, or returns a *login.Refusal. Any other error: we cannot tell.
+	// Authenticate returns the browser's sign-in when it satisfies d. Otherwise it redirects the browser to a page that
+	// leads back to d.Return and returns login.ErrResponded, or returns a *login.Refusal. Any other error is a failure,
+	// not a verdict.
 	Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error)
-	// Current returns the browser's sign-in, or nil when there is none, without any page.
+	// Current returns the browser's sign-in, or nil when the browser is signed out. It shows no page.
 	Current(r *http.Request) (*login.Result, error)
-	// SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer. via is a path of ours that signs the
-	// browser out at its identity provider too and then leads to ret; "" when there is none to go to.
+	// SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer. via is a path on
+	// our origin that signs the browser out at its identity provider too and then redirects to ret; "" when the
+	// provider needs no visit.
 	SignOut(w http.ResponseWriter, r *http.Request, ret string) (via string, err error)
 }
 
 // PasswordChecker signs people in for clients that ask for the password themselves. identity implements it.
 type PasswordChecker interface {
-	// CheckPassword returns the sign-in of a person, without a session, and the person's epoch when the password was looked at; or
-	// login.ErrBadCredentials, or a *login.ThrottledError. Any other error: we cannot tell.
+	// CheckPassword returns the sign-in of a person, without a session, and the person's epoch when the password was
+	// checked; or login.ErrBadCredentials, or a *login.ThrottledError. Any other error is a failure, not a verdict.
 	CheckPassword(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error)
 }
 
@@ -53,78 +59,57 @@ type Subjects interface {
 	Get(tx storage.Tx, subject string) (login.Subject, error)
 	// Session returns a live session, or storage.ErrNotFound when it has ended, has expired or never was.
 	Session(tx storage.Tx, id string, now time.Time) (login.Session, error)
-	// Touch marks a session as used now. It writes at most once a minute and never blocks longer than a storage write.
+	// Touch marks a session as used now. It writes at most once a minute.
 	Touch(ctx context.Context, id string) error
 	// Sessions returns the live sessions of a person, the oldest first.
 	Sessions(tx storage.Tx, subject string, now time.Time) ([]login.Session, error)
-	// CloseSession ends a session of a person, or returns storage.ErrNotFound when the person has none of this id.
+	// CloseSession ends a session of a person, or returns storage.ErrNotFound when the person has no such session.
 	CloseSession(tx storage.Tx, subject, id string) error
 	// Permissions returns the permissions of groups by the groups' names; a group without any has an empty list.
 	Permissions(tx storage.Tx, groups []string) (map[string][]string, error)
-	// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil: it cannot be asked, or
-	// the person has signed in by another provider since, whose details are not for everybody who may know those of this one.
+	// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil:
+	// the provider cannot be asked, or the person has signed in by another provider since, whose details the client is
+	// not necessarily allowed to know.
 	RefreshDetails(ctx context.Context, subject, session, provider string) (map[string][]string, error)
 }
 
-// Providers knows the identity providers that come and go while the server runs.
-type Providers interface {
-	// Providers returns all there are now beside identity, the disabled ones too. The version changes with them. Any error: nobody can tell.
-	Providers(ctx context.Context) (list []Provider, version uint64, err error)
-}
-
-// Config is what the operator decided. It is not changed once given to New.
+// Config is what the operator decided. It must not change after New.
 type Config struct {
 	Issuer     string // no trailing slash
-	Clients    []*Client
-	APIClients []*APIClient
-	Scopes     []Scope
-	Providers  []Provider // beside identity, which is always there, and those of Deps.Providers
+	Clients    []*client.Client
+	APIClients []*client.APIClient
+	Scopes     []client.Scope
+	Providers  []registry.Provider // besides identity, which always exists, and those of Deps.Providers
 	// SiteOrigins are the origins of the sites that declare login, the only places that a site flow returns to.
 	SiteOrigins []string
-	// OutboundAllow are networks that addresses of clients which were added since may lead to, beside public ones.
+	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
 	OutboundAllow []netip.Prefix
-}
-
-// Scope is a scope that has more to say than its name.
-type Scope struct {
-	Name        string
-	Description string // shown on the consent page
-	UsageLimit  int    // uses of an access token; 0: unlimited
-	Level       int    // authentication level that the person must have reached; 0: any
-}
-
-// Provider is an identity provider that clients may use.
-type Provider struct {
-	ID       string
-	Disabled bool
-	// Managed providers belong to the identity service: whoever may use that may use them.
-	Managed bool
-	// Parameters are those of an authorization request that go into the details of a person whom the provider signs in.
-	Parameters []string
 }
 
 // Deps is what the server works with. Store, Keys, Keyring, Auth, Subjects and Pages are required.
 type Deps struct {
 	Store    storage.Store
-	Keys     *Keys // signing keys, shared by the servers of one store
+	Keys     *keys.Keys // signing keys, shared by the servers of one store
 	Keyring  *secret.Keyring
 	Hasher   *secret.Hasher // for client secrets in PHC form
 	Events   *event.Recorder
 	Auth     Authenticator
 	Subjects Subjects
-	// Passwords is for the password grant. nil: clients with it are an error.
+	// Passwords is for the password grant. nil: a client with that grant is an error.
 	Passwords PasswordChecker
 	// Providers knows the providers of this moment. nil: those of the configuration are all.
-	Providers Providers
+	Providers registry.Providers
 	Pages     *page.Renderer
-	// Unlinked is told, in the transaction in which it happens, that a client that is there has lost all that a person had given to it. An error
-	// undoes it. nil: nobody wants to know.
+	// Unlinked is called in the transaction in which a known client loses all access that a person had given to it. An
+	// error undoes the transaction. nil: nothing is called.
 	Unlinked func(tx storage.Tx, u login.Unlinked) error
-	// AfterLogout returns where a person goes who has signed out and whom no client has sent, or "" for our own page. nil: always that.
+	// AfterLogout returns the page after a sign-out that no client asked for, or "" for our own page. nil: always our
+	// own page.
 	AfterLogout func(ctx context.Context) (string, error)
 	// Origin says where a request came from. Default: its peer address.
 	Origin func(*http.Request) event.Origin
-	// Admit counts what strangers begin and have stored, and is false when the request's sender began too much. Default: anything goes.
+	// Admit counts the requests that strangers have stored, and is false when the sender has too many. Default: always
+	// true.
 	Admit  func(*http.Request) bool
 	Log    *zap.Logger
 	Now    func() time.Time
@@ -133,27 +118,18 @@ type Deps struct {
 
 // Server is the authorization server. It is safe for concurrent use.
 type Server struct {
-	Deps
-
+	deps    Deps
 	cfg     Config
-	clients *registry
+	clients *registry.Registry
 	jar     cookie.Jar
 	mux     http.Handler
 	panics  atomic.Int64
-	origins corsOrigins
 	sites   map[string]bool
-	global  *globalState
-	// trusted and untrusted make requests to addresses of the configuration and of clients that were added since.
-	trusted, untrusted *http.Client
-	wake               chan struct{} // of Run
-	remote             remoteKeys
-	// pairwise is the key of pairwise subjects.
-	pairwise []byte
-	// failures bounds the events of failed client authentications.
-	failures *rate.Limiter
+	logouts *outbox.Lanes[logoutRecord]
+	tokens  *token.Ledger
 }
 
-// New returns a server for one configuration. Several may share one store at a time, such as during a reload.
+// New returns a server for one configuration. Several can share one store, such as during a reload.
 func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	if deps.Store == nil || deps.Keys == nil || deps.Keyring == nil || deps.Auth == nil || deps.Subjects == nil || deps.Pages == nil {
 		return nil, errors.New("authz: Store, Keys, Keyring, Auth, Subjects and Pages are required")
@@ -176,20 +152,27 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	if deps.Admit == nil {
 		deps.Admit = func(*http.Request) bool { return true }
 	}
-	s := &Server{Deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), sites: map[string]bool{}}
-	s.trusted, s.untrusted, s.wake = outbound.New(true), outbound.New(false, cfg.OutboundAllow...), make(chan struct{}, 1)
-	s.failures = rate.NewLimiter(failureEventsPerSecond, failureEventsBurst)
+	s := &Server{deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), sites: map[string]bool{}}
+	s.logouts = s.newLogouts()
 	for _, o := range cfg.SiteOrigins {
 		s.sites[o] = true
 	}
 	var err error
-	if s.clients, err = newRegistry(ctx, cfg, s); err != nil {
+	s.clients, err = registry.New(ctx, registry.Config{
+		Issuer: cfg.Issuer, Clients: cfg.Clients, APIClients: cfg.APIClients, Scopes: cfg.Scopes, Providers: cfg.Providers,
+		OutboundAllow: cfg.OutboundAllow,
+	}, registry.Deps{
+		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,
+		Providers: deps.Providers, Origin: deps.Origin, Log: deps.Log, Now: deps.Now, Random: deps.Random,
+	})
+	if err != nil {
 		return nil, err
 	}
-	if s.global, err = loadGlobalState(ctx, deps.Store); err != nil {
-		return nil, err
-	}
-	if s.pairwise, err = loadPairwise(ctx, deps.Store, deps.Keyring, deps.Random); err != nil {
+	s.tokens, err = token.New(ctx, cfg.Issuer, token.Deps{
+		Store: deps.Store, Keys: deps.Keys, Keyring: deps.Keyring, Events: deps.Events, Subjects: deps.Subjects, Clients: s.clients,
+		Now: deps.Now, Random: deps.Random,
+	})
+	if err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
 	s.mux = s.routes()

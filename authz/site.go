@@ -11,6 +11,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -22,38 +25,39 @@ const SiteCodeParam = "gatehouse_code"
 
 const (
 	sitePath         = "/oauth/site"
-	siteFlowLifetime = time.Hour           // how long a sign-in for a site may take
+	siteFlowLifetime = time.Hour           // how long a sign-in for a site can take
 	siteFlowKept     = 24 * time.Hour      // how long after that the way back to the site is still known
 	siteCodeLifetime = 60 * time.Second    // from redirect to redirect
-	siteCodeKept     = 24 * time.Hour      // how long a spent code stays, so that a replay is seen
-	siteSessionLimit = 31 * 24 * time.Hour // of a site's session, whatever the issuer's session does
+	siteCodeKept     = 24 * time.Hour      // how long a spent code stays, so that a replay is detected
+	siteSessionLimit = 31 * 24 * time.Hour // of a site's session, however long the issuer's session lasts
 	touchEvery       = time.Minute         // how often the use of a site keeps the issuer's session from going idle
-	rememberedFrom   = 24 * time.Hour      // a session that ends later than this outlives the browser window, and so does the site's cookie
+	// If a session lasts longer than rememberedFrom, the site's cookie outlives the browser window.
+	rememberedFrom = 24 * time.Hour
 )
 
-// SiteDemand is what a protected site asks for when a browser without a session comes.
+// SiteDemand is what a protected site demands of a browser without a session.
 type SiteDemand struct {
 	Origin string        // of the site, as registered
-	Return string        // the very URL that was asked for, on that origin
+	Return string        // the requested URL, on that origin
 	Level  int           // least authentication level. 0: any
 	MaxAge time.Duration // oldest sign-in. 0: any
 }
 
-// SiteLogin is what the site gets for a one-time code.
+// SiteLogin is what a site gets for a one-time code.
 type SiteLogin struct {
 	Token  string        // value of the site's cookie
 	Return string        // the clean URL to send the browser to
 	MaxAge time.Duration // of the cookie. 0: until the browser closes
 }
 
-// BeginSite keeps the demand and returns the issuer's URL to send the browser to. binding is the value of a cookie that the site sets on the
-// same answer. An origin that is not registered, or a Return elsewhere, is an error.
+// BeginSite stores the demand and returns the issuer's URL to which the browser is sent. binding is the value of a
+// cookie that the site sets on the same answer. An unregistered origin or a Return on another origin is an error.
 func (s *Server) BeginSite(ctx context.Context, d SiteDemand, binding string) (string, error) {
 	if !s.sites[d.Origin] {
 		return "", fmt.Errorf("authz: %q is not the origin of a site with login", d.Origin)
 	}
 	if !strings.HasPrefix(d.Return, d.Origin+"/") || strings.ContainsAny(d.Return, "#\r\n") || len(d.Return) > 16<<10 || binding == "" {
-		return "", invalidRequest(nil, "the URL cannot be returned to")
+		return "", oauth.InvalidRequest(nil, "the URL cannot be returned to")
 	}
 	now := s.now()
 	id, err := s.newID()
@@ -70,49 +74,50 @@ func (s *Server) BeginSite(ctx context.Context, d SiteDemand, binding string) (s
 	return s.cfg.Issuer + sitePath + "?flow=" + url.QueryEscape(id), err
 }
 
-// handleSite serves GET /oauth/site: a browser on its way from a site to the sign-in and back. (docs/decisions.md, "protect { login }")
+// handleSite serves GET /oauth/site: a browser on its way from a site to the sign-in and back. (docs/decisions.md,
+// "protect { login }")
 func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
-	query, err := parseQuery(r.URL.RawQuery)
+	query, err := oauth.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return err
 	}
-	id := query.get("flow")
+	id := query.Get("flow")
 	var flow siteFlowRecord
 	err = s.view(r.Context(), func(tx storage.Tx) (err error) {
 		flow, err = siteFlows.Get(tx, id)
 		return err
 	})
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrTooLarge) || (err == nil && !s.sites[flow.Origin]) {
-		s.failPage(w, r, invalidRequest(errExpired, "the sign-in has expired"), "error.expired", "")
+		s.failPage(w, r, oauth.InvalidRequest(errExpired, "the sign-in has expired"), "error.expired", "")
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if !flow.ExpiresAt.After(s.now()) {
-		redirect(w, flow.Return, http.StatusFound) // the site begins anew and leads to the same place
+		redirect(w, flow.Return, http.StatusFound) // the site starts again with the same URL
 		return nil
 	}
-	result, err := s.Auth.Authenticate(w, r, s.siteDemand(id, &flow))
+	result, err := s.deps.Auth.Authenticate(w, r, s.siteDemand(id, &flow))
 	refusal := new(login.Refusal)
 	switch {
 	case errors.Is(err, login.ErrResponded):
 		return nil
 	case errors.As(err, &refusal):
-		s.failPage(w, r, &Error{Status: http.StatusForbidden, Code: refusal.Code, Description: refusal.Reason, Cause: refusal}, "error.denied", "")
+		s.failPage(w, r, &oauth.Error{Status: http.StatusForbidden, Code: refusal.Code, Description: refusal.Reason, Cause: refusal}, "error.denied", "")
 		return nil
 	case err != nil:
-		return storageError(err)
+		return oauth.StorageError(err)
 	}
 	code, err := s.issueSiteCode(r.Context(), id, &flow, result)
-	if errors.As(err, &refusal) { // the session ended in between: once more, which asks
+	if errors.As(err, &refusal) { // the session has just ended: start again, which asks to sign in
 		redirect(w, sitePath+"?flow="+url.QueryEscape(id), http.StatusFound)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	redirect(w, withQuery(flow.Return, url.Values{SiteCodeParam: {code}}), http.StatusFound)
+	redirect(w, client.WithQuery(flow.Return, url.Values{SiteCodeParam: {code}}), http.StatusFound)
 	return nil
 }
 
@@ -130,17 +135,17 @@ func (s *Server) siteDemand(id string, flow *siteFlowRecord) login.Demand {
 
 func (s *Server) issueSiteCode(ctx context.Context, id string, flow *siteFlowRecord, result *login.Result) (string, error) {
 	now := s.now()
-	code, err := secret.NewToken(s.Random, secret.SiteCode)
+	code, err := secret.NewToken(s.deps.Random, secret.SiteCode)
 	if err != nil {
 		return "", err
 	}
 	err = s.update(ctx, func(tx storage.Tx) error {
-		st, err := s.signedInStill(tx, "", result, now)
+		st, err := s.checkSignedIn(tx, "", result, now)
 		if err != nil {
 			return err
 		}
 		rec := siteCodeRecord{
-			signIn: newSignIn(result), Epochs: st.Epochs, FlowID: id, Origin: flow.Origin, Binding: flow.Binding, Return: flow.Return,
+			SignIn: token.NewSignIn(result), Epochs: st.Epochs, FlowID: id, Origin: flow.Origin, Binding: flow.Binding, Return: flow.Return,
 			ExpiresAt: now.Add(siteCodeLifetime),
 		}
 		return siteCodes.Create(tx, secret.Hash(code), rec, rec.ExpiresAt.Add(siteCodeKept))
@@ -148,30 +153,28 @@ func (s *Server) issueSiteCode(ctx context.Context, id string, flow *siteFlowRec
 	return code, err
 }
 
-// FinishSite exchanges a one-time code for a session at the site. The code is good once, for 60 seconds, at the site and in the browser that
-// began; anything else is an *Error invalid_grant, burns the code, and ends the session that it may have given before.
+// FinishSite exchanges a one-time code for a session at the site. The code is valid once, for 60 seconds, at the site
+// and in the browser that began. Otherwise FinishSite returns an *oauth.Error invalid_grant, burns the code, and ends
+// the session that it opened before, if it did.
 func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, from event.Origin) (SiteLogin, error) {
-	refused := invalidGrant(nil, "the code is not good here")
+	refused := oauth.InvalidGrant(nil, "the code is not good here")
 	if !secret.IsToken(secret.SiteCode, code) {
 		return SiteLogin{}, refused
 	}
 	now, hash := s.now(), secret.Hash(code)
-	token, err := secret.NewToken(s.Random, secret.SiteSession)
+	text, err := secret.NewToken(s.deps.Random, secret.SiteSession)
 	if err != nil {
 		return SiteLogin{}, err
 	}
-	replayed, err := s.Events.New(eventCodeReplayed, from)
+	replayed, err := s.deps.Events.New(eventCodeReplayed, from)
 	if err != nil {
 		return SiteLogin{}, err
 	}
 	var out SiteLogin
 	err = s.update(ctx, func(tx storage.Tx) error {
 		out = SiteLogin{}
-		rec, err := siteCodes.Get(tx, hash)
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
+		rec, found, err := siteCodes.Find(tx, hash)
+		if err != nil || !found {
 			return err
 		}
 		kept := rec.ExpiresAt.Add(siteCodeKept)
@@ -183,11 +186,11 @@ func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, f
 			if err := siteSessions.Delete(tx, rec.SiteSession); err != nil {
 				return err
 			}
-			rec.SiteSession = "" // told once
+			rec.SiteSession = "" // one event is enough
 			if err := siteCodes.Put(tx, hash, rec, kept); err != nil {
 				return err
 			}
-			return s.Events.Append(tx, replayed)
+			return s.deps.Events.Append(tx, replayed)
 		}
 		rec.Spent = true
 		session, err := s.openSite(tx, &rec, origin, binding, now)
@@ -195,11 +198,11 @@ func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, f
 			return err
 		}
 		if session != nil {
-			rec.SiteSession = secret.Hash(token)
+			rec.SiteSession = secret.Hash(text)
 			if err := siteSessions.Create(tx, rec.SiteSession, session.record, session.record.ExpiresAt); err != nil {
 				return err
 			}
-			out = SiteLogin{Token: token, Return: rec.Return, MaxAge: session.cookie}
+			out = SiteLogin{Token: text, Return: rec.Return, MaxAge: session.cookie}
 		}
 		return siteCodes.Put(tx, hash, rec, kept)
 	})
@@ -214,16 +217,16 @@ type newSiteSession struct {
 	cookie time.Duration
 }
 
-// openSite returns the session that a code gives, or nil when the code is not good here.
+// openSite returns the session that a code opens, or nil when the code is invalid here.
 func (s *Server) openSite(tx storage.Tx, rec *siteCodeRecord, origin, binding string, now time.Time) (*newSiteSession, error) {
 	if !rec.ExpiresAt.After(now) || rec.Origin != origin || !secret.New(rec.Binding).Equal(secret.Hash(binding)) {
 		return nil, nil
 	}
-	st, good, err := s.standing(tx, "", rec.Subject)
+	st, good, err := s.tokens.CheckStanding(tx, "", rec.Subject)
 	if err != nil || !good || st.Epochs != rec.Epochs {
 		return nil, err
 	}
-	session, err := s.Subjects.Session(tx, rec.SessionID, now)
+	session, err := s.deps.Subjects.Session(tx, rec.SessionID, now)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}
@@ -231,7 +234,7 @@ func (s *Server) openSite(tx storage.Tx, rec *siteCodeRecord, origin, binding st
 		return nil, err
 	}
 	out := &newSiteSession{record: siteSessionRecord{
-		signIn: rec.signIn, Epochs: rec.Epochs, Origin: origin, CreatedAt: now, ExpiresAt: now.Add(siteSessionLimit),
+		SignIn: rec.SignIn, Epochs: rec.Epochs, Origin: origin, CreatedAt: now, ExpiresAt: now.Add(siteSessionLimit),
 	}}
 	if left := session.Ends.Sub(now); left > rememberedFrom {
 		out.cookie = left
@@ -239,11 +242,11 @@ func (s *Server) openSite(tx storage.Tx, rec *siteCodeRecord, origin, binding st
 	return out, nil
 }
 
-// SiteSession tells who the cookie of a site belongs to. One that is unknown, expired or signed out is inactive; an error means that we
-// cannot tell. The use of the site counts as a use of the issuer's session.
-func (s *Server) SiteSession(ctx context.Context, origin, token string) (*Introspection, error) {
-	inactive := &Introspection{}
-	if !secret.IsToken(secret.SiteSession, token) {
+// SiteSession returns the person of a site's cookie. An unknown, expired or signed-out cookie is inactive; an error is
+// a failure, not a verdict. Using the site counts as using the issuer's session.
+func (s *Server) SiteSession(ctx context.Context, origin, text string) (*token.Introspection, error) {
+	inactive := &token.Introspection{}
+	if !secret.IsToken(secret.SiteSession, text) {
 		return inactive, nil
 	}
 	now := s.now()
@@ -252,17 +255,17 @@ func (s *Server) SiteSession(ctx context.Context, origin, token string) (*Intros
 	var subject login.Subject
 	active := false
 	err := s.view(ctx, func(tx storage.Tx) (err error) {
-		if rec, err = siteSessions.Get(tx, secret.Hash(token)); err != nil {
+		if rec, err = siteSessions.Get(tx, secret.Hash(text)); err != nil {
 			return err
 		}
 		if rec.Origin != origin || !rec.ExpiresAt.After(now) {
 			return nil
 		}
-		st, good, err := s.standing(tx, "", rec.Subject)
+		st, good, err := s.tokens.CheckStanding(tx, "", rec.Subject)
 		if err != nil || !good || st.Epochs != rec.Epochs {
 			return err
 		}
-		session, err = s.Subjects.Session(tx, rec.SessionID, now)
+		session, err = s.deps.Subjects.Session(tx, rec.SessionID, now)
 		if err == nil {
 			subject, active = st.Subject, session.Epoch == st.Subject.Epoch
 		}
@@ -278,29 +281,27 @@ func (s *Server) SiteSession(ctx context.Context, origin, token string) (*Intros
 		return inactive, nil
 	}
 	if now.Sub(session.Seen) >= touchEvery {
-		if err := s.Subjects.Touch(ctx, rec.SessionID); err != nil {
-			s.Log.Warn("session not marked as used", zap.String("session_id", rec.SessionID), zap.Error(err)) // it is valid all the same
+		if err := s.deps.Subjects.Touch(ctx, rec.SessionID); err != nil {
+			// The session is still valid.
+			s.deps.Log.Warn("session not marked as used", zap.String("session_id", rec.SessionID), zap.Error(err))
 		}
 	}
-	// What the session reached since, such as a higher level, counts here too.
-	return &Introspection{
+	// A higher level that the session has reached since counts here too.
+	return &token.Introspection{
 		Active: true, Subject: rec.Subject, TokenType: "session", IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: session.AuthTime,
 		Level: session.Level, AMR: session.AMR, SessionID: rec.SessionID, Person: &subject,
 	}, nil
 }
 
 // EndSite ends the session of a site's cookie; the issuer's session goes on.
-func (s *Server) EndSite(ctx context.Context, origin, token string) error {
-	if !secret.IsToken(secret.SiteSession, token) {
+func (s *Server) EndSite(ctx context.Context, origin, text string) error {
+	if !secret.IsToken(secret.SiteSession, text) {
 		return nil
 	}
-	hash := secret.Hash(token)
+	hash := secret.Hash(text)
 	return s.update(ctx, func(tx storage.Tx) error {
-		rec, err := siteSessions.Get(tx, hash)
-		if errors.Is(err, storage.ErrNotFound) || (err == nil && rec.Origin != origin) {
-			return nil
-		}
-		if err != nil {
+		rec, found, err := siteSessions.Find(tx, hash)
+		if err != nil || !found || rec.Origin != origin {
 			return err
 		}
 		return siteSessions.Delete(tx, hash)

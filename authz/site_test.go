@@ -12,6 +12,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -50,7 +52,7 @@ func finish(t *testing.T, h *authztest.Harness, origin, code, binding string) (a
 // wantNotGood fails the test unless err says invalid_grant.
 func wantNotGood(t *testing.T, what string, err error) {
 	t.Helper()
-	if e := new(authz.Error); !errors.As(err, &e) || e.Code != "invalid_grant" {
+	if e := new(oauth.Error); !errors.As(err, &e) || e.Code != "invalid_grant" {
 		t.Errorf("FinishSite(%s) = %v, want invalid_grant", what, err)
 	}
 }
@@ -94,7 +96,7 @@ func TestSite(t *testing.T) {
 			t.Errorf("SiteSession(%s) is active", name)
 		}
 	}
-	// The second site asks for nothing: the person is signed in already.
+	// The second site shows no page: the person is already signed in.
 	if code := siteCode(t, h, h.Browser("").SignIn(authztest.Demo), authz.SiteDemand{Origin: files, Return: files + "/"}); code == "" {
 		t.Error("no code for the second site")
 	}
@@ -104,7 +106,7 @@ func TestSite(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestSiteSessionEnds: it hangs on the issuer's session and the person.
+// TestSiteSessionEnds: it depends on the issuer's session and the person.
 func TestSiteSessionEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*authztest.Harness, *authztest.Browser, authz.SiteLogin){
@@ -126,7 +128,7 @@ func TestSiteSessionEnds(t *testing.T) {
 			}
 		},
 		"everything ended": func(h *authztest.Harness, _ *authztest.Browser, _ authz.SiteLogin) {
-			if err := authz.EndEverything(h.T.Context(), h.Store.Store); err != nil {
+			if err := token.EndEverything(h.T.Context(), h.Store.Store); err != nil {
 				h.T.Error(err)
 			}
 			h.Restart(nil)
@@ -301,7 +303,7 @@ func TestSiteStorageFails(t *testing.T) {
 		t.Error("BeginSite = nil error while storage fails")
 	}
 	_, err := finish(t, h, wiki, code, binding)
-	if e := new(authz.Error); !errors.As(err, &e) || e.Status != http.StatusServiceUnavailable {
+	if e := new(oauth.Error); !errors.As(err, &e) || e.Status != http.StatusServiceUnavailable {
 		t.Errorf("FinishSite = %v, want 503", err)
 	}
 	if res := b.Get(start); res.Status != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {

@@ -6,21 +6,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-func pairwiseClient(id, host string) *authz.Client {
-	return &authz.Client{
+func pairwiseClient(id, host string) *client.Client {
+	return &client.Client{
 		ID: id, Secrets: []secret.String{secret.New(authztest.Secret(id))}, RedirectURIs: []string{"https://" + host + "/" + id + "/callback"},
 		PostLogoutRedirectURIs: []string{"https://" + host + "/"}, Grants: []string{"authorization_code", "refresh_token", "client_credentials"}, Consent: "off",
 		Scopes: []string{"openid", "profile"}, DefaultScopes: []string{"openid"}, SubjectType: "pairwise",
 	}
 }
 
-// TestPairwiseSubject holds that a client of subject_type pairwise reads one identifier of a person everywhere, which is another one than
-// clients of other hosts read. (OpenID Connect Core 8.1)
+// TestPairwiseSubject holds that a client of subject_type pairwise reads the same identifier of a person everywhere,
+// and clients of other hosts read another one. (OpenID Connect Core 8.1)
 func TestPairwiseSubject(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithClients(pairwiseClient("pair", "p.example.com"), pairwiseClient("same", "p.example.com"), pairwiseClient("else", "q.example.com")))
@@ -97,7 +97,7 @@ func TestPairwiseHints(t *testing.T) {
 			t.Errorf("%s: %v, want error %q", c.name, params, c.want)
 		}
 	}
-	// Another person's hint asks first, the own one signs out at once.
+	// A hint of another person leads to a question; the person's own hint signs out at once.
 	if res := b.Get("/oauth/logout?id_token_hint=" + guest); res.Status != http.StatusOK || b.Session() == "" {
 		t.Errorf("logout with another's hint = %d, want a question", res.Status)
 	}
@@ -117,7 +117,7 @@ func TestPairwiseValidate(t *testing.T) {
 	unknown := pairwiseClient("pair", "p.example.com")
 	unknown.SubjectType = "pair"
 	for name, c := range map[string]struct {
-		client *authz.Client
+		client *client.Client
 		want   string
 	}{
 		"two hosts": {two, "of one host"}, "no redirect URI": {none, "needs redirect_uris"}, "unknown": {unknown, "none of public, pairwise"},

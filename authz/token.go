@@ -2,20 +2,23 @@ package authz
 
 import (
 	"context"
-	"encoding/base64"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // tokenRequest is a request of the token endpoint, its client authenticated.
 type tokenRequest struct {
-	client *Client
-	form   form
+	client *client.Client
+	form   oauth.Form
 	from   event.Origin
 	now    time.Time // of the whole request
 }
@@ -31,39 +34,40 @@ type tokenResponse struct {
 	ProfileID    string `json:"profile_id,omitempty"`
 }
 
-// profileStatic is the profile_id of a web client. (docs/decisions.md, "profile_id") A client's own token is of no profile.
-const profileStatic = "static"
+// grantHandler returns the answer to a request whose client is allowed the grant.
+type grantHandler[T any] func(*Server, context.Context, *tokenRequest) (*T, error)
 
-// profileID names the person at a mobile app instance: always the same for the two, and another for every other pair.
-func (s *Server) profileID(c *Client, person string) string {
-	if c.App == nil {
-		return profileStatic
-	}
-	return base64.RawURLEncoding.EncodeToString(secret.MAC(s.pairwise, "profile", c.ID, person)[:16])
-}
-
-// tokenGrants is every grant_type that is served: the grant that the client must have, whether it is about a person, whose sign-in some provider
-// answers for, and what answers.
+// tokenGrants is every grant_type that is served, with the grant that the client must have and what answers.
 var tokenGrants = map[string]struct {
 	grant  string
-	person bool
 	answer func(*Server, context.Context, *tokenRequest) (any, error)
 }{
-	grantCode:              {grantCode, true, issuing((*Server).grantAuthorizationCode)},
-	grantRefreshToken:      {grantRefreshToken, true, issuing((*Server).grantRefresh)},
-	grantClientCredentials: {grantClientCredentials, false, issuing((*Server).grantClientCredentials)},
-	grantPassword:          {grantPassword, true, issuing((*Server).grantPassword)},
-	typeValidateBearer:     {grantValidateBearer, true, (*Server).validateBearer},
+	client.GrantCode:              {client.GrantCode, ofPerson((*Server).grantAuthorizationCode)},
+	client.GrantRefreshToken:      {client.GrantRefreshToken, ofPerson((*Server).grantRefresh)},
+	client.GrantClientCredentials: {client.GrantClientCredentials, ofClient((*Server).grantClientCredentials)},
+	client.GrantPassword:          {client.GrantPassword, ofPerson((*Server).grantPassword)},
+	typeValidateBearer:            {client.GrantValidateBearer, ofPerson((*Server).validateBearer)},
 }
 
-func issuing(grant func(*Server, context.Context, *tokenRequest) (*tokenResponse, error)) func(*Server, context.Context, *tokenRequest) (any, error) {
+// ofClient is for a grant that concerns the client alone.
+func ofClient[T any](grant grantHandler[T]) func(*Server, context.Context, *tokenRequest) (any, error) {
 	return func(s *Server, ctx context.Context, q *tokenRequest) (any, error) { return grant(s, ctx, q) }
+}
+
+// ofPerson is for a grant that concerns a person, so a provider that has gone since must be known.
+func ofPerson[T any](grant grantHandler[T]) func(*Server, context.Context, *tokenRequest) (any, error) {
+	return func(s *Server, ctx context.Context, q *tokenRequest) (any, error) {
+		if err := s.clients.RefreshProviders(ctx); err != nil {
+			return nil, err
+		}
+		return grant(s, ctx, q)
+	}
 }
 
 // grantTypes are the grant types served, for the metadata.
 func grantTypes() []string {
 	out := make([]string, 0, len(tokenGrants)+1)
-	out = append(out, grantImplicit) // of the authorization endpoint
+	out = append(out, client.GrantImplicit) // of the authorization endpoint
 	for name := range tokenGrants {
 		out = append(out, name)
 	}
@@ -71,37 +75,31 @@ func grantTypes() []string {
 	return out
 }
 
-// handleToken serves POST /oauth/token (RFC 6749 3.2; token server document, "Token endpoint"). The order is: one reading of the
-// request, who is it, may it use this grant, the grant. Nothing is answered before it is durable.
+// handleToken serves POST /oauth/token (RFC 6749 3.2; token server document, "Token endpoint"). The order is: read the
+// request once, authenticate the client, check that it is allowed the grant, run the grant. Nothing is answered before
+// it is durable.
 func (s *Server) handleToken(w http.ResponseWriter, r *http.Request) error {
-	f, err := parseForm(r)
+	f, err := oauth.ParseForm(r)
 	if err != nil {
 		return err
 	}
-	name := f.get("grant_type")
-	if name == typeValidateBearer {
-		*r = *r.WithContext(context.WithValue(r.Context(), validating{}, true))
-	}
-	c, err := s.authenticateClient(r, f)
+	r.PostForm = url.Values(f.Values) // as ParseForm leaves it; errorCode reads it
+	c, err := s.clients.Authenticate(r, f)
 	if err != nil {
 		return err
 	}
+	name := f.Get("grant_type")
 	if name == "" {
-		return invalidRequest(nil, "grant_type is missing")
+		return oauth.InvalidRequest(nil, "grant_type is missing")
 	}
 	served, ok := tokenGrants[name]
 	if !ok {
-		return unsupportedGrantType(nil)
+		return oauth.UnsupportedGrantType(nil)
 	}
-	if served.person {
-		if err := s.refreshProviders(r.Context()); err != nil {
-			return err
-		}
-	}
-	if err := s.may(c, ask{Grant: served.grant}); err != nil {
+	if err := s.clients.May(c, registry.Permission{Grant: served.grant}); err != nil {
 		return err
 	}
-	answer, err := served.answer(s, r.Context(), &tokenRequest{client: c, form: f, from: s.Origin(r), now: s.now()})
+	answer, err := served.answer(s, r.Context(), &tokenRequest{client: c, form: f, from: s.deps.Origin(r), now: s.now()})
 	if err != nil {
 		return err
 	}
@@ -109,35 +107,27 @@ func (s *Server) handleToken(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// respond makes the answer that gives an access token.
-func (s *Server) respond(c *Client, i *issue, now time.Time) *tokenResponse {
+// respond makes the answer for an access token.
+func (s *Server) respond(c *client.Client, i *token.Draft, now time.Time) *tokenResponse {
 	t := &tokenResponse{
-		TokenType: typeBearer, AccessToken: i.token, ExpiresIn: seconds(i.rec.ExpiresAt.Sub(now)), Scope: strings.Join(i.rec.Scope, " "),
+		TokenType: token.TypeBearer, AccessToken: i.Token, ExpiresIn: seconds(i.Rec.ExpiresAt.Sub(now)), Scope: strings.Join(i.Rec.Scope, " "),
 	}
-	if i.rec.Subject != "" {
-		t.ProfileID = s.profileID(c, i.rec.Subject)
+	if i.Rec.Subject != "" {
+		t.ProfileID = s.tokens.ProfileID(c, i.Rec.Subject)
 	}
 	return t
 }
 
 func seconds(d time.Duration) int64 { return max(0, int64(d/time.Second)) }
 
-// earlier returns the earlier of two times.
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-// audience returns the resources of a token: those asked for, which must be among those that the authorization named, if it named
-// any; none asked: all of them. (RFC 8707 2.2)
-func audience(asked, granted []string) ([]string, error) {
+// narrowAudience returns the resources of a token: the requested ones, or all granted ones if none was requested. If
+// the authorization named resources, others are refused. (RFC 8707 2.2)
+func narrowAudience(asked, granted []string) ([]string, error) {
 	if len(asked) == 0 {
 		return granted, nil
 	}
-	if len(granted) > 0 && !isSubset(asked, granted) {
-		return nil, invalidTarget(nil)
+	if len(granted) > 0 && !client.IsSubset(asked, granted) {
+		return nil, oauth.InvalidTarget(nil)
 	}
 	slices.Sort(asked)
 	return slices.Compact(asked), nil

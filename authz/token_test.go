@@ -13,6 +13,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -57,7 +59,7 @@ func TestToken(t *testing.T) {
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
-		changeClient(c, "poster", func(c *authz.Client) { c.DefaultScopes = nil })
+		changeClient(c, "poster", func(c *client.Client) { c.DefaultScopes = nil })
 	}))
 	for _, tc := range []struct{ name, scope, want string }{
 		{"none: the defaults", "", "reports.read"},
@@ -121,7 +123,7 @@ func TestOAuth2Package(t *testing.T) {
 func TestMaxSessions(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
-		changeClient(c, "shop", func(c *authz.Client) { c.MaxSessions = 3 })
+		changeClient(c, "shop", func(c *client.Client) { c.MaxSessions = 3 })
 	}))
 	b := h.Browser(authztest.Demo)
 	other := b.Tokens("spa")
@@ -149,7 +151,7 @@ func TestImportedHashes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := authztest.New(t, authztest.WithClients(&authz.Client{
+	h := authztest.New(t, authztest.WithClients(&client.Client{
 		ID: "imported", SecretHashes: []string{phc}, Grants: []string{"client_credentials"}, Scopes: []string{"a"}, DefaultScopes: []string{"a"},
 	}))
 	f := url.Values{"grant_type": {"client_credentials"}}
@@ -168,7 +170,7 @@ func TestAdmin(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
 	ctx, s := t.Context(), h.Server()
-	text, err := s.AddClient(ctx, authz.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a", "b"}, DefaultScopes: []string{"a"}})
+	text, err := s.AddClient(ctx, client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a", "b"}, DefaultScopes: []string{"a"}})
 	if err != nil || len(text) < 32 {
 		t.Fatalf("AddClient = %q, %v, want a secret", text, err)
 	}
@@ -178,12 +180,12 @@ func TestAdmin(t *testing.T) {
 	wantStatus(t, "stored", token, 200)
 	wantActive(t, h, "stored", token.Text("access_token"), true)
 	for _, id := range []string{"stored", "shop"} {
-		c := authz.Client{ID: id, Grants: []string{"client_credentials"}}
-		if _, err := s.AddClient(ctx, c); !errors.Is(err, authz.ErrClientExists) {
+		c := client.Client{ID: id, Grants: []string{"client_credentials"}}
+		if _, err := s.AddClient(ctx, c); !errors.Is(err, registry.ErrExists) {
 			t.Errorf("AddClient(%q) = %v, want ErrClientExists", id, err)
 		}
 	}
-	if _, err := s.AddClient(ctx, authz.Client{ID: "bad"}); err == nil {
+	if _, err := s.AddClient(ctx, client.Client{ID: "bad"}); err == nil {
 		t.Error("AddClient without grants = nil, want an error")
 	}
 	list, err := s.ListClients(ctx)
@@ -209,7 +211,7 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("IssueToken(%+v) = nil, want an error", q)
 		}
 	}
-	if err := s.RemoveClient(ctx, "shop"); !errors.Is(err, authz.ErrClientFixed) {
+	if err := s.RemoveClient(ctx, "shop"); !errors.Is(err, registry.ErrDeclared) {
 		t.Errorf("RemoveClient(shop) = %v, want ErrClientFixed", err)
 	}
 	if err := s.RemoveClient(ctx, "stored"); err != nil {
@@ -218,32 +220,27 @@ func TestAdmin(t *testing.T) {
 	wantActive(t, h, "of a client that is gone", token.Text("access_token"), false)
 	wantError(t, "gone", h.Post("/oauth/token", f, basic...), 401, "invalid_client")
 	for name, err := range map[string]error{"RemoveClient": s.RemoveClient(ctx, "stored"), "RevokeClient": s.RevokeClient(ctx, "stored")} {
-		if !errors.Is(err, authz.ErrClientUnknown) {
+		if !errors.Is(err, registry.ErrUnknown) {
 			t.Errorf("%s = %v, want ErrClientUnknown", name, err)
 		}
 	}
-	// A later client of that name inherits nothing.
-	if _, err := s.AddClient(ctx, authz.Client{ID: "stored", Secrets: []secret.String{secret.New(text)}, Grants: []string{"client_credentials"}, Scopes: []string{"a"}, DefaultScopes: []string{"a"}}); err != nil {
+	// A later client of that id inherits nothing.
+	if _, err := s.AddClient(ctx, client.Client{ID: "stored", Secrets: []secret.String{secret.New(text)}, Grants: []string{"client_credentials"}, Scopes: []string{"a"}, DefaultScopes: []string{"a"}}); err != nil {
 		t.Fatal(err)
 	}
 	wantActive(t, h, "of the former client", token.Text("access_token"), false)
 	wantStatus(t, "the new one", h.Post("/oauth/token", f, basic...), 200)
-	api, err := s.AddAPIClient(ctx, authz.APIClient{ID: "rs", APIs: []string{"introspection"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantStatus(t, "stored API client", h.Post(introspectPath, url.Values{"token": {"x"}}, authztest.Basic("rs", api)...), 200)
 	h.Invariants(t)
 }
 
-// An id that is stored and in the configuration is an error, so that nobody wonders which one counts.
+// An id that is stored and in the configuration is an error.
 func TestClientTwice(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
-	if _, err := h.Server().AddClient(t.Context(), authz.Client{ID: "later", Grants: []string{"client_credentials"}}); err != nil {
+	if _, err := h.Server().AddClient(t.Context(), client.Client{ID: "later", Grants: []string{"client_credentials"}}); err != nil {
 		t.Fatal(err)
 	}
-	later := &authz.Client{ID: "later", Secrets: []secret.String{secret.New(authztest.Secret("later"))}, Grants: []string{"client_credentials"}}
+	later := &client.Client{ID: "later", Secrets: []secret.String{secret.New(authztest.Secret("later"))}, Grants: []string{"client_credentials"}}
 	if err := h.Try(func(c *authz.Config) { c.Clients = append(slices.Clone(c.Clients), later) }); err == nil {
 		t.Error("New = nil, want an error for a client that is stored too")
 	}

@@ -8,11 +8,12 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 )
 
-// limited gives scopes usage limits: two.read may be used twice, ten.read ten times.
+// limited gives scopes usage limits: two.read can be used twice, ten.read ten times.
 func limited(c *authz.Config) {
-	c.Scopes = append(c.Scopes, authz.Scope{Name: "two.read", UsageLimit: 2}, authz.Scope{Name: "ten.read", UsageLimit: 10})
+	c.Scopes = append(c.Scopes, client.Scope{Name: "two.read", UsageLimit: 2}, client.Scope{Name: "ten.read", UsageLimit: 10})
 	for _, client := range c.Clients {
 		if client.ID == "shop" || client.ID == "reports" {
 			client.Scopes = append(client.Scopes, "two.read", "ten.read")
@@ -20,7 +21,8 @@ func limited(c *authz.Config) {
 	}
 }
 
-// usage_limit and usage_count of the token server document, "Custom validation response", "Introspection response" and "Limits".
+// usage_limit and usage_count of the token server document, "Custom validation response", "Introspection response" and
+// "Limits".
 func TestUsageLimit(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(limited))
@@ -64,7 +66,7 @@ func TestUsageLimitOfAPerson(t *testing.T) {
 		t.Error("a limited token comes with a refresh token")
 	}
 	token := res.Text("access_token")
-	for range 5 { // none of these is a use: another audience, the operator, the server's own userinfo
+	for range 5 { // these are no uses: another audience, the operator, the server's own userinfo
 		if got := introspectAs(h, "narrow", url.Values{"token": {token}}); got.Body != `{"active":false}` {
 			t.Errorf("Introspect of another audience = %s, want inactive", got.Body)
 		}
@@ -82,7 +84,7 @@ func TestUsageLimitOfAPerson(t *testing.T) {
 	if in, err := h.Server().Recheck(t.Context(), token); err != nil || !in.Active || in.UsageCount != 2 {
 		t.Errorf("Recheck = %+v, %v, want active: the request that used it up goes on", in, err)
 	}
-	// A limit that is set later holds for the tokens from then on, and ends the refreshing that would lift it.
+	// A new limit applies to tokens from then on, and stops refreshing, which would lift it.
 	old := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read")
 	h.Restart(func(c *authz.Config) {
 		for i := range c.Scopes {
@@ -155,7 +157,7 @@ func TestUsageLimitAttacks(t *testing.T) {
 	}, authztest.WithConfig(limited))
 }
 
-// Tokens without a limit cost what they cost before there were limits.
+// Tokens without a limit cost the same as without any limits configured.
 func TestUsageLimitCostsTheOthersNothing(t *testing.T) {
 	t.Parallel()
 	counted := &countingStore{}

@@ -1,30 +1,21 @@
 package authz
 
 import (
-	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-)
 
-// scopeClaims are the claims that a scope gives. (OpenID Connect Core 5.4)
-var scopeClaims = map[string][]string{
-	"profile": {
-		"name", "family_name", "given_name", "middle_name", "nickname", "preferred_username", "profile", "picture", "website", "gender",
-		"birthdate", "zoneinfo", "locale", "updated_at",
-	},
-	"email":   {"email", "email_verified"},
-	"phone":   {"phone_number", "phone_number_verified"},
-	"address": {"address"},
-}
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+)
 
 // claimsSupported are the claims of ID tokens and the userinfo endpoint.
 func claimsSupported() []string {
 	claims := []string{"iss", "sub", "aud", "exp", "iat", "auth_time", "nonce", "acr", "amr", "azp", "at_hash", "sid"}
-	for _, scope := range slices.Sorted(maps.Keys(scopeClaims)) {
-		claims = append(claims, scopeClaims[scope]...)
+	for _, scope := range slices.Sorted(maps.Keys(client.ScopeClaims)) {
+		claims = append(claims, client.ScopeClaims[scope]...)
 	}
 	return claims
 }
@@ -38,19 +29,19 @@ func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	invalid := &Error{
+	invalid := &oauth.Error{
 		Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is not valid",
 		Challenge: userinfoRealm + `, error="invalid_token", error_description="the access token is not valid"`,
 	}
-	in, err := s.Introspect(r.Context(), token)
+	in, err := s.tokens.Introspect(r.Context(), token)
 	if err != nil {
-		return storageError(err)
+		return oauth.StorageError(err)
 	}
 	if !in.Active {
 		return invalid
 	}
-	if in.Person == nil || !slices.Contains(in.Scope, scopeOpenID) {
-		return &Error{
+	if in.Person == nil || !slices.Contains(in.Scope, client.ScopeOpenID) {
+		return &oauth.Error{
 			Status: http.StatusForbidden, Code: "insufficient_scope", Description: "the access token lacks the scope openid",
 			Challenge: userinfoRealm + `, error="insufficient_scope", scope="openid"`, // RFC 6750 3.1
 		}
@@ -59,10 +50,10 @@ func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// bearerToken returns the one token of a request: in the header or, with POST, in the form. (RFC 6750 2.1, 2.2) One in the query
-// (2.3) is not looked at, since URLs are logged.
+// bearerToken returns the one token of a request: in the header or, with POST, in the form. (RFC 6750 2.1, 2.2) One in
+// the query (2.3) is not accepted, since URLs are logged.
 func bearerToken(r *http.Request) (string, error) {
-	none := &Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required", Challenge: userinfoRealm}
+	none := &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required", Challenge: userinfoRealm}
 	headers := r.Header.Values("Authorization")
 	if len(headers) > 1 {
 		return "", twoTokens()
@@ -75,26 +66,26 @@ func bearerToken(r *http.Request) (string, error) {
 		}
 		token = strings.TrimLeft(rest, " ")
 	}
-	query, err := parseQuery(r.URL.RawQuery)
+	query, err := oauth.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return "", err
 	}
-	if _, sent := query.values["access_token"]; sent {
+	if _, sent := query.Values["access_token"]; sent {
 		if token != "" {
 			return "", twoTokens()
 		}
 		return "", none
 	}
 	if r.Method == http.MethodPost && r.ContentLength != 0 && r.Header.Get("Content-Type") != "" {
-		f, err := parseForm(r)
+		f, err := oauth.ParseForm(r)
 		if err != nil {
 			return "", err
 		}
-		if f.has("access_token") {
+		if f.Has("access_token") {
 			if token != "" {
 				return "", twoTokens()
 			}
-			token = f.get("access_token")
+			token = f.Get("access_token")
 		}
 	}
 	if token == "" {
@@ -105,33 +96,19 @@ func bearerToken(r *http.Request) (string, error) {
 
 // twoTokens: RFC 6750 2: "Clients MUST NOT use more than one method".
 func twoTokens() error {
-	return &Error{
+	return &oauth.Error{
 		Status: http.StatusBadRequest, Code: "invalid_request", Description: "more than one access token was sent",
 		Challenge: userinfoRealm + `, error="invalid_request"`,
 	}
 }
 
 // userinfo returns the claims of a person that the scopes and the claims parameter give.
-func (s *Server) userinfo(in *Introspection) map[string]any {
-	names := slices.Clone(in.claims)
+func (s *Server) userinfo(in *token.Introspection) map[string]any {
+	names := slices.Clone(in.Claims)
 	for _, scope := range in.Scope {
-		names = append(names, scopeClaims[scope]...)
+		names = append(names, client.ScopeClaims[scope]...)
 	}
-	claims := personClaims(in.Person, names)
-	claims["sub"] = s.subject(in) // OpenID Connect Core 5.3.2: that of the ID token
+	claims := token.PersonClaims(in.Person, names)
+	claims["sub"] = s.tokens.SubjectOf(in) // OpenID Connect Core 5.3.2: that of the ID token
 	return claims
-}
-
-func claimValue(claim, value string) any {
-	switch claim {
-	case "email_verified", "phone_number_verified":
-		return value == "true"
-	case "updated_at":
-		if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
-			return json.Number(strconv.FormatInt(seconds, 10))
-		}
-	case "address":
-		return map[string]string{"formatted": value} // OpenID Connect Core 5.1.1
-	}
-	return value
 }

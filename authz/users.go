@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -17,11 +20,11 @@ import (
 // usersPath is what the paths of handleUsers begin with.
 const usersPath = "/oauth/api/v1/users/"
 
-// maxPathPart bounds the bytes of a part of such a path: ids are shorter, and storage keys are bounded.
+// maxPathPart bounds the bytes of a part of such a path. Ids are shorter, and storage keys are bounded.
 const maxPathPart = 256
 
-// held is something that a person holds here.
-type held struct {
+// personItem is a grant, session or consent of a person.
+type personItem struct {
 	ID        string    `json:"id"`
 	ClientID  string    `json:"client_id,omitempty"` // absent: a session, which is of no client
 	Scope     string    `json:"scope,omitempty"`
@@ -29,31 +32,32 @@ type held struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // absent: it does not expire
 }
 
-// holding is a kind of things that persons hold.
-type holding struct {
-	// list returns what the person holds now.
-	list func(s *Server, tx storage.Tx, p login.Subject, now time.Time) ([]held, error)
-	// end ends one of it.
-	end func(s *Server, tx storage.Tx, person string, h *held, now time.Time) error
-	// event is what is recorded of an end.
+// itemKind is a kind of items.
+type itemKind struct {
+	// list returns the items that the person has now.
+	list func(s *Server, tx storage.Tx, p login.Subject, now time.Time) ([]personItem, error)
+	// end ends one item.
+	end func(s *Server, tx storage.Tx, person string, h *personItem, now time.Time) error
+	// event is that of an end.
 	event event.Type
 }
 
-// holdings are the last parts of the paths. (docs/decisions.md, "What a person holds")
-var holdings = map[string]holding{
-	"tokens": {(*Server).grantsHeld, func(_ *Server, tx storage.Tx, person string, h *held, _ time.Time) error {
-		return dropGrant(tx, person, h.ClientID, h.ID)
+// itemKinds are the last parts of the paths. (docs/decisions.md, "What a person holds")
+var itemKinds = map[string]itemKind{
+	"tokens": {(*Server).grantItems, func(_ *Server, tx storage.Tx, person string, h *personItem, _ time.Time) error {
+		return token.DropGrant(tx, person, h.ClientID, h.ID)
 	}, eventGrantRevoked},
-	"sessions": {(*Server).sessionsHeld, func(s *Server, tx storage.Tx, person string, h *held, _ time.Time) error {
-		return s.Subjects.CloseSession(tx, person, h.ID)
+	"sessions": {(*Server).sessionItems, func(s *Server, tx storage.Tx, person string, h *personItem, _ time.Time) error {
+		return s.deps.Subjects.CloseSession(tx, person, h.ID)
 	}, eventSessionEnded},
-	"consents": {(*Server).consentsHeld, endConsent, eventConsentWithdrawn},
+	"consents": {(*Server).consentItems, endConsent, eventConsentWithdrawn},
 }
 
-// handleUsers serves GET and DELETE /oauth/api/v1/users/{id}/tokens, …/sessions, …/consents, and DELETE of one item below them, for API
-// clients with the API persons. (docs/decisions.md, "What a person holds") What is deleted has ended when the answer is there.
+// handleUsers serves GET and DELETE /oauth/api/v1/users/{id}/tokens, …/sessions, …/consents, and DELETE of one item
+// below them, for API clients with the API persons. (docs/decisions.md, "What a person holds") Items have ended before
+// the answer is written.
 func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
-	asker, err := s.authenticateAPI(r, "persons")
+	asker, err := s.clients.AuthenticateAPI(r, "persons")
 	if err != nil {
 		return err
 	}
@@ -61,35 +65,35 @@ func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	h, known := holdings[kind]
+	h, known := itemKinds[kind]
 	if !known {
-		return notFound()
+		return oauth.NotFound()
 	}
 	if r.Method == http.MethodGet {
 		if item != "" {
-			return notFound() // items have no page of their own
+			return oauth.NotFound() // single items cannot be read
 		}
-		return s.listHeld(w, r, h, person)
+		return s.writeItems(w, r, h, person)
 	}
-	if err := s.endHeld(r.Context(), h, person, item, asker, s.Origin(r)); err != nil {
+	if err := s.endItems(r.Context(), h, person, item, asker, s.deps.Origin(r)); err != nil {
 		return err
 	}
-	s.wakeUp() // clients hear of ended sessions
+	s.logouts.Wake() // clients hear of ended sessions
 	apiHeaders(w)
 	w.Header().Del("Content-Type")
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// usersParts reads the path: a person, a kind and perhaps an item, each of them unescaped for itself.
+// usersParts reads the path: a person, a kind and perhaps an item, each unescaped separately.
 func usersParts(u *url.URL) (person, kind, item string, err error) {
 	parts := strings.Split(strings.TrimPrefix(u.EscapedPath(), usersPath), "/")
 	if len(parts) < 2 || len(parts) > 3 {
-		return "", "", "", notFound()
+		return "", "", "", oauth.NotFound()
 	}
 	for i, p := range parts {
-		if parts[i], err = url.PathUnescape(p); err != nil || parts[i] == "" || len(p) > maxPathPart || !isText(parts[i]) {
-			return "", "", "", notFound()
+		if parts[i], err = url.PathUnescape(p); err != nil || parts[i] == "" || len(p) > maxPathPart || !client.IsText(parts[i]) {
+			return "", "", "", oauth.NotFound()
 		}
 	}
 	if len(parts) == 3 {
@@ -98,56 +102,56 @@ func usersParts(u *url.URL) (person, kind, item string, err error) {
 	return parts[0], parts[1], item, nil
 }
 
-func (s *Server) listHeld(w http.ResponseWriter, r *http.Request, h holding, person string) error {
+func (s *Server) writeItems(w http.ResponseWriter, r *http.Request, h itemKind, person string) error {
 	now := s.now()
-	var items []held
+	var items []personItem
 	err := s.view(r.Context(), func(tx storage.Tx) (err error) {
-		items, err = s.held(tx, h, person, now)
+		items, err = s.listItems(tx, h, person, now)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	s.json(w, r, http.StatusOK, struct {
-		Items []held `json:"items"`
+		Items []personItem `json:"items"`
 	}{items})
 	return nil
 }
 
-// held returns what a person holds, never nil, or a 404 when there is no such person.
-func (s *Server) held(tx storage.Tx, h holding, person string, now time.Time) ([]held, error) {
-	p, err := s.Subjects.Get(tx, person)
+// listItems returns the items of a person, never nil, or a 404 when the person is unknown.
+func (s *Server) listItems(tx storage.Tx, h itemKind, person string, now time.Time) ([]personItem, error) {
+	p, err := s.deps.Subjects.Get(tx, person)
 	if errors.Is(err, storage.ErrNotFound) {
-		return nil, notFound()
+		return nil, oauth.NotFound()
 	}
 	if err != nil {
 		return nil, err
 	}
 	items, err := h.list(s, tx, p, now)
 	if items == nil {
-		items = []held{}
+		items = []personItem{}
 	}
 	return items, err
 }
 
-// endHeld ends an item, or all of them when it is empty.
-func (s *Server) endHeld(ctx context.Context, h holding, person, item string, asker *APIClient, from event.Origin) error {
-	e, err := s.Events.New(h.event, from)
+// endItems ends an item, or all items when it is empty.
+func (s *Server) endItems(ctx context.Context, h itemKind, person, item string, asker *client.APIClient, from event.Origin) error {
+	e, err := s.deps.Events.New(h.event, from)
 	if err != nil {
-		return serverError(err)
+		return oauth.ServerError(err)
 	}
 	e.PersonID, e.Actor = person, asker.ID
 	now := s.now()
 	return s.update(ctx, func(tx storage.Tx) error {
-		items, err := s.held(tx, h, person, now)
+		items, err := s.listItems(tx, h, person, now)
 		if err != nil {
 			return err
 		}
 		e := e
 		if item != "" {
-			items = slices.DeleteFunc(items, func(i held) bool { return i.ID != item })
+			items = slices.DeleteFunc(items, func(i personItem) bool { return i.ID != item })
 			if len(items) == 0 {
-				return notFound()
+				return oauth.NotFound()
 			}
 			e.ClientID = items[0].ClientID
 		}
@@ -157,63 +161,46 @@ func (s *Server) endHeld(ctx context.Context, h holding, person, item string, as
 			}
 		}
 		if len(items) == 0 {
-			return nil // what was wanted
+			return nil // as requested
 		}
-		return s.Events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 }
 
-// grantsHeld lists the grants of a person: each is the tokens of one sign-in at one client.
-func (s *Server) grantsHeld(tx storage.Tx, p login.Subject, now time.Time) (items []held, err error) {
-	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(p.ID)}) {
-		if err != nil {
-			return nil, err
-		}
-		parts := storage.Parts(e.Key)
-		g, err := grants.Get(tx, parts[2])
-		if errors.Is(err, storage.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		st, ok, err := s.standing(tx, parts[1], p.ID)
-		if err != nil {
-			return nil, err
-		}
-		if !ok || st.Epochs != g.Epochs || !g.ExpiresAt.After(now) {
-			continue // has ended
-		}
-		items = append(items, held{
-			ID: parts[2], ClientID: parts[1], Scope: strings.Join(g.Scope, " "), CreatedAt: toSeconds(g.CreatedAt), ExpiresAt: toSeconds(g.ExpiresAt),
+// grantItems lists the grants of a person: each is the tokens of one sign-in at one client.
+func (s *Server) grantItems(tx storage.Tx, p login.Subject, now time.Time) (items []personItem, err error) {
+	live, err := s.tokens.LiveGrants(tx, p.ID, now)
+	for _, g := range live {
+		items = append(items, personItem{
+			ID: g.ID, ClientID: g.ClientID, Scope: strings.Join(g.Scope, " "), CreatedAt: toSeconds(g.CreatedAt), ExpiresAt: toSeconds(g.ExpiresAt),
 		})
-	}
-	return items, nil
-}
-
-func (s *Server) sessionsHeld(tx storage.Tx, p login.Subject, now time.Time) (items []held, err error) {
-	live, err := s.Subjects.Sessions(tx, p.ID, now)
-	for _, si := range live {
-		items = append(items, held{ID: si.SessionID, CreatedAt: toSeconds(si.AuthTime), ExpiresAt: toSeconds(si.Ends)})
 	}
 	return items, err
 }
 
-// consentsHeld lists the consents of a person; a client has one at most, so its id is the client's.
-func (s *Server) consentsHeld(tx storage.Tx, p login.Subject, _ time.Time) (items []held, err error) {
+func (s *Server) sessionItems(tx storage.Tx, p login.Subject, now time.Time) (items []personItem, err error) {
+	live, err := s.deps.Subjects.Sessions(tx, p.ID, now)
+	for _, si := range live {
+		items = append(items, personItem{ID: si.SessionID, CreatedAt: toSeconds(si.AuthTime), ExpiresAt: toSeconds(si.Ends)})
+	}
+	return items, err
+}
+
+// consentItems lists the consents of a person; a client has one at most, so its id is the client's.
+func (s *Server) consentItems(tx storage.Tx, p login.Subject, _ time.Time) (items []personItem, err error) {
 	for e, err := range consents.Scan(tx, storage.Range{Prefix: storage.Prefix(p.ID)}) {
 		if err != nil {
 			return nil, err
 		}
 		client := storage.Parts(e.Key)[1]
-		items = append(items, held{ID: client, ClientID: client, Scope: strings.Join(e.Value.Scope, " "), CreatedAt: toSeconds(e.Value.CreatedAt)})
+		items = append(items, personItem{ID: client, ClientID: client, Scope: strings.Join(e.Value.Scope, " "), CreatedAt: toSeconds(e.Value.CreatedAt)})
 	}
 	return items, nil
 }
 
-// endConsent forgets a consent and ends every grant that came of it.
-func endConsent(s *Server, tx storage.Tx, person string, h *held, now time.Time) error {
-	if _, err := dropGrants(tx, person, h.ClientID); err != nil {
+// endConsent forgets a consent and ends the grants that followed.
+func endConsent(s *Server, tx storage.Tx, person string, h *personItem, now time.Time) error {
+	if _, err := token.DropGrants(tx, person, h.ClientID); err != nil {
 		return err
 	}
 	if err := consents.Delete(tx, storage.Key(person, h.ClientID)); err != nil {
@@ -222,5 +209,5 @@ func endConsent(s *Server, tx storage.Tx, person string, h *held, now time.Time)
 	return s.tellUnlinked(tx, person, h.ClientID, now)
 }
 
-// toSeconds is how times are told.
+// toSeconds rounds a time for answers.
 func toSeconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

@@ -15,7 +15,7 @@ import (
 
 const usersPath = "/oauth/api/v1/users/"
 
-// asRegistrar calls the API as the API client registrar, which may use persons.
+// asRegistrar calls the API as the API client registrar, which is allowed the API persons.
 func asRegistrar(h *authztest.Harness, method, path string) *authztest.Response {
 	return h.Do(method, usersPath+path, "", authztest.Basic("registrar", authztest.Secret("registrar"))...)
 }
@@ -68,7 +68,7 @@ func TestUsersTokens(t *testing.T) {
 	wantActive(t, h, "of another person", guest.Access, true)
 	wantStatus(t, "DELETE of none", asRegistrar(h, http.MethodDelete, path), 204)
 	wantEvent(t, h, authztest.Demo, "token.RefreshTokenRevokedEvent", 2)
-	// What has ended by itself is not shown.
+	// Expired items are not listed.
 	h.Tokens("shop", authztest.Demo)
 	h.People.Change(authztest.Demo, func(s *login.Subject) { s.Epoch++ })
 	if got := heldItems(t, h, path); len(got) != 0 {

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity"
@@ -22,7 +24,7 @@ func (a *App) buildAuthz(r *options.Resolver) authz.Config {
 	for _, s := range a.Scopes {
 		name := r.Plain("scope", s.Name, options.CheckScope)
 		of := "scope " + s.Name + ": "
-		cfg.Scopes = append(cfg.Scopes, authz.Scope{
+		cfg.Scopes = append(cfg.Scopes, client.Scope{
 			Name: name, Description: r.Plain(of+"description", s.Description, nil),
 			Level: r.Count(of+"level", s.Level, options.CheckLevel), UsageLimit: r.Count(of+"usage_limit", s.UsageLimit, checkUsageLimit),
 		})

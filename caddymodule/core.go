@@ -18,7 +18,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -69,7 +69,7 @@ func (o *openStore) Destruct() error {
 // them, and the bounded hasher of passwords. A reload that changes the keys makes another vault.
 type vault struct {
 	keyring *secret.Keyring
-	keys    *authz.Keys
+	keys    *keys.Keys
 	hasher  *secret.Hasher
 	stop    context.CancelFunc
 	stopped chan struct{}
@@ -127,18 +127,18 @@ func openCore(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCos
 	return c, nil
 }
 
-func (c *core) openVault(ctx context.Context, keys [][]byte, cost secret.HashCost, log *zap.Logger) error {
-	ring, err := secret.NewKeyring(keys...)
+func (c *core) openVault(ctx context.Context, sealing [][]byte, cost secret.HashCost, log *zap.Logger) error {
+	ring, err := secret.NewKeyring(sealing...)
 	if err != nil {
 		return err
 	}
 	fingerprint := sha256.New()
-	for _, key := range keys {
+	for _, key := range sealing {
 		fingerprint.Write(key)
 	}
 	c.vaultKey = fmt.Sprintf("%s %s %v", c.place, hex.EncodeToString(fingerprint.Sum(nil)), cost)
 	pooled, _, err := vaults.LoadOrNew(c.vaultKey, func() (caddy.Destructor, error) {
-		signing, err := authz.NewKeys(ctx, c.Store, ring, time.Now, rand.Reader, log.Named("keys"))
+		signing, err := keys.New(ctx, c.Store, ring, time.Now, rand.Reader, log.Named("keys"))
 		if err != nil {
 			return nil, fmt.Errorf("signing keys: %w (is encryption_key the one that sealed them?)", err)
 		}

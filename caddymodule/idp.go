@@ -5,11 +5,12 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -100,7 +101,7 @@ func (a *App) loadIDPs() error {
 		}
 	}
 	known := func(id string) bool {
-		return id == provider.OwnID || slices.ContainsFunc(a.authz.Providers, func(p authz.Provider) bool { return p.ID == id })
+		return id == provider.OwnID || slices.ContainsFunc(a.authz.Providers, func(p registry.Provider) bool { return p.ID == id })
 	}
 	for _, c := range a.authz.Clients {
 		for _, id := range c.IDPs {

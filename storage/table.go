@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -62,6 +63,21 @@ func (t Table[T]) Get(tx Tx, key string) (T, error) {
 	}
 	err = t.decode(raw, &v)
 	return v, err
+}
+
+// Find returns the record of key and true, or the zero value and false when no record has the key. It is Get for
+// callers to whom an absent record means the zero value; use Get where absence is a verdict of its own. On an error
+// the value is zero and the answer false. A record that cannot be read is ErrCorrupt.
+func (t Table[T]) Find(tx Tx, key string) (T, bool, error) {
+	v, err := t.Get(tx, key)
+	if err == nil {
+		return v, true, nil
+	}
+	var zero T
+	if errors.Is(err, ErrNotFound) {
+		err = nil
+	}
+	return zero, false, err
 }
 
 // Has tells whether a record of key exists.

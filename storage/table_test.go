@@ -110,6 +110,58 @@ func TestTableZeroTime(t *testing.T) {
 	})
 }
 
+func TestTableFind(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	people := storage.NewTable[person]("people")
+	update(t, s, func(tx storage.Tx) error {
+		return errors.Join(
+			people.Create(tx, "ada", person{Name: "Ada", Score: 7}, time.Time{}),
+			people.Create(tx, "zero", person{}, time.Time{}),
+			// A record whose first member is fine and whose second is not: nothing of it must come out.
+			tx.Create(people.Key("damaged"), []byte("\xa2\x64Name\x63Bob\x65Score\x61x"), time.Time{}),
+		)
+	})
+	for name, tc := range map[string]struct {
+		key   string
+		want  person
+		found bool
+		err   error
+	}{
+		"a record":                 {"ada", person{Name: "Ada", Score: 7}, true, nil},
+		"a record of zero value":   {"zero", person{}, true, nil},
+		"no record":                {"bob", person{}, false, nil},
+		"no record, empty key":     {"", person{}, false, nil},
+		"a record that is damaged": {"damaged", person{}, false, storage.ErrCorrupt},
+	} {
+		err := s.View(t.Context(), func(tx storage.Tx) error {
+			got, found, err := people.Find(tx, tc.key)
+			if got.Name != tc.want.Name || got.Score != tc.want.Score || found != tc.found || !errors.Is(err, tc.err) {
+				t.Errorf("%s: Find(%q) = %+v, %t, %v, want %+v, %t, %v", name, tc.key, got, found, err, tc.want, tc.found, tc.err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%s: View = %v", name, err)
+		}
+	}
+}
+
+// A transaction that cannot read is not one that found nothing.
+func TestTableFindFailure(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	people := storage.NewTable[person]("people")
+	var ended storage.Tx
+	update(t, s, func(tx storage.Tx) error {
+		ended = tx
+		return nil
+	})
+	if _, found, err := people.Find(ended, "ada"); found || err == nil {
+		t.Errorf("Find in a transaction that has ended = %t, %v, want an error", found, err)
+	}
+}
+
 // An older program reads what a newer one wrote, and the reverse.
 func TestTableMembersComeAndGo(t *testing.T) {
 	t.Parallel()

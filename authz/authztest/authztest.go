@@ -1,5 +1,5 @@
-// Package authztest is a running authorization server for tests: on HTTP, with a store in memory, a clock that stands still, people who
-// sign in by a button, and browsers that keep cookies.
+// Package authztest is a running authorization server for tests: on HTTP, with a store in memory, a clock that stands
+// still, people who sign in by a button, and browsers that keep cookies.
 package authztest
 
 import (
@@ -18,6 +18,9 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -27,7 +30,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
-// Start is when the clock of every harness begins. It lies ahead so that storage, which may look at the real time, collects nothing.
+// Start is when the clock of every harness begins. It lies ahead so that storage, which can use the real time, collects
+// nothing.
 var Start = time.Date(2035, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // Verifier and Challenge are a PKCE pair (RFC 7636 appendix B).
@@ -36,14 +40,14 @@ const (
 	Challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 )
 
-// Harness is one server and what it stands on.
+// Harness is one server with its dependencies.
 type Harness struct {
 	T       testing.TB
 	Issuer  string
 	Store   *FaultyStore
 	Clock   *Clock
 	People  *People
-	Keys    *authz.Keys
+	Keys    *keys.Keys
 	Keyring *secret.Keyring
 	Config  authz.Config
 	// Client sends requests without cookies and without following redirects.
@@ -51,7 +55,7 @@ type Harness struct {
 
 	server   atomic.Pointer[authz.Server]
 	deps     authz.Deps
-	dynamic  authz.Providers
+	dynamic  registry.Providers
 	unlinked func(storage.Tx, login.Unlinked) error
 	log      *syncBuffer
 	watch    *watcher
@@ -65,19 +69,19 @@ type Option func(*Harness)
 func WithConfig(f func(*authz.Config)) Option { return func(h *Harness) { f(&h.Config) } }
 
 // WithClients adds clients.
-func WithClients(clients ...*authz.Client) Option {
+func WithClients(clients ...*client.Client) Option {
 	return WithConfig(func(c *authz.Config) { c.Clients = append(c.Clients, clients...) })
 }
 
 // WithProviders adds identity providers that come and go.
-func WithProviders(p authz.Providers) Option { return func(h *Harness) { h.dynamic = p } }
+func WithProviders(p registry.Providers) Option { return func(h *Harness) { h.dynamic = p } }
 
-// WithUnlinked names who is told that a client has lost what a person had given to it.
+// WithUnlinked sets Deps.Unlinked.
 func WithUnlinked(f func(storage.Tx, login.Unlinked) error) Option {
 	return func(h *Harness) { h.unlinked = f }
 }
 
-// WithStore uses another store than one in memory. The test closes it.
+// WithStore uses this store instead of one in memory. The test closes it.
 func WithStore(store storage.Store) Option {
 	return func(h *Harness) { h.Store = &FaultyStore{Store: store} }
 }
@@ -117,7 +121,7 @@ func (h *Harness) makeDeps() {
 	h.Keyring, err = secret.NewKeyring(bytes.Repeat([]byte{7}, secret.KeySize))
 	h.must(err)
 	h.must(plantKeys(h.Store.Store, h.Keyring))
-	h.Keys, err = authz.NewKeys(h.T.Context(), h.Store.Store, h.Keyring, h.Clock.Now, nil, log)
+	h.Keys, err = keys.New(h.T.Context(), h.Store.Store, h.Keyring, h.Clock.Now, nil, log)
 	h.must(err)
 	pages, err := page.New(page.Config{Issuer: h.Issuer, Key: h.Keyring.Derive("csrf"), Log: log})
 	h.must(err)
@@ -131,7 +135,7 @@ func (h *Harness) makeDeps() {
 // Server returns the server that answers now.
 func (h *Harness) Server() *authz.Server { return h.server.Load() }
 
-// Restart replaces the server by a new one on the same store, as a restart or reload does. change may be nil.
+// Restart replaces the server by a new one on the same store, as a restart or reload does. change can be nil.
 func (h *Harness) Restart(change func(*authz.Config)) {
 	h.T.Helper()
 	if change != nil {
@@ -162,18 +166,18 @@ func (h *Harness) must(err error) {
 // Log returns everything logged so far.
 func (h *Harness) Log() string { return h.log.String() }
 
-// World is the configuration of every harness: clients for each kind of case. Each secret is the client's id and Secret.
+// World is the configuration of every harness: clients for each kind of case. Their secrets are those of Secret.
 func World() authz.Config {
-	confidential := func(id string, grants ...string) *authz.Client {
-		return &authz.Client{
+	confidential := func(id string, grants ...string) *client.Client {
+		return &client.Client{
 			ID: id, Name: "The " + id, Secrets: []secret.String{secret.New(Secret(id))}, RedirectURIs: []string{"https://" + id + ".example.com/callback"},
 			PostLogoutRedirectURIs: []string{"https://" + id + ".example.com/"}, Grants: grants, Consent: "off",
 			Scopes: []string{"openid", "profile", "email", "address", "phone", "orders.read", "orders.write"}, DefaultScopes: []string{"openid"},
 			Audiences: []string{"https://api.example.com"},
 		}
 	}
-	public := func(id string, uris ...string) *authz.Client {
-		return &authz.Client{
+	public := func(id string, uris ...string) *client.Client {
+		return &client.Client{
 			ID: id, Public: true, RedirectURIs: uris, Grants: []string{"authorization_code", "refresh_token"}, Consent: "off",
 			Scopes: []string{"openid", "profile", "email"}, DefaultScopes: []string{"openid"},
 		}
@@ -190,7 +194,7 @@ func World() authz.Config {
 	post := confidential("poster", "authorization_code", "refresh_token", "client_credentials")
 	post.AuthMethod = "post"
 	other := confidential("other", "authorization_code", "refresh_token")
-	other.Lifetimes.AccessToken = 366 * 24 * time.Hour // its canary outlives whatever a test does to the clock
+	other.Lifetimes.AccessToken = 366 * 24 * time.Hour // its canary outlives any change of the clock
 	rs := confidential("rs", "validate_bearer")
 	rs.RedirectURIs, rs.PostLogoutRedirectURIs = nil, nil
 	legacy := confidential("legacy", "password", "refresh_token")
@@ -199,19 +203,19 @@ func World() authz.Config {
 	jwt := confidential("jwt", "authorization_code", "refresh_token", "client_credentials")
 	jwt.TokenFormat = "jwt"
 	phone := public("phone", "com.example.app:/cb")
-	phone.App = &authz.App{Identifier: "com.example.app", Platform: "android", Version: "4.2.0"}
+	phone.App = &client.App{Identifier: "com.example.app", Platform: "android", Version: "4.2.0"}
 	return authz.Config{
-		Clients: []*authz.Client{
+		Clients: []*client.Client{
 			confidential("shop", "authorization_code", "refresh_token"), other, asks, disabled, two, reports, post, rs, legacy, fragment, jwt, phone, public("spa", "https://spa.example.com/"),
 			public("native", "http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb"),
 		},
-		APIClients: []*authz.APIClient{
+		APIClients: []*client.APIClient{
 			{ID: "ops", Secrets: []secret.String{secret.New(Secret("ops"))}, APIs: []string{"introspection"}},
 			{ID: "auditor", Secrets: []secret.String{secret.New(Secret("auditor"))}, APIs: []string{"events"}},
 			{ID: "registrar", Secrets: []secret.String{secret.New(Secret("registrar"))}, APIs: []string{"persons"}},
 			{ID: "narrow", Secrets: []secret.String{secret.New(Secret("narrow"))}, APIs: []string{"introspection"}, Audiences: []string{"https://narrow.example.com"}},
 		},
-		Scopes: []authz.Scope{
+		Scopes: []client.Scope{
 			{Name: "orders.read", Description: "Read your orders"}, {Name: "secure.read", Description: "Read what is secret", Level: 2},
 		},
 		SiteOrigins: []string{"https://wiki.example.com", "https://files.example.com"},
@@ -224,7 +228,7 @@ func Secret(id string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Clock is a clock that moves when it is told to. It is safe for concurrent use.
+// Clock is a clock that only Advance moves. It is safe for concurrent use.
 type Clock struct {
 	mu sync.Mutex // guards t
 	t  time.Time
@@ -247,7 +251,7 @@ func (c *Clock) Advance(d time.Duration) {
 	c.t = c.t.Add(d)
 }
 
-// FaultyStore is a store that fails when it is told to.
+// FaultyStore is a store that fails on demand.
 type FaultyStore struct {
 	storage.Store
 
@@ -291,7 +295,7 @@ func (s *FaultyStore) Update(ctx context.Context, fn func(storage.Tx) error) err
 	return s.Store.Update(ctx, fn)
 }
 
-// syncBuffer is a log that many write.
+// syncBuffer is a log that is safe for concurrent use.
 type syncBuffer struct {
 	mu sync.Mutex // guards b
 	b  bytes.Buffer

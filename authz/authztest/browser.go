@@ -37,7 +37,7 @@ func (r *Response) Redirect() (target string, params url.Values) {
 	return u.String(), params
 }
 
-// JSON reads the body as a JSON object; nil when it is none.
+// JSON reads the body as a JSON object; nil when it is something else.
 func (r *Response) JSON() map[string]any {
 	var v map[string]any
 	if json.Unmarshal([]byte(r.Body), &v) != nil {
@@ -92,9 +92,9 @@ func (h *Harness) Post(target string, f url.Values, headers ...string) *Response
 type Browser struct {
 	h      *Harness
 	client *http.Client
-	// Person signs in when a page asks. Empty: nobody does.
+	// Person signs in when a page asks. Empty: no one does.
 	Person string
-	// Decision is the button of the consent page: allow (default) or deny. "-": none is pressed.
+	// Decision is the button of the consent page: allow (default) or deny. "-": no button is pressed.
 	Decision string
 	// Pages are the pages that were seen by Follow, in their order.
 	Pages []*Response
@@ -126,13 +126,13 @@ func (b *Browser) Session() string {
 	return ""
 }
 
-// Get sends a GET and follows nothing.
+// Get sends a GET and follows no redirect.
 func (b *Browser) Get(target string, headers ...string) *Response {
 	b.h.T.Helper()
 	return b.h.do(b.client, http.MethodGet, target, "", headers...)
 }
 
-// Post sends a form as a page of the issuer would, and follows nothing. Headers given replace those of a browser.
+// Post sends a form as a page of the issuer would, and follows no redirect. headers replace those of a browser.
 func (b *Browser) Post(target string, f url.Values, headers ...string) *Response {
 	b.h.T.Helper()
 	if len(headers) == 0 {
@@ -154,8 +154,8 @@ func (b *Browser) Confirm(target string) *Response {
 	return b.Post(target, url.Values{"confirm": {"true"}})
 }
 
-// Follow opens a URL and goes on until it leaves the issuer or meets a page with nothing to press: it follows redirects, signs in and
-// decides about consent. It returns the last answer: a redirect that leaves, or that page.
+// Follow opens a URL and goes on until it leaves the issuer or meets a page with nothing to press: it follows
+// redirects, signs in and decides about consent. It returns the last answer: a redirect that leaves, or that page.
 func (b *Browser) Follow(target string) *Response {
 	b.h.T.Helper()
 	return b.follow(b.Get(target))
@@ -199,7 +199,7 @@ var (
 	inputTag = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)"`)
 )
 
-// Form returns the action and the hidden fields of the form of a page; "" when there is none.
+// Form returns the action and the hidden fields of the form of a page; "" without a form.
 func Form(body string) (action string, fields url.Values) {
 	fields = url.Values{}
 	m := formTag.FindStringSubmatch(body)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// canaries are tokens of another person at another client that no attack may touch.
+// canaries are tokens of another person at another client that no attack must affect.
 type canaries struct{ active, revoked string }
 
 func (h *Harness) newCanaries() canaries {
@@ -28,8 +28,8 @@ func (h *Harness) newCanaries() canaries {
 // AllowFailures lets answers of 5xx pass in Invariants, for tests that break the store.
 func (h *Harness) AllowFailures() { h.watch.allowFailures(true) }
 
-// Invariants fails the test when something is wrong that must be right after whatever anybody sends: a 5xx, a panic, an answer without
-// its protecting headers or with our inside in it, a changed token of somebody else, a secret in the log.
+// Invariants fails the test when a rule is broken that holds for any request: no 5xx, no panic, no answer without its
+// protective headers or with internals in it, no change to tokens of other persons, no secret in the log.
 func (h *Harness) Invariants(t testing.TB) {
 	t.Helper()
 	if n := h.Server().Panics(); n != 0 {

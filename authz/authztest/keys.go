@@ -6,7 +6,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
@@ -21,7 +21,7 @@ var planted struct {
 	err     error
 }
 
-// plantKeys puts the shared signing keys into a store that has none. keyring must be the same each time.
+// plantKeys puts the shared signing keys into a store without keys. keyring must be the same each time.
 func plantKeys(store storage.Store, keyring *secret.Keyring) error {
 	planted.once.Do(func() { planted.records, planted.err = makeKeys(keyring) })
 	if planted.err != nil {
@@ -47,7 +47,7 @@ func makeKeys(keyring *secret.Keyring) (records []storage.Record, err error) {
 	}
 	defer store.Close() //nolint:errcheck // in memory
 	ctx := context.Background()
-	if _, err := authz.NewKeys(ctx, store, keyring, NewClock().Now, nil, nil); err != nil {
+	if _, err := keys.New(ctx, store, keyring, NewClock().Now, nil, nil); err != nil {
 		return nil, err
 	}
 	err = store.View(ctx, func(tx storage.Tx) error {

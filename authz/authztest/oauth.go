@@ -5,11 +5,11 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 )
 
-// Params returns good parameters of an authorization request of a client: scope openid, state, nonce, PKCE. Each change is a name and a
-// value that replaces it; an empty value removes it.
+// Params returns valid parameters of an authorization request of a client: scope openid, state, nonce, PKCE. Each
+// change is a name and a value that replaces it; an empty value removes it.
 func (h *Harness) Params(client string, changes ...string) url.Values {
 	v := url.Values{
 		"response_type": {"code"}, "client_id": {client}, "redirect_uri": {h.client(client).RedirectURIs[0]}, "scope": {"openid"}, "state": {"the state"},
@@ -25,7 +25,7 @@ func (h *Harness) Params(client string, changes ...string) url.Values {
 	return v
 }
 
-func (h *Harness) client(id string) *authz.Client {
+func (h *Harness) client(id string) *client.Client {
 	h.T.Helper()
 	for _, c := range h.Config.Clients {
 		if c.ID == id {
@@ -127,7 +127,7 @@ func (h *Harness) Introspect(token string) *Response {
 	return h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {token}}, Basic("ops", Secret("ops"))...)
 }
 
-// Active tells whether a token is active, and fails the test when nobody can tell.
+// Active tells whether a token is active, and fails the test when the server cannot answer.
 func (h *Harness) Active(token string) bool {
 	h.T.Helper()
 	res := h.Introspect(token)

@@ -24,7 +24,8 @@ const (
 
 var never time.Time
 
-// People are persons who sign in by a button. They implement authz.Authenticator and authz.Subjects and are safe for concurrent use.
+// People are persons who sign in by a button. They implement authz.Authenticator and authz.Subjects and are safe for
+// concurrent use.
 type People struct {
 	clock *Clock
 
@@ -43,7 +44,7 @@ type People struct {
 	by                  string // provider; empty: identity
 	after               func(*login.Result)
 	store               storage.Store                      // set once
-	ended               func(person, session string) error // tells the server of a sign-out; set once
+	ended               func(person, session string) error // notifies the server of a sign-out; set once
 }
 
 type session struct {
@@ -102,14 +103,14 @@ func (p *People) PanicOnGet() {
 	p.panicGet = true
 }
 
-// After calls f with each sign-in that Authenticate is about to return, for what happens in between.
+// After calls f with each sign-in that Authenticate is about to return, so that tests can change something in between.
 func (p *People) After(f func(*login.Result)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.after = f
 }
 
-// Demands returns what was asked of sign-ins so far, silent questions included.
+// Demands returns the demands on sign-ins so far, the passive ones included.
 func (p *People) Demands() []login.Demand {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,10 +134,11 @@ func (p *People) SignIn(person string, level int) string {
 	return s.SessionID
 }
 
-// Password is the password of everybody.
+// Password is the password of every person.
 const Password = "the password of everybody"
 
-// CheckPassword implements authz.PasswordChecker. The username "throttled" is not looked at for a minute and a bit.
+// CheckPassword implements authz.PasswordChecker. The username "throttled" is throttled for a little more than a
+// minute.
 func (p *People) CheckPassword(_ context.Context, _, username, password string, _ event.Origin) (*login.Session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,7 +159,7 @@ func (p *People) CheckPassword(_ context.Context, _, username, password string, 
 	return nil, login.ErrBadCredentials
 }
 
-// SignInBy makes another provider the one that looks at passwords.
+// SignInBy makes another provider the one that checks passwords.
 func (p *People) SignInBy(provider string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,7 +168,7 @@ func (p *People) SignInBy(provider string) {
 
 func (p *People) provider() string { return cmp.Or(p.by, "identity") }
 
-// EndSession ends a session, of which nobody is told: as one that has expired.
+// EndSession ends a session without notice, as if it had expired.
 func (p *People) EndSession(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,7 +230,7 @@ func (p *People) Session(tx storage.Tx, id string, now time.Time) (login.Session
 	return s.Session, nil
 }
 
-// Permissions implements authz.Subjects: the staff may read, other groups nothing.
+// Permissions implements authz.Subjects: the staff can read, other groups have no permissions.
 func (p *People) Permissions(_ storage.Tx, groups []string) (map[string][]string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -329,7 +331,7 @@ func (p *People) hasClosed(ctx context.Context, id string) (closed bool) {
 	return closed
 }
 
-// Authenticate implements authz.Authenticator: whoever has no session that is good enough is sent to the button.
+// Authenticate implements authz.Authenticator: a browser without a sufficient session is sent to the button.
 func (p *People) Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error) {
 	result, err := p.authenticate(w, r, d)
 	p.mu.Lock()
@@ -388,26 +390,26 @@ func (p *People) RefreshDetails(ctx context.Context, _, _, _ string) (map[string
 	refresh := p.refresh
 	p.mu.Unlock()
 	if refresh == nil {
-		return nil, nil //nolint:nilnil // nobody can be asked
+		return nil, nil //nolint:nilnil // no person can be asked
 	}
 	return refresh(ctx)
 }
 
-// Farewell makes every sign-out go on to an identity provider, at /test/farewell?ret=….
+// Farewell makes every sign-out visit an identity provider, at /test/farewell?ret=….
 func (p *People) Farewell() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.farewell = true
 }
 
-// Elsewhere makes a passive demand that nobody satisfies one that an identity provider may satisfy without a page.
+// Elsewhere makes an unsatisfied passive demand one that an identity provider could satisfy without a page.
 func (p *People) Elsewhere() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.elsewhere = true
 }
 
-// OnRefresh sets what the identity provider answers when it is asked for details again.
+// OnRefresh sets the answer of the identity provider when it is asked for details again.
 func (p *People) OnRefresh(fn func(ctx context.Context) (map[string][]string, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -437,7 +439,7 @@ func (p *People) SignOut(w http.ResponseWriter, r *http.Request, ret string) (vi
 	return via, nil
 }
 
-// button shows the sign-in page of the test, or signs in: POST as=<person>, or confirm=true for the person who is signed in.
+// button shows the sign-in page of the test, or signs in: POST as=<person>, or confirm=true for the signed-in person.
 func (p *People) button(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		fmt.Fprintln(w, "sign in")
@@ -455,7 +457,7 @@ func (p *People) button(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			level = 1
 		}
-		// Like SameSite=Lax, a browser of ours sends it with navigations.
+		// Like a SameSite=Lax cookie, a Browser sends it with navigations.
 		http.SetCookie(w, &http.Cookie{Name: sessionCookie, Value: p.SignIn(r.FormValue("as"), level), Path: "/"})
 	}
 	http.Redirect(w, r, q.Get("return"), http.StatusSeeOther)

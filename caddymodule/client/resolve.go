@@ -7,15 +7,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // Build returns the client. It is validated as a whole, unless a value is wrong or not known yet.
-func (c *Client) Build(r *options.Resolver) *authz.Client {
+func (c *Client) Build(r *options.Resolver) *client.Client {
 	before := r.ProblemCount()
 	out := c.Resolve(r)
 	if r.Adapting() { // what is only known later must not look missing or wrong now
@@ -33,11 +34,11 @@ func (c *Client) Build(r *options.Resolver) *authz.Client {
 }
 
 // Resolve returns the client with each value checked by itself.
-func (c *Client) Resolve(r *options.Resolver) *authz.Client {
+func (c *Client) Resolve(r *options.Resolver) *client.Client {
 	of := "client " + c.ID + ": "
 	c.logo = options.ReadPicture(r, of+"logo", c.Logo)
 	jwks, jwksURI := c.keys(r, of+"jwks")
-	return &authz.Client{
+	return &client.Client{
 		ID: r.Plain("client", c.ID, nil), Name: r.Plain(of+"name", c.Name, nil), Public: c.Public,
 		Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
 		AuthMethod: r.Plain(of+"auth_method", c.AuthMethod, checkAuthMethod),
@@ -57,7 +58,7 @@ func (c *Client) Resolve(r *options.Resolver) *authz.Client {
 		Audiences:   r.List(of+"audiences", c.Audiences, options.CheckURI),
 		Origins:     r.List(of+"origins", c.Origins, checkOrigin),
 		MaxSessions: r.Count(of+"max_sessions", c.MaxSessions, checkMaxSessions), Disabled: c.Disabled,
-		Lifetimes: authz.Lifetimes{
+		Lifetimes: client.Lifetimes{
 			Code:         r.Duration(of+"lifetimes code", c.Lifetimes.Code),
 			AccessToken:  r.Duration(of+"lifetimes access_token", c.Lifetimes.AccessToken),
 			RefreshToken: r.Duration(of+"lifetimes refresh_token", c.Lifetimes.RefreshToken),
@@ -69,7 +70,7 @@ func (c *Client) Resolve(r *options.Resolver) *authz.Client {
 }
 
 // Build returns the app of a client, or nil.
-func (a *MobileApp) build(r *options.Resolver, of string) *authz.App {
+func (a *MobileApp) build(r *options.Resolver, of string) *client.App {
 	if a == nil {
 		return nil
 	}
@@ -79,7 +80,7 @@ func (a *MobileApp) build(r *options.Resolver, of string) *authz.App {
 		}
 		return r.Plain(of+"app "+name, v, nil)
 	}
-	return &authz.App{Identifier: member("identifier", a.Identifier), Platform: member("platform", a.Platform), Version: member("version", a.Version)}
+	return &client.App{Identifier: member("identifier", a.Identifier), Platform: member("platform", a.Platform), Version: member("version", a.Version)}
 }
 
 // maxJWKS is the size in bytes of a file with keys.
@@ -111,7 +112,7 @@ func (c *Client) keys(r *options.Resolver, option string) (*jose.JSONWebKeySet, 
 	}
 	var keys *jose.JSONWebKeySet
 	if err == nil {
-		keys, err = authz.ParseJWKS(raw)
+		keys, err = client.ParseJWKS(raw)
 	}
 	if err != nil {
 		r.Fail("%s: %s: %v", option, at, err)
@@ -120,10 +121,10 @@ func (c *Client) keys(r *options.Resolver, option string) (*jose.JSONWebKeySet, 
 }
 
 // Build returns the API client. It is validated as a whole, unless a value is wrong or not known yet.
-func (c *APIClient) Build(r *options.Resolver) *authz.APIClient {
+func (c *APIClient) Build(r *options.Resolver) *client.APIClient {
 	of := "api_client " + c.ID + ": "
 	before := r.ProblemCount()
-	out := &authz.APIClient{
+	out := &client.APIClient{
 		ID: r.Plain("api_client", c.ID, nil), Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
 		APIs: r.List(of+"apis", c.APIs, checkAPI), Audiences: r.List(of+"audiences", c.Audiences, options.CheckURI), Disabled: c.Disabled,
 	}
@@ -180,7 +181,7 @@ func uris(r *options.Resolver, option string, vs []string) []string {
 }
 
 // Of returns a client in the form of the configuration, without its secrets.
-func Of(c *authz.Client) Client {
+func Of(c *client.Client) Client {
 	text := func(d time.Duration) options.Duration {
 		if d == 0 {
 			return ""

@@ -9,9 +9,11 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
@@ -97,14 +99,14 @@ func writeAdmin(w http.ResponseWriter, status int, v any) {
 
 func adminStatus(err error) int {
 	switch {
-	case errors.Is(err, person.ErrUsernameTaken), errors.Is(err, person.ErrGroupTaken), errors.Is(err, authz.ErrClientExists):
+	case errors.Is(err, person.ErrUsernameTaken), errors.Is(err, person.ErrGroupTaken), errors.Is(err, registry.ErrExists):
 		return http.StatusConflict
-	case errors.Is(err, person.ErrNoPerson), errors.Is(err, actiontoken.ErrNoActionToken), errors.Is(err, stepup.ErrNoMethod), errors.Is(err, person.ErrNoGroup), errors.Is(err, authz.ErrClientUnknown):
+	case errors.Is(err, person.ErrNoPerson), errors.Is(err, actiontoken.ErrNoActionToken), errors.Is(err, stepup.ErrNoMethod), errors.Is(err, person.ErrNoGroup), errors.Is(err, registry.ErrUnknown):
 		return http.StatusNotFound
 	case errors.Is(err, secret.ErrBusy), errors.Is(err, storage.ErrFull), errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrCorrupt):
 		return http.StatusServiceUnavailable
 	}
-	if e := new(authz.Error); errors.As(err, &e) {
+	if e := new(oauth.Error); errors.As(err, &e) {
 		return e.Status
 	}
 	if e := new(rest.Error); errors.As(err, &e) {

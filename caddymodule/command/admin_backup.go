@@ -5,9 +5,10 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -40,7 +41,7 @@ func (t txStore) View(_ context.Context, fn func(storage.Tx) error) error { retu
 // endOlder ends every token and session of a restored store: some may have been revoked after the backup was made.
 func endOlder(ctx context.Context) func(storage.Tx) error {
 	return func(tx storage.Tx) error {
-		if err := authz.EndEverything(ctx, txStore{tx: tx}); err != nil {
+		if err := token.EndEverything(ctx, txStore{tx: tx}); err != nil {
 			return err
 		}
 		return session.EndAllSessions(tx)

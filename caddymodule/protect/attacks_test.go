@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -312,14 +313,14 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 		g.refused(t, bearer(wiki, "Cookie: "+c, "Authorization: Bearer "), http.StatusBadRequest)
 		// Another scheme is the upstream's; the cookie decides.
 		one(t, g.passed(t, bearer(wiki, "Cookie: "+c, "Authorization: Basic eDp5")), "Authorization", "Basic eDp5")
-		name, token, _ := strings.Cut(c, "=")
-		for _, cookies := range []string{c + "; " + c, name + "=" + strings.Repeat("x", 64<<10), name + "=x", name + "=", name, "x" + c, name + "=\"" + token + "x\"", strings.ToUpper(name) + "=" + token} {
+		name, raw, _ := strings.Cut(c, "=")
+		for _, cookies := range []string{c + "; " + c, name + "=" + strings.Repeat("x", 64<<10), name + "=x", name + "=", name, "x" + c, name + "=\"" + raw + "x\"", strings.ToUpper(name) + "=" + raw} {
 			g.refused(t, bearer(wiki, "Cookie: "+cookies), http.StatusUnauthorized, http.StatusRequestHeaderFieldsTooLarge)
 		}
 		// The session of one site, or an access token, is no cookie of another.
-		g.refused(t, bearer("step.localhost:"+g.port, "Cookie: "+cookie.For(g.origin("step.localhost")).Name(kindSession)+"="+token), http.StatusUnauthorized)
+		g.refused(t, bearer("step.localhost:"+g.port, "Cookie: "+cookie.For(g.origin("step.localhost")).Name(kindSession)+"="+raw), http.StatusUnauthorized)
 		g.refused(t, bearer(wiki, "Cookie: "+name+"="+g.user), http.StatusUnauthorized)
-		g.refused(t, bearer("open.test", "Authorization: Bearer "+token), http.StatusUnauthorized)
+		g.refused(t, bearer("open.test", "Authorization: Bearer "+raw), http.StatusUnauthorized)
 	})
 	g.attack(t, "attack 204: each route applies its own rules to the same token", func(t *testing.T) {
 		for range 2 {
@@ -342,21 +343,21 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 		// A client is in no group, even one that calls itself like a person.
 		robot := newToken(t, secret.AccessToken)
 		g.fake.set(func() {
-			g.fake.tokens[robot] = &authz.Introspection{Active: true, Subject: demoName, ClientID: demoName, Scope: []string{"a"}}
+			g.fake.tokens[robot] = &token.Introspection{Active: true, Subject: demoName, ClientID: demoName, Scope: []string{"a"}}
 		})
 		g.refused(t, g.raw(t, "GET / HTTP/1.1", "Host: staff.test", "Authorization: Bearer "+robot), http.StatusForbidden)
 		none(t, g.passed(t, g.raw(t, "GET / HTTP/1.1", "Host: open.test", "Authorization: Bearer "+robot)), "Remote-User", "Remote-Name", "Remote-Groups")
 	})
 	g.attack(t, "attack 206: a revocation counts at once on the same connection", func(t *testing.T) {
-		token := newToken(t, secret.AccessToken)
+		raw := newToken(t, secret.AccessToken)
 		for name, end := range map[string]func(){
-			"revoked":       func() { delete(g.fake.tokens, token) },
-			"disabled":      func() { g.fake.tokens[token].Active = false },
-			"group removed": func() { g.fake.tokens[token].Person.Groups = nil },
+			"revoked":       func() { delete(g.fake.tokens, raw) },
+			"disabled":      func() { g.fake.tokens[raw].Active = false },
+			"group removed": func() { g.fake.tokens[raw].Person.Groups = nil },
 		} {
-			g.fake.set(func() { g.fake.tokens[token] = person(1, "staff") })
+			g.fake.set(func() { g.fake.tokens[raw] = person(1, "staff") })
 			conn := caddytest.Dial(t, g.addr)
-			request := "GET / HTTP/1.1\r\nHost: staff.test\r\nAuthorization: Bearer " + token + "\r\n\r\n"
+			request := "GET / HTTP/1.1\r\nHost: staff.test\r\nAuthorization: Bearer " + raw + "\r\n\r\n"
 			for range 3 {
 				g.passed(t, exchange(t, conn, request))
 			}
@@ -366,9 +367,9 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 				t.Errorf("%s: let in", name)
 			}
 		}
-		for _, end := range []func(in *authz.Introspection){
-			func(in *authz.Introspection) { in.Active = false },
-			func(in *authz.Introspection) { in.AuthTime = time.Now().Add(-12 * time.Hour) }, // session 12h
+		for _, end := range []func(in *token.Introspection){
+			func(in *token.Introspection) { in.Active = false },
+			func(in *token.Introspection) { in.AuthTime = time.Now().Add(-12 * time.Hour) }, // session 12h
 		} {
 			who := person(1)
 			c := g.session(t, "wiki.localhost", who)
@@ -379,8 +380,8 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 	})
 	g.attack(t, "attack 207: many unknown tokens leave nothing behind", func(t *testing.T) {
 		late := newToken(t, secret.AccessToken)
-		request := func(token string) string {
-			return "GET / HTTP/1.1\r\nHost: open.test\r\nAuthorization: Bearer " + token + "\r\n\r\n"
+		request := func(raw string) string {
+			return "GET / HTTP/1.1\r\nHost: open.test\r\nAuthorization: Bearer " + raw + "\r\n\r\n"
 		}
 		conn := caddytest.Dial(t, g.addr)
 		g.refused(t, exchange(t, conn, request(late)), http.StatusUnauthorized)

@@ -4,9 +4,10 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -29,7 +30,7 @@ func (c credential) used(r *http.Request) bool {
 
 // ask looks the credential of a request up. An unknown, expired, revoked or used-up one is inactive; an error means
 // that the lookup failed.
-func (c credential) ask(r *http.Request, auth authority) (*authz.Introspection, error) {
+func (c credential) ask(r *http.Request, auth authority) (*token.Introspection, error) {
 	if c.site == nil && !c.used(r) {
 		return auth.Introspect(r.Context(), c.token)
 	}
@@ -37,12 +38,12 @@ func (c credential) ask(r *http.Request, auth authority) (*authz.Introspection, 
 }
 
 // recheck is ask for a request that has already passed.
-func (c credential) recheck(ctx context.Context, auth authority) (*authz.Introspection, error) {
+func (c credential) recheck(ctx context.Context, auth authority) (*token.Introspection, error) {
 	if c.site == nil {
 		return auth.Recheck(ctx, c.token)
 	}
 	if !secret.IsToken(secret.SiteSession, c.token) {
-		return &authz.Introspection{}, nil
+		return &token.Introspection{}, nil
 	}
 	return auth.SiteSession(ctx, c.site.origin, c.token)
 }

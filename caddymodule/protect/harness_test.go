@@ -20,6 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
@@ -36,8 +39,8 @@ import (
 // fakeAuthority is an authorization server whose answers a test decides.
 type fakeAuthority struct {
 	mu       sync.Mutex // guards all below
-	tokens   map[string]*authz.Introspection
-	sessions map[string]*authz.Introspection // origin and token
+	tokens   map[string]*token.Introspection
+	sessions map[string]*token.Introspection // origin and token
 	codes    map[string]fakeCode
 	flows    []fakeFlow
 	err      error
@@ -68,7 +71,7 @@ func (f *fakeAuthority) set(change func()) {
 	change()
 }
 
-func (f *fakeAuthority) answer(m map[string]*authz.Introspection, key string) (*authz.Introspection, error) {
+func (f *fakeAuthority) answer(m map[string]*token.Introspection, key string) (*token.Introspection, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked++
@@ -82,23 +85,23 @@ func (f *fakeAuthority) answer(m map[string]*authz.Introspection, key string) (*
 		c := *in
 		return &c, nil
 	}
-	return &authz.Introspection{}, nil
+	return &token.Introspection{}, nil
 }
 
-func (f *fakeAuthority) Introspect(_ context.Context, token string) (*authz.Introspection, error) {
-	return f.answer(f.tokens, token)
+func (f *fakeAuthority) Introspect(_ context.Context, raw string) (*token.Introspection, error) {
+	return f.answer(f.tokens, raw)
 }
 
-func (f *fakeAuthority) Recheck(_ context.Context, token string) (*authz.Introspection, error) {
-	return f.answer(f.tokens, token)
+func (f *fakeAuthority) Recheck(_ context.Context, raw string) (*token.Introspection, error) {
+	return f.answer(f.tokens, raw)
 }
 
-func (f *fakeAuthority) Use(_ context.Context, token string) (*authz.Introspection, error) {
-	return f.answer(f.tokens, token)
+func (f *fakeAuthority) Use(_ context.Context, raw string) (*token.Introspection, error) {
+	return f.answer(f.tokens, raw)
 }
 
-func (f *fakeAuthority) SiteSession(_ context.Context, origin, token string) (*authz.Introspection, error) {
-	return f.answer(f.sessions, origin+" "+token)
+func (f *fakeAuthority) SiteSession(_ context.Context, origin, raw string) (*token.Introspection, error) {
+	return f.answer(f.sessions, origin+" "+raw)
 }
 
 func (f *fakeAuthority) BeginSite(_ context.Context, d authz.SiteDemand, binding string) (string, error) {
@@ -117,18 +120,18 @@ func (f *fakeAuthority) FinishSite(_ context.Context, origin, code, binding stri
 	c, ok := f.codes[code]
 	delete(f.codes, code)
 	if !ok || c.origin != origin || c.binding != binding {
-		return authz.SiteLogin{}, &authz.Error{Status: http.StatusBadRequest, Code: "invalid_grant", Description: "the code is not good here"}
+		return authz.SiteLogin{}, &oauth.Error{Status: http.StatusBadRequest, Code: "invalid_grant", Description: "the code is not good here"}
 	}
-	token, err := secret.NewToken(rand.Reader, secret.SiteSession)
-	f.sessions[origin+" "+token] = person(2, "staff")
-	return authz.SiteLogin{Token: token, Return: c.to}, err
+	raw, err := secret.NewToken(rand.Reader, secret.SiteSession)
+	f.sessions[origin+" "+raw] = person(2, "staff")
+	return authz.SiteLogin{Token: raw, Return: c.to}, err
 }
 
-func (f *fakeAuthority) EndSite(_ context.Context, origin, token string) error {
+func (f *fakeAuthority) EndSite(_ context.Context, origin, raw string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.sessions, origin+" "+token)
-	f.ended = append(f.ended, token)
+	delete(f.sessions, origin+" "+raw)
+	f.ended = append(f.ended, raw)
 	return f.err
 }
 
@@ -137,8 +140,8 @@ func (f *fakeAuthority) LogoutURL(origin string) string {
 }
 
 // person is what is known of a signed-in person.
-func person(level int, groups ...string) *authz.Introspection {
-	return &authz.Introspection{
+func person(level int, groups ...string) *token.Introspection {
+	return &token.Introspection{
 		Active: true, Subject: "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", ClientID: "shop", Scope: []string{"a", "b"}, Level: level, AuthTime: time.Now(),
 		Person: &login.Subject{
 			Active: true, Username: "demo@example.com", Groups: groups,
@@ -315,7 +318,7 @@ func startGateway(t *testing.T) *gateway {
 	t.Helper()
 	g := &gateway{
 		echo: startEcho(t), log: filepath.Join(t.TempDir(), "caddy.log"),
-		fake: &fakeAuthority{tokens: map[string]*authz.Introspection{}, sessions: map[string]*authz.Introspection{}, codes: map[string]fakeCode{}},
+		fake: &fakeAuthority{tokens: map[string]*token.Introspection{}, sessions: map[string]*token.Introspection{}, codes: map[string]fakeCode{}},
 		user: newToken(t, secret.AccessToken), expired: newToken(t, secret.AccessToken),
 	}
 	g.fake.tokens[g.user] = person(1, "staff")
@@ -429,11 +432,11 @@ func (g *gateway) open(t testing.TB, host, target string, headers ...string) ans
 }
 
 // session makes a session at a site and returns its cookie.
-func (g *gateway) session(t testing.TB, host string, who *authz.Introspection) string {
+func (g *gateway) session(t testing.TB, host string, who *token.Introspection) string {
 	t.Helper()
-	token := newToken(t, secret.SiteSession)
-	g.fake.set(func() { g.fake.sessions[g.origin(host)+" "+token] = who })
-	return cookie.For(g.origin(host)).Name(kindSession) + "=" + token
+	raw := newToken(t, secret.SiteSession)
+	g.fake.set(func() { g.fake.sessions[g.origin(host)+" "+raw] = who })
+	return cookie.For(g.origin(host)).Name(kindSession) + "=" + raw
 }
 
 // refused asserts the status of an answer and that the upstream saw nothing.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"golang.org/x/net/http/httpguts"
@@ -178,7 +180,7 @@ func (t *trailerGuard) Read(b []byte) (int, error) {
 }
 
 // introduce sets the identity headers and Caddy's placeholders.
-func (p *Protect) introduce(r *http.Request, who *authz.Introspection) {
+func (p *Protect) introduce(r *http.Request, who *token.Introspection) {
 	values := make([]string, 0, len(p.headers))
 	for _, h := range p.headers {
 		v, _ := claim(who, h.Claim)
@@ -192,7 +194,7 @@ func (p *Protect) introduce(r *http.Request, who *authz.Introspection) {
 
 // holder is the person or client that the placeholders of a request describe: the one that the last protect on its way
 // let in.
-type holder struct{ who *authz.Introspection }
+type holder struct{ who *token.Introspection }
 
 const holderVar = "gatehouse.holder"
 
@@ -200,7 +202,7 @@ func (*holder) String() string { return "[redacted]" }
 
 // placeholders sets {http.auth.user.*}. who nil: the path is public, so all are empty. A placeholder that is not set
 // would go upstream unresolved.
-func placeholders(r *http.Request, who *authz.Introspection) {
+func placeholders(r *http.Request, who *token.Introspection) {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
 		return
@@ -303,7 +305,7 @@ func dropOurs(h http.Header) {
 }
 
 // claim returns the claim of a person or client under a name. ok is false when there is none.
-func claim(who *authz.Introspection, name string) (value string, ok bool) {
+func claim(who *token.Introspection, name string) (value string, ok bool) {
 	switch name {
 	case "id", "sub":
 		return who.Subject, true

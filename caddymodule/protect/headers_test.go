@@ -6,9 +6,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
@@ -55,7 +56,7 @@ func TestWithoutOurs(t *testing.T) {
 
 func TestClaim(t *testing.T) {
 	t.Parallel()
-	person := &authz.Introspection{
+	person := &token.Introspection{
 		Active: true, Subject: "p1", ClientID: "shop", Scope: []string{"a", "b"}, Level: 2,
 		Person: &login.Subject{
 			ID: "p1", Username: "demo", Groups: []string{"staff", "x,admin", "dev"},
@@ -63,9 +64,9 @@ func TestClaim(t *testing.T) {
 			Details: map[string][]string{"branch": {"1", "2"}},
 		},
 	}
-	client := &authz.Introspection{Active: true, Subject: "demo", ClientID: "demo"}
+	client := &token.Introspection{Active: true, Subject: "demo", ClientID: "demo"}
 	tests := []struct {
-		who         *authz.Introspection
+		who         *token.Introspection
 		claim, want string
 	}{
 		{person, "sub", "p1"},

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
@@ -204,7 +206,7 @@ func (p *Protect) signIn(g *passage, rec *arrival, auth authority, target string
 	}
 	to, err := auth.BeginSite(r.Context(), authz.SiteDemand{Origin: s.origin, Return: target, Level: p.reach, MaxAge: p.session}, binding)
 	if err != nil {
-		if e := new(authz.Error); errors.As(err, &e) && e.Status < http.StatusInternalServerError {
+		if e := new(oauth.Error); errors.As(err, &e) && e.Status < http.StatusInternalServerError {
 			return p.answer(g, refusal{status: http.StatusBadRequest, code: e.Code, text: e.Description, page: "error.bad_request", cause: err})
 		}
 		return p.answer(g, cannotTell(err))
@@ -231,7 +233,7 @@ func (p *Protect) finish(g *passage, rec *arrival, auth authority, codes []strin
 			redirect(w, clean, http.StatusSeeOther)
 			return
 		}
-		if e := new(authz.Error); !errors.As(err, &e) || e.Code != "invalid_grant" {
+		if e := new(oauth.Error); !errors.As(err, &e) || e.Code != "invalid_grant" {
 			p.answer(g, cannotTell(err))
 			return
 		}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
@@ -121,10 +123,10 @@ type App interface {
 
 // authority looks tokens and sessions up. *authz.Server is one.
 type authority interface {
-	Introspect(ctx context.Context, token string) (*authz.Introspection, error)
-	Recheck(ctx context.Context, token string) (*authz.Introspection, error)
-	Use(ctx context.Context, token string) (*authz.Introspection, error)
-	SiteSession(ctx context.Context, origin, token string) (*authz.Introspection, error)
+	Introspect(ctx context.Context, token string) (*token.Introspection, error)
+	Recheck(ctx context.Context, token string) (*token.Introspection, error)
+	Use(ctx context.Context, token string) (*token.Introspection, error)
+	SiteSession(ctx context.Context, origin, token string) (*token.Introspection, error)
 	BeginSite(ctx context.Context, d authz.SiteDemand, binding string) (url string, err error)
 	FinishSite(ctx context.Context, origin, code, binding string, from event.Origin) (authz.SiteLogin, error)
 	EndSite(ctx context.Context, origin, token string) error
@@ -341,7 +343,7 @@ const (
 )
 
 // examine applies the rules of this site. It is called for every request; no verdict is cached.
-func (p *Protect) examine(who *authz.Introspection, browser bool) verdict {
+func (p *Protect) examine(who *token.Introspection, browser bool) verdict {
 	switch {
 	case who == nil || !who.Active:
 		return inactive

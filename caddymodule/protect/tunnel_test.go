@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/token"
+
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -27,13 +28,13 @@ func TestProtectAttacksOnUpgrades(t *testing.T) {
 	g.attack(t, "attack 196: a WebSocket without token, with one, and revoked while it is open", func(t *testing.T) {
 		g.refused(t, g.raw(t, slices.Concat([]string{"GET /ws HTTP/1.1", "Host: staff.test"}, handshake)...), http.StatusUnauthorized)
 		g.refused(t, g.raw(t, slices.Concat([]string{"GET /ws HTTP/1.1", "Host: wiki.localhost:" + g.port}, handshake)...), http.StatusUnauthorized)
-		for name, end := range map[string]func(in *authz.Introspection){
-			"revoked":       func(in *authz.Introspection) { in.Active = false },
-			"group removed": func(in *authz.Introspection) { in.Person.Groups = nil },
+		for name, end := range map[string]func(in *token.Introspection){
+			"revoked":       func(in *token.Introspection) { in.Active = false },
+			"group removed": func(in *token.Introspection) { in.Person.Groups = nil },
 		} {
-			token := newToken(t, secret.AccessToken)
-			g.fake.set(func() { g.fake.tokens[token] = person(1, "staff") })
-			a := g.raw(t, slices.Concat([]string{"GET /ws HTTP/1.1", "Host: staff.test", "Authorization: Bearer " + token}, handshake)...)
+			raw := newToken(t, secret.AccessToken)
+			g.fake.set(func() { g.fake.tokens[raw] = person(1, "staff") })
+			a := g.raw(t, slices.Concat([]string{"GET /ws HTTP/1.1", "Host: staff.test", "Authorization: Bearer " + raw}, handshake)...)
 			if a.StatusCode != http.StatusSwitchingProtocols {
 				t.Fatalf("%s: status = %d, want 101", name, a.StatusCode)
 			}
@@ -41,7 +42,7 @@ func TestProtectAttacksOnUpgrades(t *testing.T) {
 			asked := 0
 			g.fake.set(func() { asked = g.fake.asked })
 			roundTrip(t, a, "again")
-			g.fake.set(func() { end(g.fake.tokens[token]) })
+			g.fake.set(func() { end(g.fake.tokens[raw]) })
 			began := time.Now()
 			rest, err := io.ReadAll(a.br)
 			if err != nil || !bytes.HasPrefix(rest, []byte{0x88, 2, 3, 0xf0}) {
@@ -83,10 +84,10 @@ func TestProtectAttacksOnUpgrades(t *testing.T) {
 			g.reply("/events", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
 			g.reply("/ticks", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
 			path := map[string]string{"text/event-stream": "/events", "*/*": "/ticks"}[accept]
-			token := newToken(t, secret.AccessToken)
-			g.fake.set(func() { g.fake.tokens[token] = person(1) })
+			raw := newToken(t, secret.AccessToken)
+			g.fake.set(func() { g.fake.tokens[raw] = person(1) })
 			conn := caddytest.Dial(t, g.addr)
-			if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: open.test\r\nAccept: "+accept+"\r\nAuthorization: Bearer "+token+"\r\n\r\n"); err != nil {
+			if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: open.test\r\nAccept: "+accept+"\r\nAuthorization: Bearer "+raw+"\r\n\r\n"); err != nil {
 				t.Fatal(err)
 			}
 			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -98,7 +99,7 @@ func TestProtectAttacksOnUpgrades(t *testing.T) {
 			if _, err := io.ReadFull(res.Body, first); err != nil || string(first) != "data: 1\n\n" {
 				t.Fatalf("the first event is %q, %v: it was held back", first, err)
 			}
-			g.fake.set(func() { delete(g.fake.tokens, token) })
+			g.fake.set(func() { delete(g.fake.tokens, raw) })
 			if _, err := io.ReadAll(res.Body); err == nil {
 				t.Log("the stream ended cleanly")
 			} else if nerr := net.Error(nil); errors.As(err, &nerr) && nerr.Timeout() {

@@ -6,10 +6,11 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/header"
@@ -165,7 +166,7 @@ func (h *HeaderIDP) build(r *options.Resolver) {
 	var err error
 	h.provider, err = header.New(cfg)
 	r.AddError(err)
-	if err := (authz.Provider{ID: "header", Parameters: cfg.Parameters}).Validate(); err != nil {
+	if err := (registry.Provider{ID: "header", Parameters: cfg.Parameters}).Validate(); err != nil {
 		r.AddError(errors.Unwrap(err)) // the provider is named elsewhere in the message
 	}
 }

@@ -5,9 +5,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 )
@@ -79,9 +80,9 @@ func NewSet(raw caddy.ModuleMap) *Set {
 }
 
 // Add takes a provider that is ready, and returns what authz and identity have to know of it.
-func (s *Set) Add(id string, p IDP) (authz.Provider, federation.Provider) {
+func (s *Set) Add(id string, p IDP) (registry.Provider, federation.Provider) {
 	o := p.Common()
-	known := authz.Provider{ID: id, Disabled: o.Disabled}
+	known := registry.Provider{ID: id, Disabled: o.Disabled}
 	provider := federation.Provider{ID: id, Name: o.Name, Disabled: o.Disabled, Source: p.Source()}
 	far, ok := p.(remoteIDP)
 	if !ok {

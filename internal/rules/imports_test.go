@@ -18,6 +18,11 @@ var mayImport = map[string][]string{
 	"caddymodule/protect":  {"caddymodule/internal", "authz", "idp", "internal"},
 	"caddymodule/provider": {"caddymodule/internal", "authz", "identity", "idp", "storage", "internal"},
 	"authz":                {"storage", "internal"},
+	"authz/oauth":          {"storage", "internal"},
+	"authz/keys":           {"storage", "internal"},
+	"authz/client":         {"authz/oauth", "internal"},
+	"authz/registry":       {"authz/client", "authz/oauth", "storage", "internal"},
+	"authz/token":          {"authz/registry", "authz/keys", "authz/client", "authz/oauth", "storage", "internal"},
 	"identity":             {"idp", "storage", "internal"},
 	"identity/config":      {"identity/keypair", "storage", "internal"},
 	"identity/keypair":     {"identity/config", "storage", "internal"}, // config for its tests alone: the compiler refuses the circle

@@ -17,7 +17,7 @@ import (
 )
 
 // The checks of single values are the same for a Caddyfile, JSON and a placeholder. Each says what is wrong and what to
-// do, and never repeats a secret. Whether a client is valid as a whole is for authz.Client.Validate to say.
+// do, and never repeats a secret. Whether a client is valid as a whole is for client.Client.Validate to say.
 
 const minSecret = 32 // characters of a client secret
 

@@ -1,0 +1,34 @@
+package client
+
+import "slices"
+
+// ScopeClaims are the claims that a scope gives. (OpenID Connect Core 5.4)
+var ScopeClaims = map[string][]string{
+	"profile": {
+		"name", "family_name", "given_name", "middle_name", "nickname", "preferred_username", "profile", "picture", "website", "gender",
+		"birthdate", "zoneinfo", "locale", "updated_at",
+	},
+	"email":   {"email", "email_verified"},
+	"phone":   {"phone_number", "phone_number_verified"},
+	"address": {"address"},
+}
+
+// ScopeOfClaim is the standard scope that gives a claim; "" when none does.
+func ScopeOfClaim(name string) string {
+	for scope, claims := range ScopeClaims {
+		if slices.Contains(claims, name) {
+			return scope
+		}
+	}
+	return ""
+}
+
+// AllowedClaims returns the claims that a scope of the client could give.
+func (c *Client) AllowedClaims(names []string) (out []string) {
+	for _, name := range names {
+		if scope := ScopeOfClaim(name); scope != "" && c.HasScope(scope) {
+			out = append(out, name)
+		}
+	}
+	return out
+}

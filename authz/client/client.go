@@ -1,0 +1,107 @@
+// Package client says what an OAuth client is and when one is valid: its members and their defaults, redirect URIs,
+// scopes, keys. It reads and writes nothing; which clients there are is the business of registry.
+package client
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// Client is an OAuth client. The JSON form is the one of the configuration and of `client add`.
+type Client struct {
+	ID   string `json:"id"`
+	Name string `json:"name,omitempty"` // shown to people. Default: the id
+	// Public clients have no secret and must use PKCE.
+	Public bool `json:"public,omitempty"`
+	// Secrets are valid all at once, for rotation. Each has at least 32 characters.
+	Secrets []secret.String `json:"secrets,omitempty"`
+	// SecretHashes are secrets in PHC form (Argon2id, bcrypt) or, for stored clients, "hmac:" and the keyed hash in
+	// base64url.
+	SecretHashes []string `json:"secret_hashes,omitempty"`
+	// AuthMethod is basic (default), post (basic and post) or private_key_jwt.
+	AuthMethod             string              `json:"auth_method,omitempty"`
+	JWKS                   *jose.JSONWebKeySet `json:"jwks,omitempty"`     // public keys of private_key_jwt
+	JWKSURI                string              `json:"jwks_uri,omitempty"` // or where they are
+	RedirectURIs           []string            `json:"redirect_uris,omitempty"`
+	PostLogoutRedirectURIs []string            `json:"post_logout_redirect_uris,omitempty"`
+	// BackchannelLogoutURI gets a logout token when a session ends.
+	BackchannelLogoutURI string `json:"backchannel_logout_uri,omitempty"`
+	// FrontchannelLogoutURI is loaded in a frame after a sign-out.
+	FrontchannelLogoutURI string `json:"frontchannel_logout_uri,omitempty"`
+	// Grants are some of grantNames.
+	Grants        []string `json:"grants,omitempty"`
+	Scopes        []string `json:"scopes,omitempty"`
+	DefaultScopes []string `json:"default_scopes,omitempty"`
+	IDPs          []string `json:"idps,omitempty"`    // Default: identity
+	Consent       string   `json:"consent,omitempty"` // on (default: remembered), off, always
+	PKCERequired  bool     `json:"pkce_required,omitempty"`
+	IDTokenAlg    string   `json:"id_token_alg,omitempty"` // RS256 (default), ES256, EdDSA
+	SubjectType   string   `json:"subject_type,omitempty"` // public (default), pairwise
+	TokenFormat   string   `json:"token_format,omitempty"` // opaque (default), jwt
+	App           *App     `json:"app,omitempty"`          // of a mobile app instance
+	// Audiences are the resources that it can ask tokens for (RFC 8707).
+	Audiences []string `json:"audiences,omitempty"`
+	// Origins are CORS origins besides those of its https redirect URIs.
+	Origins  []string `json:"origins,omitempty"`
+	Disabled bool     `json:"disabled,omitempty"`
+	// MaxSessions is how many grants of one person live at a time; the oldest goes. Default: 25.
+	MaxSessions int       `json:"max_sessions,omitempty"`
+	Lifetimes   Lifetimes `json:"lifetimes,omitzero"`
+}
+
+// App is the mobile app that a client is an instance of. (token server document, "Introspection response":
+// app_identifier and so on)
+type App struct {
+	Identifier string `json:"identifier"`
+	Platform   string `json:"platform"`
+	Version    string `json:"version"`
+}
+
+// Lifetimes of what a client gets. Zero means the default.
+type Lifetimes struct {
+	Code         time.Duration `json:"code,omitempty"`          // Default: 30s
+	AccessToken  time.Duration `json:"access_token,omitempty"`  // Default: 15m
+	RefreshToken time.Duration `json:"refresh_token,omitempty"` // of one refresh token. Default: 30d
+	RefreshChain time.Duration `json:"refresh_chain,omitempty"` // of the whole rotation chain. Default: 90d
+	// RefreshGrace is how long a spent refresh token gets the same answer. Default: 10s.
+	RefreshGrace time.Duration `json:"refresh_grace,omitempty"`
+	// Session is the oldest sign-in that the client accepts. Default: any.
+	Session time.Duration `json:"session,omitempty"`
+}
+
+// APIClient holds Basic credentials of the APIs. It is not an OAuth client.
+type APIClient struct {
+	ID           string          `json:"id"`
+	Secrets      []secret.String `json:"secrets,omitempty"`
+	SecretHashes []string        `json:"secret_hashes,omitempty"`
+	// APIs are some of introspection, configuration, credentials, events, persons.
+	APIs      []string `json:"apis,omitempty"`
+	Audiences []string `json:"audiences,omitempty"` // introspects only tokens for these. Default: all
+	Disabled  bool     `json:"disabled,omitempty"`
+}
+
+// HasScope tells whether the client can ask for a scope.
+func (c *Client) HasScope(name string) bool {
+	return slices.Contains(c.Scopes, name) || (name == ScopeOffline && c.HasGrant(GrantRefreshToken))
+}
+
+// HasGrant tells whether the client is allowed a grant.
+func (c *Client) HasGrant(name string) bool { return slices.Contains(c.Grants, name) }
+
+// StillAllowed returns those of the scopes that the client is still allowed. A scope that was taken from a client also
+// disappears from its earlier tokens.
+func (c *Client) StillAllowed(scope []string) []string {
+	if !slices.ContainsFunc(scope, func(name string) bool { return !c.HasScope(name) }) {
+		return scope
+	}
+	return slices.DeleteFunc(slices.Clone(scope), func(name string) bool { return !c.HasScope(name) })
+}
+
+// HearsOfLogout tells whether the client is notified when sessions end.
+func (c *Client) HearsOfLogout() bool {
+	return c.BackchannelLogoutURI != "" || c.FrontchannelLogoutURI != ""
+}

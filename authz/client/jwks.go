@@ -1,0 +1,104 @@
+package client
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// MethodPrivateKey is the auth_method of a client that signs assertions instead of sending a secret.
+const MethodPrivateKey = "private_key_jwt"
+
+const (
+	maxClientKeys = 64
+	minRSABits    = 2048
+)
+
+// AssertionAlgorithms are the algorithms that an assertion can be signed with: never a shared secret, never none.
+var AssertionAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA}
+
+// ParseJWKS reads the public keys of a client.
+func ParseJWKS(raw []byte) (*jose.JSONWebKeySet, error) {
+	keys, err := ParseKeys(raw)
+	if err != nil {
+		return nil, err
+	}
+	return &jose.JSONWebKeySet{Keys: keys}, nil
+}
+
+// ParseKeys returns the public keys of a set that can sign assertions. Others are ignored, as RFC 7517 5 says. A
+// private key is an error, since publishing it has compromised it.
+func ParseKeys(raw []byte) ([]jose.JSONWebKey, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(raw, &set); err != nil {
+		return nil, fmt.Errorf("not a JSON Web Key Set: %w", err)
+	}
+	if len(set.Keys) > maxClientKeys {
+		return nil, fmt.Errorf("more than %d keys", maxClientKeys)
+	}
+	var keys []jose.JSONWebKey
+	for _, one := range set.Keys {
+		var key jose.JSONWebKey
+		if json.Unmarshal(one, &key) != nil {
+			continue // of an unknown kind
+		}
+		if !key.IsPublic() {
+			return nil, errors.New("holds a private or symmetric key: publish the public part alone")
+		}
+		if canSign(&key) {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("holds no key for RS256, PS256, ES256 or EdDSA signatures")
+	}
+	return keys, nil
+}
+
+func canSign(key *jose.JSONWebKey) bool {
+	if !key.Valid() || (key.Use != "" && key.Use != "sig") || (key.Algorithm != "" && !slices.Contains(AssertionAlgorithms, jose.SignatureAlgorithm(key.Algorithm))) {
+		return false
+	}
+	switch k := key.Key.(type) {
+	case *rsa.PublicKey:
+		return k.N.BitLen() >= minRSABits
+	case *ecdsa.PublicKey:
+		return k.Curve == elliptic.P256()
+	case ed25519.PublicKey:
+		return true
+	}
+	return false
+}
+
+// checkKeys judges the keys of a client that authenticates by them.
+func (c *Client) checkKeys(p *Problems) {
+	switch {
+	case c.AuthMethod != MethodPrivateKey:
+		if c.JWKS != nil || c.JWKSURI != "" {
+			p.Addf("jwks: it is for auth_method private_key_jwt: set that, or remove jwks")
+		}
+		return
+	case len(c.Secrets)+len(c.SecretHashes) > 0:
+		p.Addf("secret: a client with auth_method private_key_jwt has keys instead: remove either")
+	case (c.JWKS != nil) == (c.JWKSURI != ""):
+		p.Addf("jwks is missing: auth_method private_key_jwt needs a file or a URL with the client's public keys")
+	case c.JWKSURI != "":
+		if err := ValidateRedirectURI(c.JWKSURI); err != nil {
+			p.Addf("jwks: %q: %w", c.JWKSURI, err)
+		} else if !strings.HasPrefix(c.JWKSURI, "https://") && !strings.HasPrefix(c.JWKSURI, "http://") {
+			p.Addf("jwks: %q: must be https", c.JWKSURI)
+		}
+	case len(c.JWKS.Keys) == 0 || len(c.JWKS.Keys) > maxClientKeys || slices.ContainsFunc(c.JWKS.Keys, func(k jose.JSONWebKey) bool { return !k.IsPublic() || !canSign(&k) }):
+		p.Addf("jwks: want 1 to %d public keys for RS256, PS256, ES256 or EdDSA", maxClientKeys)
+	}
+}

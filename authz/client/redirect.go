@@ -1,0 +1,175 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+)
+
+// reservedInRedirect are the parameters that we add to a redirect URI. If it already had one, two readers could see two
+// answers.
+var reservedInRedirect = []string{
+	"code", "state", "iss", "error", "error_description", "error_uri", "response", "session_state", "id_token", "access_token", "token_type",
+	"expires_in", "scope", "service_saml_error", "service_error_cause",
+}
+
+// schemes that run or show something in the browser instead of handing it to an application.
+var refusedSchemes = []string{"javascript", "data", "vbscript", "blob", "file", "about", "filesystem", "ws", "wss", "ftp"}
+
+// ValidateRedirectURI says why a URI cannot be registered as a redirect URI, or returns nil. (RFC 6749 3.1.2; RFC 9700
+// 2.1; RFC 8252 7)
+func ValidateRedirectURI(uri string) error {
+	if uri == "" || len(uri) > 2048 {
+		return errors.New("must have 1 to 2048 characters")
+	}
+	for i := range len(uri) {
+		// Spaces, controls, backslashes and non-ASCII hosts are read differently by different browsers.
+		if c := uri[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("\\\"<>^`{|};", c) >= 0 {
+			return errors.New("has a character that a URI must not have; percent-encode it")
+		}
+	}
+	if strings.Contains(uri, "#") {
+		return errors.New("must not have a fragment") // RFC 6749 3.1.2
+	}
+	u, err := url.Parse(uri)
+	if err != nil {
+		return errors.New("is not a URI")
+	}
+	if u.Scheme == "" {
+		return errors.New("must be absolute") // RFC 6749 3.1.2
+	}
+	if slices.Contains(refusedSchemes, u.Scheme) {
+		return fmt.Errorf("must not have the scheme %s", u.Scheme)
+	}
+	if u.User != nil {
+		return errors.New("must not have user information")
+	}
+	query, err := oauth.ParseQuery(u.RawQuery)
+	if err != nil {
+		return errors.New("has a malformed query")
+	}
+	for _, name := range reservedInRedirect {
+		if _, found := query.Values[name]; found {
+			return fmt.Errorf("must not have the parameter %s", name)
+		}
+	}
+	return validateRedirectScheme(u)
+}
+
+func validateRedirectScheme(u *url.URL) error {
+	switch u.Scheme {
+	case "https", "http":
+		if u.Host == "" || u.Hostname() == "" {
+			return errors.New("must have a host")
+		}
+		if strings.Contains(u.Host, "%") {
+			return errors.New("must not have an encoded host")
+		}
+		if u.Scheme == "http" && !isOwnMachine(u.Hostname()) {
+			return errors.New("must be https, unless its host is a loopback one") // RFC 9700 2.1
+		}
+		for seg := range strings.SplitSeq(u.Path, "/") {
+			if seg == "." || seg == ".." {
+				return errors.New("must not have dot segments")
+			}
+		}
+		return nil
+	}
+	// RFC 8252 7.1: a private-use scheme is a domain name turned round, so it has a dot.
+	if !strings.Contains(u.Scheme, ".") {
+		return fmt.Errorf("has the private scheme %s, which must be a reversed domain name such as com.example.app", u.Scheme)
+	}
+	return nil
+}
+
+// isOwnMachine knows fewer hosts than internal/loopback, because a code is sent there: it excludes names below
+// localhost, which a resolver can look up elsewhere, and the rest of 127.0.0.0/8. (RFC 8252 7.3, 8.3)
+func isOwnMachine(host string) bool {
+	return host == "127.0.0.1" || host == "::1" || host == "localhost"
+}
+
+// MatchRedirectURI tells whether a redirect URI of a request is the registered one: the same string (RFC 9700 2.1), or
+// the same except for the port if the registered host is a loopback address (RFC 8252 7.3).
+func MatchRedirectURI(registered, sent string) bool {
+	if registered == sent {
+		return true
+	}
+	for _, prefix := range []string{"http://127.0.0.1", "http://[::1]"} {
+		r, ok := strings.CutPrefix(registered, prefix)
+		if !ok {
+			continue
+		}
+		s, ok := strings.CutPrefix(sent, prefix)
+		if !ok {
+			return false
+		}
+		rest, ok := cutPort(r)
+		if !ok {
+			return false
+		}
+		sentRest, ok := cutPort(s)
+		return ok && rest == sentRest
+	}
+	return false
+}
+
+// cutPort cuts :port from what follows a host. ok is false when something else follows.
+func cutPort(s string) (rest string, ok bool) {
+	if s == "" || s[0] == '/' || s[0] == '?' {
+		return s, true
+	}
+	if s[0] != ':' {
+		return "", false
+	}
+	end := 1
+	for end < len(s) && s[end] >= '0' && s[end] <= '9' {
+		end++
+	}
+	if end == 1 || end > 6 || (end < len(s) && s[end] != '/' && s[end] != '?') {
+		return "", false
+	}
+	return s[end:], true
+}
+
+// RedirectTarget is what a page's form-action must name for a redirect URI: its origin, or its scheme.
+func RedirectTarget(uri string) string {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return ""
+	}
+	if u.Scheme == "https" || u.Scheme == "http" {
+		return u.Scheme + "://" + u.Host
+	}
+	return u.Scheme + ":"
+}
+
+// RedirectOwner is what a person reads of a redirect URI: its host, or the application's scheme.
+func RedirectOwner(uri string) string {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return ""
+	}
+	if u.Hostname() != "" {
+		return u.Hostname()
+	}
+	return u.Scheme
+}
+
+// WithQuery appends parameters to a URI that has no fragment, byte for byte before them. (RFC 6749 3.1.2: its own query
+// is kept)
+func WithQuery(uri string, params url.Values) string {
+	if len(params) == 0 {
+		return uri
+	}
+	switch {
+	case !strings.Contains(uri, "?"):
+		uri += "?"
+	case !strings.HasSuffix(uri, "?") && !strings.HasSuffix(uri, "&"):
+		uri += "&"
+	}
+	return uri + params.Encode()
+}

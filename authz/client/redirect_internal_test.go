@@ -1,0 +1,75 @@
+package client
+
+import (
+	"net/url"
+	"testing"
+)
+
+func TestValidateRedirectURI(t *testing.T) {
+	t.Parallel()
+	for uri, good := range map[string]bool{
+		"https://app.example.com/cb":            true,
+		"https://app.example.com/cb?tenant=1":   true,
+		"https://app.example.com":               true,
+		"https://app.example.com:8443/":         true,
+		"http://127.0.0.1/cb":                   true,
+		"http://127.0.0.1:8080/cb":              true,
+		"http://[::1]/cb":                       true,
+		"http://localhost:3000/cb":              true,
+		"com.example.app:/cb":                   true,
+		"com.example.app://cb":                  true,
+		"":                                      false,
+		"/cb":                                   false,
+		"//app.example.com/cb":                  false,
+		"app.example.com/cb":                    false,
+		"http://app.example.com/cb":             false,
+		"https://app.example.com/cb#frag":       false,
+		"https://app.example.com/cb#":           false,
+		"https://user@app.example.com/cb":       false,
+		"https://app.example.com/a/../b":        false,
+		"https://app.example.com/c b":           false,
+		"https://app.example.com/cb?code=1":     false,
+		"https://app.example.com/cb?x=1&state=": false,
+		"https://app.example.com/cb?a;b":        false,
+		"https://app%2eexample.com/cb":          false,
+		"https://äpp.example.com/cb":            false,
+		"https://:443/cb":                       false,
+		"https:///cb":                           false,
+		"javascript:alert(1)":                   false,
+		"data:text/html,x":                      false,
+		"myapp:/cb":                             false,
+		"https://*.example.com/cb":              true, // a name like any other: it matches itself alone
+		"https://a.example.com\\@b.example/":    false,
+	} {
+		if err := ValidateRedirectURI(uri); (err == nil) != good {
+			t.Errorf("validateRedirectURI(%q) = %v, want good %v", uri, err, good)
+		}
+	}
+}
+
+// FuzzMatchRedirectURI: a match differs from the registered URI at most by the port of a loopback address.
+func FuzzMatchRedirectURI(f *testing.F) {
+	registered := []string{"https://app/cb", "http://127.0.0.1/cb", "http://127.0.0.1:80/cb?x=1", "http://[::1]/cb", "com.example.app:/cb", "http://localhost/cb"}
+	for _, s := range append(registered, "http://127.0.0.1:1234/cb", "http://127.0.0.1:1234@evil/cb", "http://[::1]:99999/cb", "http://127.0.0.1:/cb", "https://app/cb/") {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, sent string) {
+		for _, reg := range registered {
+			if !MatchRedirectURI(reg, sent) || reg == sent {
+				continue
+			}
+			if ValidateRedirectURI(sent) != nil {
+				continue // refused beforehand
+			}
+			a, errA := url.Parse(reg)
+			b, errB := url.Parse(sent)
+			if errA != nil || errB != nil {
+				t.Fatalf("match(%q, %q) although one is no URI", reg, sent)
+			}
+			loopback := b.Hostname() == "127.0.0.1" || b.Hostname() == "::1"
+			if !loopback || a.Scheme != b.Scheme || a.Hostname() != b.Hostname() || a.RequestURI() != b.RequestURI() || b.User != nil || b.Fragment != "" {
+				t.Errorf("match(%q, %q) = true", reg, sent)
+			}
+		}
+	})
+}

@@ -1,0 +1,344 @@
+// Package keys holds the signing keys of a store. They rotate on a schedule and are published before they sign. What is
+// signed does not belong here, except for the types of tokens, so that no type passes for another.
+package keys
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	keyPeriod  = 90 * 24 * time.Hour // how long a key signs
+	keyOverlap = 24 * time.Hour      // how long a key is published before it signs: longer than clients cache the JWKS
+	// keyAfter is how long a key is published after it signed last: longer than any ID token lives.
+	keyAfter = 48 * time.Hour
+	// keyKept is how long a key that is no longer published still verifies id_token_hint, where expired tokens count
+	// (OpenID Connect Core 3.1.2.1).
+	keyKept    = 90 * 24 * time.Hour
+	keyRefresh = time.Minute // how soon a server sees what another server of the store has written
+	rsaBits    = 2048
+)
+
+// Algorithms are the algorithms that ID tokens can be signed with, the default first.
+var Algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA}
+
+// Keys are the signing keys of a store, shared by every server on it. They are safe for concurrent use.
+type Keys struct {
+	store   storage.Store
+	keyring *secret.Keyring
+	now     func() time.Time
+	random  io.Reader
+	log     *zap.Logger
+
+	mu   sync.RWMutex // guards keys
+	keys map[string]*signingKey
+}
+
+type signingKey struct {
+	keyRecord
+
+	id      string
+	private crypto.Signer
+	signers map[string]jose.Signer // by the typ header
+}
+
+// New reads the keys of the store and makes those that are missing. now and random nil: the system's.
+func New(ctx context.Context, store storage.Store, keyring *secret.Keyring, now func() time.Time, random io.Reader, log *zap.Logger) (*Keys, error) {
+	if now == nil {
+		now = time.Now
+	}
+	if random == nil {
+		random = rand.Reader
+	}
+	if log == nil {
+		log = zap.NewNop()
+	}
+	k := &Keys{store: store, keyring: keyring, now: now, random: random, log: log}
+	if err := k.load(ctx); err != nil {
+		return nil, err
+	}
+	if err := k.rotate(ctx, false); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// Run rotates the keys on schedule and sees what other servers rotated, until ctx ends.
+func (k *Keys) Run(ctx context.Context) error {
+	tick := time.NewTicker(keyRefresh)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := errors.Join(k.load(ctx), k.rotate(ctx, false)); err != nil && ctx.Err() == nil {
+				k.log.Error("signing keys not renewed", zap.Error(err)) // those at hand go on
+			}
+		}
+	}
+}
+
+// Rotate publishes a successor of every key now. It signs once every client can have seen it. For an algorithm whose
+// successor is already waiting Rotate does nothing.
+func (k *Keys) Rotate(ctx context.Context) error { return k.rotate(ctx, true) }
+
+// rotate makes the first key of each algorithm, and successors of those that are due, or of all.
+func (k *Keys) rotate(ctx context.Context, all bool) error {
+	now := k.now().UTC()
+	for _, alg := range Algorithms {
+		if !needsKey(slices.Collect(maps.Values(k.snapshot())), string(alg), now, all) {
+			continue
+		}
+		// Made before the transaction, which decides whether it is still needed: another server can have been faster.
+		id, sealed, err := k.generate(alg)
+		if err != nil {
+			return fmt.Errorf("make %s key: %w", alg, err)
+		}
+		made := false
+		err = k.store.Update(ctx, func(tx storage.Tx) error {
+			made = false
+			var have []*signingKey
+			for e, err := range signingKeys.Scan(tx, storage.Range{}) {
+				if err != nil {
+					return err
+				}
+				have = append(have, &signingKey{keyRecord: e.Value, id: e.Key})
+			}
+			if !needsKey(have, string(alg), now, all) {
+				return nil
+			}
+			made = true
+			return putKey(tx, have, id, keyRecord{Algorithm: string(alg), Private: sealed, CreatedAt: now, ActiveFrom: now}, now)
+		})
+		if err != nil {
+			return fmt.Errorf("store %s key: %w", alg, err)
+		}
+		if made {
+			k.log.Info("signing key published", zap.String("algorithm", string(alg)), zap.String("kid", id))
+		}
+		if err := k.load(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needsKey tells whether an algorithm has no key, or no successor for its newest key, which is due or demanded by all.
+// No key is needed while a successor waits.
+func needsKey(have []*signingKey, alg string, now time.Time, all bool) bool {
+	newest := newestKey(have, alg)
+	if newest == nil {
+		return true
+	}
+	if newest.ActiveFrom.After(now) {
+		return false
+	}
+	return all || !now.Before(newest.ActiveFrom.Add(keyPeriod-keyOverlap))
+}
+
+func newestKey(have []*signingKey, alg string) *signingKey {
+	var newest *signingKey
+	for _, c := range have {
+		if c.Algorithm == alg && (newest == nil || c.ActiveFrom.After(newest.ActiveFrom)) {
+			newest = c
+		}
+	}
+	return newest
+}
+
+// putKey stores a key and the end of its predecessor.
+func putKey(tx storage.Tx, have []*signingKey, id string, rec keyRecord, now time.Time) error {
+	if old := newestKey(have, rec.Algorithm); old != nil {
+		rec.ActiveFrom = now.Add(keyOverlap)
+		old.RetiresAt = rec.ActiveFrom
+		old.GoneAt = old.RetiresAt.Add(keyAfter)
+		if err := signingKeys.Put(tx, old.id, old.keyRecord, old.GoneAt.Add(keyKept)); err != nil {
+			return err
+		}
+	}
+	return signingKeys.Create(tx, id, rec, time.Time{})
+}
+
+func (k *Keys) generate(alg jose.SignatureAlgorithm) (id string, sealed []byte, err error) {
+	if id, err = secret.ID(k.random, 16); err != nil {
+		return "", nil, err
+	}
+	var private crypto.Signer
+	switch alg { //nolint:exhaustive // those of Algorithms
+	case jose.RS256:
+		private, err = rsa.GenerateKey(k.random, rsaBits)
+	case jose.ES256:
+		private, err = ecdsa.GenerateKey(elliptic.P256(), k.random)
+	case jose.EdDSA:
+		_, private, err = ed25519.GenerateKey(k.random)
+	default:
+		err = fmt.Errorf("no such algorithm: %s", alg)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return "", nil, err
+	}
+	sealed, err = k.keyring.Seal(keyPurpose(id), der)
+	return id, sealed, err
+}
+
+func keyPurpose(id string) string { return "authz_key/" + id }
+
+// load reads the keys of the store. A key that cannot be opened is an error: signing with another one would not be
+// noticed.
+func (k *Keys) load(ctx context.Context) error {
+	have := k.snapshot()
+	keys := map[string]*signingKey{}
+	err := k.store.View(ctx, func(tx storage.Tx) error {
+		for e, err := range signingKeys.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			key := &signingKey{keyRecord: e.Value, id: e.Key}
+			if old := have[e.Key]; old != nil {
+				key.private, key.signers = old.private, old.signers
+			} else if err := k.open(key); err != nil {
+				return fmt.Errorf("signing key %s: %w", e.Key, err)
+			}
+			keys[e.Key] = key
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("load signing keys: %w", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.keys = keys
+	return nil
+}
+
+// open unseals a key and makes its signers.
+func (k *Keys) open(key *signingKey) error {
+	der, err := k.keyring.Open(keyPurpose(key.id), key.Private)
+	if err != nil {
+		return fmt.Errorf("the encryption key does not open it: %w", err)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return err
+	}
+	private, ok := parsed.(crypto.Signer)
+	if !ok {
+		return errors.New("not a signing key")
+	}
+	key.private, key.signers = private, map[string]jose.Signer{}
+	for _, typ := range []string{TypeIDToken, TypeAccessToken, TypeLogout} {
+		opts := (&jose.SignerOptions{}).WithType(jose.ContentType(typ)).WithHeader("kid", key.id)
+		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key.private}, opts)
+		if err != nil {
+			return err
+		}
+		key.signers[typ] = signer
+	}
+	return nil
+}
+
+func (k *Keys) snapshot() map[string]*signingKey {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.keys
+}
+
+// The typ headers of what we sign. Each kind is only accepted as itself. (RFC 8725 3.11)
+const (
+	TypeIDToken     = "JWT"
+	TypeAccessToken = "at+jwt"     // RFC 9068 2.1
+	TypeLogout      = "logout+jwt" // OpenID Connect Back-Channel Logout 2.4
+)
+
+// Sign returns claims as a signed JWT in compact form. alg is RS256, ES256 or EdDSA; typ is the type header.
+func (k *Keys) Sign(alg, typ string, claims any) (string, error) {
+	now := k.now()
+	var use *signingKey
+	for _, c := range k.snapshot() {
+		active := c.Algorithm == alg && !c.ActiveFrom.After(now)
+		if active && (use == nil || c.ActiveFrom.After(use.ActiveFrom)) {
+			use = c
+		}
+	}
+	if use == nil || use.signers[typ] == nil {
+		return "", fmt.Errorf("no key signs %s with %s", typ, alg)
+	}
+	payload, err := json.Marshal(claims)
+	if err != nil {
+		return "", err
+	}
+	signed, err := use.signers[typ].Sign(payload)
+	if err != nil {
+		return "", err
+	}
+	return signed.CompactSerialize()
+}
+
+// ErrUnverified says that a JWT was not signed by us, or is a token of another type.
+var ErrUnverified = errors.New("authz: not one of our tokens")
+
+// Verify returns the claims of a JWT that we signed as this type, expired or not, or an error. The algorithm is that of
+// the key that the header names, never the header's choice.
+func (k *Keys) Verify(raw, typ string) ([]byte, error) {
+	if len(raw) > 16<<10 {
+		return nil, ErrUnverified
+	}
+	parsed, err := jose.ParseSignedCompact(raw, Algorithms)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnverified, err)
+	}
+	header := parsed.Signatures[0].Header
+	key := k.snapshot()[header.KeyID]
+	if key == nil || header.Algorithm != key.Algorithm || header.ExtraHeaders[jose.HeaderType] != typ {
+		return nil, ErrUnverified
+	}
+	payload, err := parsed.Verify(key.private.Public())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnverified, err)
+	}
+	return payload, nil
+}
+
+// JWKS returns the public keys, those that will sign next included, in the order in which they were made.
+func (k *Keys) JWKS() jose.JSONWebKeySet {
+	now := k.now()
+	shown := slices.SortedFunc(maps.Values(k.snapshot()), func(a, b *signingKey) int {
+		if c := a.CreatedAt.Compare(b.CreatedAt); c != 0 {
+			return c
+		}
+		return slices.Index(Algorithms, jose.SignatureAlgorithm(a.Algorithm)) - slices.Index(Algorithms, jose.SignatureAlgorithm(b.Algorithm))
+	})
+	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
+	for _, c := range shown {
+		if c.GoneAt.IsZero() || c.GoneAt.After(now) {
+			set.Keys = append(set.Keys, jose.JSONWebKey{Key: c.private.Public(), KeyID: c.id, Algorithm: c.Algorithm, Use: "sig"})
+		}
+	}
+	return set
+}

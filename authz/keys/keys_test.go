@@ -1,0 +1,330 @@
+package keys_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+)
+
+// clock is a clock that only Advance moves. It is safe for concurrent use.
+type clock struct {
+	mu sync.Mutex // guards t
+	t  time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+func (c *clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = c.t.Add(d)
+}
+
+type keyWorld struct {
+	store   storage.Store
+	keyring *secret.Keyring
+	clock   *clock
+}
+
+func newKeyWorld(t *testing.T) keyWorld {
+	t.Helper()
+	now := &clock{t: time.Date(2035, 3, 1, 12, 0, 0, 0, time.UTC)}
+	store, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = now.Now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() }) //nolint:errcheck // in memory
+	keyring, err := secret.NewKeyring(bytes.Repeat([]byte{1}, secret.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keyWorld{store, keyring, now}
+}
+
+func (w keyWorld) open(t *testing.T) *keys.Keys {
+	t.Helper()
+	k, err := keys.New(t.Context(), w.store, w.keyring, w.clock.Now, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// kid signs something and returns the key that did.
+func kid(t *testing.T, k *keys.Keys, alg string) (kid, raw string) {
+	t.Helper()
+	raw, err := k.Sign(alg, "JWT", map[string]string{"sub": "x"})
+	if err != nil {
+		t.Fatalf("Sign(%s) = %v", alg, err)
+	}
+	parsed, err := jose.ParseSignedCompact(raw, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(alg)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed.Signatures[0].Header.KeyID, raw
+}
+
+func published(k *keys.Keys, kid string) bool {
+	set := k.JWKS()
+	return len(set.Key(kid)) == 1
+}
+
+func TestKeysRotate(t *testing.T) {
+	t.Parallel()
+	w := newKeyWorld(t)
+	k := w.open(t)
+	for _, alg := range []string{"RS256", "ES256", "EdDSA"} {
+		if kid, _ := kid(t, k, alg); !published(k, kid) {
+			t.Errorf("the %s key that signs is not published", alg)
+		}
+	}
+	first, token := kid(t, k, "ES256")
+	for range 2 { // the second time a successor is waiting
+		if err := k.Rotate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(k.JWKS().Keys); n != 6 {
+		t.Fatalf("%d keys are published, want 6: each and its successor", n)
+	}
+	for _, c := range []struct {
+		after     time.Duration
+		newSigns  bool
+		oldOnShow bool
+	}{
+		{0, false, true},
+		{24*time.Hour - time.Second, false, true},
+		{time.Second, true, true},
+		{48*time.Hour - time.Second, true, true},
+		{time.Second, true, false},
+	} {
+		w.clock.Advance(c.after)
+		for name, k := range map[string]*keys.Keys{"this server": k, "another server": w.open(t)} {
+			now, _ := kid(t, k, "ES256")
+			if (now != first) != c.newSigns {
+				t.Errorf("%s at %s: the new key signs: %v, want %v", name, w.clock.Now(), now != first, c.newSigns)
+			}
+			if !published(k, now) || published(k, first) != c.oldOnShow {
+				t.Errorf("%s at %s: new key on show %v, old one %v, want true and %v", name, w.clock.Now(), published(k, now), published(k, first), c.oldOnShow)
+			}
+			if _, err := k.Verify(token, "JWT"); err != nil {
+				t.Errorf("%s at %s: Verify(old token) = %v", name, w.clock.Now(), err)
+			}
+		}
+	}
+}
+
+// verifies tells whether a client with the published keys accepts a token.
+func verifies(k *keys.Keys, raw string) bool {
+	parsed, err := jose.ParseSignedCompact(raw, []jose.SignatureAlgorithm{jose.ES256})
+	if err != nil {
+		return false
+	}
+	set := k.JWKS()
+	for _, key := range set.Key(parsed.Signatures[0].Header.KeyID) {
+		if _, err := parsed.Verify(key.Key); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func TestKeysRotateUnderLoad(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 109: keys are rotated while tokens are signed", func(t *testing.T) {
+		w := newKeyWorld(t)
+		k := w.open(t)
+		first, old := kid(t, k, "ES256")
+		stop := make(chan struct{})
+		var load sync.WaitGroup
+		var signed atomic.Int64
+		var hour sync.RWMutex // no hour passes between a signature and its check
+		for range 8 {
+			load.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					hour.RLock()
+					raw, err := k.Sign("ES256", "JWT", map[string]string{"sub": "x"})
+					shown := verifies(k, raw)
+					hour.RUnlock()
+					if err != nil || !shown {
+						t.Errorf("Sign under rotation = %v, its key on show: %t", err, shown)
+						return
+					}
+					signed.Add(1)
+				}
+			})
+		}
+		if err := k.Rotate(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for range 71 { // the successor signs after a day, the old key goes two days later
+			hour.Lock()
+			w.clock.Advance(time.Hour)
+			hour.Unlock()
+			if !verifies(k, old) {
+				t.Fatalf("a token of the old key is not believed at %s, while such tokens may live", w.clock.Now())
+			}
+		}
+		if now, _ := kid(t, k, "ES256"); now == first {
+			t.Error("the old key still signs")
+		}
+		close(stop)
+		load.Wait()
+		w.clock.Advance(2 * time.Hour)
+		if verifies(k, old) {
+			t.Error("a token of a key that is gone is believed")
+		}
+		if signed.Load() == 0 {
+			t.Error("nothing was signed meanwhile")
+		}
+	})
+}
+
+// TestKeysSchedule: keys renew themselves before they end, published a day before they sign.
+func TestKeysSchedule(t *testing.T) {
+	t.Parallel()
+	w := newKeyWorld(t)
+	first, _ := kid(t, w.open(t), "EdDSA")
+	w.clock.Advance(89*24*time.Hour - time.Second)
+	if n := len(w.open(t).JWKS().Keys); n != 3 {
+		t.Errorf("after 88 days %d keys, want 3", n)
+	}
+	w.clock.Advance(time.Second)
+	k := w.open(t)
+	if n := len(k.JWKS().Keys); n != 6 {
+		t.Errorf("after 89 days %d keys, want 6", n)
+	}
+	if now, _ := kid(t, k, "EdDSA"); now != first {
+		t.Error("the successor signs on the day it is published")
+	}
+	w.clock.Advance(24 * time.Hour)
+	if now, _ := kid(t, k, "EdDSA"); now == first {
+		t.Error("after 90 days the first key still signs")
+	}
+}
+
+func TestKeysRotateAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newKeyWorld(t)
+	servers := make([]*keys.Keys, 4)
+	var wg sync.WaitGroup
+	for i := range servers {
+		wg.Go(func() { servers[i] = w.open(t) })
+	}
+	wg.Wait()
+	for _, k := range servers {
+		wg.Go(func() {
+			if err := k.Rotate(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(w.open(t).JWKS().Keys); n != 6 {
+		t.Errorf("%d keys after four servers began and rotated at once, want 6", n)
+	}
+}
+
+func TestKeysRunEnds(t *testing.T) {
+	t.Parallel()
+	k := newKeyWorld(t).open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- k.Run(ctx) }()
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Run = %v, want nil", err)
+	}
+}
+
+func TestKeysAreSealed(t *testing.T) {
+	t.Parallel()
+	w := newKeyWorld(t)
+	w.open(t)
+	other, err := secret.NewKeyring(bytes.Repeat([]byte{2}, secret.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keys.New(t.Context(), w.store, other, w.clock.Now, nil, nil); err == nil {
+		t.Error("NewKeys opened the keys with another encryption key")
+	}
+	// Rotation of the encryption key: the new one seals, the old one still opens.
+	both, err := secret.NewKeyring(bytes.Repeat([]byte{2}, secret.KeySize), bytes.Repeat([]byte{1}, secret.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keys.New(t.Context(), w.store, both, w.clock.Now, nil, nil); err != nil {
+		t.Errorf("NewKeys(new and old encryption key) = %v", err)
+	}
+}
+
+func TestKeysVerify(t *testing.T) {
+	t.Parallel()
+	w := newKeyWorld(t)
+	k := w.open(t)
+	good, err := k.Sign("RS256", "JWT", map[string]string{"sub": "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if payload, err := k.Verify(good, "JWT"); err != nil || string(payload) != `{"sub":"x"}` {
+		t.Errorf("Verify = %s, %v", payload, err)
+	}
+	stranger := newKeyWorld(t).open(t)
+	_, foreign := kid(t, stranger, "ES256")
+	// The public RSA key as an HMAC key.
+	id, _ := kid(t, k, "RS256")
+	set := k.JWKS()
+	public, err := json.Marshal(set.Key(id)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: public}, (&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	confused, err := signer.Sign([]byte(`{"sub":"x"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hmac, err := confused.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, raw := range map[string]string{
+		"empty": "", "garbage": "a.b.c", "of another server": foreign, "HMAC with the public key": hmac, "cut": good[:len(good)-2], "longer": good + "AAAA",
+		"huge": string(bytes.Repeat([]byte("a"), 1<<20)),
+	} {
+		if _, err := k.Verify(raw, "JWT"); err == nil {
+			t.Errorf("Verify(%s) = nil error", name)
+		}
+	}
+	if _, err := k.Verify(good, "at+jwt"); err == nil {
+		t.Error("Verify took an ID token as an access token")
+	}
+	if _, err := k.Sign("none", "JWT", nil); err == nil {
+		t.Error("Sign(none) = nil error")
+	}
+	if _, err := k.Sign("HS256", "JWT", nil); err == nil {
+		t.Error("Sign(HS256) = nil error")
+	}
+}

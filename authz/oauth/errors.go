@@ -1,0 +1,133 @@
+// Package oauth is how OAuth requests are read and errors are represented: a form has one reading, and an Error has the
+// codes of RFC 6749. The meaning of requests and the writing of answers do not belong here.
+package oauth
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Error is a refusal or failure as an OAuth client reads it. Functions return it as error; authz writes it once, as
+// JSON or as a page.
+type Error struct {
+	Status      int    // HTTP status where the answer is not a redirect
+	Code        string // RFC 6749 4.1.2.1, 5.2 and their extensions
+	Description string // printable ASCII, nothing internal, nothing of the caller's input
+	Cause       error  // for the log only
+	// Challenge is the WWW-Authenticate header. Empty: none.
+	Challenge string
+	// RetryAfter is how long to wait. Zero: not said, except that a 503 says a few seconds.
+	RetryAfter time.Duration
+	// Fields are extension parameters of an authorization error: service_saml_error, service_error_cause.
+	Fields map[string]string
+}
+
+func (e *Error) Error() string {
+	if e.Cause != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Code, e.Description, e.Cause)
+	}
+	return e.Code + ": " + e.Description
+}
+
+func (e *Error) Unwrap() error { return e.Cause }
+
+// The error codes, one constructor each. cause is for the log and can be nil.
+
+// InvalidRequest is a malformed request. (RFC 6749 4.1.2.1, 5.2)
+func InvalidRequest(cause error, description string) error {
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_request", Description: description, Cause: cause}
+}
+
+// InvalidGrant is an invalid code, refresh token or password. (RFC 6749 5.2)
+func InvalidGrant(cause error, description string) error {
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_grant", Description: description, Cause: cause}
+}
+
+// InvalidClient is the same whether the client is unknown or disabled, or the secret wrong. (RFC 6749 5.2)
+func InvalidClient(cause error) error {
+	return &Error{Status: http.StatusUnauthorized, Code: "invalid_client", Description: "client authentication failed", Cause: cause, Challenge: `Basic realm="gatehouse", charset="UTF-8"`}
+}
+
+// UnauthorizedClient is a client that is not allowed the grant. (RFC 6749 4.1.2.1, 5.2)
+func UnauthorizedClient(cause error, description string) error {
+	return &Error{Status: http.StatusBadRequest, Code: "unauthorized_client", Description: description, Cause: cause}
+}
+
+// UnsupportedGrantType is an unknown grant_type. (RFC 6749 5.2)
+func UnsupportedGrantType(cause error) error {
+	return &Error{Status: http.StatusBadRequest, Code: "unsupported_grant_type", Description: "grant type is not supported", Cause: cause}
+}
+
+// UnsupportedResponseType is an unknown response_type. (RFC 6749 4.1.2.1)
+func UnsupportedResponseType(cause error) error {
+	return &Error{Status: http.StatusBadRequest, Code: "unsupported_response_type", Description: "response type is not supported", Cause: cause}
+}
+
+// InvalidScope is a scope that is malformed or not allowed. (RFC 6749 4.1.2.1, 5.2)
+func InvalidScope(cause error, description string) error {
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_scope", Description: description, Cause: cause}
+}
+
+// InvalidTarget refuses a resource. (RFC 8707 2)
+func InvalidTarget(cause error) error {
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_target", Description: "the resource is unknown or not allowed", Cause: cause}
+}
+
+// AccessDenied is a refusal by the person or the server. (RFC 6749 4.1.2.1)
+func AccessDenied(cause error) error {
+	return &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the request was denied", Cause: cause}
+}
+
+// NotFound is a 404 of an API.
+func NotFound() error {
+	return &Error{Status: http.StatusNotFound, Code: "not_found", Description: "there is no such thing"}
+}
+
+// ServerError is a failure on our side. The client reads nothing of the cause.
+func ServerError(cause error) error {
+	return &Error{Status: http.StatusInternalServerError, Code: "server_error", Description: "internal error", Cause: cause}
+}
+
+// TemporarilyUnavailable is a failure that can pass, of storage or because of too many password checks: 503 with
+// Retry-After.
+func TemporarilyUnavailable(cause error) error {
+	return &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "try again later", Cause: cause}
+}
+
+// TooManyTries refuses to check passwords for a while (RFC 6585 4), as the sign-in page does. RFC 6749 has no code for
+// it.
+func TooManyTries(cause error, wait time.Duration) error {
+	return &Error{Status: http.StatusTooManyRequests, Code: "temporarily_unavailable", Description: "too many tries", Cause: cause, RetryAfter: wait}
+}
+
+// AsError turns any error into an Error: a failure of storage is 503, an unknown error 500.
+func AsError(err error) *Error {
+	if e := new(Error); errors.As(err, &e) {
+		return e
+	}
+	if isUnavailable(err) {
+		return TemporarilyUnavailable(err).(*Error) //nolint:errorlint,forcetypeassert // just made
+	}
+	return ServerError(err).(*Error) //nolint:errorlint,forcetypeassert // just made
+}
+
+// isUnavailable tells whether err is a failure of storage.
+func isUnavailable(err error) bool {
+	return errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrCorrupt)
+}
+
+// StorageError turns failures of storage into a 503 and leaves verdicts as they are.
+func StorageError(err error) error {
+	if errors.As(err, new(*Error)) || errors.As(err, new(*login.Refusal)) || errors.Is(err, login.ErrResponded) {
+		return err
+	}
+	if storage.IsFailure(err) {
+		return TemporarilyUnavailable(err)
+	}
+	return err
+}

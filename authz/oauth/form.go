@@ -1,0 +1,166 @@
+package oauth
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of what is read.
+const (
+	maxForm       = 64 << 10 // bytes of a form body
+	MaxQuery      = 32 << 10 // bytes of a query; strangers can have one stored, so it is bounded
+	maxParameters = 1024     // name=value pairs of a form or query
+)
+
+// Form holds the parameters of a form body or a query. A parameter without a value counts as not sent (RFC 6749 3.1).
+type Form struct {
+	Values map[string][]string
+}
+
+// Get returns the value of a parameter, or "" when it was not sent, was empty or was repeated.
+func (f Form) Get(name string) string {
+	if v := f.Values[name]; len(v) == 1 {
+		return v[0]
+	}
+	return ""
+}
+
+// Has tells whether a parameter was sent once, with a value.
+func (f Form) Has(name string) bool { return f.Get(name) != "" }
+
+// All returns each value of a parameter that can repeat, such as resource (RFC 8707 2), without empty ones.
+func (f Form) All(name string) []string {
+	var out []string
+	for _, v := range f.Values[name] {
+		if v != "" {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Repeated tells whether a parameter was sent more than once.
+func (f Form) Repeated(name string) bool { return len(f.Values[name]) > 1 }
+
+// Encode writes the parameters as a query again, in the order of their names.
+func (f Form) Encode() string { return url.Values(f.Values).Encode() }
+
+// bodyOnly are the parameters that are read from a body alone. In a query they would reach logs and Referer headers,
+// and in both places it would be open which one counts.
+var bodyOnly = []string{
+	"grant_type", "code", "code_verifier", "redirect_uri", "client_id", "client_secret", "client_assertion", "client_assertion_type",
+	"refresh_token", "scope", "resource", "username", "password", "token", "token_type_hint", "access_token", "refresh_user_details",
+}
+
+// ParseForm reads the form of an endpoint that machines call. A body that could be read in two ways is invalid_request.
+// (RFC 6749 3.2: "MUST NOT be included more than once"; appendix B: UTF-8)
+func ParseForm(r *http.Request) (Form, error) {
+	query, err := ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return Form{}, err
+	}
+	for _, name := range bodyOnly {
+		if len(query.Values[name]) > 0 {
+			return Form{}, InvalidRequest(nil, "parameters belong in the body")
+		}
+	}
+	f, err := ReadForm(r)
+	if err != nil {
+		return Form{}, err
+	}
+	for name, values := range f.Values {
+		if len(values) > 1 && name != "resource" { // RFC 8707 2: resource can repeat
+			return Form{}, InvalidRequest(nil, "a parameter is repeated")
+		}
+		for _, v := range values {
+			if HasControl(v) {
+				return Form{}, InvalidRequest(nil, "a parameter has control characters")
+			}
+		}
+	}
+	return f, nil
+}
+
+// ReadForm reads a form body, repeated parameters included.
+func ReadForm(r *http.Request) (Form, error) {
+	if err := checkFormType(r.Header); err != nil {
+		return Form{}, InvalidRequest(err, "content type must be application/x-www-form-urlencoded")
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxForm+1))
+	if err != nil {
+		return Form{}, InvalidRequest(err, "the body cannot be read")
+	}
+	if len(body) > maxForm {
+		return Form{}, InvalidRequest(nil, "the body is too large")
+	}
+	return ParseQuery(string(body))
+}
+
+// FormType is the media type of form bodies.
+const FormType = "application/x-www-form-urlencoded"
+
+func checkFormType(h http.Header) error {
+	types := h.Values("Content-Type")
+	if len(types) != 1 {
+		return fmt.Errorf("%d content types", len(types))
+	}
+	if types[0] == FormType { // as nearly every client writes it
+		return nil
+	}
+	media, params, err := mime.ParseMediaType(types[0])
+	if err != nil {
+		return err
+	}
+	if media != FormType {
+		return errors.New("another content type")
+	}
+	for name, value := range params {
+		if name != "charset" || !strings.EqualFold(value, "utf-8") {
+			return errors.New("another charset")
+		}
+	}
+	return nil
+}
+
+// ParseQuery reads name=value pairs. Pairs that could be decoded in several ways are invalid_request: %zz, a bare
+// semicolon (which some read as a separator), bytes that are not UTF-8.
+func ParseQuery(raw string) (Form, error) {
+	f := Form{Values: map[string][]string{}}
+	if strings.Contains(raw, ";") {
+		return Form{}, InvalidRequest(nil, "malformed parameters")
+	}
+	n := 0
+	for pair := range strings.SplitSeq(raw, "&") {
+		if pair == "" {
+			continue
+		}
+		if n++; n > maxParameters {
+			return Form{}, InvalidRequest(nil, "too many parameters")
+		}
+		rawName, rawValue, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(rawName)
+		if err != nil {
+			return Form{}, InvalidRequest(err, "malformed parameters")
+		}
+		value, err := url.QueryUnescape(rawValue)
+		if err != nil {
+			return Form{}, InvalidRequest(err, "malformed parameters")
+		}
+		if !utf8.ValidString(name) || !utf8.ValidString(value) || HasControl(name) || strings.HasPrefix(name, "\ufeff") {
+			return Form{}, InvalidRequest(nil, "malformed parameters")
+		}
+		f.Values[name] = append(f.Values[name], value)
+	}
+	return f, nil
+}
+
+// HasControl tells whether s has a control character below space.
+func HasControl(s string) bool {
+	return strings.ContainsFunc(s, func(c rune) bool { return c < ' ' })
+}

@@ -1,0 +1,11 @@
+package registry
+
+import "github.com/gatehouse-id/gatehouse/internal/event"
+
+// The events of the package.
+var (
+	eventClientAuthFailed = event.Type{Type: "token.ClientAuthenticationFailedEvent", Name: "Client Authentication Failed", Brief: true}
+	eventClientRevoked    = event.Type{Type: "token.ClientRevokedEvent", Name: "Everything Of Client Revoked"}
+	eventClientAdded      = event.Type{Type: "client.ClientAddedEvent", Name: "Client Added"}
+	eventClientRemoved    = event.Type{Type: "client.ClientRemovedEvent", Name: "Client Removed"}
+)

@@ -1,0 +1,84 @@
+package registry
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+)
+
+// ScopesFor returns what a client asks for with the scope parameter of f: its default scopes when it names none.
+// (docs/decisions.md, "Scopes") May says whether it is allowed them.
+func (r *Registry) ScopesFor(c *client.Client, f oauth.Form) ([]string, error) {
+	asked, err := client.ParseScope(f.Get("scope"))
+	if err != nil {
+		return nil, oauth.InvalidScope(err, "scope is malformed")
+	}
+	if len(asked) == 0 {
+		asked = c.DefaultScopes
+	}
+	if len(asked) == 0 {
+		return nil, oauth.InvalidScope(nil, "no scope was asked and the client has no default")
+	}
+	return asked, nil
+}
+
+// ScopeLevel returns the highest authentication level that one of the scopes demands. 0: any.
+func (r *Registry) ScopeLevel(scope []string) int {
+	level := 0
+	for _, name := range scope {
+		level = max(level, r.scopes[name].Level)
+	}
+	return level
+}
+
+// Permission is what a client asks to be allowed. An empty member asks for nothing.
+type Permission struct {
+	Grant     string
+	Scope     []string
+	Provider  string
+	Resources []string
+}
+
+// ErrProvider is the cause of a refused identity provider.
+var ErrProvider = errors.New("unable to determine identity provider")
+
+// May is the one place that says whether a client is allowed a grant, scopes, an identity provider and resources. Every
+// request for a token or code passes here.
+func (r *Registry) May(c *client.Client, a Permission) error {
+	if c.Disabled {
+		return oauth.UnauthorizedClient(nil, "the client is disabled")
+	}
+	if a.Grant != "" && !c.HasGrant(a.Grant) {
+		return oauth.UnauthorizedClient(nil, "the client may not use this grant type") // RFC 6749 5.2
+	}
+	for _, name := range a.Scope {
+		if !c.HasScope(name) {
+			return oauth.InvalidScope(nil, "a scope is unknown or not allowed") // one is enough for the whole request
+		}
+		// Only persons have a level.
+		if a.Grant == client.GrantClientCredentials && r.scopes[name].Level > 0 {
+			return oauth.InvalidScope(nil, "a scope needs a person")
+		}
+	}
+	if a.Provider != "" && !slices.Contains(r.Usable(c), a.Provider) {
+		return oauth.AccessDenied(ErrProvider)
+	}
+	if !client.IsSubset(a.Resources, c.Audiences) {
+		return oauth.InvalidTarget(nil) // RFC 8707 2
+	}
+	return nil
+}
+
+// UsageLimit returns how often an access token of these scopes can be used: their lowest limit. 0: unlimited.
+// (docs/decisions.md, "Usage limits")
+func (r *Registry) UsageLimit(scope []string) int {
+	limit := 0
+	for _, name := range scope {
+		if l := r.scopes[name].UsageLimit; l > 0 && (limit == 0 || l < limit) {
+			limit = l
+		}
+	}
+	return limit
+}

@@ -1,0 +1,28 @@
+package registry
+
+import (
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Every stored record of the package. The names are those of authz, from which the package came, since they are on
+// disk.
+var (
+	clients      = storage.NewTable[clientRecord]("authz_client")      // client id; those added by command
+	clientStates = storage.NewTable[clientState]("authz_client_state") // client id
+	// client, hash of the jti of a used client assertion
+	assertions = storage.NewTable[struct{}]("authz_assertion")
+)
+
+// clientState is the variable part of a client, whether it is declared or stored.
+type clientState struct {
+	// Epoch grows with "revoke everything of this client".
+	Epoch int64 `cbor:"1,keyasint"`
+}
+
+// clientRecord is a client that was added by command; Client is its configuration in JSON, with hashed secrets.
+type clientRecord struct {
+	Client    []byte    `cbor:"1,keyasint"`
+	CreatedAt time.Time `cbor:"2,keyasint"`
+}

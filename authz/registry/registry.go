@@ -1,0 +1,417 @@
+// Package registry knows the clients, API clients, scopes and identity providers of one configuration and those that
+// were added since. It authenticates clients, and its May is the one place that decides what a client is allowed.
+// Tokens do not belong here.
+package registry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/time/rate"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/outbound"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// never is the expiry of what storage must not collect.
+var never time.Time
+
+// maxParsed bounds the stored clients that are kept parsed.
+const maxParsed = 4096
+
+// Registry knows the clients: those of the configuration in memory, those added by command in storage. An id in both
+// places is an error.
+type Registry struct {
+	deps   Deps
+	issuer string
+	fixed  map[string]*entry[client.Client]
+	apis   map[string]*entry[client.APIClient]
+	scopes map[string]client.Scope
+	// declared are the providers of the configuration, identity among them; providers those and the managed ones, as
+	// they were last.
+	declared  map[string]Provider
+	providers atomic.Pointer[providerSet]
+	checks    *secretChecks
+
+	stored  parseCache // clients
+	origins corsOrigins
+	remote  remoteKeys
+	// trusted and untrusted make requests to addresses of the configuration and of clients that were added since.
+	trusted, untrusted *http.Client
+	// failures bounds the events of failed client authentications.
+	failures *rate.Limiter
+}
+
+// Deps is what the registry works with. All but Hasher, Passwords and Providers are required.
+type Deps struct {
+	Store   storage.Store
+	Keyring *secret.Keyring
+	Hasher  *secret.Hasher // for client secrets in PHC form
+	Events  *event.Recorder
+	// Passwords tells whether the password grant is served.
+	Passwords bool
+	// Providers knows the providers of this moment. nil: those of the configuration are all.
+	Providers Providers
+	Origin    func(*http.Request) event.Origin
+	Log       *zap.Logger
+	Now       func() time.Time
+	Random    io.Reader
+}
+
+// Config is what the operator decided about clients.
+type Config struct {
+	Issuer     string
+	Clients    []*client.Client
+	APIClients []*client.APIClient
+	Scopes     []client.Scope
+	Providers  []Provider // besides identity, which always exists, and those of Deps.Providers
+	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
+	OutboundAllow []netip.Prefix
+}
+
+// entry is a client ready for use: defaults filled in, secrets as keyed hashes.
+type entry[T any] struct {
+	client     *T
+	credential credential
+}
+
+// New returns the registry of one configuration, or says all that is wrong with it.
+func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
+	r := &Registry{
+		deps: deps, issuer: cfg.Issuer, fixed: map[string]*entry[client.Client]{}, apis: map[string]*entry[client.APIClient]{},
+		scopes: map[string]client.Scope{}, checks: newSecretChecks(deps.Keyring, deps.Hasher),
+		declared: map[string]Provider{client.DefaultProvider: {ID: client.DefaultProvider}},
+		trusted:  outbound.New(true), untrusted: outbound.New(false, cfg.OutboundAllow...),
+		failures: rate.NewLimiter(failureEventsPerSecond, failureEventsBurst),
+	}
+	var p client.Problems
+	for _, provider := range cfg.Providers {
+		p.AddErr(provider.Validate())
+		if _, ok := r.declared[provider.ID]; ok {
+			p.Addf("idp %q is declared twice", provider.ID)
+		}
+		r.declared[provider.ID] = provider
+	}
+	r.providers.Store(&providerSet{byID: r.declared})
+	if err := r.loadProviders(ctx); err != nil {
+		return nil, err
+	}
+	for _, sc := range cfg.Scopes {
+		p.AddErr(sc.Validate())
+		if _, ok := r.scopes[sc.Name]; ok {
+			p.Addf("scope %q is declared twice", sc.Name)
+		}
+		r.scopes[sc.Name] = sc
+	}
+	for _, c := range cfg.Clients {
+		p.AddErr(c.Validate())
+		if r.fixed[c.ID] != nil {
+			p.Addf("client %q is declared twice", c.ID)
+		}
+		if c.HasGrant(client.GrantPassword) && !r.deps.Passwords {
+			p.Addf("client %q: grants: password: passwords are not checked here", c.ID)
+		}
+		p.AddErr(r.checkProviders(c))
+		r.fixed[c.ID] = &entry[client.Client]{c.WithDefaults(), r.checks.credential("client", c.ID, c.Secrets, c.SecretHashes)}
+	}
+	for _, c := range cfg.APIClients {
+		p.AddErr(c.Validate())
+		if r.apis[c.ID] != nil {
+			p.Addf("api_client %q is declared twice", c.ID)
+		}
+		r.apis[c.ID] = &entry[client.APIClient]{c, r.checks.credential("api_client", c.ID, c.Secrets, c.SecretHashes)}
+	}
+	if err := r.checkStored(ctx, &p); err != nil {
+		return nil, err
+	}
+	if err := p.Join(); err != nil {
+		return nil, fmt.Errorf("authz: %w", err)
+	}
+	return r, nil
+}
+
+// checkStored finds ids of the configuration that are stored too.
+func (r *Registry) checkStored(ctx context.Context, p *client.Problems) error {
+	err := r.deps.Store.View(ctx, func(tx storage.Tx) error {
+		for id := range r.fixed {
+			if ok, err := clients.Has(tx, id); err != nil {
+				return err
+			} else if ok {
+				p.Addf("client %q is in the configuration and was added by command too: rename or remove one", id)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read stored clients: %w", err)
+	}
+	return nil
+}
+
+// Get returns a client with its defaults filled in, or storage.ErrNotFound. It can be disabled. It must not be changed.
+func (r *Registry) Get(ctx context.Context, id string) (*client.Client, error) {
+	reg, err := r.lookup(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if reg == nil {
+		return nil, storage.ErrNotFound
+	}
+	return reg.client, nil
+}
+
+// Find is Get in a transaction, for callers to whom an unknown client is not an error.
+func (r *Registry) Find(tx storage.Tx, id string) (c *client.Client, found bool, err error) {
+	reg, err := r.read(tx, id)
+	if err != nil || reg == nil {
+		return nil, false, err
+	}
+	return reg.client, true, nil
+}
+
+// read returns a client with its credential, or nil when there is no client of this id.
+func (r *Registry) read(tx storage.Tx, id string) (*entry[client.Client], error) {
+	if reg := r.fixed[id]; reg != nil {
+		return reg, nil
+	}
+	if client.CheckID(id) != nil {
+		return nil, nil //nolint:nilnil // documented above
+	}
+	rec, found, err := clients.Find(tx, id)
+	if err != nil || !found {
+		return nil, err
+	}
+	return r.parse(id, rec.Client)
+}
+
+// Declares tells whether a client stands in the configuration.
+func (r *Registry) Declares(id string) bool { return r.fixed[id] != nil }
+
+// Scope returns what the operator said about a scope; zero: nothing.
+func (r *Registry) Scope(name string) client.Scope { return r.scopes[name] }
+
+// HTTPClient returns what makes requests to a client. Addresses in the configuration are trusted; those of a client
+// that was added by command must be public.
+func (r *Registry) HTTPClient(c *client.Client) *http.Client {
+	if r.Declares(c.ID) {
+		return r.trusted
+	}
+	return r.untrusted
+}
+
+// update is Store.Update whose failures are 503: nobody knows what was written.
+func (r *Registry) update(ctx context.Context, fn func(storage.Tx) error) error {
+	return oauth.StorageError(r.deps.Store.Update(ctx, fn))
+}
+
+// view is Store.View whose failures are 503.
+func (r *Registry) view(ctx context.Context, fn func(storage.Tx) error) error {
+	return oauth.StorageError(r.deps.Store.View(ctx, fn))
+}
+
+func (r *Registry) now() time.Time { return r.deps.Now().UTC() }
+
+// parse returns the stored client, whose JSON is read once as long as it stays the same.
+func (r *Registry) parse(id string, raw []byte) (*entry[client.Client], error) {
+	return r.stored.get(id, raw, func(c *client.Client) *entry[client.Client] {
+		return &entry[client.Client]{c.WithDefaults(), r.checks.credential("client", c.ID, nil, c.SecretHashes)}
+	})
+}
+
+// FindWithEpoch returns a client and its epoch; nil: the client is unknown.
+func (r *Registry) FindWithEpoch(tx storage.Tx, id string) (c *client.Client, epoch int64, err error) {
+	c, found, err := r.Find(tx, id)
+	if err != nil || !found {
+		return nil, 0, err
+	}
+	state, _, err := clientStates.Find(tx, id)
+	return c, state.Epoch, err
+}
+
+// EpochKeys returns the keys of what DecodeWithEpoch reads, for one GetMany together with other records.
+func (r *Registry) EpochKeys(id string) [][]byte {
+	if r.fixed[id] != nil {
+		return [][]byte{clientStates.Key(id)}
+	}
+	return [][]byte{clientStates.Key(id), clients.Key(id)}
+}
+
+// DecodeWithEpoch is FindWithEpoch for values that GetMany has read of EpochKeys.
+func (r *Registry) DecodeWithEpoch(id string, values [][]byte) (c *client.Client, epoch int64, err error) {
+	if values[0] != nil {
+		state, err := clientStates.Decode(values[0])
+		if err != nil {
+			return nil, 0, err
+		}
+		epoch = state.Epoch
+	}
+	if reg := r.fixed[id]; reg != nil {
+		return reg.client, epoch, nil
+	}
+	if values[1] == nil {
+		return nil, epoch, nil
+	}
+	rec, err := clients.Decode(values[1])
+	if err != nil {
+		return nil, epoch, err
+	}
+	reg, err := r.parse(id, rec.Client)
+	if err != nil {
+		return nil, epoch, err
+	}
+	return reg.client, epoch, nil
+}
+
+// parseCache keeps parsed clients as long as their stored JSON stays the same.
+type parseCache struct {
+	mu sync.Mutex // guards of
+	of map[string]parseCacheEntry
+}
+
+type parseCacheEntry struct {
+	raw []byte
+	reg *entry[client.Client]
+}
+
+func (p *parseCache) get(id string, raw []byte, build func(*client.Client) *entry[client.Client]) (*entry[client.Client], error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e, ok := p.of[id]; ok && bytes.Equal(e.raw, raw) {
+		return e.reg, nil
+	}
+	c := new(client.Client)
+	if err := json.Unmarshal(raw, c); err != nil {
+		return nil, fmt.Errorf("%w: client %q: %w", storage.ErrCorrupt, id, err)
+	}
+	reg := build(c)
+	if p.of == nil || len(p.of) >= maxParsed {
+		p.of = map[string]parseCacheEntry{}
+	}
+	p.of[id] = parseCacheEntry{bytes.Clone(raw), reg}
+	return reg, nil
+}
+
+// credential is what the secret of a client is compared with.
+type credential struct {
+	kind, id string
+	sums     [][]byte // keyed hashes
+	phcs     []string
+}
+
+// secretChecks compares secrets. They are random, so a keyed hash is sufficient and costs microseconds. An imported
+// hash in PHC form is slow once; then its keyed hash is remembered.
+type secretChecks struct {
+	keys   [][]byte // of each encryption key, the newest first
+	hasher *secret.Hasher
+	decoy  credential
+	// slow is held while a slow hash is computed: one at a time, so that strangers do not use up the capacity for
+	// people who sign in
+	slow chan struct{}
+
+	mu    sync.Mutex // guards known
+	known map[string]struct{}
+}
+
+const maxKnown = 4096 // remembered successes
+
+func newSecretChecks(k *secret.Keyring, h *secret.Hasher) *secretChecks {
+	c := &secretChecks{keys: k.DeriveAll("gatehouse client secret v1"), hasher: h, slow: make(chan struct{}, 1), known: map[string]struct{}{}}
+	c.decoy = credential{sums: [][]byte{make([]byte, client.KeyedHashSize)}}
+	return c
+}
+
+// credential prepares secrets and hashes. Hashes were validated before.
+func (s *secretChecks) credential(kind, id string, secrets []secret.String, hashes []string) credential {
+	c := credential{kind: kind, id: id}
+	for _, text := range secrets {
+		c.sums = append(c.sums, secret.MAC(s.keys[0], kind, id, text.Reveal()))
+	}
+	for _, h := range hashes {
+		if sum, ok := keyedHash(h); ok {
+			c.sums = append(c.sums, sum)
+		} else {
+			c.phcs = append(c.phcs, h)
+		}
+	}
+	return c
+}
+
+// check tells whether text is one of the client's secrets. An unknown client is compared with the decoy, which no
+// secret equals. An error is a failure, not a verdict.
+func (s *secretChecks) check(ctx context.Context, c credential, kind, id, text string) (bool, error) {
+	ok := 0
+	for _, key := range s.keys {
+		sum := secret.MAC(key, kind, id, text)
+		for _, want := range c.sums {
+			ok |= compare(sum, want)
+		}
+	}
+	if ok == 1 || len(c.phcs) == 0 {
+		return ok == 1, nil
+	}
+	if s.hasher == nil {
+		return false, errors.New("no hasher for secrets in PHC form")
+	}
+	for _, phc := range c.phcs {
+		if good, err := s.checkSlow(ctx, phc, text, string(secret.MAC(s.keys[0], kind, id, text, phc))); err != nil || good {
+			return good, err
+		}
+	}
+	return false, nil
+}
+
+// maxSlowWait is how long a check waits for its turn to compute a slow hash.
+const maxSlowWait = 2 * time.Second
+
+// checkSlow computes a slow hash, unless its success is remembered under memory.
+func (s *secretChecks) checkSlow(ctx context.Context, phc, text, memory string) (bool, error) {
+	if s.remembers(memory) {
+		return true, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxSlowWait)
+	defer cancel()
+	select {
+	case s.slow <- struct{}{}:
+		defer func() { <-s.slow }()
+	case <-ctx.Done():
+		return false, secret.ErrBusy
+	}
+	if s.remembers(memory) { // computed meanwhile
+		return true, nil
+	}
+	good, _, err := s.hasher.Verify(ctx, phc, text)
+	if good {
+		s.remember(memory)
+	}
+	return good, err
+}
+
+func (s *secretChecks) remembers(sum string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.known[sum]
+	return ok
+}
+
+func (s *secretChecks) remember(sum string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.known) >= maxKnown {
+		clear(s.known)
+	}
+	s.known[sum] = struct{}{}
+}

@@ -1,0 +1,5 @@
+package token
+
+import "github.com/gatehouse-id/gatehouse/internal/event"
+
+var eventAllRevoked = event.Type{Type: "token.EverythingRevokedEvent", Name: "Everything Revoked"}

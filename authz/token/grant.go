@@ -1,0 +1,154 @@
+package token
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// NewGrantID returns an id that sorts by time, so that the oldest grant of a person and client is the first.
+func (l *Ledger) NewGrantID(now time.Time) (string, error) {
+	id, err := secret.ID(l.deps.Random, 16)
+	if err != nil {
+		return "", oauth.ServerError(err)
+	}
+	return fmt.Sprintf("%012x-%s", max(now.UnixMilli(), 0), id), nil
+}
+
+// StoreGrant writes a grant and its entry in the list of its person and client. It drops the oldest ones beyond the
+// limit.
+func (l *Ledger) StoreGrant(tx storage.Tx, id string, g Grant, limit int) error {
+	prefix := storage.Prefix(g.Subject, g.ClientID)
+	var have []string
+	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: prefix}) {
+		if err != nil {
+			return err
+		}
+		have = append(have, storage.Parts(e.Key)[2])
+	}
+	slices.Sort(have)
+	for len(have) >= limit {
+		if err := DropGrant(tx, g.Subject, g.ClientID, have[0]); err != nil {
+			return err
+		}
+		have = have[1:]
+	}
+	expires := g.ExpiresAt.Add(CollectMargin)
+	if err := grants.Create(tx, id, g, expires); err != nil {
+		return fmt.Errorf("store grant: %w", err)
+	}
+	return grantsOf.Put(tx, storage.Key(g.Subject, g.ClientID, id), struct{}{}, expires)
+}
+
+// DropGrant ends a grant and with it all its tokens.
+func DropGrant(tx storage.Tx, subject, clientID, id string) error {
+	if err := grants.Delete(tx, id); err != nil {
+		return err
+	}
+	return grantsOf.Delete(tx, storage.Key(subject, clientID, id))
+}
+
+// DropGrants ends every grant of a person to a client and returns their number.
+func DropGrants(tx storage.Tx, subject, clientID string) (int, error) {
+	n := 0
+	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(subject, clientID)}) {
+		if err != nil {
+			return n, err
+		}
+		if err := DropGrant(tx, subject, clientID, storage.Parts(e.Key)[2]); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// DraftGrantAccess makes an access token of a grant. It ends with the grant at the latest.
+func (l *Ledger) DraftGrantAccess(c *client.Client, id string, g *Grant, scope, resources []string, kind event.Type, from event.Origin, now time.Time) (*Draft, error) {
+	return l.DraftAccess(c, Access{
+		GrantID: id, ClientID: g.ClientID, Subject: g.Subject, Scope: scope, Audience: resources, Epochs: g.Epochs, CreatedAt: now,
+		ExpiresAt: g.Until(now.Add(c.Lifetimes.AccessToken)), Level: g.Level, AMR: g.AMR, AuthTime: g.AuthTime, References: g.References,
+		SessionID: g.SessionID, Provider: g.Provider, Claims: g.Claims.Userinfo,
+	}, kind, from)
+}
+
+// DropSession ends every grant that was given in a session of a person.
+func (l *Ledger) DropSession(tx storage.Tx, person, session string) error {
+	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person)}) {
+		if err != nil {
+			return err
+		}
+		parts := storage.Parts(e.Key)
+		g, found, err := grants.Find(tx, parts[2])
+		if err != nil {
+			return err
+		}
+		if !found || g.SessionID != session {
+			continue
+		}
+		if err := DropGrant(tx, person, parts[1], parts[2]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FindGrant returns a stored grant, valid or not.
+func (l *Ledger) FindGrant(tx storage.Tx, id string) (g Grant, found bool, err error) {
+	return grants.Find(tx, id)
+}
+
+// LiveGrant is a grant that is valid.
+type LiveGrant struct {
+	ID string
+	Grant
+}
+
+// LiveGrants returns the valid grants of a person, the oldest of each client first.
+func (l *Ledger) LiveGrants(tx storage.Tx, person string, now time.Time) (list []LiveGrant, err error) {
+	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person)}) {
+		if err != nil {
+			return nil, err
+		}
+		parts := storage.Parts(e.Key)
+		g, found, err := grants.Find(tx, parts[2])
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			continue
+		}
+		st, ok, err := l.CheckStanding(tx, parts[1], person)
+		if err != nil {
+			return nil, err
+		}
+		if ok && st.Epochs == g.Epochs && g.ExpiresAt.After(now) {
+			list = append(list, LiveGrant{parts[2], g})
+		}
+	}
+	return list, nil
+}
+
+// ChangeDetails replaces the user details of a grant, if it still exists.
+func (l *Ledger) ChangeDetails(tx storage.Tx, id string, details map[string][]string) error {
+	g, found, err := grants.Find(tx, id)
+	if err != nil || !found {
+		return err
+	}
+	g.Details = details
+	return grants.Put(tx, id, g, g.ExpiresAt.Add(CollectMargin))
+}
+
+// Until returns t, or the end of the grant if that is earlier.
+func (g *Grant) Until(t time.Time) time.Time {
+	if g.ExpiresAt.Before(t) {
+		return g.ExpiresAt
+	}
+	return t
+}

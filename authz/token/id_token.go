@@ -1,0 +1,156 @@
+package token
+
+import (
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+)
+
+// idTokenLifetime is how long an ID token is valid: long enough for a client to read it and to pass it to its own
+// parts.
+const idTokenLifetime = time.Hour
+
+// acrPrefix and a level from 1 to 4 make an acr value. (docs/decisions.md)
+const acrPrefix = "urn:gatehouse:level:"
+
+// idTokenClaims are the claims of OpenID Connect Core 2.
+type idTokenClaims struct {
+	Issuer   string   `json:"iss"`
+	Subject  string   `json:"sub"`
+	Audience string   `json:"aud"`
+	Expires  int64    `json:"exp"`
+	IssuedAt int64    `json:"iat"`
+	AuthTime int64    `json:"auth_time"`
+	Nonce    string   `json:"nonce,omitempty"`
+	ACR      string   `json:"acr,omitempty"`
+	AMR      []string `json:"amr,omitempty"`
+	AZP      string   `json:"azp"`
+	ATHash   string   `json:"at_hash,omitempty"`
+	Session  string   `json:"sid,omitempty"` // OpenID Connect Back-Channel Logout 2.1
+}
+
+// SignIDToken returns a signed ID token for a client. Of the person it names the subject and the claims that the claims
+// parameter asked for; the userinfo endpoint has the rest. accessToken is the one issued with it, or "".
+func (l *Ledger) SignIDToken(c *client.Client, si SignIn, subj login.Subject, nonce, accessToken string, asked []string, now time.Time) (string, error) {
+	alg := c.IDTokenAlg
+	if alg == "" {
+		alg = string(keys.Algorithms[0])
+	}
+	claims := idTokenClaims{
+		Issuer: l.issuer, Subject: l.SubjectFor(c, subj.ID), Audience: c.ID, Expires: now.Add(idTokenLifetime).Unix(), IssuedAt: now.Unix(),
+		AuthTime: si.AuthTime.Unix(), Nonce: nonce, ACR: ACR(si.Level), AMR: methodReferences(si), AZP: c.ID, Session: si.SessionID,
+	}
+	if accessToken != "" {
+		claims.ATHash = tokenHash(alg, accessToken)
+	}
+	if asked = c.AllowedClaims(asked); len(asked) == 0 {
+		return l.deps.Keys.Sign(alg, keys.TypeIDToken, claims)
+	}
+	return l.deps.Keys.Sign(alg, keys.TypeIDToken, joinedClaims{claims, PersonClaims(&subj, asked)})
+}
+
+// joinedClaims are the claims of an ID token and those of the person, which have other names.
+type joinedClaims struct {
+	token  idTokenClaims
+	person map[string]any
+}
+
+// MarshalJSON writes one object.
+func (j joinedClaims) MarshalJSON() ([]byte, error) {
+	raw, err := json.Marshal(j.token)
+	if err != nil || len(j.person) == 0 {
+		return raw, err
+	}
+	more, err := json.Marshal(j.person)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(raw[:len(raw)-1], ','), more[1:]...), nil
+}
+
+// ACR writes an authentication level, or "" for 0.
+func ACR(level int) string {
+	if level <= 0 {
+		return ""
+	}
+	return acrPrefix + strconv.Itoa(level)
+}
+
+// ACRLevel reads an authentication level, or returns 0.
+func ACRLevel(value string) int {
+	rest, ours := strings.CutPrefix(value, acrPrefix)
+	if !ours || len(rest) != 1 || rest[0] < '1' || rest[0] > '4' {
+		return 0
+	}
+	return int(rest[0] - '0')
+}
+
+// methodReferences translates the words of the token server document into those of RFC 8176. Words without a value
+// there are left out.
+func methodReferences(si SignIn) []string {
+	var out []string
+	for _, word := range si.AMR {
+		switch {
+		case word == "FINGER_PRINT":
+			// A passkey that has verified its owner. It is unknown whether its key is in hardware (hwk) and how it
+			// verified the owner (fpt, pin).
+			out = append(out, "pop", "user", "mfa")
+		case word == "DEFAULT" && (si.Provider == "" || si.Provider == client.DefaultProvider):
+			out = append(out, "pwd")
+		}
+	}
+	for _, ref := range si.References {
+		if !slices.Contains(out, ref) {
+			out = append(out, ref)
+		}
+	}
+	// Something one knows and something one has. A PIN and a password are of the same kind. (RFC 8176 2, "mfa")
+	if slices.Contains(out, "pwd") && slices.ContainsFunc(out, func(ref string) bool { return ref == "otp" || ref == "sms" || ref == "mca" }) && !slices.Contains(out, "mfa") {
+		out = append(out, "mfa")
+	}
+	return slices.Compact(out)
+}
+
+// tokenHash is at_hash: the left half of the hash that the signature uses. (OpenID Connect Core 3.1.3.6)
+func tokenHash(alg, token string) string {
+	if alg == "EdDSA" { // Ed25519 hashes with SHA-512
+		sum := sha512.Sum512([]byte(token))
+		return base64.RawURLEncoding.EncodeToString(sum[:32])
+	}
+	sum := sha256.Sum256([]byte(token))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}
+
+// HintClaims are the claims of an id_token_hint that are used.
+type HintClaims struct {
+	Issuer   string `json:"iss"`
+	Subject  string `json:"sub"`
+	Audience string `json:"aud"`
+	Session  string `json:"sid"`
+}
+
+// ReadIDToken reads an ID token that we issued, expired or not. (OpenID Connect Core 3.1.2.1; RP-Initiated Logout 2)
+func (l *Ledger) ReadIDToken(raw string) (HintClaims, error) {
+	var claims HintClaims
+	payload, err := l.deps.Keys.Verify(raw, keys.TypeIDToken)
+	if err != nil {
+		return claims, err
+	}
+	if err := json.Unmarshal(payload, &claims); err != nil {
+		return claims, fmt.Errorf("%w: %w", keys.ErrUnverified, err)
+	}
+	if claims.Issuer != l.issuer || claims.Subject == "" || claims.Audience == "" {
+		return claims, keys.ErrUnverified
+	}
+	return claims, nil
+}

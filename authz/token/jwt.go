@@ -1,0 +1,79 @@
+package token
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// accessClaims are the claims of an access token that is a JWT. (RFC 9068 2.2) Existing resource servers read cid and
+// usl.
+type accessClaims struct {
+	Issuer     string   `json:"iss"`
+	Expires    int64    `json:"exp"`
+	Audience   []string `json:"aud"`
+	Subject    string   `json:"sub"`
+	ClientID   string   `json:"client_id"`
+	IssuedAt   int64    `json:"iat"`
+	ID         string   `json:"jti"`
+	Scope      string   `json:"scope,omitempty"`
+	AuthTime   int64    `json:"auth_time,omitempty"`
+	ACR        string   `json:"acr,omitempty"`
+	AMR        []string `json:"amr,omitempty"`
+	CID        string   `json:"cid"`
+	UsageLimit int      `json:"usl,omitempty"`
+}
+
+// signAccess returns an access token as a JWT, signed like the client's ID tokens, and the key of its record. The
+// record decides about validity: the JWT alone opens nothing here, so it can be revoked, limited and counted like any
+// other token.
+func (l *Ledger) signAccess(c *client.Client, rec *Access) (token, key string, err error) {
+	id, err := secret.ID(l.deps.Random, 32)
+	if err != nil {
+		return "", "", err
+	}
+	claims := accessClaims{
+		Issuer: l.issuer, Expires: rec.ExpiresAt.Unix(), Audience: rec.Audience, Subject: l.SubjectFor(c, rec.Subject), ClientID: c.ID,
+		IssuedAt: rec.CreatedAt.Unix(), ID: id, Scope: strings.Join(rec.Scope, " "), ACR: ACR(rec.Level), CID: c.ID, UsageLimit: rec.UsageLimit,
+	}
+	if len(claims.Audience) == 0 {
+		claims.Audience = []string{l.issuer} // RFC 9068 3: a default resource indicator
+	}
+	if rec.Subject == "" {
+		claims.Subject = c.ID // RFC 9068 2.2: the client of a token without a person
+	} else {
+		claims.AuthTime, claims.AMR = rec.AuthTime.Unix(), methodReferences(SignIn{AMR: rec.AMR, Provider: rec.Provider, References: rec.References})
+	}
+	token, err = l.deps.Keys.Sign(c.IDTokenAlg, keys.TypeAccessToken, claims)
+	return token, jwtKey(id), err
+}
+
+// jwtKey is the key of the record of a JWT. It differs from the key of any opaque token, since those begin with a
+// prefix.
+func jwtKey(id string) string { return secret.Hash("jti " + id) }
+
+// AccessKey returns the key of the record of an access token, without a storage read. It is false for other text, such
+// as an ID token, which has another typ (RFC 9068 4).
+func (l *Ledger) AccessKey(token string) (string, bool) {
+	if secret.IsToken(secret.AccessToken, token) {
+		return secret.Hash(token), true
+	}
+	if strings.Count(token, ".") != 2 {
+		return "", false
+	}
+	payload, err := l.deps.Keys.Verify(token, keys.TypeAccessToken)
+	if err != nil {
+		return "", false
+	}
+	var claims struct {
+		Issuer string `json:"iss"`
+		ID     string `json:"jti"`
+	}
+	if json.Unmarshal(payload, &claims) != nil || claims.Issuer != l.issuer || claims.ID == "" {
+		return "", false
+	}
+	return jwtKey(claims.ID), true
+}

@@ -1,0 +1,101 @@
+// Package token is the ledger of what was issued: grants of persons, access tokens, ID tokens, and the epochs that end
+// many of them at once. It drafts, stores, reads and ends them. Endpoints, codes and refresh tokens do not belong here.
+package token
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Ledger issues, reads and ends the grants of persons and access tokens, and says by which subject a client knows a
+// person.
+type Ledger struct {
+	deps   Deps
+	issuer string
+	global *globalState
+	// pairwise is the key of pairwise subjects.
+	pairwise []byte
+}
+
+// Deps is what the ledger works with. All are required.
+type Deps struct {
+	Store    storage.Store
+	Keys     *keys.Keys
+	Keyring  *secret.Keyring
+	Events   *event.Recorder
+	Subjects Subjects
+	Clients  *registry.Registry
+	Now      func() time.Time
+	Random   io.Reader
+}
+
+// Subjects reads persons inside a transaction.
+type Subjects interface {
+	// Get returns the state of a person, or storage.ErrNotFound.
+	Get(tx storage.Tx, subject string) (login.Subject, error)
+}
+
+// New returns the ledger of a store. Several can share one.
+func New(ctx context.Context, issuer string, deps Deps) (*Ledger, error) {
+	l := &Ledger{deps: deps, issuer: issuer}
+	var err error
+	if l.global, err = loadGlobalState(ctx, deps.Store); err != nil {
+		return nil, err
+	}
+	l.pairwise, err = loadPairwise(ctx, deps.Store, deps.Keyring, deps.Random)
+	return l, err
+}
+
+// update is Store.Update whose failures are 503: nobody knows what was written.
+func (l *Ledger) update(ctx context.Context, fn func(storage.Tx) error) error {
+	return oauth.StorageError(l.deps.Store.Update(ctx, fn))
+}
+
+// view is Store.View whose failures are 503.
+func (l *Ledger) view(ctx context.Context, fn func(storage.Tx) error) error {
+	return oauth.StorageError(l.deps.Store.View(ctx, fn))
+}
+
+func (l *Ledger) now() time.Time { return l.deps.Now().UTC() }
+
+// Standing is the current state of what a record depends on.
+type Standing struct {
+	Client  *client.Client // nil: no client was asked for
+	Subject login.Subject  // zero: no person was asked for
+	Epochs  Epochs
+}
+
+// CheckStanding reads a client and a person. It is false when one of them is missing, disabled or blocked, which makes
+// all their records invalid. An empty clientID or subject is not read.
+func (l *Ledger) CheckStanding(tx storage.Tx, clientID, subject string) (Standing, bool, error) {
+	st := Standing{Epochs: Epochs{Global: l.global.epoch.Load()}}
+	if clientID != "" {
+		c, epoch, err := l.deps.Clients.FindWithEpoch(tx, clientID)
+		if err != nil || c == nil || c.Disabled {
+			return st, false, err
+		}
+		st.Client, st.Epochs.Client = c, epoch
+	}
+	if subject != "" {
+		sub, err := l.deps.Subjects.Get(tx, subject)
+		if errors.Is(err, storage.ErrNotFound) || (err == nil && !sub.Active) {
+			return st, false, nil
+		}
+		if err != nil {
+			return st, false, err
+		}
+		st.Subject, st.Epochs.Person = sub, sub.Epoch
+	}
+	return st, true, nil
+}

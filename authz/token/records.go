@@ -1,0 +1,97 @@
+package token
+
+import (
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Every stored record of the package. The names are those of authz, from which the package came, since they are on
+// disk.
+var (
+	grants       = storage.NewTable[Grant]("authz_grant")          // grant id
+	grantsOf     = storage.NewTable[struct{}]("authz_grant_of")    // person, client, grant id, which sorts by time
+	accessTokens = storage.NewTable[Access]("authz_access")        // hash of the access token
+	uses         = storage.NewTable[useRecord]("authz_access_use") // hash of an access token with a usage limit
+	secrets      = storage.NewTable[secretRecord]("authz_secret")  // what it is for
+	globals      = storage.NewTable[globalRecord]("authz_global")  // globalKey
+)
+
+const globalKey = "state"
+
+// globalRecord concerns every token at once.
+type globalRecord struct {
+	// Epoch grows with "revoke everything issued before now" and with each restore of a backup.
+	Epoch int64 `cbor:"1,keyasint"`
+}
+
+// secretRecord is a secret that was made once for the store. It is sealed by each encryption key that was in use since,
+// the newest first, so an old key can be dropped, and a return to the old key alone works too.
+type secretRecord struct {
+	Sealed [][]byte `cbor:"1,keyasint"`
+}
+
+// SignIn is how and when a person signed in, as tokens say it.
+type SignIn struct {
+	Subject   string    `cbor:"1,keyasint,omitempty"`
+	SessionID string    `cbor:"2,keyasint,omitempty"`
+	AuthTime  time.Time `cbor:"3,keyasint,omitempty"`
+	Level     int       `cbor:"4,keyasint,omitempty"`
+	AMR       []string  `cbor:"5,keyasint,omitempty"`
+	Provider  string    `cbor:"6,keyasint,omitempty"`
+	// Details are user_details.
+	Details map[string][]string `cbor:"7,keyasint,omitempty"`
+	// References are values of RFC 8176 in addition to those of AMR.
+	References []string `cbor:"8,keyasint,omitempty"`
+}
+
+// Epochs are those in force when the record was made. A record is invalid when one of them has changed.
+type Epochs struct {
+	Person int64 `cbor:"1,keyasint,omitempty"`
+	Client int64 `cbor:"2,keyasint,omitempty"`
+	Global int64 `cbor:"3,keyasint,omitempty"`
+}
+
+// Grant is the access that a person gave a client at one sign-in. Its tokens live as long as the record, so one Delete
+// revokes them.
+type Grant struct {
+	SignIn    `cbor:"1,keyasint"`
+	Epochs    Epochs    `cbor:"2,keyasint"`
+	ClientID  string    `cbor:"3,keyasint"`
+	Scope     []string  `cbor:"4,keyasint,omitempty"`
+	Resources []string  `cbor:"5,keyasint,omitempty"`
+	CreatedAt time.Time `cbor:"6,keyasint"`
+	ExpiresAt time.Time `cbor:"7,keyasint"` // end of the rotation chain, or of the only access token
+	Nonce     string    `cbor:"8,keyasint,omitempty"`
+
+	Claims ClaimsRequest `cbor:"9,keyasint,omitzero"`
+}
+
+// Access is an access token: an opaque one by its hash, a JWT by its jti. GrantID is empty for client credentials.
+type Access struct {
+	GrantID   string    `cbor:"1,keyasint,omitempty"`
+	ClientID  string    `cbor:"2,keyasint"`
+	Subject   string    `cbor:"3,keyasint,omitempty"` // the person; empty for client credentials
+	Scope     []string  `cbor:"4,keyasint,omitempty"`
+	Audience  []string  `cbor:"5,keyasint,omitempty"`
+	Epochs    Epochs    `cbor:"6,keyasint"`
+	CreatedAt time.Time `cbor:"7,keyasint"`
+	ExpiresAt time.Time `cbor:"8,keyasint"`
+	Level     int       `cbor:"9,keyasint,omitempty"`
+	AMR       []string  `cbor:"10,keyasint,omitempty"`
+	AuthTime  time.Time `cbor:"11,keyasint,omitempty"`
+	SessionID string    `cbor:"12,keyasint,omitempty"`
+	// UsageLimit is how often it can be used; its useRecord says how often it was. 0: unlimited, without a useRecord.
+	UsageLimit int    `cbor:"13,keyasint,omitempty"`
+	Provider   string `cbor:"14,keyasint,omitempty"` // of the sign-in
+	// Claims are those that the userinfo endpoint gives in addition to those of the scopes.
+	Claims []string `cbor:"15,keyasint,omitempty"`
+	// References are those of the sign-in.
+	References []string `cbor:"16,keyasint,omitempty"`
+}
+
+// useRecord counts the uses of an access token with a usage limit. It is made with the token. If it is missing, the
+// number of uses is unknown and the token invalid.
+type useRecord struct {
+	Count int `cbor:"1,keyasint"`
+}
