@@ -97,6 +97,8 @@ type harness struct {
 	breached person.BreachCheck  // nil: nobody knows passwords of breaches
 
 	admit func(*http.Request) bool // nil: anything goes
+
+	shadow bool // sends again what a test has sent
 }
 
 func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
@@ -158,7 +160,7 @@ func (h *harness) start() {
 		Events: &event.Recorder{Random: rand.Reader, Now: h.clock.Now, PartitionOf: person.PartitionOfID}, Manager: h.manager, Keyring: h.keyring,
 		Units: h.units, Notify: sender, SMS: texts, Push: prompts, Breached: h.breached, Admit: h.admit,
 	}
-	h.Service, err = identity.New(h.t.Context(), h.cfg, h.deps)
+	h.Service, err = identity.New(context.WithoutCancel(h.t.Context()), h.cfg, h.deps)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -217,6 +219,7 @@ func (b *browser) do(method, target, body string) *answer {
 			r.Header.Add(name, v)
 		}
 	}
+	b.h.willHangUp(r, body)
 	w := httptest.NewRecorder()
 	b.h.ServeHTTP(w, r)
 	for _, c := range w.Result().Cookies() {
@@ -407,11 +410,11 @@ func cmpOr(a, b string) string {
 	return b
 }
 
-// dump returns every record of the store.
-func (h *harness) dump() map[string]string {
+// records returns every record of a store.
+func (h *harness) records(s storage.Store) map[string]string {
 	h.t.Helper()
 	out := map[string]string{}
-	err := h.store.Store.View(h.t.Context(), func(tx storage.Tx) error {
+	err := s.View(context.Background(), func(tx storage.Tx) error {
 		for rec, err := range tx.Scan(storage.Range{}) {
 			if err != nil {
 				return err
@@ -424,4 +427,10 @@ func (h *harness) dump() map[string]string {
 		h.t.Fatalf("%d records, %v", len(out), err)
 	}
 	return out
+}
+
+// dump returns every record of the store.
+func (h *harness) dump() map[string]string {
+	h.t.Helper()
+	return h.records(h.store.Store)
 }
