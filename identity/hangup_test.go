@@ -14,7 +14,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
@@ -145,13 +145,13 @@ func (h *harness) send(p posted, records map[string]string, n int64) left {
 	s.shadow, s.clock = true, c
 	s.store = &faulty{Store: inner}
 	if s.notices != nil {
-		s.notices = &notify.Memory{}
+		s.notices = &notifytest.Notices{}
 	}
 	if s.texts != nil {
-		s.texts = &notify.MemorySMS{}
+		s.texts = &notifytest.Texts{}
 	}
 	if s.prompts != nil {
-		s.prompts = &notify.MemoryPush{}
+		s.prompts = &notifytest.Prompts{}
 	}
 	s.start()
 	store := &storagetest.Interrupter{Store: inner, After: n, HangUp: cancel}

@@ -198,8 +198,8 @@ func (r *Registry) read(tx storage.Tx, id string) (*entry[client.Client], error)
 	return r.parse(id, rec.Client)
 }
 
-// Declares tells whether a client stands in the configuration.
-func (r *Registry) Declares(id string) bool { return r.fixed[id] != nil }
+// declares tells whether a client stands in the configuration.
+func (r *Registry) declares(id string) bool { return r.fixed[id] != nil }
 
 // Scope returns what the operator said about a scope; zero: nothing.
 func (r *Registry) Scope(name string) client.Scope { return r.scopes[name] }
@@ -207,7 +207,7 @@ func (r *Registry) Scope(name string) client.Scope { return r.scopes[name] }
 // HTTPClient returns what makes requests to a client. Addresses in the configuration are trusted; those of a client
 // that was added by command must be public.
 func (r *Registry) HTTPClient(c *client.Client) *http.Client {
-	if r.Declares(c.ID) {
+	if r.declares(c.ID) {
 		return r.trusted
 	}
 	return r.untrusted

@@ -82,12 +82,12 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, h Handler) {
 
 // Load reads what a request needs, in one View. The request is never nil.
 func (s *Service) Load(w http.ResponseWriter, r *http.Request) (*Request, error) {
-	q := &Request{Request: r, W: w}
+	q, now := &Request{Request: r, W: w}, s.now()
 	err := s.store.View(r.Context(), func(tx storage.Tx) (err error) {
 		if q.Settings, err = s.units(tx); err != nil {
 			return err
 		}
-		q.SignIn, err = s.session.ReadIn(tx, r)
+		q.SignIn, err = s.session.ReadIn(tx, r, now)
 		return err
 	})
 	return q, err

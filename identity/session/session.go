@@ -66,20 +66,21 @@ func (s *Service) CurrentOf(r *http.Request) (*login.Result, error) {
 
 // Read returns the live session that the request's cookie opens, or nil.
 func (s *Service) Read(r *http.Request) (si *Current, err error) {
+	now := s.now()
 	err = s.store.View(r.Context(), func(tx storage.Tx) error {
-		si, err = s.ReadIn(tx, r)
+		si, err = s.ReadIn(tx, r, now)
 		return err
 	})
 	return si, err
 }
 
 // ReadIn is Read within a transaction.
-func (s *Service) ReadIn(tx storage.Tx, r *http.Request) (*Current, error) {
+func (s *Service) ReadIn(tx storage.Tx, r *http.Request, now time.Time) (*Current, error) {
 	token := s.jar.Get(r, CookieSession)
 	if !secret.IsToken(secret.Session, token) {
 		return nil, nil //nolint:nilnil // the browser is not signed in
 	}
-	si, err := s.Open(tx, secret.Hash(token), s.now())
+	si, err := s.Open(tx, secret.Hash(token), now)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil //nolint:nilnil // the browser is not signed in
 	}

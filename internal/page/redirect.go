@@ -2,8 +2,9 @@ package page
 
 import "net/http"
 
-// Redirect sends the browser on: 303, so that what was posted is not posted again (RFC 9110 15.4.4). It is the one writer of redirects of
-// pages: neither the answer nor the address it comes from, which can hold a code, is kept or told to where it leads. The caller vouches for to.
+// Redirect sends the browser on: 303, so that what was posted is not posted again (RFC 9110 15.4.4). It is the one
+// writer of redirects of pages: the answer is not stored, and the place it leads to does not learn the address it comes
+// from, which can hold a code. The caller vouches for to.
 func Redirect(w http.ResponseWriter, to string) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")

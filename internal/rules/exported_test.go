@@ -16,29 +16,17 @@ var unused = allowance{
 	"Sign":        "to do: unexport; its test checks the example of Standard Webhooks",
 	"Hook.Post":   "to do: unexport",
 
-	"Introspection.HasScopes": "to do: unexport or remove",
-	"Keys.JWKS":               "to do: unexport",
 	"Keys.Rotate":             "to do: a command",
-	"Server.AddAPIClient":     "to do: a command",
 	"Server.RemoveClient":     "to do: a command",
 	"Server.RevokeClient":     "to do: a command",
 	"Server.RevokeEverything": "to do: a command",
 
-	"ErrNoPrivateKey":        "to do: return it where a key pair without a private key is set",
-	"FieldText":              "to do: unexport or remove",
-	"Service.KeyPairs":       "to do: unexport",
-	"Service.ReportExpiries": "to do: unexport",
-	"Service.Reseal":         "to do: unexport",
-
-	"Service.Couple":  "to do: move to a test file",
-	"Service.Profile": "to do: move to a test file",
+	"FieldText":      "to do: unexport or remove",
+	"Service.Reseal": "to do: unexport",
 
 	"Tables":     "the test that reads the store of an earlier version",
-	"Check":      "to do: move to a package for tests",
 	"Gate.Enter": "to do: unexport",
-	"Kinds":      "to do: move to a package for tests",
 	"Queue.Wake": "to do: call it when an item is added",
-	"SMSKinds":   "to do: move to a package for tests",
 }
 
 // forTests are packages that tests alone use, besides those whose name ends in test.

@@ -62,10 +62,9 @@ var changes = regexp.MustCompile(`^(person\.Person[A-Z][a-z]+Event|group\..*|per
 // silent are functions that write a person's records without an event of it, and why.
 var silent = allowance{
 	"synchronise":      "to do: what a provider says changes a person without an event",
-	"proven":           "the same password, hashed anew at today's cost",
+	"Confirm":          "the same password, hashed anew at today's cost",
 	"passed":           "the same password, hashed anew at today's cost",
 	"validated":        "the same password, hashed anew at today's cost",
-	"activate":         "each way to be activated makes its event beforehand",
 	"register":         "the answer of the provider comes with its events",
 	"enrol":            "the invitation comes with its events",
 	"acceptInvitation": "the invitation comes with its events",
@@ -74,7 +73,6 @@ var silent = allowance{
 	"replacePassword":  "its callers make the event, which is not the same for all",
 	"RemoveGroup":      "marks a group that is about to be removed; the removal has its event",
 	"settle":           "finishes a change of a group that had its event when it began",
-	"rename":           "finishes a change of a group that had its event when it began",
 	"joinGroup":        "keeps the groups in step with a person, whose change has its event",
 	"leaveGroup":       "keeps the groups in step with a person, whose change has its event",
 	"createGroup":      "keeps the groups in step with a person, whose change has its event",

@@ -7,8 +7,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// An Interrupter is a store under which a caller hangs up: HangUp is called as soon as the After-th Update has returned.
-// A test gives it the cancel function of a request's context, and looks at what the request has left behind.
+// An Interrupter is a store under which a caller hangs up: HangUp is called as soon as the After-th Update has
+// returned. A test gives it the cancel function of a request's context, and looks at what the request has left behind.
 type Interrupter struct {
 	storage.Store
 
