@@ -36,9 +36,10 @@ type logoutRecord struct {
 	Session string `cbor:"2,keyasint"`
 }
 
-// earlierLogoutRecord is what versions before the outbox stored of a logout token. They counted its tries too.
+// earlierLogoutRecord is what versions before the outbox stored of a logout token. The outbox counts its tries anew.
 type earlierLogoutRecord struct {
 	DueAt time.Time `cbor:"1,keyasint,omitempty"` // zero: at once
+	Tries int       `cbor:"2,keyasint,omitempty"`
 }
 
 // requestRecord is an authorization request that waits for a sign-in or a consent, bound to the browser that started

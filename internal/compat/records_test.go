@@ -57,8 +57,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-// newer are the tables that the version of the test data did not have.
-var newer []string
+// newer are the tables that the version of the test data did not have, gone those that nothing has ever written to.
+var (
+	newer = []string{"authz_logout_queue"}
+	gone  = []string{"authz_api_client"}
+)
 
 // TestRecordsOfBefore: every record of the earlier version decodes as the record type that its table has now, and
 // loses nothing when it is written again. A record type may gain members; it must not lose, rename or renumber one.
@@ -72,6 +75,9 @@ func TestRecordsOfBefore(t *testing.T) {
 	for _, rec := range append(records(t, "records.backup.gz"), records(t, "server.backup.gz")...) {
 		name, key, _ := strings.Cut(string(rec.Key), "/")
 		found[name]++
+		if slices.Contains(gone, name) && tables[name] == nil {
+			continue
+		}
 		if tables[name] == nil {
 			t.Errorf("table %s: unknown", name)
 			continue
