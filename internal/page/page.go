@@ -211,6 +211,6 @@ func (p *Renderer) make(r *http.Request, v View, scripts *scriptSet) ([]byte, *l
 		needed: scripts, scripts: p.assets.scripts,
 	}
 	p.setOrganisation(&f, org, v)
-	err := t.ExecuteTemplate(&b, "frame", f)
+	err := t.ExecuteTemplate(&b, "frame", &f)
 	return b.Bytes(), lang, err
 }

@@ -60,7 +60,7 @@ type passkey struct {
 }
 
 // Passkey returns the form with its texts.
-func (f frame) Passkey(in *Passkey) passkey {
+func (f *frame) Passkey(in *Passkey) passkey {
 	f.Needs("passkey")
 	return passkey{
 		Passkey: *in, Text: f.T(in.Label), Cancelled: f.T("problem.passkey_cancelled"), Failed: f.T("problem.passkey_failed"),

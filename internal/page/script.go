@@ -37,7 +37,7 @@ func (a *assets) addScripts() error {
 }
 
 // Needs notes that the page uses one of our scripts. It writes nothing.
-func (f frame) Needs(script string) string {
+func (f *frame) Needs(script string) string {
 	if f.needed != nil && !slices.Contains(f.needed.names, script) {
 		f.needed.names = append(f.needed.names, script)
 	}
@@ -45,7 +45,7 @@ func (f frame) Needs(script string) string {
 }
 
 // Scripts returns the paths of the scripts that the page has needed so far.
-func (f frame) Scripts() []string {
+func (f *frame) Scripts() []string {
 	var out []string
 	for _, name := range f.needed.names {
 		out = append(out, f.scripts[name])

@@ -1,0 +1,40 @@
+package identity_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+)
+
+// BenchmarkProfile is what the busiest pages of an account cost: the profile, and a telephone number that is added and
+// removed again.
+func BenchmarkProfile(b *testing.B) {
+	h := newHarness(b, func(c *identity.Config) { c.Locales = []string{"en", "nl", "de", "fr"} })
+	br := h.browser()
+	br.signIn(demo, demoPassword)
+	page := br.get("/account/profile")
+	b.Run("get", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if a := br.do(http.MethodGet, "/account/profile", ""); a.Code != http.StatusOK {
+				b.Fatal(a.Code)
+			}
+		}
+	})
+	b.Run("contact", func(b *testing.B) {
+		form := func(do string) string {
+			return url.Values{"csrf": {page.csrf()}, "kind": {"phone"}, "value": {"+31612345678"}, "do": {do}}.Encode()
+		}
+		add, remove := form("add"), form("remove")
+		b.ReportAllocs()
+		for b.Loop() {
+			for _, body := range []string{add, remove} {
+				if a := br.do(http.MethodPost, "/account/profile/contact", body); a.Code != http.StatusSeeOther {
+					b.Fatal(a.Code, a.Body)
+				}
+			}
+		}
+	})
+}
