@@ -230,9 +230,7 @@ func (s *Store) prepare() (diskState, error) {
 
 // abandon releases the resources of a failed Open.
 func (s *Store) abandon() {
-	if s.wal != nil && s.wal.file != nil {
-		_ = s.wal.file.Close()
-	}
+	s.wal.close()
 	if s.db != nil {
 		_ = s.db.Close()
 	}
@@ -290,6 +288,7 @@ func (s *Store) Close() error {
 		s.snapshots.close()
 		s.sweeps.Wait()
 		err := s.db.Close()
+		s.wal.close()
 		if s.side != nil {
 			err = errors.Join(err, s.side.close())
 		}
