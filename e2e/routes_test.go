@@ -123,28 +123,60 @@ func (s *source) calls(visit func(name string, call *ast.CallExpr)) {
 	}
 }
 
+// identityRooms are the directories of the packages that serve pages.
+func identityRooms(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("../identity/*/routes.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rooms := []string{"../identity", "../identity/person", "../identity/session", "../identity/proof"}
+	for _, f := range files {
+		if dir := filepath.Dir(f); !slices.Contains([]string{"api", "config", "keypair", "scim"}, filepath.Base(dir)) {
+			rooms = append(rooms, dir)
+		}
+	}
+	return rooms
+}
+
 // identityRoutes are the paths that the identity service registers with its router, without those for providers, for
 // files and for unknown paths.
 func identityRoutes(t *testing.T) []string {
 	t.Helper()
-	src := readSource(t, "../identity")
-	for name, v := range readSource(t, "../internal/page").values {
-		src.values["page."+name] = v
+	rooms := identityRooms(t)
+	sources := map[string]*source{"page": readSource(t, "../internal/page")}
+	for _, dir := range rooms {
+		sources[filepath.Base(dir)] = readSource(t, dir)
+	}
+	// A constant of one package stands on those of another: each round resolves one step more.
+	for range rooms {
+		for name, src := range sources {
+			for constant, v := range src.values {
+				if text, ok := src.text(v); ok {
+					for _, other := range sources {
+						other.values[name+"."+constant] = &ast.BasicLit{Kind: token.STRING, Value: strconv.Quote(text)}
+					}
+				}
+			}
+		}
 	}
 	found := map[string]bool{}
-	src.calls(func(name string, call *ast.CallExpr) {
-		if (name != "Handle" && name != "HandleFunc") || len(call.Args) != 2 {
-			return
-		}
-		p, ok := src.text(call.Args[0])
-		if !ok {
-			t.Errorf("the path of a route is %v, which this test cannot read", call.Args[0])
-			return
-		}
-		if !strings.Contains(p, "{") && !strings.HasSuffix(p, "/") {
-			found[p] = true
-		}
-	})
+	for _, dir := range rooms {
+		src := sources[filepath.Base(dir)]
+		src.calls(func(name string, call *ast.CallExpr) {
+			if (name != "Handle" && name != "HandleFunc") || len(call.Args) != 2 {
+				return
+			}
+			p, ok := src.text(call.Args[0])
+			if !ok {
+				t.Errorf("the path of a route of %s is %v, which this test cannot read", dir, call.Args[0])
+				return
+			}
+			if !strings.Contains(p, "{") && !strings.HasSuffix(p, "/") {
+				found[p] = true
+			}
+		})
+	}
 	if len(found) < 10 {
 		t.Fatalf("routes of identity: %v, want more", found)
 	}
@@ -157,7 +189,7 @@ var parameterName = regexp.MustCompile(`^[a-z][a-z_]*$`)
 func pageParameters(t *testing.T) []string {
 	t.Helper()
 	found := map[string]bool{}
-	for _, dir := range []string{"../identity", "../authz", "../internal/page"} {
+	for _, dir := range append(identityRooms(t), "../authz", "../authz/oauth", "../internal/page") {
 		src := readSource(t, dir)
 		src.calls(func(name string, call *ast.CallExpr) {
 			if (name == "Get" || name == "Has" || name == "FormValue") && len(call.Args) == 1 {
