@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/account"
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
@@ -19,28 +18,18 @@ import (
 func (s *Service) tie() {
 	s.Person.OnRemove(s.Session.ForgetSessions)
 	s.Person.OnRemove(stepup.ForgetStepUp)
-	s.Person.OnRemove(enrol.ForgetInvitation)
 	s.Person.OnChange(s.StepUp.LowerReached)
 	s.Person.OnPassword(s.Session.KeepSession)
-	s.Person.OnWelcome(s.Enrol.Greet)
 	s.Person.NameProvidersBy(s.Federation.ProviderName)
 	s.Session.OnForget(stepup.ForgetSetUps)
 	s.Session.OnForget(account.ForgetNewContact)
 	s.Front.AuthenticateBy(s)
 	s.Federation.RaiseBy(federation.StepUps{Reachable: s.StepUp.Reachable, Passkeys: s.StepUp.HasPasskeys})
-	s.Federation.OnArrival(enrol.IsInvited, s.Enrol.EnterInvited)
 	s.Federation.OnArrival(account.IsOwnCoupling, s.Account.CoupleOwn)
-	s.Federation.RegisterBy(federation.Registration{Ask: s.Enrol.AskFirst, URL: enrol.RegisterURL})
 	s.StepUp.AddSections(account.PasswordSection)
 	s.StepUp.AddSections(s.StepUp.MethodSections()...)
 	s.StepUp.AddSections(s.Account.IdentitiesSection)
 	s.Proof.Deliver(proof.DeliveredStepUp, stepup.StepUpDelivery)
-	s.Proof.Deliver(proof.DeliveredInvitation, enrol.InvitationDelivery)
-	s.Proof.Deliver(proof.DeliveredActivation, enrol.ActivationDelivery)
-	s.Proof.LeadLinks(enrol.LinkReset, enrol.ResetPath)
-	s.Proof.LeadLinks(enrol.LinkActivation, enrol.ActivationPath)
-	s.Proof.LeadLinks(enrol.LinkVerification, enrol.VerifyPath)
-	s.Proof.LeadLinks(enrol.LinkInvitation, enrol.InvitationPath)
 	s.Proof.LeadLinks(stepup.LinkPINReset, stepup.PINResetPath)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -132,7 +133,10 @@ func (s *Service) signInPage(w http.ResponseWriter, r *http.Request, id string, 
 	}
 	var err error
 	if in.Passkey, err = s.offerPasskey(r, id, ways); err == nil {
-		err = s.Enrol.OfferBeside(r.Context(), id, &in)
+		var u *config.Units
+		if u, err = s.Person.Settings(r.Context()); err == nil {
+			s.Enrol.OfferLinks(u, id, &in)
+		}
 	}
 	if err != nil {
 		s.Front.Fail(w, r, err, in.Action)
@@ -190,7 +194,8 @@ func (s *Service) handleSignIn(w http.ResponseWriter, r *http.Request) {
 	inactive := new(person.InactiveError)
 	switch {
 	case errors.As(err, &inactive):
-		s.Enrol.LeadToActivation(w, r, id, f, inactive)
+		q := &front.Request{Request: r, W: w}
+		s.Front.Render(q, s.Enrol.LeadToActivation(q, id, inactive))
 	case err == nil && wait > 0:
 		in.Problem, in.Wait = "problem.wait", front.RetryAfter(w, wait)
 		s.signInPage(w, r, id, f, ways, http.StatusTooManyRequests, in)

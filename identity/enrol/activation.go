@@ -6,138 +6,127 @@ import (
 	"net/url"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 const (
-	activatePath     = "/sign-in/activate"
-	activatedPath    = "/sign-in/activated"
-	activationProof  = 15 * time.Minute // how long a right password is good for the page of the code
-	activationReason = "by a delivered code"
+	activatePath   = "/sign-in/activate"
+	activatedPath  = "/sign-in/activated"
+	passwordMemory = 15 * time.Minute // how long the page stays open after the right password
 )
 
 func activateURL(flow string) string { return activatePath + "?" + url.Values{"flow": {flow}}.Encode() }
 
-// ActivationDelivery are the terms of codes that activate persons.
-func ActivationDelivery(_ storage.Tx, _ string, rec *person.Record, u *config.Units) (proof.DeliveredTerms, error) {
-	a := &u.Features.PersonActivation
-	switch {
-	case !a.Enabled || a.Type != person.ActivationByCode:
-		return proof.DeliveredTerms{}, proof.ErrCodesOff
-	case rec.State != person.Inactive:
-		return proof.DeliveredTerms{}, &person.StateError{State: rec.State}
-	}
-	c := &a.ExternallyDeliveredCode
-	return proof.DeliveredTerms{Life: ofSeconds(a.ExpirationTime), After: ofSeconds(c.UnavailabilityTime), Every: ofSeconds(c.ResendCodeMinimumPeriod)}, nil
-}
-
-func ofSeconds(n int) time.Duration { return time.Duration(n) * time.Second }
-
-// LeadToActivation sends a person whose password was right to where they are activated. The sign-in waits for it.
-func (s *Service) LeadToActivation(w http.ResponseWriter, r *http.Request, id string, f front.FlowRecord, who *person.InactiveError) {
-	ev, err := s.person.NewEvents(s.origin(r), proof.LoginFailed)
-	if err == nil {
-		now := s.now()
-		f.Activating = &front.ActivatingRecord{PersonID: who.Account.ID, Epoch: who.Account.Person.Epoch, At: now}
-		err = s.store.Update(r.Context(), func(tx storage.Tx) error {
-			e := ev[0]
-			e.PersonID, e.ClientID, e.Reason = who.Account.ID, f.Demand.Client.ID, "the person is inactive"
-			if err := s.events.Append(tx, e); err != nil {
-				return err
-			}
-			return front.FlowRecords.Put(tx, id, f, f.ExpiresAt.Add(front.FlowMemory))
-		})
-	}
+// LeadToActivation redirects a person whose password was right, and who is inactive, to the page that activates the
+// account. The sign-in waits meanwhile.
+func (s *Service) LeadToActivation(q *front.Request, flow string, who *person.InactiveError) error {
+	q.Again = front.FlowURL(flow)
+	ev, err := s.person.NewEvents(s.origin(q.Request), proof.LoginFailed)
 	if err != nil {
-		s.front.Fail(w, r, err, front.FlowURL(id))
-		return
+		return err
 	}
-	s.front.Redirect(w, r, activateURL(id))
+	e, now := ev[0], s.now()
+	e.PersonID, e.Reason = who.Account.ID, "the person is inactive"
+	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+		err := front.ChangeFlowIn(tx, flow, func(f *front.FlowRecord) {
+			f.Activating = &front.ActivatingRecord{PersonID: who.Account.ID, Epoch: who.Account.Person.Epoch, At: now}
+			e.ClientID = f.Demand.Client.ID
+		})
+		if err != nil {
+			return err
+		}
+		return s.events.Append(tx, e)
+	})
+	switch {
+	case errors.Is(err, storage.ErrNotFound): // the sign-in has ended
+		return answerUsed(person.DefaultReturn)
+	case err != nil:
+		return err
+	}
+	return q.Redirect(activateURL(flow))
 }
 
-// activation is a sign-in that waits for the person to be activated.
+// activation is a sign-in that waits until the person is activated.
 type activation struct {
-	id     string
+	id     string // of the flow
 	flow   front.FlowRecord
 	person person.Record
 	units  *config.Units
+	// Of an activation by e-mail: where the link or the code goes, and whether a code was sent and can be typed.
+	mail     person.Recipient
+	codeSent bool
 }
 
-// readActivating reads it. Otherwise it has written the answer and is not ok.
-func (s *Service) readActivating(w http.ResponseWriter, r *http.Request) (x *activation, ok bool) {
-	x = new(activation)
-	if x.id, x.flow, ok = s.front.Flow(w, r); !ok {
-		return nil, false
-	}
-	if err := s.front.IsOpen(r.Context()); err != nil {
-		s.front.Fail(w, r, err, front.FlowURL(x.id))
-		return nil, false
-	}
-	now := s.now()
-	err := s.store.View(r.Context(), func(tx storage.Tx) error { return s.stillActivating(tx, x, now) })
+// readActivation returns the activation that the request names.
+func (s *Service) readActivation(q *front.Request) (*activation, error) {
+	x, now := &activation{id: q.URL.Query().Get("flow"), units: q.Settings}, s.now()
+	err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+		if x.flow, err = s.front.ReadFlowIn(tx, q, x.id, now); err != nil {
+			return err
+		}
+		if err := checkOpen(q.Settings); err != nil {
+			return err
+		}
+		return s.fillActivation(tx, x, now)
+	})
+	q.Again = front.FlowURL(x.id)
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		s.front.Redirect(w, r, front.FlowURL(x.id)) // the password comes first
-		return nil, false
+		return nil, leave(q, q.Again) // the password comes first
 	case err != nil:
-		s.front.Fail(w, r, err, front.FlowURL(x.id))
-		return nil, false
+		return nil, err
 	}
-	return x, true
+	q.Again = activateURL(x.id)
+	return x, nil
 }
 
-// stillActivating fills in who waits, or returns person.ErrMismatch when nobody does, or not any more.
-func (s *Service) stillActivating(tx storage.Tx, x *activation, now time.Time) (err error) {
-	a := x.flow.Activating
-	if a == nil || !a.At.Add(activationProof).After(now) {
+// fillActivation reads the person who waits. person.ErrMismatch: nobody waits any more.
+func (s *Service) fillActivation(tx storage.Tx, x *activation, now time.Time) (err error) {
+	a, on := x.flow.Activating, &x.units.Features.PersonActivation
+	if a == nil || !a.At.Add(passwordMemory).After(now) || !on.Enabled {
 		return person.ErrMismatch
-	}
-	if x.units, err = s.units(tx); err != nil {
-		return err
 	}
 	x.person, err = person.Records.Get(tx, a.PersonID)
-	on := x.units.Features.PersonActivation
-	if errors.Is(err, storage.ErrNotFound) || err == nil && (x.person.State != person.Inactive || x.person.Epoch != a.Epoch || !on.Enabled || on.Type != person.ActivationByCode && !x.person.AwaitsNow()) {
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
 		return person.ErrMismatch
+	case err != nil:
+		return err
+	case x.person.State != person.Inactive, x.person.Epoch != a.Epoch:
+		return person.ErrMismatch
+	case on.Type != person.ActivationByCode && !x.person.AwaitsNow():
+		return person.ErrMismatch
+	case !x.byEmail():
+		return nil
+	}
+	if x.mail, err = s.proof.LinkReached(tx, a.PersonID, &x.person); err == nil && x.byMailedCode() {
+		x.codeSent, err = s.proof.CodeWaits(tx, x.mailPurpose(), now)
 	}
 	return err
 }
 
-// showActivate serves GET /sign-in/activate?flow=…: a person whose password was right types the code that activates them.
-func (s *Service) showActivate(w http.ResponseWriter, r *http.Request) {
-	switch x, ok := s.readActivating(w, r); {
-	case !ok:
-	case x.byEmail():
-		s.activateByEmailPage(w, r, x, http.StatusOK, page.Form{})
-	default:
-		s.activatePage(w, r, x, http.StatusOK, "")
+// refreshActivation is fillActivation with the settings as tx sees them.
+func (s *Service) refreshActivation(tx storage.Tx, x *activation, now time.Time) (err error) {
+	if x.units, err = s.units(tx); err != nil {
+		return err
 	}
+	return s.fillActivation(tx, x, now)
 }
 
-func (s *Service) activatePage(w http.ResponseWriter, r *http.Request, x *activation, status int, problem string) {
-	v := s.front.View(x.flow.Demand, "form", status, page.Form{
-		Key: "activate", Fill: []any{"account", x.person.Username}, Action: activateURL(x.id),
-		CSRF: s.pages.CSRF(s.jar.Get(r, cookie.KindBrowser), activateForm(x)), Problem: problem, Cancel: page.LocalPath(x.flow.Demand.Cancel),
-		Fields: page.Fields(problem != "", page.Field{
-			Name: "code", Type: "code", Label: "activate.code", InputMode: "text", Required: true, Invalid: problem != "", MaxLength: proof.MaxCode,
-		}),
-	})
-	v.Client.Targets = append(v.Client.Targets, front.TargetsOf(afterActivation(x.units))...)
-	s.pages.Render(w, r, v)
+// form binds the forms of the page to the flow and the person.
+func (x *activation) form() string { return "activate:" + x.id + ":" + x.flow.Activating.PersonID }
+
+// detour returns the flow for a page whose form can end at the address after the activation.
+func (x *activation) detour() front.Detour {
+	return withTargets(front.Detour{ID: x.id, Flow: x.flow, U: x.units}, afterActivation(x.units))
 }
 
-func activateForm(x *activation) string { return "activate:" + x.id + ":" + x.flow.Activating.PersonID }
-
-// afterActivation is where a person goes who is active now and not signed in.
+// afterActivation is where an activated person who is not signed in continues, or "".
 func afterActivation(u *config.Units) string {
 	if u.Redirects.URLAfterActivation != "" {
 		return front.Absolute(u, u.Redirects.URLAfterActivation)
@@ -145,98 +134,67 @@ func afterActivation(u *config.Units) string {
 	return ""
 }
 
-// handleActivate serves POST /sign-in/activate?flow=….
-func (s *Service) handleActivate(w http.ResponseWriter, r *http.Request) {
-	x, ok := s.readActivating(w, r)
-	if !ok {
-		return
-	}
-	if err := s.pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), activateForm(x)); err != nil {
-		s.log.Info("form refused", zap.String("path", r.URL.Path), zap.Error(err))
-		s.pages.Refuse(w, r, err, activateURL(x.id))
-		return
-	}
-	if x.byEmail() {
-		s.handleActivateByEmail(w, r, x)
-		return
-	}
-	code := r.PostForm.Get("code")
-	if code == "" {
-		s.activatePage(w, r, x, http.StatusUnprocessableEntity, "problem.code_missing")
-		return
-	}
-	err := s.activateByCode(w, r, x, code)
+// showActivate serves GET /sign-in/activate?flow=…: after the right password, a person types the code that activates
+// the account.
+func (s *Service) showActivate(q *front.Request) error {
+	x, err := s.readActivation(q)
 	switch {
-	case errors.Is(err, person.ErrMismatch):
-		s.log.Info("activation refused", zap.String("person_id", x.flow.Activating.PersonID), zap.String("client_ip", s.origin(r).ClientIP))
-		s.activatePage(w, r, x, http.StatusUnprocessableEntity, "problem.activation")
 	case err != nil:
-		s.front.Fail(w, r, err, activateURL(x.id))
+		return err
+	case x.byEmail():
+		return s.renderActivateByEmail(q, x, http.StatusOK, page.Form{})
 	}
+	return s.renderActivate(q, x, http.StatusOK, "")
 }
 
-// activateByCode makes the person active and leads on: signed in where the first sign-in does both. person.ErrMismatch: the code is wrong, or no code any more.
-func (s *Service) activateByCode(w http.ResponseWriter, r *http.Request, x *activation, code string) error {
-	personID, from := x.flow.Activating.PersonID, s.origin(r)
-	spend, err := s.proof.CheckDeliveredCode(r.Context(), proof.DeliveredActivation, personID, code)
-	if errors.Is(err, person.ErrMismatch) {
-		return errors.Join(s.recordActivation(r, x, activationFailed), person.ErrMismatch)
-	}
-	if err != nil {
-		return err
-	}
-	ev, err := s.person.NewEvents(from, person.EventActivated)
-	if err != nil {
-		return err
-	}
-	activate := func(tx storage.Tx, now time.Time) (person.Record, error) {
-		if err := s.stillActivating(tx, x, now); err != nil {
-			return x.person, err
-		}
-		if ok, err := spend(tx); err != nil || !ok {
-			return x.person, errors.Join(err, person.ErrMismatch)
-		}
-		return s.person.Activate(tx, personID, x.person, event.Actor{ID: personID, Name: x.person.Username, Origin: from}.Fill(ev[0], personID, activationReason), now)
-	}
-	if x.units.Features.PersonActivation.ActivationDuringFirstAuthenticationEnabled {
-		if err := s.front.AdmitNew(w, r, x.flow, personID, "", activate); err != nil {
-			return err
-		}
-		s.front.Enter(w, r, x.id, x.flow)
-		return nil
-	}
-	now := s.now()
-	err = s.store.Update(r.Context(), func(tx storage.Tx) error {
-		_, err := activate(tx, now)
-		return err
+func (s *Service) renderActivate(q *front.Request, x *activation, status int, problem string) error {
+	fields := codeFields("activate.code", problem)
+	fields[0].InputMode = "text" // such codes have letters
+	return s.front.RenderForm(q, x.detour(), x.form(), status, page.Form{
+		Key: "activate", Fill: []any{"account", x.person.Username}, Action: activateURL(x.id), Problem: problem,
+		Cancel: page.LocalPath(x.flow.Demand.Cancel), Fields: fields,
 	})
+}
+
+// handleActivate serves POST /sign-in/activate?flow=….
+func (s *Service) handleActivate(q *front.Request) error {
+	x, err := s.readActivation(q)
+	if err == nil {
+		err = s.front.CheckForm(q, x.form(), activateURL(x.id))
+	}
 	if err != nil {
 		return err
 	}
-	if to := afterActivation(x.units); to != "" {
-		s.front.LeaveTo(w, r, to)
-		return nil
+	if x.byEmail() {
+		return s.handleActivateByEmail(q, x)
 	}
-	s.front.Redirect(w, r, activatedPath+"?"+url.Values{"flow": {x.id}}.Encode())
+	code := q.PostForm.Get("code")
+	if code == "" {
+		return s.renderActivate(q, x, http.StatusUnprocessableEntity, "problem.code_missing")
+	}
+	err = s.activateByCode(q, x, code)
+	if errors.Is(err, person.ErrMismatch) {
+		s.logRefusal(q, x)
+		return s.renderActivate(q, x, http.StatusUnprocessableEntity, "problem.activation")
+	}
+	return err
+}
+
+// showActivated serves GET /sign-in/activated?flow=…: the account is active, and the sign-in continues.
+func (s *Service) showActivated(q *front.Request) error {
+	id, f, err := s.front.FlowIn(q)
+	if err != nil {
+		return err
+	}
+	s.pages.Render(q.W, q.Request, s.front.View(f.Demand, "message", http.StatusOK, page.Message{
+		Key: "activated", Next: front.FlowURL(id),
+	}))
 	return nil
 }
 
-// recordActivation writes the event of a code that was refused.
-func (s *Service) recordActivation(r *http.Request, x *activation, kind event.Type) error {
-	ev, err := s.person.NewEvents(s.origin(r), kind)
-	if err != nil {
-		return err
-	}
-	e := ev[0]
-	e.PersonID, e.ClientID, e.Partition = x.flow.Activating.PersonID, x.flow.Demand.Client.ID, x.person.PartitionName()
-	return s.store.Update(r.Context(), func(tx storage.Tx) error { return s.events.Append(tx, e) })
-}
-
-// showActivated serves GET /sign-in/activated?flow=…: the account is active, and the sign-in goes on.
-func (s *Service) showActivated(w http.ResponseWriter, r *http.Request) {
-	id, f, ok := s.front.Flow(w, r)
-	if !ok {
-		return
-	}
-	s.pages.Render(w, r, s.front.View(f.Demand, "message", http.StatusOK, page.Message{Key: "activated", Next: front.FlowURL(id)}))
+// withTargets adds the origin of a redirect to those that the forms of a page can lead to.
+func withTargets(a front.Detour, to string) front.Detour {
+	c := &a.Flow.Demand.Client
+	c.Targets = append(append([]string(nil), c.Targets...), front.TargetsOf(to)...)
+	return a
 }

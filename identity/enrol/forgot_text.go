@@ -2,13 +2,10 @@ package enrol
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -22,115 +19,100 @@ import (
 
 const (
 	forgotTextPath = forgotPath + "/text"
-	forgotCodePath = forgotTextPath + "/code"
 
-	textedLinkLife = 15 * time.Minute // of the link that a right code opens
-	textEvery      = time.Minute      // of one number: nobody's telephone is filled, whoever asks
+	textEvery = time.Minute // for one number, so nobody can fill a phone with messages
 )
 
-// nobodysNumber stands in for the number of nobody. (ITU-T E.164 has no country 999)
-const nobodysNumber = "+99900000000"
+// unknownNumber stands in for the number of an unknown person. (ITU-T E.164 has no country 999)
+const unknownNumber = "+99900000000"
 
-// canResetByText tells whether a person who has forgotten the password can get another by a code on the telephone.
-func (s *Service) canResetByText(u *config.Units) bool {
-	return u.Features.PasswordResetEnabled && u.PasswordLogin() && s.person.SendsTexts(u)
+// textForm is the form for a code in a text message.
+func (s *Service) textForm() *forgotForm {
+	return &forgotForm{key: "forgot_text", path: forgotTextPath, next: forgotCodePath, field: forgotField, links: func(a front.Detour) (list []page.FormLink) {
+		if s.offersMailReset(a.U) {
+			list = append(list, page.FormLink{Label: "forgot_text.mail", URL: front.WithSignIn(forgotPath, a.ID)})
+		}
+		return append(list, s.reminderLinks(a)...)
+	}}
 }
 
-// resets tells whether there is any way to get another password.
-func (s *Service) resets(u *config.Units) bool { return s.canReset(u) || s.canResetByText(u) }
-
-// forgotAt is where whoever has forgotten the password begins, or "" where nobody can.
-func (s *Service) forgotAt(u *config.Units) string {
-	switch {
-	case s.canReset(u):
-		return forgotPath
-	case s.canResetByText(u):
-		return forgotTextPath
+// showForgotText serves GET /forgot/text?flow=…: it asks for the username.
+func (s *Service) showForgotText(q *front.Request) error {
+	a, err := s.detour(q, forgotTextPath, s.offersTextReset)
+	if err != nil {
+		return err
 	}
-	return ""
+	return s.renderForgot(q, a, s.textForm(), http.StatusOK, a.Flow.Username(), page.Form{})
 }
 
-// showForgotText serves GET /forgot/text?flow=…: it asks whose password it is.
-func (s *Service) showForgotText(w http.ResponseWriter, r *http.Request) {
-	if a, ok := s.front.Detour(w, r, forgotTextPath, s.canResetByText); ok {
-		s.forgotTextPage(w, r, a, http.StatusOK, a.Flow.Username(), page.Form{})
+// handleForgotText serves POST /forgot/text?flow=….
+func (s *Service) handleForgotText(q *front.Request) error {
+	a, err := s.detour(q, forgotTextPath, s.offersTextReset)
+	if err == nil {
+		err = s.front.CheckForm(q, "forgot_text:"+a.ID, q.Again)
 	}
-}
-
-func (s *Service) forgotTextPage(w http.ResponseWriter, r *http.Request, a front.Detour, status int, typed string, in page.Form) {
-	in.Key, in.Action = "forgot_text", front.WithSignIn(forgotTextPath, a.ID)
-	in.Fields = page.Fields(in.Problem != "", page.Field{
-		Name: "username", Label: "forgot.label", Value: typed, Autocomplete: "username", Required: true, Invalid: in.Problem == "problem.username",
-	})
-	if s.canReset(a.U) {
-		in.Links = append(in.Links, page.FormLink{Label: "forgot_text.mail", URL: front.WithSignIn(forgotPath, a.ID)})
+	if err != nil {
+		return err
 	}
-	in.Links = append(append(in.Links, s.remindLink(a)...), backToSignIn(a.ID))
-	s.front.FormPage(w, r, a, "forgot_text:"+a.ID, status, in)
-}
-
-// handleForgotText serves POST /forgot/text?flow=…. The answer is the same whoever exists.
-func (s *Service) handleForgotText(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.front.Detour(w, r, forgotTextPath, s.canResetByText)
-	if !ok || !s.front.CheckPost(w, r, "forgot_text:"+a.ID, front.WithSignIn(forgotTextPath, a.ID)) {
-		return
-	}
-	typed := strings.TrimSpace(r.PostForm.Get("username"))
+	typed := strings.TrimSpace(q.PostForm.Get("username"))
 	if typed == "" {
-		s.forgotTextPage(w, r, a, http.StatusUnprocessableEntity, "", page.Form{Problem: "problem.username"})
-		return
+		return s.renderForgot(q, a, s.textForm(), http.StatusUnprocessableEntity, "", page.Form{Problem: "problem.username"})
 	}
-	s.answerAlike(w, r, a, reminder{
-		path: forgotTextPath, next: forgotCodePath, typed: shownAgain(typed, person.MaxUsername), page: s.forgotTextPage,
-		ask: func() (time.Duration, error) {
-			return s.askResetByText(r.Context(), typed, proof.Hashed(s.federation.BrowserID(r)), proof.Hashed(s.session.DeviceToken(r)), s.origin(r))
-		},
+	return s.answerForgot(q, a, s.textForm(), echo(typed, person.MaxUsername), func() (time.Duration, error) {
+		device := proof.Hashed(s.session.DeviceToken(q.Request))
+		return s.sendTextReset(q.Context(), typed, s.browser(q), device, s.origin(q.Request))
 	})
 }
 
-// askResetByText sends a code to the number of whoever what was typed means. For nobody, and for who has no number, it does the same work: a code that
-// is good for nothing, and a message that is not sent. wait is how long nothing is taken; it says nothing about who there is.
-func (s *Service) askResetByText(ctx context.Context, typed, browser, device string, from event.Origin) (wait time.Duration, err error) {
+// browser returns the hash of the browser's cookie, or "" if it has none.
+func (s *Service) browser(q *front.Request) string {
+	return proof.Hashed(s.federation.BrowserID(q.Request))
+}
+
+// sendTextReset sends a code to the phone of the person that the typed name or address belongs to. For an unknown
+// person and for one without a number the same work is done, but the code never works and the message is not sent. wait
+// is how long nothing is accepted. It does not depend on whether the person exists.
+func (s *Service) sendTextReset(
+	ctx context.Context, typed, browser, device string, from event.Origin,
+) (wait time.Duration, err error) {
 	code, err := proof.NewSentCode(s.random)
 	if err != nil {
 		return 0, err
 	}
-	ev, err := s.person.NewEvents(from, passwordResetAsked)
+	ev, err := s.person.NewEvents(from, passwordResetRequested)
 	if err != nil {
 		return 0, err
 	}
-	folded, err := person.Fold(typed)
-	if err != nil {
-		folded = person.FoldEmail(typed)
-	}
-	now := s.now()
+	folded, now := foldInput(typed), s.now()
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		if wait, err = s.proof.CountRequest(tx, "reset-address", proof.Network(from.ClientIP), resetsPerAddress, now); err != nil || wait > 0 {
+		wait, err = s.proof.CountRequest(tx, "reset-address", proof.Network(from.ClientIP), resetsPerAddress, now)
+		if err != nil || wait > 0 {
 			return err
 		}
-		rec := textResetRecord{Typed: secret.Hash(folded), To: nobodysNumber, ExpiresAt: now.Add(person.SentCodeLife)}
-		t, err := s.textable(tx, typed)
+		rec := textResetRecord{Typed: secret.Hash(folded), To: unknownNumber, ExpiresAt: now.Add(person.SentCodeLife)}
+		t, err := s.findTextRecipient(tx, typed)
 		if err != nil {
 			return err
 		}
-		kind, texted := notify.Nothing, rec.To
+		kind, target := notify.Nothing, rec.To
 		if t.ID != "" {
 			kind, rec.PersonID, rec.To = notify.SMSResetCode, t.ID, person.TextNumber(t.Profile)
 			known, err := s.proof.Knows(tx, person.Holder{ID: t.ID, Person: *t.Rec}, device)
 			if err != nil {
 				return err
 			}
-			if texted = rec.To; known { // strangers, however often they ask, keep no code from where the person has signed in before
-				rec.Typed, texted = secret.Hash(storage.Key(folded, device)), storage.Key(texted, device)
+			// Requests of strangers, however many, do not stop codes for a device on which the person has signed in.
+			if target = rec.To; known {
+				rec.Typed, target = secret.Hash(storage.Key(folded, device)), storage.Key(target, device)
 			}
 		}
-		wait, err = s.proof.SendCode(tx, rec.code(browser), code, now, func(tx storage.Tx, code string) error {
-			again, err := proof.OnceEvery(tx, "text-code", secret.Hash(texted), textEvery, now)
+		wait, err = s.proof.SendCode(tx, rec.codePurpose(browser), code, now, func(tx storage.Tx, code string) error {
+			ready, err := proof.OnceEvery(tx, "text-code", secret.Hash(target), textEvery, now)
 			if err != nil {
 				return err
 			}
-			if !again {
-				kind, rec.PersonID = notify.Nothing, "" // a code that nobody was sent is good for nothing
+			if !ready {
+				kind, rec.PersonID = notify.Nothing, "" // a code that was not sent never works
 			}
 			return s.person.TextCode(tx, t, kind, rec.To, code, now)
 		})
@@ -140,42 +122,38 @@ func (s *Service) askResetByText(ctx context.Context, typed, browser, device str
 		if err := textResets.Put(tx, browser, rec, rec.ExpiresAt.Add(session.CollectAfter)); err != nil {
 			return err
 		}
-		e := ev[0]
-		e.PersonID, e.Reason = t.ID, "by text message"
-		if t.Rec != nil {
-			e.Partition = t.Rec.PartitionName()
-		}
-		return s.events.Append(tx, e)
+		return s.appendRequest(tx, t, ev[0], "by text message")
 	})
 	return wait, err
 }
 
-// textable returns the one person whom what was typed means and who can get another password by a code on the telephone. There is none: one without an id.
-func (s *Service) textable(tx storage.Tx, typed string) (found person.Recipient, err error) {
-	found.Profile = new(person.Profile)
-	list, err := s.accountsOf(tx, typed)
+// findTextRecipient returns the only person matching the input who can reset the password by text message; zero value
+// if none.
+func (s *Service) findTextRecipient(tx storage.Tx, typed string) (match person.Recipient, err error) {
+	none := person.Recipient{Profile: new(person.Profile)}
+	list, err := s.findRecipients(tx, typed)
 	if err != nil {
-		return found, err
+		return none, err
 	}
-	n := 0
+	match = none
 	for _, t := range list {
-		ok, err := s.resetsByText(tx, t)
+		ok, err := s.canTextReset(tx, t)
 		if err != nil {
-			return found, err
+			return none, err
 		}
-		if ok {
-			found = t
-			n++
+		if !ok {
+			continue
 		}
+		if match.ID != "" { // several persons have the address
+			return none, nil
+		}
+		match = t
 	}
-	if n > 1 { // an address of several: which one is meant is not known
-		return person.Recipient{Profile: new(person.Profile)}, nil
-	}
-	return found, nil
+	return match, nil
 }
 
-// resetsByText tells whether a person can get another password by a code on the telephone.
-func (s *Service) resetsByText(tx storage.Tx, t person.Recipient) (bool, error) {
+// canTextReset tells whether a person can reset the password by text message.
+func (s *Service) canTextReset(tx storage.Tx, t person.Recipient) (bool, error) {
 	if person.TextNumber(t.Profile) == "" || (t.Rec.State != person.Active && t.Rec.State != person.Inactive) {
 		return false, nil
 	}
@@ -187,121 +165,10 @@ func (s *Service) resetsByText(tx storage.Tx, t person.Recipient) (bool, error) 
 	return len(names) == 0, err
 }
 
-// code is what the code is good for that was sent for it. What makes people wait is what was typed alone: waits that came from the number would tell
-// whose it is, and that there is none.
-func (r *textResetRecord) code(browser string) proof.CodePurpose {
-	return proof.CodePurpose{Purpose: "reset", Subject: browser, Bound: r.PersonID + ":" + r.Typed, To: r.Typed, Limit: "reset:" + r.Typed}
-}
-
-// readTextReset returns what this browser has asked for, or person.ErrMismatch.
-func readTextReset(tx storage.Tx, browser string, now time.Time) (textResetRecord, error) {
-	rec, err := textResets.Get(tx, browser)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && !rec.ExpiresAt.After(now) {
-		err = person.ErrMismatch
+// codePurpose is what the code is for. Waits are counted by the input alone: waits counted by the number would show
+// which input belongs to a number, and whether there is one.
+func (r *textResetRecord) codePurpose(browser string) proof.CodePurpose {
+	return proof.CodePurpose{
+		Purpose: "reset", Subject: browser, Bound: r.PersonID + ":" + r.Typed, To: r.Typed, Limit: "reset:" + r.Typed,
 	}
-	return rec, err
-}
-
-// askedByText reads it for a page. Otherwise it has written the answer and is not ok.
-func (s *Service) askedByText(w http.ResponseWriter, r *http.Request) (a front.Detour, rec textResetRecord, browser string, ok bool) {
-	if a, ok = s.front.Detour(w, r, forgotTextPath, s.canResetByText); !ok {
-		return a, rec, "", false
-	}
-	browser = proof.Hashed(s.federation.BrowserID(r))
-	now := s.now()
-	err := s.store.View(r.Context(), func(tx storage.Tx) (err error) {
-		rec, err = readTextReset(tx, browser, now)
-		return err
-	})
-	switch {
-	case errors.Is(err, person.ErrMismatch):
-		s.front.Redirect(w, r, front.WithSignIn(forgotTextPath, a.ID))
-	case err != nil:
-		s.front.Fail(w, r, err, front.WithSignIn(forgotTextPath, a.ID))
-	default:
-		return a, rec, browser, true
-	}
-	return a, rec, "", false
-}
-
-// showForgotCode serves GET /forgot/text/code?flow=…: for somebody and nobody alike.
-func (s *Service) showForgotCode(w http.ResponseWriter, r *http.Request) {
-	if a, _, _, ok := s.askedByText(w, r); ok {
-		s.forgotCodePage(w, r, a, http.StatusOK, "")
-	}
-}
-
-func (s *Service) forgotCodePage(w http.ResponseWriter, r *http.Request, a front.Detour, status int, problem string) {
-	s.front.FormPage(w, r, a, "forgot_code:"+a.ID, status, page.Form{
-		Key: "forgot_code", Action: front.WithSignIn(forgotCodePath, a.ID), Problem: problem,
-		Fields: page.Fields(problem != "", page.Field{Name: "code", Type: "code", Label: "forgot_code.label", Required: true, Invalid: problem != "", MaxLength: proof.MaxCode}),
-		Links:  []page.FormLink{{Label: "forgot_code.again", URL: front.WithSignIn(forgotTextPath, a.ID)}, backToSignIn(a.ID)},
-	})
-}
-
-// handleForgotCode serves POST /forgot/text/code?flow=…: the right code leads to the page for a new password, as a link from an e-mail does.
-func (s *Service) handleForgotCode(w http.ResponseWriter, r *http.Request) {
-	a, rec, browser, ok := s.askedByText(w, r)
-	if !ok || !s.front.CheckPost(w, r, "forgot_code:"+a.ID, front.WithSignIn(forgotCodePath, a.ID)) {
-		return
-	}
-	typed := r.PostForm.Get("code")
-	if typed == "" {
-		s.forgotCodePage(w, r, a, http.StatusUnprocessableEntity, "problem.code_missing")
-		return
-	}
-	spend, err := s.proof.CheckCode(r.Context(), rec.code(browser), typed)
-	if err == nil {
-		err = s.openReset(w, r, rec, browser, a.ID, spend)
-	}
-	switch {
-	case err == nil:
-		s.front.Redirect(w, r, ResetPath)
-	case errors.Is(err, person.ErrMismatch):
-		s.forgotCodePage(w, r, a, http.StatusUnprocessableEntity, "problem.code")
-	default:
-		s.front.Fail(w, r, err, front.WithSignIn(forgotCodePath, a.ID))
-	}
-}
-
-// openReset uses the code up and opens a link for a new password in this browser. person.ErrMismatch: the code is nobody's, or the number is not the person's any
-// more.
-func (s *Service) openReset(w http.ResponseWriter, r *http.Request, rec textResetRecord, browser, flow string, spend func(storage.Tx) (bool, error)) error {
-	if rec.PersonID == "" {
-		return person.ErrMismatch
-	}
-	now := s.now()
-	var path string
-	err := s.store.Update(r.Context(), func(tx storage.Tx) error {
-		if ok, err := spend(tx); err != nil || !ok {
-			return errors.Join(err, person.ErrMismatch)
-		}
-		p, err := person.Records.Get(tx, rec.PersonID)
-		if errors.Is(err, storage.ErrNotFound) {
-			return person.ErrMismatch
-		}
-		if err != nil {
-			return err
-		}
-		t, err := s.proof.LinkReached(tx, rec.PersonID, &p)
-		if err != nil {
-			return err
-		}
-		if ok, err := s.resetsByText(tx, t); err != nil || !ok || person.TextNumber(t.Profile) != rec.To {
-			return errors.Join(err, person.ErrMismatch)
-		}
-		if err := textResets.Delete(tx, browser); err != nil {
-			return err
-		}
-		path, err = s.proof.NewLink(tx, LinkReset, rec.PersonID, map[string]string{front.LinkFlow: flow, proof.LinkNumber: rec.To}, textedLinkLife, now)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	u, err := url.Parse(path)
-	if err == nil {
-		s.jar.Set(w, proof.LinkCookieOf(LinkReset), u.Query().Get(proof.LinkParam), proof.LinkCookie)
-	}
-	return err
 }

@@ -20,90 +20,95 @@ import (
 )
 
 const (
-	forgotNamePath     = forgotPath + "/username"
-	forgotNameSentPath = forgotNamePath + "/sent"
+	forgotUsernamePath     = forgotPath + "/username"
+	forgotUsernameSentPath = forgotUsernamePath + "/sent"
 
-	remindersPerNumber = 3   // in a window
-	maxReminded        = 100 // characters of a username in a text message
+	remindersPerNumber  = 3   // in a window
+	maxReminderUsername = 100 // characters of a username in a text message
 )
 
-// canRemind tells whether a person who has forgotten the username can get it on the telephone.
-func (s *Service) canRemind(u *config.Units) bool {
+// offersReminder tells whether a forgotten username can be sent in a text message.
+func (s *Service) offersReminder(u *config.Units) bool {
 	return u.Features.UsernameReminderViaSMSEnabled && u.PasswordLogin() && s.person.SendsTexts(u)
 }
 
-// remindLink leads to the page for a forgotten username, where there is one.
-func (s *Service) remindLink(a front.Detour) []page.FormLink {
-	if !s.canRemind(a.U) {
+// reminderLinks is the link to the page for a forgotten username, if that page exists.
+func (s *Service) reminderLinks(a front.Detour) []page.FormLink {
+	if !s.offersReminder(a.U) {
 		return nil
 	}
-	return []page.FormLink{{Label: "forgot_username.link", URL: front.WithSignIn(forgotNamePath, a.ID)}}
+	return []page.FormLink{{Label: "forgot_username.link", URL: front.WithSignIn(forgotUsernamePath, a.ID)}}
 }
 
-// showForgotUsername serves GET /forgot/username?flow=…: it asks for the telephone number.
-func (s *Service) showForgotUsername(w http.ResponseWriter, r *http.Request) {
-	if a, ok := s.front.Detour(w, r, forgotNamePath, s.canRemind); ok {
-		s.forgotUsernamePage(w, r, a, http.StatusOK, "", page.Form{})
+// reminderForm asks for the phone number.
+var reminderForm = &forgotForm{
+	key: "forgot_username", path: forgotUsernamePath, next: forgotUsernameSentPath, field: page.Field{
+		Name: "number", Type: "tel", Label: "forgot_username.label", Hint: "forgot_username.hint", Autocomplete: "tel",
+		MaxLength: person.MaxTag,
+	},
+}
+
+// showForgotUsername serves GET /forgot/username?flow=…: it asks for the phone number.
+func (s *Service) showForgotUsername(q *front.Request) error {
+	a, err := s.detour(q, forgotUsernamePath, s.offersReminder)
+	if err != nil {
+		return err
 	}
+	return s.renderForgot(q, a, reminderForm, http.StatusOK, "", page.Form{})
 }
 
-func (s *Service) forgotUsernamePage(w http.ResponseWriter, r *http.Request, a front.Detour, status int, typed string, in page.Form) {
-	in.Key, in.Action, in.Links = "forgot_username", front.WithSignIn(forgotNamePath, a.ID), []page.FormLink{backToSignIn(a.ID)}
-	in.Fields = page.Fields(in.Problem != "", page.Field{
-		Name: "number", Type: "tel", Label: "forgot_username.label", Hint: "forgot_username.hint", Value: typed, Autocomplete: "tel", Required: true, Invalid: in.Problem == "problem.phone", MaxLength: person.MaxTag,
-	})
-	s.front.FormPage(w, r, a, "forgot_username:"+a.ID, status, in)
-}
-
-// handleForgotUsername serves POST /forgot/username?flow=…. The answer is the same whoever exists.
-func (s *Service) handleForgotUsername(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.front.Detour(w, r, forgotNamePath, s.canRemind)
-	if !ok || !s.front.CheckPost(w, r, "forgot_username:"+a.ID, front.WithSignIn(forgotNamePath, a.ID)) {
-		return
+// handleForgotUsername serves POST /forgot/username?flow=….
+func (s *Service) handleForgotUsername(q *front.Request) error {
+	a, err := s.detour(q, forgotUsernamePath, s.offersReminder)
+	if err == nil {
+		err = s.front.CheckForm(q, "forgot_username:"+a.ID, q.Again)
 	}
-	typed := strings.TrimSpace(r.PostForm.Get("number"))
-	shown := shownAgain(typed, person.MaxTag)
+	if err != nil {
+		return err
+	}
+	typed := strings.TrimSpace(q.PostForm.Get("number"))
 	number, ok := person.ParsePhone(typed)
+	typed = echo(typed, person.MaxTag)
 	if !ok {
-		s.forgotUsernamePage(w, r, a, http.StatusUnprocessableEntity, shown, page.Form{Problem: "problem.phone"})
-		return
+		return s.renderForgot(q, a, reminderForm, http.StatusUnprocessableEntity, typed, page.Form{Problem: "problem.phone"})
 	}
-	s.answerAlike(w, r, a, reminder{
-		path: forgotNamePath, next: forgotNameSentPath, typed: shown, page: s.forgotUsernamePage,
-		ask: func() (time.Duration, error) { return s.remind(r.Context(), number, s.origin(r)) },
+	return s.answerForgot(q, a, reminderForm, typed, func() (time.Duration, error) {
+		return s.remind(q.Context(), number, s.origin(q.Request))
 	})
 }
 
-// showForgotUsernameSent serves GET /forgot/username/sent?flow=…: what comes now, for somebody and nobody alike.
-func (s *Service) showForgotUsernameSent(w http.ResponseWriter, r *http.Request) {
-	if a, ok := s.front.Detour(w, r, forgotNamePath, s.canRemind); ok {
-		s.front.FormPage(w, r, a, "", http.StatusOK, page.Form{
-			Key: "forgot_username_sent", Next: signInAt(a.ID), Links: []page.FormLink{{Label: "forgot_username_sent.again", URL: front.WithSignIn(forgotNamePath, a.ID)}},
-		})
+// showForgotUsernameSent serves GET /forgot/username/sent?flow=…: what happens next, whether the number is known or
+// not.
+func (s *Service) showForgotUsernameSent(q *front.Request) error {
+	a, err := s.detour(q, forgotUsernamePath, s.offersReminder)
+	if err != nil {
+		return err
 	}
+	return s.front.RenderForm(q, a, "", http.StatusOK, page.Form{
+		Key: "forgot_username_sent", Next: signInURL(a.ID),
+		Links: []page.FormLink{{Label: "forgot_username_sent.again", URL: front.WithSignIn(forgotUsernamePath, a.ID)}},
+	})
 }
 
-// remind tells a telephone the usernames of the persons whose verified number it is, in one message. For nobody's number it does the same work, and the
-// message is not sent. wait is how long nothing is taken; it says nothing about who there is.
+// remind sends the usernames of the persons with a verified number to that number, in one message. For an unknown
+// number the same work is done, but the message is not sent. wait is how long nothing is accepted. It does not depend
+// on whether the number is known.
 func (s *Service) remind(ctx context.Context, number string, from event.Origin) (wait time.Duration, err error) {
-	ev, err := s.person.NewEvents(from, slices.Repeat([]event.Type{usernameReminded}, maxAccounts)...)
+	ev, err := s.person.NewEvents(from, slices.Repeat([]event.Type{usernameReminderSent}, maxAccounts)...)
 	if err != nil {
 		return 0, err
 	}
 	now := s.now()
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		if wait, err = s.proof.CountRequest(tx, "remind-address", proof.Network(from.ClientIP), resetsPerAddress, now); err != nil || wait > 0 {
+		if wait, err = s.countReminder(tx, number, from, now); err != nil || wait > 0 {
 			return err
 		}
-		if wait, err = s.proof.CountRequest(tx, "remind-number", secret.Hash(number), remindersPerNumber, now); err != nil || wait > 0 {
-			return err
-		}
-		// Apart from codes: whoever is told the username asks for one next.
-		again, err := proof.OnceEvery(tx, "text-usernames", secret.Hash(number), textEvery, now)
+		// Not counted with codes: a person who gets the username usually asks for a code next.
+		ready, err := proof.OnceEvery(tx, "text-usernames", secret.Hash(number), textEvery, now)
 		if err != nil {
 			return err
 		}
-		list, err := s.personsAtNumber(tx, number)
+		list, err := s.findByNumber(tx, number)
 		if err != nil {
 			return err
 		}
@@ -116,7 +121,7 @@ func (s *Service) remind(ctx context.Context, number string, from event.Origin) 
 			}
 			names = append(names, name)
 			m = t.Text(notify.SMSUsernames, number, now)
-			if again {
+			if ready {
 				e := ev[i]
 				e.PersonID, e.Partition = t.ID, t.Rec.PartitionName()
 				if err := s.events.Append(tx, e); err != nil {
@@ -124,7 +129,7 @@ func (s *Service) remind(ctx context.Context, number string, from event.Origin) 
 				}
 			}
 		}
-		if m.Data["usernames"] = strings.Join(names, ", "); !again {
+		if m.Data["usernames"] = strings.Join(names, ", "); !ready {
 			m.Kind = notify.Nothing
 		}
 		return s.sms.Send(tx, m)
@@ -132,8 +137,19 @@ func (s *Service) remind(ctx context.Context, number string, from event.Origin) 
 	return wait, err
 }
 
-// personsAtNumber returns the persons who have shown that a number is theirs and who can sign in, a few at most.
-func (s *Service) personsAtNumber(tx storage.Tx, number string) (out []person.Recipient, err error) {
+// countReminder counts a request by its address and its number. wait is how long nothing is accepted.
+func (s *Service) countReminder(
+	tx storage.Tx, number string, from event.Origin, now time.Time,
+) (wait time.Duration, err error) {
+	wait, err = s.proof.CountRequest(tx, "remind-address", proof.Network(from.ClientIP), resetsPerAddress, now)
+	if err != nil || wait > 0 {
+		return wait, err
+	}
+	return s.proof.CountRequest(tx, "remind-number", secret.Hash(number), remindersPerNumber, now)
+}
+
+// findByNumber returns the active persons with a verified number, at most maxAccounts.
+func (s *Service) findByNumber(tx storage.Tx, number string) (out []person.Recipient, err error) {
 	for e, err := range person.PhoneIndex.Scan(tx, storage.Range{Prefix: storage.Prefix(number), Limit: 4 * maxAccounts}) {
 		if err != nil {
 			return nil, err
@@ -150,11 +166,11 @@ func (s *Service) personsAtNumber(tx storage.Tx, number string) (out []person.Re
 		if err != nil {
 			return nil, err
 		}
-		shown := slices.ContainsFunc(prof.Profile.PhoneNumbers, func(n person.PhoneNumber) bool {
+		verified := slices.ContainsFunc(prof.Profile.PhoneNumbers, func(n person.PhoneNumber) bool {
 			own, ok := person.ParsePhone(n.Value)
 			return ok && own == number && n.Verified
 		})
-		if shown && rec.State == person.Active && len(rec.Username) <= maxReminded && len(out) < maxAccounts {
+		if verified && rec.State == person.Active && len(rec.Username) <= maxReminderUsername && len(out) < maxAccounts {
 			out = append(out, person.Recipient{ID: id, Rec: &rec, Profile: &prof.Profile})
 		}
 	}

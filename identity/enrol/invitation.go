@@ -16,12 +16,14 @@ import (
 )
 
 const (
+	linkInvitation proof.LinkKind = "invitation"
+
 	invitationLife  = 7 * 24 * time.Hour
-	invitationEvery = time.Minute // a new link is made at most so often
-	invitationTries = 5           // wrong answers to what an invited person is asked, of every kind together
+	invitationEvery = time.Minute // between two links for one person
+	invitationTries = 5           // answers to the checks of one invitation, of all kinds together
 )
 
-// NewInvitation is what is known of somebody who is invited.
+// NewInvitation is the request for an invitation.
 type NewInvitation struct {
 	// Email is where the link goes, and the person's address.
 	Email string `json:"email" rest:"required"`
@@ -30,7 +32,7 @@ type NewInvitation struct {
 	Name       string `json:"name,omitempty"`
 	GivenName  string `json:"given_name,omitempty"`
 	FamilyName string `json:"family_name,omitempty"`
-	// PhoneNumbers and DateOfBirth are what the person may have to show.
+	// PhoneNumbers and DateOfBirth can be part of the check before the invitation is accepted.
 	PhoneNumbers []string `json:"phone_numbers,omitempty"`
 	DateOfBirth  string   `json:"date_of_birth,omitempty"` // 2006-01-02
 	Groups       []string `json:"groups,omitempty"`
@@ -39,22 +41,23 @@ type NewInvitation struct {
 	Partition string `json:"partition,omitempty"`
 }
 
-// Invitation is an invitation that waits for the person.
+// Invitation is an invitation that the person has not accepted yet.
 type Invitation struct {
 	PersonID  string    `json:"person_id" rest:"required"`
 	Username  string    `json:"username" rest:"required"`
 	Email     string    `json:"email" rest:"required"`
 	ExpiresAt time.Time `json:"expires_at" rest:"required"`
-	// Sent says that the link is on its way to the address. Otherwise Link has to be handed over, and is shown this once.
+	// Sent says that the link was sent to the address. Otherwise Link must be handed over; it is shown only once.
 	Sent bool   `json:"sent" rest:"required"`
 	Link string `json:"link,omitempty"`
 }
 
-// person is the person that an invited one is to be.
+// person returns the person that the invitation creates.
 func (n *NewInvitation) person() person.NewPerson {
 	p := person.NewPerson{
-		Username: n.Username, Email: n.Email, EmailVerified: new(bool), Name: n.Name, GivenName: n.GivenName, FamilyName: n.FamilyName, Groups: n.Groups,
-		Locale: n.Locale, Partition: n.Partition, Profile: &person.Profile{DateOfBirth: n.DateOfBirth},
+		Username: n.Username, Email: n.Email, EmailVerified: new(bool), Name: n.Name, GivenName: n.GivenName,
+		FamilyName: n.FamilyName, Groups: n.Groups, Locale: n.Locale, Partition: n.Partition,
+		Profile: &person.Profile{DateOfBirth: n.DateOfBirth},
 	}
 	if p.Username == "" {
 		p.Username = n.Email
@@ -65,7 +68,8 @@ func (n *NewInvitation) person() person.NewPerson {
 	return p
 }
 
-// Invite makes a person who is invited and sends the link. Errors: person.ErrUsernameTaken, *person.ValidationError, ErrInvitationsOff.
+// Invite creates an invited person and sends the link. Errors: person.ErrUsernameTaken, *person.ValidationError,
+// ErrInvitationsOff.
 func (s *Service) Invite(ctx context.Context, n NewInvitation, by event.Actor) (out Invitation, err error) {
 	if !person.IsEmail(n.Email) {
 		return out, &person.ValidationError{Field: "email", Problem: "is not an e-mail address"}
@@ -98,20 +102,29 @@ func (s *Service) Invite(ctx context.Context, n NewInvitation, by event.Actor) (
 		if out, err = s.sendInvitation(tx, id.String(), &rec, &prof.Profile, n.Email, now); err != nil {
 			return err
 		}
-		for _, e := range ev {
-			e = by.Fill(e, id.String(), "")
-			e.Partition = rec.PartitionName()
-			if err := s.events.Append(tx, e); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.appendEvents(tx, id.String(), &rec, by, "", ev...)
 	})
 	return out, err
 }
 
-// sendInvitation makes a new link, which ends the one before, and sends it where invitations are sent.
-func (s *Service) sendInvitation(tx storage.Tx, id string, rec *person.Record, prof *person.Profile, email string, now time.Time) (out Invitation, err error) {
+// appendEvents records what happened to an invited person.
+func (s *Service) appendEvents(
+	tx storage.Tx, id string, rec *person.Record, by event.Actor, reason string, happened ...event.Event,
+) error {
+	for _, e := range happened {
+		e = by.Fill(e, id, reason)
+		e.Partition = rec.PartitionName()
+		if err := s.events.Append(tx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendInvitation makes a new link, which ends the previous one, and sends it if invitations are sent.
+func (s *Service) sendInvitation(
+	tx storage.Tx, id string, rec *person.Record, prof *person.Profile, email string, now time.Time,
+) (out Invitation, err error) {
 	u, err := s.units(tx)
 	if err != nil {
 		return out, err
@@ -119,7 +132,7 @@ func (s *Service) sendInvitation(tx storage.Tx, id string, rec *person.Record, p
 	if !u.Features.AcceptingInvitationEnabled {
 		return out, ErrInvitationsOff
 	}
-	path, err := s.proof.NewLink(tx, LinkInvitation, id, map[string]string{proof.LinkTo: email}, invitationLife, now)
+	path, err := s.proof.NewLink(tx, linkInvitation, id, map[string]string{proof.LinkTo: email}, invitationLife, now)
 	if err != nil {
 		return out, err
 	}
@@ -127,7 +140,10 @@ func (s *Service) sendInvitation(tx storage.Tx, id string, rec *person.Record, p
 	if err != nil {
 		return out, err
 	}
-	out = Invitation{PersonID: id, Username: rec.Username, Email: email, ExpiresAt: now.Add(invitationLife), Sent: on.AccountInvitation && email != ""}
+	out = Invitation{
+		PersonID: id, Username: rec.Username, Email: email, ExpiresAt: now.Add(invitationLife),
+		Sent: on.AccountInvitation && email != "",
+	}
 	inv := invitationRecord{Email: email, Sent: out.Sent, SentAt: now, ExpiresAt: out.ExpiresAt}
 	if err := invitations.Put(tx, id, inv, inv.ExpiresAt.Add(session.CollectAfter)); err != nil {
 		return out, err
@@ -141,8 +157,8 @@ func (s *Service) sendInvitation(tx storage.Tx, id string, rec *person.Record, p
 	return out, s.person.SendNotice(tx, n)
 }
 
-// InviteAgain sends an invited person (username or id) a new link in place of the one before, which is worth nothing any more, and takes tries
-// anew. Errors: person.ErrNoPerson, *person.StateError, *proof.TooSoonError, ErrInvitationsOff.
+// InviteAgain sends an invited person (username or id) a new link, which ends the previous one and its count of
+// answers. Errors: person.ErrNoPerson, *person.StateError, *proof.TooSoonError, ErrInvitationsOff.
 func (s *Service) InviteAgain(ctx context.Context, usernameOrID string, by event.Actor) (out Invitation, err error) {
 	now := s.now()
 	err = s.person.BeginChange(ctx, usernameOrID, by, personInvited, func(tx storage.Tx, id string, rec *person.Record) (bool, error) {
@@ -163,14 +179,15 @@ func (s *Service) InviteAgain(ctx context.Context, usernameOrID string, by event
 		if err != nil {
 			return false, err
 		}
-		// Not where the one before went: an address that was mistyped has been mended since.
+		// Not to the previous address: an administrator can have corrected it meanwhile.
 		out, err = s.sendInvitation(tx, id, rec, t.Profile, t.Address(), now)
 		return true, err
 	})
 	return out, err
 }
 
-// WithdrawInvitation removes a person (id) who is invited and has not come yet. Errors: person.ErrNoPerson, *person.StateError.
+// WithdrawInvitation removes an invited person (id) who has not accepted yet. Errors: person.ErrNoPerson,
+// *person.StateError.
 func (s *Service) WithdrawInvitation(ctx context.Context, id string, by event.Actor) error {
 	return s.person.RemovePerson(ctx, id, by, func(_ storage.Tx, d *person.Details) error {
 		if d.State != person.Invited {
@@ -180,5 +197,5 @@ func (s *Service) WithdrawInvitation(ctx context.Context, id string, by event.Ac
 	})
 }
 
-// ForgetInvitation removes the invitation of a person who is removed. It is a hook of the removal.
-func ForgetInvitation(tx storage.Tx, person string) error { return invitations.Delete(tx, person) }
+// forgetInvitation removes the invitation of a person who is removed. It is a hook of the removal.
+func forgetInvitation(tx storage.Tx, person string) error { return invitations.Delete(tx, person) }

@@ -17,45 +17,45 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// acceptance is what accepting an invitation needs before its transaction.
+// acceptance is what is prepared before the transaction that accepts an invitation.
 type acceptance struct {
 	token               string // of the link
 	browser             string // hash of its cookie
-	later               bool   // a code has to activate the person as well
+	inactive            bool   // the person needs an activation code as well
 	from                event.Origin
 	accepted, activated event.Event
-	custom              []person.CustomAttribute // that the person has filled in
+	custom              []person.CustomAttribute // of the form
 }
 
-func (s *Service) prepareEnrolment(r *http.Request, token, browser string) (*acceptance, error) {
-	u, err := s.person.Settings(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	from := s.origin(r)
+func (s *Service) prepareAcceptance(q *front.Request, token, browser string) (*acceptance, error) {
+	from := s.origin(q.Request)
 	ev, err := s.person.NewEvents(from, invitationAccepted, person.EventActivated)
 	if err != nil {
 		return nil, err
 	}
-	return &acceptance{token: token, browser: browser, later: activatedLater(&u.Features.PersonActivation), from: from, accepted: ev[0], activated: ev[1]}, nil
+	return &acceptance{
+		token: token, browser: browser, inactive: needsCode(&q.Settings.Features.PersonActivation),
+		from: from, accepted: ev[0], activated: ev[1],
+	}, nil
 }
 
-// activatedLater tells whether whoever accepts an invitation has to be activated by a code as well.
-func activatedLater(a *config.PersonActivation) bool {
-	return a.Enabled && a.Type == person.ActivationByCode && a.ExternallyDeliveredCode.ForceActivationAfterAcceptingInvitation
+// needsCode tells whether a person who accepts an invitation must be activated by a code as well.
+func needsCode(a *config.PersonActivation) bool {
+	return a.Enabled && a.Type == person.ActivationByCode &&
+		a.ExternallyDeliveredCode.ForceActivationAfterAcceptingInvitation
 }
 
-// enrol uses the link of an invitation up and makes the person active, or inactive where a code activates them. how is by what they sign in from now on.
-// person.ErrMismatch: this browser has not shown what it had to.
-func (s *Service) enrol(tx storage.Tx, how string, e *acceptance, now time.Time) (*invitation, error) {
+// acceptInvitation uses up the link of an invitation and makes the person active, or inactive if a code is needed. how
+// is the way to sign in from now on. person.ErrMismatch: this browser has not passed the check.
+func (s *Service) acceptInvitation(tx storage.Tx, how string, e *acceptance, now time.Time) (*invitation, error) {
 	x, err := s.readInvitation(tx, e.token, now)
 	if err != nil {
 		return nil, err
 	}
-	if !x.shown(e.browser) {
+	if !x.isChecked(e.browser) {
 		return nil, person.ErrMismatch
 	}
-	if _, err := s.proof.SpendLink(tx, LinkInvitation, e.token, now); err != nil {
+	if _, err := s.proof.SpendLink(tx, linkInvitation, e.token, now); err != nil {
 		return nil, err
 	}
 	if err := invitations.Delete(tx, x.id); err != nil {
@@ -63,11 +63,11 @@ func (s *Service) enrol(tx storage.Tx, how string, e *acceptance, now time.Time)
 	}
 	x.rec.State, x.rec.UpdatedAt = person.Active, now
 	happened := []event.Event{e.accepted, e.activated}
-	if e.later {
+	if e.inactive {
 		x.rec.State, happened = person.Inactive, happened[:1]
 	}
-	x.rec.Epoch++ // codes and links of before end
-	x.proveAddresses()
+	x.rec.Epoch++ // ends earlier codes and links
+	x.verifyContacts()
 	x.prof.Profile.SetCustom(e.custom)
 	if err := x.prof.Check(); err != nil {
 		return nil, err
@@ -79,23 +79,22 @@ func (s *Service) enrol(tx storage.Tx, how string, e *acceptance, now time.Time)
 	if err := person.Profiles.Put(tx, x.id, x.prof, time.Time{}); err != nil {
 		return nil, err
 	}
-	if x.inv.Skipped && x.required() {
+	if x.inv.Skipped && x.needsCheck() {
 		how += ", without showing that they are meant"
 	}
-	if err := s.appendInvited(tx, x, x.themselves(e.from), how, happened...); err != nil {
+	if err := s.appendEvents(tx, x.id, &x.rec, x.actor(e.from), how, happened...); err != nil {
 		return nil, err
 	}
-	return x, s.person.Notify(tx, person.Recipient{ID: x.id, Rec: &x.rec, Profile: &x.prof.Profile}, notify.Welcome, person.ReasonWeb.Enabled, now)
+	t := person.Recipient{ID: x.id, Rec: &x.rec, Profile: &x.prof.Profile}
+	return x, s.person.Notify(tx, t, notify.Welcome, person.ReasonWeb.Enabled, now)
 }
 
-// proveAddresses marks what the person has shown to be theirs: the address whose link was opened, where it went there, and the number that got the code.
-func (x *invitation) proveAddresses() {
-	p := x.prof.Profile.Clone()
-	for i := range p.EmailAddresses {
-		if a := &p.EmailAddresses[i]; x.inv.Sent && person.FoldEmail(a.Value) == person.FoldEmail(x.inv.Email) {
-			a.Verified = true
-		}
+// verifyContacts marks the address that the link was sent to, and the number that the code was sent to, as verified.
+func (x *invitation) verifyContacts() {
+	if x.inv.Sent {
+		verifyEmail(&x.prof, x.inv.Email)
 	}
+	p := x.prof.Profile.Clone()
 	for i := range p.PhoneNumbers {
 		if n := &p.PhoneNumbers[i]; x.inv.Number != "" && n.Value == x.inv.Number {
 			n.Verified = true
@@ -104,93 +103,98 @@ func (x *invitation) proveAddresses() {
 	x.prof.Profile = p
 }
 
-// acceptInvitation gives the person the password, opens a session and leads on. person.ErrMismatch: what was shown holds no more.
-func (s *Service) acceptInvitation(w http.ResponseWriter, r *http.Request, x *invitation, browser, phc string, custom []person.CustomAttribute) error {
+// acceptByPassword gives the person the password, opens a session and redirects. person.ErrMismatch: the check is no
+// longer valid.
+func (s *Service) acceptByPassword(q *front.Request, x *invitation, phc string, custom []person.CustomAttribute) error {
 	personID := x.id
-	e, err := s.prepareEnrolment(r, x.token, browser)
+	e, err := s.prepareAcceptance(q, x.token, x.browser)
 	if err != nil {
 		return err
 	}
 	e.custom = custom
 	accept := func(tx storage.Tx, now time.Time) (person.Record, error) {
-		if x, err = s.enrol(tx, "by password", e, now); err != nil {
+		if x, err = s.acceptInvitation(tx, "by password", e, now); err != nil {
 			return person.Record{}, err
 		}
-		return x.rec, person.Passwords.Put(tx, x.id, person.PasswordRecord{PHC: phc, ChangedAt: now}, time.Time{})
+		password := person.PasswordRecord{PHC: phc, ChangedAt: now}
+		return x.rec, person.Passwords.Put(tx, x.id, password, time.Time{})
 	}
-	if e.later {
+	if e.inactive {
 		now := s.now()
-		err = s.store.Update(r.Context(), func(tx storage.Tx) error {
+		err = s.store.Update(q.Context(), func(tx storage.Tx) error {
 			_, err := accept(tx, now)
 			return err
 		})
 	} else {
-		err = s.front.AdmitNew(w, r, front.FlowRecord{}, personID, "by invitation", accept)
+		err = s.front.AdmitNew(q.W, q.Request, front.FlowRecord{}, personID, "by invitation", accept)
 	}
 	if err != nil {
 		return err
 	}
-	s.leaveInvitation(w, r, x)
+	return s.leaveInvitation(q, x)
+}
+
+// leaveInvitation redirects a person who has accepted, or says that the account is still inactive.
+func (s *Service) leaveInvitation(q *front.Request, x *invitation) error {
+	s.jar.Clear(q.W, proof.LinkCookieOf(linkInvitation))
+	if x.rec.State == person.Active {
+		return q.LeaveTo(afterEnrolment(x.units))
+	}
+	s.pages.Render(q.W, q.Request, page.View{
+		Template: "message", Locales: x.locales(), Data: page.Message{Key: "invitation_inactive", Next: "/sign-in"},
+	})
 	return nil
 }
 
-// leaveInvitation leads on whoever has accepted.
-func (s *Service) leaveInvitation(w http.ResponseWriter, r *http.Request, x *invitation) {
-	s.jar.Clear(w, proof.LinkCookieOf(LinkInvitation))
-	if x.rec.State != person.Active {
-		s.pages.Render(w, r, page.View{Template: "message", Locales: x.locales(), Data: page.Message{Key: "invitation_inactive", Next: "/sign-in"}})
-		return
-	}
-	s.front.LeaveTo(w, r, afterInvitation(x.units))
-}
-
-// inviteByProvider sends the person to a provider, whose identity signs them in from now on.
-func (s *Service) inviteByProvider(w http.ResponseWriter, r *http.Request, x *invitation, p *federation.Member) {
+// acceptByProvider sends the person to a provider, whose identity signs the person in from now on. p is nil for an
+// unknown provider.
+func (s *Service) acceptByProvider(q *front.Request, x *invitation, p *federation.Member) error {
 	if p == nil {
-		s.pages.Error(w, r, http.StatusForbidden, "error.no_idp", InvitationPath)
-		return
+		return &front.Answer{Status: http.StatusForbidden, Key: "error.no_idp", Again: invitationPath}
 	}
-	id, err := s.front.NewFlow(w, r, invitationDemand(x))
-	if err == nil {
-		err = s.front.ChangeFlow(r.Context(), id, func(f *front.FlowRecord) { f.Invited = x.id })
-	}
+	id, err := s.front.NewFlow(q.W, q.Request, x.demand())
 	if err != nil {
-		s.front.Fail(w, r, err, InvitationPath)
-		return
+		return err
 	}
-	s.front.Redirect(w, r, federation.ProviderURL(id, p.ID)+"&hop=1")
+	if err := s.front.ChangeFlow(q.Context(), id, func(f *front.FlowRecord) { f.Invited = x.id }); err != nil {
+		return err
+	}
+	return q.Redirect(federation.ProviderURL(id, p.ID) + "&hop=1")
 }
 
-// EnterInvited takes the answer of a provider to which an invited person was sent: its identity becomes theirs. The link must be open in this
-// browser still.
-func (s *Service) EnterInvited(w http.ResponseWriter, r *http.Request, a *federation.Answer) {
-	x, err := s.coupleInvited(w, r, a)
+// isInvited tells whether the answer of a provider is for an invited person.
+func isInvited(a *federation.Answer) bool { return a.SignIn != "" && a.Flow.Invited != "" }
+
+// takeInvited takes the answer of the provider that an invited person was sent to: its identity becomes the person's.
+// The link must still be open in this browser.
+func (s *Service) takeInvited(q *front.Request, a *federation.Answer) error {
+	x, err := s.coupleInvited(q, a)
 	switch {
 	case err == nil:
-		s.leaveInvitation(w, r, x)
+		return s.leaveInvitation(q, x)
 	case errors.Is(err, person.ErrCoupled), errors.Is(err, person.ErrCoupledOther):
-		s.federation.RecordFailure(r, "", a.Flow.Invited, a.Provider.Name+": coupled already")
-		s.pages.Error(w, r, http.StatusConflict, "error.coupled", InvitationPath)
+		s.federation.RecordFailure(q.Request, "", a.Flow.Invited, a.Provider.Name+": coupled already")
+		return &front.Answer{Status: http.StatusConflict, Key: "error.coupled", Again: invitationPath}
 	case errors.Is(err, federation.ErrUsed):
-		s.pages.Error(w, r, http.StatusBadRequest, "error.expired", InvitationPath)
+		return answerUsed(invitationPath)
 	case errors.Is(err, person.ErrMismatch):
-		s.front.Redirect(w, r, invitationCheckPath)
-	default:
-		s.failInvitation(w, r, err)
+		return q.Redirect(invitationCheckPath)
 	}
+	return s.invitationError(q, err)
 }
 
-func (s *Service) coupleInvited(w http.ResponseWriter, r *http.Request, a *federation.Answer) (x *invitation, err error) {
-	e, err := s.prepareEnrolment(r, s.jar.Get(r, proof.LinkCookieOf(LinkInvitation)), proof.Hashed(s.federation.BrowserID(r)))
+// coupleInvited accepts the invitation and links the identity to the person, in one transaction.
+func (s *Service) coupleInvited(q *front.Request, a *federation.Answer) (x *invitation, err error) {
+	e, err := s.prepareAcceptance(q, s.jar.Get(q.Request, proof.LinkCookieOf(linkInvitation)), s.browser(q))
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.federation.PrepareSession(r, a)
+	o, err := s.federation.PrepareSession(q.Request, a)
 	if err != nil {
 		return nil, err
 	}
-	err = s.store.Update(r.Context(), func(tx storage.Tx) error {
-		if x, err = s.enrol(tx, "by "+a.Provider.Name, e, o.Now); err != nil {
+	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+		if x, err = s.acceptInvitation(tx, "by "+a.Provider.Name, e, o.Now); err != nil {
 			return err
 		}
 		if x.id != a.Flow.Invited {
@@ -202,17 +206,23 @@ func (s *Service) coupleInvited(w http.ResponseWriter, r *http.Request, a *feder
 		if x.rec.State == person.Active {
 			return s.federation.Bind(tx, a, o, &federation.Match{ID: x.id, Person: x.rec, NewlyOne: true})
 		}
-		coupled := (&session.Current{Session: session.Record{PersonID: x.id}, Person: x.rec}).OwnEvent(o.Ev[federation.EvCoupled], "by "+a.Provider.Name)
 		if err := federation.TakeAnswer(tx, a); err != nil {
 			return err
 		}
-		return s.events.Append(tx, coupled)
+		si := &session.Current{Session: session.Record{PersonID: x.id}, Person: x.rec}
+		return s.events.Append(tx, si.OwnEvent(o.Ev[federation.EvCoupled], "by "+a.Provider.Name))
 	})
 	if err == nil && x.rec.State == person.Active {
-		s.federation.FinishSignIn(w, r, a, o)
+		s.federation.FinishSignIn(q.W, q.Request, a, o)
 	}
 	return x, err
 }
 
-// IsInvited tells whether the answer of a provider is for an invited person.
-func IsInvited(a *federation.Answer) bool { return a.SignIn != "" && a.Flow.Invited != "" }
+// enterInvited serves the answer of a provider for an invited person.
+func (s *Service) enterInvited(w http.ResponseWriter, r *http.Request, a *federation.Answer) {
+	q, err := s.front.Load(w, r)
+	if err == nil {
+		err = s.takeInvited(q, a)
+	}
+	s.front.Render(q, err)
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
@@ -14,124 +15,111 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// confirmingRegister is readRegistering for the page that takes a code.
-func (s *Service) confirmingRegister(w http.ResponseWriter, r *http.Request) (x *registration, ok bool) {
-	if x, ok = s.readRegistering(w, r); ok && (!x.again || x.confirms(s) == "" || x.named && x.typed.PHC == "") { // or the configuration is another since
-		s.front.Redirect(w, r, RegisterURL(x.Name))
-		return nil, false
+// readRegisterCode is readRegistration for the page that asks for a code.
+func (s *Service) readRegisterCode(q *front.Request) (*registration, error) {
+	x, err := s.readRegistration(q)
+	if err != nil {
+		return nil, err
 	}
-	return x, ok
+	if !x.again || s.toConfirmNext(x) == "" || x.named && x.typed.PHC == "" { // the settings can have changed
+		return nil, leave(q, registerURL(x.Name))
+	}
+	return x, nil
 }
 
 // showRegisterCode serves GET /sign-in/register/confirm?flow=…: it asks for the code that was sent.
-func (s *Service) showRegisterCode(w http.ResponseWriter, r *http.Request) {
-	if x, ok := s.confirmingRegister(w, r); ok {
-		s.signUpCodePage(w, r, x.aside(), x.pending(), http.StatusOK, page.Form{})
+func (s *Service) showRegisterCode(q *front.Request) error {
+	x, err := s.readRegisterCode(q)
+	if err != nil {
+		return err
 	}
+	return s.renderSignUpCode(q, x.detour(), x.pending(), http.StatusOK, page.Form{})
 }
 
-// handleRegisterCode serves POST /sign-in/register/confirm?flow=…: the code makes the person, or another one is sent.
-func (s *Service) handleRegisterCode(w http.ResponseWriter, r *http.Request) {
-	x, ok := s.confirmingRegister(w, r)
-	if !ok {
-		return
+// handleRegisterCode serves POST /sign-in/register/confirm?flow=…: the code creates the person, or another one is sent.
+func (s *Service) handleRegisterCode(q *front.Request) error {
+	x, err := s.readRegisterCode(q)
+	if err != nil {
+		return err
 	}
 	p := x.pending()
-	if !s.front.CheckPost(w, r, p.form(), p.action) {
-		return
+	if err := s.front.CheckForm(q, p.form(), p.action); err != nil {
+		return err
 	}
-	if r.PostForm.Get("send") != "" {
-		s.sendAgain(w, r, x.aside(), p)
-		return
+	if q.PostForm.Get("send") != "" {
+		return s.sendNextCode(q, x.detour(), p)
 	}
-	code := r.PostForm.Get("code")
+	code := q.PostForm.Get("code")
 	if code == "" {
-		s.signUpCodePage(w, r, x.aside(), p, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code_missing"})
-		return
+		in := page.Form{Problem: "problem.code_missing"}
+		return s.renderSignUpCode(q, x.detour(), p, http.StatusUnprocessableEntity, in)
 	}
-	what := x.confirms(s)
-	spend, err := s.proof.CheckCode(r.Context(), p.code(what), code)
+	part := s.toConfirmNext(x)
+	spend, err := s.proof.CheckCode(q.Context(), p.codePurpose(part), code)
 	if err == nil {
-		before := x.typed
-		x.typed.Verified, x.typed.PhoneProven = before.Verified || what == confirmEmail, before.PhoneProven || what == confirmPhone
-		if x.confirms(s) == "" {
-			s.finishRegister(w, r, x, spend)
-			return
+		x.typed.confirm(part)
+		if s.toConfirmNext(x) == "" {
+			return s.finishRegister(q, x, spend)
 		}
-		if err = s.keepTyped(r, x, spend); err != nil {
-			x.typed = before
-		}
+		err = s.keepInput(q, x, spend)
 	}
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		s.signUpCodePage(w, r, x.aside(), p, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code"})
+		in := page.Form{Problem: "problem.code"}
+		return s.renderSignUpCode(q, x.detour(), p, http.StatusUnprocessableEntity, in)
 	case err != nil:
-		s.failRegister(w, r, x, err)
-	default:
-		s.sendAgain(w, r, x.aside(), x.pending())
+		return s.failRegister(q, x, err)
 	}
+	return s.sendNextCode(q, x.detour(), x.pending())
 }
 
-var (
-	// errKnown says that the identity is somebody's by now.
-	errKnown = errors.New("identity: the identity is known")
-	// errAddressTaken says that somebody has the address.
-	errAddressTaken = errors.New("identity: the address is taken")
-)
-
-// finishRegister makes the person and signs them in. spend uses up the code that was typed last. nil: none
-func (s *Service) finishRegister(w http.ResponseWriter, r *http.Request, x *registration, spend func(storage.Tx) (bool, error)) {
-	switch err := s.register(w, r, x, spend); {
+// finishRegister creates the person and signs the person in. spend uses up the last code; nil: there is none.
+func (s *Service) finishRegister(q *front.Request, x *registration, spend func(storage.Tx) (bool, error)) error {
+	err := s.register(q, x, spend)
+	switch {
 	case err == nil:
-		s.front.Enter(w, r, x.SignIn, x.Flow)
-	case errors.Is(err, errAddressTaken) && spend != nil: // told its owner alone
+		s.front.Enter(q.W, q.Request, x.SignIn, x.Flow)
+		return nil
+	case errors.Is(err, errAddressTaken) && spend != nil: // only its owner gets to know
 		p := x.pending()
 		p.typed.Verified, p.typed.PhoneProven = false, false
-		s.signUpCodePage(w, r, x.aside(), p, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code"})
-	default:
-		s.failRegister(w, r, x, err)
+		in := page.Form{Problem: "problem.code"}
+		return s.renderSignUpCode(q, x.detour(), p, http.StatusUnprocessableEntity, in)
 	}
+	return s.failRegister(q, x, err)
 }
 
-// failRegister answers who could not be registered.
-func (s *Service) failRegister(w http.ResponseWriter, r *http.Request, x *registration, err error) {
-	if x.typed.problems == nil {
-		x.typed.problems = map[string]string{}
-	}
-	refuse := func(field, problem string) {
-		in := page.Form{}
-		if field == "" {
-			in.Problem = problem
-		} else {
-			x.typed.problem(field, problem)
-		}
-		s.registerPage(w, r, x, http.StatusUnprocessableEntity, in)
-	}
+// failRegister answers a registration that has failed.
+func (s *Service) failRegister(q *front.Request, x *registration, err error) error {
+	q.Again = registerURL(x.Name)
+	problem := ""
 	switch {
 	case errors.Is(err, errKnown):
-		s.front.Redirect(w, r, x.Done())
+		return q.Redirect(x.Done())
 	case errors.Is(err, federation.ErrAsk):
-		s.front.Redirect(w, r, federation.ConnectURL(x.Name))
+		return q.Redirect(federation.ConnectURL(x.Name))
 	case errors.Is(err, federation.ErrBlocked):
-		s.federation.RecordFailure(r, x.Flow.Demand.Client.ID, "", x.Provider.Name+": the person is not active")
-		s.pages.Error(w, r, http.StatusForbidden, "error.denied", "")
-	case errors.Is(err, person.ErrUsernameTaken):
-		refuse("username", "problem.username_taken")
-	case errors.Is(err, errAddressTaken):
-		refuse("email", "problem.sign_up")
+		reason := x.Provider.Name + ": the person is not active"
+		s.federation.RecordFailure(q.Request, x.Flow.Demand.Client.ID, "", reason)
+		return &front.Answer{Status: http.StatusForbidden, Key: "error.denied"}
 	case errors.Is(err, person.ErrMismatch):
-		s.front.Redirect(w, r, registerCodeURL(x.Name))
+		return q.Redirect(registerCodeURL(x.Name))
 	case errors.Is(err, federation.ErrUsed):
-		s.pages.Error(w, r, http.StatusBadRequest, "error.expired", "/account")
+		return answerUsed(person.DefaultReturn)
+	case errors.Is(err, person.ErrUsernameTaken):
+		x.typed.problem("username", "problem.username_taken")
+	case errors.Is(err, errAddressTaken):
+		x.typed.problem("email", "problem.sign_up")
 	case errors.As(err, new(*person.ValidationError)):
-		refuse("", "problem.profile")
+		problem = "problem.profile"
 	default:
-		s.front.Fail(w, r, err, RegisterURL(x.Name))
+		return err
 	}
+	return s.renderRegister(q, x, http.StatusUnprocessableEntity, page.Form{Problem: problem})
 }
 
-// asNewcomer returns who somebody becomes by what the provider says and what they have typed.
-func (s *Service) asNewcomer(x *registration) (*federation.Newcomer, error) {
+// makeNewcomer returns the person that the provider's answer and the form create.
+func (s *Service) makeNewcomer(x *registration) (*federation.Newcomer, error) {
 	n, err := s.federation.PrepareNewcomer(x.Answer)
 	if err != nil {
 		return nil, err
@@ -142,13 +130,11 @@ func (s *Service) asNewcomer(x *registration) (*federation.Newcomer, error) {
 		n.Person.Email, n.Person.EmailVerified = t.Email, &t.Verified
 	}
 	if t.GivenName != n.Person.GivenName || t.FamilyName != n.Person.FamilyName {
-		n.Person.Name = "" // it is made of those
+		n.Person.Name = "" // is made from those
 	}
-	n.Person.GivenName, n.Person.FamilyName, n.Person.Locale = t.GivenName, t.FamilyName, cmp.Or(n.Person.Locale, t.Locale)
-	n.Person.Profile = &person.Profile{CustomAttributes: t.Custom}
-	if t.Phone != "" {
-		n.Person.Profile.PhoneNumbers = []person.PhoneNumber{{Value: t.Phone, Primary: true, Verified: t.PhoneProven}}
-	}
+	n.Person.GivenName, n.Person.FamilyName = t.GivenName, t.FamilyName
+	n.Person.Locale = cmp.Or(n.Person.Locale, t.Locale)
+	n.Person.Profile = t.profile()
 	if n.Rec, n.Prof, n.Folded, err = n.Person.Records(); err != nil {
 		return nil, err
 	}
@@ -156,52 +142,43 @@ func (s *Service) asNewcomer(x *registration) (*federation.Newcomer, error) {
 	return n, nil
 }
 
-// register makes the person, couples the identity and opens its session, all or nothing. errKnown, federation.ErrAsk, federation.ErrUsed, errAddressTaken, person.ErrMismatch,
-// person.ErrUsernameTaken and *person.ValidationError say why not.
-func (s *Service) register(w http.ResponseWriter, r *http.Request, x *registration, spend func(storage.Tx) (bool, error)) error {
-	n, err := s.asNewcomer(x)
+// register creates the person, links the identity and opens its session, in one transaction. Errors: errKnown,
+// errAddressTaken, federation.ErrAsk, federation.ErrBlocked, federation.ErrUsed, person.ErrMismatch,
+// person.ErrUsernameTaken, *person.ValidationError.
+func (s *Service) register(q *front.Request, x *registration, spend func(storage.Tx) (bool, error)) error {
+	n, err := s.makeNewcomer(x)
 	if err != nil {
 		return err
 	}
-	o, err := s.federation.PrepareSession(r, x.Answer)
+	o, err := s.federation.PrepareSession(q.Request, x.Answer)
 	if err != nil {
 		return err
 	}
-	device := s.session.DeviceToken(r)
+	device := s.session.DeviceToken(q.Request)
 	if device == "" {
 		if device, err = s.front.NewID(); err != nil {
 			return err
 		}
 	}
-	err = s.store.Update(r.Context(), func(tx storage.Tx) error {
+	hash := proof.Hashed(device)
+	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
 		if spend != nil {
 			if ok, err := spend(tx); err != nil || !ok {
 				return cmp.Or(err, person.ErrMismatch)
 			}
 		}
-		if x.named && !x.keepsEmail() {
-			if taken, err := s.takenBy(tx, x.typed.Email); err != nil || taken != nil {
-				return cmp.Or(err, errAddressTaken)
-			}
-		}
-		if x.named { // otherwise the address is the provider's, which nobody can change here
-			if err := s.person.CheckConfigured(tx, &n.Prof, nil); err != nil {
-				return err
-			}
+		if err := s.checkNewcomer(tx, x, n); err != nil {
+			return err
 		}
 		f, err := s.federation.PersonOf(tx, x.Answer, n, o.Now)
-		if err == nil && !f.Created { // nobody whose password was not asked for gets another one
+		if err == nil && !f.Created { // the person was not asked for a password, so there must not be a new one
 			err = errKnown
 		}
 		if err != nil {
 			return err
 		}
 		if x.named {
-			if err := person.Passwords.Create(tx, f.ID, person.PasswordRecord{PHC: x.typed.PHC, ChangedAt: o.Now}, time.Time{}); err != nil {
-				return err
-			}
-			known := proof.DeviceRecord{Epoch: f.Person.Epoch, Seen: o.Now}
-			if err := proof.DeviceRecords.Put(tx, storage.Key(f.ID, proof.Hashed(device)), known, o.Now.Add(session.DeviceLife)); err != nil {
+			if err := putPassword(tx, f, x.typed.PHC, hash, o.Now); err != nil {
 				return err
 			}
 		}
@@ -210,9 +187,33 @@ func (s *Service) register(w http.ResponseWriter, r *http.Request, x *registrati
 	if err != nil {
 		return err
 	}
-	s.federation.FinishSignIn(w, r, x.Answer, o)
+	s.federation.FinishSignIn(q.W, q.Request, x.Answer, o)
 	if x.named {
-		s.jar.Set(w, session.CookieDevice, device, session.DeviceLife)
+		s.jar.Set(q.W, session.CookieDevice, device, session.DeviceLife)
 	}
 	return nil
+}
+
+// checkNewcomer checks the address and the required details of a person who chooses a username. Otherwise they are the
+// provider's, and the form cannot change them.
+func (s *Service) checkNewcomer(tx storage.Tx, x *registration, n *federation.Newcomer) error {
+	if !x.named {
+		return nil
+	}
+	if !x.keepsEmail() {
+		if owner, err := s.findOwner(tx, x.typed.Email); err != nil || owner != nil {
+			return cmp.Or(err, errAddressTaken)
+		}
+	}
+	return s.person.CheckConfigured(tx, &n.Prof, nil)
+}
+
+// putPassword stores the password of a new person, and that the person knows the device (hash of its cookie).
+func putPassword(tx storage.Tx, f *federation.Match, phc, device string, now time.Time) error {
+	password := person.PasswordRecord{PHC: phc, ChangedAt: now}
+	if err := person.Passwords.Create(tx, f.ID, password, time.Time{}); err != nil {
+		return err
+	}
+	known := proof.DeviceRecord{Epoch: f.Person.Epoch, Seen: now}
+	return proof.DeviceRecords.Put(tx, storage.Key(f.ID, device), known, now.Add(session.DeviceLife))
 }

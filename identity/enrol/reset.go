@@ -14,14 +14,14 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const LinkReset proof.LinkKind = "reset"
-
 const (
-	ResetPath     = "/reset"
-	resetDonePath = ResetPath + "/done"
+	linkReset proof.LinkKind = "reset"
+
+	resetPath     = "/reset"
+	resetDonePath = resetPath + "/done"
 )
 
-// resetRequest is a request of the page that a link for a new password has opened.
+// resetRequest is a request of the page for a new password, which a link has opened.
 type resetRequest struct {
 	front.Detour
 	*proof.OpenLink
@@ -29,69 +29,73 @@ type resetRequest struct {
 	username string
 }
 
-// resetOpened reads it. Otherwise it has written the answer and is not ok.
-func (s *Service) resetOpened(w http.ResponseWriter, r *http.Request) (x resetRequest, ok bool) {
-	if x.Detour, ok = s.front.Detour(w, r, forgotPath, s.resets); !ok {
-		return x, false
+// openReset reads the link of the request, its person, and the sign-in that it was sent for.
+func (s *Service) openReset(q *front.Request) (x resetRequest, err error) {
+	if x.U = q.Settings; !s.offersReset(x.U) {
+		return x, front.NotFound()
 	}
-	if x.OpenLink, ok = s.front.OpenLink(w, r, LinkReset, s.forgotAt(x.U)); !ok {
-		return x, false
-	}
-	var err error
-	if x.ID, x.Flow, err = s.front.SignInOf(r, x.Rec.Data[front.LinkFlow]); err == nil {
-		err = s.store.View(r.Context(), func(tx storage.Tx) error {
-			p, err := person.Records.Get(tx, x.Rec.PersonID)
-			if err == nil {
-				x.username, err = s.person.InPartition(p.PartitionName(), p.Username)
-			}
+	now := s.now()
+	x.OpenLink, err = s.front.LinkIn(q, linkReset, s.forgotURL(x.U), func(tx storage.Tx, o *proof.OpenLink) error {
+		p, err := person.Records.Get(tx, o.Rec.PersonID)
+		if err != nil {
 			return err
-		})
+		}
+		if x.username, err = s.person.InPartition(p.PartitionName(), p.Username); err != nil {
+			return err
+		}
+		x.ID, x.Flow, err = s.front.SignInIn(tx, q, o.Rec.Data[front.LinkFlow], now)
+		return err
+	})
+	if err == nil {
+		q.Again = resetPath
 	}
-	if err != nil {
-		s.front.Fail(w, r, err, ResetPath)
-		return x, false
-	}
-	return x, true
+	return x, err
 }
 
 // showReset serves GET /reset: the page for a new password.
-func (s *Service) showReset(w http.ResponseWriter, r *http.Request) {
-	if x, ok := s.resetOpened(w, r); ok {
-		s.resetPage(w, r, x, http.StatusOK, "")
+func (s *Service) showReset(q *front.Request) error {
+	x, err := s.openReset(q)
+	if err != nil {
+		return err
 	}
+	return s.renderReset(q, x, http.StatusOK, "")
 }
 
-func (s *Service) resetPage(w http.ResponseWriter, r *http.Request, x resetRequest, status int, problem string) {
+func (s *Service) renderReset(q *front.Request, x resetRequest, status int, problem string) error {
 	// Password managers store the two together.
-	name := page.Field{Name: "username", Label: "sign_in.username", Value: x.username, Autocomplete: "username", ReadOnly: true}
-	s.front.FormPage(w, r, x.Detour, x.Form(), status, page.Form{
-		Key: "reset", Action: ResetPath, Fields: page.Fields(false, name, front.NewPasswordField(&x.U.PasswordPolicy, problem)),
+	username := page.Field{
+		Name: "username", Label: "sign_in.username", Value: x.username, Autocomplete: "username", ReadOnly: true,
+	}
+	return s.front.RenderForm(q, x.Detour, x.Form(), status, page.Form{
+		Key: "reset", Action: resetPath, Fields: page.Fields(false, username, front.NewPasswordField(&x.U.PasswordPolicy, problem)),
 	})
 }
 
-// handleReset serves POST /reset: the password is another, the link is used up, and everything given before has ended.
-func (s *Service) handleReset(w http.ResponseWriter, r *http.Request) {
-	x, ok := s.resetOpened(w, r)
-	if !ok || !s.front.CheckLinkForm(w, r, x.OpenLink) {
-		return
+// handleReset serves POST /reset: the person gets the new password, the link is used up, and all sessions and tokens
+// end.
+func (s *Service) handleReset(q *front.Request) error {
+	x, err := s.openReset(q)
+	if err == nil {
+		err = s.front.CheckLink(q, x.OpenLink)
 	}
-	password := r.PostForm.Get("password")
+	if err != nil {
+		return err
+	}
+	password := q.PostForm.Get("password")
 	if password == "" {
-		s.resetPage(w, r, x, http.StatusUnprocessableEntity, "problem.password")
-		return
+		return s.renderReset(q, x, http.StatusUnprocessableEntity, "problem.password")
 	}
-	err := s.reset(r.Context(), x, password, s.origin(r))
+	err = s.reset(q.Context(), x, password, s.origin(q.Request))
 	switch problem := front.PasswordProblem(err); {
 	case err == nil:
-		s.jar.Clear(w, proof.LinkCookieOf(LinkReset))
-		s.front.Redirect(w, r, front.WithSignIn(resetDonePath, x.ID))
+		s.jar.Clear(q.W, proof.LinkCookieOf(linkReset))
+		return q.Redirect(front.WithSignIn(resetDonePath, x.ID))
 	case problem != "":
-		s.resetPage(w, r, x, http.StatusUnprocessableEntity, problem)
+		return s.renderReset(q, x, http.StatusUnprocessableEntity, problem)
 	case errors.Is(err, proof.ErrNoLink), errors.Is(err, person.ErrNoPerson):
-		s.front.FailLink(w, r, LinkReset, s.forgotAt(x.U), proof.ErrNoLink)
-	default:
-		s.front.Fail(w, r, err, ResetPath)
+		return s.front.LinkError(q, linkReset, s.forgotURL(x.U), proof.ErrNoLink)
 	}
+	return err
 }
 
 func (s *Service) reset(ctx context.Context, x resetRequest, password string, from event.Origin) error {
@@ -105,7 +109,7 @@ func (s *Service) reset(ctx context.Context, x resetRequest, password string, fr
 		return err
 	}
 	return s.store.Update(ctx, func(tx storage.Tx) error {
-		link, err := s.proof.SpendLink(tx, LinkReset, x.Token, fresh.Now)
+		link, err := s.proof.SpendLink(tx, linkReset, x.Token, fresh.Now)
 		if err != nil {
 			return err
 		}
@@ -113,15 +117,15 @@ func (s *Service) reset(ctx context.Context, x resetRequest, password string, fr
 		if err != nil {
 			return err
 		}
-		if err := s.tellReset(tx, link.PersonID, &rec, fresh); err != nil {
+		if err := s.notifyReset(tx, link.PersonID, &rec, fresh); err != nil {
 			return err
 		}
-		if err := s.unthrottle(tx, link.PersonID, from); err != nil {
+		if err := s.clearFailures(tx, link.PersonID, from); err != nil {
 			return err
 		}
-		if x.ID != "" { // the sign-in that goes on now
-			x.Flow.Typed = x.username
-			if err := front.FlowRecords.Put(tx, x.ID, x.Flow, x.Flow.ExpiresAt.Add(front.FlowMemory)); err != nil {
+		if x.ID != "" { // the sign-in that continues now
+			err := front.ChangeFlowIn(tx, x.ID, func(f *front.FlowRecord) { f.Typed = x.username })
+			if err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return err
 			}
 		}
@@ -131,8 +135,8 @@ func (s *Service) reset(ctx context.Context, x resetRequest, password string, fr
 	})
 }
 
-// tellReset tells the person, unless they were told already that the password is another.
-func (s *Service) tellReset(tx storage.Tx, id string, rec *person.Record, n *person.HashedPassword) error {
+// notifyReset tells the person about the new password, unless another notice does.
+func (s *Service) notifyReset(tx storage.Tx, id string, rec *person.Record, n *person.HashedPassword) error {
 	u, err := s.person.Switches(tx)
 	if err != nil || !u.PasswordReset || person.HearsOf(u, n.Kind) {
 		return err
@@ -141,11 +145,13 @@ func (s *Service) tellReset(tx storage.Tx, id string, rec *person.Record, n *per
 	if err != nil {
 		return err
 	}
-	return s.person.SendNotice(tx, person.Recipient{ID: id, Rec: rec, Profile: &prof.Profile}.Notice(notify.PasswordReset, n.Now))
+	t := person.Recipient{ID: id, Rec: rec, Profile: &prof.Profile}
+	return s.person.SendNotice(tx, t.Notice(notify.PasswordReset, n.Now))
 }
 
-// unthrottle forgets the wrong passwords of a person who has a new one: those of strangers must not keep them out now.
-func (s *Service) unthrottle(tx storage.Tx, id string, from event.Origin) error {
+// clearFailures forgets the wrong passwords of a person with a new one: the guesses of strangers must not delay the
+// person now.
+func (s *Service) clearFailures(tx storage.Tx, id string, from event.Origin) error {
 	for _, c := range s.proof.Counters("person:"+id, proof.Origin{Address: from.ClientIP, Many: true}, false) {
 		if err := proof.FailureRecords.Delete(tx, c.Key); err != nil {
 			return err
@@ -155,8 +161,10 @@ func (s *Service) unthrottle(tx storage.Tx, id string, from event.Origin) error 
 }
 
 // showResetDone serves GET /reset/done?flow=…: the way to sign in with the new password.
-func (s *Service) showResetDone(w http.ResponseWriter, r *http.Request) {
-	if a, ok := s.front.Detour(w, r, forgotPath, s.resets); ok {
-		s.front.FormPage(w, r, a, "", http.StatusOK, page.Form{Key: "reset_done", Next: signInAt(a.ID)})
+func (s *Service) showResetDone(q *front.Request) error {
+	a, err := s.detour(q, forgotPath, s.offersReset)
+	if err != nil {
+		return err
 	}
+	return s.front.RenderForm(q, a, "", http.StatusOK, page.Form{Key: "reset_done", Next: signInURL(a.ID)})
 }

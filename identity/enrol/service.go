@@ -1,5 +1,5 @@
-// Package enrol brings people in, and back in: sign-up, invitation, activation, registration after a provider, a
-// forgotten password or name. What people do with an account they can sign in to does not belong here.
+// Package enrol gives people an account and helps them back into it: sign-up, invitation, activation, registration
+// after a provider, forgotten passwords and usernames. The pages of a signed-in person do not belong here.
 package enrol
 
 import (
@@ -32,7 +32,7 @@ type Deps struct {
 	Federation *federation.Service
 
 	Store storage.Store
-	// Keyring seals what must not be readable in storage.
+	// Keyring encrypts what must not be readable in storage.
 	Keyring *secret.Keyring
 	Events  *event.Recorder
 	// Units returns the settings as tx sees them.
@@ -44,17 +44,17 @@ type Deps struct {
 	Pages *page.Renderer
 	// Origin tells where a request came from.
 	Origin func(*http.Request) event.Origin
-	// Admit counts what strangers begin and have stored; false: this sender began too much.
+	// Admit counts what strangers begin and store; false: this client began too much.
 	Admit func(*http.Request) bool
 	Jar   cookie.Jar
-	// Issuer is our own URL, without a trailing slash.
+	// Issuer is the URL of the service, without a trailing slash.
 	Issuer string
 	Log    *zap.Logger
 	Now    func() time.Time
 	Random io.Reader
 }
 
-// Service serves the pages by which people come in. It is safe for concurrent use.
+// Service serves the pages for new accounts and forgotten credentials. It is safe for concurrent use.
 type Service struct {
 	person     *person.Service
 	session    *session.Service
@@ -78,12 +78,23 @@ type Service struct {
 	random  io.Reader
 }
 
-// New returns a service.
+// New returns a service, and tells the rooms below what enrolment does for them.
 func New(d Deps) *Service {
-	return &Service{
+	s := &Service{
 		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation,
 		store: d.Store, keyring: d.Keyring, events: d.Events, units: d.Units, notify: d.Notify,
 		sms: d.SMS, pages: d.Pages, origin: d.Origin, admit: d.Admit, jar: d.Jar,
 		issuer: d.Issuer, log: d.Log, now: d.Now, random: d.Random,
 	}
+	s.person.OnRemove(forgetInvitation)
+	s.person.OnWelcome(s.greet)
+	s.proof.Deliver(proof.DeliveredInvitation, invitationTerms)
+	s.proof.Deliver(proof.DeliveredActivation, activationTerms)
+	s.proof.LeadLinks(linkReset, resetPath)
+	s.proof.LeadLinks(linkActivation, activationPath)
+	s.proof.LeadLinks(linkVerification, verifyPath)
+	s.proof.LeadLinks(linkInvitation, invitationPath)
+	s.federation.OnArrival(isInvited, s.enterInvited)
+	s.federation.RegisterBy(federation.Registration{Ask: s.askFirst, URL: registerURL})
+	return s
 }

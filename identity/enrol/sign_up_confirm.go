@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
-	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
@@ -19,51 +17,51 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// pendingSignUp is what waits for its address to be confirmed.
+// pendingSignUp is a form that waits for the confirmation of its address or number.
 type pendingSignUp struct {
-	typed typedSignUp
-	hash  string // its key; "": nothing waits
-	bound string // hash of the browser's cookie
-	// action is the page for the code, change the form that leads there. Empty: those of the sign-up
+	typed   signUpInput
+	hash    string // its key. Empty: nothing is stored
+	browser string // hash of its cookie
+	// action is the page for the code, change the form before it. Empty: those of the sign-up
 	action, change string
 }
 
 const signUpPurpose = "sign-up that waits"
 
-// pending returns what waits in this browser, or storage.ErrNotFound.
-func (s *Service) pending(r *http.Request) (*pendingSignUp, error) {
-	token := s.jar.Get(r, kindSignUp)
+// readPending reads the form of this browser that waits. nil: there is none.
+func (s *Service) readPending(q *front.Request) (a front.Detour, p *pendingSignUp, err error) {
+	token := s.jar.Get(q.Request, kindSignUp)
 	if token == "" {
-		return nil, storage.ErrNotFound
+		a, err = s.detour(q, signUpPath, s.offersSignUp)
+		return a, nil, err
 	}
-	p := &pendingSignUp{hash: secret.Hash(token)}
 	var rec signUpRecord
-	err := s.store.View(r.Context(), func(tx storage.Tx) (err error) {
-		rec, err = signUps.Get(tx, p.hash)
+	hash := secret.Hash(token)
+	a, err = s.detour(q, signUpPath, s.offersSignUp, func(tx storage.Tx) (err error) {
+		if rec, err = signUps.Get(tx, hash); errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
 		return err
 	})
-	if err != nil {
-		return nil, err
+	if err != nil || !rec.ExpiresAt.After(s.now()) || !s.jar.SameBrowser(q.Request, rec.Browser) {
+		return a, nil, err
 	}
-	if !rec.ExpiresAt.After(s.now()) || !s.jar.SameBrowser(r, rec.Browser) {
-		return nil, storage.ErrNotFound
-	}
-	p.bound = rec.Browser
+	p = &pendingSignUp{hash: hash, browser: rec.Browser}
 	raw, err := s.keyring.Open(signUpPurpose, rec.Sealed)
 	if err != nil {
-		return nil, err
+		return a, nil, err
 	}
-	return p, cbor.Unmarshal(raw, &p.typed)
+	return a, p, cbor.Unmarshal(raw, &p.typed)
 }
 
-// What is confirmed by a code, one after the other.
+// The parts of a form that are confirmed by a code, one after the other.
 const (
 	confirmEmail = "email"
 	confirmPhone = "phone"
 )
 
-// toConfirm is what is confirmed next, or "" when nothing is left.
-func (s *Service) toConfirm(u *config.Units, t *typedSignUp) string {
+// toConfirm is the part that is confirmed next, or "" if none is left.
+func (s *Service) toConfirm(u *config.Units, t *signUpInput) string {
 	switch {
 	case s.front.VerifiesEmail(u) && !t.Verified:
 		return confirmEmail
@@ -73,238 +71,169 @@ func (s *Service) toConfirm(u *config.Units, t *typedSignUp) string {
 	return ""
 }
 
-// code is what the code for the address or the number is good for.
-func (p *pendingSignUp) code(what string) proof.CodePurpose {
+// confirm marks a part as confirmed.
+func (t *signUpInput) confirm(part string) {
+	t.Verified, t.PhoneProven = t.Verified || part == confirmEmail, t.PhoneProven || part == confirmPhone
+}
+
+// codePurpose is what the code for a part is for.
+func (p *pendingSignUp) codePurpose(part string) proof.CodePurpose {
 	to := person.FoldEmail(p.typed.Email)
-	if what == confirmPhone {
+	if part == confirmPhone {
 		to = p.typed.Phone
 	}
-	return proof.CodePurpose{Purpose: "sign-up " + what, Subject: p.hash, Bound: p.bound, To: to, Limit: "sign-up:" + secret.Hash(to)}
+	return proof.CodePurpose{
+		Purpose: "sign-up " + part, Subject: p.hash, Bound: p.browser, To: to, Limit: "sign-up:" + secret.Hash(to),
+	}
 }
 
-// form binds the form to what waits.
+// form binds the form for the code to what waits.
 func (p *pendingSignUp) form() string { return "sign_up_code:" + p.hash }
 
-// awaitCode stores what was typed, and sends a code to the address. An address that somebody has already waits just the same, for a code that
-// nobody gets.
-func (s *Service) awaitCode(w http.ResponseWriter, r *http.Request, a front.Detour, t *typedSignUp) {
-	again := front.WithSignIn(signUpPath, a.ID)
-	p, token, err := s.storeSignUp(w, r, t)
+// awaitCode stores the form and sends a code to the address. For an address that is taken the form waits as well, for a
+// code that is never sent.
+func (s *Service) awaitCode(q *front.Request, a front.Detour, t *signUpInput) error {
+	p, token, err := s.storeSignUp(q, t)
 	if err != nil {
-		s.front.Fail(w, r, err, again)
-		return
+		return err
 	}
-	wait, err := s.sendSignUp(r, a.U, p)
+	wait, err := s.sendSignUpCode(q, a.U, p)
 	switch {
 	case err != nil:
-		s.front.Fail(w, r, err, again)
+		return err
 	case wait > 0:
-		in := page.Form{}
-		front.Waits(w, &in, "problem.sent", wait)
-		s.signUpPage(w, r, a, http.StatusTooManyRequests, t, in)
-	default:
-		s.jar.Set(w, kindSignUp, token, signUpLife)
-		s.front.Redirect(w, r, front.WithSignIn(signUpCodePath, a.ID))
+		return s.renderSignUp(q, a, http.StatusTooManyRequests, t, waitForm(q, "problem.sent", wait))
 	}
+	s.jar.Set(q.W, kindSignUp, token, signUpLife)
+	return q.Redirect(front.WithSignIn(signUpCodePath, a.ID))
 }
 
-// storeSignUp keeps what was typed for the browser that has the token.
-func (s *Service) storeSignUp(w http.ResponseWriter, r *http.Request, t *typedSignUp) (p *pendingSignUp, token string, err error) {
-	browser, err := s.jar.Browser(w, r, s.front.NewID)
+// storeSignUp stores the form for the browser that gets the token.
+func (s *Service) storeSignUp(q *front.Request, t *signUpInput) (p *pendingSignUp, token string, err error) {
+	browser, err := s.jar.Browser(q.W, q.Request, s.front.NewID)
 	if err != nil {
 		return nil, "", err
 	}
 	if token, err = s.front.NewID(); err != nil {
 		return nil, "", err
 	}
-	p = &pendingSignUp{typed: *t, hash: secret.Hash(token), bound: secret.Hash(browser)}
+	p = &pendingSignUp{typed: *t, hash: secret.Hash(token), browser: secret.Hash(browser)}
 	rec, err := s.sealSignUp(p)
 	if err != nil {
 		return nil, "", err
 	}
-	return p, token, s.store.Update(r.Context(), func(tx storage.Tx) error {
+	return p, token, s.store.Update(q.Context(), func(tx storage.Tx) error {
 		return signUps.Create(tx, p.hash, rec, rec.ExpiresAt.Add(session.CollectAfter))
 	})
 }
 
-// sealSignUp is what is stored of what was typed, for an hour from now.
+// sealSignUp returns the record of the form, for an hour from now.
 func (s *Service) sealSignUp(p *pendingSignUp) (signUpRecord, error) {
 	raw, err := cbor.Marshal(p.typed)
 	if err != nil {
 		return signUpRecord{}, err
 	}
 	sealed, err := s.keyring.Seal(signUpPurpose, raw)
-	return signUpRecord{Browser: p.bound, Sealed: sealed, ExpiresAt: s.now().Add(signUpLife)}, err
+	return signUpRecord{Browser: p.browser, Sealed: sealed, ExpiresAt: s.now().Add(signUpLife)}, err
 }
 
-// sendSignUp sends a code to the address that somebody wants to sign up with; its owner, if it has one, is told that instead. Or it sends one to the
-// number. wait is how long nothing is sent there.
-func (s *Service) sendSignUp(r *http.Request, u *config.Units, p *pendingSignUp) (wait time.Duration, err error) {
-	code, err := proof.NewSentCode(s.random)
-	if err != nil {
-		return 0, err
+// readConfirmation reads the form whose address or number is confirmed now.
+func (s *Service) readConfirmation(q *front.Request) (a front.Detour, p *pendingSignUp, err error) {
+	a, p, err = s.readPending(q)
+	if err == nil && (p == nil || s.toConfirm(a.U, &p.typed) == "") { // nothing waits, or the settings have changed
+		err = leave(q, q.Again)
 	}
-	now, what := s.now(), s.toConfirm(u, &p.typed)
-	err = s.store.Update(r.Context(), func(tx storage.Tx) error {
-		var taken *person.Recipient
-		if what == confirmEmail {
-			if taken, err = s.takenBy(tx, p.typed.Email); err != nil {
-				return err
-			}
-		}
-		wait, err = s.proof.SendCode(tx, p.code(what), code, now, func(tx storage.Tx, code string) error {
-			if what == confirmPhone {
-				return s.sms.Send(tx, notify.SMS{
-					Kind: notify.SMSPhoneCode, To: p.typed.Phone, Locales: []string{p.typed.Locale}, At: now, Until: now.Add(person.SentCodeLife), Data: map[string]string{"code": code},
-				})
-			}
-			if taken != nil {
-				return s.tellTaken(tx, *taken, &p.typed, now)
-			}
-			// Without the name: whoever has typed it may have nothing to do with the address, and would write to anybody through us.
-			return s.notify.Send(tx, notify.Notice{
-				Kind: notify.SignUpCode, To: p.typed.Email, Locales: []string{p.typed.Locale}, At: now, Data: map[string]string{"code": code},
-			})
-		})
-		return err
-	})
-	return wait, err
-}
-
-// tellTaken tells the owner of an address that somebody wanted to sign up with it, and how they get in.
-func (s *Service) tellTaken(tx storage.Tx, t person.Recipient, typed *typedSignUp, now time.Time) error {
-	n := t.Notice(notify.SignUpExisting, now)
-	if n.To == "" || t.Rec.State == person.Blocked || t.Rec.State == person.Removed {
-		n.Kind, n.To = notify.Nothing, typed.Email
+	if err == nil {
+		q.Again = front.WithSignIn(signUpCodePath, a.ID)
 	}
-	n.Link = "/sign-in"
-	return s.notify.Send(tx, n)
-}
-
-// tellOwner is tellTaken for a form that was sent without a code, a few times for each address.
-func (s *Service) tellOwner(tx storage.Tx, typed *typedSignUp, now time.Time) error {
-	taken, err := s.takenBy(tx, typed.Email)
-	if err != nil || taken == nil {
-		return err
-	}
-	if wait, err := s.proof.CountRequest(tx, "sign-up-told", secret.Hash(person.FoldEmail(typed.Email)), proof.SentCodesMost, now); err != nil || wait > 0 {
-		return err
-	}
-	return s.tellTaken(tx, *taken, typed, now)
-}
-
-// confirmingSignUp reads what the handlers of the page for the code share. Otherwise it has written the answer and is not ok.
-func (s *Service) confirmingSignUp(w http.ResponseWriter, r *http.Request) (a front.Detour, p *pendingSignUp, ok bool) {
-	if a, ok = s.front.Detour(w, r, signUpPath, s.canSignUp); !ok {
-		return a, nil, false
-	}
-	p, err := s.pending(r)
-	if err == nil && s.toConfirm(a.U, &p.typed) == "" { // the configuration is another since
-		err = storage.ErrNotFound
-	}
-	switch {
-	case errors.Is(err, storage.ErrNotFound):
-		s.front.Redirect(w, r, front.WithSignIn(signUpPath, a.ID))
-	case err != nil:
-		s.front.Fail(w, r, err, front.WithSignIn(signUpPath, a.ID))
-	}
-	return a, p, err == nil
+	return a, p, err
 }
 
 // showSignUpCode serves GET /sign-up/confirm?flow=…: it asks for the code that was sent.
-func (s *Service) showSignUpCode(w http.ResponseWriter, r *http.Request) {
-	if a, p, ok := s.confirmingSignUp(w, r); ok {
-		s.signUpCodePage(w, r, a, p, http.StatusOK, page.Form{})
+func (s *Service) showSignUpCode(q *front.Request) error {
+	a, p, err := s.readConfirmation(q)
+	if err != nil {
+		return err
 	}
+	return s.renderSignUpCode(q, a, p, http.StatusOK, page.Form{})
 }
 
-func (s *Service) signUpCodePage(w http.ResponseWriter, r *http.Request, a front.Detour, p *pendingSignUp, status int, in page.Form) {
-	in.Key, in.Fill, in.Action = "sign_up_code", []any{"to", p.typed.Email}, cmp.Or(p.action, front.WithSignIn(signUpCodePath, a.ID))
-	label := "step_up.email.label"
+func (s *Service) renderSignUpCode(q *front.Request, a front.Detour, p *pendingSignUp, status int, in page.Form) error {
+	in.Action = cmp.Or(p.action, front.WithSignIn(signUpCodePath, a.ID))
 	if s.toConfirm(a.U, &p.typed) == confirmPhone {
-		in.Key, in.Fill, label = "sign_up_phone", []any{"to", p.typed.Phone}, "step_up.sms.label"
+		in.Key, in.Fill = "sign_up_phone", []any{"to", p.typed.Phone}
+		in.Fields = codeFields("step_up.sms.label", in.Problem)
+	} else {
+		in.Key, in.Fill = "sign_up_code", []any{"to", p.typed.Email}
+		in.Fields = codeFields("step_up.email.label", in.Problem)
 	}
-	in.Fields = page.Fields(in.Problem != "", page.Field{Name: "code", Type: "code", Label: label, Required: true, MaxLength: proof.MaxCode, Invalid: in.Problem != ""})
 	in.Other = &page.OtherButton{Name: "send", Label: "step_up.send_again"}
-	in.Links = []page.FormLink{{Label: "sign_up_code.change", URL: cmp.Or(p.change, front.WithSignIn(signUpPath, a.ID))}}
-	s.signUpForm(w, r, a, p.form(), status, in)
+	change := cmp.Or(p.change, front.WithSignIn(signUpPath, a.ID))
+	in.Links = []page.FormLink{{Label: "sign_up_code.change", URL: change}}
+	return s.renderWithTarget(q, a, p.form(), status, in)
 }
 
-// handleSignUpCode serves POST /sign-up/confirm?flow=…: the code makes the person, or another one is sent.
-func (s *Service) handleSignUpCode(w http.ResponseWriter, r *http.Request) {
-	a, p, ok := s.confirmingSignUp(w, r)
-	again := front.WithSignIn(signUpCodePath, a.ID)
-	if !ok || !s.front.CheckPost(w, r, p.form(), again) {
-		return
-	}
-	if r.PostForm.Get("send") != "" {
-		s.sendAgain(w, r, a, p)
-		return
-	}
-	code := r.PostForm.Get("code")
-	if code == "" {
-		s.signUpCodePage(w, r, a, p, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code_missing"})
-		return
-	}
-	what := s.toConfirm(a.U, &p.typed)
-	spend, err := s.proof.CheckCode(r.Context(), p.code(what), code)
+// handleSignUpCode serves POST /sign-up/confirm?flow=…: the code creates the person, or another one is sent.
+func (s *Service) handleSignUpCode(q *front.Request) error {
+	a, p, err := s.readConfirmation(q)
 	if err == nil {
-		before := p.typed
-		p.typed.Verified, p.typed.PhoneProven = before.Verified || what == confirmEmail, before.PhoneProven || what == confirmPhone
+		err = s.front.CheckForm(q, p.form(), q.Again)
+	}
+	if err != nil {
+		return err
+	}
+	if q.PostForm.Get("send") != "" {
+		return s.sendNextCode(q, a, p)
+	}
+	code := q.PostForm.Get("code")
+	if code == "" {
+		return s.renderSignUpCode(q, a, p, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code_missing"})
+	}
+	part, before := s.toConfirm(a.U, &p.typed), p.typed
+	spend, err := s.proof.CheckCode(q.Context(), p.codePurpose(part), code)
+	if err == nil {
+		p.typed.confirm(part)
 		if s.toConfirm(a.U, &p.typed) == "" {
-			s.finishSignUp(w, r, a, p, before, spend)
-			return
+			return s.finishSignUp(q, a, p, before, spend)
 		}
-		if err = s.confirmed(r, p, spend); err != nil {
-			p.typed = before
-		}
+		err = s.keepConfirmation(q, p, spend)
 	}
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		s.signUpCodePage(w, r, a, p, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code"})
+		p.typed = before
+		return s.renderSignUpCode(q, a, p, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code"})
 	case err != nil:
-		s.front.Fail(w, r, err, again)
-	default:
-		s.sendAgain(w, r, a, p)
+		return err
 	}
+	return s.sendNextCode(q, a, p)
 }
 
-// confirmed keeps that the address was confirmed, while the number is not yet.
-func (s *Service) confirmed(r *http.Request, p *pendingSignUp, spend func(storage.Tx) (bool, error)) error {
+// keepConfirmation stores that the address is confirmed, while the number is not yet. person.ErrMismatch: the code or
+// the form is no longer there.
+func (s *Service) keepConfirmation(q *front.Request, p *pendingSignUp, spend func(storage.Tx) (bool, error)) error {
 	rec, err := s.sealSignUp(p)
 	if err != nil {
 		return err
 	}
-	return s.store.Update(r.Context(), func(tx storage.Tx) error {
+	return s.store.Update(q.Context(), func(tx storage.Tx) error {
 		if ok, err := spend(tx); err != nil || !ok {
+			return cmp.Or(err, person.ErrMismatch)
+		}
+		if there, err := signUps.Has(tx, p.hash); err != nil || !there {
 			return cmp.Or(err, person.ErrMismatch)
 		}
 		return signUps.Put(tx, p.hash, rec, rec.ExpiresAt.Add(session.CollectAfter))
 	})
 }
 
-// sendAgain sends the next code.
-func (s *Service) sendAgain(w http.ResponseWriter, r *http.Request, a front.Detour, p *pendingSignUp) {
-	wait, err := s.sendSignUp(r, a.U, p)
+// sendNextCode sends the code for the part that is confirmed next, and shows the page that asks for it.
+func (s *Service) sendNextCode(q *front.Request, a front.Detour, p *pendingSignUp) error {
+	wait, err := s.sendSignUpCode(q, a.U, p)
 	switch {
 	case err != nil:
-		s.front.Fail(w, r, err, front.WithSignIn(signUpCodePath, a.ID))
+		return err
 	case wait > 0:
-		in := page.Form{}
-		front.Waits(w, &in, "problem.sent", wait)
-		s.signUpCodePage(w, r, a, p, http.StatusTooManyRequests, in)
-	default:
-		s.front.Redirect(w, r, front.WithSignIn(signUpCodePath, a.ID))
+		return s.renderSignUpCode(q, a, p, http.StatusTooManyRequests, waitForm(q, "problem.sent", wait))
 	}
-}
-
-// showSignUpSent serves GET /sign-up/sent?flow=…: how the account is activated now, for somebody and nobody alike.
-func (s *Service) showSignUpSent(w http.ResponseWriter, r *http.Request) {
-	if a, ok := s.front.Detour(w, r, signUpPath, s.canSignUp); ok {
-		key := "sign_up_sent"
-		if !person.ActivatesByEmail(a.U) {
-			key = "sign_up_later"
-		}
-		s.front.FormPage(w, r, a, "", http.StatusOK, page.Form{Key: key, Fill: []any{"brand", s.pages.Name()}, Next: signInAt(a.ID)})
-	}
+	return q.Redirect(cmp.Or(p.action, front.WithSignIn(signUpCodePath, a.ID)))
 }

@@ -2,9 +2,9 @@ package enrol
 
 import (
 	"net/http"
-	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
@@ -13,95 +13,94 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const LinkVerification proof.LinkKind = "verification"
-
 const (
-	VerifyPath = "/verify"
+	linkVerification proof.LinkKind = "verification"
+
+	verifyPath   = "/verify"
+	verifiedPath = verifyPath + "/done"
 
 	verificationLife = 7 * 24 * time.Hour
-	linkAddress      = "address" // of the data: the address that the link shows to be the person's
-	verifiedPath     = VerifyPath + "/done"
+	linkAddress      = "address" // of the link's data: the address that it verifies
 )
 
-// askVerified sends a new person, whose address nobody has verified, a link that does, where the switch of how they came says so.
-func (s *Service) askVerified(tx storage.Tx, t person.Recipient, how person.Welcome, now time.Time) error {
-	on, err := s.person.Switches(tx)
+// sendVerification sends a new person a link that verifies the address, if the switch for this kind of person is on.
+func (s *Service) sendVerification(tx storage.Tx, t person.Recipient, how person.Welcome, now time.Time) error {
+	u, err := s.person.Switches(tx)
 	if err != nil {
 		return err
 	}
-	wanted := how == person.ReasonWeb && on.EmailVerification.OnWebEnabled || how == person.ReasonAPI && on.EmailVerification.OnAPIEnabled
+	on := how == person.ReasonWeb && u.EmailVerification.OnWebEnabled ||
+		how == person.ReasonAPI && u.EmailVerification.OnAPIEnabled
 	e := t.Profile.PrimaryEmail()
-	if !wanted || e.Value == "" || e.Verified || t.Rec.State != person.Active {
+	if !on || e.Value == "" || e.Verified || t.Rec.State != person.Active {
 		return nil
 	}
 	n := t.Notice(notify.EmailVerification, now)
 	n.To = e.Value
-	if how == person.ReasonWeb { // whoever has typed the name may have nothing to do with the address
+	if how == person.ReasonWeb { // a stranger can have typed the name together with the address of another person
 		n.Name = ""
 	}
-	if n.Link, err = s.proof.NewLink(tx, LinkVerification, t.ID, map[string]string{linkAddress: e.Value}, verificationLife, now); err != nil {
+	data := map[string]string{linkAddress: e.Value}
+	if n.Link, err = s.proof.NewLink(tx, linkVerification, t.ID, data, verificationLife, now); err != nil {
 		return err
 	}
 	return s.notify.Send(tx, n)
 }
 
-// showVerify serves GET /verify: it asks whether the address is that of the account, and changes nothing.
-func (s *Service) showVerify(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.front.Detour(w, r, VerifyPath, always)
-	if !ok {
-		return
-	}
-	o, ok := s.front.OpenLink(w, r, LinkVerification, "")
-	if !ok {
-		return
-	}
+// showVerify serves GET /verify: it asks whether the address belongs to the account, and changes nothing.
+func (s *Service) showVerify(q *front.Request) error {
 	var p person.Record
-	err := s.store.View(r.Context(), func(tx storage.Tx) (err error) {
+	o, err := s.front.LinkIn(q, linkVerification, "", func(tx storage.Tx, o *proof.OpenLink) (err error) {
 		p, err = person.Records.Get(tx, o.Rec.PersonID)
 		return err
 	})
 	if err != nil {
-		s.front.Fail(w, r, err, VerifyPath)
-		return
+		return err
 	}
-	s.front.FormPage(w, r, a, o.Form(), http.StatusOK, page.Form{
-		Key: "verify", Fill: []any{"to", o.Rec.Data[linkAddress], "account", p.Username}, Action: VerifyPath,
+	return s.front.RenderForm(q, front.Detour{U: q.Settings}, o.Form(), http.StatusOK, page.Form{
+		Key: "verify", Fill: []any{"to", o.Rec.Data[linkAddress], "account", p.Username}, Action: verifyPath,
 	})
 }
 
-// handleVerify serves POST /verify: the address is verified, and the link used up.
-func (s *Service) handleVerify(w http.ResponseWriter, r *http.Request) {
-	o, ok := s.front.OpenLink(w, r, LinkVerification, "")
-	if !ok || !s.front.CheckLinkForm(w, r, o) {
-		return
-	}
-	now := s.now()
-	ev, err := s.person.NewEvents(s.origin(r), person.EventUpdated)
+// handleVerify serves POST /verify: the address is verified, and the link is used up.
+func (s *Service) handleVerify(q *front.Request) error {
+	o, err := s.front.LinkIn(q, linkVerification, "")
 	if err == nil {
-		err = s.store.Update(r.Context(), func(tx storage.Tx) error {
-			link, err := s.proof.SpendLink(tx, LinkVerification, o.Token, now)
-			if err != nil {
-				return err
-			}
-			rec, err := verifyAddress(tx, link.PersonID, link.Data[linkAddress], now)
-			if err != nil {
-				return err
-			}
-			e := event.Actor{ID: link.PersonID, Name: rec.Username}.Fill(ev[0], link.PersonID, "e-mail address verified")
-			e.Partition = rec.PartitionName()
-			return s.events.Append(tx, e)
-		})
+		err = s.front.CheckLink(q, o)
 	}
 	if err != nil {
-		s.front.FailLink(w, r, LinkVerification, "", err)
-		return
+		return err
 	}
-	s.jar.Clear(w, proof.LinkCookieOf(LinkVerification))
-	s.front.Redirect(w, r, verifiedPath)
+	if err := s.verifyByLink(q, o); err != nil {
+		return s.front.LinkError(q, linkVerification, "", err)
+	}
+	s.jar.Clear(q.W, proof.LinkCookieOf(linkVerification))
+	return q.Redirect(verifiedPath)
 }
 
-// verifyAddress marks an address of a person as verified, or returns proof.ErrNoLink when it is not theirs any more.
-func verifyAddress(tx storage.Tx, id, address string, now time.Time) (person.Record, error) {
+func (s *Service) verifyByLink(q *front.Request, o *proof.OpenLink) error {
+	ev, err := s.person.NewEvents(s.origin(q.Request), person.EventUpdated)
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	return s.store.Update(q.Context(), func(tx storage.Tx) error {
+		link, err := s.proof.SpendLink(tx, linkVerification, o.Token, now)
+		if err != nil {
+			return err
+		}
+		rec, err := putVerified(tx, link.PersonID, link.Data[linkAddress], now)
+		if err != nil {
+			return err
+		}
+		e := event.Actor{ID: link.PersonID, Name: rec.Username}.Fill(ev[0], link.PersonID, "e-mail address verified")
+		e.Partition = rec.PartitionName()
+		return s.events.Append(tx, e)
+	})
+}
+
+// putVerified stores that an address of a person is verified. proof.ErrNoLink: the person no longer has the address.
+func putVerified(tx storage.Tx, id, address string, now time.Time) (person.Record, error) {
 	rec, err := person.Records.Get(tx, id)
 	if err != nil {
 		return rec, err
@@ -110,12 +109,9 @@ func verifyAddress(tx storage.Tx, id, address string, now time.Time) (person.Rec
 	if err != nil {
 		return rec, err
 	}
-	prof.Profile = prof.Profile.Clone()
-	i := slices.IndexFunc(prof.Profile.EmailAddresses, func(e person.EmailAddress) bool { return person.FoldEmail(e.Value) == person.FoldEmail(address) })
-	if i < 0 {
+	if !verifyEmail(&prof, address) {
 		return rec, proof.ErrNoLink
 	}
-	prof.Profile.EmailAddresses[i].Verified = true
 	rec.Take(&prof)
 	rec.UpdatedAt = now
 	if err := person.Records.Put(tx, id, rec, time.Time{}); err != nil {
@@ -125,8 +121,10 @@ func verifyAddress(tx storage.Tx, id, address string, now time.Time) (person.Rec
 }
 
 // showVerified serves GET /verify/done.
-func (s *Service) showVerified(w http.ResponseWriter, r *http.Request) {
-	if a, ok := s.front.Detour(w, r, verifiedPath, always); ok {
-		s.front.FormPage(w, r, a, "", http.StatusOK, page.Form{Key: "verified", Next: person.DefaultReturn})
+func (s *Service) showVerified(q *front.Request) error {
+	a, err := s.detour(q, verifiedPath, always)
+	if err != nil {
+		return err
 	}
+	return s.front.RenderForm(q, a, "", http.StatusOK, page.Form{Key: "verified", Next: person.DefaultReturn})
 }

@@ -16,13 +16,10 @@ var putUnread = allowance{
 	"createAs":         "makes the person",
 	"register":         "makes the person",
 	"signIn":           "makes the person, if the provider's account is a new one",
-	"finishSignUp":     "makes the person",
-	"activateByCode":   "stillActivating has compared the person with the stored one",
+	"storeInactive":    "makes the person",
+	"activateByCode":   "refreshActivation has compared the person with the stored one",
 	"finish":           "the flow of an answer of a provider, which is for one answer",
 	"redirectToEnding": "the record of a sign-out at a provider, which one request has",
-	"confirmed":        "spends the code of the sign-up in the same transaction, so only one request gets here",
-	"leadToActivation": "to do: change the flow by changeFlow",
-	"reset":            "to do: change the flow by changeFlow",
 	"handleUsername":   "to do: change the flow by changeFlow",
 }
 

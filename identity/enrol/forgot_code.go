@@ -1,0 +1,139 @@
+package enrol
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	forgotCodePath = forgotTextPath + "/code"
+
+	textedLinkLife = 15 * time.Minute // of the link that a right code opens
+)
+
+// textReset is a request of the page for the code of a text message.
+type textReset struct {
+	front.Detour
+
+	rec     textResetRecord
+	browser string // hash of its cookie
+}
+
+// readTextReset reads what this browser has asked for.
+func (s *Service) readTextReset(q *front.Request) (x textReset, err error) {
+	x.browser = s.browser(q)
+	now, there := s.now(), false
+	x.Detour, err = s.detour(q, forgotTextPath, s.offersTextReset, func(tx storage.Tx) (err error) {
+		x.rec, err = textResets.Get(tx, x.browser)
+		there = err == nil && x.rec.ExpiresAt.After(now)
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+	if err == nil && !there {
+		err = leave(q, q.Again)
+	}
+	q.Again = front.WithSignIn(forgotCodePath, x.ID)
+	return x, err
+}
+
+func (x *textReset) form() string { return "forgot_code:" + x.ID }
+
+// showForgotCode serves GET /forgot/text/code?flow=…. The page is the same whether the person exists or not.
+func (s *Service) showForgotCode(q *front.Request) error {
+	x, err := s.readTextReset(q)
+	if err != nil {
+		return err
+	}
+	return s.renderForgotCode(q, x, http.StatusOK, "")
+}
+
+func (s *Service) renderForgotCode(q *front.Request, x textReset, status int, problem string) error {
+	return s.front.RenderForm(q, x.Detour, x.form(), status, page.Form{
+		Key: "forgot_code", Action: front.WithSignIn(forgotCodePath, x.ID), Problem: problem,
+		Fields: codeFields("forgot_code.label", problem),
+		Links: []page.FormLink{
+			{Label: "forgot_code.again", URL: front.WithSignIn(forgotTextPath, x.ID)},
+			signInLink(x.ID),
+		},
+	})
+}
+
+// handleForgotCode serves POST /forgot/text/code?flow=…: the right code opens the page for a new password, as a link
+// from an e-mail does.
+func (s *Service) handleForgotCode(q *front.Request) error {
+	x, err := s.readTextReset(q)
+	if err == nil {
+		err = s.front.CheckForm(q, x.form(), q.Again)
+	}
+	if err != nil {
+		return err
+	}
+	typed := q.PostForm.Get("code")
+	if typed == "" {
+		return s.renderForgotCode(q, x, http.StatusUnprocessableEntity, "problem.code_missing")
+	}
+	spend, err := s.proof.CheckCode(q.Context(), x.rec.codePurpose(x.browser), typed)
+	if err == nil {
+		err = s.startReset(q, x, spend)
+	}
+	switch {
+	case err == nil:
+		return q.Redirect(resetPath)
+	case errors.Is(err, person.ErrMismatch):
+		return s.renderForgotCode(q, x, http.StatusUnprocessableEntity, "problem.code")
+	}
+	return err
+}
+
+// startReset uses up the code and opens a link for a new password in this browser. person.ErrMismatch: the code was not
+// sent, or the number no longer belongs to the person.
+func (s *Service) startReset(q *front.Request, x textReset, spend func(storage.Tx) (bool, error)) error {
+	if x.rec.PersonID == "" {
+		return person.ErrMismatch
+	}
+	id, now := x.rec.PersonID, s.now()
+	var path string
+	err := s.store.Update(q.Context(), func(tx storage.Tx) error {
+		if ok, err := spend(tx); err != nil || !ok {
+			return errors.Join(err, person.ErrMismatch)
+		}
+		p, err := person.Records.Get(tx, id)
+		if errors.Is(err, storage.ErrNotFound) {
+			return person.ErrMismatch
+		}
+		if err != nil {
+			return err
+		}
+		t, err := s.proof.LinkReached(tx, id, &p)
+		if err != nil {
+			return err
+		}
+		if ok, err := s.canTextReset(tx, t); err != nil || !ok || person.TextNumber(t.Profile) != x.rec.To {
+			return errors.Join(err, person.ErrMismatch)
+		}
+		if err := textResets.Delete(tx, x.browser); err != nil {
+			return err
+		}
+		data := map[string]string{front.LinkFlow: x.ID, proof.LinkNumber: x.rec.To}
+		path, err = s.proof.NewLink(tx, linkReset, id, data, textedLinkLife, now)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	u, err := url.Parse(path)
+	if err == nil {
+		s.jar.Set(q.W, proof.LinkCookieOf(linkReset), u.Query().Get(proof.LinkParam), proof.LinkCookie)
+	}
+	return err
+}

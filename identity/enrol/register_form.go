@@ -1,0 +1,92 @@
+package enrol
+
+import (
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+// inputs returns the fields of the page.
+func (x *registration) inputs() (list []page.Field) {
+	t := &x.typed
+	details := t.personFields(x.u)
+	for i := range details {
+		f := &details[i]
+		f.ReadOnly = f.Name == "given_name" && x.isFixed(f.Name, x.says.GivenName) ||
+			f.Name == "family_name" && x.isFixed(f.Name, x.says.FamilyName)
+	}
+	if !x.named {
+		return append(details, x.fields.Inputs(t.Custom, t.problems)...)
+	}
+	username := t.field("username", "text", t.Username, "username")
+	if username.Label = "register.username"; username.Problem == "" {
+		username.Hint = "register.username.hint"
+	}
+	list = append(list, username)
+	if x.keepsEmail() {
+		email := t.field("email", "email", x.says.Email, "email")
+		email.ReadOnly = true
+		list = append(list, email)
+	} else {
+		list = append(list, t.emailFields(x.u)...)
+	}
+	list = append(append(list, details...), x.fields.Inputs(t.Custom, t.problems)...)
+	return append(list, t.passwordField(x.u))
+}
+
+// readForm reads the form and notes what is wrong with each field. Values that are not asked for, or that cannot be
+// changed, are those of the provider.
+func (x *registration) readForm(q *front.Request) {
+	t := readSignUp(q)
+	if x.named && !x.keepsEmail() {
+		t.checkEmail(x.u)
+	} else {
+		t.Email, t.Verified = x.says.Email, *x.says.EmailVerified
+		t.accept("email")
+		t.accept("email_again")
+	}
+	t.checkPerson(x.u)
+	must := x.u.Attributes.PersonCreationMandatoryFields
+	if x.isFixed("given_name", x.says.GivenName) || !must.FirstNameRequired {
+		t.GivenName = x.says.GivenName
+		t.accept("given_name")
+	}
+	if x.isFixed("family_name", x.says.FamilyName) || !must.LastNameRequired {
+		t.FamilyName = x.says.FamilyName
+		t.accept("family_name")
+	}
+	t.Custom = x.fields.Read(q.Request, t.problems)
+	if x.named {
+		t.checkPassword(q)
+		t.readUsername(q)
+	}
+	x.typed = *t
+}
+
+// readUsername reads the username and notes what is wrong with it.
+func (t *signUpInput) readUsername(q *front.Request) {
+	if t.Username = strings.TrimSpace(q.PostForm.Get("username")); !person.IsText(t.Username, person.MaxUsername) {
+		t.Username = "" // not shown again
+		t.problem("username", "problem.username_form")
+	}
+	if problem := usernameProblem(t.Username, t.Email); problem != "" {
+		t.problem("username", problem)
+	}
+}
+
+// usernameProblem says what is wrong with a chosen username, or "". An address of another person would keep that person
+// out.
+func usernameProblem(name, email string) string {
+	folded, err := person.Fold(name) // also turns full-width letters into usual ones
+	switch {
+	case name == "":
+		return "problem.required"
+	case err != nil, person.IsID(folded), strings.Contains(folded, `\`):
+		return "problem.username_form"
+	case strings.Contains(folded, "@") && person.FoldEmail(name) != person.FoldEmail(email):
+		return "problem.username_email"
+	}
+	return ""
+}
