@@ -85,7 +85,7 @@ func (s *Service) readActivation(q *front.Request) (*activation, error) {
 	return x, nil
 }
 
-// fillActivation reads the person who waits. person.ErrMismatch: nobody waits any more.
+// fillActivation reads the person who waits. person.ErrMismatch: the sign-in no longer waits.
 func (s *Service) fillActivation(tx storage.Tx, x *activation, now time.Time) (err error) {
 	a, on := x.flow.Activating, &x.units.Features.PersonActivation
 	if a == nil || !a.At.Add(passwordMemory).After(now) || !on.Enabled {

@@ -11,11 +11,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
-const (
-	forgotPath     = "/forgot"
-	forgotSentPath = forgotPath + "/sent"
-)
-
 // offersMailReset tells whether a forgotten password can be replaced by a link in an e-mail.
 func (s *Service) offersMailReset(u *config.Units) bool {
 	return u.Features.PasswordResetEnabled && u.PasswordLogin() && s.notify != nil
@@ -57,12 +52,31 @@ func (s *Service) OfferLinks(u *config.Units, flow string, in *page.SignIn) {
 type forgotForm struct {
 	key        string // of the messages, and of the form's token
 	path, next string // of the form, and of the page after it
+	exists     func(*config.Units) bool
 	field      page.Field
 	links      func(front.Detour) []page.FormLink
 }
 
-// renderForgot writes the page of the form. typed is shown again.
-func (s *Service) renderForgot(q *front.Request, a front.Detour, f *forgotForm, status int, typed string, in page.Form) error {
+// accountField asks for the username or an e-mail address.
+var accountField = page.Field{Name: "username", Label: "forgot.label", Autocomplete: "username"}
+
+// showForgotForm serves the GET of a form.
+func (s *Service) showForgotForm(q *front.Request, f *forgotForm) error {
+	a, err := s.detour(q, f.path, f.exists)
+	if err != nil {
+		return err
+	}
+	typed := ""
+	if f.field.Name == accountField.Name {
+		typed = a.Flow.Username()
+	}
+	return s.renderForgot(q, a, f, http.StatusOK, typed, page.Form{})
+}
+
+// renderForgot writes the page of a form. typed is shown again.
+func (s *Service) renderForgot(
+	q *front.Request, a front.Detour, f *forgotForm, status int, typed string, in page.Form,
+) error {
 	field := f.field
 	field.Value, field.Required = typed, true
 	field.Invalid = status == http.StatusUnprocessableEntity
@@ -72,6 +86,35 @@ func (s *Service) renderForgot(q *front.Request, a front.Detour, f *forgotForm, 
 	}
 	in.Links = append(in.Links, signInLink(a.ID))
 	return s.front.RenderForm(q, a, f.key+":"+a.ID, status, in)
+}
+
+// readForgot reads the input of a form that was posted.
+func (s *Service) readForgot(q *front.Request, f *forgotForm) (a front.Detour, typed string, err error) {
+	if a, err = s.detour(q, f.path, f.exists); err == nil {
+		err = s.front.CheckForm(q, f.key+":"+a.ID, q.Again)
+	}
+	if err != nil {
+		return a, "", err
+	}
+	return a, strings.TrimSpace(q.PostForm.Get(f.field.Name)), nil
+}
+
+// resetFunc sends a person with a username or an address what allows a new password. wait is how long nothing is
+// accepted.
+type resetFunc func(q *front.Request, a front.Detour, typed string) (wait time.Duration, err error)
+
+// handleForgotForm serves the POST of a form that asks for the username or an address.
+func (s *Service) handleForgotForm(q *front.Request, f *forgotForm, send resetFunc) error {
+	a, typed, err := s.readForgot(q, f)
+	if err != nil {
+		return err
+	}
+	if typed == "" {
+		return s.renderForgot(q, a, f, http.StatusUnprocessableEntity, "", page.Form{Problem: "problem.username"})
+	}
+	return s.answerForgot(q, a, f, echo(typed, person.MaxUsername), func() (time.Duration, error) {
+		return send(q, a, typed)
+	})
 }
 
 // answerForgot does what a form asks for. The answer is the same whether the person exists or not. wait is how long
@@ -90,56 +133,4 @@ func (s *Service) answerForgot(
 		return s.renderForgot(q, a, f, http.StatusTooManyRequests, typed, waitForm(q, "problem.wait", wait))
 	}
 	return q.Redirect(front.WithSignIn(f.next, a.ID))
-}
-
-// forgotField asks for the username or an e-mail address.
-var forgotField = page.Field{Name: "username", Label: "forgot.label", Autocomplete: "username"}
-
-// mailForm is the form for a link in an e-mail.
-func (s *Service) mailForm() *forgotForm {
-	return &forgotForm{key: "forgot", path: forgotPath, next: forgotSentPath, field: forgotField, links: func(a front.Detour) (list []page.FormLink) {
-		if s.offersTextReset(a.U) {
-			list = append(list, page.FormLink{Label: "forgot.text_message", URL: front.WithSignIn(forgotTextPath, a.ID)})
-		}
-		return append(list, s.reminderLinks(a)...)
-	}}
-}
-
-// showForgot serves GET /forgot?flow=…: it asks for the username.
-func (s *Service) showForgot(q *front.Request) error {
-	a, err := s.detour(q, forgotPath, s.offersMailReset)
-	if err != nil {
-		return err
-	}
-	return s.renderForgot(q, a, s.mailForm(), http.StatusOK, a.Flow.Username(), page.Form{})
-}
-
-// handleForgot serves POST /forgot?flow=….
-func (s *Service) handleForgot(q *front.Request) error {
-	a, err := s.detour(q, forgotPath, s.offersMailReset)
-	if err == nil {
-		err = s.front.CheckForm(q, "forgot:"+a.ID, q.Again)
-	}
-	if err != nil {
-		return err
-	}
-	typed := strings.TrimSpace(q.PostForm.Get("username"))
-	if typed == "" {
-		return s.renderForgot(q, a, s.mailForm(), http.StatusUnprocessableEntity, "", page.Form{Problem: "problem.username"})
-	}
-	return s.answerForgot(q, a, s.mailForm(), echo(typed, person.MaxUsername), func() (time.Duration, error) {
-		return s.sendResets(q.Context(), typed, a.ID, s.origin(q.Request))
-	})
-}
-
-// showForgotSent serves GET /forgot/sent?flow=…: what happens next, whether the person exists or not.
-func (s *Service) showForgotSent(q *front.Request) error {
-	a, err := s.detour(q, forgotPath, s.offersMailReset)
-	if err != nil {
-		return err
-	}
-	return s.front.RenderForm(q, a, "", http.StatusOK, page.Form{
-		Key: "forgot_sent", Next: signInURL(a.ID),
-		Links: []page.FormLink{{Label: "forgot_sent.again", URL: front.WithSignIn(forgotPath, a.ID)}},
-	})
 }

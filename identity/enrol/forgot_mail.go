@@ -3,6 +3,7 @@ package enrol
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -12,16 +13,55 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 const (
+	forgotPath     = "/forgot"
+	forgotSentPath = forgotPath + "/sent"
+
 	resetLife        = 30 * time.Minute
 	resetsPerPerson  = 5  // e-mails in a window, so strangers cannot fill a mailbox
 	resetsPerAddress = 30 // requests in a window
 	maxAccounts      = 5  // with one e-mail address that get a message
 )
+
+// mailForm is the form for a link in an e-mail.
+func (s *Service) mailForm() *forgotForm {
+	return &forgotForm{
+		key: "forgot", path: forgotPath, next: forgotSentPath, exists: s.offersMailReset, field: accountField,
+		links: func(a front.Detour) (list []page.FormLink) {
+			if s.offersTextReset(a.U) {
+				list = append(list, page.FormLink{Label: "forgot.text_message", URL: front.WithSignIn(forgotTextPath, a.ID)})
+			}
+			return append(list, s.reminderLinks(a)...)
+		},
+	}
+}
+
+// showForgot serves GET /forgot?flow=…: it asks for the username.
+func (s *Service) showForgot(q *front.Request) error { return s.showForgotForm(q, s.mailForm()) }
+
+// handleForgot serves POST /forgot?flow=….
+func (s *Service) handleForgot(q *front.Request) error {
+	return s.handleForgotForm(q, s.mailForm(), func(q *front.Request, a front.Detour, typed string) (time.Duration, error) {
+		return s.sendResets(q.Context(), typed, a.ID, s.origin(q.Request))
+	})
+}
+
+// showForgotSent serves GET /forgot/sent?flow=…: what happens next, whether the person exists or not.
+func (s *Service) showForgotSent(q *front.Request) error {
+	a, err := s.detour(q, forgotPath, s.offersMailReset)
+	if err != nil {
+		return err
+	}
+	return s.front.RenderForm(q, a, "", http.StatusOK, page.Form{
+		Key: "forgot_sent", Next: signInURL(a.ID),
+		Links: []page.FormLink{{Label: "forgot_sent.again", URL: front.WithSignIn(forgotPath, a.ID)}},
+	})
+}
 
 // foldInput returns the input of a form in the form that is compared.
 func foldInput(typed string) string {

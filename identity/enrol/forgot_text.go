@@ -2,8 +2,6 @@ package enrol
 
 import (
 	"context"
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
@@ -28,37 +26,23 @@ const unknownNumber = "+99900000000"
 
 // textForm is the form for a code in a text message.
 func (s *Service) textForm() *forgotForm {
-	return &forgotForm{key: "forgot_text", path: forgotTextPath, next: forgotCodePath, field: forgotField, links: func(a front.Detour) (list []page.FormLink) {
-		if s.offersMailReset(a.U) {
-			list = append(list, page.FormLink{Label: "forgot_text.mail", URL: front.WithSignIn(forgotPath, a.ID)})
-		}
-		return append(list, s.reminderLinks(a)...)
-	}}
+	return &forgotForm{
+		key: "forgot_text", path: forgotTextPath, next: forgotCodePath, exists: s.offersTextReset, field: accountField,
+		links: func(a front.Detour) (list []page.FormLink) {
+			if s.offersMailReset(a.U) {
+				list = append(list, page.FormLink{Label: "forgot_text.mail", URL: front.WithSignIn(forgotPath, a.ID)})
+			}
+			return append(list, s.reminderLinks(a)...)
+		},
+	}
 }
 
 // showForgotText serves GET /forgot/text?flow=…: it asks for the username.
-func (s *Service) showForgotText(q *front.Request) error {
-	a, err := s.detour(q, forgotTextPath, s.offersTextReset)
-	if err != nil {
-		return err
-	}
-	return s.renderForgot(q, a, s.textForm(), http.StatusOK, a.Flow.Username(), page.Form{})
-}
+func (s *Service) showForgotText(q *front.Request) error { return s.showForgotForm(q, s.textForm()) }
 
 // handleForgotText serves POST /forgot/text?flow=….
 func (s *Service) handleForgotText(q *front.Request) error {
-	a, err := s.detour(q, forgotTextPath, s.offersTextReset)
-	if err == nil {
-		err = s.front.CheckForm(q, "forgot_text:"+a.ID, q.Again)
-	}
-	if err != nil {
-		return err
-	}
-	typed := strings.TrimSpace(q.PostForm.Get("username"))
-	if typed == "" {
-		return s.renderForgot(q, a, s.textForm(), http.StatusUnprocessableEntity, "", page.Form{Problem: "problem.username"})
-	}
-	return s.answerForgot(q, a, s.textForm(), echo(typed, person.MaxUsername), func() (time.Duration, error) {
+	return s.handleForgotForm(q, s.textForm(), func(q *front.Request, _ front.Detour, typed string) (time.Duration, error) {
 		device := proof.Hashed(s.session.DeviceToken(q.Request))
 		return s.sendTextReset(q.Context(), typed, s.browser(q), device, s.origin(q.Request))
 	})

@@ -40,39 +40,35 @@ func (s *Service) reminderLinks(a front.Detour) []page.FormLink {
 	return []page.FormLink{{Label: "forgot_username.link", URL: front.WithSignIn(forgotUsernamePath, a.ID)}}
 }
 
-// reminderForm asks for the phone number.
-var reminderForm = &forgotForm{
-	key: "forgot_username", path: forgotUsernamePath, next: forgotUsernameSentPath, field: page.Field{
-		Name: "number", Type: "tel", Label: "forgot_username.label", Hint: "forgot_username.hint", Autocomplete: "tel",
-		MaxLength: person.MaxTag,
-	},
+// reminderForm is the form for the usernames of a phone number.
+func (s *Service) reminderForm() *forgotForm {
+	return &forgotForm{
+		key: "forgot_username", path: forgotUsernamePath, next: forgotUsernameSentPath, exists: s.offersReminder,
+		field: page.Field{
+			Name: "number", Type: "tel", Label: "forgot_username.label", Hint: "forgot_username.hint", Autocomplete: "tel",
+			MaxLength: person.MaxTag,
+		},
+	}
 }
 
 // showForgotUsername serves GET /forgot/username?flow=…: it asks for the phone number.
 func (s *Service) showForgotUsername(q *front.Request) error {
-	a, err := s.detour(q, forgotUsernamePath, s.offersReminder)
-	if err != nil {
-		return err
-	}
-	return s.renderForgot(q, a, reminderForm, http.StatusOK, "", page.Form{})
+	return s.showForgotForm(q, s.reminderForm())
 }
 
 // handleForgotUsername serves POST /forgot/username?flow=….
 func (s *Service) handleForgotUsername(q *front.Request) error {
-	a, err := s.detour(q, forgotUsernamePath, s.offersReminder)
-	if err == nil {
-		err = s.front.CheckForm(q, "forgot_username:"+a.ID, q.Again)
-	}
+	f := s.reminderForm()
+	a, typed, err := s.readForgot(q, f)
 	if err != nil {
 		return err
 	}
-	typed := strings.TrimSpace(q.PostForm.Get("number"))
 	number, ok := person.ParsePhone(typed)
 	typed = echo(typed, person.MaxTag)
 	if !ok {
-		return s.renderForgot(q, a, reminderForm, http.StatusUnprocessableEntity, typed, page.Form{Problem: "problem.phone"})
+		return s.renderForgot(q, a, f, http.StatusUnprocessableEntity, typed, page.Form{Problem: "problem.phone"})
 	}
-	return s.answerForgot(q, a, reminderForm, typed, func() (time.Duration, error) {
+	return s.answerForgot(q, a, f, typed, func() (time.Duration, error) {
 		return s.remind(q.Context(), number, s.origin(q.Request))
 	})
 }

@@ -45,24 +45,6 @@ type Detour struct {
 	U    *config.Units
 }
 
-// Detour reads what the pages beside the sign-in page share. Otherwise it has written the answer, 404 where there is no such page, and is not ok.
-func (s *Service) Detour(w http.ResponseWriter, r *http.Request, path string, there func(*config.Units) bool) (a Detour, ok bool) {
-	var err error
-	if a.U, err = s.person.Settings(r.Context()); err != nil {
-		s.Fail(w, r, err, path)
-		return a, false
-	}
-	if !there(a.U) {
-		s.pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
-		return a, false
-	}
-	if a.ID, a.Flow, err = s.SignInOf(r, r.URL.Query().Get("flow")); err != nil {
-		s.Fail(w, r, err, path)
-		return a, false
-	}
-	return a, true
-}
-
 // FormPage writes a page that is one form.
 func (s *Service) FormPage(w http.ResponseWriter, r *http.Request, a Detour, form string, status int, in page.Form) {
 	if in.Action != "" {
