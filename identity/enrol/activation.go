@@ -64,17 +64,16 @@ type activation struct {
 
 // readActivation returns the activation that the request names.
 func (s *Service) readActivation(q *front.Request) (*activation, error) {
-	x, now := &activation{id: q.URL.Query().Get("flow"), units: q.Settings}, s.now()
-	err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
-		if x.flow, err = s.front.ReadFlowIn(tx, q, x.id, now); err != nil {
-			return err
-		}
-		if err := checkOpen(q.Settings); err != nil {
-			return err
-		}
-		return s.fillActivation(tx, x, now)
-	})
+	x, now := &activation{units: q.Settings}, s.now()
+	var err error
+	if x.id, x.flow, err = s.front.FlowIn(q); err != nil {
+		return nil, err
+	}
 	q.Again = front.FlowURL(x.id)
+	if err := checkOpen(q.Settings); err != nil {
+		return nil, err
+	}
+	err = s.store.View(q.Context(), func(tx storage.Tx) error { return s.fillActivation(tx, x, now) })
 	switch {
 	case errors.Is(err, person.ErrMismatch):
 		return nil, leave(q, q.Again) // the password comes first

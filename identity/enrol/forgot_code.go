@@ -29,20 +29,20 @@ type textReset struct {
 
 // readTextReset reads what this browser has asked for.
 func (s *Service) readTextReset(q *front.Request) (x textReset, err error) {
+	if x.Detour, err = s.detour(q, forgotTextPath, s.offersTextReset); err != nil {
+		return x, err
+	}
 	x.browser = s.browser(q)
-	now, there := s.now(), false
-	x.Detour, err = s.detour(q, forgotTextPath, s.offersTextReset, func(tx storage.Tx) (err error) {
+	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
 		x.rec, err = textResets.Get(tx, x.browser)
-		there = err == nil && x.rec.ExpiresAt.After(now)
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil
-		}
 		return err
 	})
-	if err == nil && !there {
-		err = leave(q, q.Again)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && !x.rec.ExpiresAt.After(s.now()) {
+		return x, leave(q, q.Again)
 	}
-	q.Again = front.WithSignIn(forgotCodePath, x.ID)
+	if err == nil {
+		q.Again = front.WithSignIn(forgotCodePath, x.ID)
+	}
 	return x, err
 }
 

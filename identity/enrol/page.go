@@ -10,17 +10,14 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // always is the condition of pages that exist under every configuration.
 func always(*config.Units) bool { return true }
 
-// detour reads what a page besides the sign-in page needs. further reads more in the same View.
-func (s *Service) detour(
-	q *front.Request, path string, exists func(*config.Units) bool, further ...func(storage.Tx) error,
-) (front.Detour, error) {
-	a, err := s.front.DetourOf(q, path, exists, further...)
+// detour reads what a page besides the sign-in page needs.
+func (s *Service) detour(q *front.Request, path string, exists func(*config.Units) bool) (front.Detour, error) {
+	a, err := s.front.DetourOf(q, path, exists)
 	q.Again = front.WithSignIn(path, a.ID)
 	return a, err
 }

@@ -30,21 +30,24 @@ const signUpPurpose = "sign-up that waits"
 
 // readPending reads the form of this browser that waits. nil: there is none.
 func (s *Service) readPending(q *front.Request) (a front.Detour, p *pendingSignUp, err error) {
+	a, err = s.detour(q, signUpPath, s.offersSignUp)
 	token := s.jar.Get(q.Request, kindSignUp)
-	if token == "" {
-		a, err = s.detour(q, signUpPath, s.offersSignUp)
+	if err != nil || token == "" {
 		return a, nil, err
 	}
 	var rec signUpRecord
 	hash := secret.Hash(token)
-	a, err = s.detour(q, signUpPath, s.offersSignUp, func(tx storage.Tx) (err error) {
-		if rec, err = signUps.Get(tx, hash); errors.Is(err, storage.ErrNotFound) {
-			return nil
-		}
+	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+		rec, err = signUps.Get(tx, hash)
 		return err
 	})
-	if err != nil || !rec.ExpiresAt.After(s.now()) || !s.jar.SameBrowser(q.Request, rec.Browser) {
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return a, nil, nil
+	case err != nil:
 		return a, nil, err
+	case !rec.ExpiresAt.After(s.now()), !s.jar.SameBrowser(q.Request, rec.Browser):
+		return a, nil, nil
 	}
 	p = &pendingSignUp{hash: hash, browser: rec.Browser}
 	raw, err := s.keyring.Open(signUpPurpose, rec.Sealed)

@@ -29,13 +29,13 @@ func (s *Service) SignInOf(r *http.Request, id string) (string, FlowRecord, erro
 	return id, rec, err
 }
 
-// SignInIn is SignInOf inside a transaction.
+// SignInIn is SignInOf within a transaction.
 func (s *Service) SignInIn(tx storage.Tx, q *Request, id string, now time.Time) (string, FlowRecord, error) {
-	rec, err := s.ReadFlowIn(tx, q, id, now)
-	if errors.As(err, new(*Answer)) {
-		return "", FlowRecord{}, nil
+	rec, err := findFlow(tx, id)
+	if err != nil || rec == nil || !rec.ExpiresAt.After(now) || !s.jar.SameBrowser(q.Request, rec.Browser) {
+		return "", FlowRecord{}, err
 	}
-	return id, rec, err
+	return id, *rec, nil
 }
 
 // Detour is a request of a page beside the sign-in page: its flow, if it came from one, and what is configured.

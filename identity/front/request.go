@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -28,6 +27,7 @@ type Request struct {
 	W        http.ResponseWriter
 	Settings *config.Units
 	SignIn   *session.Current // nil: the browser is not signed in
+	flow     *FlowRecord      // that the parameter flow names, perhaps one of another browser. nil: it names none
 	// Again is the path that the page of an error leads to. Empty: to none.
 	Again string
 }
@@ -88,10 +88,25 @@ func (s *Service) Load(w http.ResponseWriter, r *http.Request) (*Request, error)
 		if q.Settings, err = s.units(tx); err != nil {
 			return err
 		}
-		q.SignIn, err = s.session.ReadIn(tx, r, now)
+		if q.SignIn, err = s.session.ReadIn(tx, r, now); err != nil {
+			return err
+		}
+		q.flow, err = findFlow(tx, r.URL.Query().Get("flow"))
 		return err
 	})
 	return q, err
+}
+
+// findFlow returns the sign-in under way with this id, or nil.
+func findFlow(tx storage.Tx, id string) (*FlowRecord, error) {
+	if id == "" || len(id) > maxFlowID {
+		return nil, nil //nolint:nilnil // no sign-in has such an id
+	}
+	rec, err := FlowRecords.Get(tx, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil //nolint:nilnil // it is over, or never was
+	}
+	return &rec, err
 }
 
 // ErrAnswered is returned by what has written the answer itself.
@@ -164,36 +179,35 @@ func (s *Service) Render(q *Request, err error) {
 
 // FlowIn returns the sign-in under way that the parameter flow names, when it is of this browser and still good.
 func (s *Service) FlowIn(q *Request) (id string, rec FlowRecord, err error) {
-	return s.FlowNamed(q, q.URL.Query().Get("flow"))
+	id = q.URL.Query().Get("flow")
+	if q.flow == nil {
+		return id, rec, &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: "/account"}
+	}
+	return id, *q.flow, s.judgeFlow(q, *q.flow)
 }
 
 // FlowNamed is FlowIn for a request that does not name the flow itself.
 func (s *Service) FlowNamed(q *Request, id string) (_ string, rec FlowRecord, err error) {
-	now := s.now()
-	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
-		rec, err = s.ReadFlowIn(tx, q, id, now)
-		return err
-	})
+	rec, err = s.ReadFlow(q.Context(), id)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		err = &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: "/account"}
+	case err == nil:
+		err = s.judgeFlow(q, rec)
+	}
 	return id, rec, err
 }
 
-// ReadFlowIn is FlowNamed within a transaction.
-func (s *Service) ReadFlowIn(tx storage.Tx, q *Request, id string, now time.Time) (rec FlowRecord, err error) {
-	if err = storage.ErrNotFound; id != "" && len(id) <= maxFlowID {
-		rec, err = FlowRecords.Get(tx, id)
-	}
+// judgeFlow returns the answer to a request with a sign-in of another browser, or an expired one.
+func (s *Service) judgeFlow(q *Request, rec FlowRecord) error {
 	switch {
-	case errors.Is(err, storage.ErrNotFound):
-		err = &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: person.DefaultReturn}
-	case err != nil:
 	case !s.jar.SameBrowser(q.Request, rec.Browser):
-		// The id alone opens nothing: it may have come in a link from another person. Nor does the answer lead into
-		// that flow.
-		err = &Answer{Status: http.StatusForbidden, Key: "error.forbidden"}
-	case !rec.ExpiresAt.After(now):
-		err = &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: rec.Demand.Return}
+		// The id alone opens nothing: it may have come in a link from somebody else. Nor does the answer lead into that flow.
+		return &Answer{Status: http.StatusForbidden, Key: "error.forbidden"}
+	case !rec.ExpiresAt.After(s.now()):
+		return &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: rec.Demand.Return}
 	}
-	return rec, err
+	return nil
 }
 
 // NeedLevel returns nil when the browser's sign-in has a level, for a page of ours at ret. Otherwise it has sent the browser to the page that
@@ -250,28 +264,15 @@ func (s *Service) VisitPost(q *Request, path string, further ...func(*config.Uni
 	return a, err
 }
 
-// DetourOf reads what the pages besides the sign-in page share: NotFound where there is no such page. further reads more in the same View.
-func (s *Service) DetourOf(q *Request, path string, there func(*config.Units) bool, further ...func(storage.Tx) error) (a Detour, err error) {
+// DetourOf reads what the pages besides the sign-in page share: NotFound where there is no such page.
+func (s *Service) DetourOf(q *Request, path string, there func(*config.Units) bool) (a Detour, err error) {
 	q.Again, a.U = path, q.Settings
 	if !there(a.U) {
 		return a, NotFound()
 	}
-	id := q.URL.Query().Get("flow")
-	if id == "" && len(further) == 0 {
-		return a, nil
+	if a.ID, a.Flow, err = s.FlowIn(q); errors.As(err, new(*Answer)) {
+		return Detour{U: a.U}, nil
 	}
-	now := s.now()
-	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
-		if a.ID, a.Flow, err = s.SignInIn(tx, q, id, now); err != nil {
-			return err
-		}
-		for _, read := range further {
-			if err := read(tx); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 	return a, err
 }
 
