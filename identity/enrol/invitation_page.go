@@ -88,7 +88,7 @@ func (s *Service) invitationPage(w http.ResponseWriter, r *http.Request, x *invi
 		password := front.NewPasswordField(&x.units.PasswordPolicy, problems["password"])
 		password.Label = "invitation.password"
 		list := []page.Field{{Name: "username", Label: "sign_in.username", Value: x.rec.Username, Autocomplete: "username", ReadOnly: true}}
-		list = append(list, person.CustomFieldsOf(x.units, config.OwnMethod).Inputs(custom, problems)...)
+		list = append(list, front.CustomInputs(person.CustomFieldsOf(x.units, config.OwnMethod), custom, problems)...)
 		in.Fields = page.Fields(false, append(list, password)...)
 	}
 	for _, p := range ways.Providers {
@@ -140,7 +140,7 @@ func (s *Service) handleInvitation(w http.ResponseWriter, r *http.Request) {
 		s.pages.Error(w, r, http.StatusForbidden, "error.closed", "")
 		return
 	}
-	custom := person.CustomFieldsOf(x.units, config.OwnMethod).Read(r, problems)
+	custom := front.ReadCustom(person.CustomFieldsOf(x.units, config.OwnMethod), r.PostForm, problems)
 	if password == "" {
 		problems["password"] = "problem.password"
 	}

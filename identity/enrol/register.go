@@ -156,7 +156,7 @@ func (x *registration) inputs() (list []page.Field) {
 		f.ReadOnly = f.Name == "given_name" && x.fixed(f.Name, x.says.GivenName) || f.Name == "family_name" && x.fixed(f.Name, x.says.FamilyName)
 	}
 	if !x.named {
-		return append(person, x.fields.Inputs(t.Custom, t.problems)...)
+		return append(person, front.CustomInputs(x.fields, t.Custom, t.problems)...)
 	}
 	username := t.field("username", "text", t.Username, "username")
 	if username.Label = "register.username"; username.Problem == "" {
@@ -170,7 +170,7 @@ func (x *registration) inputs() (list []page.Field) {
 	} else {
 		list = append(list, signUpEmail(x.u, t)...)
 	}
-	list = append(append(list, person...), x.fields.Inputs(t.Custom, t.problems)...)
+	list = append(append(list, person...), front.CustomInputs(x.fields, t.Custom, t.problems)...)
 	password := front.NewPasswordField(&x.u.PasswordPolicy, t.problems["password"])
 	password.Label = "sign_in.password"
 	return append(list, password)
@@ -207,7 +207,7 @@ func (s *Service) readRegister(r *http.Request, x *registration) {
 		t.FamilyName = x.says.FamilyName
 		delete(t.problems, "family_name")
 	}
-	t.Custom = x.fields.Read(r, t.problems)
+	t.Custom = front.ReadCustom(x.fields, r.PostForm, t.problems)
 	if !x.named {
 		return
 	}

@@ -86,7 +86,7 @@ func (s *Service) handleSignUp(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := s.readSignUp(r, a.U)
-	t.Custom = person.CustomFieldsOf(a.U, config.OwnMethod).Read(r, t.problems)
+	t.Custom = front.ReadCustom(person.CustomFieldsOf(a.U, config.OwnMethod), r.PostForm, t.problems)
 	if len(t.problems) > 0 {
 		s.signUpPage(w, r, a, http.StatusUnprocessableEntity, t, page.Form{})
 		return

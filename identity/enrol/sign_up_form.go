@@ -120,7 +120,7 @@ func (t *typedSignUp) field(name, kind, value, autocomplete string) page.Field {
 // signUpFields are the fields of the form, with what was typed.
 func signUpFields(u *config.Units, t *typedSignUp) []page.Field {
 	list := append(signUpEmail(u, t), signUpPerson(u, t)...)
-	list = append(list, person.CustomFieldsOf(u, config.OwnMethod).Inputs(t.Custom, t.problems)...)
+	list = append(list, front.CustomInputs(person.CustomFieldsOf(u, config.OwnMethod), t.Custom, t.problems)...)
 	password := front.NewPasswordField(&u.PasswordPolicy, t.problems["password"])
 	password.Label = "sign_in.password"
 	return append(list, password)
