@@ -61,11 +61,7 @@ func (s *Service) enrol(tx storage.Tx, how string, e *acceptance, now time.Time)
 	if err := invitations.Delete(tx, x.id); err != nil {
 		return nil, err
 	}
-	x.rec.State, x.rec.UpdatedAt = person.Active, now
-	happened := []event.Event{e.accepted, e.activated}
-	if e.later {
-		x.rec.State, happened = person.Inactive, happened[:1]
-	}
+	x.rec.State, x.rec.UpdatedAt = person.Inactive, now
 	x.rec.Epoch++ // codes and links of before end
 	x.proveAddresses()
 	x.prof.Profile.SetCustom(e.custom)
@@ -82,10 +78,15 @@ func (s *Service) enrol(tx storage.Tx, how string, e *acceptance, now time.Time)
 	if x.inv.Skipped && x.required() {
 		how += ", without showing that they are meant"
 	}
-	if err := s.appendInvited(tx, x, x.themselves(e.from), how, happened...); err != nil {
+	if err := s.appendInvited(tx, x, x.themselves(e.from), how, e.accepted); err != nil {
 		return nil, err
 	}
-	return x, s.person.Notify(tx, person.Recipient{ID: x.id, Rec: &x.rec, Profile: &x.prof.Profile}, notify.Welcome, person.ReasonWeb.Enabled, now)
+	if e.later {
+		return x, s.person.Notify(tx, person.Recipient{ID: x.id, Rec: &x.rec, Profile: &x.prof.Profile}, notify.Welcome, person.ReasonWeb.Enabled, now)
+	}
+	x.rec.Awaits = person.ReasonWeb // decides whether they are welcomed
+	x.rec, err = s.person.Activate(tx, x.id, x.rec, x.themselves(e.from).Fill(e.activated, x.id, how), now)
+	return x, err
 }
 
 // proveAddresses marks what the person has shown to be theirs: the address whose link was opened, where it went there, and the number that got the code.
