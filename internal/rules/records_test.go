@@ -63,6 +63,8 @@ var changes = regexp.MustCompile(`^(person\.Person[A-Z][a-z]+Event|group\..*|per
 var silent = allowance{
 	"synchronise":      "to do: what a provider says changes a person without an event",
 	"Rehash":           "the same password, hashed anew at today's cost",
+	"passed":           "the same password, hashed anew at today's cost",
+	"validated":        "the same password, hashed anew at today's cost",
 	"register":         "the answer of the provider comes with its events",
 	"enrol":            "the invitation comes with its events",
 	"acceptInvitation": "the invitation comes with its events",
