@@ -61,7 +61,6 @@ func adminHandler(call adminCall) http.HandlerFunc {
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxAdminBody)
-		r = r.WithContext(event.WithCaller(r.Context(), commandCaller(r)))
 		answer, err := call(inst, w, r)
 		switch {
 		case err != nil:
@@ -129,20 +128,13 @@ func body(r *http.Request, v any) error {
 	return nil
 }
 
-// commandCaller is the actor of an operation in the events. The admin API has no users, so it is the API itself, at the
-// peer's address.
-func commandCaller(r *http.Request) event.Actor {
+// caller returns the actor of an operation. The admin API has no users, so it is the API itself, at the peer's address.
+func caller(r *http.Request) event.Actor {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil { // a socket of this machine
 		host = event.Self.ClientIP
 	}
 	return event.Actor{ID: "admin", Name: "admin API", Origin: event.Origin{ClientIP: host, UserAgent: r.UserAgent()}}
-}
-
-// commandActor is the same for the operations of identity.
-func commandActor(r *http.Request) event.Actor {
-	by := event.CallerOf(r.Context())
-	return event.Actor{ID: by.ID, Name: by.Name, Origin: by.Origin}
 }
 
 // outcome is the answer of an operation that returns no data.
