@@ -38,6 +38,36 @@ func TestRedirectsHaveOneWriter(t *testing.T) {
 	}
 }
 
+// ownRetryAfter are the files that write a Retry-After header by themselves.
+var ownRetryAfter = allowance{
+	"internal/pace/retry.go":          "the writer of the header",
+	"identity/account/contact.go":     "to be changed to front.RetryAfter",
+	"identity/account/password.go":    "to be changed to front.RetryAfter",
+	"identity/federation/connect.go":  "to be changed to front.RetryAfter",
+	"identity/stepup/delivered.go":    "to be changed to front.RetryAfter",
+	"identity/stepup/email.go":        "to be changed to front.RetryAfter",
+	"identity/stepup/pin_reset.go":    "to be changed to front.RetryAfter",
+	"identity/stepup/push_step_up.go": "to be changed to front.RetryAfter",
+	"identity/stepup/security_sms.go": "to be changed to front.RetryAfter",
+	"identity/stepup/step_up.go":      "to be changed to front.RetryAfter",
+}
+
+// TestRetryAfterHasOneWriter: every Retry-After is rounded up by pace.RetryAfter.
+func TestRetryAfterHasOneWriter(t *testing.T) {
+	t.Parallel()
+	allowed := ownRetryAfter.use(t)
+	for _, f := range goFiles(t) {
+		if harness(f) {
+			continue
+		}
+		for _, n := range headerWrites(f, "Retry-After") {
+			if !allowed.allows(f.path) {
+				t.Errorf("%s: a Retry-After of its own: use pace.RetryAfter", f.at(n))
+			}
+		}
+	}
+}
+
 // headerWrites returns the places where a file sets or adds a header, by Set, Add or an index.
 func headerWrites(f source, header string) (out []ast.Node) {
 	named := func(x ast.Expr) bool {
