@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -27,8 +29,10 @@ func init() {
 	caddy.RegisterModule(AdminAPI{})
 }
 
-// maxAdminBody is the size in bytes of a request to the admin API.
-const maxAdminBody = 1 << 20
+const (
+	maxAdminBody  = 1 << 20 // bytes of a request to the admin API
+	maxAdminDepth = 16      // how deep its objects and arrays nest
+)
 
 // AdminAPI adds /gatehouse/ to Caddy's admin endpoint, for the commands. Caddy guards it: it listens on a loopback
 // address unless configured otherwise, and refuses foreign Host and Origin headers.
@@ -114,18 +118,43 @@ func adminStatus(err error) int {
 	return http.StatusBadRequest
 }
 
-// body reads the one JSON value of a request. Unknown members are refused. The decoder of package rest does not know
-// types with an UnmarshalJSON of their own, which requests hold.
+// body reads the one JSON value of a request, strictly. (strictjson.Decode) A member that is null counts as absent: the
+// commands send null for an empty slice.
 func body(r *http.Request, v any) error {
-	dec := json.NewDecoder(r.Body)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
 		return fmt.Errorf("read request: %w", err)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("read request: more than one JSON value")
+	if err := strictjson.Check(raw, maxAdminDepth); err != nil {
+		return fmt.Errorf("read request: the body %w", err)
+	}
+	sent, err := strictjson.Value(raw)
+	if err != nil {
+		return fmt.Errorf("read request: %w", err)
+	}
+	dropNulls(sent)
+	if raw, err = json.Marshal(sent); err != nil {
+		return fmt.Errorf("read request: %w", err)
+	}
+	if err := strictjson.Decode(raw, v); err != nil {
+		return fmt.Errorf("read request: %w", err)
 	}
 	return nil
+}
+
+// dropNulls removes the members that are null from every object in a value.
+func dropNulls(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		maps.DeleteFunc(value, func(_ string, v any) bool { return v == nil })
+		for _, v := range value {
+			dropNulls(v)
+		}
+	case []any:
+		for _, v := range value {
+			dropNulls(v)
+		}
+	}
 }
 
 // caller returns the actor of an operation. The admin API has no users, so it is the API itself, at the peer's address.
