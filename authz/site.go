@@ -75,8 +75,8 @@ func (s *Server) BeginSite(ctx context.Context, d SiteDemand, binding string) (s
 	return s.cfg.Issuer + sitePath + "?flow=" + url.QueryEscape(id), err
 }
 
-// handleSite serves GET /oauth/site: a browser on its way from a site to the sign-in and back. (docs/decisions.md,
-// "protect { login }")
+// handleSite serves GET /oauth/site: a browser on its way from a site to the sign-in and back.
+// (docs/decisions.md#sites-with-login)
 func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
 	query, err := oauth.ParseQuery(r.URL.RawQuery)
 	if err != nil {
