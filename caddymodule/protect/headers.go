@@ -304,7 +304,7 @@ func dropOurs(h http.Header) {
 	}
 }
 
-// claim returns the claim of a person or client under a name. ok is false when there is none.
+// claim returns the claim of a person or client under a name. ok is false when it is absent.
 func claim(who *token.Introspection, name string) (value string, ok bool) {
 	switch name {
 	case "id", "sub":
