@@ -10,13 +10,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/gatehouse-id/gatehouse/authz/token"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 )
 
