@@ -20,8 +20,8 @@ import (
 // What the commands do. Callers must be the operator: there is no authentication here.
 
 // AddClient stores a client. See registry.Registry.Add.
-func (s *Server) AddClient(ctx context.Context, c client.Client) (secretText string, err error) {
-	return s.clients.Add(ctx, c)
+func (s *Server) AddClient(ctx context.Context, c client.Client, by event.Actor) (secretText string, err error) {
+	return s.clients.Add(ctx, c, by)
 }
 
 // ListClients returns all clients in the order of their ids, defaults filled in, without secrets.
@@ -31,10 +31,14 @@ func (s *Server) ListClients(ctx context.Context) ([]registry.Info, error) {
 
 // RemoveClient removes a client that was added by command and ends everything it was given. See
 // registry.Registry.Remove.
-func (s *Server) RemoveClient(ctx context.Context, id string) error { return s.clients.Remove(ctx, id) }
+func (s *Server) RemoveClient(ctx context.Context, id string, by event.Actor) error {
+	return s.clients.Remove(ctx, id, by)
+}
 
 // RevokeClient ends every token, code and grant of a client. See registry.Registry.Revoke.
-func (s *Server) RevokeClient(ctx context.Context, id string) error { return s.clients.Revoke(ctx, id) }
+func (s *Server) RevokeClient(ctx context.Context, id string, by event.Actor) error {
+	return s.clients.Revoke(ctx, id, by)
+}
 
 // AuthorizeAPI authenticates a request to an API of another package. See registry.Registry.AuthorizeAPI.
 func (s *Server) AuthorizeAPI(r *http.Request, api string) (client string, err error) {
@@ -42,21 +46,24 @@ func (s *Server) AuthorizeAPI(r *http.Request, api string) (client string, err e
 }
 
 // RevokeEverything ends every token, code, grant and site session that was issued before now.
-func (s *Server) RevokeEverything(ctx context.Context) error { return s.tokens.RevokeEverything(ctx) }
+func (s *Server) RevokeEverything(ctx context.Context, by event.Actor) error {
+	return s.tokens.RevokeEverything(ctx, by)
+}
 
 // RevokeToken ends a token of any client: an access token alone, a refresh token together with its grant. An unknown
 // token is not an error.
-func (s *Server) RevokeToken(ctx context.Context, token string) error {
-	return s.revoke(ctx, token, "", event.CallerOf(ctx).Origin)
+func (s *Server) RevokeToken(ctx context.Context, token string, by event.Actor) error {
+	return s.revoke(ctx, token, "", by)
 }
 
 // WithdrawConsent forgets what a person allowed a client and ends the grants that followed. It returns their number.
-func (s *Server) WithdrawConsent(ctx context.Context, subject, clientID string) (n int, err error) {
-	e, err := s.deps.Events.NewBy(ctx, eventConsentWithdrawn)
+func (s *Server) WithdrawConsent(ctx context.Context, subject, clientID string, by event.Actor) (n int, err error) {
+	e, err := s.deps.Events.New(eventConsentWithdrawn, by.Origin)
 	if err != nil {
 		return 0, err
 	}
-	e.PersonID, e.ClientID = subject, clientID
+	e = by.Fill(e, subject, "")
+	e.ClientID = clientID
 	key, now := storage.Key(subject, clientID), s.now()
 	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		had, err := consents.Has(tx, key)
@@ -106,7 +113,7 @@ type Issued struct {
 
 // IssueToken issues an access token to a client as client_credentials would, without its secret. Errors: ErrUnknown, an
 // *Error with the reason of a refusal, a failure of storage.
-func (s *Server) IssueToken(ctx context.Context, q IssueRequest) (Issued, error) {
+func (s *Server) IssueToken(ctx context.Context, q IssueRequest, by event.Actor) (Issued, error) {
 	c, err := s.clients.Get(ctx, q.ClientID)
 	if errors.Is(err, storage.ErrNotFound) {
 		return Issued{}, registry.ErrUnknown
@@ -128,7 +135,7 @@ func (s *Server) IssueToken(ctx context.Context, q IssueRequest) (Issued, error)
 	if c.TokenFormat == client.FormatJWT && lifetime > client.MaxJWTLifetime {
 		return Issued{}, oauth.InvalidRequest(nil, "the lifetime is too long for a JWT, whose key must stay published")
 	}
-	i, err := s.issueOwn(ctx, c, scope, q.Resources, lifetime, event.CallerOf(ctx).Origin, s.now())
+	i, err := s.issueOwn(ctx, c, scope, q.Resources, lifetime, by.Origin, s.now())
 	if err != nil {
 		return Issued{}, err
 	}

@@ -10,11 +10,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
-
-// retryAfter is how long a client should wait after a 503, in seconds.
-const retryAfter = "5"
 
 // apiHeaders sets what every answer of the endpoints for machines carries. (token server document, "Token response";
 // RFC 6749 5.1)
@@ -54,9 +52,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	switch {
 	case e.RetryAfter > 0:
-		w.Header().Set("Retry-After", strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10))
+		pace.RetryAfter(w, e.RetryAfter)
 	case e.Status == http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", retryAfter)
+		pace.RetryAfter(w, pace.Soon)
 	}
 	s.json(w, r, e.Status, errorBody{errorCode(r, e.Code), e.Description})
 }

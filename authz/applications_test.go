@@ -55,7 +55,7 @@ func TestApplications(t *testing.T) {
 	if !list[1].Until.After(list[1].Last) {
 		t.Errorf("the tokens of the shop end at %s", list[1].Until)
 	}
-	if _, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, "shop"); err != nil {
+	if _, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, "shop", authztest.Admin); err != nil {
 		t.Fatal(err)
 	}
 	if got := applications(t, h, authztest.Demo); len(got) != 1 || got[0].ID != "spa" {
@@ -95,7 +95,7 @@ func TestUnlinked(t *testing.T) {
 		}
 	}
 	withdraw := func(client string) error {
-		_, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, client)
+		_, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, client, authztest.Admin)
 		return err
 	}
 	if err := withdraw("shop"); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -70,7 +71,7 @@ func (s *Server) handleAuthorize(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodPost {
 		// A POST from the client's site carries no SameSite cookie, so the browser is redirected to come back by GET
 		// with it.
-		redirect(w, r.URL.Path+"?"+f.Encode(), http.StatusSeeOther)
+		page.Redirect(w, r.URL.Path+"?"+f.Encode())
 		return nil
 	}
 	return s.proceed(w, r, &pendingRequest{client: a.client, rec: a.rec})
@@ -262,17 +263,6 @@ func (s *Server) redirectError(w http.ResponseWriter, r *http.Request, rec *requ
 		params.Set(name, printable(value))
 	}
 	s.redirectClient(w, r, rec, params, status)
-}
-
-// redirect answers with this exact Location. http.Redirect would clean and complete it.
-func redirect(w http.ResponseWriter, location string, status int) {
-	h := w.Header()
-	h.Set("Location", location)
-	h.Set("Cache-Control", "no-store")
-	h.Set("Pragma", "no-cache")
-	h.Set("Referrer-Policy", "no-referrer") // the code must not leak from its destination
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
 }
 
 // printable keeps what RFC 6749 4.1.2.1 allows in error_description.

@@ -3,9 +3,8 @@ package authz_test
 import (
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/authz/client"
-
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
@@ -14,7 +13,7 @@ func TestClientsAreListedOnce(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
 	h.Store.Store = storagetest.Twice(h.Store.Store)
-	if _, err := h.Server().AddClient(t.Context(), client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a"}}); err != nil {
+	if _, err := h.Server().AddClient(t.Context(), client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a"}}, authztest.Admin); err != nil {
 		t.Fatal(err)
 	}
 	list, err := h.Server().ListClients(t.Context())

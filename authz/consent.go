@@ -71,7 +71,7 @@ func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pendingRe
 		}
 		if browser == "" {
 			// The cookie has just been set: it comes back with the next request, which shows the page.
-			redirect(w, resumePath+"?flow="+url.QueryEscape(p.id), http.StatusFound)
+			page.RedirectStatus(w, resumePath+"?flow="+url.QueryEscape(p.id), http.StatusFound)
 			return nil
 		}
 	}
@@ -127,7 +127,7 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 	result, err := s.deps.Auth.Authenticate(w, r, d)
 	if refusal := new(login.Refusal); errors.As(err, &refusal) || (err == nil && result.Subject != subject) {
 		// The person signs in again and is then asked again.
-		redirect(w, resumePath+"?flow="+url.QueryEscape(p.id), http.StatusSeeOther)
+		page.Redirect(w, resumePath+"?flow="+url.QueryEscape(p.id))
 		return nil
 	}
 	if err != nil {

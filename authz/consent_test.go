@@ -255,7 +255,7 @@ func TestConsentWithdrawnBeforeRedeeming(t *testing.T) {
 	h := authztest.New(t)
 	b := h.Browser(authztest.Demo)
 	code := b.Code("asks")
-	if _, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, "asks"); err != nil {
+	if _, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, "asks", authztest.Admin); err != nil {
 		t.Fatal(err)
 	}
 	if res := h.Redeem("asks", code); res.Status != http.StatusBadRequest || !strings.Contains(res.Body, "invalid_grant") {

@@ -199,7 +199,7 @@ func (s *Server) prepareCode(g *codeGrant, rec *codeRecord) error {
 	}
 	l := g.client.Lifetimes
 	ends := g.now.Add(l.AccessToken)
-	// A limited token comes without a refresh token, which would lift the limit. (docs/decisions.md, "Usage limits")
+	// A limited token comes without a refresh token, which would lift the limit. (docs/decisions.md#usage-limits)
 	refreshes := g.client.HasGrant(client.GrantRefreshToken) && s.clients.UsageLimit(scope) == 0
 	if refreshes {
 		ends = g.now.Add(l.RefreshChain)

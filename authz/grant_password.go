@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// grantPassword gives a client a token of the person whose password it sends. (RFC 6749 4.3; docs/decisions.md,
-// "Password grant") There is no consent: a person who hands over the password has no say any more.
+// grantPassword gives a client a token of the person whose password it sends. (RFC 6749 4.3;
+// docs/decisions.md#password-grant) There is no consent: a person who hands over the password has no say any more.
 func (s *Server) grantPassword(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
 	username, password := q.form.Get("username"), q.form.Get("password")
 	if username == "" || password == "" {

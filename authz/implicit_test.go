@@ -55,7 +55,7 @@ func TestImplicit(t *testing.T) {
 		t.Errorf("Introspect = %v", in)
 	}
 	token = implicit(t, h).Get("access_token")
-	if _, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, "fragment"); err != nil {
+	if _, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, "fragment", authztest.Admin); err != nil {
 		t.Fatal(err)
 	}
 	wantActive(t, h, "after the consent was withdrawn", token, false)

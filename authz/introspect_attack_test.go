@@ -226,7 +226,7 @@ func TestIntrospectAttacks(t *testing.T) {
 	attack(t, "attack 96: everything of a client ends", func(t *testing.T, h *authztest.Harness) {
 		revokeAll(t, h, func() {
 			for _, id := range []string{"shop", "reports"} {
-				if err := h.Server().RevokeClient(t.Context(), id); err != nil {
+				if err := h.Server().RevokeClient(t.Context(), id, authztest.Admin); err != nil {
 					t.Error(err)
 				}
 			}
@@ -236,7 +236,7 @@ func TestIntrospectAttacks(t *testing.T) {
 		t.Parallel()
 		h := authztest.New(t) // without its invariants: the canary ends too
 		revokeAll(t, h, func() {
-			if err := h.Server().RevokeEverything(t.Context()); err != nil {
+			if err := h.Server().RevokeEverything(t.Context(), authztest.Admin); err != nil {
 				t.Error(err)
 			}
 		}, true, true)
@@ -245,12 +245,12 @@ func TestIntrospectAttacks(t *testing.T) {
 		h.Restart(nil)
 		wantActive(t, h, "after a restart", before, true)
 		// By the server of the old configuration, still draining
-		if err := old.RevokeEverything(t.Context()); err != nil {
+		if err := old.RevokeEverything(t.Context(), authztest.Admin); err != nil {
 			t.Error(err)
 		}
 		wantActive(t, h, "in the other server", before, false)
 		h.People.Change(authztest.Demo, func(p *login.Subject) { p.Epoch++ })
-		if err := h.Server().RevokeClient(t.Context(), "shop"); err != nil {
+		if err := h.Server().RevokeClient(t.Context(), "shop", authztest.Admin); err != nil {
 			t.Error(err)
 		}
 		wantActive(t, h, "all three, newer", h.Tokens("shop", authztest.Demo).Access, true)

@@ -52,7 +52,7 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 	confirmed := r.Method == http.MethodPost && f.Has("csrf")
 	if r.Method == http.MethodPost && !confirmed {
 		// A POST from the client's site carries no SameSite cookie; a GET does.
-		redirect(w, logoutPath+"?"+f.Encode(), http.StatusSeeOther)
+		page.Redirect(w, logoutPath+"?"+f.Encode())
 		return nil
 	}
 	l := &signOut{form: f}
@@ -196,7 +196,7 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *signOut, statu
 		target = via
 	}
 	if target != "" && len(frames) == 0 {
-		redirect(w, target, status)
+		page.RedirectStatus(w, target, status)
 		return nil
 	}
 	data := page.SignedOut{Frames: frames}

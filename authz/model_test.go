@@ -31,7 +31,7 @@ type modelAccess struct {
 	expires time.Time
 }
 
-// model predicts the result of each step by the rules of docs/decisions.md ("Refresh").
+// model predicts the result of each step by the rules of docs/decisions.md#refresh.
 type model struct {
 	h        *authztest.Harness
 	browser  *authztest.Browser

@@ -138,7 +138,7 @@ func TestRefreshAfterEnd(t *testing.T) {
 		h.People.Change(authztest.Demo, func(p *login.Subject) { p.Epoch++ })
 	}))
 	attack(t, "attack 68: the consent was withdrawn", ends(func(t *testing.T, h *authztest.Harness) {
-		if n, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, "shop"); n != 1 || err != nil {
+		if n, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, "shop", authztest.Admin); n != 1 || err != nil {
 			t.Errorf("WithdrawConsent = %d, %v, want 1", n, err)
 		}
 	}))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -108,7 +109,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, f oauth.Form) er
 	}
 	p, err := s.loadRequest(r, f.Get("flow"))
 	if errors.Is(err, errExpired) && p != nil && f.Has("again") {
-		redirect(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
+		page.RedirectStatus(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
 		return nil
 	}
 	if err != nil {
@@ -117,7 +118,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, f oauth.Form) er
 	}
 	switch {
 	case f.Has("again"):
-		redirect(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
+		page.RedirectStatus(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
 		return nil
 	case f.Has("cancel"):
 		return s.refusePending(w, r, p, oauth.AccessDenied(nil))

@@ -46,11 +46,11 @@ func (s *Server) redirectClient(w http.ResponseWriter, r *http.Request, rec *req
 	switch rec.ResponseMode {
 	case modeFragment:
 		// A redirect URI has no fragment of its own (RFC 6749 3.1.2)
-		redirect(w, rec.RedirectURI+"#"+params.Encode(), status)
+		page.RedirectStatus(w, rec.RedirectURI+"#"+params.Encode(), status)
 	case modeFormPost:
 		s.postClient(w, r, rec, params)
 	default:
-		redirect(w, client.WithQuery(rec.RedirectURI, params), status)
+		page.RedirectStatus(w, client.WithQuery(rec.RedirectURI, params), status)
 	}
 }
 

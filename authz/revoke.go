@@ -27,7 +27,7 @@ func (s *Server) handleRevoke(w http.ResponseWriter, r *http.Request) error {
 		return oauth.InvalidRequest(nil, "token is missing")
 	}
 	// token_type_hint only speeds a search up (RFC 7009 2.1), and the token itself says what it is.
-	if err := s.revoke(r.Context(), token, c.ID, s.deps.Origin(r)); err != nil {
+	if err := s.revoke(r.Context(), token, c.ID, event.Actor{ID: c.ID, Origin: s.deps.Origin(r)}); err != nil {
 		return err
 	}
 	apiHeaders(w)
@@ -38,28 +38,18 @@ func (s *Server) handleRevoke(w http.ResponseWriter, r *http.Request) error {
 
 // revoke ends a token: an access token alone, a refresh token with its grant and all tokens of it. The token must be
 // clientID's, unless that is empty; otherwise nothing happens.
-func (s *Server) revoke(ctx context.Context, token, clientID string, from event.Origin) error {
+func (s *Server) revoke(ctx context.Context, token, clientID string, by event.Actor) error {
 	if secret.IsToken(secret.RefreshToken, token) {
-		return s.revokeRefresh(ctx, secret.Hash(token), clientID, from)
+		return s.revokeRefresh(ctx, secret.Hash(token), clientID, by)
 	}
 	if key, ok := s.tokens.AccessKey(token); ok {
-		return s.revokeAccess(ctx, key, clientID, from)
+		return s.revokeAccess(ctx, key, clientID, by)
 	}
 	return nil
 }
 
-// revocation makes the event of a revocation by a client, or by the caller of the command if clientID is empty.
-func (s *Server) revocation(ctx context.Context, kind event.Type, clientID string, from event.Origin) (event.Event, error) {
-	if clientID == "" {
-		return s.deps.Events.NewBy(ctx, kind)
-	}
-	e, err := s.deps.Events.New(kind, from)
-	e.Actor = clientID
-	return e, err
-}
-
-func (s *Server) revokeAccess(ctx context.Context, key, clientID string, from event.Origin) error {
-	e, err := s.revocation(ctx, eventAccessRevoked, clientID, from)
+func (s *Server) revokeAccess(ctx context.Context, key, clientID string, by event.Actor) error {
+	e, err := s.deps.Events.New(eventAccessRevoked, by.Origin)
 	if err != nil {
 		return oauth.ServerError(err)
 	}
@@ -71,14 +61,14 @@ func (s *Server) revokeAccess(ctx context.Context, key, clientID string, from ev
 		if err := s.tokens.DropAccess(tx, key); err != nil {
 			return err
 		}
-		e := e
-		e.PersonID, e.ClientID, e.SessionID = rec.Subject, rec.ClientID, rec.SessionID
+		e := by.Fill(e, rec.Subject, "")
+		e.ClientID, e.SessionID = rec.ClientID, rec.SessionID
 		return s.deps.Events.Append(tx, e)
 	})
 }
 
-func (s *Server) revokeRefresh(ctx context.Context, key, clientID string, from event.Origin) error {
-	e, err := s.revocation(ctx, eventGrantRevoked, clientID, from)
+func (s *Server) revokeRefresh(ctx context.Context, key, clientID string, by event.Actor) error {
+	e, err := s.deps.Events.New(eventGrantRevoked, by.Origin)
 	if err != nil {
 		return oauth.ServerError(err)
 	}
@@ -96,8 +86,8 @@ func (s *Server) revokeRefresh(ctx context.Context, key, clientID string, from e
 		if err := token.DropGrant(tx, g.Subject, g.ClientID, rec.GrantID); err != nil {
 			return err
 		}
-		e := e
-		e.PersonID, e.ClientID, e.SessionID = g.Subject, g.ClientID, g.SessionID
+		e := by.Fill(e, g.Subject, "")
+		e.ClientID, e.SessionID = g.ClientID, g.SessionID
 		return s.deps.Events.Append(tx, e)
 	})
 }

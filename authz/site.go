@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -74,8 +75,8 @@ func (s *Server) BeginSite(ctx context.Context, d SiteDemand, binding string) (s
 	return s.cfg.Issuer + sitePath + "?flow=" + url.QueryEscape(id), err
 }
 
-// handleSite serves GET /oauth/site: a browser on its way from a site to the sign-in and back. (docs/decisions.md,
-// "protect { login }")
+// handleSite serves GET /oauth/site: a browser on its way from a site to the sign-in and back.
+// (docs/decisions.md#sites-with-login)
 func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
 	query, err := oauth.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -95,7 +96,7 @@ func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !flow.ExpiresAt.After(s.now()) {
-		redirect(w, flow.Return, http.StatusFound) // the site starts again with the same URL
+		page.RedirectStatus(w, flow.Return, http.StatusFound) // the site starts again with the same URL
 		return nil
 	}
 	result, err := s.deps.Auth.Authenticate(w, r, s.siteDemand(id, &flow))
@@ -111,13 +112,13 @@ func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
 	}
 	code, err := s.issueSiteCode(r.Context(), id, &flow, result)
 	if errors.As(err, &refusal) { // the session has just ended: start again, which asks to sign in
-		redirect(w, sitePath+"?flow="+url.QueryEscape(id), http.StatusFound)
+		page.RedirectStatus(w, sitePath+"?flow="+url.QueryEscape(id), http.StatusFound)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	redirect(w, client.WithQuery(flow.Return, url.Values{SiteCodeParam: {code}}), http.StatusFound)
+	page.RedirectStatus(w, client.WithQuery(flow.Return, url.Values{SiteCodeParam: {code}}), http.StatusFound)
 	return nil
 }
 

@@ -170,7 +170,7 @@ func TestAdmin(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
 	ctx, s := t.Context(), h.Server()
-	text, err := s.AddClient(ctx, client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a", "b"}, DefaultScopes: []string{"a"}})
+	text, err := s.AddClient(ctx, client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a", "b"}, DefaultScopes: []string{"a"}}, authztest.Admin)
 	if err != nil || len(text) < 32 {
 		t.Fatalf("AddClient = %q, %v, want a secret", text, err)
 	}
@@ -181,11 +181,11 @@ func TestAdmin(t *testing.T) {
 	wantActive(t, h, "stored", token.Text("access_token"), true)
 	for _, id := range []string{"stored", "shop"} {
 		c := client.Client{ID: id, Grants: []string{"client_credentials"}}
-		if _, err := s.AddClient(ctx, c); !errors.Is(err, registry.ErrExists) {
+		if _, err := s.AddClient(ctx, c, authztest.Admin); !errors.Is(err, registry.ErrExists) {
 			t.Errorf("AddClient(%q) = %v, want ErrClientExists", id, err)
 		}
 	}
-	if _, err := s.AddClient(ctx, client.Client{ID: "bad"}); err == nil {
+	if _, err := s.AddClient(ctx, client.Client{ID: "bad"}, authztest.Admin); err == nil {
 		t.Error("AddClient without grants = nil, want an error")
 	}
 	list, err := s.ListClients(ctx)
@@ -197,35 +197,35 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("ListClients: %q stored = %t, secrets = %d", c.ID, c.Stored, len(c.Secrets)+len(c.SecretHashes))
 		}
 	}
-	issued, err := s.IssueToken(ctx, authz.IssueRequest{ClientID: "stored", Lifetime: time.Minute})
+	issued, err := s.IssueToken(ctx, authz.IssueRequest{ClientID: "stored", Lifetime: time.Minute}, authztest.Admin)
 	if err != nil || !issued.ExpiresAt.Equal(authztest.Start.Add(time.Minute)) {
 		t.Fatalf("IssueToken = %+v, %v", issued, err)
 	}
 	wantActive(t, h, "issued", issued.Token.Reveal(), true)
-	if err := s.RevokeToken(ctx, issued.Token.Reveal()); err != nil {
+	if err := s.RevokeToken(ctx, issued.Token.Reveal(), authztest.Admin); err != nil {
 		t.Error(err)
 	}
 	wantActive(t, h, "revoked", issued.Token.Reveal(), false)
 	for _, q := range []authz.IssueRequest{{ClientID: "shop"}, {ClientID: "stored", Scope: []string{"c"}}, {ClientID: "nobody"}, {ClientID: "stored", Lifetime: -1}} {
-		if _, err := s.IssueToken(ctx, q); err == nil {
+		if _, err := s.IssueToken(ctx, q, authztest.Admin); err == nil {
 			t.Errorf("IssueToken(%+v) = nil, want an error", q)
 		}
 	}
-	if err := s.RemoveClient(ctx, "shop"); !errors.Is(err, registry.ErrDeclared) {
+	if err := s.RemoveClient(ctx, "shop", authztest.Admin); !errors.Is(err, registry.ErrDeclared) {
 		t.Errorf("RemoveClient(shop) = %v, want ErrClientFixed", err)
 	}
-	if err := s.RemoveClient(ctx, "stored"); err != nil {
+	if err := s.RemoveClient(ctx, "stored", authztest.Admin); err != nil {
 		t.Fatal(err)
 	}
 	wantActive(t, h, "of a client that is gone", token.Text("access_token"), false)
 	wantError(t, "gone", h.Post("/oauth/token", f, basic...), 401, "invalid_client")
-	for name, err := range map[string]error{"RemoveClient": s.RemoveClient(ctx, "stored"), "RevokeClient": s.RevokeClient(ctx, "stored")} {
+	for name, err := range map[string]error{"RemoveClient": s.RemoveClient(ctx, "stored", authztest.Admin), "RevokeClient": s.RevokeClient(ctx, "stored", authztest.Admin)} {
 		if !errors.Is(err, registry.ErrUnknown) {
 			t.Errorf("%s = %v, want ErrClientUnknown", name, err)
 		}
 	}
 	// A later client of that id inherits nothing.
-	if _, err := s.AddClient(ctx, client.Client{ID: "stored", Secrets: []secret.String{secret.New(text)}, Grants: []string{"client_credentials"}, Scopes: []string{"a"}, DefaultScopes: []string{"a"}}); err != nil {
+	if _, err := s.AddClient(ctx, client.Client{ID: "stored", Secrets: []secret.String{secret.New(text)}, Grants: []string{"client_credentials"}, Scopes: []string{"a"}, DefaultScopes: []string{"a"}}, authztest.Admin); err != nil {
 		t.Fatal(err)
 	}
 	wantActive(t, h, "of the former client", token.Text("access_token"), false)
@@ -237,7 +237,7 @@ func TestAdmin(t *testing.T) {
 func TestClientTwice(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
-	if _, err := h.Server().AddClient(t.Context(), client.Client{ID: "later", Grants: []string{"client_credentials"}}); err != nil {
+	if _, err := h.Server().AddClient(t.Context(), client.Client{ID: "later", Grants: []string{"client_credentials"}}, authztest.Admin); err != nil {
 		t.Fatal(err)
 	}
 	later := &client.Client{ID: "later", Secrets: []secret.String{secret.New(authztest.Secret("later"))}, Grants: []string{"client_credentials"}}

@@ -39,7 +39,7 @@ func heldItems(t *testing.T, h *authztest.Harness, path string) []heldItem {
 	return list.Items
 }
 
-// docs/decisions.md, "What a person holds".
+// TestUsersTokens: docs/decisions.md#what-a-person-holds.
 func TestUsersTokens(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)

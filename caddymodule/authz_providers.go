@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/gatehouse-id/gatehouse/authz/registry"
-
 	"github.com/gatehouse-id/gatehouse/identity"
 )
 

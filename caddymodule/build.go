@@ -4,9 +4,8 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/authz/client"
-
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/person"

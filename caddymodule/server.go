@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -178,7 +180,7 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) {
 	status, answer := http.StatusOK, health{Status: "ok"}
 	if err := h.app.healthy(r.Context()); err != nil {
 		status, answer = http.StatusServiceUnavailable, health{Status: "unavailable", Reason: reason(err)}
-		w.Header().Set("Retry-After", "5")
+		pace.RetryAfter(w, pace.Soon)
 		h.log.Warn("not healthy", zap.Error(err))
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -220,7 +222,7 @@ func reason(err error) string {
 }
 
 func notReady(w http.ResponseWriter) {
-	w.Header().Set("Retry-After", "1")
+	pace.RetryAfter(w, time.Second)
 	plain(w, http.StatusServiceUnavailable, "Not ready. Try again in a moment.\n")
 }
 

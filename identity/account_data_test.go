@@ -37,8 +37,8 @@ func (g *given) Applications(_ storage.Tx, person string, _ time.Time) ([]login.
 
 func (g *given) ApplicationName(_ storage.Tx, id string) (string, error) { return "The " + id, nil }
 
-func (g *given) WithdrawConsent(ctx context.Context, person, application string) (int, error) {
-	g.withdrawn, g.by = append(g.withdrawn, person+" "+application), event.CallerOf(ctx)
+func (g *given) WithdrawConsent(_ context.Context, person, application string, by event.Actor) (int, error) {
+	g.withdrawn, g.by = append(g.withdrawn, person+" "+application), by
 	return 1, nil
 }
 

@@ -53,6 +53,9 @@ type session struct {
 	confirmed time.Time
 }
 
+// Admin is the actor of what a test does by command.
+var Admin = event.Actor{ID: "admin", Name: "admin API", Origin: event.Self}
+
 // Demo and Guest are the persons of every harness.
 const (
 	Demo  = "11111111-1111-4111-8111-111111111111"

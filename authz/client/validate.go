@@ -215,10 +215,10 @@ func (c *Client) checkGrants(p *Problems) {
 	if c.Public && c.HasGrant(GrantValidateBearer) {
 		p.Addf("grants: a public client cannot use validate_bearer, since it has no credentials")
 	}
-	if c.HasGrant(GrantPassword) && c.Public { // docs/decisions.md, "Password grant"
+	if c.HasGrant(GrantPassword) && c.Public { // docs/decisions.md#password-grant
 		p.Addf("grants: a public client cannot use password: anyone who knows its name could try passwords")
 	}
-	if c.HasGrant(GrantPassword) && c.HasGrant(GrantCode) { // docs/decisions.md, "Password grant"
+	if c.HasGrant(GrantPassword) && c.HasGrant(GrantCode) { // docs/decisions.md#password-grant
 		p.Addf("grants: password cannot stand beside authorization_code, which does without the password: keep one of them")
 	}
 	if c.HasGrant(GrantRefreshToken) && !c.HasGrant(GrantCode) && !c.HasGrant(GrantPassword) {

@@ -31,7 +31,7 @@ const secretBytes = 32
 
 // Add stores a client. A confidential client without a secret or keys gets a secret, which is returned, and stored only
 // as a keyed hash; otherwise secretText is empty. Errors: ErrExists, those of Validate, a failure of storage.
-func (r *Registry) Add(ctx context.Context, c client.Client) (secretText string, err error) {
+func (r *Registry) Add(ctx context.Context, c client.Client, by event.Actor) (secretText string, err error) {
 	if !c.Public && c.AuthMethod != client.MethodPrivateKey && len(c.Secrets)+len(c.SecretHashes) == 0 {
 		if secretText, err = newSecret(r.deps.Random); err != nil {
 			return "", err
@@ -52,10 +52,11 @@ func (r *Registry) Add(ctx context.Context, c client.Client) (secretText string,
 	if err != nil {
 		return "", fmt.Errorf("encode client: %w", err)
 	}
-	e, err := r.deps.Events.NewBy(ctx, eventClientAdded)
+	e, err := r.deps.Events.New(eventClientAdded, by.Origin)
 	if err != nil {
 		return "", err
 	}
+	e = by.Fill(e, "", "")
 	e.ClientID = c.ID
 	now := r.now()
 	err = r.deps.Store.Update(ctx, func(tx storage.Tx) error {
@@ -129,24 +130,25 @@ func (r *Registry) List(ctx context.Context) ([]Info, error) {
 
 // Remove removes a client that was added by command and ends its tokens, codes and grants, so a later client of that id
 // inherits nothing. Errors: ErrUnknown, ErrDeclared, a failure of storage.
-func (r *Registry) Remove(ctx context.Context, id string) error {
+func (r *Registry) Remove(ctx context.Context, id string, by event.Actor) error {
 	if r.fixed[id] != nil {
 		return ErrDeclared
 	}
-	return r.endClient(ctx, id, eventClientRemoved, func(tx storage.Tx) error { return clients.Delete(tx, id) })
+	return r.endClient(ctx, id, eventClientRemoved, by, func(tx storage.Tx) error { return clients.Delete(tx, id) })
 }
 
 // Revoke ends every token, code and grant of a client. It can get new ones at once. Errors: ErrUnknown, a failure of
 // storage.
-func (r *Registry) Revoke(ctx context.Context, id string) error {
-	return r.endClient(ctx, id, eventClientRevoked, func(storage.Tx) error { return nil })
+func (r *Registry) Revoke(ctx context.Context, id string, by event.Actor) error {
+	return r.endClient(ctx, id, eventClientRevoked, by, func(storage.Tx) error { return nil })
 }
 
-func (r *Registry) endClient(ctx context.Context, id string, kind event.Type, also func(storage.Tx) error) error {
-	e, err := r.deps.Events.NewBy(ctx, kind)
+func (r *Registry) endClient(ctx context.Context, id string, kind event.Type, by event.Actor, also func(storage.Tx) error) error {
+	e, err := r.deps.Events.New(kind, by.Origin)
 	if err != nil {
 		return err
 	}
+	e = by.Fill(e, "", "")
 	e.ClientID = id
 	return r.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		c, epoch, err := r.FindWithEpoch(tx, id)

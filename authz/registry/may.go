@@ -9,7 +9,7 @@ import (
 )
 
 // ScopesFor returns what a client asks for with the scope parameter of f: its default scopes when it names none.
-// (docs/decisions.md, "Scopes") May says whether it is allowed them.
+// (docs/decisions.md#scopes) May says whether it is allowed them.
 func (r *Registry) ScopesFor(c *client.Client, f oauth.Form) ([]string, error) {
 	asked, err := client.ParseScope(f.Get("scope"))
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 }
 
 // UsageLimit returns how often an access token of these scopes can be used: their lowest limit. 0: unlimited.
-// (docs/decisions.md, "Usage limits")
+// (docs/decisions.md#usage-limits)
 func (r *Registry) UsageLimit(scope []string) int {
 	limit := 0
 	for _, name := range scope {

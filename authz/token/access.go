@@ -102,7 +102,7 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time) (*Introspecti
 		Claims: c.AllowedClaims(rec.Claims), Sector: c.Sector(), App: c.App,
 	}
 	if out.Subject == "" {
-		out.Subject = rec.ClientID // docs/decisions.md: the sub of a client-credentials token is the client
+		out.Subject = rec.ClientID // the sub of a client-credentials token is the client (docs/decisions.md#introspection)
 	}
 	if rec.UsageLimit == 0 {
 		return out, nil

@@ -9,6 +9,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -95,11 +96,12 @@ func endEverything(ctx context.Context, store storage.Store, also func(storage.T
 }
 
 // RevokeEverything ends every token, code, grant and site session that was issued before now.
-func (l *Ledger) RevokeEverything(ctx context.Context) error {
-	e, err := l.deps.Events.NewBy(ctx, eventAllRevoked)
+func (l *Ledger) RevokeEverything(ctx context.Context, by event.Actor) error {
+	e, err := l.deps.Events.New(eventAllRevoked, by.Origin)
 	if err != nil {
 		return err
 	}
+	e = by.Fill(e, "", "")
 	epoch, err := endEverything(ctx, l.deps.Store, func(tx storage.Tx) error { return l.deps.Events.Append(tx, e) })
 	if err != nil {
 		return err

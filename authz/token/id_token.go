@@ -20,7 +20,7 @@ import (
 // parts.
 const idTokenLifetime = time.Hour
 
-// acrPrefix and a level from 1 to 4 make an acr value. (docs/decisions.md)
+// acrPrefix and a level from 1 to 4 make an acr value. (docs/decisions.md#authentication-levels)
 const acrPrefix = "urn:gatehouse:level:"
 
 // idTokenClaims are the claims of OpenID Connect Core 2.

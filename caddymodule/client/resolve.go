@@ -7,10 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/authz/client"
-
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )

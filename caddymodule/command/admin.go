@@ -5,21 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -27,8 +28,10 @@ func init() {
 	caddy.RegisterModule(AdminAPI{})
 }
 
-// maxAdminBody is the size in bytes of a request to the admin API.
-const maxAdminBody = 1 << 20
+const (
+	maxAdminBody  = 1 << 20 // bytes of a request to the admin API
+	maxAdminDepth = 16      // how deep its objects and arrays nest
+)
 
 // AdminAPI adds /gatehouse/ to Caddy's admin endpoint, for the commands. Caddy guards it: it listens on a loopback
 // address unless configured otherwise, and refuses foreign Host and Origin headers.
@@ -61,7 +64,6 @@ func adminHandler(call adminCall) http.HandlerFunc {
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxAdminBody)
-		r = r.WithContext(event.WithCaller(r.Context(), commandCaller(r)))
 		answer, err := call(inst, w, r)
 		switch {
 		case err != nil:
@@ -115,34 +117,52 @@ func adminStatus(err error) int {
 	return http.StatusBadRequest
 }
 
-// body reads the one JSON value of a request. Unknown members are refused. The decoder of package rest does not know
-// types with an UnmarshalJSON of their own, which requests hold.
+// body reads the one JSON value of a request, strictly. (strictjson.Decode) A member that is null counts as absent: the
+// commands send null for an empty slice.
 func body(r *http.Request, v any) error {
-	dec := json.NewDecoder(r.Body)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
 		return fmt.Errorf("read request: %w", err)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("read request: more than one JSON value")
+	if err := strictjson.Check(raw, maxAdminDepth); err != nil {
+		return fmt.Errorf("read request: the body %w", err)
+	}
+	sent, err := strictjson.Value(raw)
+	if err != nil {
+		return fmt.Errorf("read request: %w", err)
+	}
+	dropNulls(sent)
+	if raw, err = json.Marshal(sent); err != nil {
+		return fmt.Errorf("read request: %w", err)
+	}
+	if err := strictjson.Decode(raw, v); err != nil {
+		return fmt.Errorf("read request: %w", err)
 	}
 	return nil
 }
 
-// commandCaller is the actor of an operation in the events. The admin API has no users, so it is the API itself, at the
-// peer's address.
-func commandCaller(r *http.Request) event.Actor {
+// dropNulls removes the members that are null from every object in a value.
+func dropNulls(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		maps.DeleteFunc(value, func(_ string, v any) bool { return v == nil })
+		for _, v := range value {
+			dropNulls(v)
+		}
+	case []any:
+		for _, v := range value {
+			dropNulls(v)
+		}
+	}
+}
+
+// caller returns the actor of an operation. The admin API has no users, so it is the API itself, at the peer's address.
+func caller(r *http.Request) event.Actor {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil { // a socket of this machine
 		host = event.Self.ClientIP
 	}
 	return event.Actor{ID: "admin", Name: "admin API", Origin: event.Origin{ClientIP: host, UserAgent: r.UserAgent()}}
-}
-
-// commandActor is the same for the operations of identity.
-func commandActor(r *http.Request) event.Actor {
-	by := event.CallerOf(r.Context())
-	return event.Actor{ID: by.ID, Name: by.Name, Origin: by.Origin}
 }
 
 // outcome is the answer of an operation that returns no data.

@@ -25,7 +25,7 @@ func adminAddClient(i *Instance, _ http.ResponseWriter, r *http.Request) (any, e
 	if err := res.Err(); err != nil {
 		return nil, err
 	}
-	text, err := i.Authz.AddClient(r.Context(), *client)
+	text, err := i.Authz.AddClient(r.Context(), *client, caller(r))
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,6 @@ package command
 import (
 	"io"
 	"net/http"
-
-	"github.com/gatehouse-id/gatehouse/internal/event"
 )
 
 func adminExportConfig(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -16,8 +14,7 @@ func adminImportConfig(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 	if err != nil {
 		return nil, err
 	}
-	by := event.CallerOf(r.Context())
-	return i.Config.Import(r.Context(), raw, by)
+	return i.Config.Import(r.Context(), raw, caller(r))
 }
 
 func adminDiffConfig(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {

@@ -57,7 +57,7 @@ func adminAddGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any, er
 	if in.Permissions != nil {
 		c.Permissions = *in.Permissions
 	}
-	return i.Identity.Person.AddGroup(r.Context(), c, commandActor(r))
+	return i.Identity.Person.AddGroup(r.Context(), c, caller(r))
 }
 
 func adminChangeGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -77,7 +77,7 @@ func adminChangeGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	if err != nil {
 		return nil, err
 	}
-	return i.Identity.Person.UpdateGroup(r.Context(), g.ID, commandActor(r), func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {
+	return i.Identity.Person.UpdateGroup(r.Context(), g.ID, caller(r), func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {
 		if in.Name != "" {
 			c.Name = in.Name
 		}
@@ -98,7 +98,7 @@ func adminRemoveGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	if err != nil {
 		return nil, err
 	}
-	return outcome{"removed"}, i.Identity.Person.RemoveGroup(r.Context(), g.ID, commandActor(r), nil)
+	return outcome{"removed"}, i.Identity.Person.RemoveGroup(r.Context(), g.ID, caller(r), nil)
 }
 
 // group returns the group of a name or id.

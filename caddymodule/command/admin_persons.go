@@ -34,7 +34,7 @@ func adminImport(i *Instance, _ http.ResponseWriter, r *http.Request) (any, erro
 	if len(in.Persons) > maxImported {
 		return nil, fmt.Errorf("more than %d persons in one request", maxImported)
 	}
-	results, err := i.Identity.Person.Import(r.Context(), in.Persons, in.Update, commandActor(r))
+	results, err := i.Identity.Person.Import(r.Context(), in.Persons, in.Update, caller(r))
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func adminInvite(i *Instance, _ http.ResponseWriter, r *http.Request) (any, erro
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return i.Identity.Enrol.Invite(r.Context(), in, commandActor(r))
+	return i.Identity.Enrol.Invite(r.Context(), in, caller(r))
 }
 
 func adminInviteAgain(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -56,7 +56,7 @@ func adminInviteAgain(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return i.Identity.Enrol.InviteAgain(r.Context(), in.Person, commandActor(r))
+	return i.Identity.Enrol.InviteAgain(r.Context(), in.Person, caller(r))
 }
 
 // codeRequest is the body that `caddy gatehouse person code` sends.
@@ -70,7 +70,7 @@ func adminMakeCode(i *Instance, _ http.ResponseWriter, r *http.Request) (any, er
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return i.Identity.Proof.MakeDeliveredCode(r.Context(), in.Person, in.For, commandActor(r))
+	return i.Identity.Proof.MakeDeliveredCode(r.Context(), in.Person, in.For, caller(r))
 }
 
 func adminAddPerson(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -78,7 +78,7 @@ func adminAddPerson(i *Instance, _ http.ResponseWriter, r *http.Request) (any, e
 	if err := body(r, &p); err != nil {
 		return nil, err
 	}
-	return i.Identity.Person.AddPerson(r.Context(), p, commandActor(r))
+	return i.Identity.Person.AddPerson(r.Context(), p, caller(r))
 }
 
 // personsPage is one page of persons in the order of their usernames.
@@ -120,7 +120,7 @@ func adminSetPassword(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return outcome{"changed"}, i.Identity.Person.SetPassword(r.Context(), in.Person, in.Password, commandActor(r))
+	return outcome{"changed"}, i.Identity.Person.SetPassword(r.Context(), in.Person, in.Password, caller(r))
 }
 
 func adminSetState(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -131,7 +131,7 @@ func adminSetState(i *Instance, _ http.ResponseWriter, r *http.Request) (any, er
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return outcome{string(in.State)}, i.Identity.Person.SetState(r.Context(), in.Person, in.State, commandActor(r))
+	return outcome{string(in.State)}, i.Identity.Person.SetState(r.Context(), in.Person, in.State, caller(r))
 }
 
 func adminRemoveStepUp(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -142,7 +142,7 @@ func adminRemoveStepUp(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return outcome{"removed"}, i.Identity.StepUp.RemoveStepUp(r.Context(), in.Person, in.Remove, commandActor(r))
+	return outcome{"removed"}, i.Identity.StepUp.RemoveStepUp(r.Context(), in.Person, in.Remove, caller(r))
 }
 
 // withdrawal is the answer of a consent that was withdrawn.
@@ -162,6 +162,6 @@ func adminWithdrawConsent(i *Instance, _ http.ResponseWriter, r *http.Request) (
 	if err != nil {
 		return nil, err
 	}
-	n, err := i.Authz.WithdrawConsent(r.Context(), person.ID, in.Client)
+	n, err := i.Authz.WithdrawConsent(r.Context(), person.ID, in.Client, caller(r))
 	return withdrawal{n}, err
 }

@@ -36,7 +36,7 @@ func adminIssueToken(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 	if err := res.Err(); err != nil {
 		return nil, err
 	}
-	out, err := i.Authz.IssueToken(r.Context(), q)
+	out, err := i.Authz.IssueToken(r.Context(), q, caller(r))
 	if err != nil {
 		return nil, err
 	}
@@ -88,5 +88,5 @@ func adminRevokeToken(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return outcome{"revoked"}, i.Authz.RevokeToken(r.Context(), in.Token.Reveal())
+	return outcome{"revoked"}, i.Authz.RevokeToken(r.Context(), in.Token.Reveal(), caller(r))
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
-
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/secret"

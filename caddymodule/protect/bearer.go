@@ -39,7 +39,7 @@ func (rec *arrival) cookie(j cookie.Jar, kind string) string {
 	return j.Get(&http.Request{Header: http.Header{"Cookie": rec.cookies}}, kind)
 }
 
-// bearer returns the token of the Authorization header, or "" when there is none. Other schemes belong to the upstream.
+// bearer returns the token of the Authorization header, or "" without one. Other schemes belong to the upstream.
 // (RFC 6750 2.1)
 func (rec *arrival) bearer() (string, *refusal) {
 	switch len(rec.authorization) {

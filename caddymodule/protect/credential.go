@@ -4,10 +4,9 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/authz/token"
-
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 

@@ -10,13 +10,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/gatehouse-id/gatehouse/authz/token"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 )
 
@@ -304,7 +303,7 @@ func dropOurs(h http.Header) {
 	}
 }
 
-// claim returns the claim of a person or client under a name. ok is false when there is none.
+// claim returns the claim of a person or client under a name. ok is false when it is absent.
 func claim(who *token.Introspection, name string) (value string, ok bool) {
 	switch name {
 	case "id", "sub":

@@ -6,10 +6,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/gatehouse-id/gatehouse/authz/token"
-
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 

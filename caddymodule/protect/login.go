@@ -9,14 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/authz/oauth"
-
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -211,7 +211,7 @@ func (p *Protect) signIn(g *passage, rec *arrival, auth authority, target string
 		}
 		return p.answer(g, cannotTell(err))
 	}
-	redirect(w, to, http.StatusFound)
+	page.RedirectStatus(w, to, http.StatusFound)
 	return false
 }
 
@@ -230,7 +230,7 @@ func (p *Protect) finish(g *passage, rec *arrival, auth authority, codes []strin
 			s.jar.Set(w, kindSession, got.Token, got.MaxAge)
 			s.jar.Set(w, kindTries, strconv.Itoa(tries+1), triesFor)
 			p.log.Info("signed in at site", zap.String("origin", s.origin), zap.String("client_ip", p.origin(r).ClientIP))
-			redirect(w, clean, http.StatusSeeOther)
+			page.Redirect(w, clean)
 			return
 		}
 		if e := new(oauth.Error); !errors.As(err, &e) || e.Code != "invalid_grant" {
@@ -246,7 +246,7 @@ func (p *Protect) finish(g *passage, rec *arrival, auth authority, codes []strin
 	case err != nil:
 		p.answer(g, cannotTell(err))
 	case p.examine(who, true) == allowed:
-		redirect(w, clean, http.StatusSeeOther)
+		page.Redirect(w, clean)
 	case binding == "" || tries > 0:
 		s.jar.Clear(w, kindTries)
 		p.answer(g, refusal{status: http.StatusBadRequest, code: "invalid_request", text: "the sign-in is not this browser's, or too old", page: "error.expired", again: requestURI(r)})
@@ -286,7 +286,7 @@ func (p *Protect) logout(g *passage, rec *arrival, auth authority) {
 		s.jar.Clear(w, kindSession)
 		s.jar.Clear(w, kindTries)
 	}
-	redirect(w, auth.LogoutURL(s.origin), http.StatusSeeOther)
+	page.Redirect(w, auth.LogoutURL(s.origin))
 }
 
 // ownRequest tells whether a request was made by a page of this site or by the person: typed, or from a bookmark.
@@ -296,17 +296,6 @@ func ownRequest(r *http.Request, s *site) bool {
 	}
 	origin := r.Header["Origin"]
 	return len(origin) == 1 && origin[0] == s.origin
-}
-
-// redirect sends a browser on. to comes from Gatehouse, never from the request alone.
-func redirect(w http.ResponseWriter, to string, status int) {
-	h := w.Header()
-	h.Set("Location", to)
-	h.Set("Cache-Control", "no-store")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Length", "0")
-	w.WriteHeader(status)
 }
 
 // page writes the page of a refusal and returns its reference.

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/pace"
 )
 
 // maxDrain is how many bytes of a refused request's body the server reads, so that the connection can be used again.
@@ -87,7 +89,7 @@ func (p *Protect) answer(g *passage, f refusal) bool {
 	w, r := g.ResponseWriter, g.r
 	h := w.Header()
 	if f.status == http.StatusServiceUnavailable || f.status == http.StatusTooManyRequests {
-		h.Set("Retry-After", "5")
+		pace.RetryAfter(w, pace.Soon)
 	}
 	switch {
 	case f.status == http.StatusUnauthorized, f.challenge != "":

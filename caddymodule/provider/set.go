@@ -5,10 +5,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 )

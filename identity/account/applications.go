@@ -24,9 +24,8 @@ type Applications interface {
 	Applications(tx storage.Tx, person string, now time.Time) ([]login.Application, error)
 	// ApplicationName returns what people call an application, or its id.
 	ApplicationName(tx storage.Tx, id string) (string, error)
-	// WithdrawConsent takes back all that a person has given to an application, and says how many grants there were. The event has the
-	// caller of ctx.
-	WithdrawConsent(ctx context.Context, person, application string) (int, error)
+	// WithdrawConsent takes back all that a person has given to an application, and says how many grants there were.
+	WithdrawConsent(ctx context.Context, person, application string, by event.Actor) (int, error)
 }
 
 // Tie names who knows what persons have given to applications. It is called before the service is used, if at all.
@@ -41,7 +40,7 @@ func (noApplications) Applications(storage.Tx, string, time.Time) ([]login.Appli
 
 func (noApplications) ApplicationName(_ storage.Tx, id string) (string, error) { return id, nil }
 
-func (noApplications) WithdrawConsent(context.Context, string, string) (int, error) {
+func (noApplications) WithdrawConsent(context.Context, string, string, event.Actor) (int, error) {
 	return 0, nil
 }
 
@@ -122,7 +121,7 @@ func (s *Service) handleApplications(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		by := event.Actor{ID: a.Si.Session.PersonID, Name: a.Si.Person.Username, Origin: s.origin(r)}
-		_, err = s.apps.WithdrawConsent(event.WithCaller(r.Context(), by), a.Si.Session.PersonID, id)
+		_, err = s.apps.WithdrawConsent(r.Context(), a.Si.Session.PersonID, id, by)
 	}
 	switch {
 	case errors.Is(err, person.ErrMismatch):

@@ -270,9 +270,9 @@ func (s *Service) handleDelete(w http.ResponseWriter, r *http.Request) {
 // withdrawAll forgets what a person who is gone had given to applications. It was worth nothing any more, so that nobody waits for it in vain.
 func (s *Service) withdrawAll(r *http.Request, a *front.Visit, list []login.Application) {
 	by := event.Actor{ID: a.Si.Session.PersonID, Name: a.Si.Person.Username, Origin: s.origin(r)}
-	ctx := event.WithCaller(context.WithoutCancel(r.Context()), by)
+	ctx := context.WithoutCancel(r.Context())
 	for _, app := range list {
-		if _, err := s.apps.WithdrawConsent(ctx, by.ID, app.ID); err != nil {
+		if _, err := s.apps.WithdrawConsent(ctx, by.ID, app.ID, by); err != nil {
 			s.log.Error("consent of a removed person not forgotten", zap.String("person_id", by.ID), zap.String("client_id", app.ID), zap.Error(err))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
@@ -71,7 +72,7 @@ func refusedCredentials(w http.ResponseWriter, err error) error {
 	case errors.Is(err, login.ErrBadCredentials):
 		return badCredentials()
 	case errors.As(err, &throttled):
-		w.Header().Set("Retry-After", seconds(throttled.Wait)) // RFC 9110 10.2.3
+		pace.RetryAfter(w, throttled.Wait)
 		return passwordBlocked()
 	case errors.As(err, &state) && state.State == person.Blocked:
 		return personBlocked(http.StatusUnauthorized)

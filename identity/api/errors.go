@@ -7,6 +7,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
@@ -110,7 +111,7 @@ func refused(w http.ResponseWriter, err error) error {
 	case errors.As(err, &invalid):
 		return rest.Invalid(rest.Problem{Path: invalid.Field, Problem: invalid.Problem})
 	case errors.As(err, &soon):
-		w.Header().Set("Retry-After", seconds(soon.Wait)) // RFC 6585 4
+		pace.RetryAfter(w, soon.Wait)
 		return tooManyRequests().With(err)
 	}
 	return missing(err)

@@ -1,9 +1,7 @@
 package api
 
 import (
-	"math"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/pace"
@@ -19,11 +17,6 @@ func (a *API) slow(w http.ResponseWriter, client string) error {
 	if a.asks.Allow(client, a.Now()) {
 		return nil
 	}
-	w.Header().Set("Retry-After", seconds(time.Second)) // RFC 6585 4
+	pace.RetryAfter(w, time.Second)
 	return tooManyRequests()
-}
-
-// seconds is a duration for Retry-After, at least one second.
-func seconds(d time.Duration) string {
-	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
 }

@@ -184,7 +184,7 @@ func providerView(r *http.Request) view {
 }
 
 // getServiceProvider serves GET /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}.
-// The document lists 204 with a body, which HTTP does not have: it is 200. (docs/decisions.md, "Configuration")
+// The document lists 204 with a body, which HTTP does not have: it is 200. (docs/decisions.md#configuration-paths)
 func (a *API) getServiceProvider(w http.ResponseWriter, r *http.Request, _ string) error {
 	st, err := a.s.current(r.Context())
 	if err != nil {

@@ -26,8 +26,8 @@ func (a *API) getUnit(name string) rest.Handler {
 	}
 }
 
-// postUnit serves the POST of a unit: members that are present replace, absent ones stay. (docs/decisions.md,
-// "Configuration")
+// postUnit serves the POST of a unit: members that are present replace, absent ones stay.
+// (docs/decisions.md#configuration-units)
 func (a *API) postUnit(name string) rest.Handler {
 	un := unitNamed(name)
 	return func(w http.ResponseWriter, r *http.Request, client string) error {

@@ -125,17 +125,17 @@ func TestConfigurationDocument(t *testing.T) {
 
 // about says what each unit is.
 var about = map[string]string{
-	"attributes":          "What is asked of persons. `GET`, `POST /api/v2/attributes`.",
+	"attributes":          "Fields of persons. `GET`, `POST /api/v2/attributes`.",
 	"custom_messages":     "Texts of the pages. `GET`, `PUT /api/v2/config/custom-messages`, `PUT …/{locale_variant}/batch`, `DELETE …/{locale_variant}/{message_key}`. `default` as locale_variant means the texts for every language.",
 	"features":            "Switches. `GET`, `POST /api/v2/config/features`, and `…/action-token/whitelisted-urls`.",
 	"login_methods":       "The ways to sign in. `GET /api/v2/config/login-methods`, changed by `POST /api/v2/config`. Providers of the Caddyfile are shown here and changed there.",
 	"organisations":       "Organisations and their service providers. `GET /api/v2/config/organisations`, `GET`, `POST …/{organisation-id}/service-providers` and `…/{serviceProviderId}`; organisations themselves are changed by `POST /api/v2/config`.",
-	"redirects":           "Where persons are sent. `GET`, `POST /api/v2/config/redirects`, and `…/whitelisted-urls`.",
+	"redirects":           "Redirects. `GET`, `POST /api/v2/config/redirects`, and `…/whitelisted-urls`.",
 	"step_up":             "Levels. `GET`, `POST /api/v2/config/step-up`.",
-	"ui_extension":        "Pages elsewhere. `GET`, `POST /api/v2/config/ui-extension`.",
-	"email_notifications": "What persons hear by e-mail. `GET`, `POST /api/v2/config/notifications/email`.",
-	"password_policy":     "What a new password must be like. `GET /api/config`, `POST /api/v2/config/password-policy`.",
-	"profile":             "Which attributes a person must have. `GET /api/config`, changed by `POST /api/v2/config`.",
+	"ui_extension":        "External pages. `GET`, `POST /api/v2/config/ui-extension`.",
+	"email_notifications": "E-mails to persons. `GET`, `POST /api/v2/config/notifications/email`.",
+	"password_policy":     "Rules for new passwords. `GET /api/config`, `POST /api/v2/config/password-policy`.",
+	"profile":             "Required attributes of a person. `GET /api/config`, changed by `POST /api/v2/config`.",
 	"messages":            "Texts of the pages, by locale. `GET /api/config`, changed by `POST /api/v2/config`.",
 }
 
@@ -145,11 +145,12 @@ func configurationDocument() string {
 
 Made from the table in ` + "`identity/config/effects_table.go`" + ` by ` + "`make golden`" + `; do not edit it.
 
-What the configuration API can set, what it is without anybody having set it, and what it changes. A change works at once, on every node. A
-member whose function does not exist yet can be set to its default only: anything else is answered 409 with the reason that stands here. Members of arrays
-have no default of their own; false, 0, "" and [] are what they are when left out.
+The members that the configuration API can set, with their defaults and effects. A change takes effect at once, on every
+node. A member whose function does not exist yet can be set only to its default: any other value is answered 409 with the
+reason in this table. Members of arrays have no default of their own; when left out they are false, 0, "" or [].
 
-The names are those of the wire, misspellings included. [] stands for the entries of an array, {} for those of an object with free names.
+The names are those on the wire, misspellings included. [] stands for the entries of an array, {} for those of an object
+with free names.
 `)
 	d := Defaults()
 	standard := map[string]string{}

@@ -33,7 +33,7 @@ var table = []unit{
 }
 
 // Defaults returns the units of a system that was never configured: the switches of the APIs and of sign-in are on, all
-// others off. (docs/decisions.md, "Configuration")
+// others off. (docs/decisions.md#configuration-units)
 func Defaults() Units {
 	u := Units{
 		Features: Features{

@@ -19,7 +19,7 @@ type MobileLogin struct {
 	StepUpType           string `json:"step_up_type" check:"text,64"`
 }
 
-// The types of login methods. (identity service document; docs/decisions.md names those that it omits)
+// The types of login methods. (identity service document; docs/decisions.md#login-methods names those that it omits)
 const (
 	TypeEIDAS      = "EIDAS"
 	TypeKerberos   = "KERBEROS"
@@ -159,7 +159,7 @@ type LDAPAttributes struct {
 type OIDCAttributes struct {
 	ClientAuthenticationMethod  string      `json:"client_authentication_method" check:"enum,|CLIENT_SECRET_BASIC|PRIVATE_KEY_JWT"`
 	ClientID                    string      `json:"client_id" check:"text,256"`
-	ClientSecret                rest.Secret `json:"client_secret" check:"secret,1024"` // an addition to the document, which has no place for it (docs/decisions.md)
+	ClientSecret                rest.Secret `json:"client_secret" check:"secret,1024"` // an addition to the document, which has no place for it (docs/decisions.md#login-methods)
 	SigningKeyID                string      `json:"signing_key_id" check:"keypair"`    // likewise, for PRIVATE_KEY_JWT
 	DiscoveryURL                string      `json:"discovery_url" check:"url"`
 	AuthorizationURL            string      `json:"authorization_url" check:"url"`

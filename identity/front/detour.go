@@ -4,10 +4,10 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -60,8 +60,7 @@ func (s *Service) FormPage(w http.ResponseWriter, r *http.Request, a Detour, for
 
 // Waits fills in that nothing is taken for a while.
 func Waits(w http.ResponseWriter, in *page.Form, problem string, wait time.Duration) {
-	in.Problem, in.Wait = problem, int((wait+time.Second-1)/time.Second)
-	w.Header().Set("Retry-After", strconv.Itoa(in.Wait)) // RFC 6585 4
+	in.Problem, in.Wait = problem, pace.RetryAfter(w, wait)
 }
 
 // CheckPost tells whether a POST is of that form. Otherwise it has written the answer.

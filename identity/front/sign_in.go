@@ -3,7 +3,6 @@ package front
 import (
 	"cmp"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -144,9 +144,7 @@ func (s *Service) Redirect(w http.ResponseWriter, r *http.Request, to string) {
 
 // RetryAfter says in the answer how long no try is taken, and returns the seconds. (RFC 6585 4)
 func RetryAfter(w http.ResponseWriter, wait time.Duration) int {
-	seconds := int((wait + time.Second - 1) / time.Second)
-	w.Header().Set("Retry-After", strconv.Itoa(seconds))
-	return seconds
+	return pace.RetryAfter(w, wait)
 }
 
 // LeaveTo is Redirect to a place that is known to be good, of ours or elsewhere.

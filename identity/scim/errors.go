@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -117,7 +118,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Add("WWW-Authenticate", `Bearer realm="gatehouse", scope="scim"`) // RFC 6750 3
 		w.Header().Add("WWW-Authenticate", `Basic realm="gatehouse", charset="UTF-8"`)
 	case http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", "5")
+		pace.RetryAfter(w, pace.Soon)
 	}
 	fields := []zap.Field{zap.String("method", r.Method), zap.Int("status", e.Status), zap.String("scim_type", e.Type), zap.NamedError("cause", e.cause)}
 	if e.Status >= http.StatusInternalServerError && e.cause != nil { // a switched-off API is not a failure

@@ -19,7 +19,8 @@ type object map[string]any
 
 var errJSON = errors.New("it is not one JSON object")
 
-// readObject reads JSON of a provider. A name that is there twice is refused, since two readers could take different ones for true.
+// readObject reads JSON of a provider. A name that is there twice is refused, since two readers could take different
+// ones for true.
 func readObject(raw []byte) (object, error) {
 	if err := strictjson.Check(raw, maxDepth); err != nil {
 		return nil, fmt.Errorf("%w: it %w", errJSON, err)

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/pace"
 )
 
 // Handle implements idp.Handler.
@@ -41,7 +42,7 @@ func (p *Provider) answerLogout(w http.ResponseWriter, err error) {
 	if invalid := new(idp.Invalid); errors.As(err, &invalid) || errors.Is(err, idp.ErrReplayed) {
 		status, code = http.StatusBadRequest, "invalid_request"
 	} else {
-		w.Header().Set("Retry-After", "5")
+		pace.RetryAfter(w, pace.Soon)
 	}
 	p.env.Log.Info("logout token refused", zap.String("provider", p.env.ID), zap.Int("status", status), zap.Error(err))
 	w.Header().Set("Content-Type", "application/json;charset=UTF-8")
@@ -74,7 +75,7 @@ func (p *Provider) handleFrontChannel(w http.ResponseWriter, r *http.Request, h 
 	}
 	if _, err := h.EndSessions(r.Context(), idp.EndQuery{Issuer: p.cfg.Issuer, Sessions: []string{v.Get("sid")}}, r); err != nil {
 		p.env.Log.Error("front-channel logout failed", zap.String("provider", p.env.ID), zap.Error(err))
-		hd.Set("Retry-After", "5")
+		pace.RetryAfter(w, pace.Soon)
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
@@ -121,7 +122,7 @@ func (p *Provider) handleKeys(w http.ResponseWriter, r *http.Request) {
 	raw, marshalErr := json.Marshal(set)
 	if err = errors.Join(err, marshalErr); err != nil {
 		p.env.Log.Error("our keys cannot be published", zap.String("provider", p.env.ID), zap.Error(err))
-		w.Header().Set("Retry-After", "5")
+		pace.RetryAfter(w, pace.Soon)
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return

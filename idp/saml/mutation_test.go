@@ -154,7 +154,7 @@ var words = []string{
 
 func (m *mutator) word() string { return words[m.dice.IntN(len(words))] }
 
-// any returns a random element below root, or root if there is none.
+// any returns a random element below root, or root if it has no children.
 func (m *mutator) any(root *etree.Element) *etree.Element {
 	if all := root.FindElements(".//*"); len(all) > 0 {
 		return all[m.dice.IntN(len(all))]

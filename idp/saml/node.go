@@ -112,7 +112,7 @@ func (n *node) all(space, name string) []*node {
 	return out
 }
 
-// optional returns the only child with that name, or nil if there is none.
+// optional returns the only child with that name, or nil if it is absent.
 func (n *node) optional(space, name string) (*node, error) {
 	switch found := n.all(space, name); len(found) {
 	case 0:

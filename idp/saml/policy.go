@@ -120,7 +120,7 @@ func status(n *node) (*idp.Rejection, error) {
 	return r, nil
 }
 
-// statusCause returns the StatusMessage, or the text of StatusDetail if there is none.
+// statusCause returns the StatusMessage, or else the text of StatusDetail.
 func statusCause(s *node) (string, error) {
 	for _, name := range []string{"StatusMessage", "StatusDetail"} {
 		c, err := s.optional(nsProtocol, name)

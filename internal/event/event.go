@@ -5,7 +5,6 @@
 package event
 
 import (
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -50,7 +49,7 @@ type Origin struct{ ClientIP, UserAgent string }
 // Self is the origin of what the server does by itself, at its start and in its workers. It is the default.
 var Self = Origin{ClientIP: "127.0.0.1", UserAgent: "gatehouse"}
 
-// Actor is who causes an event: id, name, and the origin of the request.
+// Actor is who causes an event: id, name, and the origin of the request. The zero value is the server itself.
 type Actor struct {
 	ID, Name string
 	Origin   Origin
@@ -62,21 +61,6 @@ type Actor struct {
 func (a Actor) Fill(e Event, personID, reason string) Event {
 	e.PersonID, e.Actor, e.AgentUser, e.SessionID, e.Reason = personID, a.ID, a.Name, a.Session, reason
 	return e
-}
-
-type callerKey struct{}
-
-// WithCaller returns a context that carries the caller, for operations that do not get the request.
-func WithCaller(ctx context.Context, by Actor) context.Context {
-	return context.WithValue(ctx, callerKey{}, by)
-}
-
-// CallerOf returns the caller that WithCaller set. The default is the server itself, without id and name.
-func CallerOf(ctx context.Context) Actor {
-	if by, ok := ctx.Value(callerKey{}).(Actor); ok {
-		return by
-	}
-	return Actor{Origin: Self}
 }
 
 // PeerOrigin is the origin of a request when no proxy is trusted: the peer of its connection.
@@ -120,14 +104,6 @@ func (r *Recorder) New(kind Type, from Origin) (Event, error) {
 		ID: id.String(), Type: kind.Type, Name: kind.Name, Occurred: r.Now(), Partition: DefaultPartition, brief: kind.Brief,
 		ClientIP: from.ClientIP, UserAgent: Clean(from.UserAgent),
 	}, nil
-}
-
-// NewBy is New with the actor and the origin of the caller in ctx.
-func (r *Recorder) NewBy(ctx context.Context, kind Type) (Event, error) {
-	by := CallerOf(ctx)
-	e, err := r.New(kind, by.Origin)
-	e.Actor, e.AgentUser = by.ID, by.Name
-	return e, err
 }
 
 // Append writes e to the end of its chain, and into the indexes by person and by actor, in tx.

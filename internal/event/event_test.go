@@ -189,19 +189,26 @@ func TestNothingIsKeptOfAFailedOperation(t *testing.T) {
 	}
 }
 
-func TestNewBy(t *testing.T) {
+func TestActorFillsTheEvent(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	e, err := h.rec.NewBy(t.Context(), created)
-	h.must(err)
-	if e.ClientIP != event.Self.ClientIP || e.UserAgent != event.Self.UserAgent || e.Actor != "" {
-		t.Errorf("NewBy without a caller = %+v, want the server itself", e)
-	}
-	by := event.Actor{ID: "admin", Name: "admin API", Origin: event.Origin{ClientIP: "192.0.2.7", UserAgent: "x"}}
-	e, err = h.rec.NewBy(event.WithCaller(t.Context(), by), created)
-	h.must(err)
-	if e.ClientIP != "192.0.2.7" || e.UserAgent != "x" || e.Actor != "admin" || e.AgentUser != "admin API" {
-		t.Errorf("NewBy = %+v, want it to be by %+v", e, by)
+	for _, by := range []event.Actor{
+		{},
+		{ID: "admin", Name: "admin API", Session: "s", Origin: event.Origin{ClientIP: "192.0.2.7", UserAgent: "x"}},
+	} {
+		e, err := h.rec.New(created, by.Origin)
+		h.must(err)
+		e = by.Fill(e, "p", "why")
+		want := by.Origin
+		if want == (event.Origin{}) {
+			want = event.Self
+		}
+		if e.ClientIP != want.ClientIP || e.UserAgent != want.UserAgent {
+			t.Errorf("origin of an event by %+v = %s, %s, want %+v", by, e.ClientIP, e.UserAgent, want)
+		}
+		if e.Actor != by.ID || e.AgentUser != by.Name || e.SessionID != by.Session || e.PersonID != "p" || e.Reason != "why" {
+			t.Errorf("event by %+v about p = %+v", by, e)
+		}
 	}
 }
 

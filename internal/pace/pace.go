@@ -1,6 +1,6 @@
 // Package pace bounds how often something happens for each caller: an API client, a network. Each has a bucket of its
-// own, which fills again as time goes by, so one caller in a hurry slows nobody else down. What a refusal looks like is
-// for the caller of this package to say.
+// own, which fills again as time goes by, so one caller in a hurry slows nobody else down. The callers of this package
+// answer refusals; RetryAfter is what all their answers have in common.
 package pace
 
 import (

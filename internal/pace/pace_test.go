@@ -1,6 +1,8 @@
 package pace
 
 import (
+	"net/http/httptest"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -51,5 +53,15 @@ func TestLimiterKeepsEmptyBuckets(t *testing.T) {
 	l.Allow("new", now)
 	if l.Allow("empty", now) {
 		t.Error("room was made by forgetting a key whose bucket is empty, although another was full")
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	for wait, want := range map[time.Duration]int{0: 1, time.Nanosecond: 1, time.Second: 1, time.Second + 1: 2, time.Minute: 60} {
+		w := httptest.NewRecorder()
+		if got := RetryAfter(w, wait); got != want || w.Header().Get("Retry-After") != strconv.Itoa(want) {
+			t.Errorf("RetryAfter(%v) = %d, header %q, want %d", wait, got, w.Header().Get("Retry-After"), want)
+		}
 	}
 }

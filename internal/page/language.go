@@ -56,9 +56,7 @@ func (p *Renderer) ShowLanguage(w http.ResponseWriter, r *http.Request) {
 	if to == "" || strings.HasPrefix(to, LanguagePath) {
 		to = "/account"
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Referrer-Policy", p.referrer)
-	http.Redirect(w, r, to, http.StatusSeeOther)
+	Redirect(w, to)
 }
 
 // languageLink is one language of the switch.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/pace"
 )
 
 // Brand is how the pages present the operator.
@@ -142,7 +143,7 @@ func (p *Renderer) Error(w http.ResponseWriter, r *http.Request, status int, key
 		ref = p.ref()
 	}
 	if (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && w.Header().Get("Retry-After") == "" {
-		w.Header().Set("Retry-After", "5")
+		pace.RetryAfter(w, pace.Soon)
 	}
 	lang := p.match(r, nil, "")
 	p.Render(w, r, View{Template: "error", Status: status, Data: p.failureFor(lang, key, again, ref)})

@@ -2,14 +2,17 @@ package page
 
 import "net/http"
 
-// Redirect sends the browser on: 303, so that what was posted is not posted again (RFC 9110 15.4.4). It is the one
-// writer of redirects of pages: the answer is not stored, and the place it leads to does not learn the address it comes
-// from, which can hold a code. The caller vouches for to.
-func Redirect(w http.ResponseWriter, to string) {
+// Redirect sends the browser on with 303, so a form is not posted again at the new address. (RFC 9110 15.4.4)
+func Redirect(w http.ResponseWriter, to string) { RedirectStatus(w, to, http.StatusSeeOther) }
+
+// RedirectStatus is Redirect with another status, where a document or a browser needs it. It is the only writer of
+// redirects. The answer is not stored, and the next page does not learn the address that led to it, which can hold a
+// code. Location is exactly to, which http.Redirect would clean and complete: the caller vouches for it.
+func RedirectStatus(w http.ResponseWriter, to string, status int) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Location", to)
-	w.WriteHeader(http.StatusSeeOther)
+	w.WriteHeader(status)
 }

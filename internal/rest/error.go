@@ -13,12 +13,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
-
-// retryAfter is when a client should come back after a 503, in seconds.
-const retryAfter = "5"
 
 // Error is an ErrorResponse. Functions return it as error; Gate.Fail writes it, once.
 type Error struct {
@@ -114,7 +112,7 @@ func (g *Gate) Fail(w http.ResponseWriter, r *http.Request, err error) {
 		g.Log.Info("request refused", fields...)
 	}
 	if e.Status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
-		w.Header().Set("Retry-After", retryAfter)
+		pace.RetryAfter(w, pace.Soon)
 	}
 	JSON(w, e.Status, errorResponse{e.Code, e.Message, e.Details})
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -89,6 +90,63 @@ func TestDocumentsNameRealFiles(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDecisionsHaveAnchors holds references to docs/decisions.md against its headings: code and documents name a
+// heading by its anchor, so the headings are unique.
+func TestDecisionsHaveAnchors(t *testing.T) {
+	t.Parallel()
+	const doc = "docs/decisions.md"
+	content := text(t, doc)
+	anchors := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(content, -1) {
+		a := anchorOf(m[1])
+		if anchors[a] {
+			t.Errorf("%s has two headings %q: an anchor leads to the first only", doc, m[1])
+		}
+		anchors[a] = true
+	}
+	if len(anchors) < 50 {
+		t.Fatalf("%s has %d headings: they do not look as this test expects", doc, len(anchors))
+	}
+	for _, m := range regexp.MustCompile(`\]\(#([^)]*)\)`).FindAllStringSubmatch(content, -1) {
+		if !anchors[m[1]] {
+			t.Errorf("%s links to #%s, which is not one of its headings", doc, m[1])
+		}
+	}
+	all, err := files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`decisions\.md(?:#([A-Za-z0-9_-]*))?`)
+	for _, f := range all {
+		if f == "internal/rules/docs_test.go" || !slices.Contains([]string{".go", ".md", ".yml", ".json", ".sh"}, filepath.Ext(f)) {
+			continue
+		}
+		for n, line := range strings.Split(text(t, f), "\n") {
+			for _, m := range named.FindAllStringSubmatch(line, -1) {
+				switch {
+				case m[1] != "" && !anchors[m[1]]:
+					t.Errorf("%s:%d names %s#%s, which is not one of its headings", f, n+1, doc, m[1])
+				case m[1] == "" && strings.HasSuffix(f, ".go"):
+					t.Errorf("%s:%d names %s without the anchor of a heading", f, n+1, doc)
+				}
+			}
+		}
+	}
+}
+
+// anchorOf returns the anchor of a heading, as GitHub makes it.
+func anchorOf(heading string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c == ' ':
+			return '-'
+		case c == '-' || c == '_' || unicode.IsLetter(c) || unicode.IsDigit(c):
+			return unicode.ToLower(c)
+		}
+		return -1
+	}, heading)
 }
 
 // TestReadmeListsRoutes holds the README's table of endpoints against the routes.

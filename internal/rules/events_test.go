@@ -130,7 +130,7 @@ func TestEventsHaveAnOrigin(t *testing.T) {
 		}
 		for _, lit := range literals(f, "Origin") {
 			if len(lit.Elts) == 0 {
-				t.Errorf("%s: an event without an origin: take the request's, Recorder.NewBy, or event.Self for what the server does by itself", f.at(lit))
+				t.Errorf("%s: an event without an origin: take that of the request or of the event.Actor, or event.Self for what the server does by itself", f.at(lit))
 			}
 		}
 	}
