@@ -117,15 +117,25 @@ func (s *Service) FlowOf(w http.ResponseWriter, r *http.Request, id string) (_ s
 }
 
 func (s *Service) ReadFlow(ctx context.Context, id string) (rec FlowRecord, err error) {
-	if id == "" || len(id) > 64 {
+	if !isFlowID(id) {
 		return rec, storage.ErrNotFound
 	}
 	err = s.store.View(ctx, func(tx storage.Tx) error {
-		rec, err = FlowRecords.Get(tx, id)
+		rec, err = ReadFlowIn(tx, id)
 		return err
 	})
 	return rec, err
 }
+
+// ReadFlowIn is ReadFlow within a transaction.
+func ReadFlowIn(tx storage.Tx, id string) (FlowRecord, error) {
+	if !isFlowID(id) {
+		return FlowRecord{}, storage.ErrNotFound
+	}
+	return FlowRecords.Get(tx, id)
+}
+
+func isFlowID(id string) bool { return id != "" && len(id) <= 64 }
 
 // accepts tells whether a sign-in by the provider is good for the demand.
 func accepts(d login.Demand, by string) bool {

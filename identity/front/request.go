@@ -169,17 +169,23 @@ func (s *Service) FlowIn(q *Request) (id string, rec FlowRecord, err error) {
 // FlowNamed is FlowIn for a request that does not name the flow itself.
 func (s *Service) FlowNamed(q *Request, id string) (_ string, rec FlowRecord, err error) {
 	rec, err = s.ReadFlow(q.Context(), id)
+	return id, rec, s.CheckFlow(q, rec, err)
+}
+
+// CheckFlow returns nil when a flow that was read, with err, belongs to this browser and has not expired.
+func (s *Service) CheckFlow(q *Request, rec FlowRecord, err error) error {
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		err = &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: "/account"}
+		return &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: "/account"}
 	case err != nil:
+		return err
 	case !s.jar.SameBrowser(q.Request, rec.Browser):
-		// The id alone opens nothing: it may have come in a link from somebody else. Nor does the answer lead into that flow.
-		err = &Answer{Status: http.StatusForbidden, Key: "error.forbidden"}
+		// The id alone opens nothing: a stranger may have sent it in a link. Nor does the answer lead into that flow.
+		return &Answer{Status: http.StatusForbidden, Key: "error.forbidden"}
 	case !rec.ExpiresAt.After(s.now()):
-		err = &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: rec.Demand.Return}
+		return &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: rec.Demand.Return}
 	}
-	return id, rec, err
+	return nil
 }
 
 // NeedLevel returns nil when the browser's sign-in has a level, for a page of ours at ret. Otherwise it has sent the browser to the page that
