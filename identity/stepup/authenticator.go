@@ -138,18 +138,10 @@ type totpSetUp struct {
 // readTOTPSetUp reads what the two handlers of the page share.
 func (s *Service) readTOTPSetUp(q *front.Request) (x totpSetUp, err error) {
 	x.setUp, err = s.readSetUpOnce(q, &TOTPMethod, func(tx storage.Tx) (err error) {
-		x.stored, err = readTOTPSetUpRecord(tx, q.SignIn.ID)
+		x.stored, _, err = totpSetUps.Find(tx, q.SignIn.ID)
 		return err
 	})
 	return x, err
-}
-
-func readTOTPSetUpRecord(tx storage.Tx, sessionID string) (totpSetUpRecord, error) {
-	rec, err := totpSetUps.Get(tx, sessionID)
-	if errors.Is(err, storage.ErrNotFound) {
-		return totpSetUpRecord{}, nil
-	}
-	return rec, err
 }
 
 // pendingTOTP returns the secret that the session has to confirm: the stored one when the page is loaded again,
@@ -174,7 +166,7 @@ func (s *Service) pendingTOTP(q *front.Request, stored totpSetUpRecord) ([]byte,
 	var faster []byte
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
 		faster = nil
-		last, err := readTOTPSetUpRecord(tx, q.SignIn.ID)
+		last, _, err := totpSetUps.Find(tx, q.SignIn.ID)
 		if err != nil {
 			return err
 		}

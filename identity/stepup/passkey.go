@@ -133,10 +133,12 @@ func ReadAssertion(answer string) (*protocol.ParsedCredentialAssertionData, erro
 	return a, nil
 }
 
-// VerifyPasskey checks an answer to a challenge against the passkeys of a person, with user verification. (Web
-// Authentication Level 3 7.2) named says that the browser was told whose passkeys to use, so the answer need not say
-// so. It returns the passkey as it is now; copied says that its counter has gone back, so there may be a copy of it.
-func (s *Service) VerifyPasskey(set *PasskeySet, challenge []byte, a *protocol.ParsedCredentialAssertionData, named bool) (key Passkey, copied bool, err error) {
+// VerifyPasskey checks an answer to a challenge against the passkeys of a person, with user verification. named says
+// that the browser was told whose passkeys to use, so the answer need not say so. It returns the passkey as it is now;
+// copied says that its counter has gone back, so there may be a copy of it. (Web Authentication Level 3 7.2)
+func (s *Service) VerifyPasskey(
+	set *PasskeySet, challenge []byte, a *protocol.ParsedCredentialAssertionData, named bool,
+) (key Passkey, copied bool, err error) {
 	owner := passkeyOwner{set}
 	session := webauthn.SessionData{Challenge: encodeBytes(challenge), UserVerification: protocol.VerificationRequired}
 	var c *webauthn.Credential
@@ -157,8 +159,8 @@ func (s *Service) VerifyPasskey(set *PasskeySet, challenge []byte, a *protocol.P
 	return key, c.Authenticator.CloneWarning, nil
 }
 
-// readAttestation checks a browser's answer about a passkey that it has made, with user verification. (Web
-// Authentication Level 3 7.1) We demand nothing of the maker of the device, so the attestation is ignored.
+// readAttestation checks a browser's answer about a passkey that it has made, with user verification. We demand nothing
+// of the maker of the device, so the attestation is ignored. (Web Authentication Level 3 7.1)
 func (s *Service) readAttestation(set *PasskeySet, challenge []byte, answer string) (key Passkey, err error) {
 	if len(answer) > maxAnswer {
 		return key, &passkeyError{errors.New("the answer is too large")}

@@ -100,11 +100,8 @@ const ChallengeSeconds = int(challengeLife/time.Second)/2 - 10
 func (s *Service) OwnerOf(ctx context.Context, credential []byte) (a person.Holder, set PasskeySet, err error) {
 	err = s.store.View(ctx, func(tx storage.Tx) error {
 		a, set = person.Holder{}, PasskeySet{}
-		id, err := passkeyOwners.Get(tx, CredentialKey(credential))
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
+		id, ok, err := passkeyOwners.Find(tx, CredentialKey(credential))
+		if err != nil || !ok {
 			return err
 		}
 		if a.Person, err = person.Records.Get(tx, id); err != nil {

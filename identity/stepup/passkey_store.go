@@ -2,7 +2,6 @@ package stepup
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"time"
@@ -29,10 +28,7 @@ const (
 
 // ReadPasskeys returns the passkeys of a person. None: the zero value.
 func ReadPasskeys(tx storage.Tx, personID string) (PasskeySet, error) {
-	set, err := passkeySets.Get(tx, personID)
-	if errors.Is(err, storage.ErrNotFound) {
-		return PasskeySet{}, nil
-	}
+	set, _, err := passkeySets.Find(tx, personID)
 	return set, err
 }
 
@@ -92,10 +88,7 @@ func (s *Service) PasskeyChallenge(ctx context.Context, purpose, bound string) (
 
 // readChallenge returns the challenge that is waiting, or a zero value.
 func readChallenge(tx storage.Tx, purpose, bound string) (passkeyChallengeRecord, error) {
-	rec, err := passkeyChallenges.Get(tx, challengeKey(purpose, bound))
-	if errors.Is(err, storage.ErrNotFound) {
-		return passkeyChallengeRecord{}, nil
-	}
+	rec, _, err := passkeyChallenges.Find(tx, challengeKey(purpose, bound))
 	return rec, err
 }
 

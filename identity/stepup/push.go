@@ -1,11 +1,9 @@
 package stepup
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
@@ -43,8 +41,12 @@ var pushMethod = Method{
 
 // newPushNumber returns two digits, the first of which is not zero.
 func newPushNumber(random io.Reader) (string, error) {
-	n, err := secret.Number(random, 90)
-	return strconv.FormatInt(10+n, 10), err
+	first, err := secret.Text(random, "123456789", 1)
+	if err != nil {
+		return "", err
+	}
+	second, err := secret.Text(random, "0123456789", 1)
+	return first + second, err
 }
 
 // phone returns the value of the cookie of the phone that a request comes from, or "".
@@ -115,11 +117,11 @@ func (p *promptRecord) state(now time.Time) string {
 
 // readPrompt returns a prompt by its key, or nil.
 func readPrompt(tx storage.Tx, key string) (*promptRecord, error) {
-	rec, err := prompts.Get(tx, key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, nil //nolint:nilnil // none was sent
+	rec, ok, err := prompts.Find(tx, key)
+	if !ok {
+		return nil, err
 	}
-	return &rec, err
+	return &rec, nil
 }
 
 // denialCounter counts the prompts that a person has denied.

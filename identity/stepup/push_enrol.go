@@ -36,7 +36,7 @@ func pushEnrolPurpose(sessionID string) string { return "set-up of a phone " + s
 func (s *Service) readPhoneSetUp(q *front.Request) (x phoneSetUp, err error) {
 	var stored pushEnrolRecord
 	x.setUp, err = s.readSetUp(q, pushMethod.setUp, func(tx storage.Tx) (err error) {
-		stored, err = readPushEnrol(tx, q.SignIn.ID)
+		stored, _, err = pushEnrols.Find(tx, q.SignIn.ID)
 		return err
 	})
 	switch {
@@ -51,14 +51,6 @@ func (s *Service) readPhoneSetUp(q *front.Request) (x phoneSetUp, err error) {
 	return x, err
 }
 
-func readPushEnrol(tx storage.Tx, sessionID string) (pushEnrolRecord, error) {
-	rec, err := pushEnrols.Get(tx, sessionID)
-	if errors.Is(err, storage.ErrNotFound) {
-		return pushEnrolRecord{}, nil
-	}
-	return rec, err
-}
-
 // waiting tells whether a set-up can go on.
 func (e *pushEnrolRecord) waiting(now time.Time) bool {
 	return e.ExpiresAt.After(now) && e.Tries < pushEnrolTries
@@ -67,9 +59,9 @@ func (e *pushEnrolRecord) waiting(now time.Time) bool {
 // pendingPhone returns the set-up of the session and the token of its link: the stored one when the page is loaded
 // again, otherwise a new one.
 func (s *Service) pendingPhone(q *front.Request, stored pushEnrolRecord) (token string, rec pushEnrolRecord, err error) {
-	now, id := s.now(), q.SignIn.ID
+	now, purpose := s.now(), pushEnrolPurpose(q.SignIn.ID)
 	if stored.waiting(now) {
-		if open, err := s.keyring.Open(pushEnrolPurpose(id), stored.Sealed); err == nil {
+		if open, err := s.keyring.Open(purpose, stored.Sealed); err == nil {
 			return string(open), stored, nil
 		}
 		// The key that sealed it is gone.
@@ -81,7 +73,7 @@ func (s *Service) pendingPhone(q *front.Request, stored pushEnrolRecord) (token 
 	if err != nil {
 		return "", rec, err
 	}
-	sealed, err := s.keyring.Seal(pushEnrolPurpose(id), []byte(token))
+	sealed, err := s.keyring.Seal(purpose, []byte(token))
 	if err != nil {
 		return "", rec, err
 	}
@@ -90,7 +82,8 @@ func (s *Service) pendingPhone(q *front.Request, stored pushEnrolRecord) (token 
 	}
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
 		rec = fresh
-		last, err := readPushEnrol(tx, id)
+		id := q.SignIn.ID
+		last, _, err := pushEnrols.Find(tx, id)
 		if err != nil {
 			return err
 		}
@@ -107,7 +100,7 @@ func (s *Service) pendingPhone(q *front.Request, stored pushEnrolRecord) (token 
 	if err != nil || rec.Token == fresh.Token {
 		return token, rec, err
 	}
-	open, err := s.keyring.Open(pushEnrolPurpose(id), rec.Sealed)
+	open, err := s.keyring.Open(purpose, rec.Sealed)
 	return string(open), rec, err
 }
 
@@ -188,7 +181,7 @@ func (s *Service) addPhone(q *front.Request, x *phoneSetUp, number string) error
 		if err != nil {
 			return false, err
 		}
-		rec, err := readPushEnrol(tx, q.SignIn.ID)
+		rec, _, err := pushEnrols.Find(tx, q.SignIn.ID)
 		if err != nil || rec.Cookie != x.rec.Cookie || rec.PersonID != q.SignIn.Session.PersonID || len(st.Own.Devices) >= maxPhones {
 			return false, err
 		}
@@ -208,7 +201,7 @@ func (s *Service) addPhone(q *front.Request, x *phoneSetUp, number string) error
 // countPhone counts a number that was typed. person.ErrMismatch: the set-up is over, or another phone has taken it.
 func (s *Service) countPhone(q *front.Request, x *phoneSetUp, now time.Time) error {
 	return s.store.Update(q.Context(), func(tx storage.Tx) error {
-		rec, err := readPushEnrol(tx, q.SignIn.ID)
+		rec, _, err := pushEnrols.Find(tx, q.SignIn.ID)
 		if err != nil {
 			return err
 		}
@@ -301,7 +294,7 @@ func (s *Service) handleEnrol(q *front.Request) error {
 		}
 	}
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
-		rec, err := readPushEnrol(tx, x.session)
+		rec, _, err := pushEnrols.Find(tx, x.session)
 		if err != nil {
 			return err
 		}

@@ -91,8 +91,8 @@ func (s *Service) readSetUpOnce(q *front.Request, m *Method, reads ...func(tx st
 	return x, err
 }
 
-// readClient returns a read of the application that a flow leads to. For a flow that has expired or belongs to another
-// browser that is none: the page is shown, and the redirect after it says what is wrong.
+// readClient returns a read of the application that a flow leads to. A flow that has expired, or belongs to another
+// browser, leads to no application: the page is shown all the same, and the redirect after it says what is wrong.
 func (s *Service) readClient(q *front.Request, flow string, client *login.Client) func(storage.Tx) error {
 	now := s.now()
 	return func(tx storage.Tx) error {

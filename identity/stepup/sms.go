@@ -90,9 +90,9 @@ func (s *Service) readSMSSetUp(q *front.Request) (x smsSetUp, err error) {
 
 // pendingNumber returns the number that a session has to confirm with a code, or "".
 func pendingNumber(tx storage.Tx, sessionID string, now time.Time) (string, error) {
-	rec, err := smsSetUps.Get(tx, sessionID)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && !rec.ExpiresAt.After(now) {
-		return "", nil
+	rec, _, err := smsSetUps.Find(tx, sessionID)
+	if !rec.ExpiresAt.After(now) {
+		return "", err
 	}
 	return rec.Number, err
 }

@@ -81,10 +81,7 @@ func (s *Service) readStanding(tx storage.Tx, u *config.Units, si *session.Curre
 
 // readRecord returns what a person has set up. Nothing: the zero value.
 func readRecord(tx storage.Tx, personID string) (Record, error) {
-	rec, err := records.Get(tx, personID)
-	if errors.Is(err, storage.ErrNotFound) {
-		return Record{}, nil
-	}
+	rec, _, err := records.Find(tx, personID)
 	return rec, err
 }
 
