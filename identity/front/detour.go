@@ -29,6 +29,15 @@ func (s *Service) SignInOf(r *http.Request, id string) (string, FlowRecord, erro
 	return id, rec, err
 }
 
+// SignInIn is SignInOf inside a transaction.
+func (s *Service) SignInIn(tx storage.Tx, q *Request, id string, now time.Time) (string, FlowRecord, error) {
+	rec, err := s.ReadFlowIn(tx, q, id, now)
+	if errors.As(err, new(*Answer)) {
+		return "", FlowRecord{}, nil
+	}
+	return id, rec, err
+}
+
 // Detour is a request of a page beside the sign-in page: its flow, if it came from one, and what is configured.
 type Detour struct {
 	ID   string // "": none

@@ -17,6 +17,7 @@ import (
 const (
 	FlowLife   = time.Hour
 	maxLocales = 10
+	maxFlowID  = 64
 	// FlowMemory is how long after its end a flow still knows where "Start again" leads. What it leads to is not kept for longer either, and
 	// strangers can have flows stored.
 	FlowMemory = 24 * time.Hour
@@ -88,14 +89,17 @@ func (s *Service) NewFlow(w http.ResponseWriter, r *http.Request, d login.Demand
 
 // ChangeFlow changes a sign-in under way.
 func (s *Service) ChangeFlow(ctx context.Context, id string, change func(*FlowRecord)) error {
-	return s.store.Update(ctx, func(tx storage.Tx) error {
-		f, err := FlowRecords.Get(tx, id)
-		if err != nil {
-			return err
-		}
-		change(&f)
-		return FlowRecords.Put(tx, id, f, f.ExpiresAt.Add(FlowMemory))
-	})
+	return s.store.Update(ctx, func(tx storage.Tx) error { return ChangeFlowIn(tx, id, change) })
+}
+
+// ChangeFlowIn is ChangeFlow inside a transaction.
+func ChangeFlowIn(tx storage.Tx, id string, change func(*FlowRecord)) error {
+	f, err := FlowRecords.Get(tx, id)
+	if err != nil {
+		return err
+	}
+	change(&f)
+	return FlowRecords.Put(tx, id, f, f.ExpiresAt.Add(FlowMemory))
 }
 
 func FlowURL(id string) string { return "/sign-in?flow=" + url.QueryEscape(id) }
@@ -117,25 +121,15 @@ func (s *Service) FlowOf(w http.ResponseWriter, r *http.Request, id string) (_ s
 }
 
 func (s *Service) ReadFlow(ctx context.Context, id string) (rec FlowRecord, err error) {
-	if !isFlowID(id) {
+	if id == "" || len(id) > maxFlowID {
 		return rec, storage.ErrNotFound
 	}
 	err = s.store.View(ctx, func(tx storage.Tx) error {
-		rec, err = ReadFlowIn(tx, id)
+		rec, err = FlowRecords.Get(tx, id)
 		return err
 	})
 	return rec, err
 }
-
-// ReadFlowIn is ReadFlow within a transaction.
-func ReadFlowIn(tx storage.Tx, id string) (FlowRecord, error) {
-	if !isFlowID(id) {
-		return FlowRecord{}, storage.ErrNotFound
-	}
-	return FlowRecords.Get(tx, id)
-}
-
-func isFlowID(id string) bool { return id != "" && len(id) <= 64 }
 
 // accepts tells whether a sign-in by the provider is good for the demand.
 func accepts(d login.Demand, by string) bool {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -168,24 +169,31 @@ func (s *Service) FlowIn(q *Request) (id string, rec FlowRecord, err error) {
 
 // FlowNamed is FlowIn for a request that does not name the flow itself.
 func (s *Service) FlowNamed(q *Request, id string) (_ string, rec FlowRecord, err error) {
-	rec, err = s.ReadFlow(q.Context(), id)
-	return id, rec, s.CheckFlow(q, rec, err)
+	now := s.now()
+	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+		rec, err = s.ReadFlowIn(tx, q, id, now)
+		return err
+	})
+	return id, rec, err
 }
 
-// CheckFlow returns nil when a flow that was read, with err, belongs to this browser and has not expired.
-func (s *Service) CheckFlow(q *Request, rec FlowRecord, err error) error {
+// ReadFlowIn is FlowNamed within a transaction.
+func (s *Service) ReadFlowIn(tx storage.Tx, q *Request, id string, now time.Time) (rec FlowRecord, err error) {
+	if err = storage.ErrNotFound; id != "" && len(id) <= maxFlowID {
+		rec, err = FlowRecords.Get(tx, id)
+	}
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: "/account"}
+		err = &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: person.DefaultReturn}
 	case err != nil:
-		return err
 	case !s.jar.SameBrowser(q.Request, rec.Browser):
-		// The id alone opens nothing: a stranger may have sent it in a link. Nor does the answer lead into that flow.
-		return &Answer{Status: http.StatusForbidden, Key: "error.forbidden"}
-	case !rec.ExpiresAt.After(s.now()):
-		return &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: rec.Demand.Return}
+		// The id alone opens nothing: it may have come in a link from another person. Nor does the answer lead into
+		// that flow.
+		err = &Answer{Status: http.StatusForbidden, Key: "error.forbidden"}
+	case !rec.ExpiresAt.After(now):
+		err = &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: rec.Demand.Return}
 	}
-	return nil
+	return rec, err
 }
 
 // NeedLevel returns nil when the browser's sign-in has a level, for a page of ours at ret. Otherwise it has sent the browser to the page that
@@ -242,13 +250,28 @@ func (s *Service) VisitPost(q *Request, path string, further ...func(*config.Uni
 	return a, err
 }
 
-// DetourOf reads what the pages besides the sign-in page share: NotFound where there is no such page.
-func (s *Service) DetourOf(q *Request, path string, there func(*config.Units) bool) (a Detour, err error) {
+// DetourOf reads what the pages besides the sign-in page share: NotFound where there is no such page. further reads more in the same View.
+func (s *Service) DetourOf(q *Request, path string, there func(*config.Units) bool, further ...func(storage.Tx) error) (a Detour, err error) {
 	q.Again, a.U = path, q.Settings
 	if !there(a.U) {
 		return a, NotFound()
 	}
-	a.ID, a.Flow, err = s.SignInOf(q.Request, q.URL.Query().Get("flow"))
+	id := q.URL.Query().Get("flow")
+	if id == "" && len(further) == 0 {
+		return a, nil
+	}
+	now := s.now()
+	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+		if a.ID, a.Flow, err = s.SignInIn(tx, q, id, now); err != nil {
+			return err
+		}
+		for _, read := range further {
+			if err := read(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	return a, err
 }
 
@@ -266,7 +289,8 @@ func (s *Service) RenderForm(q *Request, a Detour, form string, status int, in p
 
 // LinkIn returns the link that a request for its page is about. Coming from the mail it is put into a cookie and the browser sent on without
 // it, so neither history nor Referer keeps it; looking at it uses nothing up. again is a path of ours where the person gets a new link, or "".
-func (s *Service) LinkIn(q *Request, kind proof.LinkKind, again string) (*proof.OpenLink, error) {
+// further reads, in the same View, more about a link that is good.
+func (s *Service) LinkIn(q *Request, kind proof.LinkKind, again string, further ...func(storage.Tx, *proof.OpenLink) error) (*proof.OpenLink, error) {
 	if token := q.URL.Query().Get(proof.LinkParam); token != "" && q.Method != http.MethodPost {
 		if !secret.IsToken(secret.MailLink, token) {
 			return nil, s.LinkError(q, kind, again, proof.ErrNoLink)
@@ -277,8 +301,15 @@ func (s *Service) LinkIn(q *Request, kind proof.LinkKind, again string) (*proof.
 	}
 	o, now := &proof.OpenLink{Kind: kind, Token: s.jar.Get(q.Request, proof.LinkCookieOf(kind))}, s.now()
 	err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
-		o.Rec, err = s.proof.ReadLink(tx, kind, o.Token, now)
-		return err
+		if o.Rec, err = s.proof.ReadLink(tx, kind, o.Token, now); err != nil {
+			return err
+		}
+		for _, read := range further {
+			if err := read(tx, o); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, s.LinkError(q, kind, again, err)

@@ -80,7 +80,7 @@ func (s *Service) readOnePasskey(q *front.Request, path string) (x onePasskey, e
 		return x, front.NotFound()
 	}
 	var set PasskeySet
-	_, err = s.NeedSetUp(q, x.self, func(tx storage.Tx) (err error) {
+	_, err = s.needSetUp(q, x.self, func(tx storage.Tx) (err error) {
 		set, err = ReadPasskeys(tx, q.SignIn.Session.PersonID)
 		return err
 	})
@@ -149,7 +149,7 @@ func (s *Service) changePasskey(
 	}
 	now := s.now()
 	return s.store.Update(q.Context(), func(tx storage.Tx) error {
-		if _, err := s.CheckSetUp(tx, q.SignIn, now); err != nil {
+		if _, err := s.checkSetUp(tx, q.SignIn, now); err != nil {
 			return err
 		}
 		set, err := ReadPasskeys(tx, q.SignIn.Session.PersonID)

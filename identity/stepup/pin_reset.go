@@ -58,15 +58,16 @@ func (s *Service) readPINForgotten(q *front.Request) (x pinForgotten, err error)
 	if err := s.front.NeedLevel(q, session.PasswordLevel, x.self); err != nil {
 		return x, err
 	}
-	readClient := s.readClient(q, x.flow, &x.client)
+	now := s.now()
 	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
-		if x.standing, err = s.readStanding(tx, q.Settings, q.SignIn); err != nil {
+		if x.standing, err = s.StandingIn(tx, q.SignIn, q.Settings); err != nil {
 			return err
 		}
 		if x.to, err = s.pinResetAddress(tx, q.SignIn, x.standing); err != nil {
 			return err
 		}
-		return readClient(tx)
+		x.client, err = s.readClient(tx, q, x.flow, now)
+		return err
 	})
 	if err == nil && x.to == "" {
 		err = redirectInstead(q, x.next)
@@ -140,64 +141,69 @@ func (s *Service) handlePINForgot(q *front.Request) error {
 	return q.Redirect(pinForgotPath + "?" + sent.Encode())
 }
 
-// readPINReset reads a request of the page that the link opens. The person of the link has to be signed in.
-func (s *Service) readPINReset(q *front.Request) (*proof.OpenLink, error) {
-	o, err := s.front.LinkIn(q, LinkPINReset, pinForgotPath)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.front.NeedLevel(q, session.PasswordLevel, PINResetPath); err != nil {
-		return nil, err
-	}
-	if q.SignIn.Session.PersonID != o.Rec.PersonID {
-		return nil, s.front.LinkError(q, LinkPINReset, pinForgotPath, proof.ErrNoLink)
-	}
-	q.Again = front.SecurityPath
-	return o, nil
+// pinResetLink is a request of the page that the link opens.
+type pinResetLink struct {
+	*proof.OpenLink
+	client login.Client // of the step-up that the PIN is for
 }
 
-func (s *Service) pinResetPage(q *front.Request, o *proof.OpenLink, status int, problem string) error {
-	csrf, err := s.front.FormToken(q, o.Form())
+// readPINReset reads a request of the page that the link opens. The person of the link has to be signed in.
+func (s *Service) readPINReset(q *front.Request) (x pinResetLink, err error) {
+	now := s.now()
+	x.OpenLink, err = s.front.LinkIn(q, LinkPINReset, pinForgotPath, func(tx storage.Tx, o *proof.OpenLink) (err error) {
+		x.client, err = s.readClient(tx, q, o.Rec.Data[front.LinkFlow], now)
+		return err
+	})
+	if err != nil {
+		return x, err
+	}
+	if err := s.front.NeedLevel(q, session.PasswordLevel, PINResetPath); err != nil {
+		return x, err
+	}
+	if q.SignIn.Session.PersonID != x.Rec.PersonID {
+		return x, s.front.LinkError(q, LinkPINReset, pinForgotPath, proof.ErrNoLink)
+	}
+	q.Again = front.SecurityPath
+	return x, nil
+}
+
+func (s *Service) pinResetPage(q *front.Request, x pinResetLink, status int, problem string) error {
+	csrf, err := s.front.FormToken(q, x.Form())
 	if err != nil {
 		return err
 	}
-	var client login.Client
-	if flow := o.Rec.Data[front.LinkFlow]; flow != "" {
-		if err := s.store.View(q.Context(), s.readClient(q, flow, &client)); err != nil {
-			return err
-		}
-	}
-	s.pages.Render(q.W, q.Request, page.View{Template: "pin", Status: status, Locales: q.SignIn.Locales(), Client: client, Data: page.PIN{
-		Action: PINResetPath, CSRF: csrf, Problem: problem, Cancel: front.SecurityPath,
-	}})
+	s.pages.Render(q.W, q.Request, page.View{
+		Template: "pin", Status: status, Locales: q.SignIn.Locales(), Client: x.client,
+		Data: page.PIN{Action: PINResetPath, CSRF: csrf, Problem: problem, Cancel: front.SecurityPath},
+	})
 	return nil
 }
 
 // showPINReset serves GET /account/security/pin-reset: the page for a new PIN.
 func (s *Service) showPINReset(q *front.Request) error {
-	o, err := s.readPINReset(q)
+	x, err := s.readPINReset(q)
 	if err != nil {
 		return err
 	}
-	return s.pinResetPage(q, o, http.StatusOK, "")
+	return s.pinResetPage(q, x, http.StatusOK, "")
 }
 
 // handlePINReset serves POST /account/security/pin-reset: it replaces the PIN, which unlocks it, and uses up the link.
 func (s *Service) handlePINReset(q *front.Request) error {
-	o, err := s.readPINReset(q)
+	x, err := s.readPINReset(q)
 	if err == nil {
-		err = s.front.CheckLink(q, o)
+		err = s.front.CheckLink(q, x.OpenLink)
 	}
 	if err != nil {
 		return err
 	}
 	pin := strings.TrimSpace(q.PostForm.Get("pin"))
 	if problem := pinProblem(pin, strings.TrimSpace(q.PostForm.Get("again"))); problem != "" {
-		return s.pinResetPage(q, o, http.StatusUnprocessableEntity, problem)
+		return s.pinResetPage(q, x, http.StatusUnprocessableEntity, problem)
 	}
-	flow, _, err := s.front.SignInOf(q.Request, o.Rec.Data[front.LinkFlow])
+	flow, _, err := s.front.SignInOf(q.Request, x.Rec.Data[front.LinkFlow])
 	if err == nil {
-		err = s.resetPIN(q, o, pin)
+		err = s.resetPIN(q, x.OpenLink, pin)
 	}
 	switch {
 	case errors.Is(err, proof.ErrNoLink), errors.Is(err, person.ErrMismatch):

@@ -47,7 +47,7 @@ func (s *Service) readPreferred(q *front.Request) (st *Standing, err error) {
 		return nil, err
 	}
 	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
-		st, err = s.readStanding(tx, q.Settings, q.SignIn)
+		st, err = s.StandingIn(tx, q.SignIn, q.Settings)
 		return err
 	})
 	if err == nil && len(st.preferable()) < 2 {

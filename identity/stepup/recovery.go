@@ -88,7 +88,7 @@ func recoverySection(_ storage.Tx, _ *session.Current, st *Standing) (*page.Secu
 
 // needRecovery returns nil when the person may make recovery codes: they need an authenticator app.
 func (s *Service) needRecovery(q *front.Request) error {
-	st, err := s.NeedSetUp(q, RecoveryPath)
+	st, err := s.needSetUp(q, RecoveryPath)
 	if err == nil && Pick(st.Has, TOTPMethod.Name) == nil {
 		err = redirectInstead(q, front.SecurityPath)
 	}
@@ -129,7 +129,7 @@ func (s *Service) handleRecovery(q *front.Request) error {
 	}
 	now := s.now()
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
-		st, err := s.CheckSetUp(tx, q.SignIn, now)
+		st, err := s.checkSetUp(tx, q.SignIn, now)
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func (s *Service) readRemoval(q *front.Request) (*Method, error) {
 	if m == nil || m.remove == nil {
 		return nil, front.NotFound()
 	}
-	st, err := s.NeedSetUp(q, removeURL(m))
+	st, err := s.needSetUp(q, removeURL(m))
 	if err == nil && Pick(st.Has, m.Name) == nil {
 		err = redirectInstead(q, front.SecurityPath)
 	}
@@ -66,7 +66,7 @@ func (s *Service) handleRemove(q *front.Request) error {
 	}
 	now := s.now()
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
-		st, err := s.CheckSetUp(tx, q.SignIn, now)
+		st, err := s.checkSetUp(tx, q.SignIn, now)
 		if err != nil || Pick(st.Has, m.Name) == nil {
 			return err
 		}

@@ -1,6 +1,8 @@
 package stepup
 
 import (
+	"time"
+
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
@@ -39,7 +41,7 @@ func (s *Service) showSecurity(q *front.Request) error {
 	data := page.Security{Back: person.DefaultReturn}
 	err := s.store.View(q.Context(), func(tx storage.Tx) error {
 		data.Sections = nil
-		st, err := s.readStanding(tx, q.Settings, q.SignIn)
+		st, err := s.StandingIn(tx, q.SignIn, q.Settings)
 		if err != nil {
 			return err
 		}
@@ -72,8 +74,12 @@ type setUp struct {
 
 // readSetUp reads what the pages that set up a method share, and with reads what a page needs of the same snapshot.
 func (s *Service) readSetUp(q *front.Request, path string, reads ...func(tx storage.Tx) error) (x setUp, err error) {
+	now := s.now()
 	x.self, x.next = withFlow(path, q.Request)
-	x.standing, err = s.NeedSetUp(q, x.self, append(reads, s.readClient(q, flowOf(q.Request), &x.client))...)
+	x.standing, err = s.needSetUp(q, x.self, append(reads, func(tx storage.Tx) (err error) {
+		x.client, err = s.readClient(tx, q, flowOf(q.Request), now)
+		return err
+	})...)
 	return x, err
 }
 
@@ -91,19 +97,10 @@ func (s *Service) readSetUpOnce(q *front.Request, m *Method, reads ...func(tx st
 	return x, err
 }
 
-// readClient returns a read of the application that a flow leads to. A flow that has expired, or belongs to another
-// browser, leads to no application: the page is shown all the same, and the redirect after it says what is wrong.
-func (s *Service) readClient(q *front.Request, flow string, client *login.Client) func(storage.Tx) error {
-	now := s.now()
-	return func(tx storage.Tx) error {
-		*client = login.Client{}
-		rec, err := front.ReadFlowIn(tx, flow)
-		switch {
-		case storage.IsFailure(err):
-			return err
-		case err == nil && rec.ExpiresAt.After(now) && s.jar.SameBrowser(q.Request, rec.Browser):
-			client.Targets = rec.Demand.Client.Targets
-		}
-		return nil
-	}
+// readClient returns where the application that a flow leads to sends browsers. A flow that has expired, or belongs to
+// another browser, leads to no application: the page is shown all the same, and the redirect after it says what is
+// wrong.
+func (s *Service) readClient(tx storage.Tx, q *front.Request, flow string, now time.Time) (login.Client, error) {
+	_, rec, err := s.front.SignInIn(tx, q, flow, now)
+	return login.Client{Targets: rec.Demand.Client.Targets}, err
 }

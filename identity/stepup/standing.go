@@ -35,7 +35,7 @@ func (s *Service) ReadStanding(tx storage.Tx, si *session.Current) (*Standing, e
 	if err != nil {
 		return nil, err
 	}
-	return s.readStanding(tx, u, si)
+	return s.StandingIn(tx, si, u)
 }
 
 // StandingOf is ReadStanding in a transaction of its own.
@@ -47,7 +47,8 @@ func (s *Service) StandingOf(ctx context.Context, si *session.Current) (st *Stan
 	return st, err
 }
 
-func (s *Service) readStanding(tx storage.Tx, u *config.Units, si *session.Current) (*Standing, error) {
+// StandingIn is ReadStanding for a request, which has the settings.
+func (s *Service) StandingIn(tx storage.Tx, si *session.Current, u *config.Units) (*Standing, error) {
 	st := &Standing{Units: u, All: s.methods()}
 	var err error
 	if st.Own, err = readRecord(tx, si.Session.PersonID); err != nil {
@@ -163,16 +164,16 @@ func (st *Standing) unlocks(level int) bool {
 	return st.resetPIN && pinMethod.locked(&st.Own) && pinMethod.Level(st.Units) >= level
 }
 
-// NeedSetUp returns how the person can step up, once the browser's sign-in may set up or remove a method; otherwise it
+// needSetUp returns how the person can step up, once the browser's sign-in may set up or remove a method; otherwise it
 // is front.NeedLevel, for a page at ret. Further reads run in the same View.
-func (s *Service) NeedSetUp(q *front.Request, ret string, reads ...func(tx storage.Tx) error) (st *Standing, err error) {
+func (s *Service) needSetUp(q *front.Request, ret string, reads ...func(tx storage.Tx) error) (st *Standing, err error) {
 	q.Again = ret
 	if err := s.front.NeedLevel(q, session.PasswordLevel, ret); err != nil {
 		return nil, err
 	}
 	err = s.store.View(q.Context(), func(tx storage.Tx) error {
 		var err error
-		if st, err = s.readStanding(tx, q.Settings, q.SignIn); err != nil {
+		if st, err = s.StandingIn(tx, q.SignIn, q.Settings); err != nil {
 			return err
 		}
 		for _, read := range reads {
@@ -188,12 +189,12 @@ func (s *Service) NeedSetUp(q *front.Request, ret string, reads ...func(tx stora
 	return st, s.front.NeedLevel(q, st.SetUpLevel(), ret)
 }
 
-// RequireSetUp is NeedSetUp for a handler that writes its answers itself: when it is not ok, the answer is written.
+// RequireSetUp is needSetUp for a handler that writes its answers itself: when it is not ok, the answer is written.
 func (s *Service) RequireSetUp(w http.ResponseWriter, r *http.Request, ret string) (*session.Current, *Standing, bool) {
 	q, err := s.front.Load(w, r)
 	var st *Standing
 	if err == nil {
-		st, err = s.NeedSetUp(q, ret)
+		st, err = s.needSetUp(q, ret)
 	}
 	if err != nil {
 		q.Again = ret
@@ -203,8 +204,8 @@ func (s *Service) RequireSetUp(w http.ResponseWriter, r *http.Request, ret strin
 	return q.SignIn, st, true
 }
 
-// CheckSetUp returns how the person can step up, or person.ErrMismatch when the session may no longer set up a method.
-func (s *Service) CheckSetUp(tx storage.Tx, si *session.Current, now time.Time) (*Standing, error) {
+// checkSetUp returns how the person can step up, or person.ErrMismatch when the session may no longer set up a method.
+func (s *Service) checkSetUp(tx storage.Tx, si *session.Current, now time.Time) (*Standing, error) {
 	rec, err := s.session.Live(tx, si.ID, now)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, person.ErrMismatch
@@ -223,7 +224,7 @@ func (s *Service) CheckSetUp(tx storage.Tx, si *session.Current, now time.Time) 
 	return st, err
 }
 
-// MaySetUp is CheckSetUp by the clock of the service.
+// MaySetUp is checkSetUp by the clock of the service.
 func (s *Service) MaySetUp(tx storage.Tx, si *session.Current) (*Standing, error) {
-	return s.CheckSetUp(tx, si, s.now())
+	return s.checkSetUp(tx, si, s.now())
 }

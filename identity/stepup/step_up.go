@@ -51,13 +51,11 @@ func (x *stepUp) form(si *session.Current, m *Method) string {
 // step-up that cannot go on, or has reached its level, leads elsewhere.
 func (s *Service) readStepUp(q *front.Request, reads ...func(tx storage.Tx, x *stepUp) error) (*stepUp, error) {
 	x := &stepUp{id: q.URL.Query().Get("flow"), now: s.now()}
-	var unread error
 	err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
-		x.flow, unread = front.ReadFlowIn(tx, x.id)
-		if unread != nil || q.SignIn == nil {
-			return nil
+		if x.flow, err = s.front.ReadFlowIn(tx, q, x.id, x.now); err != nil || q.SignIn == nil {
+			return err
 		}
-		if x.standing, err = s.readStanding(tx, q.Settings, q.SignIn); err != nil {
+		if x.standing, err = s.StandingIn(tx, q.SignIn, q.Settings); err != nil {
 			return err
 		}
 		x.offered = x.standing.offers(x.flow.Demand.Level)
@@ -68,9 +66,6 @@ func (s *Service) readStepUp(q *front.Request, reads ...func(tx storage.Tx, x *s
 		}
 		return nil
 	})
-	if err == nil {
-		err = s.front.CheckFlow(q, x.flow, unread)
-	}
 	if err != nil {
 		return nil, err
 	}
