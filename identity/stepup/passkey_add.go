@@ -61,7 +61,7 @@ func (s *Service) addPasskeyPage(q *front.Request, x passkeySetUp, status int, p
 		s.pages.Render(q.W, q.Request, v)
 		return nil
 	}
-	challenge, err := s.challenge(q.Context(), challengeAdd, q.SignIn.ID, x.waiting)
+	challenge, err := s.ensureChallenge(q.Context(), challengeAdd, q.SignIn.ID, x.waiting)
 	if err == nil && len(x.set.Handle) == 0 {
 		x.set, err = s.addHandle(q)
 	}

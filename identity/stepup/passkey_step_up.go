@@ -74,7 +74,7 @@ func (s *Service) showPasskeyStepUp(q *front.Request) error {
 }
 
 func (s *Service) passkeyStepUpPage(q *front.Request, x passkeyStepUp, status int, in page.StepUpPasskey) error {
-	challenge, err := s.challenge(q.Context(), challengeStepUp, x.bound(q.SignIn), x.waiting)
+	challenge, err := s.ensureChallenge(q.Context(), challengeStepUp, x.bound(q.SignIn), x.waiting)
 	if err != nil {
 		return err
 	}
@@ -147,18 +147,18 @@ func checkPasskey(ctx context.Context, s *Service, a *answer) (spender, error) {
 }
 
 func (s *Service) verifyAnswer(ctx context.Context, a *answer) (key Passkey, err error) {
-	said, err := ReadAssertion(a.code)
+	assertion, err := ReadAssertion(a.code)
 	if err != nil {
 		return key, err
 	}
-	owner, set, err := s.OwnerOf(ctx, said.RawID)
+	owner, set, err := s.OwnerOf(ctx, assertion.RawID)
 	if err != nil {
 		return key, err
 	}
 	if owner.ID != a.signIn.Session.PersonID {
 		return key, &passkeyError{errors.New("the passkey belongs to another person, or is unknown")}
 	}
-	key, copied, err := s.VerifyPasskey(&set, a.challenge, said, true)
+	key, copied, err := s.VerifyPasskey(&set, a.challenge, assertion, true)
 	if err == nil && copied {
 		err = cmp.Or(s.Suspect(ctx, owner.ID, key, a.from), ErrCopied)
 	}

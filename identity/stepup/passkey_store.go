@@ -83,7 +83,7 @@ func (s *Service) PasskeyChallenge(ctx context.Context, purpose, bound string) (
 	if err != nil {
 		return nil, err
 	}
-	return s.challenge(ctx, purpose, bound, waiting)
+	return s.ensureChallenge(ctx, purpose, bound, waiting)
 }
 
 // readChallenge returns the challenge that is waiting, or a zero value.
@@ -97,8 +97,8 @@ func (c *passkeyChallengeRecord) fresh(now time.Time) bool {
 	return c.ExpiresAt.After(now.Add(challengeLife / 2))
 }
 
-// challenge returns the challenge that is waiting, or makes one in its place when it is no longer fresh.
-func (s *Service) challenge(ctx context.Context, purpose, bound string, waiting passkeyChallengeRecord) ([]byte, error) {
+// ensureChallenge returns the challenge that is waiting, or makes one in its place when it is no longer fresh.
+func (s *Service) ensureChallenge(ctx context.Context, purpose, bound string, waiting passkeyChallengeRecord) ([]byte, error) {
 	now := s.now()
 	if waiting.fresh(now) {
 		return waiting.Challenge, nil

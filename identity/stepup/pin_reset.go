@@ -42,8 +42,8 @@ func (s *Service) SendsPINs(st *Standing) bool {
 	return s.notify != nil && st.Units.EmailNotifications.PINReset && st.Own.PIN != nil && pinMethod.Level(st.Units) > 0
 }
 
-// pinForgotten is a request of a person who may get a link for a new PIN.
-type pinForgotten struct {
+// pinResetRequest is a request of a person who may get a link for a new PIN.
+type pinResetRequest struct {
 	setUp
 	to   string
 	flow string // of the step-up that the PIN is for. Empty: none
@@ -51,7 +51,7 @@ type pinForgotten struct {
 
 // readPINForgotten reads a request of the page that sends the link. It needs a password sign-in only: the PIN may be
 // the one method there is.
-func (s *Service) readPINForgotten(q *front.Request) (x pinForgotten, err error) {
+func (s *Service) readPINForgotten(q *front.Request) (x pinResetRequest, err error) {
 	x.flow = flowOf(q.Request)
 	x.self, x.next = withFlow(pinForgotPath, q.Request)
 	q.Again = x.self
@@ -75,7 +75,7 @@ func (s *Service) readPINForgotten(q *front.Request) (x pinForgotten, err error)
 	return x, err
 }
 
-func (s *Service) pinForgottenPage(q *front.Request, x pinForgotten, status int, in page.Form) (err error) {
+func (s *Service) pinForgottenPage(q *front.Request, x pinResetRequest, status int, in page.Form) (err error) {
 	if in.CSRF, err = s.front.FormToken(q, front.SessionForm(pinForgotForm, q.SignIn)); err != nil {
 		return err
 	}
