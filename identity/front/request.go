@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -183,28 +184,38 @@ func (s *Service) FlowIn(q *Request) (id string, rec FlowRecord, err error) {
 	if q.flow == nil {
 		return id, rec, &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: "/account"}
 	}
-	return id, *q.flow, s.judgeFlow(q, *q.flow)
+	return id, *q.flow, s.judgeFlow(q, *q.flow, s.now())
 }
 
 // FlowNamed is FlowIn for a request that does not name the flow itself.
 func (s *Service) FlowNamed(q *Request, id string) (_ string, rec FlowRecord, err error) {
-	rec, err = s.ReadFlow(q.Context(), id)
-	switch {
-	case errors.Is(err, storage.ErrNotFound):
-		err = &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: "/account"}
-	case err == nil:
-		err = s.judgeFlow(q, rec)
-	}
+	now := s.now()
+	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+		rec, err = s.ReadFlowIn(tx, q, id, now)
+		return err
+	})
 	return id, rec, err
 }
 
+// ReadFlowIn is FlowNamed within a transaction.
+func (s *Service) ReadFlowIn(tx storage.Tx, q *Request, id string, now time.Time) (rec FlowRecord, err error) {
+	found, err := findFlow(tx, id)
+	switch {
+	case err != nil:
+		return rec, err
+	case found == nil:
+		return rec, &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: person.DefaultReturn}
+	}
+	return *found, s.judgeFlow(q, *found, now)
+}
+
 // judgeFlow returns the answer to a request with a sign-in of another browser, or an expired one.
-func (s *Service) judgeFlow(q *Request, rec FlowRecord) error {
+func (s *Service) judgeFlow(q *Request, rec FlowRecord, now time.Time) error {
 	switch {
 	case !s.jar.SameBrowser(q.Request, rec.Browser):
 		// The id alone opens nothing: it may have come in a link from somebody else. Nor does the answer lead into that flow.
 		return &Answer{Status: http.StatusForbidden, Key: "error.forbidden"}
-	case !rec.ExpiresAt.After(s.now()):
+	case !rec.ExpiresAt.After(now):
 		return &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: rec.Demand.Return}
 	}
 	return nil
@@ -271,7 +282,7 @@ func (s *Service) DetourOf(q *Request, path string, there func(*config.Units) bo
 		return a, NotFound()
 	}
 	if a.ID, a.Flow, err = s.FlowIn(q); errors.As(err, new(*Answer)) {
-		return Detour{U: a.U}, nil
+		a, err = Detour{U: a.U}, nil
 	}
 	return a, err
 }

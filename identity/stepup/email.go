@@ -4,10 +4,10 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
@@ -16,8 +16,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// EmailMethod is a code that comes by e-mail, to an address that is verified.
-var EmailMethod = Method{
+// emailMethod is a code by e-mail, to a verified address.
+var emailMethod = Method{
 	Name:  session.MethodEmail,
 	needs: func(s *Service) bool { return s.notify != nil },
 	Level: func(u *config.Units) int {
@@ -27,12 +27,12 @@ var EmailMethod = Method{
 		return u.StepUp.AuthenticationMethods.EmailAuthenticationLevel
 	},
 	has: func(tx storage.Tx, si *session.Current, _ *Record) (bool, error) {
-		to, err := stepUpAddress(tx, si)
+		to, err := emailAddress(tx, si)
 		return to != "", err
 	},
-	address: stepUpAddress, mask: person.MaskEmail,
+	address: emailAddress, mask: person.MaskEmail,
 	send: func(s *Service, tx storage.Tx, si *session.Current, code string, now time.Time) error {
-		t, err := stepUpOwner(tx, si)
+		t, err := recipientOf(tx, si)
 		if err != nil {
 			return err
 		}
@@ -40,10 +40,12 @@ var EmailMethod = Method{
 		n.Data["code"] = code
 		return s.person.SendNotice(tx, n)
 	},
-	check: checkStepUpCode,
+	check: checkCode,
 }
 
-func stepUpOwner(tx storage.Tx, si *session.Current) (person.Recipient, error) {
+// recipientOf returns the person of a sign-in as the recipient of codes, which go to verified addresses and numbers
+// only.
+func recipientOf(tx storage.Tx, si *session.Current) (person.Recipient, error) {
 	rec, err := person.Records.Get(tx, si.Session.PersonID)
 	if err != nil {
 		return person.Recipient{}, err
@@ -52,80 +54,51 @@ func stepUpOwner(tx storage.Tx, si *session.Current) (person.Recipient, error) {
 	return person.Recipient{ID: si.Session.PersonID, Rec: &rec, Profile: &prof.Profile, VerifiedOnly: true}, err
 }
 
-func stepUpAddress(tx storage.Tx, si *session.Current) (string, error) {
-	t, err := stepUpOwner(tx, si)
+// emailAddress returns where a person reads e-mails, or "".
+func emailAddress(tx storage.Tx, si *session.Current) (string, error) {
+	t, err := recipientOf(tx, si)
 	if err != nil {
 		return "", err
 	}
 	return t.Address(), nil
 }
 
-// sentTo is what a code for a step-up is good for, at where the person reads codes now. To is empty when that is nowhere.
-func (m *Method) sentTo(tx storage.Tx, flow string, si *session.Current) (proof.CodePurpose, error) {
-	to, err := m.address(tx, si)
-	return proof.CodePurpose{Purpose: "step-up " + m.Name, Subject: flow, Bound: si.ID, To: to, Limit: si.Session.PersonID}, err
-}
-
-// sending fills in what the page of a method says of codes that are sent.
-func (s *Service) sending(ctx context.Context, x request, m *Method, in *page.StepUp) error {
-	if m.send == nil {
-		return nil
+// sendCode serves the button that sends a code.
+func (s *Service) sendCode(q *front.Request, x *stepUp, m *Method) error {
+	code, err := proof.NewSentCode(s.random)
+	if err != nil {
+		return err
 	}
 	now := s.now()
-	return s.store.View(ctx, func(tx storage.Tx) error {
-		c, err := m.sentTo(tx, x.id, x.si)
-		if err != nil {
-			return err
+	var wait time.Duration
+	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+		wait = 0
+		c, err := m.codePurpose(tx, x.id, q.SignIn)
+		if err != nil || c.To == "" {
+			return err // the address or number was removed meanwhile
 		}
-		in.Send, in.To = true, m.mask(c.To)
-		in.Sent, err = s.proof.CodeWaits(tx, c, now)
+		wait, err = s.proof.SendCode(tx, c, code, now, func(tx storage.Tx, code string) error { return m.send(s, tx, q.SignIn, code, now) })
 		return err
 	})
-}
-
-// handleSend serves the button that sends a code.
-func (s *Service) handleSend(w http.ResponseWriter, r *http.Request, x request, m *Method) {
-	code, err := proof.NewSentCode(s.random)
-	var wait time.Duration
-	if err == nil {
-		now := s.now()
-		err = s.store.Update(r.Context(), func(tx storage.Tx) error {
-			c, err := m.sentTo(tx, x.id, x.si)
-			if err != nil || c.To == "" {
-				return err // taken away meanwhile
-			}
-			wait, err = s.proof.SendCode(tx, c, code, now, func(tx storage.Tx, code string) error { return m.send(s, tx, x.si, code, now) })
-			return err
-		})
-	}
 	switch {
 	case err != nil:
-		s.front.Fail(w, r, err, URL(x.id))
+		return err
 	case wait > 0:
-		in := page.StepUp{Problem: "problem.sent", Wait: int((wait + time.Second - 1) / time.Second)}
-		w.Header().Set("Retry-After", strconv.Itoa(in.Wait)) // RFC 6585 4
-		s.stepUpPage(w, r, x, m, http.StatusTooManyRequests, in)
-	default:
-		s.front.Redirect(w, r, URL(x.id)+"&method="+m.Name)
+		in := page.StepUp{Problem: "problem.sent", Wait: front.RetryAfter(q.W, wait)}
+		return s.stepUpPage(q, x, m, http.StatusTooManyRequests, in)
 	}
+	return q.Redirect(methodURL(x.id, m))
 }
 
-// checkStepUpCode checks a code that was sent for a step-up. It holds no more when the person reads codes elsewhere by now.
-func checkStepUpCode(ctx context.Context, s *Service, t *answer) (func(storage.Tx, *Record) (bool, error), error) {
-	var c proof.CodePurpose
-	err := s.store.View(ctx, func(tx storage.Tx) (err error) {
-		c, err = t.method.sentTo(tx, t.flow, t.si)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	spend, err := s.proof.CheckCode(ctx, c, t.code)
+// checkCode checks a code that was sent for a step-up. It is no longer valid when the person now reads codes elsewhere.
+func checkCode(ctx context.Context, s *Service, a *answer) (spender, error) {
+	c := a.stepUp.code
+	spend, err := s.proof.CheckCode(ctx, c, a.code)
 	if err != nil {
 		return nil, err
 	}
 	return func(tx storage.Tx, _ *Record) (bool, error) {
-		if now, err := t.method.sentTo(tx, t.flow, t.si); err != nil || now != c {
+		if now, err := a.method.codePurpose(tx, a.stepUp.id, a.signIn); err != nil || now != c {
 			return false, err
 		}
 		return spend(tx)
@@ -133,28 +106,28 @@ func checkStepUpCode(ctx context.Context, s *Service, t *answer) (func(storage.T
 }
 
 func emailSection(_ storage.Tx, _ *session.Current, st *Standing) (*page.SecuritySection, error) {
-	if Pick(st.Has, EmailMethod.Name) == nil {
+	if Pick(st.Has, emailMethod.Name) == nil {
 		return nil, nil //nolint:nilnil // switched off, or no address
 	}
-	return &page.SecuritySection{Key: EmailMethod.Name, State: "on"}, nil
+	return &page.SecuritySection{Key: emailMethod.Name, State: "on"}, nil
 }
 
-// LowerReached follows a change of a profile: it takes from the person's sessions what codes have raised them to that went to an address or number
-// which is no longer the person's.
+// LowerReached lowers a person's sessions after a change of the profile: a code that went to an address or number that
+// the person has lost no longer counts.
 func (s *Service) LowerReached(tx storage.Tx, personID string, old, now *person.Profile) error {
-	gone := func(c person.Contact, verified bool) bool {
+	lost := func(c person.Contact, verified bool) bool {
 		_, _, still := c.Find(now)
 		return verified && !still
 	}
 	if slices.ContainsFunc(old.EmailAddresses, func(e person.EmailAddress) bool {
-		return gone(person.Contact{Kind: person.ContactEmail, Value: e.Value}, e.Verified)
+		return lost(person.Contact{Kind: person.ContactEmail, Value: e.Value}, e.Verified)
 	}) {
 		if err := s.session.LowerSessions(tx, personID, session.MethodEmail, ""); err != nil {
 			return err
 		}
 	}
 	if slices.ContainsFunc(old.PhoneNumbers, func(n person.PhoneNumber) bool {
-		return gone(person.Contact{Kind: person.ContactPhone, Value: n.Value}, n.Verified)
+		return lost(person.Contact{Kind: person.ContactPhone, Value: n.Value}, n.Verified)
 	}) {
 		return s.session.LowerSessions(tx, personID, session.MethodSMS, "")
 	}

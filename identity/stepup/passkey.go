@@ -19,15 +19,16 @@ import (
 
 const (
 	maxPasskeys = 20
-	maxAnswer   = 16 << 10 // bytes of what a browser says of a passkey
-	// maxCredentialID and maxPublicKey bound what is stored of a passkey, in bytes. (Web Authentication Level 3 4, credential id)
+	maxAnswer   = 16 << 10 // bytes of a browser's answer
+	// maxCredentialID and maxPublicKey bound what is stored of a passkey, in bytes. (Web Authentication Level 3 4,
+	// credential id)
 	maxCredentialID = 1023
 	maxPublicKey    = 2048
-	handleBytes     = 32 // of a user handle: random, so that it says nothing of the person (Web Authentication Level 3 14.6.1)
+	handleBytes     = 32 // of a user handle: random, so it says nothing about the person (Web Authentication Level 3 14.6.1)
 )
 
-// PasskeysPossible tells whether browsers let the pages of an issuer work with passkeys: only with https, or on localhost, and never where the
-// host is an address, since that cannot be a relying party id. (Web Authentication Level 3 5.1.2)
+// PasskeysPossible tells whether browsers let the pages of an issuer use passkeys: only with https, or on localhost,
+// and never where the host is an IP address, which cannot be a relying party id. (Web Authentication Level 3 5.1.2)
 func PasskeysPossible(issuer string) bool {
 	u, err := url.Parse(issuer)
 	if err != nil {
@@ -40,7 +41,7 @@ func PasskeysPossible(issuer string) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && (host == "localhost" || strings.HasSuffix(host, ".localhost"))
 }
 
-// newRelyingParty returns what verifies the answers of passkeys: for the host of the issuer, from its origin alone.
+// newRelyingParty returns what verifies the answers of passkeys: for the host of the issuer, and from its origin only.
 func newRelyingParty(issuer, name string) (*webauthn.WebAuthn, error) {
 	u, err := url.Parse(strings.ToLower(issuer))
 	if err != nil {
@@ -51,7 +52,7 @@ func newRelyingParty(issuer, name string) (*webauthn.WebAuthn, error) {
 	}
 	rp, err := webauthn.New(&webauthn.Config{
 		RPID: u.Hostname(), RPDisplayName: name, RPOrigins: []string{u.Scheme + "://" + u.Host},
-		// Extensions are neither asked for nor looked at; some password managers answer with them all the same.
+		// We neither request nor read extensions, but some password managers send them all the same.
 		ExtensionsUnsolicitedOutputPolicy: protocol.UnsolicitedOutputPolicyIgnore,
 	})
 	if err != nil {
@@ -60,7 +61,7 @@ func newRelyingParty(issuer, name string) (*webauthn.WebAuthn, error) {
 	return rp, nil
 }
 
-// HasPasskeys tells whether there are passkeys at all.
+// HasPasskeys tells whether passkeys are switched on.
 func (s *Service) HasPasskeys() bool { return s.rp != nil }
 
 // passkeyAlgorithms are the signatures that passkeys may make: ES256, EdDSA with Ed25519, RS256.
@@ -73,7 +74,7 @@ func passkeyAlgorithms() []protocol.CredentialParameter {
 }
 
 // passkeyOwner is a person as the library sees one.
-type passkeyOwner struct{ set *passkeySetRecord }
+type passkeyOwner struct{ set *PasskeySet }
 
 func (o passkeyOwner) WebAuthnID() []byte { return o.set.Handle }
 
@@ -92,8 +93,8 @@ func (o passkeyOwner) WebAuthnCredentials() []webauthn.Credential {
 	return out
 }
 
-// find returns the place of a credential in the set, or -1.
-func (p *passkeySetRecord) find(credential []byte) int {
+// find returns the index of a credential in the set, or -1.
+func (p *PasskeySet) find(credential []byte) int {
 	for i, k := range p.Keys {
 		if bytes.Equal(k.Credential, credential) {
 			return i
@@ -102,8 +103,8 @@ func (p *passkeySetRecord) find(credential []byte) int {
 	return -1
 }
 
-// byID returns the place of the passkey with an id of ours, or -1.
-func (p *passkeySetRecord) byID(id string) int {
+// byID returns the index of the passkey with this id, or -1.
+func (p *PasskeySet) byID(id string) int {
 	for i, k := range p.Keys {
 		if k.ID == id {
 			return i
@@ -112,27 +113,12 @@ func (p *passkeySetRecord) byID(id string) int {
 	return -1
 }
 
-// CredentialKey is the key of a credential id, which is unique over all persons.
+// CredentialKey returns the storage key of a credential id, which is unique across all persons.
 func CredentialKey(credential []byte) string { return secret.Hash(string(credential)) }
 
 func encodeBytes(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// errPasskey is an answer that does not come from a passkey as it was asked for. What is wrong with it is for the log.
-type passkeyError struct{ cause error }
-
-func (e *passkeyError) Error() string { return "passkey: " + e.cause.Error() }
-
-func (e *passkeyError) Is(target error) bool { return target == person.ErrMismatch }
-
-// refusedPasskey wraps what the library says, whose details it keeps apart.
-func refusedPasskey(err error) error {
-	if p := new(protocol.Error); errors.As(err, &p) && p.DevInfo != "" && len(p.DevInfo) < 300 {
-		err = fmt.Errorf("%s (%s)", p.Details, p.DevInfo)
-	}
-	return &passkeyError{err}
-}
-
-// ReadAssertion reads what a browser says of a passkey that it has used. It believes none of it.
+// ReadAssertion parses a browser's answer about a passkey that it has used. It verifies nothing.
 func ReadAssertion(answer string) (*protocol.ParsedCredentialAssertionData, error) {
 	if len(answer) > maxAnswer {
 		return nil, &passkeyError{errors.New("the answer is too large")}
@@ -142,15 +128,17 @@ func ReadAssertion(answer string) (*protocol.ParsedCredentialAssertionData, erro
 		return nil, refusedPasskey(err)
 	}
 	if len(a.RawID) == 0 || len(a.RawID) > maxCredentialID {
-		return nil, &passkeyError{errors.New("the credential id has no length that one can have")}
+		return nil, &passkeyError{errors.New("the length of the credential id is invalid")}
 	}
 	return a, nil
 }
 
-// VerifyPasskey checks an answer to a challenge against the passkeys of a person, as Web Authentication Level 3 7.2 says, with user verification.
-// named says that the browser was told whose passkeys: then the answer need not say so. It returns the passkey as it is now; copied says that its
-// counter has gone back, so that there may be two of it.
-func (s *Service) VerifyPasskey(set *passkeySetRecord, challenge []byte, a *protocol.ParsedCredentialAssertionData, named bool) (key passkeyRecord, copied bool, err error) {
+// VerifyPasskey checks an answer to a challenge against the passkeys of a person, with user verification. named says
+// that the browser was told whose passkeys to use, so the answer need not say so. It returns the passkey as it is now;
+// copied says that its counter has gone back, so there may be a copy of it. (Web Authentication Level 3 7.2)
+func (s *Service) VerifyPasskey(
+	set *PasskeySet, challenge []byte, a *protocol.ParsedCredentialAssertionData, named bool,
+) (key Passkey, copied bool, err error) {
 	owner := passkeyOwner{set}
 	session := webauthn.SessionData{Challenge: encodeBytes(challenge), UserVerification: protocol.VerificationRequired}
 	var c *webauthn.Credential
@@ -165,15 +153,15 @@ func (s *Service) VerifyPasskey(set *passkeySetRecord, challenge []byte, a *prot
 	}
 	key = set.Keys[set.find(c.ID)]
 	if key.Suspect {
-		return key, false, &passkeyError{errors.New("the passkey is not taken since its counter went back")}
+		return key, false, &passkeyError{errors.New("the passkey is not accepted since its counter went back")}
 	}
 	key.SignCount, key.BackedUp = c.Authenticator.SignCount, c.Flags.BackupState
 	return key, c.Authenticator.CloneWarning, nil
 }
 
-// readAttestation checks what a browser says of a passkey that it has made, as Web Authentication Level 3 7.1 says, with user verification. Nothing
-// is asked of the maker of the device, so no attestation is looked at.
-func (s *Service) readAttestation(set *passkeySetRecord, challenge []byte, answer string) (key passkeyRecord, err error) {
+// readAttestation checks a browser's answer about a passkey that it has made, with user verification. We demand nothing
+// of the maker of the device, so the attestation is ignored. (Web Authentication Level 3 7.1)
+func (s *Service) readAttestation(set *PasskeySet, challenge []byte, answer string) (key Passkey, err error) {
 	if len(answer) > maxAnswer {
 		return key, &passkeyError{errors.New("the answer is too large")}
 	}
@@ -190,9 +178,9 @@ func (s *Service) readAttestation(set *passkeySetRecord, challenge []byte, answe
 		return key, refusedPasskey(err)
 	}
 	if len(c.ID) == 0 || len(c.ID) > maxCredentialID || len(c.PublicKey) > maxPublicKey {
-		return key, &passkeyError{errors.New("the passkey is larger than one can be")}
+		return key, &passkeyError{errors.New("the passkey is too large")}
 	}
-	key = passkeyRecord{
+	key = Passkey{
 		Credential: c.ID, PublicKey: c.PublicKey, SignCount: c.Authenticator.SignCount, BackupEligible: c.Flags.BackupEligible, BackedUp: c.Flags.BackupState,
 		Model: c.Authenticator.AAGUID,
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -32,13 +30,13 @@ var passkeyMethod = Method{
 	Level: func(*config.Units) int { return session.PasskeyLevel },
 	has: func(tx storage.Tx, si *session.Current, _ *Record) (bool, error) {
 		set, err := ReadPasskeys(tx, si.Session.PersonID)
-		return len(set.Keys) > 0, err // suspect ones too: they must not make it easier to add another
+		return len(set.Keys) > 0, err // suspect ones count too: they must not make it easier to add another
 	},
-	check: checkPasskeyStepUp,
+	check: checkPasskey,
 }
 
-// Usable are the passkeys that are taken.
-func (p *passkeySetRecord) Usable() (out []passkeyRecord) {
+// Usable returns the passkeys that are accepted.
+func (p *PasskeySet) Usable() (out []Passkey) {
 	for _, k := range p.Keys {
 		if !k.Suspect {
 			out = append(out, k)
@@ -47,108 +45,100 @@ func (p *passkeySetRecord) Usable() (out []passkeyRecord) {
 	return out
 }
 
-// passkeyStepUp reads a step-up that goes on by a passkey. Otherwise it has written the answer and is not ok.
-func (s *Service) passkeyStepUp(w http.ResponseWriter, r *http.Request) (x request, ok bool) {
-	if x, ok = s.stepUpFlow(w, r); ok && Pick(x.offered, passkeyMethod.Name) == nil {
-		s.front.Redirect(w, r, URL(x.id)+"&choose=1")
-		ok = false
-	}
-	return x, ok
+// passkeyStepUp is a step-up that goes on with a passkey.
+type passkeyStepUp struct {
+	*stepUp
+	set     PasskeySet
+	waiting passkeyChallengeRecord
 }
 
-// bound is what the challenge of a step-up is bound to.
-func (x *request) bound() string { return storage.Key(x.id, x.si.ID) }
+// readPasskeyStepUp reads what the two handlers of the page share.
+func (s *Service) readPasskeyStepUp(q *front.Request) (x passkeyStepUp, err error) {
+	x.stepUp, err = s.readOwnPage(q, &passkeyMethod, func(tx storage.Tx, up *stepUp) (err error) {
+		if x.set, err = ReadPasskeys(tx, q.SignIn.Session.PersonID); err != nil {
+			return err
+		}
+		x.waiting, err = readChallenge(tx, challengeStepUp, up.bound(q.SignIn))
+		return err
+	})
+	return x, err
+}
 
 // showPasskeyStepUp serves GET /step-up/passkey?flow=….
-func (s *Service) showPasskeyStepUp(w http.ResponseWriter, r *http.Request) {
-	if x, ok := s.passkeyStepUp(w, r); ok {
-		s.passkeyStepUpPage(w, r, x, http.StatusOK, page.StepUpPasskey{})
+func (s *Service) showPasskeyStepUp(q *front.Request) error {
+	x, err := s.readPasskeyStepUp(q)
+	if err != nil {
+		return err
 	}
+	return s.passkeyStepUpPage(q, x, http.StatusOK, page.StepUpPasskey{})
 }
 
-func (s *Service) passkeyStepUpPage(w http.ResponseWriter, r *http.Request, x request, status int, in page.StepUpPasskey) {
-	challenge, err := s.PasskeyChallenge(r.Context(), challengeStepUp, x.bound())
-	var set passkeySetRecord
-	if err == nil {
-		err = s.store.View(r.Context(), func(tx storage.Tx) (err error) {
-			set, err = ReadPasskeys(tx, x.si.Session.PersonID)
-			return err
-		})
-	}
+func (s *Service) passkeyStepUpPage(q *front.Request, x passkeyStepUp, status int, in page.StepUpPasskey) error {
+	challenge, err := s.ensureChallenge(q.Context(), challengeStepUp, x.bound(q.SignIn), x.waiting)
 	if err != nil {
-		s.front.Fail(w, r, err, URL(x.id))
-		return
+		return err
 	}
-	in.Account, in.Cancel = x.si.Person.Username, page.LocalPath(x.flow.Demand.Cancel)
+	csrf, err := s.front.FormToken(q, x.form(q.SignIn, &passkeyMethod))
+	if err != nil {
+		return err
+	}
+	in.Account, in.Cancel = q.SignIn.Person.Username, page.LocalPath(x.flow.Demand.Cancel)
 	if len(x.offered) > 1 {
-		in.Others = URL(x.id) + "&choose=1"
+		in.Others = chooseURL(x.id)
 	}
+	self := passkeyStepUpPath + "?flow=" + x.id
 	in.Passkey = &page.Passkey{
-		Action: passkeyStepUpPath + "?flow=" + x.id, CSRF: s.pages.CSRF(s.jar.Get(r, cookie.KindBrowser), stepUpForm(x, &passkeyMethod)),
-		Options: s.UseOptions(challenge, set.Usable()), Again: passkeyStepUpPath + "?flow=" + x.id, Label: "step_up.passkey.choice", Life: ChallengeSeconds,
+		Action: self, CSRF: csrf, Options: s.UseOptions(challenge, x.set.Usable()), Again: self, Label: "step_up.passkey.choice", Life: ChallengeSeconds,
 	}
-	s.pages.Render(w, r, s.front.View(x.flow.Demand, "step_up_passkey", status, in))
+	s.pages.Render(q.W, q.Request, s.front.View(x.flow.Demand, "step_up_passkey", status, in))
+	return nil
 }
 
 // handlePasskeyStepUp serves POST /step-up/passkey?flow=….
-func (s *Service) handlePasskeyStepUp(w http.ResponseWriter, r *http.Request) {
-	x, ok := s.passkeyStepUp(w, r)
-	if !ok {
-		return
-	}
-	if err := s.pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), stepUpForm(x, &passkeyMethod)); err != nil {
-		s.log.Info("form refused", zap.String("path", r.URL.Path), zap.Error(err))
-		s.pages.Refuse(w, r, err, URL(x.id))
-		return
-	}
-	challenge, err := s.SpendChallenge(r.Context(), challengeStepUp, x.bound())
-	if err == nil && challenge == nil {
-		s.passkeyStepUpPage(w, r, x, http.StatusUnprocessableEntity, page.StepUpPasskey{Problem: "problem.passkey_late"})
-		return
-	}
-	var wait time.Duration
+func (s *Service) handlePasskeyStepUp(q *front.Request) error {
+	x, err := s.readPasskeyStepUp(q)
 	if err == nil {
-		t := &answer{flow: x.id, si: x.si, from: s.origin(r), own: x.st.Own, counter: x.st.counter(x.si.Session.PersonID, &passkeyMethod), code: r.PostForm.Get("credential"), challenge: challenge}
-		wait, err = s.tryStepUp(w, r, x.flow, &passkeyMethod, t)
+		err = s.front.CheckForm(q, x.form(q.SignIn, &passkeyMethod), URL(x.id))
 	}
+	if err != nil {
+		return err
+	}
+	challenge, err := s.SpendChallenge(q.Context(), challengeStepUp, x.bound(q.SignIn))
+	if err != nil {
+		return err
+	}
+	x.waiting = passkeyChallengeRecord{} // spent
+	if challenge == nil {
+		return s.passkeyStepUpPage(q, x, http.StatusUnprocessableEntity, page.StepUpPasskey{Problem: "problem.passkey_late"})
+	}
+	wait, err := s.tryAnswer(q, &answer{
+		stepUp: x.stepUp, method: &passkeyMethod, signIn: q.SignIn, from: s.origin(q.Request), code: q.PostForm.Get("credential"), challenge: challenge,
+	})
 	switch {
 	case err == nil && wait > 0:
-		in := page.StepUpPasskey{Problem: "problem.wait", Wait: front.RetryAfter(w, wait)}
-		s.passkeyStepUpPage(w, r, x, http.StatusTooManyRequests, in)
+		in := page.StepUpPasskey{Problem: "problem.wait", Wait: front.RetryAfter(q.W, wait)}
+		return s.passkeyStepUpPage(q, x, http.StatusTooManyRequests, in)
 	case err == nil:
-		s.front.Redirect(w, r, x.flow.Demand.Return)
+		return q.Redirect(x.flow.Demand.Return)
 	case errors.Is(err, person.ErrMismatch):
-		s.passkeyStepUpPage(w, r, x, http.StatusUnprocessableEntity, page.StepUpPasskey{Problem: "problem.passkey"})
-	default:
-		s.front.Fail(w, r, err, URL(x.id))
+		return s.passkeyStepUpPage(q, x, http.StatusUnprocessableEntity, page.StepUpPasskey{Problem: "problem.passkey"})
 	}
+	return err
 }
 
-// checkPasskeyStepUp checks the answer of one of the person's own passkeys.
-func checkPasskeyStepUp(ctx context.Context, s *Service, t *answer) (func(storage.Tx, *Record) (bool, error), error) {
-	personID := t.si.Session.PersonID
-	said, err := ReadAssertion(t.code)
+// checkPasskey checks the answer of one of the person's own passkeys, and logs why it is refused.
+func checkPasskey(ctx context.Context, s *Service, a *answer) (spender, error) {
+	key, err := s.verifyAnswer(ctx, a)
 	if err != nil {
-		return nil, s.passkeyRefused(t, err)
-	}
-	a, set, err := s.OwnerOf(ctx, said.RawID)
-	if err != nil {
+		if errors.Is(err, person.ErrMismatch) {
+			s.log.Info("passkey refused", zap.String("person_id", a.signIn.Session.PersonID), zap.NamedError("cause", err))
+		}
 		return nil, err
 	}
-	if a.ID != personID {
-		return nil, s.passkeyRefused(t, &passkeyError{errors.New("the passkey is not the person's")})
-	}
-	key, copied, err := s.VerifyPasskey(&set, t.challenge, said, true)
-	if err == nil && copied {
-		err = cmp.Or[error](s.Suspect(ctx, personID, key, t.from), ErrCopied)
-	}
-	if err != nil {
-		return nil, s.passkeyRefused(t, err)
-	}
-	t.passkey = key.ID
+	a.passkey = key.ID
 	now := s.now()
 	return func(tx storage.Tx, _ *Record) (bool, error) {
-		_, err := s.UsePasskey(tx, personID, key, now)
+		_, err := s.UsePasskey(tx, a.signIn.Session.PersonID, key, now)
 		if errors.Is(err, person.ErrMismatch) {
 			return false, nil
 		}
@@ -156,10 +146,21 @@ func checkPasskeyStepUp(ctx context.Context, s *Service, t *answer) (func(storag
 	}, nil
 }
 
-// passkeyRefused logs why an answer is not taken.
-func (s *Service) passkeyRefused(t *answer, err error) error {
-	if errors.Is(err, person.ErrMismatch) {
-		s.log.Info("passkey refused", zap.String("person_id", t.si.Session.PersonID), zap.NamedError("cause", err))
+func (s *Service) verifyAnswer(ctx context.Context, a *answer) (key Passkey, err error) {
+	assertion, err := ReadAssertion(a.code)
+	if err != nil {
+		return key, err
 	}
-	return err
+	owner, set, err := s.OwnerOf(ctx, assertion.RawID)
+	if err != nil {
+		return key, err
+	}
+	if owner.ID != a.signIn.Session.PersonID {
+		return key, &passkeyError{errors.New("the passkey belongs to another person, or is unknown")}
+	}
+	key, copied, err := s.VerifyPasskey(&set, a.challenge, assertion, true)
+	if err == nil && copied {
+		err = cmp.Or(s.Suspect(ctx, owner.ID, key, a.from), ErrCopied)
+	}
+	return key, err
 }

@@ -2,7 +2,6 @@ package stepup
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"time"
@@ -15,33 +14,31 @@ import (
 
 const (
 	challengeBytes = 32
-	// challengeLife is how long a passkey may take to answer. A page that is loaded again shows the same challenge while half of that is left.
+	// challengeLife is how long a passkey has to answer. A page that is loaded again shows the same challenge while half
+	// of that is left.
 	challengeLife = 5 * time.Minute
 )
 
-// What a challenge is for.
+// The purposes of challenges.
 const (
 	ChallengeSignIn = "sign-in" // bound to the flow
 	challengeStepUp = "step-up" // bound to flow and session
 	challengeAdd    = "add"     // bound to the session
 )
 
-// ReadPasskeys returns the passkeys of a person, perhaps none.
-func ReadPasskeys(tx storage.Tx, person string) (passkeySetRecord, error) {
-	set, err := passkeySets.Get(tx, person)
-	if errors.Is(err, storage.ErrNotFound) {
-		return passkeySetRecord{}, nil
-	}
+// ReadPasskeys returns the passkeys of a person. None: the zero value.
+func ReadPasskeys(tx storage.Tx, personID string) (PasskeySet, error) {
+	set, _, err := passkeySets.Find(tx, personID)
 	return set, err
 }
 
-func putPasskeys(tx storage.Tx, person string, set passkeySetRecord) error {
-	return passkeySets.Put(tx, person, set, time.Time{})
+func putPasskeys(tx storage.Tx, personID string, set PasskeySet) error {
+	return passkeySets.Put(tx, personID, set, time.Time{})
 }
 
-// replace puts a passkey in the place of the one with its credential id. It is false when that is gone, is suspect, or has been used since it was
-// verified with a counter that the new one does not exceed.
-func (p *passkeySetRecord) replace(key passkeyRecord) bool {
+// replace replaces the passkey with the same credential id. It returns false when that one is gone or suspect, or when
+// its counter is no longer below that of the new one, because it was used since it was verified.
+func (p *PasskeySet) replace(key Passkey) bool {
 	i := p.find(key.Credential)
 	if i < 0 || p.Keys[i].Suspect || (key.SignCount <= p.Keys[i].SignCount && (key.SignCount > 0 || p.Keys[i].SignCount > 0)) {
 		return false
@@ -52,106 +49,101 @@ func (p *passkeySetRecord) replace(key passkeyRecord) bool {
 	return true
 }
 
-// dropPasskeys removes passkeys of a person: all of them, or the one with this id of ours. It returns how many.
-func dropPasskeys(tx storage.Tx, person, id string) (dropped []passkeyRecord, err error) {
-	set, err := ReadPasskeys(tx, person)
+// dropPasskeys removes passkeys of a person: all of them, or the one with this id. It tells whether it removed any.
+func dropPasskeys(tx storage.Tx, personID, id string) (dropped bool, err error) {
+	set, err := ReadPasskeys(tx, personID)
 	if err != nil || len(set.Keys) == 0 {
-		return nil, err
+		return false, err
 	}
-	var left []passkeyRecord
+	var left []Passkey
 	for _, k := range set.Keys {
 		if id != "" && k.ID != id {
 			left = append(left, k)
 			continue
 		}
 		if err := passkeyOwners.Delete(tx, CredentialKey(k.Credential)); err != nil {
-			return nil, err
+			return false, err
 		}
-		dropped = append(dropped, k)
 	}
+	dropped = len(left) < len(set.Keys)
 	set.Keys = left
-	return dropped, putPasskeys(tx, person, set)
+	return dropped, putPasskeys(tx, personID, set)
 }
 
-// ForgetStepUp removes everything that a person who is removed has set up. It is a hook of the removal.
-func ForgetStepUp(tx storage.Tx, person string) error {
-	if _, err := dropPasskeys(tx, person, ""); err != nil {
-		return err
-	}
-	if err := Records.Delete(tx, person); err != nil {
-		return err
-	}
-	return passkeySets.Delete(tx, person)
-}
+// challengeKey returns the key of the challenge for a purpose, bound to a flow or a session.
+func challengeKey(purpose, bound string) string { return storage.Key(purpose, bound) }
 
-// ForgetSetUps removes the set-ups that were begun in a session. It is a hook of its end with the person.
-func ForgetSetUps(tx storage.Tx, session string) error {
-	for _, forget := range []func(storage.Tx, string) error{smsSetUps.Delete, totpSetUps.Delete, pushEnrols.Delete} {
-		if err := forget(tx, session); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// PasskeyChallenge returns the challenge that is out for something, or makes one.
-func (s *Service) PasskeyChallenge(ctx context.Context, purpose, bound string) (challenge []byte, err error) {
-	key, now := storage.Key(purpose, bound), s.now()
-	good := func(tx storage.Tx) (bool, error) {
-		rec, err := passkeyChallenges.Get(tx, key)
-		if errors.Is(err, storage.ErrNotFound) {
-			return false, nil
-		}
-		challenge = rec.Challenge
-		return err == nil && rec.ExpiresAt.After(now.Add(challengeLife/2)), err
-	}
-	var ok bool
-	err = s.store.View(ctx, func(tx storage.Tx) (err error) {
-		ok, err = good(tx)
+// PasskeyChallenge returns the challenge that is waiting for a purpose, or makes one.
+func (s *Service) PasskeyChallenge(ctx context.Context, purpose, bound string) ([]byte, error) {
+	var waiting passkeyChallengeRecord
+	err := s.store.View(ctx, func(tx storage.Tx) (err error) {
+		waiting, err = readChallenge(tx, purpose, bound)
 		return err
 	})
-	if err != nil || ok {
-		return challenge, err
-	}
-	fresh := make([]byte, challengeBytes)
-	if _, err := io.ReadFull(s.random, fresh); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		if ok, err := good(tx); err != nil || ok { // another tab was faster
+	return s.ensureChallenge(ctx, purpose, bound, waiting)
+}
+
+// readChallenge returns the challenge that is waiting, or a zero value.
+func readChallenge(tx storage.Tx, purpose, bound string) (passkeyChallengeRecord, error) {
+	rec, _, err := passkeyChallenges.Find(tx, challengeKey(purpose, bound))
+	return rec, err
+}
+
+// fresh tells whether a page can show the challenge: half of its life is left.
+func (c *passkeyChallengeRecord) fresh(now time.Time) bool {
+	return c.ExpiresAt.After(now.Add(challengeLife / 2))
+}
+
+// ensureChallenge returns the challenge that is waiting, or makes one in its place when it is no longer fresh.
+func (s *Service) ensureChallenge(ctx context.Context, purpose, bound string, waiting passkeyChallengeRecord) ([]byte, error) {
+	now := s.now()
+	if waiting.fresh(now) {
+		return waiting.Challenge, nil
+	}
+	rec := passkeyChallengeRecord{Challenge: make([]byte, challengeBytes), ExpiresAt: now.Add(challengeLife)}
+	if _, err := io.ReadFull(s.random, rec.Challenge); err != nil {
+		return nil, err
+	}
+	var challenge []byte
+	err := s.store.Update(ctx, func(tx storage.Tx) error {
+		last, err := readChallenge(tx, purpose, bound)
+		if err != nil {
 			return err
 		}
-		challenge = fresh
-		rec := passkeyChallengeRecord{Challenge: fresh, ExpiresAt: now.Add(challengeLife)}
-		return passkeyChallenges.Put(tx, key, rec, rec.ExpiresAt.Add(session.CollectAfter))
+		if last.fresh(now) { // another tab was faster
+			challenge = last.Challenge
+			return nil
+		}
+		challenge = rec.Challenge
+		return passkeyChallenges.Put(tx, challengeKey(purpose, bound), rec, rec.ExpiresAt.Add(session.CollectAfter))
 	})
 	return challenge, err
 }
 
-// SpendChallenge returns the challenge that is out for something, and takes it away whatever becomes of the answer. It is nil when there is none
-// that is still good.
+// SpendChallenge returns the challenge that is waiting for a purpose, and removes it whatever becomes of the answer. It
+// is nil when none is waiting, or when it has expired.
 func (s *Service) SpendChallenge(ctx context.Context, purpose, bound string) (challenge []byte, err error) {
-	key, now := storage.Key(purpose, bound), s.now()
+	now := s.now()
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
 		challenge = nil
-		rec, err := passkeyChallenges.Get(tx, key)
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil
-		}
+		rec, err := readChallenge(tx, purpose, bound)
 		if err != nil {
 			return err
 		}
 		if rec.ExpiresAt.After(now) {
 			challenge = rec.Challenge
 		}
-		return passkeyChallenges.Delete(tx, key)
+		return passkeyChallenges.Delete(tx, challengeKey(purpose, bound))
 	})
 	return challenge, err
 }
 
-// Suspect marks a passkey whose counter has gone back: there may be a copy, and nobody can tell which of the two has answered. Neither is taken from
-// now on.
-func (s *Service) Suspect(ctx context.Context, personID string, key passkeyRecord, from event.Origin) error {
+// Suspect marks a passkey whose counter has gone back: there may be a copy, and which of the two answered is unknown.
+// From now on neither is accepted.
+func (s *Service) Suspect(ctx context.Context, personID string, key Passkey, from event.Origin) error {
 	ev, err := s.person.NewEvents(from, passkeySuspected)
 	if err != nil {
 		return err
@@ -172,7 +164,7 @@ func (s *Service) Suspect(ctx context.Context, personID string, key passkeyRecor
 		if err := putPasskeys(tx, personID, set); err != nil {
 			return err
 		}
-		if err := s.tellPasskey(tx, personID, &rec, passkeySuspected, now); err != nil {
+		if err := s.notifyPasskey(tx, personID, &rec, passkeySuspected, now); err != nil {
 			return err
 		}
 		return s.events.Append(tx, event.Actor{}.Fill(ev[0], personID, set.Keys[i].Name))

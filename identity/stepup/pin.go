@@ -1,6 +1,7 @@
 package stepup
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -20,13 +21,14 @@ import (
 )
 
 const (
-	pinTries = 5 // wrong ones in a row; then it opens nothing until it is removed
+	pinTries = 5 // wrong ones in a row; then the PIN is locked until it is removed or reset
 	pinMin   = 6
 	pinMax   = 12
+	pinForm  = "pin"
 )
 
-// PINMethod is a number that the person has chosen.
-var PINMethod = Method{
+// pinMethod is a number that the person chose.
+var pinMethod = Method{
 	Name: session.MethodPIN, setUp: front.SecurityPath + "/pin",
 	Level: func(u *config.Units) int {
 		if !u.Features.PINEnabled {
@@ -41,53 +43,35 @@ var PINMethod = Method{
 	wrong:  "problem.pin",
 }
 
-func pinPurpose(person string) string { return "step-up PIN " + person }
+func pinPurpose(personID string) string { return "step-up PIN " + personID }
 
-// checkPIN counts the try before it looks: however many come at once, no more than pinTries are looked at.
-func checkPIN(ctx context.Context, s *Service, t *answer) (func(storage.Tx, *Record) (bool, error), error) {
-	personID := t.si.Session.PersonID
-	ev, err := s.person.NewEvents(t.from, pinLocked)
+// checkPIN counts the attempt before it verifies the PIN: of any number of requests at once, at most pinTries are
+// verified.
+func checkPIN(ctx context.Context, s *Service, a *answer) (spender, error) {
+	personID := a.signIn.Session.PersonID
+	ev, err := s.person.NewEvents(a.from, pinLocked)
 	if err != nil {
 		return nil, err
 	}
-	var rec pinRecord
-	count := func(by int) error {
-		return s.store.Update(ctx, func(tx storage.Tx) error {
-			own, err := readStepUp(tx, personID)
-			if err != nil {
-				return err
-			}
-			if own.PIN == nil || by > 0 && own.PIN.Failures >= pinTries {
-				return person.ErrMismatch
-			}
-			next := *own.PIN
-			next.Failures = max(0, next.Failures+by)
-			own.PIN, rec = &next, next
-			return putStepUp(tx, personID, own)
-		})
-	}
-	if err := count(1); err != nil {
-		return nil, err
-	}
-	phc, err := s.keyring.Open(pinPurpose(personID), rec.Sealed)
-	ok := false
-	if err == nil {
-		ok, _, err = s.hasher.Verify(ctx, string(phc), strings.TrimSpace(t.code))
-	}
+	rec, err := s.countPIN(ctx, personID, 1)
 	if err != nil {
-		if err := count(-1); err != nil && !errors.Is(err, person.ErrMismatch) {
-			s.log.Error("try not given back", zap.Error(err))
-		}
 		return nil, err
 	}
-	if !ok {
-		if rec.Failures >= pinTries {
-			err = s.store.Update(ctx, func(tx storage.Tx) error { return s.events.Append(tx, t.si.OwnEvent(ev[0], "")) })
+	ok, err := s.verifyPIN(ctx, personID, rec, a.code)
+	switch {
+	case err != nil:
+		if _, err := s.countPIN(ctx, personID, -1); err != nil && !errors.Is(err, person.ErrMismatch) {
+			s.log.Error("attempt not undone", zap.Error(err))
 		}
+		return nil, err
+	case !ok && rec.Failures >= pinTries:
+		err = s.store.Update(ctx, func(tx storage.Tx) error { return s.events.Append(tx, a.signIn.OwnEvent(ev[0], "")) })
 		return nil, cmp.Or(err, person.ErrMismatch)
+	case !ok:
+		return nil, person.ErrMismatch
 	}
 	return func(_ storage.Tx, own *Record) (bool, error) {
-		if own.PIN == nil || string(own.PIN.Sealed) != string(rec.Sealed) {
+		if own.PIN == nil || !bytes.Equal(own.PIN.Sealed, rec.Sealed) {
 			return false, nil
 		}
 		next := *own.PIN
@@ -97,7 +81,34 @@ func checkPIN(ctx context.Context, s *Service, t *answer) (func(storage.Tx, *Rec
 	}, nil
 }
 
-// pinProblem returns the message that says what is wrong with a new PIN, or "".
+// countPIN changes the count of wrong PINs in a row, and returns the PIN with its new count. person.ErrMismatch: there
+// is no PIN, or it is locked and takes no further attempt.
+func (s *Service) countPIN(ctx context.Context, personID string, by int) (rec pinRecord, err error) {
+	err = s.store.Update(ctx, func(tx storage.Tx) error {
+		own, err := readRecord(tx, personID)
+		if err != nil {
+			return err
+		}
+		if own.PIN == nil || by > 0 && own.PIN.Failures >= pinTries {
+			return person.ErrMismatch
+		}
+		rec = *own.PIN
+		rec.Failures = max(0, rec.Failures+by)
+		own.PIN = &rec
+		return putRecord(tx, personID, own)
+	})
+	return rec, err
+}
+
+func (s *Service) verifyPIN(ctx context.Context, personID string, rec pinRecord, pin string) (ok bool, err error) {
+	phc, err := s.keyring.Open(pinPurpose(personID), rec.Sealed)
+	if err == nil {
+		ok, _, err = s.hasher.Verify(ctx, string(phc), strings.TrimSpace(pin))
+	}
+	return ok, err
+}
+
+// pinProblem returns the message for what is wrong with a new PIN, or "".
 func pinProblem(pin, again string) string {
 	digits := []byte(pin)
 	if len(digits) < pinMin || len(digits) > pinMax || slices.ContainsFunc(digits, func(c byte) bool { return c < '0' || c > '9' }) {
@@ -118,89 +129,90 @@ func pinProblem(pin, again string) string {
 }
 
 func (s *Service) pinSection(tx storage.Tx, si *session.Current, st *Standing) (*page.SecuritySection, error) {
-	if PINMethod.Level(st.Units) == 0 {
+	if pinMethod.Level(st.Units) == 0 {
 		return nil, nil //nolint:nilnil // switched off
 	}
-	out := &page.SecuritySection{Key: PINMethod.Name, State: "off", Actions: []page.SecurityAction{{Label: "security.set_up", URL: PINMethod.setUp}}}
+	out := switchedOff(&pinMethod)
 	if st.Own.PIN != nil {
-		out.State, out.Actions = "on", []page.SecurityAction{{Label: "security.remove", URL: removeURL(&PINMethod)}}
+		out = switchedOn(&pinMethod)
 	}
-	if PINMethod.locked(&st.Own) {
+	if pinMethod.locked(&st.Own) {
 		out.State = "locked"
 	}
-	to, err := s.resetsPIN(tx, si, st)
+	to, err := s.pinResetAddress(tx, si, st)
 	if to != "" {
 		out.Actions = append(out.Actions, page.SecurityAction{Label: "security.pin.reset", URL: pinForgotPath})
 	}
 	return out, err
 }
 
-// pinPage reads what the two handlers of the page share. Otherwise it has written the answer and is not ok.
-func (s *Service) pinPage(w http.ResponseWriter, r *http.Request) (si *session.Current, self, next string, ok bool) {
-	return s.setUpOnce(w, r, &PINMethod, func(own *Record) bool { return own.PIN != nil })
-}
-
-func (s *Service) writePIN(w http.ResponseWriter, r *http.Request, si *session.Current, in page.PIN, status int) {
-	var err error
-	if in.CSRF, err = s.front.SecurityForm(w, r, si, "pin"); err != nil {
-		s.front.Fail(w, r, err, front.SecurityPath)
-		return
+func (s *Service) pinPage(q *front.Request, x setUp, status int, problem string) error {
+	csrf, err := s.front.FormToken(q, front.SessionForm(pinForm, q.SignIn))
+	if err != nil {
+		return err
 	}
-	s.pages.Render(w, r, page.View{Template: "pin", Status: status, Client: s.leadsTo(r, r.URL.Query().Get("flow")), Data: in})
+	s.pages.Render(q.W, q.Request, page.View{Template: "pin", Status: status, Client: x.client, Data: page.PIN{
+		Action: x.self, Cancel: x.next, CSRF: csrf, Problem: problem,
+	}})
+	return nil
 }
 
 // showPIN serves GET /account/security/pin.
-func (s *Service) showPIN(w http.ResponseWriter, r *http.Request) {
-	if si, self, next, ok := s.pinPage(w, r); ok {
-		s.writePIN(w, r, si, page.PIN{Action: self, Cancel: next}, http.StatusOK)
+func (s *Service) showPIN(q *front.Request) error {
+	x, err := s.readSetUpOnce(q, &pinMethod)
+	if err != nil {
+		return err
 	}
+	return s.pinPage(q, x, http.StatusOK, "")
 }
 
 // handlePIN serves POST /account/security/pin.
-func (s *Service) handlePIN(w http.ResponseWriter, r *http.Request) {
-	si, self, next, ok := s.pinPage(w, r)
-	if !ok || !s.front.CheckSecurityForm(w, r, si, "pin", self) {
-		return
+func (s *Service) handlePIN(q *front.Request) error {
+	x, err := s.readSetUpOnce(q, &pinMethod)
+	if err == nil {
+		err = s.front.CheckForm(q, front.SessionForm(pinForm, q.SignIn), x.self)
 	}
-	pin := strings.TrimSpace(r.PostForm.Get("pin"))
-	if problem := pinProblem(pin, strings.TrimSpace(r.PostForm.Get("again"))); problem != "" {
-		s.writePIN(w, r, si, page.PIN{Action: self, Cancel: next, Problem: problem}, http.StatusUnprocessableEntity)
-		return
+	if err != nil {
+		return err
 	}
-	if err := s.addPIN(w, r, si, pin); err != nil && !errors.Is(err, person.ErrMismatch) { // another page was faster
-		s.front.Fail(w, r, err, self)
-		return
+	pin := strings.TrimSpace(q.PostForm.Get("pin"))
+	if problem := pinProblem(pin, strings.TrimSpace(q.PostForm.Get("again"))); problem != "" {
+		return s.pinPage(q, x, http.StatusUnprocessableEntity, problem)
 	}
-	s.front.Redirect(w, r, next)
+	if err := s.addPIN(q, pin); err != nil && !errors.Is(err, person.ErrMismatch) { // mismatch: another page was faster
+		return err
+	}
+	return q.Redirect(x.next)
 }
 
-// addPIN stores a PIN, and raises the session to what it is worth.
-func (s *Service) addPIN(w http.ResponseWriter, r *http.Request, si *session.Current, pin string) error {
-	rec, err := s.newPIN(r.Context(), si.Session.PersonID, pin)
+// addPIN stores a PIN, and raises the session to its level.
+func (s *Service) addPIN(q *front.Request, pin string) error {
+	rec, err := s.newPIN(q.Context(), q.SignIn.Session.PersonID, pin)
 	if err != nil {
 		return err
 	}
-	ev, err := s.person.NewEvents(s.origin(r), stepUpAdded)
+	ev, err := s.person.NewEvents(s.origin(q.Request), stepUpAdded)
 	if err != nil {
 		return err
 	}
-	return s.raise(w, r, raise{si: si, method: &PINMethod, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
-		st, err := s.MaySetUp(tx, si)
-		if err != nil || st.Own.PIN != nil || PINMethod.Level(st.Units) == 0 {
+	now := s.now()
+	return s.raise(q, gain{method: &pinMethod, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
+		st, err := s.checkSetUp(tx, q.SignIn, now)
+		if err != nil || st.Own.PIN != nil || pinMethod.Level(st.Units) == 0 {
 			return false, err
 		}
 		own.PIN = rec
-		return true, s.events.Append(tx, si.OwnEvent(ev[0], PINMethod.Name))
+		return true, s.events.Append(tx, q.SignIn.OwnEvent(ev[0], pinMethod.Name))
 	}})
 }
 
 // newPIN returns what is stored of a PIN.
-func (s *Service) newPIN(ctx context.Context, person, pin string) (*pinRecord, error) {
+func (s *Service) newPIN(ctx context.Context, personID, pin string) (*pinRecord, error) {
 	phc, err := s.hasher.Hash(ctx, pin)
 	if err != nil {
 		return nil, err
 	}
-	// There are so few PINs that a hash alone would not keep one.
-	sealed, err := s.keyring.Seal(pinPurpose(person), []byte(phc))
+	// There are so few PINs that a hash alone does not protect one.
+	sealed, err := s.keyring.Seal(pinPurpose(personID), []byte(phc))
 	return &pinRecord{Sealed: sealed, Since: s.now().Truncate(time.Second)}, err
 }

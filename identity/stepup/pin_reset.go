@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,218 +12,240 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const LinkPINReset proof.LinkKind = "pin-reset"
+// LinkPINReset is the kind of the link in the mail for a new PIN, PINResetPath the page that it opens.
+const (
+	LinkPINReset proof.LinkKind = "pin-reset"
+	PINResetPath                = front.SecurityPath + "/pin-reset"
+)
 
 const (
-	PINResetPath  = front.SecurityPath + "/pin-reset"
 	pinForgotPath = front.SecurityPath + "/pin/forgot"
+	pinForgotForm = "pin forgot"
 	pinResetLife  = 30 * time.Minute
 )
 
-// resetsPIN tells where a link for another PIN would be sent to, or "": the person has none, or nobody sends links.
-func (s *Service) resetsPIN(tx storage.Tx, si *session.Current, st *Standing) (to string, err error) {
+// pinResetAddress returns where a link for a new PIN would be sent to, or "".
+func (s *Service) pinResetAddress(tx storage.Tx, si *session.Current, st *Standing) (to string, err error) {
 	if !s.SendsPINs(st) {
 		return "", nil
 	}
-	return stepUpAddress(tx, si)
+	return emailAddress(tx, si)
 }
 
-// SendsPINs tells whether a link for another PIN of the person would be sent to any address that is verified.
+// SendsPINs tells whether a link for a new PIN would be sent to any verified address of the person.
 func (s *Service) SendsPINs(st *Standing) bool {
-	return s.notify != nil && st.Units.EmailNotifications.PINReset && st.Own.PIN != nil && PINMethod.Level(st.Units) > 0
+	return s.notify != nil && st.Units.EmailNotifications.PINReset && st.Own.PIN != nil && pinMethod.Level(st.Units) > 0
 }
 
-// pinResetRequest is a person who may get a link for another PIN.
+// pinResetRequest is a request of a person who may get a link for a new PIN.
 type pinResetRequest struct {
-	si         *session.Current
-	to         string
-	flow       string // the step-up that it is for. Empty: none
-	self, next string
+	setUp
+	to   string
+	flow string // of the step-up that the PIN is for. Empty: none
 }
 
-// pinForgotten reads a request of the page that sends the link. Otherwise it has written the answer and is not ok.
-func (s *Service) pinForgotten(w http.ResponseWriter, r *http.Request) (x pinResetRequest, ok bool) {
-	x.self, x.next = withFlow(pinForgotPath, r)
-	if x.flow = r.URL.Query().Get("flow"); len(x.flow) > 64 {
-		x.flow = ""
+// readPINForgotten reads a request of the page that sends the link. It needs a password sign-in only: the PIN may be
+// the one method there is.
+func (s *Service) readPINForgotten(q *front.Request) (x pinResetRequest, err error) {
+	x.flow = flowOf(q.Request)
+	x.self, x.next = withFlow(pinForgotPath, q.Request)
+	q.Again = x.self
+	if err := s.front.NeedLevel(q, session.PasswordLevel, x.self); err != nil {
+		return x, err
 	}
-	if x.si, ok = s.front.RequireLevel(w, r, session.PasswordLevel, x.self); !ok {
-		return x, false
-	}
-	err := s.store.View(r.Context(), func(tx storage.Tx) error {
-		st, err := s.ReadStanding(tx, x.si)
-		if err == nil {
-			x.to, err = s.resetsPIN(tx, x.si, st)
+	now := s.now()
+	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+		if x.standing, err = s.StandingIn(tx, q.SignIn, q.Settings); err != nil {
+			return err
 		}
+		if x.to, err = s.pinResetAddress(tx, q.SignIn, x.standing); err != nil {
+			return err
+		}
+		x.client, err = s.readClient(tx, q, x.flow, now)
 		return err
 	})
-	switch {
-	case err != nil:
-		s.front.Fail(w, r, err, x.self)
-	case x.to == "":
-		s.front.Redirect(w, r, x.next)
-	default:
-		return x, true
+	if err == nil && x.to == "" {
+		err = redirectInstead(q, x.next)
 	}
-	return x, false
+	return x, err
 }
 
-func (s *Service) pinForgotForm(w http.ResponseWriter, r *http.Request, x pinResetRequest, status int, in page.Form) {
-	var err error
-	if in.CSRF, err = s.front.SecurityForm(w, r, x.si, "pin forgot"); err != nil {
-		s.front.Fail(w, r, err, x.self)
-		return
+func (s *Service) pinForgottenPage(q *front.Request, x pinResetRequest, status int, in page.Form) (err error) {
+	if in.CSRF, err = s.front.FormToken(q, front.SessionForm(pinForgotForm, q.SignIn)); err != nil {
+		return err
 	}
 	in.Key, in.Fill, in.Action, in.Cancel = "pin_forgot", []any{"to", person.MaskEmail(x.to)}, x.self, x.next
-	s.pages.Render(w, r, page.View{Template: "form", Status: status, Locales: x.si.Locales(), Client: s.leadsTo(r, x.flow), Data: in})
+	s.pages.Render(q.W, q.Request, page.View{Template: "form", Status: status, Locales: q.SignIn.Locales(), Client: x.client, Data: in})
+	return nil
 }
 
-// showPINForgot serves GET /account/security/pin/forgot: it asks, and sends nothing.
-func (s *Service) showPINForgot(w http.ResponseWriter, r *http.Request) {
-	x, ok := s.pinForgotten(w, r)
+// showPINForgot serves GET /account/security/pin/forgot: a question; it sends nothing.
+func (s *Service) showPINForgot(q *front.Request) error {
+	x, err := s.readPINForgotten(q)
 	switch {
-	case !ok:
-	case r.URL.Query().Get("sent") != "":
-		s.pages.Render(w, r, page.View{Template: "form", Locales: x.si.Locales(), Data: page.Form{
-			Key: "pin_forgot_sent", Fill: []any{"to", person.MaskEmail(x.to)}, Cancel: x.next,
-		}})
-	default:
-		s.pinForgotForm(w, r, x, http.StatusOK, page.Form{})
+	case err != nil:
+		return err
+	case q.URL.Query().Get("sent") == "":
+		return s.pinForgottenPage(q, x, http.StatusOK, page.Form{})
 	}
+	s.pages.Render(q.W, q.Request, page.View{Template: "form", Locales: q.SignIn.Locales(), Data: page.Form{
+		Key: "pin_forgot_sent", Fill: []any{"to", person.MaskEmail(x.to)}, Cancel: x.next,
+	}})
+	return nil
 }
 
 // handlePINForgot serves POST /account/security/pin/forgot.
-func (s *Service) handlePINForgot(w http.ResponseWriter, r *http.Request) {
-	x, ok := s.pinForgotten(w, r)
-	if !ok || !s.front.CheckSecurityForm(w, r, x.si, "pin forgot", x.self) {
-		return
+func (s *Service) handlePINForgot(q *front.Request) error {
+	x, err := s.readPINForgotten(q)
+	if err == nil {
+		err = s.front.CheckForm(q, front.SessionForm(pinForgotForm, q.SignIn), x.self)
 	}
-	person, now := x.si.Session.PersonID, s.now()
+	if err != nil {
+		return err
+	}
+	personID, now := q.SignIn.Session.PersonID, s.now()
 	var wait time.Duration
-	err := s.store.Update(r.Context(), func(tx storage.Tx) (err error) {
-		limit := proof.CodePurpose{Purpose: "pin reset", To: x.to, Limit: person}
+	err = s.store.Update(q.Context(), func(tx storage.Tx) (err error) {
+		limit := proof.CodePurpose{Purpose: "pin reset", To: x.to, Limit: personID}
 		if wait, err = s.proof.CountSent(tx, limit, 0, now); err != nil || wait > 0 {
 			return err
 		}
-		t, err := stepUpOwner(tx, x.si)
+		t, err := recipientOf(tx, q.SignIn)
 		if err != nil {
 			return err
 		}
 		n := t.Notice(notify.PINReset, now)
-		if n.Link, err = s.proof.NewLink(tx, LinkPINReset, person, map[string]string{proof.LinkTo: n.To, front.LinkFlow: x.flow}, pinResetLife, now); err != nil {
+		data := map[string]string{proof.LinkTo: n.To, front.LinkFlow: x.flow}
+		if n.Link, err = s.proof.NewLink(tx, LinkPINReset, personID, data, pinResetLife, now); err != nil {
 			return err
 		}
 		return s.person.SendNotice(tx, n)
 	})
 	switch {
 	case err != nil:
-		s.front.Fail(w, r, err, x.self)
+		return err
 	case wait > 0:
-		in := page.Form{Problem: "problem.sent_link", Wait: int((wait + time.Second - 1) / time.Second)}
-		w.Header().Set("Retry-After", strconv.Itoa(in.Wait)) // RFC 6585 4
-		s.pinForgotForm(w, r, x, http.StatusTooManyRequests, in)
-	default:
-		q := url.Values{"sent": {"1"}}
-		if x.flow != "" {
-			q.Set("flow", x.flow)
-		}
-		s.front.Redirect(w, r, pinForgotPath+"?"+q.Encode())
+		in := page.Form{}
+		front.Waits(q.W, &in, "problem.sent_link", wait)
+		return s.pinForgottenPage(q, x, http.StatusTooManyRequests, in)
 	}
+	sent := url.Values{"sent": {"1"}}
+	if x.flow != "" {
+		sent.Set("flow", x.flow)
+	}
+	return q.Redirect(pinForgotPath + "?" + sent.Encode())
 }
 
-// pinOpened reads a request of the page that the link opens: of the person of the link, signed in. Otherwise it has written the answer and is not ok.
-func (s *Service) pinOpened(w http.ResponseWriter, r *http.Request) (o *proof.OpenLink, si *session.Current, ok bool) {
-	if o, ok = s.front.OpenLink(w, r, LinkPINReset, pinForgotPath); !ok {
-		return nil, nil, false
-	}
-	if si, ok = s.front.RequireLevel(w, r, session.PasswordLevel, PINResetPath); !ok {
-		return nil, nil, false
-	}
-	if si.Session.PersonID != o.Rec.PersonID {
-		s.front.FailLink(w, r, LinkPINReset, pinForgotPath, proof.ErrNoLink)
-		return nil, nil, false
-	}
-	return o, si, true
+// pinResetLink is a request of the page that the link opens.
+type pinResetLink struct {
+	*proof.OpenLink
+	client login.Client // of the step-up that the PIN is for
 }
 
-func (s *Service) pinResetForm(w http.ResponseWriter, r *http.Request, o *proof.OpenLink, si *session.Current, status int, problem string) {
-	browser, err := s.jar.Browser(w, r, s.front.NewID)
+// readPINReset reads a request of the page that the link opens. The person of the link has to be signed in.
+func (s *Service) readPINReset(q *front.Request) (x pinResetLink, err error) {
+	now := s.now()
+	x.OpenLink, err = s.front.LinkIn(q, LinkPINReset, pinForgotPath, func(tx storage.Tx, o *proof.OpenLink) (err error) {
+		x.client, err = s.readClient(tx, q, o.Rec.Data[front.LinkFlow], now)
+		return err
+	})
 	if err != nil {
-		s.front.Fail(w, r, err, front.SecurityPath)
-		return
+		return x, err
 	}
-	s.pages.Render(w, r, page.View{Template: "pin", Status: status, Locales: si.Locales(), Client: s.leadsTo(r, o.Rec.Data[front.LinkFlow]), Data: page.PIN{
-		Action: PINResetPath, CSRF: s.pages.CSRF(browser, o.Form()), Problem: problem, Cancel: front.SecurityPath,
-	}})
+	if err := s.front.NeedLevel(q, session.PasswordLevel, PINResetPath); err != nil {
+		return x, err
+	}
+	if q.SignIn.Session.PersonID != x.Rec.PersonID {
+		return x, s.front.LinkError(q, LinkPINReset, pinForgotPath, proof.ErrNoLink)
+	}
+	q.Again = front.SecurityPath
+	return x, nil
 }
 
-// showPINReset serves GET /account/security/pin-reset: the page for another PIN.
-func (s *Service) showPINReset(w http.ResponseWriter, r *http.Request) {
-	if o, si, ok := s.pinOpened(w, r); ok {
-		s.pinResetForm(w, r, o, si, http.StatusOK, "")
-	}
-}
-
-// handlePINReset serves POST /account/security/pin-reset: the PIN is another one and not locked, and the link is used up.
-func (s *Service) handlePINReset(w http.ResponseWriter, r *http.Request) {
-	o, si, ok := s.pinOpened(w, r)
-	if !ok || !s.front.CheckLinkForm(w, r, o) {
-		return
-	}
-	pin := strings.TrimSpace(r.PostForm.Get("pin"))
-	if problem := pinProblem(pin, strings.TrimSpace(r.PostForm.Get("again"))); problem != "" {
-		s.pinResetForm(w, r, o, si, http.StatusUnprocessableEntity, problem)
-		return
-	}
-	next := front.SecurityPath
-	id, _, err := s.front.SignInOf(r, o.Rec.Data[front.LinkFlow])
-	if err == nil {
-		if id != "" {
-			next = URL(id)
-		}
-		err = s.resetPIN(w, r, o, si, pin)
-	}
-	switch {
-	case errors.Is(err, proof.ErrNoLink), errors.Is(err, person.ErrMismatch):
-		s.front.FailLink(w, r, LinkPINReset, pinForgotPath, proof.ErrNoLink)
-	case err != nil:
-		s.front.Fail(w, r, err, front.SecurityPath)
-	default:
-		s.jar.Clear(w, proof.LinkCookieOf(LinkPINReset))
-		s.front.Redirect(w, r, next)
-	}
-}
-
-// resetPIN stores a PIN in place of the one there is. Whoever has the password and reads the person's mail has shown what a PIN is worth.
-func (s *Service) resetPIN(w http.ResponseWriter, r *http.Request, o *proof.OpenLink, si *session.Current, pin string) error {
-	rec, err := s.newPIN(r.Context(), si.Session.PersonID, pin)
+func (s *Service) pinResetPage(q *front.Request, x pinResetLink, status int, problem string) error {
+	csrf, err := s.front.FormToken(q, x.Form())
 	if err != nil {
 		return err
 	}
-	ev, err := s.person.NewEvents(s.origin(r), pinReset)
+	s.pages.Render(q.W, q.Request, page.View{
+		Template: "pin", Status: status, Locales: q.SignIn.Locales(), Client: x.client,
+		Data: page.PIN{Action: PINResetPath, CSRF: csrf, Problem: problem, Cancel: front.SecurityPath},
+	})
+	return nil
+}
+
+// showPINReset serves GET /account/security/pin-reset: the page for a new PIN.
+func (s *Service) showPINReset(q *front.Request) error {
+	x, err := s.readPINReset(q)
+	if err != nil {
+		return err
+	}
+	return s.pinResetPage(q, x, http.StatusOK, "")
+}
+
+// handlePINReset serves POST /account/security/pin-reset: it replaces the PIN, which unlocks it, and uses up the link.
+func (s *Service) handlePINReset(q *front.Request) error {
+	x, err := s.readPINReset(q)
+	if err == nil {
+		err = s.front.CheckLink(q, x.OpenLink)
+	}
+	if err != nil {
+		return err
+	}
+	pin := strings.TrimSpace(q.PostForm.Get("pin"))
+	if problem := pinProblem(pin, strings.TrimSpace(q.PostForm.Get("again"))); problem != "" {
+		return s.pinResetPage(q, x, http.StatusUnprocessableEntity, problem)
+	}
+	flow, _, err := s.front.SignInOf(q.Request, x.Rec.Data[front.LinkFlow])
+	if err == nil {
+		err = s.resetPIN(q, x.OpenLink, pin)
+	}
+	switch {
+	case errors.Is(err, proof.ErrNoLink), errors.Is(err, person.ErrMismatch):
+		return s.front.LinkError(q, LinkPINReset, pinForgotPath, proof.ErrNoLink)
+	case err != nil:
+		return err
+	}
+	s.jar.Clear(q.W, proof.LinkCookieOf(LinkPINReset))
+	if flow != "" {
+		return q.Redirect(URL(flow))
+	}
+	return q.Redirect(front.SecurityPath)
+}
+
+// resetPIN stores a PIN in place of the old one. The password and access to the person's mail together prove as much as
+// a PIN does.
+func (s *Service) resetPIN(q *front.Request, o *proof.OpenLink, pin string) error {
+	rec, err := s.newPIN(q.Context(), q.SignIn.Session.PersonID, pin)
+	if err != nil {
+		return err
+	}
+	ev, err := s.person.NewEvents(s.origin(q.Request), pinReset)
 	if err != nil {
 		return err
 	}
 	now := s.now()
-	return s.raise(w, r, raise{si: si, method: &PINMethod, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
+	return s.raise(q, gain{method: &pinMethod, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
 		if _, err := s.proof.SpendLink(tx, LinkPINReset, o.Token, now); err != nil {
 			return false, err
 		}
-		st, err := s.ReadStanding(tx, si)
+		st, err := s.ReadStanding(tx, q.SignIn)
 		if err != nil {
 			return false, err
 		}
-		if to, err := s.resetsPIN(tx, si, st); err != nil || to == "" {
+		if to, err := s.pinResetAddress(tx, q.SignIn, st); err != nil || to == "" {
 			return false, err
 		}
-		if err := s.session.LowerSessions(tx, si.Session.PersonID, PINMethod.Name, ""); err != nil { // those of whoever knew the PIN before
+		// Sessions that were raised with the old PIN may belong to a thief.
+		if err := s.session.LowerSessions(tx, q.SignIn.Session.PersonID, pinMethod.Name, ""); err != nil {
 			return false, err
 		}
 		own.PIN = rec
-		return true, s.events.Append(tx, si.OwnEvent(ev[0], ""))
+		return true, s.events.Append(tx, q.SignIn.OwnEvent(ev[0], ""))
 	}})
 }

@@ -1,18 +1,14 @@
 package stepup
 
 import (
-	"encoding/binary"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
-	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -24,18 +20,18 @@ const (
 	pushEnrolPath   = "/push/enrol"
 	pushApprovePath = "/push/approve"
 
-	kindPush  = "push"       // cookie of a phone that is asked; it opens nothing
+	kindPush  = "push"       // cookie that recognises a phone; it gives access to nothing
 	kindEnrol = "push-enrol" // cookie that keeps the link of a set-up out of the address
 
-	pushDevices   = 5 // of one person
-	pushCookie    = 400 * 24 * time.Hour
-	pushEnrolLife = 10 * time.Minute
-	pushEnrolTry  = 3 // numbers that are typed
-	promptLife    = 2 * time.Minute
+	maxPhones      = 5 // of one person
+	phoneLife      = 400 * 24 * time.Hour
+	pushEnrolLife  = 10 * time.Minute
+	pushEnrolTries = 3 // numbers that can be typed
+	promptLife     = 2 * time.Minute
 )
 
-// PushMethod is a prompt on a phone, which is told the number that the browser shows.
-var PushMethod = Method{
+// pushMethod is a prompt on a phone, where the person types the number that the browser shows.
+var pushMethod = Method{
 	Name: session.MethodPush, page: pushStepUpPath, setUp: front.SecurityPath + "/push",
 	needs:  func(s *Service) bool { return s.push != nil },
 	Level:  func(u *config.Units) int { return u.StepUp.AuthenticationMethods.PushAuthenticationLevel },
@@ -43,22 +39,17 @@ var PushMethod = Method{
 	remove: func(own *Record) { own.Devices = nil },
 }
 
-// newPushNumber returns two digits that nobody takes for one.
+// newPushNumber returns two digits, the first of which is not zero.
 func newPushNumber(random io.Reader) (string, error) {
-	const least, numbers = 10, 90
-	const most = 1<<16 - 1<<16%numbers // above it the first ones would come more often
-	for {
-		var b [2]byte
-		if _, err := io.ReadFull(random, b[:]); err != nil {
-			return "", err
-		}
-		if n := int(binary.BigEndian.Uint16(b[:])); n < most {
-			return strconv.Itoa(least + n%numbers), nil
-		}
+	first, err := secret.Text(random, "123456789", 1)
+	if err != nil {
+		return "", err
 	}
+	second, err := secret.Text(random, "0123456789", 1)
+	return first + second, err
 }
 
-// phone returns the cookie of the phone that a request comes from, or "".
+// phone returns the value of the cookie of the phone that a request comes from, or "".
 func (s *Service) phone(r *http.Request) string {
 	if v := s.jar.Get(r, kindPush); len(v) == 43 {
 		return v
@@ -66,8 +57,8 @@ func (s *Service) phone(r *http.Request) string {
 	return ""
 }
 
-// phoneOf returns which of a person's devices has the cookie, or nil.
-func (r *Record) phoneOf(cookie string) *pushDeviceRecord {
+// phone returns the device of a person that has the cookie, or nil.
+func (r *Record) phone(cookie string) *pushDeviceRecord {
 	hash := secret.Hash(cookie)
 	if i := slices.IndexFunc(r.Devices, func(d pushDeviceRecord) bool { return cookie != "" && d.Cookie == hash }); i >= 0 {
 		return &r.Devices[i]
@@ -79,23 +70,24 @@ func (s *Service) pushSection(_ storage.Tx, _ *session.Current, st *Standing) (*
 	if s.push == nil {
 		return nil, nil //nolint:nilnil // nothing sends prompts
 	}
-	out := &page.SecuritySection{Key: PushMethod.Name, State: "off", Actions: []page.SecurityAction{{Label: "security.set_up", URL: PushMethod.setUp}}}
 	if len(st.Own.Devices) == 0 {
-		return out, nil
+		return switchedOff(&pushMethod), nil
 	}
-	out.State, out.Actions = "on", []page.SecurityAction{{Label: "security.remove", URL: removeURL(&PushMethod)}}
-	if len(st.Own.Devices) < pushDevices {
-		out.Actions = append(out.Actions, page.SecurityAction{Label: "security.push.another", URL: PushMethod.setUp})
+	out := switchedOn(&pushMethod)
+	if len(st.Own.Devices) < maxPhones {
+		out.Actions = append(out.Actions, page.SecurityAction{Label: "security.push.another", URL: pushMethod.setUp})
 	}
 	for _, d := range st.Own.Devices {
-		out.Items = append(out.Items, page.Row{Icon: "phone", Title: front.AgentText(d.Agent), Details: []page.Text{page.Say("security.push.since", "time", d.Since)}})
+		since := page.Say("security.push.since", "time", d.Since)
+		out.Items = append(out.Items, page.Row{Icon: "phone", Title: front.AgentText(d.Agent), Details: []page.Text{since}})
 	}
 	return out, nil
 }
 
-// pushPage writes a page about prompts.
-func (s *Service) pushPage(w http.ResponseWriter, r *http.Request, locales []string, status int, in page.Push) {
-	s.pages.Render(w, r, page.View{Template: "push", Status: status, Locales: locales, Client: s.leadsTo(r, r.URL.Query().Get("flow")), Data: in})
+// phonePage writes a page about prompts, on the phone.
+func (s *Service) phonePage(q *front.Request, status int, in page.Push) error {
+	s.pages.Render(q.W, q.Request, page.View{Template: "push", Status: status, Data: in})
+	return nil
 }
 
 // numberField is the field for a number that another screen shows.
@@ -103,27 +95,36 @@ func numberField(label string) page.Field {
 	return page.Field{Name: "number", Type: "code", Label: label, Autocomplete: "off", MaxLength: 2, Required: true}
 }
 
-// promptKey names a prompt: one for each step-up of a session.
-func promptKey(flow, session string) string { return storage.Key(secret.Hash(flow), session) }
+// promptKey returns the key of a prompt: there is one for each step-up of a session.
+func promptKey(flow, sessionID string) string { return storage.Key(secret.Hash(flow), sessionID) }
 
-// state tells how a prompt stands now.
+// The states of a prompt.
+const (
+	promptWaiting  = ""
+	promptApproved = "approved"
+	promptDenied   = "denied"
+	promptWrong    = "wrong" // the person typed another number
+	promptOver     = "over"
+)
+
+// state returns the state of a prompt now.
 func (p *promptRecord) state(now time.Time) string {
-	if p.State == promptWaits && !p.ExpiresAt.After(now) {
+	if p.State == promptWaiting && !p.ExpiresAt.After(now) {
 		return promptOver
 	}
 	return p.State
 }
 
-// The states of a prompt.
-const (
-	promptWaits    = "" // for an answer
-	promptApproved = "approved"
-	promptDenied   = "denied"
-	promptWrong    = "wrong" // another number was typed
-	promptOver     = "over"
-)
+// readPrompt returns a prompt by its key, or nil.
+func readPrompt(tx storage.Tx, key string) (*promptRecord, error) {
+	rec, ok, err := prompts.Find(tx, key)
+	if !ok {
+		return nil, err
+	}
+	return &rec, nil
+}
 
-// errAsked says that a prompt waits already.
-var errAsked = errors.New("identity: the phones are asked already")
-
-var errPrompt = fmt.Errorf("the prompt is over: %w", person.ErrMismatch)
+// denialCounter counts the prompts that a person has denied.
+func denialCounter(personID string) proof.Counter {
+	return proof.Counter{Key: storage.Key("push-denied", personID), Limit: 1, Clears: true}
+}

@@ -1,71 +1,45 @@
 package stepup
 
 import (
-	"context"
-	"crypto/subtle"
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// pushStepUp reads a step-up that goes on by a prompt. Otherwise it has written the answer and is not ok.
-func (s *Service) pushStepUp(w http.ResponseWriter, r *http.Request) (x request, ok bool) {
-	if x, ok = s.stepUpFlow(w, r); ok && Pick(x.offered, PushMethod.Name) == nil {
-		s.front.Redirect(w, r, URL(x.id)+"&choose=1")
-		ok = false
-	}
-	return x, ok
-}
-
 func pushURL(flow string) string { return pushStepUpPath + "?flow=" + url.QueryEscape(flow) }
 
-// readPrompt returns the prompt of a step-up, or nil.
-func readPrompt(tx storage.Tx, key string) (*promptRecord, error) {
-	rec, err := prompts.Get(tx, key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	return &rec, err
-}
-
-// showPushStepUp serves GET /step-up/push?flow=…: a button, then the number that the phone asks for until it is answered.
-func (s *Service) showPushStepUp(w http.ResponseWriter, r *http.Request) {
-	x, ok := s.pushStepUp(w, r)
-	if !ok {
-		return
-	}
-	var p *promptRecord
-	err := s.store.View(r.Context(), func(tx storage.Tx) (err error) {
-		p, err = readPrompt(tx, promptKey(x.id, x.si.ID))
+// readPushStepUp reads a step-up that goes on with a prompt, and the prompt; nil when none was sent.
+func (s *Service) readPushStepUp(q *front.Request) (x *stepUp, p *promptRecord, err error) {
+	x, err = s.readOwnPage(q, &pushMethod, func(tx storage.Tx, x *stepUp) (err error) {
+		p, err = readPrompt(tx, promptKey(x.id, q.SignIn.ID))
 		return err
 	})
+	return x, p, err
+}
+
+// showPushStepUp serves GET /step-up/push?flow=…: a button, then the number that the phone asks for until the prompt is
+// answered.
+func (s *Service) showPushStepUp(q *front.Request) error {
+	x, p, err := s.readPushStepUp(q)
 	if err != nil {
-		s.front.Fail(w, r, err, URL(x.id))
-		return
+		return err
 	}
 	in := page.Push{Key: "send"}
 	if p != nil {
 		switch p.state(s.now()) {
 		case promptApproved:
-			s.takeApproval(w, r, x, p)
-			return
-		case promptWaits:
+			return s.takeApproval(q, x, p)
+		case promptWaiting:
 			in = page.Push{Key: "wait", Number: p.Number, Refresh: true}
 		case promptDenied, promptWrong:
 			in.Problem = "problem.push_denied"
@@ -73,30 +47,36 @@ func (s *Service) showPushStepUp(w http.ResponseWriter, r *http.Request) {
 			in.Problem = "problem.push_over"
 		}
 	}
-	s.pushStepUpPage(w, r, x, http.StatusOK, in)
+	return s.pushStepUpPage(q, x, http.StatusOK, in)
 }
 
-func (s *Service) pushStepUpPage(w http.ResponseWriter, r *http.Request, x request, status int, in page.Push) {
-	in.Fill, in.Cancel = []any{"account", x.si.Person.Username}, page.LocalPath(x.flow.Demand.Cancel)
+func (s *Service) pushStepUpPage(q *front.Request, x *stepUp, status int, in page.Push) (err error) {
+	in.Fill, in.Cancel = []any{"account", q.SignIn.Person.Username}, page.LocalPath(x.flow.Demand.Cancel)
 	if in.Key == "send" {
-		in.Action, in.CSRF = pushURL(x.id), s.pages.CSRF(s.jar.Get(r, cookie.KindBrowser), stepUpForm(x, &PushMethod))
+		in.Action = pushURL(x.id)
+		if in.CSRF, err = s.front.FormToken(q, x.form(q.SignIn, &pushMethod)); err != nil {
+			return err
+		}
 	}
 	if len(x.offered) > 1 {
-		in.Others = URL(x.id) + "&choose=1"
+		in.Others = chooseURL(x.id)
 	}
-	v := s.front.View(x.flow.Demand, "push", status, in)
-	s.pages.Render(w, r, v)
+	s.pages.Render(q.W, q.Request, s.front.View(x.flow.Demand, "push", status, in))
+	return nil
 }
 
 // takeApproval raises the session of a prompt that the phone has approved.
-func (s *Service) takeApproval(w http.ResponseWriter, r *http.Request, x request, p *promptRecord) {
-	key, at := promptKey(x.id, x.si.ID), s.now()
-	err := s.raise(w, r, raise{si: x.si, method: &PushMethod, attempt: p.attempt(), client: x.flow.Demand.Client.ID, spend: func(tx storage.Tx, own *Record) (bool, error) {
+func (s *Service) takeApproval(q *front.Request, x *stepUp, p *promptRecord) error {
+	key, at, personID := promptKey(x.id, q.SignIn.ID), s.now(), q.SignIn.Session.PersonID
+	err := s.raise(q, gain{method: &pushMethod, attempt: p.attempt(), client: x.flow.Demand.Client.ID, spend: func(tx storage.Tx, own *Record) (bool, error) {
 		now, err := readPrompt(tx, key)
-		if err != nil || now == nil || now.ID != p.ID || now.State != promptApproved || len(own.Devices) == 0 || !now.ExpiresAt.Add(promptLife).After(at) {
+		if err != nil || now == nil || now.ID != p.ID || now.State != promptApproved {
 			return false, err
 		}
-		if err := proof.FailureRecords.Delete(tx, deniedKey(x.si.Session.PersonID)); err != nil {
+		if len(own.Devices) == 0 || !now.ExpiresAt.Add(promptLife).After(at) {
+			return false, nil
+		}
+		if err := proof.FailureRecords.Delete(tx, denialCounter(personID).Key); err != nil {
 			return false, err
 		}
 		if err := promptIDs.Delete(tx, p.ID); err != nil {
@@ -106,17 +86,14 @@ func (s *Service) takeApproval(w http.ResponseWriter, r *http.Request, x request
 	}})
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		s.pushStepUpPage(w, r, x, http.StatusOK, page.Push{Key: "send", Problem: "problem.push_over"})
+		return s.pushStepUpPage(q, x, http.StatusOK, page.Push{Key: "send", Problem: "problem.push_over"})
 	case err != nil:
-		s.front.Fail(w, r, err, URL(x.id))
-	default:
-		s.front.Redirect(w, r, x.flow.Demand.Return)
+		return err
 	}
+	return q.Redirect(x.flow.Demand.Return)
 }
 
-func deniedKey(person string) string { return storage.Key("push-denied", person) }
-
-// attempt is what the prompt was counted against.
+// attempt is the attempt that the prompt was counted as.
 func (p *promptRecord) attempt() *proof.Attempt {
 	at := &proof.Attempt{}
 	for _, c := range p.Counters {
@@ -125,35 +102,46 @@ func (p *promptRecord) attempt() *proof.Attempt {
 	return at
 }
 
-// handlePushStepUp serves POST /step-up/push?flow=…: the phone is asked.
-func (s *Service) handlePushStepUp(w http.ResponseWriter, r *http.Request) {
-	x, ok := s.pushStepUp(w, r)
-	if !ok {
-		return
+// handlePushStepUp serves POST /step-up/push?flow=…: a prompt goes to the phones.
+func (s *Service) handlePushStepUp(q *front.Request) error {
+	now := s.now()
+	var denied proof.FailureRecord
+	var p *promptRecord
+	x, err := s.readOwnPage(q, &pushMethod, func(tx storage.Tx, x *stepUp) (err error) {
+		if p, err = readPrompt(tx, promptKey(x.id, q.SignIn.ID)); err != nil {
+			return err
+		}
+		denied, err = s.proof.ReadFailures(tx, denialCounter(q.SignIn.Session.PersonID), now)
+		return err
+	})
+	if err == nil {
+		err = s.front.CheckForm(q, x.form(q.SignIn, &pushMethod), pushURL(x.id))
 	}
-	if err := s.pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), stepUpForm(x, &PushMethod)); err != nil {
-		s.log.Info("form refused", zap.String("path", r.URL.Path), zap.Error(err))
-		s.pages.Refuse(w, r, err, pushURL(x.id))
-		return
+	if err != nil {
+		return err
 	}
-	wait, err := s.prompt(r, x)
+	if p != nil && p.state(now) == promptWaiting { // the button was pressed twice
+		return q.Redirect(pushURL(x.id))
+	}
+	wait := denied.Until.Sub(now)
+	if wait <= 0 {
+		wait, err = s.prompt(q, x, now)
+	}
 	switch {
 	case errors.Is(err, person.ErrMismatch): // the phones are gone
-		s.front.Redirect(w, r, URL(x.id))
+		return q.Redirect(URL(x.id))
 	case err != nil:
-		s.front.Fail(w, r, err, URL(x.id))
+		return err
 	case wait > 0:
-		in := page.Push{Key: "send", Problem: "problem.wait", Wait: int((wait + time.Second - 1) / time.Second)}
-		w.Header().Set("Retry-After", strconv.Itoa(in.Wait)) // RFC 6585 4
-		s.pushStepUpPage(w, r, x, http.StatusTooManyRequests, in)
-	default:
-		s.front.Redirect(w, r, pushURL(x.id))
+		in := page.Push{Key: "send", Problem: "problem.wait", Wait: front.RetryAfter(q.W, wait)}
+		return s.pushStepUpPage(q, x, http.StatusTooManyRequests, in)
 	}
+	return q.Redirect(pushURL(x.id))
 }
 
-// prompt asks the phones of a person. It counts as a try until one of them has approved, so that nobody is worn down by prompts.
-func (s *Service) prompt(r *http.Request, x request) (wait time.Duration, err error) {
-	ctx, from, now, personID := r.Context(), s.origin(r), s.now(), x.si.Session.PersonID
+// prompt sends a prompt to the phones of the person. It counts as an attempt until a phone approves it, so that a thief
+// cannot wear the person down with prompts. wait is how long none is sent.
+func (s *Service) prompt(q *front.Request, x *stepUp, now time.Time) (wait time.Duration, err error) {
 	number, err := newPushNumber(s.random)
 	if err != nil {
 		return 0, err
@@ -162,57 +150,43 @@ func (s *Service) prompt(r *http.Request, x request) (wait time.Duration, err er
 	if err != nil {
 		return 0, err
 	}
-	err = s.store.View(ctx, func(tx storage.Tx) error {
-		p, err := readPrompt(tx, promptKey(x.id, x.si.ID))
-		if err != nil {
-			return err
-		}
-		if p != nil && p.state(now) == promptWaits { // the button twice
-			id = ""
-			return nil
-		}
-		denied, err := s.proof.ReadFailures(tx, proof.Counter{Key: deniedKey(personID), Limit: 1, Clears: true}, now)
-		wait = max(0, denied.Until.Sub(now))
-		return err
-	})
-	if err != nil || id == "" || wait > 0 {
-		return wait, err
-	}
-	at, err := s.proof.BeginAttempt(ctx, person.Holder{ID: personID, Person: x.si.Person}, x.si.Person.Username, proof.Origin{Address: from.ClientIP, Device: proof.Hashed(s.session.DeviceToken(r))}, x.st.counter(personID, &PushMethod))
+	at, err := s.beginAttempt(q, x, &pushMethod)
 	if err != nil || at.Wait > 0 {
 		return at.Wait, err
 	}
+	from := s.origin(q.Request)
 	rec := promptRecord{
-		ID: id, PersonID: personID, Session: x.si.ID, Number: number, Address: from.ClientIP, Agent: session.KeptAgent(from.UserAgent), Client: x.flow.Demand.Client.Name, At: now, ExpiresAt: now.Add(promptLife),
+		ID: id, PersonID: q.SignIn.Session.PersonID, Session: q.SignIn.ID, Number: number, Address: from.ClientIP,
+		Agent: session.KeptAgent(from.UserAgent), Client: x.flow.Demand.Client.Name, At: now, ExpiresAt: now.Add(promptLife),
 	}
 	for _, c := range at.Counters {
-		rec.Counters = append(rec.Counters, countedRecord{c.Key, c.Limit, c.Clears})
+		rec.Counters = append(rec.Counters, counterRecord{c.Key, c.Limit, c.Clears})
 	}
-	err = s.store.Update(ctx, func(tx storage.Tx) error { return s.sendPrompt(tx, x, rec) })
+	err = s.store.Update(q.Context(), func(tx storage.Tx) error { return s.sendPrompt(tx, x, q.SignIn, rec) })
 	if err != nil {
-		s.proof.NotEvaluated(ctx, at)
+		s.proof.NotEvaluated(q.Context(), at)
 	}
-	if errors.Is(err, errAsked) {
+	if errors.Is(err, errPromptWaiting) {
 		err = nil
 	}
 	return 0, err
 }
 
-func (s *Service) sendPrompt(tx storage.Tx, x request, rec promptRecord) error {
-	own, err := readStepUp(tx, rec.PersonID)
+func (s *Service) sendPrompt(tx storage.Tx, x *stepUp, si *session.Current, rec promptRecord) error {
+	own, err := readRecord(tx, rec.PersonID)
 	if err != nil {
 		return err
 	}
 	if len(own.Devices) == 0 {
 		return person.ErrMismatch
 	}
-	key := promptKey(x.id, x.si.ID)
+	key := promptKey(x.id, si.ID)
 	before, err := readPrompt(tx, key)
 	if err != nil {
 		return err
 	}
-	if before != nil && before.state(rec.At) == promptWaits {
-		return errAsked // another request was faster
+	if before != nil && before.state(rec.At) == promptWaiting {
+		return errPromptWaiting // another request was faster
 	}
 	if before != nil {
 		if err := promptIDs.Delete(tx, before.ID); err != nil {
@@ -228,165 +202,12 @@ func (s *Service) sendPrompt(tx storage.Tx, x request, rec promptRecord) error {
 	}
 	for _, d := range own.Devices {
 		err := s.push.Send(tx, notify.Push{
-			PersonID: rec.PersonID, Device: d.ID, Link: pushApprovePath + "?" + url.Values{"id": {rec.ID}}.Encode(), Locales: x.si.Locales(), At: rec.At, Until: rec.ExpiresAt,
-			Data: map[string]string{"username": x.si.Person.Username},
+			PersonID: rec.PersonID, Device: d.ID, Link: approveURL(rec.ID), Locales: si.Locales(), At: rec.At, Until: rec.ExpiresAt,
+			Data: map[string]string{"username": si.Person.Username},
 		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// promptRequest is a request of a phone that was asked.
-type promptRequest struct {
-	id, key string
-	prompt  promptRecord
-	person  person.Record
-	state   string
-}
-
-func (x *promptRequest) form() string { return "approve:" + x.id }
-
-func approveURL(id string) string { return pushApprovePath + "?" + url.Values{"id": {id}}.Encode() }
-
-// approving reads it. A browser that is none of the person's phones learns nothing of the prompt. Otherwise it has written the answer and is not ok.
-func (s *Service) approving(w http.ResponseWriter, r *http.Request) (x promptRequest, ok bool) {
-	x.id = r.URL.Query().Get("id")
-	now := s.now()
-	err := s.store.View(r.Context(), func(tx storage.Tx) error { return s.readAsked(tx, r, &x, now) })
-	if errors.Is(err, storage.ErrNotFound) {
-		s.pages.Error(w, r, http.StatusNotFound, "error.prompt", "")
-		return x, false
-	}
-	if err != nil {
-		s.front.Fail(w, r, err, approveURL(x.id))
-		return x, false
-	}
-	if x.state != promptWaits {
-		s.pushPage(w, r, nil, http.StatusOK, page.Push{Key: promptPages[x.state]})
-		return x, false
-	}
-	return x, true
-}
-
-// promptPages are the pages of prompts that wait no more.
-var promptPages = map[string]string{promptApproved: "approved", promptDenied: "denied", promptWrong: "wrong", promptOver: "over"}
-
-func (s *Service) readAsked(tx storage.Tx, r *http.Request, x *promptRequest, now time.Time) (err error) {
-	if x.key, err = promptIDs.Get(tx, x.id); err != nil {
-		return err
-	}
-	if x.prompt, err = prompts.Get(tx, x.key); err != nil {
-		return err
-	}
-	if x.person, err = person.Records.Get(tx, x.prompt.PersonID); err != nil {
-		return err
-	}
-	own, err := readStepUp(tx, x.prompt.PersonID)
-	if err != nil {
-		return err
-	}
-	if x.prompt.ID != x.id || own.phoneOf(s.phone(r)) == nil || x.person.State != person.Active {
-		return storage.ErrNotFound
-	}
-	if _, err := s.session.Live(tx, x.prompt.Session, now); err != nil {
-		return err
-	}
-	x.state = x.prompt.state(now)
-	return nil
-}
-
-// showApprove serves GET /push/approve?id=…, on the phone: who asks, from where; it changes nothing.
-func (s *Service) showApprove(w http.ResponseWriter, r *http.Request) {
-	if x, ok := s.approving(w, r); ok {
-		s.approvePage(w, r, x, http.StatusOK, "")
-	}
-}
-
-func (s *Service) approvePage(w http.ResponseWriter, r *http.Request, x promptRequest, status int, problem string) {
-	browser, err := s.jar.Browser(w, r, s.front.NewID)
-	if err != nil {
-		s.front.Fail(w, r, err, approveURL(x.id))
-		return
-	}
-	in := page.Push{
-		Key: "approve", Fill: []any{"account", x.person.Username}, Action: approveURL(x.id), CSRF: s.pages.CSRF(browser, x.form()), Deny: true, Problem: problem,
-		Fields: page.Fields(problem != "", numberField("push.number")),
-		Facts: []page.PushFact{
-			{Label: "push.browser", Value: front.AgentText(x.prompt.Agent)},
-			{Label: "push.address", Value: page.Say("push.value", "value", x.prompt.Address)},
-			{Label: "push.time", Value: page.Say("push.at", "time", x.prompt.At)},
-		},
-	}
-	if x.prompt.Client != "" {
-		in.Facts = append(in.Facts, page.PushFact{Label: "push.client", Value: page.Say("push.value", "value", x.prompt.Client)})
-	}
-	s.pushPage(w, r, nil, status, in)
-}
-
-// handleApprove serves POST /push/approve?id=…, on the phone: it approves with the number that the other screen shows, or denies.
-func (s *Service) handleApprove(w http.ResponseWriter, r *http.Request) {
-	x, ok := s.approving(w, r)
-	if !ok {
-		return
-	}
-	if err := s.pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), x.form()); err != nil {
-		s.log.Info("form refused", zap.String("path", r.URL.Path), zap.Error(err))
-		s.pages.Refuse(w, r, err, approveURL(x.id))
-		return
-	}
-	number := strings.TrimSpace(r.PostForm.Get("number"))
-	answer := promptDenied
-	if r.PostForm.Get("deny") == "" {
-		if number == "" {
-			s.approvePage(w, r, x, http.StatusUnprocessableEntity, "problem.push_missing")
-			return
-		}
-		if answer = promptApproved; subtle.ConstantTimeCompare([]byte(number), []byte(x.prompt.Number)) != 1 {
-			answer = promptWrong // once: whoever guesses has one in ninety
-		}
-	}
-	if err := s.answerPrompt(r.Context(), r, x, answer); err != nil && !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, errPrompt) {
-		s.front.Fail(w, r, err, approveURL(x.id))
-		return
-	}
-	s.front.Redirect(w, r, approveURL(x.id))
-}
-
-// answerPrompt writes what the phone has said, once.
-func (s *Service) answerPrompt(ctx context.Context, r *http.Request, x promptRequest, answer string) error {
-	ev, err := s.person.NewEvents(s.origin(r), pushDenied)
-	if err != nil {
-		return err
-	}
-	now := s.now()
-	return s.store.Update(ctx, func(tx storage.Tx) error {
-		y := promptRequest{id: x.id}
-		if err := s.readAsked(tx, r, &y, now); err != nil {
-			return err
-		}
-		if y.state != promptWaits {
-			return errPrompt
-		}
-		y.prompt.State = answer
-		if err := prompts.Put(tx, y.key, y.prompt, y.prompt.ExpiresAt.Add(session.CollectAfter)); err != nil {
-			return err
-		}
-		if answer == promptApproved {
-			return nil
-		}
-		c := proof.Counter{Key: deniedKey(y.prompt.PersonID), Limit: 1, Clears: true}
-		last, err := s.proof.ReadFailures(tx, c, now)
-		if err != nil {
-			return err
-		}
-		last = s.proof.CountFailure(last, c, now)
-		if err := proof.FailureRecords.Put(tx, c.Key, last, s.proof.ClearFailures(last)); err != nil {
-			return err
-		}
-		e := event.Actor{ID: y.prompt.PersonID, Name: y.person.Username, Session: y.prompt.Session}.Fill(ev[0], y.prompt.PersonID, answer)
-		e.Partition = y.person.PartitionName()
-		return s.events.Append(tx, e)
-	})
 }

@@ -6,36 +6,36 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Tables of step-ups.
+// Tables of step-ups and their methods.
 var (
-	Records           = storage.NewTable[Record]("identity_step_up")                           // person id
+	records           = storage.NewTable[Record]("identity_step_up")                           // person id
 	totpSetUps        = storage.NewTable[totpSetUpRecord]("identity_step_up_new_totp")         // session id
 	smsSetUps         = storage.NewTable[smsSetUpRecord]("identity_step_up_new_sms")           // session id
 	pushEnrols        = storage.NewTable[pushEnrolRecord]("identity_step_up_new_push")         // session id
 	pushEnrolKeys     = storage.NewTable[string]("identity_push_enrol_key")                    // hash of the link's token; the value is the session id
 	prompts           = storage.NewTable[promptRecord]("identity_prompt")                      // hash of the flow id, session id
 	promptIDs         = storage.NewTable[string]("identity_prompt_id")                         // id of the prompt; the value is its key
-	passkeySets       = storage.NewTable[passkeySetRecord]("identity_passkey_set")             // person id
-	passkeyOwners     = storage.NewTable[string]("identity_passkey")                           // hash of the credential id; the value is the person's id
-	passkeyChallenges = storage.NewTable[passkeyChallengeRecord]("identity_passkey_challenge") // what for, flow or session id
+	passkeySets       = storage.NewTable[PasskeySet]("identity_passkey_set")                   // person id
+	passkeyOwners     = storage.NewTable[string]("identity_passkey")                           // hash of the credential id; the value is the person id
+	passkeyChallenges = storage.NewTable[passkeyChallengeRecord]("identity_passkey_challenge") // purpose, then flow id or session id
 )
 
-// Record is what a person has set up to reach higher levels, and which of it they used last.
+// Record is what a person has set up to reach higher levels, and which method they used last.
 type Record struct {
 	Preferred string      `cbor:"1,keyasint,omitempty"`
 	TOTP      *totpRecord `cbor:"2,keyasint,omitempty"`
-	Recovery  []string    `cbor:"3,keyasint,omitempty"` // hashes of the codes that are left
+	Recovery  []string    `cbor:"3,keyasint,omitempty"` // hashes of the unused codes
 	PIN       *pinRecord  `cbor:"4,keyasint,omitempty"`
 	NoSMS     bool        `cbor:"5,keyasint,omitempty"` // the person wants no codes by text message
 
 	Devices []pushDeviceRecord `cbor:"6,keyasint,omitempty"`
-	Fixed   bool               `cbor:"7,keyasint,omitempty"` // the person has chosen Preferred
+	Fixed   bool               `cbor:"7,keyasint,omitempty"` // the person chose Preferred
 }
 
-// totpRecord is the secret that an authenticator app shares with us.
+// totpRecord is the secret that we share with an authenticator app.
 type totpRecord struct {
 	Sealed   []byte    `cbor:"1,keyasint"`
-	LastStep int64     `cbor:"2,keyasint"` // time step of the last code that was taken; it and those before it are used up
+	LastStep int64     `cbor:"2,keyasint"` // time step of the last code that was accepted; no code up to it is accepted again
 	Since    time.Time `cbor:"3,keyasint"`
 }
 
@@ -46,23 +46,23 @@ type pinRecord struct {
 	Since    time.Time `cbor:"3,keyasint"`
 }
 
-// totpSetUpRecord is a secret that a session was shown and has not confirmed yet.
+// totpSetUpRecord is a secret that was shown to a session, which has not confirmed it yet.
 type totpSetUpRecord struct {
 	Sealed    []byte    `cbor:"1,keyasint"`
 	ExpiresAt time.Time `cbor:"2,keyasint"`
 }
 
-// passkeySetRecord is the passkeys of a person. Handle is what they call the person: random, and the same as long as there is one.
-type passkeySetRecord struct {
-	Handle []byte          `cbor:"1,keyasint"`
-	Keys   []passkeyRecord `cbor:"2,keyasint,omitempty"`
-	// Made counts those that there have been.
+// PasskeySet is the passkeys of a person. Handle is their name for the person: random, and the same for all of them.
+type PasskeySet struct {
+	Handle []byte    `cbor:"1,keyasint"`
+	Keys   []Passkey `cbor:"2,keyasint,omitempty"`
+	// Made counts all that were ever added.
 	Made int `cbor:"3,keyasint,omitempty"`
 }
 
-// passkeyRecord is a passkey as far as it is public.
-type passkeyRecord struct {
-	ID         string   `cbor:"1,keyasint"` // of ours, for addresses
+// Passkey is the public part of a passkey.
+type Passkey struct {
+	ID         string   `cbor:"1,keyasint"` // our own, for addresses
 	Credential []byte   `cbor:"2,keyasint"` // credential id
 	PublicKey  []byte   `cbor:"3,keyasint"` // COSE
 	Name       string   `cbor:"4,keyasint,omitempty"`
@@ -70,12 +70,12 @@ type passkeyRecord struct {
 	SignCount  uint32   `cbor:"6,keyasint,omitempty"`
 	Transports []string `cbor:"7,keyasint,omitempty"`
 	Model      []byte   `cbor:"8,keyasint,omitempty"` // AAGUID
-	// BackupEligible says that it may be on several devices, BackedUp that it is.
+	// BackupEligible says that it can be on several devices, BackedUp that it is.
 	BackupEligible bool      `cbor:"9,keyasint,omitempty"`
 	BackedUp       bool      `cbor:"10,keyasint,omitempty"`
 	Since          time.Time `cbor:"11,keyasint"`
 	Used           time.Time `cbor:"12,keyasint,omitempty"`
-	// Suspect says that its counter has gone back: it is not taken any more.
+	// Suspect says that its counter has gone back: it is no longer accepted.
 	Suspect bool `cbor:"13,keyasint,omitempty"`
 }
 
@@ -85,16 +85,16 @@ type passkeyChallengeRecord struct {
 	ExpiresAt time.Time `cbor:"2,keyasint"`
 }
 
-// smsSetUpRecord is a number that a session says is the person's, until the code arrives there.
+// smsSetUpRecord is a number that a session claims, until it types the code that was sent there.
 type smsSetUpRecord struct {
 	Number    string    `cbor:"1,keyasint"`
 	ExpiresAt time.Time `cbor:"2,keyasint"`
 }
 
-// pushDeviceRecord is a phone that a person is asked on.
+// pushDeviceRecord is a phone that prompts go to.
 type pushDeviceRecord struct {
 	ID     string    `cbor:"1,keyasint"`
-	Cookie string    `cbor:"2,keyasint"` // hash of the cookie that the phone has
+	Cookie string    `cbor:"2,keyasint"` // hash of the phone's cookie
 	Agent  string    `cbor:"3,keyasint,omitempty"`
 	Since  time.Time `cbor:"4,keyasint"`
 }
@@ -104,14 +104,14 @@ type pushEnrolRecord struct {
 	PersonID  string    `cbor:"1,keyasint"`
 	Sealed    []byte    `cbor:"2,keyasint"`           // the link's token
 	Number    string    `cbor:"3,keyasint"`           // that the phone shows
-	Cookie    string    `cbor:"4,keyasint,omitempty"` // hash of the phone's, once it has answered
+	Cookie    string    `cbor:"4,keyasint,omitempty"` // hash of the phone's cookie, once the phone has answered
 	Agent     string    `cbor:"5,keyasint,omitempty"`
 	Tries     int       `cbor:"6,keyasint,omitempty"`
 	ExpiresAt time.Time `cbor:"7,keyasint"`
-	Token     string    `cbor:"8,keyasint"` // hash of the link's
+	Token     string    `cbor:"8,keyasint"` // hash of the link's token
 }
 
-// promptRecord is a question to the phones of a person: is it you?
+// promptRecord is a prompt, which asks a person on their phones: is it you?
 type promptRecord struct {
 	ID        string          `cbor:"1,keyasint"`
 	PersonID  string          `cbor:"2,keyasint"`
@@ -123,11 +123,11 @@ type promptRecord struct {
 	At        time.Time       `cbor:"8,keyasint"`
 	ExpiresAt time.Time       `cbor:"9,keyasint"`
 	State     string          `cbor:"10,keyasint,omitempty"`
-	Counters  []countedRecord `cbor:"11,keyasint,omitempty"`
+	Counters  []counterRecord `cbor:"11,keyasint,omitempty"`
 }
 
-// countedRecord is a counter that a try was held against.
-type countedRecord struct {
+// counterRecord is a counter that counted an attempt.
+type counterRecord struct {
 	Key    string `cbor:"1,keyasint"`
 	Limit  int    `cbor:"2,keyasint"`
 	Clears bool   `cbor:"3,keyasint,omitempty"`

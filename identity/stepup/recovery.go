@@ -3,31 +3,37 @@ package stepup
 import (
 	"context"
 	"encoding/base32"
+	"errors"
 	"io"
 	"slices"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// RecoveryPath is the page that makes new recovery codes.
+const RecoveryPath = front.SecurityPath + "/recovery"
+
 const (
 	recoveryCodes = 10
-	// recoveryBytes: 80 bits, so that the hash alone keeps them.
-	recoveryBytes = 10
+	recoveryBytes = 10 // 80 bits, so a fast hash is enough to protect them
+	recoveryForm  = "recovery"
 )
 
-// recoveryMethod is a code that the person has written down, in place of the authenticator app that is lost.
+// recoveryMethod is a code that the person wrote down, for the time when the authenticator app is lost.
 var recoveryMethod = Method{
 	Name:  session.MethodRecovery,
 	Level: func(u *config.Units) int { return TOTPMethod.Level(u) },
 	has:   func(_ storage.Tx, _ *session.Current, own *Record) (bool, error) { return len(own.Recovery) > 0, nil },
-	check: func(_ context.Context, _ *Service, t *answer) (func(storage.Tx, *Record) (bool, error), error) {
-		hash := recoveryHash(t.si.Session.PersonID, t.code)
-		if !slices.Contains(t.own.Recovery, hash) {
+	check: func(_ context.Context, _ *Service, a *answer) (spender, error) {
+		hash := recoveryHash(a.signIn.Session.PersonID, a.code)
+		if !slices.Contains(a.own().Recovery, hash) {
 			return nil, person.ErrMismatch
 		}
 		return func(_ storage.Tx, own *Record) (bool, error) {
@@ -42,7 +48,7 @@ var recoveryMethod = Method{
 }
 
 // newRecoveryCodes returns codes to be shown once, and what is stored of them.
-func newRecoveryCodes(random io.Reader, person string) (codes, hashes []string, err error) {
+func newRecoveryCodes(random io.Reader, personID string) (codes, hashes []string, err error) {
 	for range recoveryCodes {
 		b := make([]byte, recoveryBytes)
 		if _, err := io.ReadFull(random, b); err != nil {
@@ -50,18 +56,99 @@ func newRecoveryCodes(random io.Reader, person string) (codes, hashes []string, 
 		}
 		c := strings.ToLower(base32.StdEncoding.EncodeToString(b))
 		code := c[:4] + "-" + c[4:8] + "-" + c[8:12] + "-" + c[12:]
-		codes, hashes = append(codes, code), append(hashes, recoveryHash(person, code))
+		codes, hashes = append(codes, code), append(hashes, recoveryHash(personID, code))
 	}
 	return codes, hashes, nil
 }
 
-// recoveryHash reads a code as people write it: in any case, with or without the hyphens.
-func recoveryHash(person, code string) string {
+// recoveryHash accepts a code as people write it: in upper or lower case, with or without the hyphens.
+func recoveryHash(personID, code string) string {
 	code = strings.Map(func(c rune) rune {
 		if c == '-' || c == ' ' {
 			return -1
 		}
 		return c
 	}, strings.ToLower(code))
-	return secret.Hash("recovery code\x00" + person + "\x00" + code)
+	return secret.Hash("recovery code\x00" + personID + "\x00" + code)
+}
+
+func recoverySection(_ storage.Tx, _ *session.Current, st *Standing) (*page.SecuritySection, error) {
+	if Pick(st.Has, TOTPMethod.Name) == nil {
+		return nil, nil //nolint:nilnil // they replace the app
+	}
+	out := &page.SecuritySection{
+		Key: recoveryMethod.Name, State: "off", Count: len(st.Own.Recovery),
+		Actions: []page.SecurityAction{{Label: "security.recovery.new", URL: RecoveryPath}},
+	}
+	if out.Count > 0 {
+		out.State = "on"
+	}
+	return out, nil
+}
+
+// needRecovery returns nil when the person may make recovery codes: they need an authenticator app.
+func (s *Service) needRecovery(q *front.Request) error {
+	st, err := s.needSetUp(q, RecoveryPath)
+	if err == nil && Pick(st.Has, TOTPMethod.Name) == nil {
+		err = redirectInstead(q, front.SecurityPath)
+	}
+	return err
+}
+
+// showRecovery serves GET /account/security/recovery: a question; it changes nothing.
+func (s *Service) showRecovery(q *front.Request) error {
+	if err := s.needRecovery(q); err != nil {
+		return err
+	}
+	csrf, err := s.front.FormToken(q, front.SessionForm(recoveryForm, q.SignIn))
+	if err != nil {
+		return err
+	}
+	s.pages.Render(q.W, q.Request, page.View{Template: "confirm", Data: page.Confirm{
+		Key: "recovery.renew", Action: RecoveryPath, CSRF: csrf, Cancel: front.SecurityPath,
+	}})
+	return nil
+}
+
+// handleRecovery serves POST /account/security/recovery: new codes replace the old ones.
+func (s *Service) handleRecovery(q *front.Request) error {
+	err := s.needRecovery(q)
+	if err == nil {
+		err = s.front.CheckForm(q, front.SessionForm(recoveryForm, q.SignIn), RecoveryPath)
+	}
+	if err != nil {
+		return err
+	}
+	codes, hashes, err := newRecoveryCodes(s.random, q.SignIn.Session.PersonID)
+	if err != nil {
+		return err
+	}
+	ev, err := s.person.NewEvents(s.origin(q.Request), recoveryMade)
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+		st, err := s.checkSetUp(tx, q.SignIn, now)
+		if err != nil {
+			return err
+		}
+		if st.Own.TOTP == nil {
+			return person.ErrMismatch
+		}
+		own := st.Own
+		own.Recovery = hashes
+		if err := putRecord(tx, q.SignIn.Session.PersonID, own); err != nil {
+			return err
+		}
+		return s.events.Append(tx, q.SignIn.OwnEvent(ev[0], ""))
+	})
+	switch {
+	case errors.Is(err, person.ErrMismatch):
+		return q.Redirect(front.SecurityPath)
+	case err != nil:
+		return err
+	}
+	s.pages.Render(q.W, q.Request, page.View{Template: "recovery", Data: page.Recovery{Codes: codes, Next: front.SecurityPath}})
+	return nil
 }

@@ -1,9 +1,7 @@
 package stepup
 
 import (
-	"errors"
-	"net/http"
-	"net/url"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -13,39 +11,42 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const removePath = front.SecurityPath + "/remove"
-
 // Section is a part of the page about how a person signs in. It returns nil where there is nothing to show.
 type Section func(tx storage.Tx, si *session.Current, st *Standing) (*page.SecuritySection, error)
 
-// MethodSections are the parts about the methods, in their order.
+// MethodSections returns the parts about the methods, in their order.
 func (s *Service) MethodSections() []Section {
 	return []Section{passkeySection, authenticatorSection, recoverySection, s.pinSection, s.pushSection, s.smsSection, emailSection, preferredSection}
 }
 
-// AddSections adds parts of the page. New calls it before the service is used.
+// AddSections adds parts to the page. identity.New calls it before the service is used.
 func (s *Service) AddSections(parts ...Section) { s.sections = append(s.sections, parts...) }
 
-// showSecurity serves GET /account/security: how the person shows who they are, and where that is changed.
-func (s *Service) showSecurity(w http.ResponseWriter, r *http.Request) {
-	u, err := s.person.Settings(r.Context())
-	if err != nil {
-		s.front.Fail(w, r, err, front.SecurityPath)
-		return
-	}
-	si, ok := s.front.RequireLevel(w, r, u.StepUp.Actions.DashboardStepUpAuthenticationLevel, front.SecurityPath)
-	if !ok {
-		return
+// switchedOff is the part about a method that the person has not set up.
+func switchedOff(m *Method) *page.SecuritySection {
+	return &page.SecuritySection{Key: m.Name, State: "off", Actions: []page.SecurityAction{{Label: "security.set_up", URL: m.setUp}}}
+}
+
+// switchedOn is the part about a method that the person can remove.
+func switchedOn(m *Method) *page.SecuritySection {
+	return &page.SecuritySection{Key: m.Name, State: "on", Actions: []page.SecurityAction{{Label: "security.remove", URL: removeURL(m)}}}
+}
+
+// showSecurity serves GET /account/security: how the person signs in, and where to change that.
+func (s *Service) showSecurity(q *front.Request) error {
+	q.Again = front.SecurityPath
+	if err := s.front.NeedLevel(q, front.DashboardLevel(q.Settings), front.SecurityPath); err != nil {
+		return err
 	}
 	data := page.Security{Back: person.DefaultReturn}
-	err = s.store.View(r.Context(), func(tx storage.Tx) error {
+	err := s.store.View(q.Context(), func(tx storage.Tx) error {
 		data.Sections = nil
-		st, err := s.ReadStanding(tx, si)
+		st, err := s.StandingIn(tx, q.SignIn, q.Settings)
 		if err != nil {
 			return err
 		}
 		for _, section := range s.sections {
-			part, err := section(tx, si, st)
+			part, err := section(tx, q.SignIn, st)
 			if err != nil {
 				return err
 			}
@@ -56,150 +57,50 @@ func (s *Service) showSecurity(w http.ResponseWriter, r *http.Request) {
 		return nil
 	})
 	if err != nil {
-		s.front.Fail(w, r, err, front.SecurityPath)
-		return
+		return err
 	}
-	s.pages.Render(w, r, page.View{Template: "security", Locales: si.Locales(), Nav: s.front.Nav(r, u), Data: data})
-}
-
-// setUpOnce is RequireSetUp for a method that a person has once, while it is switched on and not there yet. self is the page with what led to it, next where
-// one goes afterwards. Where it is not ok the answer is written.
-func (s *Service) setUpOnce(w http.ResponseWriter, r *http.Request, m *Method, there func(own *Record) bool) (si *session.Current, self, next string, ok bool) {
-	self, next = withFlow(m.setUp, r)
-	si, st, ok := s.RequireSetUp(w, r, self)
-	switch {
-	case !ok:
-	case m.Level(st.Units) == 0:
-		s.pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
-		ok = false
-	case there(&st.Own):
-		s.front.Redirect(w, r, next)
-		ok = false
-	}
-	return si, self, next, ok
-}
-
-// RequireSetUp is front.RequireLevel for a page that sets up or removes a method.
-func (s *Service) RequireSetUp(w http.ResponseWriter, r *http.Request, ret string) (*session.Current, *Standing, bool) {
-	si, ok := s.front.RequireLevel(w, r, session.PasswordLevel, ret)
-	if !ok {
-		return nil, nil, false
-	}
-	st, err := s.StandingOf(r.Context(), si)
-	if err != nil {
-		s.front.Fail(w, r, err, ret)
-		return nil, nil, false
-	}
-	si, ok = s.front.RequireLevel(w, r, st.SetUpLevel(), ret)
-	return si, st, ok
-}
-
-// MaySetUp returns person.ErrMismatch when, by now, the session may not set up a method.
-func (s *Service) MaySetUp(tx storage.Tx, si *session.Current) (*Standing, error) {
-	rec, err := s.session.Live(tx, si.ID, s.now())
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, person.ErrMismatch
-	}
-	if err != nil {
-		return nil, err
-	}
-	p, err := person.Records.Get(tx, si.Session.PersonID)
-	if err != nil {
-		return nil, err
-	}
-	st, err := s.ReadStanding(tx, si)
-	if err == nil && (rec.PersonID != si.Session.PersonID || rec.Level < st.SetUpLevel() || p.State != person.Active || p.Epoch != rec.Epoch) {
-		err = person.ErrMismatch
-	}
-	return st, err
-}
-
-// withFlow returns a path of ours that goes on with the step-up that the request belongs to, if any, and where that goes on.
-func withFlow(path string, r *http.Request) (self, next string) {
-	if id := r.URL.Query().Get("flow"); id != "" && len(id) <= 64 {
-		return path + "?flow=" + url.QueryEscape(id), URL(id)
-	}
-	return path, front.SecurityPath
-}
-
-// leadsTo names where the forms of a page may lead to in the end that belongs to a sign-in: browsers apply form-action to every redirect that follows.
-func (s *Service) leadsTo(r *http.Request, flow string) login.Client {
-	_, rec, err := s.front.SignInOf(r, flow)
-	if err != nil { // the page is there all the same, and the redirect after it tells what is wrong
-		return login.Client{}
-	}
-	return login.Client{Targets: rec.Demand.Client.Targets}
-}
-
-// removable are the methods that a person can remove, by name.
-func (s *Service) removable(name string) *Method {
-	for _, m := range s.stepUpMethods() {
-		if m.Name == name && m.remove != nil {
-			return m
-		}
-	}
+	nav := s.front.Nav(q.Request, q.Settings)
+	s.pages.Render(q.W, q.Request, page.View{Template: "security", Locales: q.SignIn.Locales(), Nav: nav, Data: data})
 	return nil
 }
 
-func removeURL(m *Method) string { return removePath + "?method=" + m.Name }
-
-// toRemove reads which method a request is about to remove. Otherwise it has written the answer and is not ok.
-func (s *Service) toRemove(w http.ResponseWriter, r *http.Request) (m *Method, si *session.Current, ok bool) {
-	if m = s.removable(r.URL.Query().Get("method")); m == nil {
-		s.pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
-		return nil, nil, false
-	}
-	si, st, ok := s.RequireSetUp(w, r, removeURL(m))
-	if ok && Pick(st.Has, m.Name) == nil {
-		s.front.Redirect(w, r, front.SecurityPath)
-		ok = false
-	}
-	return m, si, ok
+// setUp is a request of a page that sets up a method, by a sign-in that may.
+type setUp struct {
+	standing *Standing
+	self     string       // the page, with the step-up that led to it
+	next     string       // where the page leads afterwards
+	client   login.Client // of that step-up: browsers apply form-action to every redirect that follows a form
 }
 
-// showRemove serves GET /account/security/remove?method=…: it asks, and changes nothing.
-func (s *Service) showRemove(w http.ResponseWriter, r *http.Request) {
-	m, si, ok := s.toRemove(w, r)
-	if !ok {
-		return
-	}
-	csrf, err := s.front.SecurityForm(w, r, si, "remove "+m.Name)
-	if err != nil {
-		s.front.Fail(w, r, err, front.SecurityPath)
-		return
-	}
-	s.pages.Render(w, r, page.View{Template: "confirm", Data: page.Confirm{
-		Key: "remove." + m.Name, Action: removeURL(m), CSRF: csrf, Cancel: front.SecurityPath,
-	}})
+// readSetUp reads what the pages that set up a method share, and with reads what a page needs of the same snapshot.
+func (s *Service) readSetUp(q *front.Request, path string, reads ...func(tx storage.Tx) error) (x setUp, err error) {
+	now := s.now()
+	x.self, x.next = withFlow(path, q.Request)
+	x.standing, err = s.needSetUp(q, x.self, append(reads, func(tx storage.Tx) (err error) {
+		x.client, err = s.readClient(tx, q, flowOf(q.Request), now)
+		return err
+	})...)
+	return x, err
 }
 
-// handleRemove serves POST /account/security/remove?method=….
-func (s *Service) handleRemove(w http.ResponseWriter, r *http.Request) {
-	m, si, ok := s.toRemove(w, r)
-	if !ok || !s.front.CheckSecurityForm(w, r, si, "remove "+m.Name, removeURL(m)) {
-		return
+// readSetUpOnce is readSetUp for a method that a person sets up once. A page of a method that is switched off is not
+// found; a page of a method that the person has leads on.
+func (s *Service) readSetUpOnce(q *front.Request, m *Method, reads ...func(tx storage.Tx) error) (setUp, error) {
+	x, err := s.readSetUp(q, m.setUp, reads...)
+	switch {
+	case err != nil:
+	case m.needs != nil && !m.needs(s), m.Level(x.standing.Units) == 0:
+		err = front.NotFound()
+	case Pick(x.standing.Has, m.Name) != nil:
+		err = redirectInstead(q, x.next)
 	}
-	ev, err := s.person.NewEvents(s.origin(r), stepUpRemoved)
-	if err == nil {
-		err = s.store.Update(r.Context(), func(tx storage.Tx) error {
-			st, err := s.MaySetUp(tx, si)
-			if err != nil || Pick(st.Has, m.Name) == nil {
-				return err
-			}
-			own := st.Own
-			m.remove(&own)
-			if err := putStepUp(tx, si.Session.PersonID, own); err != nil {
-				return err
-			}
-			if err := s.session.LowerSessions(tx, si.Session.PersonID, m.Name, ""); err != nil {
-				return err
-			}
-			return s.events.Append(tx, si.OwnEvent(ev[0], m.Name))
-		})
-	}
-	if err != nil && !errors.Is(err, person.ErrMismatch) {
-		s.front.Fail(w, r, err, front.SecurityPath)
-		return
-	}
-	s.front.Redirect(w, r, front.SecurityPath)
+	return x, err
+}
+
+// readClient returns where the application that a flow leads to sends browsers. A flow that has expired, or belongs to
+// another browser, leads to no application: the page is shown all the same, and the redirect after it says what is
+// wrong.
+func (s *Service) readClient(tx storage.Tx, q *front.Request, flow string, now time.Time) (login.Client, error) {
+	_, rec, err := s.front.SignInIn(tx, q, flow, now)
+	return login.Client{Targets: rec.Demand.Client.Targets}, err
 }

@@ -1,5 +1,5 @@
-// Package stepup raises a sign-in: the methods, the pages that set them up, and the way there and back. The level that
-// an application asks for, and sessions as such, do not belong here.
+// Package stepup raises a sign-in to a higher level: the methods, the pages that set them up, and the way there and
+// back. Which level an application demands, and when a session ends, does not belong here.
 package stepup
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Deps is what the service works with.
+// Deps is what the service needs.
 type Deps struct {
 	Person     *person.Service
 	Session    *session.Service
@@ -47,7 +47,7 @@ type Deps struct {
 	// Push sends prompts to phones. nil: none are sent.
 	Push  notify.PushSender
 	Pages *page.Renderer
-	// Origin tells where a request came from.
+	// Origin returns where a request came from.
 	Origin func(*http.Request) event.Origin
 	Jar    cookie.Jar
 	// Issuer is our own URL, without a trailing slash.
@@ -81,11 +81,11 @@ type Service struct {
 	now     func() time.Time
 	random  io.Reader
 
-	rp       *webauthn.WebAuthn // verifies passkeys. nil: there are none
+	rp       *webauthn.WebAuthn // verifies passkeys. nil: they are switched off
 	sections []Section
 }
 
-// New returns a service. Passkeys are off where the issuer does not allow them (PasskeysPossible) or passkeys is false.
+// New returns a service. Passkeys are on if passkeys is true and the issuer allows them (PasskeysPossible).
 func New(passkeys bool, d Deps) (*Service, error) {
 	s := &Service{
 		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation,

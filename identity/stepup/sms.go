@@ -2,6 +2,9 @@ package stepup
 
 import (
 	"errors"
+	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
@@ -14,8 +17,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// SMSMethod is a code that comes by text message, to a number that is verified.
-var SMSMethod = Method{
+// smsMethod is a code by text message, to a verified number.
+var smsMethod = Method{
 	Name: session.MethodSMS, setUp: front.SecurityPath + "/sms",
 	needs: func(s *Service) bool { return s.sms != nil },
 	Level: func(u *config.Units) int {
@@ -28,24 +31,24 @@ var SMSMethod = Method{
 		if own.NoSMS {
 			return false, nil
 		}
-		to, err := stepUpNumber(tx, si)
+		to, err := textNumber(tx, si)
 		return to != "", err
 	},
 	remove:  func(own *Record) { own.NoSMS = true },
-	address: stepUpNumber, mask: person.MaskPhone,
+	address: textNumber, mask: person.MaskPhone,
 	send: func(s *Service, tx storage.Tx, si *session.Current, code string, now time.Time) error {
-		t, err := stepUpOwner(tx, si)
+		t, err := recipientOf(tx, si)
 		if err != nil {
 			return err
 		}
 		return s.person.TextCode(tx, t, notify.SMSStepUpCode, person.TextNumber(t.Profile), code, now)
 	},
-	check: checkStepUpCode,
+	check: checkCode,
 }
 
-// stepUpNumber returns where a person reads text messages, or "".
-func stepUpNumber(tx storage.Tx, si *session.Current) (string, error) {
-	t, err := stepUpOwner(tx, si)
+// textNumber returns where a person reads text messages, or "".
+func textNumber(tx storage.Tx, si *session.Current) (string, error) {
+	t, err := recipientOf(tx, si)
 	if err != nil {
 		return "", err
 	}
@@ -53,28 +56,241 @@ func stepUpNumber(tx storage.Tx, si *session.Current) (string, error) {
 }
 
 func (s *Service) smsSection(tx storage.Tx, si *session.Current, st *Standing) (*page.SecuritySection, error) {
-	if s.sms == nil || SMSMethod.Level(st.Units) == 0 {
+	if s.sms == nil || smsMethod.Level(st.Units) == 0 {
 		return nil, nil //nolint:nilnil // switched off
 	}
-	if Pick(st.Has, SMSMethod.Name) == nil {
-		return &page.SecuritySection{Key: SMSMethod.Name, State: "off", Actions: []page.SecurityAction{{Label: "security.set_up", URL: SMSMethod.setUp}}}, nil
+	if Pick(st.Has, smsMethod.Name) == nil {
+		return switchedOff(&smsMethod), nil
 	}
-	to, err := stepUpNumber(tx, si)
-	return &page.SecuritySection{
-		Key: SMSMethod.Name, State: "on", Fill: []any{"to", person.MaskPhone(to)}, Actions: []page.SecurityAction{{Label: "security.remove", URL: removeURL(&SMSMethod)}},
-	}, err
+	to, err := textNumber(tx, si)
+	out := switchedOn(&smsMethod)
+	out.Fill = []any{"to", person.MaskPhone(to)}
+	return out, err
 }
 
-// newNumber returns the number that a session waits for a code at, or "".
-func newNumber(tx storage.Tx, session string, now time.Time) (string, error) {
-	rec, err := smsSetUps.Get(tx, session)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && !rec.ExpiresAt.After(now) {
-		return "", nil
+// smsSetUp is a request of the page that sets up codes by text message.
+type smsSetUp struct {
+	setUp
+	number     string // that a code was sent to. Empty: none was
+	suggestion string // of the person's profile, where no code was sent
+}
+
+// readSMSSetUp reads what the two handlers of the page share.
+func (s *Service) readSMSSetUp(q *front.Request) (x smsSetUp, err error) {
+	now := s.now()
+	x.setUp, err = s.readSetUpOnce(q, &smsMethod, func(tx storage.Tx) (err error) {
+		if x.number, err = pendingNumber(tx, q.SignIn.ID, now); err != nil || x.number != "" {
+			return err
+		}
+		x.suggestion, err = suggestedNumber(tx, q.SignIn)
+		return err
+	})
+	return x, err
+}
+
+// pendingNumber returns the number that a session has to confirm with a code, or "".
+func pendingNumber(tx storage.Tx, sessionID string, now time.Time) (string, error) {
+	rec, _, err := smsSetUps.Find(tx, sessionID)
+	if !rec.ExpiresAt.After(now) {
+		return "", err
 	}
 	return rec.Number, err
 }
 
-// numberCode is what the code is good for that shows a number to be the person's own.
+// suggestedNumber returns the number that the form begins with: the verified one, or else the person's primary one.
+func suggestedNumber(tx storage.Tx, si *session.Current) (string, error) {
+	t, err := recipientOf(tx, si)
+	if err != nil {
+		return "", err
+	}
+	number := person.TextNumber(t.Profile)
+	for _, n := range t.Profile.PhoneNumbers {
+		if n.Primary && number == "" {
+			number, _ = person.ParsePhone(n.Value)
+		}
+	}
+	return number, nil
+}
+
+// numberCode is what a code is valid for that confirms a number as the person's own.
 func numberCode(si *session.Current, number string) proof.CodePurpose {
 	return proof.CodePurpose{Purpose: "step-up number", Subject: si.ID, Bound: si.ID, To: number, Limit: si.Session.PersonID}
+}
+
+const smsForm = "sms"
+
+// smsPage writes the form: for a number, or for the code that was sent to it.
+func (s *Service) smsPage(q *front.Request, x smsSetUp, status int, typed string, in page.Form) (err error) {
+	if in.CSRF, err = s.front.FormToken(q, front.SessionForm(smsForm, q.SignIn)); err != nil {
+		return err
+	}
+	in.Action, in.Cancel = x.self, x.next
+	if x.number == "" {
+		in.Key = "sms_number"
+		in.Fields = page.Fields(in.Problem != "" && in.Problem != "problem.phone", page.Field{
+			Name: "number", Type: "tel", Label: "sms_number.label", Hint: "sms_number.hint", Value: typed, Autocomplete: "tel",
+			MaxLength: person.MaxTag, Required: true, Problem: fieldProblem(&in, "problem.phone"),
+		})
+	} else {
+		in.Key, in.Fill, in.Other = "sms_code", []any{"to", x.number}, &page.OtherButton{Name: "again", Label: "sms_code.other"}
+		in.Fields = page.Fields(in.Problem != "", page.Field{
+			Name: "code", Type: "code", Label: "step_up.sms.label", MaxLength: proof.MaxCode, Required: true, Problem: fieldProblem(&in, "problem.code"),
+		})
+	}
+	s.pages.Render(q.W, q.Request, page.View{Template: "form", Status: status, Locales: q.SignIn.Locales(), Client: x.client, Data: in})
+	return nil
+}
+
+// fieldProblem moves a problem from above the form to its field.
+func fieldProblem(in *page.Form, problem string) string {
+	if in.Problem != problem {
+		return ""
+	}
+	in.Problem = ""
+	return problem
+}
+
+// showSMS serves GET /account/security/sms: a number, then the code that was sent to it.
+func (s *Service) showSMS(q *front.Request) error {
+	x, err := s.readSMSSetUp(q)
+	if err != nil {
+		return err
+	}
+	return s.smsPage(q, x, http.StatusOK, x.suggestion, page.Form{})
+}
+
+// handleSMS serves POST /account/security/sms.
+func (s *Service) handleSMS(q *front.Request) error {
+	x, err := s.readSMSSetUp(q)
+	if err == nil {
+		err = s.front.CheckForm(q, front.SessionForm(smsForm, q.SignIn), x.self)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case q.PostForm.Get("again") != "":
+		err := s.store.Update(q.Context(), func(tx storage.Tx) error { return smsSetUps.Delete(tx, q.SignIn.ID) })
+		if err != nil {
+			return err
+		}
+		return q.Redirect(x.self)
+	case x.number == "" || q.PostForm.Has("number"):
+		x.number = ""
+		return s.takeNumber(q, x)
+	}
+	return s.takeNumberCode(q, x)
+}
+
+// takeNumber sends a code to a number.
+func (s *Service) takeNumber(q *front.Request, x smsSetUp) error {
+	typed := q.PostForm.Get("number")
+	number, ok := person.ParsePhone(typed)
+	if !ok {
+		if !person.IsText(typed, person.MaxTag) {
+			typed = ""
+		}
+		return s.smsPage(q, x, http.StatusUnprocessableEntity, typed, page.Form{Problem: "problem.phone"})
+	}
+	code, err := proof.NewSentCode(s.random)
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	var wait time.Duration
+	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+		wait = 0
+		if _, err := s.checkSetUp(tx, q.SignIn, now); err != nil {
+			return err
+		}
+		t, err := recipientOf(tx, q.SignIn)
+		if err != nil {
+			return err
+		}
+		wait, err = s.proof.SendCode(tx, numberCode(q.SignIn, number), code, now, func(tx storage.Tx, code string) error {
+			return s.person.TextCode(tx, t, notify.SMSPhoneCode, number, code, now)
+		})
+		if err != nil || wait > 0 {
+			return err
+		}
+		rec := smsSetUpRecord{Number: number, ExpiresAt: now.Add(person.SentCodeLife)}
+		return smsSetUps.Put(tx, q.SignIn.ID, rec, rec.ExpiresAt.Add(session.CollectAfter))
+	})
+	switch {
+	case errors.Is(err, person.ErrMismatch):
+		return q.Redirect(x.next)
+	case err != nil:
+		return err
+	case wait > 0:
+		in := page.Form{}
+		front.Waits(q.W, &in, "problem.sent", wait)
+		return s.smsPage(q, x, http.StatusTooManyRequests, number, in)
+	}
+	return q.Redirect(x.self)
+}
+
+// takeNumberCode takes the code that was sent to the number.
+func (s *Service) takeNumberCode(q *front.Request, x smsSetUp) error {
+	err := s.addNumber(q, x, strings.TrimSpace(q.PostForm.Get("code")))
+	switch {
+	case errors.Is(err, person.ErrMismatch):
+		return s.smsPage(q, x, http.StatusUnprocessableEntity, "", page.Form{Problem: "problem.code"})
+	case err != nil:
+		return err
+	}
+	return q.Redirect(x.next)
+}
+
+// addNumber marks the number as verified once the person has shown its code, and raises the session to the level of
+// such a code.
+func (s *Service) addNumber(q *front.Request, x smsSetUp, code string) error {
+	spend, err := s.proof.CheckCode(q.Context(), numberCode(q.SignIn, x.number), code)
+	if err != nil {
+		return err
+	}
+	ev, err := s.person.NewEvents(s.origin(q.Request), stepUpAdded)
+	if err != nil {
+		return err
+	}
+	change, err := s.person.NewUpdate(q.Context(), person.Edit{By: s.front.Actor(q.Request, q.SignIn), Verified: true})
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	return s.raise(q, gain{method: &smsMethod, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
+		st, err := s.checkSetUp(tx, q.SignIn, now)
+		if err != nil || smsMethod.Level(st.Units) == 0 {
+			return false, err
+		}
+		if ok, err := spend(tx); err != nil || !ok {
+			return false, err
+		}
+		if err := smsSetUps.Delete(tx, q.SignIn.ID); err != nil {
+			return false, err
+		}
+		if _, err := change.Apply(tx, q.SignIn.Session.PersonID, func(_ storage.Tx, d *person.Details) error {
+			verifyNumber(&d.Profile, x.number)
+			if person.TextNumber(&d.Profile) != x.number { // codes would go to an old number, which the person may have lost
+				person.Contact{Kind: person.ContactPhone, Value: x.number}.Prefer(&d.Profile)
+			}
+			return nil
+		}); err != nil {
+			return false, err
+		}
+		own.NoSMS = false
+		return true, s.events.Append(tx, q.SignIn.OwnEvent(ev[0], smsMethod.Name))
+	}})
+}
+
+// verifyNumber marks a number as verified, however it is written in the profile, or adds it.
+func verifyNumber(p *person.Profile, number string) {
+	i := slices.IndexFunc(p.PhoneNumbers, func(n person.PhoneNumber) bool {
+		same, ok := person.ParsePhone(n.Value)
+		return ok && same == number
+	})
+	if i >= 0 {
+		p.PhoneNumbers[i].Verified = true
+		return
+	}
+	person.Contact{Kind: person.ContactPhone, Value: number}.Put(p, true)
 }

@@ -2,220 +2,268 @@ package stepup
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// request is a request of a step-up that can go on.
-type request struct {
-	id      string
-	flow    front.FlowRecord
-	si      *session.Current
-	st      *Standing
-	offered []*Method
+const stepUpPath = "/step-up"
+
+// stepUp is a step-up under way that can go on.
+type stepUp struct {
+	id       string // of the flow
+	flow     front.FlowRecord
+	standing *Standing
+	offered  []*Method
+	// code is what a code of the method is valid for, if the method sends codes. sent says that one was sent and has not
+	// expired.
+	code proof.CodePurpose
+	sent bool
+	now  time.Time // when the request came
 }
 
-// initial are the methods that could be the person's first one, set up on the way. What somebody is given instead is offered beside them.
-func (x *request) initial() []*Method {
-	if len(x.st.mine()) > 0 {
+// initial returns the methods that the person could set up on the way as their first one. They are offered along with
+// the methods that administrators give.
+func (x *stepUp) initial() []*Method {
+	if len(x.standing.personal()) > 0 {
 		return nil
 	}
-	return x.st.Settable(x.flow.Demand.Level)
+	return x.standing.Settable(x.flow.Demand.Level)
 }
 
-// stepUpFlow reads the flow of a step-up. Otherwise it has written the answer and is not ok.
-func (s *Service) stepUpFlow(w http.ResponseWriter, r *http.Request) (x request, ok bool) {
-	if x.id, x.flow, ok = s.front.Flow(w, r); !ok {
-		return x, false
-	}
-	var err error
-	if x.si, err = s.session.Read(r); err == nil && x.si != nil {
-		x.st, err = s.StandingOf(r.Context(), x.si)
-	}
-	if err == nil {
-		err = s.front.IsOpen(r.Context())
-	}
-	d := x.flow.Demand
-	switch {
-	case err != nil:
-		s.front.Fail(w, r, err, URL(x.id))
-	case x.si == nil || !s.front.Meets(x.si, d):
-		s.front.Redirect(w, r, front.FlowURL(x.id)) // the password comes first
-	case x.si.Session.Level >= d.Level:
-		s.front.Redirect(w, r, d.Return)
-	case !x.st.Can(d.Level):
-		s.front.Redirect(w, r, d.Return) // which refuses
-	default:
-		x.offered = x.st.offers(d.Level)
-		return x, true
-	}
-	return x, false
+// bound is what a challenge or a prompt for the step-up is bound to.
+func (x *stepUp) bound(si *session.Current) string { return storage.Key(x.id, si.ID) }
+
+// form names the form of a method: it is bound to the flow, the session and the method.
+func (x *stepUp) form(si *session.Current, m *Method) string {
+	return "step_up:" + x.id + ":" + si.ID + ":" + m.Name
 }
 
-// showStepUp serves GET /step-up?flow=…: one method, or those there are, or those that can be set up. Without a flow it starts one.
-func (s *Service) showStepUp(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	if q.Get("flow") == "" {
-		s.startStepUp(w, r)
-		return
-	}
-	x, ok := s.stepUpFlow(w, r)
-	if !ok {
-		return
-	}
-	m := Pick(x.offered, q.Get("method"))
-	if m == nil && q.Get("choose") == "" {
-		if m = Pick(x.offered, x.st.Own.Preferred); m == nil && len(x.offered) == 1 && len(x.initial()) == 0 {
-			m = x.offered[0]
+// readStepUp reads the step-up that the request belongs to, and with reads what its page needs of the same snapshot. A
+// step-up that cannot go on, or has reached its level, leads elsewhere.
+func (s *Service) readStepUp(q *front.Request, reads ...func(tx storage.Tx, x *stepUp) error) (*stepUp, error) {
+	x := &stepUp{id: q.URL.Query().Get("flow"), now: s.now()}
+	err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+		if x.flow, err = s.front.ReadFlowIn(tx, q, x.id, x.now); err != nil || q.SignIn == nil {
+			return err
 		}
-	}
-	if m != nil && m.page != "" {
-		s.front.Redirect(w, r, m.page+"?flow="+url.QueryEscape(x.id))
-		return
-	}
-	s.stepUpPage(w, r, x, m, http.StatusOK, page.StepUp{Asked: q.Get("asked") != ""})
-}
-
-// startStepUp begins a step-up that nobody but the person has asked for, to the level that the configuration names. The parameter redirect may
-// name a path of ours to go to afterwards.
-func (s *Service) startStepUp(w http.ResponseWriter, r *http.Request) {
-	u, err := s.person.Settings(r.Context())
-	if err != nil {
-		s.front.Fail(w, r, err, "/step-up")
-		return
-	}
-	to := page.LocalPath(r.URL.Query().Get("redirect"))
-	ret := "/step-up"
-	if to != "" {
-		ret += "?" + url.Values{"redirect": {to}}.Encode()
-	} else {
-		to = front.SecurityPath
-	}
-	if _, ok := s.front.RequireLevel(w, r, u.StepUp.Actions.DefaultStepUpAuthenticationLevel, ret); ok {
-		s.front.Redirect(w, r, to)
-	}
-}
-
-// stepUpPage writes the page of a method, or of those there are.
-func (s *Service) stepUpPage(w http.ResponseWriter, r *http.Request, x request, m *Method, status int, in page.StepUp) {
-	self := URL(x.id)
-	in.Account, in.Cancel = x.si.Person.Username, page.LocalPath(x.flow.Demand.Cancel)
-	if m != nil {
-		in.Method, in.Action = m.Name, self+"&method="+m.Name
-		in.CSRF = s.pages.CSRF(s.jar.Get(r, cookie.KindBrowser), stepUpForm(x, m))
-		in.Digits, in.Hidden, in.Ask = m != &recoveryMethod && !m.given, m == &PINMethod, m.ask != nil
-		if err := s.sending(r.Context(), x, m, &in); err != nil {
-			s.front.Fail(w, r, err, self)
-			return
+		if x.standing, err = s.StandingIn(tx, q.SignIn, q.Settings); err != nil {
+			return err
 		}
-		if m == &PINMethod && x.st.resetPIN {
-			in.Forgot = pinForgotPath + "?flow=" + url.QueryEscape(x.id)
-		}
-		if len(x.offered) > 1 || len(x.initial()) > 0 {
-			in.Others = self + "&choose=1"
-		}
-	} else {
-		fresh := x.initial()
-		if len(x.offered) == 0 {
-			fresh = x.st.Settable(x.flow.Demand.Level)
-		}
-		in.SetUp = len(x.offered) == 0 || len(fresh) > 0
-		for _, o := range fresh {
-			in.Choices = append(in.Choices, page.StepUpChoice{Method: o.Name, URL: o.setUp + "?flow=" + url.QueryEscape(x.id)})
-		}
-		for _, o := range x.offered {
-			in.Choices = append(in.Choices, page.StepUpChoice{Method: o.Name, URL: self + "&method=" + o.Name})
-		}
-		if len(x.offered) == 0 {
-			if x.st.unlocks(x.flow.Demand.Level) {
-				in.SetUp = len(in.Choices) > 0
-				in.Choices = append(in.Choices, page.StepUpChoice{Method: "pin_reset", URL: pinForgotPath + "?flow=" + url.QueryEscape(x.id)})
+		x.offered = x.standing.offers(x.flow.Demand.Level)
+		for _, read := range reads {
+			if err := read(tx, x); err != nil {
+				return err
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	s.pages.Render(w, r, s.front.View(x.flow.Demand, "step_up", status, in))
+	d := x.flow.Demand
+	q.Again = URL(x.id)
+	switch {
+	case !q.Settings.Features.LoginEnabled:
+		return nil, session.ErrClosed
+	case q.SignIn == nil || !s.front.Meets(q.SignIn, d):
+		return nil, redirectInstead(q, front.FlowURL(x.id)) // the password comes first
+	case q.SignIn.Session.Level >= d.Level:
+		return nil, redirectInstead(q, d.Return)
+	case !x.standing.Can(d.Level):
+		return nil, redirectInstead(q, d.Return) // which refuses
+	}
+	return x, nil
 }
 
-// stepUpForm binds the form to the flow, the session and the method.
-func stepUpForm(x request, m *Method) string {
-	return "step_up:" + x.id + ":" + x.si.ID + ":" + m.Name
+// redirectInstead sends the browser to another page in place of the one that it asked for.
+func redirectInstead(q *front.Request, to string) error {
+	return cmp.Or(q.Redirect(to), front.ErrAnswered)
+}
+
+// readOwnPage is readStepUp for the page of a method that has one of its own.
+func (s *Service) readOwnPage(q *front.Request, m *Method, reads ...func(tx storage.Tx, x *stepUp) error) (*stepUp, error) {
+	x, err := s.readStepUp(q, reads...)
+	if err == nil && Pick(x.offered, m.Name) == nil {
+		err = redirectInstead(q, chooseURL(x.id))
+	}
+	return x, err
+}
+
+// readCode reads what the page of a method says about codes that are sent.
+func (s *Service) readCode(tx storage.Tx, si *session.Current, x *stepUp, m *Method) (err error) {
+	if m == nil || m.send == nil {
+		return nil
+	}
+	if x.code, err = m.codePurpose(tx, x.id, si); err != nil {
+		return err
+	}
+	x.sent, err = s.proof.CodeWaits(tx, x.code, x.now)
+	return err
+}
+
+// showStepUp serves GET /step-up?flow=…: one method, or the methods to choose from, or those that can be set up.
+// Without a flow it starts one.
+func (s *Service) showStepUp(q *front.Request) error {
+	query := q.URL.Query()
+	if query.Get("flow") == "" {
+		return s.startStepUp(q)
+	}
+	var m *Method
+	x, err := s.readStepUp(q, func(tx storage.Tx, x *stepUp) error {
+		m = x.choice(query)
+		return s.readCode(tx, q.SignIn, x, m)
+	})
+	switch {
+	case err != nil:
+		return err
+	case m != nil && m.page != "":
+		return q.Redirect(m.page + "?flow=" + url.QueryEscape(x.id))
+	}
+	return s.stepUpPage(q, x, m, http.StatusOK, page.StepUp{Asked: query.Get("asked") != ""})
+}
+
+// choice returns the method that the page asks for, or nil when the person has to choose one.
+func (x *stepUp) choice(query url.Values) *Method {
+	m := Pick(x.offered, query.Get("method"))
+	if m != nil || query.Get("choose") != "" {
+		return m
+	}
+	if m = Pick(x.offered, x.standing.Own.Preferred); m == nil && len(x.offered) == 1 && len(x.initial()) == 0 {
+		m = x.offered[0]
+	}
+	return m
+}
+
+// startStepUp begins a step-up that no application asked for, to the level of the settings. The parameter redirect may
+// name a path to go to afterwards.
+func (s *Service) startStepUp(q *front.Request) error {
+	to := page.LocalPath(q.URL.Query().Get("redirect"))
+	ret := stepUpPath
+	if to != "" {
+		ret += "?" + url.Values{"redirect": {to}}.Encode()
+	}
+	q.Again = stepUpPath
+	if err := s.front.NeedLevel(q, q.Settings.StepUp.Actions.DefaultStepUpAuthenticationLevel, ret); err != nil {
+		return err
+	}
+	return q.Redirect(cmp.Or(to, front.SecurityPath))
+}
+
+// stepUpPage writes the page of a method, or of all that can be chosen.
+func (s *Service) stepUpPage(q *front.Request, x *stepUp, m *Method, status int, in page.StepUp) (err error) {
+	in.Account, in.Cancel = q.SignIn.Person.Username, page.LocalPath(x.flow.Demand.Cancel)
+	if m == nil {
+		x.fillChoices(&in)
+		s.pages.Render(q.W, q.Request, s.front.View(x.flow.Demand, "step_up", status, in))
+		return nil
+	}
+	in.Method, in.Action = m.Name, methodURL(x.id, m)
+	if in.CSRF, err = s.front.FormToken(q, x.form(q.SignIn, m)); err != nil {
+		return err
+	}
+	in.Digits, in.Hidden, in.Ask = m != &recoveryMethod && !m.given, m == &pinMethod, m.request != nil
+	if m.send != nil {
+		in.Send, in.To, in.Sent = true, m.mask(x.code.To), x.sent
+	}
+	if m == &pinMethod && x.standing.resetPIN {
+		in.Forgot = pinForgotPath + "?flow=" + url.QueryEscape(x.id)
+	}
+	if len(x.offered) > 1 || len(x.initial()) > 0 {
+		in.Others = chooseURL(x.id)
+	}
+	s.pages.Render(q.W, q.Request, s.front.View(x.flow.Demand, "step_up", status, in))
+	return nil
+}
+
+// fillChoices fills in what a person can choose from: methods to use, and methods to set up.
+func (x *stepUp) fillChoices(in *page.StepUp) {
+	fresh := x.initial()
+	if len(x.offered) == 0 {
+		fresh = x.standing.Settable(x.flow.Demand.Level)
+	}
+	in.SetUp = len(x.offered) == 0 || len(fresh) > 0
+	for _, m := range fresh {
+		in.Choices = append(in.Choices, page.StepUpChoice{Method: m.Name, URL: m.setUp + "?flow=" + url.QueryEscape(x.id)})
+	}
+	for _, m := range x.offered {
+		in.Choices = append(in.Choices, page.StepUpChoice{Method: m.Name, URL: methodURL(x.id, m)})
+	}
+	if len(x.offered) == 0 && x.standing.unlocks(x.flow.Demand.Level) {
+		in.SetUp = len(in.Choices) > 0
+		in.Choices = append(in.Choices, page.StepUpChoice{Method: "pin_reset", URL: pinForgotPath + "?flow=" + url.QueryEscape(x.id)})
+	}
 }
 
 // handleStepUp serves POST /step-up?flow=…&method=….
-func (s *Service) handleStepUp(w http.ResponseWriter, r *http.Request) {
-	x, ok := s.stepUpFlow(w, r)
-	if !ok {
-		return
+func (s *Service) handleStepUp(q *front.Request) error {
+	var m *Method
+	x, err := s.readStepUp(q, func(tx storage.Tx, x *stepUp) error {
+		m = Pick(x.offered, q.URL.Query().Get("method"))
+		return s.readCode(tx, q.SignIn, x, m)
+	})
+	switch {
+	case err != nil:
+		return err
+	case m == nil || m.check == nil || m.page != "":
+		return q.Redirect(URL(x.id))
 	}
-	again := URL(x.id)
-	m := Pick(x.offered, r.URL.Query().Get("method"))
-	if m == nil || m.check == nil || m.page != "" {
-		s.front.Redirect(w, r, again)
-		return
+	if err := s.front.CheckForm(q, x.form(q.SignIn, m), URL(x.id)); err != nil {
+		return err
 	}
-	if err := s.pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), stepUpForm(x, m)); err != nil {
-		s.log.Info("form refused", zap.String("path", r.URL.Path), zap.Error(err))
-		s.pages.Refuse(w, r, err, again)
-		return
+	if q.PostForm.Get("send") != "" {
+		switch {
+		case m.send != nil:
+			return s.sendCode(q, x, m)
+		case m.request != nil:
+			return m.request(s, q, x, m)
+		}
 	}
-	if m.send != nil && r.PostForm.Get("send") != "" {
-		s.handleSend(w, r, x, m)
-		return
-	}
-	if m.ask != nil && r.PostForm.Get("send") != "" {
-		m.ask(s, w, r, x, m)
-		return
-	}
-	code := r.PostForm.Get("code")
+	code := q.PostForm.Get("code")
 	if code == "" {
-		s.stepUpPage(w, r, x, m, http.StatusUnprocessableEntity, page.StepUp{Problem: "problem.code_missing"})
-		return
+		return s.stepUpPage(q, x, m, http.StatusUnprocessableEntity, page.StepUp{Problem: "problem.code_missing"})
 	}
 	if !person.IsText(code, proof.MaxCode) {
-		code = "-" // nobody's, but counted like any other
+		code = "-" // always wrong, but counted like any other
 	}
-	wait, err := s.tryStepUp(w, r, x.flow, m, &answer{flow: x.id, method: m, si: x.si, from: s.origin(r), own: x.st.Own, counter: x.st.counter(x.si.Session.PersonID, m), code: code})
+	wait, err := s.tryAnswer(q, &answer{stepUp: x, method: m, signIn: q.SignIn, from: s.origin(q.Request), code: code})
 	switch {
 	case err == nil && wait > 0:
-		in := page.StepUp{Problem: "problem.wait", Wait: int((wait + time.Second - 1) / time.Second)}
-		w.Header().Set("Retry-After", strconv.Itoa(in.Wait)) // RFC 6585 4
-		s.stepUpPage(w, r, x, m, http.StatusTooManyRequests, in)
+		in := page.StepUp{Problem: "problem.wait", Wait: front.RetryAfter(q.W, wait)}
+		return s.stepUpPage(q, x, m, http.StatusTooManyRequests, in)
 	case err == nil:
-		s.front.Redirect(w, r, x.flow.Demand.Return)
+		return q.Redirect(x.flow.Demand.Return)
 	case errors.Is(err, person.ErrMismatch):
-		problem := cmp.Or(m.wrong, "problem.code")
-		if locked, err := s.isLocked(r.Context(), x.si, m); err == nil && locked {
-			problem += "_locked"
-		}
-		s.stepUpPage(w, r, x, m, http.StatusUnprocessableEntity, page.StepUp{Problem: problem})
-	default:
-		s.front.Fail(w, r, err, again)
+		return s.wrongAnswerPage(q, x, m)
 	}
+	return err
 }
 
-// isLocked tells whether a method that a person has is of no use any more.
-func (s *Service) isLocked(ctx context.Context, si *session.Current, m *Method) (locked bool, err error) {
-	if m.locked == nil {
-		return false, nil
-	}
-	err = s.store.View(ctx, func(tx storage.Tx) error {
-		own, err := readStepUp(tx, si.Session.PersonID)
-		locked = err == nil && m.locked(&own)
-		return err
+// wrongAnswerPage writes the page again after a wrong answer, which may have locked the method or used up the code.
+func (s *Service) wrongAnswerPage(q *front.Request, x *stepUp, m *Method) error {
+	locked := false
+	err := s.store.View(q.Context(), func(tx storage.Tx) error {
+		own, err := readRecord(tx, q.SignIn.Session.PersonID)
+		if err != nil {
+			return err
+		}
+		locked = m.locked != nil && m.locked(&own)
+		return s.readCode(tx, q.SignIn, x, m)
 	})
-	return locked, err
+	if err != nil {
+		return err
+	}
+	problem := cmp.Or(m.wrong, "problem.code")
+	if locked {
+		problem += "_locked"
+	}
+	return s.stepUpPage(q, x, m, http.StatusUnprocessableEntity, page.StepUp{Problem: problem})
 }

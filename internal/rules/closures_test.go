@@ -145,8 +145,6 @@ var slowInTransactions = allowance{
 	"putDeliveredCode":  "derives a hash of a short code with a key",
 	"still":             "to do: take the time from the request",
 	"maySetUp":          "to do: take the time from the request",
-	"pendingTOTP":       "to do: open what the transaction has read after it",
-	"beginEnrol":        "to do: open what the transaction has read after it",
 }
 
 // TestTransactionsComputeNothing: a closure for Update or View, and every function that gets its storage.Tx, works on

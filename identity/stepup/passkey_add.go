@@ -1,0 +1,192 @@
+package stepup
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const passkeyForm = "passkey"
+
+// passkeySetUp is a request of a page about passkeys.
+type passkeySetUp struct {
+	setUp
+	set     PasskeySet
+	waiting passkeyChallengeRecord // for a passkey to add
+}
+
+// readPasskeySetUp reads what the pages about passkeys share.
+func (s *Service) readPasskeySetUp(q *front.Request, path string) (x passkeySetUp, err error) {
+	if !s.HasPasskeys() {
+		return x, front.NotFound()
+	}
+	x.setUp, err = s.readSetUp(q, path, func(tx storage.Tx) (err error) {
+		if x.set, err = ReadPasskeys(tx, q.SignIn.Session.PersonID); err != nil {
+			return err
+		}
+		x.waiting, err = readChallenge(tx, challengeAdd, q.SignIn.ID)
+		return err
+	})
+	return x, err
+}
+
+// showAddPasskey serves GET /account/security/passkeys/add.
+func (s *Service) showAddPasskey(q *front.Request) error {
+	x, err := s.readPasskeySetUp(q, passkeyMethod.setUp)
+	if err != nil {
+		return err
+	}
+	return s.addPasskeyPage(q, x, http.StatusOK, "")
+}
+
+func (s *Service) addPasskeyPage(q *front.Request, x passkeySetUp, status int, problem string) error {
+	in := page.PasskeyAdd{Cancel: x.next, Problem: problem}
+	v := page.View{Template: "passkey_add", Status: status, Locales: q.SignIn.Locales()}
+	if len(x.set.Keys) >= maxPasskeys {
+		in.Full = maxPasskeys
+		v.Data = in
+		s.pages.Render(q.W, q.Request, v)
+		return nil
+	}
+	challenge, err := s.ensureChallenge(q.Context(), challengeAdd, q.SignIn.ID, x.waiting)
+	if err == nil && len(x.set.Handle) == 0 {
+		x.set, err = s.addHandle(q)
+	}
+	if err != nil {
+		return err
+	}
+	csrf, err := s.front.FormToken(q, front.SessionForm(passkeyForm, q.SignIn))
+	if err != nil {
+		return err
+	}
+	in.Passkey = &page.Passkey{
+		Action: x.self, Again: x.self, CSRF: csrf, Options: s.makeOptions(q.SignIn, challenge, &x.set), Create: true, Label: "security.passkey.add",
+		Life: ChallengeSeconds,
+	}
+	v.Client, v.Data = x.client, in
+	s.pages.Render(q.W, q.Request, v)
+	return nil
+}
+
+// addHandle gives a person's passkeys their handle.
+func (s *Service) addHandle(q *front.Request) (set PasskeySet, err error) {
+	fresh := make([]byte, handleBytes)
+	if _, err := io.ReadFull(s.random, fresh); err != nil {
+		return set, err
+	}
+	err = s.store.Update(q.Context(), func(tx storage.Tx) (err error) {
+		if set, err = ReadPasskeys(tx, q.SignIn.Session.PersonID); err != nil || len(set.Handle) > 0 { // another tab was faster
+			return err
+		}
+		set.Handle = fresh
+		return putPasskeys(tx, q.SignIn.Session.PersonID, set)
+	})
+	return set, err
+}
+
+// handleAddPasskey serves POST /account/security/passkeys/add.
+func (s *Service) handleAddPasskey(q *front.Request) error {
+	x, err := s.readPasskeySetUp(q, passkeyMethod.setUp)
+	if err == nil {
+		err = s.front.CheckForm(q, front.SessionForm(passkeyForm, q.SignIn), x.self)
+	}
+	if err != nil {
+		return err
+	}
+	challenge, err := s.SpendChallenge(q.Context(), challengeAdd, q.SignIn.ID)
+	if err != nil {
+		return err
+	}
+	x.waiting = passkeyChallengeRecord{} // spent
+	if challenge == nil {
+		return s.addPasskeyPage(q, x, http.StatusUnprocessableEntity, "problem.passkey_late")
+	}
+	key, err := s.readAttestation(&x.set, challenge, q.PostForm.Get("credential"))
+	if err == nil {
+		key, err = s.addPasskey(q, key)
+	}
+	switch {
+	case errors.Is(err, errKnownPasskey):
+		return s.addPasskeyPage(q, x, http.StatusUnprocessableEntity, "problem.passkey_known")
+	case errors.Is(err, person.ErrMismatch):
+		s.log.Info("passkey refused", zap.String("person_id", q.SignIn.Session.PersonID), zap.NamedError("cause", err))
+		return s.addPasskeyPage(q, x, http.StatusUnprocessableEntity, "problem.passkey_failed")
+	case err != nil:
+		return err
+	case x.next != front.SecurityPath:
+		return q.Redirect(x.next) // the step-up goes on
+	}
+	return q.Redirect(passkeyNamePath + "?" + url.Values{"id": {key.ID}}.Encode())
+}
+
+// addPasskey stores a passkey that was verified, and raises the session to its level.
+func (s *Service) addPasskey(q *front.Request, key Passkey) (Passkey, error) {
+	personID := q.SignIn.Session.PersonID
+	var err error
+	if key.ID, err = secret.ID(s.random, 16); err != nil {
+		return key, err
+	}
+	ev, err := s.person.NewEvents(s.origin(q.Request), passkeyAdded)
+	if err != nil {
+		return key, err
+	}
+	now := s.now()
+	key.Since = now.Truncate(time.Second)
+	return key, s.raise(q, gain{method: &passkeyMethod, passkey: key.ID, setUp: true, spend: func(tx storage.Tx, _ *Record) (bool, error) {
+		if _, err := s.checkSetUp(tx, q.SignIn, now); err != nil {
+			return false, err
+		}
+		set, err := ReadPasskeys(tx, personID)
+		if err != nil || len(set.Keys) >= maxPasskeys || len(set.Handle) == 0 {
+			return false, err
+		}
+		// Web Authentication Level 3 7.1, step 26: a credential id must not be registered twice.
+		err = passkeyOwners.Create(tx, CredentialKey(key.Credential), personID, time.Time{})
+		if errors.Is(err, storage.ErrExists) {
+			return false, errKnownPasskey
+		}
+		if err != nil {
+			return false, err
+		}
+		set.Made++
+		fresh := key
+		fresh.Number = set.Made
+		set.Keys = append(slices.Clone(set.Keys), fresh)
+		if err := putPasskeys(tx, personID, set); err != nil {
+			return false, err
+		}
+		if err := s.notifyPasskey(tx, personID, &q.SignIn.Person, passkeyAdded, now); err != nil {
+			return false, err
+		}
+		return true, s.events.Append(tx, q.SignIn.OwnEvent(ev[0], ""))
+	}})
+}
+
+// notifyPasskey tells a person that a passkey was added, was removed, or is suspected to have a copy. No setting
+// switches the message off: it is sent wherever e-mails are.
+func (s *Service) notifyPasskey(tx storage.Tx, personID string, rec *person.Record, kind event.Type, now time.Time) error {
+	if s.notify == nil {
+		return nil
+	}
+	prof, err := person.ReadProfile(tx, personID, rec)
+	if err != nil {
+		return err
+	}
+	kinds := map[event.Type]notify.Kind{passkeyAdded: notify.PasskeyAdded, passkeyRemoved: notify.PasskeyRemoved, passkeySuspected: notify.PasskeySuspected}
+	n := person.Recipient{ID: personID, Rec: rec, Profile: &prof.Profile}.Notice(kinds[kind], now)
+	n.Link = front.SecurityPath
+	return s.person.SendNotice(tx, n)
+}

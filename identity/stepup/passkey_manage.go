@@ -1,0 +1,245 @@
+package stepup
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	maxPasskeyName = 64 // characters
+
+	passkeyNameForm   = "passkey name"
+	passkeyRemoveForm = "passkey remove"
+)
+
+func passkeySection(tx storage.Tx, si *session.Current, st *Standing) (*page.SecuritySection, error) {
+	if !slices.Contains(st.All, &passkeyMethod) {
+		return nil, nil //nolint:nilnil // switched off
+	}
+	set, err := ReadPasskeys(tx, si.Session.PersonID)
+	if err != nil {
+		return nil, err
+	}
+	out := &page.SecuritySection{
+		Key: passkeyMethod.Name, State: "off", Count: len(set.Keys),
+		Actions: []page.SecurityAction{{Label: "security.passkey.add", URL: passkeyMethod.setUp}},
+	}
+	if len(set.Keys) > 0 {
+		out.State = "on"
+	}
+	for _, k := range set.Keys {
+		out.Items = append(out.Items, k.row())
+	}
+	return out, nil
+}
+
+// row is the passkey as a row of the page.
+func (k *Passkey) row() page.Row {
+	id := "?" + url.Values{"id": {k.ID}}.Encode()
+	row := page.Row{
+		Icon: "key", Name: k.Name, Details: []page.Text{page.Say("security.passkey.added", "time", k.Since)},
+		Actions: []page.Action{{Label: "security.passkey.rename", URL: passkeyNamePath + id}, {Label: "security.remove", URL: passkeyRemovePath + id}},
+	}
+	if k.Name == "" {
+		row.Title = page.Say("security.passkey.unnamed", "n", k.Number)
+	}
+	if !k.Used.IsZero() {
+		row.Details = append(row.Details, page.Say("security.passkey.used", "time", k.Used))
+	}
+	if k.Suspect {
+		row.Details = append(row.Details, page.Say("security.passkey.suspect"))
+	}
+	return row
+}
+
+// onePasskey is a request about one passkey.
+type onePasskey struct {
+	self string
+	key  Passkey
+}
+
+// readOnePasskey reads which passkey a request of the page at path is about.
+func (s *Service) readOnePasskey(q *front.Request, path string) (x onePasskey, err error) {
+	id := q.URL.Query().Get("id")
+	if !person.IsText(id, 64) {
+		id = ""
+	}
+	x.self = path + "?" + url.Values{"id": {id}}.Encode()
+	if !s.HasPasskeys() {
+		return x, front.NotFound()
+	}
+	var set PasskeySet
+	_, err = s.needSetUp(q, x.self, func(tx storage.Tx) (err error) {
+		set, err = ReadPasskeys(tx, q.SignIn.Session.PersonID)
+		return err
+	})
+	if err != nil {
+		return x, err
+	}
+	i := set.byID(id)
+	if i < 0 {
+		return x, front.NotFound()
+	}
+	x.key = set.Keys[i]
+	return x, nil
+}
+
+// showNamePasskey serves GET /account/security/passkeys/name?id=….
+func (s *Service) showNamePasskey(q *front.Request) error {
+	x, err := s.readOnePasskey(q, passkeyNamePath)
+	if err != nil {
+		return err
+	}
+	return s.namePasskeyPage(q, x, http.StatusOK, "")
+}
+
+func (s *Service) namePasskeyPage(q *front.Request, x onePasskey, status int, problem string) error {
+	csrf, err := s.front.FormToken(q, front.SessionForm(passkeyNameForm, q.SignIn))
+	if err != nil {
+		return err
+	}
+	s.pages.Render(q.W, q.Request, page.View{Template: "passkey_name", Status: status, Locales: q.SignIn.Locales(), Data: page.PasskeyName{
+		Action: x.self, Name: x.key.Name, CSRF: csrf, Cancel: front.SecurityPath, Problem: problem,
+	}})
+	return nil
+}
+
+// handleNamePasskey serves POST /account/security/passkeys/name?id=….
+func (s *Service) handleNamePasskey(q *front.Request) error {
+	x, err := s.readOnePasskey(q, passkeyNamePath)
+	if err == nil {
+		err = s.front.CheckForm(q, front.SessionForm(passkeyNameForm, q.SignIn), x.self)
+	}
+	if err != nil {
+		return err
+	}
+	name := strings.TrimSpace(q.PostForm.Get("name"))
+	if name == "" || !person.IsText(name, maxPasskeyName) {
+		return s.namePasskeyPage(q, x, http.StatusUnprocessableEntity, "problem.passkey_name")
+	}
+	err = s.changePasskey(q, x.key.ID, passkeyRenamed, name, func(tx storage.Tx, set *PasskeySet, i int) error {
+		set.Keys[i].Name = name
+		return putPasskeys(tx, q.SignIn.Session.PersonID, *set)
+	})
+	if err != nil && !errors.Is(err, person.ErrMismatch) {
+		return err
+	}
+	return q.Redirect(front.SecurityPath)
+}
+
+// changePasskey changes one passkey in a transaction, with its event. person.ErrMismatch: the passkey is gone, or the
+// session may no longer change it.
+func (s *Service) changePasskey(
+	q *front.Request, id string, kind event.Type, reason string, change func(tx storage.Tx, set *PasskeySet, i int) error,
+) error {
+	ev, err := s.person.NewEvents(s.origin(q.Request), kind)
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	return s.store.Update(q.Context(), func(tx storage.Tx) error {
+		if _, err := s.checkSetUp(tx, q.SignIn, now); err != nil {
+			return err
+		}
+		set, err := ReadPasskeys(tx, q.SignIn.Session.PersonID)
+		if err != nil {
+			return err
+		}
+		i := set.byID(id)
+		if i < 0 {
+			return person.ErrMismatch
+		}
+		set.Keys = slices.Clone(set.Keys)
+		if err := change(tx, &set, i); err != nil {
+			return err
+		}
+		return s.events.Append(tx, q.SignIn.OwnEvent(ev[0], reason))
+	})
+}
+
+// checkWayIn returns ErrLastWay when a person could not sign in without one of their passkeys.
+func (s *Service) checkWayIn(tx storage.Tx, personID string, rec *person.Record, set *PasskeySet, id string) error {
+	u, err := s.units(tx)
+	if err != nil {
+		return err
+	}
+	linked, err := person.CoupledIdentities(tx, personID)
+	if err != nil {
+		return err
+	}
+	rest := slices.DeleteFunc(set.Usable(), func(k Passkey) bool { return k.ID == id })
+	ok, err := s.HasWayIn(tx, u, personID, rec, linked, rest)
+	if err == nil && !ok {
+		err = ErrLastWay
+	}
+	return err
+}
+
+// showRemovePasskey serves GET /account/security/passkeys/remove?id=…: a question; it changes nothing.
+func (s *Service) showRemovePasskey(q *front.Request) error {
+	x, err := s.readOnePasskey(q, passkeyRemovePath)
+	if err != nil {
+		return err
+	}
+	csrf, err := s.front.FormToken(q, front.SessionForm(passkeyRemoveForm, q.SignIn))
+	if err != nil {
+		return err
+	}
+	name := x.key.Name
+	if name == "" {
+		name = strconv.Itoa(x.key.Number)
+	}
+	s.pages.Render(q.W, q.Request, page.View{Template: "confirm", Locales: q.SignIn.Locales(), Data: page.Confirm{
+		Key: "remove.passkey", Name: name, Action: x.self, CSRF: csrf, Cancel: front.SecurityPath,
+	}})
+	return nil
+}
+
+// handleRemovePasskey serves POST /account/security/passkeys/remove?id=….
+func (s *Service) handleRemovePasskey(q *front.Request) error {
+	x, err := s.readOnePasskey(q, passkeyRemovePath)
+	if err == nil {
+		err = s.front.CheckForm(q, front.SessionForm(passkeyRemoveForm, q.SignIn), x.self)
+	}
+	if err != nil {
+		return err
+	}
+	personID, now := q.SignIn.Session.PersonID, s.now()
+	err = s.changePasskey(q, x.key.ID, passkeyRemoved, x.key.Name, func(tx storage.Tx, set *PasskeySet, _ int) error {
+		rec, err := person.Records.Get(tx, personID)
+		if err != nil {
+			return err
+		}
+		if err := s.checkWayIn(tx, personID, &rec, set, x.key.ID); err != nil {
+			return err
+		}
+		if _, err := dropPasskeys(tx, personID, x.key.ID); err != nil {
+			return err
+		}
+		if err := s.session.LowerSessions(tx, personID, passkeyMethod.Name, x.key.ID); err != nil {
+			return err
+		}
+		return s.notifyPasskey(tx, personID, &rec, passkeyRemoved, now)
+	})
+	switch {
+	case errors.Is(err, ErrLastWay):
+		s.pages.Render(q.W, q.Request, page.View{
+			Template: "message", Status: http.StatusConflict, Locales: q.SignIn.Locales(), Data: page.Message{Key: "passkey_last", Next: front.SecurityPath},
+		})
+		return nil
+	case err != nil && !errors.Is(err, person.ErrMismatch):
+		return err
+	}
+	return q.Redirect(front.SecurityPath)
+}

@@ -1,0 +1,168 @@
+package stepup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// triesBeforeWait is how many wrong answers in a row a person has before the first wait. A right password does not
+// reset the count: otherwise a stolen one would give tries without end.
+const triesBeforeWait = 5
+
+// counter is what the attempts of all methods are counted by. Success with a method that is weaker than another one of
+// the person resets only its own attempt; otherwise it could be used to retry a stronger one forever.
+func (st *Standing) counter(personID string, m *Method) proof.Counter {
+	return proof.Counter{Key: storage.Key("step-up", personID), Limit: triesBeforeWait, Clears: m.Level(st.Units) >= st.reach()}
+}
+
+// beginAttempt counts an attempt by a method.
+func (s *Service) beginAttempt(q *front.Request, x *stepUp, m *Method) (proof.Attempt, error) {
+	personID, from := q.SignIn.Session.PersonID, s.origin(q.Request)
+	origin := proof.Origin{Address: from.ClientIP, Device: proof.Hashed(s.session.DeviceToken(q.Request))}
+	return s.proof.BeginAttempt(q.Context(), person.Holder{ID: personID, Person: q.SignIn.Person}, q.SignIn.Person.Username, origin,
+		x.standing.counter(personID, m))
+}
+
+// tryAnswer counts an answer, verifies it and raises the session. It returns how long no answer is accepted, and
+// person.ErrMismatch for a wrong answer.
+func (s *Service) tryAnswer(q *front.Request, a *answer) (wait time.Duration, err error) {
+	ctx, personID := q.Context(), a.signIn.Session.PersonID
+	at, err := s.beginAttempt(q, a.stepUp, a.method)
+	if err != nil {
+		return 0, err
+	}
+	if at.Wait > 0 {
+		s.log.Info("step-up not accepted: too many attempts", zap.String("person_id", personID), zap.String("client_ip", a.from.ClientIP))
+		return at.Wait, nil
+	}
+	spend, err := a.method.check(ctx, s, a)
+	if err == nil {
+		err = s.raise(q, gain{
+			method: a.method, passkey: a.passkey, attempt: &at, client: a.stepUp.flow.Demand.Client.ID, spend: spend,
+		})
+	}
+	switch {
+	case errors.Is(err, person.ErrMismatch):
+		s.log.Info("step-up refused", zap.String("person_id", personID), zap.String("method", a.method.Name), zap.String("client_ip", a.from.ClientIP))
+		return 0, cmp.Or(s.recordFailure(ctx, a, at), person.ErrMismatch)
+	case err != nil:
+		s.proof.NotEvaluated(ctx, at)
+	}
+	return 0, err
+}
+
+// recordFailure writes the events of a wrong answer.
+func (s *Service) recordFailure(ctx context.Context, a *answer, at proof.Attempt) error {
+	ev, err := s.person.NewEvents(a.from, stepUpFailed, proof.LoginThrottled)
+	if err != nil {
+		return err
+	}
+	if !at.Exhausted {
+		ev = ev[:1]
+	}
+	return s.store.Update(ctx, func(tx storage.Tx) error {
+		for _, e := range ev {
+			e = a.signIn.OwnEvent(e, a.method.Name)
+			e.ClientID = a.stepUp.flow.Demand.Client.ID
+			if err := s.events.Append(tx, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// gain is what raises a session, and how.
+type gain struct {
+	method  *Method
+	passkey string         // id of the passkey that was used. Empty: none was
+	attempt *proof.Attempt // to undo. nil: none was counted
+	client  string
+	// setUp says that the person has just set up the method. That proves nothing about who they are, so it is no sign-in
+	// and auth_time stays.
+	setUp bool
+	spend spender // it may write more
+}
+
+// raise gives the session of the request the level of a method, under a new cookie. person.ErrMismatch: what was
+// verified is no longer valid.
+func (s *Service) raise(q *front.Request, g gain) error {
+	token, err := secret.NewToken(s.random, secret.Session)
+	if err != nil {
+		return err
+	}
+	ev, err := s.person.NewEvents(s.origin(q.Request), stepUpSucceeded)
+	if err != nil {
+		return err
+	}
+	now, old := s.now(), proof.Hashed(s.jar.Get(q.Request, session.CookieSession))
+	var rec session.Record
+	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+		open, err := s.session.Open(tx, old, now)
+		if errors.Is(err, storage.ErrNotFound) || (err == nil && open.ID != q.SignIn.ID) {
+			return person.ErrMismatch // signed out meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		if err := spendAnswer(tx, open, g); err != nil {
+			return err
+		}
+		u, err := s.units(tx)
+		if err != nil {
+			return err
+		}
+		rec = open.Session
+		rec.Opened, rec.Seen = rec.OpenedAt(), now // the session ends when it would have ended
+		if !g.setUp {
+			rec.AuthTime, rec.Unproven = now, false
+		}
+		rec.Raise(g.method.Name, g.passkey, g.method.Level(u))
+		if g.attempt != nil {
+			if err := s.proof.Undo(tx, *g.attempt, true, now); err != nil {
+				return err
+			}
+		}
+		if _, _, err := s.session.Begin(tx, open.ID, token, old, rec); err != nil {
+			return err
+		}
+		e := open.OwnEvent(ev[0], g.method.Name)
+		e.ClientID = g.client
+		return s.events.Append(tx, e)
+	})
+	if err != nil {
+		return err
+	}
+	s.session.SetSession(q.W, token, rec, now)
+	return nil
+}
+
+// spendAnswer spends what was verified, and remembers the method as the one that the person used last.
+func spendAnswer(tx storage.Tx, open *session.Current, g gain) error {
+	own, err := readRecord(tx, open.Session.PersonID)
+	if err != nil {
+		return err
+	}
+	ok, err := g.spend(tx, &own)
+	if err == nil && !ok {
+		err = person.ErrMismatch
+	}
+	if err != nil {
+		return err
+	}
+	if g.method != &recoveryMethod && !(own.Fixed && own.Preferred != "") {
+		own.Preferred = g.method.Name
+	}
+	return putRecord(tx, open.Session.PersonID, own)
+}
