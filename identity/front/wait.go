@@ -51,6 +51,17 @@ func (s *Service) Continue(w http.ResponseWriter, r *http.Request, flow string, 
 	s.Redirect(w, r, f.Demand.Return)
 }
 
+// ContinueIn is Continue for a request that has the settings.
+func (s *Service) ContinueIn(q *Request, flow string, f FlowRecord) error {
+	switch {
+	case f.Elsewhere != "":
+		return q.LeaveTo(f.Elsewhere)
+	case flow != "" && q.Settings.Redirects.ShowWaitPageWhileLoggingIn:
+		return q.Redirect(signInWaitPath + "?" + url.Values{"flow": {flow}}.Encode())
+	}
+	return q.Redirect(f.Demand.Return)
+}
+
 // showSignInWait serves GET /sign-in/wait?flow=…: the browser goes on by itself to what asked for the sign-in, and shows this until it answers.
 func (s *Service) showSignInWait(w http.ResponseWriter, r *http.Request) {
 	_, f, ok := s.Flow(w, r)
@@ -68,21 +79,18 @@ func CompleteURL(flow string) string { return CompletePath + "?" + url.Values{"f
 // AsksMore tells whether persons are asked, after a sign-in, for what is missing. (identity service document, FeaturesConfiguration)
 func AsksMore(u *config.Units) bool { return u.Features.PostLoginExtraRegistrationAfterSecondLogin }
 
-// EnterElsewhere is Enter for a sign-in that nobody has asked for on a page: to leads anywhere that is known to be good.
-func (s *Service) EnterElsewhere(w http.ResponseWriter, r *http.Request, to string) {
-	u, err := s.person.Settings(r.Context())
-	if err == nil && AsksMore(u) {
-		var id string
-		if id, err = s.NewFlow(w, r, login.Demand{MaxAge: -1, Return: cmp.Or(page.LocalPath(to), person.DefaultReturn), Client: login.Client{Targets: TargetsOf(to)}}); err == nil {
-			err = s.ChangeFlow(r.Context(), id, func(f *FlowRecord) { f.Elsewhere = to })
+// EnterElsewhere is Enter for a sign-in that no application asked for: to is known to be good, and can be anywhere.
+func (s *Service) EnterElsewhere(q *Request, to string) error {
+	if AsksMore(q.Settings) {
+		d := login.Demand{MaxAge: -1, Return: cmp.Or(page.LocalPath(to), person.DefaultReturn), Client: login.Client{Targets: TargetsOf(to)}}
+		id, err := s.NewFlow(q.W, q.Request, d)
+		if err == nil {
+			err = s.ChangeFlow(q.Context(), id, func(f *FlowRecord) { f.Elsewhere = to })
 		}
 		if err == nil {
-			s.Redirect(w, r, CompleteURL(id))
-			return
+			return q.Redirect(CompleteURL(id))
 		}
-	}
-	if err != nil {
 		s.log.Error("nobody is asked for what is missing", zap.Error(err))
 	}
-	s.LeaveTo(w, r, to)
+	return q.LeaveTo(to)
 }

@@ -125,6 +125,11 @@ func (s *Service) ReadStanding(tx storage.Tx, si *session.Current) (*Standing, e
 	if err != nil {
 		return nil, err
 	}
+	return s.StandingIn(tx, si, u)
+}
+
+// StandingIn is ReadStanding for a request that has the settings.
+func (s *Service) StandingIn(tx storage.Tx, si *session.Current, u *config.Units) (_ *Standing, err error) {
 	st := &Standing{Units: u, All: s.stepUpMethods()}
 	if st.Own, err = readStepUp(tx, si.Session.PersonID); err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func (s *Service) choosing(w http.ResponseWriter, r *http.Request) (si *session.
 	if !ok {
 		return nil, nil, "", false
 	}
-	si = a.Si
+	si = a.SignIn
 	st, err := s.StandingOf(r.Context(), si)
 	if err != nil {
 		s.front.Fail(w, r, err, preferredPath)
