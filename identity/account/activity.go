@@ -23,7 +23,8 @@ const (
 // quiet are types of events that happen all the time without the person doing anything.
 var quiet = []string{"token.AccessTokenIssuedEvent", "token.AccessTokenRefreshedEvent", "token.AccessTokenRevokedEvent"}
 
-// readActivity returns events of a person, newest first from offset on, and the offset of the next older ones. next is 0 at the end.
+// readActivity returns events of a person, newest first from offset on, and the offset of the next older ones. next is
+// 0 at the end.
 func readActivity(tx storage.Tx, person string, offset int) (list []event.Event, next int, err error) {
 	for read := 0; read < activityScan || len(list) == 0 && offset <= activityDeep; {
 		found, total, err := event.Find(tx, event.Query{Person: person, Limit: activityPage, Offset: offset})
@@ -85,7 +86,8 @@ func (s *Service) showActivity(q *front.Request) error {
 	return s.render(a, http.StatusOK, page.Dashboard{Key: "activity", Parts: []page.Part{part}})
 }
 
-// byAnother tells whether an event was caused by somebody other than the person, who must not learn that somebody's address.
+// byAnother tells whether an event was caused by somebody other than the person, who must not learn that somebody's
+// address.
 func byAnother(e event.Event) bool { return e.Actor != "" && e.Actor != e.PersonID }
 
 // activityRow describes an event. A type without a message of its own is shown by its name.

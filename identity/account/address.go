@@ -23,7 +23,8 @@ func mainAddress(list []person.Address) int {
 	return max(0, slices.IndexFunc(list, func(a person.Address) bool { return a.Primary }))
 }
 
-// addressParts lists the addresses other than the main one and links to the page that adds one. It is nil while there is no main address.
+// addressParts lists the addresses other than the main one and links to the page that adds one. It is nil while there
+// is no main address.
 func addressParts(a *front.Visit, v *profilePage) []page.Part {
 	if len(v.own.Addresses) == 0 {
 		return nil
@@ -44,7 +45,8 @@ func addressParts(a *front.Visit, v *profilePage) []page.Part {
 	return []page.Part{part}
 }
 
-// showAddress serves GET /account/profile/address?n=…: an address other than the main one, or an empty form for a new one.
+// showAddress serves GET /account/profile/address?n=…: an address other than the main one, or an empty form for a new
+// one.
 func (s *Service) showAddress(q *front.Request) error {
 	n, err := strconv.Atoi(q.URL.Query().Get("n"))
 	self := addressPath
@@ -77,7 +79,8 @@ func (s *Service) showAddress(q *front.Request) error {
 	return s.renderAddress(a, v, http.StatusOK, "", "")
 }
 
-// renderAddress writes the form. key names the address that it changes, "" for a new one; problem is what is wrong with the form as a whole.
+// renderAddress writes the form. key names the address that it changes, "" for a new one; problem is what is wrong with
+// the form as a whole.
 func (s *Service) renderAddress(a *front.Visit, v *profilePage, status int, key, problem string) error {
 	form := s.profileForm(a, v, "address", problem != "")
 	form.Action, form.Quiet = addressPath, false
@@ -85,7 +88,8 @@ func (s *Service) renderAddress(a *front.Visit, v *profilePage, status int, key,
 	return s.render(a, status, page.Dashboard{Key: "address", Cancel: front.ProfilePath, Problem: problem, Parts: []page.Part{{Form: form}}})
 }
 
-// handleAddress serves POST /account/profile/address: an address other than the main one is added, changed, made the main one or removed.
+// handleAddress serves POST /account/profile/address: an address other than the main one is added, changed, made the
+// main one or removed.
 func (s *Service) handleAddress(q *front.Request) error {
 	a, err := s.front.VisitPost(q, front.ProfilePath)
 	if err != nil {
@@ -124,7 +128,8 @@ func (v *profilePage) applyTo(old person.Address) person.Address {
 	return slices.Concat(p.Addresses, []person.Address{{Primary: old.Primary}})[0]
 }
 
-// checkAddress checks the form of an address. It returns what is wrong with the form as a whole, or "", and notes the problems of fields.
+// checkAddress checks the form of an address. It returns what is wrong with the form as a whole, or "", and notes the
+// problems of fields.
 func (s *Service) checkAddress(a *front.Visit, v *profilePage, key string) string {
 	v.problems = v.values.problems("address", a.Settings, s.now())
 	switch {

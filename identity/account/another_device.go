@@ -24,7 +24,8 @@ const (
 	ownLinksPerPerson = 10 // that a person makes before the first wait
 )
 
-// anotherDevicePart leads from the devices to the page that makes a link. It is nil if this sign-in cannot be carried over.
+// anotherDevicePart leads from the devices to the page that makes a link. It is nil if this sign-in cannot be carried
+// over.
 func anotherDevicePart(a *front.Visit) []page.Part {
 	if !actiontoken.GivesLinks(&a.SignIn.Session, a.Settings) {
 		return nil
@@ -35,7 +36,8 @@ func anotherDevicePart(a *front.Visit) []page.Part {
 	}}
 }
 
-// visitAnotherDevice admits a person who can make a link. A link is a way to sign in, so it needs the level of setting up a method.
+// visitAnotherDevice admits a person who can make a link. A link is a way to sign in, so it needs the level of setting
+// up a method.
 func (s *Service) visitAnotherDevice(q *front.Request, admit guard) (*front.Visit, error) {
 	if q.SignIn != nil && !actiontoken.GivesLinks(&q.SignIn.Session, q.Settings) {
 		if _, err := s.front.VisitOf(q, anotherDevicePath); err != nil {
@@ -67,7 +69,8 @@ func (s *Service) renderAnotherDevice(a *front.Visit, status int, d page.Dashboa
 	return s.render(a, status, d)
 }
 
-// handleAnotherDevice serves POST /account/devices/sign-in: it makes a link that signs the person in once. Only this answer shows the link.
+// handleAnotherDevice serves POST /account/devices/sign-in: it makes a link that signs the person in once. Only this
+// answer shows the link.
 func (s *Service) handleAnotherDevice(q *front.Request) error {
 	a, err := s.visitAnotherDevice(q, s.front.VisitPost)
 	if err != nil {
@@ -93,8 +96,8 @@ func (s *Service) handleAnotherDevice(q *front.Request) error {
 	}}})
 }
 
-// makeOwnLink makes the token of a link, in place of the person's last one. It gives no more than the session that makes it, and ends with
-// that session. person.ErrMismatch: by now the session is not allowed to.
+// makeOwnLink makes the token of a link, in place of the person's last one. It gives no more than the session that
+// makes it, and ends with that session. person.ErrMismatch: by now the session is not allowed to.
 func (s *Service) makeOwnLink(a *front.Visit) (token string, life, wait time.Duration, err error) {
 	if token, err = secret.NewToken(s.random, secret.ActionToken); err != nil {
 		return "", 0, 0, err
@@ -146,7 +149,8 @@ func (s *Service) makeOwnLink(a *front.Visit) (token string, life, wait time.Dur
 	return token, life, wait, err
 }
 
-// linkLife is how long a link lives in a session that has at most left to go, rounded down to a number that people can read.
+// linkLife is how long a link lives in a session that has at most left to go, rounded down to a number that people can
+// read.
 func linkLife(life, left time.Duration) time.Duration {
 	unit := time.Hour
 	if left < unit {

@@ -28,8 +28,8 @@ type Applications interface {
 	Applications(tx storage.Tx, person string, now time.Time) ([]login.Application, error)
 	// ApplicationName returns the name of an application for people, or its id.
 	ApplicationName(tx storage.Tx, id string) (string, error)
-	// WithdrawConsent takes back everything that a person has granted to an application and returns the number of grants. The event names
-	// the caller of ctx.
+	// WithdrawConsent takes back everything that a person has granted to an application and returns the number of
+	// grants. The event names the caller of ctx.
 	WithdrawConsent(ctx context.Context, person, application string) (int, error)
 }
 
@@ -143,8 +143,9 @@ func (s *Service) caller(a *front.Visit) event.Actor {
 	return event.Actor{ID: a.SignIn.Session.PersonID, Name: a.SignIn.Person.Username, Origin: s.originOf(a)}
 }
 
-// Unlinked notifies the organisation of an application, if it wants that, when a person has withdrawn everything granted to it. The notice
-// identifies the person only by the subject that the application knows. authz calls it in the transaction of the withdrawal.
+// Unlinked notifies the organisation of an application, if it wants that, when a person has withdrawn everything
+// granted to it. The notice identifies the person only by the subject that the application knows. authz calls it in the
+// transaction of the withdrawal.
 func (s *Service) Unlinked(tx storage.Tx, u login.Unlinked) error {
 	if s.notify == nil {
 		return nil

@@ -27,8 +27,8 @@ type completion struct {
 	problems map[string]string
 }
 
-// readCompletion reads the sign-in of a request and what is missing. If nothing is asked, it continues the sign-in and returns
-// front.ErrAnswered.
+// readCompletion reads the sign-in of a request and what is missing. If nothing is asked, it continues the sign-in and
+// returns front.ErrAnswered.
 func (s *Service) readCompletion(q *front.Request) (*completion, error) {
 	id, flow, err := s.front.FlowIn(q)
 	if err != nil {
@@ -84,8 +84,8 @@ func (s *Service) readMissing(x *completion) error {
 	})
 }
 
-// showComplete serves GET /sign-in/complete?flow=…: a person who has signed in before is asked, once per sign-in, for what their profile
-// lacks. The parameter later=1 skips that.
+// showComplete serves GET /sign-in/complete?flow=…: a person who has signed in before is asked, once per sign-in, for
+// what their profile lacks. The parameter later=1 skips that.
 func (s *Service) showComplete(q *front.Request) error {
 	x, err := s.readCompletion(q)
 	if err != nil {
@@ -174,8 +174,8 @@ func (x *completion) contact(kind person.ContactKind) (c person.Contact, ok bool
 // contactKinds are the kinds in the order in which codes are asked for.
 var contactKinds = []person.ContactKind{person.ContactEmail, person.ContactPhone}
 
-// handleComplete serves POST /sign-in/complete?flow=…: what was missing is stored. An address or number that has to be verified is stored
-// only with its code, which the next page asks for.
+// handleComplete serves POST /sign-in/complete?flow=…: what was missing is stored. An address or number that has to be
+// verified is stored only with its code, which the next page asks for.
 func (s *Service) handleComplete(q *front.Request) error {
 	x, err := s.readCompletion(q)
 	if err != nil {
@@ -218,7 +218,8 @@ func (s *Service) handleComplete(q *front.Request) error {
 	return q.Redirect(front.CompleteURL(x.id)) // more may be missing by now
 }
 
-// fill writes what was typed into the profile where it is still empty: this page overwrites nothing. The contacts in verify wait for a code.
+// fill writes what was typed into the profile where it is still empty: this page overwrites nothing. The contacts in
+// verify wait for a code.
 func (x *completion) fill(p *person.Profile, verify []person.Contact) {
 	for name, to := range map[string]*string{"given_name": &p.Name.FirstName, "family_name": &p.Name.LastName, "date_of_birth": &p.DateOfBirth} {
 		if *to == "" {

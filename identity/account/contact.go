@@ -34,8 +34,9 @@ func (s *Service) verifies(kind person.ContactKind, u *config.Units) bool {
 // contactMethods are the step-up methods that send their codes to such a contact.
 var contactMethods = map[person.ContactKind]string{person.ContactEmail: "email", person.ContactPhone: "sms"}
 
-// contactLevel is the level that a change of contacts needs. If step-up codes are sent to a contact, or could be, changing it also sets up
-// that method. Otherwise a stolen password would be enough to redirect the codes, or to remove the contact and set up another method.
+// contactLevel is the level that a change of contacts needs. If step-up codes are sent to a contact, or could be,
+// changing it also sets up that method. Otherwise a stolen password would be enough to redirect the codes, or to remove
+// the contact and set up another method.
 func (s *Service) contactLevel(st *stepup.Standing) int {
 	u := st.Units
 	level := max(front.DashboardLevel(u), changeEmailLevel(u))
@@ -50,8 +51,8 @@ func (s *Service) contactLevel(st *stepup.Standing) int {
 	return level
 }
 
-// handleContact serves POST /account/profile/contact: an e-mail address or telephone number is added, confirmed, made the primary one or
-// removed.
+// handleContact serves POST /account/profile/contact: an e-mail address or telephone number is added, confirmed, made
+// the primary one or removed.
 func (s *Service) handleContact(q *front.Request) error {
 	q.Again = front.ProfilePath
 	read, err := s.profileReader(q)
@@ -136,7 +137,8 @@ func (s *Service) refuseContact(a *front.Visit, v *profilePage, c person.Contact
 // contactChange is a change of the person's contacts.
 type contactChange struct {
 	apply func(*person.Profile)
-	// spend uses up the code that confirms the contact, and is false if the code is invalid by now. nil: the change needs no code.
+	// spend uses up the code that confirms the contact, and is false if the code is invalid by now. nil: the change
+	// needs no code.
 	spend func(storage.Tx) (bool, error)
 	flow  string // the sign-in that continues afterwards. Empty: the person was at their profile
 	done  string // word for what was done
@@ -200,8 +202,8 @@ func (s *Service) sendContactCode(a *front.Visit, v *profilePage, c person.Conta
 	return a.Redirect(confirmPath)
 }
 
-// sendCode sends a code to a contact. If none is sent for now, wait says for how long, and sent whether an earlier one for this contact
-// still waits on the page that takes it. flow is the sign-in that continues afterwards, "" for none.
+// sendCode sends a code to a contact. If none is sent for now, wait says for how long, and sent whether an earlier one
+// for this contact still waits on the page that takes it. flow is the sign-in that continues afterwards, "" for none.
 func (s *Service) sendCode(a *front.Visit, c person.Contact, flow string) (wait time.Duration, sent bool, err error) {
 	code, err := proof.NewSentCode(s.random)
 	if err != nil {
@@ -255,5 +257,6 @@ func readNewContact(tx storage.Tx, session string) (*newContactRecord, error) {
 	return &rec, err
 }
 
-// ForgetNewContact removes the contact whose code a session waits for. It is called when the session ends with the person.
+// ForgetNewContact removes the contact whose code a session waits for. It is called when the session ends with the
+// person.
 func ForgetNewContact(tx storage.Tx, session string) error { return newContacts.Delete(tx, session) }

@@ -82,7 +82,8 @@ func (s *Service) renderConfirmation(x *confirmation, status int, f page.Form) e
 	return nil
 }
 
-// handleConfirm serves POST /account/profile/confirm: the right code proves that the address or number is the person's own.
+// handleConfirm serves POST /account/profile/confirm: the right code proves that the address or number is the person's
+// own.
 func (s *Service) handleConfirm(q *front.Request) error {
 	x, err := s.readConfirmation(q, s.front.VisitPost)
 	if err != nil {

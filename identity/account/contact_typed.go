@@ -11,8 +11,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// keepTypedContact keeps a contact that was typed in a session that has to step up first, so its field is filled in afterwards. It is bound
-// to the session and never part of a URL. A forged form keeps nothing; the guard refuses it later.
+// keepTypedContact keeps a contact that was typed in a session that has to step up first, so its field is filled in
+// afterwards. It is bound to the session and never part of a URL. A forged form keeps nothing; the guard refuses it
+// later.
 func (s *Service) keepTypedContact(q *front.Request) error {
 	form := front.SessionForm(front.ProfilePath, q.SignIn)
 	if s.pages.CheckPost(q.Request, s.jar.Get(q.Request, cookie.KindBrowser), form) != nil || q.PostForm.Get("do") != "add" {

@@ -92,7 +92,8 @@ func (s *Service) handleDelete(q *front.Request) error {
 	return nil
 }
 
-// withdrawAll forgets what a removed person had granted to applications. The grants are invalid already, so a failure is only logged.
+// withdrawAll forgets what a removed person had granted to applications. The grants are invalid already, so a failure
+// is only logged.
 func (s *Service) withdrawAll(a *front.Visit, granted []login.Application) {
 	by := s.caller(a)
 	ctx := event.WithCaller(context.WithoutCancel(a.Context()), by)

@@ -47,8 +47,8 @@ func (l identityList) allowsMore(u *config.Units) bool {
 	return len(l) == 0 || u.Features.BindMultipleExternalAccountsWithOneCIMAccount
 }
 
-// visitIdentities admits a person who can connect and disconnect accounts. An account elsewhere is a way to sign in, so it needs the level
-// of setting up a method.
+// visitIdentities admits a person who can connect and disconnect accounts. An account elsewhere is a way to sign in, so
+// it needs the level of setting up a method.
 func (s *Service) visitIdentities(q *front.Request, admit guard) (a *front.Visit, list identityList, err error) {
 	a, err = s.visit(q, admit, identitiesPath, func(tx storage.Tx, st *stepup.Standing) (_ int, err error) {
 		list, err = person.CoupledIdentities(tx, q.SignIn.Session.PersonID)
@@ -93,7 +93,8 @@ func (s *Service) renderIdentities(a *front.Visit, list identityList, status int
 	return s.render(a, status, d)
 }
 
-// handleIdentities serves POST /account/security/accounts: it leads to a provider to connect an account there, or disconnects one.
+// handleIdentities serves POST /account/security/accounts: it leads to a provider to connect an account there, or
+// disconnects one.
 func (s *Service) handleIdentities(q *front.Request) error {
 	a, list, err := s.visitIdentities(q, s.front.VisitPost)
 	if err != nil {
@@ -121,7 +122,8 @@ func (s *Service) handleIdentities(q *front.Request) error {
 // IsOwnCoupling tells whether the answer of a provider is for CoupleOwn.
 func IsOwnCoupling(n *federation.Answer) bool { return n.Flow.Couple != "" }
 
-// CoupleOwn connects the identity of a provider's answer to the person who has requested it on the account page. It signs nobody in.
+// CoupleOwn connects the identity of a provider's answer to the person who has requested it on the account page. It
+// signs nobody in.
 func (s *Service) CoupleOwn(w http.ResponseWriter, r *http.Request, n *federation.Answer) {
 	q, err := s.front.Load(w, r)
 	if err == nil {

@@ -45,7 +45,8 @@ func (m *missingFields) add(can func(string) bool, names ...string) {
 	}
 }
 
-// findMissing returns what a profile lacks. contacts tells whether this sign-in is strong enough to set an address or a number.
+// findMissing returns what a profile lacks. contacts tells whether this sign-in is strong enough to set an address or a
+// number.
 func (s *Service) findMissing(u *config.Units, p *person.Profile, fields person.CustomFields, contacts bool) (m missingFields) {
 	can := func(name string) bool {
 		switch name {

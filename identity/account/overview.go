@@ -15,7 +15,8 @@ import (
 // fewRecoveryCodes: with fewer codes left, the person is reminded to make new ones.
 const fewRecoveryCodes = 3
 
-// showAccount serves GET /account: who is signed in, and what needs their attention. The parameter redirect names where they came from.
+// showAccount serves GET /account: who is signed in, and what needs their attention. The parameter redirect names where
+// they came from.
 func (s *Service) showAccount(q *front.Request) error {
 	a, err := s.front.VisitOf(q, person.DefaultReturn)
 	if err != nil {

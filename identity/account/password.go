@@ -53,8 +53,8 @@ func readOwner(tx storage.Tx, si *session.Current) (owner person.Holder, err err
 	return owner, err
 }
 
-// visitPassword admits a person who can set their password. The first password is a new way to sign in, so it needs the level of setting up
-// a method.
+// visitPassword admits a person who can set their password. The first password is a new way to sign in, so it needs the
+// level of setting up a method.
 func (s *Service) visitPassword(q *front.Request, admit guard) (a *front.Visit, owner person.Holder, err error) {
 	a, err = s.visit(q, admit, passwordPath, func(tx storage.Tx, st *stepup.Standing) (level int, err error) {
 		owner, err = readOwner(tx, q.SignIn)
@@ -103,7 +103,8 @@ func (s *Service) renderPassword(a *front.Visit, owner person.Holder, status int
 	return s.render(a, status, d)
 }
 
-// handlePassword serves POST /account/security/password: a new password, or the first one. Every other sign-in of the person ends.
+// handlePassword serves POST /account/security/password: a new password, or the first one. Every other sign-in of the
+// person ends.
 func (s *Service) handlePassword(q *front.Request) error {
 	a, owner, err := s.visitPassword(q, s.front.VisitPost)
 	if err != nil {
@@ -137,7 +138,8 @@ func (s *Service) handlePassword(q *front.Request) error {
 	return q.Redirect(doneURL(passwordPath, "password"))
 }
 
-// changePassword replaces the password of owner, unless it was changed meanwhile. The session gets a new cookie, and the browser stays known.
+// changePassword replaces the password of owner, unless it was changed meanwhile. The session gets a new cookie, and
+// the browser stays known.
 func (s *Service) changePassword(a *front.Visit, owner person.Holder, n *person.HashedPassword) error {
 	token, err := secret.NewToken(s.random, secret.Session)
 	if err != nil {
@@ -174,8 +176,9 @@ func (s *Service) changePassword(a *front.Visit, owner person.Holder, n *person.
 	return err
 }
 
-// confirmPassword checks the password of a signed-in person. The attempt counts against the browser if the person has signed in there by
-// password, otherwise against the session. wait is how long no attempt is accepted; person.ErrMismatch: the password is wrong, or was changed.
+// confirmPassword checks the password of a signed-in person. The attempt counts against the browser if the person has
+// signed in there by password, otherwise against the session. wait is how long no attempt is accepted;
+// person.ErrMismatch: the password is wrong, or was changed.
 func (s *Service) confirmPassword(a *front.Visit, owner person.Holder, password string) (wait time.Duration, err error) {
 	ctx, from := a.Context(), s.originOf(a)
 	device := proof.Hashed(s.session.DeviceToken(a.Request.Request))

@@ -80,7 +80,8 @@ func (t formValues) clear(problems map[string]string) {
 	}
 }
 
-// applyTo writes the values of a form, which were checked, into the profile. Parts that a provider writes stay as they are.
+// applyTo writes the values of a form, which were checked, into the profile. Parts that a provider writes stay as they
+// are.
 func (t formValues) applyTo(p *person.Profile, form string, locked func(string) bool) {
 	if form == "address" {
 		putMainFirst(p)

@@ -14,8 +14,8 @@ var (
 	ownLinkOf = storage.NewTable[string]("identity_own_link_of") // person id
 )
 
-// newContactRecord is an address or number that a person claims. In newContacts it waits for the code that was sent there; in typedContacts
-// it is kept while the person steps up.
+// newContactRecord is an address or number that a person claims. In newContacts it waits for the code that was sent
+// there; in typedContacts it is kept while the person steps up.
 type newContactRecord struct {
 	Kind      string    `cbor:"1,keyasint"`
 	Value     string    `cbor:"2,keyasint"`

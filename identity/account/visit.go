@@ -20,8 +20,9 @@ import (
 // guard admits a request to the page at path, or returns what answers it. It is front.VisitOf or front.VisitPost.
 type guard = func(q *front.Request, path string, further ...func(*config.Units) int) (*front.Visit, error)
 
-// readLevel returns the level that a page demands of this person, as read finds it. read also reads what else the page needs, so all of it
-// is of one snapshot; nothing of that is shown before a guard has passed. A browser without a sign-in needs the lowest level.
+// readLevel returns the level that a page demands of this person, as read finds it. read also reads what else the page
+// needs, so all of it is of one snapshot; nothing of that is shown before a guard has passed. A browser without a
+// sign-in needs the lowest level.
 func (s *Service) readLevel(q *front.Request, read levelReader) (level int, err error) {
 	if q.SignIn == nil {
 		return session.PasswordLevel, nil

@@ -15,14 +15,14 @@ func offersLinks(f *config.Features) bool {
 	return f.LoginEnabled && f.ActionToken.Login.Enabled && f.ActionToken.Login.UIGenerationEnabled
 }
 
-// GivesLinks tells whether a sign-in can be carried over to another device. A sign-in by a provider cannot, since the provider decides how
-// long it lasts.
+// GivesLinks tells whether a sign-in can be carried over to another device. A sign-in by a provider cannot, since the
+// provider decides how long it lasts.
 func GivesLinks(r *session.Record, u *config.Units) bool {
 	return offersLinks(&u.Features) && (r.Provider == session.LocalProvider || r.Provider == "")
 }
 
-// readMaker returns the session in which the person has made a token on a page, nil for any other token. ErrNoActionToken: the session has
-// ended.
+// readMaker returns the session in which the person has made a token on a page, nil for any other token.
+// ErrNoActionToken: the session has ended.
 func (s *Service) readMaker(tx storage.Tx, id, person string, epoch int64, now time.Time) (*session.Record, error) {
 	if id == "" {
 		return nil, nil //nolint:nilnil // an API client has made it
@@ -34,8 +34,8 @@ func (s *Service) readMaker(tx storage.Tx, id, person string, epoch int64, now t
 	return &rec, err
 }
 
-// inherit returns a session of the same person on another device that is no better than from: it keeps raised levels only as long as from
-// does, does not count as a sign-in of its own, and ends no later than from would.
+// inherit returns a session of the same person on another device that is no better than from: it keeps raised levels
+// only as long as from does, does not count as a sign-in of its own, and ends no later than from would.
 func (s *Service) inherit(from *session.Record, level int, now time.Time) session.Record {
 	begun := from.StartedAt()
 	if from.Passkey == "" && slices.Contains(begun.AMR, session.PasskeyWord) { // an old record: without the passkey the level could not fall with its removal

@@ -8,10 +8,9 @@ import (
 
 // Tables of action tokens.
 var (
-	// Records are the action tokens.
-	Records = storage.NewTable[Record]("identity_action_token") // hash of the token
-	// RecordsOf has the hashes of a person's tokens.
-	RecordsOf     = storage.NewTable[string]("identity_action_token_of")      // person id, token id
+	tokens = storage.NewTable[Record]("identity_action_token") // hash of the token
+	// tokensOf has the hashes of a person's tokens.
+	tokensOf      = storage.NewTable[string]("identity_action_token_of")      // person id, token id
 	signInTickets = storage.NewTable[ticketRecord]("identity_sign_in_ticket") // hash of the ticket
 )
 
@@ -26,8 +25,8 @@ type Record struct {
 	AppToWeb    bool      `cbor:"7,keyasint,omitempty"`
 	CreatedAt   time.Time `cbor:"8,keyasint"`
 	ExpiresAt   time.Time `cbor:"9,keyasint"`
-	// Session is the session in which the person has made it on a page. The token ends with that session and gives no more than it.
-	// Empty: an API client has made it.
+	// Session is the session in which the person has made it on a page. The token ends with that session and gives no
+	// more than it. Empty: an API client has made it.
 	Session string `cbor:"10,keyasint,omitempty"`
 }
 

@@ -35,11 +35,12 @@ type ActionsDone struct {
 	RedirectURI string `json:"redirect_uri,omitempty"`
 }
 
-// readActionToken returns a token that can be used, with its person. ErrNoActionToken: it is unknown, used, expired or of another partition
-// ("": any partition); or its person was removed or has a new password; or the session that made it has ended. A *person.StateError: the
-// person is blocked. A *FeatureOffError: a feature that it needs is switched off.
+// readActionToken returns a token that can be used, with its person. ErrNoActionToken: it is unknown, used, expired or
+// of another partition ("": any partition); or its person was removed or has a new password; or the session that made
+// it has ended. A *person.StateError: the person is blocked. A *FeatureOffError: a feature that it needs is switched
+// off.
 func (s *Service) readActionToken(tx storage.Tx, hash, partition string, now time.Time) (rec Record, p person.Record, err error) {
-	rec, err = Records.Get(tx, hash)
+	rec, err = tokens.Get(tx, hash)
 	if err == nil {
 		p, err = person.Records.Get(tx, rec.PersonID)
 	}
@@ -84,8 +85,8 @@ func (r *Record) needs(f *config.Features) string {
 	return ""
 }
 
-// CheckActionToken returns nil if an action token can be used, otherwise ErrNoActionToken or a *FeatureOffError. It does not use the token
-// up. partition "": any.
+// CheckActionToken returns nil if an action token can be used, otherwise ErrNoActionToken or a *FeatureOffError. It
+// does not use the token up. partition "": any.
 func (s *Service) CheckActionToken(ctx context.Context, token, partition string) error {
 	if !secret.IsToken(secret.ActionToken, token) {
 		return ErrNoActionToken
@@ -101,8 +102,8 @@ func (s *Service) CheckActionToken(ctx context.Context, token, partition string)
 	return err
 }
 
-// ProcessActionToken does all actions of a token and uses it up, or does nothing. partition "": any. Errors: those of readActionToken, and
-// *ActionsFailedError.
+// ProcessActionToken does all actions of a token and uses it up, or does nothing. partition "": any. Errors: those of
+// readActionToken, and *ActionsFailedError.
 func (s *Service) ProcessActionToken(ctx context.Context, token, partition string, by event.Actor) (out ActionsDone, err error) {
 	if !secret.IsToken(secret.ActionToken, token) {
 		return out, ErrNoActionToken
@@ -130,10 +131,10 @@ func (s *Service) ProcessActionToken(ctx context.Context, token, partition strin
 		if out, err = run.all(); err != nil {
 			return err
 		}
-		if err := Records.Delete(tx, hash); err != nil {
+		if err := tokens.Delete(tx, hash); err != nil {
 			return err
 		}
-		if err := RecordsOf.Delete(tx, storage.Key(rec.PersonID, rec.ID)); err != nil {
+		if err := tokensOf.Delete(tx, storage.Key(rec.PersonID, rec.ID)); err != nil {
 			return err
 		}
 		return run.record(more[1], actionTypes(rec.Actions))
@@ -240,7 +241,8 @@ func (r *actionRun) signIn(u *config.Units, result map[string]string) error {
 	return signInTickets.Create(r.tx, secret.Hash(r.ticket), rec, rec.ExpiresAt.Add(session.CollectAfter))
 }
 
-// level is the authentication level of the LOGIN. That of a link which the person made is never above the present setting.
+// level is the authentication level of the LOGIN. That of a link which the person made is never above the present
+// setting.
 func (r *Record) level(f *config.ActionToken) int {
 	switch {
 	case r.Session != "":
@@ -281,8 +283,8 @@ func (r *actionRun) couplePerson(i int, providerID string, id *idp.Identity, res
 	return r.record(r.coupled[i], "by "+p.Name)
 }
 
-// identityOf returns an identity that a provider has verified. sessionID is the id of a session, or the parameter flow of the page
-// /sign-in/connect of a sign-in under way. ErrAction: there is no such identity.
+// identityOf returns an identity that a provider has verified. sessionID is the id of a session, or the parameter flow
+// of the page /sign-in/connect of a sign-in under way. ErrAction: there is no such identity.
 func (r *actionRun) identityOf(sessionID string) (providerID string, id *idp.Identity, err error) {
 	key := secret.Hash(sessionID)
 	flow, err := federation.ProviderFlows.Get(r.tx, key)

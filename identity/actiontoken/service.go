@@ -1,5 +1,5 @@
-// Package actiontoken makes tokens that do something once for a person: activate the account, link an identity, sign in on another device.
-// Links that are mailed belong to package proof.
+// Package actiontoken makes tokens that do something once for a person: activate the account, link an identity, sign in
+// on another device. Links that are mailed belong to package proof.
 package actiontoken
 
 import (

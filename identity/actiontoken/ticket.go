@@ -31,8 +31,8 @@ func ticketURL(ticket string) string {
 	return TicketPath + "?" + url.Values{TicketParam: {ticket}}.Encode()
 }
 
-// showTicket serves GET /sign-in/token?ticket=… and, for a link that a person has made, ?token=…: it moves either into a cookie, so no later
-// URL contains it, and asks. Opening the link uses nothing up, so mail scanners do no harm.
+// showTicket serves GET /sign-in/token?ticket=… and, for a link that a person has made, ?token=…: it moves either into
+// a cookie, so no later URL contains it, and asks. Opening the link uses nothing up, so mail scanners do no harm.
 func (s *Service) showTicket(q *front.Request) error {
 	v := q.URL.Query()
 	if ticket, token := v.Get(TicketParam), v.Get(proof.LinkParam); ticket != "" || token != "" {
@@ -72,8 +72,8 @@ func (s *Service) keepTicket(q *front.Request, ticket, token string) error {
 	return q.Redirect(TicketPath)
 }
 
-// openTicket returns the ticket of the browser. A person who opens their own link where they are signed in keeps that sign-in: they are
-// redirected, the link stays unused, and the error is front.ErrAnswered.
+// openTicket returns the ticket of the browser. A person who opens their own link where they are signed in keeps that
+// sign-in: they are redirected, the link stays unused, and the error is front.ErrAnswered.
 func (s *Service) openTicket(q *front.Request) (*ticket, error) {
 	value := s.jar.Get(q.Request, kindTicket)
 	if !secret.IsToken(secret.SignInTicket, value) && !secret.IsToken(secret.ActionToken, value) {
@@ -153,10 +153,10 @@ func (s *Service) findTicket(tx storage.Tx, u *config.Units, hash string, now ti
 	return t, nil
 }
 
-// readOwnLink returns an action token that a person has made on a page, as a ticket, and its id, or storage.ErrNotFound. The caller checks
-// whether it is valid.
+// readOwnLink returns an action token that a person has made on a page, as a ticket, and its id, or
+// storage.ErrNotFound. The caller checks whether it is valid.
 func readOwnLink(tx storage.Tx, hash string, f *config.ActionToken) (rec ticketRecord, id string, err error) {
-	t, err := Records.Get(tx, hash)
+	t, err := tokens.Get(tx, hash)
 	if err == nil && t.Session == "" { // an API client has to process it
 		err = storage.ErrNotFound
 	}

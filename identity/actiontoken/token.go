@@ -17,8 +17,8 @@ import (
 
 const revokedAtOnce = 500 // records in one transaction
 
-// MakeActionToken makes an action token for a person (id). The features that it needs are checked when it is used. Errors:
-// person.ErrNoPerson, *person.ValidationError.
+// MakeActionToken makes an action token for a person (id). The features that it needs are checked when it is used.
+// Errors: person.ErrNoPerson, *person.ValidationError.
 func (s *Service) MakeActionToken(ctx context.Context, personID string, n NewActionToken, by event.Actor) (ActionToken, error) {
 	if !person.IsID(personID) {
 		return ActionToken{}, person.ErrNoPerson
@@ -81,14 +81,14 @@ func readPerson(tx storage.Tx, id string) (person.Record, error) {
 
 // Put stores a new token under its hash.
 func Put(tx storage.Tx, hash string, rec Record) error {
-	if err := Records.Create(tx, hash, rec, rec.ExpiresAt); err != nil {
+	if err := tokens.Create(tx, hash, rec, rec.ExpiresAt); err != nil {
 		return err
 	}
-	return RecordsOf.Create(tx, storage.Key(rec.PersonID, rec.ID), hash, rec.ExpiresAt)
+	return tokensOf.Create(tx, storage.Key(rec.PersonID, rec.ID), hash, rec.ExpiresAt)
 }
 
-// RevokeActionTokens revokes an action token of a person (id), or all of them if tokenID is empty. Errors: person.ErrNoPerson,
-// ErrNoActionToken.
+// RevokeActionTokens revokes an action token of a person (id), or all of them if tokenID is empty. Errors:
+// person.ErrNoPerson, ErrNoActionToken.
 func (s *Service) RevokeActionTokens(ctx context.Context, personID, tokenID string, by event.Actor) error {
 	if !person.IsID(personID) {
 		return person.ErrNoPerson
@@ -135,7 +135,7 @@ func (s *Service) revokeSome(ctx context.Context, personID, tokenID string, by e
 
 func revokeAll(tx storage.Tx, personID string, now time.Time) (n int, more bool, err error) {
 	seen := 0
-	for e, err := range RecordsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(personID), Limit: revokedAtOnce}) {
+	for e, err := range tokensOf.Scan(tx, storage.Range{Prefix: storage.Prefix(personID), Limit: revokedAtOnce}) {
 		if err != nil {
 			return n, false, err
 		}
@@ -149,23 +149,23 @@ func revokeAll(tx storage.Tx, personID string, now time.Time) (n int, more bool,
 	return n, seen == revokedAtOnce, nil
 }
 
-// Revoke removes a token by its key in RecordsOf. It returns 1 if the token could still be used, otherwise 0.
+// Revoke removes a token by its key in tokensOf. It returns 1 if the token could still be used, otherwise 0.
 func Revoke(tx storage.Tx, key string, now time.Time) (int, error) {
-	hash, err := RecordsOf.Get(tx, key)
+	hash, err := tokensOf.Get(tx, key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	rec, err := Records.Get(tx, hash)
+	rec, err := tokens.Get(tx, hash)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return 0, err
 	}
-	if err := Records.Delete(tx, hash); err != nil {
+	if err := tokens.Delete(tx, hash); err != nil {
 		return 0, err
 	}
-	if err := RecordsOf.Delete(tx, key); err != nil {
+	if err := tokensOf.Delete(tx, key); err != nil {
 		return 0, err
 	}
 	if !rec.ExpiresAt.After(now) {
