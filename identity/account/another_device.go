@@ -164,14 +164,11 @@ func linkLife(life, left time.Duration) time.Duration {
 
 // revokeOwnLink revokes the link that a person has made for another device, if there is one.
 func revokeOwnLink(tx storage.Tx, person string, now time.Time) error {
-	id, err := ownLinkOf.Get(tx, person)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
+	id, ok, err := ownLinkOf.Find(tx, person)
+	if err != nil || !ok {
+		return err
 	}
-	if err == nil {
-		_, err = actiontoken.Revoke(tx, storage.Key(person, id), now)
-	}
-	if err != nil {
+	if _, err := actiontoken.Revoke(tx, storage.Key(person, id), now); err != nil {
 		return err
 	}
 	return ownLinkOf.Delete(tx, person)

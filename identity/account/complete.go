@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -47,10 +48,7 @@ func (s *Service) readCompletion(q *front.Request) (*completion, error) {
 		}
 	}
 	if !asks || x.missing.isEmpty() {
-		if err := s.front.ContinueIn(q, id, flow); err != nil {
-			return nil, err
-		}
-		return nil, front.ErrAnswered
+		return nil, cmp.Or(s.front.ContinueIn(q, id, flow), front.ErrAnswered)
 	}
 	return x, nil
 }

@@ -222,8 +222,8 @@ func (s *Service) sendCode(a *front.Visit, c person.Contact, flow string) (wait 
 			return err
 		}
 		if wait > 0 {
-			rec, err := readNewContact(tx, a.SignIn.ID)
-			sent = rec != nil && rec.ExpiresAt.After(now) && rec.contact() == c
+			rec, _, err := newContacts.Find(tx, a.SignIn.ID)
+			sent = rec.ExpiresAt.After(now) && rec.contact() == c
 			return err
 		}
 		rec := newContactRecord{Kind: string(c.Kind), Value: c.Value, ExpiresAt: now.Add(person.SentCodeLife), Flow: flow}
@@ -246,15 +246,6 @@ func (s *Service) deliverCode(tx storage.Tx, a *front.Visit, c person.Contact, c
 
 func (r *newContactRecord) contact() person.Contact {
 	return person.Contact{Kind: person.ContactKind(r.Kind), Value: r.Value}
-}
-
-// readNewContact returns the contact whose code a session waits for, perhaps an expired one, or nil.
-func readNewContact(tx storage.Tx, session string) (*newContactRecord, error) {
-	rec, err := newContacts.Get(tx, session)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, nil //nolint:nilnil // no code was sent
-	}
-	return &rec, err
 }
 
 // ForgetNewContact removes the contact whose code a session waits for. It is called when the session ends with the

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
@@ -35,10 +36,10 @@ type confirmation struct {
 // readConfirmation reads which contact waits for its code. If none does, it redirects and returns front.ErrAnswered.
 func (s *Service) readConfirmation(q *front.Request, admit guard) (*confirmation, error) {
 	x, now := &confirmation{}, s.now()
-	var rec *newContactRecord
+	var rec newContactRecord
 	var flow front.FlowRecord
 	a, err := s.visit(q, admit, confirmPath, func(tx storage.Tx, st *stepup.Standing) (_ int, err error) {
-		if rec, err = readNewContact(tx, q.SignIn.ID); err == nil && rec != nil && rec.Flow != "" {
+		if rec, _, err = newContacts.Find(tx, q.SignIn.ID); err == nil && rec.Flow != "" {
 			x.flow, flow, err = s.front.SignInIn(tx, q, rec.Flow, now)
 		}
 		return s.contactLevel(st), err
@@ -46,15 +47,8 @@ func (s *Service) readConfirmation(q *front.Request, admit guard) (*confirmation
 	if err != nil {
 		return nil, err
 	}
-	if rec == nil || !rec.ExpiresAt.After(now) || !s.verifies(rec.contact().Kind, a.Settings) {
-		to := front.ProfilePath
-		if rec != nil {
-			to = contactReturn(rec.Flow)
-		}
-		if err := q.Redirect(to); err != nil {
-			return nil, err
-		}
-		return nil, front.ErrAnswered
+	if !rec.ExpiresAt.After(now) || !s.verifies(rec.contact().Kind, a.Settings) {
+		return nil, cmp.Or(q.Redirect(contactReturn(rec.Flow)), front.ErrAnswered)
 	}
 	x.Visit, x.contact, x.client = a, rec.contact(), flow.Demand.Client
 	return x, nil

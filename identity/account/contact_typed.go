@@ -1,7 +1,6 @@
 package account
 
 import (
-	"errors"
 	"strings"
 	"time"
 
@@ -29,18 +28,9 @@ func (s *Service) keepTypedContact(q *front.Request) error {
 	})
 }
 
-// readTypedContact reads the contact that was kept for a session, or nil.
-func readTypedContact(tx storage.Tx, session string) (*newContactRecord, error) {
-	rec, err := typedContacts.Get(tx, session)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, nil //nolint:nilnil // none was kept
-	}
-	return &rec, err
-}
-
 // fillIn puts the contact that was kept for the session into its field.
 func (v *profilePage) fillIn(now time.Time) {
-	if v.kept == nil || !v.kept.ExpiresAt.After(now) {
+	if !v.kept.ExpiresAt.After(now) {
 		return
 	}
 	v.focus = v.kept.contact().Field()
@@ -49,7 +39,7 @@ func (v *profilePage) fillIn(now time.Time) {
 
 // forgetTypedContact forgets the contact that was kept, once a form of the page is accepted.
 func (s *Service) forgetTypedContact(a *front.Visit, v *profilePage) error {
-	if v.kept == nil {
+	if v.kept == (newContactRecord{}) {
 		return nil
 	}
 	return s.store.Update(a.Context(), func(tx storage.Tx) error { return typedContacts.Delete(tx, a.SignIn.ID) })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -153,38 +155,48 @@ func (s *Service) connect(q *front.Request, n *federation.Answer) error {
 	return q.Redirect(doneURL(identitiesPath, "connected"))
 }
 
-// coupleAnswer uses up the answer and stores its identity.
-func (s *Service) coupleAnswer(a *front.Visit, n *federation.Answer) error {
-	ev, err := s.person.NewEvents(s.originOf(a), federation.IdentityCoupled)
+// changeIdentities makes a change of the accounts elsewhere and records it, with the reason that change returns ("": no
+// event). person.ErrMismatch: by now the session is not allowed to.
+func (s *Service) changeIdentities(a *front.Visit, kind event.Type, change func(tx storage.Tx, have identityList, now time.Time) (reason string, err error)) error {
+	ev, err := s.person.NewEvents(s.originOf(a), kind)
 	if err != nil {
 		return err
 	}
-	personID, now := a.SignIn.Session.PersonID, s.now()
+	now := s.now()
 	return s.store.Update(a.Context(), func(tx storage.Tx) error {
 		if _, err := s.stepup.MaySetUp(tx, a.SignIn); err != nil {
 			return err
 		}
-		have, err := person.CoupledIdentities(tx, personID)
+		have, err := person.CoupledIdentities(tx, a.SignIn.Session.PersonID)
 		if err != nil {
 			return err
 		}
-		if !identityList(have).allowsMore(a.Settings) {
-			return person.ErrCoupledOther
+		reason, err := change(tx, have, now)
+		if err != nil || reason == "" {
+			return err
+		}
+		return s.events.Append(tx, a.SignIn.OwnEvent(ev[0], reason))
+	})
+}
+
+// coupleAnswer uses up the answer and stores its identity.
+func (s *Service) coupleAnswer(a *front.Visit, n *federation.Answer) error {
+	personID := a.SignIn.Session.PersonID
+	return s.changeIdentities(a, federation.IdentityCoupled, func(tx storage.Tx, have identityList, now time.Time) (string, error) {
+		if !have.allowsMore(a.Settings) {
+			return "", person.ErrCoupledOther
 		}
 		if err := federation.TakeAnswer(tx, n); err != nil {
-			return err
+			return "", err
 		}
 		known, err := person.Identities.Has(tx, n.Key())
 		if err != nil {
-			return err
+			return "", err
 		}
 		if err := s.person.CoupleIdentity(tx, n.Provider.ID, n.Identity, personID, now); err != nil || known {
-			return err
+			return "", err
 		}
-		if err := s.person.TellCoupled(tx, personID, &a.SignIn.Person, n.Provider.ID, now); err != nil {
-			return err
-		}
-		return s.events.Append(tx, a.SignIn.OwnEvent(ev[0], "by "+n.Provider.Name))
+		return "by " + n.Provider.Name, s.person.TellCoupled(tx, personID, &a.SignIn.Person, n.Provider.ID, now)
 	})
 }
 
@@ -204,44 +216,31 @@ func (s *Service) disconnect(a *front.Visit, list identityList, provider string)
 
 // uncouple removes the identities and ends the other sessions that the provider has opened.
 func (s *Service) uncouple(a *front.Visit, provider string) error {
-	ev, err := s.person.NewEvents(s.originOf(a), identityUncoupled)
-	if err != nil {
-		return err
-	}
-	personID, now := a.SignIn.Session.PersonID, s.now()
-	return s.store.Update(a.Context(), func(tx storage.Tx) error {
-		if _, err := s.stepup.MaySetUp(tx, a.SignIn); err != nil {
-			return err
-		}
-		have, err := person.CoupledIdentities(tx, personID)
-		if err != nil {
-			return err
+	personID := a.SignIn.Session.PersonID
+	return s.changeIdentities(a, identityUncoupled, func(tx storage.Tx, have identityList, now time.Time) (string, error) {
+		if !have.has(provider) { // disconnected already
+			return "", person.ErrMismatch
 		}
 		rest := slices.DeleteFunc(slices.Clone(have), func(c person.CoupledIdentity) bool { return c.Provider == provider })
-		if len(rest) == len(have) { // disconnected already
-			return person.ErrMismatch
-		}
 		set, err := stepup.ReadPasskeys(tx, personID)
 		if err != nil {
-			return err
+			return "", err
 		}
 		if ok, err := s.stepup.HasWayIn(tx, a.Settings, personID, &a.SignIn.Person, rest, set.Usable()); err != nil || !ok {
-			return cmp.Or(err, stepup.ErrLastWay)
+			return "", cmp.Or(err, stepup.ErrLastWay)
 		}
 		for _, c := range have {
 			if c.Provider != provider {
 				continue
 			}
 			if err := person.Identities.Delete(tx, c.Key); err != nil {
-				return err
+				return "", err
 			}
 			if err := person.IdentitiesOf.Delete(tx, storage.Key(personID, c.Provider, c.Key)); err != nil {
-				return err
+				return "", err
 			}
 		}
-		if _, err := s.endSessions(tx, a, now, func(o session.Live) bool { return o.Rec.Provider == provider }); err != nil {
-			return err
-		}
-		return s.events.Append(tx, a.SignIn.OwnEvent(ev[0], "from "+s.federation.ProviderName(provider)))
+		_, err = s.endSessions(tx, a, now, func(o session.Live) bool { return o.Rec.Provider == provider })
+		return "from " + s.federation.ProviderName(provider), err
 	})
 }

@@ -45,10 +45,7 @@ func readOwner(tx storage.Tx, si *session.Current) (owner person.Holder, err err
 	if owner.Person, err = person.Records.Get(tx, owner.ID); err != nil {
 		return owner, err
 	}
-	pw, err := person.Passwords.Get(tx, owner.ID)
-	if errors.Is(err, storage.ErrNotFound) {
-		return owner, nil
-	}
+	pw, _, err := person.Passwords.Find(tx, owner.ID)
 	owner.PHC = pw.PHC
 	return owner, err
 }

@@ -19,8 +19,8 @@ type profilePage struct {
 	writers  []*federation.Member // providers that write the profile
 	values   formValues
 	problems map[string]string
-	kept     *newContactRecord // a contact that was typed before a step-up. nil: none
-	focus    string            // its field. Empty: none
+	kept     newContactRecord // a contact that was typed before a step-up. Zero: none
+	focus    string           // its field. Empty: none
 	// fields are the custom fields that the person can change, custom are their values.
 	fields person.CustomFields
 	custom []person.CustomAttribute
@@ -63,7 +63,7 @@ func (s *Service) profileReader(q *front.Request) (func(tx storage.Tx) (*profile
 		if v.writers, err = readWriters(tx, g, personID); err != nil {
 			return nil, err
 		}
-		v.kept, err = readTypedContact(tx, q.SignIn.ID)
+		v.kept, _, err = typedContacts.Find(tx, q.SignIn.ID)
 		return v, err
 	}, nil
 }

@@ -84,7 +84,7 @@ func (s *Service) updateAs(a *front.Visit, e person.Edit, change func(tx storage
 
 // actor is the person of the visit, whose own session survives a new password.
 func (s *Service) actor(a *front.Visit) event.Actor {
-	return event.Actor{ID: a.SignIn.Session.PersonID, Name: a.SignIn.Person.Username, Session: a.SignIn.ID, Origin: s.originOf(a)}
+	return s.front.Actor(a.Request.Request, a.SignIn)
 }
 
 func (s *Service) originOf(a *front.Visit) event.Origin { return s.origin(a.Request.Request) }

@@ -287,18 +287,18 @@ func (r *actionRun) couplePerson(i int, providerID string, id *idp.Identity, res
 // of the page /sign-in/connect of a sign-in under way. ErrAction: there is no such identity.
 func (r *actionRun) identityOf(sessionID string) (providerID string, id *idp.Identity, err error) {
 	key := secret.Hash(sessionID)
-	flow, err := federation.ProviderFlows.Get(r.tx, key)
+	flow, _, err := federation.ProviderFlows.Find(r.tx, key)
+	if err != nil {
+		return "", nil, err
+	}
 	// An unsolicited answer can have been forced on the browser from which the API client has the parameter.
-	if err == nil && flow.Identity != nil && flow.SignIn != "" && flow.ExpiresAt.After(r.now) {
+	if flow.Identity != nil && flow.SignIn != "" && flow.ExpiresAt.After(r.now) {
 		raw, err := r.federation.Unseal("identity", key, flow.Identity)
 		if err != nil {
 			return "", nil, err
 		}
 		id = new(idp.Identity)
 		return flow.Provider, id, cbor.Unmarshal(raw, id)
-	}
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return "", nil, err
 	}
 	rec, err := r.session.Live(r.tx, sessionID, r.now)
 	if err == nil && rec.Held {

@@ -1,6 +1,7 @@
 package actiontoken
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -90,10 +91,7 @@ func (s *Service) openTicket(q *front.Request) (*ticket, error) {
 	}
 	if t.maker != nil && q.SignIn != nil && q.SignIn.Session.PersonID == t.rec.PersonID {
 		s.jar.Clear(q.W, kindTicket)
-		if err := q.LeaveTo(t.to); err != nil {
-			return nil, err
-		}
-		return nil, front.ErrAnswered
+		return nil, cmp.Or(q.LeaveTo(t.to), front.ErrAnswered)
 	}
 	return t, nil
 }
@@ -124,8 +122,9 @@ func (t *ticket) form() string { return "ticket:" + t.hash }
 // findTicket returns a valid ticket, or storage.ErrNotFound.
 func (s *Service) findTicket(tx storage.Tx, u *config.Units, hash string, now time.Time) (*ticket, error) {
 	t := &ticket{hash: hash}
+	var ok bool
 	var err error
-	if t.rec, err = signInTickets.Get(tx, hash); errors.Is(err, storage.ErrNotFound) {
+	if t.rec, ok, err = signInTickets.Find(tx, hash); err == nil && !ok {
 		t.rec, t.token, err = readOwnLink(tx, hash, &u.Features.ActionToken)
 	}
 	if err != nil {

@@ -151,15 +151,12 @@ func revokeAll(tx storage.Tx, personID string, now time.Time) (n int, more bool,
 
 // Revoke removes a token by its key in tokensOf. It returns 1 if the token could still be used, otherwise 0.
 func Revoke(tx storage.Tx, key string, now time.Time) (int, error) {
-	hash, err := tokensOf.Get(tx, key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return 0, nil
-	}
-	if err != nil {
+	hash, ok, err := tokensOf.Find(tx, key)
+	if err != nil || !ok {
 		return 0, err
 	}
-	rec, err := tokens.Get(tx, hash)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+	rec, _, err := tokens.Find(tx, hash)
+	if err != nil {
 		return 0, err
 	}
 	if err := tokens.Delete(tx, hash); err != nil {
