@@ -41,45 +41,45 @@ func (s *Service) readCompletion(q *front.Request) (*completion, error) {
 		id:    id, flow: flow, typed: map[string]string{}, problems: map[string]string{},
 	}
 	// A sign-in that cannot open the account pages must not change what is there.
-	asks := q.URL.Query().Get("later") == "" && q.SignIn != nil && q.SignIn.Session.Again && front.AsksMore(q.Settings) && q.SignIn.Session.Level >= x.Level
+	asks := q.URL.Query().Get("later") == "" && q.SignIn != nil && q.SignIn.Session.Again && front.AsksMore(q.Settings) &&
+		q.SignIn.Session.Level >= x.Level
 	if asks {
-		if err := s.readMissing(x); err != nil {
+		if err := s.store.View(q.Context(), func(tx storage.Tx) error { return s.readMissing(tx, x) }); err != nil {
 			return nil, err
 		}
 	}
 	if !asks || x.missing.isEmpty() {
-		return nil, cmp.Or(s.front.ContinueIn(q, id, flow), front.ErrAnswered)
+		return nil, cmp.Or(s.front.Return(q, id, flow), front.ErrAnswered)
 	}
 	return x, nil
 }
 
 // readMissing reads the profile and what it lacks.
-func (s *Service) readMissing(x *completion) error {
-	return s.store.View(x.Context(), func(tx storage.Tx) error {
-		st, err := s.stepup.StandingIn(tx, x.SignIn, x.Settings)
-		if err != nil {
-			return err
-		}
-		d, err := s.person.Details(tx, x.SignIn.Session.PersonID)
-		if err != nil {
-			return err
-		}
-		fields, err := person.CustomFieldsFor(tx, x.Settings, d.ID)
-		if err != nil {
-			return err
-		}
-		level := s.contactLevel(st)
-		x.own = d.Profile
-		x.missing = s.findMissing(x.Settings, &x.own, fields, x.SignIn.Session.Level >= level)
-		if shown, _ := x.missing.asks("email"); shown {
-			x.typed["email"] = x.own.PrimaryEmail().Value
-			x.Level = level
-		}
-		if shown, _ := x.missing.asks("phone"); shown {
-			x.Level = level
-		}
-		return nil
-	})
+func (s *Service) readMissing(tx storage.Tx, x *completion) error {
+	st, err := s.stepup.StandingIn(tx, x.SignIn, x.Settings)
+	if err != nil {
+		return err
+	}
+	d, err := s.person.Details(tx, x.SignIn.Session.PersonID)
+	if err != nil {
+		return err
+	}
+	fields, err := person.CustomFieldsFor(tx, x.Settings, d.ID)
+	if err != nil {
+		return err
+	}
+	x.Level = front.DashboardLevel(x.Settings)
+	level := s.contactLevel(st)
+	x.own = d.Profile
+	x.missing = s.findMissing(x.Settings, &x.own, fields, x.SignIn.Session.Level >= level)
+	if shown, _ := x.missing.asks("email"); shown {
+		x.typed["email"] = x.own.PrimaryEmail().Value
+		x.Level = level
+	}
+	if shown, _ := x.missing.asks("phone"); shown {
+		x.Level = level
+	}
+	return nil
 }
 
 // showComplete serves GET /sign-in/complete?flow=…: a person who has signed in before is asked, once per sign-in, for
@@ -205,7 +205,7 @@ func (s *Service) handleComplete(q *front.Request) error {
 	})
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		return s.front.ContinueIn(q, x.id, x.flow)
+		return s.front.Return(q, x.id, x.flow)
 	case errors.As(err, new(*person.ValidationError)):
 		return s.renderCompletion(x, http.StatusUnprocessableEntity, page.Form{Problem: "problem.profile"})
 	case err != nil:
@@ -241,7 +241,7 @@ func (s *Service) confirmCompletion(x *completion, c person.Contact) error {
 	wait, sent, err := s.sendCode(x.Visit, c, x.id)
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		return s.front.ContinueIn(x.Request, x.id, x.flow)
+		return s.front.Return(x.Request, x.id, x.flow)
 	case err != nil:
 		return err
 	case wait > 0 && !sent:

@@ -200,7 +200,7 @@ func (s *Service) handleTicket(q *front.Request) error {
 	s.jar.Clear(q.W, kindTicket)
 	s.jar.Set(q.W, session.CookieSession, token, 0)
 	s.pages.Choose(q.W, q.Request, t.person.Locale)
-	return s.front.EnterElsewhere(q, to)
+	return s.front.FinishElsewhere(q, to)
 }
 
 // redeem uses a ticket up and opens the session. It returns the session's cookie and where the person goes.
