@@ -168,7 +168,7 @@ func revokeOwnLink(tx storage.Tx, person string, now time.Time) error {
 	if err != nil || !ok {
 		return err
 	}
-	if _, err := actiontoken.Revoke(tx, storage.Key(person, id), now); err != nil {
+	if _, err := actiontoken.RevokeIn(tx, storage.Key(person, id), now); err != nil {
 		return err
 	}
 	return ownLinkOf.Delete(tx, person)

@@ -22,14 +22,14 @@ func GivesLinks(r *session.Record, u *config.Units) bool {
 }
 
 // readMaker returns the session in which the person has made a token on a page, nil for any other token.
-// ErrNoActionToken: the session has ended.
+// ErrNoToken: the session has ended.
 func (s *Service) readMaker(tx storage.Tx, id, person string, epoch int64, now time.Time) (*session.Record, error) {
 	if id == "" {
 		return nil, nil //nolint:nilnil // an API client has made it
 	}
 	rec, err := s.session.Live(tx, id, now)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && (rec.PersonID != person || rec.Epoch != epoch) {
-		err = ErrNoActionToken
+		err = ErrNoToken
 	}
 	return &rec, err
 }

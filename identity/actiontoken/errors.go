@@ -6,8 +6,8 @@ import (
 
 // Errors of action tokens.
 var (
-	// ErrNoActionToken says that an action token is unknown, used, expired or revoked.
-	ErrNoActionToken = errors.New("identity: no such action token")
+	// ErrNoToken says that an action token is unknown, used, expired or revoked.
+	ErrNoToken = errors.New("identity: no such action token")
 	// ErrAction says that an action is impossible.
 	ErrAction = errors.New("identity: the action cannot be done")
 )
@@ -26,13 +26,13 @@ func (e *FeatureOffError) Error() string {
 	return "identity: action tokens: " + e.Feature + " is switched off"
 }
 
-// ActionsFailedError names the actions of a token that have failed. Cause is person.ErrCoupled, person.ErrCoupledOther,
+// FailedError names the actions of a token that have failed. Cause is person.ErrCoupled, person.ErrCoupledOther,
 // federation.ErrNoProvider, a *person.StateError, or ErrAction. Nothing was done, and the token can be used again.
-type ActionsFailedError struct {
+type FailedError struct {
 	Actions []string // types
 	Cause   error
 }
 
-func (e *ActionsFailedError) Error() string { return "identity: an action failed: " + e.Cause.Error() }
+func (e *FailedError) Error() string { return "identity: an action failed: " + e.Cause.Error() }
 
-func (e *ActionsFailedError) Unwrap() error { return e.Cause }
+func (e *FailedError) Unwrap() error { return e.Cause }

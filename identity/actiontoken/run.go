@@ -35,23 +35,23 @@ type ActionsDone struct {
 	RedirectURI string `json:"redirect_uri,omitempty"`
 }
 
-// readActionToken returns a token that can be used, with its person. ErrNoActionToken: it is unknown, used, expired or
+// readToken returns a token that can be used, with its person. ErrNoToken: it is unknown, used, expired or
 // of another partition ("": any partition); or its person was removed or has a new password; or the session that made
 // it has ended. A *person.StateError: the person is blocked. A *FeatureOffError: a feature that it needs is switched
 // off.
-func (s *Service) readActionToken(tx storage.Tx, hash, partition string, now time.Time) (rec Record, p person.Record, err error) {
+func (s *Service) readToken(tx storage.Tx, hash, partition string, now time.Time) (rec Record, p person.Record, err error) {
 	rec, err = tokens.Get(tx, hash)
 	if err == nil {
 		p, err = person.Records.Get(tx, rec.PersonID)
 	}
 	if errors.Is(err, storage.ErrNotFound) {
-		return rec, p, ErrNoActionToken
+		return rec, p, ErrNoToken
 	}
 	if err != nil {
 		return rec, p, err
 	}
 	if !rec.ExpiresAt.After(now) || p.State == person.Removed || s.person.Partitioned() && partition != "" && partition != p.PartitionName() {
-		return rec, p, ErrNoActionToken
+		return rec, p, ErrNoToken
 	}
 	u, err := s.units(tx)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Service) readActionToken(tx storage.Tx, hash, partition string, now tim
 		return rec, p, &person.StateError{State: p.State}
 	}
 	if p.Epoch != rec.Epoch {
-		return rec, p, ErrNoActionToken
+		return rec, p, ErrNoToken
 	}
 	_, err = s.readMaker(tx, rec.Session, rec.PersonID, p.Epoch, now)
 	return rec, p, err
@@ -85,28 +85,28 @@ func (r *Record) needs(f *config.Features) string {
 	return ""
 }
 
-// CheckActionToken returns nil if an action token can be used, otherwise ErrNoActionToken or a *FeatureOffError. It
+// Check returns nil if an action token can be used, otherwise ErrNoToken or a *FeatureOffError. It
 // does not use the token up. partition "": any.
-func (s *Service) CheckActionToken(ctx context.Context, token, partition string) error {
+func (s *Service) Check(ctx context.Context, token, partition string) error {
 	if !secret.IsToken(secret.ActionToken, token) {
-		return ErrNoActionToken
+		return ErrNoToken
 	}
 	now, hash := s.now(), secret.Hash(token)
 	err := s.store.View(ctx, func(tx storage.Tx) error {
-		_, _, err := s.readActionToken(tx, hash, partition, now)
+		_, _, err := s.readToken(tx, hash, partition, now)
 		return err
 	})
 	if errors.As(err, new(*person.StateError)) {
-		err = ErrNoActionToken
+		err = ErrNoToken
 	}
 	return err
 }
 
-// ProcessActionToken does all actions of a token and uses it up, or does nothing. partition "": any. Errors: those of
-// readActionToken, and *ActionsFailedError.
-func (s *Service) ProcessActionToken(ctx context.Context, token, partition string, by event.Actor) (out ActionsDone, err error) {
+// Process does all actions of a token and uses it up, or does nothing. partition "": any. Errors: those of
+// readToken, and *FailedError.
+func (s *Service) Process(ctx context.Context, token, partition string, by event.Actor) (out ActionsDone, err error) {
 	if !secret.IsToken(secret.ActionToken, token) {
-		return out, ErrNoActionToken
+		return out, ErrNoToken
 	}
 	known, unknown := s.federation.Current(ctx)
 	ticket, err := secret.NewToken(s.random, secret.SignInTicket)
@@ -123,7 +123,7 @@ func (s *Service) ProcessActionToken(ctx context.Context, token, partition strin
 	}
 	now, hash := s.now(), secret.Hash(token)
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		rec, p, err := s.readActionToken(tx, hash, partition, now)
+		rec, p, err := s.readToken(tx, hash, partition, now)
 		if err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (r *actionRun) all() (out ActionsDone, err error) {
 		return out, err
 	}
 	if r.rec.RedirectURI != "" && !config.Whitelisted(u.Features.ActionToken.WhitelistedURLs, r.rec.RedirectURI) { // removed from the list since
-		return out, &ActionsFailedError{typesOf(r.rec.Actions), fmt.Errorf("%w: the redirect_uri is not whitelisted any more", ErrAction)}
+		return out, &FailedError{typesOf(r.rec.Actions), fmt.Errorf("%w: the redirect_uri is not whitelisted any more", ErrAction)}
 	}
 	out.Results, out.RedirectURI = make([]ActionResult, len(r.rec.Actions)), r.rec.RedirectURI
 	login := -1
@@ -219,11 +219,11 @@ func (r *actionRun) one(i int, a Action, u *config.Units) (ActionResult, error) 
 	}
 	for _, verdict := range []error{ErrAction, person.ErrCoupled, person.ErrCoupledOther, federation.ErrNoProvider} {
 		if errors.Is(err, verdict) {
-			return result, &ActionsFailedError{[]string{a.Type}, err}
+			return result, &FailedError{[]string{a.Type}, err}
 		}
 	}
 	if errors.As(err, new(*person.StateError)) {
-		return result, &ActionsFailedError{[]string{a.Type}, err}
+		return result, &FailedError{[]string{a.Type}, err}
 	}
 	return result, err
 }

@@ -140,7 +140,7 @@ func (s *Service) findTicket(tx storage.Tx, u *config.Units, hash string, now ti
 		return nil, session.ErrClosed
 	}
 	t.maker, err = s.readMaker(tx, t.rec.Session, t.rec.PersonID, t.person.Epoch, now)
-	if errors.Is(err, ErrNoActionToken) || err == nil && t.maker != nil && !offersLinks(&u.Features) {
+	if errors.Is(err, ErrNoToken) || err == nil && t.maker != nil && !offersLinks(&u.Features) {
 		err = storage.ErrNotFound
 	}
 	if err != nil {
@@ -169,7 +169,7 @@ func (t *ticket) spend(tx storage.Tx) error {
 	if t.token == "" {
 		return signInTickets.Delete(tx, t.hash)
 	}
-	_, err := Revoke(tx, storage.Key(t.rec.PersonID, t.token), t.rec.ExpiresAt)
+	_, err := RevokeIn(tx, storage.Key(t.rec.PersonID, t.token), t.rec.ExpiresAt)
 	return err
 }
 

@@ -17,9 +17,9 @@ import (
 
 const revokedAtOnce = 500 // records in one transaction
 
-// MakeActionToken makes an action token for a person (id). The features that it needs are checked when it is used.
+// Make makes an action token for a person (id). The features that it needs are checked when it is used.
 // Errors: person.ErrNoPerson, *person.ValidationError.
-func (s *Service) MakeActionToken(ctx context.Context, personID string, n NewActionToken, by event.Actor) (ActionToken, error) {
+func (s *Service) Make(ctx context.Context, personID string, n NewActionToken, by event.Actor) (ActionToken, error) {
 	if !person.IsID(personID) {
 		return ActionToken{}, person.ErrNoPerson
 	}
@@ -87,9 +87,9 @@ func Put(tx storage.Tx, hash string, rec Record) error {
 	return tokensOf.Create(tx, storage.Key(rec.PersonID, rec.ID), hash, rec.ExpiresAt)
 }
 
-// RevokeActionTokens revokes an action token of a person (id), or all of them if tokenID is empty. Errors:
-// person.ErrNoPerson, ErrNoActionToken.
-func (s *Service) RevokeActionTokens(ctx context.Context, personID, tokenID string, by event.Actor) error {
+// Revoke revokes an action token of a person (id), or all of them if tokenID is empty. Errors:
+// person.ErrNoPerson, ErrNoToken.
+func (s *Service) Revoke(ctx context.Context, personID, tokenID string, by event.Actor) error {
 	if !person.IsID(personID) {
 		return person.ErrNoPerson
 	}
@@ -116,9 +116,9 @@ func (s *Service) revokeSome(ctx context.Context, personID, tokenID string, by e
 		}
 		n := 0
 		if tokenID != "" {
-			n, err = Revoke(tx, storage.Key(personID, tokenID), now)
+			n, err = RevokeIn(tx, storage.Key(personID, tokenID), now)
 			if err == nil && n == 0 {
-				err = ErrNoActionToken
+				err = ErrNoToken
 			}
 		} else {
 			n, more, err = revokeAll(tx, personID, now)
@@ -139,7 +139,7 @@ func revokeAll(tx storage.Tx, personID string, now time.Time) (n int, more bool,
 		if err != nil {
 			return n, false, err
 		}
-		one, err := Revoke(tx, e.Key, now)
+		one, err := RevokeIn(tx, e.Key, now)
 		if err != nil {
 			return n, false, err
 		}
@@ -149,8 +149,8 @@ func revokeAll(tx storage.Tx, personID string, now time.Time) (n int, more bool,
 	return n, seen == revokedAtOnce, nil
 }
 
-// Revoke removes a token by its key in tokensOf. It returns 1 if the token could still be used, otherwise 0.
-func Revoke(tx storage.Tx, key string, now time.Time) (int, error) {
+// RevokeIn removes a token by its key in tokensOf. It returns 1 if the token could still be used, otherwise 0.
+func RevokeIn(tx storage.Tx, key string, now time.Time) (int, error) {
 	hash, ok, err := tokensOf.Find(tx, key)
 	if err != nil || !ok {
 		return 0, err
