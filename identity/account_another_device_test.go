@@ -244,7 +244,7 @@ func TestAnotherDeviceEnds(t *testing.T) {
 			}
 		},
 		"its withdrawal": func(h *harness, _ *browser, _ *config.Units) {
-			if err := h.ActionToken.RevokeActionTokens(t.Context(), h.details(demo).ID, "", event.Actor{}); err != nil {
+			if err := h.ActionToken.Revoke(t.Context(), h.details(demo).ID, "", event.Actor{}); err != nil {
 				t.Error(err)
 			}
 		},
@@ -277,7 +277,7 @@ func TestAnotherDeviceEnds(t *testing.T) {
 				t.Errorf("GET after %s = %d, want 400", name, a.Code)
 			}
 			token := link[strings.Index(link, "=")+1:]
-			if err := h.ActionToken.CheckActionToken(t.Context(), token, ""); err == nil {
+			if err := h.ActionToken.Check(t.Context(), token, ""); err == nil {
 				t.Errorf("after %s the token is good for API clients", name)
 			}
 			h.checkInvariants()
@@ -290,7 +290,7 @@ func TestAnotherDeviceByAPI(t *testing.T) {
 	t.Parallel()
 	h, b, _ := carrying(t)
 	link := b.carry()
-	d, err := h.ActionToken.ProcessActionToken(t.Context(), link[strings.Index(link, "=")+1:], "", event.Actor{ID: "ops"})
+	d, err := h.ActionToken.Process(t.Context(), link[strings.Index(link, "=")+1:], "", event.Actor{ID: "ops"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -469,7 +469,7 @@ func TestAnotherDeviceAttacks(t *testing.T) {
 				t.Errorf("token %q = %d, want 400", bad, a.Code)
 			}
 		}
-		made, err := h.ActionToken.MakeActionToken(t.Context(), h.details(demo).ID, actiontoken.NewActionToken{Actions: []actiontoken.Action{{Type: actiontoken.ActionLogin}}}, event.Actor{})
+		made, err := h.ActionToken.Make(t.Context(), h.details(demo).ID, actiontoken.NewActionToken{Actions: []actiontoken.Action{{Type: actiontoken.ActionLogin}}}, event.Actor{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,11 +54,11 @@ func (h *tokens) set(change func(*config.Units)) {
 // process makes a token for demo and processes it.
 func (h *tokens) process(n actiontoken.NewActionToken) (actiontoken.ActionsDone, error) {
 	h.t.Helper()
-	made, err := h.ActionToken.MakeActionToken(h.t.Context(), h.demoID(), n, event.Actor{ID: "ops"})
+	made, err := h.ActionToken.Make(h.t.Context(), h.demoID(), n, event.Actor{ID: "ops"})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return h.ActionToken.ProcessActionToken(h.t.Context(), made.Token, "", event.Actor{ID: "ops"})
+	return h.ActionToken.Process(h.t.Context(), made.Token, "", event.Actor{ID: "ops"})
 }
 
 // link returns the path of the page that a LOGIN leads to.
@@ -308,7 +308,7 @@ func TestActionTokenCouplesSession(t *testing.T) {
 	}
 	d, err := h.process(session(u.Query().Get("flow")))
 	if err != nil || len(d.Results) != 1 || d.Results[0].Parameters["idp_id"] != "partner" || d.Results[0].Parameters["external_id"] != known().Subject {
-		t.Fatalf("ProcessActionToken = %+v, %v", d, err)
+		t.Fatalf("Process = %+v, %v", d, err)
 	}
 	if si := h.mustEnter(h.browser(), known()); si.Subject != h.demoID() {
 		t.Errorf("the identity signs in %s, want the person of the token", si.Subject)
@@ -331,10 +331,10 @@ func TestActionTokenCouplesNothingUnasked(t *testing.T) {
 	if err != nil || u.Query().Get("flow") == "" {
 		t.Fatalf("callback leads to %q, want a flow", a.Header().Get("Location"))
 	}
-	var failed *actiontoken.ActionsFailedError
+	var failed *actiontoken.FailedError
 	n := actiontoken.NewActionToken{Actions: []actiontoken.Action{{Type: actiontoken.ActionCoupleSession, Parameters: map[string]string{"session_id": u.Query().Get("flow")}}}}
 	if _, err := h.process(n); !errors.As(err, &failed) || !errors.Is(err, actiontoken.ErrAction) {
-		t.Fatalf("ProcessActionToken = %v, want a failed action", err)
+		t.Fatalf("Process = %v, want a failed action", err)
 	}
 	if si := h.mustEnter(h.browser(), ann()); si.Subject == h.demoID() {
 		t.Error("the stranger's identity signs in the person of the token")

@@ -207,9 +207,8 @@ func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
 		return err
 	}
 	s.ActionToken = actiontoken.New(actiontoken.Deps{
-		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, StepUp: s.StepUp,
-		Store: d.Store, Events: d.Events, Units: d.Units, Pages: d.Pages, Origin: d.Origin, Jar: s.jar,
-		Issuer: cfg.Issuer, Log: d.Log, Now: d.Now, Random: d.Random,
+		Person: s.Person, Session: s.Session, Front: s.Front, Federation: s.Federation, Store: d.Store, Events: d.Events,
+		Units: d.Units, Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Issuer: cfg.Issuer, Now: d.Now, Random: d.Random,
 	})
 	s.Enrol = enrol.New(enrol.Deps{
 		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, Store: d.Store,
@@ -219,8 +218,7 @@ func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
 	})
 	s.Account = account.New(account.Deps{
 		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, StepUp: s.StepUp,
-		ActionToken: s.ActionToken, Enrol: s.Enrol, Store: d.Store, Keyring: d.Keyring, Events: d.Events, Units: d.Units,
-		Notify: d.Notify, Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Issuer: cfg.Issuer, Log: d.Log,
+		Store: d.Store, Events: d.Events, Units: d.Units, Notify: d.Notify, Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Issuer: cfg.Issuer, Log: d.Log,
 		Now: d.Now, Random: d.Random,
 	})
 	return nil

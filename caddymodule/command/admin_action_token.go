@@ -21,7 +21,7 @@ func adminMakeActionToken(i *Instance, _ http.ResponseWriter, r *http.Request) (
 	if err != nil {
 		return nil, err
 	}
-	return i.Identity.ActionToken.MakeActionToken(r.Context(), person.ID, in.Make, caller(r))
+	return i.Identity.ActionToken.Make(r.Context(), person.ID, in.Make, caller(r))
 }
 
 func adminRevokeActionTokens(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -36,5 +36,5 @@ func adminRevokeActionTokens(i *Instance, _ http.ResponseWriter, r *http.Request
 	if err != nil {
 		return nil, err
 	}
-	return outcome{"revoked"}, i.Identity.ActionToken.RevokeActionTokens(r.Context(), person.ID, in.ID, caller(r))
+	return outcome{"revoked"}, i.Identity.ActionToken.Revoke(r.Context(), person.ID, in.ID, caller(r))
 }

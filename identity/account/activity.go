@@ -14,17 +14,18 @@ import (
 )
 
 const (
-	activityPage = 20   // events of a page
-	activityLook = 400  // events that are looked at for one page, once there is something on it
-	activityDeep = 5000 // how far back the pages go
+	activityPage = 20   // events on one page
+	activityScan = 400  // events that are read for one page that has at least one event
+	activityDeep = 5000 // how many events the pages go back
 )
 
-// quiet are kinds of events that happen all the time without the person doing anything.
+// quiet are types of events that happen all the time without the person doing anything.
 var quiet = []string{"token.AccessTokenIssuedEvent", "token.AccessTokenRefreshedEvent", "token.AccessTokenRevokedEvent"}
 
-// activity returns events of a person from the newest but offset on, and the offset of those after them, 0 where there are none.
-func activity(tx storage.Tx, person string, offset int) (list []event.Event, next int, err error) {
-	for looked := 0; looked < activityLook || len(list) == 0 && offset <= activityDeep; {
+// readActivity returns events of a person, newest first from offset on, and the offset of the next older ones. next is
+// 0 at the end.
+func readActivity(tx storage.Tx, person string, offset int) (list []event.Event, next int, err error) {
+	for read := 0; read < activityScan || len(list) == 0 && offset <= activityDeep; {
 		found, total, err := event.Find(tx, event.Query{Person: person, Limit: activityPage, Offset: offset})
 		if err != nil {
 			return nil, 0, err
@@ -33,7 +34,7 @@ func activity(tx storage.Tx, person string, offset int) (list []event.Event, nex
 			if len(list) == activityPage {
 				return list, offset, nil
 			}
-			offset, looked = offset+1, looked+1
+			offset, read = offset+1, read+1
 			if e.PersonID == person && !slices.Contains(quiet, e.Type) {
 				list = append(list, e)
 			}
@@ -45,19 +46,19 @@ func activity(tx storage.Tx, person string, offset int) (list []event.Event, nex
 	return list, offset, nil
 }
 
-// showActivity serves GET /account/activity?from=…: what has happened to the account, the newest first.
-func (s *Service) showActivity(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.front.Guard(w, r, front.ActivityPath)
-	if !ok {
-		return
+// showActivity serves GET /account/activity?from=…: what has happened to the account, newest first.
+func (s *Service) showActivity(q *front.Request) error {
+	a, err := s.front.VisitOf(q, front.ActivityPath)
+	if err != nil {
+		return err
 	}
-	from, err := strconv.Atoi(r.URL.Query().Get("from"))
+	from, err := strconv.Atoi(q.URL.Query().Get("from"))
 	if err != nil || from < 0 || from > activityDeep {
 		from = 0
 	}
 	part, next := page.Part{Empty: "activity.none"}, 0
-	err = s.store.View(r.Context(), func(tx storage.Tx) error {
-		list, n, err := activity(tx, a.Si.Session.PersonID, from)
+	err = s.store.View(q.Context(), func(tx storage.Tx) error {
+		list, n, err := readActivity(tx, a.SignIn.Session.PersonID, from)
 		if err != nil {
 			return err
 		}
@@ -72,22 +73,23 @@ func (s *Service) showActivity(w http.ResponseWriter, r *http.Request) {
 		return nil
 	})
 	if err != nil {
-		s.front.Fail(w, r, err, front.ActivityPath)
-		return
+		return err
 	}
 	if from > 0 {
 		part.Links = append(part.Links, page.Action{Label: "activity.newest", URL: front.ActivityPath})
 	}
 	if next > 0 && next <= activityDeep {
-		part.Links = append(part.Links, page.Action{Label: "activity.older", URL: front.ActivityPath + "?" + url.Values{"from": {strconv.Itoa(next)}}.Encode()})
+		older := front.ActivityPath + "?" + url.Values{"from": {strconv.Itoa(next)}}.Encode()
+		part.Links = append(part.Links, page.Action{Label: "activity.older", URL: older})
 	}
-	s.front.RenderAccount(w, r, a, http.StatusOK, page.Dashboard{Key: "activity", Parts: []page.Part{part}})
+	return s.render(a, http.StatusOK, page.Dashboard{Key: "activity", Parts: []page.Part{part}})
 }
 
-// byAnother tells whether somebody else than the person did it, whose address is none of theirs to know.
+// byAnother tells whether an event was caused by somebody other than the person, who must not learn that somebody's
+// address.
 func byAnother(e event.Event) bool { return e.Actor != "" && e.Actor != e.PersonID }
 
-// activityRow is an event in words. One that there are no words for is called what others are told.
+// activityRow describes an event. A type without a message of its own is shown by its name.
 func (s *Service) activityRow(tx storage.Tx, e event.Event) (page.Row, error) {
 	name := ""
 	if e.ClientID != "" {

@@ -12,150 +12,154 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// addressPath is the page for a postal address beside the one that stands on the page of the profile.
+// addressPath is the page for a postal address other than the main one, which is on the profile page itself.
 const addressPath = front.ProfilePath + "/address"
 
-// otherAddresses lists those beside the main one, and leads to the page for one more. It is nil where there is none yet.
-func otherAddresses(a *front.Visit, v *profilePage) []page.Part {
+// mainAddress is the index of the address that the profile page shows, -1 if there is no address.
+func mainAddress(list []person.Address) int {
+	if len(list) == 0 {
+		return -1
+	}
+	return max(0, slices.IndexFunc(list, func(a person.Address) bool { return a.Primary }))
+}
+
+// addressParts lists the addresses other than the main one and links to the page that adds one. It is nil while there
+// is no main address.
+func addressParts(a *front.Visit, v *profilePage) []page.Part {
 	if len(v.own.Addresses) == 0 {
 		return nil
 	}
 	part := page.Part{ID: "posts", Title: page.Say("profile.addresses.others"), Links: []page.Action{{Label: "profile.addresses.add", URL: addressPath}}}
 	for i, address := range v.own.Addresses {
-		if i == front.MainAddress(v.own.Addresses) {
+		if i == mainAddress(v.own.Addresses) {
 			continue
 		}
-		row := page.Row{Icon: "mail", Name: address.Line(), Actions: []page.Action{{Label: "profile.addresses.change", URL: addressPath + "?n=" + strconv.Itoa(i)}}}
+		change := page.Action{Label: "profile.addresses.change", URL: addressPath + "?n=" + strconv.Itoa(i)}
+		row := page.Row{Icon: "mail", Name: address.Line(), Actions: []page.Action{change}}
 		for _, do := range [][2]string{{"profile.make_primary", "primary"}, {"security.remove", "remove"}} {
-			row.Actions = append(row.Actions, page.Action{Label: do[0], URL: addressPath, CSRF: a.Csrf, Fields: []page.Hidden{{Name: "do", Value: do[1]}, {Name: "was", Value: address.Key()}}})
+			fields := []page.Hidden{{Name: "do", Value: do[1]}, {Name: "was", Value: address.Key()}}
+			row.Actions = append(row.Actions, page.Action{Label: do[0], URL: addressPath, CSRF: a.CSRF, Fields: fields})
 		}
 		part.Rows = append(part.Rows, row)
 	}
 	return []page.Part{part}
 }
 
-// showAddress serves GET /account/profile/address?n=…: an address beside the main one, or a new one.
-func (s *Service) showAddress(w http.ResponseWriter, r *http.Request) {
-	n, err := strconv.Atoi(r.URL.Query().Get("n"))
+// showAddress serves GET /account/profile/address?n=…: an address other than the main one, or an empty form for a new
+// one.
+func (s *Service) showAddress(q *front.Request) error {
+	n, err := strconv.Atoi(q.URL.Query().Get("n"))
 	self := addressPath
 	if err != nil || n < 0 || n >= person.MaxEntries {
 		n = -1
 	} else {
 		self += "?n=" + strconv.Itoa(n)
 	}
-	a, ok := s.front.Guard(w, r, self)
-	if !ok {
-		return
+	a, err := s.front.VisitOf(q, self)
+	if err != nil {
+		return err
 	}
-	v, err := s.readOwn(r, a)
-	if err == nil {
-		a.Csrf, err = s.front.SecurityForm(w, r, a.Si, front.ProfilePath)
+	q.Again = front.ProfilePath
+	v, err := s.readProfile(q)
+	if err != nil {
+		return err
+	}
+	if a.CSRF, err = s.front.FormToken(q, front.SessionForm(front.ProfilePath, a.SignIn)); err != nil {
+		return err
 	}
 	switch {
-	case err != nil:
-		s.front.Fail(w, r, err, front.ProfilePath)
-	case n >= len(v.own.Addresses) || n >= 0 && n == front.MainAddress(v.own.Addresses):
-		s.front.Redirect(w, r, front.ProfilePath)
+	case n >= len(v.own.Addresses) || n >= 0 && n == mainAddress(v.own.Addresses):
+		return q.Redirect(front.ProfilePath)
 	case n >= 0:
 		address := v.own.Addresses[n]
-		v.values = shownAs(person.Profile{Addresses: []person.Address{address}})
-		s.addressPage(w, r, a, v, http.StatusOK, address.Key(), "")
-	default:
-		v.values = typed{}
-		s.addressPage(w, r, a, v, http.StatusOK, "", "")
+		v.values = valuesOf(person.Profile{Addresses: []person.Address{address}})
+		return s.renderAddress(a, v, http.StatusOK, address.Key(), "")
 	}
+	v.values = formValues{}
+	return s.renderAddress(a, v, http.StatusOK, "", "")
 }
 
-// addressPage writes the form. was names the address that it is about, "" for a new one; problem is what is wrong with all of it.
-func (s *Service) addressPage(w http.ResponseWriter, r *http.Request, a *front.Visit, v *profilePage, status int, was, problem string) {
-	form := s.profileForm(r.Context(), a, v, "address", problem != "")
+// renderAddress writes the form. key names the address that it changes, "" for a new one; problem is what is wrong with
+// the form as a whole.
+func (s *Service) renderAddress(a *front.Visit, v *profilePage, status int, key, problem string) error {
+	form := s.profileForm(a, v, "address", problem != "")
 	form.Action, form.Quiet = addressPath, false
-	form.Hidden = []page.Hidden{{Name: "do", Value: "save"}, {Name: "was", Value: was}}
-	s.front.RenderAccount(w, r, a, status, page.Dashboard{Key: "address", Cancel: front.ProfilePath, Problem: problem, Parts: []page.Part{{Form: form}}})
+	form.Hidden = []page.Hidden{{Name: "do", Value: "save"}, {Name: "was", Value: key}}
+	return s.render(a, status, page.Dashboard{Key: "address", Cancel: front.ProfilePath, Problem: problem, Parts: []page.Part{{Form: form}}})
 }
 
-// handleAddress serves POST /account/profile/address: an address beside the main one is added, changed, made the main one or removed.
-func (s *Service) handleAddress(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.front.GuardPost(w, r, front.ProfilePath)
-	if !ok {
-		return
+// handleAddress serves POST /account/profile/address: an address other than the main one is added, changed, made the
+// main one or removed.
+func (s *Service) handleAddress(q *front.Request) error {
+	a, err := s.front.VisitPost(q, front.ProfilePath)
+	if err != nil {
+		return err
 	}
-	was, what := r.PostForm.Get("was"), ""
-	var change func(p *person.Profile, i int)
-	switch r.PostForm.Get("do") {
+	key, do := q.PostForm.Get("was"), q.PostForm.Get("do")
+	switch do {
 	case "save":
-		address, ok := s.typedAddress(w, r, a, was)
-		if !ok {
-			return
+		v, err := s.readProfile(q)
+		if err != nil {
+			return err
 		}
-		what, change = "saved", func(p *person.Profile, i int) { p.Addresses[i] = address(p.Addresses[i]) }
+		v.values = formValues{}
+		v.values.read(q.PostForm, "address", v.locked)
+		if problem := s.checkAddress(a, v, key); problem != "" || len(v.problems) > 0 {
+			v.values.clear(v.problems)
+			return s.renderAddress(a, v, http.StatusUnprocessableEntity, key, problem)
+		}
+		return s.changeAddress(a, key, "saved", func(p *person.Profile, i int) { p.Addresses[i] = v.applyTo(p.Addresses[i]) })
 	case "primary":
-		what, change = "primary", func(p *person.Profile, at int) {
+		return s.changeAddress(a, key, "primary", func(p *person.Profile, at int) {
 			for i := range p.Addresses {
 				p.Addresses[i].Primary = i == at
 			}
-		}
+		})
 	case "remove":
-		what, change = "removed", func(p *person.Profile, i int) { p.Addresses = slices.Delete(p.Addresses, i, i+1) }
-	default:
-		s.pages.Error(w, r, http.StatusBadRequest, "error.bad_request", front.ProfilePath)
-		return
+		return s.changeAddress(a, key, "removed", func(p *person.Profile, i int) { p.Addresses = slices.Delete(p.Addresses, i, i+1) })
 	}
-	s.changeAddress(w, r, a, change, was, what)
+	return &front.Answer{Status: http.StatusBadRequest, Key: "error.bad_request", Again: front.ProfilePath}
 }
 
-// typedAddress reads the form, and returns what makes an address of what was there. Otherwise it has written the answer and is not ok.
-func (s *Service) typedAddress(w http.ResponseWriter, r *http.Request, a *front.Visit, was string) (func(person.Address) person.Address, bool) {
-	v, err := s.readOwn(r, a)
-	if err != nil {
-		s.front.Fail(w, r, err, front.ProfilePath)
-		return nil, false
-	}
-	v.values = typed{}
-	v.values.read(r, "address", v.locked)
-	written := func(old person.Address) person.Address {
-		p := person.Profile{Addresses: []person.Address{old}}
-		v.values.into(&p, "address", v.locked)
-		return slices.Concat(p.Addresses, []person.Address{{Primary: old.Primary}})[0]
-	}
-	problem := ""
-	v.problems = v.values.problems("address", a.MustHave, s.now())
+// applyTo returns an address as the form changes it.
+func (v *profilePage) applyTo(old person.Address) person.Address {
+	p := person.Profile{Addresses: []person.Address{old}}
+	v.values.applyTo(&p, "address", v.locked)
+	return slices.Concat(p.Addresses, []person.Address{{Primary: old.Primary}})[0]
+}
+
+// checkAddress checks the form of an address. It returns what is wrong with the form as a whole, or "", and notes the
+// problems of fields.
+func (s *Service) checkAddress(a *front.Visit, v *profilePage, key string) string {
+	v.problems = v.values.problems("address", a.Settings, s.now())
 	switch {
-	case was == "" && len(v.own.Addresses) >= person.MaxEntries:
-		problem = "problem.contact_many"
-	case len(v.problems) == 0 && written(person.Address{}) == person.Address{}:
-		problem = "problem.address_empty"
+	case key == "" && len(v.own.Addresses) >= person.MaxEntries:
+		return "problem.contact_many"
+	case len(v.problems) == 0 && v.applyTo(person.Address{}) == person.Address{}:
+		return "problem.address_empty"
 	}
-	if problem == "" && len(v.problems) == 0 {
-		return written, true
-	}
-	v.values.hide(v.problems)
-	s.addressPage(w, r, a, v, http.StatusUnprocessableEntity, was, problem)
-	return nil, false
+	return ""
 }
 
-// changeAddress changes the address that was names, a new one when it is "".
-func (s *Service) changeAddress(w http.ResponseWriter, r *http.Request, a *front.Visit, change func(*person.Profile, int), was, what string) {
-	_, err := s.person.UpdatePerson(r.Context(), a.Si.Session.PersonID, person.Edit{By: s.front.Actor(r, a.Si)}, func(tx storage.Tx, d *person.Details) error {
-		if err := s.still(tx, a); err != nil {
-			return err
-		}
+// changeAddress changes the address that key names, or a new one if key is "" and the form was saved.
+func (s *Service) changeAddress(a *front.Visit, key, done string, change func(*person.Profile, int)) error {
+	_, err := s.update(a, func(_ storage.Tx, d *person.Details) error {
 		p := &d.Profile
-		main, i := front.MainAddress(p.Addresses), -1
+		main, i := mainAddress(p.Addresses), -1
 		for at, a := range p.Addresses {
-			if at != main && a.Key() == was {
+			if at != main && a.Key() == key {
 				i = at
 				break
 			}
 		}
 		switch {
-		case was == "" && what == "saved" && len(p.Addresses) < person.MaxEntries:
+		case key == "" && done == "saved" && len(p.Addresses) < person.MaxEntries:
 			i = len(p.Addresses)
 			p.Addresses = append(p.Addresses, person.Address{Primary: i == 0})
-		case i < 0: // another by now, or not beside the main one
+		case i < 0: // changed meanwhile, or the main one
 			return person.ErrMismatch
 		}
-		if main = front.MainAddress(p.Addresses); what != "primary" { // where nobody has called one so, the one that is shown as it
+		if main = mainAddress(p.Addresses); done != "primary" { // no address may be marked as the main one yet
 			p.Addresses[main].Primary = true
 		}
 		change(p, i)
@@ -163,10 +167,9 @@ func (s *Service) changeAddress(w http.ResponseWriter, r *http.Request, a *front
 	})
 	switch {
 	case errors.Is(err, person.ErrMismatch), errors.As(err, new(*person.ValidationError)):
-		s.front.Redirect(w, r, front.ProfilePath)
+		return a.Redirect(front.ProfilePath)
 	case err != nil:
-		s.front.Fail(w, r, err, front.ProfilePath)
-	default:
-		s.front.Redirect(w, r, front.DoneURL(front.ProfilePath, what))
+		return err
 	}
+	return a.Redirect(doneURL(front.ProfilePath, done))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -23,81 +24,81 @@ const (
 	ownLinksPerPerson = 10 // that a person makes before the first wait
 )
 
-// anotherDevicePart leads from the devices to the page that makes a link. It is nil where none is made.
+// anotherDevicePart leads from the devices to the page that makes a link. It is nil if this sign-in cannot be carried
+// over.
 func anotherDevicePart(a *front.Visit) []page.Part {
-	if !actiontoken.GivesLinks(&a.Si.Session, a.U) {
+	if !actiontoken.GivesLinks(&a.SignIn.Session, a.Settings) {
 		return nil
 	}
-	return []page.Part{{ID: "another", Title: page.Say("device.another"), Text: page.Say("device.another.text"), Links: []page.Action{{Label: "account.another_device.title", URL: anotherDevicePath}}}}
+	return []page.Part{{
+		ID: "another", Title: page.Say("device.another"), Text: page.Say("device.another.text"),
+		Links: []page.Action{{Label: "account.another_device.title", URL: anotherDevicePath}},
+	}}
 }
 
-// anotherDevice returns who may make a link: to do so is as much as to set up a way to sign in. Otherwise it has written the answer and is not ok.
-func (s *Service) anotherDevice(w http.ResponseWriter, r *http.Request) (*front.Visit, bool) {
-	a, ok := s.front.Guard(w, r, anotherDevicePath)
-	if !ok {
-		return nil, false
+// visitAnotherDevice admits a person who can make a link. A link is a way to sign in, so it needs the level of setting
+// up a method.
+func (s *Service) visitAnotherDevice(q *front.Request, admit guard) (*front.Visit, error) {
+	if q.SignIn != nil && !actiontoken.GivesLinks(&q.SignIn.Session, q.Settings) {
+		if _, err := s.front.VisitOf(q, anotherDevicePath); err != nil {
+			return nil, err
+		}
+		return nil, front.NotFound()
 	}
-	if !actiontoken.GivesLinks(&a.Si.Session, a.U) {
-		s.pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
-		return nil, false
-	}
-	si, st, ok := s.stepup.RequireSetUp(w, r, anotherDevicePath)
-	if !ok {
-		return nil, false
-	}
-	a.Si, a.Level = si, max(a.Level, st.SetUpLevel())
-	return a, true
+	return s.visit(q, admit, anotherDevicePath, func(_ storage.Tx, st *stepup.Standing) (int, error) { return st.SetUpLevel(), nil })
 }
 
-// showAnotherDevice serves GET /account/devices/sign-in: it makes nothing.
-func (s *Service) showAnotherDevice(w http.ResponseWriter, r *http.Request) {
-	if a, ok := s.anotherDevice(w, r); ok {
-		s.anotherDevicePage(w, r, a, http.StatusOK, page.Dashboard{})
+// showAnotherDevice serves GET /account/devices/sign-in, which makes nothing yet.
+func (s *Service) showAnotherDevice(q *front.Request) error {
+	a, err := s.visitAnotherDevice(q, s.front.VisitOf)
+	if err != nil {
+		return err
 	}
+	return s.renderAnotherDevice(a, http.StatusOK, page.Dashboard{})
 }
 
-func (s *Service) anotherDevicePage(w http.ResponseWriter, r *http.Request, a *front.Visit, status int, d page.Dashboard) {
+func (s *Service) renderAnotherDevice(a *front.Visit, status int, d page.Dashboard) error {
 	d.Key = "another_device"
-	form := &page.PartForm{Action: anotherDevicePath, CSRF: a.Csrf, Submit: "device.another.make"}
+	form := &page.PartForm{Action: anotherDevicePath, CSRF: a.CSRF, Submit: "device.another.make"}
 	if len(d.Parts) == 0 {
 		d.Parts, d.Cancel = []page.Part{{Form: form}}, front.DevicesPath
 	} else {
 		form.Submit, form.Quiet = "device.another.again", true
 		d.Parts = append(d.Parts, page.Part{Text: page.Say("device.another.again.text"), Form: form})
 	}
-	s.front.RenderAccount(w, r, a, status, d)
+	return s.render(a, status, d)
 }
 
-// handleAnotherDevice serves POST /account/devices/sign-in: it makes a link that signs the person in once, and shows it, the only time.
-func (s *Service) handleAnotherDevice(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.anotherDevice(w, r)
-	if !ok || !s.front.CheckSecurityForm(w, r, a.Si, anotherDevicePath, anotherDevicePath) {
-		return
+// handleAnotherDevice serves POST /account/devices/sign-in: it makes a link that signs the person in once. Only this
+// answer shows the link.
+func (s *Service) handleAnotherDevice(q *front.Request) error {
+	a, err := s.visitAnotherDevice(q, s.front.VisitPost)
+	if err != nil {
+		return err
 	}
-	token, life, wait, err := s.makeOwnLink(r, a)
-	link := s.issuer + actiontoken.TicketPath + "?" + url.Values{proof.LinkParam: {token}}.Encode()
-	var code *qr.Code
-	if err == nil && wait == 0 {
-		code, err = qr.Encode(link, qr.M)
-	}
+	token, life, wait, err := s.makeOwnLink(a)
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		s.front.Redirect(w, r, anotherDevicePath)
+		return q.Redirect(anotherDevicePath)
 	case err != nil:
-		s.front.Fail(w, r, err, anotherDevicePath)
+		return err
 	case wait > 0:
-		s.anotherDevicePage(w, r, a, http.StatusTooManyRequests, throttled(w, wait))
-	default:
-		s.anotherDevicePage(w, r, a, http.StatusOK, page.Dashboard{Parts: []page.Part{{
-			Text: page.Say("device.another.scan", "time", life),
-			Code: &page.Code{QR: page.NewQR(code.Size, code.Black), Text: page.Say("device.another.link"), Value: link},
-		}}})
+		return s.renderAnotherDevice(a, http.StatusTooManyRequests, throttle(a, wait))
 	}
+	link := s.issuer + actiontoken.TicketPath + "?" + url.Values{proof.LinkParam: {token}}.Encode()
+	code, err := qr.Encode(link, qr.M)
+	if err != nil {
+		return err
+	}
+	return s.renderAnotherDevice(a, http.StatusOK, page.Dashboard{Parts: []page.Part{{
+		Text: page.Say("device.another.scan", "time", life),
+		Code: &page.Code{QR: page.NewQR(code.Size, code.Black), Text: page.Say("device.another.link"), Value: link},
+	}}})
 }
 
-// makeOwnLink makes the token of a link in place of the one that the person has made before. It is worth no more than the session that makes it, and ends
-// with it. person.ErrMismatch: by now the session may not.
-func (s *Service) makeOwnLink(r *http.Request, a *front.Visit) (token string, life, wait time.Duration, err error) {
+// makeOwnLink makes the token of a link, in place of the person's last one. It gives no more than the session that
+// makes it, and ends with that session. person.ErrMismatch: by now the session is not allowed to.
+func (s *Service) makeOwnLink(a *front.Visit) (token string, life, wait time.Duration, err error) {
 	if token, err = secret.NewToken(s.random, secret.ActionToken); err != nil {
 		return "", 0, 0, err
 	}
@@ -105,20 +106,20 @@ func (s *Service) makeOwnLink(r *http.Request, a *front.Visit) (token string, li
 	if err != nil {
 		return "", 0, 0, err
 	}
-	ev, err := s.person.NewEvents(s.origin(r), signInLinkMade)
+	ev, err := s.person.NewEvents(s.originOf(a), signInLinkMade)
 	if err != nil {
 		return "", 0, 0, err
 	}
-	personID, now := a.Si.Session.PersonID, s.now()
-	err = s.store.Update(r.Context(), func(tx storage.Tx) error {
-		if err := s.still(tx, a); err != nil {
+	personID, now := a.SignIn.Session.PersonID, s.now()
+	err = s.store.Update(a.Context(), func(tx storage.Tx) error {
+		if err := s.recheck(tx, a, now); err != nil {
 			return err
 		}
-		st, err := s.stepup.MaySetUp(tx, a.Si)
+		st, err := s.stepup.MaySetUp(tx, a.SignIn)
 		if err != nil {
 			return err
 		}
-		from, err := s.session.Live(tx, a.Si.ID, now)
+		from, err := s.session.Live(tx, a.SignIn.ID, now)
 		if err != nil {
 			return err
 		}
@@ -128,14 +129,14 @@ func (s *Service) makeOwnLink(r *http.Request, a *front.Visit) (token string, li
 		if wait, err = s.proof.CountRequest(tx, "own-link", personID, ownLinksPerPerson, now); err != nil || wait > 0 {
 			return err
 		}
-		if err := forgetOwnLink(tx, personID, now); err != nil {
+		if err := revokeOwnLink(tx, personID, now); err != nil {
 			return err
 		}
 		login := st.Units.Features.ActionToken.Login
-		life = lasting(time.Duration(login.TTL)*time.Second, s.session.Latest(from).Sub(now))
+		life = linkLife(time.Duration(login.TTL)*time.Second, s.session.Latest(from).Sub(now))
 		rec := actiontoken.Record{
-			ID: id.String(), PersonID: personID, Epoch: from.Epoch, Actions: []actiontoken.Action{{Type: actiontoken.ActionLogin}}, Level: min(login.AuthenticationLevel, from.Level),
-			CreatedAt: now, ExpiresAt: now.Add(life), Session: a.Si.ID,
+			ID: id.String(), PersonID: personID, Epoch: from.Epoch, Actions: []actiontoken.Action{{Type: actiontoken.ActionLogin}},
+			Level: min(login.AuthenticationLevel, from.Level), CreatedAt: now, ExpiresAt: now.Add(life), Session: a.SignIn.ID,
 		}
 		if err := actiontoken.Put(tx, secret.Hash(token), rec); err != nil {
 			return err
@@ -143,33 +144,31 @@ func (s *Service) makeOwnLink(r *http.Request, a *front.Visit) (token string, li
 		if err := ownLinkOf.Put(tx, personID, rec.ID, rec.ExpiresAt); err != nil {
 			return err
 		}
-		return s.events.Append(tx, a.Si.OwnEvent(ev[0], ""))
+		return s.events.Append(tx, a.SignIn.OwnEvent(ev[0], ""))
 	})
 	return token, life, wait, err
 }
 
-// lasting is how long a link is good in a session that goes on for left at the most, in a number that people can read.
-func lasting(life, left time.Duration) time.Duration {
+// linkLife is how long a link lives in a session that has at most left to go, rounded down to a number that people can
+// read.
+func linkLife(life, left time.Duration) time.Duration {
 	unit := time.Hour
 	if left < unit {
 		unit = time.Minute
 	}
-	if left < unit { // what is left of its last minute
+	if left < unit { // the last minute of the session
 		return min(life, left)
 	}
 	return min(life, left.Truncate(unit))
 }
 
-// forgetOwnLink takes away the link that a person has made for another device, if there is one.
-func forgetOwnLink(tx storage.Tx, person string, now time.Time) error {
-	id, err := ownLinkOf.Get(tx, person)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
+// revokeOwnLink revokes the link that a person has made for another device, if there is one.
+func revokeOwnLink(tx storage.Tx, person string, now time.Time) error {
+	id, ok, err := ownLinkOf.Find(tx, person)
+	if err != nil || !ok {
+		return err
 	}
-	if err == nil {
-		_, err = actiontoken.Revoke(tx, storage.Key(person, id), now)
-	}
-	if err != nil {
+	if _, err := actiontoken.RevokeIn(tx, storage.Key(person, id), now); err != nil {
 		return err
 	}
 	return ownLinkOf.Delete(tx, person)

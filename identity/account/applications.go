@@ -9,8 +9,12 @@ import (
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -18,20 +22,21 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Applications knows what persons have given to applications. authz implements it.
+// Applications knows what people have granted to applications. authz implements it.
 type Applications interface {
-	// Applications returns what a person has given, sorted by name.
+	// Applications returns the applications that a person has granted something, sorted by name.
 	Applications(tx storage.Tx, person string, now time.Time) ([]login.Application, error)
-	// ApplicationName returns what people call an application, or its id.
+	// ApplicationName returns the name of an application for people, or its id.
 	ApplicationName(tx storage.Tx, id string) (string, error)
-	// WithdrawConsent takes back all that a person has given to an application, and says how many grants there were.
+	// WithdrawConsent takes back everything that a person has granted to an application and returns the number of
+	// grants.
 	WithdrawConsent(ctx context.Context, person, application string, by event.Actor) (int, error)
 }
 
-// Tie names who knows what persons have given to applications. It is called before the service is used, if at all.
+// Tie sets who knows what people have granted to applications. It is called before the service is used, if at all.
 func (s *Service) Tie(a Applications) { s.apps = a }
 
-// noApplications is what a service without an authorization server knows.
+// noApplications is the answer of a service without an authorization server.
 type noApplications struct{}
 
 func (noApplications) Applications(storage.Tx, string, time.Time) ([]login.Application, error) {
@@ -44,53 +49,52 @@ func (noApplications) WithdrawConsent(context.Context, string, string, event.Act
 	return 0, nil
 }
 
-// applicationsOf returns what the person of a request has given.
-func (s *Service) applicationsOf(r *http.Request, a *front.Visit) (list []login.Application, err error) {
+// showApplications serves GET /account/applications: what the person has allowed, and since when.
+func (s *Service) showApplications(q *front.Request) error {
+	a, err := s.front.VisitOf(q, front.ApplicationsPath)
+	if err != nil {
+		return err
+	}
+	var list []login.Application
 	now := s.now()
-	err = s.store.View(r.Context(), func(tx storage.Tx) error {
-		list, err = s.apps.Applications(tx, a.Si.Session.PersonID, now)
+	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+		list, err = s.apps.Applications(tx, a.SignIn.Session.PersonID, now)
 		return err
 	})
-	return list, err
-}
-
-// showApplications serves GET /account/applications: what the person has allowed, and since when.
-func (s *Service) showApplications(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.front.Guard(w, r, front.ApplicationsPath)
-	if !ok {
-		return
-	}
-	list, err := s.applicationsOf(r, a)
 	if err != nil {
-		s.front.Fail(w, r, err, front.ApplicationsPath)
-		return
+		return err
 	}
 	part := page.Part{Empty: "application.none"}
 	for _, app := range list {
-		row := page.Row{Icon: "app", Name: app.Name, Details: []page.Text{}}
-		if app.Owner != "" {
-			row.Details = append(row.Details, page.Say("application.at", "owner", app.Owner))
-		}
-		row.Details = append(row.Details, page.Say("application.since", "time", app.Since))
-		if !app.Last.IsZero() {
-			row.Details = append(row.Details, page.Say("application.last", "time", app.Last))
-		}
-		if app.Until.IsZero() {
-			row.Details = append(row.Details, page.Say("application.no_access"))
-		} else {
-			row.Details = append(row.Details, page.Say("application.until", "time", app.Until))
-		}
-		for _, sc := range app.Scopes {
-			row.Scopes = append(row.Scopes, page.ScopeLine{Name: sc.Name, Description: sc.Description})
-		}
-		row.Links = organisationLinks(a.U.OrganisationOf(app.ID), app.Name)
-		row.Actions = []page.Action{{Label: "application.withdraw", URL: front.ApplicationsPath, CSRF: a.Csrf, Fields: []page.Hidden{{Name: "application", Value: app.ID}}}}
-		part.Rows = append(part.Rows, row)
+		part.Rows = append(part.Rows, applicationRow(a, app))
 	}
-	s.front.RenderAccount(w, r, a, http.StatusOK, page.Dashboard{Key: "applications", Parts: []page.Part{part}})
+	return s.render(a, http.StatusOK, page.Dashboard{Key: "applications", Parts: []page.Part{part}})
 }
 
-// organisationLinks lead to where an application begins, and to the account that the person has at whom it belongs to.
+func applicationRow(a *front.Visit, app login.Application) page.Row {
+	row := page.Row{Icon: "app", Name: app.Name, Details: []page.Text{}}
+	if app.Owner != "" {
+		row.Details = append(row.Details, page.Say("application.at", "owner", app.Owner))
+	}
+	row.Details = append(row.Details, page.Say("application.since", "time", app.Since))
+	if !app.Last.IsZero() {
+		row.Details = append(row.Details, page.Say("application.last", "time", app.Last))
+	}
+	if app.Until.IsZero() {
+		row.Details = append(row.Details, page.Say("application.no_access"))
+	} else {
+		row.Details = append(row.Details, page.Say("application.until", "time", app.Until))
+	}
+	for _, sc := range app.Scopes {
+		row.Scopes = append(row.Scopes, page.ScopeLine{Name: sc.Name, Description: sc.Description})
+	}
+	row.Links = organisationLinks(a.Settings.OrganisationOf(app.ID), app.Name)
+	fields := []page.Hidden{{Name: "application", Value: app.ID}}
+	row.Actions = []page.Action{{Label: "application.withdraw", URL: front.ApplicationsPath, CSRF: a.CSRF, Fields: fields}}
+	return row
+}
+
+// organisationLinks lead to the start page of an application and to the person's account at its organisation.
 func organisationLinks(o *config.Organisation, application string) (links []page.Link) {
 	if o == nil {
 		return nil
@@ -99,36 +103,70 @@ func organisationLinks(o *config.Organisation, application string) (links []page
 		links = append(links, page.Link{Text: page.Say("application.open", "application", application), URL: o.LandingPageURL})
 	}
 	if u, err := url.Parse(o.AccountLinkURL); err == nil && u.Host != "" {
-		links = append(links, page.Link{Text: page.Say("application.account", "organisation", cmp.Or(o.Name, u.Hostname())), URL: o.AccountLinkURL})
+		text := page.Say("application.account", "organisation", cmp.Or(o.Name, u.Hostname()))
+		links = append(links, page.Link{Text: text, URL: o.AccountLinkURL})
 	}
 	return links
 }
 
-// handleApplications serves POST /account/applications: an application loses what it was given, and its tokens with it.
-func (s *Service) handleApplications(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.front.GuardPost(w, r, front.ApplicationsPath)
-	if !ok {
-		return
+// handleApplications serves POST /account/applications: an application loses its grants and its tokens.
+func (s *Service) handleApplications(q *front.Request) error {
+	a, err := s.front.VisitPost(q, front.ApplicationsPath)
+	if err != nil {
+		return err
 	}
-	id := r.PostForm.Get("application")
-	list, err := s.applicationsOf(r, a)
-	if err == nil && !slices.ContainsFunc(list, func(app login.Application) bool { return app.ID == id }) {
-		s.front.Redirect(w, r, front.ApplicationsPath) // gone already
-		return
-	}
+	id, personID, now := q.PostForm.Get("application"), a.SignIn.Session.PersonID, s.now()
+	err = s.store.View(q.Context(), func(tx storage.Tx) error {
+		list, err := s.apps.Applications(tx, personID, now)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(list, func(app login.Application) bool { return app.ID == id }) {
+			return person.ErrMismatch // withdrawn already
+		}
+		return s.recheck(tx, a, now)
+	})
 	if err == nil {
-		err = s.store.View(r.Context(), func(tx storage.Tx) error { return s.still(tx, a) })
-	}
-	if err == nil {
-		by := event.Actor{ID: a.Si.Session.PersonID, Name: a.Si.Person.Username, Origin: s.origin(r)}
-		_, err = s.apps.WithdrawConsent(r.Context(), a.Si.Session.PersonID, id, by)
+		_, err = s.apps.WithdrawConsent(q.Context(), personID, id, s.caller(a))
 	}
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		s.front.Redirect(w, r, front.ApplicationsPath)
+		return q.Redirect(front.ApplicationsPath)
 	case err != nil:
-		s.front.Fail(w, r, err, front.ApplicationsPath)
-	default:
-		s.front.Redirect(w, r, front.DoneURL(front.ApplicationsPath, "withdrawn"))
+		return err
 	}
+	return q.Redirect(doneURL(front.ApplicationsPath, "withdrawn"))
+}
+
+// caller is the person of the visit, for events of authz.
+func (s *Service) caller(a *front.Visit) event.Actor {
+	return event.Actor{ID: a.SignIn.Session.PersonID, Name: a.SignIn.Person.Username, Origin: s.originOf(a)}
+}
+
+// Unlinked notifies the organisation of an application, if it wants that, when a person has withdrawn everything
+// granted to it. The notice identifies the person only by the subject that the application knows. authz calls it in the
+// transaction of the withdrawal.
+func (s *Service) Unlinked(tx storage.Tx, u login.Unlinked) error {
+	if s.notify == nil {
+		return nil
+	}
+	units, err := s.units(tx)
+	if err != nil {
+		return err
+	}
+	o := units.OrganisationOf(u.ClientID)
+	if o == nil || !o.NotifyWhenUserDoesUnlinkAccount || o.SupportEmail == "" {
+		return nil
+	}
+	wait, err := s.proof.CountRequest(tx, "unlinked", storage.Key(u.Person, u.ClientID), person.UnlinkedPerPerson, u.At)
+	if err != nil {
+		return err
+	}
+	if wait > 0 {
+		s.log.Info("organisation not notified of a withdrawal: too many", zap.String("person_id", u.Person), zap.String("client_id", u.ClientID))
+		return nil
+	}
+	n := federation.NoticeTo(o, notify.AccountUnlinked, u.At)
+	n.PersonID, n.Data = u.Person, map[string]string{"application": u.Client, "subject": u.Subject}
+	return s.person.SendNotice(tx, n)
 }

@@ -1,192 +1,116 @@
 package account
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// completion is somebody who has signed in, and what is missing of them.
+// completion is a sign-in that pauses so that the person can fill in what their profile lacks.
 type completion struct {
-	id    string
-	flow  front.FlowRecord
-	a     *front.Visit
-	own   person.Profile
-	lacks missingFields
-	typed map[string]string
-	// custom are the custom fields as they were typed.
+	*front.Visit
+
+	id      string
+	flow    front.FlowRecord
+	own     person.Profile
+	missing missingFields
+	typed   map[string]string
+	// custom has the typed values of the custom fields.
 	custom   []person.CustomAttribute
 	problems map[string]string
 }
 
-// missingFields is what a person is asked for.
-type missingFields struct {
-	required []string   // names of fields
-	oneOf    [][]string // of each of these one is enough
-	custom   person.CustomFields
-}
-
-// fieldsOfAttribute are the fields by which a person has an attribute that the configuration demands.
-var fieldsOfAttribute = map[string][]string{
-	config.AttributeName: {"given_name", "family_name"}, config.AttributePhone: {"phone"}, config.AttributeBirthDate: {"date_of_birth"}, config.AttributeEmail: {"email"},
-}
-
-// completeFields are the fields of the page in their order.
-var completeFields = []string{"given_name", "family_name", "date_of_birth", "email", "phone"}
-
-func (l *missingFields) none() bool { return len(l.required)+len(l.oneOf)+len(l.custom) == 0 }
-
-// asks tells whether a field is asked for, and whether it must be filled in.
-func (l *missingFields) asks(name string) (asked, required bool) {
-	required = slices.Contains(l.required, name)
-	return required || slices.ContainsFunc(l.oneOf, func(g []string) bool { return slices.Contains(g, name) }), required
-}
-
-// add asks for one of these fields, of which only those count that can be asked for.
-func (l *missingFields) add(can func(string) bool, names ...string) {
-	names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !can(n) })
-	switch len(names) {
-	case 0:
-	case 1:
-		if !slices.Contains(l.required, names[0]) {
-			l.required = append(l.required, names[0])
-		}
-	default:
-		l.oneOf = append(l.oneOf, names)
-	}
-}
-
-// lackingOf is what is missing of a profile. contacts tells whether this sign-in is good enough to say how the person is reached.
-func (s *Service) lackingOf(u *config.Units, p *person.Profile, fields person.CustomFields, contacts bool) (l missingFields) {
-	can := func(name string) bool {
-		switch name {
-		case "email": // one that is there and cannot be confirmed would be asked for at each sign-in
-			return contacts && (s.front.VerifiesEmail(u) || !p.HasEmail(false))
-		case "phone":
-			return contacts
-		}
-		return true
-	}
-	must := u.Attributes.PersonCreationMandatoryFields
-	if must.FirstNameRequired && p.Name.FirstName == "" {
-		l.add(can, "given_name")
-	}
-	if must.LastNameRequired && p.Name.LastName == "" {
-		l.add(can, "family_name")
-	}
-	for _, rule := range p.Missing(u) {
-		var names []string
-		for _, attribute := range rule {
-			names = append(names, fieldsOfAttribute[attribute]...)
-		}
-		if !slices.ContainsFunc(names, func(n string) bool { return slices.Contains(l.required, n) }) {
-			l.add(can, names...)
-		}
-	}
-	if must.MobileNumberRequired && len(p.PhoneNumbers) == 0 {
-		l.add(can, "phone")
-	}
-	// One code at a time: the number comes after the address.
-	if slices.Contains(l.required, "email") && s.front.VerifiesEmail(u) && s.person.VerifiesPhone(u) {
-		l.required = slices.DeleteFunc(l.required, func(n string) bool { return n == "phone" })
-	}
-	l.custom = fields.Lacking(p.CustomAttributes)
-	return l
-}
-
-// readCompleting reads whom a request is about and what is missing. Otherwise it has written the answer, or led on, and is not ok.
-func (s *Service) readCompleting(w http.ResponseWriter, r *http.Request) (x *completion, ok bool) {
-	id, f, ok := s.front.Flow(w, r)
-	if !ok {
-		return nil, false
-	}
-	u, err := s.person.Settings(r.Context())
+// readCompletion reads the sign-in of a request and what is missing. If nothing is asked, it continues the sign-in and
+// returns front.ErrAnswered.
+func (s *Service) readCompletion(q *front.Request) (*completion, error) {
+	id, flow, err := s.front.FlowIn(q)
 	if err != nil {
-		s.front.Fail(w, r, err, front.CompleteURL(id))
-		return nil, false
+		return nil, err
 	}
-	si, err := s.session.Read(r)
-	if err != nil {
-		s.front.Fail(w, r, err, front.CompleteURL(id))
-		return nil, false
+	q.Again = front.CompleteURL(id)
+	x := &completion{
+		Visit: &front.Visit{Request: q, Level: front.DashboardLevel(q.Settings), Path: q.Again},
+		id:    id, flow: flow, typed: map[string]string{}, problems: map[string]string{},
 	}
-	// A sign-in that may not see the account pages changes nothing that stands there either.
-	if r.URL.Query().Get("later") != "" || si == nil || !si.Session.Again || !front.AsksMore(u) || si.Session.Level < front.DashboardLevel(u) {
-		s.front.Continue(w, r, id, f)
-		return nil, false
+	// A sign-in that cannot open the account pages must not change what is there.
+	asks := q.URL.Query().Get("later") == "" && q.SignIn != nil && q.SignIn.Session.Again && front.AsksMore(q.Settings) &&
+		q.SignIn.Session.Level >= x.Level
+	if asks {
+		if err := s.store.View(q.Context(), func(tx storage.Tx) error { return s.readMissing(tx, x) }); err != nil {
+			return nil, err
+		}
 	}
-	x = &completion{id: id, flow: f, a: &front.Visit{Si: si, U: u, Level: front.DashboardLevel(u), Path: front.CompleteURL(id)}, typed: map[string]string{}, problems: map[string]string{}}
-	if err := s.readLacking(r, x); err != nil {
-		s.front.Fail(w, r, err, front.CompleteURL(id))
-		return nil, false
+	if !asks || x.missing.isEmpty() {
+		return nil, cmp.Or(s.front.Return(q, id, flow), front.ErrAnswered)
 	}
-	if x.lacks.none() {
-		s.front.Continue(w, r, id, f)
-		return nil, false
-	}
-	return x, true
+	return x, nil
 }
 
-func (s *Service) readLacking(r *http.Request, x *completion) error {
-	st, err := s.stepup.StandingOf(r.Context(), x.a.Si)
+// readMissing reads the profile and what it lacks.
+func (s *Service) readMissing(tx storage.Tx, x *completion) error {
+	st, err := s.stepup.StandingIn(tx, x.SignIn, x.Settings)
 	if err != nil {
 		return err
 	}
+	d, err := s.person.Details(tx, x.SignIn.Session.PersonID)
+	if err != nil {
+		return err
+	}
+	fields, err := person.CustomFieldsFor(tx, x.Settings, d.ID)
+	if err != nil {
+		return err
+	}
+	x.Level = front.DashboardLevel(x.Settings)
 	level := s.contactLevel(st)
-	return s.store.View(r.Context(), func(tx storage.Tx) error {
-		d, err := s.person.Details(tx, x.a.Si.Session.PersonID)
-		if err != nil {
-			return err
-		}
-		fields, err := person.CustomFieldsFor(tx, x.a.U, d.ID)
-		x.own = d.Profile
-		x.lacks = s.lackingOf(x.a.U, &x.own, fields, x.a.Si.Session.Level >= level)
-		if asked, _ := x.lacks.asks("email"); asked {
-			x.typed["email"] = x.own.PrimaryEmail().Value
-			x.a.Level = level
-		}
-		if asked, _ := x.lacks.asks("phone"); asked {
-			x.a.Level = level
-		}
-		return err
-	})
+	x.own = d.Profile
+	x.missing = s.findMissing(x.Settings, &x.own, fields, x.SignIn.Session.Level >= level)
+	if shown, _ := x.missing.asks("email"); shown {
+		x.typed["email"] = x.own.PrimaryEmail().Value
+		x.Level = level
+	}
+	if shown, _ := x.missing.asks("phone"); shown {
+		x.Level = level
+	}
+	return nil
 }
 
-// showComplete serves GET /sign-in/complete?flow=…: somebody who has signed in again is asked for what is missing, once each time, and may go on
-// without. later=1 does.
-func (s *Service) showComplete(w http.ResponseWriter, r *http.Request) {
-	if x, ok := s.readCompleting(w, r); ok {
-		s.completePage(w, r, x, http.StatusOK, page.Form{})
+// showComplete serves GET /sign-in/complete?flow=…: a person who has signed in before is asked, once per sign-in, for
+// what their profile lacks. The parameter later=1 skips that.
+func (s *Service) showComplete(q *front.Request) error {
+	x, err := s.readCompletion(q)
+	if err != nil {
+		return err
 	}
+	return s.renderCompletion(x, http.StatusOK, page.Form{})
 }
 
 // form binds the form to the sign-in and the session.
-func (x *completion) form() string { return "complete:" + x.id + ":" + x.a.Si.ID }
+func (x *completion) form() string { return front.SessionForm("complete:"+x.id, x.SignIn) }
 
-func (s *Service) completePage(w http.ResponseWriter, r *http.Request, x *completion, status int, in page.Form) {
+func (s *Service) renderCompletion(x *completion, status int, in page.Form) error {
 	in.Key, in.Action = "complete", front.CompleteURL(x.id)
 	in.Fields = page.Fields(in.Problem != "", x.inputs()...)
 	in.Links = []page.FormLink{{Label: "complete.later", URL: front.CompleteURL(x.id) + "&later=1"}}
-	s.front.FormPage(w, r, front.Detour{ID: x.id, Flow: x.flow, U: x.a.U}, x.form(), status, in)
+	return s.front.RenderForm(x.Request, front.Detour{ID: x.id, Flow: x.flow, U: x.Settings}, x.form(), status, in)
 }
 
 // inputs are the fields of the page.
 func (x *completion) inputs() (out []page.Field) {
 	for _, name := range completeFields {
-		asked, required := x.lacks.asks(name)
-		if !asked {
+		shown, required := x.missing.asks(name)
+		if !shown {
 			continue
 		}
 		f := page.Field{Name: name, Label: "sign_up." + name, Value: x.typed[name], Required: required, MaxLength: person.MaxLine, Problem: x.problems[name]}
-		if !required && f.Problem == "" { // which says the same
+		if !required && f.Problem == "" { // a problem says the same
 			f.Hint = "complete.one_of"
 		}
 		switch name {
@@ -206,17 +130,17 @@ func (x *completion) inputs() (out []page.Field) {
 		}
 		out = append(out, f)
 	}
-	return append(out, front.CustomInputs(x.lacks.custom, x.custom, x.problems)...)
+	return append(out, front.CustomInputs(x.missing.custom, x.custom, x.problems)...)
 }
 
-// read reads the form and says what is wrong with each field.
-func (x *completion) read(r *http.Request, now time.Time) {
+// read reads the form and notes the problems of its fields.
+func (x *completion) read(now time.Time) {
 	for _, name := range completeFields {
-		asked, required := x.lacks.asks(name)
-		if !asked {
+		shown, required := x.missing.asks(name)
+		if !shown {
 			continue
 		}
-		v := strings.TrimSpace(r.PostForm.Get(name))
+		v := strings.TrimSpace(x.PostForm.Get(name))
 		switch {
 		case v == "" && required:
 			x.problems[name] = "problem.required"
@@ -228,15 +152,15 @@ func (x *completion) read(r *http.Request, now time.Time) {
 		}
 		x.typed[name] = v
 	}
-	for _, group := range x.lacks.oneOf {
+	for _, group := range x.missing.oneOf {
 		if !slices.ContainsFunc(group, func(n string) bool { return x.typed[n] != "" }) && x.problems[group[0]] == "" {
 			x.problems[group[0]] = "problem.one_of"
 		}
 	}
-	x.custom = front.ReadCustom(x.lacks.custom, r.PostForm, x.problems)
+	x.custom = front.ReadCustom(x.missing.custom, x.PostForm, x.problems)
 }
 
-// contact is what was typed into one of the fields by which a person is reached. ok: something was
+// contact is the address or number that was typed. ok is false if the field is empty.
 func (x *completion) contact(kind person.ContactKind) (c person.Contact, ok bool) {
 	c = person.Contact{Kind: kind, Value: x.typed[string(kind)]}
 	if number, isNumber := person.ParsePhone(c.Value); isNumber && kind == person.ContactPhone {
@@ -245,58 +169,63 @@ func (x *completion) contact(kind person.ContactKind) (c person.Contact, ok bool
 	return c, c.Value != ""
 }
 
-// handleComplete serves POST /sign-in/complete?flow=…: what was missing is kept; an address or number is asked for its code first, where those are
-// verified.
-func (s *Service) handleComplete(w http.ResponseWriter, r *http.Request) {
-	x, ok := s.readCompleting(w, r)
-	if !ok || !s.front.CheckPost(w, r, x.form(), front.CompleteURL(x.id)) {
-		return
+// contactKinds are the kinds in the order in which codes are asked for.
+var contactKinds = []person.ContactKind{person.ContactEmail, person.ContactPhone}
+
+// handleComplete serves POST /sign-in/complete?flow=…: what was missing is stored. An address or number that has to be
+// verified is stored only with its code, which the next page asks for.
+func (s *Service) handleComplete(q *front.Request) error {
+	x, err := s.readCompletion(q)
+	if err != nil {
+		return err
 	}
-	x.read(r, s.now())
+	if err := s.front.CheckForm(q, x.form(), front.CompleteURL(x.id)); err != nil {
+		return err
+	}
+	x.read(s.now())
 	var verify []person.Contact
-	for _, kind := range []person.ContactKind{person.ContactEmail, person.ContactPhone} {
+	for _, kind := range contactKinds {
 		c, ok := x.contact(kind)
 		if !ok || x.problems[string(kind)] != "" {
 			continue
 		}
-		verifies := s.verifies(kind, x.a.U)
-		if problem := c.Problem(x.a.U, &x.own, verifies); problem != "" {
+		verifies := s.verifies(kind, x.Settings)
+		if problem := c.Problem(x.Settings, &x.own, verifies); problem != "" {
 			x.problems[string(kind)] = problem
 		} else if verifies {
 			verify = append(verify, c)
 		}
 	}
 	if len(x.problems) > 0 {
-		s.completePage(w, r, x, http.StatusUnprocessableEntity, page.Form{})
-		return
+		return s.renderCompletion(x, http.StatusUnprocessableEntity, page.Form{})
 	}
-	_, err := s.person.UpdatePerson(r.Context(), x.a.Si.Session.PersonID, person.Edit{By: s.front.Actor(r, x.a.Si)}, func(tx storage.Tx, d *person.Details) error {
-		x.into(&d.Profile, verify)
-		return s.still(tx, x.a)
+	_, err = s.update(x.Visit, func(_ storage.Tx, d *person.Details) error {
+		x.fill(&d.Profile, verify)
+		return nil
 	})
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		s.front.Continue(w, r, x.id, x.flow)
+		return s.front.Return(q, x.id, x.flow)
 	case errors.As(err, new(*person.ValidationError)):
-		s.completePage(w, r, x, http.StatusUnprocessableEntity, page.Form{Problem: "problem.profile"})
+		return s.renderCompletion(x, http.StatusUnprocessableEntity, page.Form{Problem: "problem.profile"})
 	case err != nil:
-		s.front.Fail(w, r, err, front.CompleteURL(x.id))
+		return err
 	case len(verify) > 0:
-		s.confirmCompleting(w, r, x, verify[0])
-	default:
-		s.front.Redirect(w, r, front.CompleteURL(x.id)) // there may be more by now
+		return s.confirmCompletion(x, verify[0])
 	}
+	return q.Redirect(front.CompleteURL(x.id)) // more may be missing by now
 }
 
-// into writes what was typed into the profile, as far as it is missing still: nobody changes by it what is there. What is verified waits for its code.
-func (x *completion) into(p *person.Profile, verify []person.Contact) {
+// fill writes what was typed into the profile where it is still empty: this page overwrites nothing. The contacts in
+// verify wait for a code.
+func (x *completion) fill(p *person.Profile, verify []person.Contact) {
 	for name, to := range map[string]*string{"given_name": &p.Name.FirstName, "family_name": &p.Name.LastName, "date_of_birth": &p.DateOfBirth} {
 		if *to == "" {
 			*to = x.typed[name]
 		}
 	}
 	there := map[person.ContactKind]bool{person.ContactEmail: len(p.EmailAddresses) > 0, person.ContactPhone: len(p.PhoneNumbers) > 0}
-	for _, kind := range []person.ContactKind{person.ContactEmail, person.ContactPhone} {
+	for _, kind := range contactKinds {
 		if c, ok := x.contact(kind); ok && !there[kind] && !slices.Contains(verify, c) {
 			c.Put(p, false)
 		}
@@ -307,25 +236,18 @@ func (x *completion) into(p *person.Profile, verify []person.Contact) {
 	}))
 }
 
-// confirmCompleting sends a code to a contact and leads to the page that takes it, and from there back.
-func (s *Service) confirmCompleting(w http.ResponseWriter, r *http.Request, x *completion, c person.Contact) {
-	x.a.Flow = x.id
-	wait, err := s.sendToContact(r, x.a, c)
-	if err == nil && wait > 0 {
-		if sent, ok, err := s.newContact(r, x.a); err == nil && ok && sent == c { // the code is there, and the page that takes it was left
-			wait = 0
-		}
-	}
+// confirmCompletion sends a code to a contact and leads to the page that takes it, which leads back.
+func (s *Service) confirmCompletion(x *completion, c person.Contact) error {
+	wait, sent, err := s.sendCode(x.Visit, c, x.id)
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		s.front.Continue(w, r, x.id, x.flow)
+		return s.front.Return(x.Request, x.id, x.flow)
 	case err != nil:
-		s.front.Fail(w, r, err, front.CompleteURL(x.id))
-	case wait > 0:
+		return err
+	case wait > 0 && !sent:
 		in := page.Form{}
-		front.Waits(w, &in, "problem.sent", wait)
-		s.completePage(w, r, x, http.StatusTooManyRequests, in)
-	default:
-		s.front.Redirect(w, r, confirmPath)
+		front.Waits(x.W, &in, "problem.sent", wait)
+		return s.renderCompletion(x, http.StatusTooManyRequests, in)
 	}
+	return x.Redirect(confirmPath)
 }

@@ -3,7 +3,7 @@ package account
 import (
 	"errors"
 	"net/http"
-	"slices"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -13,42 +13,35 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// maxDevices is how many sessions a page shows. More than these are ended together.
-const maxDevices = 50
+const (
+	maxDevices = 50 // sessions on the page. Further ones can only be ended together
+	allOthers  = "others"
+)
 
 // showDevices serves GET /account/devices: the browsers in which the person is signed in.
-func (s *Service) showDevices(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.front.Guard(w, r, front.DevicesPath)
-	if !ok {
-		return
+func (s *Service) showDevices(q *front.Request) error {
+	a, err := s.front.VisitOf(q, front.DevicesPath)
+	if err != nil {
+		return err
 	}
 	var list []session.Live
 	now := s.now()
-	err := s.store.View(r.Context(), func(tx storage.Tx) (err error) {
-		list, err = s.session.OpenSessions(tx, a.Si.Session.PersonID, a.Si.Session.Epoch, now)
+	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+		list, err = s.session.OpenSessions(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now)
 		return err
 	})
 	if err != nil {
-		s.front.Fail(w, r, err, front.DevicesPath)
-		return
+		return err
 	}
 	sessions := page.Part{}
 	for _, open := range list {
-		row := page.Row{Icon: "device", Title: front.AgentText(open.Rec.Agent), Details: []page.Text{page.Say("device.since", "time", open.Rec.OpenedAt())}}
-		if open.Rec.Address != "" {
-			row.Details = append(row.Details, page.Say("device.seen_at", "time", open.Rec.Seen, "address", open.Rec.Address))
-		} else {
-			row.Details = append(row.Details, page.Say("device.seen", "time", open.Rec.Seen))
-		}
-		if open.Rec.Provider != session.LocalProvider && open.Rec.Provider != "" {
-			row.Details = append(row.Details, page.Say("device.provider", "provider", s.federation.ProviderName(open.Rec.Provider)))
-		}
-		if open.ID == a.Si.ID {
+		row := s.deviceRow(open)
+		if open.ID == a.SignIn.ID {
 			row.Mark = page.Say("device.this")
 			sessions.Rows = append([]page.Row{row}, sessions.Rows...)
 			continue
 		}
-		row.Actions = []page.Action{{Label: "device.end", URL: front.DevicesPath, CSRF: a.Csrf, Fields: []page.Hidden{{Name: "session", Value: open.ID}}}}
+		row.Actions = []page.Action{{Label: "device.end", URL: front.DevicesPath, CSRF: a.CSRF, Fields: []page.Hidden{{Name: "session", Value: open.ID}}}}
 		if len(sessions.Rows) < maxDevices {
 			sessions.Rows = append(sessions.Rows, row)
 		}
@@ -56,67 +49,115 @@ func (s *Service) showDevices(w http.ResponseWriter, r *http.Request) {
 	d := page.Dashboard{Key: "devices", Parts: append([]page.Part{sessions}, anotherDevicePart(a)...)}
 	if len(list) > 1 {
 		d.Parts = append(d.Parts, page.Part{ID: "others", Title: page.Say("device.others"), Text: page.Say("device.others.text"), Form: &page.PartForm{
-			Action: front.DevicesPath, CSRF: a.Csrf, Submit: "device.end_others", Quiet: true, Hidden: []page.Hidden{{Name: "session", Value: "others"}},
+			Action: front.DevicesPath, CSRF: a.CSRF, Submit: "device.end_others", Quiet: true, Hidden: []page.Hidden{{Name: "session", Value: allOthers}},
 		}})
 	}
-	s.front.RenderAccount(w, r, a, http.StatusOK, d)
+	return s.render(a, http.StatusOK, d)
+}
+
+func (s *Service) deviceRow(open session.Live) page.Row {
+	rec := open.Rec
+	row := page.Row{Icon: "device", Title: front.AgentText(rec.Agent), Details: []page.Text{page.Say("device.since", "time", rec.OpenedAt())}}
+	if rec.Address != "" {
+		row.Details = append(row.Details, page.Say("device.seen_at", "time", rec.Seen, "address", rec.Address))
+	} else {
+		row.Details = append(row.Details, page.Say("device.seen", "time", rec.Seen))
+	}
+	if rec.Provider != session.LocalProvider && rec.Provider != "" {
+		row.Details = append(row.Details, page.Say("device.provider", "provider", s.federation.ProviderName(rec.Provider)))
+	}
+	return row
 }
 
 // handleDevices serves POST /account/devices: it ends one session of the person, or all but this one.
-func (s *Service) handleDevices(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.front.GuardPost(w, r, front.DevicesPath)
-	if !ok {
-		return
+func (s *Service) handleDevices(q *front.Request) error {
+	a, err := s.front.VisitPost(q, front.DevicesPath)
+	if err != nil {
+		return err
 	}
-	which := r.PostForm.Get("session")
-	ev, err := s.person.NewEvents(s.origin(r), front.SignedOut, person.SessionsEnded)
-	now, token, own := s.now(), "", session.Record{}
-	if err == nil && which == "others" {
-		token, err = secret.NewToken(s.random, secret.Session)
-	}
-	if err == nil {
-		err = s.store.Update(r.Context(), func(tx storage.Tx) error {
-			if err := s.still(tx, a); err != nil {
-				return err
-			}
-			list, err := s.session.OpenSessions(tx, a.Si.Session.PersonID, a.Si.Session.Epoch, now)
-			if err != nil {
-				return err
-			}
-			list = slices.DeleteFunc(list, func(o session.Live) bool { return o.ID == a.Si.ID || which != "others" && o.ID != which })
-			for _, o := range list {
-				if err := s.session.End(tx, o.ID, o.Rec); err != nil {
-					return err
-				}
-			}
-			if which == "others" { // whoever has taken the cookie of this browser is elsewhere too, and may have made a link
-				if own, err = s.session.Renew(tx, a.Si.ID, token); err != nil {
-					return err
-				}
-				if err := forgetOwnLink(tx, a.Si.Session.PersonID, now); err != nil {
-					return err
-				}
-			}
-			switch {
-			case len(list) == 0: // what was wanted
-				return nil
-			case which == "others":
-				return s.events.Append(tx, a.Si.OwnEvent(ev[1], "all other browsers"))
-			}
-			e := a.Si.OwnEvent(ev[0], "from another browser")
-			e.SessionID = list[0].ID
-			return s.events.Append(tx, e)
-		})
+	if which := q.PostForm.Get("session"); which != allOthers {
+		err = s.endOne(a, which)
+	} else {
+		err = s.endOthers(a)
 	}
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		s.front.Redirect(w, r, front.DevicesPath)
+		return q.Redirect(front.DevicesPath)
 	case err != nil:
-		s.front.Fail(w, r, err, front.DevicesPath)
-	default:
-		if which == "others" {
-			s.session.SetSession(w, token, own, now)
-		}
-		s.front.Redirect(w, r, front.DoneURL(front.DevicesPath, "ended"))
+		return err
 	}
+	return q.Redirect(doneURL(front.DevicesPath, "ended"))
+}
+
+// endOne ends the session with this id, if it is another one of the person.
+func (s *Service) endOne(a *front.Visit, id string) error {
+	ev, err := s.person.NewEvents(s.originOf(a), front.SignedOut)
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	return s.store.Update(a.Context(), func(tx storage.Tx) error {
+		if err := s.recheck(tx, a, now); err != nil {
+			return err
+		}
+		ended, err := s.endSessions(tx, a, now, func(o session.Live) bool { return o.ID == id })
+		if err != nil || ended == 0 { // ended already
+			return err
+		}
+		e := a.SignIn.OwnEvent(ev[0], "from another browser")
+		e.SessionID = id
+		return s.events.Append(tx, e)
+	})
+}
+
+// endOthers ends all other sessions of the person. Somebody who has stolen the cookie of this browser can have made a
+// link and would stay signed in, so this session gets a new cookie and the link is revoked.
+func (s *Service) endOthers(a *front.Visit) error {
+	ev, err := s.person.NewEvents(s.originOf(a), person.SessionsEnded)
+	if err != nil {
+		return err
+	}
+	token, err := secret.NewToken(s.random, secret.Session)
+	if err != nil {
+		return err
+	}
+	now, own := s.now(), session.Record{}
+	err = s.store.Update(a.Context(), func(tx storage.Tx) error {
+		if err := s.recheck(tx, a, now); err != nil {
+			return err
+		}
+		ended, err := s.endSessions(tx, a, now, func(session.Live) bool { return true })
+		if err != nil {
+			return err
+		}
+		if own, err = s.session.Renew(tx, a.SignIn.ID, token); err != nil {
+			return err
+		}
+		if err := revokeOwnLink(tx, a.SignIn.Session.PersonID, now); err != nil || ended == 0 {
+			return err
+		}
+		return s.events.Append(tx, a.SignIn.OwnEvent(ev[0], "all other browsers"))
+	})
+	if err == nil {
+		s.session.SetSession(a.W, token, own, now)
+	}
+	return err
+}
+
+// endSessions ends the other sessions of the person that which selects, and returns their number.
+func (s *Service) endSessions(tx storage.Tx, a *front.Visit, now time.Time, which func(session.Live) bool) (ended int, err error) {
+	list, err := s.session.OpenSessions(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now)
+	if err != nil {
+		return 0, err
+	}
+	for _, o := range list {
+		if o.ID == a.SignIn.ID || !which(o) {
+			continue
+		}
+		if err := s.session.End(tx, o.ID, o.Rec); err != nil {
+			return ended, err
+		}
+		ended++
+	}
+	return ended, nil
 }

@@ -9,21 +9,21 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/front"
-	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 const identitiesPath = front.SecurityPath + "/accounts"
 
-// IdentitiesSection names the accounts elsewhere that sign the person in.
+// IdentitiesSection is the part of the security page about the accounts elsewhere that sign the person in.
 func (s *Service) IdentitiesSection(tx storage.Tx, si *session.Current, _ *stepup.Standing) (*page.SecuritySection, error) {
 	list, err := person.CoupledIdentities(tx, si.Session.PersonID)
 	if err != nil || len(list) == 0 && len(s.federation.Connectable()) == 0 {
@@ -37,39 +37,43 @@ func (s *Service) IdentitiesSection(tx storage.Tx, si *session.Current, _ *stepu
 	return out, nil
 }
 
-// ownIdentities returns who may couple and uncouple their own account, which is a way in: it needs what setting up a method does. Otherwise it has
-// written the answer and is not ok.
-func (s *Service) ownIdentities(w http.ResponseWriter, r *http.Request) (a *front.Visit, list []person.CoupledIdentity, ok bool) {
-	if _, _, ok = s.stepup.RequireSetUp(w, r, identitiesPath); !ok {
-		return nil, nil, false
-	}
-	if a, ok = s.front.Guard(w, r, identitiesPath); !ok {
-		return nil, nil, false
-	}
-	err := s.store.View(r.Context(), func(tx storage.Tx) (err error) {
-		list, err = person.CoupledIdentities(tx, a.Si.Session.PersonID)
-		return err
+// identityList are the accounts elsewhere that sign a person in.
+type identityList []person.CoupledIdentity
+
+func (l identityList) has(provider string) bool {
+	return slices.ContainsFunc(l, func(c person.CoupledIdentity) bool { return c.Provider == provider })
+}
+
+// allowsMore tells whether the settings allow the person one more account.
+func (l identityList) allowsMore(u *config.Units) bool {
+	return len(l) == 0 || u.Features.BindMultipleExternalAccountsWithOneCIMAccount
+}
+
+// visitIdentities admits a person who can connect and disconnect accounts. An account elsewhere is a way to sign in, so
+// it needs the level of setting up a method.
+func (s *Service) visitIdentities(q *front.Request, admit guard) (a *front.Visit, list identityList, err error) {
+	a, err = s.visit(q, admit, identitiesPath, func(tx storage.Tx, st *stepup.Standing) (_ int, err error) {
+		list, err = person.CoupledIdentities(tx, q.SignIn.Session.PersonID)
+		return st.SetUpLevel(), err
 	})
 	if err == nil {
-		_, err = s.federation.Registry(r.Context(), a.U) // so that those are known that have come meanwhile
+		_, err = s.federation.Registry(q.Context(), q.Settings) // so Connectable knows providers that were added since
 	}
-	if err != nil {
-		s.front.Fail(w, r, err, identitiesPath)
-		return nil, nil, false
-	}
-	return a, list, true
+	return a, list, err
 }
 
 // showIdentities serves GET /account/security/accounts.
-func (s *Service) showIdentities(w http.ResponseWriter, r *http.Request) {
-	if a, list, ok := s.ownIdentities(w, r); ok {
-		s.identitiesPage(w, r, a, list, http.StatusOK, "")
+func (s *Service) showIdentities(q *front.Request) error {
+	a, list, err := s.visitIdentities(q, s.front.VisitOf)
+	if err != nil {
+		return err
 	}
+	return s.renderIdentities(a, list, http.StatusOK, "")
 }
 
-func (s *Service) identitiesPage(w http.ResponseWriter, r *http.Request, a *front.Visit, list []person.CoupledIdentity, status int, problem string) {
+func (s *Service) renderIdentities(a *front.Visit, list identityList, status int, problem string) error {
 	action := func(label, do, id string) []page.Action {
-		return []page.Action{{Label: label, URL: identitiesPath, CSRF: a.Csrf, Fields: []page.Hidden{{Name: "do", Value: do}, {Name: "provider", Value: id}}}}
+		return []page.Action{{Label: label, URL: identitiesPath, CSRF: a.CSRF, Fields: []page.Hidden{{Name: "do", Value: do}, {Name: "provider", Value: id}}}}
 	}
 	have, more := page.Part{Empty: "accounts.none"}, page.Part{ID: "more", Title: page.Say("accounts.more")}
 	for _, c := range list {
@@ -80,7 +84,7 @@ func (s *Service) identitiesPage(w http.ResponseWriter, r *http.Request, a *fron
 		have.Rows = append(have.Rows, row)
 	}
 	for _, p := range s.federation.Connectable() {
-		if a.MayCouple(list) && !slices.ContainsFunc(list, func(c person.CoupledIdentity) bool { return c.Provider == p.ID }) {
+		if list.allowsMore(a.Settings) && !list.has(p.ID) {
 			more.Rows = append(more.Rows, page.Row{Icon: "key", Name: p.Name, Actions: action("accounts.connect", "connect", p.ID)})
 		}
 	}
@@ -88,210 +92,155 @@ func (s *Service) identitiesPage(w http.ResponseWriter, r *http.Request, a *fron
 	if len(more.Rows) > 0 {
 		d.Parts = append(d.Parts, more)
 	}
-	s.front.RenderAccount(w, r, a, status, d)
+	return s.render(a, status, d)
 }
 
-// handleIdentities serves POST /account/security/accounts: the way to a provider whose account is to sign the person in, or the end of one that does.
-func (s *Service) handleIdentities(w http.ResponseWriter, r *http.Request) {
-	a, list, ok := s.ownIdentities(w, r)
-	if !ok || !s.front.CheckSecurityForm(w, r, a.Si, identitiesPath, identitiesPath) {
-		return
-	}
-	id := r.PostForm.Get("provider")
-	if r.PostForm.Get("do") == "disconnect" {
-		s.disconnect(w, r, a, list, id)
-		return
-	}
-	i := slices.IndexFunc(s.federation.Connectable(), func(p *federation.Member) bool { return p.ID == id })
-	if r.PostForm.Get("do") != "connect" || i < 0 || !a.MayCouple(list) || slices.ContainsFunc(list, func(c person.CoupledIdentity) bool { return c.Provider == id }) {
-		s.front.Redirect(w, r, identitiesPath)
-		return
-	}
-	flow, err := s.newCoupling(w, r, login.Demand{MaxAge: -1, Provider: id, Return: identitiesPath, Cancel: identitiesPath, Locales: a.Si.Locales()}, a.Si.ID)
+// handleIdentities serves POST /account/security/accounts: it leads to a provider to connect an account there, or
+// disconnects one.
+func (s *Service) handleIdentities(q *front.Request) error {
+	a, list, err := s.visitIdentities(q, s.front.VisitPost)
 	if err != nil {
-		s.front.Fail(w, r, err, identitiesPath)
-		return
+		return err
 	}
-	s.front.Redirect(w, r, federation.ProviderURL(flow, id)+"&hop=1")
+	id, do := q.PostForm.Get("provider"), q.PostForm.Get("do")
+	known := slices.ContainsFunc(s.federation.Connectable(), func(p *federation.Member) bool { return p.ID == id })
+	switch {
+	case do == "disconnect":
+		return s.disconnect(a, list, id)
+	case do != "connect" || !known || !list.allowsMore(a.Settings) || list.has(id):
+		return q.Redirect(identitiesPath)
+	}
+	d := login.Demand{MaxAge: -1, Provider: id, Return: identitiesPath, Cancel: identitiesPath, Locales: a.SignIn.Locales()}
+	flow, err := s.front.NewFlow(q.W, q.Request, d)
+	if err != nil {
+		return err
+	}
+	if err := s.front.ChangeFlow(q.Context(), flow, func(f *front.FlowRecord) { f.Couple = a.SignIn.ID }); err != nil {
+		return err
+	}
+	return q.Redirect(federation.ProviderURL(flow, id) + "&hop=1")
 }
 
-// newCoupling is front.NewFlow for an identity that is to sign in the person of a session from now on.
-func (s *Service) newCoupling(w http.ResponseWriter, r *http.Request, d login.Demand, session string) (string, error) {
-	id, err := s.front.NewFlow(w, r, d)
-	if err != nil {
-		return "", err
+// IsOwnCoupling tells whether the answer of a provider is for CoupleOwn.
+func IsOwnCoupling(n *federation.Answer) bool { return n.Flow.Couple != "" }
+
+// CoupleOwn connects the identity of a provider's answer to the person who has requested it on the account page. It
+// signs nobody in.
+func (s *Service) CoupleOwn(w http.ResponseWriter, r *http.Request, n *federation.Answer) {
+	q, err := s.front.Load(w, r)
+	if err == nil {
+		err = s.connect(q, n)
 	}
-	return id, s.store.Update(r.Context(), func(tx storage.Tx) error {
-		f, err := front.FlowRecords.Get(tx, id)
+	s.front.Render(q, err)
+}
+
+func (s *Service) connect(q *front.Request, n *federation.Answer) error {
+	a, list, err := s.visitIdentities(q, s.front.VisitOf)
+	if err != nil {
+		return err
+	}
+	if a.SignIn.ID != n.Flow.Couple { // requested by another person, or in another session
+		return &front.Answer{Status: http.StatusForbidden, Key: "error.forbidden", Again: identitiesPath}
+	}
+	err = s.coupleAnswer(a, n)
+	switch {
+	case errors.Is(err, person.ErrCoupled), errors.Is(err, person.ErrCoupledOther):
+		s.log.Info("identity not coupled", zap.String("person_id", a.SignIn.Session.PersonID), zap.String("provider", n.Provider.ID), zap.NamedError("cause", err))
+		return s.renderIdentities(a, list, http.StatusConflict, "problem.accounts_taken")
+	case errors.Is(err, federation.ErrUsed), errors.Is(err, person.ErrMismatch):
+		return &front.Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: identitiesPath}
+	case err != nil:
+		return err
+	}
+	return q.Redirect(doneURL(identitiesPath, "connected"))
+}
+
+// changeIdentities makes a change of the accounts elsewhere and records it, with the reason that change returns ("": no
+// event). person.ErrMismatch: by now the session is not allowed to.
+func (s *Service) changeIdentities(a *front.Visit, kind event.Type, change func(tx storage.Tx, have identityList, now time.Time) (reason string, err error)) error {
+	ev, err := s.person.NewEvents(s.originOf(a), kind)
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	return s.store.Update(a.Context(), func(tx storage.Tx) error {
+		if _, err := s.stepup.MaySetUp(tx, a.SignIn); err != nil {
+			return err
+		}
+		have, err := person.CoupledIdentities(tx, a.SignIn.Session.PersonID)
 		if err != nil {
 			return err
 		}
-		f.Couple = session
-		return front.FlowRecords.Put(tx, id, f, f.ExpiresAt.Add(front.FlowMemory))
+		reason, err := change(tx, have, now)
+		if err != nil || reason == "" {
+			return err
+		}
+		return s.events.Append(tx, a.SignIn.OwnEvent(ev[0], reason))
 	})
 }
 
-// CoupleOwn couples the identity of an answer with the person who has asked for it on the account page. Nobody is signed in by it.
-func (s *Service) CoupleOwn(w http.ResponseWriter, r *http.Request, n *federation.Answer) {
-	a, list, ok := s.ownIdentities(w, r)
-	if !ok {
-		return
-	}
-	if a.Si.ID != n.Flow.Couple { // another person's, or of another sign-in
-		s.pages.Error(w, r, http.StatusForbidden, "error.forbidden", identitiesPath)
-		return
-	}
-	ev, err := s.person.NewEvents(s.origin(r), federation.IdentityCoupled)
-	now := s.now()
-	if err == nil {
-		err = s.store.Update(r.Context(), func(tx storage.Tx) error {
-			if _, err := s.stepup.MaySetUp(tx, a.Si); err != nil {
-				return err
-			}
-			have, err := person.CoupledIdentities(tx, a.Si.Session.PersonID)
-			if err != nil {
-				return err
-			}
-			if !a.MayCouple(have) {
-				return person.ErrCoupledOther
-			}
-			if err := useUp(tx, n); err != nil {
-				return err
-			}
-			known, err := person.Identities.Has(tx, n.Key())
-			if err != nil {
-				return err
-			}
-			if err := s.person.CoupleIdentity(tx, n.Provider.ID, n.Identity, a.Si.Session.PersonID, now); err != nil || known {
-				return err
-			}
-			if err := s.person.TellCoupled(tx, a.Si.Session.PersonID, &a.Si.Person, n.Provider.ID, now); err != nil {
-				return err
-			}
-			return s.events.Append(tx, a.Si.OwnEvent(ev[0], "by "+n.Provider.Name))
-		})
-	}
-	switch {
-	case err == nil:
-		s.front.Redirect(w, r, front.DoneURL(identitiesPath, "connected"))
-	case errors.Is(err, person.ErrCoupled), errors.Is(err, person.ErrCoupledOther):
-		s.log.Info("identity not coupled", zap.String("person_id", a.Si.Session.PersonID), zap.String("provider", n.Provider.ID), zap.NamedError("cause", err))
-		s.identitiesPage(w, r, a, list, http.StatusConflict, "problem.accounts_taken")
-	case errors.Is(err, federation.ErrUsed), errors.Is(err, person.ErrMismatch):
-		s.pages.Error(w, r, http.StatusBadRequest, "error.expired", identitiesPath)
-	default:
-		s.front.Fail(w, r, err, identitiesPath)
-	}
+// coupleAnswer uses up the answer and stores its identity.
+func (s *Service) coupleAnswer(a *front.Visit, n *federation.Answer) error {
+	personID := a.SignIn.Session.PersonID
+	return s.changeIdentities(a, federation.IdentityCoupled, func(tx storage.Tx, have identityList, now time.Time) (string, error) {
+		if !have.allowsMore(a.Settings) {
+			return "", person.ErrCoupledOther
+		}
+		if err := federation.TakeAnswer(tx, n); err != nil {
+			return "", err
+		}
+		known, err := person.Identities.Has(tx, n.Key())
+		if err != nil {
+			return "", err
+		}
+		if err := s.person.CoupleIdentity(tx, n.Provider.ID, n.Identity, personID, now); err != nil || known {
+			return "", err
+		}
+		return "by " + n.Provider.Name, s.person.TellCoupled(tx, personID, &a.SignIn.Person, n.Provider.ID, now)
+	})
 }
 
-// useUp makes the answer of a provider good for nothing more, or returns federation.ErrUsed.
-func useUp(tx storage.Tx, n *federation.Answer) error {
-	key := secret.Hash(n.Name)
-	rec, err := federation.ProviderFlows.Get(tx, key)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Identity == nil {
-		return federation.ErrUsed
-	}
-	if err != nil {
-		return err
-	}
-	return federation.ProviderFlows.Delete(tx, key)
-}
-
-// disconnect takes the identities at a provider off a person who has another way in. Other sessions that came from there end.
-func (s *Service) disconnect(w http.ResponseWriter, r *http.Request, a *front.Visit, list []person.CoupledIdentity, id string) {
-	ev, err := s.person.NewEvents(s.origin(r), identityUncoupled)
-	personID, now := a.Si.Session.PersonID, s.now()
-	if err == nil {
-		err = s.store.Update(r.Context(), func(tx storage.Tx) error {
-			if _, err := s.stepup.MaySetUp(tx, a.Si); err != nil {
-				return err
-			}
-			have, err := person.CoupledIdentities(tx, personID)
-			if err != nil {
-				return err
-			}
-			rest := slices.DeleteFunc(slices.Clone(have), func(c person.CoupledIdentity) bool { return c.Provider == id })
-			if len(rest) == len(have) {
-				return person.ErrMismatch // gone already
-			}
-			set, err := stepup.ReadPasskeys(tx, personID)
-			if err != nil {
-				return err
-			}
-			if ok, err := s.stepup.HasWayIn(tx, a.U, personID, &a.Si.Person, rest, set.Usable()); err != nil || !ok {
-				return cmp.Or(err, stepup.ErrLastWay)
-			}
-			for _, c := range have {
-				if c.Provider != id {
-					continue
-				}
-				if err := person.Identities.Delete(tx, c.Key); err != nil {
-					return err
-				}
-				if err := person.IdentitiesOf.Delete(tx, storage.Key(personID, c.Provider, c.Key)); err != nil {
-					return err
-				}
-			}
-			if err := s.endOfProvider(tx, a, id, now); err != nil {
-				return err
-			}
-			return s.events.Append(tx, a.Si.OwnEvent(ev[0], "from "+s.federation.ProviderName(id)))
-		})
-	}
+// disconnect removes the identities at a provider from a person who has another way to sign in.
+func (s *Service) disconnect(a *front.Visit, list identityList, provider string) error {
+	err := s.uncouple(a, provider)
 	switch {
-	case err == nil:
-		s.front.Redirect(w, r, front.DoneURL(identitiesPath, "disconnected"))
 	case errors.Is(err, stepup.ErrLastWay):
-		s.identitiesPage(w, r, a, list, http.StatusConflict, "problem.last_way")
+		return s.renderIdentities(a, list, http.StatusConflict, "problem.last_way")
 	case errors.Is(err, person.ErrMismatch):
-		s.front.Redirect(w, r, identitiesPath)
-	default:
-		s.front.Fail(w, r, err, identitiesPath)
-	}
-}
-
-// endOfProvider ends the sessions of a person that a provider has opened, but for the one that asks.
-func (s *Service) endOfProvider(tx storage.Tx, a *front.Visit, id string, now time.Time) error {
-	list, err := s.session.OpenSessions(tx, a.Si.Session.PersonID, a.Si.Session.Epoch, now)
-	if err != nil {
+		return a.Redirect(identitiesPath)
+	case err != nil:
 		return err
 	}
-	for _, o := range list {
-		if o.Rec.Provider == id && o.ID != a.Si.ID {
-			if err := s.session.End(tx, o.ID, o.Rec); err != nil {
-				return err
+	return a.Redirect(doneURL(identitiesPath, "disconnected"))
+}
+
+// uncouple removes the identities and ends the other sessions that the provider has opened.
+func (s *Service) uncouple(a *front.Visit, provider string) error {
+	personID := a.SignIn.Session.PersonID
+	return s.changeIdentities(a, identityUncoupled, func(tx storage.Tx, have identityList, now time.Time) (string, error) {
+		if !have.has(provider) { // disconnected already
+			return "", person.ErrMismatch
+		}
+		rest := slices.DeleteFunc(slices.Clone(have), func(c person.CoupledIdentity) bool { return c.Provider == provider })
+		set, err := stepup.ReadPasskeys(tx, personID)
+		if err != nil {
+			return "", err
+		}
+		if ok, err := s.stepup.HasWayIn(tx, a.Settings, personID, &a.SignIn.Person, rest, set.Usable()); err != nil || !ok {
+			return "", cmp.Or(err, stepup.ErrLastWay)
+		}
+		for _, c := range have {
+			if c.Provider != provider {
+				continue
+			}
+			if err := person.Identities.Delete(tx, c.Key); err != nil {
+				return "", err
+			}
+			if err := person.IdentitiesOf.Delete(tx, storage.Key(personID, c.Provider, c.Key)); err != nil {
+				return "", err
 			}
 		}
-	}
-	return nil
-}
-
-// IsOwnCoupling tells whether the answer of a provider is for the account page that couples it.
-func IsOwnCoupling(a *federation.Answer) bool { return a.Flow.Couple != "" }
-
-// Unlinked tells the organisation of an application that a person has taken back what they had given to it, if it wants to know. It hears nothing of
-// the person but the subject by which the application knows them. authz calls it in the transaction in which it happens.
-func (s *Service) Unlinked(tx storage.Tx, u login.Unlinked) error {
-	if s.notify == nil {
-		return nil
-	}
-	units, err := s.units(tx)
-	if err != nil {
-		return err
-	}
-	o := units.OrganisationOf(u.ClientID)
-	if o == nil || !o.NotifyWhenUserDoesUnlinkAccount || o.SupportEmail == "" {
-		return nil
-	}
-	wait, err := s.proof.CountRequest(tx, "unlinked", storage.Key(u.Person, u.ClientID), person.UnlinkedPerPerson, u.At)
-	if err != nil {
-		return err
-	}
-	if wait > 0 {
-		s.log.Info("organisation not told of a withdrawal: too many", zap.String("person_id", u.Person), zap.String("client_id", u.ClientID))
-		return nil
-	}
-	n := federation.NoticeTo(o, notify.AccountUnlinked, u.At)
-	n.PersonID, n.Data = u.Person, map[string]string{"application": u.Client, "subject": u.Subject}
-	return s.person.SendNotice(tx, n)
+		_, err = s.endSessions(tx, a, now, func(o session.Live) bool { return o.Rec.Provider == provider })
+		return "from " + s.federation.ProviderName(provider), err
+	})
 }

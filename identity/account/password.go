@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,7 +22,7 @@ import (
 
 const passwordPath = front.SecurityPath + "/password"
 
-// PasswordSection is about the password, while passwords sign anybody in.
+// PasswordSection is the part of the security page about the password. It is nil while passwords are switched off.
 func PasswordSection(tx storage.Tx, si *session.Current, st *stepup.Standing) (*page.SecuritySection, error) {
 	if !st.Units.PasswordLogin() {
 		return nil, nil //nolint:nilnil // there is nothing to show
@@ -40,151 +39,159 @@ func changePasswordLevel(u *config.Units) int {
 	return u.StepUp.Actions.ChangePasswordAuthenticationLevel
 }
 
-// passwordOwner returns who may change the password, and whether there is one. To set the first one needs what a set-up needs, since it is a way in.
-// Otherwise it has written the answer and is not ok.
-func (s *Service) passwordOwner(w http.ResponseWriter, r *http.Request) (a *front.Visit, acc person.Holder, ok bool) {
-	if a, ok = s.front.Guard(w, r, passwordPath); !ok {
-		return nil, acc, false
+// readOwner returns the person of a sign-in with their password, if they have one.
+func readOwner(tx storage.Tx, si *session.Current) (owner person.Holder, err error) {
+	owner.ID = si.Session.PersonID
+	if owner.Person, err = person.Records.Get(tx, owner.ID); err != nil {
+		return owner, err
 	}
-	acc, err := s.person.HolderByID(r.Context(), a.Si.Session.PersonID)
-	switch {
-	case err != nil:
-		s.front.Fail(w, r, err, passwordPath)
-		return nil, acc, false
-	case !a.U.PasswordLogin():
-		s.front.Redirect(w, r, front.SecurityPath)
-		return nil, acc, false
-	case acc.PHC == "":
-		si, st, ok := s.stepup.RequireSetUp(w, r, passwordPath)
-		if !ok {
-			return nil, acc, false
+	pw, _, err := person.Passwords.Find(tx, owner.ID)
+	owner.PHC = pw.PHC
+	return owner, err
+}
+
+// visitPassword admits a person who can set their password. The first password is a new way to sign in, so it needs the
+// level of setting up a method.
+func (s *Service) visitPassword(q *front.Request, admit guard) (a *front.Visit, owner person.Holder, err error) {
+	a, err = s.visit(q, admit, passwordPath, func(tx storage.Tx, st *stepup.Standing) (level int, err error) {
+		owner, err = readOwner(tx, q.SignIn)
+		switch {
+		case err != nil, !q.Settings.PasswordLogin():
+			return session.PasswordLevel, err
+		case owner.PHC == "":
+			return st.SetUpLevel(), nil
 		}
-		a.Si, a.Level = si, max(a.Level, st.SetUpLevel())
-		return a, acc, true
+		return changePasswordLevel(q.Settings), nil
+	})
+	if err == nil && !q.Settings.PasswordLogin() {
+		err = cmp.Or(q.Redirect(front.SecurityPath), front.ErrAnswered)
 	}
-	a, ok = s.front.Guard(w, r, passwordPath, changePasswordLevel)
-	return a, acc, ok
+	return a, owner, err
 }
 
 // showPassword serves GET /account/security/password.
-func (s *Service) showPassword(w http.ResponseWriter, r *http.Request) {
-	if a, acc, ok := s.passwordOwner(w, r); ok {
-		s.passwordPage(w, r, a, acc, http.StatusOK, page.Dashboard{}, "", "")
+func (s *Service) showPassword(q *front.Request) error {
+	a, owner, err := s.visitPassword(q, s.front.VisitOf)
+	if err != nil {
+		return err
 	}
+	return s.renderPassword(a, owner, http.StatusOK, page.Dashboard{}, "", "")
 }
 
-// passwordPage writes the form. wrong and refused are the problems of the two fields.
-func (s *Service) passwordPage(w http.ResponseWriter, r *http.Request, a *front.Visit, acc person.Holder, status int, d page.Dashboard, wrong, refused string) {
-	form := &page.PartForm{Action: passwordPath, CSRF: a.Csrf, Submit: "account.password.submit"}
-	// Programs that keep passwords want to know whose it is, as it is typed to sign in.
-	username := acc.Person.Username
-	if p := acc.Person.PartitionName(); p != event.DefaultPartition {
+// renderPassword writes the form. current and next are the problems of the two fields.
+func (s *Service) renderPassword(a *front.Visit, owner person.Holder, status int, d page.Dashboard, current, next string) error {
+	form := &page.PartForm{Action: passwordPath, CSRF: a.CSRF, Submit: "account.password.submit"}
+	// Password managers store the username as it is typed on the sign-in page.
+	username := owner.Person.Username
+	if p := owner.Person.PartitionName(); p != event.DefaultPartition {
 		username = p + `\` + username
 	}
 	fields := []page.Field{{Name: "username", Label: "account.username", Value: username, Autocomplete: "username", ReadOnly: true}}
 	d.Key, d.Cancel = "password", front.SecurityPath
-	if acc.PHC != "" {
-		fields = append(fields, page.Field{Name: "current", Type: "password", Label: "account.password.current", Autocomplete: "current-password", Required: true, Problem: wrong})
+	if owner.PHC != "" {
+		fields = append(fields, page.Field{
+			Name: "current", Type: "password", Label: "account.password.current", Autocomplete: "current-password", Required: true, Problem: current,
+		})
 	} else {
 		d.Key = "password_first"
 	}
-	form.Fields = page.Fields(d.Problem != "", append(fields, front.NewPasswordField(&a.U.PasswordPolicy, refused))...)
+	form.Fields = page.Fields(d.Problem != "", append(fields, front.NewPasswordField(&a.Settings.PasswordPolicy, next))...)
 	d.Parts = []page.Part{{Form: form}}
-	s.front.RenderAccount(w, r, a, status, d)
+	return s.render(a, status, d)
 }
 
-// handlePassword serves POST /account/security/password: another password, or the first one. Every other sign-in of the person ends.
-func (s *Service) handlePassword(w http.ResponseWriter, r *http.Request) {
-	a, acc, ok := s.passwordOwner(w, r)
-	if !ok || !s.front.CheckSecurityForm(w, r, a.Si, passwordPath, passwordPath) {
-		return
+// handlePassword serves POST /account/security/password: a new password, or the first one. Every other sign-in of the
+// person ends.
+func (s *Service) handlePassword(q *front.Request) error {
+	a, owner, err := s.visitPassword(q, s.front.VisitPost)
+	if err != nil {
+		return err
 	}
-	if acc.PHC != "" {
-		wait, err := s.confirmPassword(r, acc, a.Si.ID, r.PostForm.Get("current"))
+	if owner.PHC != "" {
+		wait, err := s.confirmPassword(a, owner, q.PostForm.Get("current"))
 		switch {
 		case errors.Is(err, person.ErrMismatch):
-			s.passwordPage(w, r, a, acc, http.StatusUnprocessableEntity, page.Dashboard{}, "problem.password_current", "")
-			return
+			return s.renderPassword(a, owner, http.StatusUnprocessableEntity, page.Dashboard{}, "problem.password_current", "")
 		case err != nil:
-			s.front.Fail(w, r, err, passwordPath)
-			return
+			return err
 		case wait > 0:
-			s.passwordPage(w, r, a, acc, http.StatusTooManyRequests, throttled(w, wait), "", "")
-			return
+			return s.renderPassword(a, owner, http.StatusTooManyRequests, throttle(a, wait), "", "")
 		}
 	}
-	n, err := s.person.PreparePassword(r.Context(), r.PostForm.Get("password"), s.front.Actor(r, a.Si))
+	n, err := s.person.PreparePassword(q.Context(), q.PostForm.Get("password"), s.actor(a))
 	if problem := front.PasswordProblem(err); problem != "" {
-		s.passwordPage(w, r, a, acc, http.StatusUnprocessableEntity, page.Dashboard{}, "", problem)
-		return
+		return s.renderPassword(a, owner, http.StatusUnprocessableEntity, page.Dashboard{}, "", problem)
 	}
-	token, rec := "", session.Record{}
-	if err == nil {
-		token, err = secret.NewToken(s.random, secret.Session)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = s.store.Update(r.Context(), func(tx storage.Tx) error {
-			if err := s.changeOwnPassword(tx, a, acc, n, proof.Hashed(s.session.DeviceToken(r))); err != nil {
+	err = s.changePassword(a, owner, n)
+	switch {
+	case errors.Is(err, person.ErrMismatch): // signed out, or the password was changed meanwhile
+		return q.Redirect(passwordPath)
+	case err != nil:
+		return err
+	}
+	return q.Redirect(doneURL(passwordPath, "password"))
+}
+
+// changePassword replaces the password of owner, unless it was changed meanwhile. The session gets a new cookie, and
+// the browser stays known.
+func (s *Service) changePassword(a *front.Visit, owner person.Holder, n *person.HashedPassword) error {
+	token, err := secret.NewToken(s.random, secret.Session)
+	if err != nil {
+		return err
+	}
+	device, rec := proof.Hashed(s.session.DeviceToken(a.Request.Request)), session.Record{}
+	err = s.store.Update(a.Context(), func(tx storage.Tx) error {
+		if err := s.recheck(tx, a, n.Now); err != nil {
+			return err
+		}
+		present, err := readOwner(tx, a.SignIn)
+		if err != nil {
+			return err
+		}
+		if present.PHC != owner.PHC {
+			return person.ErrMismatch
+		}
+		p, err := s.person.ReplacePassword(tx, owner.ID, n)
+		if err != nil {
+			return err
+		}
+		if device != "" {
+			known := proof.DeviceRecord{Epoch: p.Epoch, Seen: n.Now}
+			if err := proof.DeviceRecords.Put(tx, storage.Key(owner.ID, device), known, n.Now.Add(session.DeviceLife)); err != nil {
 				return err
 			}
-			rec, err = s.session.Renew(tx, a.Si.ID, token)
-			return err
-		})
+		}
+		rec, err = s.session.Renew(tx, a.SignIn.ID, token)
+		return err
+	})
+	if err == nil {
+		s.session.SetSession(a.W, token, rec, n.Now)
 	}
-	switch {
-	case errors.Is(err, person.ErrMismatch): // signed out, or another password meanwhile
-		s.front.Redirect(w, r, passwordPath)
-	case err != nil:
-		s.front.Fail(w, r, err, passwordPath)
-	default:
-		s.session.SetSession(w, token, rec, n.Now)
-		s.front.Redirect(w, r, front.DoneURL(passwordPath, "password"))
-	}
+	return err
 }
 
-// changeOwnPassword is person.ReplacePassword by the person, when what was looked at still holds. The browser stays one that is known.
-func (s *Service) changeOwnPassword(tx storage.Tx, a *front.Visit, acc person.Holder, n *person.HashedPassword, device string) error {
-	if err := s.still(tx, a); err != nil {
-		return err
-	}
-	pw, err := person.Passwords.Get(tx, acc.ID)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return err
-	}
-	if pw.PHC != acc.PHC {
-		return person.ErrMismatch
-	}
-	rec, err := s.person.ReplacePassword(tx, acc.ID, n)
-	if err != nil || device == "" {
-		return err
-	}
-	return proof.DeviceRecords.Put(tx, storage.Key(acc.ID, device), proof.DeviceRecord{Epoch: rec.Epoch, Seen: n.Now}, n.Now.Add(session.DeviceLife))
-}
-
-// confirmPassword checks the password of somebody who is signed in, under the counter of the browser on the sign-in page, or of the session where the
-// person has not signed in there by password. wait is how long no try is taken; person.ErrMismatch: it is not the password, or another by now.
-func (s *Service) confirmPassword(r *http.Request, acc person.Holder, session, password string) (wait time.Duration, err error) {
-	ctx, from := r.Context(), s.origin(r)
-	at, err := s.proof.BeginAttempt(ctx, acc, acc.Person.Username, proof.Origin{Address: from.ClientIP, Device: proof.Hashed(s.session.DeviceToken(r)), Session: session})
+// confirmPassword checks the password of a signed-in person. The attempt counts against the browser if the person has
+// signed in there by password, otherwise against the session. wait is how long no attempt is accepted;
+// person.ErrMismatch: the password is wrong, or was changed.
+func (s *Service) confirmPassword(a *front.Visit, owner person.Holder, password string) (wait time.Duration, err error) {
+	ctx, from := a.Context(), s.originOf(a)
+	device := proof.Hashed(s.session.DeviceToken(a.Request.Request))
+	at, err := s.proof.BeginAttempt(ctx, owner, owner.Person.Username, proof.Origin{Address: from.ClientIP, Device: device, Session: a.SignIn.ID})
 	if err != nil || at.Wait > 0 {
 		return at.Wait, err
 	}
-	_, err = s.person.Verify(ctx, acc, password)
+	_, err = s.person.Verify(ctx, owner, password)
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		s.log.Info("password not confirmed", zap.String("person_id", acc.ID), zap.String("client_ip", from.ClientIP))
-		return 0, cmp.Or(s.proof.Failed(ctx, "", acc, at, from), person.ErrMismatch)
+		s.log.Info("password not confirmed", zap.String("person_id", owner.ID), zap.String("client_ip", from.ClientIP))
+		return 0, cmp.Or(s.proof.Failed(ctx, "", owner, at, from), person.ErrMismatch)
 	case err != nil:
 		s.proof.NotEvaluated(ctx, at)
 		return 0, err
 	}
 	now := s.now()
 	return 0, s.store.Update(ctx, func(tx storage.Tx) error { return s.proof.Undo(tx, at, true, now) })
-}
-
-// throttled says on a page that no try is taken for a while.
-func throttled(w http.ResponseWriter, wait time.Duration) page.Dashboard {
-	d := page.Dashboard{Problem: "problem.wait", Wait: int((wait + time.Second - 1) / time.Second)}
-	w.Header().Set("Retry-After", strconv.Itoa(d.Wait)) // RFC 6585 4
-	return d
 }

@@ -1,21 +1,20 @@
 package account
 
 import (
-	"context"
-	"net/http"
-	"slices"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	xlanguage "golang.org/x/text/language"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
-// profileFields are the fields of the two forms of a profile: their names, and where they stand.
+// profileFields are the fields of the two forms of a profile, and the part of the profile that each one shows.
 var profileFields = []struct {
 	form, name, autocomplete string
 	value                    func(p *person.Profile) *string
@@ -34,14 +33,14 @@ var profileFields = []struct {
 	{"address", "country", "country", func(p *person.Profile) *string { return &p.Addresses[0].CountryCode }},
 }
 
-// typed is a profile as a form has it, before it is checked.
-type typed map[string]string
+// formValues are the values of the forms by field, before they are checked.
+type formValues map[string]string
 
-// shownAs returns what the forms of a profile say. The primary address comes first.
-func shownAs(p person.Profile) typed {
+// valuesOf returns a profile as the forms show it.
+func valuesOf(p person.Profile) formValues {
 	p = p.Clone()
-	mainAddressFirst(&p)
-	out := typed{}
+	putMainFirst(&p)
+	out := formValues{}
 	for _, f := range profileFields {
 		if f.value != nil {
 			out[f.name] = *f.value(&p)
@@ -53,27 +52,27 @@ func shownAs(p person.Profile) typed {
 	return out
 }
 
-// mainAddressFirst puts the address that the page shows at the front, an empty one where there is none.
-func mainAddressFirst(p *person.Profile) {
-	i := max(0, slices.IndexFunc(p.Addresses, func(a person.Address) bool { return a.Primary }))
+// putMainFirst puts the address that the page shows first. If there is no address, it adds an empty one.
+func putMainFirst(p *person.Profile) {
 	if len(p.Addresses) == 0 {
 		p.Addresses = []person.Address{{Primary: true}}
 	}
+	i := mainAddress(p.Addresses)
 	p.Addresses[0], p.Addresses[i] = p.Addresses[i], p.Addresses[0]
 }
 
-// read reads a form. What a provider writes stays as it is.
-func (t typed) read(r *http.Request, form string, locked func(string) bool) {
+// read reads a form. Fields that a provider writes keep their values.
+func (t formValues) read(form url.Values, name string, locked func(string) bool) {
 	for _, f := range profileFields {
-		if f.form == form && !locked(f.name) {
-			t[f.name] = strings.TrimSpace(r.PostForm.Get(f.name))
+		if f.form == name && !locked(f.name) {
+			t[f.name] = strings.TrimSpace(form.Get(f.name))
 		}
 	}
 	t["country"] = strings.ToUpper(t["country"])
 }
 
-// hide empties the fields with problems that cannot be shown again.
-func (t typed) hide(problems map[string]string) {
+// clear empties the fields with problems whose values are unfit to be shown again.
+func (t formValues) clear(problems map[string]string) {
 	for name := range problems {
 		if !person.IsText(t[name], person.MaxLine) {
 			t[name] = ""
@@ -81,11 +80,12 @@ func (t typed) hide(problems map[string]string) {
 	}
 }
 
-// into writes what was typed into a form into the profile. What a provider writes stays as it is.
-func (t typed) into(p *person.Profile, form string, locked func(string) bool) {
+// applyTo writes the values of a form, which were checked, into the profile. Parts that a provider writes stay as they
+// are.
+func (t formValues) applyTo(p *person.Profile, form string, locked func(string) bool) {
 	if form == "address" {
-		mainAddressFirst(p)
-		p.Addresses[0].HouseNumber, _ = strconv.Atoi(t["house_number"]) // it was checked
+		putMainFirst(p)
+		p.Addresses[0].HouseNumber, _ = strconv.Atoi(t["house_number"])
 	}
 	for _, f := range profileFields {
 		if f.form == form && f.value != nil && !locked(f.name) {
@@ -99,14 +99,20 @@ func (t typed) into(p *person.Profile, form string, locked func(string) bool) {
 	}
 }
 
-// problems says what of a form cannot be taken, by field.
-func (t typed) problems(form string, must func(name string) bool, now time.Time) map[string]string {
+// mustHave tells whether the settings demand a field.
+func mustHave(u *config.Units, name string) bool {
+	must := u.Attributes.PersonCreationMandatoryFields
+	return name == "given_name" && must.FirstNameRequired || name == "family_name" && must.LastNameRequired
+}
+
+// problems checks a form and returns the problems by field.
+func (t formValues) problems(form string, u *config.Units, now time.Time) map[string]string {
 	out := map[string]string{}
 	for _, f := range profileFields {
 		v := t[f.name]
 		switch {
 		case f.form != form:
-		case v == "" && must(f.name):
+		case v == "" && mustHave(u, f.name):
 			out[f.name] = "problem.required"
 		case v == "":
 		case !person.IsText(v, person.MaxLine):
@@ -137,25 +143,26 @@ func isCountry(s string) bool {
 	return err == nil && len(s) == 2 && region.IsCountry()
 }
 
-// profileForm is one of the two forms.
-func (s *Service) profileForm(ctx context.Context, a *front.Visit, v *profilePage, form string, notice bool) *page.PartForm {
-	out := &page.PartForm{Action: front.ProfilePath, CSRF: a.Csrf, Submit: "profile.save", Hidden: []page.Hidden{{Name: "form", Value: form}}, Quiet: form != "details"}
+// profileForm is one of the two forms. notice says that the page has a problem above its forms.
+func (s *Service) profileForm(a *front.Visit, v *profilePage, form string, notice bool) *page.PartForm {
+	out := &page.PartForm{
+		Action: front.ProfilePath, CSRF: a.CSRF, Submit: "profile.save", Hidden: []page.Hidden{{Name: "form", Value: form}}, Quiet: form != "details",
+	}
 	for _, f := range profileFields {
 		if f.form != form {
 			continue
 		}
 		field := page.Field{
 			Name: f.name, Label: "profile." + f.name, Value: v.values[f.name], Problem: v.problems[f.name], Autocomplete: f.autocomplete,
-			Required: a.MustHave(f.name), MaxLength: person.MaxLine,
+			Required: mustHave(a.Settings, f.name), MaxLength: person.MaxLine,
 		}
 		switch f.name {
 		case "date_of_birth":
 			field.Type, field.MaxLength = "date", 0
 		case "gender":
-			field.Type, field.MaxLength = "select", 0
-			field.Options = []page.Option{{Value: "", Label: "profile.gender.none"}, {Value: "F", Label: "profile.gender.F"}, {Value: "M", Label: "profile.gender.M"}, {Value: "U", Label: "profile.gender.U"}}
+			field.Type, field.MaxLength, field.Options = "select", 0, genders
 		case "locale":
-			field.Type, field.MaxLength, field.Options = "select", 0, s.languages(ctx, v.values[f.name])
+			field.Type, field.MaxLength, field.Options = "select", 0, s.languages(a, v.values[f.name])
 		case "house_number":
 			field.InputMode, field.MaxLength = "numeric", 6
 		case "country":
@@ -163,7 +170,7 @@ func (s *Service) profileForm(ctx context.Context, a *front.Visit, v *profilePag
 		}
 		if v.locked(f.name) {
 			if field.Type == "select" {
-				continue // there is no such field that can be read only
+				continue // HTML has no read-only select
 			}
 			field.ReadOnly = true
 		}
@@ -175,11 +182,15 @@ func (s *Service) profileForm(ctx context.Context, a *front.Visit, v *profilePag
 	return out
 }
 
-// languages are those to choose from, and the one that is chosen.
-func (s *Service) languages(ctx context.Context, chosen string) []page.Option {
+var genders = []page.Option{
+	{Value: "", Label: "profile.gender.none"}, {Value: "F", Label: "profile.gender.F"}, {Value: "M", Label: "profile.gender.M"}, {Value: "U", Label: "profile.gender.U"},
+}
+
+// languages are the languages on offer, and the chosen one even if it is not.
+func (s *Service) languages(a *front.Visit, chosen string) []page.Option {
 	out := []page.Option{{Value: "", Label: "profile.locale.none"}}
 	found := chosen == ""
-	for _, l := range s.pages.Offered(ctx) {
+	for _, l := range s.pages.Offered(a.Context()) {
 		out = append(out, page.Option{Value: l.Tag, Label: l.Name})
 		found = found || l.Tag == chosen
 	}

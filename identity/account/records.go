@@ -10,14 +10,16 @@ import (
 var (
 	newContacts   = storage.NewTable[newContactRecord]("identity_new_contact")   // session id
 	typedContacts = storage.NewTable[newContactRecord]("identity_typed_contact") // session id
-	ownLinkOf     = storage.NewTable[string]("identity_own_link_of")             // person id; the value is the id of the token that they have made on a page
+	// ownLinkOf has the id of the action token behind the link that a person has made for another device.
+	ownLinkOf = storage.NewTable[string]("identity_own_link_of") // person id
 )
 
-// newContactRecord is an address or number that a person says is theirs, until a code that was sent there shows it.
+// newContactRecord is an address or number that a person claims. In newContacts it waits for the code that was sent
+// there; in typedContacts it is kept while the person steps up.
 type newContactRecord struct {
 	Kind      string    `cbor:"1,keyasint"`
 	Value     string    `cbor:"2,keyasint"`
 	ExpiresAt time.Time `cbor:"3,keyasint"`
-	// Flow is the sign-in that goes on once it is confirmed. Empty: the person was at their profile
+	// Flow is the sign-in that continues after the confirmation. Empty: the person was at their profile.
 	Flow string `cbor:"4,keyasint,omitempty"`
 }

@@ -1,5 +1,6 @@
-// Package account is the pages of a person's own account. Rules about what a person may be changed to belong to
-// package person.
+// Package account serves the pages on which people look after their own account: profile, contacts, password, devices,
+// applications, data. Rules about what a person can be changed to belong to package person, the methods of a second
+// step and their pages to package stepup.
 package account
 
 import (
@@ -9,9 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
@@ -22,25 +21,20 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Deps is what the service works with.
 type Deps struct {
-	Person      *person.Service
-	Session     *session.Service
-	Proof       *proof.Service
-	Front       *front.Service
-	Federation  *federation.Service
-	StepUp      *stepup.Service
-	ActionToken *actiontoken.Service
-	Enrol       *enrol.Service
+	Person     *person.Service
+	Session    *session.Service
+	Proof      *proof.Service
+	Front      *front.Service
+	Federation *federation.Service
+	StepUp     *stepup.Service
 
-	Store storage.Store
-	// Keyring seals what must not be readable in storage.
-	Keyring *secret.Keyring
-	Events  *event.Recorder
+	Store  storage.Store
+	Events *event.Recorder
 	// Units returns the settings as tx sees them.
 	Units func(tx storage.Tx) (*config.Units, error)
 	// Notify sends e-mails. nil: none are sent.
@@ -58,27 +52,24 @@ type Deps struct {
 
 // Service serves the account pages. It is safe for concurrent use.
 type Service struct {
-	person      *person.Service
-	session     *session.Service
-	proof       *proof.Service
-	front       *front.Service
-	federation  *federation.Service
-	stepup      *stepup.Service
-	actiontoken *actiontoken.Service
-	enrol       *enrol.Service
+	person     *person.Service
+	session    *session.Service
+	proof      *proof.Service
+	front      *front.Service
+	federation *federation.Service
+	stepup     *stepup.Service
 
-	store   storage.Store
-	keyring *secret.Keyring
-	events  *event.Recorder
-	units   func(tx storage.Tx) (*config.Units, error)
-	notify  notify.Sender
-	pages   *page.Renderer
-	origin  func(*http.Request) event.Origin
-	jar     cookie.Jar
-	issuer  string
-	log     *zap.Logger
-	now     func() time.Time
-	random  io.Reader
+	store  storage.Store
+	events *event.Recorder
+	units  func(tx storage.Tx) (*config.Units, error)
+	notify notify.Sender
+	pages  *page.Renderer
+	origin func(*http.Request) event.Origin
+	jar    cookie.Jar
+	issuer string
+	log    *zap.Logger
+	now    func() time.Time
+	random io.Reader
 
 	apps Applications
 }
@@ -86,10 +77,9 @@ type Service struct {
 // New returns a service.
 func New(d Deps) *Service {
 	return &Service{
-		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation, stepup: d.StepUp, actiontoken: d.ActionToken, enrol: d.Enrol,
-		store: d.Store, keyring: d.Keyring, events: d.Events, units: d.Units, notify: d.Notify,
-		pages: d.Pages, origin: d.Origin, jar: d.Jar, issuer: d.Issuer, log: d.Log,
-		now: d.Now, random: d.Random,
+		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation, stepup: d.StepUp,
+		store: d.Store, events: d.Events, units: d.Units, notify: d.Notify, pages: d.Pages, origin: d.Origin,
+		jar: d.Jar, issuer: d.Issuer, log: d.Log, now: d.Now, random: d.Random,
 		apps: noApplications{},
 	}
 }

@@ -8,12 +8,13 @@ import (
 
 // Tables of action tokens.
 var (
-	Records       = storage.NewTable[Record]("identity_action_token")         // hash of the token
-	RecordsOf     = storage.NewTable[string]("identity_action_token_of")      // person id, token id; the value is the hash of the token
+	tokens = storage.NewTable[Record]("identity_action_token") // hash of the token
+	// tokensOf has the hashes of a person's tokens.
+	tokensOf      = storage.NewTable[string]("identity_action_token_of")      // person id, token id
 	signInTickets = storage.NewTable[ticketRecord]("identity_sign_in_ticket") // hash of the ticket
 )
 
-// Record is what an action token does, once.
+// Record is an action token.
 type Record struct {
 	ID          string    `cbor:"1,keyasint"`
 	PersonID    string    `cbor:"2,keyasint"`
@@ -24,11 +25,12 @@ type Record struct {
 	AppToWeb    bool      `cbor:"7,keyasint,omitempty"`
 	CreatedAt   time.Time `cbor:"8,keyasint"`
 	ExpiresAt   time.Time `cbor:"9,keyasint"`
-	// Session is that in which the person has made it on a page: it ends with it, and is worth no more. Empty: somebody else has made it
+	// Session is the session in which the person has made it on a page. The token ends with that session and gives no
+	// more than it. Empty: an API client has made it.
 	Session string `cbor:"10,keyasint,omitempty"`
 }
 
-// ticketRecord signs a person in, once.
+// ticketRecord is a ticket that signs a person in once.
 type ticketRecord struct {
 	PersonID    string    `cbor:"1,keyasint"`
 	Epoch       int64     `cbor:"2,keyasint,omitempty"` // of the person

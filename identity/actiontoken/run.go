@@ -20,62 +20,38 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// FeatureOffError says which feature of the configuration an action token needs that is switched off.
-type FeatureOffError struct{ Feature string }
-
-// The features of action tokens.
-const (
-	FeatureLogin    = "login"
-	FeatureAppToWeb = "app_to_web"
-	FeatureCoupling = "coupling"
-)
-
-func (e *FeatureOffError) Error() string {
-	return "identity: action tokens: " + e.Feature + " is switched off"
-}
-
-// ActionsFailedError says which actions of a token have failed, and why: person.ErrCoupled, person.ErrCoupledOther, federation.ErrNoProvider, a *person.StateError, or ErrAction.
-// Nothing has been done, and the token can be used again.
-type ActionsFailedError struct {
-	Actions []string // types
-	Cause   error
-}
-
-func (e *ActionsFailedError) Error() string { return "identity: an action failed: " + e.Cause.Error() }
-
-func (e *ActionsFailedError) Unwrap() error { return e.Cause }
-
-// ActionResult is what an action has done.
+// ActionResult is the result of one action.
 type ActionResult struct {
 	Type       string            `json:"type" rest:"required"`
 	Status     string            `json:"execution_status,omitempty"`
 	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
-// ActionsDone is what an action token has done.
+// ActionsDone is the result of an action token.
 type ActionsDone struct {
 	Profile person.Profile `json:"profile"`
 	Results []ActionResult `json:"results"`
-	// RedirectURI is where the person goes now: with a LOGIN to a page of ours that signs them in and leads on.
+	// RedirectURI is where the person goes now. After a LOGIN it is our page that signs them in.
 	RedirectURI string `json:"redirect_uri,omitempty"`
 }
 
-// readActionToken returns a token that is good, with its key, or ErrNoActionToken: it is unknown, used, over, of another partition than the one that is asked ("": any), or of a
-// person who was removed or whose password was changed since, or the session is over in which the person has made it. A *person.StateError says that the person is blocked, a *FeatureOffError
-// that the token needs what is switched off.
-func (s *Service) readActionToken(tx storage.Tx, hash, partition string, now time.Time) (rec Record, p person.Record, err error) {
-	rec, err = Records.Get(tx, hash)
+// readToken returns a token that can be used, with its person. ErrNoToken: it is unknown, used, expired or
+// of another partition ("": any partition); or its person was removed or has a new password; or the session that made
+// it has ended. A *person.StateError: the person is blocked. A *FeatureOffError: a feature that it needs is switched
+// off.
+func (s *Service) readToken(tx storage.Tx, hash, partition string, now time.Time) (rec Record, p person.Record, err error) {
+	rec, err = tokens.Get(tx, hash)
 	if err == nil {
 		p, err = person.Records.Get(tx, rec.PersonID)
 	}
 	if errors.Is(err, storage.ErrNotFound) {
-		return rec, p, ErrNoActionToken
+		return rec, p, ErrNoToken
 	}
 	if err != nil {
 		return rec, p, err
 	}
 	if !rec.ExpiresAt.After(now) || p.State == person.Removed || s.person.Partitioned() && partition != "" && partition != p.PartitionName() {
-		return rec, p, ErrNoActionToken
+		return rec, p, ErrNoToken
 	}
 	u, err := s.units(tx)
 	if err != nil {
@@ -88,19 +64,19 @@ func (s *Service) readActionToken(tx storage.Tx, hash, partition string, now tim
 		return rec, p, &person.StateError{State: p.State}
 	}
 	if p.Epoch != rec.Epoch {
-		return rec, p, ErrNoActionToken
+		return rec, p, ErrNoToken
 	}
-	_, err = s.maker(tx, rec.Session, rec.PersonID, p.Epoch, now)
+	_, err = s.readMaker(tx, rec.Session, rec.PersonID, p.Epoch, now)
 	return rec, p, err
 }
 
-// needs returns the feature that is switched off and that the token needs, or "".
+// needs returns a feature that the token needs and that is switched off, or "".
 func (r *Record) needs(f *config.Features) string {
 	for _, a := range r.Actions {
 		switch {
 		case a.Type == ActionLogin && (r.AppToWeb && !f.ActionToken.AppToWeb.Enabled):
 			return FeatureAppToWeb
-		case a.Type == ActionLogin && (!f.LoginEnabled || !r.AppToWeb && !f.ActionToken.Login.Enabled), r.Session != "" && !ownLinks(f):
+		case a.Type == ActionLogin && (!f.LoginEnabled || !r.AppToWeb && !f.ActionToken.Login.Enabled), r.Session != "" && !offersLinks(f):
 			return FeatureLogin
 		case (a.Type == ActionCouple || a.Type == ActionCoupleSession) && !f.ActionToken.Coupling.Enabled:
 			return FeatureCoupling
@@ -109,27 +85,28 @@ func (r *Record) needs(f *config.Features) string {
 	return ""
 }
 
-// CheckActionToken tells whether an action token is good, without using it up: nil, ErrNoActionToken, *FeatureOffError. partition "": any.
-func (s *Service) CheckActionToken(ctx context.Context, token, partition string) error {
+// Check returns nil if an action token can be used, otherwise ErrNoToken or a *FeatureOffError. It
+// does not use the token up. partition "": any.
+func (s *Service) Check(ctx context.Context, token, partition string) error {
 	if !secret.IsToken(secret.ActionToken, token) {
-		return ErrNoActionToken
+		return ErrNoToken
 	}
 	now, hash := s.now(), secret.Hash(token)
 	err := s.store.View(ctx, func(tx storage.Tx) error {
-		_, _, err := s.readActionToken(tx, hash, partition, now)
+		_, _, err := s.readToken(tx, hash, partition, now)
 		return err
 	})
 	if errors.As(err, new(*person.StateError)) {
-		err = ErrNoActionToken
+		err = ErrNoToken
 	}
 	return err
 }
 
-// ProcessActionToken does all that a token says and uses it up, or does nothing. partition "": any. Errors: those of readActionToken, and
-// *ActionsFailedError.
-func (s *Service) ProcessActionToken(ctx context.Context, token, partition string, by event.Actor) (out ActionsDone, err error) {
+// Process does all actions of a token and uses it up, or does nothing. partition "": any. Errors: those of
+// readToken, and *FailedError.
+func (s *Service) Process(ctx context.Context, token, partition string, by event.Actor) (out ActionsDone, err error) {
 	if !secret.IsToken(secret.ActionToken, token) {
-		return out, ErrNoActionToken
+		return out, ErrNoToken
 	}
 	known, unknown := s.federation.Current(ctx)
 	ticket, err := secret.NewToken(s.random, secret.SignInTicket)
@@ -146,7 +123,7 @@ func (s *Service) ProcessActionToken(ctx context.Context, token, partition strin
 	}
 	now, hash := s.now(), secret.Hash(token)
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		rec, p, err := s.readActionToken(tx, hash, partition, now)
+		rec, p, err := s.readToken(tx, hash, partition, now)
 		if err != nil {
 			return err
 		}
@@ -154,13 +131,13 @@ func (s *Service) ProcessActionToken(ctx context.Context, token, partition strin
 		if out, err = run.all(); err != nil {
 			return err
 		}
-		if err := Records.Delete(tx, hash); err != nil {
+		if err := tokens.Delete(tx, hash); err != nil {
 			return err
 		}
-		if err := RecordsOf.Delete(tx, storage.Key(rec.PersonID, rec.ID)); err != nil {
+		if err := tokensOf.Delete(tx, storage.Key(rec.PersonID, rec.ID)); err != nil {
 			return err
 		}
-		return run.event(more[1], actionNames(rec.Actions))
+		return run.record(more[1], actionTypes(rec.Actions))
 	})
 	if err != nil {
 		return ActionsDone{}, err
@@ -176,32 +153,29 @@ type actionRun struct {
 	rec       Record
 	owner     person.Record
 	known     *federation.Registry
-	unknown   error  // why the providers are not known: it matters to those actions alone that need one
-	ticket    string // of the sign-in, if there is a LOGIN
+	unknown   error  // why the providers could not be read. Only actions that need a provider fail by it
+	ticket    string // of the sign-in that a LOGIN makes
 	by        event.Actor
 	now       time.Time
 	coupled   []event.Event // one for each action
 	activated event.Event
 }
 
-func (r *actionRun) event(e event.Event, reason string) error {
+// record appends an event about the person.
+func (r *actionRun) record(e event.Event, reason string) error {
 	e = r.by.Fill(e, r.rec.PersonID, reason)
 	e.Partition = r.owner.PartitionName()
 	return r.events.Append(r.tx, e)
 }
 
-// all does the actions as they are listed, LOGIN last: what it needs may come of the others.
+// all does the actions in their order, but LOGIN last, since it can depend on the others.
 func (r *actionRun) all() (out ActionsDone, err error) {
 	u, err := r.units(r.tx)
 	if err != nil {
 		return out, err
 	}
-	if r.rec.RedirectURI != "" && !config.Whitelisted(u.Features.ActionToken.WhitelistedURLs, r.rec.RedirectURI) { // taken off the list since
-		var names []string
-		for _, a := range r.rec.Actions {
-			names = append(names, a.Type)
-		}
-		return out, &ActionsFailedError{names, fmt.Errorf("%w: the redirect_uri is not whitelisted any more", ErrAction)}
+	if r.rec.RedirectURI != "" && !config.Whitelisted(u.Features.ActionToken.WhitelistedURLs, r.rec.RedirectURI) { // removed from the list since
+		return out, &FailedError{typesOf(r.rec.Actions), fmt.Errorf("%w: the redirect_uri is not whitelisted any more", ErrAction)}
 	}
 	out.Results, out.RedirectURI = make([]ActionResult, len(r.rec.Actions)), r.rec.RedirectURI
 	login := -1
@@ -222,6 +196,7 @@ func (r *actionRun) all() (out ActionsDone, err error) {
 	return out, err
 }
 
+// one does the action with this index.
 func (r *actionRun) one(i int, a Action, u *config.Units) (ActionResult, error) {
 	result := ActionResult{Type: a.Type, Status: "SUCCESS", Parameters: map[string]string{}}
 	var err error
@@ -244,29 +219,30 @@ func (r *actionRun) one(i int, a Action, u *config.Units) (ActionResult, error) 
 	}
 	for _, verdict := range []error{ErrAction, person.ErrCoupled, person.ErrCoupledOther, federation.ErrNoProvider} {
 		if errors.Is(err, verdict) {
-			return result, &ActionsFailedError{[]string{a.Type}, err}
+			return result, &FailedError{[]string{a.Type}, err}
 		}
 	}
 	if errors.As(err, new(*person.StateError)) {
-		return result, &ActionsFailedError{[]string{a.Type}, err}
+		return result, &FailedError{[]string{a.Type}, err}
 	}
 	return result, err
 }
 
-// signIn keeps a ticket that signs the person in, once and soon.
-func (r *actionRun) signIn(u *config.Units, said map[string]string) error {
+// signIn stores a ticket that signs the person in, once and within minutes.
+func (r *actionRun) signIn(u *config.Units, result map[string]string) error {
 	if r.owner.State != person.Active {
 		return &person.StateError{State: r.owner.State}
 	}
 	level := r.rec.level(&u.Features.ActionToken)
-	said[paramLevel] = strconv.Itoa(level)
+	result[paramLevel] = strconv.Itoa(level)
 	rec := ticketRecord{
 		PersonID: r.rec.PersonID, Epoch: r.owner.Epoch, Level: level, RedirectURI: r.rec.RedirectURI, ExpiresAt: r.now.Add(ticketLife), Session: r.rec.Session,
 	}
 	return signInTickets.Create(r.tx, secret.Hash(r.ticket), rec, rec.ExpiresAt.Add(session.CollectAfter))
 }
 
-// level is the authentication level of the LOGIN. What a person has made on a page never has more than is configured by now.
+// level is the authentication level of the LOGIN. That of a link which the person made is never above the present
+// setting.
 func (r *Record) level(f *config.ActionToken) int {
 	switch {
 	case r.Session != "":
@@ -289,7 +265,8 @@ func (r *actionRun) activate() (err error) {
 	return err
 }
 
-func (r *actionRun) couplePerson(i int, providerID string, id *idp.Identity, said map[string]string) error {
+// couplePerson links an identity at a provider to the person.
+func (r *actionRun) couplePerson(i int, providerID string, id *idp.Identity, result map[string]string) error {
 	if r.unknown != nil {
 		return r.unknown
 	}
@@ -297,29 +274,29 @@ func (r *actionRun) couplePerson(i int, providerID string, id *idp.Identity, sai
 	if p == nil {
 		return federation.ErrNoProvider
 	}
-	said[paramIDP], said[paramExternal] = providerID, id.Subject
+	result[paramIDP], result[paramExternal] = providerID, id.Subject
 	if err := r.federation.Couple(r.tx, r.rec.PersonID, providerID, id.Issuer, id.Subject, r.now); err != nil {
 		return err
 	}
-	return r.event(r.coupled[i], "by "+p.Name)
+	return r.record(r.coupled[i], "by "+p.Name)
 }
 
-// identityOf returns the identity that a provider has vouched for: of a sign-in under way, by the parameter flow of its page
-// /sign-in/connect, or of a session, by its id. There is none: ErrAction.
+// identityOf returns an identity that a provider has verified. sessionID is the id of a session, or the parameter flow
+// of the page /sign-in/connect of a sign-in under way. ErrAction: there is no such identity.
 func (r *actionRun) identityOf(sessionID string) (providerID string, id *idp.Identity, err error) {
 	key := secret.Hash(sessionID)
-	flow, err := federation.ProviderFlows.Get(r.tx, key)
-	// An answer that nobody has asked for may have been forced upon the browser that an API client heard of it from.
-	if err == nil && flow.Identity != nil && flow.SignIn != "" && flow.ExpiresAt.After(r.now) {
+	flow, _, err := federation.ProviderFlows.Find(r.tx, key)
+	if err != nil {
+		return "", nil, err
+	}
+	// An unsolicited answer can have been forced on the browser from which the API client has the parameter.
+	if flow.Identity != nil && flow.SignIn != "" && flow.ExpiresAt.After(r.now) {
 		raw, err := r.federation.Unseal("identity", key, flow.Identity)
 		if err != nil {
 			return "", nil, err
 		}
 		id = new(idp.Identity)
 		return flow.Provider, id, cbor.Unmarshal(raw, id)
-	}
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return "", nil, err
 	}
 	rec, err := r.session.Live(r.tx, sessionID, r.now)
 	if err == nil && rec.Held {

@@ -1,5 +1,5 @@
-// Package actiontoken makes tokens that do something once for a person: activate, link an identity, sign in on another
-// device. Links that are mailed belong to package proof.
+// Package actiontoken makes tokens that do something once for a person: activate the account, link an identity, sign in
+// on another device. Links that are mailed belong to package proof.
 package actiontoken
 
 import (
@@ -7,15 +7,11 @@ import (
 	"net/http"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -26,10 +22,8 @@ import (
 type Deps struct {
 	Person     *person.Service
 	Session    *session.Service
-	Proof      *proof.Service
 	Front      *front.Service
 	Federation *federation.Service
-	StepUp     *stepup.Service
 
 	Store  storage.Store
 	Events *event.Recorder
@@ -41,7 +35,6 @@ type Deps struct {
 	Jar    cookie.Jar
 	// Issuer is our own URL, without a trailing slash.
 	Issuer string
-	Log    *zap.Logger
 	Now    func() time.Time
 	Random io.Reader
 }
@@ -50,10 +43,8 @@ type Deps struct {
 type Service struct {
 	person     *person.Service
 	session    *session.Service
-	proof      *proof.Service
 	front      *front.Service
 	federation *federation.Service
-	stepup     *stepup.Service
 
 	store  storage.Store
 	events *event.Recorder
@@ -62,7 +53,6 @@ type Service struct {
 	origin func(*http.Request) event.Origin
 	jar    cookie.Jar
 	issuer string
-	log    *zap.Logger
 	now    func() time.Time
 	random io.Reader
 }
@@ -70,8 +60,8 @@ type Service struct {
 // New returns a service.
 func New(d Deps) *Service {
 	return &Service{
-		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation, stepup: d.StepUp,
+		person: d.Person, session: d.Session, front: d.Front, federation: d.Federation,
 		store: d.Store, events: d.Events, units: d.Units, pages: d.Pages, origin: d.Origin,
-		jar: d.Jar, issuer: d.Issuer, log: d.Log, now: d.Now, random: d.Random,
+		jar: d.Jar, issuer: d.Issuer, now: d.Now, random: d.Random,
 	}
 }

@@ -29,7 +29,7 @@ func (a *API) handleToken(w http.ResponseWriter, r *http.Request, client string)
 	if err != nil {
 		return err
 	}
-	done, err := a.Identity.ActionToken.ProcessActionToken(r.Context(), token, partition, a.actor(r, client))
+	done, err := a.Identity.ActionToken.Process(r.Context(), token, partition, a.actor(r, client))
 	if err != nil {
 		return refusedToken(err)
 	}
@@ -47,10 +47,10 @@ func (a *API) handleCheckToken(w http.ResponseWriter, r *http.Request, client st
 	if err != nil {
 		return err
 	}
-	err = a.Identity.ActionToken.CheckActionToken(r.Context(), token, partition)
+	err = a.Identity.ActionToken.Check(r.Context(), token, partition)
 	off := new(actiontoken.FeatureOffError)
 	switch {
-	case errors.Is(err, actiontoken.ErrNoActionToken):
+	case errors.Is(err, actiontoken.ErrNoToken):
 		return noActionToken(http.StatusUnauthorized)
 	case errors.As(err, &off):
 		return featureOff(http.StatusBadRequest, off.Feature)
@@ -94,10 +94,10 @@ func (a *API) actor(r *http.Request, client string) event.Actor {
 
 // refusedToken returns the answer for a token that was refused.
 func refusedToken(err error) error {
-	off, state, failed := new(actiontoken.FeatureOffError), new(person.StateError), new(actiontoken.ActionsFailedError)
+	off, state, failed := new(actiontoken.FeatureOffError), new(person.StateError), new(actiontoken.FailedError)
 	var e *rest.Error
 	switch {
-	case errors.Is(err, actiontoken.ErrNoActionToken):
+	case errors.Is(err, actiontoken.ErrNoToken):
 		return noActionToken(http.StatusBadRequest)
 	case errors.As(err, &off):
 		return featureOff(http.StatusServiceUnavailable, off.Feature)
@@ -130,7 +130,7 @@ func (a *API) handleMakeToken(w http.ResponseWriter, r *http.Request, client str
 	if err := rest.Decode(w, r, maxNewToken, &in); err != nil {
 		return err
 	}
-	made, err := a.Identity.ActionToken.MakeActionToken(r.Context(), personID, in, a.actor(r, client))
+	made, err := a.Identity.ActionToken.Make(r.Context(), personID, in, a.actor(r, client))
 	if invalid := new(person.ValidationError); errors.As(err, &invalid) {
 		return rest.Invalid(rest.Problem{Path: invalid.Field, Problem: invalid.Problem})
 	}
@@ -147,7 +147,7 @@ func (a *API) handleRevokeTokens(w http.ResponseWriter, r *http.Request, client 
 	if err != nil {
 		return err
 	}
-	if err := a.Identity.ActionToken.RevokeActionTokens(r.Context(), person, fold(r.PathValue("token")), a.actor(r, client)); err != nil {
+	if err := a.Identity.ActionToken.Revoke(r.Context(), person, fold(r.PathValue("token")), a.actor(r, client)); err != nil {
 		return missing(err)
 	}
 	rest.Empty(w, http.StatusNoContent)
@@ -181,7 +181,7 @@ const maxID = 64
 
 // missing answers an unknown token or person with 404.
 func missing(err error) error {
-	if errors.Is(err, person.ErrNoPerson) || errors.Is(err, actiontoken.ErrNoActionToken) {
+	if errors.Is(err, person.ErrNoPerson) || errors.Is(err, actiontoken.ErrNoToken) {
 		return rest.NotFound()
 	}
 	return err

@@ -324,7 +324,7 @@ func TestRevokeTokens(t *testing.T) {
 	h.call(http.MethodDelete, "/api/persons/"+ann+"/tokens/"+other.ID, nil).check(t, "one again", 404, 0)
 	h.call(http.MethodDelete, "/api/persons/0198aaaa-0000-7000-8000-00000000000a/tokens", nil).check(t, "nobody", 404, 0)
 	for range 1203 { // more than one transaction bears
-		if _, err := h.persons.ActionToken.MakeActionToken(t.Context(), ann, actiontoken.NewActionToken{Actions: actions{signingIn()}}, event.Actor{}); err != nil {
+		if _, err := h.persons.ActionToken.Make(t.Context(), ann, actiontoken.NewActionToken{Actions: actions{signingIn()}}, event.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -261,8 +261,7 @@ func (s *Service) VisitOf(q *Request, path string, further ...func(*config.Units
 	if err != nil {
 		return nil, err
 	}
-	a.Si, a.U = q.SignIn, q.Settings
-	a.Csrf, err = s.FormToken(q, SessionForm(path, q.SignIn))
+	a.CSRF, err = s.FormToken(q, SessionForm(path, q.SignIn))
 	return a, err
 }
 

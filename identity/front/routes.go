@@ -7,15 +7,15 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
-// Router takes the paths of the package.
+// Router takes the paths of a room.
 type Router interface {
 	Handle(pattern string, handler http.Handler)
 	HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request))
 }
 
-// Routes: what all pages share.
+// Routes adds the pages that belong to no room.
 func (s *Service) Routes(mux Router) {
-	mux.Handle(signInWaitPath, s.Methods(s.showSignInWait, nil))
+	mux.Handle(signInWaitPath, s.Pages(s.showSignInWait, nil))
 	mux.Handle(page.LanguagePath, s.Methods(s.pages.ShowLanguage, nil))
 	mux.Handle("/assets/", s.pages.Assets())
 }

@@ -1,11 +1,11 @@
 package front
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"go.uber.org/zap"
@@ -30,78 +30,33 @@ const (
 	kindBack = "back" // cookie with where the person came from, which is judged each time
 )
 
-// Visit is a request for a page of a person's own account that may go on.
+// Visit is a request that is admitted to a page of a person's own account.
 type Visit struct {
 	*Request
 
-	Si *session.Current
-	U  *config.Units
-	// level is what the request has been held against: see still.
-	Level int
-	Path  string // of the page, where Cancel and a form that is refused lead
-	Csrf  string
-	// flow is the sign-in that goes on after a contact is confirmed, client whom it leads to. Empty: the person is at their profile
-	Flow   string
-	Client login.Client
+	Level int    // that the sign-in has at least
+	Path  string // of the page, where Cancel leads
+	CSRF  string // token of the page's forms
 }
 
 // DashboardLevel is the level that every page of the account needs.
 func DashboardLevel(u *config.Units) int { return u.StepUp.Actions.DashboardStepUpAuthenticationLevel }
 
-// Guard returns who may see the page at path, which needs the level of the account pages and further ones, and the token of its forms. Otherwise
-// it has written the answer and is not ok.
+// Guard is VisitOf for a handler without a Request. If it is not ok, the answer is written.
 func (s *Service) Guard(w http.ResponseWriter, r *http.Request, path string, further ...func(*config.Units) int) (*Visit, bool) {
-	u, err := s.person.Settings(r.Context())
-	if err != nil {
-		s.Fail(w, r, err, path)
-		return nil, false
+	q, err := s.Load(w, r)
+	var a *Visit
+	if err == nil {
+		a, err = s.VisitOf(q, path, further...)
 	}
-	a := &Visit{U: u, Level: DashboardLevel(u), Path: path}
-	for _, f := range further {
-		a.Level = max(a.Level, f(u))
-	}
-	ok := false
-	if a.Si, ok = s.RequireLevel(w, r, a.Level, path); !ok {
-		return nil, false
-	}
-	if a.Csrf, err = s.SecurityForm(w, r, a.Si, path); err != nil {
-		s.Fail(w, r, err, path)
-		return nil, false
-	}
-	return a, true
-}
-
-// GuardPost is guard for a POST of a form of the page.
-func (s *Service) GuardPost(w http.ResponseWriter, r *http.Request, path string, further ...func(*config.Units) int) (*Visit, bool) {
-	a, ok := s.Guard(w, r, path, further...)
-	return a, ok && s.CheckSecurityForm(w, r, a.Si, path, path)
+	s.Render(q, err)
+	return a, err == nil
 }
 
 // Actor is the person of the request, whose own session stays.
 func (s *Service) Actor(r *http.Request, si *session.Current) event.Actor {
 	return event.Actor{ID: si.Session.PersonID, Name: si.Person.Username, Session: si.ID, Origin: s.origin(r)}
 }
-
-// RenderAccount writes a page of the account, in the language of the person.
-func (s *Service) RenderAccount(w http.ResponseWriter, r *http.Request, a *Visit, status int, d page.Dashboard) {
-	if d.Done == "" {
-		d.Done = done(r)
-	}
-	s.pages.Render(w, r, page.View{Template: "dashboard", Status: status, Locales: a.Si.Locales(), Nav: s.Nav(r, a.U), Data: d})
-}
-
-// dones are what the parameter done of a page may say.
-var dones = []string{"saved", "added", "removed", "primary", "password", "ended", "withdrawn", "connected", "disconnected"}
-
-// done returns the message of what was done before the page was asked for, or "".
-func done(r *http.Request) string {
-	if what := r.URL.Query().Get("done"); slices.Contains(dones, what) && r.Method == http.MethodGet {
-		return "done." + what
-	}
-	return ""
-}
-
-func DoneURL(path, what string) string { return path + "?" + url.Values{"done": {what}}.Encode() }
 
 // Nav returns the navigation of the account pages.
 func (s *Service) Nav(r *http.Request, u *config.Units) *page.Nav {
@@ -125,21 +80,18 @@ func (s *Service) Nav(r *http.Request, u *config.Units) *page.Nav {
 	return n
 }
 
-// RememberBack keeps where the parameter redirect says that the person came from: a whitelisted URL.
-func (s *Service) RememberBack(w http.ResponseWriter, r *http.Request, u *config.Units) bool {
-	from := r.URL.Query().Get("redirect")
+// RememberBack keeps where the person came from, if the parameter redirect says so and it is whitelisted. Then it leads to the same page
+// without the parameter and returns ErrAnswered.
+func (s *Service) RememberBack(q *Request) error {
+	from := q.URL.Query().Get("redirect")
 	if from == "" {
-		return false
+		return nil
 	}
-	if to := Allowed(u, from); to != "" && len(TargetsOf(to)) > 0 && len(to) <= 1024 {
-		s.jar.Set(w, kindBack, base64.RawURLEncoding.EncodeToString([]byte(to)), 0)
+	if to := Allowed(q.Settings, from); to != "" && len(TargetsOf(to)) > 0 && len(to) <= 1024 {
+		s.jar.Set(q.W, kindBack, base64.RawURLEncoding.EncodeToString([]byte(to)), 0)
 	}
-	s.Redirect(w, r, person.DefaultReturn)
-	return true
+	return cmp.Or(q.Redirect(person.DefaultReturn), ErrAnswered)
 }
-
-// FewRecoveryCodes is when a person is reminded to make new ones.
-const FewRecoveryCodes = 3
 
 // VerifiesEmail tells whether addresses are shown to be a person's own by a code.
 func (s *Service) VerifiesEmail(u *config.Units) bool {
@@ -179,31 +131,4 @@ func (s *Service) FailSignIn(w http.ResponseWriter, r *http.Request, err error, 
 		return
 	}
 	s.Fail(w, r, err, again)
-}
-
-// MainAddress is where the address stands that the page of the profile shows, -1 where there is none.
-func MainAddress(list []person.Address) int {
-	if len(list) == 0 {
-		return -1
-	}
-	return max(0, slices.IndexFunc(list, func(a person.Address) bool { return a.Primary }))
-}
-
-// Back is where a person goes who has confirmed a contact, or leaves that alone.
-func (a *Visit) Back() string {
-	if a.Flow != "" {
-		return CompleteURL(a.Flow)
-	}
-	return ProfilePath
-}
-
-// MayCouple tells whether the person may have one account more elsewhere.
-func (a *Visit) MayCouple(list []person.CoupledIdentity) bool {
-	return len(list) == 0 || a.U.Features.BindMultipleExternalAccountsWithOneCIMAccount
-}
-
-// MustHave tells whether a detail may not be left empty.
-func (a *Visit) MustHave(name string) bool {
-	must := a.U.Attributes.PersonCreationMandatoryFields
-	return name == "given_name" && must.FirstNameRequired || name == "family_name" && must.LastNameRequired
 }

@@ -15,74 +15,97 @@ import (
 
 const signInWaitPath = "/sign-in/wait"
 
-// Enter leads on a person who has just signed in: by way of the page that asks for what is missing, where it is switched on and nobody has said that
-// there are to be no pages. The session is open by now, so that nothing that goes wrong here may end in an error.
-func (s *Service) Enter(w http.ResponseWriter, r *http.Request, flow string, f FlowRecord) {
-	u, err := s.person.Settings(r.Context())
-	if err == nil && AsksMore(u) && !f.Demand.Passive {
-		if flow == "" { // nobody has asked for the sign-in
-			flow, err = s.NewFlow(w, r, f.Demand)
+// Finish redirects the browser after a sign-in: to the page that asks for missing details, where it is switched on and
+// the demand allows pages, otherwise back to what asked for the sign-in. flow is "" where no request has stored one.
+// The session is already open, so errors here are logged and never shown.
+func (s *Service) Finish(q *Request, flow string, f FlowRecord) error {
+	if AsksMore(q.Settings) && !f.Demand.Passive {
+		var err error
+		if flow == "" { // no page has asked for the sign-in
+			flow, err = s.NewFlow(q.W, q.Request, f.Demand)
 		}
 		if err == nil {
-			s.Redirect(w, r, CompleteURL(flow))
-			return
+			return q.Redirect(CompleteURL(flow))
 		}
+		s.log.Error("the person is not asked for missing details", zap.Error(err))
 	}
-	if err != nil {
-		s.log.Error("nobody is asked for what is missing", zap.Error(err))
-	}
-	s.Continue(w, r, flow, f)
+	return s.Return(q, flow, f)
 }
 
-// Continue leads on a person of whom nothing is asked any more: by way of the page that says so, where it is switched on.
-func (s *Service) Continue(w http.ResponseWriter, r *http.Request, flow string, f FlowRecord) {
-	if f.Elsewhere != "" {
-		s.LeaveTo(w, r, f.Elsewhere)
-		return
+// Return redirects the browser to what asked for the sign-in, by way of the page that says so where it is switched on.
+func (s *Service) Return(q *Request, flow string, f FlowRecord) error {
+	switch {
+	case f.Elsewhere != "":
+		return q.LeaveTo(f.Elsewhere)
+	case flow != "" && q.Settings.Redirects.ShowWaitPageWhileLoggingIn:
+		return q.Redirect(signInWaitPath + "?" + url.Values{"flow": {flow}}.Encode())
 	}
+	return q.Redirect(f.Demand.Return)
+}
+
+// FinishElsewhere is Finish for a sign-in that no page has asked for: to is a trusted URL anywhere.
+func (s *Service) FinishElsewhere(q *Request, to string) error {
+	if !AsksMore(q.Settings) {
+		return q.LeaveTo(to)
+	}
+	d := login.Demand{MaxAge: -1, Return: cmp.Or(page.LocalPath(to), person.DefaultReturn), Client: login.Client{Targets: TargetsOf(to)}}
+	id, err := s.NewFlow(q.W, q.Request, d)
+	if err == nil {
+		err = s.ChangeFlow(q.Context(), id, func(f *FlowRecord) { f.Elsewhere = to })
+	}
+	if err != nil {
+		s.log.Error("the person is not asked for missing details", zap.Error(err))
+		return q.LeaveTo(to)
+	}
+	return q.Redirect(CompleteURL(id))
+}
+
+// Enter is Finish for a request without its settings.
+func (s *Service) Enter(w http.ResponseWriter, r *http.Request, flow string, f FlowRecord) {
+	q := s.after(w, r)
+	s.Render(q, s.Finish(q, flow, f))
+}
+
+// Continue is Return for a request without its settings.
+func (s *Service) Continue(w http.ResponseWriter, r *http.Request, flow string, f FlowRecord) {
+	q := s.after(w, r)
+	s.Render(q, s.Return(q, flow, f))
+}
+
+// EnterElsewhere is FinishElsewhere for a request without its settings.
+func (s *Service) EnterElsewhere(w http.ResponseWriter, r *http.Request, to string) {
+	q := s.after(w, r)
+	s.Render(q, s.FinishElsewhere(q, to))
+}
+
+// after returns a request after its sign-in, with settings that ask for nothing where they cannot be read.
+func (s *Service) after(w http.ResponseWriter, r *http.Request) *Request {
 	u, err := s.person.Settings(r.Context())
 	if err != nil {
-		s.log.Error("the page that one waits at is not shown", zap.Error(err))
+		s.log.Error("the settings after a sign-in cannot be read", zap.Error(err))
+		u = &config.Units{}
 	}
-	if err == nil && flow != "" && u.Redirects.ShowWaitPageWhileLoggingIn {
-		s.Redirect(w, r, signInWaitPath+"?"+url.Values{"flow": {flow}}.Encode())
-		return
-	}
-	s.Redirect(w, r, f.Demand.Return)
+	return &Request{Request: r, W: w, Settings: u}
 }
 
-// showSignInWait serves GET /sign-in/wait?flow=…: the browser goes on by itself to what asked for the sign-in, and shows this until it answers.
-func (s *Service) showSignInWait(w http.ResponseWriter, r *http.Request) {
-	_, f, ok := s.Flow(w, r)
-	if !ok {
-		return
+// showSignInWait serves GET /sign-in/wait?flow=…: the browser continues by itself to what asked for the sign-in, and
+// shows this page until that answers.
+func (s *Service) showSignInWait(q *Request) error {
+	_, f, err := s.FlowIn(q)
+	if err != nil {
+		return err
 	}
 	to := cmp.Or(page.LocalPath(f.Demand.Return), person.DefaultReturn)
-	s.pages.Render(w, r, s.View(f.Demand, "forward", http.StatusOK, page.Forward{Name: cmp.Or(f.Demand.Client.Name, r.Host), To: to}))
+	s.pages.Render(q.W, q.Request, s.View(f.Demand, "forward", http.StatusOK, page.Forward{Name: cmp.Or(f.Demand.Client.Name, q.Host), To: to}))
+	return nil
 }
 
+// CompletePath is the page that asks for missing details.
 const CompletePath = "/sign-in/complete"
 
+// CompleteURL is the address of that page for a flow.
 func CompleteURL(flow string) string { return CompletePath + "?" + url.Values{"flow": {flow}}.Encode() }
 
-// AsksMore tells whether persons are asked, after a sign-in, for what is missing. (identity service document, FeaturesConfiguration)
+// AsksMore tells whether people are asked for missing details after a sign-in. (identity service document,
+// FeaturesConfiguration)
 func AsksMore(u *config.Units) bool { return u.Features.PostLoginExtraRegistrationAfterSecondLogin }
-
-// EnterElsewhere is Enter for a sign-in that nobody has asked for on a page: to leads anywhere that is known to be good.
-func (s *Service) EnterElsewhere(w http.ResponseWriter, r *http.Request, to string) {
-	u, err := s.person.Settings(r.Context())
-	if err == nil && AsksMore(u) {
-		var id string
-		if id, err = s.NewFlow(w, r, login.Demand{MaxAge: -1, Return: cmp.Or(page.LocalPath(to), person.DefaultReturn), Client: login.Client{Targets: TargetsOf(to)}}); err == nil {
-			err = s.ChangeFlow(r.Context(), id, func(f *FlowRecord) { f.Elsewhere = to })
-		}
-		if err == nil {
-			s.Redirect(w, r, CompleteURL(id))
-			return
-		}
-	}
-	if err != nil {
-		s.log.Error("nobody is asked for what is missing", zap.Error(err))
-	}
-	s.LeaveTo(w, r, to)
-}

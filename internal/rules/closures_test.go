@@ -143,7 +143,6 @@ var slowInTransactions = allowance{
 	"add":               "seals a few hundred bytes of a message, whose recipient is known in the transaction only",
 	"sendCode":          "derives a hash of six digits with a key",
 	"putDeliveredCode":  "derives a hash of a short code with a key",
-	"still":             "to do: take the time from the request",
 	"maySetUp":          "to do: take the time from the request",
 }
 

@@ -1,0 +1,46 @@
+package account
+
+import (
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// keepTypedContact keeps a contact that was typed in a session that has to step up first, so its field is filled in
+// afterwards. It is bound to the session and never part of a URL. A forged form keeps nothing; the guard refuses it
+// later.
+func (s *Service) keepTypedContact(q *front.Request) error {
+	form := front.SessionForm(front.ProfilePath, q.SignIn)
+	if s.pages.CheckPost(q.Request, s.jar.Get(q.Request, cookie.KindBrowser), form) != nil || q.PostForm.Get("do") != "add" {
+		return nil
+	}
+	rec := newContactRecord{Kind: q.PostForm.Get("kind"), Value: strings.TrimSpace(q.PostForm.Get("value")), ExpiresAt: s.now().Add(front.FlowLife)}
+	switch kind := person.ContactKind(rec.Kind); {
+	case kind != person.ContactEmail && kind != person.ContactPhone, rec.Value == "", !person.IsText(rec.Value, person.MaxLine):
+		return nil
+	}
+	return s.store.Update(q.Context(), func(tx storage.Tx) error {
+		return typedContacts.Put(tx, q.SignIn.ID, rec, rec.ExpiresAt)
+	})
+}
+
+// fillIn puts the contact that was kept for the session into its field.
+func (v *profilePage) fillIn(now time.Time) {
+	if !v.kept.ExpiresAt.After(now) {
+		return
+	}
+	v.focus = v.kept.contact().Field()
+	v.values[v.focus] = v.kept.Value
+}
+
+// forgetTypedContact forgets the contact that was kept, once a form of the page is accepted.
+func (s *Service) forgetTypedContact(a *front.Visit, v *profilePage) error {
+	if v.kept == (newContactRecord{}) {
+		return nil
+	}
+	return s.store.Update(a.Context(), func(tx storage.Tx) error { return typedContacts.Delete(tx, a.SignIn.ID) })
+}

@@ -1,0 +1,287 @@
+package identity_test
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// counting is a store that counts its transactions.
+type counting struct {
+	storage.Store
+	views, updates atomic.Int64
+	viewed         func() // called after each View. nil: nothing
+}
+
+func (c *counting) View(ctx context.Context, fn func(storage.Tx) error) error {
+	c.views.Add(1)
+	err := c.Store.View(ctx, fn)
+	if c.viewed != nil {
+		c.viewed()
+	}
+	return err
+}
+
+func (c *counting) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	c.updates.Add(1)
+	return c.Store.Update(ctx, fn)
+}
+
+// count puts a counting store under the harness.
+func (h *harness) count() *counting {
+	c := &counting{Store: h.store.Store}
+	h.store.Store = c
+	return c
+}
+
+// of returns the transactions of one request.
+func (c *counting) of(send func() *answer) (a *answer, views, updates int64) {
+	c.views.Store(0)
+	c.updates.Store(0)
+	a = send()
+	return a, c.views.Load(), c.updates.Load()
+}
+
+// accounting is a dashboard with settings under which the account pages show everything that they have.
+func accounting(t *testing.T) (*harness, *browser, *config.Units, *notifytest.Notices) {
+	t.Helper()
+	e, u, box := newElsewhere(t), config.Defaults(), new(notifytest.Notices)
+	h := e.harness
+	h.units, h.notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, box
+	h.start()
+	h.Account.Tie(&given{person: h.details(demo).ID, list: []login.Application{{ID: "shop", Name: "The shop"}}})
+	b := h.browser()
+	b.signIn(demo, demoPassword)
+	u.Attributes.Verification.EmailEnabled = true
+	u.Features.ActionToken.Login = config.ActionTokenLogin{Enabled: true, TTL: 600, AuthenticationLevel: 1, UIGenerationEnabled: true}
+	wantDone(t, "an address", b.sendTo("/account/profile", "form", "address", "street", "Main Street"), "/account/profile?done=saved")
+	return h, b, &u, box
+}
+
+// TestViewsOfAccountPages: how many transactions a request of an account page takes at most. The first View of each reads the settings, the
+// sign-in and the flow; the second one what the page shows and the level that it demands.
+func TestViewsOfAccountPages(t *testing.T) {
+	t.Parallel()
+	const (
+		contact = "/account/profile/contact"
+		confirm = "/account/profile/confirm"
+		address = "/account/profile/address"
+		another = "/account/devices/sign-in"
+		deletes = "/account/data/delete"
+		second  = "another correct horse 2"
+	)
+	h, b, _, box := accounting(t)
+	h.browser().signIn(demo, demoPassword)
+	code := func() string {
+		for _, n := range box.Take() {
+			if n.Data["code"] != "" {
+				return n.Data["code"]
+			}
+		}
+		t.Fatal("no code was sent")
+		return ""
+	}
+	var right string
+	c := h.count()
+	for _, step := range []struct {
+		name          string
+		from, to      string // page with the form, and where it is sent. No from: a GET
+		fields        []string
+		prepare       func()
+		status        int
+		views         int64
+		updates       int64
+		whatIsUpdated string
+	}{
+		{name: "overview", to: "/account", status: 200, views: 2},
+		{name: "profile", to: "/account/profile", status: 200, views: 2},
+		{name: "address", to: address, status: 200, views: 2},
+		{name: "activity", to: "/account/activity", status: 200, views: 2},
+		{name: "applications", to: "/account/applications", status: 200, views: 2},
+		{name: "devices", to: "/account/devices", status: 200, views: 2},
+		{name: "another device", to: another, status: 200, views: 2},
+		{name: "accounts elsewhere", to: "/account/security/accounts", status: 200, views: 2},
+		{name: "password", to: "/account/security/password", status: 200, views: 2},
+		{name: "data", to: "/account/data", status: 200, views: 1},
+		{name: "download", to: "/account/data/download", status: 200, views: 2, updates: 1, whatIsUpdated: "the event"},
+		{name: "deletion", to: deletes, status: 200, views: 2},
+		{name: "no code to confirm", to: confirm, status: 303, views: 2},
+
+		{
+			name: "profile saved", from: "/account/profile", to: "/account/profile", fields: []string{"form", "details", "given_name", "Ann"},
+			status: 303, views: 2, updates: 1, whatIsUpdated: "the person",
+		},
+		{name: "profile refused", from: "/account/profile", to: "/account/profile", fields: []string{"form", "details", "date_of_birth", "x"}, status: 422, views: 2},
+		{
+			name: "a number", from: "/account/profile", to: contact, fields: []string{"kind", "phone", "do", "add", "value", "+31 6 12345678"},
+			status: 303, views: 2, updates: 1, whatIsUpdated: "the person",
+		},
+		{name: "no number", from: "/account/profile", to: contact, fields: []string{"kind", "phone", "do", "add", "value", "12"}, status: 422, views: 2},
+		{
+			name: "an address to confirm", from: "/account/profile", to: contact, fields: []string{"kind", "email", "do", "add", "value", "new@example.org"},
+			status: 303, views: 2, updates: 1, whatIsUpdated: "the code with its counters",
+		},
+		{
+			name: "another one too soon", from: "/account/profile", to: contact, fields: []string{"kind", "email", "do", "add", "value", "newer@example.org"},
+			status: 429, views: 2, updates: 1, whatIsUpdated: "nothing: the counters are judged where they are counted",
+		},
+		{name: "the code", to: confirm, status: 200, views: 2},
+		{
+			name: "a wrong code", from: confirm, to: confirm, fields: []string{"code", "-"},
+			status: 422, views: 2, updates: 1, whatIsUpdated: "the counter of attempts",
+		},
+		{
+			name: "the right code", from: confirm, to: confirm, prepare: func() { right = code() },
+			status: 303, views: 2, updates: 2, whatIsUpdated: "the counter of attempts; the code and the person",
+		},
+		{
+			name: "a postal address", from: address, to: address, fields: []string{"do", "save", "was", "", "street", "Side Street"},
+			status: 303, views: 2, updates: 1, whatIsUpdated: "the person",
+		},
+		{
+			name: "a postal address removed", from: "/account/profile", to: address, fields: []string{"do", "remove", "was", "-"},
+			status: 303, views: 1, updates: 1, whatIsUpdated: "the person",
+		},
+		{name: "an application that is gone", from: "/account/applications", to: "/account/applications", fields: []string{"application", "x"}, status: 303, views: 2},
+		{
+			name: "a link", from: another, to: another, status: 200, views: 2, updates: 1, whatIsUpdated: "the link, its counter and the event",
+		},
+		{
+			name: "all other devices", from: "/account/devices", to: "/account/devices", fields: []string{"session", "others"},
+			status: 303, views: 1, updates: 1, whatIsUpdated: "the sessions and the event",
+		},
+		{
+			name: "an application", from: "/account/applications", to: "/account/applications", fields: []string{"application", "shop"},
+			status: 303, views: 2,
+		},
+		{
+			name: "a provider", from: "/account/security/accounts", to: "/account/security/accounts", fields: []string{"do", "connect", "provider", "partner"},
+			status: 303, views: 2, updates: 2, whatIsUpdated: "the flow; for whom it is",
+		},
+		{
+			name: "no account to disconnect", from: "/account/security/accounts", to: "/account/security/accounts", fields: []string{"do", "disconnect", "provider", "partner"},
+			status: 303, views: 2, updates: 1, whatIsUpdated: "nothing: what is left is judged where it is removed",
+		},
+		{
+			name: "a wrong password", from: "/account/security/password", to: "/account/security/password", fields: []string{"current", "x", "password", second},
+			status: 422, views: 2, updates: 2, whatIsUpdated: "the counter of attempts; the event of the failure",
+		},
+		{
+			name: "a new password", from: "/account/security/password", to: "/account/security/password", fields: []string{"current", demoPassword, "password", second},
+			status: 303, views: 3, updates: 3, whatIsUpdated: "the counter of attempts; its end; the password. The third View reads the policy",
+		},
+		{
+			name: "deletion with a wrong password", from: deletes, to: deletes, fields: []string{"password", "x"},
+			status: 422, views: 2, updates: 2, whatIsUpdated: "the counter of attempts; the event of the failure",
+		},
+		{
+			name: "deletion", from: deletes, to: deletes, fields: []string{"password", second},
+			status: 200, views: 2, updates: 3, whatIsUpdated: "the counter of attempts; its end; the person",
+		},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			if step.prepare != nil {
+				step.prepare()
+				step.fields = []string{"code", right}
+			}
+			send := func() *answer { return b.do(http.MethodGet, step.to, "") }
+			if step.from != "" {
+				form := b.get(step.from)
+				send = func() *answer { return b.fill(form, step.to, step.fields...) }
+			}
+			a, views, updates := c.of(send)
+			if a.Code != step.status {
+				t.Fatalf("status %d, want %d\n%s", a.Code, step.status, a.Body)
+			}
+			if views > step.views || updates > step.updates {
+				t.Errorf("%d Views and %d Updates, want at most %d and %d (%s)", views, updates, step.views, step.updates, step.whatIsUpdated)
+			}
+		})
+	}
+	h.checkInvariants()
+}
+
+// TestViewsOfCompletion: the page that asks for what a profile lacks.
+func TestViewsOfCompletion(t *testing.T) {
+	t.Parallel()
+	h, _, u, _ := accounting(t)
+	u.Features.PostLoginExtraRegistrationAfterSecondLogin = true
+	u.Attributes.PersonCreationMandatoryFields.FirstNameRequired = true
+	b := h.browser()
+	form := b.completes(demo, demoPassword)
+	c := h.count()
+	if a, views, updates := c.of(func() *answer { return b.get(form.url) }); a.Code != http.StatusOK || views > 2 || updates > 0 {
+		t.Errorf("GET = %d with %d Views and %d Updates, want 200 with at most 2 and none", a.Code, views, updates)
+	}
+	send := func() *answer { return b.post(form, "given_name", "Ann") }
+	if a, views, updates := c.of(send); a.Code != http.StatusSeeOther || views > 2 || updates > 1 {
+		t.Errorf("POST = %d with %d Views and %d Updates, want 303 with at most 2 and 1 (the person)", a.Code, views, updates)
+	}
+}
+
+// everChanging are the parts of a page that differ each time.
+var everChanging = regexp.MustCompile(`name="csrf" value="[^"]*"`)
+
+// TestOneConfigurationPerRequest: settings that change during a request, after its first View, make no difference to its answer.
+func TestOneConfigurationPerRequest(t *testing.T) {
+	t.Parallel()
+	h, b, before, _ := accounting(t)
+	after := *before
+	after.Attributes.Verification.EmailEnabled = false
+	after.Attributes.NameVisibleOnDashboard = !before.Attributes.NameVisibleOnDashboard
+	after.Attributes.PersonCreationMandatoryFields.FirstNameRequired = true
+	after.Features.ActionToken.Login.Enabled = false
+	after.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = !before.Features.GoogleAuthenticatorStepUpAuthenticationEnabled
+	after.Features.LoginEnabled = false
+	after.StepUp.Actions.DashboardStepUpAuthenticationLevel = 4
+	after.StepUp.Actions.ChangeEmailAuthenticationLevel = 4
+	after.StepUp.Actions.ChangePasswordAuthenticationLevel = 4
+	after.PasswordPolicy.MinLength = before.PasswordPolicy.MinLength + 1
+	present := before
+	h.units = func(storage.Tx) (*config.Units, error) { return present, nil }
+	h.start()
+	c := h.count()
+	forms := b.get("/account/profile")
+	for _, request := range []struct {
+		name string
+		send func() *answer
+	}{
+		{"overview", func() *answer { return b.do(http.MethodGet, "/account", "") }},
+		{"profile", func() *answer { return b.do(http.MethodGet, "/account/profile", "") }},
+		{"address", func() *answer { return b.do(http.MethodGet, "/account/profile/address", "") }},
+		{"devices", func() *answer { return b.do(http.MethodGet, "/account/devices", "") }},
+		{"another device", func() *answer { return b.do(http.MethodGet, "/account/devices/sign-in", "") }},
+		{"accounts elsewhere", func() *answer { return b.do(http.MethodGet, "/account/security/accounts", "") }},
+		{"password", func() *answer { return b.do(http.MethodGet, "/account/security/password", "") }},
+		{"deletion", func() *answer { return b.do(http.MethodGet, "/account/data/delete", "") }},
+		{"a contact that is refused", func() *answer {
+			return b.fill(forms, "/account/profile/contact", "kind", "email", "do", "add", "value", "x")
+		}},
+		{"a profile that is refused", func() *answer { return b.fill(forms, "/account/profile", "form", "details", "date_of_birth", "x") }},
+	} {
+		t.Run(request.name, func(t *testing.T) {
+			page := func(first, later *config.Units) string {
+				present = first
+				c.viewed = func() { present = later }
+				a := request.send()
+				return strings.Join([]string{http.StatusText(a.Code), a.Header().Get("Location"), everChanging.ReplaceAllString(a.Body.String(), "")}, "\n")
+			}
+			want := page(before, before)
+			if got := page(before, &after); got != want {
+				t.Errorf("the answer depends on settings that came later:\n%s\nwant\n%s", got, want)
+			}
+			if page(&after, &after) == want {
+				t.Error("the answer is the same under the later settings, so this shows nothing")
+			}
+		})
+	}
+	h.checkInvariants()
+}
