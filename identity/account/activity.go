@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
-	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -102,7 +101,7 @@ func (s *Service) activityRow(tx storage.Tx, e event.Event) (page.Row, error) {
 	case byAnother(e):
 		row.Details = []page.Text{page.Say("activity.at", "time", e.Occurred), page.Say("activity.by_other")}
 	case e.ClientIP != "" && e.UserAgent != event.Self.UserAgent:
-		row.Details = []page.Text{page.Say("activity.from", "time", e.Occurred, "address", e.ClientIP), session.AgentText(e.UserAgent)}
+		row.Details = []page.Text{page.Say("activity.from", "time", e.Occurred, "address", e.ClientIP), front.AgentText(e.UserAgent)}
 	default:
 		row.Details = []page.Text{page.Say("activity.at", "time", e.Occurred)}
 	}

@@ -206,7 +206,7 @@ func (x *completion) inputs() (out []page.Field) {
 		}
 		out = append(out, f)
 	}
-	return append(out, x.lacks.custom.Inputs(x.custom, x.problems)...)
+	return append(out, front.CustomInputs(x.lacks.custom, x.custom, x.problems)...)
 }
 
 // read reads the form and says what is wrong with each field.
@@ -233,7 +233,7 @@ func (x *completion) read(r *http.Request, now time.Time) {
 			x.problems[group[0]] = "problem.one_of"
 		}
 	}
-	x.custom = x.lacks.custom.Read(r, x.problems)
+	x.custom = front.ReadCustom(x.lacks.custom, r.PostForm, x.problems)
 }
 
 // contact is what was typed into one of the fields by which a person is reached. ok: something was

@@ -14,7 +14,7 @@ import (
 func customParts(a *front.Visit, v *profilePage, notice bool) (out []page.Part) {
 	if len(v.fields) > 0 {
 		form := &page.PartForm{
-			Action: front.ProfilePath, CSRF: a.Csrf, Submit: "profile.save", Hidden: []page.Hidden{{Name: "form", Value: "custom"}}, Quiet: true, Fields: v.fields.Inputs(v.custom, v.problems),
+			Action: front.ProfilePath, CSRF: a.Csrf, Submit: "profile.save", Hidden: []page.Hidden{{Name: "form", Value: "custom"}}, Quiet: true, Fields: front.CustomInputs(v.fields, v.custom, v.problems),
 		}
 		if len(v.problems) > 0 {
 			form.Fields = page.Fields(notice, form.Fields...)
@@ -39,9 +39,9 @@ func customParts(a *front.Visit, v *profilePage, notice bool) (out []page.Part) 
 // changeCustom takes the form of the custom fields.
 func (s *Service) changeCustom(w http.ResponseWriter, r *http.Request, a *front.Visit, v *profilePage) {
 	v.problems = map[string]string{}
-	v.custom = v.fields.Read(r, v.problems)
+	v.custom = front.ReadCustom(v.fields, r.PostForm, v.problems)
 	for i, c := range v.custom { // a directory may have written what nobody could type
-		name := person.CustomInput(v.fields[i])
+		name := front.CustomInput(v.fields[i])
 		if kept, _ := person.CustomValue(v.own.CustomAttributes, c.Name); kept != "" && kept == r.PostForm.Get(name) {
 			v.custom[i].Value = kept
 			delete(v.problems, name)

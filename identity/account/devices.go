@@ -34,7 +34,7 @@ func (s *Service) showDevices(w http.ResponseWriter, r *http.Request) {
 	}
 	sessions := page.Part{}
 	for _, open := range list {
-		row := page.Row{Icon: "device", Title: session.AgentText(open.Rec.Agent), Details: []page.Text{page.Say("device.since", "time", open.Rec.OpenedAt())}}
+		row := page.Row{Icon: "device", Title: front.AgentText(open.Rec.Agent), Details: []page.Text{page.Say("device.since", "time", open.Rec.OpenedAt())}}
 		if open.Rec.Address != "" {
 			row.Details = append(row.Details, page.Say("device.seen_at", "time", open.Rec.Seen, "address", open.Rec.Address))
 		} else {

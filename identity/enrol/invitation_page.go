@@ -56,7 +56,7 @@ func (s *Service) renderInvitation(
 		list := []page.Field{{
 			Name: "username", Label: "sign_in.username", Value: x.rec.Username, Autocomplete: "username", ReadOnly: true,
 		}}
-		list = append(list, person.CustomFieldsOf(x.units, config.OwnMethod).Inputs(custom, problems)...)
+		list = append(list, front.CustomInputs(person.CustomFieldsOf(x.units, config.OwnMethod), custom, problems)...)
 		in.Fields = page.Fields(false, append(list, password)...)
 	}
 	for _, p := range ways.Providers {
@@ -95,7 +95,7 @@ func (s *Service) handleInvitation(q *front.Request) error {
 		return &front.Answer{Status: http.StatusForbidden, Key: "error.closed"}
 	}
 	password, problems := q.PostForm.Get("password"), map[string]string{}
-	custom := person.CustomFieldsOf(x.units, config.OwnMethod).Read(q.Request, problems)
+	custom := front.ReadCustom(person.CustomFieldsOf(x.units, config.OwnMethod), q.PostForm, problems)
 	if password == "" {
 		problems["password"] = "problem.password"
 	}

@@ -18,7 +18,7 @@ func (x *registration) inputs() (list []page.Field) {
 			f.Name == "family_name" && x.isFixed(f.Name, x.says.FamilyName)
 	}
 	if !x.named {
-		return append(details, x.fields.Inputs(t.Custom, t.problems)...)
+		return append(details, front.CustomInputs(x.fields, t.Custom, t.problems)...)
 	}
 	username := t.field("username", "text", t.Username, "username")
 	if username.Label = "register.username"; username.Problem == "" {
@@ -32,7 +32,7 @@ func (x *registration) inputs() (list []page.Field) {
 	} else {
 		list = append(list, t.emailFields(x.u)...)
 	}
-	list = append(append(list, details...), x.fields.Inputs(t.Custom, t.problems)...)
+	list = append(append(list, details...), front.CustomInputs(x.fields, t.Custom, t.problems)...)
 	return append(list, t.passwordField(x.u))
 }
 
@@ -57,7 +57,7 @@ func (x *registration) readForm(q *front.Request) {
 		t.FamilyName = x.says.FamilyName
 		t.accept("family_name")
 	}
-	t.Custom = x.fields.Read(q.Request, t.problems)
+	t.Custom = front.ReadCustom(x.fields, q.PostForm, t.problems)
 	if x.named {
 		t.checkPassword(q)
 		t.readUsername(q)

@@ -89,7 +89,7 @@ func (s *Service) handleSignUp(q *front.Request) error {
 	t.checkEmail(a.U)
 	t.checkPerson(a.U)
 	t.checkPassword(q)
-	t.Custom = person.CustomFieldsOf(a.U, config.OwnMethod).Read(q.Request, t.problems)
+	t.Custom = front.ReadCustom(person.CustomFieldsOf(a.U, config.OwnMethod), q.PostForm, t.problems)
 	if len(t.problems) > 0 {
 		return s.renderSignUp(q, a, http.StatusUnprocessableEntity, t, page.Form{})
 	}

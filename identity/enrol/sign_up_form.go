@@ -136,7 +136,7 @@ func (t *signUpInput) field(name, kind, value, autocomplete string) page.Field {
 // fields returns the fields of the form, with the input.
 func (t *signUpInput) fields(u *config.Units) []page.Field {
 	list := append(t.emailFields(u), t.personFields(u)...)
-	list = append(list, person.CustomFieldsOf(u, config.OwnMethod).Inputs(t.Custom, t.problems)...)
+	list = append(list, front.CustomInputs(person.CustomFieldsOf(u, config.OwnMethod), t.Custom, t.problems)...)
 	return append(list, t.passwordField(u))
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -36,6 +35,3 @@ func (s *Service) OpenSessions(tx storage.Tx, personID string, epoch int64, now 
 	slices.SortStableFunc(out, func(a, b Live) int { return b.Rec.Seen.Compare(a.Rec.Seen) })
 	return out, nil
 }
-
-// From keeps with a session where it was used from.
-func (r *Record) From(o event.Origin) { r.Address, r.Agent = o.ClientIP, KeptAgent(o.UserAgent) }

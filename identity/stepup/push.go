@@ -88,7 +88,7 @@ func (s *Service) pushSection(_ storage.Tx, _ *session.Current, st *Standing) (*
 		out.Actions = append(out.Actions, page.SecurityAction{Label: "security.push.another", URL: PushMethod.setUp})
 	}
 	for _, d := range st.Own.Devices {
-		out.Items = append(out.Items, page.Row{Icon: "phone", Title: session.AgentText(d.Agent), Details: []page.Text{page.Say("security.push.since", "time", d.Since)}})
+		out.Items = append(out.Items, page.Row{Icon: "phone", Title: front.AgentText(d.Agent), Details: []page.Text{page.Say("security.push.since", "time", d.Since)}})
 	}
 	return out, nil
 }

@@ -116,7 +116,7 @@ func (s *Service) pushSetUpPage(w http.ResponseWriter, r *http.Request, x phoneS
 		return
 	}
 	in.Key, in.Action, in.Fields = "found", x.self, page.Fields(problem != "", numberField("push.number_phone"))
-	in.Facts = []page.PushFact{{Label: "push.phone", Value: session.AgentText(x.rec.Agent)}}
+	in.Facts = []page.PushFact{{Label: "push.phone", Value: front.AgentText(x.rec.Agent)}}
 	s.pushPage(w, r, x.si.Locales(), status, in)
 }
 

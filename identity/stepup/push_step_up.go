@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
@@ -313,7 +314,7 @@ func (s *Service) approvePage(w http.ResponseWriter, r *http.Request, x promptRe
 		Key: "approve", Fill: []any{"account", x.person.Username}, Action: approveURL(x.id), CSRF: s.pages.CSRF(browser, x.form()), Deny: true, Problem: problem,
 		Fields: page.Fields(problem != "", numberField("push.number")),
 		Facts: []page.PushFact{
-			{Label: "push.browser", Value: session.AgentText(x.prompt.Agent)},
+			{Label: "push.browser", Value: front.AgentText(x.prompt.Agent)},
 			{Label: "push.address", Value: page.Say("push.value", "value", x.prompt.Address)},
 			{Label: "push.time", Value: page.Say("push.at", "time", x.prompt.At)},
 		},

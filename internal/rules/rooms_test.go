@@ -12,7 +12,7 @@ import (
 // rooms are the packages of identity. Imports run downward: a room may import those above it in this list that it
 // names.
 var rooms = map[string][]string{
-	"identity/person":      {"identity/config", "identity/notify", "storage", "internal"},
+	"identity/person":      {"identity/config", "identity/notify", "idp", "storage", "internal"},
 	"identity/session":     {"identity/person", "identity/config", "storage", "internal"},
 	"identity/proof":       {"identity/session", "identity/person", "identity/config", "identity/notify", "storage", "internal"},
 	"identity/front":       append(belowFront, "idp"),

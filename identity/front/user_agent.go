@@ -1,13 +1,12 @@
-package session
+package front
 
 import (
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
-// AgentText is a browser in words.
+// AgentText names the browser of a User-Agent header for people.
 func AgentText(header string) page.Text {
 	switch a := readAgent(header); {
 	case a.Browser != "" && a.System != "":
@@ -18,18 +17,10 @@ func AgentText(header string) page.Text {
 	return page.Say("device.unknown")
 }
 
-// maxAgent bounds the bytes that a session keeps of the browser's name for itself.
-const maxAgent = 256
-
-// KeptAgent is what is kept of a User-Agent header.
-func KeptAgent(header string) string {
-	s := event.Clean(header)
-	return strings.ToValidUTF8(s[:min(len(s), maxAgent)], "")
-}
-
-// agent is a browser in words: the big families, the special ones before those that they claim to be. What is not among them is "".
+// agent is the name of a browser and of its system. A name that the tables below do not have is "".
 type agent struct{ Browser, System string }
 
+// browserWords are the browsers by a mark in the header, in order: Edge also claims to be Chrome, Chrome to be Safari.
 var browserWords = []struct{ mark, name string }{
 	{"Edg/", "Edge"},
 	{"EdgA/", "Edge"},
@@ -46,6 +37,7 @@ var browserWords = []struct{ mark, name string }{
 	{"curl/", "curl"},
 }
 
+// systemWords are the systems by a mark in the header, in order: Android also claims to be Linux.
 var systemWords = []struct{ mark, name string }{
 	{"iPhone", "iPhone"},
 	{"iPad", "iPad"},
