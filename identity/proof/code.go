@@ -3,9 +3,7 @@ package proof
 import (
 	"context"
 	"crypto/hmac"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -41,19 +39,8 @@ func (c CodePurpose) hash(key []byte, code string) []byte {
 
 const sentCodePurpose = "codes that were sent"
 
-// NewSentCode returns six digits, to be made before the transaction that sends them.
-func NewSentCode(random io.Reader) (string, error) {
-	const most = 1<<32 - 1<<32%1_000_000 // above it the last ones would come more seldom
-	for {
-		var b [4]byte
-		if _, err := io.ReadFull(random, b[:]); err != nil {
-			return "", err
-		}
-		if n := uint64(binary.BigEndian.Uint32(b[:])); n < most {
-			return fmt.Sprintf("%06d", n%1_000_000), nil
-		}
-	}
-}
+// NewSentCode returns a code of six digits. It is made before the transaction that sends it.
+func NewSentCode(random io.Reader) (string, error) { return secret.Text(random, "0123456789", 6) }
 
 // SendCode stores a new code in place of the one before and has send send it, in tx. wait is how long none is sent: then nothing has happened. Where
 // nobody is to be told, send does nothing, and everything else is the same.

@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,7 +83,7 @@ func (s *Service) MakeDeliveredCode(ctx context.Context, usernameOrID, purpose s
 	if !ok {
 		return DeliveredCode{}, &person.ValidationError{Field: "for", Problem: "must be one of: " + strings.Join(DeliveredPurposes(), ", ")}
 	}
-	code, err := newDeliveredCode(s.random)
+	code, err := secret.Text(s.random, deliveredAlphabet, deliveredCodeSize)
 	if err != nil {
 		return DeliveredCode{}, err
 	}
@@ -126,21 +125,6 @@ func (s *Service) MakeDeliveredCode(ctx context.Context, usernameOrID, purpose s
 		return DeliveredCode{}, err
 	}
 	return out, nil
-}
-
-// newDeliveredCode returns a code as it is stored, to be made before the transaction.
-func newDeliveredCode(random io.Reader) (string, error) {
-	const most = 256 - 256%len(deliveredAlphabet) // above it the first ones would come more often
-	code := make([]byte, 0, deliveredCodeSize)
-	for b := make([]byte, 1); len(code) < deliveredCodeSize; {
-		if _, err := io.ReadFull(random, b); err != nil {
-			return "", err
-		}
-		if int(b[0]) < most {
-			code = append(code, deliveredAlphabet[int(b[0])%len(deliveredAlphabet)])
-		}
-	}
-	return string(code), nil
 }
 
 // showDelivered writes a code as people read it: in two halves.

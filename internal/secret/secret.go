@@ -3,12 +3,14 @@ package secret
 
 import (
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
 	"hash/crc32"
 	"io"
+	"math/big"
 	"strings"
 )
 
@@ -110,6 +112,20 @@ func ID(random io.Reader, n int) (string, error) {
 		return "", err
 	}
 	return base64.RawURLEncoding.EncodeToString(b), nil
+}
+
+// Text returns n characters of an alphabet of ASCII, each of them equally likely, for codes that people type.
+func Text(random io.Reader, alphabet string, n int) (string, error) {
+	most := big.NewInt(int64(len(alphabet)))
+	out := make([]byte, n)
+	for i := range out {
+		at, err := rand.Int(random, most)
+		if err != nil {
+			return "", err
+		}
+		out[i] = alphabet[at.Int64()]
+	}
+	return string(out), nil
 }
 
 // MAC returns HMAC-SHA256 of the parts under key, each part bound by its length.

@@ -81,6 +81,26 @@ func TestTokenWithoutRandomness(t *testing.T) {
 	}
 }
 
+func TestText(t *testing.T) {
+	t.Parallel()
+	const alphabet, n = "ABCDE", 20_000
+	got, err := secret.Text(rand.Reader, alphabet, n)
+	if err != nil || len(got) != n {
+		t.Fatalf("Text has %d characters, %v, want %d", len(got), err, n)
+	}
+	for _, c := range alphabet {
+		if k := strings.Count(got, string(c)); k < n*18/100 || k > n*22/100 {
+			t.Errorf("%c stands in %d of %d places, want about a fifth", c, k, n)
+		}
+	}
+	if strings.Trim(got, alphabet) != "" {
+		t.Error("Text has characters that are not in the alphabet")
+	}
+	if _, err := secret.Text(strings.NewReader("x"), alphabet, 8); err == nil {
+		t.Error("Text gave a code without randomness")
+	}
+}
+
 func TestTokensAreUnique(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 72: ten thousand tokens", func(t *testing.T) {
