@@ -279,16 +279,14 @@ func (r *Record) level(f *config.ActionToken) int {
 	return f.Login.AuthenticationLevel
 }
 
-// activate makes an invited or inactive person active. Nothing was given to such a person, so nothing ends.
-func (r *actionRun) activate() error {
+// activate makes an invited or inactive person active.
+func (r *actionRun) activate() (err error) {
 	if r.owner.State != person.Inactive && r.owner.State != person.Invited {
 		return fmt.Errorf("%w: the person is active already", ErrAction)
 	}
-	r.owner.State, r.owner.UpdatedAt = person.Active, r.now
-	if err := person.Records.Put(r.tx, r.rec.PersonID, r.owner, time.Time{}); err != nil {
-		return err
-	}
-	return r.event(r.activated, "by action token")
+	done := r.by.Fill(r.activated, r.rec.PersonID, "by action token")
+	r.owner, err = r.person.Activate(r.tx, r.rec.PersonID, r.owner, done, r.now)
+	return err
 }
 
 func (r *actionRun) couplePerson(i int, providerID string, id *idp.Identity, said map[string]string) error {

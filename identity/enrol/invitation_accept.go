@@ -61,11 +61,7 @@ func (s *Service) acceptInvitation(tx storage.Tx, how string, e *acceptance, now
 	if err := invitations.Delete(tx, x.id); err != nil {
 		return nil, err
 	}
-	x.rec.State, x.rec.UpdatedAt = person.Active, now
-	happened := []event.Event{e.accepted, e.activated}
-	if e.inactive {
-		x.rec.State, happened = person.Inactive, happened[:1]
-	}
+	x.rec.State, x.rec.UpdatedAt = person.Inactive, now
 	x.rec.Epoch++ // ends earlier codes and links
 	x.verifyContacts()
 	x.prof.Profile.SetCustom(e.custom)
@@ -82,11 +78,16 @@ func (s *Service) acceptInvitation(tx storage.Tx, how string, e *acceptance, now
 	if x.inv.Skipped && x.needsCheck() {
 		how += ", without showing that they are meant"
 	}
-	if err := s.appendEvents(tx, x.id, &x.rec, x.actor(e.from), how, happened...); err != nil {
+	if err := s.appendEvents(tx, x.id, &x.rec, x.actor(e.from), how, e.accepted); err != nil {
 		return nil, err
 	}
-	t := person.Recipient{ID: x.id, Rec: &x.rec, Profile: &x.prof.Profile}
-	return x, s.person.Notify(tx, t, notify.Welcome, person.ReasonWeb.Enabled, now)
+	if e.inactive {
+		t := person.Recipient{ID: x.id, Rec: &x.rec, Profile: &x.prof.Profile}
+		return x, s.person.Notify(tx, t, notify.Welcome, person.ReasonWeb.Enabled, now)
+	}
+	x.rec.Awaits = person.ReasonWeb // decides whether they are welcomed
+	x.rec, err = s.person.Activate(tx, x.id, x.rec, x.actor(e.from).Fill(e.activated, x.id, how), now)
+	return x, err
 }
 
 // verifyContacts marks the address that the link was sent to, and the number that the code was sent to, as verified.

@@ -18,7 +18,8 @@ func startsInactive(u *config.Units, how Welcome) bool {
 // Activate makes an inactive or invited person active. Nothing was given to such a person, so nothing ends.
 func (s *Service) Activate(tx storage.Tx, personID string, rec Record, done event.Event, now time.Time) (Record, error) {
 	how := rec.Awaits
-	rec.State, rec.Awaits, rec.UpdatedAt = Active, unwelcomed, now
+	rec.moveTo(Active)
+	rec.UpdatedAt = now
 	if err := Records.Put(tx, personID, rec, time.Time{}); err != nil {
 		return rec, err
 	}
@@ -32,6 +33,10 @@ func (s *Service) Activate(tx storage.Tx, personID string, rec Record, done even
 	done.Partition = rec.PartitionName()
 	return rec, s.events.Append(tx, done)
 }
+
+// moveTo sets a state. No person waits for an activation of their own afterwards: one that an administrator has made
+// inactive must not activate the account again.
+func (r *Record) moveTo(to State) { r.State, r.Awaits = to, unwelcomed }
 
 // ActivatesByEmail tells whether new persons are inactive until they have shown that they read their e-mail.
 func ActivatesByEmail(u *config.Units) bool {

@@ -113,40 +113,6 @@ func (s *Service) PersonIDs(tx storage.Tx, partition, after string, descending b
 	return scanNames(tx, partition, after, descending, 0, func(e nameEntry) (bool, error) { return yield(e.folded, e.id) })
 }
 
-// ManyDetails returns what is kept of persons, in the order of the ids, in one round trip for each kind of record. HasPassword is not
-// filled in. Who is not there any more is left out.
-func (s *Service) ManyDetails(tx storage.Tx, ids []string) ([]Details, error) {
-	keys := make([][]byte, 0, 2*len(ids))
-	for _, id := range ids {
-		keys = append(keys, Records.Key(id), Profiles.Key(id))
-	}
-	raw, err := tx.GetMany(keys...)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Details, 0, len(ids))
-	for i, id := range ids {
-		if raw[2*i] == nil {
-			continue
-		}
-		rec, err := Records.Decode(raw[2*i])
-		if err != nil {
-			return nil, err
-		}
-		var p ProfileRecord
-		if raw[2*i+1] != nil {
-			if p, err = Profiles.Decode(raw[2*i+1]); err != nil {
-				return nil, err
-			}
-		}
-		if rec.State != Removed {
-			p.overlay(&rec)
-			out = append(out, rec.details(id, &p))
-		}
-	}
-	return out, nil
-}
-
 // Person returns the person of a username or id, or ErrNoPerson.
 func (s *Service) Person(ctx context.Context, usernameOrID string) (p Person, err error) {
 	err = s.store.View(ctx, func(tx storage.Tx) error {

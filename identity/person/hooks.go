@@ -35,8 +35,8 @@ func (s *Service) OnWelcome(h welcomeHook) { s.welcomeHook = h }
 // NameProvidersBy sets what returns the name of an identity provider for people.
 func (s *Service) NameProvidersBy(name func(id string) string) { s.nameOfProvider = name }
 
-// changed calls the hooks of a change. Every change of a profile calls it before it writes.
-func (s *Service) changed(tx storage.Tx, person string, before, after *Profile) error {
+// callChangeHooks is called by every change of a profile before it writes.
+func (s *Service) callChangeHooks(tx storage.Tx, person string, before, after *Profile) error {
 	for _, h := range s.changeHooks {
 		if err := h(tx, person, before, after); err != nil {
 			return err

@@ -201,25 +201,29 @@ func (s *Service) remove(tx storage.Tx, id string, rec *Record) error {
 	return nil
 }
 
-// SetState changes a person's state, ends everything given before and returns ErrNoPerson when there is none. Removed frees the username and
-// forgets the profile and the password; nothing leads back from it.
+// SetState changes the state of a person and ends everything issued before. Removed frees the username and deletes
+// profile and password; no state follows it. Errors: ErrNoPerson, *ValidationError.
 func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, by event.Actor) error {
-	kinds := map[State]event.Type{Active: EventActivated, Inactive: personInactive, Blocked: personBlocked, Removed: personRemoved}
-	kind, ok := kinds[to]
+	if to == Removed {
+		return s.BeginChange(ctx, usernameOrID, by, personRemoved, func(tx storage.Tx, id string, rec *Record) (bool, error) {
+			if rec.State == Removed {
+				return false, nil
+			}
+			return true, s.remove(tx, id, rec)
+		})
+	}
+	kind, ok := stateEvents[to]
 	if !ok {
 		return &ValidationError{"state", "is not one that a person can be set to"}
 	}
-	return s.BeginChange(ctx, usernameOrID, by, kind, func(tx storage.Tx, id string, rec *Record) (bool, error) {
-		switch {
-		case rec.State == to:
+	return s.BeginChange(ctx, usernameOrID, by, kind, func(_ storage.Tx, _ string, rec *Record) (bool, error) {
+		switch rec.State {
+		case to:
 			return false, nil
-		case rec.State == Removed:
-			return false, ErrNoPerson // nothing leads back
+		case Removed:
+			return false, ErrNoPerson
 		}
-		if to == Removed {
-			return true, s.remove(tx, id, rec)
-		}
-		rec.State, rec.Awaits = to, unwelcomed
+		rec.moveTo(to)
 		rec.Epoch++
 		return true, nil
 	})

@@ -37,6 +37,13 @@ type Profile struct {
 	ReferenceID      string            `json:"reference_id,omitempty" cbor:"9,keyasint,omitempty"`
 }
 
+// Clone returns a copy whose lists can be changed.
+func (p Profile) Clone() Profile {
+	p.EmailAddresses, p.PhoneNumbers = slices.Clone(p.EmailAddresses), slices.Clone(p.PhoneNumbers)
+	p.Addresses, p.CustomAttributes = slices.Clone(p.Addresses), slices.Clone(p.CustomAttributes)
+	return p
+}
+
 // Name is the parts of a person's name. DisplayName is first plus last name unless it was given.
 type Name struct {
 	FirstName   string `json:"first_name,omitempty" cbor:"1,keyasint,omitempty"`

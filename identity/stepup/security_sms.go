@@ -204,7 +204,7 @@ func (s *Service) addSMS(ctx context.Context, w http.ResponseWriter, r *http.Req
 	if err != nil {
 		return err
 	}
-	change, err := s.person.NewUpdate(x.si.Session.PersonID, person.Edit{By: s.front.Actor(r, x.si), Verified: true})
+	change, err := s.person.NewUpdate(ctx, person.Edit{By: s.front.Actor(r, x.si), Verified: true})
 	if err != nil {
 		return err
 	}
@@ -219,8 +219,7 @@ func (s *Service) addSMS(ctx context.Context, w http.ResponseWriter, r *http.Req
 		if err := smsSetUps.Delete(tx, x.si.ID); err != nil {
 			return false, err
 		}
-		change.Tx = tx
-		if _, err := change.Run(func(_ storage.Tx, d *person.Details) error {
+		if _, err := change.Apply(tx, x.si.Session.PersonID, func(_ storage.Tx, d *person.Details) error {
 			putNumber(&d.Profile, x.number)
 			if person.TextNumber(&d.Profile) != x.number { // an old one, whose codes nobody may read any more
 				person.Contact{Kind: person.ContactPhone, Value: x.number}.Prefer(&d.Profile)
