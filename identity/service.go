@@ -176,14 +176,13 @@ func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
 		return err
 	}
 	if s.Session, err = session.New(cfg.Session, session.Deps{
-		Person: s.Person, Store: d.Store, Events: d.Events, Units: d.Units, Origin: d.Origin, Jar: s.jar,
-		Log: d.Log, Now: d.Now,
+		Person: s.Person, Store: d.Store, Units: d.Units, Origin: d.Origin, Jar: s.jar, Log: d.Log, Now: d.Now,
 	}); err != nil {
 		return err
 	}
 	if s.Proof, err = proof.New(cfg.Lockout, proof.Deps{
 		Person: s.Person, Session: s.Session, Store: d.Store, Keyring: d.Keyring, Hasher: d.Hasher, Events: d.Events,
-		Units: d.Units, Origin: d.Origin, Jar: s.jar, Log: d.Log, Now: d.Now, Random: d.Random,
+		Units: d.Units, Origin: d.Origin, Log: d.Log, Now: d.Now, Random: d.Random,
 	}); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package person
 import (
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -75,4 +76,12 @@ func (a Holder) Unchanged(tx storage.Tx) (p Record, pw PasswordRecord, err error
 		return p, pw, ErrMismatch
 	}
 	return p, pw, err
+}
+
+// Rehash replaces the hash of the password by a new hash of the same password. fresh "": it stays.
+func (a Holder) Rehash(tx storage.Tx, pw PasswordRecord, fresh string) error {
+	if fresh == "" {
+		return nil
+	}
+	return Passwords.Put(tx, a.ID, PasswordRecord{PHC: fresh, ChangedAt: pw.ChangedAt}, time.Time{})
 }

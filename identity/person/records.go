@@ -101,3 +101,6 @@ type IdentityRecord struct {
 	Subject string    `cbor:"3,keyasint,omitempty"`
 	Since   time.Time `cbor:"4,keyasint,omitempty"`
 }
+
+// Locales returns the languages that the person has chosen.
+func (r *Record) Locales() []string { return TheOnly(r.Locale) }

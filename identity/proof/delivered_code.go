@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,14 +20,15 @@ import (
 const (
 	deliveredCodeTries = 5
 	deliveredCodeSize  = 8
-	// deliveredAlphabet has none of the characters that people take for one another, written by hand or read out: 24 of them, so 37 bits.
+	// deliveredAlphabet leaves out characters that people confuse, in handwriting or on the phone. 24 of them give 37
+	// bits.
 	deliveredAlphabet = "34679ACDEFGHJKMNPQRTVWXY"
 )
 
-// DeliveredPurpose is what a code is for that somebody else delivers, such as by letter, as commands and the API name it.
+// DeliveredPurpose is the purpose of a code delivered outside of this service (letter, phone), as named in the API.
 type DeliveredPurpose string
 
-// The purposes of codes.
+// The purposes of delivered codes.
 const (
 	DeliveredStepUp     DeliveredPurpose = "step-up"
 	DeliveredInvitation DeliveredPurpose = "invitation"
@@ -37,15 +37,16 @@ const (
 
 // DeliveredTerms are the terms of a code.
 type DeliveredTerms struct {
-	Life  time.Duration // how long it is good
-	After time.Duration // how long after it was made it is not good yet
-	Every time.Duration // how soon another may be made in its place
+	Life  time.Duration // how long it works
+	After time.Duration // how long after it was made it begins to work
+	Every time.Duration // how soon another one can replace it
 }
 
-// deliveredTermsFunc returns the terms of a code for a person, or says why there is none: ErrCodesOff, a *person.StateError, person.ErrNoPerson.
+// deliveredTermsFunc returns the terms of a code for a person. Errors: ErrCodesOff, *person.StateError,
+// person.ErrNoPerson.
 type deliveredTermsFunc func(tx storage.Tx, id string, rec *person.Record, u *config.Units) (DeliveredTerms, error)
 
-// Deliver sets the terms of codes for a purpose. New calls it for each before the service is used.
+// Deliver sets the terms of codes for a purpose, before the service is used.
 func (s *Service) Deliver(why DeliveredPurpose, terms deliveredTermsFunc) {
 	if s.deliveries == nil {
 		s.deliveries = map[DeliveredPurpose]deliveredTermsFunc{}
@@ -53,30 +54,23 @@ func (s *Service) Deliver(why DeliveredPurpose, terms deliveredTermsFunc) {
 	s.deliveries[why] = terms
 }
 
-// DeliveredPurposes returns what codes can be made for, sorted.
+// DeliveredPurposes returns the purposes of codes, sorted.
 func DeliveredPurposes() []string {
 	names := []string{string(DeliveredStepUp), string(DeliveredInvitation), string(DeliveredActivation)}
 	slices.Sort(names)
 	return names
 }
 
-// DeliveredCode is a code for somebody to deliver, the only time that it is shown.
+// DeliveredCode is a new code, the only time that it is shown.
 type DeliveredCode struct {
 	Code      string    `json:"code"`
 	ExpiresAt time.Time `json:"expires_at"`
-	// NotBefore is when it begins to be good, where that is not at once.
+	// NotBefore is when it begins to work, if not at once.
 	NotBefore *time.Time `json:"not_before,omitempty"`
 }
 
-// TooSoonError says how long no other code is made for the same.
-type TooSoonError struct{ Wait time.Duration }
-
-func (e *TooSoonError) Error() string {
-	return fmt.Sprintf("identity: a code was made a moment ago; another one can be made in %s", e.Wait.Round(time.Second))
-}
-
-// MakeDeliveredCode makes a code for a person, in place of the one before, for somebody to deliver: by letter, by telephone, at a desk. Errors:
-// person.ErrNoPerson, *person.ValidationError, *person.StateError, *TooSoonError, ErrCodesOff.
+// MakeDeliveredCode makes a code for a person in place of the one before. The caller delivers it: by letter, by phone,
+// at a desk. Errors: person.ErrNoPerson, *person.ValidationError, *person.StateError, *TooSoonError, ErrCodesOff.
 func (s *Service) MakeDeliveredCode(ctx context.Context, usernameOrID, purpose string, by event.Actor) (DeliveredCode, error) {
 	why := DeliveredPurpose(purpose)
 	terms, ok := s.deliveries[why]
@@ -127,7 +121,7 @@ func (s *Service) MakeDeliveredCode(ctx context.Context, usernameOrID, purpose s
 	return out, nil
 }
 
-// showDelivered writes a code as people read it: in two halves.
+// showDelivered returns a code as people read it: in two halves.
 func showDelivered(code string) string { return code[:len(code)/2] + "-" + code[len(code)/2:] }
 
 const deliveredPurposeKey = "codes that are delivered"
@@ -136,14 +130,14 @@ func deliveredHash(key []byte, why DeliveredPurpose, person string, epoch int64,
 	return secret.MAC(key, "delivered code", string(why), person, strconv.FormatInt(epoch, 10), code)
 }
 
-// putDeliveredCode stores a code in place of the one before. A *TooSoonError: that one is too young.
+// putDeliveredCode stores a code in place of the one before, and returns when it expires. Error: *TooSoonError.
 func (s *Service) putDeliveredCode(tx storage.Tx, why DeliveredPurpose, person string, rec *person.Record, code string, t DeliveredTerms, now time.Time) (time.Time, error) {
 	key := storage.Key(string(why), person)
-	last, err := deliveredCodes.Get(tx, key)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+	last, found, err := deliveredCodes.Find(tx, key)
+	if err != nil {
 		return time.Time{}, err
 	}
-	if wait := last.MadeAt.Add(t.Every).Sub(now); err == nil && wait > 0 {
+	if wait := last.MadeAt.Add(t.Every).Sub(now); found && wait > 0 {
 		return time.Time{}, &TooSoonError{wait}
 	}
 	out := deliveredCodeRecord{
@@ -153,13 +147,14 @@ func (s *Service) putDeliveredCode(tx storage.Tx, why DeliveredPurpose, person s
 	return out.ExpiresAt, deliveredCodes.Put(tx, key, out, out.ExpiresAt.Add(session.CollectAfter))
 }
 
-// good tells whether a code is good now, but for the tries.
-func (r deliveredCodeRecord) good(epoch int64, now time.Time) bool {
+// works tells whether a code works now, if attempts are left.
+func (r deliveredCodeRecord) works(epoch int64, now time.Time) bool {
 	return r.Epoch == epoch && !now.Before(r.From) && r.ExpiresAt.After(now)
 }
 
-// CheckDeliveredCode looks at what was typed for a code, and counts the try before it looks. person.ErrMismatch: it is wrong, not good yet or any more.
-// Otherwise spend uses it up, in the transaction of what it is good for, and is false when another request was faster.
+// CheckDeliveredCode checks an entered code, and counts the attempt before. Error: person.ErrMismatch, if the code is
+// wrong or does not work now. spend deletes the code in the transaction that uses it, and returns false if another
+// request has.
 func (s *Service) CheckDeliveredCode(ctx context.Context, why DeliveredPurpose, personID, typed string) (spend func(tx storage.Tx) (bool, error), err error) {
 	key, now := storage.Key(string(why), personID), s.now()
 	var rec deliveredCodeRecord
@@ -171,7 +166,7 @@ func (s *Service) CheckDeliveredCode(ctx context.Context, why DeliveredPurpose, 
 		if err != nil {
 			return err
 		}
-		if !rec.good(p.Epoch, now) || rec.Tries >= deliveredCodeTries {
+		if !rec.works(p.Epoch, now) || rec.Tries >= deliveredCodeTries {
 			return storage.ErrNotFound
 		}
 		rec.Tries++
@@ -194,14 +189,5 @@ func (s *Service) CheckDeliveredCode(ctx context.Context, why DeliveredPurpose, 
 	}) {
 		return nil, person.ErrMismatch
 	}
-	return func(tx storage.Tx) (bool, error) {
-		now, err := deliveredCodes.Get(tx, key)
-		if errors.Is(err, storage.ErrNotFound) {
-			return false, nil
-		}
-		if err != nil || !hmac.Equal(now.Hash, rec.Hash) {
-			return false, err
-		}
-		return true, deliveredCodes.Delete(tx, key)
-	}, nil
+	return spendOnce(deliveredCodes, key, func(now deliveredCodeRecord) bool { return hmac.Equal(now.Hash, rec.Hash) }), nil
 }

@@ -2,16 +2,25 @@ package proof
 
 import (
 	"errors"
+	"fmt"
+	"time"
 )
 
 // Errors of proofs.
 var (
-	// ErrCodesOff says that the configuration has switched off what a code is asked for.
+	// ErrCodesOff says that the configuration has switched off what the code is for.
 	ErrCodesOff = errors.New("identity: codes for this are switched off")
-	// ErrNoLink says that a link that a person was sent is good for nothing, or for nothing any more.
-	ErrNoLink = errors.New("identity: the link was used, or is too old")
-	// ErrTextsOff says that no code is sent to telephones for backends.
-	ErrTextsOff = errors.New("identity: the validation of numbers is switched off")
-	// ErrWrongCode says that a code is wrong, or not good any more.
-	ErrWrongCode = errors.New("identity: the code is wrong, or not good any more")
+	// ErrNoLink says that a link is unknown, used or expired.
+	ErrNoLink = errors.New("identity: the link was used or has expired")
+	// ErrTextsOff says that API clients cannot have numbers verified by text message.
+	ErrTextsOff = errors.New("identity: the verification of numbers is switched off")
+	// ErrWrongCode says that a code is wrong or has expired.
+	ErrWrongCode = errors.New("identity: the code is wrong or has expired")
 )
+
+// TooSoonError says how long no other code is made for the same purpose.
+type TooSoonError struct{ Wait time.Duration }
+
+func (e *TooSoonError) Error() string {
+	return fmt.Sprintf("identity: a code was made a moment ago; another one can be made in %s", e.Wait.Round(time.Second))
+}

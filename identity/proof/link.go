@@ -11,10 +11,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// LinkKind is what a link that a person is sent is good for. A person has at most one of each kind: a newer one ends the older.
+// LinkKind is what a link that is sent to a person is for. A person has at most one of each kind: a new one ends the
+// one before.
 type LinkKind string
 
-// LeadLinks sets the page that links of a kind lead to. New calls it for each before the service is used.
+// LeadLinks sets the page that links of a kind open, before the service is used.
 func (s *Service) LeadLinks(kind LinkKind, path string) {
 	if s.linkPaths == nil {
 		s.linkPaths = map[LinkKind]string{}
@@ -22,49 +23,56 @@ func (s *Service) LeadLinks(kind LinkKind, path string) {
 	s.linkPaths[kind] = path
 }
 
-// LinkPath returns the page that links of a kind lead to.
+// LinkPath returns the page that links of a kind open.
 func (s *Service) LinkPath(kind LinkKind) string { return s.linkPaths[kind] }
 
+// The parameter of links, the keys of their data, and a lifetime.
 const (
-	LinkParam  = "token"   // its values are kept out of access logs
-	LinkTo     = "to"      // of the data: the e-mail address that the link was sent to. It ends when the person is reached elsewhere
-	LinkNumber = "number"  // of the data: the telephone number that the code for it was sent to (E.164). It ends when that is another
-	LinkCookie = time.Hour // how long a page that a link has opened may stay open
+	LinkParam = "token" // access logs leave out its values
+	// LinkTo is the key of the e-mail address that the link was sent to. The link ends if the person's address changes.
+	LinkTo = "to"
+	// LinkNumber is the key of the phone number that the code for the link was sent to (E.164). The link ends if the
+	// person's number changes.
+	LinkNumber = "number"
+	LinkCookie = time.Hour // how long a page that a link has opened can stay open
 )
 
-// NewLink stores a link for a person in place of an older one of the kind, and returns the path of ours that it is. What changes the person's epoch
-// (another password, a block) ends it, and so does another address where data has LinkTo, another number where it has LinkNumber. For an id of nobody everything is the same,
-// and the link is good for nothing.
+// NewLink stores a link for a person in place of an older one of the kind, and returns its path. A new password or a
+// block ends it, and so does another address if data has LinkTo, or another number if it has LinkNumber. For an unknown
+// id the same work is done, but the link never works.
 func (s *Service) NewLink(tx storage.Tx, kind LinkKind, personID string, data map[string]string, life time.Duration, now time.Time) (path string, err error) {
 	token, err := s.putLink(tx, kind, personID, data, life, now)
 	return s.LinkPath(kind) + "?" + url.Values{LinkParam: {token}}.Encode(), err
 }
 
-// putLink is NewLink and returns the token alone.
+// putLink is NewLink, and returns only the token.
 func (s *Service) putLink(tx storage.Tx, kind LinkKind, personID string, data map[string]string, life time.Duration, now time.Time) (token string, err error) {
 	token, err = secret.NewToken(s.random, secret.MailLink)
 	if err != nil {
 		return "", err
 	}
-	p, err := person.Records.Get(tx, personID)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+	p, _, err := person.Records.Find(tx, personID)
+	if err != nil {
 		return "", err
 	}
-	g, err := session.Globals.Get(tx, session.GlobalKey)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+	global, err := session.GlobalEpoch(tx)
+	if err != nil {
 		return "", err
 	}
 	newest := storage.Key(personID, string(kind))
-	switch before, err := linksOf.Get(tx, newest); {
-	case err == nil:
+	before, found, err := linksOf.Find(tx, newest)
+	if err != nil {
+		return "", err
+	}
+	if found {
 		if err := linkRecords.Delete(tx, before); err != nil {
 			return "", err
 		}
-	case !errors.Is(err, storage.ErrNotFound):
-		return "", err
 	}
 	hash := secret.Hash(token)
-	rec := linkRecord{Kind: string(kind), PersonID: personID, Epoch: p.Epoch, Global: g.Epoch, Data: data, CreatedAt: now, ExpiresAt: now.Add(life)}
+	rec := linkRecord{
+		Kind: string(kind), PersonID: personID, Epoch: p.Epoch, Global: global, Data: data, CreatedAt: now, ExpiresAt: now.Add(life),
+	}
 	if err := linkRecords.Create(tx, hash, rec, rec.ExpiresAt.Add(session.CollectAfter)); err != nil {
 		return "", err
 	}
@@ -74,8 +82,8 @@ func (s *Service) putLink(tx storage.Tx, kind LinkKind, personID string, data ma
 	return token, nil
 }
 
-// ReadLink returns a link that is good, or ErrNoLink: it is unknown, used, over, not the newest, or of a person who is blocked, gone, or has a new
-// password or address since.
+// ReadLink returns a link that works, or ErrNoLink: the link is unknown, used, expired or not the newest, or the person
+// is blocked, removed, or has a new password or address.
 func (s *Service) ReadLink(tx storage.Tx, kind LinkKind, token string, now time.Time) (linkRecord, error) {
 	if !secret.IsToken(secret.MailLink, token) {
 		return linkRecord{}, ErrNoLink
@@ -91,11 +99,12 @@ func (s *Service) ReadLink(tx storage.Tx, kind LinkKind, token string, now time.
 	if err != nil {
 		return rec, err
 	}
-	g, err := session.Globals.Get(tx, session.GlobalKey)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+	global, err := session.GlobalEpoch(tx)
+	if err != nil {
 		return rec, err
 	}
-	if rec.Kind != string(kind) || !rec.ExpiresAt.After(now) || p.State == person.Blocked || p.State == person.Removed || p.Epoch != rec.Epoch || rec.Global != g.Epoch {
+	if rec.Kind != string(kind) || !rec.ExpiresAt.After(now) || p.State == person.Blocked || p.State == person.Removed ||
+		p.Epoch != rec.Epoch || rec.Global != global {
 		return rec, ErrNoLink
 	}
 	to, number := rec.Data[LinkTo], rec.Data[LinkNumber]
@@ -103,13 +112,14 @@ func (s *Service) ReadLink(tx storage.Tx, kind LinkKind, token string, now time.
 		return rec, nil
 	}
 	t, err := s.LinkReached(tx, rec.PersonID, &p)
-	if err == nil && (to != "" && person.FoldEmail(t.Address()) != person.FoldEmail(to) || number != "" && person.TextNumber(t.Profile) != number) {
+	if err == nil && (to != "" && person.FoldEmail(t.Address()) != person.FoldEmail(to) ||
+		number != "" && person.TextNumber(t.Profile) != number) {
 		err = ErrNoLink
 	}
 	return rec, err
 }
 
-// SpendLink is ReadLink and uses the link up.
+// SpendLink is ReadLink, and deletes the link.
 func (s *Service) SpendLink(tx storage.Tx, kind LinkKind, token string, now time.Time) (linkRecord, error) {
 	rec, err := s.ReadLink(tx, kind, token, now)
 	if err != nil {
@@ -121,7 +131,8 @@ func (s *Service) SpendLink(tx storage.Tx, kind LinkKind, token string, now time
 	return rec, linksOf.Delete(tx, storage.Key(rec.PersonID, string(kind)))
 }
 
-// LinkReached is where a person reads what lets somebody in. An address that a provider has brought and nobody vouches for may be another's.
+// LinkReached returns a person as the recipient of what lets its reader sign in. An unverified address that a provider
+// has brought can be another person's, so it does not count.
 func (s *Service) LinkReached(tx storage.Tx, id string, rec *person.Record) (person.Recipient, error) {
 	prof, err := person.ReadProfile(tx, id, rec)
 	if err != nil {
@@ -146,7 +157,8 @@ type OpenLink struct {
 	Rec   linkRecord
 }
 
-// Form binds the form of the page to the link.
+// Form returns what the page's form is bound to.
 func (o *OpenLink) Form() string { return "link:" + string(o.Kind) + ":" + secret.Hash(o.Token) }
 
+// LinkCookieOf returns the name of the cookie that holds the token of an open link.
 func LinkCookieOf(kind LinkKind) string { return "link-" + string(kind) }

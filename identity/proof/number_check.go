@@ -1,7 +1,6 @@
 package proof
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -13,12 +12,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// numberCheck is what the code is good for that a backend asks a person for: that number of that person, asked for by that API client.
+// numberCheck is the purpose of a code that an API client asks a person for, to verify a number.
 func numberCheck(personID, number string, by event.Actor) CodePurpose {
 	return CodePurpose{Purpose: "number of a backend", Subject: personID, Bound: by.ID, To: number, Limit: personID}
 }
 
-// checkedNumber returns what is known of a person one of whose telephone numbers is to be shown to be theirs. Errors: person.ErrNoPerson, ErrTextsOff,
+// checkedNumber returns a person who has the number and can verify it. Errors: person.ErrNoPerson, ErrTextsOff,
 // *person.StateError, *person.ValidationError.
 func (s *Service) checkedNumber(tx storage.Tx, personID, number string) (person.Recipient, error) {
 	u, err := s.units(tx)
@@ -48,12 +47,13 @@ func (s *Service) checkedNumber(tx storage.Tx, personID, number string) (person.
 	return person.Recipient{ID: personID, Rec: &rec, Profile: &prof.Profile}, nil
 }
 
-// SendNumberCode sends a code to a telephone number of a person (id), for a backend that asks the person for it. It returns until when the code is good.
-// Errors: person.ErrNoPerson, ErrTextsOff, *person.StateError, *person.ValidationError, *TooSoonError.
+// SendNumberCode sends a code to a phone number of a person (id), for an API client that asks the person for it. It
+// returns when the code expires. Errors: person.ErrNoPerson, ErrTextsOff, *person.StateError, *person.ValidationError,
+// *TooSoonError.
 func (s *Service) SendNumberCode(ctx context.Context, personID, typed string, by event.Actor) (until time.Time, err error) {
 	number, ok := person.ParsePhone(typed)
 	if !ok || !person.IsID(personID) {
-		return until, cmp.Or[error](noPersonOf(personID), &person.ValidationError{Field: "number", Problem: "is not a telephone number with the code of its country"})
+		return until, badNumber(personID)
 	}
 	code, err := NewSentCode(s.random)
 	if err != nil {
@@ -85,20 +85,20 @@ func (s *Service) SendNumberCode(ctx context.Context, personID, typed string, by
 	return now.Add(person.SentCodeLife), err
 }
 
-// noPersonOf is person.ErrNoPerson for what is no id.
-func noPersonOf(personID string) error {
+// badNumber says that the id of a person is invalid, otherwise that the number is.
+func badNumber(personID string) error {
 	if !person.IsID(personID) {
 		return person.ErrNoPerson
 	}
-	return nil
+	return &person.ValidationError{Field: "number", Problem: "is not a telephone number with the code of its country"}
 }
 
-// VerifyNumber takes the code that was sent to a number of a person (id), which is verified then. Errors: person.ErrNoPerson, ErrTextsOff, *person.StateError,
-// *person.ValidationError, ErrWrongCode.
+// VerifyNumber checks the code that was sent to a phone number of a person (id), and marks the number as verified.
+// Errors: person.ErrNoPerson, ErrTextsOff, *person.StateError, *person.ValidationError, ErrWrongCode.
 func (s *Service) VerifyNumber(ctx context.Context, personID, typed, code string, by event.Actor) error {
 	number, ok := person.ParsePhone(typed)
 	if !ok || !person.IsID(personID) {
-		return cmp.Or[error](noPersonOf(personID), &person.ValidationError{Field: "number", Problem: "is not a telephone number with the code of its country"})
+		return badNumber(personID)
 	}
 	err := s.store.View(ctx, func(tx storage.Tx) error {
 		_, err := s.checkedNumber(tx, personID, number)

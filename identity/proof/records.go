@@ -9,14 +9,14 @@ import (
 // Tables of proofs.
 var (
 	DeviceRecords  = storage.NewTable[DeviceRecord]("identity_device")                // person id, hash of the device cookie
-	FailureRecords = storage.NewTable[FailureRecord]("identity_failure")              // kind of counter, whom, from where
+	FailureRecords = storage.NewTable[FailureRecord]("identity_failure")              // kind of counter, person or name, source
 	sentCodes      = storage.NewTable[sentCodeRecord]("identity_sent_code")           // purpose, hash of the subject
-	deliveredCodes = storage.NewTable[deliveredCodeRecord]("identity_delivered_code") // what it is for, person id
+	deliveredCodes = storage.NewTable[deliveredCodeRecord]("identity_delivered_code") // purpose, person id
 	linkRecords    = storage.NewTable[linkRecord]("identity_link")                    // hash of the token
 	linksOf        = storage.NewTable[string]("identity_link_of")                     // person id, kind; the value is the hash of the newest
 )
 
-// linkRecord is a link that a person was sent: good once.
+// linkRecord is a link that was sent to a person. It works once.
 type linkRecord struct {
 	Kind      string            `cbor:"1,keyasint"`
 	PersonID  string            `cbor:"2,keyasint"`
@@ -27,17 +27,17 @@ type linkRecord struct {
 	ExpiresAt time.Time         `cbor:"7,keyasint"`
 }
 
-// DeviceRecord says that a person has signed in with this browser before.
+// DeviceRecord says that a person has signed in with a browser before.
 type DeviceRecord struct {
-	Epoch int64     `cbor:"1,keyasint,omitempty"` // of the person: a changed password makes every device unknown
+	Epoch int64     `cbor:"1,keyasint,omitempty"` // of the person: a new password makes all devices unknown
 	Seen  time.Time `cbor:"2,keyasint"`
 }
 
-// FailureRecord counts failed sign-ins.
+// FailureRecord is the state of a Counter.
 type FailureRecord struct {
 	Failures int       `cbor:"1,keyasint"`
 	First    time.Time `cbor:"2,keyasint"` // of this window
-	Until    time.Time `cbor:"3,keyasint"` // no try is taken before
+	Until    time.Time `cbor:"3,keyasint"` // no attempt is accepted before
 }
 
 // sentCodeRecord is a code that was sent.
@@ -49,12 +49,12 @@ type sentCodeRecord struct {
 	ExpiresAt time.Time `cbor:"5,keyasint"`
 }
 
-// deliveredCodeRecord is a code that somebody delivers.
+// deliveredCodeRecord is a code that is delivered outside of this service.
 type deliveredCodeRecord struct {
 	Hash      []byte    `cbor:"1,keyasint"`
 	Epoch     int64     `cbor:"2,keyasint,omitempty"` // of the person
 	Tries     int       `cbor:"3,keyasint,omitempty"`
 	MadeAt    time.Time `cbor:"4,keyasint"`
-	From      time.Time `cbor:"5,keyasint"` // it is not good before
+	From      time.Time `cbor:"5,keyasint"` // it does not work before
 	ExpiresAt time.Time `cbor:"6,keyasint"`
 }

@@ -1,5 +1,5 @@
-// Package proof counts attempts, and makes, checks and spends the codes and links that prove who somebody is. What a
-// proof is for does not belong here; the packages that ask for one register their purposes and paths.
+// Package proof counts attempts, and makes, checks and spends the codes and links that prove who a person is. What a
+// proof is used for does not belong here: the packages that need one register their purposes and paths.
 package proof
 
 import (
@@ -13,19 +13,23 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// Config says when failed sign-ins are slowed down.
+type Config struct {
+	Failures int           // of one person from one address. Default: 5
+	Window   time.Duration // in which they count. Default: 15 minutes
+}
+
 // Deps is what the service works with.
 type Deps struct {
 	Person  *person.Service
 	Session *session.Service
-
-	Store storage.Store
-	// Keyring seals what must not be readable in storage.
+	Store   storage.Store
+	// Keyring derives the keys of the hashes of codes.
 	Keyring *secret.Keyring
 	// Hasher computes slow hashes, a bounded number at a time.
 	Hasher *secret.Hasher
@@ -34,7 +38,6 @@ type Deps struct {
 	Units func(tx storage.Tx) (*config.Units, error)
 	// Origin tells where a request came from.
 	Origin func(*http.Request) event.Origin
-	Jar    cookie.Jar
 	Log    *zap.Logger
 	Now    func() time.Time
 	Random io.Reader
@@ -44,14 +47,12 @@ type Deps struct {
 type Service struct {
 	person  *person.Service
 	session *session.Service
-
 	store   storage.Store
 	keyring *secret.Keyring
 	hasher  *secret.Hasher
 	events  *event.Recorder
 	units   func(tx storage.Tx) (*config.Units, error)
 	origin  func(*http.Request) event.Origin
-	jar     cookie.Jar
 	log     *zap.Logger
 	now     func() time.Time
 	random  io.Reader
@@ -61,7 +62,7 @@ type Service struct {
 	linkPaths  map[LinkKind]string
 }
 
-// New returns a service. It fails when the limits of cfg make no sense.
+// New returns a service. It fails if the limits of cfg are too low.
 func New(cfg Config, d Deps) (*Service, error) {
 	if cfg.Failures == 0 {
 		cfg.Failures = 5
@@ -70,15 +71,12 @@ func New(cfg Config, d Deps) (*Service, error) {
 		cfg.Window = 15 * time.Minute
 	}
 	if cfg.Failures < 1 || cfg.Window < time.Second {
-		return nil, errors.New("identity: lockout needs at least one failure and one second")
+		return nil, errors.New("identity: the lockout needs at least one failure and a window of one second")
 	}
 	return &Service{
 		person: d.Person, session: d.Session,
 		store: d.Store, keyring: d.Keyring, hasher: d.Hasher, events: d.Events, units: d.Units,
-		origin: d.Origin, jar: d.Jar, log: d.Log, now: d.Now, random: d.Random,
+		origin: d.Origin, log: d.Log, now: d.Now, random: d.Random,
 		cfg: cfg,
 	}, nil
 }
-
-// Window is how long a failed attempt counts.
-func (s *Service) Window() time.Duration { return s.cfg.Window }

@@ -6,6 +6,15 @@ import (
 	"unicode/utf8"
 )
 
+// The cookies of this package, and how long the second one lives.
+const (
+	CookieSession = "session" // opens a session
+	CookieDevice  = "device"  // recognises a browser; it opens nothing
+
+	DeviceLife = 400 * 24 * time.Hour // the longest that browsers keep a cookie
+)
+
+// SetCookies sets the cookies of a new sign-in.
 func (s *Service) SetCookies(w http.ResponseWriter, rec Record, token, device string) {
 	var life time.Duration
 	if rec.Remembered {
@@ -13,6 +22,15 @@ func (s *Service) SetCookies(w http.ResponseWriter, rec Record, token, device st
 	}
 	s.jar.Set(w, CookieSession, token, life)
 	s.jar.Set(w, CookieDevice, device, DeviceLife)
+}
+
+// SetSession sets the new cookie of a session that continues.
+func (s *Service) SetSession(w http.ResponseWriter, token string, rec Record, now time.Time) {
+	var life time.Duration
+	if rec.Remembered {
+		life = max(s.ends(rec).Sub(now), time.Second)
+	}
+	s.jar.Set(w, CookieSession, token, life)
 }
 
 // DeviceToken returns the value of the cookie that recognises this browser, or "".

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -33,5 +35,42 @@ func (s *Service) OpenSessions(tx storage.Tx, personID string, epoch int64, now 
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Live) int { return b.Rec.Seen.Compare(a.Rec.Seen) })
+	return out, nil
+}
+
+// Get returns a live session, or storage.ErrNotFound if it has ended, has expired or never existed. The caller compares
+// its epoch with the person's.
+func (s *Service) Get(tx storage.Tx, id string, now time.Time) (login.Session, error) {
+	rec, err := s.Live(tx, id, now)
+	if err != nil {
+		return login.Session{}, err
+	}
+	c := Current{ID: id, Session: rec}
+	return login.Session{Result: *c.Result(), Epoch: rec.Epoch, Ends: s.ends(rec), Seen: rec.Seen}, nil
+}
+
+// List returns the live sessions of a person, the oldest first.
+func (s *Service) List(tx storage.Tx, subject string, now time.Time) ([]login.Session, error) {
+	p, err := person.Records.Get(tx, subject)
+	if err != nil || p.State != person.Active {
+		return nil, err
+	}
+	var out []login.Session
+	for e, err := range recordsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(subject)}) {
+		if err != nil {
+			return nil, err
+		}
+		one, err := s.Get(tx, storage.Parts(e.Key)[1], now)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if one.Epoch == p.Epoch && one.Subject == subject {
+			out = append(out, one)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b login.Session) int { return a.AuthTime.Compare(b.AuthTime) })
 	return out, nil
 }

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -19,20 +18,23 @@ const (
 	MethodRecovery  = "recovery"
 )
 
+// The level of passkeys, and the words (amr) of the methods in tokens.
 const (
-	// PasskeyLevel is what a passkey gives that has verified its owner: something one has, and something one knows or is.
+	// PasskeyLevel is the level of a passkey that has verified its owner: something one has, and something one knows or
+	// is.
 	PasskeyLevel = 3
-	PasskeyWord  = "FINGER_PRINT" // of the token server document
-	// Word is the amr of every step-up that the token server document has no word of its own for.
+	// PasskeyWord is the amr of a passkey. (token server document)
+	PasskeyWord = "FINGER_PRINT"
+	// Word is the amr of all other step-ups: the token server document has no word for them.
 	Word = "CUSTOM_AUTHENTICATOR"
 )
 
-// methodWords is how tokens name a method.
+// methodWords says how tokens name a method.
 type methodWords struct {
-	amr string // word of the token server document
-	// reference is its value of RFC 8176. Empty: it has none, or its word says it
+	amr string // by the token server document
+	// reference is the value of RFC 8176. Empty: there is none, or amr says it
 	reference string
-	// with is the method that goes when this one goes. Empty: none
+	// with is a method that is lost together with this one. Empty: none
 	with string
 }
 
@@ -48,7 +50,8 @@ var methodTable = map[string]methodWords{
 	MethodRecovery:  {amr: Word, reference: "otp"},
 }
 
-// Raise notes what a method has raised the session to, and by which passkey ("": by none).
+// Raise records that a method has raised the session to a level. passkey is the id of the passkey, "" for other
+// methods.
 func (r *Record) Raise(method, passkey string, level int) {
 	if r.Base == nil {
 		r.Base = &BaseRecord{Level: r.Level, AMR: r.AMR}
@@ -58,10 +61,11 @@ func (r *Record) Raise(method, passkey string, level int) {
 	r.SettleLevel()
 }
 
-// isOf tells whether a passkey that was kept is the one that is meant. "" means any of them, and where nobody has kept which it was it is each.
-func isOf(kept, meant string) bool { return meant == "" || kept == "" || kept == meant }
+// isOf tells whether a recorded passkey matches an id. "" matches every id, on both sides.
+func isOf(recorded, id string) bool { return id == "" || recorded == "" || recorded == id }
 
-// lower forgets what methods have raised the session to, by this passkey ("": by any), and tells whether that was anything.
+// lower takes back what methods have raised the session to, by one passkey ("": all), and tells whether that changes
+// it.
 func (r *Record) lower(passkey string, methods ...string) bool {
 	left := slices.DeleteFunc(slices.Clone(r.Raised), func(x raisedRecord) bool { return slices.Contains(methods, x.Method) && isOf(x.Passkey, passkey) })
 	if len(left) == len(r.Raised) {
@@ -72,7 +76,7 @@ func (r *Record) lower(passkey string, methods ...string) bool {
 	return true
 }
 
-// lowerSignIn makes a sign-in by this passkey ("": by any) worth no more than one by a password, and tells whether it was.
+// lowerSignIn lowers a sign-in by a passkey ("": all) to the level of a password, and tells whether that changes it.
 func (r *Record) lowerSignIn(passkey string) bool {
 	base := r.StartedAt()
 	if by := r.Passkey != "" || slices.Contains(base.AMR, PasskeyWord); r.Provider != LocalProvider || base.Level <= PasswordLevel || !by || !isOf(r.Passkey, passkey) {
@@ -84,7 +88,7 @@ func (r *Record) lowerSignIn(passkey string) bool {
 	return true
 }
 
-// StartedAt is what the sign-in itself has reached.
+// StartedAt returns what the sign-in itself reached, before it was raised.
 func (r *Record) StartedAt() BaseRecord {
 	if r.Base != nil {
 		return *r.Base
@@ -92,7 +96,7 @@ func (r *Record) StartedAt() BaseRecord {
 	return BaseRecord{Level: r.Level, AMR: r.AMR}
 }
 
-// SettleLevel finds the level and the words anew: those of the sign-in, and of what has raised it.
+// SettleLevel computes level and methods (amr) from the sign-in and from what has raised it.
 func (r *Record) SettleLevel() {
 	r.Level, r.AMR = r.Base.Level, slices.Clone(r.Base.AMR)
 	for _, x := range r.Raised {
@@ -103,7 +107,7 @@ func (r *Record) SettleLevel() {
 	}
 }
 
-// references are the values of RFC 8176 for what has raised the session.
+// references returns the values of RFC 8176 for what has raised the session.
 func (r *Record) references() (out []string) {
 	for _, x := range r.Raised {
 		if m := methodTable[x.Method]; m.reference != "" && !slices.Contains(out, m.reference) {
@@ -113,7 +117,7 @@ func (r *Record) references() (out []string) {
 	return out
 }
 
-// raisedNames are the names under which a method has raised sessions: recovery codes go with the app.
+// raisedNames returns a method and what is lost together with it: recovery codes go with the authenticator.
 func raisedNames(method string) []string {
 	if with := methodTable[method].with; with != "" {
 		return []string{method, with}
@@ -121,8 +125,8 @@ func raisedNames(method string) []string {
 	return []string{method}
 }
 
-// LowerSessions takes from every session of a person what a method has raised it to that the person has no more: of several passkeys this one, all when it
-// is "".
+// LowerSessions lowers all sessions that a method has raised which the person no longer has. passkey is the id of one
+// passkey, "" for all.
 func (s *Service) LowerSessions(tx storage.Tx, person, method, passkey string) error {
 	var lowered []Live
 	for e, err := range recordsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person)}) {
@@ -130,14 +134,11 @@ func (s *Service) LowerSessions(tx storage.Tx, person, method, passkey string) e
 			return err
 		}
 		id := storage.Parts(e.Key)[1]
-		rec, err := Records.Get(tx, id)
-		if errors.Is(err, storage.ErrNotFound) {
-			continue
-		}
+		rec, found, err := Records.Find(tx, id)
 		if err != nil {
 			return err
 		}
-		if rec.PersonID != person {
+		if !found || rec.PersonID != person {
 			continue
 		}
 		raised, begun := rec.lower(passkey, raisedNames(method)...), method == MethodPasskey && rec.lowerSignIn(passkey)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -12,15 +13,15 @@ var (
 	keyRecords   = storage.NewTable[keyRecord]("identity_session_key")       // hash of the cookie
 	recordsOf    = storage.NewTable[struct{}]("identity_session_of")         // person id, session id
 	FirstSignIns = storage.NewTable[FirstSignInRecord]("identity_signed_in") // person id
-	Globals      = storage.NewTable[globalRecord]("identity_global")         // GlobalKey
+	globals      = storage.NewTable[globalRecord]("identity_global")         // globalKey
 	HeldRecords  = storage.NewTable[HeldRecord]("identity_held")             // session id
 )
 
-const GlobalKey = "state"
+const globalKey = "state"
 
-// globalRecord is what concerns every session at once.
+// globalRecord concerns all sessions.
 type globalRecord struct {
-	Epoch int64 `cbor:"1,keyasint"` // grows when every session ends, as after a restore
+	Epoch int64 `cbor:"1,keyasint"` // grows when all sessions end, such as after a restore
 }
 
 // Record is a sign-in of one person in one browser.
@@ -35,48 +36,49 @@ type Record struct {
 	AMR        []string  `cbor:"8,keyasint,omitempty"`
 	Provider   string    `cbor:"9,keyasint,omitempty"`
 	Remembered bool      `cbor:"10,keyasint,omitempty"`
-	// SignedInFor and ConfirmedFor are the hashes of the Return that the person last signed in for or chose this account for: asked
-	// again on the way back, neither is asked twice, however strict the demand.
+	// SignedInFor and ConfirmedFor are the hashes of the Return that the person last signed in for, or chose this account
+	// for. They keep a strict demand from asking again when the browser comes back.
 	SignedInFor  string    `cbor:"11,keyasint,omitempty"`
 	ConfirmedFor string    `cbor:"12,keyasint,omitempty"`
 	ConfirmedAt  time.Time `cbor:"13,keyasint,omitempty"`
-	// Details are what the provider has said of the person at the last sign-in, or since.
+	// Details are what the provider has said of the person at the last sign-in, or later.
 	Details map[string][]string `cbor:"14,keyasint,omitempty"`
-	// Opened is when the sign-in reached us, where AuthTime is when the person signed in elsewhere: lifetimes count from it.
+	// Opened is when the sign-in reached this service. Lifetimes count from it if AuthTime is that of a provider.
 	Opened time.Time `cbor:"15,keyasint,omitempty"`
-	// NotAfter is when the session ends at the latest, by the word of the provider.
+	// NotAfter is the latest end of the session that the provider allows.
 	NotAfter time.Time `cbor:"16,keyasint,omitempty"`
 	// Held says that there is a HeldRecord.
 	Held bool `cbor:"17,keyasint,omitempty"`
-	// Unproven says that the provider has not told when the person signed in there: AuthTime is when they came from there.
+	// Unproven says that the provider did not say when the person signed in there. AuthTime is when they came back.
 	Unproven bool `cbor:"18,keyasint,omitempty"`
-	// Address and Agent are from where the session was last used on our own pages: an IP address, and what the browser calls itself.
+	// Address and Agent say where the session was last used on the pages of this service: IP address and User-Agent.
 	Address string `cbor:"19,keyasint,omitempty"`
 	Agent   string `cbor:"20,keyasint,omitempty"`
-	// Base is what the sign-in itself has reached, once something has raised it; Raised is what has, each method once.
+	// Base is what the sign-in itself reached, if something has raised it. Raised is what has, each method once.
 	Base   *BaseRecord    `cbor:"21,keyasint,omitempty"`
 	Raised []raisedRecord `cbor:"22,keyasint,omitempty"`
-	// Passkey is the id of the passkey that the sign-in was by. Empty: by none, or nobody has kept by which
+	// Passkey is the id of the passkey of the sign-in. Empty: none, or the id was not recorded
 	Passkey string `cbor:"23,keyasint,omitempty"`
 	// Again says that the person had signed in before.
 	Again bool `cbor:"24,keyasint,omitempty"`
 }
 
-// BaseRecord is level and words of a sign-in before it was raised.
+// BaseRecord is the level and the methods (amr) of a sign-in before it was raised.
 type BaseRecord struct {
 	Level int      `cbor:"1,keyasint"`
 	AMR   []string `cbor:"2,keyasint,omitempty"`
 }
 
-// raisedRecord is a method that has raised a session, and to what.
+// raisedRecord is a method that has raised a session, and the level.
 type raisedRecord struct {
 	Method string `cbor:"1,keyasint"`
 	Level  int    `cbor:"2,keyasint"`
-	// Passkey is the id of the passkey that it was. Empty: it was none, or nobody has kept which
+	// Passkey is the id of the passkey. Empty: another method, or the id was not recorded
 	Passkey string `cbor:"3,keyasint,omitempty"`
 }
 
-// HeldRecord is what the provider of a session needs later. It stands apart, since sessions are read often and it is not.
+// HeldRecord is what the provider of a session needs later. It is a record of its own because sessions are read more
+// often.
 type HeldRecord struct {
 	Provider string   `cbor:"1,keyasint"`
 	Identity string   `cbor:"2,keyasint"`           // key in identities
@@ -84,6 +86,11 @@ type HeldRecord struct {
 	Sealed   []byte   `cbor:"4,keyasint,omitempty"`
 	// Refreshed counts how often Sealed was replaced, so that a late answer does not undo a later one.
 	Refreshed int64 `cbor:"5,keyasint,omitempty"`
+}
+
+// Matches tells whether the session has one of the names. No names match every session.
+func (h *HeldRecord) Matches(names []string) bool {
+	return len(names) == 0 || slices.ContainsFunc(h.Names, func(n string) bool { return slices.Contains(names, n) })
 }
 
 // keyRecord leads from the cookie to its session.

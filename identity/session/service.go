@@ -1,4 +1,4 @@
-// Package session knows who is signed in in which browser, how strongly, and until when. How somebody signs in or
+// Package session knows who is signed in in which browser, how strongly, and until when. How a person signs in or
 // raises a session does not belong here.
 package session
 
@@ -16,12 +16,20 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// ErrClosed says that signing in is switched off.
+var ErrClosed = errors.New("identity: signing in is switched off")
+
+// Config says how long a sign-in lasts.
+type Config struct {
+	Idle     time.Duration // without use. Default: 1 hour
+	Absolute time.Duration // in all. Default: 12 hours
+	Remember time.Duration // in all, for a person who stays signed in, used or not. Default: 30 days. Negative: not offered
+}
+
 // Deps is what the service works with.
 type Deps struct {
 	Person *person.Service
-
 	Store  storage.Store
-	Events *event.Recorder
 	// Units returns the settings as tx sees them.
 	Units func(tx storage.Tx) (*config.Units, error)
 	// Origin tells where a request came from.
@@ -34,9 +42,7 @@ type Deps struct {
 // Service keeps sessions. It is safe for concurrent use; the hooks are set before it is used.
 type Service struct {
 	person *person.Service
-
 	store  storage.Store
-	events *event.Recorder
 	units  func(tx storage.Tx) (*config.Units, error)
 	origin func(*http.Request) event.Origin
 	jar    cookie.Jar
@@ -47,7 +53,7 @@ type Service struct {
 	forgetHooks []func(tx storage.Tx, session string) error
 }
 
-// New returns a service. It fails when sessions would last less than a minute.
+// New returns a service. It fails if sessions would last less than a minute.
 func New(cfg Config, d Deps) (*Service, error) {
 	if cfg.Idle == 0 {
 		cfg.Idle = time.Hour
@@ -59,12 +65,9 @@ func New(cfg Config, d Deps) (*Service, error) {
 		cfg.Remember = 30 * 24 * time.Hour
 	}
 	if cfg.Idle < time.Minute || cfg.Absolute < time.Minute {
-		return nil, errors.New("identity: sessions must last a minute at least")
+		return nil, errors.New("identity: sessions must last at least a minute")
 	}
 	return &Service{
-		person: d.Person,
-		store:  d.Store, events: d.Events, units: d.Units, origin: d.Origin, jar: d.Jar,
-		log: d.Log, now: d.Now,
-		cfg: cfg,
+		person: d.Person, store: d.Store, units: d.Units, origin: d.Origin, jar: d.Jar, log: d.Log, now: d.Now, cfg: cfg,
 	}, nil
 }

@@ -9,21 +9,20 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// TypedPassword is what somebody has typed to sign in.
+// TypedPassword is what was entered to sign in.
 type TypedPassword struct {
 	Username, Password string
 	Client             string // id of the application that asked for the sign-in, for events
-	// activates says that a person who has to be activated first is an *person.InactiveError.
+	// Activates says that the right password of a person who must be activated first is a *person.InactiveError.
 	Activates bool
 }
 
-// ProvePassword counts the try and checks the password. What a right one is good for is the caller's to decide. wait is how long no try is taken,
-// person.ErrMismatch every reason that is the person's; both have been logged.
+// ProvePassword counts the attempt and checks the password. The caller decides what a right one opens. wait is how long
+// no attempt is accepted. person.ErrMismatch is every refusal of the person. Both are logged here.
 func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p Verified, wait time.Duration, err error) {
 	ctx, from := r.Context(), s.origin(r)
 	a, err := s.person.LookUp(ctx, c.Username)
@@ -36,7 +35,7 @@ func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p Verified, w
 		return p, 0, err
 	}
 	if at.Wait > 0 {
-		s.log.Info("sign-in not taken: too many tries", zap.String("person_id", a.ID), zap.String("client_ip", from.ClientIP))
+		s.log.Info("sign-in refused: too many attempts", zap.String("person_id", a.ID), zap.String("client_ip", from.ClientIP))
 		return p, at.Wait, nil
 	}
 	fresh, err := s.person.Compare(ctx, s.hasher, a, c.Password)
@@ -59,11 +58,11 @@ func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p Verified, w
 	return Verified{Account: a, attempt: at, fresh: fresh, Device: device, From: from}, 0, nil
 }
 
-// NotEvaluated takes back a try whose password nobody could look at.
+// NotEvaluated takes back an attempt whose password could not be checked.
 func (s *Service) NotEvaluated(ctx context.Context, at Attempt) {
 	now := s.now()
 	if err := s.store.Update(ctx, func(tx storage.Tx) error { return s.Undo(tx, at, false, now) }); err != nil {
-		s.log.Error("try not given back", zap.Error(err))
+		s.log.Error("attempt not taken back", zap.Error(err))
 	}
 }
 
@@ -97,24 +96,23 @@ func (s *Service) Failed(ctx context.Context, clientID string, a person.Holder, 
 type Verified struct {
 	Account person.Holder
 	attempt Attempt
-	fresh   string // hash at the present cost; empty: it has that already
+	fresh   string // hash at today's cost. Empty: it has that cost
 	Device  string
 	From    event.Origin
 }
 
-// Confirm writes what a good password leaves behind and returns the person, or person.ErrMismatch when what was verified holds no more.
+// Confirm stores what follows from a right password and returns the person, or person.ErrMismatch if the person has
+// changed since.
 func (s *Service) Confirm(tx storage.Tx, p Verified, now time.Time) (person.Record, error) {
 	rec, pw, err := p.Account.Unchanged(tx)
 	if err != nil {
 		return rec, err
 	}
-	if p.fresh != "" {
-		if err := person.Passwords.Put(tx, p.Account.ID, person.PasswordRecord{PHC: p.fresh, ChangedAt: pw.ChangedAt}, time.Time{}); err != nil {
-			return rec, err
-		}
+	if err := p.Account.Rehash(tx, pw, p.fresh); err != nil {
+		return rec, err
 	}
 	if err := s.Undo(tx, p.attempt, true, now); err != nil {
 		return rec, err
 	}
-	return rec, DeviceRecords.Put(tx, storage.Key(p.Account.ID, Hashed(p.Device)), DeviceRecord{Epoch: rec.Epoch, Seen: now}, now.Add(session.DeviceLife))
+	return rec, RememberDevice(tx, p.Account.ID, rec.Epoch, Hashed(p.Device), now)
 }

@@ -1,0 +1,89 @@
+package session
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Current is a live session with its person.
+type Current struct {
+	ID      string
+	Session Record
+	Person  person.Record
+}
+
+// Locales returns the languages that the person has chosen.
+func (c *Current) Locales() []string { return c.Person.Locales() }
+
+// Result returns the sign-in as applications see it.
+func (c *Current) Result() *login.Result {
+	return &login.Result{
+		Subject: c.Session.PersonID, SessionID: c.ID, AuthTime: c.Session.AuthTime, Level: c.Session.Level,
+		AMR: c.Session.AMR, References: c.Session.references(), Provider: c.Session.Provider, Details: c.Session.Details,
+	}
+}
+
+// OwnEvent completes an event that the person of the session has caused.
+func (c *Current) OwnEvent(e event.Event, reason string) event.Event {
+	by := event.Actor{ID: c.Session.PersonID, Name: c.Person.Username, Session: c.ID}
+	return by.Fill(e, c.Session.PersonID, reason)
+}
+
+// CurrentOf returns the browser's sign-in, or nil. It shows no page.
+func (s *Service) CurrentOf(r *http.Request) (*login.Result, error) {
+	c, err := s.Read(r)
+	if err != nil || c == nil {
+		return nil, err
+	}
+	return c.Result(), nil
+}
+
+// Read returns the live session that the request's cookie opens, or nil.
+func (s *Service) Read(r *http.Request) (c *Current, err error) {
+	now := s.now()
+	err = s.store.View(r.Context(), func(tx storage.Tx) error {
+		c, err = s.ReadIn(tx, r, now)
+		return err
+	})
+	return c, err
+}
+
+// ReadIn is Read within a transaction.
+func (s *Service) ReadIn(tx storage.Tx, r *http.Request, now time.Time) (*Current, error) {
+	token := s.jar.Get(r, CookieSession)
+	if !secret.IsToken(secret.Session, token) {
+		return nil, nil //nolint:nilnil // the browser is not signed in
+	}
+	c, err := s.Open(tx, secret.Hash(token), now)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil //nolint:nilnil // the browser is not signed in
+	}
+	return c, err
+}
+
+// Open returns the live session of a cookie and its person, or storage.ErrNotFound.
+func (s *Service) Open(tx storage.Tx, hash string, now time.Time) (*Current, error) {
+	key, err := keyRecords.Get(tx, hash)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := s.Live(tx, key.SessionID, now)
+	if err != nil {
+		return nil, err
+	}
+	p, err := person.Records.Get(tx, rec.PersonID)
+	if err != nil {
+		return nil, err
+	}
+	if rec.Cookie != hash || p.State != person.Active || p.Epoch != rec.Epoch {
+		return nil, storage.ErrNotFound
+	}
+	return &Current{ID: key.SessionID, Session: rec, Person: p}, nil
+}

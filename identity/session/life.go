@@ -1,0 +1,121 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	markEvery    = time.Minute // how often the idle mark is written at most
+	CollectAfter = time.Hour   // how long after its end a record can be collected
+)
+
+// Live returns a session that has not ended by itself, or storage.ErrNotFound. The caller checks the person's state
+// and epoch.
+func (s *Service) Live(tx storage.Tx, id string, now time.Time) (Record, error) {
+	rec, err := Records.Get(tx, id)
+	if err != nil {
+		return rec, err
+	}
+	global, err := GlobalEpoch(tx)
+	if err != nil {
+		return rec, err
+	}
+	if rec.Global != global || !s.ends(rec).After(now) {
+		return rec, storage.ErrNotFound
+	}
+	return rec, nil
+}
+
+// ends returns when a session ends if it is not used again, by today's configuration.
+func (s *Service) ends(rec Record) time.Time {
+	at := s.Latest(rec)
+	if idle := rec.Seen.Add(s.cfg.Idle); idle.Before(at) && !s.remembers(rec) {
+		at = idle
+	}
+	return at
+}
+
+// Latest returns when a session ends at the latest, however often it is used.
+func (s *Service) Latest(rec Record) time.Time {
+	at := rec.OpenedAt().Add(s.cfg.Absolute)
+	if s.remembers(rec) {
+		at = rec.OpenedAt().Add(s.cfg.Remember)
+	}
+	if !rec.NotAfter.IsZero() && rec.NotAfter.Before(at) { // SAML core 2.7.2: SessionNotOnOrAfter
+		return rec.NotAfter
+	}
+	return at
+}
+
+func (s *Service) remembers(rec Record) bool {
+	return rec.Remembered && s.OffersRemember()
+}
+
+// OffersRemember tells whether a person can choose to stay signed in.
+func (s *Service) OffersRemember() bool { return s.cfg.Remember > 0 }
+
+// OpenedAt is when the lifetimes of a session begin.
+func (r *Record) OpenedAt() time.Time {
+	if r.Opened.IsZero() {
+		return r.AuthTime
+	}
+	return r.Opened
+}
+
+// Collect returns when the records of a session can be collected.
+func (s *Service) Collect(rec Record) time.Time {
+	return rec.OpenedAt().Add(max(s.cfg.Absolute, s.cfg.Remember) + CollectAfter)
+}
+
+// Touch marks a session as used now, at most once a minute.
+func (s *Service) Touch(ctx context.Context, id string) error { return s.mark(ctx, id, nil) }
+
+// mark is Touch, and records where the session was used from if that is known.
+func (s *Service) mark(ctx context.Context, id string, from *event.Origin) error {
+	now := s.now()
+	due := func(tx storage.Tx) (Record, bool, error) {
+		rec, err := s.Live(tx, id, now)
+		if errors.Is(err, storage.ErrNotFound) {
+			return rec, false, nil
+		}
+		return rec, err == nil && (now.Sub(rec.Seen) >= markEvery || rec.Address == "" && from != nil), err
+	}
+	var write bool
+	err := s.store.View(ctx, func(tx storage.Tx) (err error) {
+		_, write, err = due(tx)
+		return err
+	})
+	if err != nil || !write {
+		return err
+	}
+	return s.store.Update(ctx, func(tx storage.Tx) error {
+		rec, ok, err := due(tx)
+		if err != nil || !ok {
+			return err
+		}
+		rec.Seen = now
+		if from != nil {
+			rec.From(*from)
+		}
+		return Records.Put(tx, id, rec, s.Collect(rec))
+	})
+}
+
+// Use is Touch for a request that continues even if the mark cannot be written.
+func (s *Service) Use(r *http.Request, c *Current) {
+	if s.now().Sub(c.Session.Seen) < markEvery && c.Session.Address != "" {
+		return
+	}
+	from := s.origin(r)
+	if err := s.mark(r.Context(), c.ID, &from); err != nil {
+		s.log.Error("idle mark not written", zap.String("session_id", c.ID), zap.Error(err))
+	}
+}
