@@ -1,6 +1,7 @@
 package person
 
 import (
+	"context"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
@@ -9,13 +10,14 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// startsInactive tells whether somebody whom an administrator makes, or who signs up, has to be activated first. Whoever the configuration file declares, and whom another
-// system has known already, has not.
+// startsInactive tells whether a new person must be activated first: one that an administrator creates or that signs
+// up. Persons of the configuration file and imported persons are active at once.
 func startsInactive(u *config.Units, how Welcome) bool {
 	return u.Features.PersonActivation.Enabled && (how == ReasonAPI || how == ReasonWeb)
 }
 
-// Activate makes an inactive or invited person active. Nothing was given to such a person, so nothing ends.
+// Activate makes an inactive or invited person active, welcomes them and appends the event done. No session or token of
+// such a person exists, so none ends.
 func (s *Service) Activate(tx storage.Tx, personID string, rec Record, done event.Event, now time.Time) (Record, error) {
 	how := rec.Awaits
 	rec.moveTo(Active)
@@ -38,19 +40,39 @@ func (s *Service) Activate(tx storage.Tx, personID string, rec Record, done even
 // inactive must not activate the account again.
 func (r *Record) moveTo(to State) { r.State, r.Awaits = to, unwelcomed }
 
-// ActivatesByEmail tells whether new persons are inactive until they have shown that they read their e-mail.
+// ActivatesByEmail tells whether new persons are inactive until they have verified their e-mail address.
 func ActivatesByEmail(u *config.Units) bool {
 	return u.Features.PersonActivation.Enabled && u.Features.PersonActivation.Type == activationByEmail
 }
 
-// AwaitsNow tells whether a person is inactive until they have activated the account themselves. Whom an administrator has made inactive is not.
+// AwaitsNow tells whether an inactive person can activate the account. One that an administrator has made inactive
+// cannot.
 func (r *Record) AwaitsNow() bool { return r.State == Inactive && r.Awaits != unwelcomed }
 
-// MakeAwait makes a new person inactive who has to be activated first.
+// MakeAwait makes a new person inactive if they must be activated first.
 func (s *Service) MakeAwait(tx storage.Tx, rec *Record, how Welcome) error {
 	u, err := s.units(tx)
 	if err == nil && rec.State == Active && startsInactive(u, how) {
 		rec.State, rec.Awaits = Inactive, how
+	}
+	return err
+}
+
+// The types of activation. (identity service document, FeaturesConfiguration)
+const (
+	ActivationByCode  = "EXTERNALLY_DELIVERED_CODE"
+	activationByEmail = "EMAIL" // by a link or a code sent to the person
+)
+
+// OfInactive returns what a right password of an inactive person means: an *InactiveError if they can activate the
+// account, otherwise ErrMismatch. A wrong password must not tell which.
+func (s *Service) OfInactive(ctx context.Context, a Holder) error {
+	u, err := s.Settings(ctx)
+	if err == nil && u.Features.PersonActivation.Enabled && a.Person.State == Inactive && (u.Features.PersonActivation.Type == ActivationByCode || a.Person.AwaitsNow()) {
+		err = &InactiveError{a}
+	}
+	if err == nil {
+		err = ErrMismatch
 	}
 	return err
 }

@@ -11,25 +11,26 @@ import (
 
 // BreachCheck tells whether passwords are known from breaches. It is safe for concurrent use.
 type BreachCheck interface {
-	// Breached tells whether a password is known, within a bounded time. An error: nobody can tell.
+	// Breached tells whether a password is known, within a bounded time. It returns an error if it cannot tell.
 	Breached(ctx context.Context, password string) (bool, error)
-	// Closed says that a password of which nobody can tell is not taken.
+	// Closed says that a password is refused if Breached cannot tell.
 	Closed() bool
 }
 
+// BreachedProblem is the problem of a password that is known from a breach.
 const BreachedProblem = "is known from a breach: others try it, so choose another"
 
-// uncertainError says that nobody can tell whether a password is known from a breach. Every surface answers it with 503, as any doubt.
+// uncertainError says that the breach check cannot tell. Every surface answers it with 503, like an unavailable
+// storage.
 type uncertainError struct{ cause error }
 
 func (e *uncertainError) Error() string {
-	return "identity: nobody can tell whether the password is known from a breach: " + e.cause.Error()
+	return "identity: cannot tell whether the password is known from a breach: " + e.cause.Error()
 }
 
-// Unwrap makes it a doubt.
 func (e *uncertainError) Unwrap() error { return storage.ErrUnavailable }
 
-// checkBreached refuses a password that is known from a breach. The password is in the form that is hashed.
+// checkBreached refuses a password that is known from a breach. The password has the form that is hashed.
 func (s *Service) checkBreached(ctx context.Context, password string) error {
 	if s.breached == nil {
 		return nil
@@ -46,9 +47,10 @@ func (s *Service) checkBreached(ctx context.Context, password string) error {
 	return nil
 }
 
-// unsure writes down that a password was taken of which nobody can tell. How often it does is bounded: a service that is down is down for all.
+// unsure records that a password was accepted without an answer of the breach check. The events are limited, since a
+// check that is down is down for everyone.
 func (s *Service) unsure(ctx context.Context, why error) error {
-	s.log.Warn("password taken though nobody can tell whether it is known from a breach", zap.NamedError("cause", why))
+	s.log.Warn("password accepted without an answer of the breach check", zap.NamedError("cause", why))
 	if !s.doubts.Allow() {
 		return nil
 	}

@@ -6,18 +6,18 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 )
 
-// VerifiesPhone tells whether numbers are shown to be a person's own by a code.
+// VerifiesPhone tells whether phone numbers are verified by a code.
 func (s *Service) VerifiesPhone(u *config.Units) bool {
 	return s.SendsTexts(u) && u.Attributes.Verification.MobileNumberEnabled
 }
 
-// Contact is one way to reach a person, about to be changed.
+// Contact is one way to reach a person: an e-mail address or a phone number.
 type Contact struct {
 	Kind  ContactKind
 	Value string
 }
 
-// Find returns where the contact stands in a profile, and whether it is the primary one and verified. i is -1 when it is not there.
+// Find returns the place of the contact in a profile, and whether it is primary and verified. i is -1 if it is absent.
 func (c Contact) Find(p *Profile) (i int, primary, verified bool) {
 	if c.Kind == ContactPhone {
 		if i = slices.IndexFunc(p.PhoneNumbers, func(n PhoneNumber) bool { return sameNumber(n.Value, c.Value) }); i >= 0 {
@@ -31,14 +31,14 @@ func (c Contact) Find(p *Profile) (i int, primary, verified bool) {
 	return -1, false, false
 }
 
-// sameNumber tells whether two spellings are of one number.
+// sameNumber tells whether two spellings mean the same number.
 func sameNumber(a, b string) bool {
 	x, isX := ParsePhone(a)
 	y, isY := ParsePhone(b)
 	return a == b || isX && isY && x == y
 }
 
-// Put adds the contact, or says of the one that is there that it is verified.
+// Put adds the contact. If it is present, Put can only mark it as verified.
 func (c Contact) Put(p *Profile, verified bool) {
 	i, _, _ := c.Find(p)
 	switch {
@@ -53,14 +53,14 @@ func (c Contact) Put(p *Profile, verified bool) {
 	}
 }
 
-// Drop takes the contact away.
+// Drop removes the contact. The primary e-mail address stays.
 func (c Contact) Drop(p *Profile) {
 	i, primary, _ := c.Find(p)
 	switch {
 	case i < 0:
 	case c.Kind == ContactPhone:
 		p.PhoneNumbers = slices.Delete(p.PhoneNumbers, i, i+1)
-	case !primary: // another one has to take its place first
+	case !primary: // another one must become primary first
 		p.EmailAddresses = slices.Delete(p.EmailAddresses, i, i+1)
 	}
 }
@@ -82,7 +82,7 @@ func (c Contact) Prefer(p *Profile) {
 	}
 }
 
-// Problem says why the contact cannot be added, or "".
+// Problem returns the message of why the contact cannot be added, or "".
 func (c Contact) Problem(u *config.Units, p *Profile, verifies bool) string {
 	i, _, verified := c.Find(p)
 	_, isNumber := ParsePhone(c.Value)
@@ -99,18 +99,19 @@ func (c Contact) Problem(u *config.Units, p *Profile, verifies bool) string {
 	return ""
 }
 
-// Field is what the field for a new contact of this kind is called on the page.
+// Field returns the name of the form field for a new contact of this kind.
 func (c Contact) Field() string { return "contact_" + string(c.Kind) }
 
-// ContactKind is a kind of ways to reach a person.
+// ContactKind is a kind of contacts.
 type ContactKind string
 
-// The kinds of ways to reach a person.
+// The kinds of contacts.
 const (
 	ContactEmail ContactKind = "email"
 	ContactPhone ContactKind = "phone"
 )
 
+// Icon returns the name of the icon of this kind.
 func (k ContactKind) Icon() string {
 	return map[ContactKind]string{ContactEmail: "mail", ContactPhone: "phone"}[k]
 }

@@ -24,7 +24,8 @@ func CustomFieldsOf(u *config.Units, methods ...string) (out CustomFields) {
 	return out
 }
 
-// CustomFieldsFor returns the fields that a person fills in: those of the local login method and of the person's providers.
+// CustomFieldsFor returns the fields that a person fills in: those of the local login method and of the person's
+// providers.
 func CustomFieldsFor(tx storage.Tx, u *config.Units, personID string) (CustomFields, error) {
 	methods := []string{config.OwnMethod}
 	for e, err := range IdentitiesOf.Scan(tx, storage.Range{Prefix: storage.Prefix(personID)}) {

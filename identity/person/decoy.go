@@ -11,21 +11,21 @@ import (
 
 const (
 	maxDecoys    = 8   // kinds of imported hashes
-	decoySample  = 500 // passwords that are looked through at the start
+	decoySample  = 500 // passwords that are read at the start
 	decoyPurpose = "gatehouse decoy v1"
 )
 
-// decoys are hashes that other systems have made, one of each kind and cost that is known here. Imported ones cost other times than ours until
-// they are replaced, so a name that is nobody's is held against one of them as often as against one of ours: by a choice that stays with the
-// name, and that nobody can foretell.
+// decoys are hashes made by other systems, one of each kind and cost. Checking an imported hash takes another time than
+// checking one of this service. So the password for an unknown username is checked against one of these kinds, too. The
+// choice depends on the name and a secret, so it stays the same and cannot be predicted.
 type decoys struct {
 	key []byte
 
-	mu   sync.RWMutex // guards what follows
+	mu   sync.RWMutex // guards kind
 	kind map[string]string
 }
 
-// learn remembers a hash if it is the first of its kind, and not one of ours.
+// learn remembers a hash of another system if it is the first of its kind.
 func (d *decoys) learn(phc string) {
 	kind := secret.ForeignKind(phc)
 	if kind == "" {
@@ -43,8 +43,8 @@ func (d *decoys) learn(phc string) {
 	d.kind[kind] = phc
 }
 
-// of returns the hash that a name is held against that is nobody's. Empty: one of ours. Another kind that becomes known changes the choice for
-// the names alone that it falls to.
+// of returns the hash for an unknown username. Empty: a hash of this service. A new kind changes the choice only for
+// the names that get the new kind.
 func (d *decoys) of(name string) (phc string) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -63,7 +63,7 @@ func (d *decoys) of(name string) (phc string) {
 	return phc
 }
 
-// learnDecoys looks which kinds of hashes there are.
+// learnDecoys reads which kinds of hashes are stored.
 func (s *Service) learnDecoys(ctx context.Context) error {
 	return s.store.View(ctx, func(tx storage.Tx) error {
 		for e, err := range Passwords.Scan(tx, storage.Range{Limit: decoySample}) {

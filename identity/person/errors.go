@@ -3,32 +3,33 @@ package person
 import (
 	"errors"
 	"strconv"
+	"strings"
 )
 
 // Errors of persons.
 var (
 	// ErrUsernameTaken says that another person has the username, regardless of case and spelling.
 	ErrUsernameTaken = errors.New("identity: the username is taken")
-	// ErrNoPerson says that nobody has the username or id.
+	// ErrNoPerson says that no person has the username or id.
 	ErrNoPerson = errors.New("identity: no such person")
 	// ErrNoGroup says that no group has the name or id.
 	ErrNoGroup = errors.New("identity: no such group")
 	// ErrGroupTaken says that another group has the name.
 	ErrGroupTaken = errors.New("identity: the name of the group is taken")
-	// ErrCoupled says that the identity at a provider is another person's already.
+	// ErrCoupled says that the identity at a provider is linked to another person.
 	ErrCoupled = errors.New("identity: the external identity is coupled with another person")
-	// ErrCoupledOther says that the person has another identity at the provider already.
+	// ErrCoupledOther says that the person is linked to another identity at the provider.
 	ErrCoupledOther = errors.New("identity: the person is coupled with another identity of the provider")
-	// ErrMismatch is every reason why a username and password do not sign anybody in.
+	// ErrMismatch is every reason why a username and password do not sign in.
 	ErrMismatch = errors.New("identity: username and password do not match")
 )
 
-// ValidationError says which member of a person cannot be stored and why. It repeats no value.
+// ValidationError says which member of a person cannot be stored, and why. It repeats no value.
 type ValidationError struct{ Field, Problem string }
 
 func (e *ValidationError) Error() string { return "identity: " + e.Field + " " + e.Problem }
 
-// TooManyError says that a change concerns more of something than one change may.
+// TooManyError says that a change concerns more than one change can.
 type TooManyError struct {
 	Field string
 	Most  int
@@ -37,3 +38,15 @@ type TooManyError struct {
 func (e *TooManyError) Error() string {
 	return "identity: more than " + strconv.Itoa(e.Most) + " " + e.Field + " in one change"
 }
+
+// StateError says that the password is right, but the state of the person forbids its use.
+type StateError struct{ State State }
+
+func (e *StateError) Error() string {
+	return "identity: the person is " + strings.ToLower(string(e.State))
+}
+
+// InactiveError says that the password is right, but the person is inactive.
+type InactiveError struct{ Account Holder }
+
+func (e *InactiveError) Error() string { return "identity: the person has to be activated first" }

@@ -23,7 +23,7 @@ var (
 // stateEvents are the events of the states that a person can be set to.
 var stateEvents = map[State]event.Type{Active: EventActivated, Inactive: personInactive, Blocked: personBlocked}
 
-// NewEvents makes one event of each kind before a transaction that appends those it needs.
+// NewEvents makes one event of each kind, before a transaction that appends the ones it needs.
 func (s *Service) NewEvents(from event.Origin, kinds ...event.Type) ([]event.Event, error) {
 	out := make([]event.Event, len(kinds))
 	for i, k := range kinds {

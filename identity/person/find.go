@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// FindMany returns the person of a username or id, or ErrNoPerson. A removed person is found by id alone.
+// FindMany returns the person of a username or id, or ErrNoPerson. A removed person has only an id.
 func (s *Service) FindMany(tx storage.Tx, usernameOrID string) (string, Record, error) {
 	id := usernameOrID
 	if !IsID(id) {
@@ -46,12 +46,12 @@ func (s *Service) ByUsername(tx storage.Tx, partition, username string) (string,
 	return name.PersonID, err
 }
 
-// ByEmail returns the ids of the persons of a partition who have an e-mail address, verified or not, without regard to case.
+// ByEmail returns the ids of the persons of a partition with an e-mail address, verified or not, regardless of case.
 func (s *Service) ByEmail(tx storage.Tx, partition, address string) ([]string, error) {
 	return ActorBy(tx, EmailIndex, partition, FoldEmail(address))
 }
 
-// ByExternalID returns the ids of the persons of a partition who have an external id. (RFC 7643 3.1)
+// ByExternalID returns the ids of the persons of a partition with an external id. (RFC 7643 3.1)
 func (s *Service) ByExternalID(tx storage.Tx, partition, external string) ([]string, error) {
 	return ActorBy(tx, externalIndex, partition, external)
 }
@@ -71,17 +71,17 @@ func ActorBy(tx storage.Tx, table storage.Table[struct{}], partition, what strin
 	return ids, nil
 }
 
-// CountPersons returns how many persons a partition has, and a version that grows when persons come and go or change their names.
+// CountPersons returns how many persons a partition has, and a version that grows when persons are created or removed
+// or change their names.
 func (s *Service) CountPersons(tx storage.Tx, partition string) (n, version int64, err error) {
-	rec, err := tallies.Get(tx, partition)
-	if errors.Is(err, storage.ErrNotFound) {
-		n, err = countNames(tx, partition)
-		return n, 0, err
+	rec, found, err := tallies.Find(tx, partition)
+	if err == nil && !found {
+		rec.Persons, err = countNames(tx, partition)
 	}
 	return rec.Persons, rec.Version, err
 }
 
-// ManyPersons returns persons in the order of the ids. Who is not there any more is left out.
+// ManyPersons returns persons in the order of the ids. Unknown and removed persons are left out.
 func (s *Service) ManyPersons(tx storage.Tx, ids []string) ([]Person, error) {
 	keys := make([][]byte, 0, len(ids))
 	for _, id := range ids {
@@ -107,8 +107,8 @@ func (s *Service) ManyPersons(tx storage.Tx, ids []string) ([]Person, error) {
 	return out, nil
 }
 
-// PersonIDs calls yield with the persons of a partition in the order of their folded usernames, those after the folded name after,
-// until it answers false. descending turns the order round.
+// PersonIDs calls yield with the persons of a partition in the order of their folded usernames, beginning after the
+// folded name after, until it returns false. descending reverses the order.
 func (s *Service) PersonIDs(tx storage.Tx, partition, after string, descending bool, yield func(folded, id string) (bool, error)) error {
 	return scanNames(tx, partition, after, descending, 0, func(e nameEntry) (bool, error) { return yield(e.folded, e.id) })
 }
@@ -123,8 +123,8 @@ func (s *Service) Person(ctx context.Context, usernameOrID string) (p Person, er
 	return p, err
 }
 
-// ListPersons returns at most limit persons (0: 100): those of the default partition in the order of their usernames, then those of the
-// others by partition and username. after is the last one of before, as InPartition writes it.
+// ListPersons returns at most limit persons (0: 100): the default partition by username, then the others by partition
+// and username. after is the last person of the list before, as InPartition writes it.
 func (s *Service) ListPersons(ctx context.Context, after string, limit int) (list []Person, err error) {
 	if limit <= 0 {
 		limit = 100
@@ -169,4 +169,12 @@ func (s *Service) ListPersons(ctx context.Context, after string, limit int) (lis
 		return nil
 	})
 	return list, err
+}
+
+// person returns what commands and APIs show of a person.
+func (r Record) person(id string) Person {
+	return Person{
+		ID: id, Username: r.Username, State: r.State, Partition: r.Partition, Name: r.Name, GivenName: r.GivenName, FamilyName: r.FamilyName, Email: r.Email,
+		EmailVerified: r.EmailVerified, Groups: r.Groups, Locale: r.Locale, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
 }

@@ -13,38 +13,38 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Group is a set of persons. Its name is what protect, the claim groups and headers say; its permissions are told with it.
+// Group is a set of persons. The claim groups, headers and protect use its name; its permissions come with it.
 type Group struct {
 	ID          string    `json:"id"`
 	Name        string    `json:"name"`
 	ExternalID  string    `json:"external_id,omitempty"`
 	Permissions []string  `json:"permissions"`
-	Members     int64     `json:"members"` // how many
+	Members     int64     `json:"members"` // their number
 	CreatedAt   time.Time `json:"created_at"`
 	UpdatedAt   time.Time `json:"updated_at"`
 	Version     int64     `json:"-"` // grows with each change, memberships included
 }
 
-// GroupChange is what a group is to be like. UpdateGroup fills in what it is like now; only Add and Remove name members, by their ids.
+// GroupChange is the wanted state of a group. UpdateGroup fills in the present one. Add and Remove are ids of members.
 type GroupChange struct {
 	Name        string
 	ExternalID  string
 	Permissions []string
 	Add, Remove []string
-	// Clear takes everybody out who is not in Add.
+	// Clear removes all members that are not in Add.
 	Clear bool
-	// Partition is where the members are: others are not added, and stay when others are taken out. Empty: anywhere.
+	// Partition limits the change to members of a partition. Empty: all partitions.
 	Partition string
 }
 
 const (
 	maxPermissions = 256
-	// maxMemberChanges is how many members one change of a group adds and removes: it is one transaction.
+	// maxMemberChanges bounds the members of one change of a group, since it is one transaction.
 	maxMemberChanges = 500
-	groupChunk       = 200 // members whose records are changed in one transaction when a group is renamed or removed
+	groupChunk       = 200 // members per transaction when a group is renamed or removed
 )
 
-// AddGroup makes a group. ErrGroupTaken, ErrNoPerson for a member, *ValidationError.
+// AddGroup makes a group. Errors: ErrGroupTaken, ErrNoPerson for a member, *ValidationError.
 func (s *Service) AddGroup(ctx context.Context, c GroupChange, by event.Actor) (g Group, err error) {
 	if err := c.check(); err != nil {
 		return g, err
@@ -76,7 +76,7 @@ func (s *Service) AddGroup(ctx context.Context, c GroupChange, by event.Actor) (
 	return g, err
 }
 
-// groupEvents makes the event of a group's change and those of its members' changes.
+// groupEvents makes the event of a change of a group, and one for each member that changes.
 func (s *Service) groupEvents(by event.Actor, kind event.Type, members int) ([]event.Event, error) {
 	kinds := append([]event.Type{kind}, slices.Repeat([]event.Type{EventUpdated}, members)...)
 	ev, err := s.NewEvents(by.Origin, kinds...)
@@ -120,7 +120,7 @@ func (c *GroupChange) check() error {
 	return nil
 }
 
-// UpdateGroup changes a group: fn gets what it is like and says what it is to be like; an error of it undoes all. ErrNoGroup,
+// UpdateGroup lets fn change a group. An error of fn undoes everything and is returned. Errors: ErrNoGroup,
 // ErrGroupTaken, ErrNoPerson for a member, *ValidationError, *TooManyError.
 func (s *Service) UpdateGroup(ctx context.Context, id string, by event.Actor, fn func(tx storage.Tx, now Group, c *GroupChange) error) (g Group, err error) {
 	ev, err := s.groupEvents(by, groupUpdated, maxMemberChanges)
@@ -204,12 +204,9 @@ func (s *Service) GroupByID(tx storage.Tx, id string) (Group, error) {
 	return rec.group(id), err
 }
 
-// GroupID returns the id of the group of a name, or "" when the name has no group.
+// GroupID returns the id of the group of a name, or "" if there is no such group.
 func (s *Service) GroupID(tx storage.Tx, name string) (string, error) {
-	id, err := groupNames.Get(tx, name)
-	if errors.Is(err, storage.ErrNotFound) {
-		return "", nil
-	}
+	id, _, err := groupNames.Find(tx, name)
 	return id, err
 }
 
@@ -230,7 +227,7 @@ func (s *Service) Group(tx storage.Tx, nameOrID string) (Group, error) {
 	return rec.group(id), err
 }
 
-// Groups returns at most limit groups (0: all) in the order of their names, those after the name after.
+// Groups returns at most limit groups (0: all) by name, beginning after the name after.
 func (s *Service) Groups(tx storage.Tx, after string, limit int) (list []Group, err error) {
 	r := storage.Range{}
 	if after != "" {
@@ -254,7 +251,7 @@ func (s *Service) Groups(tx storage.Tx, after string, limit int) (list []Group, 
 	return list, nil
 }
 
-// Permissions returns the permissions of groups by the groups' names. A group that is known by its name alone has none.
+// Permissions returns the permissions of groups by the names of the groups. A name without a record has no permissions.
 func (s *Service) Permissions(tx storage.Tx, names []string) (map[string][]string, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -262,12 +259,12 @@ func (s *Service) Permissions(tx storage.Tx, names []string) (map[string][]strin
 	out := make(map[string][]string, len(names))
 	for _, n := range names {
 		out[n] = []string{}
-		id, err := groupNames.Get(tx, n)
-		if errors.Is(err, storage.ErrNotFound) {
-			continue
-		}
+		id, found, err := groupNames.Find(tx, n)
 		if err != nil {
 			return nil, err
+		}
+		if !found {
+			continue
 		}
 		rec, err := groups.Get(tx, id)
 		if err != nil {

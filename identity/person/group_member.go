@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// addMembers puts persons into a group. Those who are in it stay.
+// addMembers adds persons to a group.
 func (s *Service) addMembers(tx storage.Tx, group, name string, c *GroupChange, ev []event.Event, now time.Time) error {
 	for i, id := range c.Add {
 		err := s.setMember(tx, id, ev[i], now, func(rec *Record) (bool, error) {
@@ -35,7 +35,7 @@ func (s *Service) addMembers(tx storage.Tx, group, name string, c *GroupChange, 
 	return nil
 }
 
-// setMember changes one person's groups, with the event.
+// setMember changes the groups of one person, with the event.
 func (s *Service) setMember(tx storage.Tx, id string, e event.Event, now time.Time, fn func(*Record) (bool, error)) error {
 	rec, err := Records.Get(tx, id)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.State == Removed {
@@ -65,14 +65,14 @@ func (s *Service) changeMembers(tx storage.Tx, id, name string, c *GroupChange, 
 			rec.Groups = slices.DeleteFunc(slices.Clone(rec.Groups), func(g string) bool { return g == name })
 			return true, leaveGroup(tx, name, who, now)
 		})
-		if err != nil && !errors.Is(err, ErrNoPerson) { // who is not there is not in it
+		if err != nil && !errors.Is(err, ErrNoPerson) { // an unknown person is no member
 			return err
 		}
 	}
 	return s.addMembers(tx, id, name, c, ev[len(c.Remove):], now)
 }
 
-// membersBeside are the members who are not to stay, beside those who are to go anyway.
+// membersBeside returns the members to remove so that only those of Add stay.
 func membersBeside(tx storage.Tx, id string, c *GroupChange) ([]string, error) {
 	keep := make(map[string]bool, len(c.Add))
 	for _, k := range c.Add {
@@ -97,19 +97,16 @@ func membersBeside(tx storage.Tx, id string, c *GroupChange) ([]string, error) {
 	return out, nil
 }
 
-// elsewhere tells whether a person is in another partition than the change is about.
+// elsewhere tells whether a person is outside of the partition of the change.
 func (c *GroupChange) elsewhere(tx storage.Tx, person string) (bool, error) {
 	if c.Partition == "" {
 		return false, nil
 	}
-	rec, err := Records.Get(tx, person)
-	if errors.Is(err, storage.ErrNotFound) {
-		return false, nil
-	}
-	return rec.PartitionName() != c.Partition, err
+	rec, found, err := Records.Find(tx, person)
+	return found && rec.PartitionName() != c.Partition, err
 }
 
-// newMembers are those of the ids that are not members yet, each once.
+// newMembers returns the ids of Add that are not members yet, each once.
 func newMembers(tx storage.Tx, id string, c *GroupChange) (out []string, err error) {
 	seen := make(map[string]bool, len(c.Add))
 	for _, who := range c.Add {
@@ -127,7 +124,7 @@ func newMembers(tx storage.Tx, id string, c *GroupChange) (out []string, err err
 		}
 		elsewhere, err := c.elsewhere(tx, who)
 		if err == nil && elsewhere {
-			err = ErrNoPerson // as of anybody who is not there
+			err = ErrNoPerson // the same as for an unknown person
 		}
 		if err != nil {
 			return nil, err
@@ -150,7 +147,7 @@ func someMembers(tx storage.Tx, id, after string, limit int) (out []string, err 
 	return out, nil
 }
 
-// joinGroup notes that a person is in a group of this name, and makes the group when there is none.
+// joinGroup records that a person is in a group, and makes the group if it does not exist.
 func joinGroup(tx storage.Tx, name, person string, now time.Time) error {
 	id, err := groupNames.Get(tx, name)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -158,7 +155,7 @@ func joinGroup(tx storage.Tx, name, person string, now time.Time) error {
 		if space, err = uuid.Parse(person); err != nil {
 			return err
 		}
-		id = uuid.NewSHA1(space, []byte(now.String()+name)).String() // a person's id is random, so this is nobody else's
+		id = uuid.NewSHA1(space, []byte(now.String()+name)).String() // unique, since a person's id is random
 		err = createGroup(tx, id, groupRecord{Name: name, CreatedAt: now})
 	}
 	if err != nil {
@@ -184,13 +181,10 @@ func joinGroup(tx storage.Tx, name, person string, now time.Time) error {
 	return groups.Put(tx, id, rec, time.Time{})
 }
 
-// leaveGroup notes that a person is no longer in the group.
+// leaveGroup records that a person is no longer in a group.
 func leaveGroup(tx storage.Tx, name, person string, now time.Time) error {
-	id, err := groupNames.Get(tx, name)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
+	id, found, err := groupNames.Find(tx, name)
+	if err != nil || !found {
 		return err
 	}
 	rec, err := groups.Get(tx, id)
@@ -210,7 +204,7 @@ func leaveGroup(tx storage.Tx, name, person string, now time.Time) error {
 	return groupMembers.Delete(tx, storage.Key(id, person))
 }
 
-// Members returns the ids of at most limit members of a group (0: all) in their order, those after the id after.
+// Members returns the ids of at most limit members of a group (0: all) in order, beginning after the id after.
 func (s *Service) Members(tx storage.Tx, group, after string, limit int) ([]string, error) {
 	return someMembers(tx, group, after, limit)
 }

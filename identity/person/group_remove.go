@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// RemoveGroup takes everybody out of a group and removes it. It can be called again when it was interrupted.
+// RemoveGroup removes all members of a group, then the group. It can be repeated after an interruption.
 func (s *Service) RemoveGroup(ctx context.Context, id string, by event.Actor, allow func(tx storage.Tx, g Group) error) error {
 	if err := s.settle(ctx, id); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (s *Service) RemoveGroup(ctx context.Context, id string, by event.Actor, al
 	return err
 }
 
-// emptyGroup takes some members out of a group that is being removed, and with the last of them the group.
+// emptyGroup removes some members of a group that is being removed, and the group with the last of them.
 func (s *Service) emptyGroup(ctx context.Context, id string, by event.Actor) (more bool, err error) {
 	ev, err := s.groupEvents(by, groupRemoved, groupChunk)
 	if err != nil {
@@ -46,11 +46,8 @@ func (s *Service) emptyGroup(ctx context.Context, id string, by event.Actor) (mo
 	now := s.now()
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
 		more = false
-		rec, err := groups.Get(tx, id)
-		if err != nil {
-			if errors.Is(err, storage.ErrNotFound) { // another call was faster
-				return nil
-			}
+		rec, found, err := groups.Find(tx, id)
+		if err != nil || !found { // another call was faster
 			return err
 		}
 		members, err := someMembers(tx, id, "", groupChunk)
@@ -63,7 +60,7 @@ func (s *Service) emptyGroup(ctx context.Context, id string, by event.Actor) (mo
 				return err
 			}
 		}
-		for _, who := range members { // also those who are no persons any more
+		for _, who := range members { // including removed persons
 			if err := groupMembers.Delete(tx, storage.Key(id, who)); err != nil {
 				return err
 			}
@@ -84,7 +81,8 @@ func (s *Service) emptyGroup(ctx context.Context, id string, by event.Actor) (mo
 	return more, err
 }
 
-// settle gives the members of a renamed group its new name, some in each transaction, and frees the old one in the end.
+// settle gives the members of a renamed group its new name, in several transactions, and frees the old name in the
+// last.
 func (s *Service) settle(ctx context.Context, id string) error {
 	for after := ""; ; {
 		done, last := false, ""
@@ -122,11 +120,9 @@ func (s *Service) settle(ctx context.Context, id string) error {
 	}
 }
 
+// rename replaces the name of a group in the record of a member.
 func rename(tx storage.Tx, person, from, to string) error {
-	rec, err := Records.Get(tx, person)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
-	}
+	rec, _, err := Records.Find(tx, person)
 	at := slices.Index(rec.Groups, from)
 	if err != nil || at < 0 {
 		return err

@@ -1,79 +1,118 @@
 package person
 
 import (
+	"context"
 	"errors"
-	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// StateError says that the password is right, and the person must not use it.
-type StateError struct{ State State }
-
-func (e *StateError) Error() string {
-	return "identity: the person is " + strings.ToLower(string(e.State))
+// Holder is what a sign-in needs to know about the person with a username.
+type Holder struct {
+	ID     string // empty: the username is unknown
+	Person Record
+	PHC    string // empty: no password
+	decoy  string // the hash to compare with then. Empty: a hash of this service
 }
 
-// Stored returns what is stored of an account, or ErrMismatch when its password is not what was verified.
+// LookUp returns the person with a username, or an empty Holder.
+func (s *Service) LookUp(ctx context.Context, username string) (a Holder, err error) {
+	err = s.store.View(ctx, func(tx storage.Tx) error {
+		a = Holder{}
+		id, rec, err := s.FindMany(tx, username)
+		if errors.Is(err, ErrNoPerson) || IsID(username) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		a.ID, a.Person = id, rec
+		pw, _, err := Passwords.Find(tx, id)
+		a.PHC = pw.PHC
+		return err
+	})
+	if a.PHC == "" {
+		a.decoy = s.decoys.of(username)
+	}
+	s.decoys.learn(a.PHC)
+	return a, err
+}
+
+// HolderByID returns the person of an id for a sign-in.
+func (s *Service) HolderByID(ctx context.Context, id string) (a Holder, err error) {
+	err = s.store.View(ctx, func(tx storage.Tx) error {
+		a = Holder{ID: id}
+		if a.Person, err = Records.Get(tx, id); err != nil {
+			return err
+		}
+		pw, _, err := Passwords.Find(tx, id)
+		a.PHC = pw.PHC
+		return err
+	})
+	return a, err
+}
+
+// Verify returns nil if the password is right and the person can sign in, otherwise ErrMismatch. It computes exactly
+// one slow hash in both cases, unless no password can have the form. fresh is a new hash if the stored one has another
+// cost.
+func (s *Service) Verify(ctx context.Context, a Holder, password string) (fresh string, err error) {
+	if fresh, err = s.Compare(ctx, s.hasher, a, password); err == nil && a.Person.State != Active {
+		err = ErrMismatch
+	}
+	return fresh, err
+}
+
+// Compare is Verify of the password alone, whatever the state of the person.
+func (s *Service) Compare(ctx context.Context, with *secret.Hasher, a Holder, password string) (fresh string, err error) {
+	normal, ok := normalPassword(password)
+	if !ok {
+		return "", ErrMismatch
+	}
+	if a.PHC == "" {
+		if a.decoy != "" {
+			_, _, err = with.Verify(ctx, a.decoy, normal)
+		} else {
+			err = with.Waste(ctx, normal)
+		}
+		if err != nil {
+			return "", err
+		}
+		return "", ErrMismatch
+	}
+	ok, stale, err := with.Verify(ctx, a.PHC, normal)
+	if err != nil {
+		return "", err
+	}
+	if !ok {
+		return "", ErrMismatch
+	}
+	if stale {
+		if fresh, err = with.Hash(ctx, normal); err != nil {
+			return "", nil //nolint:nilerr // the password is right; the next sign-in hashes it again
+		}
+	}
+	return fresh, nil
+}
+
+// Stored returns what is stored of the person, or ErrMismatch if the password is no longer the one that was verified.
 func (a Holder) Stored(tx storage.Tx) (p Record, pw PasswordRecord, err error) {
 	if p, err = Records.Get(tx, a.ID); err == nil {
 		pw, err = Passwords.Get(tx, a.ID)
 	}
-	if errors.Is(err, storage.ErrNotFound) || (err == nil && (pw.PHC != a.PHC || p.State == Removed)) {
+	if errors.Is(err, storage.ErrNotFound) || err == nil && (pw.PHC != a.PHC || p.State == Removed) {
 		return p, pw, ErrMismatch
 	}
 	return p, pw, err
 }
 
-// Missing returns the rules of the configuration that a profile does not meet.
-func (p *Profile) Missing(u *config.Units) (out [][]string) {
-	if u.Attributes.Verification.EmailRequired && !p.HasEmail(true) {
-		out = append(out, []string{config.AttributeEmail})
-	}
-	for _, rule := range u.Profile.Rules {
-		met := len(rule.AnyOf) == 0
-		for _, attribute := range rule.AnyOf {
-			met = met || p.has(attribute)
-		}
-		if !met {
-			out = append(out, rule.AnyOf)
-		}
-	}
-	return out
-}
-
-func (p *Profile) has(attribute string) bool {
-	switch attribute {
-	case config.AttributeName:
-		return p.Name.DisplayName != "" || p.Name.FirstName != "" || p.Name.LastName != ""
-	case config.AttributePhone:
-		return len(p.PhoneNumbers) > 0
-	case config.AttributeBirthDate:
-		return p.DateOfBirth != ""
-	case config.AttributeEmail:
-		return p.HasEmail(false)
-	}
-	return false
-}
-
-func (p *Profile) HasEmail(verified bool) bool {
-	for _, e := range p.EmailAddresses {
-		if e.Verified || !verified {
-			return true
-		}
-	}
-	return false
-}
-
-// Unchanged returns what is stored of an account, or ErrMismatch when it is not what was verified.
+// Unchanged is Stored, and ErrMismatch also if the person is not active or anything has ended since the password was
+// verified.
 func (a Holder) Unchanged(tx storage.Tx) (p Record, pw PasswordRecord, err error) {
-	if p, err = Records.Get(tx, a.ID); err == nil {
-		pw, err = Passwords.Get(tx, a.ID)
-	}
-	if errors.Is(err, storage.ErrNotFound) || (err == nil && (pw.PHC != a.PHC || p.State != Active || p.Epoch != a.Person.Epoch)) {
-		return p, pw, ErrMismatch
+	p, pw, err = a.Stored(tx)
+	if err == nil && (p.State != Active || p.Epoch != a.Person.Epoch) {
+		err = ErrMismatch
 	}
 	return p, pw, err
 }

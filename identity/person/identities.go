@@ -24,23 +24,23 @@ func CoupledIdentities(tx storage.Tx, personID string) (out []CoupledIdentity, e
 			return nil, err
 		}
 		parts := storage.Parts(e.Key)
-		rec, err := Identities.Get(tx, parts[2])
-		if errors.Is(err, storage.ErrNotFound) {
-			continue
-		}
+		rec, found, err := Identities.Find(tx, parts[2])
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, CoupledIdentity{parts[1], parts[2], rec})
+		if found {
+			out = append(out, CoupledIdentity{parts[1], parts[2], rec})
+		}
 	}
 	return out, nil
 }
 
-// ExternalKey is the key of an identity, by the folded username: who comes in other case is the same person. Usernames may be longer than
-// a part of a key should be.
+// ExternalKey returns the key of an identity by the folded username, so case does not matter. The username is hashed
+// because it can be longer than a part of a key should be.
 func ExternalKey(provider, folded string) string { return storage.Key(provider, secret.Hash(folded)) }
 
-// IdentityKey is by issuer and subject exactly; without an issuer by the subject regardless of case.
+// IdentityKey returns the key of an identity: by issuer and subject exactly, without an issuer by the subject
+// regardless of case.
 func IdentityKey(providerID string, id *idp.Identity) string {
 	if id.Issuer == "" {
 		if folded, err := Fold(id.Subject); err == nil {
@@ -50,7 +50,7 @@ func IdentityKey(providerID string, id *idp.Identity) string {
 	return storage.Key(providerID, secret.Hash(id.Issuer+"\x00"+id.Subject))
 }
 
-// FirstValue returns the one or first value of a detail.
+// FirstValue returns the first value of the first detail that has one.
 func FirstValue(details map[string][]string, names ...string) string {
 	for _, n := range names {
 		if v := details[n]; len(v) > 0 && v[0] != "" {
@@ -65,29 +65,31 @@ func hasTrue(details map[string][]string, name string) bool {
 	return slices.Equal(details[name], []string{"true"})
 }
 
-// maxSameEmail bounds how many persons with one address are looked at. With more than one nobody is coupled anyway.
+// maxSameEmail bounds how many persons with an address are read. With more than one, none is linked anyway.
 const maxSameEmail = 8
 
+// CoupleIdentity links an identity at a provider to a person. Errors: ErrCoupled, ErrCoupledOther.
 func (s *Service) CoupleIdentity(tx storage.Tx, providerID string, id *idp.Identity, personID string, now time.Time) error {
 	key := CoupledKey(providerID, id)
-	known, err := Identities.Get(tx, key)
+	known, found, err := Identities.Find(tx, key)
 	switch {
-	case err == nil && known.PersonID == personID:
-		return nil
-	case err == nil:
+	case err != nil || found && known.PersonID == personID:
+		return err
+	case found:
 		return ErrCoupled
-	case !errors.Is(err, storage.ErrNotFound):
+	}
+	theirs, found, err := Identities.Find(tx, AnyIssuerKey(providerID, id.Subject))
+	if err == nil && found && theirs.PersonID != personID {
+		err = ErrCoupled // whatever the issuer
+	}
+	if err != nil {
 		return err
 	}
-	if theirs, err := Identities.Get(tx, AnyIssuerKey(providerID, id.Subject)); err == nil && theirs.PersonID != personID {
-		return ErrCoupled // whatever the issuer
-	} else if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return err
+	occupied, err := s.isOccupied(tx, providerID, personID, id)
+	if err == nil && occupied {
+		err = ErrCoupledOther
 	}
-	if occupied, err := s.isOccupied(tx, providerID, personID, id); err != nil || occupied {
-		if occupied {
-			err = ErrCoupledOther
-		}
+	if err != nil {
 		return err
 	}
 	rec := IdentityRecord{PersonID: personID, Issuer: id.Issuer, Subject: id.Subject, Since: now}
@@ -97,7 +99,7 @@ func (s *Service) CoupleIdentity(tx storage.Tx, providerID string, id *idp.Ident
 	return IdentitiesOf.Put(tx, storage.Key(personID, providerID, key), struct{}{}, time.Time{})
 }
 
-// CoupledKey is the key of an identity that may be known by its subject alone.
+// CoupledKey returns the key of an identity, also if it is known only by its subject.
 func CoupledKey(providerID string, id *idp.Identity) string {
 	if id.Issuer == "" {
 		return AnyIssuerKey(providerID, id.Subject)
@@ -105,24 +107,24 @@ func CoupledKey(providerID string, id *idp.Identity) string {
 	return IdentityKey(providerID, id)
 }
 
-// AnyIssuerKey is the key of an identity whose issuer was not said when it was coupled.
+// AnyIssuerKey returns the key of an identity that was linked without an issuer.
 func AnyIssuerKey(providerID, subject string) string {
 	return storage.Key(providerID, secret.Hash("\x00"+subject))
 }
 
-// isOccupied tells whether a person has another identity at the provider already: an address that goes to a new owner there must not open
-// the old owner's account.
+// isOccupied tells whether a person is linked to another identity at the provider: an address that gets a new owner
+// there must not open the old owner's account.
 func (s *Service) isOccupied(tx storage.Tx, providerID, personID string, id *idp.Identity) (bool, error) {
 	for e, err := range IdentitiesOf.Scan(tx, storage.Range{Prefix: storage.Prefix(personID, providerID)}) {
 		if err != nil {
 			return false, err
 		}
-		rec, err := Identities.Get(tx, storage.Parts(e.Key)[2])
-		if errors.Is(err, storage.ErrNotFound) {
-			continue
-		}
+		rec, found, err := Identities.Find(tx, storage.Parts(e.Key)[2])
 		if err != nil {
 			return false, err
+		}
+		if !found {
+			continue
 		}
 		if rec.Subject != id.Subject || (rec.Issuer != id.Issuer && rec.Issuer != "" && id.Issuer != "") {
 			return true, nil
@@ -131,7 +133,7 @@ func (s *Service) isOccupied(tx storage.Tx, providerID, personID string, id *idp
 	return false, nil
 }
 
-// forgetIdentities removes what leads from providers to a person.
+// forgetIdentities unlinks all identities of a person.
 func forgetIdentities(tx storage.Tx, personID string) error {
 	for e, err := range IdentitiesOf.Scan(tx, storage.Range{Prefix: storage.Prefix(personID)}) {
 		if err != nil {
@@ -147,7 +149,8 @@ func forgetIdentities(tx storage.Tx, personID string) error {
 	return nil
 }
 
-// VerifiedEmail returns the address of an identity and whether the provider says, or the operator for it, that it is the person's own.
+// VerifiedEmail returns the e-mail address of an identity, and whether the provider, or the operator for it, says that
+// it is verified.
 func VerifiedEmail(id *idp.Identity) (email string, verified bool) {
 	email, verified = id.Email, id.EmailVerified
 	if email == "" {
@@ -161,7 +164,7 @@ func VerifiedEmail(id *idp.Identity) (email string, verified bool) {
 	return email, verified
 }
 
-// ByVerifiedEmail returns the persons of the default partition whose verified address this is.
+// ByVerifiedEmail returns the ids of the persons of the default partition with a verified address.
 func ByVerifiedEmail(tx storage.Tx, email string) (ids []string, err error) {
 	folded := FoldEmail(email)
 	candidates := []string{}
@@ -172,21 +175,22 @@ func ByVerifiedEmail(tx storage.Tx, email string) (ids []string, err error) {
 		parts := storage.Parts(e.Key)
 		candidates = append(candidates, parts[len(parts)-1])
 	}
-	if name, err := Fold(email); err == nil { // persons from before there was an index are found by their username
+	if name, err := Fold(email); err == nil { // persons older than the index are found by their username
 		rec, err := ReadName(tx, event.DefaultPartition, name)
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return nil, err
+		}
 		if err == nil && !slices.Contains(candidates, rec.PersonID) {
 			candidates = append(candidates, rec.PersonID)
-		} else if err != nil && !errors.Is(err, storage.ErrNotFound) {
-			return nil, err
 		}
 	}
 	for _, id := range candidates {
-		rec, err := Records.Get(tx, id)
-		if errors.Is(err, storage.ErrNotFound) {
-			continue
-		}
+		rec, found, err := Records.Find(tx, id)
 		if err != nil {
 			return nil, err
+		}
+		if !found {
+			continue
 		}
 		prof, err := ReadProfile(tx, id, &rec)
 		if err != nil {

@@ -16,11 +16,11 @@ import (
 type ImportedPerson struct {
 	NewPerson
 
-	// ExternalID is what the other system calls the person.
+	// ExternalID is the person's id in the other system.
 	ExternalID string `json:"external_id,omitempty"`
 }
 
-// Imported is what became of one person of an import.
+// Imported is the result of one person of an import.
 type Imported struct {
 	Status string `json:"status"` // created, updated, exists, failed
 	ID     string `json:"id,omitempty"`
@@ -35,18 +35,18 @@ const (
 	ImportFailed  = "failed"
 )
 
-const importers = 32 // persons that are written at once, so that they share syncs
+const importers = 32 // persons that are written at the same time, so that they share syncs
 
-// Import creates persons, each with its event, or not at all: what became of each stands at its place in the answer. With update those
-// who exist are given what the import says of them: their profile, and groups beside those that they are in; a password they have stays.
-// The error is a failure of storage or the end of ctx; then some may have been written, and the import can be repeated.
+// Import creates persons, each with its event, and returns a result for each. With update, existing persons get the
+// profile of the import and its groups in addition to their own; their passwords stay. An error is a failure of storage
+// or the end of ctx. Some persons can be written by then, and the import can be repeated.
 func (s *Service) Import(ctx context.Context, list []ImportedPerson, update bool, by event.Actor) ([]Imported, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	out := make([]Imported, len(list))
 	var (
 		workers sync.WaitGroup
-		hashing sync.Mutex // one slow hash at a time: others sign in meanwhile
+		hashing sync.Mutex // one slow hash at a time, so that sign-ins get their turn
 		next    = make(chan int)
 	)
 	for range min(importers, len(list)) {
@@ -68,7 +68,7 @@ func (s *Service) Import(ctx context.Context, list []ImportedPerson, update bool
 	return out, context.Cause(ctx)
 }
 
-// importOne returns a verdict on one person, or an error when it could not be reached.
+// importOne returns the result of one person, or an error if there is none.
 func (s *Service) importOne(ctx context.Context, p *ImportedPerson, update bool, by event.Actor, hashing *sync.Mutex) (Imported, error) {
 	if err := ctx.Err(); err != nil {
 		return Imported{}, err
@@ -88,7 +88,7 @@ func (s *Service) importOne(ctx context.Context, p *ImportedPerson, update bool,
 		return verdict(err)
 	}
 	if id != "" && (hasPassword || !update) {
-		n.Password, n.PasswordHash = secret.String{}, "" // it stays what it is
+		n.Password, n.PasswordHash = secret.String{}, "" // the password stays
 	}
 	if err := s.hashImported(ctx, &n, hashing); err != nil {
 		return verdict(err)
@@ -101,7 +101,7 @@ func (s *Service) importOne(ctx context.Context, p *ImportedPerson, update bool,
 			}
 			return Imported{Status: ImportCreated, ID: d.ID}, nil
 		}
-		if id, hasPassword, err = s.present(ctx, n); err != nil { // somebody was faster
+		if id, hasPassword, err = s.present(ctx, n); err != nil { // another call was faster
 			return verdict(err)
 		}
 	}
@@ -114,7 +114,7 @@ func (s *Service) importOne(ctx context.Context, p *ImportedPerson, update bool,
 	return s.importAgain(ctx, id, n, by)
 }
 
-// present returns the id of the person who has the username, "" when there is none, and whether a password is there.
+// present returns the id of the person with the username ("": none), and whether there is a password.
 func (s *Service) present(ctx context.Context, n NewPerson) (id string, hasPassword bool, err error) {
 	err = s.store.View(ctx, func(tx storage.Tx) (err error) {
 		id, err = s.ByUsername(tx, n.Partition, n.Username)
@@ -129,7 +129,7 @@ func (s *Service) present(ctx context.Context, n NewPerson) (id string, hasPassw
 	return id, hasPassword, err
 }
 
-// hashImported puts the hash in the place of a plain password. It waits as long as others sign in.
+// hashImported replaces a plain password by its hash. It waits while sign-ins keep the hasher busy.
 func (s *Service) hashImported(ctx context.Context, n *NewPerson, hashing *sync.Mutex) error {
 	if n.Password.IsZero() || n.PasswordHash != "" {
 		return nil
@@ -152,13 +152,13 @@ func (s *Service) hashImported(ctx context.Context, n *NewPerson, hashing *sync.
 	}
 }
 
-// importAgain gives a person who exists what the import says.
+// importAgain updates an existing person.
 func (s *Service) importAgain(ctx context.Context, id string, n NewPerson, by event.Actor) (Imported, error) {
 	_, said, _, err := n.Records()
 	if err != nil {
 		return verdict(err)
 	}
-	// What was made up of other members is not said.
+	// Members that were derived from others are not part of the import.
 	given := n.Profile
 	if given == nil {
 		given = new(Profile)
@@ -195,7 +195,7 @@ func (s *Service) importAgain(ctx context.Context, id string, n NewPerson, by ev
 	return Imported{Status: ImportUpdated, ID: id}, nil
 }
 
-// merge takes over what other says; what it does not mention stays.
+// merge copies what other has. Everything else stays.
 func (p *Profile) merge(other *Profile) {
 	set := func(to *string, v string) {
 		if v != "" {
@@ -229,7 +229,7 @@ func (p *Profile) merge(other *Profile) {
 	}
 }
 
-// verdict tells what is wrong with the person from what is wrong with us.
+// verdict separates errors of the person from failures of the service.
 func verdict(err error) (Imported, error) {
 	invalid := new(ValidationError)
 	switch {

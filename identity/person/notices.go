@@ -1,7 +1,6 @@
 package person
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -11,12 +10,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// DefaultReturn is where a person goes who came to sign in for nothing in particular.
+// DefaultReturn is where a sign-in that no application asked for ends.
 const DefaultReturn = "/account"
 
-// Welcome is how somebody became a person; a switch of its own says whether they are welcomed.
+// Welcome is how a person was created. Each way has a setting that says whether they are welcomed.
 type Welcome int
 
+// The ways in which persons are created.
 const (
 	unwelcomed Welcome = iota // by the configuration file
 	ReasonWeb
@@ -24,7 +24,7 @@ const (
 	onMigration
 )
 
-// Enabled tells whether a switch says that such a person is welcomed.
+// Enabled tells whether the settings say that such a person is welcomed.
 func (w Welcome) Enabled(u *config.EmailNotifications) bool {
 	switch w {
 	case ReasonWeb:
@@ -37,19 +37,20 @@ func (w Welcome) Enabled(u *config.EmailNotifications) bool {
 	return false
 }
 
-// Recipient is somebody who may be told something.
+// Recipient is a person to whom a notice can be sent.
 type Recipient struct {
 	ID      string
 	Rec     *Record
 	Profile *Profile
-	// verifiedOnly: nobody but a stranger has named the addresses that are not verified.
+	// VerifiedOnly says that only verified addresses are used, since a stranger can have entered the others.
 	VerifiedOnly bool
-	// stranger: whoever has typed the name may have nothing to do with the address, and would write to anybody through us.
+	// Stranger says that the name can have been entered by someone who does not own the address. It is left out, so that
+	// strangers cannot send text of their own to other people.
 	Stranger bool
 }
 
-// Address returns where a person reads e-mail: the primary address when it is verified, else a verified one, else what whoever keeps the person has
-// named. "" when there is none.
+// Address returns the e-mail address of a person: the primary address if it is verified, else a verified one, else the
+// one an administrator or directory entered. "" means that there is no address.
 func (t Recipient) Address() string {
 	for _, e := range t.Profile.EmailAddresses {
 		if e.Primary && e.Verified {
@@ -65,7 +66,7 @@ func (t Recipient) Address() string {
 	return t.Profile.PrimaryEmail().Value
 }
 
-// Switches returns what persons hear of. It is empty while there is nothing to send with.
+// Switches returns the settings of notices to persons. All are off if no e-mail can be sent.
 func (s *Service) Switches(tx storage.Tx) (*config.EmailNotifications, error) {
 	if s.notify == nil {
 		return new(config.EmailNotifications), nil
@@ -77,7 +78,7 @@ func (s *Service) Switches(tx storage.Tx) (*config.EmailNotifications, error) {
 	return &u.EmailNotifications, nil
 }
 
-// Notice returns what tells somebody something. It has no address when there is none.
+// Notice returns a notice to the recipient. Its address is empty if the recipient has none.
 func (t Recipient) Notice(kind notify.Kind, now time.Time) notify.Notice {
 	n := notify.Notice{Kind: kind, To: t.Address(), PersonID: t.ID, Name: t.Profile.Name.DisplayName, At: now, Data: map[string]string{"username": t.Rec.Username}}
 	if t.Stranger {
@@ -93,7 +94,7 @@ func (t Recipient) Notice(kind notify.Kind, now time.Time) notify.Notice {
 	return n
 }
 
-// SendNotice sends a notice, unless it has nowhere to go.
+// SendNotice sends a notice that has an address.
 func (s *Service) SendNotice(tx storage.Tx, n notify.Notice) error {
 	if n.To == "" {
 		return nil
@@ -101,7 +102,7 @@ func (s *Service) SendNotice(tx storage.Tx, n notify.Notice) error {
 	return s.notify.Send(tx, n)
 }
 
-// Notify sends a notice when its switch, which is only asked while notices can be sent, says so.
+// Notify sends a notice if its setting is on.
 func (s *Service) Notify(tx storage.Tx, t Recipient, kind notify.Kind, on func(*config.EmailNotifications) bool, now time.Time) error {
 	u, err := s.Switches(tx)
 	if err != nil || !on(u) {
@@ -110,7 +111,8 @@ func (s *Service) Notify(tx storage.Tx, t Recipient, kind notify.Kind, on func(*
 	return s.SendNotice(tx, t.Notice(kind, now))
 }
 
-// TellChanges tells a person what of their account is another now: at the address as it was, since whoever has changed it may be somebody else.
+// TellChanges sends the notices of a change of a person to their old address, since an attacker can have made the
+// change.
 func (s *Service) TellChanges(tx storage.Tx, id string, was *Record, old, now *Profile, password bool, at time.Time) error {
 	u, err := s.Switches(tx)
 	if err != nil {
@@ -119,13 +121,13 @@ func (s *Service) TellChanges(tx storage.Tx, id string, was *Record, old, now *P
 	on := u.AttributesUpdate
 	before := Recipient{ID: id, Rec: was, Profile: old}
 	if before.Address() == "" {
-		before.Profile = now // who had no address is told at the new one
+		before.Profile = now // without an old address the new one gets it
 	}
 	from, to := old.PrimaryEmail().Value, now.PrimaryEmail().Value
-	if FoldEmail(from) == FoldEmail(to) { // a verified address takes the mail from a primary one that is not
+	if FoldEmail(from) == FoldEmail(to) { // a verified address is preferred to an unverified primary one
 		from, to = before.Address(), Recipient{ID: id, Rec: was, Profile: now}.Address()
 	}
-	email, phone, rest := FoldEmail(from) != FoldEmail(to), !samePhones(old, now), !sameBeside(old, now)
+	email, phone, rest := FoldEmail(from) != FoldEmail(to), !samePhones(old, now), !sameRest(old, now)
 	for _, c := range []struct {
 		kind            notify.Kind
 		happened, wants bool
@@ -153,8 +155,8 @@ func samePhones(a, b *Profile) bool {
 	return slices.EqualFunc(a.PhoneNumbers, b.PhoneNumbers, func(x, y PhoneNumber) bool { return x.Value == y.Value && x.Primary == y.Primary })
 }
 
-// sameBeside tells whether two profiles are the same but for telephone numbers and the primary address.
-func sameBeside(a, b *Profile) bool {
+// sameRest tells whether two profiles differ at most in phone numbers and primary address.
+func sameRest(a, b *Profile) bool {
 	others := func(p *Profile) Profile {
 		c := p.Clone()
 		c.PhoneNumbers = nil
@@ -165,7 +167,7 @@ func sameBeside(a, b *Profile) bool {
 	return sameProfile(&x, &y)
 }
 
-// TellCoupled tells a person that an identity at a provider signs them in now.
+// TellCoupled sends the notice that an identity at a provider was linked.
 func (s *Service) TellCoupled(tx storage.Tx, id string, rec *Record, providerID string, now time.Time) error {
 	u, err := s.Switches(tx)
 	if err != nil || !u.IdentityCoupledToAccount {
@@ -180,23 +182,16 @@ func (s *Service) TellCoupled(tx storage.Tx, id string, rec *Record, providerID 
 	return s.SendNotice(tx, n)
 }
 
-// blockedEvery is how often at most a person is told of wrong passwords: whoever tries them must not fill a mailbox.
+// blockedEvery is the time between two notices of wrong passwords, so that an attacker cannot flood a mailbox.
 const blockedEvery = 6 * time.Hour
 
-// TellBlocked tells the owner of an account that wrong passwords made it wait.
+// TellBlocked sends the notice that an account is slowed down after wrong passwords.
 func (s *Service) TellBlocked(tx storage.Tx, a Holder, now time.Time) error {
 	u, err := s.Switches(tx)
 	if err != nil || !u.PasswordBlocked || a.ID == "" || a.Person.State != Active {
 		return err
 	}
-	last, err := NoticeTimes.Get(tx, a.ID)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return err
-	}
-	if now.Before(last.At.Add(blockedEvery)) {
-		return nil
-	}
-	if err := NoticeTimes.Put(tx, a.ID, NoticeTimeRecord{At: now}, now.Add(blockedEvery)); err != nil {
+	if due, err := s.NoticeDue(tx, a.ID, blockedEvery, now); err != nil || !due {
 		return err
 	}
 	prof, err := ReadProfile(tx, a.ID, &a.Person)
@@ -206,7 +201,16 @@ func (s *Service) TellBlocked(tx storage.Tx, a Holder, now time.Time) error {
 	return s.SendNotice(tx, Recipient{ID: a.ID, Rec: &a.Person, Profile: &prof.Profile}.Notice(notify.PasswordBlocked, now))
 }
 
-// before returns what is known of a person whose change they may be told of, as it is before, or nil.
+// NoticeDue tells whether a notice that is sent at most once in a period is due, and records that it is sent.
+func (s *Service) NoticeDue(tx storage.Tx, key string, every time.Duration, now time.Time) (bool, error) {
+	last, _, err := NoticeTimes.Find(tx, key)
+	if err != nil || now.Before(last.At.Add(every)) {
+		return false, err
+	}
+	return true, NoticeTimes.Put(tx, key, NoticeTimeRecord{At: now}, now.Add(every))
+}
+
+// before returns the profile before a change whose notice is on, or nil.
 func (s *Service) before(tx storage.Tx, id string, rec *Record, kind event.Type) (*Profile, error) {
 	u, err := s.Switches(tx)
 	if err != nil || !HearsOf(u, kind) {
@@ -216,7 +220,7 @@ func (s *Service) before(tx storage.Tx, id string, rec *Record, kind event.Type)
 	return &prof.Profile, err
 }
 
-// HearsOf tells whether persons hear of what an event of this kind is about.
+// HearsOf tells whether the notice of an event of this kind is on.
 func HearsOf(u *config.EmailNotifications, kind event.Type) bool {
 	switch kind {
 	case personBlocked:
@@ -229,7 +233,7 @@ func HearsOf(u *config.EmailNotifications, kind event.Type) bool {
 	return false
 }
 
-// tellDone tells a person what whoever keeps the account did to it. prof is what before has returned.
+// tellDone sends the notice of what an administrator did to an account. prof is the result of before.
 func (s *Service) tellDone(tx storage.Tx, id string, was *Record, prof *Profile, kind event.Type, now time.Time) error {
 	kinds := map[event.Type]notify.Kind{personBlocked: notify.AccountBlocked, personRemoved: notify.AccountRemoved, passwordChanged: notify.PasswordUpdated}
 	u, err := s.Switches(tx)
@@ -238,3 +242,10 @@ func (s *Service) tellDone(tx storage.Tx, id string, was *Record, prof *Profile,
 	}
 	return s.SendNotice(tx, Recipient{ID: id, Rec: was, Profile: prof}.Notice(kinds[kind], now))
 }
+
+// UnlinkedPerPerson is how many notices an organisation gets before the first pause when one person leaves and joins an
+// application again and again.
+const UnlinkedPerPerson = 5
+
+// UncoupledEvery is the time between two notices to an organisation of one cause at one provider.
+const UncoupledEvery = 6 * time.Hour

@@ -12,15 +12,16 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Partitions keep persons apart: a username is unique within its partition. Where one line asks who somebody is (the sign-in page, the
-// password grant, commands) and partitions are on, partition\username names the person; without a partition it is the default one.
+// Partitions keep persons apart: a username is unique within its partition. If partitions are on, partition\username
+// names a person where only one field asks for it (sign-in page, password grant, commands). A username without a
+// partition is in the default one.
 
 var partitionForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 // PartitionConfig says whether persons are kept in partitions.
 type PartitionConfig struct {
 	On bool
-	// Names are the partitions that persons can be added to, beside the default one. None: any.
+	// Names are the partitions that persons can be added to, besides the default one. Empty: any partition.
 	Names []string
 }
 
@@ -44,14 +45,14 @@ func CheckPartition(name string) error {
 // Partitioned tells whether persons are kept in partitions.
 func (s *Service) Partitioned() bool { return s.cfg.Partitions.On }
 
-// HasPartition tells whether persons can be in a partition: the default one, and where names are configured those, otherwise any.
+// HasPartition tells whether persons can be in a partition: the default one, and the configured ones or any.
 func (s *Service) HasPartition(name string) bool {
 	names := s.cfg.Partitions.Names
 	return name == event.DefaultPartition || len(names) == 0 || slices.Contains(names, name)
 }
 
-// InPartition returns how a username of a partition is written where one line asks for a username, or a *ValidationError when it
-// cannot be one. A partition that nobody has made has nobody in it.
+// InPartition returns partition\username, which names a person where only one field asks for it, or a *ValidationError
+// if the name of the partition is invalid.
 func (s *Service) InPartition(partition, username string) (string, error) {
 	if !s.cfg.Partitions.On {
 		return username, nil
@@ -62,7 +63,7 @@ func (s *Service) InPartition(partition, username string) (string, error) {
 	return partition + `\` + username, nil
 }
 
-// SplitName returns the partition and the username of what was typed. It is not ok when it can be nobody's.
+// SplitName returns the partition and the username of an entered name. ok is false if no person can have the name.
 func (s *Service) SplitName(typed string) (partition, username string, ok bool) {
 	if !s.cfg.Partitions.On {
 		return event.DefaultPartition, typed, true
@@ -75,7 +76,7 @@ func (s *Service) SplitName(typed string) (partition, username string, ok bool) 
 	return partition, username, partitionForm.MatchString(partition)
 }
 
-// Place checks where a new person is to be, and returns n with the partition by its name.
+// Place checks the partition of a new person, and returns n with its name filled in.
 func (s *Service) Place(n NewPerson) (NewPerson, error) {
 	c := s.cfg.Partitions
 	if !c.On {
@@ -102,7 +103,7 @@ func (s *Service) Place(n NewPerson) (NewPerson, error) {
 	return n, nil
 }
 
-// stored is how a partition stands in a record: the default one as nothing.
+// stored returns the partition as records hold it: "" for the default one.
 func stored(partition string) string {
 	if partition == event.DefaultPartition {
 		return ""
@@ -110,7 +111,7 @@ func stored(partition string) string {
 	return partition
 }
 
-// PartitionName is the name of the person's partition.
+// PartitionName returns the name of the person's partition.
 func (r *Record) PartitionName() string {
 	if r.Partition == "" {
 		return event.DefaultPartition
@@ -118,16 +119,13 @@ func (r *Record) PartitionName() string {
 	return r.Partition
 }
 
-// PartitionOfID returns the name of the partition of the person of an id: the default one for whoever is no person.
+// PartitionOfID returns the name of the partition of a person by their id: the default one if the id is unknown.
 func PartitionOfID(tx storage.Tx, id string) (string, error) {
-	rec, err := Records.Get(tx, id)
-	if errors.Is(err, storage.ErrNotFound) {
-		return event.DefaultPartition, nil
-	}
+	rec, _, err := Records.Find(tx, id)
 	return rec.PartitionName(), err
 }
 
-// PartitionOf is the name of a person's partition.
+// PartitionOf returns the name of a person's partition.
 func (s *Service) PartitionOf(p Person) string {
 	if p.Partition == "" {
 		return event.DefaultPartition
@@ -135,8 +133,8 @@ func (s *Service) PartitionOf(p Person) string {
 	return p.Partition
 }
 
-// The names of the default partition have a table of their own, as they had before there were others.
-
+// ReadName returns the person who has a folded username. The default partition has a table of its own, since it is
+// older than the others.
 func ReadName(tx storage.Tx, partition, folded string) (usernameRecord, error) {
 	if partition == event.DefaultPartition {
 		return usernames.Get(tx, folded)
@@ -164,10 +162,10 @@ func deleteName(tx storage.Tx, partition, folded string) error {
 	return partitionUsernames.Delete(tx, storage.Key(partition, folded))
 }
 
-// A nameEntry is a folded username and whose it is.
+// nameEntry is a folded username and its person.
 type nameEntry struct{ folded, id string }
 
-// scanNames yields the names of a partition in order, those after the folded name after. limit 0: all.
+// scanNames yields the names of a partition in order, beginning after the folded name after. limit 0: all.
 func scanNames(tx storage.Tx, partition, after string, descending bool, limit int, yield func(nameEntry) (bool, error)) error {
 	table, prefix := usernames, ""
 	if partition != event.DefaultPartition {

@@ -3,39 +3,24 @@ package person
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// HolderByID is LookUp of the person of an id.
-func (s *Service) HolderByID(ctx context.Context, id string) (a Holder, err error) {
-	err = s.store.View(ctx, func(tx storage.Tx) error {
-		a = Holder{ID: id}
-		if a.Person, err = Records.Get(tx, id); err != nil {
-			return err
-		}
-		pw, err := Passwords.Get(tx, id)
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil
-		}
-		a.PHC = pw.PHC
-		return err
-	})
-	return a, err
-}
-
-// MaxPassword bounds a password, in characters. What else it must be like is configured.
+// MaxPassword bounds a password, in characters. The policy is configured.
 const MaxPassword = 256
 
-// SetPassword changes the password of a person (username or id). It ends everything given before, but for the session that by names.
-// ErrNoPerson, *ValidationError, secret.ErrBusy.
+// SetPassword changes the password of a person (username or id). All sessions and tokens end, except the session that
+// by names. Errors: ErrNoPerson, *ValidationError, secret.ErrBusy.
 func (s *Service) SetPassword(ctx context.Context, usernameOrID string, password secret.String, by event.Actor) error {
 	n, err := s.PreparePassword(ctx, password.Reveal(), by)
 	if err != nil {
@@ -50,14 +35,15 @@ func (s *Service) SetPassword(ctx context.Context, usernameOrID string, password
 	})
 }
 
-// HashedPassword is a password that the policy allows, hashed, with what its transaction needs.
+// HashedPassword is the hash of a password that the policy allows, with what its transaction needs.
 type HashedPassword struct {
 	changeContext
 
 	phc string
 }
 
-// PreparePassword is called before the transaction that calls ReplacePassword. *ValidationError, secret.ErrBusy.
+// PreparePassword is called before the transaction that calls ReplacePassword. Errors: *ValidationError,
+// secret.ErrBusy.
 func (s *Service) PreparePassword(ctx context.Context, password string, by event.Actor) (*HashedPassword, error) {
 	phc, err := s.HashNew(ctx, password)
 	if err != nil {
@@ -70,8 +56,8 @@ func (s *Service) PreparePassword(ctx context.Context, password string, by event
 	return &HashedPassword{changeContext{by, passwordChanged, ev[0], s.now()}, phc}, nil
 }
 
-// ReplacePassword gives the person of an id a new password, within tx: it ends every session, refresh token, link and action token given before, but
-// for the session that names itself in event.Actor, records it and tells the person. ErrNoPerson.
+// ReplacePassword sets a new password within tx, with event and notice. All sessions, refresh tokens, links and action
+// tokens of the person end, except the session of the event.Actor. Error: ErrNoPerson.
 func (s *Service) ReplacePassword(tx storage.Tx, id string, n *HashedPassword) (Record, error) {
 	rec, err := Records.Get(tx, id)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.State == Removed {
@@ -91,7 +77,7 @@ func (s *Service) ReplacePassword(tx storage.Tx, id string, n *HashedPassword) (
 	})
 }
 
-// firstPassword returns the hash that a new person starts with, or "".
+// firstPassword returns the hash of a given password, or "".
 func (s *Service) firstPassword(ctx context.Context, n NewPerson) (string, error) {
 	switch {
 	case n.PasswordHash != "" && !n.Password.IsZero():
@@ -117,8 +103,8 @@ func (s *Service) HashNew(ctx context.Context, password string) (string, error) 
 	return s.made.Hash(ctx, normal)
 }
 
-// normalPassword returns the form of a password that is hashed: NFC, so that it does not matter how a keyboard composes é (RFC 8265 4.2).
-// It is not ok when no stored password can be like it: empty, longer than the bound, not UTF-8, or with a NUL.
+// normalPassword returns the form of a password that is hashed: NFC, so it does not matter how a keyboard composes é
+// (RFC 8265 4.2). ok is false if no password can have the form: it is empty, too long, not UTF-8, or has a NUL.
 func normalPassword(password string) (normal string, ok bool) {
 	if len(password) > 4*MaxPassword*3 || !utf8.ValidString(password) || strings.Contains(password, "\x00") {
 		return "", false
@@ -128,78 +114,38 @@ func normalPassword(password string) (normal string, ok bool) {
 	return normal, n >= 1 && n <= MaxPassword
 }
 
-// Holder is what a sign-in needs to know of the person who may own a username.
-type Holder struct {
-	ID     string // empty: nobody has the username
-	Person Record
-	PHC    string // empty: no password
-	decoy  string // what the password is held against then. Empty: a hash like ours
-}
-
-// LookUp returns the owner of a username, or an empty account.
-func (s *Service) LookUp(ctx context.Context, username string) (a Holder, err error) {
-	err = s.store.View(ctx, func(tx storage.Tx) error {
-		a = Holder{}
-		id, rec, err := s.FindMany(tx, username)
-		if errors.Is(err, ErrNoPerson) || IsID(username) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		a.ID, a.Person = id, rec
-		pw, err := Passwords.Get(tx, id)
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil
-		}
-		a.PHC = pw.PHC
+// checkPolicy checks a new password, in the form that is hashed. ok is false if there is no such form.
+func (s *Service) checkPolicy(ctx context.Context, normal string, ok bool) error {
+	u, err := s.Settings(ctx)
+	switch {
+	case err != nil:
 		return err
-	})
-	if a.PHC == "" {
-		a.decoy = s.decoys.of(username)
+	case !ok || len(u.PasswordPolicy.Check(normal)) > 0:
+		return &ValidationError{"password", policyProblem(u.PasswordPolicy)}
+	case u.PasswordPolicy.BreachedPasswordBlocked:
+		return s.checkBreached(ctx, normal)
 	}
-	s.decoys.learn(a.PHC)
-	return a, err
+	return nil
 }
 
-// Verify returns nil when the password is the account's and the person may sign in, and ErrMismatch for every other verdict. It
-// computes exactly one slow hash whatever the verdict, unless the password could be nobody's. fresh is a new hash when the stored one
-// was made at another cost.
-func (s *Service) Verify(ctx context.Context, a Holder, password string) (fresh string, err error) {
-	if fresh, err = s.Compare(ctx, s.hasher, a, password); err == nil && a.Person.State != Active {
-		err = ErrMismatch
-	}
-	return fresh, err
-}
-
-// Compare is verify of the password alone, whatever the state of the person.
-func (s *Service) Compare(ctx context.Context, with *secret.Hasher, a Holder, password string) (fresh string, err error) {
-	normal, ok := normalPassword(password)
-	if !ok {
-		return "", ErrMismatch
-	}
-	if a.PHC == "" {
-		if a.decoy != "" {
-			_, _, err = with.Verify(ctx, a.decoy, normal)
-		} else {
-			err = with.Waste(ctx, normal)
-		}
-		if err != nil {
-			return "", err
-		}
-		return "", ErrMismatch
-	}
-	ok, stale, err := with.Verify(ctx, a.PHC, normal)
-	if err != nil {
-		return "", err
-	}
-	if !ok {
-		return "", ErrMismatch
-	}
-	if stale {
-		if fresh, err = with.Hash(ctx, normal); err != nil {
-			return "", nil //nolint:nilerr // the sign-in is good; the next one rehashes
+// policyProblem says everything that the policy requires, so that one more attempt is enough.
+func policyProblem(p config.PasswordPolicy) string {
+	text := fmt.Sprintf("must have %d to %d characters", p.MinLength, min(p.MaxLength, MaxPassword))
+	var classes []string
+	for _, c := range []struct {
+		required bool
+		name     string
+	}{
+		{p.LowerCaseCharRequired, "a lower case letter"},
+		{p.UpperCaseCharRequired, "an upper case letter"},
+		{p.SpecialCharRequired, "a character that is neither letter nor digit"},
+	} {
+		if c.required {
+			classes = append(classes, c.name)
 		}
 	}
-	return fresh, nil
+	if len(classes) > 0 {
+		text += ", among them " + strings.Join(classes, " and ")
+	}
+	return text
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// State is where a person stands: INVITED, INACTIVE, ACTIVE, BLOCKED, REMOVED.
+// State is the state of a person: INVITED, INACTIVE, ACTIVE, BLOCKED or REMOVED.
 type State string
 
-// The states. Only an active person can sign in, and nothing of any other person is valid.
+// The states. Only an active person can sign in. Sessions and tokens of all others are invalid.
 const (
 	Invited  State = "INVITED"
 	Inactive State = "INACTIVE"
@@ -28,7 +28,7 @@ const (
 	Removed  State = "REMOVED"
 )
 
-// Person is what is told about a person.
+// Person is what commands and APIs show of a person.
 type Person struct {
 	ID            string    `json:"id"`
 	Username      string    `json:"username"`
@@ -45,14 +45,14 @@ type Person struct {
 	UpdatedAt     time.Time `json:"updated_at"`
 }
 
-// NewPerson is what an administrator says about a person.
+// NewPerson is what an administrator enters for a new person.
 type NewPerson struct {
-	// Username is unique regardless of case and Unicode form. One that is an e-mail address is the person's verified e-mail, unless
-	// Email says otherwise.
+	// Username is unique regardless of case and Unicode form. An e-mail address as username is the person's verified
+	// address, unless Email says otherwise.
 	Username string `json:"username"`
-	// Password has 8 to 256 characters. Neither it nor PasswordHash: nobody can sign in with a password yet.
+	// Password is checked by the policy. Without it and PasswordHash the person cannot sign in by password yet.
 	Password secret.String `json:"password,omitzero"`
-	// PasswordHash was made elsewhere: secret.CheckImported says which are understood.
+	// PasswordHash was made by another system. secret.CheckImported says which are understood.
 	PasswordHash  string   `json:"password_hash,omitempty"`
 	Name          string   `json:"name,omitempty"`
 	GivenName     string   `json:"given_name,omitempty"`
@@ -61,16 +61,17 @@ type NewPerson struct {
 	EmailVerified *bool    `json:"email_verified,omitempty"`
 	Groups        []string `json:"groups,omitempty"`
 	Locale        string   `json:"locale,omitempty"` // BCP 47
-	// Partition is where the username is unique. Default: what stands before a \ in the username, otherwise the default one.
+	// Partition is where the username is unique. Default: the part of the username before a \, otherwise "default".
 	Partition string `json:"partition,omitempty"`
-	// Inactive persons cannot sign in until somebody activates them.
+	// Inactive persons cannot sign in until they are activated.
 	Inactive bool `json:"inactive,omitempty"`
-	// Profile is all that is known of the person; the members above, where they are given, say more. Default: those members.
+	// Profile is the whole profile. The members above replace parts of it. Default: those members.
 	Profile *Profile `json:"profile,omitempty"`
-	// Directory is what a directory keeps beside. Default: nothing.
+	// Directory is what a directory adds. Default: nothing.
 	Directory *Directory `json:"-"`
 }
 
+// Bounds of names.
 const (
 	MaxUsername = 256 // characters
 	maxFolded   = 900 // bytes: it is a storage key
@@ -78,7 +79,7 @@ const (
 	maxGroups   = 256
 )
 
-// configuration is the actor of what the Caddyfile says.
+// configuration is the actor of persons of the Caddyfile.
 var configuration = event.Actor{ID: "configuration", Name: "configuration"}
 
 // AddPerson creates a person, or returns ErrUsernameTaken or a *ValidationError.
@@ -90,7 +91,7 @@ func (s *Service) AddPerson(ctx context.Context, n NewPerson, by event.Actor) (P
 	return s.Person(ctx, d.ID)
 }
 
-// CreatePerson is AddPerson, and tells everything that is kept then.
+// CreatePerson is AddPerson, and returns everything that is stored.
 func (s *Service) CreatePerson(ctx context.Context, n NewPerson, by event.Actor) (Details, error) {
 	return s.createAs(ctx, n, by, ReasonAPI)
 }
@@ -148,7 +149,7 @@ func (s *Service) createAs(ctx context.Context, n NewPerson, by event.Actor, how
 	return d, nil
 }
 
-// AddConfigured creates a person of the configuration who is absent. The password is hashed only then.
+// AddConfigured creates a person of the configuration if the username is unknown. Only then is the password hashed.
 func (s *Service) AddConfigured(ctx context.Context, n NewPerson) error {
 	placed, err := s.Place(n)
 	if err != nil {
@@ -168,14 +169,14 @@ func (s *Service) AddConfigured(ctx context.Context, n NewPerson) error {
 	if errors.Is(err, ErrUsernameTaken) { // another node was faster
 		return nil
 	}
-	if errors.As(err, new(*uncertainError)) { // nobody else has to wait for that
+	if errors.As(err, new(*uncertainError)) { // the start does not wait for the check
 		s.log.Error("person of the configuration not created; it is tried at the next start", zap.String("username", n.Username), zap.Error(err))
 		return nil
 	}
 	return err
 }
 
-// RemovePerson is SetState to Removed of the person of an id, when allow, which sees the person as they are, returns no error.
+// RemovePerson removes the person of an id if allow, which gets the person, returns no error.
 func (s *Service) RemovePerson(ctx context.Context, id string, by event.Actor, allow func(tx storage.Tx, d *Details) error) error {
 	if !IsID(id) {
 		return ErrNoPerson
@@ -192,7 +193,7 @@ func (s *Service) RemovePerson(ctx context.Context, id string, by event.Actor, a
 	})
 }
 
-// remove leaves of a person what tells that they were there.
+// remove deletes everything of a person except the record that they existed.
 func (s *Service) remove(tx storage.Tx, id string, rec *Record) error {
 	if err := s.forget(tx, id, rec); err != nil {
 		return err
@@ -237,7 +238,8 @@ func (s *Service) EndSessions(ctx context.Context, usernameOrID string) error {
 	})
 }
 
-// BeginChange reads a person, lets fn change the record and writes it with its event, in one transaction. fn answers false when there is nothing to write.
+// BeginChange reads a person, lets fn change the record and writes it with its event, in one transaction. fn returns
+// false if there is nothing to write.
 func (s *Service) BeginChange(ctx context.Context, usernameOrID string, by event.Actor, kind event.Type, fn func(storage.Tx, string, *Record) (bool, error)) error {
 	ev, err := s.NewEvents(by.Origin, kind)
 	if err != nil {
@@ -254,7 +256,7 @@ func (s *Service) BeginChange(ctx context.Context, usernameOrID string, by event
 	})
 }
 
-// changeContext is what a change of a person needs that is made before its transaction.
+// changeContext is what a change of a person needs from before its transaction.
 type changeContext struct {
 	by    event.Actor
 	Kind  event.Type
@@ -262,7 +264,7 @@ type changeContext struct {
 	Now   time.Time
 }
 
-// changeIn is change within tx, of the person of a record, who is returned as they are then.
+// changeIn is BeginChange within tx, for a record that tx has read. It returns the record after the change.
 func (s *Service) changeIn(tx storage.Tx, id string, rec Record, c changeContext, fn func(storage.Tx, string, *Record) (bool, error)) (Record, error) {
 	epoch, was := rec.Epoch, rec
 	prof, err := s.before(tx, id, &rec, c.Kind)
@@ -275,7 +277,7 @@ func (s *Service) changeIn(tx storage.Tx, id string, rec Record, c changeContext
 	}
 	if rec.Epoch != epoch {
 		except := ""
-		if c.Kind == passwordChanged { // the one session that may go on
+		if c.Kind == passwordChanged { // one session continues
 			except = c.by.Session
 		}
 		if err := s.Watcher().SessionsEnded(tx, id, except); err != nil {

@@ -9,20 +9,20 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Is tells whether the number, as it is stored, is the one of an international form.
+// Is tells whether the stored number is the same as a number in international form.
 func (n *PhoneNumber) Is(number string) bool {
 	own, ok := ParsePhone(n.Value)
 	return ok && own == number
 }
 
-// SentCodeLife is how long a code that is sent is good.
+// SentCodeLife is how long a sent code works.
 const SentCodeLife = 10 * time.Minute
 
-// SendsTexts tells whether text messages are sent: there is something to send by, and it is switched on.
+// SendsTexts tells whether text messages are configured and switched on.
 func (s *Service) SendsTexts(u *config.Units) bool { return s.sms != nil && u.Features.SMSEnabled }
 
-// ParsePhone returns a telephone number in the form that text messages are sent to, as people write it in any country: with + or 00 and the code of the
-// country. A number without them is nobody's: which country is meant is not known. (ITU-T E.164)
+// ParsePhone returns a phone number in the form that text messages are sent to (ITU-T E.164). The number must have the
+// code of its country, after + or 00: without it the country is unknown.
 func ParsePhone(typed string) (number string, ok bool) {
 	typed = strings.TrimPrefix(strings.TrimSpace(typed), "tel:")
 	if len(typed) > MaxTag {
@@ -41,7 +41,7 @@ func ParsePhone(typed string) (number string, ok bool) {
 	return number, notify.IsNumber(number)
 }
 
-// MaskPhone shows a number to who knows it already.
+// MaskPhone shortens a number so that only its owner recognises it.
 func MaskPhone(number string) string {
 	if len(number) < 4 {
 		return ""
@@ -49,7 +49,8 @@ func MaskPhone(number string) string {
 	return "•••\u00a0" + number[len(number)-3:]
 }
 
-// TextNumber returns the number that text messages for a person go to: a verified one, the primary first. "" when there is none.
+// TextNumber returns the number for text messages to a person: a verified one, preferably the primary. "" if there is
+// no verified number.
 func TextNumber(p *Profile) string {
 	found := ""
 	for _, n := range p.PhoneNumbers {
@@ -60,7 +61,7 @@ func TextNumber(p *Profile) string {
 	return found
 }
 
-// Text returns the message that is sent to a number of a person.
+// Text returns a message to a number of the recipient.
 func (t Recipient) Text(kind notify.Kind, to string, now time.Time) notify.SMS {
 	m := notify.SMS{Kind: kind, To: to, PersonID: t.ID, At: now, Data: map[string]string{}}
 	if t.Profile.PreferredLocale != "" {
@@ -69,7 +70,7 @@ func (t Recipient) Text(kind notify.Kind, to string, now time.Time) notify.SMS {
 	return m
 }
 
-// TextCode sends a code by text message, unless it has nowhere to go.
+// TextCode sends a code by text message if there is a number.
 func (s *Service) TextCode(tx storage.Tx, t Recipient, kind notify.Kind, to, code string, now time.Time) error {
 	if to == "" {
 		return nil
@@ -79,7 +80,7 @@ func (s *Service) TextCode(tx storage.Tx, t Recipient, kind notify.Kind, to, cod
 	return s.sms.Send(tx, m)
 }
 
-// MaskEmail shows an address to who knows it already.
+// MaskEmail shortens an address so that only its owner recognises it.
 func MaskEmail(address string) string {
 	at := strings.LastIndexByte(address, '@')
 	if at <= 0 {

@@ -1,28 +1,14 @@
 package person
 
 import (
-	"cmp"
 	"encoding/base64"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-
-	xlanguage "golang.org/x/text/language"
-	"golang.org/x/text/unicode/norm"
 
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
-
-// Key names an address in a form: when it is another by now, the form is about none.
-func (a Address) Key() string {
-	return base64.RawURLEncoding.EncodeToString([]byte(secret.Hash(fmt.Sprintf("%#v", a))))
-}
-
-// Line is the address in one line.
-func (a Address) Line() string { return strings.ReplaceAll(a.Formatted(), "\n", ", ") }
 
 // Profile is what is known of a person. (identity service document, "Credentials API records")
 type Profile struct {
@@ -80,11 +66,11 @@ type Address struct {
 	CompanyName         string `json:"company_name,omitempty" cbor:"8,keyasint,omitempty"`
 	Attention           string `json:"attentation,omitempty" cbor:"9,keyasint,omitempty"` // spelled so on the wire
 	Primary             bool   `json:"primary" cbor:"10,keyasint,omitempty"`
-	// Tag, such as home or work, is for SCIM alone: the document's addresses have none.
+	// Tag, such as home or work, is only for SCIM: the document's addresses have no tag.
 	Tag string `json:"-" cbor:"11,keyasint,omitempty"`
 }
 
-// Street is the line with street and house number.
+// Street returns the line with street and house number.
 func (a Address) Street() string {
 	n := ""
 	if a.HouseNumber != 0 {
@@ -93,11 +79,19 @@ func (a Address) Street() string {
 	return strings.Join(slices.DeleteFunc([]string{a.StreetName, n, a.HouseNumberAddition}, func(s string) bool { return s == "" }), " ")
 }
 
-// Formatted is the whole address, a line for each part.
+// Formatted returns the whole address, a line for each part.
 func (a Address) Formatted() string {
 	lines := []string{a.CompanyName, a.Attention, a.Street(), strings.TrimSpace(a.PostalCode + " " + a.City), a.Region, a.CountryCode}
 	return strings.Join(slices.DeleteFunc(lines, func(s string) bool { return s == "" }), "\n")
 }
+
+// Key identifies an address in a form. It changes with the address, so an outdated form matches no address.
+func (a Address) Key() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(secret.Hash(fmt.Sprintf("%#v", a))))
+}
+
+// Line returns the address in one line.
+func (a Address) Line() string { return strings.ReplaceAll(a.Formatted(), "\n", ", ") }
 
 // CustomAttribute is an attribute of the operator's own. Its name is unique within a profile.
 type CustomAttribute struct {
@@ -105,7 +99,7 @@ type CustomAttribute struct {
 	Value string `json:"value" cbor:"2,keyasint"`
 }
 
-// Directory is what a directory keeps of a person beyond the Profile, so that SCIM (RFC 7643 4.1 and 4.3) gives back what it was given.
+// Directory is what a directory adds to the Profile, so that SCIM (RFC 7643 4.1 and 4.3) returns what it was given.
 type Directory struct {
 	ExternalID      string              `json:"external_id,omitempty" cbor:"1,keyasint,omitempty"`
 	FormattedName   string              `json:"formatted_name,omitempty" cbor:"2,keyasint,omitempty"`
@@ -135,196 +129,6 @@ type Plural struct {
 	Primary bool   `json:"primary,omitempty" cbor:"4,keyasint,omitempty"`
 }
 
-// Bounds of a profile.
-const (
-	MaxEntries = 20   // of each kind of addresses and numbers
-	maxCustom  = 100  // custom attributes
-	MaxTag     = 64   // characters
-	maxValue   = 1024 // characters of a custom attribute
-	MaxLine    = 256  // characters of everything else
-	maxPlural  = 8192 // characters: a certificate is a value
-	maxProfile = 64 << 10
-)
-
-var (
-	phoneForm  = regexp.MustCompile(`^(tel:)?\+?[0-9(][0-9 ()./;=a-zA-Z-]{1,62}$`)
-	customName = regexp.MustCompile(`^[\pL\pN_.:/-]{1,128}$`)
-)
-
-// check completes the profile and says what of it cannot be stored.
-func (p *Profile) check() error {
-	if p.Name.DisplayName == "" {
-		p.Name.DisplayName = strings.TrimSpace(p.Name.FirstName + " " + p.Name.LastName)
-	}
-	for _, f := range []struct{ field, v string }{
-		{"given_name", p.Name.FirstName},
-		{"family_name", p.Name.LastName},
-		{"initials", p.Name.Initials},
-		{"name", p.Name.DisplayName},
-		{"reference_id", p.ReferenceID},
-	} {
-		if !IsText(f.v, MaxLine) {
-			return &ValidationError{f.field, fmt.Sprintf("must have at most %d characters, none of them a control character", MaxLine)}
-		}
-	}
-	if !slices.Contains([]string{"", "M", "F", "U"}, p.Gender) {
-		return &ValidationError{"gender", "is not M, F or U"}
-	}
-	if p.DateOfBirth != "" {
-		if _, err := time.Parse(time.DateOnly, p.DateOfBirth); err != nil {
-			return &ValidationError{"date_of_birth", "is not a date such as 1990-12-31"}
-		}
-	}
-	if p.PreferredLocale != "" {
-		if _, err := xlanguage.Parse(p.PreferredLocale); err != nil || len(p.PreferredLocale) > MaxTag {
-			return &ValidationError{"locale", "is not a language tag"}
-		}
-	}
-	for _, check := range []func() error{p.checkEmails, p.checkPhones, p.checkAddresses, p.checkCustom} {
-		if err := check(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *Profile) checkEmails() error {
-	if len(p.EmailAddresses) > MaxEntries {
-		return &ValidationError{"email", fmt.Sprintf("addresses are more than %d", MaxEntries)}
-	}
-	seen, primary := map[string]bool{}, 0
-	for i := range p.EmailAddresses {
-		e := &p.EmailAddresses[i]
-		folded := FoldEmail(e.Value)
-		switch {
-		case !IsEmail(e.Value):
-			return &ValidationError{"email", "is not an e-mail address"}
-		case seen[folded]:
-			return &ValidationError{"email", "is there twice"}
-		case !IsText(e.Tag, MaxTag):
-			return &ValidationError{"email", "has a tag that is too long or has control characters"}
-		}
-		seen[folded] = true
-		if e.Primary {
-			primary++
-		}
-	}
-	if primary > 1 {
-		return &ValidationError{"email", "addresses have more than one that is primary"}
-	}
-	if primary == 0 && len(p.EmailAddresses) > 0 {
-		p.EmailAddresses[0].Primary = true
-	}
-	return nil
-}
-
-func (p *Profile) checkPhones() error {
-	if len(p.PhoneNumbers) > MaxEntries {
-		return &ValidationError{"phone_numbers", fmt.Sprintf("are more than %d", MaxEntries)}
-	}
-	primary := 0
-	for i := range p.PhoneNumbers {
-		n := &p.PhoneNumbers[i]
-		if !phoneForm.MatchString(n.Value) || !IsText(n.Tag, MaxTag) {
-			return &ValidationError{"phone_numbers", "are not all telephone numbers such as +31 20 123 4567"}
-		}
-		if n.Primary {
-			primary++
-		}
-	}
-	if primary > 1 {
-		return &ValidationError{"phone_numbers", "have more than one that is primary"}
-	}
-	if primary == 0 && len(p.PhoneNumbers) > 0 {
-		p.PhoneNumbers[0].Primary = true
-	}
-	return nil
-}
-
-func (p *Profile) checkAddresses() error {
-	if len(p.Addresses) > MaxEntries {
-		return &ValidationError{"addresses", fmt.Sprintf("are more than %d", MaxEntries)}
-	}
-	primary := 0
-	for i := range p.Addresses {
-		a := &p.Addresses[i]
-		a.CountryCode = strings.ToUpper(a.CountryCode)
-		if a.HouseNumber < 0 || a.HouseNumber > 999999 {
-			return &ValidationError{"addresses", "have a house number that is none"}
-		}
-		for _, v := range []string{a.HouseNumberAddition, a.StreetName, a.City, a.PostalCode, a.Region, a.CompanyName, a.Attention, a.Tag} {
-			if !IsText(v, MaxLine) {
-				return &ValidationError{"addresses", fmt.Sprintf("must have lines of at most %d characters, none of them a control character", MaxLine)}
-			}
-		}
-		if region, err := xlanguage.ParseRegion(cmp.Or(a.CountryCode, "NL")); err != nil || len(a.CountryCode) > 2 || !region.IsCountry() {
-			return &ValidationError{"addresses", "have a country that is not the two letters of ISO 3166-1"}
-		}
-		if a.Primary {
-			primary++
-		}
-	}
-	if primary > 1 {
-		return &ValidationError{"addresses", "have more than one that is primary"}
-	}
-	return nil
-}
-
-func (p *Profile) checkCustom() error {
-	if len(p.CustomAttributes) > maxCustom {
-		return &ValidationError{"custom_attributes", fmt.Sprintf("are more than %d", maxCustom)}
-	}
-	seen := map[string]bool{}
-	for _, c := range p.CustomAttributes {
-		if !customName.MatchString(c.Name) || seen[c.Name] {
-			return &ValidationError{"custom_attributes", "must have names of letters, digits and _ . : / -, each of them once"}
-		}
-		seen[c.Name] = true
-		if !IsText(c.Value, maxValue) {
-			return &ValidationError{"custom_attributes", fmt.Sprintf("must have values of at most %d characters, none of them a control character", maxValue)}
-		}
-	}
-	return nil
-}
-
-// check says what of the directory's part cannot be stored.
-func (d *Directory) check() error {
-	for _, f := range []struct{ field, v string }{
-		{"externalId", d.ExternalID},
-		{"name.formatted", d.FormattedName},
-		{"name.middleName", d.MiddleName},
-		{"name.honorificPrefix", d.HonorificPrefix},
-		{"name.honorificSuffix", d.HonorificSuffix},
-		{"nickName", d.NickName},
-		{"profileUrl", d.ProfileURL},
-		{"title", d.Title},
-		{"userType", d.UserType},
-		{"timezone", d.Timezone},
-		{"preferredLanguage", d.Language},
-		{"employeeNumber", d.EmployeeNumber},
-		{"costCenter", d.CostCenter},
-		{"organization", d.Organization},
-		{"division", d.Division},
-		{"department", d.Department},
-		{"manager", d.Manager},
-	} {
-		if !IsText(f.v, MaxLine) {
-			return &ValidationError{f.field, fmt.Sprintf("must have at most %d characters, none of them a control character", MaxLine)}
-		}
-	}
-	for field, values := range d.Plurals {
-		if len(values) > MaxEntries {
-			return &ValidationError{field, fmt.Sprintf("are more than %d", MaxEntries)}
-		}
-		for _, v := range values {
-			if !IsText(v.Value, maxPlural) || !IsText(v.Display, MaxLine) || !IsText(v.Type, MaxTag) {
-				return &ValidationError{field, "have a value that is too long or has control characters"}
-			}
-		}
-	}
-	return nil
-}
-
 // PrimaryEmail returns the primary address, or an empty one.
 func (p *Profile) PrimaryEmail() EmailAddress {
 	for _, e := range p.EmailAddresses {
@@ -335,7 +139,7 @@ func (p *Profile) PrimaryEmail() EmailAddress {
 	return EmailAddress{}
 }
 
-// setPrimaryEmail makes an address the primary one and says whether it is verified. "" leaves all as they are.
+// setPrimaryEmail makes an address the primary one, verified or not. "" changes nothing.
 func (p *Profile) setPrimaryEmail(value string, verified bool) {
 	if value == "" {
 		return
@@ -353,7 +157,7 @@ func (p *Profile) setPrimaryEmail(value string, verified bool) {
 	}
 }
 
-// keepVerified takes over from before what was verified then and is the same still. Nobody who changes a profile can say more.
+// keepVerified marks as verified what was verified before and is the same. A change of a profile verifies nothing else.
 func (p *Profile) keepVerified(before *Profile) {
 	for i := range p.EmailAddresses {
 		e := &p.EmailAddresses[i]
@@ -367,10 +171,7 @@ func (p *Profile) keepVerified(before *Profile) {
 	}
 }
 
-// FoldEmail is the form in which e-mail addresses are compared: no mail system that matters tells case apart.
-func FoldEmail(s string) string { return strings.ToLower(norm.NFC.String(s)) }
-
-// claims are the standard claims (OpenID Connect Core 5.1) that the person's small record does not hold already.
+// claims returns the standard claims (OpenID Connect Core 5.1) that are not members of the Record.
 func (p *Profile) claims(d *Directory) map[string]string {
 	out := map[string]string{}
 	set := func(name, v string) {

@@ -6,8 +6,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Tables of persons. As in every table of the service, cookies are keys by their hash (secret.Hash), never values. Validity is decided by
-// the records' own times and the epochs; the expiry given to storage is for collection.
+// Tables of persons. In all tables of the service cookies are keys by their hash (secret.Hash), never values. The times
+// and epochs of the records decide what is valid; the expiry given to storage is for collection.
 var (
 	Records            = storage.NewTable[Record]("identity_person")                     // person id
 	usernames          = storage.NewTable[usernameRecord]("identity_username")           // folded username
@@ -26,8 +26,8 @@ var (
 	NoticeTimes        = storage.NewTable[NoticeTimeRecord]("identity_noticed")          // person id
 )
 
-// Record is all that tokens and headers say of a person, in one small record: the hot paths read it once. What signs the person
-// in stands apart.
+// Record is everything that tokens and headers say about a person, in one small record that frequent requests read
+// once. Passwords and identities are separate records.
 type Record struct {
 	State         State     `cbor:"1,keyasint"`
 	Epoch         int64     `cbor:"2,keyasint,omitempty"`
@@ -41,22 +41,22 @@ type Record struct {
 	Locale        string    `cbor:"10,keyasint,omitempty"`
 	CreatedAt     time.Time `cbor:"11,keyasint"`
 	UpdatedAt     time.Time `cbor:"12,keyasint"`
-	// External is the key in identities of a person whom a provider has brought.
+	// External is the key in Identities of a person that a header provider has created.
 	External string `cbor:"13,keyasint,omitempty"`
-	// Claims are the standard claims that no member above holds, such as phone_number.
+	// Claims are the standard claims that are no members above, such as phone_number.
 	Claims    map[string]string `cbor:"14,keyasint,omitempty"`
 	Partition string            `cbor:"15,keyasint,omitempty"` // empty: the default one
-	// Awaits says that an inactive person activates the account, and how they are welcomed then.
+	// Awaits says that an inactive person can activate the account, and how they are welcomed then.
 	Awaits Welcome `cbor:"16,keyasint,omitempty"`
 }
 
-// ProfileRecord is everything else that is kept of a person. What the small record holds too is right there (see overlay).
+// ProfileRecord is everything else that is stored of a person. What the Record also has is right there (see overlay).
 type ProfileRecord struct {
 	Profile   Profile   `cbor:"1,keyasint"`
 	Directory Directory `cbor:"2,keyasint"`
 }
 
-// groupRecord is a group of persons. Their own records name it; its members are keys of their own.
+// groupRecord is a group of persons. Records of persons name their groups; a table has the members of a group.
 type groupRecord struct {
 	Name        string    `cbor:"1,keyasint"`
 	ExternalID  string    `cbor:"2,keyasint,omitempty"`
@@ -65,19 +65,19 @@ type groupRecord struct {
 	CreatedAt   time.Time `cbor:"5,keyasint"`
 	UpdatedAt   time.Time `cbor:"6,keyasint"`
 	Version     int64     `cbor:"7,keyasint,omitempty"` // grows with each change, memberships included
-	// Former is the name that some members' records may still have after a rename; Removing: members are being taken out.
+	// Former is the name that records of members can still have after a rename. Removing says that the group is being
+	// removed.
 	Former   string `cbor:"8,keyasint,omitempty"`
 	Removing bool   `cbor:"9,keyasint,omitempty"`
 }
 
-// tallyRecord counts.
+// tallyRecord counts the persons of a partition.
 type tallyRecord struct {
 	Persons int64 `cbor:"1,keyasint"`
-	Version int64 `cbor:"2,keyasint,omitempty"` // grows with each change of who is there under which name
+	Version int64 `cbor:"2,keyasint,omitempty"` // grows with each change of persons and their names
 }
 
-// NoticeTimeRecord is when somebody was told something that they are not told again soon: a person of wrong passwords, an organisation of what keeps
-// accounts from being coupled.
+// NoticeTimeRecord is when a notice was sent that is not sent again soon.
 type NoticeTimeRecord struct {
 	At time.Time `cbor:"1,keyasint"`
 }
@@ -93,10 +93,10 @@ type PasswordRecord struct {
 	ChangedAt time.Time `cbor:"2,keyasint"`
 }
 
-// IdentityRecord leads from who somebody is at a provider to the person.
+// IdentityRecord links an identity at a provider to a person.
 type IdentityRecord struct {
 	PersonID string `cbor:"1,keyasint"`
-	// Issuer and Subject are empty where the key is that of a folded username.
+	// Issuer and Subject are empty if the key is that of a folded username.
 	Issuer  string    `cbor:"2,keyasint,omitempty"`
 	Subject string    `cbor:"3,keyasint,omitempty"`
 	Since   time.Time `cbor:"4,keyasint,omitempty"`

@@ -1,6 +1,6 @@
-// Package person knows who somebody is: profile, groups, password, and identities at other providers. Each change is
-// one transaction with its event and its notice. Sessions, sign-ins, pages and what a person has set up for step-up do
-// not belong here; their packages register hooks for what they must do when a person changes.
+// Package person knows who a person is: profile, groups, password, and identities at providers. Each change is one
+// transaction with its event and its notice. Sessions, sign-ins, pages and step-up methods do not belong here: their
+// packages register hooks for what they must do when a person changes.
 package person
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Config is what the operator decided.
+// Config is the configuration of persons.
 type Config struct {
 	Partitions PartitionConfig
 }
@@ -26,7 +26,7 @@ type Config struct {
 // Deps is what the service works with.
 type Deps struct {
 	Store storage.Store
-	// Keyring seals what must not be readable in storage.
+	// Keyring derives the secret that chooses decoys.
 	Keyring *secret.Keyring
 	// Hasher computes slow hashes, a bounded number at a time.
 	Hasher *secret.Hasher
@@ -47,7 +47,6 @@ type Deps struct {
 // Service keeps persons. It is safe for concurrent use; the hooks are set before it is used.
 type Service struct {
 	store    storage.Store
-	keyring  *secret.Keyring
 	hasher   *secret.Hasher
 	events   *event.Recorder
 	units    func(tx storage.Tx) (*config.Units, error)
@@ -59,7 +58,7 @@ type Service struct {
 	random   io.Reader
 
 	cfg    Config
-	made   *secret.Hasher // of Hasher, for new passwords: a directory sets thousands of them
+	made   *secret.Hasher // a part of hasher, for new passwords: a directory sets thousands of them
 	doubts *rate.Limiter  // bounds the events of breach checks that failed
 	decoys decoys
 
@@ -71,13 +70,13 @@ type Service struct {
 	nameOfProvider func(id string) string
 }
 
-// New returns a service for one configuration. Several may share one store at a time, such as during a reload.
+// New returns a service for one configuration. Several can share a store, such as during a reload.
 func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 	if err := cfg.Partitions.check(); err != nil {
 		return nil, err
 	}
 	s := &Service{
-		store: d.Store, keyring: d.Keyring, hasher: d.Hasher, events: d.Events, units: d.Units,
+		store: d.Store, hasher: d.Hasher, events: d.Events, units: d.Units,
 		notify: d.Notify, sms: d.SMS, breached: d.Breached, log: d.Log, now: d.Now,
 		random: d.Random,
 		cfg:    cfg, made: d.Hasher.Part(), doubts: rate.NewLimiter(rate.Every(time.Minute), 10),
@@ -89,7 +88,16 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 	return s, nil
 }
 
-// View reads persons and groups in one snapshot: fn may run several times and only reads.
+// View reads persons and groups in one snapshot. fn can run several times and only reads.
 func (s *Service) View(ctx context.Context, fn func(storage.Tx) error) error {
 	return s.store.View(ctx, fn)
+}
+
+// Settings returns the present settings.
+func (s *Service) Settings(ctx context.Context) (u *config.Units, err error) {
+	err = s.store.View(ctx, func(tx storage.Tx) error {
+		u, err = s.units(tx)
+		return err
+	})
+	return u, err
 }

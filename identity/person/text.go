@@ -1,0 +1,44 @@
+package person
+
+import (
+	"fmt"
+	"net/mail"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"golang.org/x/text/secure/precis"
+	"golang.org/x/text/unicode/norm"
+)
+
+// IsID tells whether s has the form of a person's id, which no username can have.
+func IsID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }
+
+// Fold returns the form in which usernames are compared, or a *ValidationError. (RFC 8265 3.3, UsernameCaseMapped:
+// width, case, NFC)
+func Fold(username string) (string, error) {
+	username = strings.TrimSpace(username)
+	if username == "" || !utf8.ValidString(username) || utf8.RuneCountInString(username) > MaxUsername {
+		return "", &ValidationError{"username", fmt.Sprintf("must have 1 to %d characters", MaxUsername)}
+	}
+	folded, err := precis.UsernameCaseMapped.String(username)
+	if err != nil || len(folded) > maxFolded {
+		return "", &ValidationError{"username", "has characters that a username cannot have, such as spaces"}
+	}
+	return folded, nil
+}
+
+// FoldEmail returns the form in which e-mail addresses are compared: mail systems ignore case.
+func FoldEmail(s string) string { return strings.ToLower(norm.NFC.String(s)) }
+
+// IsEmail tells whether s is an e-mail address.
+func IsEmail(s string) bool {
+	a, err := mail.ParseAddress(s)
+	return err == nil && a.Address == s && len(s) <= 254 && IsText(s, 254)
+}
+
+// IsText tells whether s has at most limit characters, none of them a control character.
+func IsText(s string, limit int) bool {
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !strings.ContainsFunc(s, func(c rune) bool { return unicode.IsControl(c) || c == '\u2028' || c == '\u2029' })
+}
