@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -88,8 +89,10 @@ func (s *Service) validated(ctx context.Context, c Credentials, a person.Holder,
 		if err != nil {
 			return err
 		}
-		if err := a.Rehash(tx, pw, fresh); err != nil {
-			return err
+		if fresh != "" {
+			if err := person.Passwords.Put(tx, a.ID, person.PasswordRecord{PHC: fresh, ChangedAt: pw.ChangedAt}, time.Time{}); err != nil {
+				return err
+			}
 		}
 		if err := s.Proof.Undo(tx, at, true, now); err != nil {
 			return err

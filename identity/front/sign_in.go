@@ -33,7 +33,7 @@ func (s *Service) AdmitNew(w http.ResponseWriter, r *http.Request, f FlowRecord,
 			if err != nil {
 				return rec, err
 			}
-			return rec, proof.DeviceRecords.Put(tx, storage.Key(personID, proof.Hashed(device)), proof.DeviceRecord{Epoch: rec.Epoch, Seen: now}, now.Add(session.DeviceLife))
+			return rec, proof.RememberDevice(tx, personID, rec.Epoch, proof.Hashed(device), now)
 		},
 	})
 }

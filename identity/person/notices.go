@@ -191,7 +191,7 @@ func (s *Service) TellBlocked(tx storage.Tx, a Holder, now time.Time) error {
 	if err != nil || !u.PasswordBlocked || a.ID == "" || a.Person.State != Active {
 		return err
 	}
-	if due, err := s.NoticeDue(tx, a.ID, blockedEvery, now); err != nil || !due {
+	if due, err := s.noticeDue(tx, a.ID, blockedEvery, now); err != nil || !due {
 		return err
 	}
 	prof, err := ReadProfile(tx, a.ID, &a.Person)
@@ -201,8 +201,8 @@ func (s *Service) TellBlocked(tx storage.Tx, a Holder, now time.Time) error {
 	return s.SendNotice(tx, Recipient{ID: a.ID, Rec: &a.Person, Profile: &prof.Profile}.Notice(notify.PasswordBlocked, now))
 }
 
-// NoticeDue tells whether a notice that is sent at most once in a period is due, and records that it is sent.
-func (s *Service) NoticeDue(tx storage.Tx, key string, every time.Duration, now time.Time) (bool, error) {
+// noticeDue tells whether a notice that is sent at most once in a period is due, and records that it is sent.
+func (s *Service) noticeDue(tx storage.Tx, key string, every time.Duration, now time.Time) (bool, error) {
 	last, _, err := NoticeTimes.Find(tx, key)
 	if err != nil || now.Before(last.At.Add(every)) {
 		return false, err
