@@ -1,0 +1,69 @@
+package identity_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// TestUpdateInTransaction: a change of a person that is a part of another transaction is checked, recorded, told and
+// followed by hooks like every other change.
+func TestUpdateInTransaction(t *testing.T) {
+	t.Parallel()
+	h, u, notices := open(t)
+	u.EmailNotifications.AttributesUpdate.OnEmailUpdated = true
+	u.Features.CustomEmailValidation = unitsOf(t, `{"features":{"custom_email_validation":{"enabled":true,"after_at_regex":"example\\.com"}}}`).Features.CustomEmailValidation
+	p := h.add(person.NewPerson{Username: "ann@example.com"})
+	t.Cleanup(h.checkInvariants)
+	var followed string
+	h.Person.OnChange(func(_ storage.Tx, id string, before, after *person.Profile) error {
+		followed = id + " " + before.PrimaryEmail().Value + " " + after.PrimaryEmail().Value
+		return nil
+	})
+	apply := func(address string) error {
+		up, err := h.Person.NewUpdate(t.Context(), person.Edit{By: event.Actor{ID: "ops"}, Verified: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.store.Update(t.Context(), func(tx storage.Tx) error {
+			_, err := up.Apply(tx, p.ID, func(_ storage.Tx, d *person.Details) error {
+				d.Profile.EmailAddresses = []person.EmailAddress{{Primary: true, Verified: true, Value: address}}
+				return nil
+			})
+			return err
+		})
+	}
+	notices.Take()
+	if err := apply("ann@elsewhere.example"); !errors.As(err, new(*person.ValidationError)) {
+		t.Errorf("an address that is not accepted: %v, want a *ValidationError", err)
+	}
+	if n := h.events()["person.PersonUpdatedEvent"]; n != 0 || followed != "" {
+		t.Errorf("a refused change has %d events and the hook %q", n, followed)
+	}
+	if err := apply("other@example.com"); err != nil {
+		t.Fatal(err)
+	}
+	if want := p.ID + " ann@example.com other@example.com"; followed != want {
+		t.Errorf("hook = %q, want %q", followed, want)
+	}
+	if n := h.events()["person.PersonUpdatedEvent"]; n != 1 {
+		t.Errorf("%d events, want 1", n)
+	}
+	heard(t, "of the change", notices, string(notify.EmailUpdated)+" ann@example.com")
+	err := h.Person.View(t.Context(), func(tx storage.Tx) error {
+		for address, want := range map[string][]string{"ann@example.com": nil, "other@example.com": {p.ID}} {
+			if ids, err := h.Person.ByEmail(tx, event.DefaultPartition, address); err != nil || !slices.Equal(ids, want) {
+				t.Errorf("ByEmail(%s) = %v, %v, want %v", address, ids, err, want)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
