@@ -16,13 +16,13 @@ func TestActivatedByToken(t *testing.T) {
 	t.Parallel()
 	h, _, p, link := activatingByEmail(t)
 	admin := event.Actor{ID: "ops"}
-	token, err := h.ActionToken.MakeActionToken(t.Context(), p.ID, actiontoken.NewActionToken{
+	token, err := h.ActionToken.Make(t.Context(), p.ID, actiontoken.NewActionToken{
 		Actions: []actiontoken.Action{{Type: actiontoken.ActionActivatePerson}},
 	}, admin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.ActionToken.ProcessActionToken(t.Context(), token.Token, "", admin); err != nil {
+	if _, err := h.ActionToken.Process(t.Context(), token.Token, "", admin); err != nil {
 		t.Fatal(err)
 	}
 	heard(t, "of the token", h.notices, "welcome "+newcomer)

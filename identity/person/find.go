@@ -58,6 +58,7 @@ func (s *Service) ByExternalID(tx storage.Tx, partition, external string) ([]str
 
 const maxFound = 1000 // persons of one address or external id
 
+// ActorBy returns the ids of the persons of a partition that an index has under a value.
 func ActorBy(tx storage.Tx, table storage.Table[struct{}], partition, what string) (ids []string, err error) {
 	if len(what) > maxFolded {
 		return nil, nil

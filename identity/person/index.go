@@ -7,8 +7,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// places are the keys by which a person is found, besides id and username.
-type places struct {
+// Places are the keys by which a person is found, besides id and username.
+type Places struct {
 	emails   []string // partition and folded address
 	phones   []string // E.164 numbers
 	external string   // partition and external id
@@ -16,7 +16,7 @@ type places struct {
 }
 
 // PlacesOf returns the places of a person.
-func PlacesOf(r *Record, p *ProfileRecord) (out places) {
+func PlacesOf(r *Record, p *ProfileRecord) (out Places) {
 	for _, e := range p.Profile.EmailAddresses {
 		out.emails = append(out.emails, storage.Key(r.PartitionName(), FoldEmail(e.Value)))
 	}
@@ -33,7 +33,7 @@ func PlacesOf(r *Record, p *ProfileRecord) (out places) {
 }
 
 // Reindex replaces the places of a person in the indexes and the memberships in groups.
-func Reindex(tx storage.Tx, id string, before, after places, now time.Time) error {
+func Reindex(tx storage.Tx, id string, before, after Places, now time.Time) error {
 	for _, set := range []struct {
 		table         storage.Table[struct{}]
 		before, after []string

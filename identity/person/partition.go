@@ -135,7 +135,7 @@ func (s *Service) PartitionOf(p Person) string {
 
 // ReadName returns the person who has a folded username. The default partition has a table of its own, since it is
 // older than the others.
-func ReadName(tx storage.Tx, partition, folded string) (usernameRecord, error) {
+func ReadName(tx storage.Tx, partition, folded string) (UsernameRecord, error) {
 	if partition == event.DefaultPartition {
 		return usernames.Get(tx, folded)
 	}
@@ -144,7 +144,7 @@ func ReadName(tx storage.Tx, partition, folded string) (usernameRecord, error) {
 
 func createName(tx storage.Tx, partition, folded, id string) error {
 	var err error
-	if rec := (usernameRecord{PersonID: id}); partition == event.DefaultPartition {
+	if rec := (UsernameRecord{PersonID: id}); partition == event.DefaultPartition {
 		err = usernames.Create(tx, folded, rec, time.Time{})
 	} else {
 		err = partitionUsernames.Create(tx, storage.Key(partition, folded), rec, time.Time{})

@@ -260,6 +260,7 @@ func (p *Profile) has(attribute string) bool {
 	return false
 }
 
+// HasEmail tells whether there is an address, or a verified one.
 func (p *Profile) HasEmail(verified bool) bool {
 	for _, e := range p.EmailAddresses {
 		if e.Verified || !verified {

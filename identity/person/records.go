@@ -10,7 +10,7 @@ import (
 // and epochs of the records decide what is valid; the expiry given to storage is for collection.
 var (
 	Records            = storage.NewTable[Record]("identity_person")                     // person id
-	usernames          = storage.NewTable[usernameRecord]("identity_username")           // folded username
+	usernames          = storage.NewTable[UsernameRecord]("identity_username")           // folded username
 	Passwords          = storage.NewTable[PasswordRecord]("identity_password")           // person id
 	Identities         = storage.NewTable[IdentityRecord]("identity_external")           // provider, hash of the folded username or of issuer and subject there
 	Profiles           = storage.NewTable[ProfileRecord]("identity_profile")             // person id
@@ -18,7 +18,7 @@ var (
 	groupNames         = storage.NewTable[string]("identity_group_name")                 // group name; the value is its id
 	groupMembers       = storage.NewTable[struct{}]("identity_group_member")             // group id, person id
 	tallies            = storage.NewTable[tallyRecord]("identity_tally")                 // partition
-	partitionUsernames = storage.NewTable[usernameRecord]("identity_partition_username") // partition, folded username; not of the default one
+	partitionUsernames = storage.NewTable[UsernameRecord]("identity_partition_username") // partition, folded username; not of the default one
 	PhoneIndex         = storage.NewTable[struct{}]("identity_by_phone")                 // E.164 number, person id
 	EmailIndex         = storage.NewTable[struct{}]("identity_by_email")                 // partition, folded address, person id
 	externalIndex      = storage.NewTable[struct{}]("identity_by_external_id")           // partition, external id, person id
@@ -82,8 +82,8 @@ type NoticeTimeRecord struct {
 	At time.Time `cbor:"1,keyasint"`
 }
 
-// usernameRecord makes a username unique: its key is the folded name.
-type usernameRecord struct {
+// UsernameRecord makes a username unique: its key is the folded name.
+type UsernameRecord struct {
 	PersonID string `cbor:"1,keyasint"`
 }
 

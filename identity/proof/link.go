@@ -70,7 +70,7 @@ func (s *Service) putLink(tx storage.Tx, kind LinkKind, personID string, data ma
 		}
 	}
 	hash := secret.Hash(token)
-	rec := linkRecord{
+	rec := LinkRecord{
 		Kind: string(kind), PersonID: personID, Epoch: p.Epoch, Global: global, Data: data, CreatedAt: now, ExpiresAt: now.Add(life),
 	}
 	if err := linkRecords.Create(tx, hash, rec, rec.ExpiresAt.Add(session.CollectAfter)); err != nil {
@@ -84,9 +84,9 @@ func (s *Service) putLink(tx storage.Tx, kind LinkKind, personID string, data ma
 
 // ReadLink returns a link that works, or ErrNoLink: the link is unknown, used, expired or not the newest, or the person
 // is blocked, removed, or has a new password or address.
-func (s *Service) ReadLink(tx storage.Tx, kind LinkKind, token string, now time.Time) (linkRecord, error) {
+func (s *Service) ReadLink(tx storage.Tx, kind LinkKind, token string, now time.Time) (LinkRecord, error) {
 	if !secret.IsToken(secret.MailLink, token) {
-		return linkRecord{}, ErrNoLink
+		return LinkRecord{}, ErrNoLink
 	}
 	rec, err := linkRecords.Get(tx, secret.Hash(token))
 	var p person.Record
@@ -120,7 +120,7 @@ func (s *Service) ReadLink(tx storage.Tx, kind LinkKind, token string, now time.
 }
 
 // SpendLink is ReadLink, and deletes the link.
-func (s *Service) SpendLink(tx storage.Tx, kind LinkKind, token string, now time.Time) (linkRecord, error) {
+func (s *Service) SpendLink(tx storage.Tx, kind LinkKind, token string, now time.Time) (LinkRecord, error) {
 	rec, err := s.ReadLink(tx, kind, token, now)
 	if err != nil {
 		return rec, err
@@ -154,7 +154,7 @@ func (s *Service) LinkReached(tx storage.Tx, id string, rec *person.Record) (per
 type OpenLink struct {
 	Kind  LinkKind
 	Token string
-	Rec   linkRecord
+	Rec   LinkRecord
 }
 
 // Form returns what the page's form is bound to.

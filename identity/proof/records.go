@@ -12,12 +12,12 @@ var (
 	FailureRecords = storage.NewTable[FailureRecord]("identity_failure")              // kind of counter, person or name, source
 	sentCodes      = storage.NewTable[sentCodeRecord]("identity_sent_code")           // purpose, hash of the subject
 	deliveredCodes = storage.NewTable[deliveredCodeRecord]("identity_delivered_code") // purpose, person id
-	linkRecords    = storage.NewTable[linkRecord]("identity_link")                    // hash of the token
+	linkRecords    = storage.NewTable[LinkRecord]("identity_link")                    // hash of the token
 	linksOf        = storage.NewTable[string]("identity_link_of")                     // person id, kind; the value is the hash of the newest
 )
 
-// linkRecord is a link that was sent to a person. It works once.
-type linkRecord struct {
+// LinkRecord is a link that was sent to a person. It works once.
+type LinkRecord struct {
 	Kind      string            `cbor:"1,keyasint"`
 	PersonID  string            `cbor:"2,keyasint"`
 	Epoch     int64             `cbor:"3,keyasint,omitempty"` // of the person

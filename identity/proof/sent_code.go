@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// The limits of sent codes.
 const (
 	sentCodeTries = 5           // for one code
 	sentCodeEvery = time.Minute // between two codes for the same purpose

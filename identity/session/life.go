@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// The times of idle marks and of collection.
 const (
 	markEvery    = time.Minute // how often the idle mark is written at most
 	CollectAfter = time.Hour   // how long after its end a record can be collected
