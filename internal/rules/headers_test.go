@@ -10,10 +10,9 @@ import (
 
 // ownLocation are the files that write a Location header by themselves.
 var ownLocation = allowance{
-	"internal/page/redirect.go":       "the writer of redirects",
-	"identity/scim/server.go":         "the address of a new resource, in a 201 (RFC 7644 3.3)",
-	"identity/federation/flow.go":     "to be changed to page.Redirect",
-	"identity/actiontoken/sign_in.go": "to be changed to page.Redirect",
+	"internal/page/redirect.go":   "the writer of redirects",
+	"identity/scim/server.go":     "the address of a new resource, in a 201 (RFC 7644 3.3)",
+	"identity/federation/flow.go": "to be changed to page.Redirect",
 }
 
 // TestRedirectsHaveOneWriter: every redirect has the headers of page.Redirect.
@@ -40,16 +39,8 @@ func TestRedirectsHaveOneWriter(t *testing.T) {
 
 // ownRetryAfter are the files that write a Retry-After header by themselves.
 var ownRetryAfter = allowance{
-	"internal/pace/retry.go":          "the writer of the header",
-	"identity/account/contact.go":     "to be changed to front.RetryAfter",
-	"identity/account/password.go":    "to be changed to front.RetryAfter",
-	"identity/federation/connect.go":  "to be changed to front.RetryAfter",
-	"identity/stepup/delivered.go":    "to be changed to front.RetryAfter",
-	"identity/stepup/email.go":        "to be changed to front.RetryAfter",
-	"identity/stepup/pin_reset.go":    "to be changed to front.RetryAfter",
-	"identity/stepup/push_step_up.go": "to be changed to front.RetryAfter",
-	"identity/stepup/security_sms.go": "to be changed to front.RetryAfter",
-	"identity/stepup/step_up.go":      "to be changed to front.RetryAfter",
+	"internal/pace/retry.go":         "the writer of the header",
+	"identity/federation/connect.go": "to be changed to front.RetryAfter",
 }
 
 // TestRetryAfterHasOneWriter: every Retry-After is rounded up by pace.RetryAfter.
