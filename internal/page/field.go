@@ -1,8 +1,10 @@
 package page
 
 import (
+	"cmp"
 	"html/template"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -81,20 +83,17 @@ func Fields(notice bool, list ...Field) []Field {
 }
 
 // field is what the template "field" sees: a Field with its texts. Nothing is embedded, since templates find a member
-// of an embedded struct ten times slower than one of its own.
+// of an embedded struct ten times slower than one of its own, and the attributes of the input are one value, since each
+// value costs a call.
 type field struct {
-	Name, ID, Type, Value   string
-	Label, Hint, Problem    string
-	Autocomplete, InputMode string
-	EnterKeyHint            string
-	Required, ReadOnly      bool
-	Focus, Invalid, Checked bool
-	MinLength, MaxLength    int
-	Lines                   []string
-	Options                 []option
-	DescribedBy             string
-	Plain, IsCode           bool
-	Reveal                  string // label of the button that reveals the input. Empty: no such button
+	ID, Type             string
+	Label, Hint, Problem string
+	// Names and Attributes are the attributes of the input or select, with a space in front of each.
+	Names, Attributes template.HTMLAttr
+	Lines             []string
+	Options           []option
+	IsCode            bool
+	Reveal            string // label of the button that reveals the input. Empty: no such button
 }
 
 type option struct {
@@ -104,17 +103,9 @@ type option struct {
 
 // Field returns the field with its texts.
 func (f *frame) Field(in Field) field {
-	out := field{
-		Name: in.Name, ID: in.ID, Type: in.Type, Value: in.Value, Label: f.Say(Text{in.Label, in.LabelFill}),
-		Autocomplete: in.Autocomplete, InputMode: in.InputMode, EnterKeyHint: in.EnterKeyHint,
-		Required: in.Required, ReadOnly: in.ReadOnly, Focus: in.Focus, Checked: in.Checked,
-		MinLength: in.MinLength, MaxLength: in.MaxLength, IsCode: in.Type == "code" || in.Type == "secret",
-	}
+	out := field{ID: cmp.Or(in.ID, in.Name), Label: f.Say(Text{in.Label, in.LabelFill})}
 	if _, known := f.find(in.Label); in.Called != "" && !known {
 		out.Label = in.Called
-	}
-	if out.ID == "" {
-		out.ID = in.Name
 	}
 	var by []string
 	if in.Hint != "" {
@@ -134,8 +125,6 @@ func (f *frame) Field(in Field) field {
 	case in.Invalid:
 		by = append(by, "problem")
 	}
-	out.Invalid = in.Invalid || in.Problem != ""
-	out.DescribedBy = strings.Join(by, " ")
 	for _, o := range in.Options {
 		out.Options = append(out.Options, option{o.Value, f.T(o.Label), o.Value == in.Value})
 	}
@@ -143,34 +132,89 @@ func (f *frame) Field(in Field) field {
 		f.Needs("password")
 		out.Reveal = f.T("field.reveal", "label", out.Label)
 	}
-	out.complete()
+	out.IsCode = in.Type == "code" || in.Type == "secret"
+	in.complete()
+	in.Invalid = in.Invalid || in.Problem != ""
+	out.Type, out.Names, out.Attributes = in.Type, in.names(out.ID), in.attributes(out.IsCode, strings.Join(by, " "))
 	return out
 }
 
 // complete fills in what follows from the type.
-func (f *field) complete() {
+func (f *Field) complete() {
 	switch f.Type {
 	case "":
 		f.Type = "text"
 	case "code":
-		f.Type = "text"
-		if f.InputMode == "" {
-			f.InputMode = "numeric"
-		}
-		if f.Autocomplete == "" {
-			f.Autocomplete = "one-time-code"
-		}
+		f.Type, f.InputMode, f.Autocomplete = "text", cmp.Or(f.InputMode, "numeric"), cmp.Or(f.Autocomplete, "one-time-code")
 	case "secret":
 		f.Type = "password"
 	case "checkbox":
-		if f.Value == "" {
-			f.Value = "yes"
+		f.Value = cmp.Or(f.Value, "yes")
+	}
+	f.Autocomplete = cmp.Or(f.Autocomplete, "off")
+}
+
+// names returns the attributes by which the input is known.
+func (f *Field) names(id string) template.HTMLAttr {
+	var b attributes
+	b.addIf(f.Type != "select", "type", f.Type)
+	b.add("id", id)
+	b.add("name", f.Name)
+	return template.HTMLAttr(b.String()) //nolint:gosec // add escapes every value
+}
+
+// attributes returns all other attributes. by are the ids of the texts that describe the input.
+func (f *Field) attributes(isCode bool, by string) template.HTMLAttr {
+	var b attributes
+	if f.Type != "select" && f.Type != "checkbox" {
+		b.addIf(f.Value != "", "value", f.Value)
+		b.add("autocomplete", f.Autocomplete)
+		if isCode && f.Type == "text" || f.Type == "email" || strings.Contains(f.Autocomplete, "username") {
+			b.add("autocapitalize", "none")
+			b.add("autocorrect", "off")
+			b.add("spellcheck", "false")
 		}
+		b.addIf(f.InputMode != "", "inputmode", f.InputMode)
+		b.addIf(f.MinLength != 0, "minlength", strconv.Itoa(f.MinLength))
+		b.addIf(f.MaxLength != 0, "maxlength", strconv.Itoa(f.MaxLength))
+		b.addIf(f.EnterKeyHint != "", "enterkeyhint", f.EnterKeyHint)
+	} else {
+		b.addIf(f.Type == "checkbox", "value", f.Value)
+		b.add("autocomplete", f.Autocomplete)
 	}
-	if f.Autocomplete == "" {
-		f.Autocomplete = "off"
+	b.addIf(by != "", "aria-describedby", by)
+	b.addIf(f.Invalid, "aria-invalid", "true")
+	b.mark(f.Type == "checkbox" && f.Checked, "checked")
+	b.mark(f.Required, "required")
+	b.mark(f.ReadOnly && f.Type != "select" && f.Type != "checkbox", "readonly")
+	b.mark(f.Focus && f.Type != "checkbox", "autofocus")
+	return template.HTMLAttr(b.String()) //nolint:gosec // add escapes every value
+}
+
+// attributes writes the attributes of a tag.
+type attributes struct{ strings.Builder }
+
+// escapeValue escapes what could end a quoted value, and the plus sign as html/template does: in UTF-7, which a browser
+// could be made to guess, it begins a character.
+var escapeValue = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;", "+", "&#43;", "\x00", "\uFFFD")
+
+func (b *attributes) add(name, value string) {
+	b.WriteString(" " + name + `="`)
+	_, _ = escapeValue.WriteString(b, value) // a Builder returns no error
+	b.WriteByte('"')
+}
+
+func (b *attributes) addIf(ok bool, name, value string) {
+	if ok {
+		b.add(name, value)
 	}
-	f.Plain = f.IsCode && f.Type == "text" || f.Type == "email" || strings.Contains(f.Autocomplete, "username")
+}
+
+// mark adds an attribute without a value.
+func (b *attributes) mark(ok bool, name string) {
+	if ok {
+		b.WriteString(" " + name)
+	}
 }
 
 // Say returns the words of a text.
