@@ -13,107 +13,203 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Authenticate returns the browser's sign-in when it satisfies d. Otherwise it stores d, bound to this browser, redirects to the sign-in page
-// and returns login.ErrResponded, or returns a *login.Refusal. Any other error: we cannot tell.
+// Authenticate returns the browser's sign-in if it satisfies d. Otherwise it stores d, bound to this browser, redirects
+// to the sign-in page and returns login.ErrResponded, or returns a *login.Refusal. Any other error: the sign-in is
+// unknown.
 func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error) {
 	q, err := s.Front.Load(w, r)
 	if err != nil {
 		return nil, err
 	}
-	return s.AuthenticateRequest(q, d)
+	result, err := s.AuthenticateRequest(q, d)
+	if errors.As(err, new(*front.Answer)) {
+		s.Front.Render(q, err)
+		err = login.ErrResponded
+	}
+	return result, err
 }
 
-// AuthenticateRequest is Authenticate for a request of a page of ours.
+// authentication is a demand while it is answered.
+type authentication struct {
+	q        *front.Request
+	demand   login.Demand
+	known    *federation.Registry
+	reader   *federation.Member // the provider that reads the request. nil: no such provider is demanded
+	ways     *federation.Ways
+	refusal  *login.Refusal // by the provider that the browser comes from
+	standing *stepup.Standing
+}
+
+// authenticateSteps answer a demand, in this order. A step that returns neither a result nor an error leaves the answer
+// to the next one; the last one always answers.
+var authenticateSteps = []func(*Service, *authentication) (*login.Result, error){
+	(*Service).checkReturn,    // a page needs a way back
+	(*Service).findProviders,  // and the level that is needed
+	(*Service).readIdentity,   // a provider that reads the request decides who is signed in
+	(*Service).acceptSession,  // the sign-in is good enough
+	(*Service).checkOpen,      // everything below is a new sign-in or a step-up
+	(*Service).passOnRefusal,  // a provider has just refused: its sign-in is not tried again
+	(*Service).stepUp,         // the sign-in is good enough but for its level
+	(*Service).checkReachable, // a new sign-in can reach the level
+	(*Service).checkPassive,   // OpenID Connect Core 3.1.2.1, prompt=none
+	(*Service).checkWays,      // there is a way to sign in
+	(*Service).redirectToSignIn,
+}
+
+// AuthenticateRequest is Authenticate for a request of one of our pages. A page that refuses is returned as a
+// *front.Answer.
 func (s *Service) AuthenticateRequest(q *front.Request, d login.Demand) (*login.Result, error) {
-	w, r, si, u := q.W, q.Request, q.SignIn, q.Settings
-	if !d.Passive && page.LocalPath(d.Return) == "" { // who asks without a page needs no way back
-		return nil, errors.New("identity: Demand.Return is not a path of ours")
+	a := &authentication{q: q, demand: d}
+	for _, step := range authenticateSteps {
+		if result, err := step(s, a); result != nil || err != nil {
+			return result, err
+		}
 	}
-	known, err := s.Federation.Registry(r.Context(), u)
-	if err != nil {
+	return nil, errors.New("identity: no step has answered the demand")
+}
+
+func (s *Service) checkReturn(a *authentication) (*login.Result, error) {
+	if !a.demand.Passive && page.LocalPath(a.demand.Return) == "" {
+		return nil, errors.New("identity: Demand.Return is not one of our paths")
+	}
+	return nil, nil
+}
+
+func (s *Service) findProviders(a *authentication) (_ *login.Result, err error) {
+	if a.known, err = s.Federation.Registry(a.q.Context(), a.q.Settings); err != nil {
 		return nil, err
 	}
-	d = known.OfService(d)
-	d.Level = max(d.Level, u.RequiredLevel(d.Client.ID))
-	reader, ok := known.Reads(d)
-	if !ok {
+	a.demand = a.known.OfService(a.demand)
+	a.demand.Level = max(a.demand.Level, a.q.Settings.RequiredLevel(a.demand.Client.ID))
+	var ok bool
+	if a.reader, ok = a.known.Reads(a.demand); !ok {
 		return nil, &login.Refusal{Code: "access_denied", Reason: "the identity provider is not available"}
 	}
-	if reader != nil {
-		switch id, err := reader.Reader.Read(r); {
-		case err == nil:
-			found, err := s.Federation.AuthenticateExternal(w, r, d, reader, id, si)
-			return found, s.Front.AnswerClosed(w, r, d, err)
-		case !errors.Is(err, idp.ErrNoIdentity):
-			return nil, s.Federation.RefuseExternal(w, r, d, reader, err)
-		}
-		d = federation.WithoutIdentity(d, reader.ID)
-	}
-	if si != nil && s.Front.Satisfies(si, d) {
-		s.Session.Use(r, si)
-		return s.Federation.ResultFor(si, d), nil
-	}
-	if !u.Features.LoginEnabled {
-		return nil, s.Front.AnswerClosed(w, r, d, session.ErrClosed)
-	}
-	if refusal, err := s.Federation.TakeRefusal(r, d); err != nil || refusal != nil {
-		return nil, cmp.Or[error](err, refusal)
-	}
-	ways := known.Ways(d)
-	if si != nil && s.Front.Meets(si, d) {
-		if done, err := s.sendToStepUp(w, r, d, si, ways); done || err != nil {
-			return nil, cmp.Or(err, login.ErrResponded)
-		}
-	} else if d.Level > max(session.PasswordLevel, known.Reach) && len(ways.Providers) == 0 && !(d.Passive && si == nil) {
-		return nil, federation.Unreachable(d)
-	}
-	if d.Passive {
-		// A provider may know the person without asking, which takes a redirect there and back.
-		if ways.Straight == nil {
-			return nil, &login.Refusal{Code: "login_required", Reason: "nobody is signed in, or not as is demanded"}
-		}
-		if d.Return == "" {
-			return nil, &login.Refusal{Code: "login_required", Reason: "nobody is signed in, or not as is demanded", Elsewhere: true}
-		}
-	}
-	if !ways.Password && !ways.Passkey && len(ways.Providers) == 0 {
-		return nil, s.Federation.RefuseExternal(w, r, d, reader, idp.ErrNoIdentity)
-	}
-	id, err := s.Front.NewFlow(w, r, d)
-	if err != nil {
-		return nil, err
-	}
-	to := front.FlowURL(id)
-	if ways.Straight != nil {
-		to = federation.ProviderURL(id, ways.Straight.ID)
-	}
-	page.Redirect(w, to)
-	return nil, login.ErrResponded
+	return nil, nil
 }
 
-// sendToStepUp sends a browser whose sign-in is good but for its level to the page that raises it. It is not done where a provider may reach the
-// level instead.
-func (s *Service) sendToStepUp(w http.ResponseWriter, r *http.Request, d login.Demand, si *session.Current, ways *federation.Ways) (done bool, err error) {
-	st, err := s.StepUp.StandingOf(r.Context(), si)
-	if err != nil {
-		return false, err
+func (s *Service) readIdentity(a *authentication) (*login.Result, error) {
+	if a.reader == nil {
+		return nil, nil
 	}
+	id, err := a.reader.Reader.Read(a.q.Request)
 	switch {
-	case !st.Can(d.Level):
-		// Who has just signed in for this would do so again and again.
-		if len(ways.Providers) == 0 || (d.Return != "" && si.Session.SignedInFor == secret.Hash(d.Return)) {
-			return false, federation.Unreachable(d)
+	case err == nil:
+		result, err := s.Federation.AuthenticateExternal(a.q, a.demand, a.reader, id)
+		if errors.Is(err, session.ErrClosed) {
+			err = refuseClosed(a.demand)
 		}
-		return false, nil
+		return result, err
+	case !errors.Is(err, idp.ErrNoIdentity):
+		return nil, s.Federation.RefuseExternal(a.q, a.demand, a.reader, err)
+	}
+	a.demand = federation.WithoutIdentity(a.demand, a.reader.ID)
+	return nil, nil
+}
+
+func (s *Service) acceptSession(a *authentication) (*login.Result, error) {
+	if a.q.SignIn == nil || !s.Front.Satisfies(a.q.SignIn, a.demand) {
+		return nil, nil
+	}
+	s.Session.Use(a.q.Request, a.q.SignIn)
+	return s.Federation.ResultFor(a.q.SignIn, a.demand), nil
+}
+
+func (s *Service) checkOpen(a *authentication) (*login.Result, error) {
+	if !a.q.Settings.Features.LoginEnabled {
+		return nil, refuseClosed(a.demand)
+	}
+	return nil, nil
+}
+
+// refuseClosed is the answer to a demand while signing in is switched off.
+func refuseClosed(d login.Demand) error {
+	if d.Passive {
+		return &login.Refusal{Code: "login_required", Reason: "signing in is switched off"}
+	}
+	return &front.Answer{Status: http.StatusForbidden, Key: "error.closed", Cause: session.ErrClosed}
+}
+
+func (s *Service) passOnRefusal(a *authentication) (*login.Result, error) {
+	a.ways = a.known.Ways(a.demand)
+	now := s.now()
+	err := s.store.View(a.q.Context(), func(tx storage.Tx) (err error) {
+		if a.refusal, err = s.Federation.RefusalIn(tx, a.q.Request, a.demand, now); err != nil || a.refusal != nil || !s.needsLevel(a) {
+			return err
+		}
+		a.standing, err = s.StepUp.ReadStanding(tx, a.q.SignIn)
+		return err
+	})
+	if err != nil || a.refusal == nil {
+		return nil, err
+	}
+	return nil, cmp.Or[error](s.Federation.ForgetRefusal(a.q.Request, a.demand), a.refusal)
+}
+
+// needsLevel tells whether the sign-in is good enough but for its level.
+func (s *Service) needsLevel(a *authentication) bool {
+	return a.q.SignIn != nil && s.Front.Meets(a.q.SignIn, a.demand)
+}
+
+// stepUp sends the browser to the page that raises its sign-in, unless only a provider can reach the level.
+func (s *Service) stepUp(a *authentication) (*login.Result, error) {
+	d := a.demand
+	switch {
+	case !s.needsLevel(a):
+		return nil, nil
+	case !a.standing.Can(d.Level):
+		// A person who has just signed in for this demand would do so again and again.
+		if len(a.ways.Providers) == 0 || (d.Return != "" && a.q.SignIn.Session.SignedInFor == secret.Hash(d.Return)) {
+			return nil, federation.Unreachable(d)
+		}
+		return nil, nil
 	case d.Passive:
-		return false, &login.Refusal{Code: "interaction_required", Reason: "the authentication level needs a step-up"}
+		return nil, &login.Refusal{Code: "interaction_required", Reason: "the authentication level needs a step-up"}
 	}
-	id, err := s.Front.NewFlow(w, r, d)
+	return nil, s.sendTo(a, stepup.URL)
+}
+
+func (s *Service) checkReachable(a *authentication) (*login.Result, error) {
+	d := a.demand
+	if !s.needsLevel(a) && d.Level > max(session.PasswordLevel, a.known.Reach) && len(a.ways.Providers) == 0 && !(d.Passive && a.q.SignIn == nil) {
+		return nil, federation.Unreachable(d)
+	}
+	return nil, nil
+}
+
+// checkPassive refuses a demand that forbids pages, unless a provider can know the person without asking: that takes a
+// redirect there and back.
+func (s *Service) checkPassive(a *authentication) (*login.Result, error) {
+	if !a.demand.Passive || (a.ways.Straight != nil && a.demand.Return != "") {
+		return nil, nil
+	}
+	return nil, &login.Refusal{
+		Code: "login_required", Reason: "nobody is signed in, or not as is demanded", Elsewhere: a.ways.Straight != nil,
+	}
+}
+
+func (s *Service) checkWays(a *authentication) (*login.Result, error) {
+	if a.ways.None() {
+		return nil, s.Federation.RefuseExternal(a.q, a.demand, a.reader, idp.ErrNoIdentity)
+	}
+	return nil, nil
+}
+
+func (s *Service) redirectToSignIn(a *authentication) (*login.Result, error) {
+	if p := a.ways.Straight; p != nil {
+		return nil, s.sendTo(a, func(id string) string { return federation.ProviderURL(id, p.ID) })
+	}
+	return nil, s.sendTo(a, front.FlowURL)
+}
+
+// sendTo stores the demand and redirects to the page that answers it. It returns an error in any case.
+func (s *Service) sendTo(a *authentication, url func(flow string) string) error {
+	id, err := s.Front.NewFlow(a.q.W, a.q.Request, a.demand)
 	if err != nil {
-		return false, err
+		return err
 	}
-	page.Redirect(w, stepup.URL(id))
-	return true, nil
+	return cmp.Or(a.q.Redirect(url(id)), login.ErrResponded)
 }

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
@@ -17,80 +18,126 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// CheckPassword signs a person in for a client that has asked for the password itself: without a browser, so without a session. It shares
-// the throttle of the sign-in page and costs the same whoever exists. login.ErrBadCredentials, *login.ThrottledError, secret.ErrBusy, and a
-// *login.Refusal while passwords sign nobody in.
+// CheckPassword signs a person in for a client that has asked for the password itself: without a browser, so without a
+// session. It shares the throttle of the sign-in page and costs the same for unknown people. login.ErrBadCredentials,
+// *login.ThrottledError, secret.ErrBusy, and a *login.Refusal while passwords sign nobody in.
 func (s *Service) CheckPassword(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error) {
-	if err := s.Front.PasswordTaken(ctx); err != nil {
+	u, err := s.Person.Settings(ctx)
+	if err == nil {
+		err = refusePasswords(u)
+	}
+	if err != nil {
 		return nil, err
 	}
-	switch u, err := s.Person.Settings(ctx); {
-	case err != nil:
-		return nil, err
-	case u.RequiredLevel(clientID) > session.PasswordLevel: // nobody can be stepped up without a page
+	if u.RequiredLevel(clientID) > session.PasswordLevel { // a step-up needs a page
 		return nil, &login.Refusal{Code: "access_denied", Reason: "the application needs a higher authentication level than a password"}
 	}
-	username = strings.TrimSpace(username)
-	a, err := s.Person.LookUp(ctx, username)
+	var si *login.Session
+	err = s.tryPassword(ctx, passwordTry{
+		client: clientID, username: strings.TrimSpace(username), password: password, origin: from,
+		verify: func(a person.Holder) (string, error) { return s.Person.Verify(ctx, a, password) },
+		accept: func(v verdict) (err error) {
+			si, err = s.signInByPassword(ctx, clientID, v, from)
+			return err
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
-	at, err := s.Proof.BeginAttempt(ctx, a, username, proof.Origin{Address: from.ClientIP}) // there is no browser that could be known
-	if err != nil {
-		return nil, err
-	}
-	if at.Wait > 0 {
-		s.log.Info("sign-in not taken: too many tries", zap.String("person_id", a.ID), zap.String("client_ip", from.ClientIP))
-		return nil, &login.ThrottledError{Wait: at.Wait}
-	}
-	fresh, err := s.Person.Verify(ctx, a, password)
-	if err == nil {
-		var si *login.Session
-		if si, err = s.passed(ctx, clientID, a, at, fresh, from); err == nil {
-			return si, nil
-		}
-	}
-	if !errors.Is(err, person.ErrMismatch) {
-		s.Proof.NotEvaluated(ctx, at)
-		return nil, err
-	}
-	s.log.Info("sign-in refused", zap.String("person_id", a.ID), zap.String("client_ip", from.ClientIP))
-	if err := s.Proof.Failed(ctx, clientID, a, at, from); err != nil {
-		return nil, err
-	}
-	return nil, login.ErrBadCredentials
+	return si, nil
 }
 
-// passed writes what a good password leaves behind, when what was verified still holds.
-func (s *Service) passed(ctx context.Context, clientID string, a person.Holder, at proof.Attempt, fresh string, from event.Origin) (*login.Session, error) {
+// refusePasswords returns a *login.Refusal while a password signs nobody in without a page.
+func refusePasswords(u *config.Units) error {
+	if u.Features.LoginEnabled && u.PasswordLogin() {
+		return nil
+	}
+	return &login.Refusal{Code: "access_denied", Reason: "signing in is switched off"}
+}
+
+// passwordTry is a password that a client has been given, and what to do with it.
+type passwordTry struct {
+	client             string
+	username, password string
+	origin             event.Origin
+	many               bool // the client sends the passwords of many people from one address
+
+	verify func(person.Holder) (fresh string, err error)
+	// accept writes what a right password leads to. person.ErrMismatch: what was verified no longer holds.
+	accept func(verdict) error
+}
+
+// verdict is a right password.
+type verdict struct {
+	account person.Holder
+	attempt proof.Attempt
+	fresh   string // hash of the password at the present cost. Empty: the stored one is at that cost
+}
+
+// tryPassword counts an attempt and checks the password. login.ErrBadCredentials, *login.ThrottledError.
+func (s *Service) tryPassword(ctx context.Context, t passwordTry) error {
+	a, err := s.Person.LookUp(ctx, t.username)
+	if err != nil {
+		return err
+	}
+	at, err := s.Proof.BeginAttempt(ctx, a, t.username, proof.Origin{Address: t.origin.ClientIP, Many: t.many})
+	if err != nil {
+		return err
+	}
+	who := []zap.Field{zap.String("person_id", a.ID), zap.String("client_id", t.client), zap.String("client_ip", t.origin.ClientIP)}
+	if at.Wait > 0 {
+		s.log.Info("password not checked: too many attempts", who...)
+		return &login.ThrottledError{Wait: at.Wait}
+	}
+	fresh, err := t.verify(a)
+	if err == nil {
+		err = t.accept(verdict{a, at, fresh})
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, new(*person.StateError)), errors.As(err, new(*MissingError)):
+		return err // the password is right, and accept has written so
+	case !errors.Is(err, person.ErrMismatch):
+		s.Proof.NotEvaluated(ctx, at)
+		return err
+	}
+	s.log.Info("password refused", who...)
+	if err := s.Proof.Failed(ctx, t.client, a, at, t.origin); err != nil {
+		return err
+	}
+	return login.ErrBadCredentials
+}
+
+// confirm writes that the password was right: the hash at the present cost, and that the attempt does not count.
+func (s *Service) confirm(tx storage.Tx, v verdict, pw person.PasswordRecord, now time.Time) error {
+	if err := v.account.Rehash(tx, pw, v.fresh); err != nil {
+		return err
+	}
+	return s.Proof.Undo(tx, v.attempt, true, now)
+}
+
+// signInByPassword returns a sign-in without a session.
+func (s *Service) signInByPassword(ctx context.Context, clientID string, v verdict, from event.Origin) (*login.Session, error) {
 	ev, err := s.Person.NewEvents(from, front.LoginSucceeded)
 	if err != nil {
 		return nil, err
 	}
 	now := s.now()
 	si := &login.Session{Result: login.Result{
-		Subject: a.ID, AuthTime: now, Level: session.PasswordLevel, AMR: []string{"DEFAULT"}, Provider: session.LocalProvider,
+		Subject: v.account.ID, AuthTime: now, Level: session.PasswordLevel, AMR: []string{"DEFAULT"}, Provider: session.LocalProvider,
 	}, Seen: now}
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		p, pw, err := a.Unchanged(tx)
+	return si, s.store.Update(ctx, func(tx storage.Tx) error {
+		p, pw, err := v.account.Unchanged(tx)
 		if err != nil {
 			return err
 		}
 		si.Epoch = p.Epoch
-		if fresh != "" {
-			if err := person.Passwords.Put(tx, a.ID, person.PasswordRecord{PHC: fresh, ChangedAt: pw.ChangedAt}, time.Time{}); err != nil {
-				return err
-			}
-		}
-		if err := s.Proof.Undo(tx, at, true, now); err != nil {
+		if err := s.confirm(tx, v, pw, now); err != nil {
 			return err
 		}
 		e := ev[0]
-		e.PersonID, e.Actor, e.AgentUser, e.ClientID = a.ID, a.ID, p.Username, clientID
+		e.PersonID, e.Actor, e.AgentUser, e.ClientID = v.account.ID, v.account.ID, p.Username, clientID
 		return s.events.Append(tx, e)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return si, nil
 }

@@ -3,56 +3,52 @@ package identity
 import (
 	"net/http"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // showChoice writes the page "Continue as X" (prompt=select_account).
-func (s *Service) showChoice(w http.ResponseWriter, r *http.Request, id string, f front.FlowRecord, si *session.Current) {
-	data := page.Choose{
-		Action: "/sign-in/account?flow=" + id, CSRF: s.pages.CSRF(s.jar.Get(r, cookie.KindBrowser), choiceForm(id, si)),
-		Account: si.Person.Username, Detail: si.Person.Name, Cancel: page.LocalPath(f.Demand.Cancel),
+func (s *Service) showChoice(x *signIn) error {
+	csrf, err := s.Front.FormToken(x.Request, choiceForm(x.id, x.SignIn))
+	if err != nil {
+		return err
 	}
-	s.pages.Render(w, r, s.Front.View(f.Demand, "choose", http.StatusOK, data))
+	data := page.Choose{
+		Action: choicePath + "?flow=" + x.id, CSRF: csrf, Account: x.SignIn.Person.Username, Detail: x.SignIn.Person.Name,
+		Cancel: page.LocalPath(x.flow.Demand.Cancel),
+	}
+	s.pages.Render(x.W, x.Request.Request, s.Front.View(x.flow.Demand, "choose", http.StatusOK, data))
+	return nil
 }
 
-// choiceForm binds the form to the session that it shows: who signed in as another meanwhile confirms nothing.
+const choicePath = "/sign-in/account"
+
+// choiceForm binds the form to the session that it shows: it confirms nothing once another account has signed in.
 func choiceForm(id string, si *session.Current) string {
 	return "choose:" + id + ":" + si.ID + ":" + si.Session.PersonID
 }
 
 // handleChoose serves POST /sign-in/account?flow=….
-func (s *Service) handleChoose(w http.ResponseWriter, r *http.Request) {
-	id, f, ok := s.Front.Flow(w, r)
-	if !ok {
-		return
-	}
-	si, err := s.Session.Read(r)
+func (s *Service) handleChoose(q *front.Request) error {
+	id, f, err := s.Front.FlowIn(q)
 	if err != nil {
-		s.Front.Fail(w, r, err, front.FlowURL(id))
-		return
+		return err
 	}
-	if si == nil { // signed out meanwhile
-		s.Front.Redirect(w, r, hereURL(id))
-		return
+	q.Again = front.FlowURL(id)
+	if q.SignIn == nil { // signed out meanwhile
+		return q.Redirect(hereURL(id))
 	}
-	if err := s.pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), choiceForm(id, si)); err != nil {
-		s.log.Info("form refused", zap.String("path", r.URL.Path), zap.Error(err))
-		s.pages.Refuse(w, r, err, front.FlowURL(id))
-		return
+	if err := s.Front.CheckForm(q, choiceForm(id, q.SignIn), q.Again); err != nil {
+		return err
 	}
-	if r.PostForm.Get("choice") != "continue" {
-		s.Front.Redirect(w, r, front.FlowURL(id)+"&other=1")
-		return
+	if q.PostForm.Get("choice") != "continue" {
+		return q.Redirect(front.FlowURL(id) + "&other=1")
 	}
-	now, hash := s.now(), secret.Hash(s.jar.Get(r, session.CookieSession))
-	err = s.store.Update(r.Context(), func(tx storage.Tx) error {
+	now, hash := s.now(), secret.Hash(s.jar.Get(q.Request, session.CookieSession))
+	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
 		open, err := s.Session.Open(tx, hash, now)
 		if err != nil {
 			return err
@@ -61,8 +57,7 @@ func (s *Service) handleChoose(w http.ResponseWriter, r *http.Request) {
 		return session.Records.Put(tx, open.ID, open.Session, s.Session.Collect(open.Session))
 	})
 	if err != nil && storage.IsFailure(err) {
-		s.Front.Fail(w, r, err, front.FlowURL(id))
-		return
+		return err
 	}
-	s.Front.Redirect(w, r, hereURL(id)) // goes on when nothing else is demanded
+	return q.Redirect(hereURL(id)) // which redirects when the demand is satisfied
 }

@@ -9,7 +9,10 @@ import (
 
 // Paths returns the prefixes of the paths that ServeHTTP answers.
 func (s *Service) Paths() []string {
-	return []string{"/sign-in", "/sign-out", "/step-up", "/push/", "/account", "/invitation", "/forgot", "/reset", "/sign-up", "/activate", "/verify", page.LanguagePath, "/assets/", "/saml/", "/oidc/"}
+	return []string{
+		signInPath, signOutPath, "/step-up", "/push/", "/account", "/invitation", "/forgot", "/reset", "/sign-up", "/activate", "/verify",
+		page.LanguagePath, "/assets/", "/saml/", "/oidc/",
+	}
 }
 
 func (s *Service) routes() http.Handler {
@@ -18,7 +21,7 @@ func (s *Service) routes() http.Handler {
 	return mux
 }
 
-// addRoutes: every path of the package.
+// addRoutes adds every path of the service, the rooms above first.
 func (s *Service) addRoutes(mux front.Router) {
 	s.identityRoutes(mux)
 	s.Account.Routes(mux)
@@ -32,10 +35,10 @@ func (s *Service) addRoutes(mux front.Router) {
 	})
 }
 
-// identityRoutes: the sign-in page and the sign-out.
+// identityRoutes adds the sign-in page and the sign-out.
 func (s *Service) identityRoutes(mux front.Router) {
-	mux.Handle("/sign-in", s.Front.Methods(s.showSignIn, s.handleSignIn))
-	mux.Handle("/sign-in/account", s.Front.Methods(nil, s.handleChoose))
-	mux.Handle(passkeySignInPath, s.Front.Methods(nil, s.handlePasskey))
-	mux.Handle("/sign-out", s.Front.Methods(s.showSignOut, s.handleSignOut))
+	mux.Handle(signInPath, s.Front.Pages(s.showSignIn, s.handleSignIn))
+	mux.Handle(choicePath, s.Front.Pages(nil, s.handleChoose))
+	mux.Handle(passkeySignInPath, s.Front.Pages(nil, s.handlePasskey))
+	mux.Handle(signOutPath, s.Front.Pages(s.showSignOut, s.handleSignOut))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
 )
 
-// tie tells each part of the service what the others do when something happens in it.
+// tie tells each room what the others do when something happens in it.
 func (s *Service) tie() {
 	s.Person.OnRemove(s.Session.ForgetSessions)
 	s.Person.OnRemove(stepup.ForgetStepUp)

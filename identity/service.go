@@ -1,6 +1,6 @@
-// Package identity signs people in. It ties its rooms together (person, session, proof, front, federation, stepup, actiontoken, enrol,
-// account), serves the sign-in page, and answers authz, which it does not know, in the words of internal/login. What a room knows does not
-// belong here.
+// Package identity signs people in. It ties its rooms together (person, session, proof, front, federation, stepup,
+// actiontoken, enrol, account), serves the sign-in page, and answers authz, which it does not know, in the words of
+// internal/login. Rules of one room do not belong here.
 package identity
 
 import (
@@ -33,16 +33,16 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Config is what the operator decided. It is not changed once given to New.
+// Config is what the operator has decided. It must not be changed after New.
 type Config struct {
 	Issuer  string             // no trailing slash
-	Persons []person.NewPerson // created when their username is not taken; never changed afterwards
+	Persons []person.NewPerson // created if their username is free; never changed afterwards
 	Session session.Config
 	Lockout proof.Config
 	Locales []string
 	// Partitions keep persons apart. Default: off.
 	Partitions person.PartitionConfig
-	// Providers are the identity providers besides the service itself, which is called identity.
+	// Providers are the identity providers other than the service itself, which is called identity.
 	Providers []federation.Provider
 	// NoPasskeys switches passkeys off, which are on where stepup.PasskeysPossible.
 	NoPasskeys bool
@@ -51,33 +51,33 @@ type Config struct {
 // Deps is what the service works with. Store, Hasher and Pages are required.
 type Deps struct {
 	Store storage.Store
-	// Keyring seals what must not be readable in storage. Default: a new one, so a restart forgets it.
+	// Keyring encrypts secrets in storage. Default: a new one, so a restart loses them.
 	Keyring *secret.Keyring
 	Hasher  *secret.Hasher
 	Events  *event.Recorder
 	Pages   *page.Renderer
-	// Units returns the settings of the configuration API, as tx sees them. Default: the built-in ones.
+	// Units returns the settings of the configuration API as of tx. Default: the built-in ones.
 	Units func(tx storage.Tx) (*config.Units, error)
-	// Notify sends e-mails. nil: none are sent.
+	// Notify sends e-mails. nil: e-mail is off.
 	Notify notify.Sender
-	// SMS sends text messages. nil: none are sent.
+	// SMS sends text messages. nil: text messages are off.
 	SMS notify.SMSSender
-	// Push sends prompts to phones. nil: none are sent.
+	// Push sends prompts to phones. nil: push is off.
 	Push notify.PushSender
-	// Breached tells whether a password is known from a breach. nil: not checked, and the policy cannot demand it.
+	// Breached tells whether a password is known from a breach. nil: the policy cannot demand the check.
 	Breached person.BreachCheck
-	// Manager knows the providers that change while the service runs. nil: there are none.
+	// Manager knows the providers that change while the service runs. nil: all are in Config.
 	Manager federation.Manager
 	// Origin tells where a request came from. Default: its peer address.
 	Origin func(*http.Request) event.Origin
-	// Admit counts what strangers begin and have stored; false: this sender began too much. Default: no limit.
+	// Admit counts the flows that a sender begins; false: too many. Default: no limit.
 	Admit  func(*http.Request) bool
 	Log    *zap.Logger
 	Now    func() time.Time
 	Random io.Reader
 }
 
-// Service signs people in. It is safe for concurrent use. Its rooms are used directly for what is theirs.
+// Service signs people in. It is safe for concurrent use. Callers use its rooms directly.
 type Service struct {
 	Person      *person.Service
 	Session     *session.Service
@@ -101,13 +101,19 @@ type Service struct {
 	random io.Reader
 
 	mux    http.Handler
-	part   *secret.Hasher // of Hasher, for API clients: their queue is not that of people at the sign-in page
+	part   *secret.Hasher // of Hasher, for API clients: they have a queue of their own
 	panics atomic.Int64
 }
 
-// New returns a service for one configuration and creates those of its persons that are absent. Several may share one store at a time,
-// such as during a reload.
+// New returns a service for one configuration and creates its persons that do not exist. Several services can share one
+// store, such as during a reload.
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	if deps.Random == nil {
+		deps.Random = rand.Reader
+	}
 	if err := deps.complete(); err != nil {
 		return nil, err
 	}
@@ -128,16 +134,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// complete fills in the defaults.
+// complete fills in the defaults other than those of Now and Random.
 func (d *Deps) complete() error {
 	if d.Store == nil || d.Hasher == nil || d.Pages == nil {
 		return errors.New("identity: Store, Hasher and Pages are required")
-	}
-	if d.Now == nil {
-		d.Now = time.Now
-	}
-	if d.Random == nil {
-		d.Random = rand.Reader
 	}
 	if d.Log == nil {
 		d.Log = zap.NewNop()
@@ -187,9 +187,9 @@ func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
 		return err
 	}
 	s.Front = front.New(front.Deps{
-		Person: s.Person, Session: s.Session, Proof: s.Proof, Store: d.Store, Hasher: d.Hasher, Events: d.Events,
-		Units: d.Units, Notify: d.Notify, Pages: d.Pages, Origin: d.Origin, Admit: d.Admit, Jar: s.jar,
-		Issuer: cfg.Issuer, Log: d.Log, Now: d.Now, Random: d.Random,
+		Person: s.Person, Session: s.Session, Proof: s.Proof, Store: d.Store, Events: d.Events, Units: d.Units,
+		Notify: d.Notify, Pages: d.Pages, Origin: d.Origin, Admit: d.Admit, Jar: s.jar, Log: d.Log, Now: d.Now,
+		Random: d.Random,
 	})
 	if s.Federation, err = federation.New(cfg.Providers, federation.Deps{
 		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Store: d.Store, Keyring: d.Keyring,

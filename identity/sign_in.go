@@ -5,227 +5,222 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
-	"go.uber.org/zap"
-
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
-	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// showSignIn serves GET /sign-in?flow=…: the sign-in page, or the choice of an account. Who has signed in meanwhile (in another tab, or
-// came back by the back button) goes on. Without a flow it starts one.
-func (s *Service) showSignIn(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Query().Get("flow") == "" {
-		s.startSignIn(w, r)
-		return
-	}
-	id, f, ok := s.Front.Flow(w, r)
-	if !ok {
-		return
-	}
-	si, err := s.Session.Read(r)
-	if err != nil {
-		s.Front.Fail(w, r, err, front.FlowURL(id))
-		return
-	}
-	if si != nil && s.Front.Satisfies(si, f.Demand) {
-		s.Front.Redirect(w, r, f.Demand.Return)
-		return
-	}
-	other := r.URL.Query().Get("other") != "" // the person asked for another account
-	if si != nil && !other && s.Front.Meets(si, f.Demand) {
-		st, err := s.StepUp.StandingOf(r.Context(), si)
-		if err != nil {
-			s.Front.Fail(w, r, err, front.FlowURL(id))
-			return
-		}
-		if st.Can(f.Demand.Level) {
-			s.Front.Redirect(w, r, stepup.URL(id))
-			return
-		}
-	}
-	if si != nil && f.Demand.SelectAccount && !s.Front.Chosen(si, f.Demand) && !other {
-		s.showChoice(w, r, id, f, si)
-		return
-	}
-	u, err := s.Person.Settings(r.Context())
-	if err == nil && !u.Features.LoginEnabled {
-		err = session.ErrClosed
-	}
-	if err != nil {
-		s.Front.Fail(w, r, err, front.FlowURL(id))
-		return
-	}
-	known, err := s.Federation.Current(r.Context())
-	if err != nil {
-		s.Front.Fail(w, r, err, front.FlowURL(id))
-		return
-	}
-	in, ways := page.SignIn{Username: f.Username()}, known.Ways(f.Demand)
-	if other {
-		in.Username = ""
-	}
-	if p := cmp.Or(ways.Straight, ways.ByUsername(in.Username)); p != nil && r.URL.Query().Get("choose") == "" && (!other || ways.Alone()) {
-		s.Front.Redirect(w, r, federation.ProviderURL(id, p.ID))
-		return
-	}
-	if to := s.loginElsewhere(u, r, id, f); to != "" {
-		s.Front.LeaveTo(w, r, to)
-		return
-	}
-	if in.Username == "" && si != nil && !other && si.Session.Provider == session.LocalProvider {
-		in.Username = si.Person.Username // asked to sign in again
-	}
-	s.signInPage(w, r, id, f, ways, http.StatusOK, in)
+const signInPath = "/sign-in"
+
+// signIn is a request of the sign-in page: its flow and the ways to sign in for it.
+type signIn struct {
+	*front.Request
+
+	id   string // of the flow
+	flow front.FlowRecord
+	ways *federation.Ways
 }
 
-// startSignIn begins a sign-in that nobody but the person has asked for. The parameter redirect may name a path of ours or a whitelisted URL to
-// go to afterwards.
-func (s *Service) startSignIn(w http.ResponseWriter, r *http.Request) {
-	u, err := s.Person.Settings(r.Context())
+// signInOf reads the sign-in that a request names.
+func (s *Service) signInOf(q *front.Request) (*signIn, error) {
+	id, f, err := s.Front.FlowIn(q)
 	if err != nil {
-		s.Front.Fail(w, r, err, "/sign-in")
-		return
+		return nil, err
 	}
-	wanted := front.Allowed(u, r.URL.Query().Get("redirect"))
-	to := front.Landing(u, wanted)
+	q.Again = front.FlowURL(id)
+	known, err := s.Federation.Registry(q.Context(), q.Settings)
+	if err != nil {
+		return nil, err
+	}
+	return &signIn{Request: q, id: id, flow: f, ways: known.Ways(f.Demand)}, nil
+}
+
+// signInPost is signInOf for a POST of a form of the sign-in page, while signing in is switched on.
+func (s *Service) signInPost(q *front.Request, form string) (*signIn, error) {
+	x, err := s.signInOf(q)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Front.CheckForm(q, form+":"+x.id, q.Again); err != nil {
+		return nil, err
+	}
+	if !q.Settings.Features.LoginEnabled {
+		return nil, session.ErrClosed
+	}
+	return x, nil
+}
+
+// showSignIn serves GET /sign-in?flow=…: the sign-in page, or the choice of an account. A person who has signed in
+// meanwhile (in another tab, or who returned by the back button) continues. Without a flow it starts one.
+func (s *Service) showSignIn(q *front.Request) error {
+	params := q.URL.Query()
+	if params.Get("flow") == "" {
+		return s.startSignIn(q)
+	}
+	x, err := s.signInOf(q)
+	if err != nil {
+		return err
+	}
+	d, other := x.flow.Demand, params.Get("other") != "" // other: the person asked for another account
+	if q.SignIn != nil {
+		switch to, err := s.continueAs(x, other); {
+		case err != nil:
+			return err
+		case to != "":
+			return q.Redirect(to)
+		case d.SelectAccount && !s.Front.Chosen(q.SignIn, d) && !other:
+			return s.showChoice(x)
+		}
+	}
+	if !q.Settings.Features.LoginEnabled {
+		return session.ErrClosed
+	}
+	var in page.SignIn
+	if !other {
+		in.Username = x.flow.Username()
+	}
+	if p := cmp.Or(x.ways.Straight, x.ways.ByUsername(in.Username)); p != nil && params.Get("choose") == "" && (!other || x.ways.Alone()) {
+		return q.Redirect(federation.ProviderURL(x.id, p.ID))
+	}
+	if to := s.externalSignIn(x); to != "" {
+		return q.LeaveTo(to)
+	}
+	if in.Username == "" && q.SignIn != nil && !other && q.SignIn.Session.Provider == session.LocalProvider {
+		in.Username = q.SignIn.Person.Username // asked to sign in again
+	}
+	return s.signInPage(x, http.StatusOK, in)
+}
+
+// continueAs returns where a browser that is signed in continues, or "": it has to sign in anew.
+func (s *Service) continueAs(x *signIn, other bool) (string, error) {
+	d := x.flow.Demand
+	if s.Front.Satisfies(x.SignIn, d) {
+		return cmp.Or(d.Return, person.DefaultReturn), nil
+	}
+	if other || !s.Front.Meets(x.SignIn, d) {
+		return "", nil
+	}
+	standing, err := s.StepUp.StandingOf(x.Context(), x.SignIn)
+	if err != nil || !standing.Can(d.Level) {
+		return "", err
+	}
+	return stepup.URL(x.id), nil
+}
+
+// startSignIn begins a sign-in that no application has asked for. The parameter redirect may name one of our paths or a
+// whitelisted URL to go to afterwards.
+func (s *Service) startSignIn(q *front.Request) error {
+	q.Again = signInPath
+	wanted := front.Allowed(q.Settings, q.URL.Query().Get("redirect"))
+	to := front.Landing(q.Settings, wanted)
 	d := login.Demand{MaxAge: -1, Return: page.LocalPath(to)}
-	if d.Return == "" { // elsewhere, by way of here
-		d.Return, d.Client.Targets = "/sign-in", front.TargetsOf(to)
+	if d.Return == "" { // elsewhere, by way of this page
+		d.Return, d.Client.Targets = signInPath, front.TargetsOf(to)
 		if wanted != "" {
 			d.Return += "?" + url.Values{"redirect": {wanted}}.Encode()
 		}
 	}
-	switch _, err := s.Authenticate(w, r, d); {
-	case err == nil:
-		s.Front.LeaveTo(w, r, to)
-	case !errors.Is(err, login.ErrResponded):
-		s.Front.FailSignIn(w, r, err, "/sign-in")
+	if _, err := s.AuthenticateRequest(q, d); err != nil {
+		return front.SignInError(err, signInPath)
 	}
+	return q.LeaveTo(to)
 }
 
-// signInPage writes the form, with the providers that can be used instead. Where a username may lead to a provider it is asked for first.
-func (s *Service) signInPage(w http.ResponseWriter, r *http.Request, id string, f front.FlowRecord, ways *federation.Ways, status int, in page.SignIn) {
-	in.Action = front.FlowURL(id)
-	in.CSRF = s.pages.CSRF(s.jar.Get(r, cookie.KindBrowser), "sign_in:"+id)
+// signInPage writes the form, with the providers that can be used instead. Where a username can lead to a provider, the
+// form asks for it first.
+func (s *Service) signInPage(x *signIn, status int, in page.SignIn) (err error) {
+	in.Action = front.FlowURL(x.id)
+	if in.CSRF, err = s.Front.FormToken(x.Request, "sign_in:"+x.id); err != nil {
+		return err
+	}
 	in.CanRemember = s.Session.OffersRemember()
-	in.Cancel = page.LocalPath(f.Demand.Cancel)
-	in.NoForm = !ways.Password && !ways.HasDomains()
-	in.NoPassword = !ways.Password || (ways.HasDomains() && (in.Username == "" || in.Problem == "problem.username"))
-	last := s.Federation.LastUsed(r)
-	for _, p := range ways.Providers {
-		b := page.Provider{Name: p.Name, URL: federation.ProviderURL(id, p.ID), Icon: s.pages.Icon(p.ID), Last: p.ID == last}
+	in.Cancel = page.LocalPath(x.flow.Demand.Cancel)
+	in.NoForm = !x.ways.Password && !x.ways.HasDomains()
+	in.NoPassword = !x.ways.Password || (x.ways.HasDomains() && (in.Username == "" || in.Problem == "problem.username"))
+	last := s.Federation.LastUsed(x.Request.Request)
+	for _, p := range x.ways.Providers {
+		b := page.Provider{Name: p.Name, URL: federation.ProviderURL(x.id, p.ID), Icon: s.pages.Icon(p.ID), Last: p.ID == last}
 		if b.Last {
-			in.Providers = append([]page.Provider{b}, in.Providers...)
+			in.Providers = slices.Insert(in.Providers, 0, b)
 		} else {
 			in.Providers = append(in.Providers, b)
 		}
 	}
-	var err error
-	if in.Passkey, err = s.offerPasskey(r, id, ways); err == nil {
-		var u *config.Units
-		if u, err = s.Person.Settings(r.Context()); err == nil {
-			s.Enrol.OfferLinks(u, id, &in)
-		}
+	if in.Passkey, err = s.offerPasskey(x); err != nil {
+		return err
 	}
-	if err != nil {
-		s.Front.Fail(w, r, err, in.Action)
-		return
-	}
-	s.pages.Render(w, r, s.Front.View(f.Demand, "sign_in", status, in))
+	s.Enrol.OfferLinks(x.Settings, x.id, &in)
+	s.pages.Render(x.W, x.Request.Request, s.Front.View(x.flow.Demand, "sign_in", status, in))
+	return nil
+}
+
+// signInProblem writes the form again, with what was wrong.
+func (s *Service) signInProblem(x *signIn, in page.SignIn, problem string) error {
+	in.Problem = problem
+	return s.signInPage(x, http.StatusUnprocessableEntity, in)
 }
 
 // handleSignIn serves POST /sign-in?flow=….
-func (s *Service) handleSignIn(w http.ResponseWriter, r *http.Request) {
-	id, f, ok := s.Front.Flow(w, r)
-	if !ok {
-		return
+func (s *Service) handleSignIn(q *front.Request) error {
+	x, err := s.signInPost(q, "sign_in")
+	if err != nil {
+		return err
 	}
-	if err := s.pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), "sign_in:"+id); err != nil {
-		s.log.Info("form refused", zap.String("path", r.URL.Path), zap.Error(err))
-		s.pages.Refuse(w, r, err, front.FlowURL(id))
-		return
-	}
-	if err := s.Front.IsOpen(r.Context()); err != nil {
-		s.Front.Fail(w, r, err, front.FlowURL(id))
-		return
-	}
-	username, password := strings.TrimSpace(r.PostForm.Get("username")), r.PostForm.Get("password")
-	in := page.SignIn{Username: username, Remember: r.PostForm.Get("remember") != ""}
+	username, password := strings.TrimSpace(q.PostForm.Get("username")), q.PostForm.Get("password")
+	in := page.SignIn{Username: username, Remember: q.PostForm.Get("remember") != ""}
 	if !person.IsText(username, person.MaxUsername) {
 		in.Username = "" // not shown again, but refused like any other
 	}
-	known, err := s.Federation.Current(r.Context())
-	if err != nil {
-		s.Front.Fail(w, r, err, front.FlowURL(id))
-		return
-	}
-	ways := known.Ways(f.Demand)
-	_, full := r.PostForm["password"]
 	switch {
 	case username == "":
-		in.Problem = "problem.username"
-	case !full:
-		s.handleUsername(w, r, id, f, ways, in)
-		return
-	case !ways.Password:
-		in.Problem = "problem.domain"
+		return s.signInProblem(x, in, "problem.username")
+	case !q.PostForm.Has("password"):
+		return s.handleUsername(x, in)
+	case !x.ways.Password:
+		return s.signInProblem(x, in, "problem.domain")
 	case password == "":
-		in.Problem = "problem.password"
+		return s.signInProblem(x, in, "problem.password")
 	}
-	if in.Problem != "" {
-		s.signInPage(w, r, id, f, ways, http.StatusUnprocessableEntity, in)
-		return
-	}
-	p, wait, err := s.Proof.ProvePassword(r, proof.TypedPassword{Username: username, Password: password, Client: f.Demand.Client.ID, Activates: true})
+	p, wait, err := s.Proof.ProvePassword(q.Request, proof.TypedPassword{Username: username, Password: password, Client: x.flow.Demand.Client.ID, Activates: true})
 	if err == nil && wait == 0 {
-		err = s.Front.Succeed(w, r, f, in.Remember, p)
+		err = s.Front.Succeed(q.W, q.Request, x.flow, in.Remember, p)
 	}
 	inactive := new(person.InactiveError)
 	switch {
 	case errors.As(err, &inactive):
-		q := &front.Request{Request: r, W: w}
-		s.Front.Render(q, s.Enrol.LeadToActivation(q, id, inactive))
+		return s.Enrol.LeadToActivation(q, x.id, inactive)
 	case err == nil && wait > 0:
-		in.Problem, in.Wait = "problem.wait", front.RetryAfter(w, wait)
-		s.signInPage(w, r, id, f, ways, http.StatusTooManyRequests, in)
+		in.Problem, in.Wait = "problem.wait", front.RetryAfter(q.W, wait)
+		return s.signInPage(x, http.StatusTooManyRequests, in)
 	case err == nil:
-		s.Front.Enter(w, r, id, f)
+		return s.Front.Finish(q, x.id, x.flow)
 	case errors.Is(err, person.ErrMismatch):
-		in.Problem = "problem.mismatch"
-		s.signInPage(w, r, id, f, ways, http.StatusUnprocessableEntity, in)
+		return s.signInProblem(x, in, "problem.mismatch")
 	default:
-		s.Front.Fail(w, r, err, front.FlowURL(id))
+		return err
 	}
 }
 
-// handleUsername takes the first of two steps: the domain of an e-mail address may lead to a provider, otherwise the password is asked for. The
-// username is kept in the flow, since addresses are logged.
-func (s *Service) handleUsername(w http.ResponseWriter, r *http.Request, id string, f front.FlowRecord, ways *federation.Ways, in page.SignIn) {
-	p := ways.ByUsername(in.Username)
-	if in.Username == "" || (p == nil && !ways.Password) {
-		in.Problem = "problem.domain"
-		s.signInPage(w, r, id, f, ways, http.StatusUnprocessableEntity, in)
-		return
+// handleUsername takes the first of two steps: the domain of an e-mail address can lead to a provider, otherwise the
+// password is asked for. The username is stored in the flow, since addresses are logged.
+func (s *Service) handleUsername(x *signIn, in page.SignIn) error {
+	p := x.ways.ByUsername(in.Username)
+	if in.Username == "" || (p == nil && !x.ways.Password) {
+		return s.signInProblem(x, in, "problem.domain")
 	}
-	f.Typed = in.Username
-	err := s.store.Update(r.Context(), func(tx storage.Tx) error { return front.FlowRecords.Put(tx, id, f, f.ExpiresAt.Add(front.FlowMemory)) })
-	switch {
-	case err != nil:
-		s.Front.Fail(w, r, err, front.FlowURL(id))
-	case p != nil:
-		s.Front.Redirect(w, r, federation.ProviderURL(id, p.ID)+"&hop=1")
-	default:
-		s.Front.Redirect(w, r, front.FlowURL(id)+"&choose=1")
+	if err := s.Front.ChangeFlow(x.Context(), x.id, func(f *front.FlowRecord) { f.Typed = in.Username }); err != nil {
+		return err
 	}
+	if p != nil {
+		return x.Redirect(federation.ProviderURL(x.id, p.ID) + "&hop=1")
+	}
+	return x.Redirect(front.FlowURL(x.id) + "&choose=1")
 }

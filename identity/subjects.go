@@ -9,13 +9,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Current returns the browser's sign-in, or nil when there is none, without any page.
+// Current returns the browser's sign-in, or nil if it is not signed in. It shows no page.
 func (s *Service) Current(r *http.Request) (*login.Result, error) { return s.Session.CurrentOf(r) }
 
-// Subjects answers authz about people and their sessions, by asking the rooms that know.
+// Subjects answers the questions of authz about people and their sessions.
 type Subjects struct{ s *Service }
 
-// Subjects returns what authz asks.
+// Subjects returns the answers for authz.
 func (s *Service) Subjects() Subjects { return Subjects{s} }
 
 // Get returns the state of a person, or storage.ErrNotFound.
@@ -28,7 +28,7 @@ func (x Subjects) Permissions(tx storage.Tx, groups []string) (map[string][]stri
 	return x.s.Person.Permissions(tx, groups)
 }
 
-// Session returns a live session, or storage.ErrNotFound when it has ended, has expired or never was.
+// Session returns a live session, or storage.ErrNotFound if it has ended, has expired or never existed.
 func (x Subjects) Session(tx storage.Tx, id string, now time.Time) (login.Session, error) {
 	return x.s.Session.Get(tx, id, now)
 }
@@ -41,13 +41,13 @@ func (x Subjects) Sessions(tx storage.Tx, subject string, now time.Time) ([]logi
 // Touch marks a session as used now. It writes at most once a minute.
 func (x Subjects) Touch(ctx context.Context, id string) error { return x.s.Session.Touch(ctx, id) }
 
-// CloseSession ends a session of a person, or returns storage.ErrNotFound when the person has none with this id.
+// CloseSession ends a session of a person, or returns storage.ErrNotFound if the person has no session with this id.
 func (x Subjects) CloseSession(tx storage.Tx, subject, id string) error {
 	return x.s.Session.CloseSession(tx, subject, id)
 }
 
-// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil: it cannot be asked, or
-// the person has signed in by another provider since.
+// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil: it
+// cannot be asked, or the person has signed in by another provider since.
 func (x Subjects) RefreshDetails(ctx context.Context, subject, session, provider string) (map[string][]string, error) {
 	return x.s.Federation.RefreshDetails(ctx, subject, session, provider)
 }

@@ -1,35 +1,35 @@
 package identity
 
 import (
-	"net/http"
 	"net/url"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
-// hereParam marks an address of the sign-in page that leads to no page elsewhere: whoever comes with it has been there.
+// hereParam marks an address of the sign-in page that shows our page: the browser has been at the page elsewhere.
 const hereParam = "here"
 
-// hereURL is front.FlowURL for answers to forms: a browser would not follow them to another origin, since the policy of the form's page forbids it.
+// hereURL is front.FlowURL for answers to forms: a browser would not follow them to another origin, since the policy of
+// the form's page forbids it.
 func hereURL(id string) string { return front.FlowURL(id) + "&" + hereParam + "=1" }
 
-// loginElsewhere returns where a person is sent before they see the sign-in page, or "". (identity service document, "UIExtensionConfiguration")
-// The parameter return of that address is the sign-in page of this flow, to which the page there sends them on; client_id is who asks, language
-// what the flow is to be shown in. The name of the flow opens nothing in another browser.
-func (s *Service) loginElsewhere(u *config.Units, r *http.Request, id string, f front.FlowRecord) string {
-	x := u.UIExtension
-	if asked := r.URL.Query(); !x.EnableLoginRedirect || asked.Has(hereParam) || asked.Has("choose") || asked.Has("other") {
+// externalSignIn returns the page elsewhere that shows the sign-in in place of ours, or "". (identity service document,
+// "UIExtensionConfiguration") Its parameter return is our sign-in page of this flow, to which that page redirects;
+// client_id is the application that asks, language the language of the flow. The id of the flow gives no access in
+// another browser.
+func (s *Service) externalSignIn(x *signIn) string {
+	ui, f := x.Settings.UIExtension, x.flow
+	if params := x.URL.Query(); !ui.EnableLoginRedirect || params.Has(hereParam) || params.Has("choose") || params.Has("other") {
 		return ""
 	}
-	to, err := url.Parse(strings.TrimSuffix(x.BaseURL, "/") + x.LoginPath)
-	if err != nil || to.Host == "" || (to.Scheme+"://"+to.Host == s.issuer && s.serves(to.Path)) { // a page of ours would lead here again
+	to, err := url.Parse(strings.TrimSuffix(ui.BaseURL, "/") + ui.LoginPath)
+	if err != nil || to.Host == "" || (to.Scheme+"://"+to.Host == s.issuer && s.serves(to.Path)) { // one of our pages would redirect here again
 		return ""
 	}
 	q := to.Query()
-	q.Set("return", s.issuer+hereURL(id))
+	q.Set("return", s.issuer+hereURL(x.id))
 	if f.Demand.Client.ID != "" {
 		q.Set("client_id", f.Demand.Client.ID)
 	}

@@ -126,15 +126,7 @@ func IsOwnCoupling(n *federation.Answer) bool { return n.Flow.Couple != "" }
 
 // CoupleOwn connects the identity of a provider's answer to the person who has requested it on the account page. It
 // signs nobody in.
-func (s *Service) CoupleOwn(w http.ResponseWriter, r *http.Request, n *federation.Answer) {
-	q, err := s.front.Load(w, r)
-	if err == nil {
-		err = s.connect(q, n)
-	}
-	s.front.Render(q, err)
-}
-
-func (s *Service) connect(q *front.Request, n *federation.Answer) error {
+func (s *Service) CoupleOwn(q *front.Request, n *federation.Answer) error {
 	a, list, err := s.visitIdentities(q, s.front.VisitOf)
 	if err != nil {
 		return err

@@ -61,8 +61,7 @@ func (s *Service) activateByCode(q *front.Request, x *activation, code string) e
 		if err := s.front.AdmitNew(q.W, q.Request, x.flow, personID, "", activate); err != nil {
 			return err
 		}
-		s.front.Enter(q.W, q.Request, x.id, x.flow)
-		return nil
+		return s.front.Finish(q, x.id, x.flow)
 	}
 	now := s.now()
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {

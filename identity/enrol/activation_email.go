@@ -69,8 +69,7 @@ func (s *Service) handleActivateByEmail(q *front.Request, x *activation) error {
 	err := s.activateByMailedCode(q, x, code)
 	switch {
 	case err == nil:
-		s.front.Enter(q.W, q.Request, x.id, x.flow)
-		return nil
+		return s.front.Finish(q, x.id, x.flow)
 	case errors.Is(err, person.ErrMismatch), errors.Is(err, proof.ErrNoLink):
 		s.logRefusal(q, x)
 		return s.renderActivateByEmail(q, x, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code"})

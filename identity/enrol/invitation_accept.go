@@ -219,12 +219,3 @@ func (s *Service) coupleInvited(q *front.Request, a *federation.Answer) (x *invi
 	}
 	return x, err
 }
-
-// enterInvited serves the answer of a provider for an invited person.
-func (s *Service) enterInvited(w http.ResponseWriter, r *http.Request, a *federation.Answer) {
-	q, err := s.front.Load(w, r)
-	if err == nil {
-		err = s.takeInvited(q, a)
-	}
-	s.front.Render(q, err)
-}

@@ -38,15 +38,10 @@ func registerCodeURL(answer string) string {
 
 // askFirst notes what a newcomer from a provider must fill in before the person is created. A password is not asked for
 // if passwords sign nobody in.
-func (s *Service) askFirst(ctx context.Context, a *federation.Answer, n *federation.Newcomer) error {
-	u, err := s.person.Settings(ctx)
-	if err != nil {
-		return err
-	}
-	named, fields := u.Registration(a.Provider.ID)
+func askFirst(a *federation.Answer, n *federation.Newcomer) {
+	named, fields := a.Settings.Registration(a.Provider.ID)
 	n.Named = named && !a.Known.NoPassword
 	n.Asked = n.Named || len(fields) > 0
-	return nil
 }
 
 // registration is a newcomer from a provider who is about to become a person. Until then there is only the verified
@@ -73,11 +68,11 @@ func (x *registration) keepsEmail() bool {
 
 // readRegistration reads the answer of the provider that the request names.
 func (s *Service) readRegistration(q *front.Request) (*registration, error) {
-	a, ok := s.federation.ReadAnswered(q.W, q.Request)
-	if !ok {
-		return nil, front.ErrAnswered
+	a, err := s.federation.AnswerIn(q)
+	if err != nil {
+		return nil, err
 	}
-	if a.SignIn == "" || a.Flow.Invited != "" || a.Flow.Couple != "" || a.Flow.Demand.Passive { // see askAgain
+	if a.SignIn == "" || a.Flow.Invited != "" || a.Flow.Couple != "" || a.Flow.Demand.Passive { // see federation.Service.ask
 		return nil, answerUsed(person.DefaultReturn)
 	}
 	if err := checkOpen(q.Settings); err != nil {

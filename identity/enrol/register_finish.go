@@ -78,8 +78,7 @@ func (s *Service) finishRegister(q *front.Request, x *registration, spend func(s
 	err := s.register(q, x, spend)
 	switch {
 	case err == nil:
-		s.front.Enter(q.W, q.Request, x.SignIn, x.Flow)
-		return nil
+		return s.front.Finish(q, x.SignIn, x.Flow)
 	case errors.Is(err, errAddressTaken) && spend != nil: // only its owner gets to know
 		p := x.pending()
 		p.typed.Verified, p.typed.PhoneProven = false, false

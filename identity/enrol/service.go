@@ -94,7 +94,7 @@ func New(d Deps) *Service {
 	s.proof.LeadLinks(linkActivation, activationPath)
 	s.proof.LeadLinks(linkVerification, verifyPath)
 	s.proof.LeadLinks(linkInvitation, invitationPath)
-	s.federation.OnArrival(isInvited, s.enterInvited)
-	s.federation.RegisterBy(federation.Registration{Ask: s.askFirst, URL: registerURL})
+	s.federation.OnArrival(isInvited, s.takeInvited)
+	s.federation.RegisterBy(federation.Registration{Ask: askFirst, URL: registerURL})
 	return s
 }

@@ -4,144 +4,110 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
-	"time"
 
-	"go.uber.org/zap"
-
+	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Connectable are the providers that there were last and that browsers are sent to.
-func (s *Service) Connectable() (out []*Member) {
-	g := s.managed.Load()
-	if g == nil {
-		g = s.fixed
-	}
-	for _, id := range g.order {
-		if p := g.Get(id); p != nil && p.redirector != nil {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
+// ConnectURL is the page that couples the identity of an answer with an existing account.
 func ConnectURL(flow string) string { return "/sign-in/connect?" + url.Values{"flow": {flow}}.Encode() }
 
-// showConnect serves GET /sign-in/connect?flow=…: somebody whom a provider has named may have an account here already, and shows it by
-// its password.
-func (s *Service) showConnect(w http.ResponseWriter, r *http.Request) {
-	if a, ok := s.readConnectable(w, r); ok {
-		username := ""
-		if n := PersonFrom(a.Identity).Username; person.IsText(n, person.MaxUsername) {
-			username = n
-		}
-		s.connectPage(w, r, a, http.StatusOK, page.Connect{Username: username})
+// showConnect serves GET /sign-in/connect?flow=…: a person whom a provider has named can have an account here already,
+// and proves it by its password.
+func (s *Service) showConnect(q *front.Request) error {
+	a, err := s.connectable(q)
+	if err != nil {
+		return err
 	}
+	in := page.Connect{}
+	if n := PersonFrom(a.Identity).Username; person.IsText(n, person.MaxUsername) {
+		in.Username = n
+	}
+	return s.connectPage(q, a, http.StatusOK, in)
 }
 
-// readConnectable is ReadAnswered for an identity that may be coupled by a password.
-func (s *Service) readConnectable(w http.ResponseWriter, r *http.Request) (a *Answer, ok bool) {
-	a, ok = s.ReadAnswered(w, r)
+// connectable is AnswerIn for an identity that can be coupled by a password.
+func (s *Service) connectable(q *front.Request) (*Answer, error) {
+	a, err := s.AnswerIn(q)
 	switch {
-	case !ok:
-	case a.SignIn == "": // see askAgain
-		s.pages.Error(w, r, http.StatusBadRequest, "error.expired", "/account")
-		return nil, false
-	case a.Known.NoPassword: // one that has leaked must not open the account by this way either
-		s.pages.Error(w, r, http.StatusForbidden, "error.identity", "")
-		return nil, false
+	case err != nil:
+		return nil, err
+	case a.SignIn == "": // see ask
+		return nil, expired()
+	case a.Known.NoPassword: // a leaked one must not give access to the account by this page either
+		return nil, forbidden("error.identity")
 	}
-	return a, ok
+	return a, nil
 }
 
-// askAgain begins a sign-in at the provider for somebody who may have an account already, after an answer that nobody has asked for. Such an
-// answer can be forced upon a browser: whoever typed their password then would give the account to the identity of a stranger.
-func (s *Service) askAgain(w http.ResponseWriter, r *http.Request, p *Member) {
-	id, err := s.front.NewFlow(w, r, login.Demand{MaxAge: -1, Provider: p.ID, Return: person.DefaultReturn})
-	if err != nil {
-		s.front.Fail(w, r, err, "")
-		return
+func (s *Service) connectPage(q *front.Request, a *Answer, status int, in page.Connect) (err error) {
+	if in.CSRF, err = s.front.FormToken(q, connectForm(a)); err != nil {
+		return err
 	}
-	s.front.Redirect(w, r, ProviderURL(id, p.ID))
-}
-
-func (s *Service) connectPage(w http.ResponseWriter, r *http.Request, a *Answer, status int, in page.Connect) {
-	browser, err := s.jar.Browser(w, r, s.front.NewID)
-	if err != nil {
-		s.front.Fail(w, r, err, "")
-		return
-	}
-	in.Action, in.CSRF, in.Provider = ConnectURL(a.Name), s.pages.CSRF(browser, connectForm(a)), a.Provider.Name
-	in.Cancel = page.LocalPath(a.Flow.Demand.Cancel)
-	s.pages.Render(w, r, s.front.View(a.Flow.Demand, "connect", status, in))
+	in.Action, in.Provider, in.Cancel = ConnectURL(a.Name), a.Provider.Name, page.LocalPath(a.Flow.Demand.Cancel)
+	s.pages.Render(q.W, q.Request, s.front.View(a.Flow.Demand, "connect", status, in))
+	return nil
 }
 
 // connectForm binds the form to the identity that it would couple: a page for one of them never couples another.
 func connectForm(a *Answer) string { return "connect:" + a.Name + ":" + a.Key() }
 
 // handleConnect serves POST /sign-in/connect?flow=….
-func (s *Service) handleConnect(w http.ResponseWriter, r *http.Request) {
-	a, ok := s.readConnectable(w, r)
-	if !ok {
-		return
+func (s *Service) handleConnect(q *front.Request) error {
+	a, err := s.connectable(q)
+	if err != nil {
+		return err
 	}
-	if err := s.pages.CheckPost(r, s.jar.Get(r, cookie.KindBrowser), connectForm(a)); err != nil {
-		s.log.Info("form refused", zap.String("path", r.URL.Path), zap.Error(err))
-		s.pages.Refuse(w, r, err, ConnectURL(a.Name))
-		return
+	q.Again = ConnectURL(a.Name)
+	if err := s.front.CheckForm(q, connectForm(a), q.Again); err != nil {
+		return err
 	}
-	in := page.Connect{Username: strings.TrimSpace(r.PostForm.Get("username"))}
-	c := proof.TypedPassword{Username: in.Username, Password: r.PostForm.Get("password"), Client: a.Flow.Demand.Client.ID}
+	in := page.Connect{Username: strings.TrimSpace(q.PostForm.Get("username"))}
+	typed := proof.TypedPassword{Username: in.Username, Password: q.PostForm.Get("password"), Client: a.Flow.Demand.Client.ID}
 	if !person.IsText(in.Username, person.MaxUsername) {
 		in.Username = ""
 	}
+	refuse := func(status int, problem string) error {
+		in.Problem = problem
+		return s.connectPage(q, a, status, in)
+	}
 	switch {
-	case c.Username == "":
-		in.Problem = "problem.username"
-	case c.Password == "":
-		in.Problem = "problem.password"
+	case typed.Username == "":
+		return refuse(http.StatusUnprocessableEntity, "problem.username")
+	case typed.Password == "":
+		return refuse(http.StatusUnprocessableEntity, "problem.password")
 	}
-	if in.Problem != "" {
-		s.connectPage(w, r, a, http.StatusUnprocessableEntity, in)
-		return
-	}
-	p, wait, err := s.proof.ProvePassword(r, c)
+	p, wait, err := s.proof.ProvePassword(q.Request, typed)
 	if err == nil && wait == 0 {
-		err = s.connect(w, r, a, p)
+		err = s.connect(q, a, p)
 	}
 	switch {
 	case err == nil && wait > 0:
-		in.Problem, in.Wait = "problem.wait", int((wait+time.Second-1)/time.Second)
-		w.Header().Set("Retry-After", strconv.Itoa(in.Wait)) // RFC 6585 4
-		s.connectPage(w, r, a, http.StatusTooManyRequests, in)
+		in.Wait = front.RetryAfter(q.W, wait)
+		return refuse(http.StatusTooManyRequests, "problem.wait")
 	case err == nil:
-		s.front.Enter(w, r, a.SignIn, a.Flow)
+		return s.front.Finish(q, a.SignIn, a.Flow)
 	case errors.Is(err, person.ErrMismatch):
-		in.Problem = "problem.mismatch"
-		s.connectPage(w, r, a, http.StatusUnprocessableEntity, in)
+		return refuse(http.StatusUnprocessableEntity, "problem.mismatch")
 	case errors.Is(err, person.ErrCoupled), errors.Is(err, person.ErrCoupledOther):
-		s.RecordFailure(r, a.Flow.Demand.Client.ID, "", a.Provider.Name+": coupled already")
-		in.Problem = "problem.coupled"
-		s.connectPage(w, r, a, http.StatusUnprocessableEntity, in)
+		s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, "", a.Provider.Name+": coupled already")
+		return refuse(http.StatusUnprocessableEntity, "problem.coupled")
 	case errors.Is(err, ErrUsed):
-		s.pages.Error(w, r, http.StatusBadRequest, "error.expired", "/account")
+		return expired()
 	default:
-		s.front.Fail(w, r, err, ConnectURL(a.Name))
+		return err
 	}
 }
 
-// connect couples the identity with the person whose password was right and opens the session of that identity, when what was verified
-// still holds.
-func (s *Service) connect(w http.ResponseWriter, r *http.Request, a *Answer, p proof.Verified) error {
-	o, err := s.PrepareSession(r, a)
+// connect couples the identity with the person whose password was right, and opens the session of that identity, if
+// what was verified still holds.
+func (s *Service) connect(q *front.Request, a *Answer, p proof.Verified) error {
+	o, err := s.PrepareSession(q.Request, a)
 	if err != nil {
 		return err
 	}
@@ -150,7 +116,7 @@ func (s *Service) connect(w http.ResponseWriter, r *http.Request, a *Answer, p p
 			return err
 		}
 	}
-	err = s.store.Update(r.Context(), func(tx storage.Tx) error {
+	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
 		rec, err := s.proof.Confirm(tx, p, o.Now)
 		if err != nil {
 			return err
@@ -163,7 +129,7 @@ func (s *Service) connect(w http.ResponseWriter, r *http.Request, a *Answer, p p
 	if err != nil {
 		return err
 	}
-	s.FinishSignIn(w, r, a, o)
-	s.jar.Set(w, session.CookieDevice, p.Device, session.DeviceLife)
+	s.FinishSignIn(q.W, q.Request, a, o)
+	s.jar.Set(q.W, session.CookieDevice, p.Device, session.DeviceLife)
 	return nil
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Reads returns the provider that a demand begins with when it is one that reads the request, otherwise nil. It is not known when there is
-// no such provider.
+// Reads returns the provider that a demand begins with if it is one that reads the request, otherwise nil. known is
+// false when there is no such provider.
 func (g *Registry) Reads(d login.Demand) (r *Member, known bool) {
 	first := d.Provider
 	if first == "" && len(d.Providers) > 0 {
@@ -37,7 +38,8 @@ func (g *Registry) Reads(d login.Demand) (r *Member, known bool) {
 	return p, true
 }
 
-// WithoutIdentity is the demand when the request carries no identity of the provider: then the service itself signs in, where it may.
+// WithoutIdentity drops a provider that reads requests from a demand, for a request without an identity: the service
+// itself signs in then, where it may.
 func WithoutIdentity(d login.Demand, id string) login.Demand {
 	if d.Provider == "" {
 		return d
@@ -50,7 +52,7 @@ func WithoutIdentity(d login.Demand, id string) login.Demand {
 	return d
 }
 
-// ResultFor is the session's result for one demand, whose parameters belong to it alone.
+// ResultFor is the session's result for one demand, with the parameters of that demand.
 func (s *Service) ResultFor(si *session.Current, d login.Demand) *login.Result {
 	out := si.Result()
 	p, ok := s.fixed.byID[out.Provider]
@@ -69,45 +71,40 @@ func (s *Service) ResultFor(si *session.Current, d login.Demand) *login.Result {
 	return out
 }
 
-// AuthenticateExternal answers a demand with the identity that the request carries: it decides who is signed in, whoever was before. A
-// session of this very sign-in goes on while it is good enough; otherwise reading the identity is a new sign-in, now.
-func (s *Service) AuthenticateExternal(w http.ResponseWriter, r *http.Request, d login.Demand, p *Member, id *idp.Identity, si *session.Current) (*login.Result, error) {
+// AuthenticateExternal answers a demand with the identity that the request carries: it decides who is signed in, even if
+// another person was. A session of the same identity continues while it satisfies the demand; otherwise reading the
+// identity is a new sign-in.
+func (s *Service) AuthenticateExternal(q *front.Request, d login.Demand, p *Member, id *idp.Identity) (*login.Result, error) {
 	folded, err := person.Fold(id.Subject)
 	if err != nil {
-		return nil, s.RefuseExternal(w, r, d, p, err)
+		return nil, s.RefuseExternal(q, d, p, err)
 	}
 	if id.Level < d.Level {
 		return nil, Unreachable(d)
 	}
 	d.Provider = p.ID
-	if si != nil && si.Person.External == person.ExternalKey(p.ID, folded) && si.Session.Level == id.Level &&
+	if si := q.SignIn; si != nil && si.Person.External == person.ExternalKey(p.ID, folded) && si.Session.Level == id.Level &&
 		maps.EqualFunc(si.Session.Details, id.Details, slices.Equal) && s.front.Satisfies(si, d) {
-		s.session.Use(r, si)
+		s.session.Use(q.Request, si)
 		return s.ResultFor(si, d), nil
 	}
-	si, err = s.signInExternal(w, r, d, p, id)
+	si, err := s.signInExternal(q, d, p, id)
 	if err != nil {
-		return nil, s.RefuseExternal(w, r, d, p, err)
+		return nil, s.RefuseExternal(q, d, p, err)
 	}
 	return s.ResultFor(si, d), nil
 }
 
-// Why an identity does not sign anybody in.
-var (
-	ErrBlocked      = errors.New("identity: the person is not active")
-	errNameOccupied = errors.New("identity: the username of a new person is another person's")
-)
-
-// RefuseExternal is the answer when a provider has signed nobody in: a page, or for a silent demand a refusal. What we cannot tell stays
-// an error.
-func (s *Service) RefuseExternal(w http.ResponseWriter, r *http.Request, d login.Demand, p *Member, err error) error {
-	key, invalid := "", new(person.ValidationError)
+// RefuseExternal is the answer when a provider has not signed the person in: a page, or a refusal if the demand forbids
+// pages. p is nil for the service itself. An unknown error is returned as it is.
+func (s *Service) RefuseExternal(q *front.Request, d login.Demand, p *Member, err error) error {
+	var key string
 	switch {
 	case errors.Is(err, idp.ErrNoIdentity):
 		key = "error.no_idp"
 	case errors.Is(err, ErrBlocked):
 		key = "error.denied"
-	case errors.Is(err, errNameOccupied), errors.As(err, &invalid), errors.As(err, new(*idp.Rejection)):
+	case errors.Is(err, errNameTaken), errors.As(err, new(*person.ValidationError)), errors.As(err, new(*idp.Rejection)):
 		key = "error.identity"
 	default:
 		return err
@@ -116,106 +113,121 @@ func (s *Service) RefuseExternal(w http.ResponseWriter, r *http.Request, d login
 	if p != nil {
 		id = p.ID
 	}
-	s.log.Info("sign-in refused", zap.String("provider", id), zap.String("client_ip", s.origin(r).ClientIP), zap.NamedError("cause", err))
+	s.log.Info("sign-in refused", zap.String("provider", id), zap.String("client_ip", s.origin(q.Request).ClientIP), zap.NamedError("cause", err))
 	if d.Passive {
 		return &login.Refusal{Code: "login_required", Reason: "the identity provider has signed nobody in"}
 	}
-	s.pages.Error(w, r, http.StatusForbidden, key, "")
-	return login.ErrResponded
+	return forbidden(key)
 }
 
-// signInExternal opens a session for the person of an identity, who is created when there is none yet.
-func (s *Service) signInExternal(w http.ResponseWriter, r *http.Request, d login.Demand, p *Member, id *idp.Identity) (*session.Current, error) {
-	created, folded, err := person.NewPerson{Username: id.Subject, EmailVerified: new(bool)}.Record()
-	if err != nil {
+// externalSignIn is what a sign-in by a request needs before its transaction.
+type externalSignIn struct {
+	personID string // of a new person
+	folded   string // username
+	person   person.Record
+	token    string
+	id       string // of a new session
+	old      string // hash of the browser's session cookie
+	events   []event.Event
+	session  session.Record
+}
+
+// prepareExternal makes what does not belong into the transaction: tokens, ids, events and records.
+func (s *Service) prepareExternal(q *front.Request, d login.Demand, p *Member, id *idp.Identity) (*externalSignIn, error) {
+	x := &externalSignIn{old: proof.Hashed(s.jar.Get(q.Request, session.CookieSession))}
+	var err error
+	if x.person, x.folded, err = (person.NewPerson{Username: id.Subject, EmailVerified: new(bool)}).Record(); err != nil {
 		return nil, err
 	}
 	personID, err := uuid.NewRandomFromReader(s.random)
 	if err != nil {
 		return nil, err
 	}
-	token, err := secret.NewToken(s.random, secret.Session)
-	if err != nil {
+	x.personID = personID.String()
+	if x.token, err = secret.NewToken(s.random, secret.Session); err != nil {
 		return nil, err
 	}
-	sessionID, err := secret.ID(s.random, 16)
-	if err != nil {
+	if x.id, err = secret.ID(s.random, 16); err != nil {
 		return nil, err
 	}
-	ev, err := s.person.NewEvents(s.origin(r), front.LoginSucceeded, front.SignedOut, person.EventCreated)
-	if err != nil {
+	from, now := s.origin(q.Request), s.now()
+	if x.events, err = s.person.NewEvents(from, front.LoginSucceeded, front.SignedOut, person.EventCreated); err != nil {
 		return nil, err
 	}
-	now, old := s.now(), proof.Hashed(s.jar.Get(r, session.CookieSession))
-	created.CreatedAt, created.UpdatedAt, created.External = now, now, person.ExternalKey(p.ID, folded)
-	rec := session.Record{AuthTime: now, Seen: now, Level: id.Level, AMR: []string{"IMPLICIT"}, Provider: p.ID, Details: id.Details}
-	rec.From(s.origin(r))
+	x.person.CreatedAt, x.person.UpdatedAt, x.person.External = now, now, person.ExternalKey(p.ID, x.folded)
+	x.session = session.Record{AuthTime: now, Seen: now, Level: id.Level, AMR: []string{"IMPLICIT"}, Provider: p.ID, Details: id.Details}
+	x.session.From(from)
 	if d.Return != "" {
-		rec.SignedInFor = secret.Hash(d.Return)
+		x.session.SignedInFor = secret.Hash(d.Return)
+	}
+	return x, nil
+}
+
+// signInExternal opens a session for the person of an identity, and creates the person at the first sign-in.
+func (s *Service) signInExternal(q *front.Request, d login.Demand, p *Member, id *idp.Identity) (*session.Current, error) {
+	x, err := s.prepareExternal(q, d, p, id)
+	if err != nil {
+		return nil, err
 	}
 	var si *session.Current
-	err = s.store.Update(r.Context(), func(tx storage.Tx) error {
-		who, person, isNew, err := externalPerson(tx, personID.String(), folded, created)
+	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+		m, err := x.match(tx)
 		if err != nil {
 			return err
 		}
-		rec := rec
-		rec.PersonID, rec.Epoch = who, person.Epoch
-		sid, ended, err := s.session.Begin(tx, sessionID, token, old, rec)
+		rec := x.session
+		rec.PersonID, rec.Epoch = m.ID, m.Person.Epoch
+		sid, ended, err := s.session.Begin(tx, x.id, x.token, x.old, rec)
 		if err != nil {
 			return err
 		}
-		rec.Cookie = secret.Hash(token)
-		si = &session.Current{ID: sid, Session: rec, Person: person}
-		if isNew {
-			if err := s.events.Append(tx, si.OwnEvent(ev[2], "signed in by "+p.Name)); err != nil {
-				return err
-			}
+		rec.Cookie = secret.Hash(x.token)
+		si = &session.Current{ID: sid, Session: rec, Person: m.Person}
+		var happened []event.Event
+		if m.Created {
+			happened = append(happened, si.OwnEvent(x.events[2], "signed in by "+p.Name))
 		}
 		if ended != nil {
-			if err := s.events.Append(tx, ended.OwnEvent(ev[1], "another person signed in")); err != nil {
-				return err
-			}
+			happened = append(happened, ended.OwnEvent(x.events[1], "another person signed in"))
 		}
-		e := si.OwnEvent(ev[0], "signed in by "+p.Name)
+		e := si.OwnEvent(x.events[0], "signed in by "+p.Name)
 		e.ClientID = d.Client.ID
-		return s.events.Append(tx, e)
+		return s.appendAll(tx, append(happened, e))
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.jar.Set(w, session.CookieSession, token, 0)
-	s.pages.Choose(w, r, si.Person.Locale)
+	s.jar.Set(q.W, session.CookieSession, x.token, 0)
+	s.pages.Choose(q.W, q.Request, si.Person.Locale)
 	return si, nil
 }
 
-// externalPerson returns the person of an identity, or creates the one who is given. A username that somebody else has is never shared:
-// who the provider means by it is not known.
-func externalPerson(tx storage.Tx, id, folded string, created person.Record) (string, person.Record, bool, error) {
-	known, err := person.Identities.Get(tx, created.External)
-	if err == nil {
+// match returns the person of an identity, or creates one. A username that another person has is never shared: whom the
+// provider means by it is unknown.
+func (x *externalSignIn) match(tx storage.Tx) (*Match, error) {
+	known, ok, err := person.Identities.Find(tx, x.person.External)
+	if err != nil {
+		return nil, err
+	}
+	if ok {
 		rec, err := person.Records.Get(tx, known.PersonID)
 		if err == nil && rec.State != person.Active {
 			err = ErrBlocked
 		}
-		return known.PersonID, rec, false, err
+		return &Match{ID: known.PersonID, Person: rec}, err
 	}
-	if !errors.Is(err, storage.ErrNotFound) {
-		return "", created, false, err
-	}
-	if err := person.CreatePerson(tx, id, created, nil, folded); err != nil {
+	if err := person.CreatePerson(tx, x.personID, x.person, nil, x.folded); err != nil {
 		if errors.Is(err, person.ErrUsernameTaken) {
-			err = errNameOccupied
+			err = errNameTaken
 		}
-		return "", created, false, err
+		return nil, err
 	}
-	if err := person.Identities.Create(tx, created.External, person.IdentityRecord{PersonID: id}, time.Time{}); err != nil {
-		return "", created, false, err
-	}
-	return id, created, true, nil
+	err = person.Identities.Create(tx, x.person.External, person.IdentityRecord{PersonID: x.personID}, time.Time{})
+	return &Match{ID: x.personID, Person: x.person, Created: true}, err
 }
 
-// Cleanse deletes from a request what a provider would read of it, unless it comes from whom the provider believes.
+// Cleanse deletes from a request what a provider would read of it, unless it comes from a sender that the provider
+// trusts.
 func (s *Service) Cleanse(r *http.Request) {
 	for _, p := range s.readers {
 		p.Reader.Cleanse(r)

@@ -14,12 +14,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// tellOpened tells a person whom a provider has brought: that there is an account now, or that the provider signs them in to theirs.
-func (s *Service) tellOpened(tx storage.Tx, a *Answer, f *Match, now time.Time) error {
+// tellPerson tells a person whom a provider has signed in that they have a new account, or that the provider signs them
+// in to the one they had.
+func (s *Service) tellPerson(tx storage.Tx, a *Answer, m *Match, now time.Time) error {
 	switch {
-	case f.NewlyOne:
-		return s.person.TellCoupled(tx, f.ID, &f.Person, a.Provider.ID, now)
-	case f.Created:
+	case m.NewlyOne:
+		return s.person.TellCoupled(tx, m.ID, &m.Person, a.Provider.ID, now)
+	case m.Created:
 		if err := s.tellUncoupled(tx, a, uncoupled(a, nil), now); err != nil {
 			return err
 		}
@@ -27,11 +28,11 @@ func (s *Service) tellOpened(tx storage.Tx, a *Answer, f *Match, now time.Time) 
 		if err != nil || !person.ReasonWeb.Enabled(u) {
 			return err
 		}
-		prof, err := person.ReadProfile(tx, f.ID, &f.Person)
+		prof, err := person.ReadProfile(tx, m.ID, &m.Person)
 		if err != nil {
 			return err
 		}
-		return s.person.SendNotice(tx, person.Recipient{ID: f.ID, Rec: &f.Person, Profile: &prof.Profile, VerifiedOnly: true}.Notice(notify.Welcome, now))
+		return s.person.SendNotice(tx, person.Recipient{ID: m.ID, Rec: &m.Person, Profile: &prof.Profile, VerifiedOnly: true}.Notice(notify.Welcome, now))
 	}
 	return nil
 }
@@ -45,8 +46,9 @@ func NoticeTo(o *config.Organisation, kind notify.Kind, at time.Time) notify.Not
 	return n
 }
 
-// uncoupled is why an identity did not become the person's with its address, at a provider whose identities are to be coupled so. err is why it signs
-// nobody in, if it does not. Empty: somebody has set nothing wrong.
+// uncoupled is the notice about settings that kept an identity from being coupled with the account that has its
+// address, at a provider that couples by address. err is why the identity signs nobody in, if it does not. Empty: the
+// settings are right.
 func uncoupled(a *Answer, err error) notify.Kind {
 	_, verified := person.VerifiedEmail(a.Identity)
 	switch {
@@ -56,13 +58,13 @@ func uncoupled(a *Answer, err error) notify.Kind {
 		return notify.CouplingUnverified
 	case errors.Is(err, errSeveral):
 		return notify.CouplingAmbiguous
-	case errors.Is(err, errUnbelieved):
+	case errors.Is(err, errUntrusted):
 		return notify.CouplingUntrusted
 	}
 	return ""
 }
 
-// tellUncoupled tells the organisation of the application that a person is on the way to what keeps accounts from being coupled.
+// tellUncoupled tells the organisation of the application that asked what keeps accounts from being coupled.
 func (s *Service) tellUncoupled(tx storage.Tx, a *Answer, kind notify.Kind, now time.Time) error {
 	if s.notify == nil || kind == "" {
 		return nil
@@ -77,8 +79,8 @@ func (s *Service) tellUncoupled(tx storage.Tx, a *Answer, kind notify.Kind, now 
 		return nil
 	}
 	key := storage.Key("coupling", string(kind), a.Provider.ID, o.ID)
-	last, err := person.NoticeTimes.Get(tx, key)
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+	last, _, err := person.NoticeTimes.Find(tx, key)
+	if err != nil {
 		return err
 	}
 	if now.Before(last.At.Add(person.UncoupledEvery)) {
@@ -92,7 +94,7 @@ func (s *Service) tellUncoupled(tx storage.Tx, a *Answer, kind notify.Kind, now 
 	return s.person.SendNotice(tx, n)
 }
 
-// warnUncoupled tells the same of an identity that signed nobody in. The person goes on, whatever becomes of it.
+// warnUncoupled is tellUncoupled for an identity that signed nobody in. Its errors do not stop the person.
 func (s *Service) warnUncoupled(r *http.Request, a *Answer, err error) {
 	kind := uncoupled(a, err)
 	if kind == "" || s.notify == nil {
@@ -100,6 +102,6 @@ func (s *Service) warnUncoupled(r *http.Request, a *Answer, err error) {
 	}
 	now := s.now()
 	if err := s.store.Update(r.Context(), func(tx storage.Tx) error { return s.tellUncoupled(tx, a, kind, now) }); err != nil {
-		s.log.Warn("nobody is told why accounts are not coupled", zap.String("provider", a.Provider.ID), zap.Error(err))
+		s.log.Warn("the organisation is not told why accounts are not coupled", zap.String("provider", a.Provider.ID), zap.Error(err))
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 // Tables of identity providers.
 var (
+	// ProviderFlows are the browsers that are at a provider for a sign-in, and the answers.
 	ProviderFlows = storage.NewTable[providerFlowRecord]("identity_provider_flow") // hash of the flow's name
 	endings       = storage.NewTable[endingRecord]("identity_provider_end")        // hash of the flow's name
 	refusals      = storage.NewTable[refusalRecord]("identity_refusal")            // hash of the browser cookie, hash of the Return
@@ -15,21 +16,21 @@ var (
 	onces         = storage.NewTable[onceRecord]("identity_once")                  // provider, hash of the key
 )
 
-// providerFlowRecord is a sign-in that a browser was sent to a provider for. It takes one answer.
+// providerFlowRecord is a browser's way to a provider and back, for a sign-in. It takes one answer.
 type providerFlowRecord struct {
 	Provider  string    `cbor:"1,keyasint"`
-	SignIn    string    `cbor:"2,keyasint,omitempty"` // flow id of the sign-in; empty: nobody has asked for the answer
+	SignIn    string    `cbor:"2,keyasint,omitempty"` // flow id of the sign-in. Empty: the answer was not asked for
 	Tracker   string    `cbor:"3,keyasint"`           // hash of the tracker cookie
 	State     []byte    `cbor:"4,keyasint,omitempty"` // of the provider, sealed
 	Answered  bool      `cbor:"5,keyasint,omitempty"`
-	Identity  []byte    `cbor:"6,keyasint,omitempty"` // verified, sealed; once there is an answer
+	Identity  []byte    `cbor:"6,keyasint,omitempty"` // verified, sealed. Empty: no answer yet
 	CreatedAt time.Time `cbor:"7,keyasint"`
 	ExpiresAt time.Time `cbor:"8,keyasint"`
-	// Typed is what somebody has typed who comes for the first time, sealed, until it is confirmed. Empty: nothing
+	// Typed is what a newcomer has filled in, sealed, until it is confirmed. Empty: nothing
 	Typed []byte `cbor:"9,keyasint,omitempty"`
 }
 
-// endingRecord is a sign-out that a browser was sent to a provider for, after it has signed out here.
+// endingRecord is a browser's way to a provider and back, for a sign-out that has happened here.
 type endingRecord struct {
 	Provider  string    `cbor:"1,keyasint"`
 	Tracker   string    `cbor:"2,keyasint"`           // hash of the tracker cookie
@@ -39,7 +40,7 @@ type endingRecord struct {
 	ExpiresAt time.Time `cbor:"6,keyasint"`
 }
 
-// refusalRecord is why a provider has signed nobody in, until whoever asked is told.
+// refusalRecord is why a provider has not signed a person in, until the application that asked is told.
 type refusalRecord struct {
 	Code       string    `cbor:"1,keyasint"`
 	Reason     string    `cbor:"2,keyasint"`
@@ -48,7 +49,7 @@ type refusalRecord struct {
 	ExpiresAt  time.Time `cbor:"5,keyasint"`
 }
 
-// onceRecord says that something was used.
+// onceRecord says that a provider has used something that is valid once.
 type onceRecord struct {
 	Until time.Time `cbor:"1,keyasint"`
 }

@@ -7,17 +7,19 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// refreshLanes bounds how many sessions are refreshed at once; one session is never refreshed twice at a time, since a provider may give
-// a refresh token that is good once.
+// refreshLanes is how many sessions are refreshed at once. One session is never refreshed twice at a time, since a
+// provider can give a refresh token that is valid once.
 const refreshLanes = 64
 
-// RefreshDetails implements authz.Subjects.
+// RefreshDetails asks the provider of a session for the details of its person again, until ctx ends. nil: it cannot be
+// asked, or the person has signed in by another provider since.
 func (s *Service) RefreshDetails(ctx context.Context, subject, sessionID, provider string) (map[string][]string, error) {
 	h := fnv.New32a()
 	h.Write([]byte(sessionID)) //nolint:errcheck // never fails
@@ -29,27 +31,31 @@ func (s *Service) RefreshDetails(ctx context.Context, subject, sessionID, provid
 		return nil, ctx.Err()
 	}
 	var (
-		rec session.Record
-		hr  session.HeldRecord
-		now = s.now()
+		rec  session.Record
+		held session.HeldRecord
+		u    *config.Units
+		now  = s.now()
 	)
 	err := s.store.View(ctx, func(tx storage.Tx) (err error) {
+		if u, err = s.units(tx); err != nil {
+			return err
+		}
 		if rec, err = s.session.Live(tx, sessionID, now); err == nil && rec.Held && rec.PersonID == subject && rec.Provider == provider {
-			hr, err = session.HeldRecords.Get(tx, sessionID)
+			held, err = session.HeldRecords.Get(tx, sessionID)
 		}
 		return err
 	})
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}
-	if err != nil || len(hr.Sealed) == 0 {
+	if err != nil || len(held.Sealed) == 0 {
 		return nil, err
 	}
-	known, err := s.Current(ctx)
+	known, err := s.load(ctx, u)
 	if err != nil {
 		return nil, err
 	}
-	p := known.Get(hr.Provider)
+	p := known.Get(held.Provider)
 	if p == nil {
 		return nil, nil
 	}
@@ -57,37 +63,37 @@ func (s *Service) RefreshDetails(ctx context.Context, subject, sessionID, provid
 	if !ok {
 		return nil, nil
 	}
-	before, err := s.Unseal("held", hr.Identity, hr.Sealed)
+	before, err := s.Unseal("held", held.Identity, held.Sealed)
 	if err != nil {
 		return nil, err
 	}
 	id, err := refresher.Refresh(ctx, before)
 	if err != nil {
 		if id != nil && len(id.Held) > 0 && len(id.Held) <= maxHeld {
-			err = errors.Join(err, s.keepRefreshed(ctx, sessionID, hr, &idp.Identity{Held: id.Held, Details: rec.Details}))
+			err = errors.Join(err, s.keepRefreshed(ctx, sessionID, held, &idp.Identity{Held: id.Held, Details: rec.Details}))
 		}
 		return nil, err
 	}
 	if id == nil {
 		return nil, nil
 	}
-	if person.IdentityKey(p.ID, id) != hr.Identity || len(id.Held) > maxHeld {
+	if person.IdentityKey(p.ID, id) != held.Identity || len(id.Held) > maxHeld {
 		return nil, &idp.Invalid{Reason: "the provider names another person than before"}
 	}
-	return id.Details, s.keepRefreshed(ctx, sessionID, hr, id)
+	return id.Details, s.keepRefreshed(ctx, sessionID, held, id)
 }
 
-// keepRefreshed writes what the provider says now, unless the session has a later sign-in.
-func (s *Service) keepRefreshed(ctx context.Context, sessionID string, hr session.HeldRecord, id *idp.Identity) error {
-	sealed := hr.Sealed
+// keepRefreshed writes the new details, unless the session has a later sign-in.
+func (s *Service) keepRefreshed(ctx context.Context, sessionID string, held session.HeldRecord, id *idp.Identity) error {
+	sealed := held.Sealed
 	if len(id.Held) > 0 {
 		var err error
-		if sealed, err = s.Seal("held", hr.Identity, id.Held); err != nil {
+		if sealed, err = s.Seal("held", held.Identity, id.Held); err != nil {
 			return err
 		}
 	}
 	now := s.now()
-	// A refresh token that is good once is lost with the answer, so the write outlives whoever asked.
+	// A refresh token that is valid once is lost with the answer, so the write outlives the request.
 	return s.store.Update(context.WithoutCancel(ctx), func(tx storage.Tx) error {
 		rec, err := s.session.Live(tx, sessionID, now)
 		if errors.Is(err, storage.ErrNotFound) {
@@ -97,7 +103,7 @@ func (s *Service) keepRefreshed(ctx context.Context, sessionID string, hr sessio
 			return err
 		}
 		present, err := session.HeldRecords.Get(tx, sessionID)
-		if errors.Is(err, storage.ErrNotFound) || (err == nil && (present.Identity != hr.Identity || !slices.Equal(present.Sealed, hr.Sealed))) {
+		if errors.Is(err, storage.ErrNotFound) || (err == nil && (present.Identity != held.Identity || !slices.Equal(present.Sealed, held.Sealed))) {
 			return nil
 		}
 		if err != nil {

@@ -4,12 +4,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/front"
 )
 
-// Routes: sign-ins by identity providers.
+// Routes adds the pages of sign-ins by identity providers, and the endpoints of the providers themselves.
 func (s *Service) Routes(mux front.Router) {
-	mux.Handle("/sign-in/provider", s.front.Methods(s.showProvider, nil))
-	mux.Handle("/sign-in/provider/done", s.front.Methods(s.showProviderDone, nil))
-	mux.Handle("/sign-in/connect", s.front.Methods(s.showConnect, s.handleConnect))
-	mux.HandleFunc("/saml/{id}/{op}", s.handleProvider("saml"))
-	mux.HandleFunc("/oidc/{id}/{op}", s.handleProvider("oidc"))
-	mux.Handle("/sign-out/provider", s.front.Methods(s.showEnding, nil))
+	mux.Handle("/sign-in/provider", s.front.Pages(s.showProvider, nil))
+	mux.Handle("/sign-in/provider/done", s.front.Pages(s.showDone, nil))
+	mux.Handle("/sign-in/connect", s.front.Pages(s.showConnect, s.handleConnect))
+	mux.HandleFunc("/saml/{id}/{op}", s.front.Page(s.handleProvider("saml")))
+	mux.HandleFunc("/oidc/{id}/{op}", s.front.Page(s.handleProvider("oidc")))
+	mux.Handle("/sign-out/provider", s.front.Pages(s.showEnding, nil))
 }

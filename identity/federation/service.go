@@ -1,5 +1,6 @@
-// Package federation signs people in by identity providers: out to the provider, back with an answer, and on with the
-// session of the person it belongs to. How a provider is spoken to stands in package idp.
+// Package federation signs people in by identity providers: out to the provider, back with an answer, and on with a
+// session of the person whom the answer names. The protocols of providers do not belong here (package idp), nor do the
+// forms that a newcomer fills in (package enrol).
 package federation
 
 import (
@@ -37,14 +38,14 @@ type Deps struct {
 	Events  *event.Recorder
 	// Units returns the settings as tx sees them.
 	Units func(tx storage.Tx) (*config.Units, error)
-	// Notify sends e-mails. nil: none are sent.
+	// Notify sends e-mails. nil: e-mail is off.
 	Notify notify.Sender
 	Pages  *page.Renderer
-	// Manager knows the providers that change while the service runs. nil: there are none.
+	// Manager knows the providers that change while the service runs. nil: all are in the configuration file.
 	Manager Manager
 	// Origin tells where a request came from.
 	Origin func(*http.Request) event.Origin
-	// Admit counts what strangers begin and have stored; false: this sender began too much.
+	// Admit counts the flows that a sender begins; false: too many.
 	Admit func(*http.Request) bool
 	Jar   cookie.Jar
 	// Issuer is our own URL, without a trailing slash.
@@ -76,10 +77,10 @@ type Service struct {
 	now     func() time.Time
 	random  io.Reader
 
-	fixed   *Registry                // the providers of the configuration
-	readers []*Member                // those of them that read the request
-	managed atomic.Pointer[Registry] // fixed and those of Manager, as they were last
-	refused *rate.Limiter            // bounds the events of answers that were not asked for
+	fixed   *Registry                // the providers of the configuration file
+	readers []*Member                // those of them that read requests
+	managed atomic.Pointer[Registry] // fixed and those of Manager, as they were read last
+	refused *rate.Limiter            // bounds the events of refused answers
 	lanes   [refreshLanes]chan struct{}
 
 	raising      StepUps
@@ -89,7 +90,7 @@ type Service struct {
 
 // New returns a service for the providers of the configuration.
 func New(providers []Provider, d Deps) (*Service, error) {
-	fixed, err := fixedProviders(providers)
+	fixed, err := newRegistry(providers)
 	if err != nil {
 		return nil, err
 	}

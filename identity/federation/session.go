@@ -3,7 +3,6 @@ package federation
 import (
 	"crypto/hmac"
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -18,30 +17,43 @@ import (
 )
 
 const (
-	kindLast     = "last" // cookie that remembers the provider that was used last; it opens nothing
+	kindLast     = "last" // cookie that names the provider that was used last; it gives no access
 	lastLife     = 400 * 24 * time.Hour
 	providerSkew = 60 * time.Second // between our clock and a provider's
 )
 
-// The events of an opening.
+// Places of the events of an Opening.
 const (
 	evSucceeded = iota
 	evSignedOut
 	evCreated
+	// EvCoupled is the place of the event that a person is coupled with an identity.
 	EvCoupled
 	evActivated
 )
 
-func (s *Service) PrepareSession(r *http.Request, a *Answer) (o *front.SessionOpening, err error) {
-	o = &front.SessionOpening{Now: s.now(), Old: proof.Hashed(s.jar.Get(r, session.CookieSession))}
-	if o.Token, err = secret.NewToken(s.random, secret.Session); err != nil {
+// Opening is what a sign-in by a provider needs before its transaction.
+type Opening struct {
+	Now       time.Time
+	Ev        []event.Event
+	token     string
+	sessionID string
+	old       string // hash of the browser's session cookie
+	sealed    []byte // what the provider keeps with the session
+	locale    string // that the person prefers
+}
+
+// PrepareSession makes what does not belong into the transaction of a sign-in: tokens, ids and events.
+func (s *Service) PrepareSession(r *http.Request, a *Answer) (o *Opening, err error) {
+	o = &Opening{Now: s.now(), old: proof.Hashed(s.jar.Get(r, session.CookieSession))}
+	if o.token, err = secret.NewToken(s.random, secret.Session); err != nil {
 		return nil, err
 	}
-	if o.SessionID, err = secret.ID(s.random, 16); err != nil {
+	if o.sessionID, err = secret.ID(s.random, 16); err != nil {
 		return nil, err
 	}
 	if len(a.Identity.Held) > 0 {
-		if o.Sealed, err = s.Seal("held", a.Key(), a.Identity.Held); err != nil {
+		if o.sealed, err = s.Seal("held", a.Key(), a.Identity.Held); err != nil {
 			return nil, err
 		}
 	}
@@ -49,51 +61,14 @@ func (s *Service) PrepareSession(r *http.Request, a *Answer) (o *front.SessionOp
 	return o, err
 }
 
-// signIn opens a session for the person of an identity.
-func (s *Service) signIn(w http.ResponseWriter, r *http.Request, a *Answer) error {
-	o, err := s.PrepareSession(r, a)
-	if err != nil {
-		return err
-	}
-	n, err := s.PrepareNewcomer(a)
-	if err != nil {
-		return err
-	}
-	if err := s.registration.Ask(r.Context(), a, n); err != nil {
-		return err
-	}
-	err = s.store.Update(r.Context(), func(tx storage.Tx) error {
-		f, err := s.PersonOf(tx, a, n, o.Now)
-		if err == nil && f.awakened {
-			done := o.Ev[evActivated]
-			done.PersonID, done.Actor, done.AgentUser, done.Reason = f.ID, f.ID, f.Person.Username, "signed in by "+a.Provider.Name
-			f.Person, err = s.person.Activate(tx, f.ID, f.Person, done, o.Now)
-		}
-		if err != nil {
-			return err
-		}
-		if a.Provider.Synchronise && !f.Created {
-			if err := s.synchronise(tx, f, a.Provider, a.Identity, o.Now); err != nil {
-				return err
-			}
-		}
-		return s.Bind(tx, a, o, f)
-	})
-	if err != nil {
-		return err
-	}
-	s.FinishSignIn(w, r, a, o)
-	return nil
-}
-
 // Bind uses up the answer and opens the session, with its events.
-func (s *Service) Bind(tx storage.Tx, a *Answer, o *front.SessionOpening, f *Match) error {
+func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 	if err := TakeAnswer(tx, a); err != nil {
 		return err
 	}
 	id := a.Identity
 	rec := session.Record{
-		PersonID: f.ID, Epoch: f.Person.Epoch, AuthTime: o.Now, Opened: o.Now, Seen: o.Now, Level: id.Level, AMR: id.AMR, Provider: a.Provider.ID,
+		PersonID: m.ID, Epoch: m.Person.Epoch, AuthTime: o.Now, Opened: o.Now, Seen: o.Now, Level: id.Level, AMR: id.AMR, Provider: a.Provider.ID,
 		Details: id.Details, NotAfter: id.NotAfter, SignedInFor: secret.Hash(a.Flow.Demand.Return), Held: true,
 		Unproven: id.AuthTime.IsZero(),
 	}
@@ -104,27 +79,27 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *front.SessionOpening, f *Mat
 	if len(rec.AMR) == 0 {
 		rec.AMR = []string{"DEFAULT"}
 	}
-	o.Locale = f.Person.Locale
+	o.locale = m.Person.Locale
 	var err error
-	if rec.Again, err = session.MarkSignedIn(tx, f.ID, o.Now); err != nil {
+	if rec.Again, err = session.MarkSignedIn(tx, m.ID, o.Now); err != nil {
 		return err
 	}
-	sid, ended, err := s.session.Begin(tx, o.SessionID, o.Token, o.Old, rec)
+	sid, ended, err := s.session.Begin(tx, o.sessionID, o.token, o.old, rec)
 	if err != nil {
 		return err
 	}
 	if err := s.hold(tx, sid, a, o, rec); err != nil {
 		return err
 	}
-	if err := s.tellOpened(tx, a, f, o.Now); err != nil {
+	if err := s.tellPerson(tx, a, m, o.Now); err != nil {
 		return err
 	}
-	si := &session.Current{ID: sid, Session: rec, Person: f.Person}
-	happened := []event.Event{}
-	if f.Created {
+	si := &session.Current{ID: sid, Session: rec, Person: m.Person}
+	var happened []event.Event
+	if m.Created {
 		happened = append(happened, si.OwnEvent(o.Ev[evCreated], "signed in by "+a.Provider.Name))
 	}
-	if f.Created || f.NewlyOne {
+	if m.Created || m.NewlyOne {
 		happened = append(happened, si.OwnEvent(o.Ev[EvCoupled], "by "+a.Provider.Name))
 	}
 	if ended != nil {
@@ -132,7 +107,11 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *front.SessionOpening, f *Mat
 	}
 	e := si.OwnEvent(o.Ev[evSucceeded], "signed in by "+a.Provider.Name)
 	e.ClientID = a.Flow.Demand.Client.ID
-	for _, e := range append(happened, e) {
+	return s.appendAll(tx, append(happened, e))
+}
+
+func (s *Service) appendAll(tx storage.Tx, list []event.Event) error {
+	for _, e := range list {
 		if err := s.events.Append(tx, e); err != nil {
 			return err
 		}
@@ -140,21 +119,9 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *front.SessionOpening, f *Mat
 	return nil
 }
 
-// TakeAnswer uses up the answer of a provider, or returns ErrUsed.
-func TakeAnswer(tx storage.Tx, a *Answer) error {
-	key := secret.Hash(a.Name)
-	if rec, err := ProviderFlows.Get(tx, key); err != nil || rec.Identity == nil {
-		if err == nil || errors.Is(err, storage.ErrNotFound) {
-			err = ErrUsed
-		}
-		return err
-	}
-	return ProviderFlows.Delete(tx, key)
-}
-
-// hold keeps what the provider needs of the session, and the names by which it may end it.
-func (s *Service) hold(tx storage.Tx, sessionID string, a *Answer, o *front.SessionOpening, rec session.Record) error {
-	h := session.HeldRecord{Provider: a.Provider.ID, Identity: a.Key(), Sealed: o.Sealed}
+// hold stores what the provider needs of the session, and the names by which the provider may end it.
+func (s *Service) hold(tx storage.Tx, sessionID string, a *Answer, o *Opening, rec session.Record) error {
+	h := session.HeldRecord{Provider: a.Provider.ID, Identity: a.Key(), Sealed: o.sealed}
 	expires := s.session.Collect(rec)
 	names := []string{subjectName(a.Identity.Issuer, a.Identity.Subject)}
 	for _, n := range a.Identity.Sessions {
@@ -169,21 +136,24 @@ func (s *Service) hold(tx storage.Tx, sessionID string, a *Answer, o *front.Sess
 	return session.HeldRecords.Put(tx, sessionID, h, expires)
 }
 
+// subjectName names the sessions of a subject of a provider.
 func subjectName(issuer, subject string) string {
 	return secret.Hash("subject\x00" + issuer + "\x00" + subject)
 }
 
+// sessionName names a session as the provider does.
 func sessionName(issuer, name string) string {
 	return secret.Hash("session\x00" + issuer + "\x00" + name)
 }
 
 // FinishSignIn sets the cookies of a session that a provider opened.
-func (s *Service) FinishSignIn(w http.ResponseWriter, r *http.Request, a *Answer, o *front.SessionOpening) {
-	s.pages.Choose(w, r, o.Locale)
-	s.jar.Set(w, session.CookieSession, o.Token, 0)
+func (s *Service) FinishSignIn(w http.ResponseWriter, r *http.Request, a *Answer, o *Opening) {
+	s.pages.Choose(w, r, o.locale)
+	s.jar.Set(w, session.CookieSession, o.token, 0)
 	s.jar.Set(w, kindLast, a.Provider.ID+"."+s.lastMAC(a.Provider.ID), lastLife)
 }
 
+// lastMAC authenticates the cookie of the last provider.
 func (s *Service) lastMAC(id string) string {
 	return base64.RawURLEncoding.EncodeToString(secret.MAC(s.keyring.Derive("gatehouse last provider v1"), id)[:16])
 }

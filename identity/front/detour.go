@@ -1,7 +1,6 @@
 package front
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -20,13 +19,14 @@ func WithSignIn(path, flow string) string {
 	return path + "?" + url.Values{"flow": {flow}}.Encode()
 }
 
-// SignInOf returns the sign-in under way that a request names, when it is of this browser and still good. There is none: "".
-func (s *Service) SignInOf(r *http.Request, id string) (string, FlowRecord, error) {
-	rec, err := s.ReadFlow(r.Context(), id)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && (!rec.ExpiresAt.After(s.now()) || !s.jar.SameBrowser(r, rec.Browser)) {
-		return "", FlowRecord{}, nil
-	}
-	return id, rec, err
+// SignInOf returns the sign-in under way with this id, if it belongs to this browser and has not expired; otherwise "".
+func (s *Service) SignInOf(r *http.Request, id string) (own string, rec FlowRecord, err error) {
+	now := s.now()
+	err = s.store.View(r.Context(), func(tx storage.Tx) (err error) {
+		own, rec, err = s.SignInIn(tx, &Request{Request: r}, id, now)
+		return err
+	})
+	return own, rec, err
 }
 
 // SignInIn is SignInOf within a transaction.
@@ -45,30 +45,9 @@ type Detour struct {
 	U    *config.Units
 }
 
-// FormPage writes a page that is one form.
-func (s *Service) FormPage(w http.ResponseWriter, r *http.Request, a Detour, form string, status int, in page.Form) {
-	if in.Action != "" {
-		browser, err := s.jar.Browser(w, r, s.NewID)
-		if err != nil {
-			s.Fail(w, r, err, in.Action)
-			return
-		}
-		in.CSRF = s.pages.CSRF(browser, form)
-	}
-	s.pages.Render(w, r, s.View(a.Flow.Demand, "form", status, in))
-}
-
 // Waits fills in that nothing is taken for a while.
 func Waits(w http.ResponseWriter, in *page.Form, problem string, wait time.Duration) {
 	in.Problem, in.Wait = problem, pace.RetryAfter(w, wait)
-}
-
-// CheckPost tells whether a POST is of that form. Otherwise it has written the answer.
-func (s *Service) CheckPost(w http.ResponseWriter, r *http.Request, form, again string) bool {
-	q := &Request{Request: r, W: w}
-	err := s.CheckForm(q, form, again)
-	s.Render(q, err)
-	return err == nil
 }
 
 // LinkFlow names, in a link's data, the sign-in that it was asked for in.

@@ -1,8 +1,6 @@
 package front
 
-import (
-	"errors"
-)
+import "errors"
 
 // Errors of sign-ins under way.
 var (

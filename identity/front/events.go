@@ -6,6 +6,8 @@ import (
 
 // Events of sign-ins under way.
 var (
+	// LoginSucceeded says that a person has signed in.
 	LoginSucceeded = event.Type{Type: "login.LoginSucceededEvent", Name: "Login Succeeded"}
-	SignedOut      = event.Type{Type: "session.SignedOutEvent", Name: "Signed Out"}
+	// SignedOut says that a session has ended.
+	SignedOut = event.Type{Type: "session.SignedOutEvent", Name: "Signed Out"}
 )

@@ -15,31 +15,33 @@ import (
 )
 
 const (
+	// FlowLife is how long a sign-in may take.
 	FlowLife   = time.Hour
 	maxLocales = 10
 	maxFlowID  = 64
-	// FlowMemory is how long after its end a flow still knows where "Start again" leads. What it leads to is not kept for longer either, and
-	// strangers can have flows stored.
+	// FlowMemory is how long an expired flow is stored, so "Start again" leads somewhere. What it leads to is not stored
+	// for longer either, and strangers can have flows stored.
 	FlowMemory = 24 * time.Hour
 )
 
-// UnmetLevel is the error code for a level that cannot be reached. (OpenID Connect Core Error Code unmet_authentication_requirements 1.0)
+// UnmetLevel is the error code for a level that cannot be reached. (OpenID Connect Core Error Code
+// unmet_authentication_requirements 1.0)
 const UnmetLevel = "unmet_authentication_requirements"
 
-// Satisfies tells whether a sign-in is good enough. What the person did for this very Return is not asked for twice, so that no demand
-// can lead in circles.
+// Satisfies tells whether a sign-in is good enough. What the person did for this very Return is not asked for twice, so
+// no demand leads in circles.
 func (s *Service) Satisfies(si *session.Current, d login.Demand) bool {
 	return si.Session.Level >= d.Level && s.Meets(si, d)
 }
 
-// Meets is satisfies but for the level.
+// Meets is Satisfies without regard to the level.
 func (s *Service) Meets(si *session.Current, d login.Demand) bool {
 	rec, purpose := si.Session, secret.Hash(d.Return)
 	if !accepts(d, rec.Provider) {
 		return false
 	}
 	forThis := d.Return != "" && rec.SignedInFor == purpose
-	// Stored times have microseconds; what is compared is coarser, so that rounding decides nothing.
+	// Stored times have microseconds; the comparison is coarser, so rounding decides nothing.
 	notBefore := d.NotBefore.Truncate(time.Millisecond)
 	since := func(t time.Time) bool { return !d.NotBefore.IsZero() && !t.Before(notBefore) }
 	if d.SelectAccount {
@@ -57,7 +59,8 @@ func (s *Service) Chosen(si *session.Current, d login.Demand) bool {
 		(!d.NotBefore.IsZero() && !si.Session.ConfirmedAt.Before(d.NotBefore.Truncate(time.Millisecond)))
 }
 
-// isFresh: OpenID Connect Core 3.1.2.1, max_age. A sign-in elsewhere that may be of any age is not: the provider is asked for a new one.
+// isFresh tells whether a sign-in is young enough (OpenID Connect Core 3.1.2.1, max_age). A sign-in elsewhere of unknown
+// age is not: the provider is asked for a new one.
 func (s *Service) isFresh(rec session.Record, d login.Demand) bool {
 	return d.MaxAge < 0 || (!rec.Unproven && s.now().Sub(rec.AuthTime) <= d.MaxAge)
 }
@@ -75,7 +78,7 @@ func (s *Service) NewFlow(w http.ResponseWriter, r *http.Request, d login.Demand
 	if err != nil {
 		return "", err
 	}
-	// What cannot be shown need not be stored.
+	// A hint that cannot be shown need not be stored.
 	if !person.IsText(d.Hint, person.MaxUsername) {
 		d.Hint = ""
 	}
@@ -92,7 +95,7 @@ func (s *Service) ChangeFlow(ctx context.Context, id string, change func(*FlowRe
 	return s.store.Update(ctx, func(tx storage.Tx) error { return ChangeFlowIn(tx, id, change) })
 }
 
-// ChangeFlowIn is ChangeFlow inside a transaction.
+// ChangeFlowIn is ChangeFlow within a transaction.
 func ChangeFlowIn(tx storage.Tx, id string, change func(*FlowRecord)) error {
 	f, err := FlowRecords.Get(tx, id)
 	if err != nil {
@@ -102,36 +105,10 @@ func ChangeFlowIn(tx storage.Tx, id string, change func(*FlowRecord)) error {
 	return FlowRecords.Put(tx, id, f, f.ExpiresAt.Add(FlowMemory))
 }
 
+// FlowURL is the sign-in page of a flow.
 func FlowURL(id string) string { return "/sign-in?flow=" + url.QueryEscape(id) }
 
-// Flow returns the flow of the request when it is of this browser and still good; otherwise it has written the answer and is not ok.
-func (s *Service) Flow(w http.ResponseWriter, r *http.Request) (id string, rec FlowRecord, ok bool) {
-	return s.FlowOf(w, r, r.URL.Query().Get("flow"))
-}
-
-// FlowOf is flow for a request that does not name it itself.
-func (s *Service) FlowOf(w http.ResponseWriter, r *http.Request, id string) (_ string, rec FlowRecord, ok bool) {
-	q := &Request{Request: r, W: w}
-	_, rec, err := s.FlowNamed(q, id)
-	if err != nil {
-		s.Render(q, err)
-		return "", rec, false
-	}
-	return id, rec, true
-}
-
-func (s *Service) ReadFlow(ctx context.Context, id string) (rec FlowRecord, err error) {
-	if id == "" || len(id) > maxFlowID {
-		return rec, storage.ErrNotFound
-	}
-	err = s.store.View(ctx, func(tx storage.Tx) error {
-		rec, err = FlowRecords.Get(tx, id)
-		return err
-	})
-	return rec, err
-}
-
-// accepts tells whether a sign-in by the provider is good for the demand.
+// accepts tells whether the demand accepts a sign-in by the provider.
 func accepts(d login.Demand, by string) bool {
 	if d.Provider != "" {
 		return d.Provider == by

@@ -8,14 +8,14 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
-// NewPasswordField is where a new password is typed, with what the policy demands of it. problem is a message key, "" for none.
+// NewPasswordField is the input of a new password, with the rules of the policy. problem is a message key, "" for none.
 func NewPasswordField(p *config.PasswordPolicy, problem string) page.Field {
 	return page.Field{
 		Name: "password", Type: "password", Label: "password.new", Autocomplete: "new-password", Required: true, Problem: problem, Lines: passwordRules(p),
 	}
 }
 
-// passwordRules says what the policy demands.
+// passwordRules are the rules of the policy for people.
 func passwordRules(p *config.PasswordPolicy) []page.Text {
 	out := []page.Text{page.Say("password.rule.length", "min", p.MinLength, "max", min(p.MaxLength, person.MaxPassword))}
 	for _, rule := range []struct {
@@ -34,7 +34,7 @@ func passwordRules(p *config.PasswordPolicy) []page.Text {
 	return out
 }
 
-// PasswordProblem is the message for why a new password is not taken, or "" where the error says something else.
+// PasswordProblem is the message key for a refused new password, or "" if the error is about something else.
 func PasswordProblem(err error) string {
 	invalid := new(person.ValidationError)
 	switch {

@@ -9,24 +9,26 @@ import (
 
 // Tables of sign-ins under way.
 var (
+	// FlowRecords are the sign-ins under way.
 	FlowRecords = storage.NewTable[FlowRecord]("identity_flow") // flow id
 )
 
-// FlowRecord is a sign-in under way. It is bound to the browser that started it and is not used up: back and reload find it again.
+// FlowRecord is a sign-in under way. It is bound to the browser that started it and can be used again: back and reload
+// find it.
 type FlowRecord struct {
 	Demand    login.Demand `cbor:"1,keyasint"`
 	Browser   string       `cbor:"2,keyasint"` // hash of the browser cookie
 	CreatedAt time.Time    `cbor:"3,keyasint"`
 	ExpiresAt time.Time    `cbor:"4,keyasint"`
-	// Invited is the person who accepts an invitation by it. Empty: nobody
+	// Invited is the person who accepts an invitation by the sign-in. Empty: it is for no invitation
 	Invited string `cbor:"5,keyasint,omitempty"`
-	// Activating is whose password was right, and who has to be activated first. nil: nobody
+	// Activating is an inactive person whose password was right. nil: none
 	Activating *ActivatingRecord `cbor:"6,keyasint,omitempty"`
-	// Couple is the session whose person the identity of a provider is to sign in from now on. Empty: it signs somebody in.
+	// Couple is the session of a person who wants to couple an identity of a provider. Empty: it is for a sign-in
 	Couple string `cbor:"7,keyasint,omitempty"`
-	// Typed is the username that somebody has typed for this sign-in. Empty: none
+	// Typed is the username that was typed for this sign-in. Empty: none
 	Typed string `cbor:"8,keyasint,omitempty"`
-	// Elsewhere is where the person goes in place of the Return, which is known to be good. Empty: to the Return
+	// Elsewhere is a trusted URL to redirect to in place of the Return. Empty: the Return
 	Elsewhere string `cbor:"9,keyasint,omitempty"`
 }
 

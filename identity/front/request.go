@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,66 +19,54 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Request is one request of a page with what was true when it came: the settings and the browser's sign-in, of one snapshot. Whatever serves
-// the request takes them from here, so no request sees two configurations.
+// Request is a request of a page with the settings and the browser's sign-in of one snapshot. Handlers take them from
+// here, so no request sees two configurations.
 type Request struct {
 	*http.Request
 
 	W        http.ResponseWriter
 	Settings *config.Units
 	SignIn   *session.Current // nil: the browser is not signed in
-	flow     *FlowRecord      // that the parameter flow names, perhaps one of another browser. nil: it names none
+	flow     *FlowRecord      // that the parameter flow names, perhaps of another browser. nil: it names none
 	// Again is the path that the page of an error leads to. Empty: to none.
 	Again string
 }
 
-// Redirect sends the browser on to a path of ours; anything else leads to the account page.
+// Redirect redirects to one of our paths; anything else leads to the account page.
 func (q *Request) Redirect(to string) error {
 	return q.LeaveTo(cmp.Or(page.LocalPath(to), person.DefaultReturn))
 }
 
-// LeaveTo is Redirect to a place that is known to be good, ours or elsewhere.
+// LeaveTo is Redirect to a trusted URL, ours or elsewhere.
 func (q *Request) LeaveTo(to string) error {
 	page.Redirect(q.W, to)
 	return nil
 }
 
-// Handler serves a page. What answers the request in place of the page is returned as an error and written in one place (see Answer).
+// Handler serves a page. An answer in place of the page is returned as an error, which Render writes (see Answer).
 type Handler func(q *Request) error
 
 // Pages serves GET and HEAD by show, POST by handle, and answers 405 for others. Either may be nil.
 func (s *Service) Pages(show, handle Handler) http.Handler {
-	var allow []string
+	var get, post http.HandlerFunc
 	if show != nil {
-		allow = append(allow, http.MethodGet, http.MethodHead)
+		get = s.Page(show)
 	}
 	if handle != nil {
-		allow = append(allow, http.MethodPost)
+		post = s.Page(handle)
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case show != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead):
-			s.serve(w, r, show)
-		case handle != nil && r.Method == http.MethodPost:
-			s.serve(w, r, handle)
-		default:
-			w.Header().Set("Allow", strings.Join(allow, ", "))
-			s.pages.Error(w, r, http.StatusMethodNotAllowed, "error.method", "")
-		}
-	})
+	return s.methods(get, post)
 }
 
 // Page serves every method by h.
 func (s *Service) Page(h Handler) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, h) }
-}
-
-func (s *Service) serve(w http.ResponseWriter, r *http.Request, h Handler) {
-	q, err := s.Load(w, r)
-	if err == nil {
-		err = h(q)
+	return func(w http.ResponseWriter, r *http.Request) {
+		q, err := s.Load(w, r)
+		if err == nil {
+			err = h(q)
+		}
+		s.Render(q, err)
 	}
-	s.Render(q, err)
 }
 
 // Load reads what a request needs, in one View. The request is never nil.
@@ -103,17 +90,17 @@ func findFlow(tx storage.Tx, id string) (*FlowRecord, error) {
 	if id == "" || len(id) > maxFlowID {
 		return nil, nil //nolint:nilnil // no sign-in has such an id
 	}
-	rec, err := FlowRecords.Get(tx, id)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, nil //nolint:nilnil // it is over, or never was
+	rec, ok, err := FlowRecords.Find(tx, id)
+	if !ok {
+		return nil, err
 	}
-	return &rec, err
+	return &rec, nil
 }
 
-// ErrAnswered is returned by what has written the answer itself.
+// ErrAnswered says that the answer is written.
 var ErrAnswered = errors.New("identity: the answer is written")
 
-// Answer is the error of a request that is answered by a page that says why not.
+// Answer is an error that a page of its own tells the person.
 type Answer struct {
 	Status int    // HTTP status
 	Key    string // of the message
@@ -143,7 +130,8 @@ func (e *formError) Error() string { return e.cause.Error() }
 
 func (e *formError) Unwrap() error { return e.cause }
 
-// CheckForm refuses a request that is not a POST of that form of this browser. again is where the person finds the form anew.
+// CheckForm refuses a request that is not a POST of that form of this browser. again is a path where the person finds
+// the form again.
 func (s *Service) CheckForm(q *Request, form, again string) error {
 	if err := s.pages.CheckPost(q.Request, s.jar.Get(q.Request, cookie.KindBrowser), form); err != nil {
 		return &formError{err, again}
@@ -160,7 +148,7 @@ func (s *Service) FormToken(q *Request, form string) (string, error) {
 // SessionForm names a form that belongs to one session.
 func SessionForm(form string, si *session.Current) string { return form + ":" + si.ID }
 
-// Render writes the answer of a request that has met an error, and its line in the log. It is the only place that does.
+// Render writes the answer to a request that ended with an error, and its line in the log. Nothing else does.
 func (s *Service) Render(q *Request, err error) {
 	answer, form := new(Answer), new(formError)
 	switch {
@@ -174,46 +162,38 @@ func (s *Service) Render(q *Request, err error) {
 		}
 		s.pages.Error(q.W, q.Request, answer.Status, answer.Key, answer.Again)
 	default:
-		s.Fail(q.W, q.Request, err, q.Again)
+		s.fail(q, err)
 	}
 }
 
-// FlowIn returns the sign-in under way that the parameter flow names, when it is of this browser and still good.
+// FlowIn returns the sign-in under way that the parameter flow names, if it belongs to this browser and has not expired.
 func (s *Service) FlowIn(q *Request) (id string, rec FlowRecord, err error) {
-	id = q.URL.Query().Get("flow")
-	if q.flow == nil {
-		return id, rec, &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: "/account"}
+	if err = s.checkFlow(q, q.flow, s.now()); err == nil {
+		rec = *q.flow
 	}
-	return id, *q.flow, s.judgeFlow(q, *q.flow, s.now())
+	return q.URL.Query().Get("flow"), rec, err
 }
 
-// FlowNamed is FlowIn for a request that does not name the flow itself.
-func (s *Service) FlowNamed(q *Request, id string) (_ string, rec FlowRecord, err error) {
-	now := s.now()
-	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
-		rec, err = s.ReadFlowIn(tx, q, id, now)
-		return err
-	})
-	return id, rec, err
-}
-
-// ReadFlowIn is FlowNamed within a transaction.
+// ReadFlowIn returns, within a transaction, the sign-in under way with this id, if it belongs to this browser and has
+// not expired.
 func (s *Service) ReadFlowIn(tx storage.Tx, q *Request, id string, now time.Time) (rec FlowRecord, err error) {
 	found, err := findFlow(tx, id)
-	switch {
-	case err != nil:
-		return rec, err
-	case found == nil:
-		return rec, &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: person.DefaultReturn}
+	if err == nil {
+		err = s.checkFlow(q, found, now)
 	}
-	return *found, s.judgeFlow(q, *found, now)
+	if err == nil {
+		rec = *found
+	}
+	return rec, err
 }
 
-// judgeFlow returns the answer to a request with a sign-in of another browser, or an expired one.
-func (s *Service) judgeFlow(q *Request, rec FlowRecord, now time.Time) error {
+// checkFlow returns nil if a flow belongs to this browser and has not expired. nil is no flow.
+func (s *Service) checkFlow(q *Request, rec *FlowRecord, now time.Time) error {
 	switch {
+	case rec == nil:
+		return &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: person.DefaultReturn}
 	case !s.jar.SameBrowser(q.Request, rec.Browser):
-		// The id alone opens nothing: it may have come in a link from somebody else. Nor does the answer lead into that flow.
+		// The id alone opens nothing: a stranger may have sent it in a link. Nor does the answer lead into that flow.
 		return &Answer{Status: http.StatusForbidden, Key: "error.forbidden"}
 	case !rec.ExpiresAt.After(now):
 		return &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: rec.Demand.Return}
@@ -221,8 +201,9 @@ func (s *Service) judgeFlow(q *Request, rec FlowRecord, now time.Time) error {
 	return nil
 }
 
-// NeedLevel returns nil when the browser's sign-in has a level, for a page of ours at ret. Otherwise it has sent the browser to the page that
-// gets it there, or says that it cannot get there. Every page that shows or changes what is a person's own passes it.
+// NeedLevel returns nil if the browser's sign-in has a level, for our page at ret. Otherwise it has redirected to the page
+// that raises the sign-in, or returns why it cannot be raised. Every page that shows or changes a person's own data calls
+// it.
 func (s *Service) NeedLevel(q *Request, level int, ret string) error {
 	result, err := s.authenticator.AuthenticateRequest(q, login.Demand{MaxAge: -1, Level: level, Return: ret})
 	refusal := new(login.Refusal)
@@ -242,7 +223,7 @@ func (s *Service) NeedLevel(q *Request, level int, ret string) error {
 	return nil
 }
 
-// SignInError is the answer to a sign-in that no application asked for and that was refused; any other error is returned as it is.
+// SignInError is the answer to a refused sign-in that no application asked for; any other error is returned as it is.
 func SignInError(err error, again string) error {
 	if errors.As(err, new(*login.Refusal)) {
 		return &Answer{Status: http.StatusForbidden, Key: "error.refused", Again: again, Cause: err}

@@ -16,12 +16,12 @@ type Router interface {
 // Routes adds the pages that belong to no room.
 func (s *Service) Routes(mux Router) {
 	mux.Handle(signInWaitPath, s.Pages(s.showSignInWait, nil))
-	mux.Handle(page.LanguagePath, s.Methods(s.pages.ShowLanguage, nil))
+	mux.Handle(page.LanguagePath, s.methods(s.pages.ShowLanguage, nil))
 	mux.Handle("/assets/", s.pages.Assets())
 }
 
-// Methods serves GET and HEAD by show, POST by handle, and answers 405 for others. Either may be nil.
-func (s *Service) Methods(show, handle http.HandlerFunc) http.Handler {
+// methods serves GET and HEAD by show, POST by handle, and answers 405 for others. Either may be nil.
+func (s *Service) methods(show, handle http.HandlerFunc) http.Handler {
 	var allow []string
 	if show != nil {
 		allow = append(allow, http.MethodGet, http.MethodHead)

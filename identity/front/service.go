@@ -1,5 +1,6 @@
-// Package front is what all pages share: the sign-in under way, who is here, and how to guard a form, refuse, and lead
-// on. No page of its own belongs here, and no rule about persons.
+// Package front is what all pages share: the request with its settings and sign-in, the sign-in under way, the guards of
+// forms, the writer of errors, and the way back to what asked for a sign-in. Pages of a room do not belong here, nor do
+// rules about people.
 package front
 
 import (
@@ -17,7 +18,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -27,22 +27,18 @@ type Deps struct {
 	Session *session.Service
 	Proof   *proof.Service
 
-	Store storage.Store
-	// Hasher computes slow hashes, a bounded number at a time.
-	Hasher *secret.Hasher
+	Store  storage.Store
 	Events *event.Recorder
 	// Units returns the settings as tx sees them.
 	Units func(tx storage.Tx) (*config.Units, error)
-	// Notify sends e-mails. nil: none are sent.
+	// Notify sends e-mails. nil: e-mail is off.
 	Notify notify.Sender
 	Pages  *page.Renderer
 	// Origin tells where a request came from.
 	Origin func(*http.Request) event.Origin
-	// Admit counts what strangers begin and have stored; false: this sender began too much.
-	Admit func(*http.Request) bool
-	Jar   cookie.Jar
-	// Issuer is our own URL, without a trailing slash.
-	Issuer string
+	// Admit counts the flows that a sender begins; false: too many.
+	Admit  func(*http.Request) bool
+	Jar    cookie.Jar
 	Log    *zap.Logger
 	Now    func() time.Time
 	Random io.Reader
@@ -55,7 +51,6 @@ type Service struct {
 	proof   *proof.Service
 
 	store  storage.Store
-	hasher *secret.Hasher
 	events *event.Recorder
 	units  func(tx storage.Tx) (*config.Units, error)
 	notify notify.Sender
@@ -63,7 +58,6 @@ type Service struct {
 	origin func(*http.Request) event.Origin
 	admit  func(*http.Request) bool
 	jar    cookie.Jar
-	issuer string
 	log    *zap.Logger
 	now    func() time.Time
 	random io.Reader
@@ -75,8 +69,8 @@ type Service struct {
 func New(d Deps) *Service {
 	return &Service{
 		person: d.Person, session: d.Session, proof: d.Proof,
-		store: d.Store, hasher: d.Hasher, events: d.Events, units: d.Units, notify: d.Notify,
-		pages: d.Pages, origin: d.Origin, admit: d.Admit, jar: d.Jar, issuer: d.Issuer,
+		store: d.Store, events: d.Events, units: d.Units, notify: d.Notify,
+		pages: d.Pages, origin: d.Origin, admit: d.Admit, jar: d.Jar,
 		log: d.Log, now: d.Now, random: d.Random,
 	}
 }

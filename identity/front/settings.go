@@ -2,53 +2,16 @@ package front
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"net/url"
 	"strings"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
-// IsOpen returns session.ErrClosed while nobody may sign in.
-func (s *Service) IsOpen(ctx context.Context) error {
-	u, err := s.person.Settings(ctx)
-	if err == nil && !u.Features.LoginEnabled {
-		err = session.ErrClosed
-	}
-	return err
-}
-
-// AnswerClosed answers who wants to sign in while nobody may; any other error is returned.
-func (s *Service) AnswerClosed(w http.ResponseWriter, r *http.Request, d login.Demand, err error) error {
-	if !errors.Is(err, session.ErrClosed) {
-		return err
-	}
-	s.log.Info("sign-in refused", zap.String("client_ip", s.origin(r).ClientIP), zap.NamedError("cause", err))
-	if d.Passive {
-		return &login.Refusal{Code: "login_required", Reason: "signing in is switched off"}
-	}
-	s.pages.Error(w, r, http.StatusForbidden, "error.closed", "")
-	return login.ErrResponded
-}
-
-// PasswordTaken returns nil when a password signs in without a page; otherwise a *login.Refusal.
-func (s *Service) PasswordTaken(ctx context.Context) error {
-	u, err := s.person.Settings(ctx)
-	if err == nil && !(u.Features.LoginEnabled && u.PasswordLogin()) {
-		err = &login.Refusal{Code: "access_denied", Reason: "signing in is switched off"}
-	}
-	return err
-}
-
-// Landing is where a person goes who has signed in for nothing in particular: where they asked to go, if that may be, otherwise where the
-// configuration says, otherwise the account page.
+// Landing is where a sign-in ends that no application has asked for: where the person asked to go, if that is allowed,
+// otherwise where the configuration says, otherwise the account page.
 func Landing(u *config.Units, wanted string) string {
 	if to := Allowed(u, wanted); to != "" {
 		return to
@@ -62,7 +25,7 @@ func Landing(u *config.Units, wanted string) string {
 	return person.DefaultReturn
 }
 
-// Allowed returns a place where a request asks to be sent, when it is a path of ours or whitelisted, otherwise "".
+// Allowed returns a place where a request asks to be sent if it is one of our paths or whitelisted, otherwise "".
 func Allowed(u *config.Units, wanted string) string {
 	if to := page.LocalPath(wanted); to != "" {
 		return to
@@ -90,11 +53,19 @@ func TargetsOf(to string) []string {
 	return []string{u.Scheme + "://" + u.Host}
 }
 
-// AfterLogout returns where a person goes who has signed out and whom no client has sent, or "" for our own page.
+// LogoutTarget returns where a browser is sent after a sign-out that no client has asked for, or "" for our own page.
+func LogoutTarget(u *config.Units) string {
+	if u.Redirects.URLAfterLogout == "" {
+		return ""
+	}
+	return Absolute(u, u.Redirects.URLAfterLogout)
+}
+
+// AfterLogout is LogoutTarget for callers that have not read the settings.
 func (s *Service) AfterLogout(ctx context.Context) (string, error) {
 	u, err := s.person.Settings(ctx)
-	if err != nil || u.Redirects.URLAfterLogout == "" {
+	if err != nil {
 		return "", err
 	}
-	return Absolute(u, u.Redirects.URLAfterLogout), nil
+	return LogoutTarget(u), nil
 }

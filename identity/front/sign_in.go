@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// AdmitNew opens the session of a person whom prove, in the transaction, lets in for the first time.
+// AdmitNew opens the first session of a person. prove returns the person, in the transaction.
 func (s *Service) AdmitNew(w http.ResponseWriter, r *http.Request, f FlowRecord, personID, why string, prove func(storage.Tx, time.Time) (person.Record, error)) error {
 	device := s.session.DeviceToken(r)
 	if device == "" {
@@ -38,24 +38,15 @@ func (s *Service) AdmitNew(w http.ResponseWriter, r *http.Request, f FlowRecord,
 	})
 }
 
-// SessionOpening is what a sign-in by a provider needs before its transaction.
-type SessionOpening struct {
-	Now              time.Time
-	Token, SessionID string
-	Old              string // hash of the browser's session cookie
-	Sealed           []byte
-	Locale           string // that the person prefers
-	Ev               []event.Event
-}
-
+// View is a page of a sign-in, in the languages and with the application of its demand.
 func (s *Service) View(d login.Demand, template string, status int, data any) page.View {
 	return page.View{Template: template, Status: status, Locales: d.Locales, Mobile: d.View == "mobile", Client: d.Client, Data: data}
 }
 
-// Username is what the form begins with: what was typed, or else what the client knows.
+// Username fills in the form: what the person has typed, or else what the client knows.
 func (f *FlowRecord) Username() string { return cmp.Or(f.Typed, strings.TrimSpace(f.Demand.Hint)) }
 
-// Succeed opens the session of a person whose password was right, when what was verified still holds.
+// Succeed opens the session of a person whose password was right, if what was verified still holds.
 func (s *Service) Succeed(w http.ResponseWriter, r *http.Request, f FlowRecord, remember bool, p proof.Verified) error {
 	if p.Device == "" {
 		var err error
@@ -69,17 +60,17 @@ func (s *Service) Succeed(w http.ResponseWriter, r *http.Request, f FlowRecord, 
 	})
 }
 
-// Identification is who a person has shown to be, and how.
+// Identification is a proof of who the person is.
 type Identification struct {
 	Person   string
 	Level    int
 	AMR      string
-	Passkey  string // id of the passkey that it is by. Empty: by none
+	Passkey  string // id of the passkey that was used. Empty: none
 	Reason   string // of the event
 	Remember bool
 	Device   string
 	From     event.Origin
-	// prove writes what the proof leaves behind and returns the person, or person.ErrMismatch when it holds no more.
+	// Prove writes what the proof changes and returns the person. person.ErrMismatch: the proof no longer holds.
 	Prove func(tx storage.Tx, now time.Time) (person.Record, error)
 }
 
@@ -134,20 +125,7 @@ func (s *Service) Admit(w http.ResponseWriter, r *http.Request, f FlowRecord, wh
 	return nil
 }
 
-// Redirect sends the browser on after a form: 303, so that what was posted is not posted again. (RFC 9110 15.4.4)
-func (s *Service) Redirect(w http.ResponseWriter, r *http.Request, to string) {
-	if to = page.LocalPath(to); to == "" {
-		to = person.DefaultReturn
-	}
-	s.LeaveTo(w, r, to)
-}
-
-// RetryAfter says in the answer how long no try is taken, and returns the seconds. (RFC 6585 4)
+// RetryAfter says in the answer how long no attempt is allowed, and returns the seconds. (RFC 6585 4)
 func RetryAfter(w http.ResponseWriter, wait time.Duration) int {
 	return pace.RetryAfter(w, wait)
-}
-
-// LeaveTo is Redirect to a place that is known to be good, of ours or elsewhere.
-func (s *Service) LeaveTo(w http.ResponseWriter, _ *http.Request, to string) {
-	page.Redirect(w, to)
 }

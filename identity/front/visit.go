@@ -3,12 +3,9 @@ package front
 import (
 	"cmp"
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
-
-	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -41,17 +38,6 @@ type Visit struct {
 
 // DashboardLevel is the level that every page of the account needs.
 func DashboardLevel(u *config.Units) int { return u.StepUp.Actions.DashboardStepUpAuthenticationLevel }
-
-// Guard is VisitOf for a handler without a Request. If it is not ok, the answer is written.
-func (s *Service) Guard(w http.ResponseWriter, r *http.Request, path string, further ...func(*config.Units) int) (*Visit, bool) {
-	q, err := s.Load(w, r)
-	var a *Visit
-	if err == nil {
-		a, err = s.VisitOf(q, path, further...)
-	}
-	s.Render(q, err)
-	return a, err == nil
-}
 
 // Actor is the person of the request, whose own session stays.
 func (s *Service) Actor(r *http.Request, si *session.Current) event.Actor {
@@ -98,21 +84,6 @@ func (s *Service) VerifiesEmail(u *config.Units) bool {
 	return s.notify != nil && u.Attributes.Verification.EmailEnabled
 }
 
-// RequireLevel returns the browser's sign-in when it has a level, for a page of ours at ret. Otherwise it has sent the browser to the page
-// that gets it there, or said that it cannot get there, and is not ok. Every page that shows or changes what is a person's own passes it.
-func (s *Service) RequireLevel(w http.ResponseWriter, r *http.Request, level int, ret string) (*session.Current, bool) {
-	q, err := s.Load(w, r)
-	if err == nil {
-		err = s.NeedLevel(q, level, ret)
-	}
-	if err != nil {
-		q.Again = ret
-		s.Render(q, err)
-		return nil, false
-	}
-	return q.SignIn, true
-}
-
 // authenticator asks for a sign-in. It is the whole service.
 type authenticator interface {
 	// AuthenticateRequest returns the browser's sign-in when it satisfies d. Otherwise it has sent the browser to sign in and returns login.ErrResponded, or
@@ -122,13 +93,3 @@ type authenticator interface {
 
 // AuthenticateBy sets who asks for sign-ins. New calls it before the service is used.
 func (s *Service) AuthenticateBy(a authenticator) { s.authenticator = a }
-
-// FailSignIn writes the page for a sign-in that nobody but the person has asked for.
-func (s *Service) FailSignIn(w http.ResponseWriter, r *http.Request, err error, again string) {
-	if refusal := new(login.Refusal); errors.As(err, &refusal) {
-		s.log.Info("sign-in refused", zap.NamedError("cause", err))
-		s.pages.Error(w, r, http.StatusForbidden, "error.refused", again)
-		return
-	}
-	s.Fail(w, r, err, again)
-}

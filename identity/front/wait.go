@@ -60,34 +60,6 @@ func (s *Service) FinishElsewhere(q *Request, to string) error {
 	return q.Redirect(CompleteURL(id))
 }
 
-// Enter is Finish for a request without its settings.
-func (s *Service) Enter(w http.ResponseWriter, r *http.Request, flow string, f FlowRecord) {
-	q := s.after(w, r)
-	s.Render(q, s.Finish(q, flow, f))
-}
-
-// Continue is Return for a request without its settings.
-func (s *Service) Continue(w http.ResponseWriter, r *http.Request, flow string, f FlowRecord) {
-	q := s.after(w, r)
-	s.Render(q, s.Return(q, flow, f))
-}
-
-// EnterElsewhere is FinishElsewhere for a request without its settings.
-func (s *Service) EnterElsewhere(w http.ResponseWriter, r *http.Request, to string) {
-	q := s.after(w, r)
-	s.Render(q, s.FinishElsewhere(q, to))
-}
-
-// after returns a request after its sign-in, with settings that ask for nothing where they cannot be read.
-func (s *Service) after(w http.ResponseWriter, r *http.Request) *Request {
-	u, err := s.person.Settings(r.Context())
-	if err != nil {
-		s.log.Error("the settings after a sign-in cannot be read", zap.Error(err))
-		u = &config.Units{}
-	}
-	return &Request{Request: r, W: w, Settings: u}
-}
-
 // showSignInWait serves GET /sign-in/wait?flow=…: the browser continues by itself to what asked for the sign-in, and
 // shows this page until that answers.
 func (s *Service) showSignInWait(q *Request) error {

@@ -12,7 +12,6 @@ import (
 var ownLocation = allowance{
 	"internal/page/redirect.go":   "the writer of redirects",
 	"identity/scim/server.go":     "the address of a new resource, in a 201 (RFC 7644 3.3)",
-	"identity/federation/flow.go": "to be changed to page.Redirect",
 }
 
 // TestRedirectsHaveOneWriter: every redirect has the headers of page.Redirect.
@@ -40,7 +39,6 @@ func TestRedirectsHaveOneWriter(t *testing.T) {
 // ownRetryAfter are the files that write a Retry-After header by themselves.
 var ownRetryAfter = allowance{
 	"internal/pace/retry.go":         "the writer of the header",
-	"identity/federation/connect.go": "to be changed to front.RetryAfter",
 }
 
 // TestRetryAfterHasOneWriter: every Retry-After is rounded up by pace.RetryAfter.

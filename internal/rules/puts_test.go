@@ -9,18 +9,16 @@ import (
 
 // putUnread are functions whose closure puts a record that it has not read, and why that is right.
 var putUnread = allowance{
-	"issueOwn":         "makes the token",
-	"issueGrant":       "makes the token",
-	"issueImplicit":    "makes the token",
-	"Invite":           "makes the person",
-	"createAs":         "makes the person",
-	"register":         "makes the person",
-	"signIn":           "makes the person, if the provider's account is a new one",
-	"storeInactive":    "makes the person",
-	"activateByCode":   "refreshActivation has compared the person with the stored one",
-	"finish":           "the flow of an answer of a provider, which is for one answer",
-	"redirectToEnding": "the record of a sign-out at a provider, which one request has",
-	"handleUsername":   "to do: change the flow by changeFlow",
+	"issueOwn":       "makes the token",
+	"issueGrant":     "makes the token",
+	"issueImplicit":  "makes the token",
+	"Invite":         "makes the person",
+	"createAs":       "makes the person",
+	"register":       "makes the person",
+	"signIn":         "makes the person, if the provider's account is a new one",
+	"storeInactive":  "makes the person",
+	"activateByCode": "refreshActivation has compared the person with the stored one",
+	"finish":         "the flow of an answer of a provider, which is for one answer",
 }
 
 // A putter is a function that gets a transaction and puts a record that one of its arguments is or holds.

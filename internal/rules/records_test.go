@@ -63,8 +63,6 @@ var changes = regexp.MustCompile(`^(person\.Person[A-Z][a-z]+Event|group\..*|per
 var silent = allowance{
 	"synchronise":      "to do: what a provider says changes a person without an event",
 	"Rehash":           "the same password, hashed anew at today's cost",
-	"passed":           "the same password, hashed anew at today's cost",
-	"validated":        "the same password, hashed anew at today's cost",
 	"putPassword":      "the answer of the provider comes with its events",
 	"acceptByPassword": "the invitation comes with its events",
 	"acceptInvitation": "the invitation comes with its events",

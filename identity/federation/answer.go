@@ -1,0 +1,145 @@
+package federation
+
+import (
+	"cmp"
+	"net/url"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// exchange is a sign-in under way and the provider that it uses.
+type exchange struct {
+	Provider *Member
+	// SignIn is the id of the sign-in that asked. Empty: the provider has answered without being asked, and Flow leads
+	// to the account page.
+	SignIn string
+	Flow   front.FlowRecord
+}
+
+// chooseURL is the sign-in page that offers every way to sign in.
+func (x *exchange) chooseURL() string { return front.FlowURL(x.SignIn) + "&choose=1" }
+
+// Answer is what a provider has answered in an exchange.
+type Answer struct {
+	exchange
+
+	Name     string // of the flow: it gives access to the answer, in the browser that was sent to the provider
+	Rec      providerFlowRecord
+	Identity *idp.Identity // verified. nil: not yet
+	Known    *Registry     // nil as long as Identity is
+	Settings *config.Units // of the request
+}
+
+// Key is the key of the identity in person.Identities.
+func (a *Answer) Key() string { return person.IdentityKey(a.Provider.ID, a.Identity) }
+
+// key is the key of the flow in ProviderFlows.
+func (a *Answer) key() string { return secret.Hash(a.Name) }
+
+// Done is where the browser returns with a verified answer and its cookies.
+func (a *Answer) Done() string {
+	return "/sign-in/provider/done?" + url.Values{"flow": {a.Name}}.Encode()
+}
+
+// AnswerIn returns the verified answer that a request names, judged by what its sign-in demands.
+func (s *Service) AnswerIn(q *front.Request) (*Answer, error) {
+	a := &Answer{Name: q.URL.Query().Get("flow"), Settings: q.Settings}
+	key := a.key()
+	var flowErr error
+	now := s.now()
+	err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+		flowErr = nil
+		if a.Rec, _, err = ProviderFlows.Find(tx, key); err == nil && a.Rec.SignIn != "" {
+			a.Flow, flowErr = s.front.ReadFlowIn(tx, q, a.Rec.SignIn, now)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if a.Rec.Identity == nil || !a.Rec.ExpiresAt.After(now) {
+		return nil, expired()
+	}
+	if a.Known, err = s.Registry(q.Context(), q.Settings); err != nil {
+		return nil, err
+	}
+	if !s.tracks(q.Request, a.Rec.Tracker) {
+		return nil, forbidden("error.forbidden")
+	}
+	if a.Provider = a.Known.Get(a.Rec.Provider); a.Provider == nil { // switched off meanwhile
+		return nil, forbidden("error.no_idp")
+	}
+	if err := s.openIdentity(a); err != nil {
+		return nil, err
+	}
+	if a.Rec.SignIn == "" {
+		a.Flow = front.FlowRecord{Demand: login.Demand{MaxAge: -1, Return: "/sign-in"}} // which redirects to the default page
+	} else {
+		if flowErr != nil {
+			return nil, flowErr
+		}
+		a.SignIn = a.Rec.SignIn
+		if a.Known.Ways(a.Flow.Demand).Find(a.Provider.ID) == nil {
+			return nil, forbidden("error.no_idp")
+		}
+	}
+	if refusal := a.misfit(); refusal != nil {
+		s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, "", a.Provider.Name+": "+refusal.Reason)
+		return nil, cmp.Or(s.refuse(q, a.Flow, refusal), front.ErrAnswered)
+	}
+	return a, nil
+}
+
+// openIdentity unseals the identity of an answer.
+func (s *Service) openIdentity(a *Answer) error {
+	raw, err := s.Unseal("identity", a.key(), a.Rec.Identity)
+	if err != nil {
+		return err
+	}
+	a.Identity = new(idp.Identity)
+	if err := cbor.Unmarshal(raw, a.Identity); err != nil {
+		return err
+	}
+	if a.Provider.VerifiesEmail { // the operator vouches for its addresses
+		if email, _ := person.VerifiedEmail(a.Identity); email != "" {
+			a.Identity.Email, a.Identity.EmailVerified = email, true
+		}
+	}
+	return nil
+}
+
+// misfit returns a refusal if the sign-in at the provider is too old, or too weak even with a step-up; nil if it fits.
+// Providers do not all do what they are told.
+func (a *Answer) misfit() *login.Refusal {
+	at, d, began := a.Identity.AuthTime, a.Flow.Demand, a.Rec.CreatedAt
+	const skew = providerSkew
+	tooOld := isForced(d) && at.Add(skew).Before(began)
+	switch {
+	case !at.IsZero() && (tooOld || (d.MaxAge >= 0 && began.Sub(at) > d.MaxAge+skew)):
+		return &login.Refusal{Code: "login_required", Reason: "the identity provider has not asked the person again"}
+	case max(a.Identity.Level, a.Known.Reach) < d.Level:
+		return Unreachable(d)
+	}
+	return nil
+}
+
+// TakeAnswer uses up the answer of a provider, or returns ErrUsed.
+func TakeAnswer(tx storage.Tx, a *Answer) error {
+	key := a.key()
+	rec, _, err := ProviderFlows.Find(tx, key)
+	if err != nil {
+		return err
+	}
+	if rec.Identity == nil {
+		return ErrUsed
+	}
+	return ProviderFlows.Delete(tx, key)
+}

@@ -1,0 +1,149 @@
+package federation
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	// kindTracker is the cookie that binds the answers of providers to the browser that was sent there. Unlike the
+	// others it is sent along when the provider's page posts to us.
+	kindTracker = "tracker"
+
+	flowNameBytes = 32
+)
+
+// ProviderURL is the page that sends the browser of a sign-in to a provider.
+func ProviderURL(flow, id string) string {
+	return "/sign-in/provider?" + url.Values{"flow": {flow}, "idp": {id}}.Encode()
+}
+
+// showProvider serves GET /sign-in/provider?flow=…&idp=…: it sends the browser to the provider.
+func (s *Service) showProvider(q *front.Request) error {
+	id, f, err := s.front.FlowIn(q)
+	if err != nil {
+		return err
+	}
+	q.Again = front.FlowURL(id)
+	if !q.Settings.Features.LoginEnabled {
+		return session.ErrClosed
+	}
+	known, err := s.Registry(q.Context(), q.Settings)
+	if err != nil {
+		return err
+	}
+	ways := known.Ways(f.Demand)
+	p := ways.Find(q.URL.Query().Get("idp"))
+	if p == nil {
+		return &front.Answer{Status: http.StatusForbidden, Key: "error.no_idp", Again: q.Again}
+	}
+	if q.URL.Query().Get("hop") != "" {
+		// Browsers apply form-action to the redirects that follow a POST, and where the provider redirects to is
+		// unknown: so the chain ends here.
+		s.pages.Render(q.W, q.Request, s.front.View(f.Demand, "forward", http.StatusOK, page.Forward{Name: p.Name, To: ProviderURL(id, p.ID)}))
+		return nil
+	}
+	if !s.admit(q.Request) {
+		return front.ErrTooMany
+	}
+	if f.Typed != "" && ways.ByUsername(f.Typed) == p {
+		f.Demand.Hint = f.Typed // other providers do not learn it
+	}
+	x := &exchange{Provider: p, SignIn: id, Flow: f}
+	next, err := s.begin(q, x)
+	if err != nil {
+		return s.providerFailed(q, x, err)
+	}
+	s.log.Debug("sent to a provider", zap.String("provider", p.ID))
+	s.send(q.W, q.Request, f.Demand.Locales, next)
+	return nil
+}
+
+// begin asks the provider where to send the browser, and stores what is needed to read the answer.
+func (s *Service) begin(q *front.Request, x *exchange) (*idp.Next, error) {
+	name, err := secret.ID(s.random, flowNameBytes)
+	if err != nil {
+		return nil, err
+	}
+	tracker, err := s.tracker(q.W, q.Request)
+	if err != nil {
+		return nil, err
+	}
+	d, p := x.Flow.Demand, x.Provider
+	ctx, cancel := context.WithTimeout(q.Context(), p.Timeout)
+	defer cancel()
+	next, err := p.redirector.Begin(ctx, idp.Request{
+		Flow: name, Level: d.Level, Force: isForced(d), MaxAge: d.MaxAge, Passive: d.Passive, Hint: d.Hint, Locales: d.Locales,
+		Custom: d.CustomParams, ProviderName: d.Client.Name, Client: d.Client.ID,
+	})
+	if err != nil {
+		return nil, &providerError{err}
+	}
+	now, key := s.now(), secret.Hash(name)
+	rec := providerFlowRecord{Provider: p.ID, SignIn: x.SignIn, Tracker: secret.Hash(tracker), CreatedAt: now, ExpiresAt: now.Add(front.FlowLife)}
+	if rec.State, err = s.Seal("flow", key, next.State); err != nil {
+		return nil, err
+	}
+	return next, s.store.Update(q.Context(), func(tx storage.Tx) error {
+		return ProviderFlows.Create(tx, key, rec, rec.ExpiresAt.Add(session.CollectAfter))
+	})
+}
+
+// isForced tells whether the person must sign in again. (prompt=login, max_age=0)
+func isForced(d login.Demand) bool { return !d.NotBefore.IsZero() && !d.SelectAccount }
+
+// send sends the browser to where a provider wants it.
+func (s *Service) send(w http.ResponseWriter, r *http.Request, locales []string, next *idp.Next) {
+	if next.Form == nil {
+		page.Redirect(w, next.URL)
+		return
+	}
+	form := page.FormPost{Action: next.Form.Action, Away: true}
+	for _, field := range next.Form.Fields {
+		form.Fields = append(form.Fields, page.Hidden{Name: field.Name, Value: field.Value})
+	}
+	s.pages.Render(w, r, page.View{Template: "form_post", Locales: locales, Data: form})
+}
+
+// tracker returns the value of the tracker cookie, and sets the cookie if there is none.
+func (s *Service) tracker(w http.ResponseWriter, r *http.Request) (string, error) {
+	if v := s.jar.Get(r, kindTracker); len(v) >= 43 {
+		return v, nil
+	}
+	v, err := s.front.NewID()
+	if err != nil {
+		return "", err
+	}
+	s.jar.SetCrossSite(w, kindTracker, v, 0)
+	return v, nil
+}
+
+// tracks tells whether the request comes from the browser whose tracker cookie has this hash.
+func (s *Service) tracks(r *http.Request, hash string) bool {
+	v := s.jar.Get(r, kindTracker)
+	return v != "" && hash != "" && secret.New(hash).Equal(secret.Hash(v))
+}
+
+// Seal encrypts data of a provider for storage. kind and key say what the data is for: Unseal needs the same ones.
+func (s *Service) Seal(kind, key string, data []byte) ([]byte, error) {
+	if data == nil {
+		data = []byte{}
+	}
+	return s.keyring.Seal("identity provider "+kind+" "+key, data)
+}
+
+// Unseal decrypts what Seal has encrypted.
+func (s *Service) Unseal(kind, key string, sealed []byte) ([]byte, error) {
+	return s.keyring.Open("identity provider "+kind+" "+key, sealed)
+}

@@ -1,0 +1,116 @@
+package federation
+
+import (
+	"errors"
+
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// arrival is a purpose of an answer other than a sign-in.
+type arrival struct {
+	is   func(a *Answer) bool // tells whether the answer has this purpose
+	take func(q *front.Request, a *Answer) error
+}
+
+// OnArrival adds a purpose that an answer can have. New calls it before the service is used.
+func (s *Service) OnArrival(is func(*Answer) bool, take func(*front.Request, *Answer) error) {
+	s.arrivals = append(s.arrivals, arrival{is, take})
+}
+
+// Registration is how someone whom a provider names for the first time gets an account.
+type Registration struct {
+	// Ask sets what a newcomer has to fill in first.
+	Ask func(a *Answer, n *Newcomer)
+	URL func(answer string) string // of the form, for the name of an answer
+}
+
+// RegisterBy sets how newcomers register. New calls it before the service is used.
+func (s *Service) RegisterBy(r Registration) { s.registration = r }
+
+// showDone serves GET /sign-in/provider/done?flow=…: the browser returns with a verified identity and its cookies.
+func (s *Service) showDone(q *front.Request) error {
+	a, err := s.AnswerIn(q)
+	if err != nil {
+		return err
+	}
+	for _, other := range s.arrivals {
+		if other.is(a) {
+			return other.take(q, a)
+		}
+	}
+	switch err := s.signIn(q, a); {
+	case err == nil:
+		return s.front.Finish(q, a.SignIn, a.Flow)
+	case errors.Is(err, ErrAsk):
+		s.warnUncoupled(q.Request, a, err)
+		return s.ask(q, a, ConnectURL(a.Name))
+	case errors.Is(err, errRegister):
+		return s.ask(q, a, s.registration.URL(a.Name))
+	case errors.Is(err, ErrBlocked):
+		s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, "", a.Provider.Name+": the person is not active")
+		if a.Flow.Demand.Passive {
+			return s.refuse(q, a.Flow, &login.Refusal{Code: "login_required", Reason: "nobody is signed in"})
+		}
+		return forbidden("error.denied")
+	case errors.Is(err, ErrUsed):
+		return expired()
+	default:
+		return err
+	}
+}
+
+// ask redirects to a form that the person has to fill in before an answer signs them in.
+//
+// Where the answer was not asked for, a sign-in at the provider begins instead. Such an answer can be forced upon a
+// browser: a person who typed their password then would give their account to the identity of a stranger.
+func (s *Service) ask(q *front.Request, a *Answer, form string) error {
+	switch {
+	case a.SignIn == "":
+		id, err := s.front.NewFlow(q.W, q.Request, login.Demand{MaxAge: -1, Provider: a.Provider.ID, Return: person.DefaultReturn})
+		if err != nil {
+			return err
+		}
+		return q.Redirect(ProviderURL(id, a.Provider.ID))
+	case a.Flow.Demand.Passive: // OpenID Connect Core 3.1.2.1: no page
+		return s.refuse(q, a.Flow, &login.Refusal{Code: "interaction_required", Reason: "the person has not signed in here by the provider yet"})
+	}
+	return q.Redirect(form)
+}
+
+// signIn opens a session for the person of an identity.
+func (s *Service) signIn(q *front.Request, a *Answer) error {
+	o, err := s.PrepareSession(q.Request, a)
+	if err != nil {
+		return err
+	}
+	n, err := s.PrepareNewcomer(a)
+	if err != nil {
+		return err
+	}
+	s.registration.Ask(a, n)
+	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+		m, err := s.PersonOf(tx, a, n, o.Now)
+		if err == nil && m.activates {
+			done := o.Ev[evActivated]
+			done.PersonID, done.Actor, done.AgentUser, done.Reason = m.ID, m.ID, m.Person.Username, "signed in by "+a.Provider.Name
+			m.Person, err = s.person.Activate(tx, m.ID, m.Person, done, o.Now)
+		}
+		if err != nil {
+			return err
+		}
+		if a.Provider.Synchronise && !m.Created {
+			if err := s.synchronise(tx, m, a.Provider, a.Identity, o.Now); err != nil {
+				return err
+			}
+		}
+		return s.Bind(tx, a, o, m)
+	})
+	if err != nil {
+		return err
+	}
+	s.FinishSignIn(q.W, q.Request, a, o)
+	return nil
+}

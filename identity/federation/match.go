@@ -1,0 +1,142 @@
+package federation
+
+import (
+	"errors"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Match is the person that an identity belongs to.
+type Match struct {
+	ID        string
+	Person    person.Record
+	Created   bool // by this sign-in
+	NewlyOne  bool // an existing person, coupled with the identity by this sign-in
+	activates bool // this sign-in activates the account
+}
+
+// admits tells whether a person may sign in at the provider, and whether that activates the account. ErrBlocked: the
+// person must not sign in.
+func (p *Provider) admits(rec *person.Record) (activates bool, err error) {
+	if activates = p.Activates && rec.AwaitsNow(); rec.State != person.Active && !activates {
+		err = ErrBlocked
+	}
+	return activates, err
+}
+
+// PersonOf returns the person of an identity: the one coupled with it, else the one with its verified address where the
+// operator couples by that, else a new one. ErrAsk: the identity can belong to an existing person.
+func (s *Service) PersonOf(tx storage.Tx, a *Answer, n *Newcomer, now time.Time) (*Match, error) {
+	for _, key := range []string{a.Key(), person.AnyIssuerKey(a.Provider.ID, a.Identity.Subject)} {
+		known, ok, err := person.Identities.Find(tx, key)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		rec, err := person.Records.Get(tx, known.PersonID)
+		if err != nil {
+			return nil, err
+		}
+		activates, err := a.Provider.admits(&rec)
+		return &Match{ID: known.PersonID, Person: rec, activates: activates}, err
+	}
+	if email, verified := person.VerifiedEmail(a.Identity); verified {
+		same, err := person.ByVerifiedEmail(tx, email)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(same) > 0 && !a.Provider.CoupleEmail:
+			return nil, ErrAsk
+		case len(same) > 1:
+			return nil, errSeveral
+		case len(same) == 1:
+			return s.coupleByEmail(tx, a, same[0], now)
+		}
+	}
+	return s.createPerson(tx, a, n, now)
+}
+
+// createPerson makes a person for an identity. errRegister: there is a form to fill in first.
+func (s *Service) createPerson(tx storage.Tx, a *Answer, n *Newcomer, now time.Time) (*Match, error) {
+	if n.Asked && n.Named {
+		return nil, errRegister
+	}
+	err := person.CreatePerson(tx, n.id, n.Rec, &n.Prof, n.Folded)
+	switch {
+	case errors.Is(err, person.ErrUsernameTaken) && !n.Named:
+		return nil, ErrAsk
+	case err == nil && n.Asked:
+		err = errRegister
+	case err == nil:
+		err = s.person.CoupleIdentity(tx, a.Provider.ID, a.Identity, n.id, now)
+	}
+	return &Match{ID: n.id, Person: n.Rec, Created: true}, err
+}
+
+func (s *Service) coupleByEmail(tx storage.Tx, a *Answer, personID string, now time.Time) (*Match, error) {
+	rec, err := person.Records.Get(tx, personID)
+	if err != nil {
+		return nil, err
+	}
+	activates, err := a.Provider.admits(&rec)
+	if err != nil {
+		return nil, err
+	}
+	trusted, err := a.Known.trustsEmail(tx, personID)
+	if err != nil {
+		return nil, err
+	}
+	if !trusted {
+		return nil, errUntrusted
+	}
+	if err := s.person.CoupleIdentity(tx, a.Provider.ID, a.Identity, personID, now); err != nil {
+		if errors.Is(err, person.ErrCoupledOther) {
+			err = ErrAsk
+		}
+		return nil, err
+	}
+	return &Match{ID: personID, Person: rec, NewlyOne: true, activates: activates}, nil
+}
+
+// trustsEmail tells whether every provider that signs the person in may couple by address. Another one can have
+// registered the address of a victim before the victim came, and would share the account that the victim is coupled
+// with.
+func (g *Registry) trustsEmail(tx storage.Tx, personID string) (bool, error) {
+	for e, err := range person.IdentitiesOf.Scan(tx, storage.Range{Prefix: storage.Prefix(personID)}) {
+		if err != nil {
+			return false, err
+		}
+		if p := g.byID[storage.Parts(e.Key)[1]]; p == nil || !p.CoupleEmail {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Couple lets an identity of a provider sign a person in, within tx. An empty issuer means any issuer of the provider.
+// It does not check that the provider exists and is switched on, which Providers tells. Errors: person.ErrCoupled,
+// person.ErrCoupledOther, ErrNoProvider.
+func (s *Service) Couple(tx storage.Tx, personID, providerID, issuer, subject string, now time.Time) error {
+	if p := s.fixed.byID[providerID]; (p != nil && p.redirector == nil) || providerID == session.LocalProvider || subject == "" {
+		return ErrNoProvider // a provider that reads requests knows people by their usernames
+	}
+	id := &idp.Identity{Issuer: issuer, Subject: subject}
+	known, err := person.Identities.Has(tx, person.CoupledKey(providerID, id))
+	if err != nil {
+		return err
+	}
+	if err := s.person.CoupleIdentity(tx, providerID, id, personID, now); err != nil || known {
+		return err
+	}
+	rec, err := person.Records.Get(tx, personID)
+	if err != nil {
+		return err
+	}
+	return s.person.TellCoupled(tx, personID, &rec, providerID, now)
+}

@@ -1,0 +1,143 @@
+package federation
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/text/language"
+
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// SynchronisedDetails are the parts of a profile that a provider may write, with the names of the details that hold
+// them.
+var SynchronisedDetails = map[string][]string{
+	"name": {"name", "displayName", "display_name"}, "given_name": {"given_name", "firstName", "first_name"},
+	"family_name": {"family_name", "lastName", "last_name"}, "locale": {"locale", "preferred_locale"}, "email": {"email", "mail"},
+}
+
+// Writes tells whether the provider writes a part of the profile, whatever the person has entered there.
+func (p *Provider) Writes(part string) bool {
+	return p.Synchronise && !slices.ContainsFunc(SynchronisedDetails[part], func(name string) bool { return slices.Contains(p.Editable, name) })
+}
+
+// Newcomer is the person that an identity would become.
+type Newcomer struct {
+	id     string
+	Person person.NewPerson
+	Rec    person.Record
+	Prof   person.ProfileRecord
+	Folded string // the username, as names are compared
+	// Asked says that the person has a form to fill in first, Named that they choose a username and a password there.
+	Asked, Named bool
+}
+
+// PrepareNewcomer prepares a person for an identity. Details that do not fit into a profile are left out.
+func (s *Service) PrepareNewcomer(a *Answer) (*Newcomer, error) {
+	id, err := uuid.NewRandomFromReader(s.random)
+	if err != nil {
+		return nil, err
+	}
+	out := &Newcomer{id: id.String(), Person: PersonFrom(a.Identity)}
+	if out.Rec, out.Prof, out.Folded, err = out.Person.Records(); err != nil {
+		// The name cannot be typed, so any other one is as good.
+		sum := sha256.Sum256([]byte(a.Key()))
+		out.Person.Username = a.Provider.ID + "-" + hex.EncodeToString(sum[:8])
+		if out.Rec, out.Prof, out.Folded, err = out.Person.Records(); err != nil {
+			out.Person = person.NewPerson{Username: out.Person.Username, EmailVerified: new(bool)}
+			if out.Rec, out.Prof, out.Folded, err = out.Person.Records(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	now := s.now()
+	out.Rec.CreatedAt, out.Rec.UpdatedAt = now, now
+	return out, nil
+}
+
+// PersonFrom makes a person of an identity and its details.
+func PersonFrom(id *idp.Identity) person.NewPerson {
+	email, verified := person.VerifiedEmail(id)
+	first := func(part string) string { return person.FirstValue(id.Details, SynchronisedDetails[part]...) }
+	n := person.NewPerson{
+		Username: id.Username, Email: email, EmailVerified: &verified,
+		Name: first("name"), GivenName: first("given_name"), FamilyName: first("family_name"), Locale: first("locale"),
+	}
+	if _, err := language.Parse(n.Locale); err != nil {
+		n.Locale = ""
+	}
+	for _, name := range []*string{&n.Name, &n.GivenName, &n.FamilyName} {
+		if !person.IsText(*name, person.MaxName) {
+			*name = ""
+		}
+	}
+	switch {
+	case n.Username != "":
+	case verified:
+		n.Username = email
+	default:
+		n.Username = id.Subject
+	}
+	return n
+}
+
+// synchronise writes the details of the provider into the profile of an existing person.
+func (s *Service) synchronise(tx storage.Tx, m *Match, p *Member, id *idp.Identity, now time.Time) error {
+	prof, err := person.ReadProfile(tx, m.ID, &m.Person)
+	if err != nil {
+		return err
+	}
+	before, rec, known := person.PlacesOf(&m.Person, &prof), m.Person, prof.Profile
+	n := PersonFrom(id)
+	if n.Email == "" || !*n.EmailVerified {
+		n.Email, n.EmailVerified = "", nil // an unverified address replaces no other
+	}
+	p.keepEdited(&n, &m.Person)
+	prof.Profile.EmailAddresses = slices.Clone(prof.Profile.EmailAddresses)
+	n.Complete(&prof.Profile, "")
+	if err := prof.Check(); err != nil {
+		return nil //nolint:nilerr // details that cannot be stored do not stop a sign-in
+	}
+	rec.Take(&prof)
+	if rec.Name == m.Person.Name && rec.GivenName == m.Person.GivenName && rec.FamilyName == m.Person.FamilyName && rec.Email == m.Person.Email &&
+		rec.EmailVerified == m.Person.EmailVerified && rec.Locale == m.Person.Locale {
+		return nil
+	}
+	if err := s.person.TellChanges(tx, m.ID, &m.Person, &known, &prof.Profile, false, now); err != nil {
+		return err
+	}
+	rec.UpdatedAt = now
+	if err := person.Reindex(tx, m.ID, before, person.PlacesOf(&rec, &prof), now); err != nil {
+		return err
+	}
+	m.Person = rec
+	if err := person.Records.Put(tx, m.ID, rec, time.Time{}); err != nil {
+		return err
+	}
+	return person.Profiles.Put(tx, m.ID, prof, time.Time{})
+}
+
+// keepEdited removes from what the provider says the parts that the person may change and has already.
+func (p *Provider) keepEdited(n *person.NewPerson, has *person.Record) {
+	for _, part := range []struct {
+		name, has string
+		says      *string
+	}{
+		{"name", has.Name, &n.Name},
+		{"given_name", has.GivenName, &n.GivenName},
+		{"family_name", has.FamilyName, &n.FamilyName},
+		{"locale", has.Locale, &n.Locale},
+	} {
+		if part.has != "" && !p.Writes(part.name) {
+			*part.says = ""
+		}
+	}
+	if has.Email != "" && !p.Writes("email") {
+		n.Email, n.EmailVerified = "", nil
+	}
+}

@@ -1,0 +1,127 @@
+package federation
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	refusalLife = 10 * time.Minute
+
+	// Events of refused answers cost storage, and strangers can cause them.
+	refusalEventsPerSecond = 10
+	refusalEventsBurst     = 100
+)
+
+// Unreachable says that no way to sign in reaches the level that is demanded.
+func Unreachable(d login.Demand) *login.Refusal {
+	code := front.UnmetLevel
+	if d.Passive {
+		code = "interaction_required"
+	}
+	return &login.Refusal{Code: code, Reason: "the authentication level cannot be reached"}
+}
+
+// refuse takes the browser back to the application that asked, which is told of the refusal there. Without an
+// application the person sees a page.
+func (s *Service) refuse(q *front.Request, f front.FlowRecord, why *login.Refusal) error {
+	if f.Demand.Client.ID == "" {
+		return &front.Answer{Status: http.StatusForbidden, Key: "error.refused", Again: f.Demand.Return}
+	}
+	rec := refusalRecord{
+		Code: why.Code, Reason: idp.Printable(why.Reason), SAMLStatus: why.SAMLStatus, Cause: idp.Printable(why.Cause), ExpiresAt: s.now().Add(refusalLife),
+	}
+	key := storage.Key(f.Browser, secret.Hash(f.Demand.Return))
+	err := s.store.Update(q.Context(), func(tx storage.Tx) error { return refusals.Put(tx, key, rec, rec.ExpiresAt) })
+	if err != nil {
+		q.Again = ""
+		return err
+	}
+	return s.redirect(q, f.Demand.Client.Name, f.Demand.Return)
+}
+
+// BrowserID returns the value of the cookie that binds flows to a browser.
+func (s *Service) BrowserID(r *http.Request) string { return s.jar.Get(r, cookie.KindBrowser) }
+
+// refusalKey is the key of the refusal of a demand in a browser. Empty: there can be none.
+func (s *Service) refusalKey(r *http.Request, d login.Demand) string {
+	browser := s.BrowserID(r)
+	if d.Return == "" || browser == "" {
+		return ""
+	}
+	return storage.Key(secret.Hash(browser), secret.Hash(d.Return))
+}
+
+// RefusalIn returns why a provider has not signed the person in for this demand in this browser. nil: none has refused.
+// The caller forgets the refusal when it has told it.
+func (s *Service) RefusalIn(tx storage.Tx, r *http.Request, d login.Demand, now time.Time) (*login.Refusal, error) {
+	key := s.refusalKey(r, d)
+	if key == "" {
+		return nil, nil //nolint:nilnil // no refusal
+	}
+	rec, _, err := refusals.Find(tx, key)
+	if err != nil || !rec.ExpiresAt.After(now) {
+		return nil, err
+	}
+	return &login.Refusal{Code: rec.Code, Reason: rec.Reason, SAMLStatus: rec.SAMLStatus, Cause: rec.Cause}, nil
+}
+
+// ForgetRefusal deletes the refusal of a demand, which is told once.
+func (s *Service) ForgetRefusal(r *http.Request, d login.Demand) error {
+	key := s.refusalKey(r, d)
+	return s.store.Update(r.Context(), func(tx storage.Tx) error { return refusals.Delete(tx, key) })
+}
+
+// providerFailed answers when a provider is down or slow: the person can try again or sign in another way. Errors that
+// are not the provider's are returned as they are.
+func (s *Service) providerFailed(q *front.Request, x *exchange, err error) error {
+	status := http.StatusBadGateway
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		status = http.StatusGatewayTimeout
+	case !errors.As(err, new(*providerError)):
+		return err
+	}
+	s.log.Warn("identity provider failed", zap.String("provider", x.Provider.ID), zap.Int("status", status), zap.Error(err))
+	s.RecordFailure(q.Request, x.Flow.Demand.Client.ID, "", "provider "+x.Provider.Name+" failed")
+	if x.Flow.Demand.Passive {
+		return s.refuse(q, x.Flow, &login.Refusal{Code: "temporarily_unavailable", Reason: "the identity provider does not answer"})
+	}
+	data := page.Trouble{
+		Key: "trouble.down", Name: x.Provider.Name, Again: ProviderURL(x.SignIn, x.Provider.ID), Cancel: page.LocalPath(x.Flow.Demand.Cancel),
+	}
+	if known, err := s.Registry(q.Context(), q.Settings); err == nil && !known.Ways(x.Flow.Demand).Alone() {
+		data.Other = x.chooseURL()
+	}
+	s.pages.Render(q.W, q.Request, s.front.View(x.Flow.Demand, "trouble", status, data))
+	return nil
+}
+
+// RecordFailure writes the event of a failed sign-in, unless there are too many of them.
+func (s *Service) RecordFailure(r *http.Request, client, person, reason string) {
+	if !s.refused.AllowN(s.now(), 1) {
+		return
+	}
+	ev, err := s.person.NewEvents(s.origin(r), proof.LoginFailed)
+	if err == nil {
+		e := ev[0]
+		e.PersonID, e.ClientID, e.Reason = person, client, reason
+		err = s.store.Update(context.WithoutCancel(r.Context()), func(tx storage.Tx) error { return s.events.Append(tx, e) })
+	}
+	if err != nil {
+		s.log.Error("event not written", zap.Error(err))
+	}
+}

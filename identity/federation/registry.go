@@ -1,0 +1,164 @@
+package federation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+)
+
+// Manager knows the providers of the configuration API.
+type Manager interface {
+	// Providers returns the providers of these settings. The version changes with them. Any error: they are unknown.
+	Providers(ctx context.Context, u *config.Units) (list []Provider, version uint64, err error)
+}
+
+// StepUps is what the ways to sign in need to know of step-ups.
+type StepUps struct {
+	// Reachable returns the highest level that some person could step up to, and the highest level that can be reached
+	// from a password.
+	Reachable func(u *config.Units) (reach, byPassword int)
+	Passkeys  func() bool // tells whether there are passkeys at all
+}
+
+// RaiseBy sets how sign-ins are raised. New calls it before the service is used.
+func (s *Service) RaiseBy(w StepUps) { s.raising = w }
+
+// Registry is the providers of one moment.
+type Registry struct {
+	version uint64
+	byID    map[string]*Member
+	order   []string // as people see them
+	// NoPassword says that the identity service itself signs nobody in.
+	NoPassword bool
+	passkeys   bool // sign people in where passwords do
+	// Reach is the highest level that a person who has signed in can step up to, byPassword the highest from a password.
+	Reach, byPassword int
+}
+
+// newRegistry returns the providers of the configuration file, in its order.
+func newRegistry(list []Provider) (*Registry, error) {
+	g := &Registry{byID: map[string]*Member{}}
+	for _, p := range list {
+		if p.ID == "" || p.ID == session.LocalProvider || g.byID[p.ID] != nil {
+			return nil, fmt.Errorf("identity: the provider %q has no id of its own", p.ID)
+		}
+		m, err := newMember(p)
+		if err != nil {
+			return nil, err
+		}
+		g.byID[p.ID], g.order = m, append(g.order, p.ID)
+	}
+	return g, nil
+}
+
+// with adds managed providers. One that cannot be used is left out: it must not keep people from signing in by others.
+func (g *Registry) with(list []Provider, version uint64) *Registry {
+	out := &Registry{version: version, byID: maps.Clone(g.byID), order: slices.Clone(g.order)}
+	for _, p := range list {
+		if p.ID == "" || p.ID == session.LocalProvider || out.byID[p.ID] != nil {
+			continue
+		}
+		p.Managed = true
+		m, err := newMember(p)
+		if err != nil || m.Reader != nil { // only providers of the configuration file may read requests
+			continue
+		}
+		out.byID[p.ID], out.order = m, append(out.order, p.ID)
+	}
+	return out
+}
+
+// Get returns a provider that is switched on, or nil.
+func (g *Registry) Get(id string) *Member {
+	if m := g.byID[id]; m != nil && !m.Disabled {
+		return m
+	}
+	return nil
+}
+
+// Registry returns the providers of these settings, whether passwords sign people in, and which level can be stepped up
+// to.
+func (s *Service) Registry(ctx context.Context, u *config.Units) (*Registry, error) {
+	g, err := s.load(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	now := *g
+	now.NoPassword, now.passkeys = !u.PasswordLogin(), s.raising.Passkeys()
+	now.Reach, now.byPassword = s.raising.Reachable(u)
+	return &now, nil
+}
+
+// load returns the providers of these settings, including the disabled ones.
+func (s *Service) load(ctx context.Context, u *config.Units) (*Registry, error) {
+	if s.manager == nil {
+		return s.fixed, nil
+	}
+	list, version, err := s.manager.Providers(ctx, u)
+	if err != nil {
+		return nil, fmt.Errorf("read the identity providers: %w", err)
+	}
+	if g := s.managed.Load(); g != nil && g.version == version {
+		return g, nil
+	}
+	g := s.fixed.with(list, version)
+	s.managed.Store(g)
+	return g, nil
+}
+
+// Current is Registry for callers that have not read the settings.
+func (s *Service) Current(ctx context.Context) (*Registry, error) {
+	u, err := s.person.Settings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.Registry(ctx, u)
+}
+
+// Providers returns the present providers, including the disabled ones. The version changes with those that are managed.
+func (s *Service) Providers(ctx context.Context) (list []Provider, version uint64, err error) {
+	u, err := s.person.Settings(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	g, err := s.load(ctx, u)
+	if err != nil {
+		return nil, 0, err
+	}
+	list = make([]Provider, 0, len(g.order))
+	for _, id := range g.order {
+		list = append(list, g.byID[id].Provider)
+	}
+	return list, g.version, nil
+}
+
+// last returns the providers as they were read last.
+func (s *Service) last() *Registry {
+	if g := s.managed.Load(); g != nil {
+		return g
+	}
+	return s.fixed
+}
+
+// Connectable are the providers, as they were read last, that browsers can be sent to.
+func (s *Service) Connectable() (out []*Member) {
+	g := s.last()
+	for _, id := range g.order {
+		if m := g.Get(id); m != nil && m.redirector != nil {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// ProviderName is what people call a provider.
+func (s *Service) ProviderName(id string) string {
+	if m := s.last().byID[id]; m != nil {
+		return m.Name
+	}
+	return id
+}

@@ -1,0 +1,97 @@
+package federation
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+)
+
+// Ways are how a person can sign in for a demand.
+type Ways struct {
+	Password  bool
+	Passkey   bool
+	Providers []*Member // that the browser can be sent to
+	// Straight is the provider that the browser is sent to without a choice. nil: the person chooses.
+	Straight *Member
+}
+
+// Ways returns how a demand can be met.
+func (g *Registry) Ways(d login.Demand) *Ways {
+	ids := d.Providers
+	switch {
+	case d.Provider != "":
+		ids = []string{d.Provider}
+	case len(ids) == 0:
+		ids = append([]string{session.LocalProvider}, g.order...)
+	}
+	out := &Ways{}
+	for _, id := range ids {
+		if id == session.LocalProvider {
+			out.Password = d.Level <= max(session.PasswordLevel, g.byPassword) && !g.NoPassword
+			out.Passkey = d.Level <= session.PasskeyLevel && !g.NoPassword && g.passkeys
+		} else if p := g.Get(id); p != nil && p.redirector != nil && out.Find(id) == nil {
+			out.Providers = append(out.Providers, p)
+		}
+	}
+	// The first of a client's providers is its default.
+	if first := g.Get(ids[0]); first != nil && first.redirector != nil && !(d.SelectAccount && len(ids) > 1) {
+		out.Straight = first
+	} else if out.Alone() {
+		out.Straight = out.Providers[0]
+	}
+	return out
+}
+
+// None tells whether there is no way to sign in.
+func (w *Ways) None() bool { return !w.Password && !w.Passkey && len(w.Providers) == 0 }
+
+// Alone tells whether there is nothing to choose.
+func (w *Ways) Alone() bool { return !w.Password && !w.Passkey && len(w.Providers) == 1 }
+
+// Find returns one of the providers, or nil.
+func (w *Ways) Find(id string) *Member {
+	for _, p := range w.Providers {
+		if p.ID == id {
+			return p
+		}
+	}
+	return nil
+}
+
+// ByUsername returns the provider that a username leads to by its e-mail domain, or nil.
+func (w *Ways) ByUsername(username string) *Member {
+	_, domain, ok := strings.Cut(username, "@")
+	if domain = strings.ToLower(domain); !ok || domain == "" || strings.Contains(domain, "@") {
+		return nil
+	}
+	for _, p := range w.Providers {
+		if slices.Contains(p.Domains, domain) {
+			return p
+		}
+	}
+	return nil
+}
+
+// HasDomains tells whether a username can lead to a provider.
+func (w *Ways) HasDomains() bool {
+	return slices.ContainsFunc(w.Providers, func(p *Member) bool { return len(p.Domains) > 0 })
+}
+
+// OfService widens a demand for the service itself: the providers that it manages are its own.
+func (g *Registry) OfService(d login.Demand) login.Demand {
+	if d.Provider != session.LocalProvider {
+		return d
+	}
+	ids := []string{session.LocalProvider}
+	for _, id := range g.order {
+		if p := g.Get(id); p != nil && p.Managed && (len(d.Providers) == 0 || slices.Contains(d.Providers, id)) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) > 1 {
+		d.Provider, d.Providers = "", ids
+	}
+	return d
+}
