@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// WithSignIn is a path of ours that knows which sign-in it belongs to.
+// WithSignIn adds the sign-in that a page belongs to, if any, to its path.
 func WithSignIn(path, flow string) string {
 	if flow == "" {
 		return path
@@ -38,14 +38,14 @@ func (s *Service) SignInIn(tx storage.Tx, q *Request, id string, now time.Time) 
 	return id, *rec, nil
 }
 
-// Detour is a request of a page beside the sign-in page: its flow, if it came from one, and what is configured.
+// Detour is a request of a page that the sign-in page links to: its flow, if it came from one, and the settings.
 type Detour struct {
-	ID   string // "": none
+	ID   string // of the flow. Empty: none
 	Flow FlowRecord
 	U    *config.Units
 }
 
-// Waits fills in that nothing is taken for a while.
+// Waits fills in that no attempt is allowed for a while.
 func Waits(w http.ResponseWriter, in *page.Form, problem string, wait time.Duration) {
 	in.Problem, in.Wait = problem, pace.RetryAfter(w, wait)
 }

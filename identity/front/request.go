@@ -201,9 +201,9 @@ func (s *Service) checkFlow(q *Request, rec *FlowRecord, now time.Time) error {
 	return nil
 }
 
-// NeedLevel returns nil if the browser's sign-in has a level, for our page at ret. Otherwise it has redirected to the page
-// that raises the sign-in, or returns why it cannot be raised. Every page that shows or changes a person's own data calls
-// it.
+// NeedLevel returns nil if the browser's sign-in has a level, for our page at ret. Otherwise it has redirected to the
+// page that raises the sign-in, or returns why it cannot be raised. Every page that shows or changes a person's own data
+// calls it.
 func (s *Service) NeedLevel(q *Request, level int, ret string) error {
 	result, err := s.authenticator.AuthenticateRequest(q, login.Demand{MaxAge: -1, Level: level, Return: ret})
 	refusal := new(login.Refusal)
@@ -255,7 +255,7 @@ func (s *Service) VisitPost(q *Request, path string, further ...func(*config.Uni
 	return a, err
 }
 
-// DetourOf reads what the pages besides the sign-in page share: NotFound where there is no such page.
+// DetourOf reads what the pages that the sign-in page links to share. NotFound: the page is switched off.
 func (s *Service) DetourOf(q *Request, path string, there func(*config.Units) bool) (a Detour, err error) {
 	q.Again, a.U = path, q.Settings
 	if !there(a.U) {
@@ -279,9 +279,9 @@ func (s *Service) RenderForm(q *Request, a Detour, form string, status int, in p
 	return nil
 }
 
-// LinkIn returns the link that a request for its page is about. Coming from the mail it is put into a cookie and the browser sent on without
-// it, so neither history nor Referer keeps it; looking at it uses nothing up. again is a path of ours where the person gets a new link, or "".
-// further reads, in the same View, more about a link that is good.
+// LinkIn returns the link of a request for its page. A link that comes from the mail is put into a cookie, and the browser
+// is redirected without it, so neither history nor Referer keeps it; reading a link does not use it up. again is one of
+// our paths where the person gets a new link, or "". further reads, in the same View, more about a valid link.
 func (s *Service) LinkIn(q *Request, kind proof.LinkKind, again string, further ...func(storage.Tx, *proof.OpenLink) error) (*proof.OpenLink, error) {
 	if token := q.URL.Query().Get(proof.LinkParam); token != "" && q.Method != http.MethodPost {
 		if !secret.IsToken(secret.MailLink, token) {

@@ -59,15 +59,15 @@ func (s *Service) Nav(r *http.Request, u *config.Units) *page.Nav {
 		e.Current = r.URL.Path == e.URL || e.URL != person.DefaultReturn && strings.HasPrefix(r.URL.Path, e.URL+"/")
 		n.Entries = append(n.Entries, e)
 	}
-	from, _ := base64.RawURLEncoding.DecodeString(s.jar.Get(r, kindBack)) // what is none is not allowed either
+	from, _ := base64.RawURLEncoding.DecodeString(s.jar.Get(r, kindBack)) // an invalid cookie is not allowed below
 	if back, err := url.Parse(Allowed(u, string(from))); err == nil && back.Host != "" {
 		n.Back, n.BackName = back.String(), back.Hostname()
 	}
 	return n
 }
 
-// RememberBack keeps where the person came from, if the parameter redirect says so and it is whitelisted. Then it leads to the same page
-// without the parameter and returns ErrAnswered.
+// RememberBack keeps where the person came from, if the parameter redirect names a whitelisted URL. With the parameter it
+// redirects to the same page without it and returns ErrAnswered.
 func (s *Service) RememberBack(q *Request) error {
 	from := q.URL.Query().Get("redirect")
 	if from == "" {
@@ -86,8 +86,8 @@ func (s *Service) VerifiesEmail(u *config.Units) bool {
 
 // authenticator asks for a sign-in. It is the whole service.
 type authenticator interface {
-	// AuthenticateRequest returns the browser's sign-in when it satisfies d. Otherwise it has sent the browser to sign in and returns login.ErrResponded, or
-	// returns a *login.Refusal.
+	// AuthenticateRequest returns the browser's sign-in if it satisfies d. Otherwise it has redirected to the sign-in page
+	// and returns login.ErrResponded, or it returns a *login.Refusal or an *Answer.
 	AuthenticateRequest(q *Request, d login.Demand) (*login.Result, error)
 }
 

@@ -10,8 +10,8 @@ import (
 
 // ownLocation are the files that write a Location header by themselves.
 var ownLocation = allowance{
-	"internal/page/redirect.go":   "the writer of redirects",
-	"identity/scim/server.go":     "the address of a new resource, in a 201 (RFC 7644 3.3)",
+	"internal/page/redirect.go": "the writer of redirects",
+	"identity/scim/server.go":   "the address of a new resource, in a 201 (RFC 7644 3.3)",
 }
 
 // TestRedirectsHaveOneWriter: every redirect has the headers of page.Redirect.
@@ -38,7 +38,7 @@ func TestRedirectsHaveOneWriter(t *testing.T) {
 
 // ownRetryAfter are the files that write a Retry-After header by themselves.
 var ownRetryAfter = allowance{
-	"internal/pace/retry.go":         "the writer of the header",
+	"internal/pace/retry.go": "the writer of the header",
 }
 
 // TestRetryAfterHasOneWriter: every Retry-After is rounded up by pace.RetryAfter.
