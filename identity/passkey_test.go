@@ -30,7 +30,7 @@ func TestPasskey(t *testing.T) {
 	h.start()
 	owner, k := h.browser(), newToken(t)
 	owner.signIn(demo, demoPassword)
-	if a := owner.get("/account/security"); !strings.Contains(a.Body.String(), "nothing that a false page could steal") {
+	if a := owner.get("/account/security"); !strings.Contains(a.Body.String(), "phishing-resistant") {
 		t.Errorf("the page about signing in does not offer passkeys:\n%s", a.Body)
 	}
 	f := owner.passkeyForm(owner.get(addPasskeyPage))
@@ -90,7 +90,7 @@ func TestPasskey(t *testing.T) {
 	} else if a := b.post(page); a.Header().Get("Location") != "/account/security" {
 		t.Errorf("the removal: status %d:\n%s", a.Code, a.Body)
 	}
-	if a := h.browser().tryPasskey(k); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "That passkey does not open this") {
+	if a := h.browser().tryPasskey(k); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "That passkey doesn’t work here") {
 		t.Errorf("a passkey that is removed: status %d:\n%s", a.Code, a.Body)
 	}
 	if a := h.browser().tryPasskey(other); a.Code != http.StatusSeeOther {
@@ -201,7 +201,7 @@ func TestPasskeyStepUp(t *testing.T) {
 	if !strings.HasPrefix(page.url, "/step-up/passkey?flow=") || len(f.AllowCredentials) != 1 || f.AllowCredentials[0].ID != b64(k.id) {
 		t.Fatalf("the step-up is at %s and asks for %+v:\n%s", page.url, f.options, page.Body)
 	}
-	if a := b.answer(f, newToken(t).use(f.options)); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "That passkey does not open this") {
+	if a := b.answer(f, newToken(t).use(f.options)); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "That passkey doesn’t work here") {
 		t.Errorf("a passkey of nobody: status %d:\n%s", a.Code, a.Body)
 	}
 	if a := b.answer(f, k.use(f.options)); a.Code != http.StatusUnprocessableEntity {
@@ -259,7 +259,7 @@ func TestPasskeyWithoutPassword(t *testing.T) {
 		t.Fatalf("a passkey without a password: status %d:\n%s", a.Code, a.Body)
 	}
 	remove := linkTo(t, b.get("/account/security"), "/account/security/passkeys/remove?id=")
-	if a := b.post(b.get(remove)); a.Code != http.StatusConflict || !strings.Contains(a.Body.String(), "your only way in") {
+	if a := b.post(b.get(remove)); a.Code != http.StatusConflict || !strings.Contains(a.Body.String(), "your only way to sign in") {
 		t.Errorf("removing the only way in: status %d:\n%s", a.Code, a.Body)
 	}
 	b.addPasskey(newToken(t))
