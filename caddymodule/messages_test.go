@@ -105,9 +105,9 @@ func TestLocales(t *testing.T) {
 	s := configured(t, "")
 	s.inIdentity = "locales nl de en"
 	s.mustLoad()
-	s.wantTitle("", "nl", "Hier is niets")
+	s.wantTitle("", "nl", "Pagina niet gevonden")
 	s.wantTitle("de-AT", "de", "Hier gibt es nichts")
-	s.wantTitle("fr", "nl", "Hier is niets")
+	s.wantTitle("fr", "nl", "Pagina niet gevonden")
 	s.wantTitle("en-GB", "en", "Page not found")
 }
 

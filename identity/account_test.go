@@ -440,7 +440,7 @@ func TestDevices(t *testing.T) {
 
 	page := b.get("/account/devices")
 	body := page.Body.String()
-	if strings.Count(body, `name="session"`) != 3 || !strings.Contains(body, "Firefox on Linux") || !strings.Contains(body, "198.51.100.9") || strings.Count(body, "This browser") != 1 {
+	if strings.Count(body, `name="session"`) != 3 || !strings.Contains(body, "Firefox on Linux") || !strings.Contains(body, "198.51.100.9") || strings.Count(body, "Current session") != 1 {
 		t.Errorf("the page:\n%s", body)
 	}
 	theirs, err := h.session(stranger)

@@ -71,7 +71,7 @@ func TestPasskey(t *testing.T) {
 		t.Errorf("the session is %+v, %v; want level 3 by passkey, remembered", s, err)
 	}
 	security := b.get("/account/security")
-	if !strings.Contains(security.Body.String(), "Last used 21 November 2026") {
+	if !strings.Contains(security.Body.String(), "Last used on 21 November 2026") {
 		t.Errorf("the page about signing in does not say when the passkey was used:\n%s", security.Body)
 	}
 	if data := b.get("/account/data/download").Body.String(); !strings.Contains(data, `"name": "Phone \u003cb\u003e"`) || strings.Contains(data, b64(k.id)) {
@@ -85,7 +85,7 @@ func TestPasskey(t *testing.T) {
 	b.answer(g, other.create(g.options))
 
 	remove := linkTo(t, security, "/account/security/passkeys/remove?id=")
-	if page := b.get(remove); !strings.Contains(page.Body.String(), "“Phone &lt;b&gt;” will no longer sign you in") {
+	if page := b.get(remove); !strings.Contains(page.Body.String(), "no longer be able to sign in with “Phone &lt;b&gt;”") {
 		t.Errorf("the question before a passkey goes:\n%s", page.Body)
 	} else if a := b.post(page); a.Header().Get("Location") != "/account/security" {
 		t.Errorf("the removal: status %d:\n%s", a.Code, a.Body)

@@ -181,7 +181,7 @@ func TestPushDenied(t *testing.T) {
 	if a := b.get(waiting.url); !strings.Contains(a.Body.String(), "didn’t respond in time") {
 		t.Errorf("two minutes later = %d:\n%s", a.Code, a.Body)
 	}
-	if a := phone.get(link); !strings.Contains(a.Body.String(), "too late") {
+	if a := phone.get(link); !strings.Contains(a.Body.String(), "request has expired") {
 		t.Errorf("the phone two minutes later = %d:\n%s", a.Code, a.Body)
 	}
 	h.checkInvariants()

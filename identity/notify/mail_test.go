@@ -257,7 +257,7 @@ func TestMailToAnOrganisation(t *testing.T) {
 	p := newPost(t)
 	n := notify.Notice{Kind: notify.AccountUnlinked, To: "help@acme.example", PersonID: "p1", Locales: []string{"nl_NL"}, Data: map[string]string{"application": "The shop", "subject": "f3a1"}}
 	m := p.one(n)
-	want := "Hallo,\n\nOp 21 november 2026, 12:00 UTC is het account van een persoon bij Albers & Co losgekoppeld van The shop: "
+	want := "Hallo,\n\nOp 21 november 2026, 12:00 UTC is het account van een gebruiker bij Albers & Co losgekoppeld van The shop. "
 	if m.To != "help@acme.example" || m.Subject != "Een account is losgekoppeld van The shop" || !strings.HasPrefix(m.Text, want) || !strings.Contains(m.Text, "\n\nf3a1\n\n") ||
 		!strings.Contains(m.Text, "van een organisatie daar") || strings.Contains(m.Text, "p1") || strings.Contains(m.HTML, "p1") {
 		t.Errorf("message = %+v", m)
