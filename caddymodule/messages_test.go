@@ -106,7 +106,7 @@ func TestLocales(t *testing.T) {
 	s.inIdentity = "locales nl de en"
 	s.mustLoad()
 	s.wantTitle("", "nl", "Pagina niet gevonden")
-	s.wantTitle("de-AT", "de", "Hier gibt es nichts")
+	s.wantTitle("de-AT", "de", "Seite nicht gefunden")
 	s.wantTitle("fr", "nl", "Pagina niet gevonden")
 	s.wantTitle("en-GB", "en", "Page not found")
 }
