@@ -223,7 +223,7 @@ func TestAttacksOnParameters(t *testing.T) {
 		} {
 			res := b.Get(h.AuthorizeURL("shop", with...))
 			wantPage(t, strings.Join(with, "="), res, http.StatusForbidden)
-			if !strings.Contains(res.Body, "Unable to determine identity provider") {
+			if !strings.Contains(res.Body, "This sign-in method isn’t available here") {
 				t.Errorf("Authorize(%q) page = %s", with, res.Body)
 			}
 		}

@@ -68,7 +68,7 @@ func TestAuthorizeProvider(t *testing.T) {
 			res := h.Browser("").Authorize(tc.client, "idp", tc.idp)
 			demands := h.People.Demands()[before:]
 			if tc.providers == nil {
-				if res.Status != http.StatusForbidden || !strings.Contains(res.Body, "Unable to determine identity provider") || len(demands) > 0 || res.Location() != "" {
+				if res.Status != http.StatusForbidden || !strings.Contains(res.Body, "This sign-in method isn’t available here") || len(demands) > 0 || res.Location() != "" {
 					t.Errorf("Authorize = %d %q, %d demands, want the 403 page", res.Status, res.Location(), len(demands))
 				}
 				return

@@ -274,7 +274,7 @@ func TestLoginMethodsSignIn(t *testing.T) {
 	if _, err := run(t, "", "check", "--address", s.admin); err == nil || !strings.Contains(err.Error(), `the identity provider "dead"`) {
 		t.Errorf("check with a dead provider: %v", err)
 	}
-	if got := enter("dead"); !strings.Contains(got, "answer") || !strings.Contains(got, "502") {
+	if got := enter("dead"); !strings.Contains(got, "responding") || !strings.Contains(got, "502") {
 		t.Errorf("by a dead one: %s", got)
 	}
 }

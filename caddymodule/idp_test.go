@@ -122,7 +122,7 @@ func TestHeaderProvider(t *testing.T) {
 		far := map[string]string{"X-Far-User": "root", "X-Forwarded-For": "192.0.2.1", "Forwarded": "for=192.0.2.1", "X-Real-Ip": "192.0.2.1"}
 		for _, target := range []string{authorize("strict"), authorize("strict", "idp", "far"), authorize("mixed", "idp", "off"), authorize("front", "idp", "far")} {
 			res, body := behind(far).open(target)
-			if res.StatusCode != http.StatusForbidden || !strings.Contains(body, "Unable to determine identity provider") {
+			if res.StatusCode != http.StatusForbidden || !strings.Contains(body, "This sign-in method isn’t available here") {
 				t.Errorf("%s = %d %s, want the 403 page", target, res.StatusCode, body)
 			}
 		}

@@ -80,10 +80,10 @@ func TestCustomMessages(t *testing.T) {
 	s := configured(t, "")
 	s.mustLoad()
 	const path, key = "/api/v2/config/custom-messages", "error.not_found.title"
-	s.wantTitle("nl", "en", "There is nothing here")
+	s.wantTitle("nl", "en", "Page not found")
 	s.mustCall(http.MethodPut, path+"/nl/batch", map[string]string{key: "Niets <b>hier</b> {{.}} {env.HOME}"}, http.StatusNoContent)
 	s.wantTitle("nl-NL", "nl", "Niets &lt;b&gt;hier&lt;/b&gt; {{.}} {env.HOME}")
-	s.wantTitle("de", "en", "There is nothing here")
+	s.wantTitle("de", "en", "Page not found")
 	s.mustCall(http.MethodPut, path+"/default/batch", map[string]string{key: "Nothing, by default"}, http.StatusNoContent)
 	s.wantTitle("de", "en", "Nothing, by default")
 	s.mustCall(http.MethodPut, path+"/nl_BE/batch", map[string]string{key: "Niets in België"}, http.StatusNoContent)
@@ -97,7 +97,7 @@ func TestCustomMessages(t *testing.T) {
 	s.wantTitle("fr", "fr", "Rien")
 	s.wantTitle("nl-BE", "nl-BE", "Niets in België")
 	s.mustCall(http.MethodPut, path, map[string]any{"default": map[string]string{}, "locales": map[string]any{}}, http.StatusNoContent)
-	s.wantTitle("en", "en", "There is nothing here")
+	s.wantTitle("en", "en", "Page not found")
 }
 
 // TestLocales: the languages of the Caddyfile, the first of them by default.
@@ -105,10 +105,10 @@ func TestLocales(t *testing.T) {
 	s := configured(t, "")
 	s.inIdentity = "locales nl de en"
 	s.mustLoad()
-	s.wantTitle("", "nl", "Hier is niets")
-	s.wantTitle("de-AT", "de", "Hier gibt es nichts")
-	s.wantTitle("fr", "nl", "Hier is niets")
-	s.wantTitle("en-GB", "en", "There is nothing here")
+	s.wantTitle("", "nl", "Pagina niet gevonden")
+	s.wantTitle("de-AT", "de", "Seite nicht gefunden")
+	s.wantTitle("fr", "nl", "Pagina niet gevonden")
+	s.wantTitle("en-GB", "en", "Page not found")
 }
 
 // TestExtension: messages and files of the directory, read again by the API, and only whole.

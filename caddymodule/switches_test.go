@@ -31,7 +31,7 @@ func TestSwitchesOfARunningServer(t *testing.T) {
 	if status, body := byPassword(); status != http.StatusBadRequest || !strings.Contains(body, "invalid_grant") || !strings.Contains(body, "switched off") {
 		t.Errorf("Token while sign-in is switched off = %d %s", status, body)
 	}
-	if resp, body := s.get("/sign-in"); resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "Signing in is closed") {
+	if resp, body := s.get("/sign-in"); resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "Sign-in is temporarily unavailable") {
 		t.Errorf("the sign-in page while it is switched off = %d %s", resp.StatusCode, body)
 	}
 	set("/api/v2/config/features", map[string]any{"login_enabled": true})

@@ -59,7 +59,7 @@ func TestBreachedPassword(t *testing.T) {
 	}
 	for name, password := range map[string]string{"service": known, "list": listed} {
 		change(s.Password, password)
-		if got := b.text("main"); !strings.Contains(got, "known from a data breach, so others try it") {
+		if got := b.text("main"); !strings.Contains(got, "appeared in a data breach, so it’s not safe to use") {
 			t.Errorf("a password in the %s: %q", name, got)
 		}
 		see(name)

@@ -46,14 +46,14 @@ func TestChoosing(t *testing.T) {
 	}
 	b.click(`a[href*="idp=partner"]`)
 	look("provider-down")
-	if text := b.text("main"); !strings.Contains(text, "Partner account doesn’t answer") {
+	if text := b.text("main"); !strings.Contains(text, "Partner account isn’t responding") {
 		t.Errorf("a provider that is down: %q", text)
 	}
 	b.click(`a[href*="choose=1"]`)
 	b.fill("#username", "ann@corp.example")
 	b.click("main form button:not([type])")
-	b.until(`document.body.textContent.includes("Corp doesn’t answer")`)
-	if text := b.text("main"); !strings.Contains(text, "Corp doesn’t answer") {
+	b.until(`document.body.textContent.includes("Corp isn’t responding")`)
+	if text := b.text("main"); !strings.Contains(text, "Corp isn’t responding") {
 		t.Errorf("the domain of a provider that is down led to %q", text)
 	}
 	b.click(`a[href*="choose=1"]`)

@@ -42,7 +42,7 @@ func startInviting(t *testing.T, units string) (s *server, m *mailServer, axe st
 func (m *mailServer) invited(t *testing.T, s *server, to string) (link, html string) {
 	t.Helper()
 	header, parts := m.next(t)
-	if header.Get("To") != "<"+to+">" || header.Get("Subject") != "You are invited to Gatehouse" {
+	if header.Get("To") != "<"+to+">" || header.Get("Subject") != "You’re invited to Gatehouse" {
 		t.Fatalf("mail to %s: %s, want the invitation of %s", header.Get("To"), header.Get("Subject"), to)
 	}
 	link = regexp.MustCompile(regexp.QuoteMeta(s.Issuer) + `/invitation\?token=[\w.~-]+`).FindString(parts["text/plain"])

@@ -62,7 +62,7 @@ func TestPasskey(t *testing.T) {
 		b.click(`a[href$="/passkeys/add"]`)
 		b.do(chromedp.Click(chromedp.CSS(passkeyButton)))
 		b.until(`!document.querySelector("form[data-passkey] [role=alert]").hidden`)
-		if got := b.text("form[data-passkey] [role=alert]"); got != "This device has a passkey for this account already." {
+		if got := b.text("form[data-passkey] [role=alert]"); got != "This device already has a passkey for this account." {
 			t.Errorf("the page says %q", got)
 		}
 		inspect(b, "passkey-add-known", string(axe))

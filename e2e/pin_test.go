@@ -72,7 +72,7 @@ func TestPIN(t *testing.T) {
 	other.click(submit)
 	see("forgot-sent")
 	header, parts = m.next(t)
-	if header.Get("Subject") != "Choose another PIN for Gatehouse" {
+	if header.Get("Subject") != "Reset your PIN for Gatehouse" {
 		t.Errorf("mail = %v", header)
 	}
 	lookAtMail(t, s, "mail-pin", parts["text/html"])

@@ -48,7 +48,7 @@ func TestReset(t *testing.T) {
 	b.click("main form button:not([type])")
 	see("sent")
 	header, parts := m.next(t)
-	if header.Get("To") != "<"+person+">" || header.Get("Subject") != "Choose a new password for Gatehouse" {
+	if header.Get("To") != "<"+person+">" || header.Get("Subject") != "Reset your password for Gatehouse" {
 		t.Errorf("mail = %v", header)
 	}
 	lookAtMail(t, s, "mail-reset", parts["text/html"])

@@ -108,7 +108,7 @@ func TestAnotherDevice(t *testing.T) {
 	if n := h.events(); n[linkMade] != 1 || n["person.ActionTokenProcessedEvent"] != 1 || n["login.LoginSucceededEvent"] != 2 {
 		t.Errorf("events = %v", n)
 	}
-	if a := b.get("/account/activity"); !strings.Contains(a.Body.String(), "A link to sign in on another device was made") {
+	if a := b.get("/account/activity"); !strings.Contains(a.Body.String(), "A link to sign in on another device was created") {
 		t.Errorf("the activity does not tell:\n%s", a.Body)
 	}
 	h.checkInvariants()
@@ -196,7 +196,7 @@ func TestAnotherDeviceTime(t *testing.T) {
 	login := &u.Features.ActionToken.Login
 	says := func(want string) {
 		t.Helper()
-		if body := b.sendTo(anotherDevice).Body.String(); !strings.Contains(body, "within "+want+", while you are signed in here.") {
+		if body := b.sendTo(anotherDevice).Body.String(); !strings.Contains(body, "within "+want+", while you’re signed in here.") {
 			t.Errorf("a link of %d seconds: the page does not say %q:\n%s", login.TTL, want, body)
 		}
 	}
@@ -419,7 +419,7 @@ func TestAnotherDeviceAttacks(t *testing.T) {
 		victim := h.browser()
 		victim.signIn("victim@example.com", "Victim horse 3")
 		page := victim.get(b.carry())
-		for _, want := range []string{demo, "You are signed in here as victim@example.com", `href="/account"`} {
+		for _, want := range []string{demo, "You’re signed in here as victim@example.com", `href="/account"`} {
 			if !strings.Contains(page.Body.String(), want) {
 				t.Errorf("the page does not say %q:\n%s", want, page.Body)
 			}

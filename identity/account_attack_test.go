@@ -101,7 +101,7 @@ func TestActivityBehindTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if a := b.get("/account/activity"); !strings.Contains(a.Body.String(), "You signed in") || strings.Contains(a.Body.String(), "Nothing yet") {
+	if a := b.get("/account/activity"); !strings.Contains(a.Body.String(), "You signed in") || strings.Contains(a.Body.String(), "No activity yet") {
 		t.Errorf("the page:\n%s", a.Body)
 	}
 }

@@ -51,7 +51,7 @@ func TestAccountApplications(t *testing.T) {
 	}}}
 	h.Account.Tie(apps)
 	page := b.get("/account/applications")
-	for _, want := range []string{"The shop &lt;b&gt;", "shop.example.com", "Read your orders", "21 November 2026", "Has no access just now"} {
+	for _, want := range []string{"The shop &lt;b&gt;", "shop.example.com", "Read your orders", "21 November 2026", "No access right now"} {
 		if !strings.Contains(page.Body.String(), want) {
 			t.Errorf("the page does not say %q:\n%s", want, page.Body)
 		}
@@ -336,7 +336,7 @@ func TestDeleteAccount(t *testing.T) {
 		t.Errorf("with the username of who has a password = %d", a.Code)
 	}
 	form := b.get(path)
-	if a := b.fill(form, path, "password", demoPassword); a.Code != http.StatusOK || !strings.Contains(a.Body.String(), "Your account is deleted") {
+	if a := b.fill(form, path, "password", demoPassword); a.Code != http.StatusOK || !strings.Contains(a.Body.String(), "Your account has been deleted") {
 		t.Fatalf("the end = %d\n%s", a.Code, a.Body)
 	}
 	heard(t, "the end", m, "account_removed "+demo)

@@ -340,14 +340,14 @@ func TestChangePassword(t *testing.T) {
 	if a := b.get("/account/security"); !strings.Contains(a.Body.String(), path) {
 		t.Errorf("the security page does not lead to the password:\n%s", a.Body)
 	}
-	if a := b.get(path); !strings.Contains(a.Body.String(), "upper case") && !strings.Contains(a.Body.String(), "capital") {
+	if a := b.get(path); !strings.Contains(a.Body.String(), "uppercase") && !strings.Contains(a.Body.String(), "capital") {
 		t.Errorf("the page does not say what the policy demands:\n%s", a.Body)
 	}
 	for name, tt := range map[string]struct {
 		current, password string
 		want              string
 	}{
-		"a wrong one":                          {"wrong horse 1", next, "not your current password"},
+		"a wrong one":                          {"wrong horse 1", next, "isn’t your current password"},
 		"attack 226: without a class":          {demoPassword, "another horse 2", ""},
 		"attack 226: one less than the policy": {demoPassword, "Short12"[:7], ""},
 		"attack 226: too long":                 {demoPassword, strings.Repeat("A", 257), ""},
@@ -440,7 +440,7 @@ func TestDevices(t *testing.T) {
 
 	page := b.get("/account/devices")
 	body := page.Body.String()
-	if strings.Count(body, `name="session"`) != 3 || !strings.Contains(body, "Firefox on Linux") || !strings.Contains(body, "198.51.100.9") || strings.Count(body, "This one") != 1 {
+	if strings.Count(body, `name="session"`) != 3 || !strings.Contains(body, "Firefox on Linux") || !strings.Contains(body, "198.51.100.9") || strings.Count(body, "Current session") != 1 {
 		t.Errorf("the page:\n%s", body)
 	}
 	theirs, err := h.session(stranger)

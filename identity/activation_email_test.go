@@ -84,7 +84,7 @@ func TestActivationResent(t *testing.T) {
 	}
 	a := b.post(page, "send", "yes")
 	link := h.link(notify.Activation, newcomer)
-	if a.Code != http.StatusSeeOther || !strings.Contains(b.get(a.Header().Get("Location")).Body.String(), "A new link is on its way") {
+	if a.Code != http.StatusSeeOther || !strings.Contains(b.get(a.Header().Get("Location")).Body.String(), "sent a new link") {
 		t.Errorf("asking again = %d", a.Code)
 	}
 	if a := b.get(first); a.Code != http.StatusBadRequest {
@@ -105,7 +105,7 @@ func TestActivationResent(t *testing.T) {
 	if n := len(h.notices.Take()); n != 5 || got[http.StatusTooManyRequests] != 3 {
 		t.Errorf("%d mails, answers %v", n, got)
 	}
-	if a := other.post(page, "send", "yes"); !strings.Contains(a.Body.String(), "A link was sent a moment ago.") {
+	if a := other.post(page, "send", "yes"); !strings.Contains(a.Body.String(), "We just sent you a link.") {
 		t.Errorf("the page speaks of something else than a link:\n%s", a.Body)
 	}
 }

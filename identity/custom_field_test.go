@@ -71,13 +71,13 @@ func TestCustomFields(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ what, team, size, want string }{
-		{"nothing", "", "43", "Fill this in."},
+		{"nothing", "", "43", "Fill in this field."},
 		{"no number", "red", "many", "Enter a number"},
 		{"a number of a script", "red", "1e9", "Enter a number"},
 		{"too many digits", "red", "1234567890123456", "Enter a number"},
 		{"thousands, or not", "red", "1,000", "Enter a number"},
-		{"a control character", "re\x07d", "43", "ordinary characters"},
-		{"too long", strings.Repeat("x", 257), "43", "ordinary characters"},
+		{"a control character", "re\x07d", "43", "control characters"},
+		{"too long", strings.Repeat("x", 257), "43", "control characters"},
 	} {
 		if a := b.post(form, "email", newcomer, "password", freshPassword, "custom.team", tt.team, "custom.shoe_size", tt.size); a.Code != http.StatusUnprocessableEntity ||
 			!strings.Contains(a.Body.String(), tt.want) || strings.Contains(a.Body.String(), "\x07") {
@@ -95,7 +95,7 @@ func TestCustomFields(t *testing.T) {
 		p.CustomAttributes = append(p.CustomAttributes, attributes("role", "guest")...)
 	})
 	profile := b.get("/account/profile")
-	if body := profile.Body.String(); !strings.Contains(body, `value="red"`) || !strings.Contains(body, `value="43.5"`) || !strings.Contains(body, "Kept for you") || strings.Contains(body, `name="custom.role"`) {
+	if body := profile.Body.String(); !strings.Contains(body, `value="red"`) || !strings.Contains(body, `value="43.5"`) || !strings.Contains(body, "Stored") || strings.Contains(body, `name="custom.role"`) {
 		t.Errorf("the profile page:\n%s", body)
 	}
 	change := func(fields ...string) *answer {
@@ -159,7 +159,7 @@ func TestCustomFieldsOfProvider(t *testing.T) {
 	method.ForceCreatingUsernameAndPasswordDuringSignUp = false
 	c := x.browser()
 	form := x.arrive(c, bobby())
-	if body := form.Body.String(); strings.Contains(body, "password") && strings.Contains(body, `name="password"`) || !strings.Contains(body, "all that is left") {
+	if body := form.Body.String(); strings.Contains(body, "password") && strings.Contains(body, `name="password"`) || !strings.Contains(body, "fill in the rest") {
 		t.Errorf("the page without a password:\n%s", body)
 	}
 	if a := c.post(form, "custom.team", ""); a.Code != http.StatusUnprocessableEntity || x.persons() != 1 {

@@ -38,14 +38,14 @@ func TestDeliveredCode(t *testing.T) {
 	h, u := delivering(t)
 	b := h.plain()
 	page := b.get("/next")
-	if page.Code != http.StatusOK || !strings.Contains(page.Body.String(), "code that you were given") {
+	if page.Code != http.StatusOK || !strings.Contains(page.Body.String(), "code you were given") {
 		t.Fatalf("level 2 = %d:\n%s", page.Code, page.Body)
 	}
 	if a := b.post(page, "code", "ABCD-EFGH"); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a code that nobody made = %d", a.Code)
 	}
 	a := b.post(page, "send", "yes")
-	if a = b.get(a.Header().Get("Location")); !strings.Contains(a.Body.String(), "was told that you need a code") || h.events()["person.DeliveredCodeRequestedEvent"] != 1 {
+	if a = b.get(a.Header().Get("Location")); !strings.Contains(a.Body.String(), "knows that you need a code") || h.events()["person.DeliveredCodeRequestedEvent"] != 1 {
 		t.Errorf("asking for a code = %d:\n%s", a.Code, a.Body)
 	}
 	if a := b.post(page, "send", "yes"); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") != "600" || h.events()["person.DeliveredCodeRequestedEvent"] != 1 {

@@ -198,7 +198,7 @@ func TestHeaderRefusals(t *testing.T) {
 	} {
 		h.behind(headers...).wantPage(name, "This account can’t be used here")
 	}
-	h.behind().wantPage("no identity", "Unable to determine identity provider")
+	h.behind().wantPage("no identity", "This sign-in method isn’t available here")
 	low := h.behind("X-Remote-User", "ann")
 	low.demand.Level = 2
 	low.wantRefused("level", "interaction_required")
@@ -232,7 +232,7 @@ func TestHeaderFromStrangers(t *testing.T) {
 	h := newHarness(t, withEdge)
 	e := h.behind("X-Remote-User", "ann", "X-Remote-Level", "4", "X-Forwarded-For", "10.0.0.7", "Forwarded", "for=10.0.0.7")
 	e.address = "203.0.113.7:4711"
-	e.wantPage("edge alone", "Unable to determine identity provider")
+	e.wantPage("edge alone", "This sign-in method isn’t available here")
 	for _, provider := range []string{"", "edge"} {
 		e.demand = login.Demand{MaxAge: -1, Provider: provider, Providers: []string{"edge", "identity"}, Return: "/next"}
 		_, w, err := e.ask()

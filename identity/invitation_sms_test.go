@@ -92,7 +92,7 @@ func TestInvitationSMSNeeds(t *testing.T) {
 			x := newTexting(t)
 			tt.change(x)
 			x.invite(enrol.NewInvitation{Email: guest, PhoneNumbers: []string{tt.number}})
-			if page := x.browser().get(x.link()); !strings.Contains(page.Body.String(), "Ask whoever invited you") || strings.Contains(page.Body.String(), `name="send"`) {
+			if page := x.browser().get(x.link()); !strings.Contains(page.Body.String(), "Contact the person who invited you") || strings.Contains(page.Body.String(), `name="send"`) {
 				t.Errorf("the page says\n%s", page.Body)
 			}
 		})

@@ -401,7 +401,7 @@ func TestInvitationWays(t *testing.T) {
 	v.ViaExternallyDeliveredCodeEnabled = false
 	x.clock.Advance(time.Minute)
 	x.invite(enrol.NewInvitation{Email: "other@example.com"})
-	if a := x.browser().get(x.link()); !strings.Contains(a.Body.String(), "Ask whoever invited you") {
+	if a := x.browser().get(x.link()); !strings.Contains(a.Body.String(), "Contact the person who invited you") {
 		t.Errorf("without a date on record:\n%s", a.Body)
 	}
 }

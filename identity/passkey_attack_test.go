@@ -255,7 +255,7 @@ func TestCopiedPasskey(t *testing.T) {
 	}
 	// It still counts as a way to show who one is, so that nobody adds another one with the password alone.
 	b.post(b.get("/next"), "username", demo, "password", demoPassword)
-	if page := b.get("/account/security"); !strings.Contains(page.Body.String(), "there may be a copy of it") {
+	if page := b.get("/account/security"); !strings.Contains(page.Body.String(), "may have been copied") {
 		t.Errorf("the page about signing in does not say so:\n%s", page.Body)
 	}
 	if page := b.get(addPasskeyPage); strings.Contains(page.Body.String(), `data-passkey="create"`) {
@@ -336,7 +336,7 @@ func TestPasskeyAttacks(t *testing.T) {
 		thief.signIn(mallory, demoPassword)
 		f := thief.passkeyForm(thief.get(addPasskeyPage))
 		forged := newToken(t).bent(func(n *token) { n.id = k.id })
-		if a := thief.answer(f, forged.create(f.options)); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "has a passkey for this account already") {
+		if a := thief.answer(f, forged.create(f.options)); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "already has a passkey for this account") {
 			t.Errorf("status %d:\n%s", a.Code, a.Body)
 		}
 		if a := h.browser().tryPasskey(k); a.Code != http.StatusSeeOther {

@@ -30,7 +30,7 @@ func TestPasskey(t *testing.T) {
 	h.start()
 	owner, k := h.browser(), newToken(t)
 	owner.signIn(demo, demoPassword)
-	if a := owner.get("/account/security"); !strings.Contains(a.Body.String(), "nothing that a false page could steal") {
+	if a := owner.get("/account/security"); !strings.Contains(a.Body.String(), "phishing-resistant") {
 		t.Errorf("the page about signing in does not offer passkeys:\n%s", a.Body)
 	}
 	f := owner.passkeyForm(owner.get(addPasskeyPage))
@@ -71,7 +71,7 @@ func TestPasskey(t *testing.T) {
 		t.Errorf("the session is %+v, %v; want level 3 by passkey, remembered", s, err)
 	}
 	security := b.get("/account/security")
-	if !strings.Contains(security.Body.String(), "Last used 21 November 2026") {
+	if !strings.Contains(security.Body.String(), "Last used on 21 November 2026") {
 		t.Errorf("the page about signing in does not say when the passkey was used:\n%s", security.Body)
 	}
 	if data := b.get("/account/data/download").Body.String(); !strings.Contains(data, `"name": "Phone \u003cb\u003e"`) || strings.Contains(data, b64(k.id)) {
@@ -85,12 +85,12 @@ func TestPasskey(t *testing.T) {
 	b.answer(g, other.create(g.options))
 
 	remove := linkTo(t, security, "/account/security/passkeys/remove?id=")
-	if page := b.get(remove); !strings.Contains(page.Body.String(), "“Phone &lt;b&gt;” will no longer sign you in") {
+	if page := b.get(remove); !strings.Contains(page.Body.String(), "no longer be able to sign in with “Phone &lt;b&gt;”") {
 		t.Errorf("the question before a passkey goes:\n%s", page.Body)
 	} else if a := b.post(page); a.Header().Get("Location") != "/account/security" {
 		t.Errorf("the removal: status %d:\n%s", a.Code, a.Body)
 	}
-	if a := h.browser().tryPasskey(k); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "That passkey does not open this") {
+	if a := h.browser().tryPasskey(k); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "That passkey doesn’t work here") {
 		t.Errorf("a passkey that is removed: status %d:\n%s", a.Code, a.Body)
 	}
 	if a := h.browser().tryPasskey(other); a.Code != http.StatusSeeOther {
@@ -201,7 +201,7 @@ func TestPasskeyStepUp(t *testing.T) {
 	if !strings.HasPrefix(page.url, "/step-up/passkey?flow=") || len(f.AllowCredentials) != 1 || f.AllowCredentials[0].ID != b64(k.id) {
 		t.Fatalf("the step-up is at %s and asks for %+v:\n%s", page.url, f.options, page.Body)
 	}
-	if a := b.answer(f, newToken(t).use(f.options)); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "That passkey does not open this") {
+	if a := b.answer(f, newToken(t).use(f.options)); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "That passkey doesn’t work here") {
 		t.Errorf("a passkey of nobody: status %d:\n%s", a.Code, a.Body)
 	}
 	if a := b.answer(f, k.use(f.options)); a.Code != http.StatusUnprocessableEntity {
@@ -259,7 +259,7 @@ func TestPasskeyWithoutPassword(t *testing.T) {
 		t.Fatalf("a passkey without a password: status %d:\n%s", a.Code, a.Body)
 	}
 	remove := linkTo(t, b.get("/account/security"), "/account/security/passkeys/remove?id=")
-	if a := b.post(b.get(remove)); a.Code != http.StatusConflict || !strings.Contains(a.Body.String(), "your only way in") {
+	if a := b.post(b.get(remove)); a.Code != http.StatusConflict || !strings.Contains(a.Body.String(), "your only way to sign in") {
 		t.Errorf("removing the only way in: status %d:\n%s", a.Code, a.Body)
 	}
 	b.addPasskey(newToken(t))

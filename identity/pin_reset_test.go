@@ -216,7 +216,7 @@ func TestPINResetAttacks(t *testing.T) {
 		for range 20 {
 			last = b.post(b.get(pinForgot))
 		}
-		if last.Code != http.StatusTooManyRequests || !strings.Contains(last.Body.String(), "A link was sent a moment ago.") {
+		if last.Code != http.StatusTooManyRequests || !strings.Contains(last.Body.String(), "We just sent you a link.") {
 			t.Errorf("the last = %d\n%s", last.Code, last.Body)
 		}
 		if n := len(box.Take()); n != 5 {

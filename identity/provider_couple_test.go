@@ -46,7 +46,7 @@ func (e *elsewhere) demoID() string {
 func (e *elsewhere) wantAsked(what string, b *browser, id *idp.Identity) *answer {
 	e.t.Helper()
 	a := e.through(b, id)
-	if a.Code != http.StatusOK || !strings.HasPrefix(a.url, "/sign-in/connect") || !strings.Contains(a.Body.String(), "Do you have an account here?") || b.isSignedIn() {
+	if a.Code != http.StatusOK || !strings.HasPrefix(a.url, "/sign-in/connect") || !strings.Contains(a.Body.String(), "Link your account") || b.isSignedIn() {
 		e.t.Errorf("%s: ended at %s with %d, want to be asked\n%s", what, a.url, a.Code, a.Body)
 	}
 	return a
@@ -167,7 +167,7 @@ func TestConnect(t *testing.T) {
 	other := known()
 	other.Subject = "4712"
 	c := e.browser()
-	if a := c.post(e.wantAsked("second identity", c, other), "username", demo, "password", demoPassword); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "connected already") || c.isSignedIn() {
+	if a := c.post(e.wantAsked("second identity", c, other), "username", demo, "password", demoPassword); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "already linked") || c.isSignedIn() {
 		t.Errorf("second identity of one provider: %d\n%s", a.Code, a.Body)
 	}
 }

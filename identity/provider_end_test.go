@@ -64,7 +64,7 @@ func TestFarewell(t *testing.T) {
 	if other := e.browser().get(back); other.Code != http.StatusBadRequest {
 		t.Errorf("another browser: %d, want 400", other.Code)
 	}
-	if a := b.get(back); a.url != "/sign-out" || !strings.Contains(a.Body.String(), "You are signed out") || !cmp.Equal(states, []string{"request 1"}) {
+	if a := b.get(back); a.url != "/sign-out" || !strings.Contains(a.Body.String(), "You’re signed out") || !cmp.Equal(states, []string{"request 1"}) {
 		t.Errorf("back at %s: %d, states %q", a.url, a.Code, states)
 	}
 	if a := b.get(back); a.Code != http.StatusBadRequest {

@@ -69,18 +69,18 @@ func TestForcedRegistration(t *testing.T) {
 		t.Error("there is a person before the form")
 	}
 	for _, tt := range []struct{ what, username, password, want string }{
-		{"no username", "", freshPassword, "Fill this in."},
-		{"a username that is none", "two words", freshPassword, "be a username"},
-		{"an id", "0189f7ea-ae2c-7809-8aeb-b819cf5e9e7f", freshPassword, "be a username"},
-		{"a control character", "a\x07b", freshPassword, "be a username"},
+		{"no username", "", freshPassword, "Fill in this field."},
+		{"a username that is none", "two words", freshPassword, "Use only letters and digits, without spaces."},
+		{"an id", "0189f7ea-ae2c-7809-8aeb-b819cf5e9e7f", freshPassword, "Use only letters and digits, without spaces."},
+		{"a control character", "a\x07b", freshPassword, "Use only letters and digits, without spaces."},
 		{"another's address", "victim@example.com", freshPassword, "Use your own e-mail address"},
 		{"a taken username", "DEMO", freshPassword, ""},
 		{"no password", "ann", "", "Enter your password."},
-		{"a password against the policy", "ann", "short", "doesn’t meet all of this"},
+		{"a password against the policy", "ann", "short", "meets all the requirements"},
 	} {
 		if tt.what == "a taken username" {
 			x.add(person.NewPerson{Username: "taken", Password: secret.New(demoPassword)})
-			tt.username, tt.want = "TAKEN", "made with that username"
+			tt.username, tt.want = "TAKEN", "create an account with that username"
 		}
 		if a := b.post(form, "username", tt.username, "password", tt.password); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), tt.want) {
 			t.Errorf("%s: %d\n%s", tt.what, a.Code, a.Body)

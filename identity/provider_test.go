@@ -305,7 +305,7 @@ func TestLastProvider(t *testing.T) {
 	b := e.browser()
 	order := func() (corpFirst, marked bool) {
 		body := b.get("/next?" + e.clock.Now().Format("150405")).Body.String()
-		return strings.Index(body, "Continue with corp") < strings.Index(body, "Continue with Partner account"), strings.Contains(body, "You used this last time")
+		return strings.Index(body, "Continue with corp") < strings.Index(body, "Continue with Partner account"), strings.Contains(body, "Last used")
 	}
 	if first, marked := order(); first || marked {
 		t.Error("a new browser has used a provider")
@@ -374,7 +374,7 @@ func TestDomains(t *testing.T) {
 	}
 	// Where nobody takes a password, other names are told so.
 	b = e.browser()
-	if a := b.post(b.get("/next?alone"), "username", "x@elsewhere.example"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "No way of signing in is known") {
+	if a := b.post(b.get("/next?alone"), "username", "x@elsewhere.example"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "find a sign-in method") {
 		t.Errorf("unknown domain = %d\n%s", a.Code, a.Body)
 	}
 }
@@ -461,7 +461,7 @@ func TestProviderRejection(t *testing.T) {
 	}
 	// Who asked for nothing in particular gets a page.
 	e.asking(func(d *login.Demand) { d.Client = login.Client{} })
-	if a := b.do(http.MethodGet, callback(state(t, b.leave("/next")), e.partner.Answer(nil, no)), ""); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "You were not signed in") {
+	if a := b.do(http.MethodGet, callback(state(t, b.leave("/next")), e.partner.Answer(nil, no)), ""); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "You’re not signed in") {
 		t.Errorf("without a client: %d\n%s", a.Code, a.Body)
 	}
 	if b.isSignedIn() {

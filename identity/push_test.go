@@ -128,7 +128,7 @@ func TestPushStepUp(t *testing.T) {
 	if s, err := h.session(b); err != nil || s.Level != 3 || len(s.References) != 1 || s.References[0] != "mca" {
 		t.Errorf("the session is %+v (%v), want level 3 by mca", s, err)
 	}
-	if a := b.get("/account/security"); !strings.Contains(a.Body.String(), "These phones are asked") {
+	if a := b.get("/account/security"); !strings.Contains(a.Body.String(), "on these phones") {
 		t.Errorf("the page about security:\n%s", a.Body)
 	}
 	for key, value := range h.dump() {
@@ -167,7 +167,7 @@ func TestPushDenied(t *testing.T) {
 		t.Fatalf("denying = %d", a.Code)
 	}
 	a := b.get(waiting.url)
-	if !strings.Contains(a.Body.String(), "Your phone said no") || h.events()["login.PromptDeniedEvent"] != 1 {
+	if !strings.Contains(a.Body.String(), "denied on your phone") || h.events()["login.PromptDeniedEvent"] != 1 {
 		t.Errorf("the page that waited = %d:\n%s", a.Code, a.Body)
 	}
 	if a := b.post(a); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") != "30" || len(box.Take()) != 0 {
@@ -178,10 +178,10 @@ func TestPushDenied(t *testing.T) {
 		t.Fatalf("asking a minute later = %d", waiting.Code)
 	}
 	h.clock.Advance(2 * time.Minute)
-	if a := b.get(waiting.url); !strings.Contains(a.Body.String(), "did not answer in time") {
+	if a := b.get(waiting.url); !strings.Contains(a.Body.String(), "didn’t respond in time") {
 		t.Errorf("two minutes later = %d:\n%s", a.Code, a.Body)
 	}
-	if a := phone.get(link); !strings.Contains(a.Body.String(), "too late") {
+	if a := phone.get(link); !strings.Contains(a.Body.String(), "request has expired") {
 		t.Errorf("the phone two minutes later = %d:\n%s", a.Code, a.Body)
 	}
 	h.checkInvariants()
@@ -220,7 +220,7 @@ func TestPushAttacks(t *testing.T) {
 		if a := phone.post(form, "number", number); strings.Contains(a.Body.String(), "Approved") {
 			t.Error("a second number is taken")
 		}
-		if a := b.get(waiting.url); strings.HasPrefix(a.Body.String(), "signed in as ") || !strings.Contains(a.Body.String(), "another number") {
+		if a := b.get(waiting.url); strings.HasPrefix(a.Body.String(), "signed in as ") || !strings.Contains(a.Body.String(), "a wrong number") {
 			t.Errorf("after a wrong number = %d:\n%s", a.Code, a.Body)
 		}
 	})

@@ -41,7 +41,7 @@ func TestPreferredMethod(t *testing.T) {
 	page := other.get("/next")
 	other.post(other.get(page.url+"&method=pin"), "code", "471193")
 	first("after another one was used,", "code to your phone")
-	if a := b.get("/account/security"); !strings.Contains(a.Body.String(), "you begin with this") {
+	if a := b.get("/account/security"); !strings.Contains(a.Body.String(), "we first offer this method") {
 		t.Errorf("the page about security:\n%s", a.Body)
 	}
 	if n := h.events()["person.StepUpMethodPreferredEvent"]; n != 1 {

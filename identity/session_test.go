@@ -245,7 +245,7 @@ func TestSignOut(t *testing.T) {
 	if a.Code != http.StatusSeeOther || b.session() != "" {
 		t.Errorf("POST /sign-out: status %d, cookie left %t, want 303 and none", a.Code, b.session() != "")
 	}
-	if done := b.get(a.Header().Get("Location")); !strings.Contains(done.Body.String(), "You are signed out") {
+	if done := b.get(a.Header().Get("Location")); !strings.Contains(done.Body.String(), "You’re signed out") {
 		t.Errorf("after sign-out:\n%s", done.Body)
 	}
 	if _, err := h.sessionByID(s.SessionID); !errors.Is(err, storage.ErrNotFound) || copied.isSignedIn() {

@@ -33,7 +33,7 @@ func TestWaitPage(t *testing.T) {
 		u.Redirects.ShowWaitPageWhileLoggingIn = true
 		b := e.browser()
 		a := signIn(b)
-		if a.Code != http.StatusOK || !strings.HasPrefix(a.url, "/sign-in/wait?flow=") || a.Header().Get("Refresh") != "0; url=/next" || !strings.Contains(a.Body.String(), "on your way to The shop") {
+		if a.Code != http.StatusOK || !strings.HasPrefix(a.url, "/sign-in/wait?flow=") || a.Header().Get("Refresh") != "0; url=/next" || !strings.Contains(a.Body.String(), "Taking you to The shop") {
 			t.Fatalf("%s: the browser ends at %s = %d, Refresh %q, want the page that one waits at", name, a.url, a.Code, a.Header().Get("Refresh"))
 		}
 		if !b.isSignedIn() {

@@ -413,7 +413,7 @@ func TestInitialStepUpBesideGiven(t *testing.T) {
 	if err := h.StepUp.RemoveStepUp(t.Context(), demo, "authenticator", event.Actor{ID: "admin"}); err != nil {
 		t.Fatal(err)
 	}
-	if page := b.get("/next").Body.String(); strings.Contains(page, "/account/security/") || !strings.Contains(page, "that you were given") {
+	if page := b.get("/next").Body.String(); strings.Contains(page, "/account/security/") || !strings.Contains(page, "you were given for") {
 		t.Errorf("where nobody sets up a first one on the way:\n%s", page)
 	}
 }

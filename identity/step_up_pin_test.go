@@ -36,7 +36,7 @@ func TestPIN(t *testing.T) {
 			t.Errorf("PIN %q = %d, want 422 and %q:\n%s", pin, a.Code, want, a.Body)
 		}
 	}
-	if a := b.post(page, "pin", "827164", "again", "827165"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "not the same") {
+	if a := b.post(page, "pin", "827164", "again", "827165"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "PINs don’t match") {
 		t.Errorf("two PINs = %d", a.Code)
 	}
 	b.pin("827164")
@@ -85,7 +85,7 @@ func TestPINWords(t *testing.T) {
 	form := b.get("/next")
 	for i := range 5 {
 		a := b.post(form, "code", "111222")
-		says, not := "That isn’t your PIN. Try again.", "locked now"
+		says, not := "That PIN is incorrect. Try again.", "it’s now locked"
 		if i == 4 {
 			says, not = not, says
 		}

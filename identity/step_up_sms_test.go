@@ -129,7 +129,7 @@ func TestSMSSetUp(t *testing.T) {
 	code := h.text(box, notify.SMSPhoneCode, "+31612345678")
 	page = b.get(smsPage)
 	wrong := wrongFor(code)
-	if a := b.post(page, "code", wrong); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "code isn’t right") {
+	if a := b.post(page, "code", wrong); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "code is incorrect") {
 		t.Errorf("a wrong code = %d:\n%s", a.Code, a.Body)
 	}
 	if a := b.post(page, "code", code); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/account/security" {

@@ -94,7 +94,7 @@ func TestStepUp(t *testing.T) {
 	if !strings.HasPrefix(page.url, "/step-up?flow=") || !strings.Contains(page.Body.String(), "authenticator app") || !strings.Contains(page.Body.String(), demo) {
 		t.Fatalf("what needs level 3 leads to %s:\n%s", page.url, page.Body)
 	}
-	if a := b.post(page, "code", "000000"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "code isn’t right") {
+	if a := b.post(page, "code", "000000"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "code is incorrect") {
 		t.Errorf("a wrong code = %d:\n%s", a.Code, a.Body)
 	}
 	if a := b.post(page, "code", ""); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "Enter the code.") {
@@ -180,7 +180,7 @@ func TestSetUpLevel(t *testing.T) {
 	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = false
 	u.StepUp.Actions.SetupStepUpMethodsAuthenticationLevel = 2
 	b := h.plain()
-	if a := b.get(authenticatorPage); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "another way to show") {
+	if a := b.get(authenticatorPage); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "another way to confirm") {
 		t.Errorf("a set-up that needs level 2 = %d %s", a.Code, a.Body)
 	}
 	u.StepUp.Actions.SetupStepUpMethodsAuthenticationLevel = 1

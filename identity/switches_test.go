@@ -37,7 +37,7 @@ func TestLoginEnabled(t *testing.T) {
 	u.Features.LoginEnabled = false
 	closed := func(what string, a *answer) {
 		t.Helper()
-		if a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "Signing in is closed") {
+		if a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "Sign-in is temporarily unavailable") {
 			t.Errorf("%s = %d, want 403 and the page that says so:\n%s", what, a.Code, a.Body)
 		}
 	}

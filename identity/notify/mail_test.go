@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -125,6 +126,9 @@ func sample(kind notify.Kind) notify.Notice {
 	}
 }
 
+// messageKey finds the key of a missing message, and not a sentence that ends with "e-mail."
+var messageKey = regexp.MustCompile(`\bmail\.[a-z]`)
+
 // TestEveryKindHasWords: no kind shows a key or an unfilled name in any language.
 func TestEveryKindHasWords(t *testing.T) {
 	t.Parallel()
@@ -139,7 +143,7 @@ func TestEveryKindHasWords(t *testing.T) {
 			}
 			m := p.one(n)
 			for what, text := range map[string]string{"subject": m.Subject, "text": m.Text, "HTML": m.HTML} {
-				if text == "" || strings.Contains(text, "mail.") || strings.ContainsAny(strings.NewReplacer("{{", "").Replace(text), "{}") && what != "HTML" {
+				if text == "" || messageKey.MatchString(text) || strings.ContainsAny(strings.NewReplacer("{{", "").Replace(text), "{}") && what != "HTML" {
 					t.Errorf("%s %s: %s = %q", lang, kind, what, text)
 				}
 			}
@@ -157,8 +161,8 @@ func TestMailSays(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)
 	m := p.one(sample(notify.EmailUpdated))
-	want := "Hello Ann,\n\nOn 21 November 2026, 12:00 UTC, the e-mail address of your account at Albers & Co became new@example.com. Messages go there from now on.\n\n" +
-		"If you did not expect this, tell whoever runs Albers & Co at once.\n\n-- \nAlbers & Co has sent this to ann@example.com, because it is the address of an account there. Nobody reads answers to it.\n"
+	want := "Hello Ann,\n\nOn 21 November 2026, 12:00 UTC, the e-mail address of your account at Albers & Co was changed to new@example.com. From now on, messages go to that address.\n\n" +
+		"If you didn’t expect this, contact your Albers & Co administrator right away.\n\n-- \nAlbers & Co sent this message to ann@example.com because it’s the address of an account there. Please don’t reply to this e-mail.\n"
 	if p.pages.Words(t.Context(), []string{"en"}).Lang() != "en" {
 		t.Fatal("no English")
 	}
@@ -253,7 +257,7 @@ func TestMailToAnOrganisation(t *testing.T) {
 	p := newPost(t)
 	n := notify.Notice{Kind: notify.AccountUnlinked, To: "help@acme.example", PersonID: "p1", Locales: []string{"nl_NL"}, Data: map[string]string{"application": "The shop", "subject": "f3a1"}}
 	m := p.one(n)
-	want := "Hallo,\n\nOp 21 november 2026, 12:00 UTC is het account van een persoon bij Albers & Co losgekoppeld van The shop: "
+	want := "Hallo,\n\nOp 21 november 2026, 12:00 UTC is het account van een gebruiker bij Albers & Co losgekoppeld van The shop. "
 	if m.To != "help@acme.example" || m.Subject != "Een account is losgekoppeld van The shop" || !strings.HasPrefix(m.Text, want) || !strings.Contains(m.Text, "\n\nf3a1\n\n") ||
 		!strings.Contains(m.Text, "van een organisatie daar") || strings.Contains(m.Text, "p1") || strings.Contains(m.HTML, "p1") {
 		t.Errorf("message = %+v", m)

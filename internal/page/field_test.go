@@ -115,7 +115,7 @@ func TestNotice(t *testing.T) {
 		"info": `class="notice info" role="status"`,
 	} {
 		got := part(t, "notice", func(f frame) any { return f.Notice(kind, "problem.mismatch") })
-		if !strings.Contains(got, want) || !strings.Contains(got, "whoever runs Albers") {
+		if !strings.Contains(got, want) || !strings.Contains(got, "your Albers administrator") {
 			t.Errorf("Notice(%q) = %s, want %s", kind, got, want)
 		}
 	}
