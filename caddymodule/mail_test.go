@@ -142,7 +142,7 @@ func TestBreach(t *testing.T) {
 		t.Errorf("open, and the service does not answer: %s", said)
 	}
 	load("url " + down.URL + "/\non_failure closed\ntimeout 500ms\nfile " + list)
-	if said := set("one that nobody knows"); !strings.Contains(said, "nobody can tell") {
+	if said := set("one that nobody knows"); !strings.Contains(said, "cannot tell") {
 		t.Errorf("closed, and the service does not answer: %q, want a refusal", said)
 	}
 	s.inIdentity = "breach {\nfile " + list + ".none\n}"

@@ -115,7 +115,7 @@ func (s *Service) makeOwnLink(a *front.Visit) (token string, life, wait time.Dur
 		if err := s.recheck(tx, a, now); err != nil {
 			return err
 		}
-		st, err := s.stepup.MaySetUp(tx, a.SignIn)
+		st, err := s.stepup.CheckSetUp(tx, a.SignIn, now)
 		if err != nil {
 			return err
 		}

@@ -156,7 +156,7 @@ func (s *Service) changeIdentities(a *front.Visit, kind event.Type, change func(
 	}
 	now := s.now()
 	return s.store.Update(a.Context(), func(tx storage.Tx) error {
-		if _, err := s.stepup.MaySetUp(tx, a.SignIn); err != nil {
+		if _, err := s.stepup.CheckSetUp(tx, a.SignIn, now); err != nil {
 			return err
 		}
 		have, err := person.CoupledIdentities(tx, a.SignIn.Session.PersonID)

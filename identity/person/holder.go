@@ -40,20 +40,6 @@ func (s *Service) LookUp(ctx context.Context, username string) (a Holder, err er
 	return a, err
 }
 
-// HolderByID returns the person of an id for a sign-in.
-func (s *Service) HolderByID(ctx context.Context, id string) (a Holder, err error) {
-	err = s.store.View(ctx, func(tx storage.Tx) error {
-		a = Holder{ID: id}
-		if a.Person, err = Records.Get(tx, id); err != nil {
-			return err
-		}
-		pw, _, err := Passwords.Find(tx, id)
-		a.PHC = pw.PHC
-		return err
-	})
-	return a, err
-}
-
 // Verify returns nil if the password is right and the person can sign in, otherwise ErrMismatch. It computes exactly
 // one slow hash in both cases, unless no password can have the form. fresh is a new hash if the stored one has another
 // cost.

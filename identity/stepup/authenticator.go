@@ -254,7 +254,7 @@ func (s *Service) addTOTP(q *front.Request, key []byte, step int64) (codes []str
 	now := s.now()
 	return codes, s.raise(q, gain{method: &TOTPMethod, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
 		// Checked again here: of two pages that add the first method at once, the later one needs the level of the earlier.
-		st, err := s.checkSetUp(tx, q.SignIn, now)
+		st, err := s.CheckSetUp(tx, q.SignIn, now)
 		if err != nil {
 			return false, err
 		}

@@ -146,7 +146,7 @@ func (s *Service) addPasskey(q *front.Request, key Passkey) (Passkey, error) {
 	now := s.now()
 	key.Since = now.Truncate(time.Second)
 	return key, s.raise(q, gain{method: &passkeyMethod, passkey: key.ID, setUp: true, spend: func(tx storage.Tx, _ *Record) (bool, error) {
-		if _, err := s.checkSetUp(tx, q.SignIn, now); err != nil {
+		if _, err := s.CheckSetUp(tx, q.SignIn, now); err != nil {
 			return false, err
 		}
 		set, err := ReadPasskeys(tx, personID)

@@ -149,7 +149,7 @@ func (s *Service) changePasskey(
 	}
 	now := s.now()
 	return s.store.Update(q.Context(), func(tx storage.Tx) error {
-		if _, err := s.checkSetUp(tx, q.SignIn, now); err != nil {
+		if _, err := s.CheckSetUp(tx, q.SignIn, now); err != nil {
 			return err
 		}
 		set, err := ReadPasskeys(tx, q.SignIn.Session.PersonID)

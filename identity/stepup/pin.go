@@ -197,7 +197,7 @@ func (s *Service) addPIN(q *front.Request, pin string) error {
 	}
 	now := s.now()
 	return s.raise(q, gain{method: &pinMethod, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
-		st, err := s.checkSetUp(tx, q.SignIn, now)
+		st, err := s.CheckSetUp(tx, q.SignIn, now)
 		if err != nil || st.Own.PIN != nil || pinMethod.Level(st.Units) == 0 {
 			return false, err
 		}

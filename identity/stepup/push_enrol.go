@@ -177,7 +177,7 @@ func (s *Service) addPhone(q *front.Request, x *phoneSetUp, number string) error
 		return err
 	}
 	return s.raise(q, gain{method: &pushMethod, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
-		st, err := s.checkSetUp(tx, q.SignIn, now)
+		st, err := s.CheckSetUp(tx, q.SignIn, now)
 		if err != nil {
 			return false, err
 		}

@@ -66,7 +66,7 @@ func (s *Service) handleRemove(q *front.Request) error {
 	}
 	now := s.now()
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
-		st, err := s.checkSetUp(tx, q.SignIn, now)
+		st, err := s.CheckSetUp(tx, q.SignIn, now)
 		if err != nil || Pick(st.Has, m.Name) == nil {
 			return err
 		}

@@ -200,7 +200,7 @@ func (s *Service) takeNumber(q *front.Request, x smsSetUp) error {
 	var wait time.Duration
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
 		wait = 0
-		if _, err := s.checkSetUp(tx, q.SignIn, now); err != nil {
+		if _, err := s.CheckSetUp(tx, q.SignIn, now); err != nil {
 			return err
 		}
 		t, err := recipientOf(tx, q.SignIn)
@@ -258,7 +258,7 @@ func (s *Service) addNumber(q *front.Request, x smsSetUp, code string) error {
 	}
 	now := s.now()
 	return s.raise(q, gain{method: &smsMethod, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
-		st, err := s.checkSetUp(tx, q.SignIn, now)
+		st, err := s.CheckSetUp(tx, q.SignIn, now)
 		if err != nil || smsMethod.Level(st.Units) == 0 {
 			return false, err
 		}

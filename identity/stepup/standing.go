@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"time"
 
@@ -189,23 +188,8 @@ func (s *Service) needSetUp(q *front.Request, ret string, reads ...func(tx stora
 	return st, s.front.NeedLevel(q, st.SetUpLevel(), ret)
 }
 
-// RequireSetUp is needSetUp for a handler that writes its answers itself: when it is not ok, the answer is written.
-func (s *Service) RequireSetUp(w http.ResponseWriter, r *http.Request, ret string) (*session.Current, *Standing, bool) {
-	q, err := s.front.Load(w, r)
-	var st *Standing
-	if err == nil {
-		st, err = s.needSetUp(q, ret)
-	}
-	if err != nil {
-		q.Again = ret
-		s.front.Render(q, err)
-		return nil, nil, false
-	}
-	return q.SignIn, st, true
-}
-
-// checkSetUp returns how the person can step up, or person.ErrMismatch when the session may no longer set up a method.
-func (s *Service) checkSetUp(tx storage.Tx, si *session.Current, now time.Time) (*Standing, error) {
+// CheckSetUp returns how the person can step up, or person.ErrMismatch when the session may no longer set up a method.
+func (s *Service) CheckSetUp(tx storage.Tx, si *session.Current, now time.Time) (*Standing, error) {
 	rec, err := s.session.Live(tx, si.ID, now)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, person.ErrMismatch
@@ -222,9 +206,4 @@ func (s *Service) checkSetUp(tx storage.Tx, si *session.Current, now time.Time) 
 		err = person.ErrMismatch
 	}
 	return st, err
-}
-
-// MaySetUp is checkSetUp by the clock of the service.
-func (s *Service) MaySetUp(tx storage.Tx, si *session.Current) (*Standing, error) {
-	return s.checkSetUp(tx, si, s.now())
 }

@@ -143,7 +143,6 @@ var slowInTransactions = allowance{
 	"add":               "seals a few hundred bytes of a message, whose recipient is known in the transaction only",
 	"sendCode":          "derives a hash of six digits with a key",
 	"putDeliveredCode":  "derives a hash of a short code with a key",
-	"maySetUp":          "to do: take the time from the request",
 }
 
 // TestTransactionsComputeNothing: a closure for Update or View, and every function that gets its storage.Tx, works on
