@@ -80,7 +80,7 @@ func (s *Service) tryPassword(ctx context.Context, t passwordTry) error {
 	if err != nil {
 		return err
 	}
-	at, err := s.Proof.BeginAttempt(ctx, a, t.username, proof.Origin{Address: t.origin.ClientIP, Many: t.many})
+	at, err := s.Proof.BeginAttempt(ctx, a, t.username, proof.Source{Address: t.origin.ClientIP, Many: t.many})
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func (s *Service) signInByPasskey(x *signIn, challenge []byte, remember bool) (w
 	}
 	device := s.Session.DeviceToken(x.Request.Request)
 	t.account = a
-	t.attempt, err = s.Proof.BeginAttempt(ctx, a, stepup.CredentialKey(credential), proof.Origin{Address: t.from.ClientIP, Device: proof.Hashed(device)})
+	t.attempt, err = s.Proof.BeginAttempt(ctx, a, stepup.CredentialKey(credential), proof.Source{Address: t.from.ClientIP, Device: proof.Hashed(device)})
 	if err != nil {
 		return 0, err
 	}
@@ -121,7 +121,7 @@ func (s *Service) signInByPasskey(x *signIn, challenge []byte, remember bool) (w
 		}
 	}
 	err = s.Front.Admit(x.W, x.Request.Request, x.flow, front.Identification{
-		Person: a.ID, Level: session.PasskeyLevel, AMR: session.PasskeyWord, Passkey: key.ID, Reason: "by passkey", Remember: remember, Device: device, From: t.from,
+		Person: a.ID, Level: session.PasskeyLevel, AMR: session.AMRPasskey, Passkey: key.ID, Reason: "by passkey", Remember: remember, Device: device, From: t.from,
 		Prove: func(tx storage.Tx, now time.Time) (person.Record, error) {
 			rec, err := s.StepUp.UsePasskey(tx, a.ID, key, now)
 			if err != nil {

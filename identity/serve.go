@@ -29,8 +29,8 @@ func (s *Service) tie() {
 	s.StepUp.AddSections(account.PasswordSection)
 	s.StepUp.AddSections(s.StepUp.MethodSections()...)
 	s.StepUp.AddSections(s.Account.IdentitiesSection)
-	s.Proof.Deliver(proof.DeliveredStepUp, stepup.StepUpDelivery)
-	s.Proof.LeadLinks(stepup.LinkPINReset, stepup.PINResetPath)
+	s.Proof.SetTerms(proof.DeliveredStepUp, stepup.StepUpDelivery)
+	s.Proof.SetLinkPath(stepup.LinkPINReset, stepup.PINResetPath)
 }
 
 // ServeHTTP answers the paths of routes.go and 404 for others. A panic becomes a 500 page with a reference.

@@ -236,7 +236,7 @@ func (s *Service) sendCode(a *front.Visit, c person.Contact, flow string) (wait 
 func (s *Service) deliverCode(tx storage.Tx, a *front.Visit, c person.Contact, code string, now time.Time) error {
 	id, rec := a.SignIn.Session.PersonID, &a.SignIn.Person
 	if number, ok := person.ParsePhone(c.Value); ok && c.Kind == person.ContactPhone {
-		to := person.Recipient{ID: id, Rec: rec, Profile: &person.Profile{PreferredLocale: rec.Locale}}
+		to := person.Recipient{ID: id, Record: rec, Profile: &person.Profile{PreferredLocale: rec.Locale}}
 		return s.person.TextCode(tx, to, notify.SMSPhoneCode, number, code, now)
 	}
 	return s.person.SendNotice(tx, notify.Notice{

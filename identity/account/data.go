@@ -106,7 +106,7 @@ func (s *Service) readOwnData(tx storage.Tx, a *front.Visit, now time.Time) (*ow
 		return nil, err
 	}
 	for _, c := range elsewhere {
-		out.Accounts = append(out.Accounts, ownAccount{c.Provider, c.Rec.Issuer, c.Rec.Subject, c.Rec.Since})
+		out.Accounts = append(out.Accounts, ownAccount{c.Provider, c.Record.Issuer, c.Record.Subject, c.Record.Since})
 	}
 	open, err := s.session.OpenSessions(tx, id, a.SignIn.Session.Epoch, now)
 	if err != nil {
@@ -114,8 +114,8 @@ func (s *Service) readOwnData(tx storage.Tx, a *front.Visit, now time.Time) (*ow
 	}
 	for _, o := range open {
 		out.Sessions = append(out.Sessions, ownSession{
-			Since: o.Rec.OpenedAt(), LastSeen: o.Rec.Seen, Address: o.Rec.Address, UserAgent: o.Rec.Agent, Provider: o.Rec.Provider,
-			Level: o.Rec.Level, This: o.ID == a.SignIn.ID, Details: o.Rec.Details,
+			Since: o.Record.OpenedAt(), LastSeen: o.Record.Seen, Address: o.Record.Address, UserAgent: o.Record.Agent, Provider: o.Record.Provider,
+			Level: o.Record.Level, This: o.ID == a.SignIn.ID, Details: o.Record.Details,
 		})
 	}
 	if out.Applications, err = s.apps.Applications(tx, id, now); err != nil {

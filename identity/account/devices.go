@@ -24,7 +24,7 @@ func (s *Service) showDevices(q *front.Request) error {
 	if err != nil {
 		return err
 	}
-	var list []session.Live
+	var list []session.Session
 	now := s.now()
 	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
 		list, err = s.session.OpenSessions(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now)
@@ -55,8 +55,8 @@ func (s *Service) showDevices(q *front.Request) error {
 	return s.render(a, http.StatusOK, d)
 }
 
-func (s *Service) deviceRow(open session.Live) page.Row {
-	rec := open.Rec
+func (s *Service) deviceRow(open session.Session) page.Row {
+	rec := open.Record
 	row := page.Row{Icon: "device", Title: front.AgentText(rec.Agent), Details: []page.Text{page.Say("device.since", "time", rec.OpenedAt())}}
 	if rec.Address != "" {
 		row.Details = append(row.Details, page.Say("device.seen_at", "time", rec.Seen, "address", rec.Address))
@@ -100,7 +100,7 @@ func (s *Service) endOne(a *front.Visit, id string) error {
 		if err := s.recheck(tx, a, now); err != nil {
 			return err
 		}
-		ended, err := s.endSessions(tx, a, now, func(o session.Live) bool { return o.ID == id })
+		ended, err := s.endSessions(tx, a, now, func(o session.Session) bool { return o.ID == id })
 		if err != nil || ended == 0 { // ended already
 			return err
 		}
@@ -126,7 +126,7 @@ func (s *Service) endOthers(a *front.Visit) error {
 		if err := s.recheck(tx, a, now); err != nil {
 			return err
 		}
-		ended, err := s.endSessions(tx, a, now, func(session.Live) bool { return true })
+		ended, err := s.endSessions(tx, a, now, func(session.Session) bool { return true })
 		if err != nil {
 			return err
 		}
@@ -139,13 +139,13 @@ func (s *Service) endOthers(a *front.Visit) error {
 		return s.events.Append(tx, a.SignIn.OwnEvent(ev[0], "all other browsers"))
 	})
 	if err == nil {
-		s.session.SetSession(a.W, token, own, now)
+		s.session.SetCookie(a.W, token, own, now)
 	}
 	return err
 }
 
 // endSessions ends the other sessions of the person that which selects, and returns their number.
-func (s *Service) endSessions(tx storage.Tx, a *front.Visit, now time.Time, which func(session.Live) bool) (ended int, err error) {
+func (s *Service) endSessions(tx storage.Tx, a *front.Visit, now time.Time, which func(session.Session) bool) (ended int, err error) {
 	list, err := s.session.OpenSessions(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now)
 	if err != nil {
 		return 0, err
@@ -154,7 +154,7 @@ func (s *Service) endSessions(tx storage.Tx, a *front.Visit, now time.Time, whic
 		if o.ID == a.SignIn.ID || !which(o) {
 			continue
 		}
-		if err := s.session.End(tx, o.ID, o.Rec); err != nil {
+		if err := s.session.End(tx, o.ID, o.Record); err != nil {
 			return ended, err
 		}
 		ended++

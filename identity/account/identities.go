@@ -38,10 +38,10 @@ func (s *Service) IdentitiesSection(tx storage.Tx, si *session.Current, _ *stepu
 }
 
 // identityList are the accounts elsewhere that sign a person in.
-type identityList []person.CoupledIdentity
+type identityList []person.Identity
 
 func (l identityList) has(provider string) bool {
-	return slices.ContainsFunc(l, func(c person.CoupledIdentity) bool { return c.Provider == provider })
+	return slices.ContainsFunc(l, func(c person.Identity) bool { return c.Provider == provider })
 }
 
 // allowsMore tells whether the settings allow the person one more account.
@@ -78,8 +78,8 @@ func (s *Service) renderIdentities(a *front.Visit, list identityList, status int
 	have, more := page.Part{Empty: "accounts.none"}, page.Part{ID: "more", Title: page.Say("accounts.more")}
 	for _, c := range list {
 		row := page.Row{Icon: "check", Name: s.federation.ProviderName(c.Provider), Actions: action("accounts.disconnect", "disconnect", c.Provider)}
-		if !c.Rec.Since.IsZero() {
-			row.Details = []page.Text{page.Say("accounts.since", "time", c.Rec.Since)}
+		if !c.Record.Since.IsZero() {
+			row.Details = []page.Text{page.Say("accounts.since", "time", c.Record.Since)}
 		}
 		have.Rows = append(have.Rows, row)
 	}
@@ -213,7 +213,7 @@ func (s *Service) uncouple(a *front.Visit, provider string) error {
 		if !have.has(provider) { // disconnected already
 			return "", person.ErrMismatch
 		}
-		rest := slices.DeleteFunc(slices.Clone(have), func(c person.CoupledIdentity) bool { return c.Provider == provider })
+		rest := slices.DeleteFunc(slices.Clone(have), func(c person.Identity) bool { return c.Provider == provider })
 		set, err := stepup.ReadPasskeys(tx, personID)
 		if err != nil {
 			return "", err
@@ -232,7 +232,7 @@ func (s *Service) uncouple(a *front.Visit, provider string) error {
 				return "", err
 			}
 		}
-		_, err = s.endSessions(tx, a, now, func(o session.Live) bool { return o.Rec.Provider == provider })
+		_, err = s.endSessions(tx, a, now, func(o session.Session) bool { return o.Record.Provider == provider })
 		return "from " + s.federation.ProviderName(provider), err
 	})
 }

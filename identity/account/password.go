@@ -168,7 +168,7 @@ func (s *Service) changePassword(a *front.Visit, owner person.Holder, n *person.
 		return err
 	})
 	if err == nil {
-		s.session.SetSession(a.W, token, rec, n.Now)
+		s.session.SetCookie(a.W, token, rec, n.Now)
 	}
 	return err
 }
@@ -179,7 +179,7 @@ func (s *Service) changePassword(a *front.Visit, owner person.Holder, n *person.
 func (s *Service) confirmPassword(a *front.Visit, owner person.Holder, password string) (wait time.Duration, err error) {
 	ctx, from := a.Context(), s.originOf(a)
 	device := proof.Hashed(s.session.DeviceToken(a.Request.Request))
-	at, err := s.proof.BeginAttempt(ctx, owner, owner.Person.Username, proof.Origin{Address: from.ClientIP, Device: device, Session: a.SignIn.ID})
+	at, err := s.proof.BeginAttempt(ctx, owner, owner.Person.Username, proof.Source{Address: from.ClientIP, Device: device, Session: a.SignIn.ID})
 	if err != nil || at.Wait > 0 {
 		return at.Wait, err
 	}

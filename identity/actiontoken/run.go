@@ -300,8 +300,8 @@ func (r *actionRun) identityOf(sessionID string) (providerID string, id *idp.Ide
 	}
 	rec, err := r.session.Live(r.tx, sessionID, r.now)
 	if err == nil && rec.Held {
-		var h session.HeldRecord
-		if h, err = session.HeldRecords.Get(r.tx, sessionID); err == nil {
+		var h session.ProviderRecord
+		if h, err = session.ProviderRecords.Get(r.tx, sessionID); err == nil {
 			var known person.IdentityRecord
 			if known, err = person.Identities.Get(r.tx, h.Identity); err == nil && known.Subject != "" {
 				return h.Provider, &idp.Identity{Issuer: known.Issuer, Subject: known.Subject}, nil

@@ -179,7 +179,7 @@ func (s *Service) newSession(t *ticket, now time.Time) session.Record {
 		return s.inherit(t.maker, t.rec.Level, now)
 	}
 	return session.Record{
-		PersonID: t.rec.PersonID, Epoch: t.person.Epoch, AuthTime: now, Seen: now, Level: t.rec.Level, AMR: []string{session.Word},
+		PersonID: t.rec.PersonID, Epoch: t.person.Epoch, AuthTime: now, Seen: now, Level: t.rec.Level, AMR: []string{session.AMRCustom},
 		Provider: session.LocalProvider,
 	}
 }

@@ -134,7 +134,7 @@ func (s *Service) resendActivation(ctx context.Context, x *activation) (wait tim
 			return s.sendActivation(tx, t, x.id, x.units, now)
 		}
 		wait, err = s.proof.SendCode(tx, x.mailPurpose(), code, now, func(tx storage.Tx, code string) error {
-			t.Stranger = t.Rec.Awaits == person.ReasonWeb
+			t.Stranger = t.Record.Awaits == person.ReasonWeb
 			n := t.Notice(notify.ActivationCode, now)
 			n.Data["code"] = code
 			return s.notify.Send(tx, n)

@@ -25,7 +25,7 @@ const (
 // greet welcomes a new person, or sends the link that activates the account.
 func (s *Service) greet(tx storage.Tx, t person.Recipient, how person.Welcome, now time.Time) error {
 	t.Stranger = how == person.ReasonWeb && !t.Profile.PrimaryEmail().Verified
-	if !t.Rec.AwaitsNow() {
+	if !t.Record.AwaitsNow() {
 		if err := s.person.Notify(tx, t, notify.Welcome, how.Enabled, now); err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func (s *Service) greet(tx storage.Tx, t person.Recipient, how person.Welcome, n
 // sendActivation sends the link that activates a person, in place of the previous one. flow is the sign-in that asked
 // for it, "" for none.
 func (s *Service) sendActivation(tx storage.Tx, t person.Recipient, flow string, u *config.Units, now time.Time) error {
-	t.Stranger = t.Rec.Awaits == person.ReasonWeb
+	t.Stranger = t.Record.Awaits == person.ReasonWeb
 	n := t.Notice(notify.Activation, now)
 	if n.To == "" {
 		return nil
@@ -84,7 +84,7 @@ func (s *Service) openActivation(q *front.Request) (a front.Detour, o *proof.Ope
 	now := s.now()
 	a.U = q.Settings
 	o, err = s.front.LinkIn(q, linkActivation, "/sign-in", func(tx storage.Tx, o *proof.OpenLink) (err error) {
-		a.ID, a.Flow, err = s.front.SignInIn(tx, q, o.Rec.Data[front.LinkFlow], now)
+		a.ID, a.Flow, err = s.front.SignInIn(tx, q, o.Record.Data[front.LinkFlow], now)
 		return err
 	})
 	if err == nil {
@@ -100,7 +100,7 @@ func (s *Service) showActivation(q *front.Request) error {
 		return err
 	}
 	return s.front.RenderForm(q, withTargets(a, afterActivation(a.U)), o.Form(), http.StatusOK, page.Form{
-		Key: "activate_link", Fill: []any{"to", o.Rec.Data[proof.LinkTo]}, Action: activationPath,
+		Key: "activate_link", Fill: []any{"to", o.Record.Data[proof.LinkTo]}, Action: activationPath,
 	})
 }
 

@@ -108,7 +108,7 @@ func (s *Service) findRecipients(tx storage.Tx, typed string) ([]person.Recipien
 	if person.IsID(typed) {
 		return nil, nil
 	}
-	id, rec, err := s.person.FindMany(tx, typed)
+	id, rec, err := s.person.Find(tx, typed)
 	if err == nil {
 		t, err := s.proof.LinkReached(tx, id, &rec)
 		return []person.Recipient{t}, err
@@ -182,8 +182,8 @@ func (s *Service) sendReset(tx storage.Tx, t person.Recipient, typed, flow strin
 // appendRequest records that a new password was requested, for an unknown person as well.
 func (s *Service) appendRequest(tx storage.Tx, t person.Recipient, e event.Event, reason string) error {
 	e.PersonID, e.Reason = t.ID, reason
-	if t.Rec != nil {
-		e.Partition = t.Rec.PartitionName()
+	if t.Record != nil {
+		e.Partition = t.Record.PartitionName()
 	}
 	return s.events.Append(tx, e)
 }
@@ -193,14 +193,14 @@ func (s *Service) appendRequest(tx storage.Tx, t person.Recipient, e event.Event
 func (s *Service) resetNotice(tx storage.Tx, t person.Recipient, now time.Time) (notify.Notice, error) {
 	const nobody = "nobody@example.invalid"
 	nothing := notify.Notice{Kind: notify.Nothing, To: nobody, At: now, Data: map[string]string{"username": nobody}}
-	if t.ID == "" || t.Address() == "" || (t.Rec.State != person.Active && t.Rec.State != person.Inactive) {
+	if t.ID == "" || t.Address() == "" || (t.Record.State != person.Active && t.Record.State != person.Inactive) {
 		return nothing, nil
 	}
 	has, err := person.Passwords.Has(tx, t.ID)
 	if err != nil {
 		return nothing, err
 	}
-	names, err := s.providersOf(tx, t.ID, t.Rec)
+	names, err := s.providersOf(tx, t.ID, t.Record)
 	if err != nil {
 		return nothing, err
 	}

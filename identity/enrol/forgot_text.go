@@ -81,7 +81,7 @@ func (s *Service) sendTextReset(
 		kind, target := notify.Nothing, rec.To
 		if t.ID != "" {
 			kind, rec.PersonID, rec.To = notify.SMSResetCode, t.ID, person.TextNumber(t.Profile)
-			known, err := s.proof.Knows(tx, person.Holder{ID: t.ID, Person: *t.Rec}, device)
+			known, err := s.proof.Knows(tx, person.Holder{ID: t.ID, Person: *t.Record}, device)
 			if err != nil {
 				return err
 			}
@@ -138,14 +138,14 @@ func (s *Service) findTextRecipient(tx storage.Tx, typed string) (match person.R
 
 // canTextReset tells whether a person can reset the password by text message.
 func (s *Service) canTextReset(tx storage.Tx, t person.Recipient) (bool, error) {
-	if person.TextNumber(t.Profile) == "" || (t.Rec.State != person.Active && t.Rec.State != person.Inactive) {
+	if person.TextNumber(t.Profile) == "" || (t.Record.State != person.Active && t.Record.State != person.Inactive) {
 		return false, nil
 	}
 	has, err := person.Passwords.Has(tx, t.ID)
 	if err != nil || has {
 		return has, err
 	}
-	names, err := s.providersOf(tx, t.ID, t.Rec)
+	names, err := s.providersOf(tx, t.ID, t.Record)
 	return len(names) == 0, err
 }
 

@@ -111,7 +111,7 @@ func (s *Service) remind(ctx context.Context, number string, from event.Origin) 
 		m := notify.SMS{Kind: notify.Nothing, To: number, At: now, Data: map[string]string{}}
 		var names []string
 		for i, t := range list {
-			name, err := s.person.InPartition(t.Rec.PartitionName(), t.Rec.Username)
+			name, err := s.person.InPartition(t.Record.PartitionName(), t.Record.Username)
 			if err != nil {
 				return err
 			}
@@ -119,7 +119,7 @@ func (s *Service) remind(ctx context.Context, number string, from event.Origin) 
 			m = t.Text(notify.SMSUsernames, number, now)
 			if ready {
 				e := ev[i]
-				e.PersonID, e.Partition = t.ID, t.Rec.PartitionName()
+				e.PersonID, e.Partition = t.ID, t.Record.PartitionName()
 				if err := s.events.Append(tx, e); err != nil {
 					return err
 				}
@@ -167,7 +167,7 @@ func (s *Service) findByNumber(tx storage.Tx, number string) (out []person.Recip
 			return ok && own == number && n.Verified
 		})
 		if verified && rec.State == person.Active && len(rec.Username) <= maxReminderUsername && len(out) < maxAccounts {
-			out = append(out, person.Recipient{ID: id, Rec: &rec, Profile: &prof.Profile})
+			out = append(out, person.Recipient{ID: id, Record: &rec, Profile: &prof.Profile})
 		}
 	}
 	return out, nil

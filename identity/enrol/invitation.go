@@ -152,7 +152,7 @@ func (s *Service) sendInvitation(
 		out.Link = s.issuer + path
 		return out, nil
 	}
-	n := person.Recipient{ID: id, Rec: rec, Profile: prof}.Notice(notify.AccountInvitation, now)
+	n := person.Recipient{ID: id, Record: rec, Profile: prof}.Notice(notify.AccountInvitation, now)
 	n.To, n.Link = email, path
 	return out, s.person.SendNotice(tx, n)
 }
@@ -161,7 +161,7 @@ func (s *Service) sendInvitation(
 // answers. Errors: person.ErrNoPerson, *person.StateError, *proof.TooSoonError, ErrInvitationsOff.
 func (s *Service) InviteAgain(ctx context.Context, usernameOrID string, by event.Actor) (out Invitation, err error) {
 	now := s.now()
-	err = s.person.BeginChange(ctx, usernameOrID, by, personInvited, func(tx storage.Tx, id string, rec *person.Record) (bool, error) {
+	err = s.person.Change(ctx, usernameOrID, by, personInvited, func(tx storage.Tx, id string, rec *person.Record) (bool, error) {
 		if rec.State == person.Removed {
 			return false, person.ErrNoPerson
 		}

@@ -83,7 +83,7 @@ func (s *Service) acceptInvitation(tx storage.Tx, how string, e *acceptance, now
 		return nil, err
 	}
 	if e.inactive {
-		t := person.Recipient{ID: x.id, Rec: &x.rec, Profile: &x.prof.Profile}
+		t := person.Recipient{ID: x.id, Record: &x.rec, Profile: &x.prof.Profile}
 		return x, s.person.Notify(tx, t, notify.Welcome, person.ReasonWeb.Enabled, now)
 	}
 	x.rec.Awaits = person.ReasonWeb // decides whether the welcome is sent

@@ -63,7 +63,7 @@ func loadInvitation(tx storage.Tx, u *config.Units, token, id string) (x *invita
 func (s *Service) openInvitation(q *front.Request) (x *invitation, err error) {
 	now, browser := s.now(), s.browser(q)
 	o, err := s.front.LinkIn(q, linkInvitation, "/sign-in", func(tx storage.Tx, o *proof.OpenLink) (err error) {
-		if x, err = loadInvitation(tx, q.Settings, o.Token, o.Rec.PersonID); err != nil {
+		if x, err = loadInvitation(tx, q.Settings, o.Token, o.Record.PersonID); err != nil {
 			return err
 		}
 		if to, _ := x.number(); to != "" && browser != "" {

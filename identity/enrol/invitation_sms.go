@@ -64,7 +64,7 @@ func (s *Service) sendInvitationText(q *front.Request, token, browser string) (w
 			return errLocked
 		}
 		c := x.smsPurpose(browser)
-		t := person.Recipient{ID: x.id, Rec: &x.rec, Profile: &x.prof.Profile}
+		t := person.Recipient{ID: x.id, Record: &x.rec, Profile: &x.prof.Profile}
 		wait, err = s.proof.SendCode(tx, c, code, now, func(tx storage.Tx, code string) error {
 			return s.person.TextCode(tx, t, notify.SMSPhoneCode, c.To, code, now)
 		})

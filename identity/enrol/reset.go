@@ -36,14 +36,14 @@ func (s *Service) openReset(q *front.Request) (x resetRequest, err error) {
 	}
 	now := s.now()
 	x.OpenLink, err = s.front.LinkIn(q, linkReset, s.forgotURL(x.U), func(tx storage.Tx, o *proof.OpenLink) error {
-		p, err := person.Records.Get(tx, o.Rec.PersonID)
+		p, err := person.Records.Get(tx, o.Record.PersonID)
 		if err != nil {
 			return err
 		}
 		if x.username, err = s.person.InPartition(p.PartitionName(), p.Username); err != nil {
 			return err
 		}
-		x.ID, x.Flow, err = s.front.SignInIn(tx, q, o.Rec.Data[front.LinkFlow], now)
+		x.ID, x.Flow, err = s.front.SignInIn(tx, q, o.Record.Data[front.LinkFlow], now)
 		return err
 	})
 	if err == nil {
@@ -99,7 +99,7 @@ func (s *Service) handleReset(q *front.Request) error {
 }
 
 func (s *Service) reset(ctx context.Context, x resetRequest, password string, from event.Origin) error {
-	by := event.Actor{ID: x.Rec.PersonID, Name: x.username, Origin: from}
+	by := event.Actor{ID: x.Record.PersonID, Name: x.username, Origin: from}
 	fresh, err := s.person.PreparePassword(ctx, password, by)
 	if err != nil {
 		return err
@@ -145,14 +145,14 @@ func (s *Service) notifyReset(tx storage.Tx, id string, rec *person.Record, n *p
 	if err != nil {
 		return err
 	}
-	t := person.Recipient{ID: id, Rec: rec, Profile: &prof.Profile}
+	t := person.Recipient{ID: id, Record: rec, Profile: &prof.Profile}
 	return s.person.SendNotice(tx, t.Notice(notify.PasswordReset, n.Now))
 }
 
 // clearFailures forgets the wrong passwords of a person with a new one: the guesses of strangers must not delay the
 // person now.
 func (s *Service) clearFailures(tx storage.Tx, id string, from event.Origin) error {
-	for _, c := range s.proof.Counters("person:"+id, proof.Origin{Address: from.ClientIP, Many: true}, false) {
+	for _, c := range s.proof.Counters("person:"+id, proof.Source{Address: from.ClientIP, Many: true}, false) {
 		if err := proof.FailureRecords.Delete(tx, c.Key); err != nil {
 			return err
 		}

@@ -88,12 +88,12 @@ func New(d Deps) *Service {
 	}
 	s.person.OnRemove(forgetInvitation)
 	s.person.OnWelcome(s.greet)
-	s.proof.Deliver(proof.DeliveredInvitation, invitationTerms)
-	s.proof.Deliver(proof.DeliveredActivation, activationTerms)
-	s.proof.LeadLinks(linkReset, resetPath)
-	s.proof.LeadLinks(linkActivation, activationPath)
-	s.proof.LeadLinks(linkVerification, verifyPath)
-	s.proof.LeadLinks(linkInvitation, invitationPath)
+	s.proof.SetTerms(proof.DeliveredInvitation, invitationTerms)
+	s.proof.SetTerms(proof.DeliveredActivation, activationTerms)
+	s.proof.SetLinkPath(linkReset, resetPath)
+	s.proof.SetLinkPath(linkActivation, activationPath)
+	s.proof.SetLinkPath(linkVerification, verifyPath)
+	s.proof.SetLinkPath(linkInvitation, invitationPath)
 	s.federation.OnArrival(isInvited, s.takeInvited)
 	s.federation.RegisterBy(federation.Registration{Ask: askFirst, URL: registerURL})
 	return s

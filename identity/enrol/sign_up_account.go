@@ -90,7 +90,7 @@ func (c *newAccount) create(tx storage.Tx, now time.Time) (person.Record, error)
 			return c.rec, err
 		}
 	}
-	t := person.Recipient{ID: c.id, Rec: &c.rec, Profile: &c.prof.Profile}
+	t := person.Recipient{ID: c.id, Record: &c.rec, Profile: &c.prof.Profile}
 	return c.rec, c.greet(tx, t, person.ReasonWeb, now)
 }
 

@@ -51,7 +51,7 @@ func (s *Service) sendSignUpCode(q *front.Request, u *config.Units, p *pendingSi
 // notifyTaken tells the owner of an address that it was used for a sign-up, and how to sign in.
 func (s *Service) notifyTaken(tx storage.Tx, t person.Recipient, typed *signUpInput, now time.Time) error {
 	n := t.Notice(notify.SignUpExisting, now)
-	if n.To == "" || t.Rec.State == person.Blocked || t.Rec.State == person.Removed {
+	if n.To == "" || t.Record.State == person.Blocked || t.Record.State == person.Removed {
 		n.Kind, n.To = notify.Nothing, typed.Email
 	}
 	n.Link = "/sign-in"

@@ -32,7 +32,7 @@ func (s *Service) sendVerification(tx storage.Tx, t person.Recipient, how person
 	on := how == person.ReasonWeb && u.EmailVerification.OnWebEnabled ||
 		how == person.ReasonAPI && u.EmailVerification.OnAPIEnabled
 	e := t.Profile.PrimaryEmail()
-	if !on || e.Value == "" || e.Verified || t.Rec.State != person.Active {
+	if !on || e.Value == "" || e.Verified || t.Record.State != person.Active {
 		return nil
 	}
 	n := t.Notice(notify.EmailVerification, now)
@@ -51,14 +51,14 @@ func (s *Service) sendVerification(tx storage.Tx, t person.Recipient, how person
 func (s *Service) showVerify(q *front.Request) error {
 	var p person.Record
 	o, err := s.front.LinkIn(q, linkVerification, "", func(tx storage.Tx, o *proof.OpenLink) (err error) {
-		p, err = person.Records.Get(tx, o.Rec.PersonID)
+		p, err = person.Records.Get(tx, o.Record.PersonID)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	return s.front.RenderForm(q, front.Detour{U: q.Settings}, o.Form(), http.StatusOK, page.Form{
-		Key: "verify", Fill: []any{"to", o.Rec.Data[linkAddress], "account", p.Username}, Action: verifyPath,
+		Key: "verify", Fill: []any{"to", o.Record.Data[linkAddress], "account", p.Username}, Action: verifyPath,
 	})
 }
 

@@ -106,7 +106,7 @@ func (s *Service) handleConnect(q *front.Request) error {
 
 // connect couples the identity with the person whose password was right, and opens the session of that identity, if
 // what was verified still holds.
-func (s *Service) connect(q *front.Request, a *Answer, p proof.Verified) error {
+func (s *Service) connect(q *front.Request, a *Answer, p proof.RightPassword) error {
 	o, err := s.PrepareSession(q.Request, a)
 	if err != nil {
 		return err

@@ -62,9 +62,9 @@ func (s *Service) EndAtProvider(q *front.Request, ret string) (string, error) {
 
 // heldOf returns what the provider keeps with the session of a request. nil: nothing.
 func (s *Service) heldOf(q *front.Request) ([]byte, error) {
-	var h session.HeldRecord
+	var h session.ProviderRecord
 	err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
-		h, _, err = session.HeldRecords.Find(tx, q.SignIn.ID)
+		h, _, err = session.ProviderRecords.Find(tx, q.SignIn.ID)
 		return err
 	})
 	if err != nil || len(h.Sealed) == 0 {

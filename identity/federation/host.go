@@ -70,7 +70,7 @@ func (h *host) endSession(ctx context.Context, id string, names []string, from *
 		if err != nil {
 			return err
 		}
-		held, ok, err := session.HeldRecords.Find(tx, id)
+		held, ok, err := session.ProviderRecords.Find(tx, id)
 		if err != nil || !ok || !rec.Held || held.Provider != h.p.ID || !held.Matches(names) {
 			return err
 		}

@@ -32,7 +32,7 @@ func (s *Service) RefreshDetails(ctx context.Context, subject, sessionID, provid
 	}
 	var (
 		rec  session.Record
-		held session.HeldRecord
+		held session.ProviderRecord
 		u    *config.Units
 		now  = s.now()
 	)
@@ -41,7 +41,7 @@ func (s *Service) RefreshDetails(ctx context.Context, subject, sessionID, provid
 			return err
 		}
 		if rec, err = s.session.Live(tx, sessionID, now); err == nil && rec.Held && rec.PersonID == subject && rec.Provider == provider {
-			held, err = session.HeldRecords.Get(tx, sessionID)
+			held, err = session.ProviderRecords.Get(tx, sessionID)
 		}
 		return err
 	})
@@ -84,7 +84,7 @@ func (s *Service) RefreshDetails(ctx context.Context, subject, sessionID, provid
 }
 
 // keepRefreshed writes the new details, unless the session has a later sign-in.
-func (s *Service) keepRefreshed(ctx context.Context, sessionID string, held session.HeldRecord, id *idp.Identity) error {
+func (s *Service) keepRefreshed(ctx context.Context, sessionID string, held session.ProviderRecord, id *idp.Identity) error {
 	sealed := held.Sealed
 	if len(id.Held) > 0 {
 		var err error
@@ -102,7 +102,7 @@ func (s *Service) keepRefreshed(ctx context.Context, sessionID string, held sess
 		if err != nil {
 			return err
 		}
-		present, err := session.HeldRecords.Get(tx, sessionID)
+		present, err := session.ProviderRecords.Get(tx, sessionID)
 		if errors.Is(err, storage.ErrNotFound) || (err == nil && (present.Identity != held.Identity || !slices.Equal(present.Sealed, held.Sealed))) {
 			return nil
 		}
@@ -110,7 +110,7 @@ func (s *Service) keepRefreshed(ctx context.Context, sessionID string, held sess
 			return err
 		}
 		present.Sealed, present.Refreshed = sealed, present.Refreshed+1
-		if err := session.HeldRecords.Put(tx, sessionID, present, s.session.Collect(rec)); err != nil {
+		if err := session.ProviderRecords.Put(tx, sessionID, present, s.session.Collect(rec)); err != nil {
 			return err
 		}
 		if maps.EqualFunc(rec.Details, id.Details, slices.Equal) {

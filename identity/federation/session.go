@@ -121,7 +121,7 @@ func (s *Service) appendAll(tx storage.Tx, list []event.Event) error {
 
 // hold stores what the provider needs of the session, and the names by which the provider may end it.
 func (s *Service) hold(tx storage.Tx, sessionID string, a *Answer, o *Opening, rec session.Record) error {
-	h := session.HeldRecord{Provider: a.Provider.ID, Identity: a.Key(), Sealed: o.sealed}
+	h := session.ProviderRecord{Provider: a.Provider.ID, Identity: a.Key(), Sealed: o.sealed}
 	expires := s.session.Collect(rec)
 	names := []string{subjectName(a.Identity.Issuer, a.Identity.Subject)}
 	for _, n := range a.Identity.Sessions {
@@ -133,7 +133,7 @@ func (s *Service) hold(tx storage.Tx, sessionID string, a *Answer, o *Opening, r
 			return err
 		}
 	}
-	return session.HeldRecords.Put(tx, sessionID, h, expires)
+	return session.ProviderRecords.Put(tx, sessionID, h, expires)
 }
 
 // subjectName names the sessions of a subject of a provider.

@@ -293,7 +293,7 @@ func (s *Service) LinkIn(q *Request, kind proof.LinkKind, again string, further 
 	}
 	o, now := &proof.OpenLink{Kind: kind, Token: s.jar.Get(q.Request, proof.LinkCookieOf(kind))}, s.now()
 	err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
-		if o.Rec, err = s.proof.ReadLink(tx, kind, o.Token, now); err != nil {
+		if o.Record, err = s.proof.ReadLink(tx, kind, o.Token, now); err != nil {
 			return err
 		}
 		for _, read := range further {

@@ -47,7 +47,7 @@ func (s *Service) View(d login.Demand, template string, status int, data any) pa
 func (f *FlowRecord) Username() string { return cmp.Or(f.Typed, strings.TrimSpace(f.Demand.Hint)) }
 
 // Succeed opens the session of a person whose password was right, if what was verified still holds.
-func (s *Service) Succeed(w http.ResponseWriter, r *http.Request, f FlowRecord, remember bool, p proof.Verified) error {
+func (s *Service) Succeed(w http.ResponseWriter, r *http.Request, f FlowRecord, remember bool, p proof.RightPassword) error {
 	if p.Device == "" {
 		var err error
 		if p.Device, err = s.NewID(); err != nil {

@@ -29,7 +29,7 @@ func (s *Service) Activate(tx storage.Tx, personID string, rec Record, done even
 	if err != nil {
 		return rec, err
 	}
-	if err := s.Notify(tx, Recipient{ID: personID, Rec: &rec, Profile: &prof.Profile}, notify.Welcome, how.Enabled, now); err != nil {
+	if err := s.Notify(tx, Recipient{ID: personID, Record: &rec, Profile: &prof.Profile}, notify.Welcome, how.Enabled, now); err != nil {
 		return rec, err
 	}
 	done.Partition = rec.PartitionName()

@@ -8,8 +8,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// FindMany returns the person of a username or id, or ErrNoPerson. A removed person has only an id.
-func (s *Service) FindMany(tx storage.Tx, usernameOrID string) (string, Record, error) {
+// Find returns the person of a username or id, or ErrNoPerson. A removed person has only an id.
+func (s *Service) Find(tx storage.Tx, usernameOrID string) (string, Record, error) {
 	id := usernameOrID
 	if !IsID(id) {
 		partition, username, ok := s.SplitName(usernameOrID)
@@ -117,7 +117,7 @@ func (s *Service) PersonIDs(tx storage.Tx, partition, after string, descending b
 // Person returns the person of a username or id, or ErrNoPerson.
 func (s *Service) Person(ctx context.Context, usernameOrID string) (p Person, err error) {
 	err = s.store.View(ctx, func(tx storage.Tx) error {
-		id, rec, err := s.FindMany(tx, usernameOrID)
+		id, rec, err := s.Find(tx, usernameOrID)
 		p = rec.person(id)
 		return err
 	})

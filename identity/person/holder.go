@@ -21,7 +21,7 @@ type Holder struct {
 func (s *Service) LookUp(ctx context.Context, username string) (a Holder, err error) {
 	err = s.store.View(ctx, func(tx storage.Tx) error {
 		a = Holder{}
-		id, rec, err := s.FindMany(tx, username)
+		id, rec, err := s.Find(tx, username)
 		if errors.Is(err, ErrNoPerson) || IsID(username) {
 			return nil
 		}

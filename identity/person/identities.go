@@ -11,14 +11,14 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// CoupledIdentity is an identity at a provider that signs a person in.
-type CoupledIdentity struct {
+// Identity is an identity at a provider that signs a person in.
+type Identity struct {
 	Provider, Key string
-	Rec           IdentityRecord
+	Record        IdentityRecord
 }
 
 // CoupledIdentities returns the identities of a person, sorted by provider.
-func CoupledIdentities(tx storage.Tx, personID string) (out []CoupledIdentity, err error) {
+func CoupledIdentities(tx storage.Tx, personID string) (out []Identity, err error) {
 	for e, err := range IdentitiesOf.Scan(tx, storage.Range{Prefix: storage.Prefix(personID)}) {
 		if err != nil {
 			return nil, err
@@ -29,7 +29,7 @@ func CoupledIdentities(tx storage.Tx, personID string) (out []CoupledIdentity, e
 			return nil, err
 		}
 		if found {
-			out = append(out, CoupledIdentity{parts[1], parts[2], rec})
+			out = append(out, Identity{parts[1], parts[2], rec})
 		}
 	}
 	return out, nil

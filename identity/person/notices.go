@@ -40,7 +40,7 @@ func (w Welcome) Enabled(u *config.EmailNotifications) bool {
 // Recipient is a person to whom a notice can be sent.
 type Recipient struct {
 	ID      string
-	Rec     *Record
+	Record  *Record
 	Profile *Profile
 	// VerifiedOnly says that only verified addresses are used, since a stranger can have entered the others.
 	VerifiedOnly bool
@@ -80,7 +80,7 @@ func (s *Service) Switches(tx storage.Tx) (*config.EmailNotifications, error) {
 
 // Notice returns a notice to the recipient. Its address is empty if the recipient has none.
 func (t Recipient) Notice(kind notify.Kind, now time.Time) notify.Notice {
-	n := notify.Notice{Kind: kind, To: t.Address(), PersonID: t.ID, Name: t.Profile.Name.DisplayName, At: now, Data: map[string]string{"username": t.Rec.Username}}
+	n := notify.Notice{Kind: kind, To: t.Address(), PersonID: t.ID, Name: t.Profile.Name.DisplayName, At: now, Data: map[string]string{"username": t.Record.Username}}
 	if t.Stranger {
 		n.Name = ""
 	}
@@ -119,13 +119,13 @@ func (s *Service) TellChanges(tx storage.Tx, id string, was *Record, old, now *P
 		return err
 	}
 	on := u.AttributesUpdate
-	before := Recipient{ID: id, Rec: was, Profile: old}
+	before := Recipient{ID: id, Record: was, Profile: old}
 	if before.Address() == "" {
 		before.Profile = now // without an old address the new one gets it
 	}
 	from, to := old.PrimaryEmail().Value, now.PrimaryEmail().Value
 	if FoldEmail(from) == FoldEmail(to) { // a verified address is preferred to an unverified primary one
-		from, to = before.Address(), Recipient{ID: id, Rec: was, Profile: now}.Address()
+		from, to = before.Address(), Recipient{ID: id, Record: was, Profile: now}.Address()
 	}
 	email, phone, rest := FoldEmail(from) != FoldEmail(to), !samePhones(old, now), !sameRest(old, now)
 	for _, c := range []struct {
@@ -177,7 +177,7 @@ func (s *Service) TellCoupled(tx storage.Tx, id string, rec *Record, providerID 
 	if err != nil {
 		return err
 	}
-	n := Recipient{ID: id, Rec: rec, Profile: &prof.Profile}.Notice(notify.IdentityCoupled, now)
+	n := Recipient{ID: id, Record: rec, Profile: &prof.Profile}.Notice(notify.IdentityCoupled, now)
 	n.Data["provider"] = s.nameOfProvider(providerID)
 	return s.SendNotice(tx, n)
 }
@@ -198,7 +198,7 @@ func (s *Service) TellBlocked(tx storage.Tx, a Holder, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return s.SendNotice(tx, Recipient{ID: a.ID, Rec: &a.Person, Profile: &prof.Profile}.Notice(notify.PasswordBlocked, now))
+	return s.SendNotice(tx, Recipient{ID: a.ID, Record: &a.Person, Profile: &prof.Profile}.Notice(notify.PasswordBlocked, now))
 }
 
 // noticeDue tells whether a notice that is sent at most once in a period is due, and records that it is sent.
@@ -240,7 +240,7 @@ func (s *Service) tellDone(tx storage.Tx, id string, was *Record, prof *Profile,
 	if err != nil || prof == nil || !HearsOf(u, kind) || was.State == Invited {
 		return err
 	}
-	return s.SendNotice(tx, Recipient{ID: id, Rec: was, Profile: prof}.Notice(kinds[kind], now))
+	return s.SendNotice(tx, Recipient{ID: id, Record: was, Profile: prof}.Notice(kinds[kind], now))
 }
 
 // UnlinkedPerPerson is how many notices an organisation gets before the first pause when one person leaves and joins an

@@ -27,7 +27,7 @@ func (s *Service) SetPassword(ctx context.Context, usernameOrID string, password
 		return err
 	}
 	return s.store.Update(ctx, func(tx storage.Tx) error {
-		id, _, err := s.FindMany(tx, usernameOrID)
+		id, _, err := s.Find(tx, usernameOrID)
 		if err == nil {
 			_, err = s.ReplacePassword(tx, id, n)
 		}

@@ -134,7 +134,7 @@ func (s *Service) createAs(ctx context.Context, n NewPerson, by event.Actor, how
 				return err
 			}
 		}
-		if err := s.welcomeHook(tx, Recipient{ID: id.String(), Rec: &rec, Profile: &prof.Profile}, how, now); err != nil {
+		if err := s.welcomeHook(tx, Recipient{ID: id.String(), Record: &rec, Profile: &prof.Profile}, how, now); err != nil {
 			return err
 		}
 		e := by.Fill(ev[0], id.String(), "")
@@ -181,7 +181,7 @@ func (s *Service) RemovePerson(ctx context.Context, id string, by event.Actor, a
 	if !IsID(id) {
 		return ErrNoPerson
 	}
-	return s.BeginChange(ctx, id, by, personRemoved, func(tx storage.Tx, id string, rec *Record) (bool, error) {
+	return s.Change(ctx, id, by, personRemoved, func(tx storage.Tx, id string, rec *Record) (bool, error) {
 		d, err := s.Details(tx, id)
 		if err != nil {
 			return false, err
@@ -206,7 +206,7 @@ func (s *Service) remove(tx storage.Tx, id string, rec *Record) error {
 // profile and password; no state follows it. Errors: ErrNoPerson, *ValidationError.
 func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, by event.Actor) error {
 	if to == Removed {
-		return s.BeginChange(ctx, usernameOrID, by, personRemoved, func(tx storage.Tx, id string, rec *Record) (bool, error) {
+		return s.Change(ctx, usernameOrID, by, personRemoved, func(tx storage.Tx, id string, rec *Record) (bool, error) {
 			if rec.State == Removed {
 				return false, nil
 			}
@@ -217,7 +217,7 @@ func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, b
 	if !ok {
 		return &ValidationError{"state", "is not one that a person can be set to"}
 	}
-	return s.BeginChange(ctx, usernameOrID, by, kind, func(_ storage.Tx, _ string, rec *Record) (bool, error) {
+	return s.Change(ctx, usernameOrID, by, kind, func(_ storage.Tx, _ string, rec *Record) (bool, error) {
 		switch rec.State {
 		case to:
 			return false, nil
@@ -232,22 +232,22 @@ func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, b
 
 // EndSessions ends every session and grant of a person at once.
 func (s *Service) EndSessions(ctx context.Context, usernameOrID string) error {
-	return s.BeginChange(ctx, usernameOrID, event.Actor{}, SessionsEnded, func(_ storage.Tx, _ string, rec *Record) (bool, error) {
+	return s.Change(ctx, usernameOrID, event.Actor{}, SessionsEnded, func(_ storage.Tx, _ string, rec *Record) (bool, error) {
 		rec.Epoch++
 		return true, nil
 	})
 }
 
-// BeginChange reads a person, lets fn change the record and writes it with its event, in one transaction. fn returns
+// Change reads a person, lets fn change the record and writes it with its event, in one transaction. fn returns
 // false if there is nothing to write.
-func (s *Service) BeginChange(ctx context.Context, usernameOrID string, by event.Actor, kind event.Type, fn func(storage.Tx, string, *Record) (bool, error)) error {
+func (s *Service) Change(ctx context.Context, usernameOrID string, by event.Actor, kind event.Type, fn func(storage.Tx, string, *Record) (bool, error)) error {
 	ev, err := s.NewEvents(by.Origin, kind)
 	if err != nil {
 		return err
 	}
 	now := s.now()
 	return s.store.Update(ctx, func(tx storage.Tx) error {
-		id, rec, err := s.FindMany(tx, usernameOrID)
+		id, rec, err := s.Find(tx, usernameOrID)
 		if err != nil {
 			return err
 		}
@@ -264,7 +264,7 @@ type changeContext struct {
 	Now   time.Time
 }
 
-// changeIn is BeginChange within tx, for a record that tx has read. It returns the record after the change.
+// changeIn is Change within tx, for a record that tx has read. It returns the record after the change.
 func (s *Service) changeIn(tx storage.Tx, id string, rec Record, c changeContext, fn func(storage.Tx, string, *Record) (bool, error)) (Record, error) {
 	epoch, was := rec.Epoch, rec
 	prof, err := s.before(tx, id, &rec, c.Kind)

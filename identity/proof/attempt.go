@@ -31,8 +31,8 @@ type Attempt struct {
 	Exhausted bool
 }
 
-// Origin is where an attempt comes from.
-type Origin struct {
+// Source is where an attempt comes from.
+type Source struct {
 	Address string
 	Device  string // hash of the device cookie. Empty: there is none
 	// Session is the id of the session in which the person makes the attempt. Empty: it can be anyone's.
@@ -42,7 +42,7 @@ type Origin struct {
 }
 
 // BeginAttempt counts an attempt for the account of a username. more are further counters of it.
-func (s *Service) BeginAttempt(ctx context.Context, a person.Holder, username string, from Origin, more ...Counter) (at Attempt, err error) {
+func (s *Service) BeginAttempt(ctx context.Context, a person.Holder, username string, from Source, more ...Counter) (at Attempt, err error) {
 	now := s.now()
 	subject := "person:" + a.ID
 	if a.ID == "" {
@@ -70,7 +70,7 @@ func (s *Service) BeginAttempt(ctx context.Context, a person.Holder, username st
 }
 
 // Counters returns the counters of an attempt.
-func (s *Service) Counters(subject string, from Origin, known bool) []Counter {
+func (s *Service) Counters(subject string, from Source, known bool) []Counter {
 	if known {
 		return []Counter{{storage.Key("device", subject, from.Device), s.cfg.Failures, true}}
 	}
@@ -104,7 +104,7 @@ func (s *Service) Undo(tx storage.Tx, at Attempt, good bool, now time.Time) erro
 		if rec.Failures <= 0 {
 			err = FailureRecords.Delete(tx, c.Key)
 		} else {
-			err = FailureRecords.Put(tx, c.Key, rec, s.ClearFailures(rec))
+			err = FailureRecords.Put(tx, c.Key, rec, s.CollectAt(rec))
 		}
 		if err != nil {
 			return err

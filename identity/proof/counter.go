@@ -34,7 +34,7 @@ func (s *Service) count(tx storage.Tx, counters []Counter, already time.Duration
 	for i, c := range counters {
 		rec := s.CountFailure(recs[i], c, now)
 		exhausted = exhausted || rec.Until.After(now)
-		if err := FailureRecords.Put(tx, c.Key, rec, s.ClearFailures(rec)); err != nil {
+		if err := FailureRecords.Put(tx, c.Key, rec, s.CollectAt(rec)); err != nil {
 			return 0, false, err
 		}
 	}
@@ -58,8 +58,8 @@ func (f FailureRecord) end(window time.Duration) time.Time {
 	return f.First.Add(window)
 }
 
-// ClearFailures returns when the record of a counter can be collected.
-func (s *Service) ClearFailures(rec FailureRecord) time.Time {
+// CollectAt returns when the record of a counter can be collected.
+func (s *Service) CollectAt(rec FailureRecord) time.Time {
 	return rec.end(s.cfg.Window).Add(time.Minute)
 }
 

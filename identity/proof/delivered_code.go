@@ -46,8 +46,8 @@ type DeliveredTerms struct {
 // person.ErrNoPerson.
 type deliveredTermsFunc func(tx storage.Tx, id string, rec *person.Record, u *config.Units) (DeliveredTerms, error)
 
-// Deliver sets the terms of codes for a purpose, before the service is used.
-func (s *Service) Deliver(why DeliveredPurpose, terms deliveredTermsFunc) {
+// SetTerms sets the terms of codes for a purpose, before the service is used.
+func (s *Service) SetTerms(why DeliveredPurpose, terms deliveredTermsFunc) {
 	if s.deliveries == nil {
 		s.deliveries = map[DeliveredPurpose]deliveredTermsFunc{}
 	}
@@ -88,7 +88,7 @@ func (s *Service) MakeDeliveredCode(ctx context.Context, usernameOrID, purpose s
 	now := s.now()
 	out := DeliveredCode{Code: showDelivered(code)}
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		id, rec, err := s.person.FindMany(tx, usernameOrID)
+		id, rec, err := s.person.Find(tx, usernameOrID)
 		if err == nil && rec.State == person.Removed {
 			err = person.ErrNoPerson
 		}

@@ -15,8 +15,8 @@ import (
 // one before.
 type LinkKind string
 
-// LeadLinks sets the page that links of a kind open, before the service is used.
-func (s *Service) LeadLinks(kind LinkKind, path string) {
+// SetLinkPath sets the page that links of a kind open, before the service is used.
+func (s *Service) SetLinkPath(kind LinkKind, path string) {
 	if s.linkPaths == nil {
 		s.linkPaths = map[LinkKind]string{}
 	}
@@ -138,7 +138,7 @@ func (s *Service) LinkReached(tx storage.Tx, id string, rec *person.Record) (per
 	if err != nil {
 		return person.Recipient{}, err
 	}
-	t := person.Recipient{ID: id, Rec: rec, Profile: &prof.Profile, VerifiedOnly: rec.External != ""}
+	t := person.Recipient{ID: id, Record: rec, Profile: &prof.Profile, VerifiedOnly: rec.External != ""}
 	if !t.VerifiedOnly {
 		for _, err := range person.IdentitiesOf.Scan(tx, storage.Range{Prefix: storage.Prefix(id), Limit: 1}) {
 			if err != nil {
@@ -152,9 +152,9 @@ func (s *Service) LinkReached(tx storage.Tx, id string, rec *person.Record) (per
 
 // OpenLink is a link that a browser has opened.
 type OpenLink struct {
-	Kind  LinkKind
-	Token string
-	Rec   LinkRecord
+	Kind   LinkKind
+	Token  string
+	Record LinkRecord
 }
 
 // Form returns what the page's form is bound to.

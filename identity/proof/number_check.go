@@ -44,7 +44,7 @@ func (s *Service) checkedNumber(tx storage.Tx, personID, number string) (person.
 	if !slices.ContainsFunc(prof.Profile.PhoneNumbers, func(n person.PhoneNumber) bool { return n.Is(number) }) {
 		return person.Recipient{}, &person.ValidationError{Field: "number", Problem: "is not one of the person's"}
 	}
-	return person.Recipient{ID: personID, Rec: &rec, Profile: &prof.Profile}, nil
+	return person.Recipient{ID: personID, Record: &rec, Profile: &prof.Profile}, nil
 }
 
 // SendNumberCode sends a code to a phone number of a person (id), for an API client that asks the person for it. It
@@ -79,7 +79,7 @@ func (s *Service) SendNumberCode(ctx context.Context, personID, typed string, by
 			return &TooSoonError{wait}
 		}
 		e := by.Fill(ev[0], personID, "")
-		e.Partition = t.Rec.PartitionName()
+		e.Partition = t.Record.PartitionName()
 		return s.events.Append(tx, e)
 	})
 	return now.Add(person.SentCodeLife), err

@@ -23,14 +23,14 @@ type TypedPassword struct {
 
 // ProvePassword counts the attempt and checks the password. The caller decides what a right one opens. wait is how long
 // no attempt is accepted. person.ErrMismatch is every refusal of the person. Both are logged here.
-func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p Verified, wait time.Duration, err error) {
+func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p RightPassword, wait time.Duration, err error) {
 	ctx, from := r.Context(), s.origin(r)
 	a, err := s.person.LookUp(ctx, c.Username)
 	if err != nil {
 		return p, 0, err
 	}
 	device := s.session.DeviceToken(r)
-	at, err := s.BeginAttempt(ctx, a, c.Username, Origin{Address: from.ClientIP, Device: Hashed(device)})
+	at, err := s.BeginAttempt(ctx, a, c.Username, Source{Address: from.ClientIP, Device: Hashed(device)})
 	if err != nil {
 		return p, 0, err
 	}
@@ -55,7 +55,7 @@ func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p Verified, w
 		s.NotEvaluated(ctx, at)
 		return p, 0, err
 	}
-	return Verified{Account: a, attempt: at, fresh: fresh, Device: device, From: from}, 0, nil
+	return RightPassword{Account: a, attempt: at, fresh: fresh, Device: device, From: from}, 0, nil
 }
 
 // NotEvaluated takes back an attempt whose password could not be checked.
@@ -92,8 +92,8 @@ func (s *Service) Failed(ctx context.Context, clientID string, a person.Holder, 
 	})
 }
 
-// Verified is a password that was right.
-type Verified struct {
+// RightPassword is a password that was right.
+type RightPassword struct {
 	Account person.Holder
 	attempt Attempt
 	fresh   string // hash at today's cost. Empty: it has that cost
@@ -103,7 +103,7 @@ type Verified struct {
 
 // Confirm stores what follows from a right password and returns the person, or person.ErrMismatch if the person has
 // changed since.
-func (s *Service) Confirm(tx storage.Tx, p Verified, now time.Time) (person.Record, error) {
+func (s *Service) Confirm(tx storage.Tx, p RightPassword, now time.Time) (person.Record, error) {
 	rec, pw, err := p.Account.Unchanged(tx)
 	if err != nil {
 		return rec, err

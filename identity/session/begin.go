@@ -40,7 +40,7 @@ func (s *Service) Begin(tx storage.Tx, id, token, old string, rec Record) (sessi
 		if before.Session.PersonID == rec.PersonID {
 			sessionID = before.ID
 			if before.Session.Held && !rec.Held {
-				if err := HeldRecords.Delete(tx, sessionID); err != nil {
+				if err := ProviderRecords.Delete(tx, sessionID); err != nil {
 					return "", nil, err
 				}
 			}

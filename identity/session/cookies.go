@@ -24,8 +24,8 @@ func (s *Service) SetCookies(w http.ResponseWriter, rec Record, token, device st
 	s.jar.Set(w, CookieDevice, device, DeviceLife)
 }
 
-// SetSession sets the new cookie of a session that continues.
-func (s *Service) SetSession(w http.ResponseWriter, token string, rec Record, now time.Time) {
+// SetCookie sets the new cookie of a session that continues.
+func (s *Service) SetCookie(w http.ResponseWriter, token string, rec Record, now time.Time) {
 	var life time.Duration
 	if rec.Remembered {
 		life = max(s.ends(rec).Sub(now), time.Second)

@@ -18,7 +18,7 @@ func (s *Service) End(tx storage.Tx, id string, rec Record) error {
 		return err
 	}
 	if rec.Held {
-		if err := HeldRecords.Delete(tx, id); err != nil {
+		if err := ProviderRecords.Delete(tx, id); err != nil {
 			return err
 		}
 	}
@@ -93,7 +93,7 @@ func (s *Service) forgetSession(tx storage.Tx, id string) error {
 	if err := Records.Delete(tx, id); err != nil {
 		return err
 	}
-	if err := HeldRecords.Delete(tx, id); err != nil {
+	if err := ProviderRecords.Delete(tx, id); err != nil {
 		return err
 	}
 	for _, h := range s.forgetHooks {

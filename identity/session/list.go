@@ -10,14 +10,14 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Live is a live session of a person.
-type Live struct {
-	ID  string
-	Rec Record
+// Session is a live session of a person.
+type Session struct {
+	ID     string
+	Record Record
 }
 
 // OpenSessions returns the live sessions of a person, the one used last first.
-func (s *Service) OpenSessions(tx storage.Tx, personID string, epoch int64, now time.Time) (out []Live, err error) {
+func (s *Service) OpenSessions(tx storage.Tx, personID string, epoch int64, now time.Time) (out []Session, err error) {
 	for e, err := range recordsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(personID)}) {
 		if err != nil {
 			return nil, err
@@ -31,10 +31,10 @@ func (s *Service) OpenSessions(tx storage.Tx, personID string, epoch int64, now 
 			return nil, err
 		}
 		if rec.PersonID == personID && rec.Epoch == epoch {
-			out = append(out, Live{id, rec})
+			out = append(out, Session{id, rec})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Live) int { return b.Rec.Seen.Compare(a.Rec.Seen) })
+	slices.SortStableFunc(out, func(a, b Session) int { return b.Record.Seen.Compare(a.Record.Seen) })
 	return out, nil
 }
 

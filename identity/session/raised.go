@@ -23,10 +23,10 @@ const (
 	// PasskeyLevel is the level of a passkey that has verified its owner: something one has, and something one knows or
 	// is.
 	PasskeyLevel = 3
-	// PasskeyWord is the amr of a passkey. (token server document)
-	PasskeyWord = "FINGER_PRINT"
-	// Word is the amr of all other step-ups: the token server document has no word for them.
-	Word = "CUSTOM_AUTHENTICATOR"
+	// AMRPasskey is the amr of a passkey. (token server document)
+	AMRPasskey = "FINGER_PRINT"
+	// AMRCustom is the amr of all other step-ups: the token server document has no word for them.
+	AMRCustom = "CUSTOM_AUTHENTICATOR"
 )
 
 // methodWords says how tokens name a method.
@@ -40,14 +40,14 @@ type methodWords struct {
 
 // methodTable has every method.
 var methodTable = map[string]methodWords{
-	MethodPasskey:   {amr: PasskeyWord},
-	MethodTOTP:      {amr: Word, reference: "otp", with: MethodRecovery},
-	MethodPush:      {amr: Word, reference: "mca"},
-	MethodPIN:       {amr: Word, reference: "pin"},
-	MethodSMS:       {amr: Word, reference: "sms"},
-	MethodEmail:     {amr: Word, reference: "otp"},
-	MethodDelivered: {amr: Word, reference: "otp"},
-	MethodRecovery:  {amr: Word, reference: "otp"},
+	MethodPasskey:   {amr: AMRPasskey},
+	MethodTOTP:      {amr: AMRCustom, reference: "otp", with: MethodRecovery},
+	MethodPush:      {amr: AMRCustom, reference: "mca"},
+	MethodPIN:       {amr: AMRCustom, reference: "pin"},
+	MethodSMS:       {amr: AMRCustom, reference: "sms"},
+	MethodEmail:     {amr: AMRCustom, reference: "otp"},
+	MethodDelivered: {amr: AMRCustom, reference: "otp"},
+	MethodRecovery:  {amr: AMRCustom, reference: "otp"},
 }
 
 // Raise records that a method has raised the session to a level. passkey is the id of the passkey, "" for other
@@ -78,8 +78,8 @@ func (r *Record) lower(passkey string, methods ...string) bool {
 
 // lowerSignIn lowers a sign-in by a passkey ("": all) to the level of a password, and tells whether that changes it.
 func (r *Record) lowerSignIn(passkey string) bool {
-	base := r.StartedAt()
-	if by := r.Passkey != "" || slices.Contains(base.AMR, PasskeyWord); r.Provider != LocalProvider || base.Level <= PasswordLevel || !by || !isOf(r.Passkey, passkey) {
+	base := r.Start()
+	if by := r.Passkey != "" || slices.Contains(base.AMR, AMRPasskey); r.Provider != LocalProvider || base.Level <= PasswordLevel || !by || !isOf(r.Passkey, passkey) {
 		return false
 	}
 	base.Level = PasswordLevel
@@ -88,8 +88,8 @@ func (r *Record) lowerSignIn(passkey string) bool {
 	return true
 }
 
-// StartedAt returns what the sign-in itself reached, before it was raised.
-func (r *Record) StartedAt() BaseRecord {
+// Start returns what the sign-in itself reached, before it was raised.
+func (r *Record) Start() BaseRecord {
 	if r.Base != nil {
 		return *r.Base
 	}
@@ -128,7 +128,7 @@ func raisedNames(method string) []string {
 // LowerSessions lowers all sessions that a method has raised which the person no longer has. passkey is the id of one
 // passkey, "" for all.
 func (s *Service) LowerSessions(tx storage.Tx, person, method, passkey string) error {
-	var lowered []Live
+	var lowered []Session
 	for e, err := range recordsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person)}) {
 		if err != nil {
 			return err
@@ -143,11 +143,11 @@ func (s *Service) LowerSessions(tx storage.Tx, person, method, passkey string) e
 		}
 		raised, begun := rec.lower(passkey, raisedNames(method)...), method == MethodPasskey && rec.lowerSignIn(passkey)
 		if raised || begun {
-			lowered = append(lowered, Live{id, rec})
+			lowered = append(lowered, Session{id, rec})
 		}
 	}
 	for _, o := range lowered {
-		if err := Records.Put(tx, o.ID, o.Rec, s.Collect(o.Rec)); err != nil {
+		if err := Records.Put(tx, o.ID, o.Record, s.Collect(o.Record)); err != nil {
 			return err
 		}
 	}

@@ -9,12 +9,12 @@ import (
 
 // Tables of sessions.
 var (
-	Records      = storage.NewTable[Record]("identity_session")              // session id
-	keyRecords   = storage.NewTable[keyRecord]("identity_session_key")       // hash of the cookie
-	recordsOf    = storage.NewTable[struct{}]("identity_session_of")         // person id, session id
-	FirstSignIns = storage.NewTable[FirstSignInRecord]("identity_signed_in") // person id
-	globals      = storage.NewTable[globalRecord]("identity_global")         // globalKey
-	HeldRecords  = storage.NewTable[HeldRecord]("identity_held")             // session id
+	Records         = storage.NewTable[Record]("identity_session")              // session id
+	keyRecords      = storage.NewTable[keyRecord]("identity_session_key")       // hash of the cookie
+	recordsOf       = storage.NewTable[struct{}]("identity_session_of")         // person id, session id
+	FirstSignIns    = storage.NewTable[FirstSignInRecord]("identity_signed_in") // person id
+	globals         = storage.NewTable[globalRecord]("identity_global")         // globalKey
+	ProviderRecords = storage.NewTable[ProviderRecord]("identity_held")         // session id
 )
 
 const globalKey = "state"
@@ -47,7 +47,7 @@ type Record struct {
 	Opened time.Time `cbor:"15,keyasint,omitempty"`
 	// NotAfter is the latest end of the session that the provider allows.
 	NotAfter time.Time `cbor:"16,keyasint,omitempty"`
-	// Held says that there is a HeldRecord.
+	// Held says that there is a ProviderRecord.
 	Held bool `cbor:"17,keyasint,omitempty"`
 	// Unproven says that the provider did not say when the person signed in there. AuthTime is when they came back.
 	Unproven bool `cbor:"18,keyasint,omitempty"`
@@ -77,9 +77,9 @@ type raisedRecord struct {
 	Passkey string `cbor:"3,keyasint,omitempty"`
 }
 
-// HeldRecord is what the provider of a session needs later. It is a record of its own because sessions are read more
+// ProviderRecord is what the provider of a session needs later. It is a record of its own because sessions are read more
 // often.
-type HeldRecord struct {
+type ProviderRecord struct {
 	Provider string   `cbor:"1,keyasint"`
 	Identity string   `cbor:"2,keyasint"`           // key in identities
 	Names    []string `cbor:"3,keyasint,omitempty"` // hashes of what the provider calls the session
@@ -89,7 +89,7 @@ type HeldRecord struct {
 }
 
 // Matches tells whether the session has one of the names. No names match every session.
-func (h *HeldRecord) Matches(names []string) bool {
+func (h *ProviderRecord) Matches(names []string) bool {
 	return len(names) == 0 || slices.ContainsFunc(h.Names, func(n string) bool { return slices.Contains(names, n) })
 }
 

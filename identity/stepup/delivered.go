@@ -75,7 +75,7 @@ func requestCode(s *Service, q *front.Request, x *stepUp, m *Method) error {
 			return nil
 		}
 		rec := proof.FailureRecord{Failures: codeRequestMost, First: now, Until: now.Add(codeRequestEvery)}
-		if err := proof.FailureRecords.Put(tx, key, rec, s.proof.ClearFailures(rec)); err != nil {
+		if err := proof.FailureRecords.Put(tx, key, rec, s.proof.CollectAt(rec)); err != nil {
 			return err
 		}
 		e := q.SignIn.OwnEvent(ev[0], string(proof.DeliveredStepUp))

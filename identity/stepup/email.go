@@ -51,7 +51,7 @@ func recipientOf(tx storage.Tx, si *session.Current) (person.Recipient, error) {
 		return person.Recipient{}, err
 	}
 	prof, err := person.ReadProfile(tx, si.Session.PersonID, &rec)
-	return person.Recipient{ID: si.Session.PersonID, Rec: &rec, Profile: &prof.Profile, VerifiedOnly: true}, err
+	return person.Recipient{ID: si.Session.PersonID, Record: &rec, Profile: &prof.Profile, VerifiedOnly: true}, err
 }
 
 // emailAddress returns where a person reads e-mails, or "".

@@ -186,7 +186,7 @@ func (s *Service) notifyPasskey(tx storage.Tx, personID string, rec *person.Reco
 		return err
 	}
 	kinds := map[event.Type]notify.Kind{passkeyAdded: notify.PasskeyAdded, passkeyRemoved: notify.PasskeyRemoved, passkeySuspected: notify.PasskeySuspected}
-	n := person.Recipient{ID: personID, Rec: rec, Profile: &prof.Profile}.Notice(kinds[kind], now)
+	n := person.Recipient{ID: personID, Record: rec, Profile: &prof.Profile}.Notice(kinds[kind], now)
 	n.Link = front.SecurityPath
 	return s.person.SendNotice(tx, n)
 }

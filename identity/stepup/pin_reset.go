@@ -151,7 +151,7 @@ type pinResetLink struct {
 func (s *Service) readPINReset(q *front.Request) (x pinResetLink, err error) {
 	now := s.now()
 	x.OpenLink, err = s.front.LinkIn(q, LinkPINReset, pinForgotPath, func(tx storage.Tx, o *proof.OpenLink) (err error) {
-		x.client, err = s.readClient(tx, q, o.Rec.Data[front.LinkFlow], now)
+		x.client, err = s.readClient(tx, q, o.Record.Data[front.LinkFlow], now)
 		return err
 	})
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *Service) readPINReset(q *front.Request) (x pinResetLink, err error) {
 	if err := s.front.NeedLevel(q, session.PasswordLevel, PINResetPath); err != nil {
 		return x, err
 	}
-	if q.SignIn.Session.PersonID != x.Rec.PersonID {
+	if q.SignIn.Session.PersonID != x.Record.PersonID {
 		return x, s.front.LinkError(q, LinkPINReset, pinForgotPath, proof.ErrNoLink)
 	}
 	q.Again = front.SecurityPath
@@ -201,7 +201,7 @@ func (s *Service) handlePINReset(q *front.Request) error {
 	if problem := pinProblem(pin, strings.TrimSpace(q.PostForm.Get("again"))); problem != "" {
 		return s.pinResetPage(q, x, http.StatusUnprocessableEntity, problem)
 	}
-	flow, _, err := s.front.SignInOf(q.Request, x.Rec.Data[front.LinkFlow])
+	flow, _, err := s.front.SignInOf(q.Request, x.Record.Data[front.LinkFlow])
 	if err == nil {
 		err = s.resetPIN(q, x.OpenLink, pin)
 	}

@@ -165,7 +165,7 @@ func (s *Service) answerPrompt(q *front.Request, id, state string) error {
 			return err
 		}
 		last = s.proof.CountFailure(last, c, now)
-		if err := proof.FailureRecords.Put(tx, c.Key, last, s.proof.ClearFailures(last)); err != nil {
+		if err := proof.FailureRecords.Put(tx, c.Key, last, s.proof.CollectAt(last)); err != nil {
 			return err
 		}
 		e := event.Actor{ID: x.prompt.PersonID, Name: x.person.Username, Session: x.prompt.Session}.Fill(ev[0], x.prompt.PersonID, state)

@@ -29,7 +29,7 @@ func (st *Standing) counter(personID string, m *Method) proof.Counter {
 // beginAttempt counts an attempt by a method.
 func (s *Service) beginAttempt(q *front.Request, x *stepUp, m *Method) (proof.Attempt, error) {
 	personID, from := q.SignIn.Session.PersonID, s.origin(q.Request)
-	origin := proof.Origin{Address: from.ClientIP, Device: proof.Hashed(s.session.DeviceToken(q.Request))}
+	origin := proof.Source{Address: from.ClientIP, Device: proof.Hashed(s.session.DeviceToken(q.Request))}
 	return s.proof.BeginAttempt(q.Context(), person.Holder{ID: personID, Person: q.SignIn.Person}, q.SignIn.Person.Username, origin,
 		x.standing.counter(personID, m))
 }
@@ -144,7 +144,7 @@ func (s *Service) raise(q *front.Request, g gain) error {
 	if err != nil {
 		return err
 	}
-	s.session.SetSession(q.W, token, rec, now)
+	s.session.SetCookie(q.W, token, rec, now)
 	return nil
 }
 

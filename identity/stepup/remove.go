@@ -96,7 +96,7 @@ func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string,
 	}
 	now := s.now()
 	return s.store.Update(ctx, func(tx storage.Tx) error {
-		id, rec, err := s.person.FindMany(tx, usernameOrID)
+		id, rec, err := s.person.Find(tx, usernameOrID)
 		if err != nil {
 			return err
 		}
@@ -138,12 +138,12 @@ func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string,
 }
 
 // HasWayIn tells whether a person who has these linked identities and these passkeys left can still sign in.
-func (s *Service) HasWayIn(tx storage.Tx, u *config.Units, personID string, rec *person.Record, left []person.CoupledIdentity, keys []Passkey) (bool, error) {
+func (s *Service) HasWayIn(tx storage.Tx, u *config.Units, personID string, rec *person.Record, left []person.Identity, keys []Passkey) (bool, error) {
 	if rec.External != "" {
 		return true, nil
 	}
 	for _, p := range s.federation.Connectable() {
-		if slices.ContainsFunc(left, func(c person.CoupledIdentity) bool { return c.Provider == p.ID }) {
+		if slices.ContainsFunc(left, func(c person.Identity) bool { return c.Provider == p.ID }) {
 			return true, nil
 		}
 	}
