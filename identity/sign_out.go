@@ -21,8 +21,9 @@ const (
 	signOutForm = "sign_out"
 )
 
-// SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer. via is one of our paths
-// that signs the browser out at the identity provider too and then leads to ret; "" when there is no such provider.
+// SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer. via is one of our
+// paths that signs the browser out at the identity provider too and then leads to ret; "" when there is no such
+// provider.
 func (s *Service) SignOut(w http.ResponseWriter, r *http.Request, ret string) (via string, err error) {
 	q, err := s.Front.Load(w, r)
 	if err != nil {

@@ -15,10 +15,10 @@ const hereParam = "here"
 // the form's page forbids it.
 func hereURL(id string) string { return front.FlowURL(id) + "&" + hereParam + "=1" }
 
-// externalSignIn returns the page elsewhere that shows the sign-in in place of ours, or "". (identity service document,
-// "UIExtensionConfiguration") Its parameter return is our sign-in page of this flow, to which that page redirects;
-// client_id is the application that asks, language the language of the flow. The id of the flow gives no access in
-// another browser.
+// externalSignIn returns the page elsewhere that shows the sign-in in place that we host, or "". (identity service
+// document, "UIExtensionConfiguration") Its parameter return is our sign-in page of this flow, to which that page
+// redirects; client_id is the application that asks, language the language of the flow. The id of the flow gives no
+// access in another browser.
 func (s *Service) externalSignIn(x *signIn) string {
 	ui, f := x.Settings.UIExtension, x.flow
 	if params := x.URL.Query(); !ui.EnableLoginRedirect || params.Has(hereParam) || params.Has("choose") || params.Has("other") {

@@ -24,7 +24,7 @@ func (s *Service) offersTextReset(u *config.Units) bool {
 // offersReset tells whether there is any way to replace a forgotten password.
 func (s *Service) offersReset(u *config.Units) bool { return s.forgotURL(u) != "" }
 
-// forgotURL is the first page for a forgotten password, or "" if there is none.
+// forgotURL is the first page for a forgotten password, or "".
 func (s *Service) forgotURL(u *config.Units) string {
 	switch {
 	case s.offersMailReset(u):

@@ -73,7 +73,7 @@ func (s *Service) handleRegisterCode(q *front.Request) error {
 	return s.sendNextCode(q, x.detour(), x.pending())
 }
 
-// finishRegister creates the person and signs the person in. spend uses up the last code; nil: there is none.
+// finishRegister creates the person and signs the person in. spend uses up the last code; nil: no code was needed.
 func (s *Service) finishRegister(q *front.Request, x *registration, spend func(storage.Tx) (bool, error)) error {
 	err := s.register(q, x, spend)
 	switch {

@@ -137,7 +137,7 @@ func (s *Service) countSignUp(q *front.Request) (wait time.Duration, err error) 
 }
 
 // finishSignUp creates the person and signs the person in, or sends the link that activates the account. spend uses up
-// the last code; nil: there is none. before is the form as it was before that code.
+// the last code; nil: no code was needed. before is the form as it was before that code.
 func (s *Service) finishSignUp(
 	q *front.Request, a front.Detour, p *pendingSignUp, before signUpInput, spend func(storage.Tx) (bool, error),
 ) error {

@@ -28,7 +28,7 @@ type pendingSignUp struct {
 
 const signUpPurpose = "sign-up that waits"
 
-// readPending reads the form of this browser that waits. nil: there is none.
+// readPending reads the form of this browser that waits. nil: no form waits.
 func (s *Service) readPending(q *front.Request) (a front.Detour, p *pendingSignUp, err error) {
 	a, err = s.detour(q, signUpPath, s.offersSignUp)
 	token := s.jar.Get(q.Request, kindSignUp)

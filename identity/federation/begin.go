@@ -116,7 +116,7 @@ func (s *Service) send(w http.ResponseWriter, r *http.Request, locales []string,
 	s.pages.Render(w, r, page.View{Template: "form_post", Locales: locales, Data: form})
 }
 
-// tracker returns the value of the tracker cookie, and sets the cookie if there is none.
+// tracker returns the value of the tracker cookie, and sets a missing cookie.
 func (s *Service) tracker(w http.ResponseWriter, r *http.Request) (string, error) {
 	if v := s.jar.Get(r, kindTracker); len(v) >= 43 {
 		return v, nil

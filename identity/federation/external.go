@@ -71,8 +71,8 @@ func (s *Service) ResultFor(si *session.Current, d login.Demand) *login.Result {
 	return out
 }
 
-// AuthenticateExternal answers a demand with the identity that the request carries: it decides who is signed in, even if
-// another person was. A session of the same identity continues while it satisfies the demand; otherwise reading the
+// AuthenticateExternal answers a demand with the identity that the request carries: it decides who is signed in, even
+// if another person was. A session of the same identity continues while it satisfies the demand; otherwise reading the
 // identity is a new sign-in.
 func (s *Service) AuthenticateExternal(q *front.Request, d login.Demand, p *Member, id *idp.Identity) (*login.Result, error) {
 	folded, err := person.Fold(id.Subject)

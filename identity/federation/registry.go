@@ -119,7 +119,8 @@ func (s *Service) Current(ctx context.Context) (*Registry, error) {
 	return s.Registry(ctx, u)
 }
 
-// Providers returns the present providers, including the disabled ones. The version changes with those that are managed.
+// Providers returns the present providers, including the disabled ones. The version changes with those that are
+// managed.
 func (s *Service) Providers(ctx context.Context) (list []Provider, version uint64, err error) {
 	u, err := s.person.Settings(ctx)
 	if err != nil {

@@ -59,8 +59,8 @@ func (s *Service) Chosen(si *session.Current, d login.Demand) bool {
 		(!d.NotBefore.IsZero() && !si.Session.ConfirmedAt.Before(d.NotBefore.Truncate(time.Millisecond)))
 }
 
-// isFresh tells whether a sign-in is young enough (OpenID Connect Core 3.1.2.1, max_age). A sign-in elsewhere of unknown
-// age is not: the provider is asked for a new one.
+// isFresh tells whether a sign-in is young enough (OpenID Connect Core 3.1.2.1, max_age). A sign-in elsewhere of
+// unknown age is not: the provider is asked for a new one.
 func (s *Service) isFresh(rec session.Record, d login.Demand) bool {
 	return d.MaxAge < 0 || (!rec.Unproven && s.now().Sub(rec.AuthTime) <= d.MaxAge)
 }

@@ -166,7 +166,8 @@ func (s *Service) Render(q *Request, err error) {
 	}
 }
 
-// FlowIn returns the sign-in under way that the parameter flow names, if it belongs to this browser and has not expired.
+// FlowIn returns the sign-in under way that the parameter flow names, if it belongs to this browser and has not
+// expired.
 func (s *Service) FlowIn(q *Request) (id string, rec FlowRecord, err error) {
 	if err = s.checkFlow(q, q.flow, s.now()); err == nil {
 		rec = *q.flow
@@ -202,8 +203,8 @@ func (s *Service) checkFlow(q *Request, rec *FlowRecord, now time.Time) error {
 }
 
 // NeedLevel returns nil if the browser's sign-in has a level, for our page at ret. Otherwise it has redirected to the
-// page that raises the sign-in, or returns why it cannot be raised. Every page that shows or changes a person's own data
-// calls it.
+// page that raises the sign-in, or returns why it cannot be raised. Every page that shows or changes a person's own
+// data calls it.
 func (s *Service) NeedLevel(q *Request, level int, ret string) error {
 	result, err := s.authenticator.AuthenticateRequest(q, login.Demand{MaxAge: -1, Level: level, Return: ret})
 	refusal := new(login.Refusal)
@@ -279,9 +280,11 @@ func (s *Service) RenderForm(q *Request, a Detour, form string, status int, in p
 	return nil
 }
 
-// LinkIn returns the link of a request for its page. A link that comes from the mail is put into a cookie, and the browser
-// is redirected without it, so neither history nor Referer keeps it; reading a link does not use it up. again is one of
-// our paths where the person gets a new link, or "". further reads, in the same View, more about a valid link.
+//	LinkIn returns the link of a request for its page. A link that comes from the mail is put into a cookie, and the
+//
+// browser is redirected without it, so neither history nor Referer keeps it; reading a link does not use it up. again
+// is one of our paths where the person gets a new link, or "". further reads, in the same View, more about a valid
+// link.
 func (s *Service) LinkIn(q *Request, kind proof.LinkKind, again string, further ...func(storage.Tx, *proof.OpenLink) error) (*proof.OpenLink, error) {
 	if token := q.URL.Query().Get(proof.LinkParam); token != "" && q.Method != http.MethodPost {
 		if !secret.IsToken(secret.MailLink, token) {

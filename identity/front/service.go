@@ -1,6 +1,6 @@
-// Package front is what all pages share: the request with its settings and sign-in, the sign-in under way, the guards of
-// forms, the writer of errors, and the way back to what asked for a sign-in. Pages of a room do not belong here, nor do
-// rules about people.
+// Package front is what all pages share: the request with its settings and sign-in, the sign-in under way, the guards
+// of forms, the writer of errors, and the way back to what asked for a sign-in. Pages of a room do not belong here, nor
+// do rules about people.
 package front
 
 import (

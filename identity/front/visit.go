@@ -66,8 +66,8 @@ func (s *Service) Nav(r *http.Request, u *config.Units) *page.Nav {
 	return n
 }
 
-// RememberBack keeps where the person came from, if the parameter redirect names a whitelisted URL. With the parameter it
-// redirects to the same page without it and returns ErrAnswered.
+// RememberBack keeps where the person came from, if the parameter redirect names a whitelisted URL. With the parameter
+// it redirects to the same page without it and returns ErrAnswered.
 func (s *Service) RememberBack(q *Request) error {
 	from := q.URL.Query().Get("redirect")
 	if from == "" {

@@ -99,8 +99,8 @@ func CheckHookHeader(name, value string) error {
 	return nil
 }
 
-// Post posts a message as JSON. id is the same at each try. An error that wraps outbox.ErrRefused means that the message
-// is lost.
+// Post posts a message as JSON. id is the same at each try. An error that wraps outbox.ErrRefused means that the
+// message is lost.
 func (h *Hook) Post(ctx context.Context, id string, message any) error {
 	body, err := json.Marshal(message)
 	if err != nil {

@@ -34,7 +34,7 @@ type Attempt struct {
 // Source is where an attempt comes from.
 type Source struct {
 	Address string
-	Device  string // hash of the device cookie. Empty: there is none
+	Device  string // hash of the device cookie. Empty: no cookie came
 	// Session is the id of the session in which the person makes the attempt. Empty: it can be anyone's.
 	Session string
 	// Many says that the address makes attempts for many persons, as an API client does, so it has no counter.

@@ -86,7 +86,7 @@ func (s *Service) CodeWaits(tx storage.Tx, c CodePurpose, now time.Time) (bool, 
 }
 
 // CheckCode checks an entered code, and counts the attempt before. Error: person.ErrMismatch, if the code is wrong or
-// there is none. spend deletes the code in the transaction that uses it, and returns false if another request has.
+// no code was sent. spend deletes the code in the transaction that uses it, and returns false if another request has.
 func (s *Service) CheckCode(ctx context.Context, c CodePurpose, typed string) (spend func(tx storage.Tx) (bool, error), err error) {
 	key, now := c.key(), s.now()
 	var rec sentCodeRecord

@@ -32,7 +32,7 @@ const (
 // methodWords says how tokens name a method.
 type methodWords struct {
 	amr string // by the token server document
-	// reference is the value of RFC 8176. Empty: there is none, or amr says it
+	// reference is the value of RFC 8176. Empty: amr says it, or no value fits
 	reference string
 	// with is a method that is lost together with this one. Empty: none
 	with string

@@ -77,8 +77,8 @@ type raisedRecord struct {
 	Passkey string `cbor:"3,keyasint,omitempty"`
 }
 
-// ProviderRecord is what the provider of a session needs later. It is a record of its own because sessions are read more
-// often.
+// ProviderRecord is what the provider of a session needs later. It is a record of its own because sessions are read
+// more often.
 type ProviderRecord struct {
 	Provider string   `cbor:"1,keyasint"`
 	Identity string   `cbor:"2,keyasint"`           // key in identities
