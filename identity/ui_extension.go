@@ -15,7 +15,7 @@ const hereParam = "here"
 // the form's page forbids it.
 func hereURL(id string) string { return front.FlowURL(id) + "&" + hereParam + "=1" }
 
-// externalSignIn returns the page elsewhere that shows the sign-in in place that we host, or "". (identity service
+// externalSignIn returns the page elsewhere that shows the sign-in in place of our own page, or "". (identity service
 // document, "UIExtensionConfiguration") Its parameter return is our sign-in page of this flow, to which that page
 // redirects; client_id is the application that asks, language the language of the flow. The id of the flow gives no
 // access in another browser.

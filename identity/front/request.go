@@ -280,8 +280,7 @@ func (s *Service) RenderForm(q *Request, a Detour, form string, status int, in p
 	return nil
 }
 
-//	LinkIn returns the link of a request for its page. A link that comes from the mail is put into a cookie, and the
-//
+// LinkIn returns the link of a request for its page. A link that comes from the mail is put into a cookie, and the
 // browser is redirected without it, so neither history nor Referer keeps it; reading a link does not use it up. again
 // is one of our paths where the person gets a new link, or "". further reads, in the same View, more about a valid
 // link.

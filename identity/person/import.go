@@ -68,7 +68,7 @@ func (s *Service) Import(ctx context.Context, list []ImportedPerson, update bool
 	return out, context.Cause(ctx)
 }
 
-// importOne returns the result of one person, or an error if it is unknown.
+// importOne returns the result of one person, or an error if the result is unknown.
 func (s *Service) importOne(ctx context.Context, p *ImportedPerson, update bool, by event.Actor, hashing *sync.Mutex) (Imported, error) {
 	if err := ctx.Err(); err != nil {
 		return Imported{}, err
