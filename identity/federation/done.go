@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -91,6 +92,10 @@ func (s *Service) signIn(q *front.Request, a *Answer) error {
 		return err
 	}
 	s.registration.Ask(a, n)
+	up, err := s.person.NewUpdate(q.Context(), person.Edit{By: event.Actor{Origin: s.origin(q.Request)}, Verified: true})
+	if err != nil {
+		return err
+	}
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
 		m, err := s.PersonOf(tx, a, n, o.Now)
 		if err == nil && m.activates {
@@ -102,7 +107,7 @@ func (s *Service) signIn(q *front.Request, a *Answer) error {
 			return err
 		}
 		if a.Provider.Synchronise && !m.Created {
-			if err := s.synchronise(tx, m, a.Provider, a.Identity, o.Now); err != nil {
+			if err := s.synchronise(tx, m, a.Provider, a.Identity, up); err != nil {
 				return err
 			}
 		}

@@ -3,8 +3,8 @@ package federation
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/text/language"
@@ -86,40 +86,36 @@ func PersonFrom(id *idp.Identity) person.NewPerson {
 	return n
 }
 
-// synchronise writes the details of the provider into the profile of an existing person.
-func (s *Service) synchronise(tx storage.Tx, m *Match, p *Member, id *idp.Identity, now time.Time) error {
-	prof, err := person.ReadProfile(tx, m.ID, &m.Person)
-	if err != nil {
-		return err
-	}
-	before, rec, known := person.PlacesOf(&m.Person, &prof), m.Person, prof.Profile
+// synchronise writes the details of the provider into the profile of an existing person, as any other change: with the
+// same checks, event and notices, and it lowers the sessions that the earlier address has raised. up is prepared with
+// the origin of the sign-in. Details that cannot be stored do not stop a sign-in; an address that is refused does not
+// keep the name from being stored.
+func (s *Service) synchronise(tx storage.Tx, m *Match, p *Member, id *idp.Identity, up *person.Update) error {
+	up.By.ID, up.By.Name = m.ID, m.Person.Username
 	n := PersonFrom(id)
 	if n.Email == "" || !*n.EmailVerified {
 		n.Email, n.EmailVerified = "", nil // an unverified address replaces no other
 	}
 	p.keepEdited(&n, &m.Person)
-	prof.Profile.EmailAddresses = slices.Clone(prof.Profile.EmailAddresses)
-	n.Complete(&prof.Profile, "")
-	if err := prof.Check(); err != nil {
-		return nil //nolint:nilerr // details that cannot be stored do not stop a sign-in
+	apply := func() error {
+		_, err := up.Apply(tx, m.ID, func(_ storage.Tx, d *person.Details) error {
+			n.Complete(&d.Profile, "")
+			return nil
+		})
+		return err
 	}
-	rec.Take(&prof)
-	if rec.Name == m.Person.Name && rec.GivenName == m.Person.GivenName && rec.FamilyName == m.Person.FamilyName && rec.Email == m.Person.Email &&
-		rec.EmailVerified == m.Person.EmailVerified && rec.Locale == m.Person.Locale {
+	err, invalid := apply(), new(person.ValidationError)
+	if errors.As(err, &invalid) && invalid.Field == "email" && n.Email != "" {
+		n.Email, n.EmailVerified = "", nil
+		err = apply()
+	}
+	if errors.As(err, &invalid) {
 		return nil
 	}
-	if err := s.person.TellChanges(tx, m.ID, &m.Person, &known, &prof.Profile, false, now); err != nil {
-		return err
+	if err == nil {
+		m.Person, err = person.Records.Get(tx, m.ID)
 	}
-	rec.UpdatedAt = now
-	if err := person.Reindex(tx, m.ID, before, person.PlacesOf(&rec, &prof), now); err != nil {
-		return err
-	}
-	m.Person = rec
-	if err := person.Records.Put(tx, m.ID, rec, time.Time{}); err != nil {
-		return err
-	}
-	return person.Profiles.Put(tx, m.ID, prof, time.Time{})
+	return err
 }
 
 // keepEdited removes from what the provider says the parts that the person may change and has already.

@@ -15,8 +15,8 @@ type Places struct {
 	groups   []string
 }
 
-// PlacesOf returns the places of a person.
-func PlacesOf(r *Record, p *ProfileRecord) (out Places) {
+// placesOf returns the places of a person.
+func placesOf(r *Record, p *ProfileRecord) (out Places) {
 	for _, e := range p.Profile.EmailAddresses {
 		out.emails = append(out.emails, storage.Key(r.PartitionName(), FoldEmail(e.Value)))
 	}
@@ -32,8 +32,8 @@ func PlacesOf(r *Record, p *ProfileRecord) (out Places) {
 	return out
 }
 
-// Reindex replaces the places of a person in the indexes and the memberships in groups.
-func Reindex(tx storage.Tx, id string, before, after Places, now time.Time) error {
+// reindex replaces the places of a person in the indexes and the memberships in groups.
+func reindex(tx storage.Tx, id string, before, after Places, now time.Time) error {
 	for _, set := range []struct {
 		table         storage.Table[struct{}]
 		before, after []string

@@ -111,9 +111,9 @@ func (s *Service) Notify(tx storage.Tx, t Recipient, kind notify.Kind, on func(*
 	return s.SendNotice(tx, t.Notice(kind, now))
 }
 
-// TellChanges sends the notices of a change of a person to their old address, since an attacker can have made the
+// tellChanges sends the notices of a change of a person to their old address, since an attacker can have made the
 // change.
-func (s *Service) TellChanges(tx storage.Tx, id string, was *Record, old, now *Profile, password bool, at time.Time) error {
+func (s *Service) tellChanges(tx storage.Tx, id string, was *Record, old, now *Profile, password bool, at time.Time) error {
 	u, err := s.Switches(tx)
 	if err != nil {
 		return err

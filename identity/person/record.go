@@ -163,7 +163,7 @@ func CreatePerson(tx storage.Tx, id string, rec Record, prof *ProfileRecord, fol
 	if err := Profiles.Put(tx, id, *prof, time.Time{}); err != nil {
 		return err
 	}
-	return Reindex(tx, id, Places{}, PlacesOf(&rec, prof), rec.UpdatedAt)
+	return reindex(tx, id, Places{}, placesOf(&rec, prof), rec.UpdatedAt)
 }
 
 // forget deletes the profile, the password, the links and the indexes of a person who is removed.
@@ -189,7 +189,7 @@ func (s *Service) forget(tx storage.Tx, id string, before *Record) error {
 			return err
 		}
 	}
-	if err := Reindex(tx, id, PlacesOf(before, &prof), Places{}, before.UpdatedAt); err != nil {
+	if err := reindex(tx, id, placesOf(before, &prof), Places{}, before.UpdatedAt); err != nil {
 		return err
 	}
 	if err := deleteName(tx, before.PartitionName(), folded); err != nil {

@@ -198,7 +198,7 @@ func (u *updateTx) write(was, rec *Record, old, prof *ProfileRecord, changes []s
 			return err
 		}
 	}
-	if err := Reindex(u.tx, u.id, PlacesOf(was, old), PlacesOf(rec, prof), u.now); err != nil {
+	if err := reindex(u.tx, u.id, placesOf(was, old), placesOf(rec, prof), u.now); err != nil {
 		return err
 	}
 	if err := Records.Put(u.tx, u.id, *rec, time.Time{}); err != nil {
@@ -238,7 +238,7 @@ func (u *updateTx) tellOf(was, rec *Record, old, prof *ProfileRecord) error {
 			return err
 		}
 	}
-	return u.s.TellChanges(u.tx, u.id, was, &old.Profile, &prof.Profile, u.phc != "", u.now)
+	return u.s.tellChanges(u.tx, u.id, was, &old.Profile, &prof.Profile, u.phc != "", u.now)
 }
 
 // rename moves the key of a changed username. Another spelling of the same name has the same key.

@@ -61,7 +61,6 @@ var changes = regexp.MustCompile(`^(person\.Person[A-Z][a-z]+Event|group\..*|per
 
 // silent are functions that write a person's records without an event of it, and why.
 var silent = allowance{
-	"synchronise":      "to do: what a provider says changes a person without an event",
 	"Rehash":           "the same password, hashed anew at today's cost",
 	"putPassword":      "the answer of the provider comes with its events",
 	"acceptByPassword": "the invitation comes with its events",
