@@ -13,9 +13,7 @@ const maxCommentWidth = 120
 
 // notPlain are the directories, with those below them, whose comments and documents are not yet plain English of at
 // most 120 columns. One that has become clean must go from the list.
-var notPlain = []string{
-
-}
+var notPlain = []string{}
 
 // awkward are words of comments and documents that make a reader stop, and what to say in their place.
 var awkward = []struct {
