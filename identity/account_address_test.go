@@ -16,7 +16,7 @@ const addressPage = "/account/profile/address"
 
 var shownWas = regexp.MustCompile(`name="was" value="([^"]*)"`)
 
-// streets are the streets of a person, the primary one marked.
+// streets returns the streets of a person's addresses, with the primary one marked.
 func streets(d person.Details) (out []string) {
 	for _, a := range d.Profile.Addresses {
 		text := a.Street()
@@ -28,7 +28,7 @@ func streets(d person.Details) (out []string) {
 	return out
 }
 
-// TestAddresses: a person adds, changes and removes addresses beside the primary one, and makes one of them that.
+// TestAddresses: a person adds, changes and removes addresses besides the primary one, and makes another one primary.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	h, b, _, _ := dashboard(t)
@@ -86,7 +86,8 @@ func TestAddresses(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestAddressesAlike: of addresses that say the same, each can be taken away or be made the primary one. API clients may have put them there.
+// TestAddressesAlike: each of several identical addresses can be removed or made the primary one. API clients can
+// create such addresses.
 func TestAddressesAlike(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -162,12 +163,12 @@ func TestAddressAttacks(t *testing.T) {
 			}
 		})
 	}
-	for _, n := range []string{"1", "2", "99", "-1", "x"} { // the main one, and none
+	for _, n := range []string{"1", "2", "99", "-1", "x"} { // the primary one, and pages that do not exist
 		if a := b.get(addressPage + "?n=" + n); a.Code != http.StatusOK || strings.Contains(a.Body.String(), `value="Street`) && a.url != "/account/profile" {
 			t.Errorf("the page of %s = %d at %s", n, a.Code, a.url)
 		}
 	}
-	// What the form does not show stays.
+	// Details that the form does not show are kept.
 	was := shownWas.FindStringSubmatch(b.get(addressPage + "?n=0").Body.String())[1]
 	wantDone(t, "a change", b.fill(form, addressPage, "do", "save", "was", was, "street", "Other Street", "company_name", "Evil", "primary", "true"), "/account/profile?done=saved")
 	if got := h.details(demo).Profile.Addresses[0]; got != (person.Address{StreetName: "Other Street", CompanyName: "Acme", Tag: "work"}) {

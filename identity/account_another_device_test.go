@@ -27,7 +27,7 @@ const (
 
 var carriedLink = regexp.MustCompile(`<p class="secret"><code>(https://[^<]+)</code>`)
 
-// carrying is a dashboard on which persons make links for other devices.
+// carrying is a dashboard whose users can make links for other devices.
 func carrying(t *testing.T) (*harness, *browser, *config.Units) {
 	t.Helper()
 	h, b, u, _ := dashboard(t)
@@ -41,7 +41,7 @@ func (b *browser) carry() string {
 	return shownPath(b.h.t, b.sendTo(anotherDevice))
 }
 
-// shownPath is the path of the link that a page shows.
+// shownPath returns the path of the link that a page shows.
 func shownPath(t testing.TB, a *answer) string {
 	t.Helper()
 	m := carriedLink.FindStringSubmatch(a.Body.String())
@@ -62,7 +62,7 @@ func shownPath(t testing.TB, a *answer) string {
 	return path
 }
 
-// TestAnotherDevice: a person who is signed in makes a link that signs them in elsewhere, where both switches are on.
+// TestAnotherDevice: a signed-in person makes a link that signs them in on another device, if both switches are on.
 func TestAnotherDevice(t *testing.T) {
 	t.Parallel()
 	h, b, u := carrying(t)
@@ -114,8 +114,8 @@ func TestAnotherDevice(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestAnotherDeviceLevel: nobody gets a level by a link that the session that makes it does not have, nor one that is not configured, and nobody keeps one
-// that has gone.
+// TestAnotherDeviceLevel: a link gives no higher level than the session that made it had, or than the configuration
+// allows when it is used. A level is lost together with the method that gave it.
 func TestAnotherDeviceLevel(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 3)
@@ -164,7 +164,7 @@ func TestAnotherDeviceLevel(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestAnotherDeviceLasts: links after links prolong nothing.
+// TestAnotherDeviceLasts: a chain of links does not prolong the first sign-in.
 func TestAnotherDeviceLasts(t *testing.T) {
 	t.Parallel()
 	h, b, _ := carrying(t)
@@ -189,7 +189,7 @@ func TestAnotherDeviceLasts(t *testing.T) {
 	}
 }
 
-// TestAnotherDeviceTime: the page says how long a link is good, and that is never longer than the sign-in which makes it can last.
+// TestAnotherDeviceTime: the page says how long a link works. That is never longer than the sign-in behind it can last.
 func TestAnotherDeviceTime(t *testing.T) {
 	t.Parallel()
 	h, b, u := carrying(t)
@@ -220,7 +220,7 @@ func TestAnotherDeviceTime(t *testing.T) {
 	}
 }
 
-// TestAnotherDeviceEnds: everything that ends a link.
+// TestAnotherDeviceEnds: everything that invalidates a link.
 func TestAnotherDeviceEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(h *harness, b *browser, u *config.Units){
@@ -285,7 +285,7 @@ func TestAnotherDeviceEnds(t *testing.T) {
 	}
 }
 
-// TestAnotherDeviceByAPI: a backend that processes the token gets no more for it than the browser would.
+// TestAnotherDeviceByAPI: a backend that processes the token gains no more from it than a browser would.
 func TestAnotherDeviceByAPI(t *testing.T) {
 	t.Parallel()
 	h, b, _ := carrying(t)
@@ -305,7 +305,7 @@ func TestAnotherDeviceByAPI(t *testing.T) {
 	}
 }
 
-// TestAnotherDeviceOfProvider: a sign-in at a provider is not carried on.
+// TestAnotherDeviceOfProvider: a sign-in at a provider cannot be passed on to another device.
 func TestAnotherDeviceOfProvider(t *testing.T) {
 	t.Parallel()
 	h := newActionTokens(t)
@@ -479,7 +479,8 @@ func TestAnotherDeviceAttacks(t *testing.T) {
 	})
 }
 
-// TestAnotherDeviceByPasskey: what was carried on falls with the passkey that it came of, however far it was carried, and with no other.
+// TestAnotherDeviceByPasskey: removing a passkey lowers every session whose level comes from it, even through a chain
+// of links. Sessions of another passkey keep their level.
 func TestAnotherDeviceByPasskey(t *testing.T) {
 	t.Parallel()
 	h, u := configured(t, passkeysOn)

@@ -18,7 +18,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// TestContactOfPINReset: where a link for another PIN is sent to an address, whoever knows the password alone must not have it sent elsewhere.
+// TestContactOfPINReset: where PIN reset links go to an e-mail address, a thief who has only the password cannot
+// redirect them to a new address.
 func TestContactOfPINReset(t *testing.T) {
 	t.Parallel()
 	h, u, _ := pinned(t)
@@ -34,7 +35,8 @@ func TestContactOfPINReset(t *testing.T) {
 	wantDone(t, "where nobody sends such links", thief.contact("add", "new@example.org"), "/account/profile/confirm")
 }
 
-// TestOldAddressHears: whoever verifies an address beside one that is not takes over the mail, which is told to who had it.
+// TestOldAddressHears: a newly verified address receives the mail from then on if the present one is unverified. The
+// present address is told so.
 func TestOldAddressHears(t *testing.T) {
 	t.Parallel()
 	h, _, u, m := dashboard(t)
@@ -56,7 +58,7 @@ func TestOldAddressHears(t *testing.T) {
 	heard(t, "the primary one", m, "email_updated thief@example.net")
 }
 
-// TestPasswordRenewsTheSession: whoever has taken the cookie of the browser in which the password is changed is out as well.
+// TestPasswordRenewsTheSession: changing the password also signs out a thief with a copy of this browser's cookie.
 func TestPasswordRenewsTheSession(t *testing.T) {
 	t.Parallel()
 	h, b, _, _ := dashboard(t)
@@ -77,7 +79,7 @@ func TestPasswordRenewsTheSession(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestActivityBehindTokens: what happened to the account is found behind ever so many events of tokens.
+// TestActivityBehindTokens: the activity page finds account events even behind hundreds of token events.
 func TestActivityBehindTokens(t *testing.T) {
 	t.Parallel()
 	h, b, _, _ := dashboard(t)
@@ -106,7 +108,7 @@ func TestActivityBehindTokens(t *testing.T) {
 	}
 }
 
-// TestDeletedIsForgotten: what is left of a person who is gone tells who they were to nobody, but for the events.
+// TestDeletedIsForgotten: except for the events, nothing that is left of a deleted person tells who they were.
 func TestDeletedIsForgotten(t *testing.T) {
 	t.Parallel()
 	h, b, u, m := dashboard(t)
@@ -134,7 +136,7 @@ func TestDeletedIsForgotten(t *testing.T) {
 	}
 }
 
-// TestStrangersKeepNobodyFromTheirAccount: tries on the sign-in page do not count against who is signed in.
+// TestStrangersKeepNobodyFromTheirAccount: attempts on the sign-in page do not count against a person who is signed in.
 func TestStrangersKeepNobodyFromTheirAccount(t *testing.T) {
 	t.Parallel()
 	const path = "/account/security/password"
@@ -166,7 +168,7 @@ func TestStrangersKeepNobodyFromTheirAccount(t *testing.T) {
 	}
 }
 
-// TestEverywhereElse: whoever has taken the cookie of the browser that stays signed in is elsewhere too.
+// TestEverywhereElse: ending all other sessions also signs out a thief with a copy of this browser's cookie.
 func TestEverywhereElse(t *testing.T) {
 	t.Parallel()
 	h, b, _, _ := dashboard(t)
@@ -179,20 +181,21 @@ func TestEverywhereElse(t *testing.T) {
 	}
 }
 
-// TestContactAgain: what was typed is there still where no code is sent yet, and the page that takes the code is found again.
+// TestContactAgain: if it is too soon for another code, the form keeps the typed address. Typing the first address
+// again leads back to the page for its code.
 func TestContactAgain(t *testing.T) {
 	t.Parallel()
 	_, b, u, m := dashboard(t)
 	u.Attributes.Verification.EmailEnabled = true
 	wantDone(t, "an address", b.contact("add", "new@example.org"), "/account/profile/confirm")
 	wantDone(t, "the same again", b.contact("add", "new@example.org"), "/account/profile/confirm")
-	codeOf(t, m, "new@example.org") // one
+	codeOf(t, m, "new@example.org") // only one was sent
 	if a := b.contact("add", "other@example.org"); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") == "" || !strings.Contains(a.Body.String(), `value="other@example.org"`) {
 		t.Errorf("another one at once = %d\n%s", a.Code, a.Body)
 	}
 }
 
-// TestOneEventEach: a block is a block, and no change of details besides.
+// TestOneEventEach: blocking a person writes one event, and none for changed details.
 func TestOneEventEach(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -215,7 +218,8 @@ func TestOneEventEach(t *testing.T) {
 	}
 }
 
-// TestPartitionOnPasswordPage: programs that keep passwords learn the name as it is typed to sign in.
+// TestPartitionOnPasswordPage: password managers see the username exactly as it is typed to sign in, with its
+// partition.
 func TestPartitionOnPasswordPage(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *identity.Config) { c.Partitions = person.PartitionConfig{On: true} })
@@ -227,7 +231,8 @@ func TestPartitionOnPasswordPage(t *testing.T) {
 	}
 }
 
-// TestDownloadNames: every member of the file is called as elsewhere, and lists are lists.
+// TestDownloadNames: the members of the file have the same names as elsewhere, and empty lists are lists rather than
+// null.
 func TestDownloadNames(t *testing.T) {
 	t.Parallel()
 	h, b, _, _ := dashboard(t)
@@ -266,10 +271,10 @@ func TestDownloadNames(t *testing.T) {
 	}
 }
 
-// between is a store that does something between two transactions of a request.
+// between is a store that calls a function between two transactions of a request.
 type between struct {
 	storage.Store
-	left int // reads until then
+	left int // reads until do is called
 	do   func()
 }
 
@@ -281,7 +286,7 @@ func (s *between) View(ctx context.Context, fn func(storage.Tx) error) error {
 	return err
 }
 
-// TestBlockedMeanwhile: whenever within a request its person is blocked, the request removes nothing any more.
+// TestBlockedMeanwhile: if a person is blocked at any point of their request, the request removes nothing.
 func TestBlockedMeanwhile(t *testing.T) {
 	t.Parallel()
 	fired := true

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestContactSurvivesStepUp: what was typed before a step-up stands in its field after it, in that session and nowhere else.
+// TestContactSurvivesStepUp: an address or number typed before a step-up is back in its field afterwards, in that
+// session only.
 func TestContactSurvivesStepUp(t *testing.T) {
 	t.Parallel()
 	h, b, u, _ := dashboard(t)

@@ -10,7 +10,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
-// TestCustomFieldsFromElsewhere: what a directory has written, which nobody could type, keeps nobody from changing another field.
+// TestCustomFieldsFromElsewhere: values from a directory that the form would refuse do not stop a person from changing
+// another field.
 func TestCustomFieldsFromElsewhere(t *testing.T) {
 	t.Parallel()
 	h, u, _ := open(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// given are the applications of one person.
+// given stands in for authz: it holds the applications that one person has given access to.
 type given struct {
 	person    string
 	list      []login.Application
@@ -71,7 +71,7 @@ func TestAccountApplications(t *testing.T) {
 	h.checkInvariants()
 }
 
-// ownAccounts is a harness with two providers, and a browser of a person with a password.
+// ownAccounts returns a harness with two providers, and a browser in which a person with a password is signed in.
 func ownAccounts(t *testing.T) (*elsewhere, *config.Units, *browser) {
 	t.Helper()
 	e := newElsewhere(t)
@@ -86,7 +86,7 @@ func ownAccounts(t *testing.T) (*elsewhere, *config.Units, *browser) {
 
 const accountsPath = "/account/security/accounts"
 
-// couple asks on the account page for the way to a provider, and comes back from there as this identity.
+// couple asks on the account page to connect a provider, and comes back from that provider with this identity.
 func (e *elsewhere) couple(b *browser, provider string, id *idp.Identity) *answer {
 	e.t.Helper()
 	a := b.fill(b.get(accountsPath), accountsPath, "do", "connect", "provider", provider)
@@ -130,7 +130,7 @@ func TestBindMultipleAccounts(t *testing.T) {
 	}
 }
 
-// TestLastWayIn: who has no password keeps the one account that signs them in.
+// TestLastWayIn: a person without a password cannot disconnect the only account that signs them in.
 func TestLastWayIn(t *testing.T) {
 	t.Parallel()
 	e, u, _ := ownAccounts(t)
@@ -367,7 +367,8 @@ func TestDeleteAccount(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestEditableMapping: what a provider synchronises is read only, unless its mapping is editable: then a sign-in leaves what the person has.
+// TestEditableMapping: details synchronised by a provider are read-only, unless their mapping is editable. A later
+// sign-in does not overwrite an editable detail.
 func TestEditableMapping(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -399,7 +400,8 @@ func TestEditableMapping(t *testing.T) {
 	}
 }
 
-// TestCouplingCancelled: who comes back from a provider without an answer is not told that the accounts are connected.
+// TestCouplingCancelled: a person who comes back from a provider with a refusal is not told that the accounts are
+// connected.
 func TestCouplingCancelled(t *testing.T) {
 	t.Parallel()
 	e, _, b := ownAccounts(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 )
 
-// accountForms are the forms below /account, each with the fields that would change something.
+// accountForms are the forms below /account, each with fields that would change something.
 var accountForms = map[string][]string{
 	"/account/profile":           {"form", "details", "given_name", "Evil"},
 	"/account/profile/contact":   {"kind", "email", "do", "add", "value", "evil@example.org"},
@@ -23,7 +23,8 @@ var accountForms = map[string][]string{
 	"/account/data/delete":       {"password", demoPassword},
 }
 
-// TestAccountForms tries every form below /account without a session, with one of too low a level, from elsewhere, and without its token.
+// TestAccountForms submits every form below /account without a session, in one whose level is too low, from another
+// site, and without its CSRF token.
 func TestAccountForms(t *testing.T) {
 	t.Parallel()
 	h, b, u, _ := dashboard(t)
@@ -95,7 +96,7 @@ func TestAccountForms(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestChangeLevels: the pages that change what counts need the levels that are configured for them, and the others do not.
+// TestChangeLevels: changing an address and changing the password each need the level that is configured for it.
 func TestChangeLevels(t *testing.T) {
 	t.Parallel()
 	_, b, u, _ := dashboard(t)
@@ -114,7 +115,7 @@ func TestChangeLevels(t *testing.T) {
 	wantDone(t, "another address", b.contact("add", "new@example.org"), "/account/profile?done=added")
 }
 
-// TestAccountBack: the account leads back to where the person came from, when that is whitelisted.
+// TestAccountBack: the account leads back to the page that the person came from, if its URL is whitelisted.
 func TestAccountBack(t *testing.T) {
 	t.Parallel()
 	_, b, u, _ := dashboard(t)
@@ -166,7 +167,7 @@ func TestVerificationPhone(t *testing.T) {
 	}
 }
 
-// TestAccountPagesAreNotKept: no cache and no back button shows a page of somebody who has signed out.
+// TestAccountPagesAreNotKept: after signing out, neither a cache nor the back button shows a page of the account.
 func TestAccountPagesAreNotKept(t *testing.T) {
 	t.Parallel()
 	h, b, _, _ := dashboard(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// fill posts to an address of ours with the token of a page.
+// fill posts to one of our addresses with the CSRF token of a page.
 func (b *browser) fill(page *answer, action string, fields ...string) *answer {
 	v := url.Values{"csrf": {page.csrf()}}
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -26,13 +26,13 @@ func (b *browser) fill(page *answer, action string, fields ...string) *answer {
 	return b.do(http.MethodPost, action, v.Encode())
 }
 
-// sendTo opens a page and posts to it.
+// sendTo opens a page and posts to the same path.
 func (b *browser) sendTo(path string, fields ...string) *answer {
 	b.h.t.Helper()
 	return b.fill(b.get(path), path, fields...)
 }
 
-// wantDone holds an answer against a redirect to a page that says what was done.
+// wantDone checks that an answer is a redirect to this page, which says what was done.
 func wantDone(t *testing.T, what string, a *answer, to string) {
 	t.Helper()
 	if got := a.Header().Get("Location"); a.Code != http.StatusSeeOther || got != to {
@@ -40,7 +40,7 @@ func wantDone(t *testing.T, what string, a *answer, to string) {
 	}
 }
 
-// details returns all that is kept of the person of the harness.
+// details returns everything that is stored about a person.
 func (h *harness) details(username string) person.Details {
 	h.t.Helper()
 	p, err := h.Person.Person(h.t.Context(), username)
@@ -57,7 +57,7 @@ func (h *harness) details(username string) person.Details {
 	return d
 }
 
-// dashboard is a harness with a browser that is signed in, units and a mailbox.
+// dashboard returns a harness with a signed-in browser, configuration units and a mailbox.
 func dashboard(t *testing.T) (*harness, *browser, *config.Units, *notifytest.Notices) {
 	t.Helper()
 	h, u := configured(t)
@@ -157,13 +157,13 @@ func TestMandatoryPhone(t *testing.T) {
 	}
 }
 
-// contact posts to the form of a person's addresses and numbers.
+// contact posts an e-mail address to the form for addresses and numbers of a person.
 func (b *browser) contact(do, value string) *answer {
 	b.h.t.Helper()
 	return b.fill(b.get("/account/profile"), "/account/profile/contact", "kind", "email", "do", do, "value", value)
 }
 
-// codeOf returns the code of the one notice that was sent.
+// codeOf returns the code of the only notice that was sent.
 func codeOf(t *testing.T, m *notifytest.Notices, to string) string {
 	t.Helper()
 	list := m.Take()
@@ -240,7 +240,8 @@ func TestVerificationEmail(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestUsernameOfAnother: a username that is the address follows it, unless it is somebody else's.
+// TestUsernameOfAnother: a username that equals the primary address changes with it, unless the new address is another
+// person's username.
 func TestUsernameOfAnother(t *testing.T) {
 	t.Parallel()
 	h, b, u, m := dashboard(t)
@@ -378,7 +379,7 @@ func TestChangePassword(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestChangePasswordIsThrottled: who sits at an open browser shares the counters of the sign-in page.
+// TestChangePasswordIsThrottled: attempts in an open browser are limited, like those on the sign-in page.
 func TestChangePasswordIsThrottled(t *testing.T) {
 	t.Parallel()
 	h, b, _, _ := dashboard(t)
@@ -393,7 +394,7 @@ func TestChangePasswordIsThrottled(t *testing.T) {
 	}
 }
 
-// TestFirstPassword: who has no password sets one with what a set-up of another method needs.
+// TestFirstPassword: a person without a password can set one under the same conditions as set up another method.
 func TestFirstPassword(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)

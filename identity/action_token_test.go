@@ -21,7 +21,7 @@ import (
 
 const appWelcome = "https://app.example.com/welcome?from=token"
 
-// tokens is a harness with every feature of action tokens on.
+// tokens is a harness with every feature of action tokens switched on.
 type tokens struct {
 	*elsewhere
 	mu sync.Mutex // guards u
@@ -61,7 +61,7 @@ func (h *tokens) process(n actiontoken.NewActionToken) (actiontoken.ActionsDone,
 	return h.ActionToken.Process(h.t.Context(), made.Token, "", event.Actor{ID: "ops"})
 }
 
-// link returns the path of the page that a LOGIN leads to.
+// link returns the path of the page that a LOGIN action leads to.
 func (h *tokens) link(n actiontoken.NewActionToken) string {
 	h.t.Helper()
 	n.Actions = append(n.Actions, actiontoken.Action{Type: actiontoken.ActionLogin})
@@ -76,7 +76,7 @@ func (h *tokens) link(n actiontoken.NewActionToken) string {
 	return path
 }
 
-// TestActionTokenLevel: a LOGIN ends in a signed-in browser at the level that it carries, or at that of the configuration.
+// TestActionTokenLevel: a LOGIN action signs in at the level in the token, or else at the configured level.
 func TestActionTokenLevel(t *testing.T) {
 	t.Parallel()
 	h := newActionTokens(t)
@@ -119,7 +119,7 @@ func TestActionTokenLeadsOn(t *testing.T) {
 	if a := b.post(page); a.Code != 303 || a.Header().Get("Location") != appWelcome {
 		t.Errorf("POST = %d to %q, want %q", a.Code, a.Header().Get("Location"), appWelcome)
 	}
-	// What was taken off the list meanwhile is nowhere to go.
+	// A URL that was taken off the list in the meantime is ignored.
 	page = b.get(h.link(actiontoken.NewActionToken{RedirectURI: appWelcome}))
 	h.set(func(u *config.Units) { u.Features.ActionToken.WhitelistedURLs = nil })
 	if a := b.post(page); a.Code != 303 || a.Header().Get("Location") != "/account" {
@@ -127,7 +127,7 @@ func TestActionTokenLeadsOn(t *testing.T) {
 	}
 }
 
-// TestActionTokenLinkEnds: everything that ends a link.
+// TestActionTokenLinkEnds: everything that invalidates a link.
 func TestActionTokenLinkEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*tokens){
@@ -270,14 +270,14 @@ func TestActionTokenLinkAttacks(t *testing.T) {
 	})
 }
 
-// lost is a Manager that cannot tell.
+// lost is a Manager that cannot read its providers.
 type lost struct{}
 
 func (lost) Providers(context.Context, *config.Units) ([]federation.Provider, uint64, error) {
 	return nil, 0, storage.ErrUnavailable
 }
 
-// TestActionTokenWithoutProviders: when nobody can tell which providers there are, tokens that need none are good.
+// TestActionTokenWithoutProviders: if the providers cannot be read, tokens that need no provider still work.
 func TestActionTokenWithoutProviders(t *testing.T) {
 	t.Parallel()
 	h := newActionTokens(t)
@@ -292,7 +292,8 @@ func TestActionTokenWithoutProviders(t *testing.T) {
 	}
 }
 
-// TestActionTokenCouplesSession: a sign-in at a provider that waits for somebody's password is coupled by a token in its place.
+// TestActionTokenCouplesSession: a provider sign-in that waits for the password of a person can be coupled by a token
+// instead.
 func TestActionTokenCouplesSession(t *testing.T) {
 	t.Parallel()
 	h := newActionTokens(t)
@@ -313,7 +314,7 @@ func TestActionTokenCouplesSession(t *testing.T) {
 	if si := h.mustEnter(h.browser(), known()); si.Subject != h.demoID() {
 		t.Errorf("the identity signs in %s, want the person of the token", si.Subject)
 	}
-	// A session that the provider has opened names its identity too: here it is the person's own.
+	// A session opened by the provider also carries its identity, which here is already the person's own.
 	in := h.browser()
 	si := h.mustEnter(in, known())
 	if _, err := h.process(session(si.SessionID)); err != nil {
@@ -321,7 +322,8 @@ func TestActionTokenCouplesSession(t *testing.T) {
 	}
 }
 
-// TestActionTokenCouplesNothingUnasked: whoever forces an answer of their own upon a browser does not get its person's account coupled with it.
+// TestActionTokenCouplesNothingUnasked: an attacker who forces their own provider answer on a browser does not get
+// their identity coupled with an account.
 func TestActionTokenCouplesNothingUnasked(t *testing.T) {
 	t.Parallel()
 	h := newActionTokens(t)

@@ -15,7 +15,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// activatingByEmail is a harness where new persons are activated by e-mail, with one such person, and the link that they were sent.
+// activatingByEmail returns a harness where new persons are activated by e-mail, with one such person and the link sent
+// to them.
 func activatingByEmail(t *testing.T) (h *harness, u *config.Units, p person.Person, link string) {
 	t.Helper()
 	h, u, _ = open(t)
@@ -73,7 +74,8 @@ func TestActivationByEmail(t *testing.T) {
 	}
 }
 
-// TestActivationResent: the right password of an inactive person leads to a page that sends the link again, and the link to the sign-in that waits.
+// TestActivationResent: an inactive person with the right password gets a page that sends the link again. The link
+// leads back to the sign-in that waits.
 func TestActivationResent(t *testing.T) {
 	t.Parallel()
 	h, _, p, first := activatingByEmail(t)
@@ -132,7 +134,8 @@ func TestActivationDuringSignIn(t *testing.T) {
 	}
 }
 
-// TestSignUpActivation: who has confirmed the address by a code is not asked again; without it the link activates.
+// TestSignUpActivation: a person who has confirmed the address by a code is not asked again. Otherwise the link
+// activates the account.
 func TestSignUpActivation(t *testing.T) {
 	t.Parallel()
 	h, u, _, _ := activatingByEmail(t)
@@ -239,7 +242,7 @@ func TestActivationByEmailAttacks(t *testing.T) {
 
 var flowOf = regexp.MustCompile(`flow=[^"&]*`)
 
-// strip leaves out of a page what differs each time.
+// strip removes from a page the parts that differ each time.
 func strip(a *answer) string {
 	body := field.ReplaceAllString(a.Body.String(), "")
 	return flowOf.ReplaceAllString(body, "")

@@ -17,7 +17,7 @@ import (
 
 const late = "late@example.com"
 
-// activatingByCode is a harness where new persons are activated by a code, with one such person.
+// activatingByCode returns a harness where new persons are activated by a code, with one such person.
 func activatingByCode(t *testing.T) (*harness, *config.Units, person.Person) {
 	t.Helper()
 	h, u := configured(t)
@@ -47,7 +47,7 @@ func (h *harness) stateOf(id string) person.State {
 	return p.State
 }
 
-// awaits signs a person in who is inactive, and returns the page that asks for the code.
+// awaits signs in an inactive person and returns the page that asks for the code.
 func (b *browser) awaits(username, password string) *answer {
 	b.h.t.Helper()
 	a := b.try(username, password)
@@ -89,7 +89,7 @@ func TestActivationByCode(t *testing.T) {
 	}
 }
 
-// TestActivationSwitch: switched off nobody is asked for a code, and whoever is inactive stays so.
+// TestActivationSwitch: while activation is off, nobody is asked for a code and inactive persons stay inactive.
 func TestActivationSwitch(t *testing.T) {
 	t.Parallel()
 	h, u, p := activatingByCode(t)
@@ -111,7 +111,7 @@ func TestActivationSwitch(t *testing.T) {
 	}
 }
 
-// TestActivationType: where persons are activated by e-mail no code is asked for or made.
+// TestActivationType: where persons are activated by e-mail, no delivered code is made or asked for.
 func TestActivationType(t *testing.T) {
 	t.Parallel()
 	h, u, p := activatingByCode(t)
@@ -152,7 +152,8 @@ func TestActivationExpires(t *testing.T) {
 	try("a code that has arrived", http.StatusSeeOther)
 }
 
-// TestActivationDuringFirstAuthentication: without the switch the account is active afterwards, and the person signs in.
+// TestActivationDuringFirstAuthentication: without the switch, the code only activates the account, and the person
+// signs in again.
 func TestActivationDuringFirstAuthentication(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ after, want string }{

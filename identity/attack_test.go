@@ -21,7 +21,7 @@ func TestForgedForms(t *testing.T) {
 		other := h.browser().get("/next")
 		for name, c := range map[string]struct {
 			header http.Header
-			csrf   string // "": the page's own
+			csrf   string // "": the one of the page
 		}{
 			"no token":        {csrf: "-"},
 			"another token":   {csrf: other.csrf()},
@@ -54,7 +54,7 @@ func TestForgedForms(t *testing.T) {
 		attacker := h.browser()
 		form := attacker.get("/next?attacker")
 		stranger, victim := h.browser(), h.browser()
-		victim.get("/next") // has a browser cookie of its own
+		victim.get("/next") // has its own browser cookie
 		for name, b := range map[string]*browser{"no cookie": stranger, "own cookie": victim} {
 			a := b.do(http.MethodGet, form.url, "")
 			if a.Code != http.StatusForbidden || strings.Contains(a.Body.String(), "/next?attacker") {
@@ -115,7 +115,7 @@ func TestNobodyLearnsWhoExists(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// What differs between two answers on purpose: the flow, the token against forgery and what was typed.
+		// The flow, the CSRF token and the typed username differ between answers on purpose.
 		normal := func(a *answer, username string) string {
 			body := strings.ReplaceAll(a.Body.String(), a.csrf(), "TOKEN")
 			body = strings.ReplaceAll(body, `value="`+username+`"`, "USERNAME")

@@ -8,8 +8,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 )
 
-// BenchmarkProfile is what the busiest pages of an account cost: the profile, and a telephone number that is added and
-// removed again.
+// BenchmarkProfile measures the busiest pages of an account: showing the profile, and adding and removing a telephone
+// number.
 func BenchmarkProfile(b *testing.B) {
 	h := newHarness(b, func(c *identity.Config) { c.Locales = []string{"en", "nl", "de", "fr"} })
 	br := h.browser()

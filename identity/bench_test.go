@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// BenchmarkCurrent is what it costs to find out who is signed in.
+// BenchmarkCurrent measures finding out who is signed in.
 func BenchmarkCurrent(b *testing.B) {
 	h := newHarness(b)
 	br := h.browser()
@@ -27,7 +27,7 @@ func BenchmarkCurrent(b *testing.B) {
 	}
 }
 
-// BenchmarkGet is what the hot paths read of a person.
+// BenchmarkGet measures reading what busy requests need to know of a person.
 func BenchmarkGet(b *testing.B) {
 	h := newHarness(b)
 	p, err := h.Person.Person(b.Context(), demo)
@@ -46,7 +46,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkPages is what it costs to answer for a page, from the request to its last byte. No password is hashed here.
+// BenchmarkPages measures answering a request for a page, up to the last byte. No password is hashed here.
 func BenchmarkPages(b *testing.B) {
 	h := newHarness(b, func(c *identity.Config) { c.Locales = []string{"en", "nl", "de", "fr"} })
 	person, stranger := h.browser(), h.browser()
@@ -70,7 +70,7 @@ func BenchmarkPages(b *testing.B) {
 	}
 }
 
-// BenchmarkPasskey is what it costs to check the answer of a passkey: its JSON, two reads and the signature.
+// BenchmarkPasskey measures checking the answer of a passkey: its JSON, two reads and the signature.
 func BenchmarkPasskey(b *testing.B) {
 	for name, key := range signers(b) {
 		b.Run(name, func(b *testing.B) {

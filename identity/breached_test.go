@@ -17,7 +17,7 @@ import (
 
 const breached = "password from a breach"
 
-// breachList knows one password, or cannot tell.
+// breachList is a breach check that knows one password, or fails with err.
 type breachList struct {
 	err    error
 	closed bool
@@ -31,7 +31,7 @@ func (b *breachList) Breached(_ context.Context, password string) (bool, error) 
 
 func (b *breachList) Closed() bool { return b.closed }
 
-// withBreaches is a harness whose policy wants to know of breaches.
+// withBreaches returns a harness whose password policy blocks breached passwords.
 func withBreaches(t *testing.T, b *breachList) (*harness, *config.Units) {
 	t.Helper()
 	h, u := configured(t)
@@ -41,7 +41,7 @@ func withBreaches(t *testing.T, b *breachList) (*harness, *config.Units) {
 	return h, u
 }
 
-// waysIn are the ways that set a password.
+// waysIn are the ways to set a password.
 var waysIn = map[string]func(h *harness, password string) error{
 	"a new person": func(h *harness, password string) error {
 		_, err := h.Person.AddPerson(h.t.Context(), person.NewPerson{Username: "ann", Password: secret.New(password)}, ops)
@@ -126,7 +126,7 @@ func TestBreachServiceDown(t *testing.T) {
 			t.Parallel()
 			h, _ := withBreaches(t, &breachList{err: errors.New("down"), closed: true})
 			err := set(h, "one that nobody knows")
-			if way == "the configuration" { // the server starts, the person comes later
+			if way == "the configuration" { // the server starts, and adds the person later
 				if _, missing := h.Person.Person(t.Context(), "conf"); err != nil || !errors.Is(missing, person.ErrNoPerson) {
 					t.Errorf("New = %v, and the person: %v, want no error and nobody", err, missing)
 				}

@@ -49,7 +49,7 @@ func TestCheckPassword(t *testing.T) {
 		h := newHarness(t)
 		b := h.browser()
 		b.wrong(demo, 2)
-		from := event.Origin{ClientIP: "203.0.113.7"} // the browser's
+		from := event.Origin{ClientIP: "203.0.113.7"} // the address of the browser
 		for range 3 {
 			if _, err := h.CheckPassword(t.Context(), "legacy", demo, "wrong password", from); !errors.Is(err, login.ErrBadCredentials) {
 				t.Errorf("CheckPassword = %v, want ErrBadCredentials", err)

@@ -16,7 +16,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// TestExtraRegistrationLevel: who has to step up to see their profile changes nothing of it before.
+// TestExtraRegistrationLevel: a person who must step up to see their profile is not asked for details before that, and
+// cannot add any.
 func TestExtraRegistrationLevel(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 241: a detail without the level of the account pages", func(t *testing.T) {
@@ -37,7 +38,8 @@ func TestExtraRegistrationLevel(t *testing.T) {
 	})
 }
 
-// TestExtraRegistrationMeanwhile: what is switched off, blocked, filled in or ended while the page is open counts when it is sent.
+// TestExtraRegistrationMeanwhile: a change while the page is open counts when the form is sent. The feature is switched
+// off, the field is not required any more or has a value, or the person is blocked.
 func TestExtraRegistrationMeanwhile(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(e *elsewhere, u *config.Units){
@@ -111,7 +113,8 @@ func TestExtraRegistrationRaces(t *testing.T) {
 	})
 }
 
-// TestExtraRegistrationTakesTime: max_age and prompt=login were met by the sign-in before the page, however long somebody looks at it.
+// TestExtraRegistrationTakesTime: the sign-in before the page satisfies max_age and prompt=login, however long the page
+// stays open.
 func TestExtraRegistrationTakesTime(t *testing.T) {
 	t.Parallel()
 	for what, demand := range map[string]func(*elsewhere, *login.Demand){
@@ -139,7 +142,7 @@ func TestExtraRegistrationTakesTime(t *testing.T) {
 	}
 }
 
-// TestExtraRegistrationOfMethods: the fields of a method that is switched off are asked of nobody, and what was typed into them stays.
+// TestExtraRegistrationOfMethods: the fields of a disabled method are not asked for, and their stored values are kept.
 func TestExtraRegistrationOfMethods(t *testing.T) {
 	t.Parallel()
 	e, u := extra(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// extra is a harness where persons are asked for what is missing, from their second sign-in on.
+// extra returns a harness where persons are asked for missing details from their second sign-in on.
 func extra(t *testing.T) (*elsewhere, *config.Units) {
 	t.Helper()
 	u := config.Defaults()
@@ -29,7 +29,7 @@ func extra(t *testing.T) (*elsewhere, *config.Units) {
 	return e, &u
 }
 
-// completes signs in and returns the page that asks for more.
+// completes signs in and returns the page that asks for missing details.
 func (b *browser) completes(username, password string) *answer {
 	b.h.t.Helper()
 	a := b.try(username, password)
@@ -45,7 +45,7 @@ func TestExtraRegistration(t *testing.T) {
 	u.Attributes.PersonCreationMandatoryFields.FirstNameRequired = true
 	u.Profile.Rules = []config.AttributeRule{{AnyOf: []string{config.AttributeBirthDate, config.AttributePhone}}}
 	withFields(u, config.OwnMethod, asked)
-	e.browser().signIn(demo, demoPassword) // the first one
+	e.browser().signIn(demo, demoPassword) // the first sign-in
 	b := e.browser()
 	form := b.completes(demo, demoPassword)
 	body := form.Body.String()
@@ -90,7 +90,7 @@ func TestExtraRegistration(t *testing.T) {
 	}
 }
 
-// TestExtraRegistrationIsAsked: when, of whom and how, and that nobody is kept.
+// TestExtraRegistrationIsAsked: when, of whom and how missing details are asked for. Everyone can skip the page.
 func TestExtraRegistrationIsAsked(t *testing.T) {
 	t.Parallel()
 	e, u := extra(t)
@@ -154,7 +154,7 @@ func TestExtraRegistrationIsAsked(t *testing.T) {
 	lands("switched off", b, at, "/next")
 }
 
-// TestExtraRegistrationContacts: an address and a number are theirs once they have typed the codes, in a row.
+// TestExtraRegistrationContacts: an address and a number are stored once their codes are typed, one after the other.
 func TestExtraRegistrationContacts(t *testing.T) {
 	t.Parallel()
 	e, u := extra(t)
@@ -201,7 +201,7 @@ func TestExtraRegistrationContacts(t *testing.T) {
 	e.checkInvariants()
 }
 
-// mustAdd adds a person without an address.
+// mustAdd adds a person without an e-mail address, a number or a family name.
 func (e *elsewhere) mustAdd(username string) {
 	e.t.Helper()
 	e.add(person.NewPerson{Username: username, Password: secret.New(demoPassword), FamilyName: "X", Profile: &person.Profile{PhoneNumbers: []person.PhoneNumber{{Value: "+31 20 1234567"}}}})
@@ -260,7 +260,8 @@ func TestExtraRegistrationAttacks(t *testing.T) {
 	})
 }
 
-// TestExtraRegistrationEveryWay: an action token and a passkey lead there too, and from there to where each was going.
+// TestExtraRegistrationEveryWay: sign-ins by action token and by passkey lead to the page too, and then to their
+// target.
 func TestExtraRegistrationEveryWay(t *testing.T) {
 	t.Parallel()
 	lacks := func(u *config.Units) {

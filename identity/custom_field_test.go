@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// asked are fields of each type.
+// asked has one field of each type.
 var asked = []config.CustomAttributeField{
 	{ID: "team", Name: `Team <b>"&{brand}`, Type: config.FieldText}, {ID: "shoe_size", Name: "Shoe size", Type: config.FieldNumber}, {ID: "news", Name: "Newsletter", Type: config.FieldCheckbox},
 }
@@ -25,7 +25,7 @@ func attributes(pairs ...string) (out []person.CustomAttribute) {
 	return out
 }
 
-// setProfile changes what is known of a person.
+// setProfile changes the profile of a person.
 func (h *harness) setProfile(username string, change func(*person.Profile)) {
 	h.t.Helper()
 	_, err := h.Person.UpdatePerson(h.t.Context(), h.details(username).ID, person.Edit{By: ops}, func(_ storage.Tx, d *person.Details) error {
@@ -37,7 +37,7 @@ func (h *harness) setProfile(username string, change func(*person.Profile)) {
 	}
 }
 
-// custom are the custom attributes of a person.
+// custom returns the custom attributes of a person.
 func (h *harness) custom(username string) []person.CustomAttribute {
 	h.t.Helper()
 	return h.details(username).Profile.CustomAttributes
@@ -117,7 +117,8 @@ func TestCustomFields(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestCustomFieldsOfInvited: whoever accepts an invitation by a password is asked, with what is known filled in.
+// TestCustomFieldsOfInvited: an invited person who chooses a password is asked for the fields. Known values are filled
+// in.
 func TestCustomFieldsOfInvited(t *testing.T) {
 	t.Parallel()
 	x := newInviting(t)
@@ -137,7 +138,7 @@ func TestCustomFieldsOfInvited(t *testing.T) {
 	}
 }
 
-// TestCustomFieldsOfProvider: a method's own fields are asked for after the first arrival, with and without a password.
+// TestCustomFieldsOfProvider: the fields of a provider are asked for at the first arrival, with and without a password.
 func TestCustomFieldsOfProvider(t *testing.T) {
 	t.Parallel()
 	x := newRegistering(t)

@@ -8,7 +8,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
-// TestDecoys: while hashes of another system are there, what a try costs does not tell whose name is somebody's.
+// TestDecoys: while imported hashes of another system exist, the cost of an attempt does not tell which usernames
+// exist.
 func TestDecoys(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 218: a name that is nobody's costs what an imported hash costs, or what one of ours does", func(t *testing.T) {
@@ -56,7 +57,7 @@ func TestDecoys(t *testing.T) {
 		if n < names/5 || n > names*4/5 {
 			t.Errorf("%d of %d names that are nobody's cost as much as the imported hash, want about half", n, names)
 		}
-		// The same names, in other letters, also after a restart.
+		// Each name costs the same in upper case and after a restart.
 		h.start()
 		for i := range names {
 			if got := cost(strings.ToUpper(nobody(i))); (got == imported) != like[i] {

@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// delivering is stepping to level 2, with delivered codes alone.
+// delivering returns a harness where level 2 is demanded and delivered codes are the only method.
 func delivering(t *testing.T) (*harness, *config.Units) {
 	t.Helper()
 	h, u := stepping(t, 2)
@@ -76,7 +76,7 @@ func TestDeliveredCode(t *testing.T) {
 	if _, err := h.Proof.MakeDeliveredCode(t.Context(), demo, "step-up", event.Actor{}); !errors.Is(err, proof.ErrCodesOff) {
 		t.Errorf("MakeDeliveredCode, switched off = %v", err)
 	}
-	u.Features.StepUpExternallyDeliveredCodeEnabled = true // the deprecated switch says the same
+	u.Features.StepUpExternallyDeliveredCodeEnabled = true // the deprecated switch has the same effect
 	if a := other.get("/next"); a.Code != http.StatusOK {
 		t.Errorf("level 2 with the deprecated switch = %d", a.Code)
 	}
@@ -87,7 +87,7 @@ func TestDeliveredCode(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestDeliveredCodeSetsUpNothing: that a code could be delivered to everybody is no method of anybody's own.
+// TestDeliveredCodeSetsUpNothing: delivered codes do not count as a step-up method that a person has set up.
 func TestDeliveredCodeSetsUpNothing(t *testing.T) {
 	t.Parallel()
 	h, u := delivering(t)

@@ -21,9 +21,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const proxy = "10.0.0.7:4711" // whom the provider edge believes
+const proxy = "10.0.0.7:4711" // an address that the provider edge trusts
 
-// withEdge adds the provider edge, which a proxy speaks for.
+// withEdge adds the provider edge, whose identities come in headers set by a proxy.
 func withEdge(c *identity.Config) {
 	source, err := header.New(header.Config{
 		Trust: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, User: "X-Remote-User", LevelHeader: "X-Remote-Level",
@@ -35,21 +35,21 @@ func withEdge(c *identity.Config) {
 	c.Providers = []federation.Provider{{ID: "edge", Source: source}}
 }
 
-// edge is a browser behind the proxy, or not.
+// edge is a browser whose requests come through the proxy, unless the test changes its address.
 type edge struct {
 	*browser
 	demand  login.Demand
 	headers []string
 }
 
-// behind returns a browser whose requests the proxy marks with headers.
+// behind returns a browser whose requests get these headers from the proxy.
 func (h *harness) behind(headers ...string) *edge {
 	e := &edge{browser: h.browser(), headers: headers, demand: login.Demand{MaxAge: -1, Providers: []string{"edge"}, Return: "/next", Client: login.Client{ID: "shop"}}}
 	e.address = proxy
 	return e
 }
 
-// ask asks for a sign-in and returns what came of it; nil when a page or redirect was written.
+// ask asks for a sign-in and returns the result, which is nil when a page or redirect was written.
 func (e *edge) ask() (*login.Result, *httptest.ResponseRecorder, error) {
 	e.h.t.Helper()
 	r := httptest.NewRequest(http.MethodGet, issuer+"/next", nil)
@@ -77,7 +77,7 @@ func (e *edge) mustSignIn() *login.Result {
 	return result
 }
 
-// wantPage asserts that a person sees a page, and that who asks silently is refused.
+// wantPage checks that the browser gets a page, and that a passive request is refused.
 func (e *edge) wantPage(what, words string) {
 	e.h.t.Helper()
 	e.demand.Passive = false
@@ -121,7 +121,7 @@ func TestHeaderSignIn(t *testing.T) {
 		t.Errorf("events = %v, want Ann created and signed in once", n)
 	}
 
-	// The same again: nothing new, and another request's parameters are not this one's.
+	// Signing in again changes nothing, and the parameters of the first request are gone.
 	cookie := e.session()
 	h.clock.Advance(30 * time.Second)
 	e.demand.Params = nil
@@ -129,24 +129,24 @@ func TestHeaderSignIn(t *testing.T) {
 	if again.SessionID != got.SessionID || !again.AuthTime.Equal(got.AuthTime) || e.session() != cookie || again.Details["branch"] != nil {
 		t.Errorf("second sign-in = %+v, want the same session without branch", again)
 	}
-	// Another attribute is a new sign-in in the same session.
+	// A changed attribute means a new sign-in in the same session.
 	e.headers[5] = "ann@example.org"
 	changed := e.mustSignIn()
 	if changed.SessionID != got.SessionID || e.session() == cookie || changed.Details["email"][0] != "ann@example.org" || !changed.AuthTime.Equal(h.clock.Now()) {
 		t.Errorf("sign-in with another attribute = %+v, want it in the same session", changed)
 	}
-	// prompt=login and max_age are met by what the proxy says now.
+	// The present headers of the proxy satisfy prompt=login and max_age.
 	h.clock.Advance(time.Minute)
 	e.demand.NotBefore, e.demand.MaxAge, e.demand.Return = h.clock.Now(), 0, "/next?again"
 	if forced := e.mustSignIn(); !forced.AuthTime.Equal(h.clock.Now()) {
 		t.Errorf("forced sign-in at %v, want now", forced.AuthTime)
 	}
-	// In another browser and other case it is the same person.
+	// A username in upper case means the same person, also in another browser.
 	other := h.behind("X-Remote-User", "ANN")
 	if r := other.mustSignIn(); r.Subject != p.ID || r.SessionID == got.SessionID || r.Level != 1 {
 		t.Errorf("in another browser = %+v, want the same person", r)
 	}
-	// The session serves without the headers too, as any session, but no demand that is stricter.
+	// Without the headers the session still works, like any session, but not for a client that needs another provider.
 	e.headers, e.demand = nil, login.Demand{MaxAge: -1, Providers: []string{"identity", "edge"}, Return: "/next"}
 	if r := e.mustSignIn(); r.Subject != p.ID || r.Provider != "edge" {
 		t.Errorf("without headers = %+v, want the session", r)
@@ -158,7 +158,7 @@ func TestHeaderSignIn(t *testing.T) {
 	h.checkInvariants()
 }
 
-// Who the proxy names now is signed in, whoever was before.
+// TestHeaderDecides: the person that the proxy names now is signed in, even if another person was before.
 func TestHeaderDecides(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, withEdge)
@@ -213,7 +213,7 @@ func TestHeaderRefusals(t *testing.T) {
 		}
 	}
 	h.behind("X-Remote-User", "ann").wantPage("blocked", "You don’t have access")
-	// Removed is gone: the name is free, and whom the proxy names next by it is somebody else.
+	// After a removal the username is free, so the next person of that name is a new one.
 	if err := h.Person.SetState(t.Context(), "ann", person.Removed, event.Actor{}); err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,8 @@ func TestHeaderRefusals(t *testing.T) {
 	h.checkInvariants()
 }
 
-// attack 36's sister: the headers of a stranger say nothing. The sign-in page answers where the client may use it, otherwise a page.
+// TestHeaderFromStrangers is a variant of attack 36: headers from a stranger are ignored. If the client allows the
+// sign-in page, the stranger gets that; otherwise a page that refuses.
 func TestHeaderFromStrangers(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, withEdge)
@@ -243,7 +244,7 @@ func TestHeaderFromStrangers(t *testing.T) {
 	if _, err := h.Person.Person(t.Context(), "ann"); err == nil {
 		t.Error("a stranger's header has made a person")
 	}
-	// A password is then good for the very demand, so that nothing goes round and round.
+	// A password then satisfies the same demand, so there is no endless redirect.
 	e.headers = nil
 	h.demand = func(*http.Request) login.Demand { return e.demand }
 	page := e.get("/next")
@@ -258,7 +259,7 @@ func TestHeaderFromStrangers(t *testing.T) {
 	if _, _, err := e.ask(); err == nil {
 		t.Error("a sign-in by password is good for a client that may only use edge")
 	}
-	// What goes further into the house has lost these headers.
+	// Requests are passed on without these headers.
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = "203.0.113.7:4711"
 	r.Header.Set("X-Remote-User", "ann")
@@ -267,7 +268,7 @@ func TestHeaderFromStrangers(t *testing.T) {
 	}
 }
 
-// Twenty first sign-ins at once make one person.
+// TestHeaderAtOnce: twenty first sign-ins at once create one person.
 func TestHeaderAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, withEdge)
@@ -282,7 +283,7 @@ func TestHeaderAtOnce(t *testing.T) {
 			t.Fatalf("subjects = %q, want one", subjects)
 		}
 	}
-	if n := h.events(); n["person.PersonCreatedEvent"] != 2 { // demo is the other
+	if n := h.events(); n["person.PersonCreatedEvent"] != 2 { // demo is the other one
 		t.Errorf("%d persons created, want 2", n["person.PersonCreatedEvent"])
 	}
 }
@@ -301,7 +302,7 @@ func TestProviders(t *testing.T) {
 	h := newHarness(t, withEdge, func(c *identity.Config) { c.Providers[0].Disabled = true })
 	e := h.behind("X-Remote-User", "ann")
 	e.wantRefused("disabled", "access_denied")
-	// Somebody whom a provider brought has no password, whatever is tried.
+	// A person who was created by a provider has no password, so an empty one does not work either.
 	on := newHarness(t, withEdge)
 	on.behind("X-Remote-User", "ann").mustSignIn()
 	if a := on.browser().try("ann", ""); a.Code == http.StatusSeeOther {

@@ -21,7 +21,8 @@ const (
 	tessNumber = "+31612345678"
 )
 
-// texted is a harness with text messages, where forgotten passwords and usernames are helped with, and a person tess with a verified number.
+// texted is a harness with text messages, where forgotten passwords and usernames can be recovered. The person tess has
+// a verified number.
 type texted struct {
 	*harness
 	u    *config.Units
@@ -48,7 +49,7 @@ func (x *texted) withNumber(username, number string, verified bool) person.Perso
 	}})
 }
 
-// ask asks for a code and returns the page that waits for it, and the code that was sent, or "".
+// ask asks for a code. It returns the page where the code is typed, and the code, or "" if none was sent.
 func (x *texted) ask(b *browser, username string) (page *answer, code string) {
 	x.t.Helper()
 	a := b.post(b.get("/forgot/text"), "username", username)
@@ -106,7 +107,7 @@ func TestResetByText(t *testing.T) {
 	}
 }
 
-// TestResetByTextNeeds: without a switch, text messages or a verified number nobody gets a code.
+// TestResetByTextNeeds: a code needs the switches, text messages and a verified number.
 func TestResetByTextNeeds(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*texted){
@@ -234,14 +235,14 @@ func TestResetByTextAttacks(t *testing.T) {
 			a := b.post(b.get("/forgot/text"), "username", name)
 			return fmt.Sprint(a.Code, a.Header().Get("Location"), a.Header().Get("Retry-After"))
 		}
-		for i := range 8 { // nobody's names, none of them twice
+		for i := range 8 { // unknown names, each used once
 			ask(i+1, fmt.Sprintf("none%d@example.com", i))
 		}
 		want := ask(20, tess)
 		if got := ask(21, "none@example.com"); got != want {
 			t.Errorf("after others asked for nobody: %s for nobody, %s for somebody", got, want)
 		}
-		for i := range 5 { // one number by its person's many names
+		for i := range 5 { // the many names of the person with one number
 			if got := ask(30+i, fmt.Sprintf("t%d@example.com", i+1)); got != want {
 				t.Errorf("another name of the same person = %s, want %s", got, want)
 			}
@@ -255,7 +256,7 @@ func TestResetByTextAttacks(t *testing.T) {
 		x := newTexted(t)
 		x.ask(x.browser(), tess)
 		b := x.browser()
-		page, _ := x.ask(b, tess) // within the minute: nothing is sent, and no number of guesses is of use
+		page, _ := x.ask(b, tess) // within the minute: nothing is sent, so no guess can be right
 		before := x.dump()
 		if a := b.post(page, "code", "123456"); a.Code != http.StatusUnprocessableEntity {
 			t.Errorf("a guess = %d, want 422", a.Code)
@@ -415,7 +416,7 @@ func TestUsernameReminder(t *testing.T) {
 	}
 }
 
-// TestUsernameThenPassword: whoever has just been told the username gets a code for a new password at once.
+// TestUsernameThenPassword: a person who has just been sent the username can get a code for a new password at once.
 func TestUsernameThenPassword(t *testing.T) {
 	t.Parallel()
 	x := newTexted(t)

@@ -20,20 +20,20 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
-// The tests of this package send forms to every handler. What they send, hangUps sends once more when the test is over, to
-// a copy of the service on a copy of the store, as a browser that leaves: its context ends after the first Update of the
-// request, after the second, and so on. Then it looks at what was left behind:
+// The tests of this package send forms to every handler. When a test is over, hangUp sends its forms again, to a copy
+// of the service on a copy of the store, from a browser that hangs up: the context ends after the first Update of the
+// request, after the second, and so on. Then it checks what the request has left behind:
 //
 //   - An attempt is counted only if the whole request would have counted it.
-//   - The same form, sent again, finds nothing that is stuck: no failure of the server, and no lock that the whole request
-//     would not have set.
+//   - The same form, sent again, meets nothing that is stuck: no failure of the server, and no lock that the whole
+//     request would not have set.
 //
-// Of each path, answer and number of Updates a few are tried, when the environment variable GATEHOUSE_HANGUPS is not
-// empty.
+// It runs if the environment variable GATEHOUSE_HANGUPS is not empty, and tries this many forms of each combination of
+// path, answer and number of Updates.
 const hangUpsOfEach = 2
 
-// countsTheLeft are the paths that keep an attempt counted which would have succeeded, if the browser leaves before it
-// has the answer. To do: give it back in a context that outlives the request.
+// countsTheLeft are the paths where an attempt stays counted although it would have succeeded, if the browser leaves
+// before the answer. To do: undo the count in a context that outlives the request.
 var countsTheLeft = []string{
 	"/account/data/delete", "/account/profile/confirm", "/account/security/password", "/account/security/push", "/account/security/sms",
 	"/forgot/text/code", "/invitation/check", "/sign-in", "/sign-in/activate", "/sign-in/connect", "/sign-in/passkey", "/sign-in/register/confirm",
@@ -41,20 +41,20 @@ var countsTheLeft = []string{
 }
 
 var hangUps struct {
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards the fields below
 	tried map[string]int
-	paths map[string]bool // with at least one Update
+	paths map[string]bool // those with at least one Update
 }
 
 // posted is a form that a test has sent.
 type posted struct {
 	request *http.Request
 	body    string
-	records map[string]string // before it
+	records map[string]string // those before the form
 	now     time.Time
 }
 
-// willHangUp keeps a form until the test ends.
+// willHangUp keeps a form for hangUp until the test ends.
 func (h *harness) willHangUp(r *http.Request, body string) {
 	if os.Getenv("GATEHOUSE_HANGUPS") == "" || h.shadow || h.store.down.Load() || h.store.readOnly.Load() || r.Method != http.MethodPost {
 		return
@@ -76,7 +76,7 @@ func (h *harness) willHangUp(r *http.Request, body string) {
 	h.t.Cleanup(func() { snapshot.hangUp(p) })
 }
 
-// hangUp sends a form as browsers that leave.
+// hangUp sends a form from browsers that hang up, one after each Update of the request.
 func (h *harness) hangUp(p posted) {
 	whole := h.send(p, p.records, 0)
 	if whole.updates == 0 || whole.panics > 0 {
@@ -113,7 +113,7 @@ func (h *harness) hangUp(p posted) {
 	}
 }
 
-// left is what a request leaves behind.
+// left is the state that a request leaves behind.
 type left struct {
 	status  int
 	updates int64
@@ -121,7 +121,7 @@ type left struct {
 	records map[string]string
 }
 
-// send sends a form to a service on these records, whose browser leaves after n Updates. 0: it stays.
+// send sends a form to a service on these records, from a browser that hangs up after n Updates. If n is 0, it stays.
 func (h *harness) send(p posted, records map[string]string, n int64) left {
 	c := &clock{now: p.now}
 	inner, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = c.Now })
@@ -163,10 +163,10 @@ func (h *harness) send(p posted, records map[string]string, n int64) left {
 	return left{w.Code, store.Updates(), s.Panics(), s.records(inner)}
 }
 
-// lenient reads records, whose strings may be any bytes.
+// lenient decodes records. Their strings can hold any bytes.
 var lenient, _ = cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
 
-// counters returns what counts attempts in these records, by table, key and member.
+// counters returns the counters of attempts in these records, by key and member.
 func counters(t testing.TB, records map[string]string) map[string]uint64 {
 	t.Helper()
 	out := map[string]uint64{}
@@ -189,7 +189,7 @@ func counters(t testing.TB, records map[string]string) map[string]uint64 {
 	return out
 }
 
-// countingMembers are the members of records that count attempts.
+// countingMembers are the members of records that count attempts, by table.
 var countingMembers = map[string]map[string][]uint64{
 	"identity_failure":          {"failures": {1}},
 	"identity_step_up":          {"PIN": {4, 2}},

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// plain returns a browser in which the person is signed in with a password, for what needs no more.
+// plain returns a browser in which the person is signed in with a password only.
 func (h *harness) plain() *browser {
 	h.t.Helper()
 	b := h.browser()
@@ -15,7 +15,7 @@ func (h *harness) plain() *browser {
 	return b
 }
 
-// plain signs the person in with a password, for what needs no more.
+// plain signs the person in with a password only.
 func (b *browser) plain() {
 	b.h.t.Helper()
 	a := b.post(b.get("/next?plain=1"), "username", demo, "password", demoPassword)
@@ -24,12 +24,12 @@ func (b *browser) plain() {
 	}
 }
 
-// clone returns another window of the browser, for what is done at the same time.
+// clone returns another window of the browser, for requests at the same time.
 func (b *browser) clone() *browser {
 	return &browser{h: b.h, cookies: maps.Clone(b.cookies), address: b.address, header: b.header}
 }
 
-// hundred tries a wrong code at a page a hundred times at once, of which five may be looked at.
+// hundred sends a wrong code to a page a hundred times at once. Only five of them must be checked.
 func (b *browser) hundred(page *answer, wrong string) {
 	b.h.t.Helper()
 	var wg sync.WaitGroup
@@ -49,7 +49,7 @@ func (b *browser) hundred(page *answer, wrong string) {
 	}
 }
 
-// wrongFor returns another code of digits than the right one.
+// wrongFor returns a code of digits that differs from the right one.
 func wrongFor(code string) string {
 	front, last := code[:len(code)-1], code[len(code)-1:]
 	if last == "0" {
@@ -58,7 +58,7 @@ func wrongFor(code string) string {
 	return front + "0"
 }
 
-// wantLevel holds the level of a browser's session against what is wanted.
+// wantLevel checks the level of a browser's session.
 func (h *harness) wantLevel(b *browser, level int) {
 	h.t.Helper()
 	if s, err := h.session(b); err != nil || s.Level != level {

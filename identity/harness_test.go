@@ -42,7 +42,7 @@ const (
 	demoPassword = "correct horse 1"
 )
 
-// clock is a clock that stands still until it is moved.
+// clock is a clock that stands still until the test advances it.
 type clock struct {
 	mu  sync.Mutex // guards now
 	now time.Time
@@ -52,7 +52,7 @@ func (c *clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.now
 
 func (c *clock) Advance(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.now = c.now.Add(d) }
 
-// faulty is a store that can be switched off.
+// faulty is a store that can be switched off or made read-only.
 type faulty struct {
 	storage.Store
 	down, readOnly atomic.Bool
@@ -75,12 +75,12 @@ func (f *faulty) Update(ctx context.Context, fn func(storage.Tx) error) error {
 	return f.Store.Update(ctx, fn)
 }
 
-// harness is a service with its own store and clock, and a stand-in for what asks it to sign people in: GET /next?… answers "signed in
-// as ID" once its demand is met.
+// harness is a service with its own store and clock, and a stand-in for an application that asks for a sign-in: GET
+// /next?… answers "signed in as ID" once its demand is met.
 type harness struct {
 	*identity.Service
 	t       testing.TB
-	deps    identity.Deps // of Service
+	deps    identity.Deps // those of Service
 	store   *faulty
 	clock   *clock
 	hasher  *secret.Hasher
@@ -88,17 +88,17 @@ type harness struct {
 	cfg     identity.Config
 	demand  func(r *http.Request) login.Demand
 	manager federation.Manager                      // nil: none
-	units   func(storage.Tx) (*config.Units, error) // nil: nobody has set anything
+	units   func(storage.Tx) (*config.Units, error) // nil: nothing is configured
 	keyring *secret.Keyring
 
-	notices  *notifytest.Notices // nil: nobody is told anything
+	notices  *notifytest.Notices // nil: nothing is mailed
 	texts    *notifytest.Texts   // nil: there are no text messages
 	prompts  *notifytest.Prompts // nil: there are no prompts on phones
-	breached person.BreachCheck  // nil: nobody knows passwords of breaches
+	breached person.BreachCheck  // nil: no password is checked for breaches
 
-	admit func(*http.Request) bool // nil: anything goes
+	admit func(*http.Request) bool // nil: every request is admitted
 
-	shadow bool // sends again what a test has sent
+	shadow bool // it repeats the forms of a test, see hangUp
 }
 
 func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
@@ -130,7 +130,7 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 	return h
 }
 
-// start makes the service anew over the same store, as a restart does.
+// start creates the service again on the same store, as a restart does.
 func (h *harness) start() {
 	h.t.Helper()
 	var core zapcore.Core
@@ -184,19 +184,19 @@ func (h *harness) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// browser keeps cookies and sends what a browser sends.
+// browser keeps cookies and sends the headers that a browser sends.
 type browser struct {
 	h       *harness
 	cookies map[string]string
 	address string
-	header  http.Header // in place of the usual headers of a POST
+	header  http.Header // replaces the usual headers of a POST
 }
 
 func (h *harness) browser() *browser {
 	return &browser{h: h, cookies: map[string]string{}, address: "203.0.113.7:4711"}
 }
 
-// answer is a response with its body and where it came from.
+// answer is a response, and the address that it came from.
 type answer struct {
 	*httptest.ResponseRecorder
 	url string
@@ -232,7 +232,7 @@ func (b *browser) do(method, target, body string) *answer {
 	return &answer{w, target}
 }
 
-// get follows redirects.
+// get opens a page and follows redirects.
 func (b *browser) get(target string) *answer {
 	b.h.t.Helper()
 	for range 10 {
@@ -256,7 +256,7 @@ func (a *answer) csrf() string {
 	return ""
 }
 
-// post sends the form of a page with these fields, without following the redirect.
+// post sends the form of a page with these fields. It does not follow the redirect.
 func (b *browser) post(page *answer, fields ...string) *answer {
 	v := url.Values{"csrf": {page.csrf()}}
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -270,13 +270,13 @@ func (b *browser) post(page *answer, fields ...string) *answer {
 	return b.do(http.MethodPost, strings.ReplaceAll(action[1], "&amp;", "&"), v.Encode())
 }
 
-// try opens a sign-in page and sends it.
+// try opens a sign-in page and sends its form.
 func (b *browser) try(username, password string) *answer {
 	b.h.t.Helper()
 	return b.post(b.get("/next"), "username", username, "password", password)
 }
 
-// signIn signs the person in and follows.
+// signIn signs the person in and follows the redirect.
 func (b *browser) signIn(username, password string) {
 	b.h.t.Helper()
 	a := b.try(username, password)
@@ -300,7 +300,7 @@ func (b *browser) cookie(kind string) string {
 	return ""
 }
 
-// isSignedIn asks without any page.
+// isSignedIn tells whether the browser is signed in, without opening a page.
 func (b *browser) isSignedIn() bool {
 	b.h.t.Helper()
 	r := httptest.NewRequest(http.MethodGet, issuer+"/x", nil)
@@ -314,7 +314,7 @@ func (b *browser) isSignedIn() bool {
 	return result != nil
 }
 
-// events returns how many events of each type there are.
+// events returns the number of events of each type.
 func (h *harness) events() map[string]int {
 	h.t.Helper()
 	n := map[string]int{}
@@ -334,7 +334,7 @@ func (h *harness) events() map[string]int {
 	return n
 }
 
-// session returns what authz would see of the browser's session.
+// session returns the browser's session as authz would see it.
 func (h *harness) session(b *browser) (login.Session, error) {
 	h.t.Helper()
 	r := httptest.NewRequest(http.MethodGet, issuer+"/x", nil)
@@ -357,7 +357,7 @@ func (h *harness) sessionByID(id string) (s login.Session, err error) {
 	return s, err
 }
 
-// checkInvariants: no panic, and nothing secret in any log line.
+// checkInvariants checks that nothing has panicked, and that no log line contains a secret.
 func (h *harness) checkInvariants() {
 	h.t.Helper()
 	if n := h.Panics(); n != 0 {
@@ -384,7 +384,7 @@ func toString(v any) string {
 	return ""
 }
 
-// httptestRequest is a request of the browser that a test hands over itself.
+// httptestRequest returns a request of the browser for a test to send itself.
 func httptestRequest(b *browser, target string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, issuer+target, nil)
 	r.RemoteAddr = b.address
@@ -396,7 +396,7 @@ func httptestRequest(b *browser, target string) *http.Request {
 
 func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }
 
-// keep takes the cookies of an answer.
+// keep stores the cookies of an answer.
 func (b *browser) keep(w *httptest.ResponseRecorder) {
 	for _, c := range w.Result().Cookies() {
 		b.cookies[c.Name] = c.Value

@@ -7,7 +7,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
-// BenchmarkImport is what a person of an import costs, in parts as the command sends them.
+// BenchmarkImport measures importing one person, in the batches that the command sends.
 func BenchmarkImport(b *testing.B) {
 	h := newHarness(b)
 	part := make([]person.ImportedPerson, 0, 200)

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// imported is a person of another system.
+// imported returns a person of another system.
 func imported(username string, change ...func(*person.ImportedPerson)) person.ImportedPerson {
 	p := person.ImportedPerson{NewPerson: person.NewPerson{Username: username}}
 	for _, f := range change {
@@ -36,7 +36,7 @@ func (h *harness) imports(update bool, list ...person.ImportedPerson) []person.I
 	return out
 }
 
-// TestImportedHashes: whoever signs in with a hash of another system has one of ours afterwards.
+// TestImportedHashes: a hash of another system is replaced by one of our own at the first sign-in.
 func TestImportedHashes(t *testing.T) {
 	t.Parallel()
 	const password = "correct horse 1"
@@ -168,7 +168,7 @@ func TestImportUpdates(t *testing.T) {
 		fmt.Sprint(d.Profile.CustomAttributes) != "[{floor 4} {room 1}]" || !slices.Equal(d.Groups, []string{"staff", "crew"}) || d.Directory.ExternalID != "e-1" {
 		t.Errorf("the updated person = %+v", d)
 	}
-	h.browser().signIn("anna", "correct horse 1") // the password stays
+	h.browser().signIn("anna", "correct horse 1") // the password is unchanged
 	bare := h.imports(true, imported("bare"))[0]
 	if got := h.imports(true, imported("bare", func(p *person.ImportedPerson) { p.Password = secret.New("correct horse 1") }))[0]; got.Status != person.ImportUpdated || got.ID != bare.ID {
 		t.Errorf("a password for who has none = %+v, want updated", got)
@@ -220,7 +220,8 @@ func TestProfileIsChecked(t *testing.T) {
 	}
 }
 
-// TestImportKeepsAddresses: an import that says nothing of e-mail leaves the addresses of a person whose username is one.
+// TestImportKeepsAddresses: an import without an e-mail address leaves a person's addresses alone, even if the username
+// is an address.
 func TestImportKeepsAddresses(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// TestInvitationAttacks: links and answers that are not the invited person's.
+// TestInvitationAttacks: links and answers that are expired, guessed, used twice, or sent from another browser.
 func TestInvitationAttacks(t *testing.T) {
 	t.Parallel()
 	checked := func(t *testing.T) (*inviting, enrol.Invitation, string) {
@@ -108,7 +108,7 @@ func TestInvitationAttacks(t *testing.T) {
 			t.Errorf("POST /invitation = %d to %q", a.Code, a.Header().Get("Location"))
 		}
 		b.post(form, "answer", "1990-12-31")
-		other := x.browser() // what was shown in one browser is not good in another
+		other := x.browser() // an answer given in one browser does not count in another
 		if a := other.get(link); a.url != "/invitation/check" {
 			t.Errorf("another browser with the link comes to %s", a.url)
 		}

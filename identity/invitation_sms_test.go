@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// newTexting is newInviting with text messages, where invited persons show a code of one.
+// newTexting is newInviting with text messages, where invited persons must type a code from one.
 func newTexting(t *testing.T) *inviting {
 	t.Helper()
 	x := newInviting(t)
@@ -21,7 +21,7 @@ func newTexting(t *testing.T) *inviting {
 	return x
 }
 
-// text returns the code of the one message that was sent, and where it went.
+// text returns the code of the only message that was sent, and the number it went to.
 func (x *inviting) text() (code, to string) {
 	x.t.Helper()
 	list := x.texts.Take()
@@ -76,7 +76,7 @@ func TestInvitationBySMS(t *testing.T) {
 	}
 }
 
-// TestInvitationSMSNeeds: without text messages, or a number that they can go to, there is no such way.
+// TestInvitationSMSNeeds: without text messages, or a number that they can be sent to, this check is not offered.
 func TestInvitationSMSNeeds(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -124,7 +124,7 @@ func TestInvitationSMSAttacks(t *testing.T) {
 		link := x.link()
 		sent := 0
 		for range 20 {
-			b := x.browser() // each with a code of its own
+			b := x.browser() // each gets its own code
 			b.post(b.get(link), "send", "yes")
 			sent += len(x.texts.Take())
 		}

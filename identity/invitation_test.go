@@ -20,7 +20,7 @@ const (
 	guestPassword = "a guest comes 1"
 )
 
-// inviting is a harness where persons are invited, and told so by e-mail.
+// inviting is a harness where persons are invited by e-mail.
 type inviting struct {
 	*elsewhere
 	u *config.Units
@@ -137,7 +137,8 @@ func TestInvitation(t *testing.T) {
 	}
 }
 
-// TestInvitationMail: without the switch, or without a mail server, the link is for the operator to hand over, and proves no address.
+// TestInvitationMail: if the switch is off or there is no mail server, the operator has to pass on the link. Such a
+// link does not verify the address.
 func TestInvitationMail(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(*inviting){
@@ -220,7 +221,7 @@ func TestInvitationAgain(t *testing.T) {
 	}
 }
 
-// TestInvitationMended: an address that was mistyped and mended since gets the new link, and the link is good.
+// TestInvitationMended: after a mistyped address is corrected, the new link goes to the corrected address and works.
 func TestInvitationMended(t *testing.T) {
 	t.Parallel()
 	x := newInviting(t)
@@ -263,7 +264,7 @@ func TestInvitationWithdrawn(t *testing.T) {
 	if a := b.post(form, "password", guestPassword); a.Code != http.StatusBadRequest {
 		t.Errorf("accepting = %d, want 400", a.Code)
 	}
-	x.invite(enrol.NewInvitation{Email: guest}) // the username is free
+	x.invite(enrol.NewInvitation{Email: guest}) // the username is free again
 	if a := x.browser().get(link); a.Code != http.StatusBadRequest {
 		t.Errorf("the link of before = %d, want 400", a.Code)
 	}
@@ -381,7 +382,7 @@ func TestInvitationByCode(t *testing.T) {
 	}
 }
 
-// TestInvitationWays: of several ways that are switched on the person takes any one that they can.
+// TestInvitationWays: if several checks are switched on, the person chooses among those that are possible.
 func TestInvitationWays(t *testing.T) {
 	t.Parallel()
 	x := newInviting(t)
@@ -464,7 +465,7 @@ func TestInvitationByProvider(t *testing.T) {
 	}
 }
 
-// TestInvitationAfterActivation: whoever accepts has to be activated by a code as well.
+// TestInvitationThenActivation: a person who accepts an invitation must then be activated by a code.
 func TestInvitationThenActivation(t *testing.T) {
 	t.Parallel()
 	for _, by := range []string{"password", "provider"} {

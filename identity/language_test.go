@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 )
 
-// TestLanguageOfAPerson: a person's own language is that of the pages from the sign-in on, until they choose another one.
+// TestLanguageOfAPerson: from the sign-in on, pages are in the person's own language, until they choose another one.
 func TestLanguageOfAPerson(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *identity.Config) {

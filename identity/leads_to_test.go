@@ -8,10 +8,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 )
 
-// setUpLink is a link from a step-up to a page where a method is set up.
+// setUpLink matches a link from a step-up to a page where a method is set up.
 var setUpLink = regexp.MustCompile(`href="(/account/security/[a-z/]+\?flow=[^"]+)"`)
 
-// TestSetUpOnTheWay: browsers let the form of a set-up lead on to the application that has demanded a level, in the browser that is on the way there.
+// TestSetUpOnTheWay: during a step-up, the form that sets up a method can redirect to the application that demanded the
+// level. That holds only in the browser of that step-up.
 func TestSetUpOnTheWay(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 2)

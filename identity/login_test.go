@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// demandLogin makes GET /next ask for a sign-in after now (prompt=login).
+// demandLogin makes GET /next ask for a new sign-in (prompt=login).
 func (h *harness) demandLogin() {
 	from := h.clock.Now().Add(time.Second)
 	before := h.demand
@@ -49,7 +49,7 @@ func TestSignInFlow(t *testing.T) {
 	if got := b.get("/next?a=1&b=%2F").Body.String(); !strings.HasPrefix(got, "signed in as ") {
 		t.Errorf("after sign-in: %s", got)
 	}
-	// Back and reload: the page leads on, and so does the form.
+	// After going back or reloading, both the page and its form lead on.
 	if a := b.do(http.MethodGet, form.url, ""); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next?a=1&b=%2F" {
 		t.Errorf("GET of the page again: status %d, want 303 to where it began", a.Code)
 	}
@@ -168,7 +168,7 @@ func TestDemands(t *testing.T) {
 	}
 }
 
-// TestStrictDemandsEnd: no demand leads in circles, however strict.
+// TestStrictDemandsEnd: even the strictest demand does not redirect in circles.
 func TestStrictDemandsEnd(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(h *harness, d *login.Demand){
@@ -233,7 +233,7 @@ func TestChooseAccount(t *testing.T) {
 	if got := b.get(a.Header().Get("Location")).Body.String(); !strings.HasPrefix(got, "signed in as ") {
 		t.Errorf("after the choice: %s", got)
 	}
-	// Another request asks again; the other account signs in.
+	// Another request asks again, and another account signs in.
 	page = b.get("/next?2")
 	a = b.post(page, "choice", "other")
 	form := b.get(a.Header().Get("Location"))
@@ -244,7 +244,7 @@ func TestChooseAccount(t *testing.T) {
 	if got := b.get(a.Header().Get("Location")).Body.String(); !strings.HasPrefix(got, "signed in as ") {
 		t.Errorf("after the sign-in of another: %s", got)
 	}
-	// The form of the first person, kept by another tab, confirms nothing for the second.
+	// The first person's form, still open in another tab, confirms nothing for the second person.
 	stale := b.post(page, "choice", "continue")
 	if stale.Code != http.StatusForbidden {
 		t.Errorf("choice of who is signed in no more: status %d, want 403", stale.Code)

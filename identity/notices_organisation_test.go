@@ -13,7 +13,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// TestNotifyUncoupled: the organisation of an application hears what keeps identities from being coupled by address, and not again soon.
+// TestNotifyUncoupled: the organisation of an application is told why identities could not be coupled by address, at
+// most once in six hours.
 func TestNotifyUncoupled(t *testing.T) {
 	t.Parallel()
 	yes := true
@@ -37,7 +38,7 @@ func TestNotifyUncoupled(t *testing.T) {
 		id.EmailVerified = false
 		return id
 	}
-	claimed := func() *idp.Identity { // whose username would be that of somebody: they are asked for the password
+	claimed := func() *idp.Identity { // has the username of an existing person, so a password is asked for
 		id := known()
 		id.EmailVerified = false
 		return id

@@ -19,7 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// notified is a harness whose notices the test reads.
+// notified returns a harness whose notices the test reads.
 func notified(t *testing.T) (*harness, *config.EmailNotifications, *notifytest.Notices) {
 	t.Helper()
 	h := newHarness(t)
@@ -30,7 +30,7 @@ func notified(t *testing.T) (*harness, *config.EmailNotifications, *notifytest.N
 	return h, &u.EmailNotifications, h.notices
 }
 
-// heard holds what was sent against kinds and addresses such as "welcome ann@example.com".
+// heard compares the notices sent with kinds and addresses such as "welcome ann@example.com".
 func heard(t *testing.T, what string, m *notifytest.Notices, want ...string) []notify.Notice {
 	t.Helper()
 	list := m.Take()
@@ -73,7 +73,7 @@ func TestNotifyWelcome(t *testing.T) {
 	if _, err := h.Person.AddPerson(t.Context(), ann, ops); !errors.Is(err, person.ErrUsernameTaken) {
 		t.Fatal(err)
 	}
-	m.Take() // what a transaction that was undone has said
+	m.Take() // drops the notices of a transaction that was rolled back
 
 	imported := []person.ImportedPerson{{NewPerson: person.NewPerson{Username: "cid@example.com"}}}
 	if _, err := h.Person.Import(t.Context(), imported, false, ops); err != nil {
@@ -221,7 +221,7 @@ func TestNotifyAccountRemoved(t *testing.T) {
 	heard(t, "switched off", m)
 }
 
-// edit changes the demo person.
+// edit changes the details of the demo person.
 func (h *harness) edit(e person.Edit, fn func(*person.Details)) {
 	h.t.Helper()
 	p, err := h.Person.Person(h.t.Context(), demo)
@@ -326,7 +326,7 @@ func TestNotifyAttributesUpdate(t *testing.T) {
 	})
 }
 
-// TestNobodyIsTold: without anything to send with, whatever is switched on, all goes on as ever.
+// TestNobodyIsTold: without a way to send notices, everything else works, whatever is switched on.
 func TestNobodyIsTold(t *testing.T) {
 	t.Parallel()
 	h, u := configured(t)

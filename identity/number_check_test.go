@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// isShown tells whether the one number of a person is verified.
+// isShown tells whether the first number of a person is verified.
 func (x *texted) isShown(id string) bool {
 	x.t.Helper()
 	shown := false

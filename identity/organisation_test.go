@@ -14,7 +14,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// TestOrganisationLinks: the account page leads to where an application begins and to the account that the person has at whom it belongs to.
+// TestOrganisationLinks: the account page links to the start of an application, and to the person's account at the
+// organisation that owns it.
 func TestOrganisationLinks(t *testing.T) {
 	t.Parallel()
 	h, b, u, _ := dashboard(t)
@@ -59,7 +60,7 @@ func TestOrganisationLinks(t *testing.T) {
 	})
 }
 
-// TestNotifyUnlinked: an organisation that wants to know hears when a person has taken back what they gave to an application of it.
+// TestNotifyUnlinked: an organisation that asks for it is told when a person unlinks one of its applications.
 func TestNotifyUnlinked(t *testing.T) {
 	t.Parallel()
 	h, _, u, m := dashboard(t)
@@ -126,7 +127,8 @@ func TestNotifyUnlinked(t *testing.T) {
 	unlink("without mail")
 }
 
-// TestRequiredAuthenticationLevel: an application whose organisation demands a level is entered with no lower one, whatever it asks for itself.
+// TestRequiredAuthenticationLevel: if an organisation demands a level for an application, no lower level is enough,
+// even if the application asks for less.
 func TestRequiredAuthenticationLevel(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 0)
