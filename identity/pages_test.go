@@ -16,8 +16,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// everyPage is what each path of the service answers to whoever is signed in and to a stranger, asked in every way there is with what an attacker
-// would write into each of its parameters. A new page is among them without a change here.
+// everyPage requests every path of the service, as a signed-in person and as a stranger, with every method and with
+// hostile values in every parameter, and passes each answer to look. It reads the paths from the routes, so it covers
+// new pages too.
 func everyPage(t *testing.T, look func(t *testing.T, b *browser, method string, a *answer)) {
 	t.Helper()
 	h := newHarness(t, func(c *identity.Config) { c.Locales = []string{"en", "nl", "de", "fr"} })
@@ -56,7 +57,7 @@ func everyPage(t *testing.T, look func(t *testing.T, b *browser, method string, 
 		t.Errorf("%d answers were looked at, want those of every path", n)
 	}
 	after := h.events()
-	delete(after, "person.DataDownloadedEvent") // of a link that changes nothing
+	delete(after, "person.DataDownloadedEvent") // caused by the download link, which changes nothing
 	if !maps.Equal(after, before) {
 		t.Errorf("something happened to somebody: the events were %v and are %v", before, after)
 	}
@@ -65,7 +66,7 @@ func everyPage(t *testing.T, look func(t *testing.T, b *browser, method string, 
 
 const evilText = `"><script>alert(1)</script>{{.}}${7*7}`
 
-// evilQuery is every parameter that a page might read, with something that no page may follow or repeat.
+// evilQuery returns every parameter that a page might read, each with a value that no page may follow or repeat.
 func evilQuery() string {
 	q := url.Values{}
 	for _, name := range []string{
@@ -152,7 +153,8 @@ func TestEveryPage(t *testing.T) {
 	t.Run("attack 282: no path takes a form that is none", func(t *testing.T) {
 		t.Parallel()
 		everyPage(t, func(t *testing.T, _ *browser, method string, a *answer) {
-			leads := a.Code == http.StatusSeeOther && strings.HasPrefix(a.Header().Get("Location"), "/") // there is nothing to do here
+			// A redirect within the service means that there was nothing to do.
+			leads := a.Code == http.StatusSeeOther && strings.HasPrefix(a.Header().Get("Location"), "/")
 			if method != http.MethodGet && method != http.MethodHead && a.Code < http.StatusBadRequest && !leads {
 				t.Errorf("%s %.60s = %d %s, want it refused", method, a.url, a.Code, a.Header().Get("Location"))
 			}

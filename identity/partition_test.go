@@ -83,7 +83,7 @@ func TestPartitionNames(t *testing.T) {
 	}
 }
 
-// TestPartitionsAreSwitchedOn: who was there before is in the default partition.
+// TestPartitionsAreSwitchedOn: persons created before partitions were switched on belong to the default partition.
 func TestPartitionsAreSwitchedOn(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -130,7 +130,7 @@ func TestListOfPartitions(t *testing.T) {
 	}
 }
 
-// TestEventsOfPartitions: whatever happens to a person is an event of their partition.
+// TestEventsOfPartitions: every event about a person carries the person's partition.
 func TestEventsOfPartitions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, partitioned())

@@ -18,7 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// refused tells that an answer has signed nobody in.
+// refused asserts that an answer is a refusal and that nobody was signed in.
 func (b *browser) refused(what string, a *answer) {
 	b.h.t.Helper()
 	if a.Code != http.StatusUnprocessableEntity || b.session() != "" {
@@ -26,7 +26,8 @@ func (b *browser) refused(what string, a *answer) {
 	}
 }
 
-// TestForgedAssertions: whatever is bent of the answer of a passkey, nobody is signed in, and the right one signs in afterwards.
+// TestForgedAssertions: a passkey's answer that was tampered with in any part signs nobody in, and the genuine answer
+// still works afterwards.
 func TestForgedAssertions(t *testing.T) {
 	t.Parallel()
 	flip := func(at int) func([]byte) []byte {
@@ -95,7 +96,7 @@ func TestForgedAssertions(t *testing.T) {
 	} {
 		b := h.browser()
 		b.refused(name, b.tryPasskey(k.bent(bend)))
-		h.clock.Advance(time.Hour) // and the throttle with it
+		h.clock.Advance(time.Hour) // resets the throttle too
 	}
 	for name, text := range map[string]string{
 		"nothing": "", "no JSON": "x", "null": "null", "a list": "[]", "half": `{"id":"`, "deep": strings.Repeat(`{"response":`, 1000), "garbage": strings.Repeat("\x00\xff", 100),
@@ -104,7 +105,7 @@ func TestForgedAssertions(t *testing.T) {
 		b := h.browser()
 		f := b.passkeyForm(b.get("/next"))
 		a := b.answer(f, text)
-		if name == "garbage" { // which is no text, and so no form
+		if name == "garbage" { // not valid UTF-8, so the form is malformed
 			if a.Code != http.StatusBadRequest || b.session() != "" {
 				t.Errorf("garbage: status %d, want 400", a.Code)
 			}
@@ -119,7 +120,7 @@ func TestForgedAssertions(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestPasskeyChallenges: an answer is good once, for one flow, in one browser, and for five minutes.
+// TestPasskeyChallenges: an answer is valid once, for one flow, in one browser, and for five minutes.
 func TestPasskeyChallenges(t *testing.T) {
 	t.Parallel()
 	t.Run("an answer is used twice", func(t *testing.T) {
@@ -218,7 +219,7 @@ func TestPasskeyChallenges(t *testing.T) {
 		owner.signIn(demo, demoPassword)
 		b := h.browser()
 		f := b.passkeyForm(b.get("/next"))
-		// What a page asks for to add a passkey, or to step up, is no answer to a sign-in.
+		// The challenge of a page that adds a passkey, or of a step-up, cannot be used for a sign-in.
 		add := owner.passkeyForm(owner.get("/account/security/passkeys/add?"))
 		b.refused("a challenge of another page", b.answer(f, k.use(add.options)))
 	})
@@ -233,7 +234,8 @@ func cookieName(b *browser, kind string) string {
 	return ""
 }
 
-// TestCopiedPasskey: a counter that goes back means that there may be two of a passkey. Neither is taken any more, and the person is told.
+// TestCopiedPasskey: a counter that goes back means that the passkey may have been copied. Neither copy is accepted any
+// more, and the person is notified.
 func TestCopiedPasskey(t *testing.T) {
 	t.Parallel()
 	h, k := withPasskey(t)
@@ -253,7 +255,7 @@ func TestCopiedPasskey(t *testing.T) {
 	if told := h.notices.Take(); len(told) != 1 || told[0].Kind != notify.PasskeySuspected || told[0].To != demo {
 		t.Errorf("the person was told %+v", told)
 	}
-	// It still counts as a way to show who one is, so that nobody adds another one with the password alone.
+	// It still counts as a step-up method, so the password alone is not enough to add another passkey.
 	b.post(b.get("/next"), "username", demo, "password", demoPassword)
 	if page := b.get("/account/security"); !strings.Contains(page.Body.String(), "may have been copied") {
 		t.Errorf("the page about signing in does not say so:\n%s", page.Body)
@@ -278,7 +280,7 @@ func TestCopiedPasskey(t *testing.T) {
 	})
 }
 
-// TestForgedPasskeys: what is bent of a new passkey is not stored.
+// TestForgedPasskeys: a new passkey that was tampered with in any part is not stored.
 func TestForgedPasskeys(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, passkeysOn)
@@ -354,7 +356,7 @@ func TestPasskeyAttacks(t *testing.T) {
 		}
 		thief, k := h.browser(), newToken(t)
 		thief.signIn(mallory, demoPassword)
-		// A session of level 1 adds nothing beside what is there, removes nothing and names nothing.
+		// A session of level 1 cannot add, remove or name passkeys of a person who already has one.
 		for _, path := range []string{addPasskeyPage, "/account/security/passkeys/name?id=x", "/account/security/passkeys/remove?id=x"} {
 			if a := thief.do(http.MethodPost, path, "csrf=x"); a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/step-up?") {
 				t.Errorf("POST %s at level 1: status %d to %q, want the step-up", path, a.Code, a.Header().Get("Location"))
@@ -381,7 +383,7 @@ func TestPasskeyAttacks(t *testing.T) {
 		if err := h.Person.RemovePerson(t.Context(), p.ID, event.Actor{}, func(storage.Tx, *person.Details) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
-		h.start() // which creates the configured person anew
+		h.start() // creates the configured person again
 		b := h.browser()
 		b.refused("the passkey of who was removed", b.tryPasskey(k))
 		for key := range h.dump() {

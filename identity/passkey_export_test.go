@@ -6,7 +6,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
 )
 
-// VerifyPasskey checks the answer of a passkey to a challenge, as a sign-in does, and writes nothing.
+// VerifyPasskey checks a passkey's answer to a challenge as a sign-in does, but writes nothing.
 func (s *Service) VerifyPasskey(ctx context.Context, challenge []byte, answer string) error {
 	said, err := stepup.ReadAssertion(answer)
 	if err != nil {

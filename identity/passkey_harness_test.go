@@ -29,23 +29,24 @@ const (
 	rpID           = "auth.example.com"
 )
 
-// The flags of authenticator data. (Web Authentication Level 3 6.1)
+// The flags of authenticator data (Web Authentication Level 3 6.1).
 const (
 	userPresent, userVerified, backupEligible, backedUp, attested = 1, 4, 8, 16, 64
 )
 
-// token is an authenticator with one passkey. What it says can be bent before it is sent.
+// token is an authenticator with one passkey. Tests can tamper with its answers before they are sent.
 type token struct {
 	t      testing.TB
 	key    crypto.Signer
 	id     []byte
 	handle []byte
-	count  uint32 // of its next answer
-	steps  uint32 // by which the counter grows; 0 as many have it
+	count  uint32 // the signature counter of its next answer
+	steps  uint32 // how much the counter grows per answer; 0: no counter, as in many authenticators
 	flags  byte
 	rpID   string
 	origin string
-	// client and answer change what the browser says, data what the authenticator says and signs.
+	// Each of these changes a part of the answer: client the client data, answer the whole answer, data the
+	// authenticator data before it is signed, and sign the signature.
 	client, answer func(map[string]any)
 	data           func([]byte) []byte
 	sign           func([]byte) []byte
@@ -62,7 +63,7 @@ func newToken(t testing.TB) *token {
 	return &token{t: t, key: key, id: id, count: 1, steps: 1, flags: userPresent | userVerified, rpID: rpID, origin: issuer}
 }
 
-// bent returns a copy of the authenticator that differs.
+// bent returns a copy of the authenticator, changed by the function.
 func (k *token) bent(change func(k *token)) *token {
 	c := *k
 	change(&c)
@@ -71,7 +72,7 @@ func (k *token) bent(change func(k *token)) *token {
 
 func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// coseKey is the public key as authenticators write it. (RFC 9053)
+// coseKey returns the public key as authenticators encode it (RFC 9053).
 func (k *token) coseKey() []byte {
 	m := map[int]any{}
 	switch p := k.key.Public().(type) {
@@ -129,7 +130,7 @@ func (k *token) clientData(kind, challenge string) []byte {
 	return out
 }
 
-// options are what a page asks for.
+// options are the WebAuthn options in a page.
 type options struct {
 	Challenge, RPID  string
 	RP               struct{ ID string }
@@ -143,7 +144,7 @@ type options struct {
 	Attestation string
 }
 
-// passkeyForm is the form of a page that a passkey answers.
+// passkeyForm is the form in a page that is answered with a passkey.
 type passkeyForm struct {
 	options
 	action, csrf string
@@ -187,7 +188,7 @@ func (k *token) json(response map[string]any) string {
 	return string(out)
 }
 
-// create answers a page that wants a new passkey.
+// create returns the answer to a page that asks for a new passkey.
 func (k *token) create(o options) string {
 	k.t.Helper()
 	handle, err := base64.RawURLEncoding.DecodeString(o.User.ID)
@@ -201,7 +202,7 @@ func (k *token) create(o options) string {
 	return k.json(map[string]any{"clientDataJSON": b64(k.clientData("webauthn.create", o.Challenge)), "attestationObject": b64(object), "transports": []string{"internal", "hybrid"}})
 }
 
-// use answers a page that wants a passkey.
+// use returns the answer to a page that asks for an existing passkey.
 func (k *token) use(o options) string {
 	k.t.Helper()
 	client, data := k.clientData("webauthn.get", o.Challenge), k.authData(k.flags, nil)
@@ -229,7 +230,7 @@ func (k *token) use(o options) string {
 	return k.json(response)
 }
 
-// addPasskey adds the token at the page of a browser that may.
+// addPasskey adds the token in a browser whose session is allowed to add passkeys.
 func (b *browser) addPasskey(k *token) {
 	b.h.t.Helper()
 	f := b.passkeyForm(b.get(addPasskeyPage))
@@ -238,10 +239,10 @@ func (b *browser) addPasskey(k *token) {
 	}
 }
 
-// passkeysOn switches passkeys on, which the tests of everything else are without.
+// passkeysOn switches passkeys on; they are off in other tests.
 func passkeysOn(c *identity.Config) { c.NoPasskeys = false }
 
-// withPasskey is a harness where the person of the tests has a passkey.
+// withPasskey returns a harness where the demo person has a passkey.
 func withPasskey(t testing.TB) (*harness, *token) {
 	t.Helper()
 	h, k := newHarness(t, passkeysOn), newToken(t)
@@ -251,7 +252,7 @@ func withPasskey(t testing.TB) (*harness, *token) {
 	return h, k
 }
 
-// tryPasskey opens the sign-in page and answers it.
+// tryPasskey opens the sign-in page and answers it with the passkey.
 func (b *browser) tryPasskey(k *token) *answer {
 	b.h.t.Helper()
 	f := b.passkeyForm(b.get("/next"))

@@ -114,7 +114,7 @@ func TestPasskey(t *testing.T) {
 	h.checkInvariants()
 }
 
-// linkTo returns the address of the first link of a page that begins so.
+// linkTo returns the first link in a page that begins with the prefix.
 func linkTo(t *testing.T, page *answer, prefix string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(page.Body.String(), `href="`+prefix)
@@ -125,7 +125,7 @@ func linkTo(t *testing.T, page *answer, prefix string) string {
 	return prefix + rest
 }
 
-// signers are keys of the algorithms that passkeys may have.
+// signers returns a key for each algorithm that passkeys can use.
 func signers(t testing.TB) map[string]crypto.Signer {
 	t.Helper()
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
@@ -154,7 +154,7 @@ func TestPasskeyAlgorithms(t *testing.T) {
 	}
 }
 
-// TestPasskeyMeetsDemands: what a password does not meet, a passkey meets at the sign-in page.
+// TestPasskeyMeetsDemands: signing in with a passkey meets demands that the existing password session does not meet.
 func TestPasskeyMeetsDemands(t *testing.T) {
 	t.Parallel()
 	for name, demand := range map[string]func(*harness, *login.Demand){
@@ -208,7 +208,7 @@ func TestPasskeyStepUp(t *testing.T) {
 		t.Errorf("the challenge once more: status %d:\n%s", a.Code, a.Body)
 	}
 	f = b.passkeyForm(b.get("/next"))
-	// With a list of passkeys the authenticator need not say whose they are.
+	// When the page lists the passkeys, the authenticator does not have to return the user handle.
 	k.handle = nil
 	if a := b.answer(f, k.use(f.options)); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
 		t.Fatalf("the step-up: status %d to %q:\n%s", a.Code, a.Header().Get("Location"), a.Body)
@@ -222,7 +222,7 @@ func TestPasskeyStepUp(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestPasskeyOnTheWay: where the first method may be set up on the way to a level, a passkey can be.
+// TestPasskeyOnTheWay: where a step-up allows the set-up of a first method, that method can be a passkey.
 func TestPasskeyOnTheWay(t *testing.T) {
 	t.Parallel()
 	h, _ := stepping(t, 3, passkeysOn)
@@ -237,7 +237,7 @@ func TestPasskeyOnTheWay(t *testing.T) {
 	}
 }
 
-// TestPasskeyWithoutPassword: a passkey alone is a way in, and the last way in stays.
+// TestPasskeyWithoutPassword: a person without a password can sign in with a passkey, and cannot remove the last one.
 func TestPasskeyWithoutPassword(t *testing.T) {
 	t.Parallel()
 	h, k := withPasskey(t)
@@ -268,7 +268,7 @@ func TestPasskeyWithoutPassword(t *testing.T) {
 	}
 }
 
-// TestPasskeyState: a passkey opens nothing for who may not sign in, and outlives a new password.
+// TestPasskeyState: a passkey keeps working after a new password, but does not let a blocked person sign in.
 func TestPasskeyState(t *testing.T) {
 	t.Parallel()
 	h, k := withPasskey(t)
@@ -332,7 +332,7 @@ func TestPasskeysOff(t *testing.T) {
 	}
 }
 
-// TestPasskeysAreBounded: twenty, and no more.
+// TestPasskeysAreBounded: a person can have at most twenty passkeys.
 func TestPasskeysAreBounded(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, passkeysOn)
@@ -354,7 +354,7 @@ func TestPasskeysAreBounded(t *testing.T) {
 	}
 }
 
-// TestRemovePasskeysByCommand: who has lost theirs is helped by an administrator.
+// TestRemovePasskeysByCommand: an administrator can remove the passkeys of a person who has lost them.
 func TestRemovePasskeysByCommand(t *testing.T) {
 	t.Parallel()
 	h, k := withPasskey(t)

@@ -238,7 +238,7 @@ func TestImportedHash(t *testing.T) {
 	before := h.hasher.Computed()
 	h.browser().signIn("anna", "from elsewhere")
 	h.browser().signIn("anna", "from elsewhere")
-	// The first one verifies bcrypt and hashes anew, the second one verifies Argon2id.
+	// The first sign-in verifies bcrypt and hashes the password again, the second one verifies Argon2id.
 	if got := h.hasher.Computed() - before; got != 3 {
 		t.Errorf("%d hashes computed, want 3", got)
 	}

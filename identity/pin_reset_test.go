@@ -19,7 +19,7 @@ import (
 
 const pinForgot = "/account/security/pin/forgot"
 
-// pinned is stepping to level 2 with a PIN that the demo person has, and mail.
+// pinned returns the harness of stepping for level 2, with e-mail and a demo person who has a PIN.
 func pinned(t *testing.T) (*harness, *config.Units, *notifytest.Notices) {
 	t.Helper()
 	h, u := stepping(t, 2)
@@ -35,7 +35,7 @@ func pinned(t *testing.T) (*harness, *config.Units, *notifytest.Notices) {
 	return h, u, box
 }
 
-// lockPIN types wrong PINs until it is locked.
+// lockPIN enters wrong PINs until the PIN is locked.
 func (b *browser) lockPIN() {
 	b.h.t.Helper()
 	for range 5 {
@@ -44,7 +44,7 @@ func (b *browser) lockPIN() {
 	b.h.clock.Advance(time.Minute)
 }
 
-// pinLink asks for a link and returns it.
+// pinLink requests a link to reset the PIN and returns it.
 func (b *browser) pinLink(box *notifytest.Notices, at string) string {
 	b.h.t.Helper()
 	if a := b.post(b.get(at)); a.Code != http.StatusSeeOther || !strings.Contains(a.Header().Get("Location"), "sent=1") {
@@ -103,7 +103,7 @@ func TestPINReset(t *testing.T) {
 	if a := other.post(other.get("/next"), "code", "827164"); a.Code != http.StatusSeeOther {
 		t.Errorf("the new PIN = %d", a.Code)
 	}
-	// Switched off, nobody is offered one.
+	// While it is switched off, nobody is offered a reset.
 	u.EmailNotifications.PINReset = false
 	third := h.plain()
 	if a := third.get("/next"); strings.Contains(a.Body.String(), "Forgot your PIN?") {
@@ -129,7 +129,7 @@ func TestPINResetAttacks(t *testing.T) {
 		for range 64 {
 			wg.Go(func() {
 				c := b.clone()
-				// the session has a new cookie then: whoever comes with the old one is sent to sign in
+				// A reset gives the session a new cookie. A browser that still has the old one is sent to sign in.
 				if a := c.post(form, newPIN...); a.Code == http.StatusSeeOther && !strings.HasPrefix(a.Header().Get("Location"), "/sign-in") {
 					mu.Lock()
 					defer mu.Unlock()

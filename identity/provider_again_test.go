@@ -10,7 +10,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
-// TestAnswerWithoutCookies has an issuer on this machine without https, whose cookies do not come along with what a provider's page posts.
+// TestAnswerWithoutCookies: the provider's page posts its answer without our cookies. A local issuer without https has
+// the browser post it again; one with https refuses it.
 func TestAnswerWithoutCookies(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -18,13 +18,14 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// TestProviderAttacks are those on the way to a provider and back. The answers themselves are the providers' to judge.
+// TestProviderAttacks covers attacks on the way to a provider and back. The answers themselves are judged by the
+// providers in package idp.
 func TestProviderAttacks(t *testing.T) {
 	t.Parallel()
 	newAt := func(t *testing.T, change ...func(*identity.Config)) *elsewhere {
 		t.Helper()
 		e := newElsewhere(t, change...)
-		e.asking(func(d *login.Demand) { // /next?corp is by corp, everything else by partner
+		e.asking(func(d *login.Demand) { // /next?corp demands corp, everything else partner
 			if d.Provider = "partner"; strings.HasPrefix(d.Return, "/next?corp") {
 				d.Provider = "corp"
 			}
@@ -45,11 +46,11 @@ func TestProviderAttacks(t *testing.T) {
 				t.Errorf("%s: %d, signed in %t, want 403", name, a.Code, b.isSignedIn())
 			}
 		}
-		// It is not used up for whom it belongs to.
+		// The answer is still valid in the browser that it belongs to.
 		if a := attacker.come(away, ticket); !strings.HasPrefix(a.Body.String(), "signed in as ") {
 			t.Errorf("the browser that began: %d\n%s", a.Code, a.Body)
 		}
-		// Nor does the last step, after the answer was verified, work elsewhere.
+		// The last step, after the answer was verified, does not work in another browser either.
 		attacker = e.browser()
 		away = attacker.leave("/next?2")
 		done := attacker.do(http.MethodGet, callback(state(t, away), ticket), "").Header().Get("Location")
@@ -179,7 +180,7 @@ func TestProviderAttacks(t *testing.T) {
 		if a := b.do(http.MethodPost, connect, url.Values{"username": {demo}, "password": {demoPassword}}.Encode()); a.Code != http.StatusBadRequest || b.isSignedIn() {
 			t.Errorf("the form that connects: %d, want 400", a.Code)
 		}
-		// Who signs in from here meets the page.
+		// A sign-in that starts in this browser leads to the page.
 		if a := b.come(b.leave(done), e.partner.Answer(known(), nil)); !strings.HasPrefix(a.url, "/sign-in/connect") {
 			t.Errorf("the sign-in that was begun ended at %s", a.url)
 		}
@@ -242,11 +243,11 @@ func TestProviderAttacks(t *testing.T) {
 		e := newAt(t)
 		for name, change := range map[string]func(*login.Demand){
 			"max_age":      func(d *login.Demand) { d.MaxAge = time.Hour },
-			"prompt=login": func(d *login.Demand) { d.NotBefore = e.clock.Now().Add(-time.Second) }, // begun before, in another tab
+			"prompt=login": func(d *login.Demand) { d.NotBefore = e.clock.Now().Add(-time.Second) }, // from another tab
 		} {
 			e.asking(func(d *login.Demand) { d.MaxAge, d.NotBefore = -1, time.Time{} })
 			b := e.browser()
-			e.mustEnter(b, ann()) // who says nothing about when
+			e.mustEnter(b, ann()) // the answer does not say when Ann signed in
 			e.asking(change)
 			away := b.leave("/next?" + name)
 			if q := e.partner.Requests(); !strings.HasPrefix(away, idptest.Place) || (q[len(q)-1].MaxAge < 0 && !q[len(q)-1].Force) {

@@ -26,7 +26,7 @@ func couples(c *identity.Config) {
 	}
 }
 
-// known is an identity whose address is that of the person demo.
+// known returns an identity with the e-mail address of the demo person.
 func known() *idp.Identity {
 	id := ann()
 	id.Email, id.Details["email"] = demo, []string{demo}
@@ -64,13 +64,13 @@ func TestCoupleByEmail(t *testing.T) {
 	if n := e.events()["person.ExternalIdentityCoupledEvent"]; n != 1 {
 		t.Errorf("%d events of coupling, want 1", n)
 	}
-	// Once coupled the address does not matter any more.
+	// Once the identity is coupled, its address does not matter any more.
 	moved := known()
 	moved.Email, moved.EmailVerified = "", false
 	if si := e.mustEnter(e.browser(), moved); si.Subject != e.demoID() {
 		t.Errorf("signed in as %s, want the coupled person", si.Subject)
 	}
-	// The new owner of the address at the provider is not the old one.
+	// A new owner of the address at the provider is another person.
 	next := known()
 	next.Subject = "4712"
 	e.wantAsked("another identity with the address", e.browser(), next)
@@ -159,11 +159,11 @@ func TestConnect(t *testing.T) {
 	if si := e.mustEnter(e.browser(), known()); si.Subject != e.demoID() {
 		t.Errorf("the next time signed in as %s, want demo", si.Subject)
 	}
-	// The form is used up, and the page behind it.
+	// The form cannot be used again, nor can the page behind it.
 	if a := b.post(page, "username", demo, "password", demoPassword); a.Code != http.StatusBadRequest {
 		t.Errorf("form again: %d, want 400", a.Code)
 	}
-	// Another identity of that provider is not taken for the same person.
+	// Another identity at that provider is not accepted as the same person.
 	other := known()
 	other.Subject = "4712"
 	c := e.browser()
@@ -172,7 +172,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// TestConnectIsThrottled holds that the page is no way around the waits of the sign-in page.
+// TestConnectIsThrottled: the page that connects accounts counts wrong passwords together with the sign-in page.
 func TestConnectIsThrottled(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
@@ -207,7 +207,7 @@ func TestUsernameTaken(t *testing.T) {
 	}
 }
 
-// TestRemovedComesBack holds that who comes back after a removal gets nothing of the old.
+// TestRemovedComesBack: an identity whose person was removed gets a new person at the next sign-in, not the old one.
 func TestRemovedComesBack(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
@@ -221,7 +221,7 @@ func TestRemovedComesBack(t *testing.T) {
 	}
 }
 
-// TestOneNewcomer holds that many answers for one identity at once make one person.
+// TestOneNewcomer: concurrent answers for one new identity create only one person.
 func TestOneNewcomer(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
@@ -267,7 +267,8 @@ func TestSynchronise(t *testing.T) {
 	}
 }
 
-// TestAutoEmailVerification: the operator vouches for the addresses of a provider that does not say that they are verified.
+// TestAutoEmailVerification: with VerifiesEmail, addresses from the provider count as verified even if the provider
+// does not say so.
 func TestAutoEmailVerification(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {
@@ -314,13 +315,13 @@ func TestCouple(t *testing.T) {
 			t.Errorf("Couple(%s, %s, %s, %s) = %v, want %v", tc.person, tc.provider, tc.issuer, tc.subject, err, tc.want)
 		}
 	}
-	// Without an issuer it is anybody of that name at the provider.
+	// A coupling without an issuer matches that subject under any issuer of the provider.
 	if si := e.mustEnter(e.browser(), ann()); si.Subject != e.demoID() {
 		t.Errorf("signed in as %s, want the coupled person", si.Subject)
 	}
 }
 
-// TestConnectNeedsNoClient holds that a sign-in that no application has asked for can be connected too.
+// TestConnectNeedsNoClient: a sign-in that no application asked for can be connected too.
 func TestConnectNeedsNoClient(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
@@ -333,8 +334,8 @@ func TestConnectNeedsNoClient(t *testing.T) {
 	}
 }
 
-// TestAutoActivation: a sign-in at a provider activates whoever waits for that, where the operator says so, and nobody whom an administrator has
-// made inactive or has blocked.
+// TestAutoActivation: with Activates, a sign-in at a provider activates a person who awaits activation. It never
+// activates a person whom an administrator has blocked or made inactive.
 func TestAutoActivation(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"EMAIL", "EXTERNALLY_DELIVERED_CODE"} {

@@ -19,14 +19,14 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// holding is ann with something that the provider needs later.
+// holding returns ann's identity with data that the provider needs later.
 func holding() *idp.Identity {
 	id := ann()
 	id.Held, id.Sessions = []byte("held secret"), []string{"sid-1", "sid-2"}
 	return id
 }
 
-// TestFarewell holds that a sign-out here goes on to the provider and comes back to where it was to lead.
+// TestFarewell: a sign-out here continues at the provider and returns to the destination of the sign-out.
 func TestFarewell(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
@@ -83,7 +83,7 @@ func TestFarewell(t *testing.T) {
 			t.Errorf("%s: ended at %s with %d", name, a.url, a.Code)
 		}
 	}
-	// A session that is not the provider's goes nowhere.
+	// The sign-out of a session without a provider stays here.
 	e.at("identity")
 	p := e.browser()
 	p.signIn(demo, demoPassword)
@@ -129,7 +129,7 @@ func TestEndSessions(t *testing.T) {
 			e.corp.OnHandle(handle)
 			path := map[string]string{"partner": "/oidc/partner/back", "corp": "/saml/corp/back"}[tc.provider]
 			e.browser().do(http.MethodPost, path, "")
-			// The watcher hears of the tokens and of the session.
+			// The watcher is told of the tokens and of the session.
 			told := len(watch.told.Take(t, e.store))
 			if got != tc.want || b.isSignedIn() != (tc.want == 0) || told != 2*tc.want {
 				t.Errorf("EndSessions(%+v) = %d, signed in %t, told %d, want %d", tc.q, got, b.isSignedIn(), told, tc.want)
@@ -138,7 +138,7 @@ func TestEndSessions(t *testing.T) {
 	}
 }
 
-// TestEndSessionsBehindMany holds that nobody hides a session from the provider behind those that have ended.
+// TestEndSessionsBehindMany: the provider can end a session even behind the records of many sessions that have ended.
 func TestEndSessionsBehindMany(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
@@ -159,7 +159,7 @@ func TestEndSessionsBehindMany(t *testing.T) {
 			under = append(under, storage.Parts(n.Key)[1])
 		}
 		for _, n := range under {
-			for i := range 1500 { // in front of every session id
+			for i := range 1500 { // sorted before every session id
 				if err := names.Put(tx, storage.Key("partner", n, fmt.Sprintf("-%d", i)), struct{}{}, si.Ends); err != nil {
 					return err
 				}
@@ -232,7 +232,7 @@ func TestRefreshDetails(t *testing.T) {
 			t.Errorf("%s: %v, %v, want nothing", name, details, err)
 		}
 	}
-	// A refresh token that is good once is sent once, however many ask.
+	// A refresh token may be valid only once, so concurrent callers never send it at the same time.
 	answer(fresh, nil)
 	seen = nil
 	var busy atomic.Int64
@@ -286,7 +286,7 @@ func TestOnce(t *testing.T) {
 	e.store.down.Store(false)
 }
 
-// TestHeldIsSealed holds that what a provider keeps cannot be read from the storage or the session.
+// TestHeldIsSealed: data held for a provider cannot be read from the storage or the session.
 func TestHeldIsSealed(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
-// TestProviderEndpointsAreBounded: where strangers can have signatures verified, their network has only so many tries.
+// TestProviderEndpointsAreBounded: endpoints where strangers can have signatures verified are limited per network.
 func TestProviderEndpointsAreBounded(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
@@ -52,8 +52,8 @@ func TestProviderEndpointsAreBounded(t *testing.T) {
 	}
 }
 
-// TestUnaskedAnswerWithoutCookies: on an issuer without https a page elsewhere posts an answer that nobody has asked for, without our cookies. That
-// must not take the place of what the browser has begun.
+// TestUnaskedAnswerWithoutCookies: at an issuer without https, another site posts an unsolicited answer without our
+// cookies. It must not replace the flow that the browser has started.
 func TestUnaskedAnswerWithoutCookies(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t, func(c *identity.Config) { c.Issuer = "http://localhost:8080" })
@@ -76,7 +76,8 @@ func TestUnaskedAnswerWithoutCookies(t *testing.T) {
 	}
 }
 
-// TestTypedNameGoesToItsProvider: a username that leads to one provider is none of another's business, whichever is chosen after all.
+// TestTypedNameGoesToItsProvider: a typed username is passed only to the provider of its domain, even if the person
+// then chooses another provider.
 func TestTypedNameGoesToItsProvider(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t, provider("partner", func(p *federation.Provider) { p.Domains = []string{"partner.example"} }))

@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// atOnce sends a form from n copies of the browser and returns how often each status was answered.
+// atOnce sends a form concurrently from n copies of the browser and returns how often each status was answered.
 func (b *browser) atOnce(n int, form *answer, fields func(i int) []string) map[int]int {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -35,7 +35,7 @@ func (b *browser) atOnce(n int, form *answer, fields func(i int) []string) map[i
 	return got
 }
 
-// partnerMethod is the login method whose newcomers register.
+// partnerMethod returns the login method of partner, which makes new persons register.
 func (x *registering) partnerMethod() *config.LoginMethod {
 	list := x.u.LoginMethods.LoginMethods
 	return &list[slices.IndexFunc(list, func(m config.LoginMethod) bool { return m.ID == "partner" })]
@@ -67,7 +67,8 @@ func TestForcedRegistrationUsernames(t *testing.T) {
 	})
 }
 
-// TestForcedRegistrationKnown: prompt=none shows no page to who may have an account either, or has one that is blocked.
+// TestForcedRegistrationKnown: prompt=none also shows no page to a person who may have an account, or whose account is
+// blocked.
 func TestForcedRegistrationKnown(t *testing.T) {
 	t.Parallel()
 	x := newRegistering(t)
@@ -89,7 +90,8 @@ func TestForcedRegistrationKnown(t *testing.T) {
 	}
 }
 
-// TestCustomFieldsOfProviderKeepsAddress: which addresses people may choose does not matter for one that nobody has asked them for.
+// TestCustomFieldsOfProviderKeepsAddress: the rules for addresses that people choose do not apply to the address from
+// the provider.
 func TestCustomFieldsOfProviderKeepsAddress(t *testing.T) {
 	t.Parallel()
 	x := newRegistering(t)
@@ -144,7 +146,8 @@ func TestForcedRegistrationRaces(t *testing.T) {
 	})
 }
 
-// TestForcedRegistrationMeanwhile: what is switched off, blocked or taken while the page is open counts when it is sent.
+// TestForcedRegistrationMeanwhile: settings and states that change while the page is open take effect when the form is
+// sent.
 func TestForcedRegistrationMeanwhile(t *testing.T) {
 	t.Parallel()
 	x := newRegistering(t)
@@ -169,7 +172,7 @@ func TestForcedRegistrationMeanwhile(t *testing.T) {
 	}, http.StatusSeeOther, "/sign-in/provider/done?")
 	x.partnerMethod().ForceCreatingUsernameAndPasswordDuringSignUp = true
 
-	// Somebody who has come to be the person meanwhile, and was blocked.
+	// The identity has meanwhile been coupled to a person who was then blocked.
 	b, id := x.browser(), ann()
 	form := x.arrive(b, id)
 	x.add(person.NewPerson{Username: "theirs", Password: secret.New(demoPassword)})
@@ -189,7 +192,7 @@ func TestForcedRegistrationMeanwhile(t *testing.T) {
 	}
 }
 
-// TestCustomFieldsOfProviderOddAddress: an address that could be no username keeps nobody from confirming a number.
+// TestCustomFieldsOfProviderOddAddress: a person can confirm a number even if the address cannot be a username.
 func TestCustomFieldsOfProviderOddAddress(t *testing.T) {
 	t.Parallel()
 	x := newRegistering(t)

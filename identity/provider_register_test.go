@@ -20,7 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// registering is a harness where whoever comes by partner for the first time makes a username and a password.
+// registering is a harness where people who first sign in at partner must choose a username and a password.
 type registering struct {
 	*elsewhere
 	u *config.Units
@@ -41,7 +41,7 @@ func newRegistering(t *testing.T, change ...func(*identity.Config)) *registering
 	return x
 }
 
-// arrive signs in at partner and returns the page for a new account.
+// arrive signs in at partner and returns the page that creates an account.
 func (x *registering) arrive(b *browser, id *idp.Identity) *answer {
 	x.t.Helper()
 	a := x.through(b, id)
@@ -51,7 +51,7 @@ func (x *registering) arrive(b *browser, id *idp.Identity) *answer {
 	return a
 }
 
-// persons returns how many persons were made beside demo.
+// persons returns how many persons were created besides demo.
 func (x *registering) persons() int { return x.events()["person.PersonCreatedEvent"] - 1 }
 
 func TestForcedRegistration(t *testing.T) {
@@ -110,7 +110,8 @@ func TestForcedRegistration(t *testing.T) {
 	}
 }
 
-// TestForcedRegistrationOff: the switch is what changes it, and who is known or found is not asked.
+// TestForcedRegistrationOff: people register only while the switch is on, local passwords are in use, and no account
+// matches their address.
 func TestForcedRegistrationOff(t *testing.T) {
 	t.Parallel()
 	x := newRegistering(t, couples)
@@ -138,7 +139,7 @@ func TestForcedRegistrationOff(t *testing.T) {
 	x.u.Features.LoginEnabled = true
 	x.u.LoginMethods.LoginMethods = append([]config.LoginMethod{{ID: config.OwnMethod, Type: config.TypePassword}}, *method)
 	x.at("partner")
-	x.mustEnter(x.browser(), bob) // a password would sign nobody in
+	x.mustEnter(x.browser(), bob) // no registration: passwords are off, so one would be useless
 }
 
 func TestForcedRegistrationConfirms(t *testing.T) {
@@ -313,7 +314,7 @@ func TestForcedRegistrationAttacks(t *testing.T) {
 	})
 }
 
-// bobby is an identity without an address.
+// bobby returns an identity without an e-mail address.
 func bobby() *idp.Identity {
 	return &idp.Identity{Issuer: partnerIssuer, Subject: "bobby", Level: 2}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// elsewhere is a harness with the providers partner and corp, which do what a test says.
+// elsewhere is a harness with the providers partner and corp, which tests control.
 type elsewhere struct {
 	*harness
 	partner, corp *idptest.Provider
@@ -40,7 +40,7 @@ func newElsewhere(t testing.TB, change ...func(*identity.Config)) *elsewhere {
 	return e
 }
 
-// asking makes every demand that of a client with these providers.
+// asking applies a change to every demand.
 func (e *elsewhere) asking(change func(*login.Demand)) {
 	plain := e.demand
 	e.demand = func(r *http.Request) login.Demand {
@@ -54,7 +54,7 @@ func (e *elsewhere) at(providers ...string) {
 	e.asking(func(d *login.Demand) { d.Providers = providers })
 }
 
-// provider changes one of the configured providers.
+// provider returns a change of one of the configured providers.
 func provider(id string, change func(*federation.Provider)) func(*identity.Config) {
 	return func(c *identity.Config) {
 		for i := range c.Providers {
@@ -65,7 +65,7 @@ func provider(id string, change func(*federation.Provider)) func(*identity.Confi
 	}
 }
 
-// leave follows redirects until they lead away from the issuer, and returns where to.
+// leave follows redirects until one leads away from the issuer, and returns its target.
 func (b *browser) leave(target string) string {
 	b.h.t.Helper()
 	for range 10 {
@@ -86,7 +86,7 @@ func (b *browser) leave(target string) string {
 	return ""
 }
 
-// state is what the provider was told of the flow.
+// state returns the state parameter that was sent to the provider.
 func state(t testing.TB, away string) string {
 	t.Helper()
 	u, err := url.Parse(away)
@@ -100,19 +100,19 @@ func callback(flow, ticket string) string {
 	return "/oidc/partner/callback?" + url.Values{"state": {flow}, "ticket": {ticket}}.Encode()
 }
 
-// come brings an answer of partner and follows.
+// come delivers an answer of partner and follows the redirects.
 func (b *browser) come(away, ticket string) *answer {
 	b.h.t.Helper()
 	return b.get(callback(state(b.h.t, away), ticket))
 }
 
-// through signs in at partner from the start and returns the last page.
+// through signs in at partner from /next and returns the last page.
 func (e *elsewhere) through(b *browser, id *idp.Identity) *answer {
 	e.t.Helper()
 	return b.come(b.leave("/next"), e.partner.Answer(id, nil))
 }
 
-// mustEnter is through for a sign-in that must succeed, and returns the result.
+// mustEnter is through for a sign-in that must succeed, and returns the session.
 func (e *elsewhere) mustEnter(b *browser, id *idp.Identity) login.Session {
 	e.t.Helper()
 	a := e.through(b, id)
@@ -165,7 +165,7 @@ func TestProviderSignIn(t *testing.T) {
 	if n := e.events(); n["login.LoginSucceededEvent"] != 1 || n["person.ExternalIdentityCoupledEvent"] != 1 || n["person.PersonCreatedEvent"] != 2 {
 		t.Errorf("events = %v, want Ann created, coupled and signed in once", n)
 	}
-	// In another browser it is the same person, by issuer and subject, whatever else is said now.
+	// In another browser, the same issuer and subject are the same person, even if everything else has changed.
 	other := ann()
 	other.Email, other.Details = "other@partner.example", map[string][]string{"email": {"other@partner.example"}}
 	again := e.mustEnter(e.browser(), other)
@@ -177,8 +177,8 @@ func TestProviderSignIn(t *testing.T) {
 	}
 }
 
-// TestProviderKeepsTheSession holds that a second sign-in in one browser goes on in its session, and that an answer by POST from the provider's page
-// finds it although no other cookie than the tracker came along.
+// TestProviderKeepsTheSession: a second sign-in in a browser continues its session. An answer posted by the provider's
+// page finds that session even though only the tracker cookie is sent with it.
 func TestProviderKeepsTheSession(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
@@ -293,7 +293,7 @@ func TestProviderChoice(t *testing.T) {
 	}
 }
 
-// TestLastProvider holds that the one used last comes first, and that nobody else decides about that.
+// TestLastProvider: the provider used last is listed first, and a forged cookie cannot change the order.
 func TestLastProvider(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
@@ -355,11 +355,11 @@ func TestDomains(t *testing.T) {
 	if away := b.leave(a.Header().Get("Location")); !strings.HasPrefix(away, idptest.Place) || e.partner.Requests()[0].Hint != "Ann@Partner.Example" {
 		t.Errorf("sent to %q, asked %+v", away, e.partner.Requests())
 	}
-	// The chain of redirects after a form ends at a page of ours, since form-action applies to all of it.
+	// The redirects after a form end at one of our pages, because form-action applies to the whole chain.
 	if hop := b.do(http.MethodGet, a.Header().Get("Location"), ""); hop.Code != http.StatusOK || hop.Header().Get("Refresh") == "" {
 		t.Errorf("after the form: %d %v", hop.Code, hop.Header())
 	}
-	// Anybody else goes on to the password.
+	// Other usernames lead to the password.
 	b = e.browser()
 	second := b.get(b.post(b.get("/next"), "username", demo).Header().Get("Location"))
 	if !strings.Contains(second.Body.String(), `type="password"`) || !strings.Contains(second.Body.String(), `value="`+demo+`"`) {
@@ -368,11 +368,11 @@ func TestDomains(t *testing.T) {
 	if a := b.post(second, "username", demo, "password", demoPassword); a.Header().Get("Location") != "/next" {
 		t.Errorf("password = %d to %q", a.Code, a.Header().Get("Location"))
 	}
-	// A hint of the client leads there at once.
+	// A login hint from the client leads to the provider at once.
 	if away := e.browser().leave("/next?hint"); !strings.HasPrefix(away, idptest.Place) {
 		t.Errorf("with a hint sent to %q", away)
 	}
-	// Where nobody takes a password, other names are told so.
+	// Without password sign-in, other usernames get a message.
 	b = e.browser()
 	if a := b.post(b.get("/next?alone"), "username", "x@elsewhere.example"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "find a sign-in method") {
 		t.Errorf("unknown domain = %d\n%s", a.Code, a.Body)
@@ -414,7 +414,7 @@ func TestProviderDown(t *testing.T) {
 	e.partner.OnBegin(nil)
 	away := b.leave(strings.ReplaceAll(strings.Split(strings.Split(down.Body.String(), `class="button" href="`)[1], `"`)[0], "&amp;", "&"))
 	wantWay("down at the answer", b.come(away, e.partner.Answer(nil, errors.New("token endpoint"))), http.StatusBadGateway)
-	// The other way is there, and works.
+	// Signing in with the password still works.
 	if a := b.post(b.get("/next"), "username", demo, "password", demoPassword); a.Header().Get("Location") != "/next" {
 		t.Errorf("password meanwhile: %d\n%s", a.Code, a.Body)
 	}
@@ -459,7 +459,7 @@ func TestProviderRejection(t *testing.T) {
 	if other := ask(e.browser(), "/next"); other != nil {
 		t.Errorf("the refusal is told to another browser: %v", other)
 	}
-	// Who asked for nothing in particular gets a page.
+	// A sign-in that no application asked for ends at a page.
 	e.asking(func(d *login.Demand) { d.Client = login.Client{} })
 	if a := b.do(http.MethodGet, callback(state(t, b.leave("/next")), e.partner.Answer(nil, no)), ""); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "You’re not signed in") {
 		t.Errorf("without a client: %d\n%s", a.Code, a.Body)
@@ -469,7 +469,7 @@ func TestProviderRejection(t *testing.T) {
 	}
 }
 
-// TestPassiveProvider holds that prompt=none asks the provider without a page, and never shows one of ours.
+// TestPassiveProvider: prompt=none is passed on to the provider, and none of our pages is shown.
 func TestPassiveProvider(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
@@ -530,14 +530,15 @@ func TestProviderLevelAndAge(t *testing.T) {
 	}
 }
 
-// TestProviderSessionEnds holds that a session by a provider ends when the provider says, and otherwise lasts as any.
+// TestProviderSessionEnds: a session ends at the time that the provider sets, however long ago the person signed in
+// there.
 func TestProviderSessionEnds(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)
 	e.at("partner")
 	id := ann()
 	id.NotAfter = e.clock.Now().Add(10 * time.Minute)
-	id.AuthTime = e.clock.Now().Add(-20 * time.Hour) // longer ago than any session of ours lasts
+	id.AuthTime = e.clock.Now().Add(-20 * time.Hour) // longer ago than our sessions can last
 	b := e.browser()
 	if si := e.mustEnter(b, id); !si.Ends.Equal(id.NotAfter) {
 		t.Errorf("session ends %v, want %v", si.Ends, id.NotAfter)
@@ -566,7 +567,7 @@ func TestUnsolicited(t *testing.T) {
 	}
 }
 
-// managerStub is what the configuration says at a time.
+// managerStub returns the managed providers that a test sets.
 type managerStub struct {
 	list    []federation.Provider
 	version uint64

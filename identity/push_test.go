@@ -23,7 +23,7 @@ var (
 	shownNumber = regexp.MustCompile(`<p class="number"><b>([0-9]{2})</b>`)
 )
 
-// pushing is stepping to level 3, with prompts on phones alone.
+// pushing returns the harness of stepping for level 3, with prompts on phones as the only method.
 func pushing(t *testing.T) (*harness, *config.Units, *notifytest.Prompts) {
 	t.Helper()
 	h, u := stepping(t, 3)
@@ -34,7 +34,7 @@ func pushing(t *testing.T) (*harness, *config.Units, *notifytest.Prompts) {
 	return h, u, box
 }
 
-// number is what a page shows large.
+// number returns the number that a page shows in large print.
 func (a *answer) number(t *testing.T) string {
 	t.Helper()
 	m := shownNumber.FindStringSubmatch(a.Body.String())
@@ -44,7 +44,7 @@ func (a *answer) number(t *testing.T) string {
 	return m[1]
 }
 
-// link is the address that the page of the set-up shows.
+// enrolLink returns the link that the set-up page shows.
 func (b *browser) enrolLink() string {
 	b.h.t.Helper()
 	a := b.get(pushPage)
@@ -55,7 +55,7 @@ func (b *browser) enrolLink() string {
 	return strings.TrimPrefix(html.UnescapeString(m[1]), issuer)
 }
 
-// enrol sets up a phone for who is signed in with b.
+// enrol sets up a phone for the person who is signed in with b.
 func (b *browser) enrol() (phone *browser) {
 	b.h.t.Helper()
 	link := b.enrolLink()
@@ -75,7 +75,7 @@ func (b *browser) enrol() (phone *browser) {
 	return phone
 }
 
-// prompt asks the phone, and returns the page that waits and the link that the phone got.
+// prompt sends a prompt to the phone. It returns the waiting page and the link that the phone received.
 func (b *browser) prompt(box *notifytest.Prompts) (waiting *answer, link string) {
 	b.h.t.Helper()
 	form := b.get("/next")
@@ -271,7 +271,7 @@ func TestPushAttacks(t *testing.T) {
 		if a := phone.get(link); a.Code != http.StatusOK {
 			t.Fatalf("the link = %d", a.Code)
 		}
-		spy.post(spy.get(link)) // is faster
+		spy.post(spy.get(link)) // before the phone does
 		if a := phone.get(link); a.Code != http.StatusBadRequest {
 			t.Errorf("the second phone = %d, want it refused", a.Code)
 		}
@@ -290,7 +290,7 @@ func TestPushAttacks(t *testing.T) {
 			t.Errorf("the phone of before = %d", a.Code)
 		}
 		h.wantLevel(desk, 1)
-		// The link is nothing after its time, and nothing once the session that began has ended.
+		// The link is invalid after its time, and as soon as the session that started the set-up has ended.
 		link = desk.enrolLink()
 		h.clock.Advance(10 * time.Minute)
 		if a := h.browser().get(link); a.Code != http.StatusBadRequest {

@@ -18,7 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// resettable is a harness whose persons can have a new password.
+// resettable returns a harness where people can reset their password.
 func resettable(t *testing.T, change ...func(*identity.Config)) (*harness, *config.Units, *notifytest.Notices) {
 	t.Helper()
 	h := newHarness(t, change...)
@@ -32,7 +32,7 @@ func resettable(t *testing.T, change ...func(*identity.Config)) (*harness, *conf
 
 const freshPassword = "staple battery 2"
 
-// forget asks for a new password, from the sign-in page.
+// forget requests a new password from the sign-in page.
 func (b *browser) forget(username string) *answer {
 	b.h.t.Helper()
 	page := b.get("/next")
@@ -54,7 +54,7 @@ func (h *harness) link(kind notify.Kind, to string) string {
 	return list[0].Link
 }
 
-// TestForgotTooMany: who has to come back later comes back to the sign-in that they came from.
+// TestForgotTooMany: the page that asks people to try again later leads back to their sign-in.
 func TestForgotTooMany(t *testing.T) {
 	t.Parallel()
 	h, _, _ := resettable(t)
@@ -133,7 +133,7 @@ func TestReset(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestResetByAddress: an e-mail address finds its persons, if that is where they are reached.
+// TestResetByAddress: a reset by e-mail address sends a link to every person with that address.
 func TestResetByAddress(t *testing.T) {
 	t.Parallel()
 	h, _, box := resettable(t)
@@ -186,7 +186,7 @@ func TestNotifyPasswordReset(t *testing.T) {
 	heard(t, "both switches", box, "password_updated "+demo)
 }
 
-// TestResetWithoutPassword: who signs in by a provider has no password to reset, and is told so.
+// TestResetWithoutPassword: a person who signs in at a provider has no password to reset, and is told so.
 func TestResetWithoutPassword(t *testing.T) {
 	t.Parallel()
 	h, u, box := resettable(t)
@@ -212,7 +212,7 @@ func TestResetWithoutPassword(t *testing.T) {
 	h.browser().signIn("new@example.com", freshPassword)
 }
 
-// TestResetPartitions: a person of a partition is found there and signs in there.
+// TestResetPartitions: a person in a partition can reset the password and sign in there.
 func TestResetPartitions(t *testing.T) {
 	t.Parallel()
 	h, _, box := resettable(t, func(c *identity.Config) { c.Partitions.On = true })
@@ -229,7 +229,8 @@ func TestResetPartitions(t *testing.T) {
 	h.browser().signIn(`acme\ann@example.com`, freshPassword)
 }
 
-// TestResetThrottle: a mailbox is not filled, and neither is the storage from one address; who has a new password is not kept out by old wrong ones.
+// TestResetThrottle: requests are limited per mailbox and per network address. A person with a new password is not kept
+// out by earlier wrong ones.
 func TestResetThrottle(t *testing.T) {
 	t.Parallel()
 	h, _, box := resettable(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 )
 
-// TestPreferredMethod: the method that a person has chosen comes first, whatever they used last.
+// TestPreferredMethod: the method that a person has chosen comes first, even after they used another one.
 func TestPreferredMethod(t *testing.T) {
 	t.Parallel()
 	h, u, _ := smsing(t)
@@ -47,7 +47,7 @@ func TestPreferredMethod(t *testing.T) {
 	if n := h.events()["person.StepUpMethodPreferredEvent"]; n != 1 {
 		t.Errorf("%d events of the choice", n)
 	}
-	b.post(b.get("/account/security/preferred"), "method", "authenticator") // which the person does not have
+	b.post(b.get("/account/security/preferred"), "method", "authenticator") // a method that the person does not have
 	first("after a choice of what is not there,", "code to your phone")
 	b.post(b.get("/account/security/preferred"), "method", "last")
 	first("without a choice,", "code to your phone")

@@ -22,7 +22,7 @@ func TestSessionLifetimes(t *testing.T) {
 		h := newHarness(t)
 		b := h.browser()
 		b.signIn(demo, demoPassword)
-		for range 11 { // used all the time, for 11 hours
+		for range 11 { // used every hour for 11 hours
 			h.clock.Advance(59 * time.Minute)
 			if a := b.do(http.MethodGet, "/account", ""); a.Code != http.StatusOK {
 				t.Fatalf("GET /account at %v: status %d, want 200", h.clock.Now(), a.Code)
@@ -196,7 +196,7 @@ func TestSessionCookieChangesAtSignIn(t *testing.T) {
 	}
 	signInAgain := func(username, password string) {
 		t.Helper()
-		// A form of before: the page does not ask who is signed in already.
+		// The demand asks for a new sign-in, so the form is shown although the person is signed in.
 		h.demandLogin()
 		a := b.post(b.get("/next?again="+username), "username", username, "password", password)
 		if a.Code != http.StatusSeeOther {

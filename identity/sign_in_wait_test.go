@@ -10,7 +10,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// TestWaitPage: switched on, whoever has signed in, in whatever way, sees where the browser goes, which goes there by itself.
+// TestWaitPage: when the page is switched on, it shows after every kind of sign-in where the browser is going, and goes
+// there by itself.
 func TestWaitPage(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// open is a harness where people make accounts of their own.
+// open returns a harness where people can create their own accounts.
 func open(t *testing.T, change ...func(*identity.Config)) (*harness, *config.Units, *notifytest.Notices) {
 	t.Helper()
 	h := newHarness(t, change...)
@@ -31,7 +31,7 @@ func open(t *testing.T, change ...func(*identity.Config)) (*harness, *config.Uni
 
 const newcomer = "new@example.com"
 
-// signUp sends the form of the sign-up page that the sign-in page of /next leads to.
+// signUp opens the sign-up page from the sign-in page of /next and sends its form.
 func (b *browser) signUp(fields ...string) *answer {
 	b.h.t.Helper()
 	page := b.get("/next")
@@ -43,7 +43,7 @@ func (b *browser) signUp(fields ...string) *answer {
 	return b.post(b.get("/sign-up"+strings.ReplaceAll(path, "&amp;", "&")), fields...)
 }
 
-// mailed returns the code of the one notice that was sent.
+// mailed returns the code in the only notice that was sent.
 func (h *harness) mailed(kind notify.Kind, to string) string {
 	h.t.Helper()
 	list := h.notices.Take()
@@ -53,7 +53,7 @@ func (h *harness) mailed(kind notify.Kind, to string) string {
 	return list[0].Data["code"]
 }
 
-// exists tells whether there is a person of this name.
+// exists reports whether there is a person with this username.
 func (h *harness) exists(username string) bool {
 	_, err := h.Person.Person(h.t.Context(), username)
 	return err == nil
@@ -145,7 +145,8 @@ func TestSignUpSwitches(t *testing.T) {
 	heard(t, "without confirmation", box)
 }
 
-// TestSignUpFields: the form has the fields that are configured, says what is wrong with each, and keeps what was typed but for passwords.
+// TestSignUpFields: the form has the configured fields, says what is wrong with each, and keeps the input except
+// passwords.
 func TestSignUpFields(t *testing.T) {
 	t.Parallel()
 	h, u, _ := open(t)
@@ -273,7 +274,7 @@ func nameOf(b *browser, kind string) string {
 	return names[slices.IndexFunc(names, func(n string) bool { return strings.HasSuffix(n, "-"+kind) })]
 }
 
-// TestSignUpNumber: the number is confirmed by a text message, after the address.
+// TestSignUpNumber: after the address, the telephone number is confirmed by text message.
 func TestSignUpNumber(t *testing.T) {
 	t.Parallel()
 	h, u, _ := open(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// TestActivatedByToken: an account that an action token activates is like one that its link has activated. The person
-// is welcomed, and cannot activate it again once an administrator has made it inactive.
+// TestActivatedByToken: activating an account with an action token is like activating it with its link. The person is
+// welcomed, and cannot activate it again after an administrator has made it inactive.
 func TestActivatedByToken(t *testing.T) {
 	t.Parallel()
 	h, _, p, link := activatingByEmail(t)

@@ -98,7 +98,7 @@ func TestStepUpAttacks(t *testing.T) {
 	t.Run("attack 266: a session of level 1 cannot change what an account with more has", func(t *testing.T) {
 		t.Parallel()
 		h, _ := stepping(t, 3)
-		waiting := h.browser() // a thief who has the page open already
+		waiting := h.browser() // a thief who already has the page open
 		waiting.plain()
 		open := waiting.get(authenticatorPage)
 		stolen := strings.ReplaceAll(shownSecret.FindStringSubmatch(open.Body.String())[1], " ", "")

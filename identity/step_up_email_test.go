@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
-// mailing is stepping to level 2, with codes by e-mail.
+// mailing returns the harness of stepping for level 2, with codes by e-mail as the only method.
 func mailing(t *testing.T) (*harness, *config.Units, *notifytest.Notices) {
 	t.Helper()
 	h, u := stepping(t, 2)
@@ -25,7 +25,7 @@ func mailing(t *testing.T) (*harness, *config.Units, *notifytest.Notices) {
 	return h, u, box
 }
 
-// ask asks for a code and returns it with the page that takes it.
+// ask requests a code and returns it with the page where it is entered.
 func (b *browser) ask(box *notifytest.Notices) (page *answer, code string) {
 	b.h.t.Helper()
 	page = b.get("/next")
@@ -86,7 +86,7 @@ func TestEmailCode(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestEmailCodeAddress: an address that nobody has verified gets no codes.
+// TestEmailCodeAddress: codes are not sent to unverified addresses.
 func TestEmailCodeAddress(t *testing.T) {
 	t.Parallel()
 	h, _, _ := mailing(t)

@@ -18,7 +18,7 @@ import (
 
 var passkeyRemoval = regexp.MustCompile(`/account/security/passkeys/remove\?id=[0-9A-Za-z_-]+`)
 
-// emails makes an address the only one of a person, and verified.
+// emails gives a person a verified address as the only one.
 func (h *harness) emails(personID, address string) {
 	h.t.Helper()
 	_, err := h.Person.UpdatePerson(h.t.Context(), personID, person.Edit{By: event.Actor{ID: "admin"}, Verified: true}, func(_ storage.Tx, d *person.Details) error {
@@ -30,7 +30,7 @@ func (h *harness) emails(personID, address string) {
 	}
 }
 
-// level is the one of a browser's session.
+// level returns the level of a browser's session.
 func (b *browser) level() int {
 	b.h.t.Helper()
 	s, err := b.h.session(b)
@@ -40,7 +40,7 @@ func (b *browser) level() int {
 	return s.Level
 }
 
-// TestStepUpEvasion are ways around the level that a person's own methods set.
+// TestStepUpEvasion covers ways around the level that the methods of a person require.
 func TestStepUpEvasion(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 222: a weak method that is right does not set back the tries of a strong one", func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestStepUpEvasion(t *testing.T) {
 			return b.get(flow + "&method=" + method)
 		}
 		looked := 0
-		for range 5 { // each round from browsers with nothing against them
+		for range 5 { // each round uses browsers without failed attempts
 			thief, other := h.browser(), h.browser()
 			thief.plain()
 			form := at(thief, "/next", "authenticator")
@@ -76,7 +76,7 @@ func TestStepUpEvasion(t *testing.T) {
 		b := h.browser()
 		b.plain()
 		form := at(b, "/next", "authenticator")
-		for range 2 { // the strongest one does
+		for range 2 { // wrong codes do not stop the right one below
 			b.post(form, "code", "000000")
 			h.clock.Advance(30 * time.Second)
 		}
@@ -120,7 +120,7 @@ func TestStepUpEvasion(t *testing.T) {
 		t.Parallel()
 		h, u := stepping(t, 1, passkeysOn)
 		u.Features.PINEnabled = true
-		b := h.browser() // that somebody has left open
+		b := h.browser() // left open by its owner
 		b.plain()
 		was, err := h.session(b)
 		if err != nil {
@@ -164,7 +164,7 @@ func TestStepUpEvasion(t *testing.T) {
 		if got := b.level(); got != 1 {
 			t.Errorf("without the method the session has level %d, want 1", got)
 		}
-		b.post(b.get(smsPage), "number", "+31687654321") // the other phone is lost
+		b.post(b.get(smsPage), "number", "+31687654321") // the first phone is lost
 		if a := b.post(b.get(smsPage), "code", h.text(box, notify.SMSPhoneCode, "+31687654321")); a.Code != http.StatusSeeOther {
 			t.Fatalf("the other number = %d:\n%s", a.Code, a.Body)
 		}
@@ -185,7 +185,7 @@ func TestStepUpEvasion(t *testing.T) {
 		if got := b.level(); got != 2 {
 			t.Fatalf("the session has level %d, want 2", got)
 		}
-		h.phones("!+31612345678", "!+31687654321") // another beside it changes nothing
+		h.phones("!+31612345678", "!+31687654321") // a second number changes nothing
 		if got := b.level(); got != 2 {
 			t.Errorf("with another number the session has level %d, want 2", got)
 		}
@@ -248,7 +248,8 @@ func TestStepUpEvasion(t *testing.T) {
 	})
 }
 
-// forgetPasskeyOf makes the session of a browser one of those of which nobody has kept which passkey they are by.
+// forgetPasskeyOf removes the passkey from the record of a browser's session, as in sessions from before it was
+// recorded.
 func (h *harness) forgetPasskeyOf(b *browser) {
 	h.t.Helper()
 	s, err := h.session(b)
@@ -272,7 +273,7 @@ func (h *harness) forgetPasskeyOf(b *browser) {
 	}
 }
 
-// TestPasskeyGone: what a passkey has given ends with it, and what another one has given does not.
+// TestPasskeyGone: removing a passkey lowers the sessions that it raised, but not those raised by another passkey.
 func TestPasskeyGone(t *testing.T) {
 	t.Parallel()
 	h, lost := withPasskey(t)
@@ -294,7 +295,7 @@ func TestPasskeyGone(t *testing.T) {
 	if a := stepped.answer(f, lost.use(f.options)); a.Code != http.StatusSeeOther {
 		t.Fatalf("the step-up = %d:\n%s", a.Code, a.Body)
 	}
-	before := h.browser() // whose session is from before anybody kept which passkey it was
+	before := h.browser() // a session from before the passkey was recorded
 	if a := before.tryPasskey(second); a.Code != http.StatusSeeOther {
 		t.Fatalf("the passkey = %d", a.Code)
 	}
@@ -312,7 +313,7 @@ func TestPasskeyGone(t *testing.T) {
 	if a := h.browser().tryPasskey(lost); a.Code != http.StatusUnprocessableEntity {
 		t.Fatalf("the passkey that was removed = %d", a.Code)
 	}
-	// The owner's session was raised by the second one when that was added.
+	// The owner keeps level 3: adding the second passkey raised that session too.
 	for i, tt := range []struct {
 		b    *browser
 		want int
@@ -334,7 +335,7 @@ func TestPasskeyGone(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestSuspectPasskeyStepUp: a passkey that is taken no more is not asked for, and stands in the way of nothing else.
+// TestSuspectPasskeyStepUp: a suspect passkey is not asked for, and does not prevent other methods.
 func TestSuspectPasskeyStepUp(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 2, passkeysOn)
@@ -370,7 +371,7 @@ func TestSuspectPasskeyStepUp(t *testing.T) {
 	}
 }
 
-// TestStepUpFormOfAnotherPage: what has a page of its own is not answered at the page for codes.
+// TestStepUpFormOfAnotherPage: a method with its own page cannot be answered at the page for codes.
 func TestStepUpFormOfAnotherPage(t *testing.T) {
 	t.Parallel()
 	h, k := withPasskey(t)
@@ -389,7 +390,7 @@ func TestStepUpFormOfAnotherPage(t *testing.T) {
 	}
 }
 
-// TestInitialStepUpBesideGiven: that everybody could be given a code keeps nobody from the first method of their own.
+// TestInitialStepUpBesideGiven: people can set up their first method even where codes can be delivered to everybody.
 func TestInitialStepUpBesideGiven(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 2)

@@ -14,7 +14,7 @@ import (
 
 const pinPage = "/account/security/pin"
 
-// pin chooses a PIN.
+// pin sets a PIN.
 func (b *browser) pin(pin string) {
 	b.h.t.Helper()
 	if a := b.post(b.get(pinPage), "pin", pin, "again", pin); a.Code != http.StatusSeeOther {
@@ -75,7 +75,7 @@ func TestPIN(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestPINWords: what is wrong with a PIN is said of a PIN, and that it is locked of the last one.
+// TestPINWords: the error messages are about a PIN, and the one after the last attempt says that it is locked.
 func TestPINWords(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 2)
@@ -157,7 +157,7 @@ func TestPINAttacks(t *testing.T) {
 	})
 }
 
-// TestStepUpStrategy: the person's choice, or the strongest method alone.
+// TestStepUpStrategy: the strategies offer either all methods of the person or only the strongest one.
 func TestStepUpStrategy(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 2)

@@ -9,7 +9,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/event"
 )
 
-// TestRemovedMethodLowersSessions: what a method has raised a session to ends with it; what something else has raised it to stays.
+// TestRemovedMethodLowersSessions: removing a method lowers the sessions that it raised to the level of their other
+// methods.
 func TestRemovedMethodLowersSessions(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 3)

@@ -16,7 +16,7 @@ import (
 
 const smsPage = "/account/security/sms"
 
-// smsing is stepping to level 2, with codes by text message alone.
+// smsing returns the harness of stepping for level 2, with codes by text message as the only method.
 func smsing(t *testing.T) (*harness, *config.Units, *notifytest.Texts) {
 	t.Helper()
 	h, u := stepping(t, 2)
@@ -28,7 +28,7 @@ func smsing(t *testing.T) (*harness, *config.Units, *notifytest.Texts) {
 	return h, u, box
 }
 
-// phones gives the demo person telephone numbers, verified where they begin with !.
+// phones gives the demo person telephone numbers. Numbers that begin with ! are verified.
 func (h *harness) phones(numbers ...string) {
 	h.t.Helper()
 	p, err := h.Person.Person(h.t.Context(), demo)
@@ -48,7 +48,7 @@ func (h *harness) phones(numbers ...string) {
 	}
 }
 
-// text takes the one text message that was sent, and returns its code.
+// text returns the code in the only text message that was sent.
 func (h *harness) text(box *notifytest.Texts, kind notify.Kind, to string) string {
 	h.t.Helper()
 	list := box.Take()
@@ -79,7 +79,7 @@ func TestSMSCode(t *testing.T) {
 	}
 	h.wantLevel(b, 2)
 
-	// Every switch.
+	// Each switch makes level 2 unreachable.
 	other := h.plain()
 	u.StepUp.AuthenticationMethods.SMSAuthenticationLevel = 1
 	if a := other.get("/next"); a.Code != http.StatusForbidden {
@@ -105,7 +105,8 @@ func TestSMSCode(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestSMSSetUp: a number becomes the person's by the code that arrives there, and raises the session; it can be taken off again.
+// TestSMSSetUp: the code that was sent to a number adds the number to the person and raises the session. The method can
+// be removed again.
 func TestSMSSetUp(t *testing.T) {
 	t.Parallel()
 	h, _, box := smsing(t)
@@ -151,7 +152,7 @@ func TestSMSSetUp(t *testing.T) {
 	if n := h.events()["person.StepUpMethodAddedEvent"]; n != 1 {
 		t.Errorf("%d events of a method that was added", n)
 	}
-	// Taken off, and on again: the number is known, its code still has to be shown.
+	// After the removal the method has to be set up again, although the number is known.
 	if a := b.post(b.get("/account/security/remove?method=sms")); a.Code != http.StatusSeeOther {
 		t.Fatalf("removing = %d", a.Code)
 	}
@@ -202,7 +203,7 @@ func TestSMSAttacks(t *testing.T) {
 		if a := b.post(sms, "code", code); a.Code != http.StatusTooManyRequests {
 			t.Errorf("the right code of one method after five wrong ones of two = %d, want 429", a.Code)
 		}
-		// Whoever knows the password does not set the counter back by it.
+		// Signing in with the password does not reset the counter.
 		other := h.plain()
 		if a := other.post(other.get(other.get("/next").url+"&method=delivered"), "code", "AAAA-AAAA"); a.Code != http.StatusTooManyRequests {
 			t.Errorf("another browser after a right password = %d, want 429", a.Code)
@@ -269,7 +270,7 @@ func TestSMSAttacks(t *testing.T) {
 		if a := b.post(b.get(smsPage), "code", code); a.Code != http.StatusSeeOther {
 			t.Fatalf("the code = %d", a.Code)
 		}
-		// From now on a set-up needs what the person has.
+		// From now on a set-up requires a step-up with the method of the person.
 		if a := other.get(smsPage); !strings.HasPrefix(a.url, "/step-up") && a.url != "/account/security" {
 			t.Errorf("the set-up with a password alone = %d %s", a.Code, a.url)
 		}

@@ -17,7 +17,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// stepping is a harness where a level is demanded and authenticator apps are on.
+// stepping returns a harness where every demand asks for a level, unless its URL has plain=, and authenticator apps are
+// on.
 func stepping(t *testing.T, level int, change ...func(*identity.Config)) (*harness, *config.Units) {
 	t.Helper()
 	h, u := configured(t, change...)
@@ -48,7 +49,7 @@ func (h *harness) code(secret string) string {
 	return code
 }
 
-// app sets up an authenticator app at a page and returns its secret and the recovery codes.
+// app sets up an authenticator app at a page. It returns the secret, the recovery codes and the link that continues.
 func (b *browser) app(target string) (secret string, codes []string, next string) {
 	b.h.t.Helper()
 	a := b.get(target)
@@ -65,11 +66,11 @@ func (b *browser) app(target string) (secret string, codes []string, next string
 	if a.Code != http.StatusOK || len(codes) != 10 || link == nil {
 		b.h.t.Fatalf("the first code: status %d, %d recovery codes:\n%s", a.Code, len(codes), a.Body)
 	}
-	b.h.clock.Advance(30 * time.Second) // its step is used up
+	b.h.clock.Advance(30 * time.Second) // the code of this step is used up
 	return secret, codes, strings.ReplaceAll(link[1], "&amp;", "&")
 }
 
-// stepUpKey begins the key of what a person has set up.
+// stepUpKey is the prefix of the keys of set-up methods.
 var stepUpKey = string(storage.NewTable[struct{}]("identity_step_up").Key(""))
 
 const authenticatorPage = "/account/security/authenticator"
@@ -136,7 +137,7 @@ func TestStepUp(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestStepUpOnTheWay: who is not signed in gives the password first, sets up the app where that may be, and arrives.
+// TestStepUpOnTheWay: a person who is not signed in enters the password, sets up an app, and arrives.
 func TestStepUpOnTheWay(t *testing.T) {
 	t.Parallel()
 	h, _ := stepping(t, 2)
@@ -153,7 +154,7 @@ func TestStepUpOnTheWay(t *testing.T) {
 	}
 }
 
-// TestInitialStepUp: only where it is allowed does a demand lead to the set-up of the first method.
+// TestInitialStepUp: a demand leads to the set-up of the first method only where the configuration allows it.
 func TestInitialStepUp(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 2)
@@ -163,7 +164,7 @@ func TestInitialStepUp(t *testing.T) {
 		t.Errorf("level 2 with nothing set up = %d %s", a.Code, a.Body)
 	}
 	other := h.browser()
-	a := other.try(demo, demoPassword) // somebody could reach it, so the password is asked for
+	a := other.try(demo, demoPassword) // some people could reach the level, so the password is asked for
 	if a = other.get(a.Header().Get("Location")); a.Code != http.StatusForbidden {
 		t.Errorf("level 2 after the password with nothing set up = %d %s", a.Code, a.Body)
 	}
@@ -173,7 +174,7 @@ func TestInitialStepUp(t *testing.T) {
 	}
 }
 
-// TestSetUpLevel: the level that the configuration demands for a set-up, and never less than what the person has.
+// TestSetUpLevel: a set-up requires the configured level, and at least the level of the methods that the person has.
 func TestSetUpLevel(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 2)
@@ -191,7 +192,7 @@ func TestSetUpLevel(t *testing.T) {
 	}
 }
 
-// TestAuthenticatorSwitch: apps that are set up count only while they are switched on.
+// TestAuthenticatorSwitch: apps count only while they are switched on.
 func TestAuthenticatorSwitch(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 2)
@@ -210,7 +211,7 @@ func TestAuthenticatorSwitch(t *testing.T) {
 	}
 }
 
-// TestAuthenticatorLevel: a method reaches the level that the configuration says, and no other.
+// TestAuthenticatorLevel: a method reaches the configured level and no higher one.
 func TestAuthenticatorLevel(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 4)
@@ -227,7 +228,7 @@ func TestAuthenticatorLevel(t *testing.T) {
 	h.wantLevel(b, 4)
 }
 
-// TestDefaultStepUpLevel: a step-up for nothing in particular.
+// TestDefaultStepUpLevel: a step-up that no application asked for.
 func TestDefaultStepUpLevel(t *testing.T) {
 	t.Parallel()
 	h, u := stepping(t, 2)

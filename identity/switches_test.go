@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// configured is a harness whose configuration units the test changes.
+// configured returns a harness with configuration units that the test can change.
 func configured(t *testing.T, change ...func(*identity.Config)) (*harness, *config.Units) {
 	t.Helper()
 	h := newHarness(t, change...)
@@ -106,7 +106,7 @@ func TestRedirects(t *testing.T) {
 			form := b.get("/sign-in")
 			a := b.post(form, "username", demo, "password", demoPassword)
 			to := a.Header().Get("Location")
-			if strings.HasPrefix(to, "/sign-in") { // elsewhere, by way of here
+			if strings.HasPrefix(to, "/sign-in") { // to another host, through a page of the service
 				to = b.do(http.MethodGet, to, "").Header().Get("Location")
 			}
 			if to != tt.wantLogin {
@@ -124,7 +124,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// wantPolicy: browsers hold the redirects after a form against its page's policy.
+// wantPolicy asserts that the policy of a page allows its form to redirect to the target; browsers enforce that.
 func wantPolicy(t *testing.T, page *answer, target string) {
 	t.Helper()
 	u, err := url.Parse(target)
@@ -245,7 +245,7 @@ func TestPasswordPolicyOnEveryWay(t *testing.T) {
 		"attack 226: NUL":                   {"Abcdefg-9\x00", false},
 		"attack 226: not UTF-8":             {"Abcdefg-9\xff", false},
 		"attack 226: 1 MB":                  {"Ab-" + strings.Repeat("x", 1<<20), false},
-		"attack 226: nothing":               {"", true}, // no password: nothing is set
+		"attack 226: nothing":               {"", true}, // no password is set, so there is nothing to check
 	} {
 		t.Run(name, func(t *testing.T) {
 			for way, set := range ways {
@@ -285,7 +285,7 @@ func TestCustomEmailValidation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The expressions are compiled where they are read from storage.
+	// The expressions are compiled when the units are read from storage.
 	stored := `{"features":{"custom_email_validation":{"enabled":true,"before_at_regex":"[a-z]+","after_at_regex":"example\\.com"}}}`
 	*u = *unitsOf(t, stored)
 	for name, want := range map[string]bool{
@@ -346,7 +346,7 @@ func TestMandatoryFields(t *testing.T) {
 	}
 }
 
-// unitsOf returns units as a service reads them.
+// unitsOf returns units as a service reads them from JSON.
 func unitsOf(t *testing.T, raw string) *config.Units {
 	t.Helper()
 	h := newHarness(t)

@@ -49,7 +49,7 @@ func TestThrottle(t *testing.T) {
 		}
 		h.clock.Advance(30 * time.Second)
 		b.signIn(demo, demoPassword)
-		// A good sign-in clears what stood against this person from here.
+		// A successful sign-in clears the failures of this person from this address.
 		b.post(b.get("/sign-out"))
 		if a := b.wrong(demo, 1); a.Code != http.StatusUnprocessableEntity {
 			t.Errorf("failure after a sign-in: status %d, want 422", a.Code)
@@ -114,7 +114,7 @@ func TestThrottle(t *testing.T) {
 		own := h.browser()
 		own.signIn(demo, demoPassword)
 		own.post(own.get("/sign-out"))
-		attacker := h.browser() // behind the same address
+		attacker := h.browser() // at the same address
 		attacker.wrong(demo, 5)
 		for i := range 15 {
 			h.clock.Advance(10 * time.Second)
@@ -171,7 +171,7 @@ func TestWaitGrows(t *testing.T) {
 			t.Fatalf("after %d s: status %d, want 422", want, a.Code)
 		}
 	}
-	h.clock.Advance(30 * time.Minute) // the wait and a window
+	h.clock.Advance(30 * time.Minute) // the wait, and the window for counting failures
 	for i := range 5 {
 		if a := b.wrong(demo, 1); a.Code != http.StatusUnprocessableEntity {
 			t.Errorf("failure %d of a new window: status %d, want 422", i+1, a.Code)
@@ -214,7 +214,7 @@ func TestAddressLimit(t *testing.T) {
 	}
 }
 
-// TestOwnAccountDoesNotWipeTheAddress: who has an account cannot set back what is counted against the address by signing in.
+// TestOwnAccountDoesNotWipeTheAddress: signing in to an account does not reset the failures of the network address.
 func TestOwnAccountDoesNotWipeTheAddress(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -236,7 +236,7 @@ func TestBusyHasher(t *testing.T) {
 	h.start()
 	b := h.browser()
 	form := b.get("/next")
-	// One computation runs, the queue behind it is full as soon as one more is turned away.
+	// One computation runs. The queue behind it is full as soon as a caller is turned away.
 	ctx, cancel := context.WithCancel(t.Context())
 	var flood sync.WaitGroup
 	turnedAway := make(chan struct{}, 100)
@@ -255,11 +255,11 @@ func TestBusyHasher(t *testing.T) {
 	}
 	cancel()
 	flood.Wait()
-	b.signIn(demo, demoPassword) // six tries that nobody looked at do not count
+	b.signIn(demo, demoPassword) // the six attempts that were never checked do not count
 	h.checkInvariants()
 }
 
-// However many passwords a directory sets at once, people sign in meanwhile.
+// TestNewPasswordsKeepNobodyOut: people can sign in while a directory sets many passwords at once.
 func TestNewPasswordsKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

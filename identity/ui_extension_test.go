@@ -9,7 +9,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
-// TestLoginElsewhere: who would see the sign-in page is sent to that of the configuration first, comes back with the flow, and signs in.
+// TestLoginElsewhere: instead of our sign-in page, the browser is sent to the configured page. It comes back with the
+// flow, and the person signs in.
 func TestLoginElsewhere(t *testing.T) {
 	t.Parallel()
 	h, u := configured(t)

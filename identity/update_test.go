@@ -11,8 +11,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// TestUpdateInTransaction: a change of a person that is a part of another transaction is checked, recorded, told and
-// followed by hooks like every other change.
+// TestUpdateInTransaction: a change of a person within another transaction is validated like every other change, and
+// has its event, its notice and its hooks.
 func TestUpdateInTransaction(t *testing.T) {
 	t.Parallel()
 	h, u, notices := open(t)

@@ -18,7 +18,7 @@ import (
 type counting struct {
 	storage.Store
 	views, updates atomic.Int64
-	viewed         func() // called after each View. nil: nothing
+	viewed         func() // called after each View, unless nil
 }
 
 func (c *counting) View(ctx context.Context, fn func(storage.Tx) error) error {
@@ -35,14 +35,14 @@ func (c *counting) Update(ctx context.Context, fn func(storage.Tx) error) error 
 	return c.Store.Update(ctx, fn)
 }
 
-// count puts a counting store under the harness.
+// count makes the harness use a counting store.
 func (h *harness) count() *counting {
 	c := &counting{Store: h.store.Store}
 	h.store.Store = c
 	return c
 }
 
-// of returns the transactions of one request.
+// of returns the answer to one request and the number of its transactions.
 func (c *counting) of(send func() *answer) (a *answer, views, updates int64) {
 	c.views.Store(0)
 	c.updates.Store(0)
@@ -50,7 +50,7 @@ func (c *counting) of(send func() *answer) (a *answer, views, updates int64) {
 	return a, c.views.Load(), c.updates.Load()
 }
 
-// accounting is a dashboard with settings under which the account pages show everything that they have.
+// accounting returns a signed-in browser, with settings under which the account pages show everything.
 func accounting(t *testing.T) (*harness, *browser, *config.Units, *notifytest.Notices) {
 	t.Helper()
 	e, u, box := newElsewhere(t), config.Defaults(), new(notifytest.Notices)
@@ -66,8 +66,8 @@ func accounting(t *testing.T) (*harness, *browser, *config.Units, *notifytest.No
 	return h, b, &u, box
 }
 
-// TestViewsOfAccountPages: how many transactions a request of an account page takes at most. The first View of each reads the settings, the
-// sign-in and the flow; the second one what the page shows and the level that it demands.
+// TestViewsOfAccountPages limits the transactions per request of an account page. The first View reads the settings,
+// the sign-in and the flow. The second one reads what the page shows and the level that it demands.
 func TestViewsOfAccountPages(t *testing.T) {
 	t.Parallel()
 	const (
@@ -93,7 +93,7 @@ func TestViewsOfAccountPages(t *testing.T) {
 	c := h.count()
 	for _, step := range []struct {
 		name          string
-		from, to      string // page with the form, and where it is sent. No from: a GET
+		from, to      string // the page with the form and the target of the POST; without from, a GET
 		fields        []string
 		prepare       func()
 		status        int
@@ -209,7 +209,7 @@ func TestViewsOfAccountPages(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestViewsOfCompletion: the page that asks for what a profile lacks.
+// TestViewsOfCompletion limits the transactions of the page that asks for missing profile fields.
 func TestViewsOfCompletion(t *testing.T) {
 	t.Parallel()
 	h, _, u, _ := accounting(t)
@@ -227,10 +227,10 @@ func TestViewsOfCompletion(t *testing.T) {
 	}
 }
 
-// everChanging are the parts of a page that differ each time.
+// everChanging matches the parts of a page that differ each time.
 var everChanging = regexp.MustCompile(`name="csrf" value="[^"]*"`)
 
-// TestOneConfigurationPerRequest: settings that change during a request, after its first View, make no difference to its answer.
+// TestOneConfigurationPerRequest: settings that change after the first View of a request do not affect its answer.
 func TestOneConfigurationPerRequest(t *testing.T) {
 	t.Parallel()
 	h, b, before, _ := accounting(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
-// watcher writes down what it is told.
+// watcher records what it is told.
 type watcher struct {
 	told   storagetest.Notes[string]
 	frames []string
@@ -40,12 +40,12 @@ func (w *watcher) LogoutFrames(context.Context, string, string) ([]string, error
 	return w.frames, w.err
 }
 
-// TestWatcher holds that the watcher hears of whatever ends sessions, and of nothing else.
+// TestWatcher: the watcher is told of everything that ends sessions, and of nothing else.
 func TestWatcher(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		end  func(t *testing.T, h *harness, b *browser, session string)
-		want string // with PERSON and SESSION
+		want string // with PERSON and SESSION in place of the ids
 	}{
 		"sign-out": {func(_ *testing.T, _ *harness, b *browser, _ string) { b.post(b.get("/sign-out")) }, "session SESSION of PERSON"},
 		"block": {func(t *testing.T, h *harness, _ *browser, _ string) {
@@ -109,7 +109,7 @@ func TestWatcher(t *testing.T) {
 	}
 }
 
-// TestWatcherFails holds that a session ends together with what is told of it, or not at all.
+// TestWatcherFails: a session does not end if the watcher cannot record it.
 func TestWatcherFails(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -130,7 +130,7 @@ func TestWatcherFails(t *testing.T) {
 	}
 }
 
-// TestSignOutFrames holds that our own sign-out shows the clients' frames too.
+// TestSignOutFrames: our own sign-out page also contains the logout frames of the clients.
 func TestSignOutFrames(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
