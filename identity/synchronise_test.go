@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// TestSynchroniseIsAChange: what a provider changes at a sign-in is an event like every other change, an unchanged
-// person is none, and an address that the settings refuse is not stored, while the rest is.
+// TestSynchroniseIsAChange: what a provider changes at a sign-in is an event like every other change, a sign-in
+// without changes makes no event, and an address that the settings refuse is not stored, while the rest is.
 func TestSynchroniseIsAChange(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t, provider("partner", func(p *federation.Provider) { p.Synchronise = true }))
