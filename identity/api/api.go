@@ -41,7 +41,7 @@ type Deps struct {
 
 // API serves the APIs. It is safe for concurrent use.
 type API struct {
-	Deps
+	deps Deps
 
 	mux    http.Handler
 	opener *opener               // nil: there is no key
@@ -59,7 +59,7 @@ func New(deps Deps) (*API, error) {
 	if deps.Origin == nil {
 		deps.Origin = func(*http.Request) event.Origin { return event.Self }
 	}
-	a := &API{Deps: deps, asks: pace.New[string](askLimits)}
+	a := &API{deps: deps, asks: pace.New[string](askLimits)}
 	var err error
 	if a.opener, err = newOpener(deps.CredentialsKey); err != nil {
 		return nil, fmt.Errorf("api: the credentials key: %w", err)
@@ -74,11 +74,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTT
 // on returns a function that refuses requests while a feature is switched off.
 func (a *API) on(feature func(*config.Features) bool, off func() *rest.Error) func(*http.Request) error {
 	return func(r *http.Request) error {
-		if a.Units == nil {
+		if a.deps.Units == nil {
 			return nil
 		}
-		return a.Store.View(r.Context(), func(tx storage.Tx) error {
-			u, err := a.Units(tx)
+		return a.deps.Store.View(r.Context(), func(tx storage.Tx) error {
+			u, err := a.deps.Units(tx)
 			if err == nil && !feature(&u.Features) {
 				return off()
 			}

@@ -26,7 +26,7 @@ func (a *API) handleMakeCode(w http.ResponseWriter, r *http.Request, client stri
 	if err := rest.Decode(w, r, maxToken, &in); err != nil {
 		return err
 	}
-	made, err := a.Identity.Proof.MakeDeliveredCode(r.Context(), personID, in.For, a.actor(r, client))
+	made, err := a.deps.Identity.Proof.MakeDeliveredCode(r.Context(), personID, in.For, a.actor(r, client))
 	state := new(person.StateError)
 	switch {
 	case errors.As(err, &state):

@@ -55,8 +55,8 @@ func (a *API) handleValidate(w http.ResponseWriter, r *http.Request, client stri
 	if err != nil {
 		return encryption(err)
 	}
-	profile, err := a.Identity.ValidateCredentials(r.Context(), identity.Credentials{
-		Client: client, Partition: partition, Username: *in.Username, Password: password, Context: about, Origin: a.Origin(r),
+	profile, err := a.deps.Identity.ValidateCredentials(r.Context(), identity.Credentials{
+		Client: client, Partition: partition, Username: *in.Username, Password: password, Context: about, Origin: a.deps.Origin(r),
 	})
 	if err != nil {
 		return refusedCredentials(w, err)
@@ -143,7 +143,7 @@ func contextParams(r *http.Request) (string, error) {
 
 // partition reads the header that names the partition of a username. The header is ignored while partitions are off.
 func (a *API) partition(r *http.Request) (string, error) {
-	if !a.Identity.Person.Partitioned() {
+	if !a.deps.Identity.Person.Partitioned() {
 		return "", nil
 	}
 	values := r.Header.Values(rest.PartitionHeader)

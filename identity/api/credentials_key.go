@@ -98,8 +98,8 @@ func strictBase64(s string, most int) ([]byte, error) {
 // useIV remembers an initialization vector, or returns errEncryption when it was used before. A password that cannot be
 // decrypted uses up no initialization vector.
 func (a *API) useIV(ctx context.Context, name string) error {
-	now := a.Now()
-	return a.Store.Update(ctx, func(tx storage.Tx) error {
+	now := a.deps.Now()
+	return a.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		switch rec, err := usedIVs.Get(tx, name); {
 		case err == nil && rec.Until.After(now):
 			return errEncryption

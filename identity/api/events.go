@@ -40,7 +40,7 @@ func (a *API) handleEvents(w http.ResponseWriter, r *http.Request, _ string) err
 		return err
 	}
 	answer := resultSet{Pagination: pagination{Offset: q.Offset, PageSize: q.Limit}}
-	err = a.Store.View(r.Context(), func(tx storage.Tx) error {
+	err = a.deps.Store.View(r.Context(), func(tx storage.Tx) error {
 		found, total, err := event.Find(tx, q)
 		if err != nil {
 			return err
@@ -79,8 +79,8 @@ func (a *API) nameOf(tx storage.Tx, actor string, names map[string]string) (stri
 		return name, nil
 	}
 	name := actor
-	if a.Subject != nil {
-		s, err := a.Subject(tx, actor)
+	if a.deps.Subject != nil {
+		s, err := a.deps.Subject(tx, actor)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return "", err
 		}

@@ -26,7 +26,7 @@ func (a *API) handleInvite(w http.ResponseWriter, r *http.Request, client string
 	} else if partition != "" && partition != in.Partition {
 		return rest.Invalid(rest.Problem{Path: "partition", Problem: "is not that of the header " + rest.PartitionHeader})
 	}
-	made, err := a.Identity.Enrol.Invite(r.Context(), in, a.actor(r, client))
+	made, err := a.deps.Identity.Enrol.Invite(r.Context(), in, a.actor(r, client))
 	if err != nil {
 		return refusedInvitation(w, err)
 	}
@@ -40,7 +40,7 @@ func (a *API) handleInviteAgain(w http.ResponseWriter, r *http.Request, client s
 	if err != nil {
 		return err
 	}
-	made, err := a.Identity.Enrol.InviteAgain(r.Context(), person, a.actor(r, client))
+	made, err := a.deps.Identity.Enrol.InviteAgain(r.Context(), person, a.actor(r, client))
 	if err != nil {
 		return refusedInvitation(w, err)
 	}
@@ -54,7 +54,7 @@ func (a *API) handleWithdrawInvitation(w http.ResponseWriter, r *http.Request, c
 	if err != nil {
 		return err
 	}
-	if err := a.Identity.Enrol.WithdrawInvitation(r.Context(), person, a.actor(r, client)); err != nil {
+	if err := a.deps.Identity.Enrol.WithdrawInvitation(r.Context(), person, a.actor(r, client)); err != nil {
 		return refusedInvitation(w, err)
 	}
 	rest.Empty(w, http.StatusNoContent)

@@ -37,7 +37,7 @@ func (a *API) handleSendNumberCode(w http.ResponseWriter, r *http.Request, clien
 	if err := rest.Decode(w, r, maxToken, &in); err != nil {
 		return err
 	}
-	until, err := a.Identity.Proof.SendNumberCode(r.Context(), person, in.Number, a.actor(r, client))
+	until, err := a.deps.Identity.Proof.SendNumberCode(r.Context(), person, in.Number, a.actor(r, client))
 	if err != nil {
 		return refusedNumber(w, err)
 	}
@@ -55,7 +55,7 @@ func (a *API) handleVerifyNumber(w http.ResponseWriter, r *http.Request, client 
 	if err := rest.Decode(w, r, maxToken, &in); err != nil {
 		return err
 	}
-	if err := a.Identity.Proof.VerifyNumber(r.Context(), person, in.Number, in.Code, a.actor(r, client)); err != nil {
+	if err := a.deps.Identity.Proof.VerifyNumber(r.Context(), person, in.Number, in.Code, a.actor(r, client)); err != nil {
 		return refusedNumber(w, err)
 	}
 	rest.Empty(w, http.StatusNoContent)

@@ -14,7 +14,7 @@ var askLimits = pace.Limits{PerSecond: 200, Burst: 400}
 
 // slow refuses an API client that sends too many requests.
 func (a *API) slow(w http.ResponseWriter, client string) error {
-	if a.asks.Allow(client, a.Now()) {
+	if a.asks.Allow(client, a.deps.Now()) {
 		return nil
 	}
 	pace.RetryAfter(w, time.Second)

@@ -20,23 +20,23 @@ func (a *API) Paths() []string { return []string{"/api/events", "/api/credential
 // routes: every path of the package.
 func (a *API) routes() http.Handler {
 	events := a.on(func(f *config.Features) bool { return f.EventsAPIEnabled }, eventsOff)
-	credentials := able(a.Identity != nil, a.on(func(f *config.Features) bool { return f.CredentialsAPIEnabled }, credentialsOff))
+	credentials := able(a.deps.Identity != nil, a.on(func(f *config.Features) bool { return f.CredentialsAPIEnabled }, credentialsOff))
 	persons := a.on(func(f *config.Features) bool { return f.PersonAPIEnabled }, personsOff)
-	if a.Identity == nil {
+	if a.deps.Identity == nil {
 		persons = func(*http.Request) error { return personsOff() }
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/api/events", a.Gate.Methods(eventsAPI, events, map[string]rest.Handler{http.MethodGet: a.handleEvents}))
-	mux.Handle("/api/credentials/validate", a.Gate.Methods(credentialsAPI, able(a.opener != nil, credentials), map[string]rest.Handler{http.MethodPost: a.handleValidate}))
-	mux.Handle("/api/credentials/token", a.Gate.Methods(credentialsAPI, credentials, map[string]rest.Handler{http.MethodPost: a.handleToken}))
-	mux.Handle("/api/credentials/tokens/validate", a.Gate.Methods(credentialsAPI, credentials, map[string]rest.Handler{http.MethodPost: a.handleCheckToken}))
-	mux.Handle("/api/persons/{id}/tokens", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleMakeToken, http.MethodDelete: a.handleRevokeTokens}))
-	mux.Handle("/api/persons/{id}/tokens/{token}", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodDelete: a.handleRevokeTokens}))
-	mux.Handle("/api/persons/{id}/codes", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleMakeCode}))
-	mux.Handle("/api/persons/invitations", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleInvite}))
-	mux.Handle("/api/persons/{id}/phone-numbers/code", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleSendNumberCode}))
-	mux.Handle("/api/persons/{id}/phone-numbers/verify", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleVerifyNumber}))
-	mux.Handle("/api/persons/{id}/invitation", a.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleInviteAgain, http.MethodDelete: a.handleWithdrawInvitation}))
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { a.Gate.Fail(w, r, rest.NotFound()) })
+	mux.Handle("/api/events", a.deps.Gate.Methods(eventsAPI, events, map[string]rest.Handler{http.MethodGet: a.handleEvents}))
+	mux.Handle("/api/credentials/validate", a.deps.Gate.Methods(credentialsAPI, able(a.opener != nil, credentials), map[string]rest.Handler{http.MethodPost: a.handleValidate}))
+	mux.Handle("/api/credentials/token", a.deps.Gate.Methods(credentialsAPI, credentials, map[string]rest.Handler{http.MethodPost: a.handleToken}))
+	mux.Handle("/api/credentials/tokens/validate", a.deps.Gate.Methods(credentialsAPI, credentials, map[string]rest.Handler{http.MethodPost: a.handleCheckToken}))
+	mux.Handle("/api/persons/{id}/tokens", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleMakeToken, http.MethodDelete: a.handleRevokeTokens}))
+	mux.Handle("/api/persons/{id}/tokens/{token}", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodDelete: a.handleRevokeTokens}))
+	mux.Handle("/api/persons/{id}/codes", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleMakeCode}))
+	mux.Handle("/api/persons/invitations", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleInvite}))
+	mux.Handle("/api/persons/{id}/phone-numbers/code", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleSendNumberCode}))
+	mux.Handle("/api/persons/{id}/phone-numbers/verify", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleVerifyNumber}))
+	mux.Handle("/api/persons/{id}/invitation", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleInviteAgain, http.MethodDelete: a.handleWithdrawInvitation}))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { a.deps.Gate.Fail(w, r, rest.NotFound()) })
 	return mux
 }

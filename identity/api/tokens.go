@@ -29,7 +29,7 @@ func (a *API) handleToken(w http.ResponseWriter, r *http.Request, client string)
 	if err != nil {
 		return err
 	}
-	done, err := a.Identity.ActionToken.Process(r.Context(), token, partition, a.actor(r, client))
+	done, err := a.deps.Identity.ActionToken.Process(r.Context(), token, partition, a.actor(r, client))
 	if err != nil {
 		return refusedToken(err)
 	}
@@ -47,7 +47,7 @@ func (a *API) handleCheckToken(w http.ResponseWriter, r *http.Request, client st
 	if err != nil {
 		return err
 	}
-	err = a.Identity.ActionToken.Check(r.Context(), token, partition)
+	err = a.deps.Identity.ActionToken.Check(r.Context(), token, partition)
 	off := new(actiontoken.FeatureOffError)
 	switch {
 	case errors.Is(err, actiontoken.ErrNoToken):
@@ -89,7 +89,7 @@ func (a *API) ownPartition(r *http.Request) (string, error) {
 }
 
 func (a *API) actor(r *http.Request, client string) event.Actor {
-	return event.Actor{ID: client, Name: client, Origin: a.Origin(r)}
+	return event.Actor{ID: client, Name: client, Origin: a.deps.Origin(r)}
 }
 
 // refusedToken returns the answer for a token that was refused.
@@ -130,7 +130,7 @@ func (a *API) handleMakeToken(w http.ResponseWriter, r *http.Request, client str
 	if err := rest.Decode(w, r, maxNewToken, &in); err != nil {
 		return err
 	}
-	made, err := a.Identity.ActionToken.Make(r.Context(), personID, in, a.actor(r, client))
+	made, err := a.deps.Identity.ActionToken.Make(r.Context(), personID, in, a.actor(r, client))
 	if invalid := new(person.ValidationError); errors.As(err, &invalid) {
 		return rest.Invalid(rest.Problem{Path: invalid.Field, Problem: invalid.Problem})
 	}
@@ -147,7 +147,7 @@ func (a *API) handleRevokeTokens(w http.ResponseWriter, r *http.Request, client 
 	if err != nil {
 		return err
 	}
-	if err := a.Identity.ActionToken.Revoke(r.Context(), person, fold(r.PathValue("token")), a.actor(r, client)); err != nil {
+	if err := a.deps.Identity.ActionToken.Revoke(r.Context(), person, fold(r.PathValue("token")), a.actor(r, client)); err != nil {
 		return missing(err)
 	}
 	rest.Empty(w, http.StatusNoContent)
@@ -167,7 +167,7 @@ func (a *API) personOf(r *http.Request) (string, error) {
 	if partition == "" {
 		return id, nil
 	}
-	return id, a.Store.View(r.Context(), func(tx storage.Tx) error {
+	return id, a.deps.Store.View(r.Context(), func(tx storage.Tx) error {
 		is, err := person.PartitionOfID(tx, id)
 		if err == nil && is != partition {
 			err = rest.NotFound()

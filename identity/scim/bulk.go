@@ -213,7 +213,7 @@ func (s *Server) run(r *http.Request, c *call, op bulkOperation, made map[string
 	}
 	a := bulkAnswer{Method: op.method, BulkID: op.bulkID, Status: strconv.Itoa(rec.status), Version: rec.header.Get("ETag")}
 	if op.method != http.MethodPost {
-		a.Location = s.Issuer + prefix + path
+		a.Location = s.deps.Issuer + prefix + path
 	}
 	if rec.status >= http.StatusBadRequest {
 		a.Response = bytes.TrimSpace(rec.body.Bytes())

@@ -19,7 +19,7 @@ func (s *Server) serviceProviderConfig(w http.ResponseWriter, _ *http.Request, _
 			{"type": "oauthbearertoken", "name": "OAuth Bearer Token", "description": "An access token of a client's own with the scope scim", "specUri": "https://www.rfc-editor.org/info/rfc6750", "primary": true},
 			{"type": "httpbasic", "name": "HTTP Basic", "description": "An API client that may use persons", "specUri": "https://www.rfc-editor.org/info/rfc7617"},
 		},
-		"meta": object{"resourceType": "ServiceProviderConfig", "location": s.Issuer + prefix + "/ServiceProviderConfig"},
+		"meta": object{"resourceType": "ServiceProviderConfig", "location": s.deps.Issuer + prefix + "/ServiceProviderConfig"},
 	})
 	return nil
 }
@@ -67,7 +67,7 @@ func (s *Server) typeTree(t *resourceType) object {
 	}
 	return object{
 		"schemas": []string{typeSchema}, "id": t.name, "name": t.name, "endpoint": t.endpoint, "description": t.description, "schema": t.core.id,
-		"schemaExtensions": extensions, "meta": object{"resourceType": "ResourceType", "location": s.Issuer + prefix + "/ResourceTypes/" + t.name},
+		"schemaExtensions": extensions, "meta": object{"resourceType": "ResourceType", "location": s.deps.Issuer + prefix + "/ResourceTypes/" + t.name},
 	}
 }
 
@@ -105,7 +105,7 @@ func (s *Server) readSchema(w http.ResponseWriter, r *http.Request, _ *call) err
 func (s *Server) schemaTree(sc *schema) object {
 	return object{
 		"schemas": []string{schemaSchema}, "id": sc.id, "name": sc.name, "description": sc.description, "attributes": attributeTrees(sc.attributes),
-		"meta": object{"resourceType": "Schema", "location": s.Issuer + prefix + "/Schemas/" + sc.id},
+		"meta": object{"resourceType": "Schema", "location": s.deps.Issuer + prefix + "/Schemas/" + sc.id},
 	}
 }
 

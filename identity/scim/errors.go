@@ -122,9 +122,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	fields := []zap.Field{zap.String("method", r.Method), zap.Int("status", e.Status), zap.String("scim_type", e.Type), zap.NamedError("cause", e.cause)}
 	if e.Status >= http.StatusInternalServerError && e.cause != nil { // a switched-off API is not a failure
-		s.Log.Error("request failed", fields...)
+		s.deps.Log.Error("request failed", fields...)
 	} else {
-		s.Log.Info("request refused", fields...)
+		s.deps.Log.Info("request refused", fields...)
 	}
 	write(w, e.Status, e.body())
 }

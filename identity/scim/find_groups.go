@@ -59,7 +59,7 @@ func (s *Server) answerGroups(w http.ResponseWriter, r *http.Request, c *call, q
 			return r.Context().Err()
 		}
 	}
-	err := s.Identity.Person.View(r.Context(), func(tx storage.Tx) error {
+	err := s.deps.Identity.Person.View(r.Context(), func(tx storage.Tx) error {
 		f := &groupFinder{Server: s, call: c, query: q, ctx: r.Context(), tx: tx, left: s.members}
 		*p = page{}
 		return f.fill(p)
@@ -147,15 +147,15 @@ func (s *Server) groupsFor(tx storage.Tx, q *query) ([]person.Group, error) {
 	name, byName := equals(q.filter, "displayName", "")
 	id, byID := equals(q.filter, "id", "")
 	if !byName && !byID {
-		list, err := s.Identity.Person.Groups(tx, "", maxGroupsListed)
+		list, err := s.deps.Identity.Person.Groups(tx, "", maxGroupsListed)
 		if err == nil && len(list) == maxGroupsListed {
 			err = bad(tooMany, "there are too many groups to look through")
 		}
 		return list, err
 	}
-	g, err := s.Identity.Person.GroupByID(tx, id)
+	g, err := s.deps.Identity.Person.GroupByID(tx, id)
 	if byName {
-		g, err = s.Identity.Person.Group(tx, name)
+		g, err = s.deps.Identity.Person.Group(tx, name)
 	}
 	if errors.Is(err, person.ErrNoGroup) {
 		return nil, nil

@@ -31,7 +31,7 @@ func (s *Server) findUsers(ctx context.Context, c *call, q *query) (*page, error
 		}
 	}
 	p := &page{}
-	err := s.Identity.Person.View(ctx, func(tx storage.Tx) error {
+	err := s.deps.Identity.Person.View(ctx, func(tx storage.Tx) error {
 		f.tx, f.groups, f.ctx = tx, s.groupIDs(tx, map[string]string{}), ctx
 		*p = page{}
 		switch {
@@ -74,13 +74,13 @@ func (f *finder) indexes() (ids func() ([]string, error), ok bool) {
 		return func() ([]string, error) { return one(v, nil) }, true
 	}
 	if v, ok := equals(f.filter, "userName", ""); ok {
-		return func() ([]string, error) { return one(f.Identity.Person.ByUsername(f.tx, f.partition, v)) }, true
+		return func() ([]string, error) { return one(f.deps.Identity.Person.ByUsername(f.tx, f.partition, v)) }, true
 	}
 	if v, ok := equals(f.filter, "externalId", ""); ok {
-		return func() ([]string, error) { return f.Identity.Person.ByExternalID(f.tx, f.partition, v) }, true
+		return func() ([]string, error) { return f.deps.Identity.Person.ByExternalID(f.tx, f.partition, v) }, true
 	}
 	if v, ok := equals(f.filter, "emails", "value"); ok {
-		return func() ([]string, error) { return f.Identity.Person.ByEmail(f.tx, f.partition, v) }, true
+		return func() ([]string, error) { return f.deps.Identity.Person.ByEmail(f.tx, f.partition, v) }, true
 	}
 	return nil, false
 }
@@ -94,7 +94,7 @@ func (f *finder) fromIndex(p *page, find func() ([]string, error)) error {
 	if err != nil {
 		return err
 	}
-	list, err := f.Identity.Person.ManyDetails(f.tx, slices.DeleteFunc(ids, func(id string) bool { return len(id) != 36 }))
+	list, err := f.deps.Identity.Person.ManyDetails(f.tx, slices.DeleteFunc(ids, func(id string) bool { return len(id) != 36 }))
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (f *finder) fromIndex(p *page, find func() ([]string, error)) error {
 
 // all returns a page of everybody in the order of usernames.
 func (f *finder) all(p *page) error {
-	total, version, err := f.Identity.Person.CountPersons(f.tx, f.partition)
+	total, version, err := f.deps.Identity.Person.CountPersons(f.tx, f.partition)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (f *finder) all(p *page) error {
 	}
 	var ids []string
 	last := ""
-	err = f.Identity.Person.PersonIDs(f.tx, f.partition, after, f.descending, func(folded, id string) (bool, error) {
+	err = f.deps.Identity.Person.PersonIDs(f.tx, f.partition, after, f.descending, func(folded, id string) (bool, error) {
 		if skip > 0 {
 			skip--
 			return true, nil
@@ -138,7 +138,7 @@ func (f *finder) all(p *page) error {
 	}
 	place.start += len(ids)
 	f.cursors.put(place, last)
-	list, err := f.Identity.Person.ManyDetails(f.tx, ids)
+	list, err := f.deps.Identity.Person.ManyDetails(f.tx, ids)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (f *finder) scan(p *page, byName bool) error {
 	var ids []string
 	seen := 0
 	look := func() error {
-		list, err := f.Identity.Person.ManyDetails(f.tx, ids)
+		list, err := f.deps.Identity.Person.ManyDetails(f.tx, ids)
 		ids = ids[:0]
 		for i := 0; i < len(list) && err == nil; i++ {
 			err = m.look(&list[i])
@@ -169,7 +169,7 @@ func (f *finder) scan(p *page, byName bool) error {
 		}
 		return err
 	}
-	err := f.Identity.Person.PersonIDs(f.tx, f.partition, "", byName && f.descending, func(_, id string) (bool, error) {
+	err := f.deps.Identity.Person.PersonIDs(f.tx, f.partition, "", byName && f.descending, func(_, id string) (bool, error) {
 		if seen++; seen > maxScanned {
 			return false, bad(tooMany, fmt.Sprintf("no index answers this, and there are more than %d persons to look through", maxScanned))
 		}
@@ -255,7 +255,7 @@ func (m *matchList) fill(p *page) error {
 	for _, one := range m.sorted[from:min(from+m.count, len(m.sorted))] {
 		ids = append(ids, one.id)
 	}
-	list, err := m.Identity.Person.ManyDetails(m.tx, ids)
+	list, err := m.deps.Identity.Person.ManyDetails(m.tx, ids)
 	if err != nil {
 		return err
 	}

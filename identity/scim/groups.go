@@ -39,17 +39,17 @@ func (s *Server) groupTree(tx storage.Tx, c *call, g *person.Group, members bool
 
 func (s *Server) memberTrees(tx storage.Tx, c *call, group string) (out []any, err error) {
 	for after := ""; ; {
-		ids, err := s.Identity.Person.Members(tx, group, after, chunk)
+		ids, err := s.deps.Identity.Person.Members(tx, group, after, chunk)
 		if err != nil || len(ids) == 0 {
 			return out, err
 		}
 		after = ids[len(ids)-1]
-		list, err := s.Identity.Person.ManyPersons(tx, ids)
+		list, err := s.deps.Identity.Person.ManyPersons(tx, ids)
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range list {
-			if s.Identity.Person.PartitionOf(p) != c.partition {
+			if s.deps.Identity.Person.PartitionOf(p) != c.partition {
 				continue
 			}
 			one := object{"value": p.ID, "$ref": s.location(userType, p.ID), "type": "User"}
@@ -63,8 +63,8 @@ func (s *Server) memberTrees(tx storage.Tx, c *call, group string) (out []any, e
 }
 
 func (s *Server) groupOf(ctx context.Context, c *call, id string, members bool) (o object, err error) {
-	err = s.Identity.Person.View(ctx, func(tx storage.Tx) error {
-		g, err := s.Identity.Person.GroupByID(tx, id)
+	err = s.deps.Identity.Person.View(ctx, func(tx storage.Tx) error {
+		g, err := s.deps.Identity.Person.GroupByID(tx, id)
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (s *Server) createGroup(w http.ResponseWriter, r *http.Request, c *call) er
 	if change.Add, err = memberIDs(list); err != nil {
 		return err
 	}
-	g, err := s.Identity.Person.AddGroup(r.Context(), change, c.by)
+	g, err := s.deps.Identity.Person.AddGroup(r.Context(), change, c.by)
 	if err != nil {
 		return memberError(err)
 	}
@@ -179,7 +179,7 @@ func (s *Server) updateGroup(w http.ResponseWriter, r *http.Request, c *call, ch
 	if err != nil {
 		return err
 	}
-	_, err = s.Identity.Person.UpdateGroup(r.Context(), id, c.by, func(tx storage.Tx, g person.Group, to *person.GroupChange) error {
+	_, err = s.deps.Identity.Person.UpdateGroup(r.Context(), id, c.by, func(tx storage.Tx, g person.Group, to *person.GroupChange) error {
 		now, err := s.groupTree(tx, c, &g, false)
 		if err != nil {
 			return err
@@ -214,7 +214,7 @@ func (s *Server) deleteGroup(w http.ResponseWriter, r *http.Request, c *call) er
 	if err != nil {
 		return err
 	}
-	err = s.Identity.Person.RemoveGroup(r.Context(), id, c.by, func(tx storage.Tx, g person.Group) error {
+	err = s.deps.Identity.Person.RemoveGroup(r.Context(), id, c.by, func(tx storage.Tx, g person.Group) error {
 		o, err := s.groupTree(tx, c, &g, false)
 		if err != nil {
 			return err

@@ -33,7 +33,7 @@ type Deps struct {
 
 // Server answers the paths of routes.go. It is safe for concurrent use.
 type Server struct {
-	Deps
+	deps Deps
 
 	mux     http.Handler
 	scans   chan struct{} // has room for the requests that read through all persons
@@ -55,7 +55,7 @@ func New(d Deps) (*Server, error) {
 	if d.Log == nil {
 		d.Log = zap.NewNop()
 	}
-	s := &Server{Deps: d, scans: make(chan struct{}, maxScans), members: maxMembers}
+	s := &Server{deps: d, scans: make(chan struct{}, maxScans), members: maxMembers}
 	s.mux = s.routes()
 	return s, nil
 }
@@ -84,12 +84,12 @@ func callOf(r *http.Request) *call {
 }
 
 func (s *Server) enter(r *http.Request) (*call, error) {
-	by, err := s.Authorize(r)
+	by, err := s.deps.Authorize(r)
 	if err != nil {
 		return nil, err
 	}
-	if s.Enabled != nil {
-		on, err := s.Enabled(r.Context())
+	if s.deps.Enabled != nil {
+		on, err := s.deps.Enabled(r.Context())
 		if err != nil {
 			return nil, err
 		}
@@ -98,17 +98,17 @@ func (s *Server) enter(r *http.Request) (*call, error) {
 		}
 	}
 	c := &call{by: by, partition: event.DefaultPartition}
-	if !s.Identity.Person.Partitioned() {
+	if !s.deps.Identity.Person.Partitioned() {
 		return c, nil
 	}
 	switch values := r.Header.Values(rest.PartitionHeader); {
 	case len(values) != 1 || values[0] == "":
 		return nil, bad(invalidValue, "the header "+rest.PartitionHeader+" must name one partition")
 	default:
-		if _, err := s.Identity.Person.InPartition(values[0], ""); err != nil {
+		if _, err := s.deps.Identity.Person.InPartition(values[0], ""); err != nil {
 			return nil, bad(invalidValue, "the header "+rest.PartitionHeader+" names no partition")
 		}
-		if !s.Identity.Person.HasPartition(values[0]) {
+		if !s.deps.Identity.Person.HasPartition(values[0]) {
 			return nil, &Error{Status: http.StatusForbidden, Detail: "there is no such partition"}
 		}
 		c.partition = values[0]

@@ -197,7 +197,7 @@ func stamp(t time.Time) string {
 }
 
 func (s *Server) location(t *resourceType, id string) string {
-	return s.Issuer + prefix + t.endpoint + "/" + url.PathEscape(id)
+	return s.deps.Issuer + prefix + t.endpoint + "/" + url.PathEscape(id)
 }
 
 // text returns a string member of a resource.
@@ -303,7 +303,7 @@ func (s *Server) groupIDs(tx storage.Tx, known map[string]string) func(string) (
 		id, ok := known[name]
 		if !ok {
 			var err error
-			if id, err = s.Identity.Person.GroupID(tx, name); err != nil {
+			if id, err = s.deps.Identity.Person.GroupID(tx, name); err != nil {
 				return "", err
 			}
 			known[name] = id

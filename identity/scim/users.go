@@ -11,8 +11,8 @@ import (
 
 // userOf returns a person of the partition as a resource.
 func (s *Server) userOf(ctx context.Context, c *call, id string) (o object, err error) {
-	err = s.Identity.Person.View(ctx, func(tx storage.Tx) error {
-		d, err := s.Identity.Person.Details(tx, id)
+	err = s.deps.Identity.Person.View(ctx, func(tx storage.Tx) error {
+		d, err := s.deps.Identity.Person.Details(tx, id)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (s *Server) createUser(w http.ResponseWriter, r *http.Request, c *call) err
 		Username: d.Username, Password: secret.New(text(o, "password")), Partition: c.partition, Inactive: d.State != person.Active,
 		Profile: &d.Profile, Directory: &d.Directory,
 	}
-	if d, err = s.Identity.Person.CreatePerson(r.Context(), n, c.by); err != nil {
+	if d, err = s.deps.Identity.Person.CreatePerson(r.Context(), n, c.by); err != nil {
 		return err
 	}
 	made, err := s.userTree(&d, nil) // a new person has no group
@@ -137,8 +137,8 @@ func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, pas
 	if err != nil {
 		return err
 	}
-	err = s.Identity.Person.View(r.Context(), func(tx storage.Tx) error { // before a password is hashed
-		d, err := s.Identity.Person.Details(tx, id)
+	err = s.deps.Identity.Person.View(r.Context(), func(tx storage.Tx) error { // before a password is hashed
+		d, err := s.deps.Identity.Person.Details(tx, id)
 		if err == nil && d.Partition != c.partition {
 			err = notFound()
 		}
@@ -148,7 +148,7 @@ func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, pas
 		return err
 	}
 	var groups map[string]string
-	after, err := s.Identity.Person.UpdatePerson(r.Context(), id, person.Edit{By: c.by, Password: password}, func(tx storage.Tx, d *person.Details) error {
+	after, err := s.deps.Identity.Person.UpdatePerson(r.Context(), id, person.Edit{By: c.by, Password: password}, func(tx storage.Tx, d *person.Details) error {
 		if d.Partition != c.partition {
 			return notFound()
 		}
@@ -185,7 +185,7 @@ func (s *Server) deleteUser(w http.ResponseWriter, r *http.Request, c *call) err
 	if err != nil {
 		return err
 	}
-	err = s.Identity.Person.RemovePerson(r.Context(), id, c.by, func(tx storage.Tx, d *person.Details) error {
+	err = s.deps.Identity.Person.RemovePerson(r.Context(), id, c.by, func(tx storage.Tx, d *person.Details) error {
 		if d.Partition != c.partition {
 			return notFound()
 		}
