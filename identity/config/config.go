@@ -133,10 +133,7 @@ func (s *Service) Current(ctx context.Context) (u *Units, err error) {
 }
 
 func version(tx storage.Tx) (versionRecord, error) {
-	v, err := versions.Get(tx, versionKey)
-	if errors.Is(err, storage.ErrNotFound) {
-		return versionRecord{}, nil
-	}
+	v, _, err := versions.Find(tx, versionKey)
 	return v, err
 }
 
@@ -176,12 +173,12 @@ func (s *Service) load(tx storage.Tx, v versionRecord) (*state, error) {
 	u.LoginMethods.LoginMethods = nil // arrays are replaced, and encoding/json would reuse what is there
 	st := &state{version: v, units: &u, revisions: map[string]uint64{}}
 	for _, un := range table {
-		rec, err := units.Get(tx, un.name)
-		if errors.Is(err, storage.ErrNotFound) {
-			continue
-		}
+		rec, stored, err := units.Find(tx, un.name)
 		if err != nil {
 			return nil, err
+		}
+		if !stored {
+			continue
 		}
 		if err := json.Unmarshal(rec.JSON, un.of(&u)); err != nil {
 			return nil, fmt.Errorf("%w: unit %s: %w", storage.ErrCorrupt, un.name, err)

@@ -43,15 +43,15 @@ func (s *Service) Reseal(ctx context.Context) error {
 // resealSecrets does it for the secrets of the units. It makes no new version.
 func (s *Service) resealSecrets(ctx context.Context) error {
 	const name = "login_methods"
-	var rec unitRecord
+	var (
+		rec    unitRecord
+		stored bool
+	)
 	err := s.store.View(ctx, func(tx storage.Tx) (err error) {
-		rec, err = units.Get(tx, name)
+		rec, stored, err = units.Find(tx, name)
 		return err
 	})
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
+	if err != nil || !stored {
 		return err
 	}
 	fresh := maps.Clone(rec.Secrets)

@@ -45,11 +45,10 @@ func (s *Service) own(ctx context.Context) (*Material, error) {
 func (s *Service) storedOwn(ctx context.Context) (found *record, err error) {
 	err = s.store.View(ctx, func(tx storage.Tx) error {
 		found = nil
-		rec, err := ownKeys.Get(tx, ownKey)
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil
+		rec, ok, err := ownKeys.Find(tx, ownKey)
+		if ok {
+			found = &rec
 		}
-		found = &rec
 		return err
 	})
 	return found, err

@@ -194,10 +194,7 @@ func (k *Keeper) unsealed(ctx context.Context) (list []Chain, behind int64, err 
 
 // chainAt returns the state of a chain, zero before its first block.
 func chainAt(tx storage.Tx, key string) (chainRecord, error) {
-	rec, err := chains.Get(tx, key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return chainRecord{}, nil
-	}
+	rec, _, err := chains.Find(tx, key)
 	return rec, err
 }
 
