@@ -35,10 +35,10 @@ func (c *counting) Update(ctx context.Context, fn func(storage.Tx) error) error 
 	return c.Store.Update(ctx, fn)
 }
 
-// count makes the harness use a counting store.
+// count makes the harness use a counting store. Forms are no longer kept for repetition, since that reads the store.
 func (h *harness) count() *counting {
 	c := &counting{Store: h.store.Store}
-	h.store.Store = c
+	h.store.Store, h.shadow = c, true
 	return c
 }
 
