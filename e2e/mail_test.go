@@ -150,6 +150,11 @@ func (m *mailServer) next(t *testing.T) (header mail.Header, parts map[string]st
 	if err != nil {
 		t.Fatal(err)
 	}
+	subject, err := new(mime.WordDecoder).DecodeHeader(msg.Header.Get("Subject")) // RFC 2047
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg.Header["Subject"] = []string{subject}
 	parts = map[string]string{}
 	for r := multipart.NewReader(msg.Body, params["boundary"]); ; {
 		p, err := r.NextRawPart()
