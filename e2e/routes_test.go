@@ -109,6 +109,17 @@ func (s *source) text(e ast.Expr) (string, bool) {
 	return "", false
 }
 
+// own returns the constants and variables of the package itself whose value is a known string.
+func (s *source) own() map[string]string {
+	texts := map[string]string{}
+	for name, v := range s.values {
+		if text, ok := s.text(v); ok && !strings.Contains(name, ".") {
+			texts[name] = text
+		}
+	}
+	return texts
+}
+
 // calls visits the calls of methods and functions by the last part of their name.
 func (s *source) calls(visit func(name string, call *ast.CallExpr)) {
 	for _, f := range s.files {
@@ -151,11 +162,9 @@ func identityRoutes(t *testing.T) []string {
 	// A constant of one package stands on those of another: each round resolves one step more.
 	for range rooms {
 		for name, src := range sources {
-			for constant, v := range src.values {
-				if text, ok := src.text(v); ok {
-					for _, other := range sources {
-						other.values[name+"."+constant] = &ast.BasicLit{Kind: token.STRING, Value: strconv.Quote(text)}
-					}
+			for constant, text := range src.own() {
+				for _, other := range sources {
+					other.values[name+"."+constant] = &ast.BasicLit{Kind: token.STRING, Value: strconv.Quote(text)}
 				}
 			}
 		}
