@@ -1,7 +1,9 @@
-// Package attacks holds the catalogue of attacks, which the tests of this tree refer to by number, and writes
-// docs/attacks.md: each number with its tests, or with the reason why the attack cannot be tested yet.
+// Package attacks holds the catalogue of attacks and the vulnerabilities of comparable products, which the tests of
+// this tree refer to by number, and writes docs/attacks.md: each number with its tests, or with the reason why it
+// cannot be tested yet.
 //
-// A test claims numbers with a subtest whose name has the form "attack 12: words" or "attack 12,13: words".
+// A test claims numbers with a subtest whose name has the form "attack 12: words" or "attack 12,13: words", and for a
+// vulnerability of a peer "peer 12: words" or "peer 12,13: words".
 package attacks
 
 import (
@@ -27,27 +29,39 @@ type subtest struct {
 	Name string // of the subtest
 }
 
-var nameForm = regexp.MustCompile(`^attack (\d+(?:, ?\d+)*): \S`)
+// The kinds of claims, as the names of subtests begin.
+const (
+	kindAttack = "attack"
+	kindPeer   = "peer"
+)
 
-// numbers returns the attack numbers in a subtest's name.
-func numbers(name string) []int {
+var nameForm = regexp.MustCompile(`^(attack|peer) (\d+(?:, ?\d+)*): \S`)
+
+// claim is a number that a subtest's name claims.
+type claim struct {
+	kind   string
+	number int
+}
+
+// claims returns what a subtest's name claims.
+func claims(name string) []claim {
 	m := nameForm.FindStringSubmatch(name)
 	if m == nil {
 		return nil
 	}
-	var out []int
-	for f := range strings.SplitSeq(m[1], ",") {
+	var out []claim
+	for f := range strings.SplitSeq(m[2], ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(f))
 		if err == nil {
-			out = append(out, n)
+			out = append(out, claim{m[1], n})
 		}
 	}
 	return out
 }
 
-// scan finds the tests below root by their attack numbers. A file that does not parse is an error.
-func scan(root string) (map[int][]subtest, error) {
-	found := map[int][]subtest{}
+// scan finds the tests below root by what they claim. A file that does not parse is an error.
+func scan(root string) (map[claim][]subtest, error) {
+	found := map[claim][]subtest{}
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -69,17 +83,17 @@ func scan(root string) (map[int][]subtest, error) {
 		}
 		tests, err := scanFile(rel, src)
 		for _, t := range tests {
-			for _, n := range numbers(t.Name) {
-				found[n] = append(found[n], t)
+			for _, c := range claims(t.Name) {
+				found[c] = append(found[c], t)
 			}
 		}
 		return err
 	})
-	for n := range found {
-		slices.SortFunc(found[n], func(a, b subtest) int {
+	for c := range found {
+		slices.SortFunc(found[c], func(a, b subtest) int {
 			return strings.Compare(a.File+"\x00"+a.Func+"\x00"+a.Name, b.File+"\x00"+b.Func+"\x00"+b.Name)
 		})
-		found[n] = slices.Compact(found[n])
+		found[c] = slices.Compact(found[c])
 	}
 	return found, err
 }
@@ -106,7 +120,7 @@ func scanFile(name string, src []byte) ([]subtest, error) {
 			if !ok || lit.Kind != token.STRING {
 				return true
 			}
-			if s, err := strconv.Unquote(lit.Value); err == nil && len(numbers(s)) > 0 {
+			if s, err := strconv.Unquote(lit.Value); err == nil && len(claims(s)) > 0 {
 				tests = append(tests, subtest{File: name, Func: in, Name: s})
 			}
 			return true
@@ -117,14 +131,14 @@ func scanFile(name string, src []byte) ([]subtest, error) {
 
 // check returns what is wrong with the tests found: a number with neither test nor reason, a number with both, and a
 // number that is not in the catalogue.
-func check(found map[int][]subtest) []string {
-	var wrong []string
+func check(found map[claim][]subtest) []string {
+	wrong := checkPeers(found)
 	known := map[int]bool{}
 	for _, s := range catalogue {
 		for _, c := range s.Cases {
 			known[c.Number] = true
 			reason, excused := reasons[c.Number]
-			tested := len(found[c.Number]) > 0
+			tested := len(found[claim{kindAttack, c.Number}]) > 0
 			switch {
 			case !tested && !excused:
 				wrong = append(wrong, fmt.Sprintf("attack %d has neither a test nor a reason: %s", c.Number, c.Attack))
@@ -134,7 +148,7 @@ func check(found map[int][]subtest) []string {
 		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(open)) {
-		if len(found[n]) == 0 {
+		if len(found[claim{kindAttack, n}]) == 0 {
 			wrong = append(wrong, fmt.Sprintf("attack %d is listed as partly tested, but it has no test", n))
 		}
 	}
@@ -143,6 +157,29 @@ func check(found map[int][]subtest) []string {
 			wrong = append(wrong, fmt.Sprintf("a reason is given for attack %d, which is not in the catalogue", n))
 		}
 	}
+	return wrong
+}
+
+// checkPeers is check for the vulnerabilities of peers. A case of peersOpen can have a test already.
+func checkPeers(found map[claim][]subtest) []string {
+	var wrong []string
+	known := map[int]bool{}
+	for _, p := range peers {
+		known[p.Number] = true
+		reason, excused := peerReasons[p.Number]
+		switch tested := len(found[claim{kindPeer, p.Number}]) > 0; {
+		case !tested && !excused && !slices.Contains(peersOpen, p.Number):
+			wrong = append(wrong, fmt.Sprintf("peer %d has neither a test nor a reason: %s", p.Number, p.Mechanism))
+		case tested && excused:
+			wrong = append(wrong, fmt.Sprintf("peer %d has a test, and still the reason %q", p.Number, reason))
+		}
+	}
+	for c, tests := range found {
+		if c.kind == kindPeer && !known[c.number] {
+			wrong = append(wrong, fmt.Sprintf("%s claims peer %d, which is not in the list", tests[0].File, c.number))
+		}
+	}
+	slices.Sort(wrong)
 	return wrong
 }
 
@@ -155,7 +192,7 @@ answer, and that a valid token is still active and a revoked one still inactive.
 `
 
 // render returns docs/attacks.md.
-func render(found map[int][]subtest) []byte {
+func render(found map[claim][]subtest) []byte {
 	var b strings.Builder
 	b.WriteString(head)
 	cases, tested := 0, 0
@@ -164,21 +201,41 @@ func render(found map[int][]subtest) []byte {
 		fmt.Fprintf(&body, "\n## %s\n\n| # | Attack | Required outcome | Tests |\n|---|---|---|---|\n", s.Title)
 		for _, c := range s.Cases {
 			cases++
-			if len(found[c.Number]) > 0 {
+			at := claim{kindAttack, c.Number}
+			if len(found[at]) > 0 {
 				tested++
 			}
-			fmt.Fprintf(&body, "| %d | %s | %s | %s |\n", c.Number, cell(c.Attack), cell(c.Outcome), cell(shownBy(c.Number, found)))
+			fmt.Fprintf(&body, "| %d | %s | %s | %s |\n", c.Number, cell(c.Attack), cell(c.Outcome), cell(shownBy(found[at], reasons[c.Number], open[c.Number])))
 		}
 	}
 	fmt.Fprintf(&b, "\n%d attacks, %d with tests, %d with a reason.\n", cases, tested, cases-tested)
 	b.WriteString(body.String())
+	b.WriteString(peersHead)
+	for _, p := range peers {
+		shown := shownBy(found[claim{kindPeer, p.Number}], peerReasons[p.Number], "")
+		if shown == "" {
+			shown = "no test yet"
+		}
+		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s |\n", p.Number, cell(p.Peer+", "+p.ID), cell(p.Mechanism), cell(p.Attack), cell(shown))
+	}
 	return []byte(b.String())
 }
 
-func shownBy(n int, found map[int][]subtest) string {
+const peersHead = `
+## Peers' vulnerabilities
+
+Where comparable products were broken in 2025 and 2026, as far as the mechanism is not among the attacks above or is
+wider. Each is tried against Gatehouse by a test that names its number, or waits for a part that is not there yet.
+
+| # | Peer | Mechanism | What is tried | Tests |
+|---|---|---|---|---|
+`
+
+// shownBy names the tests of a case, and what stands in the way of others.
+func shownBy(tests []subtest, missing, partly string) string {
 	var parts []string
 	files := map[string][]string{}
-	for _, t := range found[n] {
+	for _, t := range tests {
 		name := t.Func
 		if !strings.HasPrefix(name, "Test") {
 			name = "" // a helper or a table: the file is enough
@@ -195,11 +252,11 @@ func shownBy(n int, found map[int][]subtest) string {
 		}
 		parts = append(parts, line)
 	}
-	if r, ok := reasons[n]; ok {
-		parts = append(parts, "not yet: "+r)
+	if missing != "" {
+		parts = append(parts, "not yet: "+missing)
 	}
-	if r, ok := open[n]; ok {
-		parts = append(parts, "not yet in it: "+r)
+	if partly != "" {
+		parts = append(parts, "not yet in it: "+partly)
 	}
 	return strings.Join(parts, "; ")
 }

@@ -62,6 +62,13 @@ func TestNumbersAreUniqueAndSorted(t *testing.T) {
 			last = c.Number
 		}
 	}
+	last = 0
+	for _, p := range peers {
+		if p.Number <= last {
+			t.Errorf("peer %d stands after %d", p.Number, last)
+		}
+		last = p.Number
+	}
 }
 
 func TestScanFile(t *testing.T) {
@@ -72,47 +79,66 @@ func TestX(t *testing.T) {
 	t.Run("attack 1,2: words", nil)
 	t.Run("attack 4", nil)
 	t.Run("an attack 5: words", nil)
+	t.Run("peer 8: words", nil)
 	t.Run(` + "`attack 6, 7: raw`" + `, nil)
 }`
 	tests, err := scanFile("p_test.go", []byte(src))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[int]string{}
+	got := map[claim]string{}
 	for _, x := range tests {
-		for _, n := range numbers(x.Name) {
-			got[n] = x.Func
+		for _, c := range claims(x.Name) {
+			got[c] = x.Func
 		}
 	}
-	want := map[int]string{1: "TestX", 2: "TestX", 3: "", 6: "TestX", 7: "TestX"}
+	want := map[claim]string{
+		{kindAttack, 1}: "TestX", {kindAttack, 2}: "TestX", {kindAttack, 3}: "", {kindAttack, 6}: "TestX", {kindAttack, 7}: "TestX", {kindPeer, 8}: "TestX",
+	}
 	if !maps.Equal(got, want) {
-		t.Errorf("numbers = %v, want %v", got, want)
+		t.Errorf("claims = %v, want %v", got, want)
 	}
 }
 
 // TestCheck covers each way in which tests and reasons can disagree.
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	all := map[int][]subtest{}
+	all := map[claim][]subtest{}
+	one := []subtest{{File: "x_test.go", Func: "TestX", Name: "attack"}}
 	for _, s := range catalogue {
 		for _, c := range s.Cases {
 			if _, excused := reasons[c.Number]; !excused {
-				all[c.Number] = []subtest{{File: "x_test.go", Func: "TestX", Name: "attack"}}
+				all[claim{kindAttack, c.Number}] = one
 			}
+		}
+	}
+	for _, p := range peers {
+		if _, excused := peerReasons[p.Number]; !excused {
+			all[claim{kindPeer, p.Number}] = one
 		}
 	}
 	if wrong := check(all); len(wrong) > 0 {
 		t.Fatalf("check = %q, want none", wrong)
 	}
 	missing := maps.Clone(all)
-	delete(missing, 1)
+	delete(missing, claim{kindAttack, 1})
 	if wrong := check(missing); len(wrong) != 1 || !strings.Contains(wrong[0], "attack 1 has neither") {
 		t.Errorf("without a test: check = %q", wrong)
 	}
 	excused := slices.Sorted(maps.Keys(reasons))[0]
 	both := maps.Clone(all)
-	both[excused] = all[1]
+	both[claim{kindAttack, excused}] = one
 	if wrong := check(both); len(wrong) != 1 || !strings.Contains(wrong[0], "still the reason") {
 		t.Errorf("with a test and a reason: check = %q", wrong)
+	}
+	unknown := maps.Clone(all)
+	unknown[claim{kindPeer, 1000}] = one
+	if wrong := check(unknown); len(wrong) != 1 || !strings.Contains(wrong[0], "claims peer 1000") {
+		t.Errorf("with a test of an unknown number: check = %q", wrong)
+	}
+	unbuilt := maps.Clone(all)
+	unbuilt[claim{kindPeer, 33}] = one
+	if wrong := check(unbuilt); len(wrong) != 1 || !strings.Contains(wrong[0], "still the reason") {
+		t.Errorf("peer with a test and a reason: check = %q", wrong)
 	}
 }
