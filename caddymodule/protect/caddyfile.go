@@ -16,14 +16,30 @@ import (
 )
 
 func init() {
-	httpcaddyfile.RegisterHandlerDirective("protect", parseProtect)
+	httpcaddyfile.RegisterDirective("protect", parseProtect)
 	// Before everything that answers or dispatches (handle, route, respond, reverse_proxy and the rest), after rewrite,
 	// uri and the other ways of signing in, and before request_header, so that its values can use {http.auth.user.*}.
 	httpcaddyfile.RegisterDirectiveOrder("protect", httpcaddyfile.Before, "request_header")
 }
 
-func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+// parseProtect reads the directive. Its matcher becomes part of the handler, which sees every request of the site.
+func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+	if !h.Next() {
+		return nil, h.ArgErr()
+	}
+	matcher, err := h.ExtractMatcherSet()
+	if err != nil {
+		return nil, err
+	}
 	p := new(Protect)
+	if len(matcher) > 0 {
+		p.Match = caddyhttp.RawMatcherSets{matcher}
+		if asksForPath(matcher) && h.Next() {
+			options.Warn(h, "protect", "protect: the matcher leaves all other paths of the site open to everybody: "+
+				"protect the whole site, and name the paths that are open with `public` in the block of protect")
+			h.Reset()
+		}
+	}
 	if err := p.UnmarshalCaddyfile(h.Dispenser); err != nil {
 		return nil, err
 	}
@@ -44,7 +60,7 @@ func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 		return nil, h.Errf("protect: %v", err)
 	}
 	p.headers = nil
-	return p, nil
+	return h.NewRoute(nil, p), nil
 }
 
 // UnmarshalCaddyfile reads the directive:
@@ -57,6 +73,7 @@ func parseProtect(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 //		audience    <uri>...
 //		headers     <name> <claim>
 //		public      <path>...
+//		preflight
 //		session     <duration>
 //		strip_token
 //	}
@@ -82,6 +99,7 @@ func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"audience":    options.Values(&p.Audience, options.CheckURI),
 		"headers":     {Parse: p.readHeader, Repeats: true},
 		"public":      options.Values(&p.Public, checkPublic),
+		"preflight":   options.Flag(&p.Preflight),
 		"session":     options.Value(&p.Session, options.CheckDuration),
 		"strip_token": options.Flag(&p.StripToken),
 	}, "introspect")

@@ -67,6 +67,7 @@ func TestProtectCaddyfile(t *testing.T) {
 		headers Remote-User sub
 		headers X-Mail email
 		public /healthz /assets/*
+		preflight
 		session 12h
 		strip_token
 	}
@@ -83,9 +84,46 @@ func TestProtectCaddyfile(t *testing.T) {
 	}
 	const want = `{"scopes":["openid","profile"],"groups":["staff"],"level":"2","audience":["https://wiki.example.com"],"login":true,` +
 		`"origins":["https://wiki.example.com","http://localhost:9081"],"headers":[{"name":"Remote-User","claim":"sub"},{"name":"X-Mail","claim":"email"}],` +
-		`"public":["/healthz","/assets/*"],"strip_token":true,"session":"12h"}`
+		`"public":["/healthz","/assets/*"],"match":[{"path":["/private/*"]}],"preflight":true,"strip_token":true,"session":"12h"}`
 	if string(got) != want {
 		t.Errorf("protect = %s, want %s", got, want)
+	}
+}
+
+// A matcher on the directive leaves the rest of the site open. Adapting says so and names the better way.
+func TestProtectWarnsOfMatcher(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, site string
+		want       int // line of the warning; 0: none
+	}{
+		{"no matcher", "protect", 0},
+		{"every path", "protect *", 0},
+		{"path", "protect /admin/* a", 2},
+		{"path in a route", "route {\n\t\tprotect /admin/*\n\t}", 3},
+		{"named path", "@a path /admin/*\n\tprotect @a {\n\t\tlevel 2\n\t}", 3},
+		{"not path", "@a not path /assets/*\n\tprotect @a", 3},
+		{"expression", "@a `path('/a')`\n\tprotect @a", 3},
+		{"method", "@a method POST\n\tprotect @a", 0},
+		{"not method", "@a not method OPTIONS\n\tprotect @a", 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte("wiki.example.com {\n\t"+tt.site+"\n}\n"), map[string]any{"filename": "Caddyfile"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			line := 0
+			for _, w := range warnings {
+				if w.Directive == "protect" && strings.Contains(w.Message, "`public`") && strings.HasSuffix(w.File, "Caddyfile") {
+					line = w.Line
+				}
+			}
+			if line != tt.want {
+				t.Errorf("line of the warning = %d, want %d; warnings: %v", line, tt.want, warnings)
+			}
+		})
 	}
 }
 

@@ -275,7 +275,10 @@ func (p *testProtect) Provision(ctx caddy.Context) error {
 	if !ok {
 		return errors.New("no such fake")
 	}
-	return p.wire(found.(*fakeAuthority), ctx)
+	if err := p.wire(found.(*fakeAuthority), ctx); err != nil {
+		return err
+	}
+	return p.loadMatchers(ctx)
 }
 
 func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
@@ -334,6 +337,12 @@ func startGateway(t *testing.T) *gateway {
 		"own.test":        `"headers":[{"name":"X-Auth-User","claim":"sub"},{"name":"X-Auth-Name","claim":"name"}]`,
 		"public.test":     `"public":["/public/*","/healthz"]`,
 		"inner.test":      `"public":["/public/*"]`,
+		"match.test":      `"match":[{"path":["/api/*"]}]`,
+		"post.test":       `"match":[{"method":["POST"]}]`,
+		"notpath.test":    `"match":[{"not":[{"path":["/assets/*"]}]}],"headers":[{"name":"X-Auth-User","claim":"sub"}]`,
+		"second.test":     `"headers":[{"name":"X-Auth-User","claim":"sub"}]`,
+		"preflight.test":  `"preflight":true`,
+		"half.localhost":  `"login":true,"match":[{"path":["/private/*"]}],"origins":["` + g.origin("half.localhost") + `"]`,
 		"staff.test":      `"groups":["staff","admins"]`,
 		"level.test":      `"level":"2"`,
 		"wiki.localhost":  `"login":true,"session":"12h","origins":["` + g.origin("wiki.localhost") + `"]`,
@@ -350,6 +359,9 @@ func startGateway(t *testing.T) *gateway {
 		first := fmt.Sprintf(`{"handler":"protect_test","fake":%q%s}`, t.Name(), options)
 		if host == "twice.localhost" { // a second protect on the same way, with rules of its own
 			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q,"login":true,"groups":["staff"],"origins":[%q]}`, t.Name(), g.origin(host))
+		}
+		if host == "second.test" { // the second guards a part of what the first guards
+			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q,"groups":["admins"],"match":[{"path":["/admin/*"]}]}`, t.Name())
 		}
 		if host == "inner.test" { // what the first leaves open, the second guards
 			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q}`, t.Name())

@@ -134,11 +134,19 @@ func plainConnection(v string) bool {
 	return v == "keep-alive" || v == "close" || v == "Upgrade" || v == "keep-alive, Upgrade"
 }
 
-// cleanse deletes the fields that only protect or a trusted proxy may set, in every spelling, on every path.
-func (p *Protect) cleanse(g *passage) {
+// cleanse deletes the fields that only protect or a trusted proxy may set, in every spelling, on every path. What an
+// earlier protect has set stays in a request that this one does not guard.
+func (p *Protect) cleanse(g *passage, guarded bool) {
 	r := g.r
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
+	var kept []IdentityHeader
+	if h, ok := caddyhttp.GetVar(r.Context(), holderVar).(*holder); ok && !guarded {
+		kept = h.headers
+	}
 	for name := range r.Header {
+		if slices.ContainsFunc(kept, func(h IdentityHeader) bool { return h.Name == name }) {
+			continue
+		}
 		if p.guarded.has(name) || (!trusted && (isForwarded(name) || proxyNames.has(name))) {
 			delete(r.Header, name)
 		}
@@ -188,23 +196,38 @@ func (p *Protect) introduce(r *http.Request, who *token.Introspection) {
 			r.Header[h.Name] = values[len(values)-1 : len(values) : len(values)]
 		}
 	}
-	placeholders(r, who)
+	if h := placeholders(r, who); h != nil {
+		if len(h.headers) == 0 {
+			h.headers = p.headers
+		} else {
+			h.headers = slices.Concat(h.headers, p.headers)
+		}
+	}
 }
 
 // holder is the person or client that the placeholders of a request describe: the one that the last protect on its way
 // let in.
-type holder struct{ who *token.Introspection }
+type holder struct {
+	who     *token.Introspection
+	headers []IdentityHeader // that any protect on the way has set
+}
 
 const holderVar = "gatehouse.holder"
 
 func (*holder) String() string { return "[redacted]" }
 
-// placeholders sets {http.auth.user.*}. who nil: the path is public, so all are empty. A placeholder that is not set
+// introduced tells whether a protect has set the placeholders of a request already.
+func introduced(r *http.Request) bool {
+	_, ok := caddyhttp.GetVar(r.Context(), holderVar).(*holder)
+	return ok
+}
+
+// placeholders sets {http.auth.user.*}. who nil: nobody was asked for, so all are empty. A placeholder that is not set
 // would go upstream unresolved.
-func placeholders(r *http.Request, who *token.Introspection) {
+func placeholders(r *http.Request, who *token.Introspection) *holder {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
-		return
+		return nil
 	}
 	h, ok := caddyhttp.GetVar(r.Context(), holderVar).(*holder)
 	if !ok {
@@ -228,6 +251,7 @@ func placeholders(r *http.Request, who *token.Introspection) {
 		id = who.Subject
 	}
 	repl.Set("http.auth.user.id", id)
+	return h
 }
 
 // detach takes Gatehouse's cookies and tokens out of the request before it goes upstream, and keeps them for a further

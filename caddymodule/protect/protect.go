@@ -57,6 +57,12 @@ type Protect struct {
 	// Public paths: /healthz, or /assets/* for all below. Where there are any, a request whose path is not canonical is
 	// refused. Default: none.
 	Public []string `json:"public,omitempty"`
+	// The requests that need a credential. All others go on without one, and without the identity headers and cookies
+	// that only Gatehouse may set. If the path decides, a request whose path is not canonical is refused. Default: every
+	// request.
+	Match caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
+	// Whether CORS preflights go on without a credential, for APIs that scripts of other origins call. Default: false.
+	Preflight bool `json:"preflight,omitempty"`
 	// Whether a bearer token is kept from the upstream. Default: false.
 	StripToken bool `json:"strip_token,omitempty"`
 	// The oldest sign-in that this site accepts from a browser. Default: any, while the issuer's session lasts.
@@ -72,15 +78,17 @@ type Protect struct {
 	random  io.Reader
 	recheck time.Duration // how often open connections are looked at again
 
-	level   int
-	reach   int // least level of a browser: that of the scopes too, as if the site had asked for a token with them
-	session time.Duration
-	sites   map[string][]*site // by Host header
-	headers []IdentityHeader
-	guarded *nameSet
-	public  publicPaths
-	idps    []idp.RequestReader // their headers must not go upstream from other peers either
-	realm   string              // start of every challenge
+	level    int
+	reach    int // least level of a browser: that of the scopes too, as if the site had asked for a token with them
+	session  time.Duration
+	sites    map[string][]*site // by Host header
+	headers  []IdentityHeader
+	guarded  *nameSet
+	public   publicPaths
+	matchers caddyhttp.MatcherSets
+	byPath   bool                // the path decides whether a request is guarded
+	idps     []idp.RequestReader // their headers must not go upstream from other peers either
+	realm    string              // start of every challenge
 }
 
 // IdentityHeader is one header and the claim that it carries.
@@ -151,6 +159,9 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	}
 	p.enter, p.origin, p.idps = a.Entrance, a.Origin, a.RequestReaders()
 	if err := p.setUp(caddy.NewReplacer()); err != nil {
+		return err
+	}
+	if err := p.loadMatchers(ctx); err != nil {
 		return err
 	}
 	for _, scope := range p.Scopes {
@@ -252,28 +263,29 @@ func (p *Protect) admit(g *passage) (ok bool) {
 	if bad := p.form(g); bad != nil {
 		return p.answer(g, *bad)
 	}
-	p.cleanse(g)
+	if (len(p.public) > 0 || p.byPath) && !canonicalPath(g.r.URL.EscapedPath()) {
+		return p.answer(g, *malformed("the path is not in its canonical form"))
+	}
+	guarded, err := p.guards(g.r)
+	p.cleanse(g, guarded)
 	for _, provider := range p.idps {
 		provider.Cleanse(g.r)
 	}
-	open := false
-	if len(p.public) > 0 {
-		path := g.r.URL.EscapedPath()
-		if !canonicalPath(path) {
-			return p.answer(g, refusal{status: http.StatusBadRequest, code: "invalid_request", text: "the path is not in its canonical form", page: "error.bad_request"})
-		}
-		open = p.public.match(g.r.URL.Path)
+	if err != nil {
+		return p.answer(g, cannotTell(fmt.Errorf("matcher: %w", err)))
 	}
 	rec := receive(g.r)
 	if p.Login && p.ownPath(g, rec) {
 		return false
 	}
-	if open {
-		placeholders(g.r, nil)
-		p.detach(g, rec)
-		return true
+	if guarded && !p.public.match(g.r.URL.Path) && !(p.Preflight && isPreflight(g.r)) {
+		return p.judge(g, rec)
 	}
-	return p.judge(g, rec)
+	if guarded || !introduced(g.r) {
+		placeholders(g.r, nil)
+	}
+	p.detach(g, rec)
+	return true
 }
 
 // judge looks the credential of a request up and decides whether it may pass.
