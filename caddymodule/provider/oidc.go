@@ -57,6 +57,9 @@ type OIDCIDP struct {
 	UserInfoEncryptionRequired bool `json:"user_info_encryption_required,omitempty"`
 	// Whether the provider may sign people out by a frame: /oidc/<id>/frontchannel-logout. Default: false.
 	FrontChannelLogout bool `json:"front_channel_logout,omitempty"`
+	// Whether email_verified counts as the string "true" too, as some providers write it. Default: false, only the
+	// boolean counts.
+	EmailVerifiedStrings bool `json:"email_verified_strings,omitempty"`
 
 	cfg oidc.Config
 }
@@ -102,6 +105,7 @@ func (OIDCIDP) CaddyModule() caddy.ModuleInfo {
 //		id_token_encryption_required
 //		user_info_encryption_required
 //		front_channel_logout
+//		email_verified_strings [on|off]
 //		map, constant, level, couple, domains, icon, timeout, name, disabled as for saml
 //	}
 func (o *OIDCIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
@@ -135,6 +139,7 @@ func (o *OIDCIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"id_token_encryption_required":  options.Flag(&o.IDTokenEncryptionRequired),
 		"user_info_encryption_required": options.Flag(&o.UserInfoEncryptionRequired),
 		"front_channel_logout":          options.Flag(&o.FrontChannelLogout),
+		"email_verified_strings":        readSwitch(&o.EmailVerifiedStrings),
 	}))
 	if err != nil {
 		return err
@@ -178,7 +183,7 @@ func (o *OIDCIDP) build(r *options.Resolver) {
 		Decrypt: r.List("decrypt", o.Decrypt, nil), Scopes: r.List("scopes", o.Scopes, nil), ResponseMode: r.Plain("response_mode", o.ResponseMode, nil),
 		Audiences: r.List("audiences", o.Audiences, nil), Levels: levels(r, o.Levels), Level: o.remote.level, Mapping: o.remote.mapping, Timeout: o.remote.timeout,
 		MetadataExpiration: r.Duration("metadata_expiration", o.MetadataExpiration), IDTokenEncryptionRequired: o.IDTokenEncryptionRequired,
-		UserInfoEncryptionRequired: o.UserInfoEncryptionRequired, FrontChannelLogout: o.FrontChannelLogout,
+		UserInfoEncryptionRequired: o.UserInfoEncryptionRequired, FrontChannelLogout: o.FrontChannelLogout, EmailVerifiedStrings: o.EmailVerifiedStrings,
 	}
 	switch s, ok := r.Text("client_secret", string(o.ClientSecret), nil); {
 	case ok:

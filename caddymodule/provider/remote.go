@@ -116,6 +116,22 @@ func (o *RemoteOptions) readConstant(d *caddyfile.Dispenser) error {
 	return err
 }
 
+// readSwitch reads on or off. The word alone is on.
+func readSwitch(to *bool) options.Subdirective {
+	return options.Subdirective{Parse: func(d *caddyfile.Dispenser) error {
+		word := d.Val()
+		*to = true
+		if !d.NextArg() {
+			return nil
+		}
+		if err := options.Check(d, word, d.Val(), options.OneOf("on", "off")); err != nil {
+			return err
+		}
+		*to = d.Val() == "on"
+		return options.NoMore(d, word)
+	}}
+}
+
 // readLevels reads a name and the authentication level that it stands for.
 func readLevels(to *map[string]options.Count) options.Subdirective {
 	return options.Subdirective{Repeats: true, Parse: func(d *caddyfile.Dispenser) error {

@@ -87,6 +87,9 @@ type Config struct {
 	UserInfoEncryptionRequired bool `json:"user_info_encryption_required,omitempty"`
 	// FrontChannelLogout serves the address that the provider loads in a frame when a person signs out there.
 	FrontChannelLogout bool `json:"front_channel_logout,omitempty"`
+	// EmailVerifiedStrings accepts email_verified as the string "true", for providers that write it so. Default: only the
+	// boolean counts.
+	EmailVerifiedStrings bool `json:"email_verified_strings,omitempty"`
 	// Level is the level of a sign-in whose acr is not in Levels, 1 to 4. Default: 1.
 	Level int `json:"level,omitempty"`
 	// Levels maps acr values to levels. The sufficient ones are requested as acr_values.

@@ -20,6 +20,8 @@ const (
 	maxEmail   = 254      // characters (RFC 5321 4.5.3.1.3)
 )
 
+const claimVerified = "email_verified"
+
 // heldData is what End and Refresh need. identity seals it.
 type heldData struct {
 	Issuer   string    `json:"iss"` // the issuer, and our client id there: held data is never given to another provider
@@ -63,15 +65,20 @@ func (p *Provider) describe(claims object, h heldData) (*idp.Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keep what is needed later: %w", err)
 	}
+	verified := claims.truth(claimVerified, p.cfg.EmailVerifiedStrings)
+	flat := flatten(claims)
+	if !verified && claims[claimVerified] != false {
+		delete(flat, claimVerified) // a string must not become a detail that proves the address either
+	}
 	out := &idp.Identity{
-		Issuer: p.cfg.Issuer, Subject: h.Subject, Level: h.Level, AuthTime: h.AuthTime, Details: p.cfg.Mapping.Apply(flatten(claims)), Held: kept,
+		Issuer: p.cfg.Issuer, Subject: h.Subject, Level: h.Level, AuthTime: h.AuthTime, Details: p.cfg.Mapping.Apply(flat), Held: kept,
 	}
 	if name, err := claims.text("preferred_username"); err == nil && idp.IsText(name, idp.MaxSubject) {
 		out.Username = strings.TrimSpace(name)
 	}
 	if mail, err := claims.text("email"); err == nil && idp.IsText(mail, maxEmail) {
 		if out.Email = strings.TrimSpace(mail); out.Email != "" {
-			out.EmailVerified = claims.truth("email_verified")
+			out.EmailVerified = verified
 		}
 	}
 	if h.Session != "" {

@@ -68,8 +68,11 @@ func (o object) texts(name string) ([]string, error) {
 	return nil, fmt.Errorf("%s is neither a string nor an array", name)
 }
 
-// truth returns a member that is true, or "true" as some providers write it.
-func (o object) truth(name string) bool { return o[name] == true || o[name] == "true" }
+// truth tells whether a member is true. (OpenID Connect Core 5.1: email_verified is a boolean.) strings accepts "true"
+// too.
+func (o object) truth(name string, strings bool) bool {
+	return o[name] == true || strings && o[name] == "true"
+}
 
 // moment returns a NumericDate, which may have a fraction (RFC 7519 2). Zero: it is not there.
 func (o object) moment(name string) (time.Time, error) {

@@ -351,7 +351,7 @@ func TestVerifiedEmail(t *testing.T) {
 		{"verified in the ID token, other address at userinfo", map[string]any{"email": "a@example.org", "email_verified": true}, map[string]any{"email": "boss@example.org", "email_verified": nil}, "boss@example.org", false},
 		{"proof at userinfo, address in the ID token", map[string]any{"email": "boss@example.org"}, map[string]any{"email": nil, "email_verified": true}, "", false},
 		{"ID token alone", map[string]any{"email": "a@example.org", "email_verified": true}, map[string]any{"email": nil, "email_verified": nil}, "a@example.org", true},
-		{"as a string", nil, map[string]any{"email_verified": "true"}, "alice@example.org", true},
+		{"as a string", nil, map[string]any{"email_verified": "true"}, "alice@example.org", false},
 		{"as another string", nil, map[string]any{"email_verified": "false"}, "alice@example.org", false},
 		{"as a number", nil, map[string]any{"email_verified": 1}, "alice@example.org", false},
 		{"address with a line end", nil, map[string]any{"email": "a@example.org\nb"}, "", false},
@@ -363,6 +363,41 @@ func TestVerifiedEmail(t *testing.T) {
 		}
 		if got.Email != tc.mail || got.EmailVerified != tc.wantVerified {
 			t.Errorf("%s: email %q verified %t, want %q %t", tc.name, got.Email, got.EmailVerified, tc.mail, tc.wantVerified)
+		}
+	}
+}
+
+// TestVerifiedEmailAsString: a provider that lets people write their own claims can send any string, so a string does
+// not link with somebody's account, not even by way of a mapped detail, unless the operator has said so.
+func TestVerifiedEmailAsString(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		strings bool
+		claim   any
+		want    bool
+		detail  []string
+	}{
+		{"string", false, "true", false, nil},
+		{"string, another case", false, "True", false, nil},
+		{"boolean", false, true, true, []string{"true"}},
+		{"false", false, false, false, []string{"false"}},
+		{"string, accepted", true, "true", true, []string{"true"}},
+		{"string of another case, accepted", true, "TRUE", false, nil},
+		{"number, accepted", true, 1, false, nil},
+		{"array, accepted", true, []any{"true"}, false, nil},
+	} {
+		l := open(t, func(c *oidc.Config) {
+			c.EmailVerifiedStrings = tc.strings
+			c.Mapping.Attributes = []idp.Attribute{{From: "email_verified", To: "email_verified"}}
+		})
+		l.op.Change(func(s *oidctest.Script) { s.UserInfo = map[string]any{"email_verified": tc.claim} })
+		got, err := l.signIn(whenever)
+		if err != nil {
+			t.Fatalf("%s: %v", tc.name, err)
+		}
+		if got.EmailVerified != tc.want || !slices.Equal(got.Details["email_verified"], tc.detail) {
+			t.Errorf("%s: verified %t, detail %q, want %t %q", tc.name, got.EmailVerified, got.Details["email_verified"], tc.want, tc.detail)
 		}
 	}
 }
