@@ -83,7 +83,7 @@ func (b *builder) openProviders() (err error) {
 		b.inst.providers.Close()
 		return nil
 	})
-	b.providers, err = b.inst.providers.Open(b.persons.Providers)
+	b.providers, err = b.inst.providers.Open(b.ctx, b.persons.Providers)
 	return err
 }
 

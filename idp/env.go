@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -31,7 +32,7 @@ type Env struct {
 	// key has up to 1 KiB.
 	Once func(ctx context.Context, key string, until time.Time) error
 	// KeyPair returns a key pair of the configuration by its name; "" is Gatehouse's own for SAML, which is made on
-	// first use.
+	// first use. The error for a key pair without a private key is an *UnfitKey.
 	KeyPair func(ctx context.Context, name string) (*Key, error)
 }
 
@@ -39,5 +40,16 @@ type Env struct {
 type Key struct {
 	Name        string
 	Certificate *x509.Certificate // nil if the key pair has no certificate
-	Signer      crypto.Signer     // RSA keys are also crypto.Decrypters
+	Signer      crypto.Signer     // never nil; RSA keys are also crypto.Decrypters
+}
+
+// UnfitKey says that a key pair exists, but cannot be used as the configuration wants.
+type UnfitKey struct{ Name, Problem string }
+
+func (u *UnfitKey) Error() string { return fmt.Sprintf("the key pair %q %s", u.Name, u.Problem) }
+
+// KeyChecker is a Provider that uses key pairs of the configuration. CheckKeys looks at those that its configuration
+// names, without a connection. The error is an *UnfitKey where one of them cannot be used.
+type KeyChecker interface {
+	CheckKeys(ctx context.Context) error
 }

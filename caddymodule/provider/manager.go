@@ -82,22 +82,50 @@ func (p *Manager) keyPair(ctx context.Context, name string) (*idp.Key, error) {
 	if err != nil {
 		return nil, err
 	}
+	if k.Key == nil {
+		return nil, &idp.UnfitKey{Name: name, Problem: "has no private key"}
+	}
 	return &idp.Key{Name: k.Name, Certificate: k.Certificate, Signer: k.Key}, nil
 }
 
 // Open makes the providers of the configuration file and puts them into the list. After an error too, the caller closes
 // the manager.
-func (p *Manager) Open(list []federation.Provider) (out []federation.Provider, err error) {
+func (p *Manager) Open(ctx context.Context, list []federation.Provider) (out []federation.Provider, err error) {
 	for _, declared := range list {
 		if remote, ok := p.deps.File.remotes[declared.ID]; ok {
 			if declared.Source, err = remote.open(p.env(declared.ID, true)); err != nil {
 				return nil, fmt.Errorf("idp %s: %w", declared.ID, err)
 			}
 			p.fixed[declared.ID] = declared.Source
+			if err := p.checkKeys(ctx, declared.ID, declared.Source); err != nil {
+				return nil, err
+			}
 		}
 		out = append(out, declared)
 	}
-	return out, nil
+	// Those of the configuration API are made now too, so that the log says at a reload what is wrong with them.
+	units, err := p.deps.Config.Current(ctx)
+	if err == nil {
+		_, _, err = p.Providers(ctx, units)
+	}
+	return out, err
+}
+
+// checkKeys refuses a key pair that the provider cannot use. One that does not exist is only reported: the
+// configuration API can add it while the server runs.
+func (p *Manager) checkKeys(ctx context.Context, id string, source idp.Provider) error {
+	checker, ok := source.(idp.KeyChecker)
+	if !ok {
+		return nil
+	}
+	err := checker.CheckKeys(ctx)
+	if errors.As(err, new(*idp.UnfitKey)) {
+		return fmt.Errorf("idp %s: %w", id, err)
+	}
+	if err != nil {
+		p.deps.Log.Warn("a key pair of the provider cannot be read: add it by the configuration API", zap.String("provider", id), zap.Error(err))
+	}
+	return nil
 }
 
 // Providers implements identity.Manager.

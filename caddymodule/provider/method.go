@@ -90,7 +90,11 @@ func oidcMethod(m *config.LoginMethod) oidc.Config {
 func Verify(m config.LoginMethod) error {
 	switch {
 	case m.Type == config.TypeSAML && m.SAML != nil:
-		return samlMethod(&m).Validate()
+		cfg := samlMethod(&m)
+		if err := cfg.Validate(); err != nil {
+			return err
+		}
+		return cfg.CheckMetadata(time.Now())
 	case m.Type == config.TypeOIDC && m.OIDC != nil:
 		return oidcMethod(&m).Validate()
 	}

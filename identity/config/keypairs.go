@@ -1,9 +1,12 @@
 package config
 
 import (
+	"errors"
 	"reflect"
+	"strconv"
 
 	"github.com/gatehouse-id/gatehouse/identity/keypair"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -37,6 +40,47 @@ func (o keyPairOwner) Uses(tx storage.Tx, id, name string) (places []string, err
 		}
 	}
 	return places, nil
+}
+
+// checkKeyPairs demands that the key pairs which login methods name exist, and have a private key where one is needed.
+// A method that an earlier version has stored without one does not block other changes.
+func (s *Service) checkKeyPairs(tx storage.Tx, from, next *Units) error {
+	for _, k := range next.namedKeyPairs() {
+		if err := s.checkKeyPair(tx, k, false); err != nil {
+			return err
+		}
+	}
+	for i := range next.LoginMethods.LoginMethods {
+		m := &next.LoginMethods.LoginMethods[i]
+		name := m.signingKey()
+		if old := from.method(m.ID); name == "" || old != nil && old.signingKey() == name {
+			continue
+		}
+		at := "login_methods.login_methods[" + strconv.Itoa(i) + "].open_id_connect_attributes.signing_key_id"
+		if err := s.checkKeyPair(tx, namedKeyPair{at, name}, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) checkKeyPair(tx storage.Tx, k namedKeyPair, private bool) error {
+	err := s.keyPairs.CheckNamed(tx, k.name, private)
+	switch {
+	case errors.Is(err, keypair.ErrUnknown):
+		return rest.Invalid(rest.Problem{Path: k.at, Problem: "there is no such key pair"})
+	case errors.Is(err, keypair.ErrNoPrivateKey):
+		return rest.Invalid(rest.Problem{Path: k.at, Problem: "the key pair has no private key, which signing and decryption need"})
+	}
+	return err
+}
+
+// signingKey returns the key pair that an enabled method signs or decrypts with. "": none, or Gatehouse's own.
+func (m *LoginMethod) signingKey() string {
+	if o := m.OIDC; m.Enabled && o != nil && (o.ClientAuthenticationMethod == "PRIVATE_KEY_JWT" || o.IDTokenEncryptionRequired || o.UserInfoEncryptionRequired) {
+		return o.SigningKeyID
+	}
+	return ""
 }
 
 // namedKeyPair is the name or id of a key pair, and the member that holds it.

@@ -94,6 +94,14 @@ func sameMethod(a, b LoginMethod) bool {
 	return bytes.Equal(encode(list[0]), encode(list[1]))
 }
 
+// revealed returns the names and values of the secrets, which are not on the wire.
+func (m *LoginMethod) revealed() (out []string) {
+	for name, s := range m.secrets() {
+		out = append(out, name, s.Reveal())
+	}
+	return out
+}
+
 // method returns the login method of an id, or nil.
 func (u *Units) method(id string) *LoginMethod {
 	i := slices.IndexFunc(u.LoginMethods.LoginMethods, func(m LoginMethod) bool { return m.ID == id })
@@ -217,11 +225,12 @@ func (s *Service) settleWhitelist(from, to []WhitelistedURL, path string, keep b
 	return nil
 }
 
-// verifyMethods checks that a provider can be made of each enabled method.
-func (s *Service) verifyMethods(u *Units) error {
-	for i := range u.LoginMethods.LoginMethods {
-		m := &u.LoginMethods.LoginMethods[i]
-		if !m.Removable || !m.Enabled {
+// verifyMethods checks that a provider can be made of each enabled method. A method that is stored already is not
+// checked again: metadata that has expired since must not block other changes.
+func (s *Service) verifyMethods(from, to *Units) error {
+	for i := range to.LoginMethods.LoginMethods {
+		m := &to.LoginMethods.LoginMethods[i]
+		if old := from.method(m.ID); !m.Removable || !m.Enabled || old != nil && sameMethod(*m, *old) && slices.Equal(m.revealed(), old.revealed()) {
 			continue
 		}
 		at := "login_methods.login_methods[" + strconv.Itoa(i) + "]"

@@ -3,6 +3,7 @@ package config_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -552,5 +553,31 @@ func TestCustomAttributeFields(t *testing.T) {
 	w.must(204, "POST", "/api/v2/config", set(`{"id":"a","name":"A","type":"TEXT"},{"id":"b","name":"B","type":"CHECKBOX"}`))
 	if got := w.read("/api/v2/config"); !strings.Contains(got, `"custom_attribute_fields":[{"id":"a","name":"A","type":"TEXT"},{"id":"b","name":"B","type":"CHECKBOX"}]`) {
 		t.Errorf("read back: %s", got)
+	}
+}
+
+// TestStoredMethodExpires: a login method that has become unusable since it was stored, such as by metadata that has
+// expired, blocks no other change. It is judged again when it is changed.
+func TestStoredMethodExpires(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	method := func(name string, more string) []byte {
+		return []byte(`{"login_methods":{"login_methods":[{"id":"partner","name":"` + name + `","type":"OPEN_ID_CONNECT","enabled":true,` +
+			`"open_id_connect_attributes":{"client_id":"x","issuer":"https://partner.example.com"` + more + `}}]}}`)
+	}
+	by := event.Actor{ID: "command"}
+	if _, err := w.service.Import(t.Context(), method("Partner", `,"client_secret":"first"`), by); err != nil {
+		t.Fatal(err)
+	}
+	later := w.another(config.Config{Fixed: []config.LoginMethod{fixed}, Verify: func(config.LoginMethod) error { return errors.New("it has expired") }}, zap.NewNop())
+	for _, other := range []string{`{"redirects":{"url_after_login":"https://www.example.com/"}}`, string(method("Partner", ""))} {
+		if _, err := later.Import(t.Context(), []byte(other), by); err != nil {
+			t.Errorf("Import(%s) = %v, want it accepted", other, err)
+		}
+	}
+	for _, changed := range [][]byte{method("Another name", ""), method("Partner", `,"client_secret":"second"`), method("Partner", `,"scopes":["email"]`)} {
+		if _, err := later.Import(t.Context(), changed, by); err == nil || !strings.Contains(err.Error(), "it has expired") {
+			t.Errorf("Import(%s) = %v, want a refusal", changed, err)
+		}
 	}
 }

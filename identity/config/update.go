@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -87,7 +86,7 @@ func (s *Service) settle(from, to *Units, keepIDs bool) error {
 	if err := to.validate(); err != nil {
 		return err
 	}
-	if err := s.verifyMethods(to); err != nil {
+	if err := s.verifyMethods(from, to); err != nil {
 		return err
 	}
 	return refuseIneffective(from, to)
@@ -130,7 +129,7 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 			}
 		}
 		if len(records) > 0 {
-			if revision, err = s.put(tx, records, nonce, next); err != nil {
+			if revision, err = s.put(tx, records, nonce, st.units, next); err != nil {
 				return err
 			}
 			if err := s.events.Append(tx, ev); err != nil {
@@ -152,14 +151,10 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 	return after, nil
 }
 
-// put writes units under the next version, which it returns. The key pairs that they name must exist.
-func (s *Service) put(tx storage.Tx, records map[string]unitRecord, nonce []byte, next *Units) (uint64, error) {
-	for _, k := range next.namedKeyPairs() {
-		if there, err := s.keyPairs.Exists(tx, k.name); err != nil {
-			return 0, err
-		} else if !there {
-			return 0, rest.Invalid(rest.Problem{Path: k.at, Problem: "there is no such key pair"})
-		}
+// put writes units under the next version, which it returns.
+func (s *Service) put(tx storage.Tx, records map[string]unitRecord, nonce []byte, from, next *Units) (uint64, error) {
+	if err := s.checkKeyPairs(tx, from, next); err != nil {
+		return 0, err
 	}
 	n, err := writeVersion(tx, nonce)
 	if err != nil {

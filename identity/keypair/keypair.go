@@ -28,8 +28,12 @@ import (
 
 const maxKeyPairs = 200
 
-// ErrUnknown says that no key pair has the name or id.
-var ErrUnknown = errors.New("keypair: no such key pair")
+var (
+	// ErrUnknown says that no key pair has the name or id.
+	ErrUnknown = errors.New("keypair: no such key pair")
+	// ErrNoPrivateKey says that a key pair is a certificate or public key alone.
+	ErrNoPrivateKey = errors.New("keypair: the key pair has no private key")
+)
 
 // KeyPair is a key pair on the wire. (identity service document, KeyPair)
 type KeyPair struct {
@@ -128,13 +132,17 @@ func (s *Service) Get(ctx context.Context, name string) (*Material, error) {
 	return s.material(id, rec)
 }
 
-// Exists tells whether a key pair has this name or id.
-func (s *Service) Exists(tx storage.Tx, name string) (bool, error) {
-	_, _, err := find(tx, name)
-	if errors.Is(err, storage.ErrNotFound) {
-		return false, nil
+// CheckNamed returns nil if a key pair has this name or id, and the private key that its use may need. Errors:
+// ErrUnknown, ErrNoPrivateKey.
+func (s *Service) CheckNamed(tx storage.Tx, name string, private bool) error {
+	_, rec, err := find(tx, name)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return ErrUnknown
+	case err == nil && private && len(rec.Private) == 0:
+		return ErrNoPrivateKey
 	}
-	return err == nil, err
+	return err
 }
 
 // find returns the pair of this name, or of this id: no name has the form of an id.

@@ -16,10 +16,7 @@ func (s *Service) OnUse(ask UsedBy) { s.users = append(s.users, ask) }
 
 // checkUnused refuses with a 409 that names the users of a key pair, and returns nil when there are none.
 func (s *Service) checkUnused(tx storage.Tx, id, name string) error {
-	var by []string
-	for _, ask := range s.users {
-		by = append(append(by, ask(name)...), ask(id)...)
-	}
+	by := s.usedBy(id, name)
 	places, err := s.owner.Uses(tx, id, name)
 	if err != nil {
 		return err
@@ -28,4 +25,12 @@ func (s *Service) checkUnused(tx storage.Tx, id, name string) error {
 		return nil
 	}
 	return &rest.Error{Status: http.StatusConflict, Message: "the key pair is in use", Details: map[string]any{"used_by": by}}
+}
+
+// usedBy returns the users of a key pair outside the configuration.
+func (s *Service) usedBy(id, name string) (by []string) {
+	for _, ask := range s.users {
+		by = append(append(by, ask(name)...), ask(id)...)
+	}
+	return by
 }

@@ -19,8 +19,8 @@ import (
 // skew is the accepted difference between clocks.
 const skew = time.Minute
 
-// Provider signs people in at one OpenID provider. It implements idp.Redirector, Refresher, Ender, Handler, Checker and
-// Closer.
+// Provider signs people in at one OpenID provider. It implements idp.Redirector, Refresher, Ender, Handler, Checker,
+// KeyChecker and Closer.
 type Provider struct {
 	cfg        Config
 	env        idp.Env
@@ -47,6 +47,7 @@ var (
 	_ idp.Handler    = (*Provider)(nil)
 	_ idp.Checker    = (*Provider)(nil)
 	_ idp.Closer     = (*Provider)(nil)
+	_ idp.KeyChecker = (*Provider)(nil)
 )
 
 // New returns a provider, or an error that lists everything wrong with the configuration. It makes no connections.
@@ -114,6 +115,26 @@ func (p *Provider) Check(ctx context.Context) error {
 	}
 	if p.cfg.AuthMethod == AuthPrivateKey {
 		if _, _, err := p.signingKey(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckKeys implements idp.KeyChecker.
+func (p *Provider) CheckKeys(ctx context.Context) error {
+	var used []string
+	if p.cfg.AuthMethod == AuthPrivateKey {
+		used = append(used, p.cfg.Key)
+	}
+	if p.encrypts {
+		used = append(used, p.cfg.Decrypt...)
+	}
+	for _, name := range used {
+		if name == "" { // Gatehouse's own, which is made at its first use
+			continue
+		}
+		if _, err := p.env.KeyPair(ctx, name); err != nil {
 			return err
 		}
 	}

@@ -138,6 +138,23 @@ func (c Config) Validate() error {
 	return errors.Join(append(wrong, c.Mapping.Validate())...)
 }
 
+// CheckMetadata reads metadata that is in the configuration itself, and returns why nobody could sign in with it. It
+// does not look at metadata in files and at addresses.
+func (c Config) CheckMetadata(now time.Time) error {
+	if !isXML(c.Metadata) {
+		return nil
+	}
+	trust, err := c.trust()
+	if err != nil {
+		return err
+	}
+	m, err := parseMetadata([]byte(c.Metadata), trust, now)
+	if err == nil {
+		err = m.usable(now)
+	}
+	return err
+}
+
 func (a *AuthnContext) validate() error {
 	switch {
 	case a == nil:

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -71,6 +72,22 @@ func readMetadata(raw []byte, trust *x509.Certificate, now time.Time, decode dec
 	}
 	return m, nil
 }
+
+// usable tells why nobody can sign in at the provider now, although its metadata can be read.
+func (m *idpMetadata) usable(now time.Time) error {
+	if m.SSO[bindingRedirect] == "" && m.SSO[bindingPost] == "" {
+		return errNoEndpoint
+	}
+	if !slices.ContainsFunc(m.Signing, func(c *x509.Certificate) bool { return isCurrent(c, now) }) {
+		return errNoCurrent
+	}
+	return nil
+}
+
+var (
+	errNoEndpoint = errors.New("the provider's metadata has no address for sign-in by redirect or POST")
+	errNoCurrent  = errors.New("each certificate in the provider's metadata has expired or is not valid yet")
+)
 
 // provider finds the only entity that is an identity provider, or nil. It applies the lifetimes of the elements around
 // it.

@@ -29,7 +29,7 @@ const timeout = 5 * time.Second
 const maxRedirect = 8 << 10
 
 // Provider signs people in at a SAML identity provider. It implements idp.Redirector, idp.Ender, idp.Handler,
-// idp.Checker and idp.Closer.
+// idp.Checker, idp.KeyChecker and idp.Closer.
 type Provider struct {
 	cfg      Config
 	env      idp.Env
@@ -44,6 +44,7 @@ var (
 	_ idp.Handler    = (*Provider)(nil)
 	_ idp.Checker    = (*Provider)(nil)
 	_ idp.Closer     = (*Provider)(nil)
+	_ idp.KeyChecker = (*Provider)(nil)
 )
 
 // New returns a provider, or an error that explains what is wrong with the configuration. It opens no connection:
@@ -74,14 +75,26 @@ func (p *Provider) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m.SSO[bindingRedirect] == "" && m.SSO[bindingPost] == "" {
-		return errNoEndpoint
+	if err := m.usable(p.env.Now()); err != nil {
+		return err
 	}
 	_, err = p.ownMetadata(ctx)
 	return err
 }
 
-var errNoEndpoint = errors.New("the provider's metadata has no address for sign-in by redirect or POST")
+// CheckKeys implements idp.KeyChecker.
+func (p *Provider) CheckKeys(ctx context.Context) error {
+	for _, name := range slices.Concat(p.cfg.Sign, p.cfg.Decrypt) {
+		key, err := p.env.KeyPair(ctx, name)
+		if err == nil {
+			err = checkSigner(key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // at returns the address of one of our endpoints.
 func (p *Provider) at(op string) string { return p.env.Issuer + "/saml/" + p.env.ID + "/" + op }

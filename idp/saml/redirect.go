@@ -174,11 +174,11 @@ func checkSigner(key *idp.Key) error {
 	public, ok := key.Signer.Public().(*rsa.PublicKey)
 	switch {
 	case !ok:
-		return fmt.Errorf("the key pair %q is not RSA, which SAML signatures need", key.Name)
+		return &idp.UnfitKey{Name: key.Name, Problem: "is not RSA, which SAML signatures need"}
 	case public.N.BitLen() < 2048:
-		return fmt.Errorf("the key pair %q is shorter than 2048 bits", key.Name)
+		return &idp.UnfitKey{Name: key.Name, Problem: "is shorter than 2048 bits"}
 	case key.Certificate == nil:
-		return fmt.Errorf("the key pair %q has no certificate", key.Name)
+		return &idp.UnfitKey{Name: key.Name, Problem: "has no certificate"}
 	}
 	return nil
 }

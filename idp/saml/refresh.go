@@ -65,6 +65,7 @@ func newSource(cfg Config, env idp.Env) (*source, error) {
 			return nil, fmt.Errorf("metadata: %w", err)
 		}
 		s.fetched = s.now()
+		s.warn(s.current)
 	case !isRemote(cfg.Metadata):
 		// A missing file is a configuration error. A file with wrong content may be corrected later.
 		if err := checkFile(cfg.Metadata); err != nil {
@@ -195,6 +196,14 @@ func (s *source) ended(m *idpMetadata, err error) {
 		s.log.Warn("metadata of the provider names another entity than before", zap.String("before", s.current.EntityID), zap.String("now", m.EntityID))
 	}
 	s.failures, s.current, s.fetched = 0, m, s.tried
+	s.warn(m)
+}
+
+// warn logs that nobody can sign in with metadata that has been read.
+func (s *source) warn(m *idpMetadata) {
+	if err := m.usable(s.now()); err != nil {
+		s.log.Warn("nobody can sign in with the metadata of the provider", zap.Error(err))
+	}
 }
 
 // fetch reads the metadata from its source.

@@ -1,0 +1,67 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+)
+
+// TestReloadWarnsOfStoredMetadata: a login method that an earlier version has stored although nobody can sign in with
+// it, and one whose certificate has expired since, are in the log when the configuration is loaded, not only once
+// somebody fails to sign in.
+func TestReloadWarnsOfStoredMetadata(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	old := samltest.New("https://old.example/metadata", time.Now)
+	old.Key = samltest.NewKeyUntil("expired", now.AddDate(-2, 0, 0), now.AddDate(-1, 0, 0))
+	over := strings.Replace(string(samltest.New("https://over.example/metadata", time.Now).Metadata()), " entityID=", ` validUntil="2020-01-01T00:00:00Z" entityID=`, 1)
+	var methods []any
+	for id, metadata := range map[string]string{"old": string(old.Metadata()), "over": over} {
+		methods = append(methods, map[string]any{"id": id, "type": "SAML", "enabled": true, "saml_attributes": map[string]any{"idp_metadata": metadata}})
+	}
+	stored, err := json.Marshal(map[string]any{"login_methods": map[string]any{"login_methods": methods}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := badgerstore.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
+	ring, err := secret.NewKeyring(bytes.Repeat([]byte{7}, secret.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	units, err := config.New(t.Context(), config.Config{Verify: func(config.LoginMethod) error { return nil }, Bootstrap: stored}, config.Deps{Store: store, Keyring: ring})
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, logs := observer.New(zap.WarnLevel)
+	m := NewManager(Deps{Issuer: "https://auth.example.com", File: NewSet(caddy.ModuleMap{}), Store: store, Config: units, Log: zap.New(core)})
+	t.Cleanup(m.Close)
+	if _, err := m.Open(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]string{"old": "has expired or is not valid yet", "over": "it was valid until 2020-01-01T00:00:00Z and has expired"} {
+		found := logs.FilterField(zap.String("provider", id)).All()
+		if len(found) != 1 || !strings.Contains(toText(found[0].ContextMap()["error"]), want) {
+			t.Errorf("log of %s = %v, want %q", id, found, want)
+		}
+	}
+}
+
+func toText(v any) string {
+	s, _ := v.(string)
+	return s
+}
