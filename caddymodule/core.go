@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -39,9 +41,10 @@ type openStore struct {
 	metrics *metrics
 	pace    *beginPace
 	keeper  *event.Keeper // of the store's events
+	refused *refusal.Recorder
 
-	stop    context.CancelFunc // ends the keeper
-	stopped chan struct{}      // closed when it has
+	stop    context.CancelFunc // ends the keeper and the recorder
+	stopped chan struct{}      // closed when they have ended
 }
 
 func newOpenStore(store storage.Store, options string, log *zap.Logger) *openStore {
@@ -49,16 +52,21 @@ func newOpenStore(store storage.Store, options string, log *zap.Logger) *openSto
 	o := &openStore{
 		Store: store, options: options, metrics: newMetrics(store, keeper), pace: newBeginPace(time.Now), keeper: keeper, stopped: make(chan struct{}),
 	}
+	o.refused = refusal.NewRecorder(store, o.metrics, nil, nil, log.Named("refusals"))
+	o.metrics.unkept = o.refused.Lost
 	work, stop := context.WithCancel(context.Background())
 	o.stop = stop
 	go func() {
 		defer close(o.stopped)
-		o.keeper.Run(work)
+		var workers sync.WaitGroup
+		workers.Go(func() { o.keeper.Run(work) })
+		workers.Go(func() { o.refused.Run(work) })
+		workers.Wait()
 	}()
 	return o
 }
 
-// Destruct ends the keeper and closes the store when the last configuration has let go of it.
+// Destruct ends the workers and closes the store when the last configuration has let go of it.
 func (o *openStore) Destruct() error {
 	o.stop()
 	<-o.stopped

@@ -14,7 +14,7 @@ func (a *App) Entrance(ctx context.Context) (protect.Entrance, error) {
 	if err != nil {
 		return protect.Entrance{}, err
 	}
-	return protect.Entrance{Authority: inst.authz, Pages: inst.pages, Counter: inst.core.metrics, Admit: inst.admit, Leave: inst.leave}, nil
+	return protect.Entrance{Authority: inst.authz, Pages: inst.pages, Counter: inst.core.metrics, Refusals: inst.core.refused, Admit: inst.admit, Leave: inst.leave}, nil
 }
 
 // ScopeLevel implements protect.App.
@@ -34,7 +34,7 @@ func (a *App) Instance(ctx context.Context) (*command.Instance, error) {
 		return nil, errors.New(reason(err))
 	}
 	out := &command.Instance{
-		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Config: inst.config, Store: inst.core.Store, Place: inst.core.place,
+		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Config: inst.config, Store: inst.core.Store, Place: inst.core.place, Refusals: inst.core.refused,
 		Check: inst.health, Providers: inst.providers.Check, Log: inst.log, Leave: inst.leave,
 	}
 	if stats := inst.core.metrics.stats; stats != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
@@ -25,6 +26,9 @@ type metrics struct {
 	mails          *prometheus.CounterVec // by outcome
 	texts          *prometheus.CounterVec // by outcome
 	pushes         *prometheus.CounterVec // by outcome
+	refusals       *prometheus.CounterVec // by where and reason
+
+	unkept func() int64 // refusals whose references are not kept
 
 	events func() event.Stats       // of the keeper
 	stats  func() badgerstore.Stats // nil: the engine counts nothing
@@ -64,6 +68,9 @@ func newMetrics(s storage.Store, k *event.Keeper) *metrics {
 	m.pushes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gatehouse_pushes_total", Help: "Prompts on devices handed over, by outcome (taken, failed); what failed is tried again until it is too late.",
 	}, []string{"outcome"})
+	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatehouse_refusals_total", Help: "Refusals, by where (site, sign_in, step_up, oauth, api) and reason.",
+	}, []string{"where", "reason"})
 	for _, outcome := range []string{"taken", "failed"} {
 		m.webhooks.WithLabelValues(outcome)
 		m.mails.WithLabelValues(outcome)
@@ -103,6 +110,7 @@ var (
 	descHashed   = prometheus.NewDesc("gatehouse_password_hashes_total", "Slow password hashes computed.", nil, nil)
 	descQueue    = prometheus.NewDesc("gatehouse_password_hash_queue", "Password hashes that wait for their turn.", nil, nil)
 
+	descUnkept    = prometheus.NewDesc("gatehouse_refusals_unkept_total", "Refusals whose references are not kept: more than 100 in a second, or storage failed.", nil, nil)
 	descSealed    = prometheus.NewDesc("gatehouse_events_sealed_total", "Events sealed into the chain.", nil, nil)
 	descCollected = prometheus.NewDesc("gatehouse_events_collected_total", "Events removed after their retention.", nil, nil)
 	descBehind    = prometheus.NewDesc("gatehouse_events_unsealed", "Events that were not sealed yet at the last look, twice a second.", nil, nil)
@@ -118,7 +126,8 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.mails.Describe(ch)
 	m.texts.Describe(ch)
 	m.pushes.Describe(ch)
-	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descHashed, descQueue, descCertificate, descSealed, descCollected, descBehind} {
+	m.refusals.Describe(ch)
+	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descHashed, descQueue, descCertificate, descUnkept, descSealed, descCollected, descBehind} {
 		ch <- d
 	}
 }
@@ -134,6 +143,8 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	m.mails.Collect(ch)
 	m.texts.Collect(ch)
 	m.pushes.Collect(ch)
+	m.refusals.Collect(ch)
+	ch <- prometheus.MustNewConstMetric(descUnkept, prometheus.CounterValue, float64(m.unkept()))
 	st := m.events()
 	ch <- prometheus.MustNewConstMetric(descSealed, prometheus.CounterValue, float64(st.Sealed))
 	ch <- prometheus.MustNewConstMetric(descCollected, prometheus.CounterValue, float64(st.Collected))
@@ -234,6 +245,11 @@ func (m *metrics) request(path string, status int) {
 
 // CountIntrospection counts a token lookup, by caller.
 func (m *metrics) CountIntrospection(by string) { m.introspections.WithLabelValues(by).Inc() }
+
+// CountRefusal counts a refusal. Its reason is one of a closed list.
+func (m *metrics) CountRefusal(f *refusal.Refusal) {
+	m.refusals.WithLabelValues(f.Where, string(f.Reason)).Inc()
+}
 
 // CountPanic counts a request that ended in a panic.
 func (m *metrics) CountPanic() { m.panics.Inc() }

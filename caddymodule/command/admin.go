@@ -18,6 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/strictjson"
@@ -103,7 +104,7 @@ func adminStatus(err error) int {
 	switch {
 	case errors.Is(err, person.ErrUsernameTaken), errors.Is(err, person.ErrGroupTaken), errors.Is(err, registry.ErrExists):
 		return http.StatusConflict
-	case errors.Is(err, person.ErrNoPerson), errors.Is(err, actiontoken.ErrNoToken), errors.Is(err, stepup.ErrNoMethod), errors.Is(err, person.ErrNoGroup), errors.Is(err, registry.ErrUnknown):
+	case errors.Is(err, person.ErrNoPerson), errors.Is(err, actiontoken.ErrNoToken), errors.Is(err, stepup.ErrNoMethod), errors.Is(err, person.ErrNoGroup), errors.Is(err, registry.ErrUnknown), errors.Is(err, refusal.ErrUnknown):
 		return http.StatusNotFound
 	case errors.Is(err, secret.ErrBusy), errors.Is(err, storage.ErrFull), errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrCorrupt):
 		return http.StatusServiceUnavailable

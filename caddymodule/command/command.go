@@ -45,7 +45,7 @@ func addCommands(root *cobra.Command) {
 	root.Args = cobra.NoArgs // a misspelled command is an error, not a request for help
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.AddCommand(
-		checkCommand(), secretCommand(), personCommands(), groupCommands(), clientCommands(), tokenCommands(), backupCommand(), restoreCommand(), configCommands(), eventCommands(),
+		checkCommand(), secretCommand(), personCommands(), groupCommands(), clientCommands(), tokenCommands(), backupCommand(), restoreCommand(), configCommands(), eventCommands(), whyCommand(),
 	)
 }
 

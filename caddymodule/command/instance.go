@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -23,6 +24,7 @@ type Instance struct {
 	Store    storage.Store
 	Place    string // where the records lie
 	Free     uint64 // bytes of free space there; 0: unknown
+	Refusals *refusal.Recorder
 	Log      *zap.Logger
 
 	// Check tells whether it can serve and write. reason is the part of the error that is safe to show to anyone.

@@ -37,6 +37,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/config/import":             adminImportConfig,
 		"POST /gatehouse/config/diff":               adminDiffConfig,
 		"GET /gatehouse/events/verify":              adminVerifyEvents,
+		"GET /gatehouse/why":                        adminWhy,
 	} {
 		mux.HandleFunc(pattern, adminHandler(call))
 	}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
 const (
@@ -83,7 +84,7 @@ func tokenInQuery(rawQuery string) *refusal {
 	}
 	for pair := range strings.SplitSeq(rawQuery, "&") {
 		if queryKey(pair) == "access_token" {
-			return malformed("a token in the query is not accepted: send it in the Authorization header")
+			return malformed("a token in the query is not accepted: send it in the Authorization header").by(refusals.TokenInQuery)
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
 // defaultHeaders carry the identity upstream when a site does not name its own headers.
@@ -110,7 +111,7 @@ func (p *Protect) form(g *passage) *refusal {
 	switch {
 	case r.Method == http.MethodTrace, r.Method == http.MethodConnect && !g.webSocket:
 		// TRACE would show an upstream's view of the headers to a script
-		return &refusal{status: http.StatusMethodNotAllowed, code: "invalid_request", text: "the method is not allowed"}
+		return &refusal{reason: refusals.MethodNotAllowed, status: http.StatusMethodNotAllowed, code: "invalid_request", text: "the method is not allowed"}
 	case r.Method != http.MethodConnect && !strings.HasPrefix(r.URL.Path, "/"):
 		return malformed("the request target is not a path")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -160,7 +161,7 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 		caddyhttp.SetVar(g.r.Context(), caddyhttp.LogSkipVar, true) // the access log would keep the code; a line without it follows
 	}
 	if g.site = p.siteOf(g.r); g.site == nil {
-		p.answer(g, refusal{status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
+		p.answer(g, refusal{reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
 		return true
 	}
 	in, err := g.open()
@@ -174,7 +175,7 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 		r.URL.Path, r.URL.RawPath = strings.TrimPrefix(u.Path, strings.TrimSuffix(ownPrefix, "/")), ""
 		in.Pages.On(g.site.origin, strings.TrimSuffix(ownPrefix, "/")).Assets().ServeHTTP(g.ResponseWriter, r)
 	case own:
-		p.answer(g, refusal{status: http.StatusNotFound, code: "invalid_request", text: "there is nothing here", page: "error.not_found"})
+		p.answer(g, refusal{reason: refusals.NotFound, status: http.StatusNotFound, code: "invalid_request", text: "there is nothing here", page: "error.not_found"})
 	case !isNavigation(g.r):
 		p.answer(g, *malformed("a sign-in ends with a navigation"))
 	default:
@@ -187,14 +188,14 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 func (p *Protect) signIn(g *passage, rec *arrival, auth authority, target string) bool {
 	w, r, s := g.ResponseWriter, g.r, g.site
 	if len(target) > maxReturn {
-		return p.answer(g, refusal{status: http.StatusRequestURITooLong, code: "invalid_request", text: "the address is too long to come back to", page: "error.bad_request"})
+		return p.answer(g, refusal{reason: refusals.TooLong, status: http.StatusRequestURITooLong, code: "invalid_request", text: "the address is too long to come back to", page: "error.bad_request"})
 	}
 	if p.tries(rec, s) >= maxTries {
 		s.jar.Clear(w, kindTries)
-		return p.answer(g, refusal{status: http.StatusBadRequest, code: "invalid_request", text: "the browser does not keep the site's session", page: "error.expired", again: requestURI(r)})
+		return p.answer(g, refusal{reason: refusals.CookiesMissing, status: http.StatusBadRequest, code: "invalid_request", text: "the browser does not keep the site's session", page: "error.expired", again: requestURI(r)})
 	}
 	if in := g.entrance; in.Admit != nil && !in.Admit(r) {
-		return p.answer(g, refusal{status: http.StatusTooManyRequests, code: "temporarily_unavailable", text: "too much was begun from this network", page: "error.unavailable"})
+		return p.answer(g, refusal{reason: refusals.TooManyBegun, status: http.StatusTooManyRequests, code: "temporarily_unavailable", text: "too much was begun from this network", page: "error.unavailable"})
 	}
 	binding := rec.cookie(s.jar, cookie.KindBrowser)
 	if len(binding) < 43 {
@@ -207,7 +208,7 @@ func (p *Protect) signIn(g *passage, rec *arrival, auth authority, target string
 	to, err := auth.BeginSite(r.Context(), authz.SiteDemand{Origin: s.origin, Return: target, Level: p.reach, MaxAge: p.session}, binding)
 	if err != nil {
 		if e := new(oauth.Error); errors.As(err, &e) && e.Status < http.StatusInternalServerError {
-			return p.answer(g, refusal{status: http.StatusBadRequest, code: e.Code, text: e.Description, page: "error.bad_request", cause: err})
+			return p.answer(g, refusal{reason: refusals.Malformed, status: http.StatusBadRequest, code: e.Code, text: e.Description, page: "error.bad_request", cause: err})
 		}
 		return p.answer(g, cannotTell(err))
 	}
@@ -249,7 +250,7 @@ func (p *Protect) finish(g *passage, rec *arrival, auth authority, codes []strin
 		page.Redirect(w, clean)
 	case binding == "" || tries > 0:
 		s.jar.Clear(w, kindTries)
-		p.answer(g, refusal{status: http.StatusBadRequest, code: "invalid_request", text: "the sign-in is not this browser's, or too old", page: "error.expired", again: requestURI(r)})
+		p.answer(g, refusal{reason: refusals.FlowExpired, status: http.StatusBadRequest, code: "invalid_request", text: "the sign-in is not this browser's, or too old", page: "error.expired", again: requestURI(r)})
 	default:
 		s.jar.Set(w, kindTries, "1", triesFor)
 		p.signIn(g, rec, auth, clean)
@@ -270,10 +271,10 @@ func (p *Protect) logout(g *passage, rec *arrival, auth authority) {
 	w, r, s := g.ResponseWriter, g.r, g.site
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodPost:
-		p.answer(g, refusal{status: http.StatusMethodNotAllowed, code: "invalid_request", text: "sign out by GET or POST", page: "error.method"})
+		p.answer(g, refusal{reason: refusals.MethodNotAllowed, status: http.StatusMethodNotAllowed, code: "invalid_request", text: "sign out by GET or POST", page: "error.method"})
 		return
 	case r.Method == http.MethodPost && !ownRequest(r, s):
-		p.answer(g, refusal{status: http.StatusForbidden, code: "invalid_request", text: "the form is not this site's", page: "error.forbidden"})
+		p.answer(g, refusal{reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request", text: "the form is not this site's", page: "error.forbidden"})
 		return
 	}
 	if token := rec.cookie(s.jar, kindSession); ownRequest(r, s) && token != "" {
@@ -298,16 +299,16 @@ func ownRequest(r *http.Request, s *site) bool {
 	return len(origin) == 1 && origin[0] == s.origin
 }
 
-// page writes the page of a refusal and returns its reference.
-func (p *Protect) page(g *passage, f refusal) string {
+// page writes the page of a refusal.
+func (p *Protect) page(g *passage, f refusal, ref string) {
 	s := g.site
 	if s == nil {
 		s = p.siteOf(g.r)
 	}
 	in, err := g.open()
 	if err != nil || in.Pages == nil || s == nil {
-		writeRefusal(g.ResponseWriter, g.r, f)
-		return ""
+		writeRefusal(g.ResponseWriter, g.r, f, ref)
+		return
 	}
-	return in.Pages.On(s.origin, strings.TrimSuffix(ownPrefix, "/")).Error(g.ResponseWriter, g.r, f.status, f.page, f.again)
+	in.Pages.On(s.origin, strings.TrimSuffix(ownPrefix, "/")).ErrorRef(g.ResponseWriter, g.r, f.status, f.page, f.again, ref)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
 func init() {
@@ -104,6 +105,7 @@ type Entrance struct {
 	Authority authority
 	Pages     *page.Renderer
 	Counter   counter                  // nil: nothing is counted
+	Refusals  *refusals.Recorder       // nil: refusals are logged alone
 	Admit     func(*http.Request) bool // whether a stranger may begin one more sign-in; nil: always
 	Leave     func()
 }
@@ -256,7 +258,7 @@ func (p *Protect) admit(g *passage) (ok bool) {
 				c.CountPanic()
 			}
 			p.log.Error("panic", zap.Any("panic", v), zap.Stack("stack"))
-			p.answer(g, refusal{status: http.StatusInternalServerError, code: "server_error", text: "internal error", page: "error.internal"})
+			p.answer(g, refusal{reason: refusals.Internal, status: http.StatusInternalServerError, code: "server_error", text: "internal error", page: "error.internal"})
 		}
 	}()
 	g.upgrade, g.webSocket = g.r.ProtoMajor == 1 && len(g.r.Header["Upgrade"]) > 0, isWebSocket(g.r)
@@ -264,7 +266,7 @@ func (p *Protect) admit(g *passage) (ok bool) {
 		return p.answer(g, *bad)
 	}
 	if (len(p.public) > 0 || p.byPath) && !canonicalPath(g.r.URL.EscapedPath()) {
-		return p.answer(g, *malformed("the path is not in its canonical form"))
+		return p.answer(g, *malformed("the path is not in its canonical form").by(refusals.PathNotCanonical))
 	}
 	guarded, err := p.guards(g.r)
 	p.cleanse(g, guarded)
@@ -306,7 +308,7 @@ func (p *Protect) judge(g *passage, rec *arrival) bool {
 	c := credential{token: token}
 	if token == "" && p.Login {
 		if g.site = p.siteOf(g.r); g.site == nil {
-			return p.answer(g, refusal{status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
+			return p.answer(g, refusal{reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
 		}
 		c.site, c.token = g.site, rec.cookie(g.site.jar, kindSession)
 	}
@@ -320,12 +322,14 @@ func (p *Protect) judge(g *passage, rec *arrival) bool {
 	if err != nil {
 		return p.answer(g, cannotTell(err))
 	}
+	g.who = who
 	v := p.examine(who, c.site != nil)
 	if v == allowed && who.UsageLimit > 0 && !c.used(g.r) {
 		// A request that passes counts as one use, even if it passes several protects.
 		if who, err = in.Authority.Use(g.r.Context(), c.token); err != nil {
 			return p.answer(g, cannotTell(err))
 		}
+		g.who = who
 		if v = p.examine(who, false); v == allowed {
 			caddyhttp.SetVar(g.r.Context(), usedVar, c)
 		}

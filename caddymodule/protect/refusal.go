@@ -1,6 +1,7 @@
 package protect
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/pace"
+	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
 // maxDrain is how many bytes of a refused request's body the server reads, so that the connection can be used again.
@@ -17,6 +19,7 @@ const maxDrain = 256 << 10
 
 // refusal is an answer that keeps a request from the upstream.
 type refusal struct {
+	reason     refusals.Reason // empty: the request is malformed
 	status     int
 	code, text string // error and error_description
 	challenge  string // parameters of WWW-Authenticate after the realm; set for 401
@@ -29,13 +32,34 @@ func malformed(text string) *refusal {
 	return &refusal{status: http.StatusBadRequest, code: "invalid_request", text: text, page: "error.bad_request"}
 }
 
-// cannotTell refuses a request whose credential could not be looked up.
-func cannotTell(cause error) refusal {
-	return refusal{status: http.StatusServiceUnavailable, code: "temporarily_unavailable", text: "try again later", page: "error.unavailable", cause: cause}
+// by gives the refusal a reason of its own.
+func (f *refusal) by(reason refusals.Reason) *refusal {
+	f.reason = reason
+	return f
 }
 
-// refusalOf returns the refusal for a verdict.
-func (p *Protect) refusalOf(v verdict) refusal {
+// cannotTell refuses a request whose credential could not be looked up.
+func cannotTell(cause error) refusal {
+	return refusal{reason: refusals.Unavailable, status: http.StatusServiceUnavailable, code: "temporarily_unavailable", text: "try again later", page: "error.unavailable", cause: cause}
+}
+
+// reasons of the verdicts.
+var reasons = map[verdict]refusals.Reason{
+	noCredentials: refusals.NoCredentials, inactive: refusals.TokenInactive, elsewhere: refusals.TokenElsewhere, tooOld: refusals.SignInTooOld,
+	tooLow: refusals.LevelTooLow, scopeMissing: refusals.ScopeMissing, notInGroup: refusals.GroupMissing,
+}
+
+// refusalOf returns the refusal for a verdict about the credential of a request.
+func (p *Protect) refusalOf(g *passage, v verdict) refusal {
+	f := p.challengeOf(v)
+	if f.reason = reasons[v]; v == inactive && g.site != nil {
+		f.reason = refusals.SessionEnded
+	}
+	return f
+}
+
+// challengeOf returns the answer for a verdict.
+func (p *Protect) challengeOf(v verdict) refusal {
 	scope := ""
 	if len(p.Scopes) > 0 {
 		scope = `, scope="` + strings.Join(p.Scopes, " ") + `"`
@@ -81,7 +105,7 @@ func (p *Protect) turnAway(g *passage, rec *arrival, auth authority, v verdict) 
 	if g.site != nil && slices.Contains([]verdict{noCredentials, inactive, tooOld, tooLow}, v) && isNavigation(g.r) {
 		return p.signIn(g, rec, auth, g.site.origin+requestURI(g.r))
 	}
-	return p.answer(g, p.refusalOf(v))
+	return p.answer(g, p.refusalOf(g, v))
 }
 
 // answer writes a refusal, logs it and returns false. Browsers that open a page get one.
@@ -102,28 +126,43 @@ func (p *Protect) answer(g *passage, f refusal) bool {
 		// read to its end.
 		h.Set("Connection", "close")
 	}
-	ref := ""
+	ref := refusals.NewRef(p.random)
 	if p.Login && f.page != "" && isNavigation(r) {
-		ref = p.page(g, f)
+		p.page(g, f, ref)
 	} else {
-		writeRefusal(w, r, f)
+		writeRefusal(w, r, f, ref)
 	}
-	level := zap.InfoLevel
-	if f.status >= http.StatusInternalServerError {
-		level = zap.ErrorLevel
-	}
-	if c := p.log.Check(level, "request refused"); c != nil {
-		c.Write(zap.Int("status", f.status), zap.String("error", f.code), zap.String("reason", f.text), zap.String("client_ip", p.origin(r).ClientIP),
-			zap.String("ref", ref), zap.NamedError("cause", f.cause))
-	}
+	p.record(g, f, ref)
 	return false
 }
 
-func writeRefusal(w http.ResponseWriter, r *http.Request, f refusal) {
+// record logs and keeps a refusal.
+func (p *Protect) record(g *passage, f refusal, ref string) {
+	r := g.r
+	out := refusals.Refusal{
+		Ref: ref, Where: refusals.Site, Reason: cmp.Or(f.reason, refusals.Malformed), Detail: f.text, Status: f.status, Code: f.code,
+		Site: r.Host, Method: r.Method, Path: original(r).Path,
+		WantedGroups: p.Groups, WantedScopes: p.Scopes, WantedLevel: p.level,
+	}
+	if g.site != nil {
+		out.WantedLevel = p.reach
+	}
+	if who := g.who; who != nil && who.Active {
+		out.ClientID, out.Provider, out.Scopes, out.Level = who.ClientID, who.Provider, who.Scope, who.Level
+		if who.Person != nil {
+			out.PersonID, out.Username, out.Groups = who.Person.ID, who.Person.Username, who.Person.Groups
+		}
+	}
+	in, _ := g.open() //nolint:errcheck // what cannot be kept is logged
+	in.Refusals.Refuse(p.log, out, f.cause, zap.String("client_ip", p.origin(r).ClientIP))
+}
+
+func writeRefusal(w http.ResponseWriter, r *http.Request, f refusal, ref string) {
 	body, err := json.Marshal(struct {
 		Error       string `json:"error"`
 		Description string `json:"error_description"`
-	}{f.code, f.text})
+		Ref         string `json:"ref,omitempty"`
+	}{f.code, f.text, ref})
 	if err != nil {
 		body = []byte("{}")
 	}

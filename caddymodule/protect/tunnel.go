@@ -14,6 +14,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/gatehouse-id/gatehouse/authz/token"
 )
 
 // passage is one request on its way through protect, and the answer that comes back.
@@ -23,8 +25,9 @@ type passage struct {
 	r          *http.Request
 	site       *site
 	credential credential
-	upgrade    bool // the client asked to leave HTTP
-	webSocket  bool // and may, for this
+	who        *token.Introspection // what the lookup has said. nil: there was none
+	upgrade    bool                 // the client asked to leave HTTP
+	webSocket  bool                 // and may, for this
 
 	asked    bool // whether the next two are known
 	entrance Entrance

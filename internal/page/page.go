@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/base32"
 	"errors"
 	"fmt"
 	"html/template"
@@ -22,6 +21,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
 // Brand is how the pages present the operator.
@@ -136,18 +136,23 @@ func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, v View) {
 }
 
 // Error writes an error page and returns the reference id on it, for the log line. key is the key of a message
-// ("error.expired"); again is a same-origin link to start again, or "". Errors below 500 are expected: their pages have
-// no reference and are the same bytes each time, so the result is "". 503 and 429 set Retry-After if it is not set yet.
+// ("error.expired"); again is a same-origin link to start again, or "". Below 500 there is no reference, and the result
+// is "": a refusal brings its own to ErrorRef. 503 and 429 set Retry-After if it is not set yet.
 func (p *Renderer) Error(w http.ResponseWriter, r *http.Request, status int, key, again string) (ref string) {
 	if status >= http.StatusInternalServerError {
 		ref = p.ref()
 	}
+	p.ErrorRef(w, r, status, key, again, ref)
+	return ref
+}
+
+// ErrorRef is Error with the reference of a refusal. Empty: none.
+func (p *Renderer) ErrorRef(w http.ResponseWriter, r *http.Request, status int, key, again, ref string) {
 	if (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && w.Header().Get("Retry-After") == "" {
 		pace.RetryAfter(w, pace.Soon)
 	}
 	lang := p.match(r, nil, "")
 	p.Render(w, r, View{Template: "error", Status: status, Data: p.failureFor(lang, key, again, ref)})
-	return ref
 }
 
 func (p *Renderer) failureFor(lang *language, key, again, ref string) failure {
@@ -157,15 +162,8 @@ func (p *Renderer) failureFor(lang *language, key, again, ref string) failure {
 	return failure{Title: lang.T(key + ".title"), Text: lang.T(key + ".text"), Again: LocalPath(again), Ref: ref}
 }
 
-// ref returns a short id that a person can read out: 8 letters and digits.
-func (p *Renderer) ref() string {
-	var b [5]byte
-	if _, err := io.ReadFull(p.cfg.Random, b[:]); err != nil {
-		return ""
-	}
-	s := base32.StdEncoding.EncodeToString(b[:])
-	return s[:4] + "-" + s[4:]
-}
+// ref returns the reference of a failure.
+func (p *Renderer) ref() string { return refusal.NewRef(p.cfg.Random) }
 
 // frame is what every template sees.
 type frame struct {

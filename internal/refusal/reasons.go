@@ -1,0 +1,157 @@
+package refusal
+
+// Reason says why somebody was refused. It is a word for metrics, logs and programs; operators read its meaning.
+type Reason string
+
+// Every reason there is, with its meaning below. A reason is never renamed: dashboards and alerts count by it.
+const (
+	// who the caller is
+	NoCredentials  Reason = "no_credentials"
+	SessionEnded   Reason = "session_ended"
+	TokenInactive  Reason = "token_inactive"
+	TokenElsewhere Reason = "token_for_another_resource"
+	SignInTooOld   Reason = "sign_in_too_old"
+	LevelTooLow    Reason = "level_too_low"
+	ScopeMissing   Reason = "scope_missing"
+	GroupMissing   Reason = "group_missing"
+	NotAllowed     Reason = "not_allowed"
+
+	// signing in
+	UnknownName        Reason = "unknown_name"
+	WrongPassword      Reason = "wrong_password"
+	PersonBlocked      Reason = "person_blocked"
+	PersonInactive     Reason = "person_inactive"
+	PersonGone         Reason = "person_gone"
+	Throttled          Reason = "throttled"
+	TooManyBegun       Reason = "too_many_begun"
+	SignInClosed       Reason = "sign_in_closed"
+	WrongCode          Reason = "wrong_code"
+	WrongAnswer        Reason = "wrong_answer"
+	PasskeyRefused     Reason = "passkey_refused"
+	NoSecondFactor     Reason = "no_second_factor"
+	ProviderRefused    Reason = "provider_refused"
+	ProviderAnswer     Reason = "provider_answer_invalid"
+	ProviderFailed     Reason = "provider_failed"
+	ProviderNotOffered Reason = "provider_not_offered"
+	IdentityRefused    Reason = "identity_refused"
+	LinkInvalid        Reason = "link_invalid"
+	FlowExpired        Reason = "flow_expired"
+	SignInNeeded       Reason = "sign_in_needed"
+	CookiesMissing     Reason = "cookies_missing"
+	FormRefused        Reason = "form_refused"
+
+	// clients
+	ClientUnknown       Reason = "client_unknown"
+	ClientDisabled      Reason = "client_disabled"
+	ClientSecret        Reason = "client_secret_wrong"
+	ClientAuth          Reason = "client_authentication_failed"
+	RedirectURI         Reason = "redirect_uri_not_registered"
+	GrantNotAllowed     Reason = "grant_not_allowed"
+	GrantUnsupported    Reason = "grant_unsupported"
+	ResponseUnsupported Reason = "response_type_unsupported"
+	GrantInvalid        Reason = "grant_invalid"
+	CodeReplayed        Reason = "code_replayed"
+	RefreshReplayed     Reason = "refresh_token_replayed"
+	ProofKey            Reason = "proof_key_wrong"
+	ScopeNotAllowed     Reason = "scope_not_allowed"
+	ResourceNotAllowed  Reason = "resource_not_allowed"
+	ConsentDenied       Reason = "consent_denied"
+	ConsentNeeded       Reason = "consent_needed"
+
+	// requests
+	Malformed        Reason = "malformed_request"
+	TokenInQuery     Reason = "token_in_query"
+	PathNotCanonical Reason = "path_not_canonical"
+	MethodNotAllowed Reason = "method_not_allowed"
+	UnknownSite      Reason = "unknown_site"
+	NotFound         Reason = "not_found"
+	TooLong          Reason = "address_too_long"
+	OtherOrigin      Reason = "another_origin"
+	Insecure         Reason = "not_over_https"
+	APIDisabled      Reason = "api_switched_off"
+
+	// not a verdict: it could not be told
+	Unavailable Reason = "unavailable"
+	Internal    Reason = "internal_error"
+)
+
+// meaning is what operators read: a clause that says why, and a sentence that says what would let the caller in.
+type meaning struct{ why, mend string }
+
+var meanings = map[Reason]meaning{
+	NoCredentials:  {"the request carried neither a token nor a session", "Sign in, or send an access token in the Authorization header."},
+	SessionEnded:   {"the session at the site is unknown, has expired or was ended", "Sign in again."},
+	TokenInactive:  {"the access token is unknown, expired, revoked or used up", "Get a new access token."},
+	TokenElsewhere: {"the access token is meant for another resource", "Ask for a token with the parameter resource, or change audience at the site."},
+	SignInTooOld:   {"the sign-in is older than the site accepts", "Sign in again, or change session at the site."},
+	LevelTooLow:    {"the sign-in is weaker than required", "Confirm the sign-in by a second method, or lower the level that is required."},
+	ScopeMissing:   {"the access token lacks a scope that the site requires", "Ask for the scope, allow it to the client, or change scopes at the site."},
+	GroupMissing:   {"the person is in none of the groups that the site requires", "Add the person to one of the groups, or change groups at the site."},
+	NotAllowed:     {"the caller has no right to do this", "Give the caller the right, in the configuration."},
+
+	UnknownName:        {"there is no account of that name", "Check the spelling, or add the person."},
+	WrongPassword:      {"the password is wrong", "Try again, or choose a new password by a link."},
+	PersonBlocked:      {"the account is blocked", "Unblock the person: caddy gatehouse person enable."},
+	PersonInactive:     {"the account has not been activated", "Follow the link of the invitation, or send another one."},
+	PersonGone:         {"the account was changed or removed meanwhile", "Sign in again."},
+	Throttled:          {"there were too many attempts", "Wait until the time on the page is over."},
+	TooManyBegun:       {"too many sign-ins were begun from this network", "Wait a moment. If many people share the address, name the proxy in trusted_proxies."},
+	SignInClosed:       {"signing in is switched off", "Switch it on in the settings (features)."},
+	WrongCode:          {"the code or PIN is wrong or has expired", "Ask for another code. If it comes from an app, check the clock of the device."},
+	WrongAnswer:        {"an answer to the questions is wrong", "Try again, or correct what is known of the person."},
+	PasskeyRefused:     {"the passkey was not accepted", "Use a passkey of this account and this address, or another method."},
+	NoSecondFactor:     {"the account has no method that reaches the required level", "Set up a method on the page Security of the account."},
+	ProviderRefused:    {"the identity provider refused the sign-in", "Look in the log of the provider."},
+	ProviderAnswer:     {"the answer of the identity provider is not valid", "Start again. The log line names what is wrong: often a clock, a certificate or an address."},
+	ProviderFailed:     {"the identity provider could not be reached", "Look at the address and the state of the provider: caddy gatehouse check."},
+	ProviderNotOffered: {"this way to sign in is not offered here", "Allow the provider to the client, or choose another way."},
+	IdentityRefused:    {"the identity belongs to no account here and none is made for it", "Link it to an account, or allow new accounts from this provider."},
+	LinkInvalid:        {"the link is unknown, was used already or has expired", "Use the newest message, or ask for another link."},
+	FlowExpired:        {"the sign-in took too long or was begun in another browser", "Start again in one browser."},
+	SignInNeeded:       {"the application asked for no page, and nobody is signed in", "Let the application send the browser without prompt=none."},
+	CookiesMissing:     {"the browser does not keep the cookie of the site", "Allow cookies. Check that the site is reached under the origin that it names."},
+	FormRefused:        {"the form was not sent from its own page", "Open the page again in the same browser, with cookies allowed."},
+
+	ClientUnknown:       {"no client has this client_id", "Correct client_id, or add the client."},
+	ClientDisabled:      {"the client is disabled", "Enable the client."},
+	ClientSecret:        {"the client's secret is wrong", "Compare the secret in the application with that of the client."},
+	ClientAuth:          {"the client did not authenticate as it is registered", "Compare the method of authentication in the application with that of the client."},
+	RedirectURI:         {"the redirect URI is not registered for the client", "Register it exactly, or correct it in the application."},
+	GrantNotAllowed:     {"the client is not allowed this grant", "Allow the grant to the client."},
+	GrantUnsupported:    {"the grant type is unknown", "Use one of those in the metadata."},
+	ResponseUnsupported: {"the response type is unknown or not allowed", "Use response_type=code."},
+	GrantInvalid:        {"the code, refresh token or assertion is unknown, expired or revoked", "Start again with a new sign-in."},
+	CodeReplayed:        {"the code was used a second time, so its tokens were revoked", "Redeem a code once. If the application does, the code was stolen."},
+	RefreshReplayed:     {"the refresh token was used a second time, so the grant was revoked", "Store the newest refresh token. If the application does, an older one was stolen."},
+	ProofKey:            {"code_verifier does not belong to code_challenge", "Send the verifier of the same sign-in."},
+	ScopeNotAllowed:     {"the client is not allowed the scope, or it is unknown", "Allow the scope to the client, or ask for less."},
+	ResourceNotAllowed:  {"the resource is unknown or not allowed to the client", "Name the resource at the client."},
+	ConsentDenied:       {"the person did not allow the application what it asked for", "Start again and allow it."},
+	ConsentNeeded:       {"the application asked for no page, and the person has not allowed it yet", "Let the application send the browser without prompt=none."},
+
+	Malformed:        {"the request is malformed", "Correct the client. The detail says what is wrong."},
+	TokenInQuery:     {"the token was sent in the address, where logs would keep it", "Send it in the Authorization header."},
+	PathNotCanonical: {"the path is not in its canonical form, so it could be read in two ways", "Ask for the plain path."},
+	MethodNotAllowed: {"the method is not allowed here", "Use another method."},
+	UnknownSite:      {"the site is not known under this host", "Use the address of the site, or name this one in login."},
+	NotFound:         {"there is nothing at this address", "Check the address."},
+	TooLong:          {"the address is too long to come back to", "Open a shorter address first."},
+	OtherOrigin:      {"the request was made by a page of another site", "Send it from the server, or from the same origin."},
+	Insecure:         {"the request carried credentials without https", "Use https, or name the proxy that ends TLS in trusted_proxies."},
+	APIDisabled:      {"the API is switched off", "Switch it on in the settings."},
+
+	Unavailable: {"the server could not look it up", "Try again in a moment. If it goes on, look at the storage: caddy gatehouse check."},
+	Internal:    {"the server failed", "Look in the log for the reference."},
+}
+
+// why is the meaning of a reason for operators: a clause without a period.
+func (r Reason) why() string { return meanings[r].why }
+
+// Mend says what would let the caller in.
+func (r Reason) Mend() string { return meanings[r].mend }
+
+// known tells whether a reason is one of the list.
+func (r Reason) known() bool {
+	_, ok := meanings[r]
+	return ok
+}

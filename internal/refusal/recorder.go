@@ -1,0 +1,211 @@
+package refusal
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Bounds of what is kept. (docs/decisions.md#refusals)
+const (
+	Kept      = 24 * time.Hour // how long a reference can be looked up
+	slotCount = 8192           // refusals that are kept at once
+	perSecond = 100            // refusals that are kept in one second; the rest are counted
+	maxWaits  = 10 * perSecond // refusals that wait for storage
+	writeWait = 500 * time.Millisecond
+)
+
+// ErrUnknown says that no refusal of the last day has the reference.
+var ErrUnknown = errors.New("no refusal of the last 24 hours has this reference: only the newest 8,192 are kept, and at most 100 a second")
+
+// Counter counts refusals, for the metrics. It must be safe for concurrent use and fast.
+type Counter interface{ CountRefusal(*Refusal) }
+
+// Recorder keeps refusals for a day. Its methods never wait for storage, except Find, and a nil Recorder
+// writes log lines alone.
+type Recorder struct {
+	store   storage.Store
+	counter Counter
+	log     *zap.Logger
+	now     func() time.Time
+	random  io.Reader
+
+	lost atomic.Int64 // neither kept nor waiting
+
+	mu     sync.Mutex // guards what follows
+	waits  []Refusal
+	second int64 // that taken is about
+	taken  int
+
+	writing sync.Mutex // held while a batch is written
+}
+
+// NewRecorder returns a recorder that writes while Run runs. now and random are the system's if they are nil.
+func NewRecorder(store storage.Store, counter Counter, now func() time.Time, random io.Reader, log *zap.Logger) *Recorder {
+	if now == nil {
+		now = time.Now
+	}
+	if random == nil {
+		random = rand.Reader
+	}
+	return &Recorder{store: store, counter: counter, now: now, random: random, log: log}
+}
+
+// Ref returns a new reference, for an answer that is written before Refuse is called.
+func (r *Recorder) Ref() string {
+	if r == nil {
+		return ""
+	}
+	return NewRef(r.random)
+}
+
+// Refuse keeps and counts a refusal and writes its log line to log, once, with the cause and further fields. It returns
+// the reference, and makes one if the refusal has none.
+func (r *Recorder) Refuse(log *zap.Logger, f Refusal, cause error, more ...zap.Field) (ref string) {
+	if !f.Reason.known() {
+		f.Reason = Internal
+	}
+	if f.Ref == "" {
+		f.Ref = r.Ref()
+	}
+	f.trim()
+	if c := log.Check(level(&f), message(&f)); c != nil {
+		fields := append([]zap.Field{zap.Inline(&f)}, more...)
+		if cause != nil {
+			fields = append(fields, zap.NamedError("cause", cause))
+		}
+		c.Write(fields...)
+	}
+	if r == nil {
+		return f.Ref
+	}
+	f.At = r.now().UTC()
+	if r.counter != nil {
+		r.counter.CountRefusal(&f)
+	}
+	if f.Ref == "" || !r.take(f) {
+		r.lost.Add(1)
+	}
+	return f.Ref
+}
+
+// take lets a refusal wait for storage. false: there are too many.
+func (r *Recorder) take(f Refusal) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := f.At.Unix(); s != r.second {
+		r.second, r.taken = s, 0
+	}
+	if r.taken >= perSecond || len(r.waits) >= maxWaits {
+		return false
+	}
+	r.taken++
+	r.waits = append(r.waits, f)
+	return true
+}
+
+// Lost is the number of refusals that are not kept, because there were too many in a second or storage failed.
+func (r *Recorder) Lost() int64 { return r.lost.Load() }
+
+// Run writes what waits, until ctx ends, and what waits then.
+func (r *Recorder) Run(ctx context.Context) {
+	tick := time.NewTicker(writeWait)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			r.flush(last)
+			return
+		case <-tick.C:
+			r.flush(ctx)
+		}
+	}
+}
+
+// flush writes what waits, in one transaction. What cannot be written is lost: a refusal is no reason to stop.
+func (r *Recorder) flush(ctx context.Context) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	r.mu.Lock()
+	batch := r.waits
+	r.waits = nil
+	r.mu.Unlock()
+	if len(batch) == 0 {
+		return
+	}
+	err := r.store.Update(ctx, func(tx storage.Tx) error {
+		next, _, err := nexts.Find(tx, "")
+		if err != nil {
+			return err
+		}
+		for _, f := range batch {
+			if err := slots.Put(tx, slot(next), f, f.At.Add(Kept)); err != nil {
+				return err
+			}
+			next++
+		}
+		return nexts.Put(tx, "", next, time.Time{})
+	})
+	if err != nil {
+		r.lost.Add(int64(len(batch)))
+		r.log.Warn("references of refusals are not kept", zap.Int("refusals", len(batch)), zap.Error(err))
+	}
+}
+
+func slot(n uint64) string { return fmt.Sprintf("%04x", n%slotCount) }
+
+// Find returns the refusal of a reference, or ErrUnknown. Any other error is a failure of storage.
+func (r *Recorder) Find(ctx context.Context, ref string) (Refusal, error) {
+	r.flush(ctx)
+	now := r.now()
+	var found Refusal
+	err := r.store.View(ctx, func(tx storage.Tx) error {
+		found = Refusal{}
+		for e, err := range slots.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			if e.Value.Ref == ref && e.Value.At.Add(Kept).After(now) {
+				found = e.Value
+				return nil
+			}
+		}
+		return nil
+	})
+	if err == nil && found.Ref == "" {
+		err = ErrUnknown
+	}
+	return found, err
+}
+
+func level(f *Refusal) zapcore.Level {
+	if f.Status >= http.StatusInternalServerError {
+		return zap.ErrorLevel
+	}
+	return zap.InfoLevel
+}
+
+func message(f *Refusal) string {
+	switch {
+	case f.Status >= http.StatusInternalServerError:
+		return "request failed"
+	case f.Where == SignIn:
+		return "sign-in refused"
+	case f.Where == StepUp:
+		return "step-up refused"
+	}
+	return "request refused"
+}
