@@ -70,10 +70,19 @@ func TestCoupleByEmail(t *testing.T) {
 	if si := e.mustEnter(e.browser(), moved); si.Subject != e.demoID() {
 		t.Errorf("signed in as %s, want the coupled person", si.Subject)
 	}
-	// A new owner of the address at the provider is another person.
+	// A new owner of the address at the provider is another person, and no password would change that.
 	next := known()
 	next.Subject = "4712"
-	e.wantAsked("another identity with the address", e.browser(), next)
+	e.wantLinked("another identity with the address", e.browser(), next)
+}
+
+// wantLinked asserts that an identity ends at the page that says why it signs nobody in.
+func (e *elsewhere) wantLinked(what string, b *browser, id *idp.Identity) {
+	e.t.Helper()
+	a := e.through(b, id)
+	if a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "linked to another sign-in") || strings.Contains(a.Body.String(), "type=\"password\"") || b.isSignedIn() {
+		e.t.Errorf("%s: ended at %s with %d, want the page about the link\n%s", what, a.url, a.Code, a.Body)
+	}
 }
 
 func TestCoupleByEmailRefuses(t *testing.T) {

@@ -17,6 +17,12 @@ type Identity struct {
 	// Subject identifies the person at the issuer, permanently. With an empty Issuer it is compared regardless of case,
 	// otherwise exactly.
 	Subject string
+	// Form says in which form the provider names the person by Subject, such as a NameID format. The same person has
+	// another Subject in another form. Empty: not known.
+	Form string
+	// Stable is the value of the attribute that the operator identifies people by in addition: it outlives a change of
+	// Subject. Empty: none.
+	Stable string
 	// Username is the username of a person who is created for the identity. Empty: Email if it is verified, else
 	// Subject.
 	Username string

@@ -85,6 +85,14 @@ func (m Mapping) Apply(raw map[string][]string) map[string][]string {
 	return out
 }
 
+// Single returns the value of an attribute that has exactly one, of at most MaxSubject characters, and otherwise "".
+func Single(values []string) string {
+	if len(values) != 1 || strings.TrimSpace(values[0]) == "" || !IsText(values[0], MaxSubject) {
+		return ""
+	}
+	return values[0]
+}
+
 // IsText tells whether s is UTF-8 without control characters, of at most limit characters.
 func IsText(s string, limit int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !strings.ContainsFunc(s, unicode.IsControl)

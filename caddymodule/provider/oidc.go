@@ -106,7 +106,7 @@ func (OIDCIDP) CaddyModule() caddy.ModuleInfo {
 //		user_info_encryption_required
 //		front_channel_logout
 //		email_verified_strings [on|off]
-//		map, constant, level, couple, domains, icon, timeout, name, disabled as for saml
+//		map, constant, level, couple, identify_by, domains, icon, timeout, name, disabled as for saml
 //	}
 func (o *OIDCIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
@@ -184,6 +184,7 @@ func (o *OIDCIDP) build(r *options.Resolver) {
 		Audiences: r.List("audiences", o.Audiences, nil), Levels: levels(r, o.Levels), Level: o.remote.level, Mapping: o.remote.mapping, Timeout: o.remote.timeout,
 		MetadataExpiration: r.Duration("metadata_expiration", o.MetadataExpiration), IDTokenEncryptionRequired: o.IDTokenEncryptionRequired,
 		UserInfoEncryptionRequired: o.UserInfoEncryptionRequired, FrontChannelLogout: o.FrontChannelLogout, EmailVerifiedStrings: o.EmailVerifiedStrings,
+		IdentifyBy: o.remote.identifyBy,
 	}
 	switch s, ok := r.Text("client_secret", string(o.ClientSecret), nil); {
 	case ok:

@@ -31,6 +31,10 @@ type RemoteOptions struct {
 	// What links an account at the provider to an existing person: email, a verified address. Default: none, the person
 	// is asked.
 	Couple string `json:"couple,omitempty"`
+	// The attribute or claim that identifies a person in addition to the name that the provider gives them, so that they
+	// are found when that name changes. The provider must set it itself and never give its value to anybody else.
+	// Default: none.
+	IdentifyBy string `json:"identify_by,omitempty"`
 	// E-mail domains whose addresses sign in there. Default: none.
 	Domains []string `json:"domains,omitempty"`
 	// A file with a PNG, JPEG or GIF picture of at most 64 KiB for the sign-in page. Default: a drawing.
@@ -59,11 +63,12 @@ type ConstantDetail struct {
 
 // remote holds the resolved values of the options.
 type remote struct {
-	mapping idp.Mapping
-	level   int
-	domains []string
-	icon    []byte
-	timeout time.Duration
+	mapping    idp.Mapping
+	identifyBy string
+	level      int
+	domains    []string
+	icon       []byte
+	timeout    time.Duration
 }
 
 // remoteIDP is an IDP that the browser is sent to. Its provider is made when the app starts, since it needs the running
@@ -89,6 +94,7 @@ func (o *RemoteOptions) with(own options.Subdirectives) options.Subdirectives {
 	own["constant"] = options.Subdirective{Parse: o.readConstant, Repeats: true}
 	own["level"] = options.Value(&o.Level, options.CheckLevel)
 	own["couple"] = options.Value(&o.Couple, checkCouple)
+	own["identify_by"] = options.Value(&o.IdentifyBy, nil)
 	own["domains"] = options.Values(&o.Domains, checkDomain)
 	own["icon"] = options.Value(&o.Icon, nil)
 	own["timeout"] = options.Value(&o.Timeout, checkProviderTimeout)
@@ -157,7 +163,7 @@ func readLevels(to *map[string]options.Count) options.Subdirective {
 // on another machine.
 func (o *RemoteOptions) resolve(r *options.Resolver) remote {
 	o.Name = r.Plain("name", o.Name, nil)
-	out := remote{level: r.Count("level", o.Level, options.CheckLevel), timeout: r.Duration("timeout", o.Timeout)}
+	out := remote{level: r.Count("level", o.Level, options.CheckLevel), timeout: r.Duration("timeout", o.Timeout), identifyBy: r.Plain("identify_by", o.IdentifyBy, nil)}
 	if s, ok := r.Text("timeout", string(o.Timeout), checkProviderTimeout); ok {
 		out.timeout, _ = caddy.ParseDuration(s)
 	}
@@ -218,7 +224,7 @@ func checkDomain(s string) error {
 
 // unknown tells whether a value is only known once the configuration is loaded.
 func (o *RemoteOptions) unknown() bool {
-	all := []string{string(o.Level), o.Couple}
+	all := []string{string(o.Level), o.Couple, o.IdentifyBy}
 	for _, m := range o.Map {
 		all = append(all, m.From, m.To)
 	}

@@ -136,6 +136,7 @@ func (s *SAMLIDP) build(r *options.Resolver) {
 		Refresh: r.Duration("refresh", s.Refresh), AllowUnsolicited: s.AllowUnsolicited, Sign: r.List("sign", s.Sign, nil), Decrypt: r.List("decrypt", s.Decrypt, nil),
 		NameID: r.Plain("name_id", s.NameID, nil), Subject: r.Plain("subject", s.Subject, nil), Levels: levels(r, s.Levels), Level: s.remote.level,
 		ProviderName: r.Plain("provider_name", s.ProviderName, nil), Artifact: s.Artifact, Mapping: s.remote.mapping,
+		IdentifyBy: s.remote.identifyBy,
 	}
 	if c := s.AuthnContext; c != nil {
 		s.cfg.AuthnContext = &saml.AuthnContext{

@@ -225,10 +225,7 @@ func (s *Service) uncouple(a *front.Visit, provider string) error {
 			if c.Provider != provider {
 				continue
 			}
-			if err := person.Identities.Delete(tx, c.Key); err != nil {
-				return "", err
-			}
-			if err := person.IdentitiesOf.Delete(tx, storage.Key(personID, c.Provider, c.Key)); err != nil {
+			if err := person.Uncouple(tx, personID, c.Provider, c.Key); err != nil {
 				return "", err
 			}
 		}

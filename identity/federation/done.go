@@ -2,6 +2,9 @@ package federation
 
 import (
 	"errors"
+	"net/http"
+
+	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -45,6 +48,8 @@ func (s *Service) showDone(q *front.Request) error {
 	switch err := s.signIn(q, a); {
 	case err == nil:
 		return s.front.Finish(q, a.SignIn, a.Flow)
+	case errors.Is(err, errLinked):
+		return s.refuseLinked(q, a)
 	case errors.Is(err, ErrAsk):
 		s.warnUncoupled(q.Request, a, err)
 		return s.ask(q, a, ConnectURL(a.Name))
@@ -61,6 +66,22 @@ func (s *Service) showDone(q *front.Request) error {
 	default:
 		return err
 	}
+}
+
+// refuseLinked answers an identity whose address belongs to an account that is linked to another identity at the same
+// provider. No password would change that, so none is asked for.
+func (s *Service) refuseLinked(q *front.Request, a *Answer) error {
+	s.log.Warn("the address of an identity belongs to an account that is linked to another name at the provider: if the provider has changed its names, see identify_by",
+		zap.String("provider", a.Provider.ID), zap.String("client_ip", s.origin(q.Request).ClientIP))
+	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, "", a.Provider.Name+": the account is linked to another name there")
+	if a.Flow.Demand.Passive {
+		return s.refuse(q, a.Flow, &login.Refusal{Code: "interaction_required", Reason: "the account is linked to another name at the identity provider"})
+	}
+	answer := &front.Answer{Status: http.StatusForbidden, Key: "error.linked"}
+	if a.SignIn != "" {
+		answer.Again = a.chooseURL()
+	}
+	return answer
 }
 
 // ask redirects to a form that the person has to fill in before an answer signs them in.

@@ -23,6 +23,8 @@ var (
 	// errSeveral and errUntrusted are reasons to ask that an administrator could remove.
 	errSeveral   = fmt.Errorf("%w: several accounts have the address", ErrAsk)
 	errUntrusted = fmt.Errorf("%w: another provider of the account is not trusted with addresses", ErrAsk)
+	// errLinked says that a password would not help: the account is linked to another identity at the provider.
+	errLinked = fmt.Errorf("%w: the account is linked to another name at the provider", ErrAsk)
 	// errRegister says that the person is new and has to fill in a form before the account is created.
 	errRegister = errors.New("identity: the person has to register")
 	// errNameTaken says that the username of a new person belongs to another one.

@@ -16,6 +16,7 @@ type Match struct {
 	Person    person.Record
 	Created   bool // by this sign-in
 	NewlyOne  bool // an existing person, coupled with the identity by this sign-in
+	Renamed   bool // the provider named the person otherwise until this sign-in
 	activates bool // this sign-in activates the account
 }
 
@@ -28,8 +29,9 @@ func (p *Provider) admits(rec *person.Record) (activates bool, err error) {
 	return activates, err
 }
 
-// PersonOf returns the person of an identity: the one coupled with it, else the one with its verified address where the
-// operator couples by that, else a new one. ErrAsk: the identity can belong to an existing person.
+// PersonOf returns the person of an identity: the one coupled with it, else the one whom the provider has named
+// otherwise before, else the one with its verified address where the operator couples by that, else a new one. ErrAsk:
+// the identity can belong to an existing person.
 func (s *Service) PersonOf(tx storage.Tx, a *Answer, n *Newcomer, now time.Time) (*Match, error) {
 	for _, key := range []string{a.Key(), person.AnyIssuerKey(a.Provider.ID, a.Identity.Subject)} {
 		known, ok, err := person.Identities.Find(tx, key)
@@ -44,7 +46,16 @@ func (s *Service) PersonOf(tx storage.Tx, a *Answer, n *Newcomer, now time.Time)
 			return nil, err
 		}
 		activates, err := a.Provider.admits(&rec)
+		if err == nil {
+			err = person.NoteIdentity(tx, a.Provider.ID, key, known, a.Identity)
+		}
 		return &Match{ID: known.PersonID, Person: rec, activates: activates}, err
+	}
+	if old, found, err := person.ByStable(tx, a.Provider.ID, a.Identity); err != nil || found {
+		if err != nil {
+			return nil, err
+		}
+		return s.rename(tx, a, old, now)
 	}
 	if email, verified := person.VerifiedEmail(a.Identity); verified {
 		same, err := person.ByVerifiedEmail(tx, email)
@@ -95,13 +106,41 @@ func (s *Service) coupleByEmail(tx storage.Tx, a *Answer, personID string, now t
 	if !trusted {
 		return nil, errUntrusted
 	}
-	if err := s.person.CoupleIdentity(tx, a.Provider.ID, a.Identity, personID, now); err != nil {
-		if errors.Is(err, person.ErrCoupledOther) {
-			err = ErrAsk
+	err = s.person.CoupleIdentity(tx, a.Provider.ID, a.Identity, personID, now)
+	if errors.Is(err, person.ErrCoupledOther) {
+		old, renamed, err := person.RenamedIdentity(tx, a.Provider.ID, personID, a.Identity)
+		switch {
+		case err != nil:
+			return nil, err
+		case !renamed:
+			return nil, errLinked
 		}
+		return s.rename(tx, a, old, now)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return &Match{ID: personID, Person: rec, NewlyOne: true, activates: activates}, nil
+}
+
+// rename links the person of an identity to the name that the provider gives them now. They are told, as of any link.
+func (s *Service) rename(tx storage.Tx, a *Answer, old person.Identity, now time.Time) (*Match, error) {
+	rec, err := person.Records.Get(tx, old.Record.PersonID)
+	if err != nil {
+		return nil, err
+	}
+	activates, err := a.Provider.admits(&rec)
+	if err != nil {
+		return nil, err
+	}
+	err = s.person.RenameIdentity(tx, old, a.Identity, now)
+	if errors.Is(err, person.ErrCoupled) || errors.Is(err, person.ErrCoupledOther) {
+		err = errLinked
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Match{ID: old.Record.PersonID, Person: rec, NewlyOne: true, Renamed: true, activates: activates}, nil
 }
 
 // trustsEmail tells whether every provider that signs the person in may couple by address. Another one can have

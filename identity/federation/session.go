@@ -100,7 +100,11 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 		happened = append(happened, si.OwnEvent(o.Ev[evCreated], "signed in by "+a.Provider.Name))
 	}
 	if m.Created || m.NewlyOne {
-		happened = append(happened, si.OwnEvent(o.Ev[EvCoupled], "by "+a.Provider.Name))
+		reason := "by " + a.Provider.Name
+		if m.Renamed {
+			reason += ", in place of another name there"
+		}
+		happened = append(happened, si.OwnEvent(o.Ev[EvCoupled], reason))
 	}
 	if ended != nil {
 		happened = append(happened, ended.OwnEvent(o.Ev[evSignedOut], "another person signed in"))

@@ -93,7 +93,7 @@ func (s *Service) CoupleIdentity(tx storage.Tx, providerID string, id *idp.Ident
 		return err
 	}
 	rec := IdentityRecord{PersonID: personID, Issuer: id.Issuer, Subject: id.Subject, Since: now}
-	if err := Identities.Put(tx, key, rec, time.Time{}); err != nil {
+	if err := NoteIdentity(tx, providerID, key, rec, id); err != nil {
 		return err
 	}
 	return IdentitiesOf.Put(tx, storage.Key(personID, providerID, key), struct{}{}, time.Time{})
@@ -139,14 +139,27 @@ func forgetIdentities(tx storage.Tx, personID string) error {
 		if err != nil {
 			return err
 		}
-		if err := Identities.Delete(tx, storage.Parts(e.Key)[2]); err != nil {
-			return err
-		}
-		if err := IdentitiesOf.Delete(tx, e.Key); err != nil {
+		parts := storage.Parts(e.Key)
+		if err := Uncouple(tx, personID, parts[1], parts[2]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Uncouple unlinks an identity from its person.
+func Uncouple(tx storage.Tx, personID, providerID, key string) error {
+	rec, _, err := Identities.Find(tx, key)
+	if err != nil {
+		return err
+	}
+	if err := forgetStable(tx, key, rec.Stable); err != nil {
+		return err
+	}
+	if err := Identities.Delete(tx, key); err != nil {
+		return err
+	}
+	return IdentitiesOf.Delete(tx, storage.Key(personID, providerID, key))
 }
 
 // VerifiedEmail returns the e-mail address of an identity, and whether the provider, or the operator for it, says that

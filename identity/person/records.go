@@ -22,6 +22,7 @@ var (
 	PhoneIndex         = storage.NewTable[struct{}]("identity_by_phone")                 // E.164 number, person id
 	EmailIndex         = storage.NewTable[struct{}]("identity_by_email")                 // partition, folded address, person id
 	externalIndex      = storage.NewTable[struct{}]("identity_by_external_id")           // partition, external id, person id
+	stableNames        = storage.NewTable[string]("identity_external_stable")            // provider, hash of issuer and a permanent attribute there -> key in identities
 	IdentitiesOf       = storage.NewTable[struct{}]("identity_external_of")              // person id, key in identities
 	NoticeTimes        = storage.NewTable[NoticeTimeRecord]("identity_noticed")          // person id
 )
@@ -100,6 +101,10 @@ type IdentityRecord struct {
 	Issuer  string    `cbor:"2,keyasint,omitempty"`
 	Subject string    `cbor:"3,keyasint,omitempty"`
 	Since   time.Time `cbor:"4,keyasint,omitempty"`
+	// Form is the form in which the provider named the person at the last sign-in, Stable the key in stableNames by
+	// which the identity is found when the provider names the person otherwise. Both can be empty.
+	Form   string `cbor:"5,keyasint,omitempty"`
+	Stable string `cbor:"6,keyasint,omitempty"`
 }
 
 // Locales returns the languages that the person has chosen.

@@ -96,6 +96,9 @@ type Config struct {
 	Levels map[string]int `json:"levels,omitempty"`
 	// Mapping turns claims into details. Members of objects have dotted names: address.locality.
 	Mapping idp.Mapping `json:"mapping,omitzero"`
+	// IdentifyBy is a claim that identifies a person in addition to sub, so that the provider can change sub. Default:
+	// none.
+	IdentifyBy string `json:"identify_by,omitempty"`
 	// Timeout bounds all requests of one sign-in to the provider. Default and maximum: 5 s.
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
@@ -130,6 +133,9 @@ func (c Config) Validate() error {
 		if n := c.Levels[acr]; n < lowest || n > highest || acr == "" || strings.ContainsAny(acr, " \t\r\n") {
 			add("map_level %q %d: the acr value has no spaces, the level is between %d and %d", acr, n, lowest, highest)
 		}
+	}
+	if !idp.IsText(c.IdentifyBy, idp.MaxSubject) || strings.TrimSpace(c.IdentifyBy) != c.IdentifyBy {
+		add("identify_by %q is not the name of a claim", c.IdentifyBy)
 	}
 	if err := c.Mapping.Validate(); err != nil {
 		wrong = append(wrong, err)

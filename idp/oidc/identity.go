@@ -72,6 +72,10 @@ func (p *Provider) describe(claims object, h heldData) (*idp.Identity, error) {
 	}
 	out := &idp.Identity{
 		Issuer: p.cfg.Issuer, Subject: h.Subject, Level: h.Level, AuthTime: h.AuthTime, Details: p.cfg.Mapping.Apply(flat), Held: kept,
+		Form: "client " + p.cfg.ClientID, // OpenID Connect Core 8.1: a pairwise sub belongs to a client
+	}
+	if p.cfg.IdentifyBy != "" {
+		out.Stable = idp.Single(flat[p.cfg.IdentifyBy])
 	}
 	if name, err := claims.text("preferred_username"); err == nil && idp.IsText(name, idp.MaxSubject) {
 		out.Username = strings.TrimSpace(name)

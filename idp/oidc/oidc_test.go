@@ -402,6 +402,21 @@ func TestVerifiedEmailAsString(t *testing.T) {
 	}
 }
 
+// TestIdentifyBy: a claim identifies a person in addition to sub, and sub belongs to our client id.
+func TestIdentifyBy(t *testing.T) {
+	t.Parallel()
+	for claim, want := range map[string]string{"": "", "oid": "staff-7", "org.number": "7", "groups": "", "nothing": ""} {
+		l := open(t, func(c *oidc.Config) { c.IdentifyBy = claim })
+		l.op.Change(func(s *oidctest.Script) {
+			s.UserInfo = map[string]any{"oid": "staff-7", "org": map[string]any{"number": 7}, "groups": []any{"a", "b"}}
+		})
+		got, err := l.signIn(whenever)
+		if err != nil || got.Stable != want || got.Form != "client "+oidctest.ClientID {
+			t.Errorf("identify_by %q: stable %q, form %q, %v, want %q", claim, got.Stable, got.Form, err, want)
+		}
+	}
+}
+
 func TestManualMetadata(t *testing.T) {
 	t.Parallel()
 	op := oidctest.New(t)

@@ -38,6 +38,9 @@ type Config struct {
 	// Subject is the attribute that identifies a person permanently, for providers whose NameID changes each time.
 	// Default: the NameID, or the verified e-mail address if the NameID is transient.
 	Subject string `json:"subject,omitempty"`
+	// IdentifyBy is an attribute that identifies a person in addition to the NameID, so that the provider can change the
+	// NameID. Default: none.
+	IdentifyBy string `json:"identify_by,omitempty"`
 	// AuthnContext is the class of sign-in that we request. Default: if the required level is above the lowest, the
 	// classes of Levels that reach it; otherwise the provider chooses.
 	AuthnContext *AuthnContext `json:"authn_context,omitempty"`
@@ -117,8 +120,11 @@ func (c Config) Validate() error {
 	if _, known := formats[c.NameID]; c.NameID != "" && !known && !isURI(c.NameID) {
 		say("name_id %q is none of persistent, transient, email, unspecified, and no URN", c.NameID)
 	}
-	if c.Subject != "" && (!idp.IsText(c.Subject, maxText) || strings.TrimSpace(c.Subject) != c.Subject) {
+	if !isAttribute(c.Subject) {
 		say("subject %q is not the name of an attribute", c.Subject)
+	}
+	if !isAttribute(c.IdentifyBy) {
+		say("identify_by %q is not the name of an attribute", c.IdentifyBy)
 	}
 	wrong = append(wrong, c.AuthnContext.validate())
 	for class, level := range c.Levels {
@@ -171,6 +177,9 @@ func (a *AuthnContext) validate() error {
 	}
 	return nil
 }
+
+// isAttribute tells whether s can be the name of an attribute. It can be empty.
+func isAttribute(s string) bool { return idp.IsText(s, maxText) && strings.TrimSpace(s) == s }
 
 // isURI tells whether s is an absolute URI that consists of printable ASCII characters.
 func isURI(s string) bool {

@@ -34,7 +34,13 @@ func (p *Provider) identity(v *verified) (*idp.Identity, error) {
 	id := &idp.Identity{
 		Issuer: v.Issuer, Username: first(details[detailUsername]), Email: first(details[detailEmail]),
 		Level: p.cfg.level(v.ClassRef), AuthTime: v.AuthnInstant, NotAfter: v.SessionNotOnOrAfter, Details: details,
-		Sessions: sessionNames(v.NameID.Value, v.SessionIndex), Held: keep,
+		Sessions: sessionNames(v.NameID.Value, v.SessionIndex), Held: keep, Form: "format " + v.NameID.Format,
+	}
+	if p.cfg.Subject != "" {
+		id.Form = "attribute " + p.cfg.Subject
+	}
+	if p.cfg.IdentifyBy != "" {
+		id.Stable = idp.Single(raw[p.cfg.IdentifyBy])
 	}
 	if id.Email == "" && v.NameID.Format == formatEmail && idp.IsText(v.NameID.Value, idp.MaxValue) {
 		id.Email = v.NameID.Value

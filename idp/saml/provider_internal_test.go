@@ -107,6 +107,30 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// TestIdentifyBy: the form of a name and the permanent attribute tell whether two names can be the same person.
+func TestIdentifyBy(t *testing.T) {
+	t.Parallel()
+	v := verified{
+		Issuer: entity, NameID: nameID{Value: "n", Format: formatPersistent}, AuthnInstant: start,
+		Attributes: []attribute{{Name: "urn:oid:2.16.840.1.113730.3.1.3", Values: []string{"staff-7"}}, {Name: "many", Values: []string{"a", "b"}}, {Name: "blank", Values: []string{" "}}},
+	}
+	for _, tt := range []struct {
+		name, form, stable string
+		cfg                Config
+	}{
+		{"nothing said", "format " + formatPersistent, "", Config{}},
+		{"by an attribute", "format " + formatPersistent, "staff-7", Config{IdentifyBy: "employeeNumber"}},
+		{"by one that is not there", "format " + formatPersistent, "", Config{IdentifyBy: "nothing"}},
+		{"by one with two values", "format " + formatPersistent, "", Config{IdentifyBy: "many"}},
+		{"by a blank one", "format " + formatPersistent, "", Config{IdentifyBy: "blank"}},
+		{"an attribute names the person", "attribute employeeNumber", "", Config{Subject: "employeeNumber"}},
+	} {
+		if got, err := newWorld(t, tt.cfg).identity(&v); err != nil || got.Form != tt.form || got.Stable != tt.stable {
+			t.Errorf("%s: form %q, stable %q, %v, want %q %q", tt.name, got.Form, got.Stable, err, tt.form, tt.stable)
+		}
+	}
+}
+
 func TestFinishRefused(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
