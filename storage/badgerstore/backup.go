@@ -90,7 +90,11 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 // The caller owns Key and Value; the checksum is not checked.
 func (t *tx) scanStored() iter.Seq2[storage.Record, error] {
 	return func(yield func(storage.Record, error) bool) {
-		it := t.snapshot().NewIterator(badger.IteratorOptions{Prefix: []byte{recordSpace}})
+		it, err := t.iterator(badger.IteratorOptions{Prefix: []byte{recordSpace}})
+		if err != nil {
+			yield(storage.Record{}, err)
+			return
+		}
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
 			rec := storage.Record{Key: slices.Clone(it.Item().Key()[1:])}

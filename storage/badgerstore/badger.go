@@ -14,6 +14,9 @@ import (
 
 const maxSeq = math.MaxUint64
 
+// memTableSize is what Badger collects in memory, and in one log, before it makes a table of it.
+const memTableSize = 8 << 20
+
 // ttlMargin is how long after its expiry Badger may collect a record by the clock of the machine.
 const ttlMargin = time.Hour
 
@@ -21,7 +24,7 @@ const ttlMargin = time.Hour
 func settings(o Options) badger.Options {
 	b := badger.DefaultOptions(o.Dir).
 		WithSyncWrites(!syncsWAL). // where it is off, wal does it
-		WithMemTableSize(8 << 20).
+		WithMemTableSize(memTableSize).
 		WithNumMemtables(2).
 		WithNumLevelZeroTables(5).
 		WithNumLevelZeroTablesStall(15).

@@ -36,6 +36,18 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
+// linked returns an error when a file that is open has no name any more.
+func linked(f *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	if st.Nlink == 0 {
+		return fmt.Errorf("%w: %s is gone", ErrRemoved, filepath.Base(f.Name()))
+	}
+	return nil
+}
+
 // syncDir makes created, renamed and removed names in dir durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)

@@ -17,7 +17,10 @@ const sideName = "COMMITS"
 
 // sideFile has two slots, written in turn, so a slot torn by a power loss loses one number only. It is not synced:
 // after a power loss it may name an older commit than Badger has, never a newer one.
-type sideFile struct{ f *os.File }
+type sideFile struct {
+	f  *os.File
+	st os.FileInfo // of f
+}
 
 const (
 	slotSize = 16  // seq and its checksum
@@ -36,7 +39,7 @@ func openSideFile(dir string, seq uint64) (*sideFile, error) {
 	path := filepath.Join(dir, sideName)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err == nil {
-		return &sideFile{f}, nil
+		return newSideFile(f)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -44,11 +47,28 @@ func openSideFile(dir string, seq uint64) (*sideFile, error) {
 	if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 		return nil, err
 	}
-	s := &sideFile{f}
+	s := &sideFile{f: f}
 	if err = errors.Join(s.write(seq), f.Sync(), syncDir(dir)); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return s, nil
+	return newSideFile(f)
+}
+
+func newSideFile(f *os.File) (*sideFile, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &sideFile{f: f, st: st}, nil
+}
+
+// present returns an error when another file, or none, is where this one was.
+func (s *sideFile) present() error {
+	st, err := os.Lstat(s.f.Name())
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(st, s.st) {
+		return fmt.Errorf("%w: %s is not the file that was opened", ErrRemoved, sideName)
+	}
+	return err
 }
 
 func (s *sideFile) write(seq uint64) error {

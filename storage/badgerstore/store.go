@@ -23,6 +23,15 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// ErrRemoved says that the storage directory was removed or replaced while the store was open.
+var ErrRemoved = errors.New("the storage directory was removed or replaced")
+
+// errStuck says that Badger does not end.
+var errStuck = errors.New("badger does not finish what it writes")
+
+// closeWait is how long Close waits for Badger, which tries for ever to write a table.
+const closeWait = 20 * time.Second
+
 // defaultMinFree is the default watermark of free space in bytes. Badger writes through memory maps: on a full disk the
 // process would die of SIGBUS, so writes are refused well before.
 const defaultMinFree = 128 << 20
@@ -31,8 +40,8 @@ const defaultMinFree = 128 << 20
 type Options struct {
 	// Dir is the storage directory; it is created with mode 0700. No other process may use it at the same time.
 	Dir string
-	// MinFree is the free space in bytes below which writes are refused with storage.ErrFull, and Open too.
-	// Default: 128 MiB.
+	// MinFree is the free space in bytes below which writes are refused with storage.ErrFull. A store that exists can be
+	// opened below it, for reading. Half as much again is kept in a file. Default: 128 MiB.
 	MinFree uint64
 	// Log receives faults and Badger's own messages. Default: nothing is logged.
 	Log *zap.Logger
@@ -51,6 +60,14 @@ type Options struct {
 	commit func(*badger.Txn, uint64) error
 	// sync replaces datasync.
 	sync func(*os.File) error
+	// failed is called when the store is poisoned.
+	failed func()
+	// atLeast is a commit that the directory must hold.
+	atLeast uint64
+	// closeWait replaces the constant.
+	closeWait time.Duration
+	// spacePause replaces the constant.
+	spacePause time.Duration
 }
 
 // Store is a storage.Store, storage.Backuper and storage.Checker on a directory.
@@ -62,8 +79,10 @@ type Store struct {
 	lock      *os.File // keeps other processes out; nil in memory
 	side      *sideFile
 	wal       *wal // nil: in memory, and where Badger syncs
+	space     *space
 	snapshots snapshots
 	writer    *writer
+	readOnly  bool // it was opened below the watermark
 	commit    func(*badger.Txn, uint64) error
 
 	maxSize  int64 // of a batch, in bytes as Badger counts them
@@ -152,11 +171,15 @@ func (o *Options) defaults() {
 	if o.sync == nil {
 		o.sync = datasync
 	}
+	if o.closeWait == 0 {
+		o.closeWait = closeWait
+	}
 }
 
 func open(o Options) (_ *Store, err error) {
 	o.defaults()
 	s := &Store{opt: o, log: o.Log, now: o.Now, commit: o.commit}
+	s.space = &space{dir: o.Dir, min: o.MinFree, free: o.FreeSpace, log: o.Log, never: true}
 	defer func() {
 		if err != nil {
 			s.abandon()
@@ -168,7 +191,7 @@ func open(o Options) (_ *Store, err error) {
 			return nil, err
 		}
 	}
-	if s.db, err = openBadger(settings(o)); err != nil {
+	if s.db, err = openBadger(settings(o).WithReadOnly(s.readOnly)); err != nil {
 		return nil, err
 	}
 	seq, err := s.counter()
@@ -183,7 +206,7 @@ func open(o Options) (_ *Store, err error) {
 			return nil, err
 		}
 	}
-	if !o.memory && syncsWAL {
+	if !o.memory && syncsWAL && !s.readOnly {
 		if s.wal, err = openWAL(o.Dir, o.sync); err != nil {
 			return nil, err
 		}
@@ -193,6 +216,10 @@ func open(o Options) (_ *Store, err error) {
 	s.snapshots.init(seq)
 	s.db.SetDiscardTs(seq)
 	s.stats.Seq = seq
+	if !o.memory && !s.readOnly {
+		s.space.begin()
+		_ = s.space.look() // takes the reserve; an error is what the first write meets
+	}
 	s.writer = newWriter(s, seq)
 	go s.writer.loop()
 	s.startSweeps()
@@ -202,7 +229,11 @@ func open(o Options) (_ *Store, err error) {
 // prepare makes, locks and examines the directory, before Badger sees it: Badger discards what it cannot read.
 func (s *Store) prepare() (diskState, error) {
 	dir := s.opt.Dir
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if s.opt.atLeast > 0 {
+		if _, err := os.Stat(filepath.Join(dir, sideName)); err != nil {
+			return diskState{}, fmt.Errorf("%w: %w", ErrRemoved, err)
+		}
+	} else if err := os.MkdirAll(dir, 0o700); err != nil {
 		return diskState{}, err
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
@@ -212,8 +243,9 @@ func (s *Store) prepare() (diskState, error) {
 	if s.lock, err = lockDir(dir); err != nil {
 		return diskState{}, err
 	}
-	if err := s.writable(); err != nil {
-		return diskState{}, err
+	full := s.space.look()
+	if full != nil && !errors.Is(full, storage.ErrFull) {
+		return diskState{}, full
 	}
 	if _, err := os.Stat(filepath.Join(dir, restoring)); !errors.Is(err, fs.ErrNotExist) {
 		return diskState{}, fmt.Errorf("a restore did not finish (%s is there): empty the directory and restore again", restoring)
@@ -223,6 +255,20 @@ func (s *Store) prepare() (diskState, error) {
 		return diskState{}, err
 	}
 	if err := checkSideFile(dir, last); err != nil {
+		return diskState{}, err
+	}
+	if last.seq < s.opt.atLeast {
+		return diskState{}, lost("commit %d was answered, but the last one found is %d", s.opt.atLeast, last.seq)
+	}
+	if full != nil {
+		if last.seq == 0 {
+			return diskState{}, full // there is nothing to read
+		}
+		s.readOnly = true
+		s.log.Error("too little free space: the store is opened for reading", zap.Error(full))
+		return last, trimLogs(dir, last)
+	}
+	if err := rewriteLogs(dir, last, s.opt.sync); err != nil {
 		return diskState{}, err
 	}
 	return last, removeEmptyLogs(dir)
@@ -287,7 +333,10 @@ func (s *Store) Close() error {
 		s.writer.close()
 		s.snapshots.close()
 		s.sweeps.Wait()
-		err := s.db.Close()
+		err := s.closeBadger()
+		if !s.opt.memory {
+			(&fileModes{dir: s.opt.Dir}).mend() // the last table
+		}
 		s.wal.close()
 		if s.side != nil {
 			err = errors.Join(err, s.side.close())
@@ -302,6 +351,20 @@ func (s *Store) Close() error {
 	return s.closed
 }
 
+// closeBadger waits a bounded time: whatever was answered is durable without it.
+func (s *Store) closeBadger() error {
+	done := make(chan error, 1)
+	go func() { done <- s.db.Close() }()
+	timer := time.NewTimer(s.opt.closeWait)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return errStuck
+	}
+}
+
 // Check implements storage.Checker.
 func (s *Store) Check(context.Context) error {
 	if err := s.faulty(); err != nil {
@@ -312,6 +375,9 @@ func (s *Store) Check(context.Context) error {
 		return err
 	}
 	defer s.snapshots.release(snap)
+	if err := s.present(); err != nil {
+		return s.poison(err)
+	}
 	return s.writable()
 }
 
@@ -326,7 +392,7 @@ func (s *Store) Stats() Stats {
 	s.statsMu.Lock()
 	defer s.statsMu.Unlock()
 	st := s.stats
-	st.Views, st.LSMBytes = views, lsm
+	st.Views, st.LSMBytes, st.Free = views, lsm, s.space.bytes()
 	return st
 }
 
@@ -347,27 +413,32 @@ func (s *Store) committed(seq uint64, records int, took time.Duration) {
 	s.stats.TotalCommits += took
 }
 
-// writable returns ErrFull when free space is below the watermark.
+// writable returns ErrFull when free space is below the watermark, or was when the store was opened.
 func (s *Store) writable() error {
-	free, err := s.opt.FreeSpace(s.opt.Dir)
-	if err != nil {
-		return fmt.Errorf("%w: look for free space: %w", storage.ErrUnavailable, err)
+	if err := s.space.look(); err != nil || !s.readOnly {
+		return err
 	}
-	s.statsMu.Lock()
-	s.stats.Free = free
-	s.statsMu.Unlock()
-	if free < s.opt.MinFree {
-		return fmt.Errorf("%w: %d MiB are free, %d MiB are needed", storage.ErrFull, free>>20, s.opt.MinFree>>20)
+	return fmt.Errorf("%w: the store is open for reading", storage.ErrFull)
+}
+
+// present returns an error when the directory does not hold the files of this store any more. Writes to them would be
+// answered and lost.
+func (s *Store) present() error {
+	if s.side == nil {
+		return nil
 	}
-	return nil
+	return s.side.present()
 }
 
 // poison makes the store answer ErrUnavailable until it is opened again: only a fresh look at the disk can tell whether
 // the last batch is there.
 func (s *Store) poison(cause error) error {
-	err := fmt.Errorf("%w: a commit failed and its outcome is unknown; restart to look at the disk again: %w", storage.ErrUnavailable, cause)
+	err := fmt.Errorf("%w: a commit failed and its outcome is unknown until the disk is looked at again: %w", storage.ErrUnavailable, cause)
 	if s.fault.CompareAndSwap(nil, &err) {
 		s.log.Error("storage failed and accepts no more requests until it is opened again", zap.Error(cause))
+		if s.opt.failed != nil {
+			s.opt.failed()
+		}
 	}
 	return err
 }

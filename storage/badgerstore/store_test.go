@@ -98,13 +98,13 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	free.Store(0)
-	opt.Dir = dir
-	if s, err := Open(t.Context(), opt); !errors.Is(err, storage.ErrFull) || !strings.Contains(err.Error(), "128 MiB are needed") {
-		t.Errorf("Open on a full disk = %v, %v, want %v", s, err, storage.ErrFull)
-	}
-	free.Store(1 << 30)
 	s = mustOpen(t, dir, opt)
 	wantKey(t, s, "b", "1")
+	dir = t.TempDir()
+	opt.Dir = dir
+	if s, err := Open(t.Context(), opt); !errors.Is(err, storage.ErrFull) || !strings.Contains(err.Error(), "128 MiB are needed") {
+		t.Errorf("Open of a new directory on a full disk = %v, %v, want %v", s, err, storage.ErrFull)
+	}
 }
 
 func TestFreeSpaceUnknown(t *testing.T) {

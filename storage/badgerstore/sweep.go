@@ -18,11 +18,14 @@ const sweepBatch = 256
 // all records must have been removed too, because a rewrite costs as much as the whole store is large.
 const flattenAfter = 10_000
 
-// startSweeps starts the worker that collects expired records until Close.
+// startSweeps starts what looks after the directory, and what collects expired records, until Close.
 func (s *Store) startSweeps() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stopSweeps = cancel
-	if s.opt.SweepEvery < 0 {
+	if !s.opt.memory {
+		s.sweeps.Go(func() { s.watch(ctx) })
+	}
+	if s.opt.SweepEvery < 0 || s.readOnly {
 		return
 	}
 	s.sweeps.Go(func() {

@@ -91,7 +91,7 @@ func (t *tx) stored(key []byte) ([]byte, error) {
 		return nil, storage.ErrNotFound // too long to have been written
 	}
 	t.key = append(append(t.key[:0], recordSpace), key...)
-	item, err := t.snapshot().Get(t.key)
+	item, err := t.item()
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return nil, storage.ErrNotFound
 	}
@@ -107,6 +107,17 @@ func (t *tx) stored(key []byte) ([]byte, error) {
 		return nil, readError(err)
 	}
 	return stored, nil
+}
+
+// item looks t.key up. Badger is left without a table in memory when it could not begin a log, and panics: the store is
+// being poisoned then, so the reader hears the same as those who come after.
+func (t *tx) item() (item *badger.Item, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			item, err = nil, fmt.Errorf("badger panicked: %v", p)
+		}
+	}()
+	return t.snapshot().Get(t.key)
 }
 
 // Create implements storage.Tx.
@@ -204,6 +215,18 @@ type scan struct {
 	descending bool
 	pending    []*entry // entries of the range, in the direction of the scan
 	it         *badger.Iterator
+	broken     error // there is no iterator
+}
+
+// iterator is item for scans.
+func (t *tx) iterator(o badger.IteratorOptions) (it *badger.Iterator, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.base = nil // it would panic again at its end, since it has counted an iterator
+			it, err = nil, readError(fmt.Errorf("badger panicked: %v", p))
+		}
+	}()
+	return t.snapshot().NewIterator(o), nil
 }
 
 func (s *scan) open(prefix []byte) {
@@ -213,7 +236,9 @@ func (s *scan) open(prefix []byte) {
 	} else {
 		o.Prefix = append([]byte{recordSpace}, prefix...)
 	}
-	s.it = s.snapshot().NewIterator(o)
+	if s.it, s.broken = s.iterator(o); s.broken != nil {
+		return
+	}
 	s.iters = append(s.iters, s.it)
 	switch {
 	case !s.descending:
@@ -229,6 +254,9 @@ func (s *scan) open(prefix []byte) {
 }
 
 func (s *scan) close() {
+	if s.it == nil {
+		return
+	}
 	s.it.Close()
 	s.iters = slices.DeleteFunc(s.iters, func(it *badger.Iterator) bool { return it == s.it })
 }
@@ -238,6 +266,9 @@ func (s *scan) next() (rec storage.Record, ok bool, err error) {
 	for {
 		if s.ended {
 			return rec, false, errEnded
+		}
+		if s.broken != nil {
+			return rec, false, s.broken
 		}
 		var item *badger.Item
 		if s.it.Valid() {

@@ -27,7 +27,8 @@ var errInUse = errors.New("another process, or another store of this one, uses t
 
 // diskState is what the files say before Badger sees them.
 type diskState struct {
-	seq uint64 // number of the last commit
+	seq  uint64           // number of the last commit
+	logs map[string]int64 // where the last commit of each log ends; 0: it has none
 }
 
 // examine reads the files of a directory and refuses it if commits are missing from their middle. Badger would cut a
@@ -43,20 +44,22 @@ func examine(dir string) (diskState, error) {
 	if err != nil {
 		return diskState{}, err
 	}
+	ends := map[string]int64{}
 	for _, name := range logs {
-		first, end, err := readLog(filepath.Join(dir, name))
+		l, err := readLog(filepath.Join(dir, name))
 		if err != nil {
 			return diskState{}, err
 		}
+		ends[name] = l.end
 		switch {
-		case first == 0: // empty: it is new, or its first commit is damaged, which the next log or COMMITS reveals
-		case first > last+1:
-			return diskState{}, lost("%s begins with commit %d, but what comes before ends with %d", name, first, last)
+		case l.first == 0: // empty: it is new, or its first commit is damaged, which the next log or COMMITS reveals
+		case l.first > last+1:
+			return diskState{}, lost("%s begins with commit %d, but what comes before ends with %d", name, l.first, last)
 		default:
-			last = max(last, end) // a log can remain after tables hold its content, as long as it is being read
+			last = max(last, l.last) // a log can remain after tables hold its content, as long as it is being read
 		}
 	}
-	return diskState{seq: last}, nil
+	return diskState{seq: last, logs: ends}, nil
 }
 
 // logFiles returns the names of the logs, oldest first.
@@ -112,46 +115,47 @@ const (
 	versionLength = 8
 )
 
-// readLog returns the first and the last commit that Badger would read from a log, 0 and 0 if it would read none.
-func readLog(path string) (first, last uint64, err error) {
+// logState is what Badger would read from a log.
+type logState struct {
+	first, last uint64 // its commits; 0: none
+	end         int64  // where the last one ends
+}
+
+func readLog(path string) (l logState, err error) {
 	b, err := os.ReadFile(path)
-	if err != nil {
-		return 0, 0, err
-	}
-	if len(b) < logHead {
-		return 0, 0, nil
+	if err != nil || len(b) < logHead {
+		return l, err
 	}
 	if !bytes.Equal(b[:8], make([]byte, 8)) {
-		return 0, 0, lost("%s claims to be encrypted", filepath.Base(path))
+		return l, lost("%s claims to be encrypted", filepath.Base(path))
 	}
-	b = b[logHead:]
 	open := uint64(0) // the commit whose entries are being read
-	for {
-		e, n := readLogEntry(b)
+	for at := logHead; ; {
+		e, n := readLogEntry(b[at:])
 		if n == 0 {
-			return first, last, nil
+			return l, nil
 		}
-		b = b[n:]
+		at += n
 		switch {
 		case e.meta&metaInTxn != 0:
 			if open != 0 && open != e.version {
-				return first, last, nil
+				return l, nil
 			}
 			open = e.version
 		case e.meta&metaEndsTxn != 0:
 			seq, err := strconv.ParseUint(string(e.value), 10, 64)
 			if err != nil || seq != open {
-				return first, last, nil
+				return l, nil
 			}
-			if last != 0 && seq != last+1 {
-				return 0, 0, lost("%s goes from commit %d to %d", filepath.Base(path), last, seq)
+			if l.last != 0 && seq != l.last+1 {
+				return logState{}, lost("%s goes from commit %d to %d", filepath.Base(path), l.last, seq)
 			}
-			if first == 0 {
-				first = seq
+			if l.first == 0 {
+				l.first = seq
 			}
-			last, open = seq, 0
+			l.last, l.end, open = seq, int64(at), 0
 		default:
-			return 0, 0, lost("%s holds an entry of no commit", filepath.Base(path))
+			return logState{}, lost("%s holds an entry of no commit", filepath.Base(path))
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // The process may run out of file descriptors when Badger begins a log. It does so rarely, so the writer can wait.
@@ -15,6 +17,13 @@ const (
 	openTries = 100
 	openWait  = 50 * time.Millisecond
 )
+
+// spares is how many descriptors are kept for a new log: Badger needs one for it and one for the table that it makes of
+// the log before, we need one to sync it, and one more may be taken by others meanwhile.
+const spares = 4
+
+// nodeSize is more than Badger's table in memory takes for a record besides key and value.
+const nodeSize = 128
 
 // wal syncs the log that Badger writes ahead of its tables: one file for each table in memory, the newest with the
 // highest number. Badger's own sync (SyncWrites) would flush the disk twice for each commit, for this log and for the
@@ -26,10 +35,11 @@ type wal struct {
 	file *os.File // the newest; it stays readable after Badger has removed it
 	sync func(*os.File) error
 
-	open    func(name string) (*os.File, error) // os.Open; tests replace it
-	wait    func(time.Duration)                 // between attempts to open a log
-	folder  *os.File                            // dir, for the sync of its entries
-	reserve *os.File                            // a descriptor to give up when there is no other. nil: given up
+	open   func(name string) (*os.File, error) // os.Open; tests replace it
+	wait   func(time.Duration)                 // between attempts to open a log
+	folder *os.File                            // dir, for the sync of its entries
+	spare  []*os.File                          // descriptors to give up when a log begins
+	filled int64                               // bytes in Badger's table in memory, never less than it counts itself
 }
 
 // openWAL finds the log that Badger writes next. Call it after Badger has opened the directory and before anything is
@@ -53,20 +63,22 @@ func openWAL(dir string, sync func(*os.File) error) (*wal, error) {
 	for _, f := range []struct {
 		to   **os.File
 		name string
-	}{{&w.file, w.path(w.fid)}, {&w.folder, dir}, {&w.reserve, dir}} {
+	}{{&w.file, w.path(w.fid)}, {&w.folder, dir}} {
 		if *f.to, err = os.Open(f.name); err != nil {
 			w.close()
 			return nil, err
 		}
 	}
-	return w, nil
+	allocate(w.file.Name())
+	return w, w.keep()
 }
 
 func (w *wal) close() {
 	if w == nil {
 		return
 	}
-	for _, f := range []*os.File{w.file, w.folder, w.reserve} {
+	w.yield()
+	for _, f := range []*os.File{w.file, w.folder} {
 		if f != nil {
 			_ = f.Close()
 		}
@@ -74,6 +86,64 @@ func (w *wal) close() {
 }
 
 func (w *wal) path(fid int) string { return filepath.Join(w.dir, fmt.Sprintf("%05d.mem", fid)) }
+
+// ready makes sure of descriptors before closures run, if their batch may make Badger begin another log: Badger would
+// be of no use after it could not. It waits for them for a while. On an error nothing has been written.
+func (w *wal) ready() error {
+	if w == nil || w.filled+2*spareBatch < memTableSize {
+		return nil
+	}
+	err := w.keep()
+	for n := 0; noDescriptors(err) && n < openTries; n++ {
+		w.wait(openWait)
+		err = w.keep()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: a new log needs file descriptors: %w", storage.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// spareBatch is more than the size of a batch in bytes.
+const spareBatch = 2 << 20
+
+// commit runs a commit of Badger that adds size bytes in so many records. Descriptors are free meanwhile if it may begin
+// another log.
+func (w *wal) commit(size int64, records int, run func() error) error {
+	if w == nil {
+		return run()
+	}
+	full := w.filled >= memTableSize
+	if full {
+		w.yield()
+	}
+	w.filled += size + int64(records)*nodeSize
+	err := run()
+	if full {
+		_ = w.keep() // begin or ready tries again
+	}
+	return err
+}
+
+// keep takes the spare descriptors that are missing.
+func (w *wal) keep() error {
+	for len(w.spare) < spares {
+		f, err := w.open(w.dir)
+		if err != nil {
+			return err
+		}
+		w.spare = append(w.spare, f)
+	}
+	return nil
+}
+
+// yield gives the spare descriptors up.
+func (w *wal) yield() {
+	for _, f := range w.spare {
+		_ = f.Close()
+	}
+	w.spare = w.spare[:0]
+}
 
 // written returns the log with the last commit, which is the newest one. A commit never spans two logs, and Badger may
 // have begun this log for it. Nothing is opened while there is no newer log: a process that has run out of descriptors
@@ -85,7 +155,7 @@ func (w *wal) written() (*os.File, error) {
 	for {
 		next := w.path(w.fid + 1)
 		if _, err := os.Lstat(next); errors.Is(err, fs.ErrNotExist) {
-			return w.file, nil
+			return w.file, linked(w.file)
 		} else if err != nil {
 			return nil, err
 		}
@@ -93,7 +163,7 @@ func (w *wal) written() (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		w.file, w.fid = f, w.fid+1
+		w.file, w.fid, w.filled = f, w.fid+1, spareBatch // the batch that is in it already
 	}
 }
 
@@ -102,12 +172,11 @@ func (w *wal) written() (*os.File, error) {
 func (w *wal) begin(name string) (*os.File, error) {
 	f, err := w.open(name)
 	for range openTries {
-		if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) {
+		if !noDescriptors(err) {
 			break
 		}
-		if w.reserve != nil {
-			_ = w.reserve.Close()
-			w.reserve = nil
+		if len(w.spare) > 0 {
+			w.yield()
 		} else {
 			w.wait(openWait)
 		}
@@ -116,12 +185,15 @@ func (w *wal) begin(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	allocate(name)
 	if err := w.folder.Sync(); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
-	if w.reserve == nil {
-		w.reserve, _ = w.open(w.dir) // nil again while there are no descriptors
-	}
+	_ = w.keep() // ready tries again when they are needed
 	return f, nil
+}
+
+func noDescriptors(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }

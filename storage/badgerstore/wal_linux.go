@@ -18,3 +18,25 @@ func datasync(f *os.File) error {
 		}
 	}
 }
+
+// allocate gives a log that Badger has made its blocks, so that writing to it through the memory map never meets a full
+// disk. It does what it can: without blocks there is still the watermark.
+func allocate(log string) {
+	f, err := os.OpenFile(log, os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.Size() > 0 {
+		_ = unix.Fallocate(int(f.Fd()), 0, 0, st.Size())
+	}
+}
+
+// reserve gives a file blocks for size bytes. ok is false where the file system cannot.
+func reserve(f *os.File, size int64) (ok bool, err error) {
+	err = unix.Fallocate(int(f.Fd()), 0, 0, size)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -106,6 +107,65 @@ func TestFailedSyncTakesWhatFollows(t *testing.T) {
 	if _, err := getKey(s, "a"); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("later View = %v, want %v", err, storage.ErrUnavailable)
 	}
+}
+
+// TestRotationWithoutDescriptors: when Badger begins a log, descriptors are free for it even if the process has none
+// left, and if there are none at all the batch is refused, and not the store ruined.
+func TestRotationWithoutDescriptors(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, t.TempDir())
+	left := atomic.Bool{}
+	left.Store(true)
+	tries := 0
+	s.wal.wait = func(time.Duration) { tries++ }
+	s.wal.open = func(name string) (*os.File, error) {
+		if !left.Load() {
+			return nil, &os.PathError{Op: "open", Path: name, Err: syscall.EMFILE}
+		}
+		return os.Open(name)
+	}
+	yielded := 0
+	s.commit = func(txn *badger.Txn, seq uint64) error {
+		logs := s.wal.fid
+		err := txn.CommitAt(seq, nil)
+		if _, e := os.Lstat(s.wal.path(logs + 1)); e == nil {
+			if len(s.wal.spare) > 0 {
+				t.Errorf("log %d was begun while %d descriptors were kept", logs+1, len(s.wal.spare))
+			}
+			yielded++
+		}
+		return err
+	}
+	value := strings.Repeat("x", 256<<10)
+	for range 100 {
+		mustPut(t, s, "key", value)
+	}
+	for range 1000 { // small ones fill the table in memory more than the log
+		mustPut(t, s, "k", "")
+	}
+	if yielded < 2 {
+		t.Errorf("%d logs were begun, want several", yielded)
+	}
+	for i := range 10_000 { // until the next log is near
+		if s.wal.filled+2*spareBatch >= memTableSize {
+			break
+		}
+		mustPut(t, s, "key", value[:i%2+1<<10])
+	}
+	left.Store(false)
+	s.wal.yield() // others have taken them
+	if err := putKey(s, "key", value); !errors.Is(err, storage.ErrUnavailable) || !errors.Is(err, syscall.EMFILE) || tries == 0 {
+		t.Errorf("Update near the end of a log, without descriptors = %v after %d tries", err, tries)
+	}
+	if err := s.Check(t.Context()); err != nil {
+		t.Errorf("Check = %v: nothing was written, so the store is good", err)
+	}
+	if _, err := getKey(s, "key"); err != nil {
+		t.Errorf("View = %v", err)
+	}
+	left.Store(true)
+	mustPut(t, s, "key", "1")
+	wantKey(t, s, "key", "1")
 }
 
 // TestLogIsFollowed: when Badger begins another log, that log is synced.

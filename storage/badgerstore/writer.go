@@ -188,6 +188,9 @@ func (w *writer) step() bool {
 		if err == nil {
 			err = w.store.writable()
 		}
+		if err == nil {
+			err = w.store.wal.ready()
+		}
 		if err != nil {
 			w.refuse(err)
 			return true
@@ -322,10 +325,13 @@ func (w *writer) write(p *pendingBatch) error {
 	if err := txn.SetEntry(badger.NewEntry(counterKey, encodeCounter(seq))); err != nil {
 		return err
 	}
-	if err := s.commit(txn, seq); err != nil {
+	if err := s.wal.commit(w.batch.size, len(w.batch.m)+1, func() error { return s.commit(txn, seq) }); err != nil {
 		return err
 	}
 	w.seq, p.seq = seq, seq
+	if err := s.present(); err != nil {
+		return err
+	}
 	var err error
 	p.log, err = s.wal.written()
 	return err
