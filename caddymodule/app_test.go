@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -111,6 +113,21 @@ func TestServeWhenStorageFails(t *testing.T) {
 	m.fail.Store(&broken)
 	if got := s.enters(token); got != http.StatusServiceUnavailable {
 		t.Errorf("storage down: status = %d, want 503", got)
+	}
+	for _, tt := range []struct {
+		cause error
+		want  string
+	}{
+		{errors.New("/secret/path is on fire"), `"storage: unavailable"`},
+		{&fs.PathError{Op: "open", Path: "/secret/path", Err: syscall.EMFILE}, `"storage: no file descriptors are left"`},
+		{&fs.PathError{Op: "sync", Path: "/secret/path", Err: syscall.EIO}, `"storage: the disk reports an error"`},
+		{badgerstore.ErrRemoved, `"storage: its directory was removed or replaced"`},
+	} {
+		broken := fmt.Errorf("%w: a commit failed: %w", storage.ErrUnavailable, tt.cause)
+		m.fail.Store(&broken)
+		if resp, body = s.get("/healthz"); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, tt.want) || strings.Contains(body, "secret") {
+			t.Errorf("GET /healthz after %v = %d %s, want 503 with %s", tt.cause, resp.StatusCode, body, tt.want)
+		}
 	}
 	m.fail.Store(nil)
 	if got := s.enters(token); got != http.StatusOK {

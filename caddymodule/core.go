@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -42,15 +43,26 @@ type openStore struct {
 	pace    *beginPace
 	keeper  *event.Keeper // of the store's events
 	refused *refusal.Recorder
+	log     *zap.Logger
+
+	recorder atomic.Pointer[event.Recorder] // of the newest configuration; nil: none has started yet
 
 	stop    context.CancelFunc // ends the keeper and the recorder
 	stopped chan struct{}      // closed when they have ended
 }
 
+// reopener is a store that opens itself again after a failure.
+type reopener interface {
+	OnReopen(tell func(failure error))
+}
+
 func newOpenStore(store storage.Store, options string, log *zap.Logger) *openStore {
 	keeper := event.NewKeeper(store, nil, log.Named("events"))
 	o := &openStore{
-		Store: store, options: options, metrics: newMetrics(store, keeper), pace: newBeginPace(time.Now), keeper: keeper, stopped: make(chan struct{}),
+		Store: store, options: options, metrics: newMetrics(store, keeper), pace: newBeginPace(time.Now), keeper: keeper, log: log, stopped: make(chan struct{}),
+	}
+	if r, ok := store.(reopener); ok {
+		r.OnReopen(o.reopened)
 	}
 	o.refused = refusal.NewRecorder(store, o.metrics, nil, nil, log.Named("refusals"))
 	o.metrics.unkept = o.refused.Lost
@@ -105,6 +117,7 @@ func openCore(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCos
 		cost.Concurrency = max(1, n-1) // hashes leave one for everything else
 	}
 	paceCollector()
+	warnOfNewStore(s, log)
 	if len(keys) == 0 {
 		key, err := storedKey(s, log)
 		if err != nil {
@@ -173,6 +186,20 @@ func (c *core) release() error {
 	_, err := vaults.Delete(c.vaultKey)
 	_, storeErr := stores.Delete(c.place)
 	return errors.Join(err, storeErr)
+}
+
+// warnOfNewStore tells of a store that will be made where its key file says that there was one before: the directory may
+// have been removed, or its disk not mounted.
+func warnOfNewStore(s Storage, log *zap.Logger) {
+	kf, ok := s.(KeyFiler)
+	if !ok {
+		return
+	}
+	path, exists := kf.KeyFile()
+	if _, err := os.Stat(path); err == nil && !exists {
+		log.Warn("there is no storage, but the key of one: a new, empty storage is made. Was its directory removed, or is its disk not mounted?",
+			zap.String("storage", s.Place()), zap.String("key", path))
+	}
 }
 
 // storedKey returns the key that lies next to the store. It makes one when the store is new too.

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"net/url"
@@ -19,6 +20,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
+
+// The events of the package.
+var eventStorageReopened = event.Type{Type: "storage.StorageReopenedEvent", Name: "Storage Reopened"}
 
 // readBlock reads
 //
@@ -140,6 +144,24 @@ func (a *App) newEvents(c *core) (*event.Recorder, *teller, error) {
 	}
 	t.release = c.keeper.Use(event.Settings{Retention: a.events, Tell: t.tell})
 	return rec, t, nil
+}
+
+// reopened records that the store was opened again after a failure. Webhooks of the newest configuration hear of it.
+func (o *openStore) reopened(failure error) {
+	rec := o.recorder.Load()
+	if rec == nil {
+		rec = &event.Recorder{Now: time.Now, Random: rand.Reader}
+	}
+	e, err := rec.New(eventStorageReopened, event.Self)
+	if err == nil {
+		e.Reason = reason(failure)
+		ctx, cancel := context.WithTimeout(context.Background(), startWait)
+		defer cancel()
+		err = o.Update(ctx, func(tx storage.Tx) error { return rec.Append(tx, e) })
+	}
+	if err != nil {
+		o.log.Error("no event of the storage that was opened again", zap.Error(err))
+	}
 }
 
 // post stores the messages to the webhooks, in the transaction of the event.

@@ -241,6 +241,8 @@ type memory struct {
 	gate   atomic.Pointer[chan struct{}] // Views of requests wait for it
 	inside chan struct{}                 // told when a View waits
 	closed chan struct{}
+
+	reopened func(failure error)
 }
 
 func (m *memory) View(ctx context.Context, fn func(storage.Tx) error) error {
@@ -268,8 +270,14 @@ func (m *memory) Check(ctx context.Context) error {
 	if m.full.Load() {
 		return storage.ErrFull
 	}
+	if err := m.fail.Load(); err != nil {
+		return *err
+	}
 	return m.Store.Check(ctx)
 }
+
+// OnReopen keeps what is told of a reopening, for a test to call.
+func (m *memory) OnReopen(tell func(error)) { m.reopened = tell }
 
 func (m *memory) Close() error {
 	defer close(m.closed)

@@ -33,6 +33,7 @@ func (a *App) open() (*instance, error) {
 			return nil, err
 		}
 	}
+	b.inst.core.recorder.Store(b.events)
 	b.inst.work(a)
 	return b.inst, nil
 }

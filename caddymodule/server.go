@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -19,6 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
 func init() {
@@ -216,6 +218,14 @@ func reason(err error) string {
 		return "storage: too little free space"
 	case errors.Is(err, storage.ErrCorrupt):
 		return "storage: damaged"
+	case errors.Is(err, badgerstore.ErrRemoved):
+		return "storage: its directory was removed or replaced"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "storage: no file descriptors are left"
+	case errors.Is(err, syscall.ENOSPC):
+		return "storage: the disk is full"
+	case errors.Is(err, syscall.EIO):
+		return "storage: the disk reports an error"
 	default:
 		return "storage: unavailable"
 	}

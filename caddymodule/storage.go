@@ -47,8 +47,8 @@ type KeyFiler interface {
 type BadgerStorage struct {
 	// The directory; it is created with mode 0700. Default: gatehouse in Caddy's data directory.
 	Path string `json:"path,omitempty"`
-	// The free space below which nothing is written and 503 is answered, since a full disk would end the process.
-	// Default: 128MiB.
+	// The free space below which nothing is written and writes are answered 503, since a full disk would end the
+	// process. Half as much is kept in a file of the directory. Default: 128MiB.
 	MinFree string `json:"min_free,omitempty"`
 
 	minFree uint64
@@ -104,7 +104,7 @@ func (b *BadgerStorage) Options() string { return fmt.Sprintf("min_free %d", b.m
 
 // Open implements Storage.
 func (b *BadgerStorage) Open(ctx context.Context, log *zap.Logger) (storage.Store, error) {
-	return badgerstore.Open(ctx, badgerstore.Options{Dir: b.Path, MinFree: b.minFree, Log: log})
+	return badgerstore.OpenLasting(ctx, badgerstore.Options{Dir: b.Path, MinFree: b.minFree, Log: log})
 }
 
 // KeyFile implements KeyFiler. The file lies next to the directory, not inside: a copy of the directory alone opens

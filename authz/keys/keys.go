@@ -77,10 +77,21 @@ func New(ctx context.Context, store storage.Store, keyring *secret.Keyring, now 
 	if err := k.load(ctx); err != nil {
 		return nil, err
 	}
-	if err := k.rotate(ctx, false); err != nil {
+	err := k.rotate(ctx, false)
+	if errors.Is(err, storage.ErrFull) && k.complete() {
+		k.log.Error("signing keys not renewed", zap.Error(err)) // those at hand go on
+		err = nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	return k, nil
+}
+
+// complete tells whether every algorithm has a key.
+func (k *Keys) complete() bool {
+	have := slices.Collect(maps.Values(k.snapshot()))
+	return !slices.ContainsFunc(Algorithms, func(alg jose.SignatureAlgorithm) bool { return newestKey(have, string(alg)) == nil })
 }
 
 // Run rotates the keys on schedule and sees what other servers rotated, until ctx ends.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -244,6 +245,30 @@ func TestKeysRotateAtOnce(t *testing.T) {
 		t.Errorf("%d keys after four servers began and rotated at once, want 6", n)
 	}
 }
+
+// TestKeysOnAFullDisk: a server starts although a successor is due and cannot be stored, with the keys that it has.
+func TestKeysOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	w := newKeyWorld(t)
+	full := fullStore{w.store}
+	if _, err := keys.New(t.Context(), full, w.keyring, w.clock.Now, nil, nil); !errors.Is(err, storage.ErrFull) {
+		t.Errorf("New without any key = %v, want %v", err, storage.ErrFull)
+	}
+	first, _ := kid(t, w.open(t), "ES256")
+	w.clock.Advance(90 * 24 * time.Hour)
+	k, err := keys.New(t.Context(), full, w.keyring, w.clock.Now, nil, nil)
+	if err != nil {
+		t.Fatalf("New with keys of which successors are due = %v", err)
+	}
+	if now, _ := kid(t, k, "ES256"); now != first {
+		t.Errorf("key %s signs, want %s", now, first)
+	}
+}
+
+// fullStore refuses writes.
+type fullStore struct{ storage.Store }
+
+func (fullStore) Update(context.Context, func(storage.Tx) error) error { return storage.ErrFull }
 
 func TestKeysRunEnds(t *testing.T) {
 	t.Parallel()

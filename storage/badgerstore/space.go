@@ -76,7 +76,7 @@ func (p *space) begin() {
 	defer p.mu.Unlock()
 	st, err := os.Stat(filepath.Join(p.dir, reserveName))
 	p.never, p.held = false, err == nil && uint64(st.Size()) == p.size() //nolint:gosec // never negative
-	if err == nil && !p.held { // of another watermark
+	if err == nil && !p.held {                                           // of another watermark
 		_ = os.Remove(filepath.Join(p.dir, reserveName))
 	}
 }
