@@ -97,8 +97,8 @@ func TestInstanceClose(t *testing.T) {
 	}
 }
 
-// TestNewStoreBesideItsKey: a store that is made where there must have been one before is a warning, since its directory
-// may have been removed or its disk not be mounted.
+// TestNewStoreBesideItsKey: a store that is made where there must have been one before is a warning, since its
+// directory may have been removed or its disk not be mounted.
 func TestNewStoreBesideItsKey(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.WarnLevel)

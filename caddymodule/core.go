@@ -188,8 +188,8 @@ func (c *core) release() error {
 	return errors.Join(err, storeErr)
 }
 
-// warnOfNewStore tells of a store that will be made where its key file says that there was one before: the directory may
-// have been removed, or its disk not mounted.
+// warnOfNewStore tells of a store that will be made where its key file says that there was one before: the directory
+// may have been removed, or its disk not mounted.
 func warnOfNewStore(s Storage, log *zap.Logger) {
 	kf, ok := s.(KeyFiler)
 	if !ok {

@@ -104,7 +104,7 @@ func (b *BadgerStorage) Options() string { return fmt.Sprintf("min_free %d", b.m
 
 // Open implements Storage.
 func (b *BadgerStorage) Open(ctx context.Context, log *zap.Logger) (storage.Store, error) {
-	return badgerstore.OpenLasting(ctx, badgerstore.Options{Dir: b.Path, MinFree: b.minFree, Log: log})
+	return badgerstore.Open(ctx, badgerstore.Options{Dir: b.Path, MinFree: b.minFree, Log: log})
 }
 
 // KeyFile implements KeyFiler. The file lies next to the directory, not inside: a copy of the directory alone opens

@@ -167,7 +167,7 @@ func emptyDir(dir string) error {
 
 func restoreInto(ctx context.Context, o Options, work string, r io.Reader, after func(storage.Tx) error) error {
 	o.Dir, o.SweepEvery = work, -1
-	s, err := Open(ctx, o)
+	s, err := openDir(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -140,7 +140,7 @@ func TestUnfinishedRestore(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, restoring, "rest"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "a restore did not finish") {
+	if _, err := openDir(t.Context(), Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "a restore did not finish") {
 		t.Errorf("Open = %v, want that a restore did not finish", err)
 	}
 	if err := Restore(t.Context(), Options{Dir: dir}, bytes.NewReader(backupOf(t, s)), nil); err != nil {

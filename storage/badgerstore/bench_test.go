@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-func openBench(b *testing.B) *badgerstore.Store {
+func openBench(b *testing.B) *badgerstore.Lasting {
 	b.Helper()
 	s, err := badgerstore.Open(b.Context(), badgerstore.Options{Dir: b.TempDir()})
 	if err != nil {
@@ -80,7 +80,7 @@ func BenchmarkRawBadgerSyncWrites(b *testing.B) {
 
 const benchRecords = 20_000
 
-func filled(b *testing.B) (s *badgerstore.Store, keys [][]byte) {
+func filled(b *testing.B) (s *badgerstore.Lasting, keys [][]byte) {
 	b.Helper()
 	s = openBench(b)
 	for i := range benchRecords {

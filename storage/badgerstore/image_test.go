@@ -160,7 +160,7 @@ func readAll(t *testing.T, s *Store, want map[string]string) (damaged int) {
 
 func openError(t *testing.T, dir string) error {
 	t.Helper()
-	s, err := Open(t.Context(), Options{Dir: dir, SweepEvery: -1})
+	s, err := openDir(t.Context(), Options{Dir: dir, SweepEvery: -1})
 	if err == nil {
 		_ = s.Close()
 		t.Errorf("Open of a damaged directory = nil, want an error")

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 
 // victim writes with many goroutines and prints each key after its update has returned.
 func victim(dir string) {
-	s, err := Open(context.Background(), Options{Dir: dir, SweepEvery: -1})
+	s, err := openDir(context.Background(), Options{Dir: dir, SweepEvery: -1})
 	if err != nil {
 		fmt.Println("error", err)
 		os.Exit(1)

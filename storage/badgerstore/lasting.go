@@ -48,8 +48,9 @@ var (
 	_ storage.Checker  = (*Lasting)(nil)
 )
 
-// OpenLasting opens a directory as Open does, for as long as possible.
-func OpenLasting(ctx context.Context, o Options) (*Lasting, error) {
+// Open opens the store of a directory, or makes a new one if the directory is empty or missing. It refuses a directory
+// that another process uses or that has lost data, and a new one without enough free space, and leaves it unchanged.
+func Open(ctx context.Context, o Options) (*Lasting, error) {
 	return openLasting(ctx, o, sleep)
 }
 
@@ -67,7 +68,7 @@ func openLasting(ctx context.Context, o Options, pause func(context.Context, tim
 		default:
 		}
 	}
-	s, err := Open(ctx, o)
+	s, err := openDir(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +123,7 @@ func (l *Lasting) Check(ctx context.Context) error {
 	return s.Check(ctx)
 }
 
-// Stats returns what has been counted since OpenLasting.
+// Stats returns what has been counted since Open.
 func (l *Lasting) Stats() Stats {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -239,7 +240,7 @@ func (l *Lasting) reopen(ctx context.Context) error {
 	}
 	o := l.opt
 	o.atLeast = seq
-	s, err := Open(ctx, o)
+	s, err := openDir(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func mustLast(t *testing.T, dir string, fail func() error, pauses *atomic.Int64)
 		},
 	}, func(_ context.Context, d time.Duration) { pauses.Add(int64(d)) })
 	if err != nil {
-		t.Fatalf("OpenLasting = %v", err)
+		t.Fatalf("Open = %v", err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	return l
@@ -163,8 +163,8 @@ func TestRemovedDirectoryIsNoticed(t *testing.T) {
 	}
 }
 
-// TestCloseIsBounded: Badger tries for ever to write its last table when the directory is gone, and SIGTERM must end the
-// process all the same.
+// TestCloseIsBounded: Badger tries for ever to write its last table when the directory is gone, and SIGTERM must end
+// the process all the same.
 func TestCloseIsBounded(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -262,7 +262,7 @@ func TestReserveIsGivenUpOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestFilesArePrivate: nothing in the directory can be read by others, whatever the umask, so a copy of it stays private.
+// TestFilesArePrivate: nothing in the directory can be read by others, whatever the umask, so a copy stays private.
 func TestFilesArePrivate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

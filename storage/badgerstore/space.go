@@ -20,7 +20,7 @@ const reserveName = "RESERVE"
 
 // space watches the free space of the directory. Badger writes tables through memory maps, long after the commits in
 // them, and one that meets a full disk ends the process (SIGBUS). So half of the watermark lies in a file. It is given
-// up when the disk is nearly full, not before: whoever fills the disk would take it too.
+// up when the disk is nearly full, not before: the program that fills the disk would take it too.
 type space struct {
 	dir  string
 	min  uint64 // the watermark

@@ -132,9 +132,10 @@ func OpenMemory(opts ...func(*Options)) (*Store, error) {
 	return open(o)
 }
 
-// Open opens the store of a directory, or makes a new one if the directory is empty or missing. It refuses a directory
-// that another process uses, that has too little free space, or that has lost data, and leaves it unchanged.
-func Open(ctx context.Context, o Options) (*Store, error) {
+// openDir opens the store of a directory, or makes a new one if the directory is empty or missing. It refuses a
+// directory that another process uses or that has lost data, and a new one without enough free space, and leaves it
+// unchanged.
+func openDir(ctx context.Context, o Options) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func mustOpen(t *testing.T, dir string, o ...Options) *Store {
 		opt = o[0]
 	}
 	opt.Dir = dir
-	s, err := Open(t.Context(), opt)
+	s, err := openDir(t.Context(), opt)
 	if err != nil {
 		t.Fatalf("Open = %v", err)
 	}
@@ -102,7 +102,7 @@ func TestDiskFull(t *testing.T) {
 	wantKey(t, s, "b", "1")
 	dir = t.TempDir()
 	opt.Dir = dir
-	if s, err := Open(t.Context(), opt); !errors.Is(err, storage.ErrFull) || !strings.Contains(err.Error(), "128 MiB are needed") {
+	if s, err := openDir(t.Context(), opt); !errors.Is(err, storage.ErrFull) || !strings.Contains(err.Error(), "128 MiB are needed") {
 		t.Errorf("Open of a new directory on a full disk = %v, %v, want %v", s, err, storage.ErrFull)
 	}
 }
@@ -136,7 +136,7 @@ func TestSecondOpener(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, dir)
 	mustPut(t, s, "a", "1")
-	_, err := Open(t.Context(), Options{Dir: dir})
+	_, err := openDir(t.Context(), Options{Dir: dir})
 	if !errors.Is(err, errInUse) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("second Open = %v, want %v", err, errInUse)
 	}

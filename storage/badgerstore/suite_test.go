@@ -1,6 +1,7 @@
 package badgerstore_test
 
 import (
+	"context"
 	"io"
 	"path/filepath"
 	"sync"
@@ -51,7 +52,7 @@ func (h *stores) open(t *testing.T, dir string) storage.Store {
 	return h.keep(t, s, dir, c)
 }
 
-func (h *stores) keep(t *testing.T, s *badgerstore.Store, dir string, c *clock) storage.Store {
+func (h *stores) keep(t *testing.T, s storage.Store, dir string, c *clock) storage.Store {
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close = %v", err)
@@ -88,7 +89,9 @@ func (h *stores) collect(t *testing.T, s storage.Store, now time.Time) {
 	c := h.time[s]
 	h.mu.Unlock()
 	c.set(now)
-	if _, err := s.(*badgerstore.Store).Sweep(t.Context()); err != nil {
+	if _, err := s.(interface {
+		Sweep(ctx context.Context) (int, error)
+	}).Sweep(t.Context()); err != nil {
 		t.Errorf("Sweep = %v", err)
 	}
 }

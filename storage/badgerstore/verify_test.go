@@ -305,7 +305,7 @@ func TestBitFlips(t *testing.T) {
 func judge(t *testing.T, dir string, want map[string]string, what string) string {
 	t.Helper()
 	defer os.RemoveAll(dir)
-	s, err := Open(t.Context(), Options{Dir: dir, SweepEvery: -1})
+	s, err := openDir(t.Context(), Options{Dir: dir, SweepEvery: -1})
 	if err != nil {
 		if !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: Open = %v, want an error that names the directory", what, err)
@@ -376,19 +376,19 @@ func FuzzReadLogEntry(f *testing.F) {
 
 func TestOpenWithoutDirectory(t *testing.T) {
 	t.Parallel()
-	if _, err := Open(t.Context(), Options{}); err == nil {
+	if _, err := openDir(t.Context(), Options{}); err == nil {
 		t.Error("Open without a directory = nil, want an error")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Open(ctx, Options{Dir: t.TempDir()}); !errors.Is(err, context.Canceled) {
+	if _, err := openDir(ctx, Options{Dir: t.TempDir()}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Open = %v, want %v", err, context.Canceled)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), Options{Dir: file}); err == nil {
+	if _, err := openDir(t.Context(), Options{Dir: file}); err == nil {
 		t.Error("Open of a file = nil, want an error")
 	}
 }

@@ -107,8 +107,8 @@ func (w *wal) ready() error {
 // spareBatch is more than the size of a batch in bytes.
 const spareBatch = 2 << 20
 
-// commit runs a commit of Badger that adds size bytes in so many records. Descriptors are free meanwhile if it may begin
-// another log.
+// commit runs a commit of Badger that adds size bytes in so many records. Descriptors are free meanwhile if it may
+// begin another log.
 func (w *wal) commit(size int64, records int, run func() error) error {
 	if w == nil {
 		return run()
