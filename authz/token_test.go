@@ -143,6 +143,29 @@ func TestMaxSessions(t *testing.T) {
 	h.Invariants(t)
 }
 
+// TestRenewalsLeaveThePhoneSignedIn: an application that signs in again and again in one browser without a page, as
+// many do instead of using their refresh token, does not push out the tokens of the same person's phone.
+func TestRenewalsLeaveThePhoneSignedIn(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	phone, office, laptop := h.Browser(authztest.Demo), h.Browser(authztest.Demo), h.Browser(authztest.Demo)
+	kept := map[string]authztest.Tokens{"phone": phone.Tokens("spa"), "office": office.Tokens("spa")}
+	renewed := []authztest.Tokens{laptop.Tokens("spa")}
+	for range 29 {
+		h.Clock.Advance(10 * time.Minute)
+		renewed = append(renewed, laptop.Tokens("spa", "prompt", "none"))
+	}
+	for name, tokens := range kept {
+		wantStatus(t, "refresh token of the "+name, h.Refresh("spa", tokens.Refresh), http.StatusOK)
+	}
+	wantActive(t, h, "the oldest renewal", renewed[0].Refresh, false)
+	wantActive(t, h, "the newest renewal", renewed[29].Refresh, true)
+	// A new device takes the place of one of the many renewals, not of a device that signed in long ago.
+	tablet := h.Browser(authztest.Demo).Tokens("spa")
+	wantActive(t, h, "the tablet", tablet.Refresh, true)
+	h.Invariants(t)
+}
+
 func TestImportedHashes(t *testing.T) {
 	t.Parallel()
 	const text = "an imported secret of the old house"

@@ -3,6 +3,7 @@ package token
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
@@ -21,29 +22,55 @@ func (l *Ledger) NewGrantID(now time.Time) (string, error) {
 	return fmt.Sprintf("%012x-%s", max(now.UnixMilli(), 0), id), nil
 }
 
-// StoreGrant writes a grant and its entry in the list of its person and client. It drops the oldest ones beyond the
-// limit.
+// StoreGrant writes a grant and its entry in the list of its person and client. Beyond the limit another one goes: an
+// application that renews its tokens again and again in one browser must not sign out the person's other devices.
+// (docs/decisions.md#grants)
 func (l *Ledger) StoreGrant(tx storage.Tx, id string, g Grant, limit int) error {
-	prefix := storage.Prefix(g.Subject, g.ClientID)
-	var have []string
-	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: prefix}) {
+	var have []heldGrant
+	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(g.Subject, g.ClientID)}) {
 		if err != nil {
 			return err
 		}
-		have = append(have, storage.Parts(e.Key)[2])
+		have = append(have, heldGrant{storage.Parts(e.Key)[2], e.Value.Session})
 	}
-	slices.Sort(have)
+	slices.SortFunc(have, func(a, b heldGrant) int { return strings.Compare(a.id, b.id) })
 	for len(have) >= limit {
-		if err := DropGrant(tx, g.Subject, g.ClientID, have[0]); err != nil {
+		i := dispensable(have, g.SessionID, limit)
+		if err := DropGrant(tx, g.Subject, g.ClientID, have[i].id); err != nil {
 			return err
 		}
-		have = have[1:]
+		have = slices.Delete(have, i, i+1)
 	}
 	expires := g.ExpiresAt.Add(CollectMargin)
 	if err := grants.Create(tx, id, g, expires); err != nil {
 		return fmt.Errorf("store grant: %w", err)
 	}
-	return grantsOf.Put(tx, storage.Key(g.Subject, g.ClientID, id), struct{}{}, expires)
+	return grantsOf.Put(tx, storage.Key(g.Subject, g.ClientID, id), listedGrant{Session: g.SessionID}, expires)
+}
+
+// heldGrant is a grant that a client has of a person. An empty session is of no other grant.
+type heldGrant struct{ id, session string }
+
+// dispensable returns the index of the grant that makes room for one of a session. The list is in the order of time. A
+// session with more than a fifth of all gives way first, otherwise the oldest grant: people come back every morning with
+// a new session, and two tabs of one must not take each other's tokens.
+func dispensable(have []heldGrant, session string, limit int) int {
+	count := map[string]int{session: 1}
+	for _, h := range have {
+		count[h.session]++
+	}
+	count[""] = 1 // each is a session of its own
+	most := 0
+	for _, n := range count {
+		most = max(most, n)
+	}
+	switch {
+	case most <= max(1, limit/5):
+		return 0
+	case count[session] < most:
+		return slices.IndexFunc(have, func(h heldGrant) bool { return count[h.session] == most })
+	}
+	return slices.IndexFunc(have, func(h heldGrant) bool { return h.session == session })
 }
 
 // DropGrant ends a grant and with it all its tokens.

@@ -10,7 +10,7 @@ import (
 // disk.
 var (
 	grants       = storage.NewTable[Grant]("authz_grant")          // grant id
-	grantsOf     = storage.NewTable[struct{}]("authz_grant_of")    // person, client, grant id, which sorts by time
+	grantsOf     = storage.NewTable[listedGrant]("authz_grant_of") // person, client, grant id, which sorts by time
 	accessTokens = storage.NewTable[Access]("authz_access")        // hash of the access token
 	uses         = storage.NewTable[useRecord]("authz_access_use") // hash of an access token with a usage limit
 	secrets      = storage.NewTable[secretRecord]("authz_secret")  // what it is for
@@ -65,6 +65,12 @@ type Grant struct {
 	Nonce     string    `cbor:"8,keyasint,omitempty"`
 
 	Claims ClaimsRequest `cbor:"9,keyasint,omitzero"`
+}
+
+// listedGrant is a grant in the list of its person and client.
+type listedGrant struct {
+	// Session is where it was given. Empty: by a password, or by a version that did not say.
+	Session string `cbor:"1,keyasint,omitempty"`
 }
 
 // Access is an access token: an opaque one by its hash, a JWT by its jti. GrantID is empty for client credentials.
