@@ -130,7 +130,7 @@ func TestAttacksOnParameters(t *testing.T) {
 	})
 	t.Run("attack 14: response types", func(t *testing.T) {
 		refused(t, "invalid_request", "shop", "response_type", "")
-		for _, kind := range []string{"foo", "code code", "token code", "none", "id_token", "CODE", "code "} {
+		for _, kind := range []string{"foo", "code code", "token code", "none", "id_token token", "code id_token", "CODE", "code "} {
 			refused(t, "unsupported_response_type", "shop", "response_type", kind)
 		}
 		h.Invariants(t)

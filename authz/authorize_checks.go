@@ -191,6 +191,9 @@ func (s *Server) checkScope(_ context.Context, a *authorizeRequest) error {
 	if err != nil {
 		return err
 	}
+	if a.rec.ResponseType == responseIDToken && !slices.Contains(scope, client.ScopeOpenID) {
+		return oauth.InvalidScope(nil, "an ID token needs the scope openid") // OpenID Connect Core 3.2.2.1
+	}
 	a.rec.Scope, a.rec.Level = scope, s.clients.ScopeLevel(scope) // the highest of the requested ones
 	return s.clients.May(a.client, registry.Permission{Grant: responseTypes[a.rec.ResponseType], Scope: scope})
 }
@@ -230,6 +233,9 @@ func (s *Server) checkMaxAge(_ context.Context, a *authorizeRequest) error {
 
 func (s *Server) checkNonce(_ context.Context, a *authorizeRequest) error {
 	a.rec.Nonce = a.form.Get("nonce")
+	if a.rec.Nonce == "" && a.rec.ResponseType == responseIDToken { // OpenID Connect Core 3.2.2.1
+		return oauth.InvalidRequest(nil, "nonce is required")
+	}
 	if len(a.rec.Nonce) > maxNonce {
 		return oauth.InvalidRequest(nil, "nonce is too long")
 	}

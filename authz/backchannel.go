@@ -53,24 +53,13 @@ type logoutClaims struct {
 	Session  string              `json:"sid"`
 }
 
-// rememberVisit records that a client knows a session, in the transaction that issues the ID token. If the session has
-// ended while the code was on its way, the client is told a little later, once it has opened its own session.
+// rememberVisit records that a client knows a session, in the transaction that issues the ID token and has found the
+// session live.
 func (s *Server) rememberVisit(tx storage.Tx, c *client.Client, si *token.SignIn, scope []string, now time.Time) error {
 	if !c.HearsOfLogout() || si.SessionID == "" || !slices.Contains(scope, client.ScopeOpenID) {
 		return nil
 	}
-	key := storage.Key(si.Subject, si.SessionID, c.ID)
-	_, err := s.deps.Subjects.Session(tx, si.SessionID, now)
-	if errors.Is(err, storage.ErrNotFound) {
-		if c.BackchannelLogoutURI == "" {
-			return nil
-		}
-		return s.logouts.Add(tx, c.ID, si.SessionID, now.Add(logoutFirst), logoutRecord{Person: si.Subject, Session: si.SessionID})
-	}
-	if err != nil {
-		return err
-	}
-	return visits.Put(tx, key, visitRecord{At: now}, now.Add(visitKept))
+	return visits.Put(tx, storage.Key(si.Subject, si.SessionID, c.ID), visitRecord{At: now}, now.Add(visitKept))
 }
 
 // SessionEnded queues the logout tokens of a session, in the transaction that ends it.

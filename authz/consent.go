@@ -179,8 +179,11 @@ func (s *Server) issueAnswer(r *http.Request, p *pendingRequest, result *login.R
 		return nil, err
 	}
 	a.given.PersonID, a.given.Actor, a.given.ClientID, a.given.SessionID = result.Subject, result.Subject, p.client.ID, result.SessionID
-	if p.rec.ResponseType == responseToken {
+	switch p.rec.ResponseType {
+	case responseToken:
 		return s.issueImplicit(r.Context(), a)
+	case responseIDToken:
+		return s.issueIDToken(r.Context(), a)
 	}
 	return s.issueCode(r.Context(), a)
 }

@@ -31,7 +31,7 @@ const (
 	codeSpent               // was redeemed or burned before
 	codeExpired
 	codeMismatch // its redirect_uri or code_verifier is wrong
-	codeEnded    // client, person or what they agreed on has ended
+	codeEnded    // client, person, session or what they agreed on has ended
 	codeGood
 )
 
@@ -39,7 +39,7 @@ const (
 var codeReasons = map[codeVerdict]error{
 	codeUnknown: errors.New("unknown code"), codeForeign: errors.New("the code is another client's"), codeSpent: errors.New("the code was used before"),
 	codeExpired: errors.New("expired code"), codeMismatch: errors.New("redirect_uri or code_verifier is wrong"),
-	codeEnded: errors.New("client or person has ended"),
+	codeEnded: errors.New("client, person or session has ended"),
 }
 
 // codeGrant is the redemption of one code.
@@ -94,7 +94,7 @@ func (s *Server) grantAuthorizationCode(ctx context.Context, q *tokenRequest) (*
 	}
 	var answer *tokenResponse
 	if v == codeGood {
-		if answer, err = s.codeAnswer(g, st); err != nil {
+		if answer, err = s.codeAnswer(ctx, g, st); err != nil {
 			return nil, err
 		}
 	}
@@ -138,10 +138,26 @@ func (s *Server) judgeCode(tx storage.Tx, g *codeGrant) (codeRecord, token.Stand
 	if !ok || st.Epochs != rec.Epochs {
 		return rec, st, codeEnded, nil
 	}
+	if live, err := s.hasSession(tx, &rec.SignIn, st.Subject.Epoch, g.now); err != nil || !live {
+		return rec, st, codeEnded, err
+	}
 	if given, err := hasConsent(tx, st.Client, &rec); err != nil || !given {
 		return rec, st, codeEnded, err
 	}
 	return rec, st, codeGood, nil
+}
+
+// hasSession tells whether the session of a sign-in is live. After a sign-out the client would get tokens of a session
+// that has ended, and never hear of its end.
+func (s *Server) hasSession(tx storage.Tx, si *token.SignIn, epoch int64, now time.Time) (bool, error) {
+	if si.SessionID == "" {
+		return true, nil
+	}
+	session, err := s.deps.Subjects.Session(tx, si.SessionID, now)
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, nil
+	}
+	return session.Subject == si.Subject && session.Epoch == epoch, err
 }
 
 // hasConsent tells whether the consent behind the code still exists. A client that asks for no consent needs none.
@@ -239,15 +255,18 @@ func (s *Server) prepareRefusal(g *codeGrant, rec *codeRecord, v codeVerdict) er
 	return nil
 }
 
-func (s *Server) codeAnswer(g *codeGrant, st token.Standing) (*tokenResponse, error) {
+func (s *Server) codeAnswer(ctx context.Context, g *codeGrant, st token.Standing) (*tokenResponse, error) {
 	answer := s.respond(g.client, g.access, g.now)
 	if g.refresh != nil {
 		answer.RefreshToken = g.refresh.token
 	}
 	if slices.Contains(g.grant.Scope, client.ScopeOpenID) {
-		id, err := s.tokens.SignIDToken(g.client, g.grant.SignIn, st.Subject, g.grant.Nonce, g.access.Token, g.grant.Claims.IDToken, g.now)
+		id, err := s.tokens.SignIDToken(ctx, token.IDToken{
+			Client: g.client, SignIn: g.grant.SignIn, Subject: st.Subject, Nonce: g.grant.Nonce, Scope: g.grant.Scope, Asked: g.grant.Claims.IDToken,
+			Access: g.access.Token,
+		}, g.now)
 		if err != nil {
-			return nil, oauth.ServerError(err)
+			return nil, err
 		}
 		answer.IDToken = id
 	}

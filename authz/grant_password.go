@@ -94,8 +94,11 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *token.Grant
 		answer.RefreshToken = refresh.token
 	}
 	if slices.Contains(g.Scope, client.ScopeOpenID) {
-		if answer.IDToken, err = s.tokens.SignIDToken(q.client, g.SignIn, st.Subject, "", access.Token, nil, q.now); err != nil {
-			return nil, oauth.ServerError(err)
+		answer.IDToken, err = s.tokens.SignIDToken(ctx, token.IDToken{
+			Client: q.client, SignIn: g.SignIn, Subject: st.Subject, Scope: g.Scope, Access: access.Token,
+		}, q.now)
+		if err != nil {
+			return nil, err
 		}
 	}
 	err = s.update(ctx, func(tx storage.Tx) error {

@@ -153,7 +153,7 @@ func (s *Server) grantRefresh(ctx context.Context, q *tokenRequest) (*tokenRespo
 	if ch.verdict != refreshGood && ch.verdict != refreshSpent {
 		return nil, refuseRefresh(ch.verdict)
 	}
-	answer, err := s.prepareRotation(g, &ch)
+	answer, err := s.prepareRotation(ctx, g, &ch)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (s *Server) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error
 }
 
 // prepareRotation makes the successor, the access token, the answer and the event of a reuse.
-func (s *Server) prepareRotation(g *rotation, ch *chain) (*tokenResponse, error) {
+func (s *Server) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*tokenResponse, error) {
 	e, err := s.deps.Events.New(eventRefreshReused, g.from)
 	if err != nil {
 		return nil, oauth.ServerError(err)
@@ -243,8 +243,11 @@ func (s *Server) prepareRotation(g *rotation, ch *chain) (*tokenResponse, error)
 	answer.RefreshToken = g.next.token
 	if slices.Contains(scope, client.ScopeOpenID) {
 		// OpenID Connect Core 12.2: the auth_time of the sign-in, and no nonce.
-		if answer.IDToken, err = s.tokens.SignIDToken(g.client, ch.grant.SignIn, ch.standing.Subject, "", g.access.Token, ch.grant.Claims.IDToken, g.now); err != nil {
-			return nil, oauth.ServerError(err)
+		answer.IDToken, err = s.tokens.SignIDToken(ctx, token.IDToken{
+			Client: g.client, SignIn: ch.grant.SignIn, Subject: ch.standing.Subject, Scope: scope, Asked: ch.grant.Claims.IDToken, Access: g.access.Token,
+		}, g.now)
+		if err != nil {
+			return nil, err
 		}
 	}
 	return answer, g.seal(answer)

@@ -14,11 +14,12 @@ import (
 
 // The response types, and the grant that each one takes. (RFC 6749 3.1.1)
 const (
-	responseCode  = "code"
-	responseToken = "token"
+	responseCode    = "code"
+	responseToken   = "token"
+	responseIDToken = "id_token" // OpenID Connect Core 3.2
 )
 
-var responseTypes = map[string]string{responseCode: client.GrantCode, responseToken: client.GrantImplicit}
+var responseTypes = map[string]string{responseCode: client.GrantCode, responseToken: client.GrantImplicit, responseIDToken: client.GrantIDToken}
 
 // issueImplicit stores an access token that the browser carries to the client. (RFC 6749 4.2.2; token server document,
 // "Authorization endpoint") There is no refresh token, even if the client has that grant.
@@ -58,4 +59,44 @@ func (s *Server) issueImplicit(ctx context.Context, a *agreement) (url.Values, e
 		"access_token": {access.Token}, "token_type": {token.TypeBearer}, "scope": {strings.Join(scope, " ")},
 		"expires_in": {strconv.FormatInt(seconds(access.Rec.ExpiresAt.Sub(a.now)), 10)},
 	}, nil
+}
+
+// issueIDToken answers with an ID token alone, for applications that only sign people in and keep no secret. It has the
+// claims of the scopes, since there is no access token that could fetch them. (OpenID Connect Core 3.2, 5.4;
+// docs/decisions.md#id-tokens-by-themselves)
+func (s *Server) issueIDToken(ctx context.Context, a *agreement) (url.Values, error) {
+	scope := a.client.StillAllowed(a.rec.Scope)
+	if err := s.clients.May(a.client, registry.Permission{Grant: client.GrantIDToken, Scope: scope, Provider: a.result.Provider}); err != nil {
+		return nil, err
+	}
+	e, err := s.deps.Events.New(eventIDTokenIssued, a.from)
+	if err != nil {
+		return nil, err
+	}
+	e.PersonID, e.Actor, e.ClientID, e.SessionID = a.result.Subject, a.result.Subject, a.client.ID, a.result.SessionID
+	var st token.Standing
+	err = s.view(ctx, func(tx storage.Tx) (err error) {
+		st, err = s.checkSignedIn(tx, a.client.ID, a.result, a.now)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	signIn := token.NewSignIn(a.result)
+	id, err := s.tokens.SignIDToken(ctx, token.IDToken{
+		Client: a.client, SignIn: signIn, Subject: st.Subject, Nonce: a.rec.Nonce, Scope: scope, Asked: a.claims().IDToken,
+	}, a.now)
+	if err != nil {
+		return nil, err
+	}
+	err = s.update(ctx, func(tx storage.Tx) error {
+		if _, err := s.settle(tx, a); err != nil {
+			return err
+		}
+		if err := s.rememberVisit(tx, a.client, &signIn, scope, a.now); err != nil {
+			return err
+		}
+		return s.deps.Events.Append(tx, e)
+	})
+	return url.Values{"id_token": {id}}, err
 }

@@ -1,6 +1,7 @@
 package authz_test
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 	"testing"
@@ -105,4 +106,80 @@ func TestImplicitErrors(t *testing.T) {
 	wantEvent(t, h, authztest.Demo, "consent.ConsentGivenEvent", 1)
 	wantError(t, "at the token endpoint", h.Token("fragment", url.Values{"grant_type": {"implicit"}}), 400, "unsupported_grant_type")
 	h.Invariants(t)
+}
+
+// idTokenOnly is a client that only signs people in, as express-openid-connect does by default.
+func idTokenOnly(c *authz.Config) {
+	changeClient(c, "fragment", func(c *client.Client) {
+		c.Grants, c.Scopes = []string{"id_token"}, []string{"openid", "profile", "email", "groups"}
+		c.BackchannelLogoutURI = "http://127.0.0.1:9/logout"
+	})
+}
+
+// TestIDTokenByItself signs people in to an application that takes an ID token as a form and keeps no secret.
+func TestIDTokenByItself(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(idTokenOnly))
+	sent := []string{"response_type", "id_token", "scope", "openid profile email groups", "code_challenge", "", "code_challenge_method", ""}
+	for _, mode := range []string{"form_post", "fragment", ""} {
+		b := h.Browser(authztest.Demo)
+		got, answer := answerOf(t, b.Authorize("fragment", append(sent, "response_mode", mode)...))
+		if want := cmp.Or(mode, "fragment"); got != want {
+			t.Errorf("response_mode %q: the answer came as %q", mode, got)
+		}
+		for _, param := range []string{"access_token", "refresh_token", "code", "token_type", "expires_in", "error"} {
+			if answer.Has(param) {
+				t.Errorf("response_mode %q: the answer has %s", mode, param)
+			}
+		}
+		if answer.Get("state") != "the state" || answer.Get("iss") != h.Issuer {
+			t.Errorf("response_mode %q: answer = %v", mode, answer)
+		}
+		claims := idClaimsFor(t, h, answer.Get("id_token"), "fragment")
+		for name, want := range map[string]any{
+			"sub": authztest.Demo, "nonce": "the nonce", "name": "demo Person", "email": "demo@example.com", "sid": b.Session(), "at_hash": nil,
+		} {
+			if claims[name] != want {
+				t.Errorf("%s = %v, want %v", name, claims[name], want)
+			}
+		}
+		if groups, ok := claims["groups"].([]any); !ok || len(groups) != 1 {
+			t.Errorf("groups = %v, want those of the person", claims["groups"])
+		}
+	}
+	wantEvent(t, h, authztest.Demo, "token.IDTokenIssuedEvent", 3)
+	h.Invariants(t)
+}
+
+func TestIDTokenByItselfRefusals(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(idTokenOnly))
+	sent := []string{"response_type", "id_token", "code_challenge", "", "code_challenge_method", "", "response_mode", "form_post"}
+	for _, c := range []struct {
+		name, client, code string
+		changes            []string
+	}{
+		{"without a nonce, an answer could be replayed", "fragment", "invalid_request", []string{"nonce", ""}},
+		{"without openid there is no ID token", "fragment", "invalid_scope", []string{"scope", "profile"}},
+		{"in the query it would reach logs", "fragment", "invalid_request", []string{"response_mode", "query"}},
+		{"an access token was not allowed", "fragment", "unauthorized_client", []string{"response_type", "token"}},
+		{"a client without the grant", "shop", "unauthorized_client", nil},
+		{"a mixture", "fragment", "unsupported_response_type", []string{"response_type", "id_token token"}},
+	} {
+		_, answer := answerOf(t, h.Browser(authztest.Demo).Authorize(c.client, append(sent, c.changes...)...))
+		if answer.Get("error") != c.code || answer.Has("id_token") {
+			t.Errorf("%s: answer = %v, want %s", c.name, answer, c.code)
+		}
+	}
+}
+
+// TestIDTokenByItselfAfterSignOut: a person who signed out while the request was under way gets none.
+func TestIDTokenByItselfAfterSignOut(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(idTokenOnly))
+	h.People.After(func(r *login.Result) { h.People.EndSession(r.SessionID) })
+	_, answer := answerOf(t, h.Browser(authztest.Demo).Authorize("fragment", "response_type", "id_token", "code_challenge", "", "code_challenge_method", ""))
+	if answer.Get("error") != "login_required" || answer.Has("id_token") {
+		t.Errorf("answer = %v, want login_required", answer)
+	}
 }

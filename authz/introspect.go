@@ -41,6 +41,10 @@ type introspectionBody struct {
 	UsageCount       int                 `json:"usage_count,omitempty"`
 	UserDetails      map[string]any      `json:"user_details,omitempty"`
 	GroupPermissions map[string][]string `json:"group_permissions,omitempty"` // group to its permissions
+	// The claims of the scopes of these names.
+	Groups      []string `json:"groups,omitempty"`
+	Roles       []string `json:"roles,omitempty"`
+	Permissions []string `json:"permissions,omitempty"`
 }
 
 // Introspect tells what an access token says. See token.Ledger.Introspect.
@@ -111,6 +115,7 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 		if err != nil {
 			return err
 		}
+		body.nameGroups(i)
 	}
 	s.json(w, r, http.StatusOK, body)
 	return nil
@@ -167,6 +172,20 @@ func (s *Server) introspectionBody(i *token.Introspection) *introspectionBody {
 		b.UserDetails = detailsBody(p.Details)
 	}
 	return b
+}
+
+// nameGroups adds what the scopes of the token give about the groups of its person.
+func (b *introspectionBody) nameGroups(i *token.Introspection) {
+	for _, scope := range i.Scope {
+		switch scope {
+		case client.ScopeGroups:
+			b.Groups = slices.Sorted(slices.Values(i.Person.Groups))
+		case client.ScopeRoles:
+			b.Roles = slices.Sorted(slices.Values(i.Person.Groups))
+		case client.ScopePermissions:
+			b.Permissions = token.PermissionsOf(b.GroupPermissions)
+		}
+	}
 }
 
 // detailsBody writes an attribute of one value as that value, one of several as a list.

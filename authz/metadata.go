@@ -53,7 +53,7 @@ func (s *Server) metadata() metadata {
 	for i, alg := range keys.Algorithms {
 		algs[i] = string(alg)
 	}
-	scopes := []string{client.ScopeOpenID, "profile", "email", "address", "phone", client.ScopeOffline}
+	scopes := []string{client.ScopeOpenID, "profile", "email", "address", "phone", client.ScopeGroups, client.ScopeRoles, client.ScopePermissions, client.ScopeOffline}
 	for _, scope := range s.cfg.Scopes {
 		if !slices.Contains(scopes, scope.Name) {
 			scopes = append(scopes, scope.Name)
@@ -67,7 +67,7 @@ func (s *Server) metadata() metadata {
 	return metadata{
 		Issuer: s.cfg.Issuer, Authorization: at("/oauth/authorize"), Token: at("/oauth/token"), Userinfo: at("/oauth/userinfo"),
 		JWKS: at("/oauth/jwks"), Revocation: at("/oauth/revoke"), Introspection: at("/oauth/api/v2/token/introspect"), EndSession: at(logoutPath),
-		Scopes: scopes, ResponseTypes: []string{responseCode, responseToken}, ResponseModes: responseModes,
+		Scopes: scopes, ResponseTypes: []string{responseCode, responseToken, responseIDToken}, ResponseModes: responseModes,
 		Grants:    grantTypes(),
 		ACRValues: []string{token.ACR(1)}, SubjectTypes: []string{client.SubjectPublic, client.SubjectPairwise}, IDTokenAlgs: algs,
 		TokenAuthMethods: methods, TokenAuthAlgs: assertionAlgNames, RevocationAuthAlgs: assertionAlgNames, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic"},

@@ -21,18 +21,18 @@ const (
 var responseModes = []string{modeQuery, modeFragment, modeFormPost}
 
 // responseMode returns how the answer travels, errors included: the requested mode if it is safe, otherwise the default
-// of the response type ("": the query). A token travels only in the fragment, which servers and logs do not see.
+// of the response type ("": the query). An access token travels only in the fragment, which servers and logs do not
+// see, an ID token there or in a form.
 func responseMode(a *authorizeRequest) string {
-	if a.form.Get("response_type") == "token" {
-		return modeFragment
+	kind, mode := a.form.Get("response_type"), a.form.Get("response_mode")
+	if mode == modeFormPost && !page.IsFormTarget(a.rec.RedirectURI) { // an application's private scheme takes no form
+		mode = ""
 	}
-	switch mode := a.form.Get("response_mode"); mode {
-	case modeQuery, modeFragment:
+	switch {
+	case kind == responseToken, kind == responseIDToken && mode != modeFormPost:
+		return modeFragment
+	case mode == modeQuery, mode == modeFragment, mode == modeFormPost:
 		return mode
-	case modeFormPost:
-		if page.IsFormTarget(a.rec.RedirectURI) { // an application's private scheme takes no form
-			return mode
-		}
 	}
 	return ""
 }

@@ -60,6 +60,22 @@ func TestCodeAttacks(t *testing.T) {
 		}
 		wantEvent(t, h, authztest.Demo, "token.CodeReplayedEvent", 63)
 	})
+	attack(t, "a code is redeemed after the person has signed out", func(t *testing.T, h *authztest.Harness) {
+		b := h.Browser(authztest.Demo)
+		code := b.Code("shop")
+		wantStatus(t, "sign-out", b.Follow("/oauth/logout?id_token_hint="+b.Tokens("other").ID), http.StatusOK)
+		wantError(t, "code of an ended session", h.Redeem("shop", code), 400, "invalid_grant")
+		b = h.Browser(authztest.Demo)
+		code = b.Code("shop")
+		h.People.EndSession(b.Session())
+		wantError(t, "code of an expired session", h.Redeem("shop", code), 400, "invalid_grant")
+		// What was redeemed before lives on: a sign-out ends no application's access.
+		b = h.Browser(authztest.Demo)
+		tokens := b.Tokens("shop")
+		h.People.EndSession(b.Session())
+		wantActive(t, h, "token redeemed before", tokens.Access, true)
+		wantStatus(t, "refresh", h.Refresh("shop", tokens.Refresh), http.StatusOK)
+	})
 	attack(t, "attack 44: a code after its lifetime", func(t *testing.T, h *authztest.Harness) {
 		b := h.Browser(authztest.Demo)
 		good, late := b.Code("shop"), b.Code("shop")

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"slices"
@@ -46,7 +47,11 @@ func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
 			Challenge: userinfoRealm + `, error="insufficient_scope", scope="openid"`, // RFC 6750 3.1
 		}
 	}
-	s.json(w, r, http.StatusOK, s.userinfo(in))
+	claims, err := s.userinfo(r.Context(), in)
+	if err != nil {
+		return err
+	}
+	s.json(w, r, http.StatusOK, claims)
 	return nil
 }
 
@@ -103,12 +108,15 @@ func twoTokens() error {
 }
 
 // userinfo returns the claims of a person that the scopes and the claims parameter give.
-func (s *Server) userinfo(in *token.Introspection) map[string]any {
+func (s *Server) userinfo(ctx context.Context, in *token.Introspection) (map[string]any, error) {
 	names := slices.Clone(in.Claims)
 	for _, scope := range in.Scope {
 		names = append(names, client.ScopeClaims[scope]...)
 	}
-	claims := token.PersonClaims(in.Person, names)
+	claims, err := s.tokens.PersonClaims(ctx, in.Person, names)
+	if err != nil {
+		return nil, err
+	}
 	claims["sub"] = s.tokens.SubjectOf(in) // OpenID Connect Core 5.3.2: that of the ID token
-	return claims
+	return claims, nil
 }

@@ -175,6 +175,16 @@ func TestCommands(t *testing.T) {
 		}
 	})
 
+	t.Run("client of a library", func(t *testing.T) {
+		wiki := decode[map[string]string](t, s.run("", "client", "add", "wiki", "--for", "oauth2-proxy", "--url", "https://wiki.example.com", "--json"))
+		if list := s.run("", "client", "list", "--json"); wiki["secret"] == "" || !strings.Contains(list, "https://wiki.example.com/oauth2/callback") || !strings.Contains(list, `"id_token_claims":true`) {
+			t.Errorf("client add --for = %v, then client list = %s", wiki, list)
+		}
+		s.refused("want one of", "", "client", "add", "wiki2", "--for", "nothing", "--url", "https://wiki.example.com")
+		s.refused("/oauth2/callback", "", "client", "add", "wiki2", "--for", "oauth2-proxy")
+		s.refused("--for", "", "client", "add", "wiki2", "--url", "https://wiki.example.com", "--grants", "client_credentials", "--scopes", "x")
+	})
+
 	t.Run("token", func(t *testing.T) {
 		token := strings.TrimSpace(s.run("", "token", "issue", "--client", "reports", "--lifetime", "1m"))
 		if got := s.enters(token); got != http.StatusOK {

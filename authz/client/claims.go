@@ -2,6 +2,15 @@ package client
 
 import "slices"
 
+// The scopes and claims about a person's groups. Libraries read membership from one of them, whichever they know:
+// groups and roles are the names of the groups, permissions what the groups permit.
+// (docs/decisions.md#groups-in-claims)
+const (
+	ScopeGroups      = "groups"
+	ScopeRoles       = "roles"
+	ScopePermissions = "permissions"
+)
+
 // ScopeClaims are the claims that a scope gives. (OpenID Connect Core 5.4)
 var ScopeClaims = map[string][]string{
 	"profile": {
@@ -11,6 +20,10 @@ var ScopeClaims = map[string][]string{
 	"email":   {"email", "email_verified"},
 	"phone":   {"phone_number", "phone_number_verified"},
 	"address": {"address"},
+
+	ScopeGroups:      {ScopeGroups},
+	ScopeRoles:       {ScopeRoles},
+	ScopePermissions: {ScopePermissions},
 }
 
 // ScopeOfClaim is the standard scope that gives a claim; "" when none does.

@@ -40,9 +40,11 @@ type Client struct {
 	Consent       string   `json:"consent,omitempty"` // on (default: remembered), off, always
 	PKCERequired  bool     `json:"pkce_required,omitempty"`
 	IDTokenAlg    string   `json:"id_token_alg,omitempty"` // RS256 (default), ES256, EdDSA
-	SubjectType   string   `json:"subject_type,omitempty"` // public (default), pairwise
-	TokenFormat   string   `json:"token_format,omitempty"` // opaque (default), jwt
-	App           *App     `json:"app,omitempty"`          // of a mobile app instance
+	// IDTokenClaims puts the claims of the scopes into the ID token too, for libraries that read no others.
+	IDTokenClaims bool   `json:"id_token_claims,omitempty"`
+	SubjectType   string `json:"subject_type,omitempty"` // public (default), pairwise
+	TokenFormat   string `json:"token_format,omitempty"` // opaque (default), jwt
+	App           *App   `json:"app,omitempty"`          // of a mobile app instance
 	// Audiences are the resources that it can ask tokens for (RFC 8707).
 	Audiences []string `json:"audiences,omitempty"`
 	// Origins are CORS origins besides those of its https redirect URIs.
@@ -89,8 +91,11 @@ func (c *Client) HasScope(name string) bool {
 	return slices.Contains(c.Scopes, name) || (name == ScopeOffline && c.HasGrant(GrantRefreshToken))
 }
 
-// HasGrant tells whether the client is allowed a grant.
-func (c *Client) HasGrant(name string) bool { return slices.Contains(c.Grants, name) }
+// HasGrant tells whether the client is allowed a grant. Who can get access tokens by the implicit grant can get ID
+// tokens by it too.
+func (c *Client) HasGrant(name string) bool {
+	return slices.Contains(c.Grants, name) || (name == GrantIDToken && slices.Contains(c.Grants, GrantImplicit))
+}
 
 // StillAllowed returns those of the scopes that the client is still allowed. A scope that was taken from a client also
 // disappears from its earlier tokens.

@@ -20,6 +20,7 @@ const (
 	GrantRefreshToken      = "refresh_token"
 	GrantClientCredentials = "client_credentials"
 	GrantImplicit          = "implicit"
+	GrantIDToken           = "id_token" // response_type=id_token; implicit includes it
 	GrantPassword          = "password"
 	GrantValidateBearer    = "validate_bearer" // token server document: "Validate access token"
 )
@@ -194,7 +195,7 @@ func DecodeKeyedHash(text string) ([]byte, error) {
 }
 
 // grantNames are the grants in the order in which messages name them.
-var grantNames = []string{GrantCode, GrantRefreshToken, GrantClientCredentials, GrantImplicit, GrantPassword, GrantValidateBearer}
+var grantNames = []string{GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer}
 
 func (c *Client) checkGrants(p *Problems) {
 	if len(c.Grants) == 0 {
@@ -202,7 +203,7 @@ func (c *Client) checkGrants(p *Problems) {
 	}
 	for _, g := range c.Grants {
 		switch g {
-		case GrantCode, GrantRefreshToken, GrantClientCredentials, GrantImplicit, GrantPassword, GrantValidateBearer:
+		case GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer:
 		case "device_code":
 			p.Addf("grants: %s is not supported yet", g)
 		default:
@@ -227,8 +228,11 @@ func (c *Client) checkGrants(p *Problems) {
 	if c.HasGrant(GrantCode) && len(c.RedirectURIs) == 0 {
 		p.Addf("redirect_uris is missing: authorization_code needs one")
 	}
-	if c.HasGrant(GrantImplicit) && len(c.RedirectURIs) == 0 { // RFC 6749 3.1.2.2
-		p.Addf("redirect_uris is missing: implicit needs one")
+	if c.HasGrant(GrantIDToken) && len(c.RedirectURIs) == 0 { // RFC 6749 3.1.2.2
+		p.Addf("redirect_uris is missing: implicit and id_token need one")
+	}
+	if slices.Contains(c.Grants, GrantIDToken) && !c.HasScope(ScopeOpenID) {
+		p.Addf("scopes: id_token needs the scope openid")
 	}
 }
 

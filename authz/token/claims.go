@@ -1,10 +1,14 @@
 package token
 
 import (
+	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // ClaimsRequest is what the claims parameter asks for in addition to the scopes, by name. (OpenID Connect Core 5.5)
@@ -14,10 +18,27 @@ type ClaimsRequest struct {
 	IDToken  []string `cbor:"2,keyasint,omitempty"`
 }
 
-// PersonClaims returns the known ones of these claims of a person in the types of OpenID Connect Core 5.1.
-func PersonClaims(person *login.Subject, names []string) map[string]any {
+// PersonClaims returns the known ones of these claims of a person in the types of OpenID Connect Core 5.1. Only
+// permissions, which belong to the groups, cost a transaction.
+func (l *Ledger) PersonClaims(ctx context.Context, person *login.Subject, names []string) (map[string]any, error) {
 	out := map[string]any{}
 	for _, name := range names {
+		switch name {
+		case client.ScopeGroups, client.ScopeRoles:
+			out[name] = groupNames(person)
+			continue
+		case client.ScopePermissions:
+			var of map[string][]string
+			err := l.view(ctx, func(tx storage.Tx) (err error) {
+				of, err = l.deps.Subjects.Permissions(tx, person.Groups)
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+			out[name] = PermissionsOf(of)
+			continue
+		}
 		value := person.Profile[name]
 		if name == "preferred_username" && value == "" {
 			value = person.Username
@@ -26,7 +47,23 @@ func PersonClaims(person *login.Subject, names []string) map[string]any {
 			out[name] = claimValue(name, value)
 		}
 	}
-	return out
+	return out, nil
+}
+
+// groupNames are the groups of a person in order, never nil: applications test for membership without asking whether
+// there is a list.
+func groupNames(person *login.Subject) []string {
+	return append([]string{}, slices.Sorted(slices.Values(person.Groups))...)
+}
+
+// PermissionsOf returns each permission of these groups once, in order, never nil.
+func PermissionsOf(groups map[string][]string) []string {
+	out := []string{}
+	for _, permissions := range groups {
+		out = append(out, permissions...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func claimValue(claim, value string) any {

@@ -52,8 +52,8 @@ func (l *Ledger) StoreGrant(tx storage.Tx, id string, g Grant, limit int) error 
 type heldGrant struct{ id, session string }
 
 // dispensable returns the index of the grant that makes room for one of a session. The list is in the order of time. A
-// session with more than a fifth of all gives way first, otherwise the oldest grant: people come back every morning with
-// a new session, and two tabs of one must not take each other's tokens.
+// session with more than a fifth of all gives way first, otherwise the oldest grant: people come back every morning
+// with a new session, and two tabs of one must not take each other's tokens.
 func dispensable(have []heldGrant, session string, limit int) int {
 	count := map[string]int{session: 1}
 	for _, h := range have {

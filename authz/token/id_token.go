@@ -1,6 +1,7 @@
 package token
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"
@@ -39,24 +40,47 @@ type idTokenClaims struct {
 	Session  string   `json:"sid,omitempty"` // OpenID Connect Back-Channel Logout 2.1
 }
 
-// SignIDToken returns a signed ID token for a client. Of the person it names the subject and the claims that the claims
-// parameter asked for; the userinfo endpoint has the rest. accessToken is the one issued with it, or "".
-func (l *Ledger) SignIDToken(c *client.Client, si SignIn, subj login.Subject, nonce, accessToken string, asked []string, now time.Time) (string, error) {
+// IDToken is what an ID token says.
+type IDToken struct {
+	Client  *client.Client
+	SignIn  SignIn
+	Subject login.Subject
+	Nonce   string
+	Scope   []string
+	Asked   []string // claims that the claims parameter asks for
+	Access  string   // the access token that is issued with it; "": none
+}
+
+// SignIDToken returns a signed ID token. Of the person it names the subject and the claims that the claims parameter
+// asked for; the userinfo endpoint has the rest. The claims of the scopes are in the ID token too if the client wants
+// them there, or if no access token comes with it that could ask the userinfo endpoint (OpenID Connect Core 5.4).
+func (l *Ledger) SignIDToken(ctx context.Context, t IDToken, now time.Time) (string, error) {
+	c, si := t.Client, t.SignIn
 	alg := c.IDTokenAlg
 	if alg == "" {
 		alg = string(keys.Algorithms[0])
 	}
 	claims := idTokenClaims{
-		Issuer: l.issuer, Subject: l.SubjectFor(c, subj.ID), Audience: c.ID, Expires: now.Add(idTokenLifetime).Unix(), IssuedAt: now.Unix(),
-		AuthTime: si.AuthTime.Unix(), Nonce: nonce, ACR: ACR(si.Level), AMR: methodReferences(si), AZP: c.ID, Session: si.SessionID,
+		Issuer: l.issuer, Subject: l.SubjectFor(c, t.Subject.ID), Audience: c.ID, Expires: now.Add(idTokenLifetime).Unix(), IssuedAt: now.Unix(),
+		AuthTime: si.AuthTime.Unix(), Nonce: t.Nonce, ACR: ACR(si.Level), AMR: methodReferences(si), AZP: c.ID, Session: si.SessionID,
 	}
-	if accessToken != "" {
-		claims.ATHash = tokenHash(alg, accessToken)
+	if t.Access != "" {
+		claims.ATHash = tokenHash(alg, t.Access)
 	}
-	if asked = c.AllowedClaims(asked); len(asked) == 0 {
+	names := c.AllowedClaims(t.Asked)
+	if c.IDTokenClaims || t.Access == "" {
+		for _, scope := range t.Scope {
+			names = append(names, client.ScopeClaims[scope]...)
+		}
+	}
+	if len(names) == 0 {
 		return l.deps.Keys.Sign(alg, keys.TypeIDToken, claims)
 	}
-	return l.deps.Keys.Sign(alg, keys.TypeIDToken, joinedClaims{claims, PersonClaims(&subj, asked)})
+	person, err := l.PersonClaims(ctx, &t.Subject, names)
+	if err != nil {
+		return "", err
+	}
+	return l.deps.Keys.Sign(alg, keys.TypeIDToken, joinedClaims{claims, person})
 }
 
 // joinedClaims are the claims of an ID token and those of the person, which have other names.

@@ -19,13 +19,15 @@ import (
 //		post_logout_redirect_uris <uri>...
 //		backchannel_logout_uri    <uri>
 //		frontchannel_logout_uri   <uri>
-//		grants                    authorization_code|refresh_token|client_credentials|implicit|password|validate_bearer...
+//		grants                    authorization_code|refresh_token|client_credentials|id_token|implicit|password|
+//		                          validate_bearer...
 //		scopes                    <scope>...
 //		default_scopes            <scope>...
 //		idps                      identity|<id of an idp>...
 //		consent                   on|off|always
 //		pkce                      required
 //		id_token_alg              RS256|ES256|EdDSA
+//		id_token_claims           on|off
 //		token_format              opaque|jwt
 //		app                       <identifier> <platform> <version>
 //		subject_type              public|pairwise
@@ -76,6 +78,7 @@ func (c *Client) subdirectives() options.Subdirectives {
 		"consent":                   options.Value(&c.Consent, checkConsent),
 		"pkce":                      {Parse: c.readPKCE},
 		"id_token_alg":              options.Value(&c.IDTokenAlg, checkAlg),
+		"id_token_claims":           {Parse: c.readIDTokenClaims},
 		"token_format":              options.Value(&c.TokenFormat, checkTokenFormat),
 		"subject_type":              options.Value(&c.SubjectType, checkSubjectType),
 		"app":                       {Parse: c.readApp},
@@ -113,6 +116,18 @@ func (c *Client) readPKCE(d *caddyfile.Dispenser) error {
 		return d.Errf("pkce: want the word required")
 	}
 	c.PKCERequired = true
+	return nil
+}
+
+func (c *Client) readIDTokenClaims(d *caddyfile.Dispenser) error {
+	var word string
+	if err := options.ReadValue(d, &word, options.OneOf("on", "off")); err != nil {
+		return err
+	}
+	if options.HasPlaceholder(word) {
+		return d.Errf("id_token_claims: want on or off")
+	}
+	c.IDTokenClaims = word == "on"
 	return nil
 }
 

@@ -35,8 +35,8 @@ type Client struct {
 	// What the page after a sign-out loads in a frame; its scheme, host and port are those of a redirect URI. Default:
 	// none.
 	FrontchannelLogoutURI string `json:"frontchannel_logout_uri,omitempty"`
-	// What the client may do: authorization_code, refresh_token, client_credentials, and the deprecated implicit,
-	// password and validate_bearer. Default: none.
+	// What the client may do: authorization_code, refresh_token, client_credentials, id_token (which signs people in by
+	// an ID token alone), and the deprecated implicit, password and validate_bearer. Default: none.
 	Grants []string `json:"grants,omitempty"`
 	// The scopes it may ask for. Default: none.
 	Scopes []string `json:"scopes,omitempty"`
@@ -50,6 +50,9 @@ type Client struct {
 	PKCERequired bool `json:"pkce_required,omitempty"`
 	// The signature of its ID tokens: RS256, ES256 or EdDSA. Default: RS256.
 	IDTokenAlg string `json:"id_token_alg,omitempty"`
+	// Whether the claims of the scopes are in its ID tokens too, not only at the userinfo endpoint, for libraries that
+	// read no others. Default: false.
+	IDTokenClaims bool `json:"id_token_claims,omitempty"`
 	// The form of its access tokens: opaque, or jwt (RFC 9068), signed like its ID tokens. Default: opaque.
 	TokenFormat string `json:"token_format,omitempty"`
 	// The identifier by which the client knows a person: public, the same for all, or pairwise, one for each host of
