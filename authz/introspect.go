@@ -31,6 +31,7 @@ type introspectionBody struct {
 	Audience         []string            `json:"aud,omitempty"`
 	Issuer           string              `json:"iss"`
 	Username         string              `json:"username,omitempty"`
+	Partition        string              `json:"partition,omitempty"` // absent: there are no partitions
 	AMR              []string            `json:"amr,omitempty"`
 	ACR              string              `json:"acr,omitempty"`       // RFC 9470 6.2
 	AuthTime         int64               `json:"auth_time,omitempty"` // RFC 9470 6.2
@@ -168,7 +169,7 @@ func (s *Server) introspectionBody(i *token.Introspection) *introspectionBody {
 		b.AppIdentifier, b.AppPlatform, b.AppVersion = i.App.Identifier, i.App.Platform, i.App.Version
 	}
 	if p := i.Person; p != nil {
-		b.Username = p.Username
+		b.Username, b.Partition = p.Username, p.Profile["partition"]
 		b.UserDetails = detailsBody(p.Details)
 	}
 	return b

@@ -143,6 +143,7 @@ func TestGroupCommands(t *testing.T) {
 func TestPartitionsOfServer(t *testing.T) {
 	s := newServer(t)
 	s.inIdentity = "partitions acme"
+	s.site = "protect orders.read {\n\t\tpartition default acme\n\t}"
 	s.extra = `client legacy {
 		secret ` + testSecret + `
 		grants password

@@ -15,7 +15,7 @@ const (
 var ScopeClaims = map[string][]string{
 	"profile": {
 		"name", "family_name", "given_name", "middle_name", "nickname", "preferred_username", "profile", "picture", "website", "gender",
-		"birthdate", "zoneinfo", "locale", "updated_at",
+		"birthdate", "zoneinfo", "locale", "updated_at", "partition",
 	},
 	"email":   {"email", "email_verified"},
 	"phone":   {"phone_number", "phone_number_verified"},

@@ -69,6 +69,7 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		login       [<origin>...]
 //		scopes      <scope>...
 //		groups      <group>...
+//		partition   <name>...|*
 //		level       <1..4>
 //		audience    <uri>...
 //		headers     <name> <claim>
@@ -95,6 +96,7 @@ func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"login":       {Parse: p.readLogin},
 		"scopes":      {Parse: p.readScopes},
 		"groups":      options.Values(&p.Groups, nil),
+		"partition":   options.Values(&p.Partitions, checkPartition),
 		"level":       options.Value(&p.Level, options.CheckLevel),
 		"audience":    options.Values(&p.Audience, options.CheckURI),
 		"headers":     {Parse: p.readHeader, Repeats: true},

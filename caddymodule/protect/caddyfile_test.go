@@ -62,6 +62,7 @@ func TestProtectCaddyfile(t *testing.T) {
 		login
 		scopes openid profile
 		groups staff
+		partition default acme
 		level 2
 		audience https://wiki.example.com
 		headers Remote-User sub
@@ -82,7 +83,7 @@ func TestProtectCaddyfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"scopes":["openid","profile"],"groups":["staff"],"level":"2","audience":["https://wiki.example.com"],"login":true,` +
+	const want = `{"scopes":["openid","profile"],"groups":["staff"],"partitions":["default","acme"],"level":"2","audience":["https://wiki.example.com"],"login":true,` +
 		`"origins":["https://wiki.example.com","http://localhost:9081"],"headers":[{"name":"Remote-User","claim":"sub"},{"name":"X-Mail","claim":"email"}],` +
 		`"public":["/healthz","/assets/*"],"match":[{"path":["/private/*"]}],"preflight":true,"strip_token":true,"session":"12h"}`
 	if string(got) != want {
@@ -173,6 +174,10 @@ func TestProtectCaddyfileRefuses(t *testing.T) {
 		{"twice", "level 1\n\t\tlevel 2", "level is already set on line 3"},
 		{"level", "level 5", "level"},
 		{"level text", "level high", "not a whole number"},
+		{"partition", "partition Acme", "is not the name of a partition"},
+		{"partition without a name", "partition", "partition: a value is missing"},
+		{"partition twice", "partition a a", "named twice"},
+		{"preflight argument", "preflight on", "unexpected argument"},
 		{"scope", "scopes a\"b", "is not a scope"},
 		{"header", "headers Remote-User", "want a header and a claim"},
 		{"header name", "headers Cookie sub", "has a meaning of its own"},

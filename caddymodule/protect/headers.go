@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -413,6 +414,17 @@ func checkIdentityHeader(name string) error {
 		"Proxy-Connection", "Set-Cookie", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Via",
 	}, c), strings.HasPrefix(c, "Sec-"), isForwarded(c):
 		return fmt.Errorf("%s has a meaning of its own: choose another header, such as Remote-User", c)
+	}
+	return nil
+}
+
+const everyPartition = "*"
+
+var partitionForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+func checkPartition(s string) error {
+	if s != everyPartition && !partitionForm.MatchString(s) {
+		return fmt.Errorf("%q is not the name of a partition: lower-case letters, digits and . _ -, or * for every partition", s)
 	}
 	return nil
 }

@@ -78,7 +78,12 @@ func TestPreflight(t *testing.T) {
 	g.refused(t, preflight("open.test"), http.StatusUnauthorized)
 	g.attack(t, "what only looks like a preflight", func(t *testing.T) {
 		for _, lines := range [][]string{
-			{"Authorization: Bearer " + g.expired}, {"X-HTTP-Method-Override: DELETE"}, {"X-Method-Override: DELETE"}, {"X-HTTP-Method: DELETE"}, {"Content-Length: 2", "", "hi"}, {"Origin: https://b.example.com"},
+			{"Authorization: Bearer " + g.expired},
+			{"X-HTTP-Method-Override: DELETE"},
+			{"X-Method-Override: DELETE"},
+			{"X-HTTP-Method: DELETE"},
+			{"Content-Length: 2", "", "hi"},
+			{"Origin: https://b.example.com"},
 			{"Transfer-Encoding: chunked", "", "2", "hi", "0"},
 		} {
 			g.refused(t, preflight("preflight.test", lines...), http.StatusUnauthorized)

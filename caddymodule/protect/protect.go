@@ -4,6 +4,7 @@
 package protect
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -42,6 +43,9 @@ type Protect struct {
 	Scopes []string `json:"scopes,omitempty"`
 	// Groups of which the person must be in at least one. Default: any person, and clients with a token of their own.
 	Groups []string `json:"groups,omitempty"`
+	// The partitions whose persons may pass, or * for all of them. Clients with a token of their own are in none.
+	// Default: default, which is everybody while there are no partitions.
+	Partitions []string `json:"partitions,omitempty"`
 	// The least authentication level, 1 to 4. Clients get the challenge of RFC 9470, browsers the sign-in page.
 	// Default: any.
 	Level options.Count `json:"level,omitempty"`
@@ -180,6 +184,7 @@ func (p *Protect) setUp(repl *caddy.Replacer) error {
 	res := options.NewResolver(repl)
 	p.Scopes = res.List("scopes", p.Scopes, options.CheckScope)
 	p.Groups = res.List("groups", p.Groups, nil)
+	p.Partitions = res.List("partition", p.Partitions, checkPartition)
 	p.Audience = res.List("audience", p.Audience, options.CheckURI)
 	p.Public = res.List("public", p.Public, checkPublic)
 	p.level = res.Count("level", p.Level, options.CheckLevel)
@@ -355,6 +360,7 @@ const (
 	tooLow                // a higher authentication level is needed
 	scopeMissing
 	notInGroup
+	notInPartition
 )
 
 // examine applies the rules of this site. It is called for every request; no verdict is cached.
@@ -372,8 +378,19 @@ func (p *Protect) examine(who *token.Introspection, browser bool) verdict {
 		return scopeMissing
 	case len(p.Groups) > 0 && (who.Person == nil || !slices.ContainsFunc(p.Groups, func(g string) bool { return slices.Contains(who.Person.Groups, g) })):
 		return notInGroup
+	case who.Person != nil && !p.admits(who.Person.Partition):
+		return notInPartition
 	}
 	return allowed
+}
+
+// admits tells whether persons of a partition may pass. "": the default one.
+func (p *Protect) admits(partition string) bool {
+	if len(p.Partitions) == 0 {
+		return partition == ""
+	}
+	partition = cmp.Or(partition, event.DefaultPartition)
+	return slices.ContainsFunc(p.Partitions, func(name string) bool { return name == partition || name == everyPartition })
 }
 
 var (

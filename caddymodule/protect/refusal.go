@@ -87,7 +87,7 @@ func (p *Protect) challengeOf(v verdict) refusal {
 	case scopeMissing:
 		const code, text = "insufficient_scope", "the token lacks a scope that is required here"
 		return refusal{status: http.StatusForbidden, code: code, text: text, challenge: errorParams(code, text) + scope, page: "error.denied"}
-	case notInGroup:
+	case notInGroup, notInPartition:
 		const code, text = "access_denied", "the account may not open this"
 		return refusal{status: http.StatusForbidden, code: code, text: text, challenge: errorParams(code, text), page: "error.denied"}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -251,7 +252,8 @@ func (s *Service) Groups(tx storage.Tx, after string, limit int) (list []Group, 
 	return list, nil
 }
 
-// Permissions returns the permissions of groups by the names of the groups. A name without a record has no permissions.
+// Permissions returns the permissions of groups by the names of the groups, as Get returns them. A name without a
+// record has no permissions.
 func (s *Service) Permissions(tx storage.Tx, names []string) (map[string][]string, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -260,6 +262,9 @@ func (s *Service) Permissions(tx storage.Tx, names []string) (map[string][]strin
 	for _, n := range names {
 		out[n] = []string{}
 		id, found, err := groupNames.Find(tx, n)
+		if _, name, qualified := strings.Cut(n, `\`); err == nil && !found && qualified {
+			id, found, err = groupNames.Find(tx, name)
+		}
 		if err != nil {
 			return nil, err
 		}

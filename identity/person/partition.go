@@ -103,6 +103,24 @@ func (s *Service) Place(n NewPerson) (NewPerson, error) {
 	return n, nil
 }
 
+// outside returns the username and the groups of a person as applications know them: with the partition in front,
+// unless it is the default one. Otherwise two persons of one username, or two groups of one name, would be the same to
+// an application. (docs/decisions.md#partitions-and-applications)
+func (s *Service) outside(r *Record) (username string, groups []string) {
+	if r.Partition == "" && !(s.cfg.Partitions.On && strings.Contains(r.Username, `\`)) {
+		return r.Username, r.Groups
+	}
+	prefix := r.PartitionName() + `\` // a name from before partitions can look like one of another partition
+	if r.Partition == "" {
+		return prefix + r.Username, r.Groups
+	}
+	groups = make([]string, len(r.Groups))
+	for i, g := range r.Groups {
+		groups[i] = prefix + g
+	}
+	return prefix + r.Username, groups
+}
+
 // stored returns the partition as records hold it: "" for the default one.
 func stored(partition string) string {
 	if partition == event.DefaultPartition {

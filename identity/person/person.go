@@ -302,14 +302,18 @@ func (s *Service) Get(tx storage.Tx, subject string) (login.Subject, error) {
 	if err != nil {
 		return login.Subject{}, err
 	}
-	sub := login.Subject{ID: subject, Active: rec.State == Active, Epoch: rec.Epoch, Groups: rec.Groups, Username: rec.Username}
+	sub := login.Subject{ID: subject, Active: rec.State == Active, Epoch: rec.Epoch, Partition: rec.Partition}
+	sub.Username, sub.Groups = s.outside(&rec)
 	sub.Profile = make(map[string]string, 8)
 	set := func(claim, v string) {
 		if v != "" {
 			sub.Profile[claim] = v
 		}
 	}
-	set("preferred_username", rec.Username)
+	set("preferred_username", sub.Username)
+	if s.cfg.Partitions.On {
+		set("partition", rec.PartitionName())
+	}
 	set("name", rec.Name)
 	set("given_name", rec.GivenName)
 	set("family_name", rec.FamilyName)

@@ -63,7 +63,7 @@ func (n NewPerson) Complete(p *Profile, username string) {
 	if email != "" {
 		p.setPrimaryEmail(email, false)
 	}
-	p.vouch(username)
+	p.vouch(stored(n.Partition), username)
 	if n.EmailVerified == nil {
 		return
 	}
@@ -77,8 +77,13 @@ func (n NewPerson) Complete(p *Profile, username string) {
 	}
 }
 
-// vouch marks an address that is also the username as verified: the administrator has entered it, and we trust it.
-func (p *Profile) vouch(username string) {
+// vouch marks an address that is also the username as verified: the administrator has entered it, and we trust it. In
+// another partition than the default one it can have been entered by an administrator of that partition alone, whom
+// others need not trust.
+func (p *Profile) vouch(partition, username string) {
+	if partition != "" {
+		return
+	}
 	for i := range p.EmailAddresses {
 		if e := &p.EmailAddresses[i]; strings.EqualFold(e.Value, username) {
 			e.Verified = true

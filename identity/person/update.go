@@ -127,7 +127,7 @@ func (u *updateTx) settle(was *Record, old *ProfileRecord, d *Details) (Record, 
 	if !u.Verified {
 		prof.Profile.keepVerified(&old.Profile)
 		if rec.Username != was.Username {
-			prof.Profile.vouch(rec.Username)
+			prof.Profile.vouch(rec.Partition, rec.Username)
 		}
 	}
 	if err := prof.Check(); err != nil {

@@ -75,10 +75,13 @@ type Subject struct {
 	Active bool
 	// Epoch grows when all earlier grants and sessions end (password change, block, "sign out everywhere"). A grant or
 	// session with another epoch is invalid.
-	Epoch  int64
+	Epoch int64
+	// Groups are the names of the person's groups, outside the default partition as partition\name.
 	Groups []string
-	// Username as the person writes it.
+	// Username as the person writes it, outside the default partition partition\username.
 	Username string
+	// Partition is the name of the person's partition. Empty: the default one.
+	Partition string
 	// Profile carries the standard claims (OpenID Connect Core 5.1): name, given_name, family_name, email,
 	// email_verified ("true" or "false"), phone_number, locale, updated_at (seconds) and so on.
 	Profile map[string]string
