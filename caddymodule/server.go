@@ -30,7 +30,7 @@ func init() {
 }
 
 // Handler serves every endpoint and page of the issuer, and /healthz. Other paths are not found. A Host other than the
-// issuer's is answered with 421.
+// issuer's is answered with 421, also by the server around the site if no other site has it.
 type Handler struct {
 	app *App
 	log *zap.Logger
@@ -64,6 +64,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // Provision finds the app.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.log = ctx.Logger()
+	refuseOtherHosts(ctx)
 	var err error
 	h.app, err = options.App[*App](ctx)
 	return err
