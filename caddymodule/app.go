@@ -23,6 +23,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/listener"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/api"
@@ -187,6 +188,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 func (a *App) openEarly() (err error) {
 	if caddy.ActiveContext().Context == nil {
 		return nil
+	}
+	if !listener.InUse() {
+		a.log.Info("this reload can lose connections and requests: put `servers { listener_wrappers { gatehouse tls } }` into the global options, a line each")
 	}
 	if a.early, err = openCore(a.ctx, a.storage, a.keys, a.cost, a.log); err != nil {
 		return fmt.Errorf("gatehouse: %w", err)

@@ -119,6 +119,11 @@ type setup struct {
 
 const workers = 64
 
+// servers is the global option with which a reload loses no request, and further options.
+func servers(options string) string {
+	return "\tservers {\n\t\t" + options + "\n\t\tlistener_wrappers {\n\t\t\tgatehouse\n\t\t\ttls\n\t\t}\n\t}"
+}
+
 // start starts a server with a signed-in person and n workers. At the end of the test it looks for panics and
 // violations, and shows the log of a failed test.
 func start(t *testing.T, c lab.Config, n int) setup {

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -65,28 +63,9 @@ func (a Answer) Active() (active, told bool) {
 	return *m.Active, true
 }
 
+// do sends a request as any HTTP client does: once, unless its method allows more.
 func (s *Server) do(c *http.Client, req *http.Request) Answer {
-	again := req.Clone(req.Context()) // Do adds the cookies to the request itself
-	a := once(c, req)
-	if a.Err == nil || !s.Resend.Load() || !errors.Is(a.Err, io.EOF) && !errors.Is(a.Err, syscall.ECONNRESET) {
-		return a
-	}
-	s.Resent.Add(1)
-	if req.GetBody != nil {
-		body, err := req.GetBody()
-		if err != nil {
-			return a
-		}
-		again.Body = body
-	}
-	return once(c, again)
-}
-
-func once(c *http.Client, req *http.Request) Answer {
 	begin := time.Now()
-	// The server may close a kept connection while a request is on its way. It has not read such a request. This key
-	// makes the transport send it again on another connection, whatever its method. No header is sent.
-	req.Header["Idempotency-Key"] = nil
 	res, err := c.Do(req)
 	if err != nil {
 		return Answer{Err: err, Took: time.Since(begin)}

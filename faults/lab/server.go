@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -19,11 +18,6 @@ type Server struct {
 	Config
 	Secrets
 	Ports Ports
-
-	// Resend makes clients send a request once more if its connection was closed before any answer, as HTTP clients do
-	// (RFC 9112 9.3.1). Resent counts them.
-	Resend atomic.Bool
-	Resent atomic.Int64
 
 	Log  string // file for standard error, of all starts one after the other
 	HTTP *http.Client

@@ -15,6 +15,7 @@ var mayImport = map[string][]string{
 	"caddymodule/client":   {"caddymodule/internal", "authz", "internal"},
 	"caddymodule/command":  {"caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "internal"},
 	"caddymodule/internal": {"internal"},
+	"caddymodule/listener": {},
 	"caddymodule/protect":  {"caddymodule/internal", "authz", "idp", "internal"},
 	"caddymodule/provider": {"caddymodule/internal", "authz", "identity", "idp", "storage", "internal"},
 	"authz":                {"storage", "internal"},
