@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -171,7 +172,8 @@ func (t *resourceType) conform(v any) (object, error) {
 	return out, nil
 }
 
-// checkSchemas: a resource names its core schema, and no schema of another kind. (RFC 7643 3)
+// checkSchemas: a resource names its core schema, and no schema of another kind of resource. Extensions of others are
+// ignored: Microsoft Entra names one of its own at each group. (RFC 7643 3)
 func (t *resourceType) checkSchemas(o object) error {
 	list, _ := o["schemas"].([]any)
 	if !slices.Contains(list, any(t.core.id)) {
@@ -179,17 +181,33 @@ func (t *resourceType) checkSchemas(o object) error {
 	}
 	for _, v := range list {
 		known := v == t.core.id || slices.ContainsFunc(t.extensions, func(s *schema) bool { return v == s.id })
-		if !known {
+		if name, _ := v.(string); !known && !foreign(name) {
 			return bad(invalidValue, "schemas names one that is not of this resource")
 		}
 	}
 	return nil
 }
 
+var uri = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:[!-~]+$`)
+
+// foreign tells whether a name is that of an extension schema of somebody else, or of an attribute in one. No attribute
+// of ours has a colon in its name.
+func foreign(name string) bool {
+	if len(name) > maxFilter || !uri.MatchString(name) || strings.HasPrefix(lower(name), "urn:ietf:params:scim:schemas:core:") {
+		return false
+	}
+	return !slices.ContainsFunc(allSchemas(), func(s *schema) bool {
+		return len(name) >= len(s.id) && equalFold(name[:len(s.id)], s.id) && (len(name) == len(s.id) || name[len(s.id)] == ':')
+	})
+}
+
 func conformObject(in []*attribute, o object, path string) (object, error) {
 	out := object{}
 	for name, v := range o {
 		a := find(in, name)
+		if a == nil && path == "" && foreign(name) {
+			continue
+		}
 		if a == nil {
 			return nil, bad(invalidSyntax, unknown(path, name))
 		}
@@ -228,6 +246,8 @@ func conform(a *attribute, v any, path string) (any, error) {
 		return nil, nil //nolint:nilnil // null is no value (RFC 7643 2.5)
 	case a.multi && !isList:
 		list = []any{v}
+	case !a.multi && isList && a.typ() == typeComplex && len(list) == 1:
+		return conform(a, list[0], path) // as Microsoft Entra sends a manager
 	case !a.multi && isList:
 		return nil, bad(invalidValue, path+" has one value, not several")
 	case !a.multi:

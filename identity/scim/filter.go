@@ -211,7 +211,12 @@ func (p *filterParser) comparison() (filter, error) {
 	if p.at < len(p.s) && p.s[p.at] == '[' {
 		return p.brackets(a, sub)
 	}
-	c := comparison{attr: a, sub: sub}
+	c, err := p.operator(path, comparison{attr: a, sub: sub})
+	return c, err
+}
+
+// operator reads what comes after the name of an attribute.
+func (p *filterParser) operator(path string, c comparison) (comparison, error) {
 	for _, op := range []string{"eq", "ne", "co", "sw", "ew", "gt", "ge", "lt", "le"} {
 		if p.word(op) {
 			c.op = op
@@ -220,15 +225,33 @@ func (p *filterParser) comparison() (filter, error) {
 	}
 	if c.op == "" {
 		if !p.word("pr") && !p.present() {
-			return nil, filterError("want one of eq, ne, co, sw, ew, pr, gt, ge, lt, le after " + path)
+			return c, filterError("want one of eq, ne, co, sw, ew, pr, gt, ge, lt, le after " + path)
 		}
 		c.op = "pr"
 		return c, nil
 	}
+	var err error
 	if c.value, err = p.value(); err != nil {
-		return nil, err
+		return c, err
 	}
 	return c.complete(path)
+}
+
+// within returns the condition attr[filter].sub op value, as Microsoft Entra asks for emails[type eq "work"].value: one
+// of the values that meet the filter is enough, and a resource without them is unequal to every value.
+func (c comparison) within(f some) filter {
+	negated := c.op == "ne"
+	switch {
+	case c.op != "pr" && c.value == nil:
+		c.op, negated = "pr", !negated
+	case negated:
+		c.op = "eq"
+	}
+	f.f = and{f.f, c}
+	if negated {
+		return not{f}
+	}
+	return f
 }
 
 // present takes pr where a condition ends without a space.
@@ -263,7 +286,19 @@ func (p *filterParser) brackets(a, sub *attribute) (filter, error) {
 	if !p.char(']') {
 		return nil, filterError("a bracket is not closed")
 	}
-	return f, nil
+	if p.at == len(p.s) || p.s[p.at] != '.' {
+		return f, nil
+	}
+	p.at++
+	name := p.path()
+	c := comparison{attr: f.attr.find(name)}
+	if c.attr == nil {
+		return nil, filterError(unknown(f.attr.name+".", name))
+	}
+	if c, err = p.operator(f.attr.name+"."+name, c); err != nil {
+		return nil, err
+	}
+	return c.within(f), nil
 }
 
 // value takes a JSON text, number, true, false or null.

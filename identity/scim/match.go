@@ -8,18 +8,18 @@ import (
 )
 
 // complete checks that the value can be compared with the attribute, and prepares it.
-func (c comparison) complete(path string) (filter, error) {
+func (c comparison) complete(path string) (comparison, error) {
 	a := c.leaf()
 	if a.typ() == typeComplex {
 		v := a.find("value")
 		if v == nil || c.sub != nil {
-			return nil, filterError(path + " has sub-attributes: name one of them")
+			return c, filterError(path + " has sub-attributes: name one of them")
 		}
 		c.sub, a = v, v // RFC 7643 2.4: the value of a complex attribute is its sub-attribute value
 	}
 	if c.value == nil {
 		if c.op != "eq" && c.op != "ne" {
-			return nil, filterError("null can only be equal")
+			return c, filterError("null can only be equal")
 		}
 		return c, nil
 	}
@@ -29,23 +29,23 @@ func (c comparison) complete(path string) (filter, error) {
 			c.value = strings.EqualFold(s, "true")
 		}
 		if _, ok := c.value.(bool); !ok || c.op != "eq" && c.op != "ne" {
-			return nil, filterError(path + " is true or false, and can only be equal")
+			return c, filterError(path + " is true or false, and can only be equal")
 		}
 		return c, nil
 	case typeBinary:
 		if c.op != "eq" && c.op != "ne" {
-			return nil, filterError(path + " can only be equal")
+			return c, filterError(path + " can only be equal")
 		}
 	}
 	s, ok := c.value.(string)
 	if !ok {
-		return nil, filterError(path + " wants a text in quotation marks")
+		return c, filterError(path + " wants a text in quotation marks")
 	}
 	c.text = a.folded(s)
 	if a.typ() == typeDateTime && c.op != "co" && c.op != "sw" && c.op != "ew" {
 		var err error
 		if c.at, err = time.Parse(time.RFC3339, s); err != nil {
-			return nil, filterError(path + " wants a time such as 2026-01-31T12:00:00Z")
+			return c, filterError(path + " wants a time such as 2026-01-31T12:00:00Z")
 		}
 	}
 	return c, nil

@@ -43,6 +43,9 @@ func parsePatch(t *resourceType, v any) ([]operation, error) {
 		if err != nil {
 			return nil, err
 		}
+		if name, _ := o["path"].(string); foreignPath(name) {
+			continue // as in a resource that is sent whole
+		}
 		out = append(out, op)
 	}
 	return out, nil
@@ -65,10 +68,18 @@ func (t *resourceType) operation(o object) (op operation, err error) {
 		}
 		return op, nil
 	case string:
-		op.path, err = t.path(p)
+		if !foreignPath(p) {
+			op.path, err = t.path(p)
+		}
 		return op, err
 	}
 	return op, bad(invalidPath, "path wants a text")
+}
+
+// foreignPath tells whether a path leads into an extension of somebody else.
+func foreignPath(s string) bool {
+	name, _, _ := strings.Cut(s, "[")
+	return foreign(name)
 }
 
 // path reads attribute, attribute.sub, attribute[filter] or attribute[filter].sub.
@@ -157,7 +168,7 @@ func (t *resourceType) applyOne(o object, op operation) error {
 		return bad(invalidValue, "value wants an object where there is no path")
 	}
 	for name, v := range value { // in any order: no two of them are about the same attribute
-		if equalFold(name, "schemas") {
+		if equalFold(name, "schemas") || foreignPath(name) {
 			continue
 		}
 		p, err := t.path(name)
