@@ -367,8 +367,16 @@ func (p *Problems) Join() error {
 	for i, err := range *p {
 		text[i] = err.Error()
 	}
-	return errors.New(strings.Join(text, "; "))
+	return &InvalidError{strings.Join(text, "; ")}
 }
+
+// InvalidError says all that is wrong with a client, for the administrator who wrote it.
+type InvalidError struct{ text string }
+
+func (e *InvalidError) Error() string { return e.text }
+
+// Invalidf returns an InvalidError.
+func Invalidf(format string, args ...any) error { return &InvalidError{fmt.Sprintf(format, args...)} }
 
 // checkLogoutURIs holds that an address we call is as safe as one that a browser is sent to, and that a page in a frame
 // is the client's own (Front-Channel Logout 2: scheme, host and port of a redirect URI).

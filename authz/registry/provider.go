@@ -91,7 +91,7 @@ func (r *Registry) checkProviders(c *client.Client) error {
 	known := r.providers.Load().byID
 	for _, id := range c.IDPs {
 		if _, ok := known[id]; !ok {
-			return fmt.Errorf("client %q: idps: there is no identity provider %q", c.ID, id)
+			return client.Invalidf("client %q: idps: there is no identity provider %q", c.ID, id)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,13 +10,19 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"slices"
+	"strconv"
 
 	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
+	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
@@ -68,7 +75,11 @@ func adminHandler(call adminCall) http.HandlerFunc {
 		answer, err := call(inst, w, r)
 		switch {
 		case err != nil:
-			writeAdmin(w, adminStatus(err), adminError{err.Error()})
+			status, text := adminRefusal(err)
+			if status >= http.StatusInternalServerError {
+				inst.Log.Error("admin request failed", zap.String("path", r.URL.Path), zap.Int("status", status), zap.Error(err))
+			}
+			writeAdmin(w, status, adminError{text})
 		case answer != nil:
 			writeAdmin(w, http.StatusOK, answer)
 		}
@@ -100,22 +111,47 @@ func writeAdmin(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-func adminStatus(err error) int {
+// badRequest is an error of the request, whose text is for the administrator who sent it.
+type badRequest struct{ error }
+
+func (e badRequest) Unwrap() error { return e.error }
+
+func badRequestf(format string, args ...any) error { return badRequest{fmt.Errorf(format, args...)} }
+
+// adminRefusal returns the status and the text of the answer. The text of an unknown error stays inside.
+func adminRefusal(err error) (status int, text string) {
+	is := func(of ...error) bool { return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) }) }
 	switch {
-	case errors.Is(err, person.ErrUsernameTaken), errors.Is(err, person.ErrGroupTaken), errors.Is(err, registry.ErrExists):
-		return http.StatusConflict
-	case errors.Is(err, person.ErrNoPerson), errors.Is(err, actiontoken.ErrNoToken), errors.Is(err, stepup.ErrNoMethod), errors.Is(err, person.ErrNoGroup), errors.Is(err, registry.ErrUnknown), errors.Is(err, refusal.ErrUnknown):
-		return http.StatusNotFound
-	case errors.Is(err, secret.ErrBusy), errors.Is(err, storage.ErrFull), errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrCorrupt):
-		return http.StatusServiceUnavailable
+	case is(person.ErrUsernameTaken, person.ErrGroupTaken, registry.ErrExists, registry.ErrDeclared):
+		return http.StatusConflict, err.Error()
+	case is(person.ErrNoPerson, actiontoken.ErrNoToken, stepup.ErrNoMethod, person.ErrNoGroup, registry.ErrUnknown, refusal.ErrUnknown):
+		return http.StatusNotFound, err.Error()
+	case is(enrol.ErrInvitationsOff, proof.ErrCodesOff, stepup.ErrLastWay):
+		return http.StatusConflict, err.Error()
+	case is(secret.ErrBusy, storage.ErrFull, storage.ErrUnavailable, storage.ErrCorrupt, storage.ErrReadOnly, context.Canceled, context.DeadlineExceeded):
+		return http.StatusServiceUnavailable, "try again later; the log of the server has the reason"
 	}
-	if e := new(oauth.Error); errors.As(err, &e) {
-		return e.Status
+	if e := new(oauth.Error); errors.As(err, &e) && e.Status < http.StatusInternalServerError {
+		return e.Status, e.Code + ": " + e.Description
 	}
 	if e := new(rest.Error); errors.As(err, &e) {
-		return e.Status
+		return e.Status, e.Message
 	}
-	return http.StatusBadRequest
+	if e := new(proof.TooSoonError); errors.As(err, &e) {
+		return http.StatusTooManyRequests, err.Error()
+	}
+	if e := new(http.MaxBytesError); errors.As(err, &e) {
+		return http.StatusRequestEntityTooLarge, "the body is larger than " + strconv.FormatInt(e.Limit, 10) + " bytes"
+	}
+	for _, known := range []any{
+		new(badRequest), new(*person.ValidationError), new(*person.TooManyError), new(*person.StateError), new(*client.InvalidError),
+		new(*actiontoken.FeatureOffError), new(*strictjson.Error),
+	} {
+		if errors.As(err, known) {
+			return http.StatusBadRequest, err.Error()
+		}
+	}
+	return http.StatusInternalServerError, "internal error; the log of the server has the reason"
 }
 
 // body reads the one JSON value of a request, strictly. (strictjson.Decode) A member that is null counts as absent: the
@@ -123,21 +159,21 @@ func adminStatus(err error) int {
 func body(r *http.Request, v any) error {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
-		return fmt.Errorf("read request: %w", err)
+		return badRequestf("read request: %w", err)
 	}
 	if err := strictjson.Check(raw, maxAdminDepth); err != nil {
-		return fmt.Errorf("read request: the body %w", err)
+		return badRequestf("read request: the body %w", err)
 	}
 	sent, err := strictjson.Value(raw)
 	if err != nil {
-		return fmt.Errorf("read request: %w", err)
+		return badRequestf("read request: %w", err)
 	}
 	dropNulls(sent)
 	if raw, err = json.Marshal(sent); err != nil {
-		return fmt.Errorf("read request: %w", err)
+		return badRequestf("read request: %w", err)
 	}
 	if err := strictjson.Decode(raw, v); err != nil {
-		return fmt.Errorf("read request: %w", err)
+		return badRequestf("read request: %w", err)
 	}
 	return nil
 }

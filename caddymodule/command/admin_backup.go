@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"go.uber.org/zap"
@@ -16,7 +15,7 @@ import (
 func adminBackup(i *Instance, w http.ResponseWriter, r *http.Request) (any, error) {
 	b, ok := i.Store.(storage.Backuper)
 	if !ok {
-		return nil, errors.New("this storage has its own way of making backups")
+		return nil, badRequestf("this storage has its own way of making backups")
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Cache-Control", "no-store")

@@ -23,7 +23,7 @@ func adminAddClient(i *Instance, _ http.ResponseWriter, r *http.Request) (any, e
 	res := options.NewVerbatimResolver()
 	client := c.Resolve(res) // AddClient judges the whole, once it has a secret
 	if err := res.Err(); err != nil {
-		return nil, err
+		return nil, badRequest{err}
 	}
 	text, err := i.Authz.AddClient(r.Context(), *client, caller(r))
 	if err != nil {

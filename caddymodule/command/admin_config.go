@@ -12,7 +12,7 @@ func adminExportConfig(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 func adminImportConfig(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
-		return nil, err
+		return nil, badRequest{err}
 	}
 	return i.Config.Import(r.Context(), raw, caller(r))
 }
@@ -20,7 +20,7 @@ func adminImportConfig(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 func adminDiffConfig(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
-		return nil, err
+		return nil, badRequest{err}
 	}
 	return i.Config.Diff(r.Context(), raw)
 }

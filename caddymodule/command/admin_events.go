@@ -1,7 +1,6 @@
 package command
 
 import (
-	"fmt"
 	"net/http"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -21,12 +20,12 @@ func adminVerifyEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 	for _, text := range r.URL.Query()["anchor"] {
 		a, err := event.ParseAnchor(text)
 		if err != nil {
-			return nil, err
+			return nil, badRequest{err}
 		}
 		anchors = append(anchors, a)
 	}
 	if len(anchors) > maxAnchors {
-		return nil, fmt.Errorf("more than %d anchors", maxAnchors)
+		return nil, badRequestf("more than %d anchors", maxAnchors)
 	}
 	list, err := event.Verify(r.Context(), i.Store, anchors...)
 	if err != nil {

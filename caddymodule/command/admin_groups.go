@@ -21,7 +21,7 @@ func adminListGroups(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 	if s := r.URL.Query().Get("limit"); s != "" {
 		var err error
 		if limit, err = strconv.Atoi(s); err != nil || limit < 1 || limit > maxPersons {
-			return nil, fmt.Errorf("limit is not between 1 and %d", maxPersons)
+			return nil, badRequestf("limit is not between 1 and %d", maxPersons)
 		}
 	}
 	page := groupsPage{Items: []person.Group{}}

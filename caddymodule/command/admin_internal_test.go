@@ -1,14 +1,21 @@
 package command
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	authzclient "github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // TestBody: requests are read strictly, except that null counts as absent.
@@ -46,5 +53,35 @@ func TestBody(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(`{"group":"staff","permissions":null,"add":["a"]}`))
 	if err := body(r, &in); err != nil || in.Group != "staff" || in.Permissions != nil || len(in.Add) != 1 {
 		t.Errorf("body = %+v, %v, want the group, one person to add and no permissions", in, err)
+	}
+}
+
+// TestAdminRefusal: an operation that failed inside is not the fault of the request, and its text stays inside.
+func TestAdminRefusal(t *testing.T) {
+	t.Parallel()
+	inner := errors.New("open /var/lib/gatehouse/000001.vlog: too many open files")
+	for name, c := range map[string]struct {
+		err    error
+		status int
+		text   string // part of it
+	}{
+		"an unknown failure":         {fmt.Errorf("list clients: %w", inner), http.StatusInternalServerError, "internal error"},
+		"a broken store":             {fmt.Errorf("%w: %w", storage.ErrUnavailable, inner), http.StatusServiceUnavailable, "try again later"},
+		"a full disk":                {fmt.Errorf("%w: %w", storage.ErrFull, inner), http.StatusServiceUnavailable, "try again later"},
+		"a caller who left":          {fmt.Errorf("%w: %w", context.Canceled, inner), http.StatusServiceUnavailable, "try again later"},
+		"a failure of OAuth":         {oauth.ServerError(inner), http.StatusInternalServerError, "internal error"},
+		"a failure behind a refusal": {oauth.InvalidScope(inner, "scope is not allowed"), http.StatusBadRequest, "scope is not allowed"},
+		"a failure of settings":      {(&rest.Error{Status: http.StatusConflict, Message: "changed meanwhile"}).With(inner), http.StatusConflict, "changed meanwhile"},
+		"an unknown person":          {fmt.Errorf("ada: %w", person.ErrNoPerson), http.StatusNotFound, "ada: identity: no such person"},
+		"a username that is taken":   {person.ErrUsernameTaken, http.StatusConflict, "taken"},
+		"a bad member":               {&person.ValidationError{Field: "email", Problem: "is wrong"}, http.StatusBadRequest, "email is wrong"},
+		"a bad client":               {(&authzclient.Client{ID: "x"}).Validate(), http.StatusBadRequest, "grants"},
+		"a bad parameter":            {badRequestf("limit is not between 1 and %d", 5), http.StatusBadRequest, "limit is not between 1 and 5"},
+		"a long body":                {badRequest{&http.MaxBytesError{Limit: 5}}, http.StatusRequestEntityTooLarge, "5 bytes"},
+	} {
+		status, text := adminRefusal(c.err)
+		if status != c.status || !strings.Contains(text, c.text) || strings.Contains(text, "vlog") {
+			t.Errorf("%s: %d %q, want %d with %q and nothing of the inside", name, status, text, c.status, c.text)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 
@@ -32,7 +31,7 @@ func adminImport(i *Instance, _ http.ResponseWriter, r *http.Request) (any, erro
 		return nil, err
 	}
 	if len(in.Persons) > maxImported {
-		return nil, fmt.Errorf("more than %d persons in one request", maxImported)
+		return nil, badRequestf("more than %d persons in one request", maxImported)
 	}
 	results, err := i.Identity.Person.Import(r.Context(), in.Persons, in.Update, caller(r))
 	if err != nil {
@@ -92,7 +91,7 @@ func adminListPersons(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	if s := r.URL.Query().Get("limit"); s != "" {
 		var err error
 		if limit, err = strconv.Atoi(s); err != nil || limit < 1 || limit > maxPersons {
-			return nil, fmt.Errorf("limit is not between 1 and %d", maxPersons)
+			return nil, badRequestf("limit is not between 1 and %d", maxPersons)
 		}
 	}
 	list, err := i.Identity.Person.ListPersons(r.Context(), r.URL.Query().Get("after"), limit)

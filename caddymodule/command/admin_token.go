@@ -34,7 +34,7 @@ func adminIssueToken(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 		Lifetime: res.Duration("lifetime", in.Lifetime),
 	}
 	if err := res.Err(); err != nil {
-		return nil, err
+		return nil, badRequest{err}
 	}
 	out, err := i.Authz.IssueToken(r.Context(), q, caller(r))
 	if err != nil {
