@@ -334,7 +334,9 @@ func TestMandatoryFields(t *testing.T) {
 		field  string
 	}{
 		{person.NewPerson{Username: "a", FamilyName: "F", Profile: phone}, "given_name"},
+		{person.NewPerson{Username: "a", GivenName: "  ", FamilyName: "F", Profile: phone}, "given_name"},
 		{person.NewPerson{Username: "b", GivenName: "G", Profile: phone}, "family_name"},
+		{person.NewPerson{Username: "b", GivenName: "G", FamilyName: "\u00a0", Profile: phone}, "family_name"},
 		{person.NewPerson{Username: "c", GivenName: "G", FamilyName: "F"}, "phone_number"},
 		{person.NewPerson{Username: "d", GivenName: "G", FamilyName: "F", Profile: phone}, ""},
 	} {

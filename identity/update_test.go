@@ -39,6 +39,9 @@ func TestUpdateInTransaction(t *testing.T) {
 		})
 	}
 	notices.Take()
+	if check := &u.Features.CustomEmailValidation; !check.Check("ann@EXAMPLE.com") || check.Check("ann@EXAMPLE.com.evil") {
+		t.Error("the domain of an address is not compared without regard to case")
+	}
 	if err := apply("ann@elsewhere.example"); !errors.As(err, new(*person.ValidationError)) {
 		t.Errorf("an address that is not accepted: %v, want a *ValidationError", err)
 	}

@@ -143,6 +143,9 @@ func hasTwice(list []string) bool {
 func (v *CustomEmailValidation) compile() {
 	v.before, _ = compileWhole(v.BeforeAtRegex)
 	v.after, _ = compileWhole(v.AfterAtRegex)
+	if v.after != nil {
+		v.after = regexp.MustCompile(`(?i)` + v.after.String()) // domains have no case (RFC 5321 2.4)
+	}
 }
 
 // compileWhole compiles an expression that must match all of a text. Go's expressions run in linear time. Empty: nil.

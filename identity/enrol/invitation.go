@@ -93,7 +93,7 @@ func (s *Service) Invite(ctx context.Context, n NewInvitation, by event.Actor) (
 	now := s.now()
 	rec.State, rec.CreatedAt, rec.UpdatedAt = person.Invited, now, now
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		if err := s.person.CheckConfigured(tx, &prof, nil); err != nil {
+		if err := s.person.CheckConfigured(tx, &prof, nil, now); err != nil {
 			return err
 		}
 		if err := person.CreatePerson(tx, id.String(), rec, &prof, folded); err != nil {

@@ -166,7 +166,7 @@ func (s *Service) register(q *front.Request, x *registration, spend func(storage
 				return cmp.Or(err, person.ErrMismatch)
 			}
 		}
-		if err := s.checkNewcomer(tx, x, n); err != nil {
+		if err := s.checkNewcomer(tx, x, n, o.Now); err != nil {
 			return err
 		}
 		f, err := s.federation.PersonOf(tx, x.Answer, n, o.Now)
@@ -195,7 +195,7 @@ func (s *Service) register(q *front.Request, x *registration, spend func(storage
 
 // checkNewcomer checks the address and the required details of a person who chooses a username. Otherwise they are the
 // provider's, and the form cannot change them.
-func (s *Service) checkNewcomer(tx storage.Tx, x *registration, n *federation.Newcomer) error {
+func (s *Service) checkNewcomer(tx storage.Tx, x *registration, n *federation.Newcomer, now time.Time) error {
 	if !x.named {
 		return nil
 	}
@@ -204,7 +204,7 @@ func (s *Service) checkNewcomer(tx storage.Tx, x *registration, n *federation.Ne
 			return cmp.Or(err, errAddressTaken)
 		}
 	}
-	return s.person.CheckConfigured(tx, &n.Prof, nil)
+	return s.person.CheckConfigured(tx, &n.Prof, nil, now)
 }
 
 // putPassword stores the password of a new person, and that the person knows the device (hash of its cookie).

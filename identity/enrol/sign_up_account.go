@@ -69,7 +69,7 @@ func (c *newAccount) create(tx storage.Tx, now time.Time) (person.Record, error)
 			return c.rec, err
 		}
 	}
-	if err := c.person.CheckConfigured(tx, &c.prof, nil); err != nil {
+	if err := c.person.CheckConfigured(tx, &c.prof, nil, now); err != nil {
 		return c.rec, err
 	}
 	c.rec.CreatedAt, c.rec.UpdatedAt = now, now

@@ -120,7 +120,7 @@ func (s *Service) createAs(ctx context.Context, n NewPerson, by event.Actor, how
 		return Details{}, err
 	}
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		if err := s.CheckConfigured(tx, &prof, nil); err != nil {
+		if err := s.CheckConfigured(tx, &prof, nil, now); err != nil {
 			return err
 		}
 		if err := s.MakeAwait(tx, &rec, how); err != nil {
@@ -324,5 +324,10 @@ func (s *Service) Get(tx storage.Tx, subject string) (login.Subject, error) {
 		sub.Profile["email_verified"] = strconv.FormatBool(rec.EmailVerified)
 	}
 	maps.Copy(sub.Profile, rec.Claims)
+	for _, claim := range []string{"profile", "picture"} { // an earlier version took any URL
+		if at := sub.Profile[claim]; at != "" && !isWebAddress(at) {
+			delete(sub.Profile, claim)
+		}
+	}
 	return sub, nil
 }

@@ -3,6 +3,7 @@ package person
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -204,10 +205,14 @@ func (d *Directory) check() error {
 	return nil
 }
 
-// CheckConfigured checks a person against the settings. before is nil for a new person. Error: *ValidationError.
-func (s *Service) CheckConfigured(tx storage.Tx, p, before *ProfileRecord) error {
+// CheckConfigured checks a person against the settings, and what is new against the rules that an earlier version did
+// not have. before is nil for a new person. Error: *ValidationError.
+func (s *Service) CheckConfigured(tx storage.Tx, p, before *ProfileRecord, now time.Time) error {
 	u, err := s.units(tx)
 	if err != nil {
+		return err
+	}
+	if err := p.checkNew(before, now); err != nil {
 		return err
 	}
 	for _, e := range p.Profile.EmailAddresses {
@@ -219,14 +224,46 @@ func (s *Service) CheckConfigured(tx storage.Tx, p, before *ProfileRecord) error
 	must := u.Attributes.PersonCreationMandatoryFields
 	switch {
 	case before != nil:
-	case must.FirstNameRequired && p.Profile.Name.FirstName == "":
+	case must.FirstNameRequired && strings.TrimSpace(p.Profile.Name.FirstName) == "":
 		return &ValidationError{"given_name", "is required"}
-	case must.LastNameRequired && p.Profile.Name.LastName == "":
+	case must.LastNameRequired && strings.TrimSpace(p.Profile.Name.LastName) == "":
 		return &ValidationError{"family_name", "is required"}
 	case must.MobileNumberRequired && len(p.Profile.PhoneNumbers) == 0:
 		return &ValidationError{"phone_number", "is required"}
 	}
 	return nil
+}
+
+// checkNew checks what was not there before. What an earlier version has stored must not hinder other changes.
+func (p *ProfileRecord) checkNew(before *ProfileRecord, now time.Time) error {
+	if before == nil {
+		before = new(ProfileRecord)
+	}
+	if born := p.Profile.DateOfBirth; born != before.Profile.DateOfBirth {
+		if born > now.AddDate(0, 0, 1).Format(time.DateOnly) { // somewhere it is tomorrow already
+			return &ValidationError{"date_of_birth", "is in the future"}
+		}
+	}
+	if at := p.Directory.ProfileURL; at != "" && at != before.Directory.ProfileURL && !isWebAddress(at) {
+		return &ValidationError{"profileUrl", notWeb}
+	}
+	old := before.Directory.Plurals["photos"]
+	for _, photo := range p.Directory.Plurals["photos"] {
+		known := slices.ContainsFunc(old, func(o Plural) bool { return o.Value == photo.Value })
+		if photo.Value != "" && !known && !isWebAddress(photo.Value) {
+			return &ValidationError{"photos", notWeb}
+		}
+	}
+	return nil
+}
+
+const notWeb = "must be an http or https URL"
+
+// isWebAddress tells whether a URL can be given to applications as the claim profile or picture: they make links of it,
+// and a javascript: URL would run in their pages.
+func isWebAddress(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && IsText(s, maxPlural)
 }
 
 // Missing returns the rules of the configuration that a profile does not meet.

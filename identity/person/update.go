@@ -133,7 +133,7 @@ func (u *updateTx) settle(was *Record, old *ProfileRecord, d *Details) (Record, 
 	if err := prof.Check(); err != nil {
 		return rec, prof, err
 	}
-	if err := u.s.CheckConfigured(u.tx, &prof, old); err != nil {
+	if err := u.s.CheckConfigured(u.tx, &prof, old, u.now); err != nil {
 		return rec, prof, err
 	}
 	if err := checkGroups(rec.Groups); err != nil {

@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 func TestWhoIsLetIn(t *testing.T) {
@@ -206,5 +208,76 @@ func TestStorageIsDown(t *testing.T) {
 	h.header.Set("Authorization", "Bearer good")
 	if a := h.do(http.MethodGet, "/Users/"+id, nil); a.status != 200 {
 		t.Errorf("afterwards: status %d, want 200", a.status)
+	}
+}
+
+// TestAddressesOfPages: profileUrl and photos become claims of which applications make links.
+func TestAddressesOfPages(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.add("anna", map[string]any{"profileUrl": "https://example.com/~anna", "photos": []any{map[string]any{"value": "HTTP://example.com/a.png"}}})
+	for _, at := range []string{
+		"javascript:alert(document.cookie)", "JaVaScRiPt:alert(1)", " javascript:alert(1)", "java\tscript:alert(1)", "javascript://example.com/%0aalert(1)", "data:text/html,<script>alert(1)</script>",
+		"vbscript:x", "file:///etc/passwd", "//example.com/x", "/x", "x", "https:example.com", "https://", "https://a:b@example.com/", "ftp://example.com/",
+	} {
+		t.Run("attack: a claim that runs as a script: "+at, func(t *testing.T) {
+			h.refused(400, "invalidValue", "PATCH", "/Users/"+id, patch("replace", "profileUrl", at))
+			h.refused(400, "invalidValue", "PATCH", "/Users/"+id, patch("add", "photos", []any{map[string]any{"value": at}}))
+			h.refused(400, "invalidValue", "POST", "/Users", map[string]any{"schemas": []string{coreUser}, "userName": "eve", "profileUrl": at})
+		})
+	}
+	got := h.want(200, "GET", "/Users/"+id, nil)
+	if got.at("profileUrl") != "https://example.com/~anna" || got.at("photos", 0, "value") != "HTTP://example.com/a.png" {
+		t.Errorf("after refused requests: %s", got.raw)
+	}
+}
+
+// TestBirthDateInTheFuture: a date that nobody can have been born on.
+func TestBirthDateInTheFuture(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.refused(400, "invalidValue", "POST", "/Users", map[string]any{"schemas": []string{coreUser}, "userName": "anna", ours: map[string]any{"dateOfBirth": "2999-01-01"}})
+	id := h.add("anna", map[string]any{ours: map[string]any{"dateOfBirth": "2026-11-21"}})
+	h.refused(400, "invalidValue", "PATCH", "/Users/"+id, patch("replace", ours+":dateOfBirth", "2026-11-23"))
+}
+
+// TestStoredBeforeTheRules: what an earlier version has stored hinders no change, and is no claim.
+func TestStoredBeforeTheRules(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.add("anna", nil)
+	const at = "javascript:alert(1)"
+	err := h.store.Update(t.Context(), func(tx storage.Tx) error {
+		rec, err := person.Records.Get(tx, id)
+		if err != nil {
+			return err
+		}
+		p, err := person.ReadProfile(tx, id, &rec)
+		if err != nil {
+			return err
+		}
+		p.Directory.ProfileURL, p.Directory.Plurals = at, map[string][]person.Plural{"photos": {{Value: at}}}
+		p.Profile.DateOfBirth = "2999-01-01"
+		rec.Take(&p)
+		if err := person.Profiles.Put(tx, id, p, time.Time{}); err != nil {
+			return err
+		}
+		return person.Records.Put(tx, id, rec, time.Time{})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := h.want(200, "PATCH", "/Users/"+id, patch("replace", "title", "Boss")); got.at("title") != "Boss" || got.at("profileUrl") != at {
+		t.Errorf("PATCH of another attribute: %s", got.raw)
+	}
+	err = h.store.View(t.Context(), func(tx storage.Tx) error {
+		sub, err := h.identity.Person.Get(tx, id)
+		if sub.Profile["profile"] != "" || sub.Profile["picture"] != "" || sub.Profile["birthdate"] != "2999-01-01" {
+			t.Errorf("claims = %v", sub.Profile)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
