@@ -110,7 +110,7 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 	body := s.introspectionBody(i)
 	if i.Person != nil && len(i.Person.Groups) > 0 {
 		err = s.view(r.Context(), func(tx storage.Tx) (err error) {
-			body.GroupPermissions, err = s.deps.Subjects.Permissions(tx, i.Person.Groups)
+			body.GroupPermissions, err = s.deps.Subjects.Permissions(tx, i.Person.Partition, i.Person.Groups)
 			return err
 		})
 		if err != nil {

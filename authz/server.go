@@ -65,8 +65,9 @@ type Subjects interface {
 	Sessions(tx storage.Tx, subject string, now time.Time) ([]login.Session, error)
 	// CloseSession ends a session of a person, or returns storage.ErrNotFound when the person has no such session.
 	CloseSession(tx storage.Tx, subject, id string) error
-	// Permissions returns the permissions of groups by the groups' names; a group without any has an empty list.
-	Permissions(tx storage.Tx, groups []string) (map[string][]string, error)
+	// Permissions returns the permissions of groups of a partition by the groups' names; a group without any has an
+	// empty list.
+	Permissions(tx storage.Tx, partition string, groups []string) (map[string][]string, error)
 	// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil:
 	// the provider cannot be asked, or the person has signed in by another provider since, whose details the client is
 	// not necessarily allowed to know.

@@ -23,9 +23,9 @@ func (x Subjects) Get(tx storage.Tx, subject string) (login.Subject, error) {
 	return x.s.Person.Get(tx, subject)
 }
 
-// Permissions returns the permissions of groups by the groups' names.
-func (x Subjects) Permissions(tx storage.Tx, groups []string) (map[string][]string, error) {
-	return x.s.Person.Permissions(tx, groups)
+// Permissions returns the permissions of groups of a partition by the groups' names.
+func (x Subjects) Permissions(tx storage.Tx, partition string, groups []string) (map[string][]string, error) {
+	return x.s.Person.Permissions(tx, partition, groups)
 }
 
 // Session returns a live session, or storage.ErrNotFound if it has ended, has expired or never existed.

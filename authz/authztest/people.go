@@ -234,7 +234,7 @@ func (p *People) Session(tx storage.Tx, id string, now time.Time) (login.Session
 }
 
 // Permissions implements authz.Subjects: the staff can read, other groups have no permissions.
-func (p *People) Permissions(_ storage.Tx, groups []string) (map[string][]string, error) {
+func (p *People) Permissions(_ storage.Tx, _ string, groups []string) (map[string][]string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := map[string][]string{}

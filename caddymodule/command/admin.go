@@ -120,7 +120,9 @@ func badRequestf(format string, args ...any) error { return badRequest{fmt.Error
 
 // adminRefusal returns the status and the text of the answer. The text of an unknown error stays inside.
 func adminRefusal(err error) (status int, text string) {
-	is := func(of ...error) bool { return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) }) }
+	is := func(of ...error) bool {
+		return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
+	}
 	switch {
 	case is(person.ErrUsernameTaken, person.ErrGroupTaken, registry.ErrExists, registry.ErrDeclared):
 		return http.StatusConflict, err.Error()

@@ -1,12 +1,14 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"strconv"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -25,8 +27,12 @@ func adminListGroups(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 		}
 	}
 	page := groupsPage{Items: []person.Group{}}
+	partition := cmp.Or(r.URL.Query().Get("partition"), event.DefaultPartition)
+	if err := i.checkPartition(partition); err != nil {
+		return nil, err
+	}
 	err := i.Store.View(r.Context(), func(tx storage.Tx) error {
-		list, err := i.Identity.Person.Groups(tx, r.URL.Query().Get("after"), limit)
+		list, err := i.Identity.Person.Groups(tx, partition, r.URL.Query().Get("after"), limit)
 		page.Items = append(page.Items[:0], list...)
 		return err
 	})
@@ -41,7 +47,8 @@ func adminListGroups(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 
 // groupRequest says what a group is to be like. Permissions that are absent stay.
 type groupRequest struct {
-	Group       string    `json:"group"` // name or id
+	Group       string    `json:"group"`               // name, partition\name or id
+	Partition   string    `json:"partition,omitempty"` // of the name. Default: the default one
 	Name        string    `json:"name,omitempty"`
 	Permissions *[]string `json:"permissions,omitempty"`
 	Add         []string  `json:"add,omitempty"`    // usernames or ids
@@ -53,7 +60,11 @@ func adminAddGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any, er
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	c := person.GroupChange{Name: in.Group}
+	c := person.GroupChange{}
+	var err error
+	if c.Partition, c.Name, err = i.groupName(&in); err != nil {
+		return nil, err
+	}
 	if in.Permissions != nil {
 		c.Permissions = *in.Permissions
 	}
@@ -65,7 +76,7 @@ func adminChangeGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	g, err := i.group(r.Context(), in.Group)
+	g, err := i.group(r.Context(), &in)
 	if err != nil {
 		return nil, err
 	}
@@ -94,17 +105,44 @@ func adminRemoveGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	g, err := i.group(r.Context(), in.Group)
+	g, err := i.group(r.Context(), &in)
 	if err != nil {
 		return nil, err
 	}
 	return outcome{"removed"}, i.Identity.Person.RemoveGroup(r.Context(), g.ID, caller(r), nil)
 }
 
-// group returns the group of a name or id.
-func (i *Instance) group(ctx context.Context, nameOrID string) (g person.Group, err error) {
+// checkPartition refuses the name of a partition that this service does not have.
+func (i *Instance) checkPartition(name string) error {
+	if p := i.Identity.Person; name != event.DefaultPartition && (!p.Partitioned() || !p.HasPartition(name)) {
+		return badRequestf("there is no partition %q", name)
+	}
+	return nil
+}
+
+// groupName returns the partition and the name of a group that is named by partition\name, as persons are, or by the
+// name and the partition.
+func (i *Instance) groupName(in *groupRequest) (partition, name string, err error) {
+	partition, name, ok := i.Identity.Person.SplitName(in.Group)
+	if in.Partition != "" {
+		if ok = ok && (partition == in.Partition || name == in.Group); ok {
+			partition = in.Partition
+		}
+	}
+	if !ok {
+		return "", "", badRequestf("the group %q is not in that partition", in.Group)
+	}
+	return partition, name, i.checkPartition(partition)
+}
+
+// group returns the group that a request names, by its name or id.
+func (i *Instance) group(ctx context.Context, in *groupRequest) (g person.Group, err error) {
+	partition, name, err := i.groupName(in)
+	if err != nil {
+		return g, err
+	}
 	err = i.Store.View(ctx, func(tx storage.Tx) (err error) {
-		g, err = i.Identity.Person.Group(tx, nameOrID)
+		g, err = i.Identity.Person.Group(tx, partition, name)
 		return err
 	})
 	return g, err

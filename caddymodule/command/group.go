@@ -12,20 +12,21 @@ import (
 )
 
 func groupCommands() *cobra.Command {
-	return group("group", "Adds, lists, changes and removes groups of persons", listGroupsCommand(), addGroupCommand(), setGroupCommand(),
+	return group("group", "Adds, lists, changes and removes groups of persons; partition\\name is a group of another partition", listGroupsCommand(), addGroupCommand(), setGroupCommand(),
 		memberCommand("join", "Puts persons into a group", func(in *groupRequest, who []string) { in.Add = who }),
 		memberCommand("leave", "Takes persons out of a group", func(in *groupRequest, who []string) { in.Remove = who }),
 		removeGroupCommand())
 }
 
 func listGroupsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "Lists all groups by name", Args: cobra.NoArgs,
+	partition := ""
+	cmd := &cobra.Command{
+		Use: "list", Short: "Lists all groups of a partition by name", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := []person.Group{}
 			for after := ""; ; {
 				var page groupsPage
-				if err := call(cmd, "/groups?limit=500&after="+url.QueryEscape(after), nil, &page); err != nil {
+				if err := call(cmd, "/groups?limit=500&partition="+url.QueryEscape(partition)+"&after="+url.QueryEscape(after), nil, &page); err != nil {
 					return err
 				}
 				all = append(all, page.Items...)
@@ -40,6 +41,8 @@ func listGroupsCommand() *cobra.Command {
 			return printResult(cmd, all, lines...)
 		},
 	}
+	cmd.Flags().StringVar(&partition, "partition", "", "The partition. Default: the one that is called default")
+	return cmd
 }
 
 func addGroupCommand() *cobra.Command {

@@ -18,6 +18,7 @@ import (
 type Group struct {
 	ID          string    `json:"id"`
 	Name        string    `json:"name"`
+	Partition   string    `json:"partition,omitempty"` // empty: the default one
 	ExternalID  string    `json:"external_id,omitempty"`
 	Permissions []string  `json:"permissions"`
 	Members     int64     `json:"members"` // their number
@@ -34,7 +35,7 @@ type GroupChange struct {
 	Add, Remove []string
 	// Clear removes all members that are not in Add.
 	Clear bool
-	// Partition limits the change to members of a partition. Empty: all partitions.
+	// Partition is where a new group is made; its members are persons of that partition. Empty: the default one.
 	Partition string
 }
 
@@ -58,13 +59,14 @@ func (s *Service) AddGroup(ctx context.Context, c GroupChange, by event.Actor) (
 	if err != nil {
 		return g, err
 	}
+	ev[0].Partition = c.Partition
 	now := s.now()
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		rec := groupRecord{Name: c.Name, ExternalID: c.ExternalID, Permissions: c.Permissions, CreatedAt: now, UpdatedAt: now}
+		rec := groupRecord{Name: c.Name, Partition: stored(c.Partition), ExternalID: c.ExternalID, Permissions: c.Permissions, CreatedAt: now, UpdatedAt: now}
 		if err := createGroup(tx, id.String(), rec); err != nil {
 			return err
 		}
-		if err := s.addMembers(tx, id.String(), c.Name, &c, ev[1:], now); err != nil {
+		if err := s.addMembers(tx, id.String(), &rec, &c, ev[1:], now); err != nil {
 			return err
 		}
 		if rec, err = groups.Get(tx, id.String()); err != nil {
@@ -91,10 +93,7 @@ func (s *Service) groupEvents(by event.Actor, kind event.Type, members int) ([]e
 }
 
 func createGroup(tx storage.Tx, id string, rec groupRecord) error {
-	if err := groupNames.Create(tx, rec.Name, id, time.Time{}); err != nil {
-		if errors.Is(err, storage.ErrExists) {
-			return ErrGroupTaken
-		}
+	if err := createGroupName(tx, rec.Partition, rec.Name, id); err != nil {
 		return err
 	}
 	return groups.Create(tx, id, rec, time.Time{})
@@ -139,7 +138,7 @@ func (s *Service) UpdateGroup(ctx context.Context, id string, by event.Actor, fn
 			return err
 		}
 		g = rec.group(id)
-		c := GroupChange{Name: rec.Name, ExternalID: rec.ExternalID, Permissions: slices.Clone(rec.Permissions)}
+		c := GroupChange{Name: rec.Name, Partition: rec.partitionName(), ExternalID: rec.ExternalID, Permissions: slices.Clone(rec.Permissions)}
 		if err := fn(tx, g, &c); err != nil {
 			return err
 		}
@@ -148,13 +147,13 @@ func (s *Service) UpdateGroup(ctx context.Context, id string, by event.Actor, fn
 				return err
 			}
 		}
-		if c.Add, err = newMembers(tx, id, &c); err != nil {
+		if c.Add, err = newMembers(tx, id, c.Add); err != nil {
 			return err
 		}
 		if err := c.check(); err != nil {
 			return err
 		}
-		if err := s.changeMembers(tx, id, rec.Name, &c, ev[1:], now); err != nil {
+		if err := s.changeMembers(tx, id, &rec, &c, ev[1:], now); err != nil {
 			return err
 		}
 		after, err := groups.Get(tx, id) // joins and leaves have counted
@@ -166,9 +165,7 @@ func (s *Service) UpdateGroup(ctx context.Context, id string, by event.Actor, fn
 			return nil
 		}
 		if renamed {
-			if err := groupNames.Create(tx, c.Name, id, time.Time{}); errors.Is(err, storage.ErrExists) {
-				return ErrGroupTaken
-			} else if err != nil {
+			if err := createGroupName(tx, rec.Partition, c.Name, id); err != nil {
 				return err
 			}
 			after.Former = rec.Name
@@ -178,7 +175,7 @@ func (s *Service) UpdateGroup(ctx context.Context, id string, by event.Actor, fn
 		after.Version++
 		g = after.group(id)
 		e := ev[0]
-		e.Reason = c.Name
+		e.Reason, e.Partition = c.Name, rec.partitionName()
 		if err := groups.Put(tx, id, after, time.Time{}); err != nil {
 			return err
 		}
@@ -205,21 +202,24 @@ func (s *Service) GroupByID(tx storage.Tx, id string) (Group, error) {
 	return rec.group(id), err
 }
 
-// GroupID returns the id of the group of a name, or "" if there is no such group.
-func (s *Service) GroupID(tx storage.Tx, name string) (string, error) {
-	id, _, err := groupNames.Find(tx, name)
+// GroupID returns the id of the group of a name in a partition, or "" if there is no such group.
+func (s *Service) GroupID(tx storage.Tx, partition, name string) (string, error) {
+	id, _, err := findGroupName(tx, partition, name)
 	return id, err
 }
 
-// Group returns the group of a name or id, or ErrNoGroup.
-func (s *Service) Group(tx storage.Tx, nameOrID string) (Group, error) {
+// Group returns the group of a name in a partition, or of an id in any, or ErrNoGroup.
+func (s *Service) Group(tx storage.Tx, partition, nameOrID string) (Group, error) {
 	rec, err := readGroup(tx, nameOrID)
 	if err == nil || !errors.Is(err, ErrNoGroup) {
 		return rec.group(nameOrID), err
 	}
-	id, err := groupNames.Get(tx, nameOrID)
-	if errors.Is(err, storage.ErrNotFound) || len(nameOrID) > maxFolded {
+	if len(nameOrID) > maxFolded {
 		return Group{}, ErrNoGroup
+	}
+	id, found, err := findGroupName(tx, partition, nameOrID)
+	if err == nil && !found {
+		err = ErrNoGroup
 	}
 	if err != nil {
 		return Group{}, err
@@ -228,43 +228,35 @@ func (s *Service) Group(tx storage.Tx, nameOrID string) (Group, error) {
 	return rec.group(id), err
 }
 
-// Groups returns at most limit groups (0: all) by name, beginning after the name after.
-func (s *Service) Groups(tx storage.Tx, after string, limit int) (list []Group, err error) {
-	r := storage.Range{}
-	if after != "" {
-		r.After = []byte(after)
-	}
-	for e, err := range groupNames.Scan(tx, r) {
+// Groups returns at most limit groups (0: all) of a partition by name, beginning after the name after.
+func (s *Service) Groups(tx storage.Tx, partition, after string, limit int) (list []Group, err error) {
+	err = scanGroupNames(tx, partition, after, func(name, id string) (bool, error) {
+		rec, err := groups.Get(tx, id)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
-		rec, err := groups.Get(tx, e.Value)
-		if err != nil {
-			return nil, err
+		if !rec.Removing && rec.Name == name {
+			list = append(list, rec.group(id))
 		}
-		if rec.Removing || rec.Name != e.Key {
-			continue
-		}
-		if list = append(list, rec.group(e.Value)); limit > 0 && len(list) == limit {
-			break
-		}
-	}
-	return list, nil
+		return limit <= 0 || len(list) < limit, nil
+	})
+	return list, err
 }
 
-// Permissions returns the permissions of groups by the names of the groups, as Get returns them. A name without a
-// record has no permissions.
-func (s *Service) Permissions(tx storage.Tx, names []string) (map[string][]string, error) {
+// Permissions returns the permissions of groups of a partition by the names of the groups, as Get returns them. A name
+// without a record has no permissions.
+func (s *Service) Permissions(tx storage.Tx, partition string, names []string) (map[string][]string, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
 	out := make(map[string][]string, len(names))
 	for _, n := range names {
 		out[n] = []string{}
-		id, found, err := groupNames.Find(tx, n)
-		if _, name, qualified := strings.Cut(n, `\`); err == nil && !found && qualified {
-			id, found, err = groupNames.Find(tx, name)
+		name := n
+		if stored(partition) != "" {
+			name = strings.TrimPrefix(n, partition+`\`)
 		}
+		id, found, err := findGroupName(tx, partition, name)
 		if err != nil {
 			return nil, err
 		}
@@ -284,7 +276,7 @@ func (s *Service) Permissions(tx storage.Tx, names []string) (map[string][]strin
 
 func (r *groupRecord) group(id string) Group {
 	return Group{
-		ID: id, Name: r.Name, ExternalID: r.ExternalID, Permissions: slices.Concat([]string{}, r.Permissions), Members: r.Members,
+		ID: id, Name: r.Name, Partition: r.Partition, ExternalID: r.ExternalID, Permissions: slices.Concat([]string{}, r.Permissions), Members: r.Members,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Version: r.Version,
 	}
 }

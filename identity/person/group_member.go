@@ -12,11 +12,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// addMembers adds persons to a group.
-func (s *Service) addMembers(tx storage.Tx, group, name string, c *GroupChange, ev []event.Event, now time.Time) error {
+// addMembers adds persons to a group. To a group a person of another partition is an unknown one.
+func (s *Service) addMembers(tx storage.Tx, group string, g *groupRecord, c *GroupChange, ev []event.Event, now time.Time) error {
+	name := g.Name
 	for i, id := range c.Add {
 		err := s.setMember(tx, id, ev[i], now, func(rec *Record) (bool, error) {
-			if c.Partition != "" && rec.PartitionName() != c.Partition {
+			if rec.Partition != g.Partition {
 				return false, ErrNoPerson
 			}
 			if slices.Contains(rec.Groups, name) {
@@ -26,7 +27,7 @@ func (s *Service) addMembers(tx storage.Tx, group, name string, c *GroupChange, 
 			if len(rec.Groups) > maxGroups {
 				return false, &ValidationError{"groups", fmt.Sprintf("of a member are more than %d", maxGroups)}
 			}
-			return true, joinGroup(tx, name, id, now)
+			return true, joinGroup(tx, g.Partition, name, id, now)
 		})
 		if err != nil {
 			return fmt.Errorf("member of group %s: %w", group, err)
@@ -56,20 +57,21 @@ func (s *Service) setMember(tx storage.Tx, id string, e event.Event, now time.Ti
 	return s.events.Append(tx, e)
 }
 
-func (s *Service) changeMembers(tx storage.Tx, id, name string, c *GroupChange, ev []event.Event, now time.Time) error {
+func (s *Service) changeMembers(tx storage.Tx, id string, g *groupRecord, c *GroupChange, ev []event.Event, now time.Time) error {
+	name := g.Name
 	for i, who := range c.Remove {
 		err := s.setMember(tx, who, ev[i], now, func(rec *Record) (bool, error) {
-			if !slices.Contains(rec.Groups, name) || c.Partition != "" && rec.PartitionName() != c.Partition {
+			if !slices.Contains(rec.Groups, name) || rec.Partition != g.Partition {
 				return false, nil
 			}
 			rec.Groups = slices.DeleteFunc(slices.Clone(rec.Groups), func(g string) bool { return g == name })
-			return true, leaveGroup(tx, name, who, now)
+			return true, leaveGroup(tx, g.Partition, name, who, now)
 		})
 		if err != nil && !errors.Is(err, ErrNoPerson) { // an unknown person is no member
 			return err
 		}
 	}
-	return s.addMembers(tx, id, name, c, ev[len(c.Remove):], now)
+	return s.addMembers(tx, id, g, c, ev[len(c.Remove):], now)
 }
 
 // membersBeside returns the members to remove so that only those of Add stay.
@@ -84,11 +86,6 @@ func membersBeside(tx storage.Tx, id string, c *GroupChange) ([]string, error) {
 			return nil, err
 		}
 		if who := storage.Parts(e.Key)[1]; !keep[who] && !slices.Contains(c.Remove, who) {
-			if elsewhere, err := c.elsewhere(tx, who); err != nil {
-				return nil, err
-			} else if elsewhere {
-				continue
-			}
 			if out = append(out, who); len(out) > maxMemberChanges {
 				return nil, &TooManyError{"members", maxMemberChanges}
 			}
@@ -97,19 +94,10 @@ func membersBeside(tx storage.Tx, id string, c *GroupChange) ([]string, error) {
 	return out, nil
 }
 
-// elsewhere tells whether a person is outside of the partition of the change.
-func (c *GroupChange) elsewhere(tx storage.Tx, person string) (bool, error) {
-	if c.Partition == "" {
-		return false, nil
-	}
-	rec, found, err := Records.Find(tx, person)
-	return found && rec.PartitionName() != c.Partition, err
-}
-
-// newMembers returns the ids of Add that are not members yet, each once.
-func newMembers(tx storage.Tx, id string, c *GroupChange) (out []string, err error) {
-	seen := make(map[string]bool, len(c.Add))
-	for _, who := range c.Add {
+// newMembers returns the ids of persons who are not members yet, each once.
+func newMembers(tx storage.Tx, id string, add []string) (out []string, err error) {
+	seen := make(map[string]bool, len(add))
+	for _, who := range add {
 		if seen[who] || len(who) > MaxTag {
 			continue
 		}
@@ -120,14 +108,6 @@ func newMembers(tx storage.Tx, id string, c *GroupChange) (out []string, err err
 		}
 		if !in {
 			out = append(out, who)
-			continue
-		}
-		elsewhere, err := c.elsewhere(tx, who)
-		if err == nil && elsewhere {
-			err = ErrNoPerson // the same as for an unknown person
-		}
-		if err != nil {
-			return nil, err
 		}
 	}
 	return out, nil
@@ -147,16 +127,16 @@ func someMembers(tx storage.Tx, id, after string, limit int) (out []string, err 
 	return out, nil
 }
 
-// joinGroup records that a person is in a group, and makes the group if it does not exist.
-func joinGroup(tx storage.Tx, name, person string, now time.Time) error {
-	id, err := groupNames.Get(tx, name)
-	if errors.Is(err, storage.ErrNotFound) {
+// joinGroup records that a person of a partition is in a group of it, and makes the group if it does not exist.
+func joinGroup(tx storage.Tx, partition, name, person string, now time.Time) error {
+	id, found, err := findGroupName(tx, partition, name)
+	if err == nil && !found {
 		var space uuid.UUID
 		if space, err = uuid.Parse(person); err != nil {
 			return err
 		}
 		id = uuid.NewSHA1(space, []byte(now.String()+name)).String() // unique, since a person's id is random
-		err = createGroup(tx, id, groupRecord{Name: name, CreatedAt: now})
+		err = createGroup(tx, id, groupRecord{Name: name, Partition: stored(partition), CreatedAt: now})
 	}
 	if err != nil {
 		return err
@@ -181,9 +161,9 @@ func joinGroup(tx storage.Tx, name, person string, now time.Time) error {
 	return groups.Put(tx, id, rec, time.Time{})
 }
 
-// leaveGroup records that a person is no longer in a group.
-func leaveGroup(tx storage.Tx, name, person string, now time.Time) error {
-	id, found, err := groupNames.Find(tx, name)
+// leaveGroup records that a person of a partition is no longer in a group.
+func leaveGroup(tx storage.Tx, partition, name, person string, now time.Time) error {
+	id, found, err := findGroupName(tx, partition, name)
 	if err != nil || !found {
 		return err
 	}

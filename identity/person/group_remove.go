@@ -56,7 +56,7 @@ func (s *Service) emptyGroup(ctx context.Context, id string, by event.Actor) (mo
 		}
 		if more = len(members) == groupChunk; len(members) > 0 {
 			c := GroupChange{Remove: members}
-			if err := s.changeMembers(tx, id, rec.Name, &c, ev[1:], now); err != nil {
+			if err := s.changeMembers(tx, id, &rec, &c, ev[1:], now); err != nil {
 				return err
 			}
 		}
@@ -68,11 +68,11 @@ func (s *Service) emptyGroup(ctx context.Context, id string, by event.Actor) (mo
 		if more {
 			return nil
 		}
-		if err := groupNames.Delete(tx, rec.Name); err != nil {
+		if err := deleteGroupName(tx, rec.Partition, rec.Name); err != nil {
 			return err
 		}
 		e := ev[0]
-		e.Reason = rec.Name
+		e.Reason, e.Partition = rec.Name, rec.partitionName()
 		if err := s.events.Append(tx, e); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (s *Service) settle(ctx context.Context, id string) error {
 			if len(members) == groupChunk {
 				return nil
 			}
-			if err := groupNames.Delete(tx, rec.Former); err != nil {
+			if err := deleteGroupName(tx, rec.Partition, rec.Former); err != nil {
 				return err
 			}
 			rec.Former, done = "", true

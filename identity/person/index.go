@@ -1,6 +1,7 @@
 package person
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -9,10 +10,11 @@ import (
 
 // Places are the keys by which a person is found, besides id and username.
 type Places struct {
-	emails   []string // partition and folded address
-	phones   []string // E.164 numbers
-	external string   // partition and external id
-	groups   []string
+	partition string
+	emails    []string // partition and folded address
+	phones    []string // E.164 numbers
+	external  string   // partition and external id
+	groups    []string
 }
 
 // placesOf returns the places of a person.
@@ -28,7 +30,7 @@ func placesOf(r *Record, p *ProfileRecord) (out Places) {
 	if p.Directory.ExternalID != "" {
 		out.external = storage.Key(r.PartitionName(), p.Directory.ExternalID)
 	}
-	out.groups = r.Groups
+	out.partition, out.groups = r.PartitionName(), r.Groups
 	return out
 }
 
@@ -59,16 +61,17 @@ func reindex(tx storage.Tx, id string, before, after Places, now time.Time) erro
 			}
 		}
 	}
+	partition := cmp.Or(after.partition, before.partition) // a person stays in it
 	for _, g := range before.groups {
 		if !slices.Contains(after.groups, g) {
-			if err := leaveGroup(tx, g, id, now); err != nil {
+			if err := leaveGroup(tx, partition, g, id, now); err != nil {
 				return err
 			}
 		}
 	}
 	for _, g := range after.groups {
 		if !slices.Contains(before.groups, g) {
-			if err := joinGroup(tx, g, id, now); err != nil {
+			if err := joinGroup(tx, partition, g, id, now); err != nil {
 				return err
 			}
 		}

@@ -94,7 +94,7 @@ func (s *Service) Place(n NewPerson) (NewPerson, error) {
 	}
 	n.Username = username
 	if strings.Contains(username, `\`) {
-		return n, &ValidationError{"username", `must not have a \ beside the one after the partition`}
+		return n, errBackslash
 	}
 	known := len(c.Names) == 0 || n.Partition == event.DefaultPartition || slices.Contains(c.Names, n.Partition)
 	if !ok || !partitionForm.MatchString(n.Partition) || !known {
@@ -120,6 +120,9 @@ func (s *Service) outside(r *Record) (username string, groups []string) {
 	}
 	return prefix + r.Username, groups
 }
+
+// errBackslash refuses a username that could pass for the person of another partition.
+var errBackslash = &ValidationError{"username", `must not have a \, which stands between a partition and a username`}
 
 // stored returns the partition as records hold it: "" for the default one.
 func stored(partition string) string {
@@ -160,7 +163,12 @@ func ReadName(tx storage.Tx, partition, folded string) (UsernameRecord, error) {
 	return partitionUsernames.Get(tx, storage.Key(partition, folded))
 }
 
+// createName takes a username for a person, or returns ErrUsernameTaken or a *ValidationError. Applications see
+// partition\username, so no username has a backslash, in whatever width; one that an earlier version has stored stays.
 func createName(tx storage.Tx, partition, folded, id string) error {
+	if strings.Contains(folded, `\`) {
+		return errBackslash
+	}
 	var err error
 	if rec := (UsernameRecord{PersonID: id}); partition == event.DefaultPartition {
 		err = usernames.Create(tx, folded, rec, time.Time{})

@@ -27,6 +27,12 @@ var (
 	NoticeTimes        = storage.NewTable[NoticeTimeRecord]("identity_noticed")          // person id
 )
 
+// The groups of partitions other than the default one have names of their own.
+var (
+	partitionGroupNames = storage.NewTable[string]("identity_partition_group_name") // partition, group name; the value is its id
+	groupSteps          = storage.NewTable[struct{}]("identity_group_step")         // what was done once to the groups of an earlier version
+)
+
 // Record is everything that tokens and headers say about a person, in one small record that frequent requests read
 // once. Passwords and identities are separate records.
 type Record struct {
@@ -70,6 +76,8 @@ type groupRecord struct {
 	// removed.
 	Former   string `cbor:"8,keyasint,omitempty"`
 	Removing bool   `cbor:"9,keyasint,omitempty"`
+	// Partition is empty for the default one.
+	Partition string `cbor:"10,keyasint,omitempty"`
 }
 
 // tallyRecord counts the persons of a partition.

@@ -142,8 +142,8 @@ func (u *updateTx) settle(was *Record, old *ProfileRecord, d *Details) (Record, 
 	if rec.State != was.State && !slices.Contains([]State{Active, Blocked, Inactive}, rec.State) {
 		return rec, prof, &ValidationError{"state", "is not one that a person can be set to"}
 	}
-	if rec.Username != was.Username && (IsID(rec.Username) || u.s.cfg.Partitions.On && strings.Contains(rec.Username, `\`)) {
-		return rec, prof, &ValidationError{"username", "must not look like an id or name a partition"}
+	if rec.Username != was.Username && IsID(rec.Username) {
+		return rec, prof, &ValidationError{"username", "must not look like an id"}
 	}
 	rec.Take(&prof)
 	return rec, prof, nil

@@ -87,7 +87,7 @@ func (f *groupFinder) tree(g *person.Group, members bool) (object, error) {
 	if err := f.ctx.Err(); err != nil {
 		return nil, err
 	}
-	return f.groupTree(f.tx, f.call, g, members)
+	return f.groupTree(f.tx, g, members)
 }
 
 // keep counts the members of a group that stays in memory until the answer is written.
@@ -102,7 +102,7 @@ func (f *groupFinder) keep(o object) error {
 func (f *groupFinder) fill(p *page) error {
 	q := f.query
 	inFilter := looksAt(q.filter, "members") || q.sortBy != nil && q.sortBy.name == "members"
-	list, err := f.groupsFor(f.tx, q)
+	list, err := f.groupsFor(f.tx, f.call, q)
 	if err != nil {
 		return err
 	}
@@ -142,12 +142,12 @@ func (f *groupFinder) fill(p *page) error {
 	return nil
 }
 
-// groupsFor returns the groups that can match a query.
-func (s *Server) groupsFor(tx storage.Tx, q *query) ([]person.Group, error) {
+// groupsFor returns the groups of the partition that can match a query.
+func (s *Server) groupsFor(tx storage.Tx, c *call, q *query) ([]person.Group, error) {
 	name, byName := equals(q.filter, "displayName", "")
 	id, byID := equals(q.filter, "id", "")
 	if !byName && !byID {
-		list, err := s.deps.Identity.Person.Groups(tx, "", maxGroupsListed)
+		list, err := s.deps.Identity.Person.Groups(tx, c.partition, "", maxGroupsListed)
 		if err == nil && len(list) == maxGroupsListed {
 			err = bad(tooMany, "there are too many groups to look through")
 		}
@@ -155,7 +155,10 @@ func (s *Server) groupsFor(tx storage.Tx, q *query) ([]person.Group, error) {
 	}
 	g, err := s.deps.Identity.Person.GroupByID(tx, id)
 	if byName {
-		g, err = s.deps.Identity.Person.Group(tx, name)
+		g, err = s.deps.Identity.Person.Group(tx, c.partition, name)
+	}
+	if err == nil && c.holds(&g) != nil {
+		return nil, nil
 	}
 	if errors.Is(err, person.ErrNoGroup) {
 		return nil, nil

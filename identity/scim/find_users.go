@@ -32,7 +32,7 @@ func (s *Server) findUsers(ctx context.Context, c *call, q *query) (*page, error
 	}
 	p := &page{}
 	err := s.deps.Identity.Person.View(ctx, func(tx storage.Tx) error {
-		f.tx, f.groups, f.ctx = tx, s.groupIDs(tx, map[string]string{}), ctx
+		f.tx, f.groups, f.ctx = tx, s.groupIDs(tx, c, map[string]string{}), ctx
 		*p = page{}
 		switch {
 		case ids != nil:

@@ -23,7 +23,7 @@ func (s *Server) patchGroup(w http.ResponseWriter, r *http.Request, c *call) err
 		return err
 	}
 	return s.updateGroup(w, r, c, func(tx storage.Tx, now object, change *person.GroupChange) error {
-		p := memberPatch{Server: s, tx: tx, call: c, group: text(now, "id"), change: change}
+		p := memberPatch{Server: s, tx: tx, group: text(now, "id"), change: change}
 		for _, op := range ops {
 			about := op.path != nil && op.path.attr.name == "members"
 			if !about {
@@ -71,7 +71,6 @@ func splitMembers(ops []operation) (out []operation, err error) {
 // memberPatch gathers the changes that the operations of a PATCH make to the members.
 type memberPatch struct {
 	*Server
-	*call
 
 	tx     storage.Tx
 	group  string
@@ -127,7 +126,7 @@ func (p *memberPatch) meeting(f filter) ([]string, error) {
 		id, _ := c.value.(string)
 		return []string{id}, nil
 	}
-	list, err := p.memberTrees(p.tx, p.call, p.group)
+	list, err := p.memberTrees(p.tx, p.group)
 	if err != nil {
 		return nil, err
 	}

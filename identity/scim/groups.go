@@ -1,6 +1,7 @@
 package scim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -8,11 +9,12 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// groupTree is a group as a resource, with its members of the partition if they are selected.
-func (s *Server) groupTree(tx storage.Tx, c *call, g *person.Group, members bool) (object, error) {
+// groupTree is a group as a resource, with its members if they are selected.
+func (s *Server) groupTree(tx storage.Tx, g *person.Group, members bool) (object, error) {
 	o := object{"id": g.ID, "displayName": g.Name, "schemas": []any{coreGroup, ourGroup}}
 	put(o, "externalId", g.ExternalID)
 	permissions := make([]any, 0, len(g.Permissions))
@@ -24,7 +26,7 @@ func (s *Server) groupTree(tx storage.Tx, c *call, g *person.Group, members bool
 		o[ourGroup] = object{"permissions": permissions}
 	}
 	if members {
-		list, err := s.memberTrees(tx, c, g.ID)
+		list, err := s.memberTrees(tx, g.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -37,7 +39,7 @@ func (s *Server) groupTree(tx storage.Tx, c *call, g *person.Group, members bool
 	return o, nil
 }
 
-func (s *Server) memberTrees(tx storage.Tx, c *call, group string) (out []any, err error) {
+func (s *Server) memberTrees(tx storage.Tx, group string) (out []any, err error) {
 	for after := ""; ; {
 		ids, err := s.deps.Identity.Person.Members(tx, group, after, chunk)
 		if err != nil || len(ids) == 0 {
@@ -49,9 +51,6 @@ func (s *Server) memberTrees(tx storage.Tx, c *call, group string) (out []any, e
 			return nil, err
 		}
 		for _, p := range list {
-			if s.deps.Identity.Person.PartitionOf(p) != c.partition {
-				continue
-			}
 			one := object{"value": p.ID, "$ref": s.location(userType, p.ID), "type": "User"}
 			put(one, "display", p.Name)
 			if p.Name == "" {
@@ -62,13 +61,24 @@ func (s *Server) memberTrees(tx storage.Tx, c *call, group string) (out []any, e
 	}
 }
 
+// holds refuses a group of another partition as one that does not exist.
+func (c *call) holds(g *person.Group) error {
+	if cmp.Or(g.Partition, event.DefaultPartition) != c.partition {
+		return notFound()
+	}
+	return nil
+}
+
 func (s *Server) groupOf(ctx context.Context, c *call, id string, members bool) (o object, err error) {
 	err = s.deps.Identity.Person.View(ctx, func(tx storage.Tx) error {
 		g, err := s.deps.Identity.Person.GroupByID(tx, id)
 		if err != nil {
 			return err
 		}
-		o, err = s.groupTree(tx, c, &g, members)
+		if err := c.holds(&g); err != nil {
+			return err
+		}
+		o, err = s.groupTree(tx, &g, members)
 		return err
 	})
 	return o, err
@@ -180,14 +190,16 @@ func (s *Server) updateGroup(w http.ResponseWriter, r *http.Request, c *call, ch
 		return err
 	}
 	_, err = s.deps.Identity.Person.UpdateGroup(r.Context(), id, c.by, func(tx storage.Tx, g person.Group, to *person.GroupChange) error {
-		now, err := s.groupTree(tx, c, &g, false)
+		if err := c.holds(&g); err != nil {
+			return err
+		}
+		now, err := s.groupTree(tx, &g, false)
 		if err != nil {
 			return err
 		}
 		if err := unchanged(r, now); err != nil {
 			return err
 		}
-		to.Partition = c.partition
 		return change(tx, now, to)
 	})
 	if err != nil {
@@ -215,7 +227,10 @@ func (s *Server) deleteGroup(w http.ResponseWriter, r *http.Request, c *call) er
 		return err
 	}
 	err = s.deps.Identity.Person.RemoveGroup(r.Context(), id, c.by, func(tx storage.Tx, g person.Group) error {
-		o, err := s.groupTree(tx, c, &g, false)
+		if err := c.holds(&g); err != nil {
+			return err
+		}
+		o, err := s.groupTree(tx, &g, false)
 		if err != nil {
 			return err
 		}

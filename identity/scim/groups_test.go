@@ -60,7 +60,7 @@ func TestGroups(t *testing.T) {
 		t.Errorf("groups of the user: %s", got.at("groups"))
 	}
 	err := h.store.View(t.Context(), func(tx storage.Tx) error {
-		p, err := h.identity.Person.Permissions(tx, []string{"staff", "unknown"})
+		p, err := h.identity.Person.Permissions(tx, event.DefaultPartition, []string{"staff", "unknown"})
 		if got := fmt.Sprint(p); got != "map[staff:[read write] unknown:[]]" {
 			t.Errorf("Permissions = %s", got)
 		}

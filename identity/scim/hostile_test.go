@@ -170,13 +170,24 @@ func TestPartitions(t *testing.T) {
 					t.Errorf("%s: filter %s finds %s, want 0", partition, filter, n)
 				}
 			}
-			if got := h.want(200, "GET", "/Groups/"+group, nil).at("members"); got != "" {
-				t.Errorf("%s: members = %s, want none", partition, got)
+			h.refused(404, "", "GET", "/Groups/"+group, nil)
+			h.refused(404, "", "PUT", "/Groups/"+group, `{"schemas":["`+coreGroup+`"],"displayName":"taken"}`)
+			h.refused(404, "", "PATCH", "/Groups/"+group, patch("add", "members", []any{map[string]any{"value": other}}))
+			h.refused(404, "", "PATCH", "/Groups/"+group, patch("replace", "displayName", "renamed"))
+			h.refused(404, "", "DELETE", "/Groups/"+group, nil)
+			for _, filter := range []string{`id+eq+"` + group + `"`, `displayName+eq+"staff"`, `displayName+pr`, `members+pr`} {
+				if n := h.want(200, "GET", "/Groups?filter="+filter, nil).at("totalResults"); n != "0" {
+					t.Errorf("%s: filter %s of groups finds %s, want 0", partition, filter, n)
+				}
 			}
-			h.refused(400, "invalidValue", "PATCH", "/Groups/"+group, patch("add", "members", []any{map[string]any{"value": anna}}))
-			h.want(204, "PATCH", "/Groups/"+group, patch("remove", "members", nil))
-			h.want(204, "PATCH", "/Groups/"+group, patch("remove", `members[value eq "`+anna+`"]`, nil))
 		}
+		in("default")
+		own := h.addGroup("staff", other) // the name is free here, and another group
+		h.refused(400, "invalidValue", "PATCH", "/Groups/"+own, patch("add", "members", []any{map[string]any{"value": anna}}))
+		h.refused(400, "invalidValue", "POST", "/Groups", map[string]any{"schemas": []string{coreGroup}, "displayName": "new", "members": []any{map[string]any{"value": anna}}})
+		h.want(204, "PATCH", "/Groups/"+own, patch("remove", `members[value eq "`+anna+`"]`, nil))
+		h.want(204, "PATCH", "/Groups/"+own, patch("replace", oursGroup+":permissions", []any{"everything"}))
+		h.want(204, "DELETE", "/Groups/"+own, nil)
 		in("acme")
 		if got := h.want(200, "GET", "/Users/"+anna, nil); got.at("userName") != "anna" || got.at("active") != "true" || got.at(ours, "partition") != "acme" || got.at("groups", 0, "value") != group {
 			t.Errorf("after requests of others: %s", got.raw)
@@ -187,11 +198,36 @@ func TestPartitions(t *testing.T) {
 		t.Errorf("users of the default partition: %s", got.raw)
 	}
 	h.refused(400, "invalidValue", "POST", "/Users", user(`"userName":"acme\\eve"`))
-	h.want(204, "PATCH", "/Groups/"+group, patch("add", "members", []any{map[string]any{"value": other}}))
-	if got := h.memberNames(group); got != "anna" || h.want(200, "GET", "/Groups/"+group, nil).at("members", 0, "value") != other {
-		t.Errorf("members of the default partition = %q", got)
+	if h.groupsOf(anna) != "staff" || h.groupsOf(other) != "" {
+		t.Errorf("groups: %q of anna in acme, %q of anna in the default partition", h.groupsOf(anna), h.groupsOf(other))
+	}
+	err := h.store.View(t.Context(), func(tx storage.Tx) error {
+		p, err := h.identity.Person.Permissions(tx, "acme", []string{"staff"})
+		if got := fmt.Sprint(p); got != "map[staff:[]]" {
+			t.Errorf("permissions in acme = %s", got)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	h.refused(400, "invalidValue", "PATCH", "/Users/"+other, patch("replace", "userName", `acme\anna`))
+}
+
+// TestBackslashInUsername: a username that reads like that of a person of a partition, while partitions are off or on.
+func TestBackslashInUsername(t *testing.T) {
+	t.Parallel()
+	for _, on := range []bool{false, true} {
+		h := newHarness(t, func(c *identity.Config) { c.Partitions = person.PartitionConfig{On: on} })
+		h.header[scimHeader] = []string{"default"}
+		id := h.add("anna", nil)
+		for _, name := range []string{`acme\anna`, `\anna`, `anna\`, "acme\uff3canna"} {
+			t.Run("attack: a username "+name, func(t *testing.T) {
+				h.refused(400, "invalidValue", "POST", "/Users", map[string]any{"schemas": []string{coreUser}, "userName": name})
+				h.refused(400, "invalidValue", "PATCH", "/Users/"+id, patch("replace", "userName", name))
+			})
+		}
+	}
 }
 
 const scimHeader = "X-Service-Persons-Partition-Id"

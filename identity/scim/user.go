@@ -297,13 +297,13 @@ func addressesOf(o object, before []person.Address) (out []person.Address) {
 	return out
 }
 
-// groupIDs returns a function that looks up the id of a group by its name, and keeps it in known.
-func (s *Server) groupIDs(tx storage.Tx, known map[string]string) func(string) (string, error) {
+// groupIDs returns a function that looks up the id of a group of the partition by its name, and keeps it in known.
+func (s *Server) groupIDs(tx storage.Tx, c *call, known map[string]string) func(string) (string, error) {
 	return func(name string) (string, error) {
 		id, ok := known[name]
 		if !ok {
 			var err error
-			if id, err = s.deps.Identity.Person.GroupID(tx, name); err != nil {
+			if id, err = s.deps.Identity.Person.GroupID(tx, c.partition, name); err != nil {
 				return "", err
 			}
 			known[name] = id

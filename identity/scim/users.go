@@ -19,7 +19,7 @@ func (s *Server) userOf(ctx context.Context, c *call, id string) (o object, err 
 		if d.Partition != c.partition {
 			return notFound()
 		}
-		o, err = s.userTree(&d, s.groupIDs(tx, map[string]string{}))
+		o, err = s.userTree(&d, s.groupIDs(tx, c, map[string]string{}))
 		return err
 	})
 	return o, err
@@ -153,7 +153,7 @@ func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, pas
 			return notFound()
 		}
 		groups = map[string]string{}
-		now, err := s.userTree(d, s.groupIDs(tx, groups))
+		now, err := s.userTree(d, s.groupIDs(tx, c, groups))
 		if err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ func (s *Server) deleteUser(w http.ResponseWriter, r *http.Request, c *call) err
 		if d.Partition != c.partition {
 			return notFound()
 		}
-		o, err := s.userTree(d, s.groupIDs(tx, map[string]string{}))
+		o, err := s.userTree(d, s.groupIDs(tx, c, map[string]string{}))
 		if err != nil {
 			return err
 		}
