@@ -40,6 +40,9 @@ func (s *Server) RevokeClient(ctx context.Context, id string, by event.Actor) er
 	return s.clients.Revoke(ctx, id, by)
 }
 
+// PartitionsOf returns the partitions that an API client is limited to. None: all.
+func (s *Server) PartitionsOf(apiClient string) []string { return s.clients.PartitionsOf(apiClient) }
+
 // AuthorizeAPI authenticates a request to an API of another package. See registry.Registry.AuthorizeAPI.
 func (s *Server) AuthorizeAPI(r *http.Request, api string) (client string, err error) {
 	return s.clients.AuthorizeAPI(r, api)

@@ -153,6 +153,9 @@ func (s *Server) introspectRefresh(ctx context.Context, text string) (*token.Int
 // concerns tells whether the token is meant for one of the API client's audiences. One without audiences can read every
 // token.
 func concerns(c *client.APIClient, i *token.Introspection) bool {
+	if len(c.Partitions) > 0 && i.Person != nil && !slices.Contains(c.Partitions, i.Person.Partition) {
+		return false
+	}
 	return len(c.Audiences) == 0 || slices.ContainsFunc(i.Audience, func(a string) bool { return slices.Contains(c.Audiences, a) })
 }
 

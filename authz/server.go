@@ -81,6 +81,8 @@ type Config struct {
 	APIClients []*client.APIClient
 	Scopes     []client.Scope
 	Providers  []registry.Provider // besides identity, which always exists, and those of Deps.Providers
+	// Partitioned says that persons are kept in partitions.
+	Partitioned bool
 	// SiteOrigins are the origins of the sites that declare login, the only places that a site flow returns to.
 	SiteOrigins []string
 	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.

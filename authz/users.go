@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -65,6 +66,10 @@ func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	partition, err := s.partitionOf(r, asker)
+	if err != nil {
+		return err
+	}
 	h, known := itemKinds[kind]
 	if !known {
 		return oauth.NotFound()
@@ -73,9 +78,9 @@ func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
 		if item != "" {
 			return oauth.NotFound() // single items cannot be read
 		}
-		return s.writeItems(w, r, h, person)
+		return s.writeItems(w, r, h, partition, person)
 	}
-	if err := s.endItems(r.Context(), h, person, item, asker, s.deps.Origin(r)); err != nil {
+	if err := s.endItems(r.Context(), h, partition, person, item, asker, s.deps.Origin(r)); err != nil {
 		return err
 	}
 	s.logouts.Wake() // clients hear of ended sessions
@@ -83,6 +88,21 @@ func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Del("Content-Type")
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// partitionOf returns the partition that a request of an API client is about. "": any.
+func (s *Server) partitionOf(r *http.Request, asker *client.APIClient) (string, error) {
+	if !s.cfg.Partitioned {
+		return "", nil
+	}
+	partition, err := rest.PartitionOf(r, asker.Partitions, false)
+	if e := new(rest.Error); errors.As(err, &e) {
+		if e.Status == http.StatusForbidden {
+			return "", &oauth.Error{Status: e.Status, Code: "access_denied", Description: e.Message}
+		}
+		return "", oauth.InvalidRequest(nil, e.Message)
+	}
+	return partition, err
 }
 
 // usersParts reads the path: a person, a kind and perhaps an item, each unescaped separately.
@@ -102,11 +122,11 @@ func usersParts(u *url.URL) (person, kind, item string, err error) {
 	return parts[0], parts[1], item, nil
 }
 
-func (s *Server) writeItems(w http.ResponseWriter, r *http.Request, h itemKind, person string) error {
+func (s *Server) writeItems(w http.ResponseWriter, r *http.Request, h itemKind, partition, person string) error {
 	now := s.now()
 	var items []personItem
 	err := s.view(r.Context(), func(tx storage.Tx) (err error) {
-		items, err = s.listItems(tx, h, person, now)
+		items, err = s.listItems(tx, h, partition, person, now)
 		return err
 	})
 	if err != nil {
@@ -118,10 +138,10 @@ func (s *Server) writeItems(w http.ResponseWriter, r *http.Request, h itemKind, 
 	return nil
 }
 
-// listItems returns the items of a person, never nil, or a 404 when the person is unknown.
-func (s *Server) listItems(tx storage.Tx, h itemKind, person string, now time.Time) ([]personItem, error) {
+// listItems returns the items of a person of a partition ("": any), never nil, or a 404 when there is no such person.
+func (s *Server) listItems(tx storage.Tx, h itemKind, partition, person string, now time.Time) ([]personItem, error) {
 	p, err := s.deps.Subjects.Get(tx, person)
-	if errors.Is(err, storage.ErrNotFound) {
+	if errors.Is(err, storage.ErrNotFound) || err == nil && partition != "" && p.Partition != partition {
 		return nil, oauth.NotFound()
 	}
 	if err != nil {
@@ -135,7 +155,7 @@ func (s *Server) listItems(tx storage.Tx, h itemKind, person string, now time.Ti
 }
 
 // endItems ends an item, or all items when it is empty.
-func (s *Server) endItems(ctx context.Context, h itemKind, person, item string, asker *client.APIClient, from event.Origin) error {
+func (s *Server) endItems(ctx context.Context, h itemKind, partition, person, item string, asker *client.APIClient, from event.Origin) error {
 	e, err := s.deps.Events.New(h.event, from)
 	if err != nil {
 		return oauth.ServerError(err)
@@ -143,7 +163,7 @@ func (s *Server) endItems(ctx context.Context, h itemKind, person, item string, 
 	e.PersonID, e.Actor = person, asker.ID
 	now := s.now()
 	return s.update(ctx, func(tx storage.Tx) error {
-		items, err := s.listItems(tx, h, person, now)
+		items, err := s.listItems(tx, h, partition, person, now)
 		if err != nil {
 			return err
 		}

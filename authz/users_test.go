@@ -10,7 +10,9 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 const usersPath = "/oauth/api/v1/users/"
@@ -171,4 +173,61 @@ func TestUsersRefuses(t *testing.T) {
 	h.AllowFailures()
 	h.Store.Fail(errFull)
 	wantError(t, "store fails", asRegistrar(h, http.MethodDelete, authztest.Demo+"/tokens"), 503, "temporarily_unavailable")
+}
+
+// TestUsersOfPartitions: the header of other APIs counts here too, and the limits of the API client.
+func TestUsersOfPartitions(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
+		c.Partitioned = true
+		c.APIClients = append(c.APIClients, &client.APIClient{
+			ID: "west", Secrets: []secret.String{secret.New(authztest.Secret("west"))}, APIs: []string{"persons", "introspection"}, Partitions: []string{"west"},
+		})
+	}))
+	h.People.Change(authztest.Demo, func(s *login.Subject) { s.Partition = "west" })
+	h.People.Change(authztest.Guest, func(s *login.Subject) { s.Partition = "default" })
+	mine, others := h.Tokens("shop", authztest.Demo), h.Tokens("shop", authztest.Guest)
+	ask := func(who, method, path string, partition ...string) int {
+		headers := authztest.Basic(who, authztest.Secret(who))
+		for _, p := range partition {
+			headers = append(headers, "X-Service-Persons-Partition-Id", p)
+		}
+		return h.Do(method, usersPath+path, "", headers...).Status
+	}
+	for _, tt := range []struct {
+		name, who, path string
+		partition       []string
+		want            int
+	}{
+		{"any", "registrar", authztest.Guest, nil, 200},
+		{"the person's", "registrar", authztest.Guest, []string{"default"}, 200},
+		{"peer 44: another one", "registrar", authztest.Guest, []string{"west"}, 404},
+		{"peer 44: twice", "registrar", authztest.Guest, []string{"default", "west"}, 400},
+		{"its own", "west", authztest.Demo, nil, 200},
+		{"peer 44: a person of another one", "west", authztest.Guest, nil, 404},
+		{"peer 44: another one, named", "west", authztest.Guest, []string{"default"}, 403},
+		{"peer 44: nobody", "west", "%20", nil, 404},
+		{"peer 44: everybody", "west", "*", nil, 404},
+		{"peer 44: the beginning of an id", "registrar", authztest.Guest[:8], nil, 404},
+	} {
+		for _, kind := range []string{"/tokens", "/sessions", "/consents"} {
+			if got := ask(tt.who, http.MethodGet, tt.path+kind, tt.partition...); got != tt.want {
+				t.Errorf("%s: GET %s = %d, want %d", tt.name, kind, got, tt.want)
+			}
+			if tt.want != 200 {
+				if got := ask(tt.who, http.MethodDelete, tt.path+kind, tt.partition...); got != tt.want {
+					t.Errorf("%s: DELETE %s = %d, want %d", tt.name, kind, got, tt.want)
+				}
+			}
+		}
+	}
+	introspect := func(token string) bool {
+		res := h.Do(http.MethodPost, "/oauth/api/v2/token/introspect", url.Values{"token": {token}}.Encode(),
+			append(authztest.Basic("west", authztest.Secret("west")), "Content-Type", "application/x-www-form-urlencoded")...)
+		wantStatus(t, "introspect", res, 200)
+		return strings.Contains(res.Body, `"active":true`)
+	}
+	if !introspect(mine.Access) || introspect(others.Access) || introspect(others.Refresh) {
+		t.Error("introspection: an API client with partitions must know the tokens of their persons alone")
+	}
 }

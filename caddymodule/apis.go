@@ -19,7 +19,10 @@ type pathHandler interface {
 
 // openAPIs makes the JSON APIs of the identity service, for API clients.
 func (i *instance) openAPIs(a *App) error {
-	i.gate = &rest.Gate{Authorize: i.authz.AuthorizeAPI, Secure: isSecure, Log: a.log.Named("api"), Issuer: i.issuer.String()}
+	i.gate = &rest.Gate{
+		Authorize: i.authz.AuthorizeAPI, Secure: isSecure, Partitioned: i.identity.Person.Partitioned(), Partitions: i.authz.PartitionsOf,
+		Log: a.log.Named("api"), Issuer: i.issuer.String(),
+	}
 	doc, err := newOpenAPI(i.issuer.String())
 	if err != nil {
 		return err

@@ -141,6 +141,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		}
 	}
 	a.authz, a.persons = a.buildAuthz(r), a.buildIdentity(r)
+	a.checkPartitions(r)
 	a.cost, a.brand = a.buildHashCost(r), a.buildBrand(r)
 	a.allow = a.Outbound.build(r)
 	a.authz.OutboundAllow = a.allow

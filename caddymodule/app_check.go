@@ -13,7 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -77,7 +77,7 @@ func checkLocale(s string) error {
 	return nil
 }
 
-func checkPartition(s string) error { return person.CheckPartition(s) }
+func checkPartition(s string) error { return login.CheckPartition(s) }
 
 func checkEmail(s string) error {
 	a, err := mail.ParseAddress(s)

@@ -169,8 +169,13 @@ func TestProvision(t *testing.T) {
 		"usage limit": {good + `,"scopes":[{"name":"x","usage_limit":-5}]`, []string{"is not between 0 and"}},
 		"numbers as numbers": {good + `,"scopes":[{"name":"x","usage_limit":5,"level":2}],"identity":{"session":{"idle":3600000000000}},"clients":[{"id":"a","public":true,` +
 			`"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"lifetimes":{"code":30000000000}}]`, nil},
-		"client twice":      {good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]},{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]}]`, []string{"client a is defined twice"}},
-		"person twice":      {good + `,"identity":{"persons":[{"username":"a","password":"long enough"},{"username":"A","password":"long enough"}]}`, []string{"person A is defined twice"}},
+		"client twice":            {good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]},{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]}]`, []string{"client a is defined twice"}},
+		"person twice":            {good + `,"identity":{"persons":[{"username":"a","password":"long enough"},{"username":"A","password":"long enough"}]}`, []string{"person A is defined twice"}},
+		"partitions that are off": {good + `,"api_clients":[{"id":"a","secrets":["` + testSecret + `"],"apis":["persons"],"partitions":["acme"]}]`, []string{"api_client a: partitions is set, but identity has no partitions"}},
+		"a partition that there is not": {
+			good + `,"identity":{"partitions":{"names":["acme"]}},"api_clients":[{"id":"a","secrets":["` + testSecret + `"],"apis":["persons"],"partitions":["acme","default","globex"]}]`,
+			[]string{`api_client a: identity has no partition "globex"`},
+		},
 		"storage":           {good + `,"storage":{"module":"postgres"}`, []string{"gatehouse.storage.postgres"}},
 		"storage size":      {good + `,"storage":{"module":"badger","min_free":"much"}`, []string{"min_free"}},
 		"key":               {good + `,"encryption_keys":["c2hvcnQ="]`, []string{"encryption_key 1: has 5 bytes"}},

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz"
@@ -12,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -47,6 +49,23 @@ func (a *App) buildAuthz(r *options.Resolver) authz.Config {
 		cfg.APIClients = append(cfg.APIClients, c)
 	}
 	return cfg
+}
+
+// checkPartitions refuses API clients that are limited to partitions that there are not.
+func (a *App) checkPartitions(r *options.Resolver) {
+	known := a.persons.Partitions
+	a.authz.Partitioned = known.On
+	for _, c := range a.authz.APIClients {
+		for _, name := range c.Partitions {
+			switch {
+			case !known.On:
+				r.Fail("api_client %s: partitions is set, but identity has no partitions: add them", c.ID)
+				return
+			case name != event.DefaultPartition && len(known.Names) > 0 && !slices.Contains(known.Names, name):
+				r.Fail("api_client %s: identity has no partition %q", c.ID, name)
+			}
+		}
+	}
 }
 
 func (a *App) buildIdentity(r *options.Resolver) identity.Config {

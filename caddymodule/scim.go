@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/identity/scim"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
@@ -15,27 +16,26 @@ const scimScope = "scim"
 
 // provisioner identifies the sender of a request to SCIM: an API client with persons, or a client whose own token has
 // the scope scim. A person's token is refused: the consent of one person gives no authority over all.
-func (i *instance) provisioner(origin func(*http.Request) event.Origin) func(*http.Request) (event.Actor, error) {
-	return func(r *http.Request) (event.Actor, error) {
+func (i *instance) provisioner(origin func(*http.Request) event.Origin) func(*http.Request) (scim.Caller, error) {
+	return func(r *http.Request) (out scim.Caller, err error) {
 		credentials := r.Header.Values("Authorization")
 		if len(credentials) != 1 {
-			return event.Actor{}, login.ErrNoCredentials
+			return out, login.ErrNoCredentials
 		}
-		var (
-			client string
-			err    error
-		)
+		var client string
 		if scheme, token, ok := strings.Cut(credentials[0], " "); ok && strings.EqualFold(scheme, "bearer") { // RFC 6750 2.1
 			if client, err = i.provisioningClient(r.Context(), token); err == nil {
 				err = i.gate.Check(r)
 			}
 		} else {
 			client, err = i.gate.Admit(r, "persons")
+			out.Partitions = i.authz.PartitionsOf(client)
 		}
 		if err != nil {
-			return event.Actor{}, err
+			return scim.Caller{}, err
 		}
-		return event.Actor{ID: client, Name: client, Origin: origin(r)}, nil
+		out.Actor = event.Actor{ID: client, Name: client, Origin: origin(r)}
+		return out, nil
 	}
 }
 

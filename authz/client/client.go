@@ -83,7 +83,9 @@ type APIClient struct {
 	// APIs are some of introspection, configuration, credentials, events, persons.
 	APIs      []string `json:"apis,omitempty"`
 	Audiences []string `json:"audiences,omitempty"` // introspects only tokens for these. Default: all
-	Disabled  bool     `json:"disabled,omitempty"`
+	// Partitions are the partitions of persons that it is limited to. Default: all
+	Partitions []string `json:"partitions,omitempty"`
+	Disabled   bool     `json:"disabled,omitempty"`
 }
 
 // HasScope tells whether the client can ask for a scope.

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -280,6 +281,14 @@ func (c *APIClient) Validate() error {
 	}
 	for _, a := range c.Audiences {
 		p.AddErr(checkAudience(a))
+	}
+	for _, name := range c.Partitions {
+		if err := login.CheckPartition(name); err != nil {
+			p.Addf("partitions: %q %w", name, err)
+		}
+	}
+	if len(c.Partitions) > 0 && slices.Contains(c.APIs, "configuration") {
+		p.Addf("partitions: the configuration is that of all partitions: leave out partitions, or configuration in apis")
 	}
 	if err := p.Join(); err != nil {
 		return fmt.Errorf("api_client %q: %w", c.ID, err)

@@ -246,6 +246,14 @@ func (r *Registry) AuthorizeAPI(req *http.Request, api string) (client string, e
 	return "", err
 }
 
+// PartitionsOf returns the partitions that an API client is limited to. None: all.
+func (r *Registry) PartitionsOf(apiClient string) []string {
+	if reg := r.apis[apiClient]; reg != nil {
+		return reg.client.Partitions
+	}
+	return nil
+}
+
 // checkAPI finds an API client (nil: unknown) and tells whether the secret is its own. API clients stand in the
 // configuration alone, so neither a known nor an unknown one costs a read.
 func (r *Registry) checkAPI(ctx context.Context, p identification) (reg *entry[client.APIClient], right bool, err error) {

@@ -4,6 +4,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
 // Read reads one more client than the others:
@@ -138,6 +139,7 @@ func (c *Client) readIDTokenClaims(d *caddyfile.Dispenser) error {
 //		secret_hash <PHC string>
 //		apis        introspection|configuration|credentials|events|persons...
 //		audiences   <uri>...
+//		partitions  <name>...
 //		disabled
 //	}
 func ReadAPIClient(d *caddyfile.Dispenser, others []APIClient) (c APIClient, err error) {
@@ -155,6 +157,7 @@ func ReadAPIClient(d *caddyfile.Dispenser, others []APIClient) (c APIClient, err
 		"secret_hash": options.Another(&c.SecretHashes, options.CheckPHC),
 		"apis":        options.Values(&c.APIs, checkAPI),
 		"audiences":   options.Values(&c.Audiences, options.CheckURI),
+		"partitions":  options.Values(&c.Partitions, login.CheckPartition),
 		"disabled":    options.Flag(&c.Disabled),
 	})
 	if err != nil {

@@ -117,6 +117,8 @@ type APIClient struct {
 	APIs []string `json:"apis,omitempty"`
 	// It introspects only tokens for these resources (RFC 8707). Default: all.
 	Audiences []string `json:"audiences,omitempty"`
+	// The partitions that it is limited to, of those of identity. Default: all.
+	Partitions []string `json:"partitions,omitempty"`
 	// Whether the credentials are switched off. Default: false.
 	Disabled bool `json:"disabled,omitempty"`
 }

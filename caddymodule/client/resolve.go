@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -125,7 +126,8 @@ func (c *APIClient) Build(r *options.Resolver) *client.APIClient {
 	before := r.ProblemCount()
 	out := &client.APIClient{
 		ID: r.Plain("api_client", c.ID, nil), Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
-		APIs: r.List(of+"apis", c.APIs, checkAPI), Audiences: r.List(of+"audiences", c.Audiences, options.CheckURI), Disabled: c.Disabled,
+		APIs: r.List(of+"apis", c.APIs, checkAPI), Audiences: r.List(of+"audiences", c.Audiences, options.CheckURI),
+		Partitions: r.List(of+"partitions", c.Partitions, login.CheckPartition), Disabled: c.Disabled,
 	}
 	if r.Adapting() {
 		if options.HasPlaceholder(c.ID) {

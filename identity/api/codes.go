@@ -18,7 +18,7 @@ type codeRequest struct {
 // handleMakeCode serves POST /api/persons/{id}/codes: it makes a code to be delivered outside Gatehouse, and shows it
 // this once.
 func (a *API) handleMakeCode(w http.ResponseWriter, r *http.Request, client string) error {
-	personID, err := a.idOf(r)
+	personID, err := a.idOf(r, client)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (a *API) handleValidate(w http.ResponseWriter, r *http.Request, client stri
 	if err != nil {
 		return err
 	}
-	partition, err := a.partition(r)
+	partition, err := a.partition(r, client)
 	if err != nil {
 		return err
 	}
@@ -141,14 +141,8 @@ func contextParams(r *http.Request) (string, error) {
 	return values[0], nil
 }
 
-// partition reads the header that names the partition of a username. The header is ignored while partitions are off.
-func (a *API) partition(r *http.Request) (string, error) {
-	if !a.deps.Identity.Person.Partitioned() {
-		return "", nil
-	}
-	values := r.Header.Values(rest.PartitionHeader)
-	if len(values) != 1 || values[0] == "" {
-		return "", badHeader(rest.PartitionHeader, "must name one partition")
-	}
-	return values[0], nil
+// partition returns the partition of a username. It must be known while persons are kept in partitions.
+func (a *API) partition(r *http.Request, client string) (string, error) {
+	partition, err := a.deps.Gate.Partition(r, client, true)
+	return partition, parameters(err)
 }

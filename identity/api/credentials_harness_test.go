@@ -135,6 +135,7 @@ func newPeopleCosting(t testing.TB, cost secret.HashCost, change ...func(*identi
 		t.Fatal(err)
 	}
 	h.deps.Identity = h.persons
+	h.deps.Gate.Partitioned = cfg.Partitions.On
 	if h.API, err = api.New(h.deps); err != nil {
 		t.Fatal(err)
 	}

@@ -453,6 +453,29 @@ func TestCredentialsAttacks(t *testing.T) {
 			h.validate(tt.username, tt.password, tt.header...).check(t, tt.name, tt.status, tt.code)
 		}
 	})
+	t.Run("peer 42: an API client that is limited to a partition reaches persons of others", func(t *testing.T) {
+		t.Parallel()
+		const header = "X-Service-Persons-Partition-Id"
+		h := newPeople(t, func(c *identity.Config, d *api.Deps) {
+			c.Partitions.On = true
+			d.Gate.Partitions = func(string) []string { return []string{"west"} }
+		})
+		h.add(person.NewPerson{Username: demo, Password: secret.New("another password"), Partition: "west"})
+		h.validate(demo, "another password").check(t, "its own partition, without the header", 200, 0)
+		h.validate(demo, demoPassword).check(t, "the password of the namesake", 401, 3013)
+		h.validate(demo, demoPassword, header, "default").check(t, "another partition", 403, 0)
+		demoID := h.person(demo)
+		for _, path := range []string{"/tokens", "/tokens/x", "/codes", "/invitation", "/phone-numbers/code", "/phone-numbers/verify"} {
+			for _, method := range []string{http.MethodPost, http.MethodDelete} {
+				a := h.call(method, "/api/persons/"+demoID+path, map[string]any{})
+				b := h.call(method, "/api/persons/00000000-0000-4000-8000-000000000000"+path, map[string]any{})
+				if a.status() != b.status() || a.status() < 400 {
+					t.Errorf("%s %s = %d for a person of another partition, %d for an unknown one", method, path, a.status(), b.status())
+				}
+			}
+		}
+		h.call(http.MethodPost, "/api/persons/invitations", map[string]any{"email": "new@example.com", "partition": "default"}).check(t, "an invitation into another partition", 400, 0)
+	})
 }
 
 // FuzzValidate: any password and initialization vector gets 400 with 3002, and never an internal error.

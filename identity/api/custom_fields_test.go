@@ -41,7 +41,7 @@ func TestCustomFieldsComeOut(t *testing.T) {
 
 	server, err := scim.New(scim.Deps{
 		Identity: h.persons, Issuer: issuer, Log: zap.NewNop(),
-		Authorize: func(*http.Request) (event.Actor, error) { return event.Actor{ID: "hr"}, nil },
+		Authorize: func(*http.Request) (scim.Caller, error) { return scim.Caller{Actor: event.Actor{ID: "hr"}}, nil },
 		Enabled:   func(context.Context) (bool, error) { return true, nil },
 	})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // handleInvite serves POST /api/persons/invitations: it invites a person by a link that is sent to their address.
 func (a *API) handleInvite(w http.ResponseWriter, r *http.Request, client string) error {
-	partition, err := a.ownPartition(r)
+	partition, err := a.ownPartition(r, client)
 	if err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (a *API) handleInvite(w http.ResponseWriter, r *http.Request, client string
 	if in.Partition == "" {
 		in.Partition = partition
 	} else if partition != "" && partition != in.Partition {
-		return rest.Invalid(rest.Problem{Path: "partition", Problem: "is not that of the header " + rest.PartitionHeader})
+		return rest.Invalid(rest.Problem{Path: "partition", Problem: "is not the one that the request is about"})
 	}
 	made, err := a.deps.Identity.Enrol.Invite(r.Context(), in, a.actor(r, client))
 	if err != nil {
@@ -36,7 +36,7 @@ func (a *API) handleInvite(w http.ResponseWriter, r *http.Request, client string
 
 // handleInviteAgain serves POST /api/persons/{id}/invitation: it sends a new link, which replaces the last one.
 func (a *API) handleInviteAgain(w http.ResponseWriter, r *http.Request, client string) error {
-	person, err := a.idOf(r)
+	person, err := a.idOf(r, client)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (a *API) handleInviteAgain(w http.ResponseWriter, r *http.Request, client s
 
 // handleWithdrawInvitation serves DELETE /api/persons/{id}/invitation: it removes a person who has not accepted yet.
 func (a *API) handleWithdrawInvitation(w http.ResponseWriter, r *http.Request, client string) error {
-	person, err := a.idOf(r)
+	person, err := a.idOf(r, client)
 	if err != nil {
 		return err
 	}
@@ -76,8 +76,8 @@ func refusedInvitation(w http.ResponseWriter, err error) error {
 }
 
 // idOf is personOf for operations of identity that accept usernames too: the path must name an id.
-func (a *API) idOf(r *http.Request) (string, error) {
-	person, err := a.personOf(r)
+func (a *API) idOf(r *http.Request, client string) (string, error) {
+	person, err := a.personOf(r, client)
 	if err == nil && (len(person) != 36 || uuid.Validate(person) != nil) {
 		err = rest.NotFound()
 	}

@@ -29,7 +29,7 @@ type verifyRequest struct {
 // handleSendNumberCode serves POST /api/persons/{id}/phone-numbers/code: it sends a code to a number of the person, and
 // the backend asks the person for it.
 func (a *API) handleSendNumberCode(w http.ResponseWriter, r *http.Request, client string) error {
-	person, err := a.idOf(r)
+	person, err := a.idOf(r, client)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (a *API) handleSendNumberCode(w http.ResponseWriter, r *http.Request, clien
 
 // handleVerifyNumber serves POST /api/persons/{id}/phone-numbers/verify.
 func (a *API) handleVerifyNumber(w http.ResponseWriter, r *http.Request, client string) error {
-	person, err := a.idOf(r)
+	person, err := a.idOf(r, client)
 	if err != nil {
 		return err
 	}

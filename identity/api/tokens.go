@@ -66,7 +66,7 @@ func (a *API) readToken(w http.ResponseWriter, r *http.Request, client string) (
 	if err := a.slow(w, client); err != nil {
 		return "", "", err
 	}
-	if partition, err = a.ownPartition(r); err != nil {
+	if partition, err = a.ownPartition(r, client); err != nil {
 		return "", "", err
 	}
 	var in actionTokenRequest
@@ -79,13 +79,11 @@ func (a *API) readToken(w http.ResponseWriter, r *http.Request, client string) (
 	return *in.Token, partition, nil
 }
 
-// ownPartition reads the header that names a partition. Without it any partition is meant, since an id or token names
-// its partition too.
-func (a *API) ownPartition(r *http.Request) (string, error) {
-	if len(r.Header.Values(rest.PartitionHeader)) == 0 {
-		return "", nil
-	}
-	return a.partition(r)
+// ownPartition returns the partition of a person who is named by id or token. "" is any, since an id or token names its
+// partition too.
+func (a *API) ownPartition(r *http.Request, client string) (string, error) {
+	partition, err := a.deps.Gate.Partition(r, client, false)
+	return partition, parameters(err)
 }
 
 func (a *API) actor(r *http.Request, client string) event.Actor {
@@ -122,7 +120,7 @@ func refusedToken(err error) error {
 
 // handleMakeToken serves POST /api/persons/{id}/tokens.
 func (a *API) handleMakeToken(w http.ResponseWriter, r *http.Request, client string) error {
-	personID, err := a.personOf(r)
+	personID, err := a.personOf(r, client)
 	if err != nil {
 		return err
 	}
@@ -143,7 +141,7 @@ func (a *API) handleMakeToken(w http.ResponseWriter, r *http.Request, client str
 
 // handleRevokeTokens serves DELETE /api/persons/{id}/tokens and …/tokens/{token}.
 func (a *API) handleRevokeTokens(w http.ResponseWriter, r *http.Request, client string) error {
-	person, err := a.personOf(r)
+	person, err := a.personOf(r, client)
 	if err != nil {
 		return err
 	}
@@ -154,9 +152,9 @@ func (a *API) handleRevokeTokens(w http.ResponseWriter, r *http.Request, client 
 	return nil
 }
 
-// personOf returns the id of the person that the path names, in the partition that the header names.
-func (a *API) personOf(r *http.Request) (string, error) {
-	partition, err := a.ownPartition(r)
+// personOf returns the id of the person that the path names, who must be in the partition that the request is about.
+func (a *API) personOf(r *http.Request, client string) (string, error) {
+	partition, err := a.ownPartition(r, client)
 	if err != nil {
 		return "", err
 	}

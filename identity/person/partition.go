@@ -3,20 +3,18 @@ package person
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Partitions keep persons apart: a username is unique within its partition. If partitions are on, partition\username
 // names a person where only one field asks for it (sign-in page, password grant, commands). A username without a
 // partition is in the default one.
-
-var partitionForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 // PartitionConfig says whether persons are kept in partitions.
 type PartitionConfig struct {
@@ -27,17 +25,9 @@ type PartitionConfig struct {
 
 func (c PartitionConfig) check() error {
 	for _, n := range c.Names {
-		if err := CheckPartition(n); err != nil {
+		if err := login.CheckPartition(n); err != nil {
 			return fmt.Errorf("identity: partition %q %w", n, err)
 		}
-	}
-	return nil
-}
-
-// CheckPartition tells whether a partition can have the name.
-func CheckPartition(name string) error {
-	if !partitionForm.MatchString(name) {
-		return errors.New("is not a name of 1 to 64 lower-case letters, digits and . _ -, the first of them a letter or digit")
 	}
 	return nil
 }
@@ -57,7 +47,7 @@ func (s *Service) InPartition(partition, username string) (string, error) {
 	if !s.cfg.Partitions.On {
 		return username, nil
 	}
-	if !partitionForm.MatchString(partition) {
+	if login.CheckPartition(partition) != nil {
 		return "", &ValidationError{"partition", "is not a partition's name"}
 	}
 	return partition + `\` + username, nil
@@ -73,7 +63,7 @@ func (s *Service) SplitName(typed string) (partition, username string, ok bool) 
 		return event.DefaultPartition, typed, true
 	}
 	partition = strings.ToLower(partition)
-	return partition, username, partitionForm.MatchString(partition)
+	return partition, username, login.CheckPartition(partition) == nil
 }
 
 // Place checks the partition of a new person, and returns n with its name filled in.
@@ -97,7 +87,7 @@ func (s *Service) Place(n NewPerson) (NewPerson, error) {
 		return n, errBackslash
 	}
 	known := len(c.Names) == 0 || n.Partition == event.DefaultPartition || slices.Contains(c.Names, n.Partition)
-	if !ok || !partitionForm.MatchString(n.Partition) || !known {
+	if !ok || login.CheckPartition(n.Partition) != nil || !known {
 		return n, &ValidationError{"partition", "is not one of this service"}
 	}
 	return n, nil

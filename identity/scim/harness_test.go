@@ -60,6 +60,7 @@ type harness struct {
 	store    storage.Store
 	logs     *observer.ObservedLogs
 	off      bool
+	only     []string    // partitions that the caller is limited to
 	header   http.Header // of each request, in addition to the usual ones
 }
 
@@ -96,16 +97,16 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 	}
 	h.Server, err = scim.New(scim.Deps{
 		Identity: h.identity, Issuer: issuer, Log: log,
-		Authorize: func(r *http.Request) (event.Actor, error) {
+		Authorize: func(r *http.Request) (scim.Caller, error) {
 			switch r.Header.Get("Authorization") {
 			case "Bearer good":
-				return event.Actor{ID: "hr", Name: "hr"}, nil
+				return scim.Caller{Actor: event.Actor{ID: "hr", Name: "hr"}, Partitions: h.only}, nil
 			case "Bearer weak":
-				return event.Actor{}, login.ErrNotAllowed
+				return scim.Caller{}, login.ErrNotAllowed
 			case "Bearer down":
-				return event.Actor{}, storage.ErrUnavailable
+				return scim.Caller{}, storage.ErrUnavailable
 			}
-			return event.Actor{}, login.ErrNoCredentials
+			return scim.Caller{}, login.ErrNoCredentials
 		},
 		Enabled: func(context.Context) (bool, error) { return !h.off, nil },
 	})

@@ -214,6 +214,48 @@ func TestPartitions(t *testing.T) {
 	h.refused(400, "invalidValue", "PATCH", "/Users/"+other, patch("replace", "userName", `acme\anna`))
 }
 
+// TestLimitedToPartitions: an API client with partitions works in those alone, and does not name the only one.
+func TestLimitedToPartitions(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(c *identity.Config) { c.Partitions = person.PartitionConfig{On: true} })
+	h.header[scimHeader] = []string{"globex"}
+	other := h.add("ben", nil)
+	group := h.addGroup("staff", other)
+	h.only = []string{"acme"}
+	h.header.Del(scimHeader)
+	id := h.add("anna", nil)
+	if got := h.want(200, "GET", "/Users/"+id, nil); got.at(ours, "partition") != "acme" {
+		t.Errorf("partition of the new person: %s", got.raw)
+	}
+	t.Run("peer 42: what belongs to another partition", func(t *testing.T) {
+		for _, partition := range []string{"globex", "default", "acme2", "acm", "acme,globex", "ACME"} {
+			h.header[scimHeader] = []string{partition}
+			for _, at := range []string{"/Users", "/Users/" + other, "/Groups", "/Groups/" + group} {
+				h.refused(403, "", "GET", at, nil)
+			}
+			h.refused(403, "", "POST", "/Bulk", bulk(op("DELETE", "/Users/"+other, "", nil)))
+		}
+		h.header.Del(scimHeader)
+		h.refused(404, "", "GET", "/Users/"+other, nil)
+		h.refused(404, "", "DELETE", "/Groups/"+group, nil)
+		if a := h.want(200, "POST", "/Bulk", bulk(op("DELETE", "/Users/"+other, "", nil))); a.at("Operations", 0, "status") != "404" {
+			t.Errorf("Bulk: %s", a.raw)
+		}
+	})
+	h.only = []string{"acme", "globex"}
+	h.refused(400, "invalidValue", "GET", "/Users", nil)
+	h.header[scimHeader] = []string{"globex"}
+	h.want(200, "GET", "/Users/"+other, nil)
+	t.Run("discovery needs no partition", func(t *testing.T) {
+		h.header.Del(scimHeader)
+		h.only = nil
+		for _, at := range []string{"/ServiceProviderConfig", "/ResourceTypes", "/ResourceTypes/User", "/Schemas", "/Schemas/" + coreUser} {
+			h.want(200, "GET", at, nil)
+		}
+		h.refused(400, "invalidValue", "GET", "/Users", nil)
+	})
+}
+
 // TestBackslashInUsername: a username that reads like that of a person of a partition, while partitions are off or on.
 func TestBackslashInUsername(t *testing.T) {
 	t.Parallel()

@@ -6,12 +6,15 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
@@ -25,10 +28,18 @@ type Deps struct {
 	// Authorize returns the caller of a request: an API client with persons, or a client whose own token has the scope
 	// scim. It returns login.ErrNoCredentials, login.ErrNotAllowed or a *rest.Error; any other error means that it
 	// cannot tell.
-	Authorize func(r *http.Request) (event.Actor, error)
+	Authorize func(r *http.Request) (Caller, error)
 	// Enabled tells whether the API is switched on. Default: it is.
 	Enabled func(ctx context.Context) (bool, error)
 	Log     *zap.Logger
+}
+
+// Caller is the client that sends a request.
+type Caller struct {
+	event.Actor
+
+	// Partitions are those that the client is limited to. None: all.
+	Partitions []string
 }
 
 // Server answers the paths of routes.go. It is safe for concurrent use.
@@ -97,23 +108,34 @@ func (s *Server) enter(r *http.Request) (*call, error) {
 			return nil, &Error{Status: http.StatusServiceUnavailable, Detail: "the person API is switched off"}
 		}
 	}
-	c := &call{by: by, partition: event.DefaultPartition}
-	if !s.deps.Identity.Person.Partitioned() {
-		return c, nil
+	c := &call{by: by.Actor, partition: event.DefaultPartition}
+	if persons := s.deps.Identity.Person; persons.Partitioned() && !isDiscovery(r.URL.Path) {
+		c.partition, err = partitionOf(persons, r, by.Partitions)
 	}
-	switch values := r.Header.Values(rest.PartitionHeader); {
-	case len(values) != 1 || values[0] == "":
-		return nil, bad(invalidValue, "the header "+rest.PartitionHeader+" must name one partition")
-	default:
-		if _, err := s.deps.Identity.Person.InPartition(values[0], ""); err != nil {
-			return nil, bad(invalidValue, "the header "+rest.PartitionHeader+" names no partition")
-		}
-		if !s.deps.Identity.Person.HasPartition(values[0]) {
-			return nil, &Error{Status: http.StatusForbidden, Detail: "there is no such partition"}
-		}
-		c.partition = values[0]
+	return c, err
+}
+
+// isDiscovery tells whether a path is the same for all partitions. (RFC 7644 4)
+func isDiscovery(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, prefix+"/"), "/")
+	return slices.Contains([]string{"ServiceProviderConfig", "ResourceTypes", "Schemas"}, first)
+}
+
+func partitionOf(persons *person.Service, r *http.Request, only []string) (string, error) {
+	name, err := rest.PartitionOf(r, only, true)
+	if e := new(rest.Error); errors.As(err, &e) && e.Status == http.StatusBadRequest {
+		return "", bad(invalidValue, e.Message)
 	}
-	return c, nil
+	if err != nil {
+		return "", err
+	}
+	if login.CheckPartition(name) != nil {
+		return "", bad(invalidValue, "the header "+rest.PartitionHeader+" names no partition")
+	}
+	if !persons.HasPartition(name) {
+		return "", &Error{Status: http.StatusForbidden, Detail: "there is no such partition"}
+	}
+	return name, nil
 }
 
 // handler serves one operation; its error is written as a refusal.

@@ -16,9 +16,6 @@ import (
 // challenge is the WWW-Authenticate header of a 401. (RFC 7617 2)
 const challenge = `Basic realm="gatehouse", charset="UTF-8"`
 
-// PartitionHeader names the partition that a request is about. (identity service document, "Credentials API")
-const PartitionHeader = "X-Service-Persons-Partition-Id"
-
 // Gate authenticates API clients. Its fields are set once; Authorize and Log are required.
 type Gate struct {
 	// Authorize returns the id of the API client whose Basic credentials the request carries and that may use the API;
@@ -27,8 +24,12 @@ type Gate struct {
 	// Secure tells whether the request came by https, or from this machine, according to trusted proxies. Default:
 	// according to the connection.
 	Secure func(r *http.Request) bool
-	Log    *zap.Logger
-	Issuer string // no trailing slash
+	// Partitioned says that persons are kept in partitions, and Partitions which of them an API client is limited to. No
+	// partitions, or no function: all.
+	Partitioned bool
+	Partitions  func(client string) []string
+	Log         *zap.Logger
+	Issuer      string // no trailing slash
 }
 
 // Handler serves one operation of an authenticated API client. Its error is written by Fail.
