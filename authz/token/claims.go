@@ -30,7 +30,7 @@ func (l *Ledger) PersonClaims(ctx context.Context, person *login.Subject, names 
 		case client.ScopePermissions:
 			var of map[string][]string
 			err := l.view(ctx, func(tx storage.Tx) (err error) {
-				of, err = l.deps.Subjects.Permissions(tx, person.Groups)
+				of, err = l.deps.Subjects.Permissions(tx, person.Partition, person.Groups)
 				return err
 			})
 			if err != nil {

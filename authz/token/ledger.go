@@ -45,7 +45,7 @@ type Subjects interface {
 	// Get returns the state of a person, or storage.ErrNotFound.
 	Get(tx storage.Tx, subject string) (login.Subject, error)
 	// Permissions returns the permissions of groups by the groups' names.
-	Permissions(tx storage.Tx, groups []string) (map[string][]string, error)
+	Permissions(tx storage.Tx, partition string, groups []string) (map[string][]string, error)
 }
 
 // New returns the ledger of a store. Several can share one.
