@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -153,7 +155,7 @@ func (s *Server) introspectRefresh(ctx context.Context, text string) (*token.Int
 // concerns tells whether the token is meant for one of the API client's audiences. One without audiences can read every
 // token.
 func concerns(c *client.APIClient, i *token.Introspection) bool {
-	if len(c.Partitions) > 0 && i.Person != nil && !slices.Contains(c.Partitions, i.Person.Partition) {
+	if len(c.Partitions) > 0 && i.Person != nil && !slices.Contains(c.Partitions, cmp.Or(i.Person.Partition, event.DefaultPartition)) {
 		return false
 	}
 	return len(c.Audiences) == 0 || slices.ContainsFunc(i.Audience, func(a string) bool { return slices.Contains(c.Audiences, a) })

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -141,7 +142,7 @@ func (s *Server) writeItems(w http.ResponseWriter, r *http.Request, h itemKind, 
 // listItems returns the items of a person of a partition ("": any), never nil, or a 404 when there is no such person.
 func (s *Server) listItems(tx storage.Tx, h itemKind, partition, person string, now time.Time) ([]personItem, error) {
 	p, err := s.deps.Subjects.Get(tx, person)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && partition != "" && p.Partition != partition {
+	if errors.Is(err, storage.ErrNotFound) || err == nil && partition != "" && cmp.Or(p.Partition, event.DefaultPartition) != partition {
 		return nil, oauth.NotFound()
 	}
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -252,11 +251,7 @@ func (s *Service) Permissions(tx storage.Tx, partition string, names []string) (
 	out := make(map[string][]string, len(names))
 	for _, n := range names {
 		out[n] = []string{}
-		name := n
-		if stored(partition) != "" {
-			name = strings.TrimPrefix(n, partition+`\`)
-		}
-		id, found, err := findGroupName(tx, partition, name)
+		id, found, err := findGroupName(tx, partition, s.inside(partition, n))
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package person
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -97,18 +98,30 @@ func (s *Service) Place(n NewPerson) (NewPerson, error) {
 // unless it is the default one. Otherwise two persons of one username, or two groups of one name, would be the same to
 // an application. (docs/decisions.md#partitions-and-applications)
 func (s *Service) outside(r *Record) (username string, groups []string) {
-	if r.Partition == "" && !(s.cfg.Partitions.On && strings.Contains(r.Username, `\`)) {
+	foreign := func(n string) bool { return strings.Contains(n, `\`) } // reads like a name of another partition
+	if r.Partition == "" && !(s.cfg.Partitions.On && (foreign(r.Username) || slices.ContainsFunc(r.Groups, foreign))) {
 		return r.Username, r.Groups
 	}
-	prefix := r.PartitionName() + `\` // a name from before partitions can look like one of another partition
-	if r.Partition == "" {
-		return prefix + r.Username, r.Groups
+	prefix := r.PartitionName() + `\`
+	name := func(n string) string {
+		if r.Partition == "" && !foreign(n) {
+			return n
+		}
+		return prefix + n
 	}
 	groups = make([]string, len(r.Groups))
 	for i, g := range r.Groups {
-		groups[i] = prefix + g
+		groups[i] = name(g)
 	}
-	return prefix + r.Username, groups
+	return name(r.Username), groups
+}
+
+// inside is the inverse of outside for the name of a group.
+func (s *Service) inside(partition, group string) string {
+	if !s.cfg.Partitions.On && stored(partition) == "" {
+		return group
+	}
+	return strings.TrimPrefix(group, cmp.Or(partition, event.DefaultPartition)+`\`)
 }
 
 // errBackslash refuses a username that could pass for the person of another partition.

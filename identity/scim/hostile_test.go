@@ -198,7 +198,7 @@ func TestPartitions(t *testing.T) {
 		t.Errorf("users of the default partition: %s", got.raw)
 	}
 	h.refused(400, "invalidValue", "POST", "/Users", user(`"userName":"acme\\eve"`))
-	if h.groupsOf(anna) != "staff" || h.groupsOf(other) != "" {
+	if h.groupsOf(anna) != `acme\staff` || h.groupsOf(other) != "" {
 		t.Errorf("groups: %q of anna in acme, %q of anna in the default partition", h.groupsOf(anna), h.groupsOf(other))
 	}
 	err := h.store.View(t.Context(), func(tx storage.Tx) error {

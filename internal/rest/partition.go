@@ -10,7 +10,7 @@ const PartitionHeader = "X-Service-Persons-Partition-Id"
 
 // PartitionOf returns the partition that a request is about, while persons are kept in partitions: that of the header,
 // or without a header the only one that the API client is limited to. A client that is not limited can leave the header
-// out unless it is required; "" then says any partition. A limited client never gets "". Errors: *Error with 400 or 403.
+// out unless it is required; "" then says any partition. A limited client never gets "". Errors: *Error, 400 or 403.
 func PartitionOf(r *http.Request, only []string, required bool) (string, error) {
 	switch values := r.Header.Values(PartitionHeader); {
 	case len(values) == 0 && len(only) == 1:
