@@ -29,7 +29,7 @@ func (l *Lanes[T]) Add(tx storage.Tx, lane, id string, at time.Time, v T) error 
 	return l.lane(lane).Add(tx, id, at, v)
 }
 
-// Wake lets Run look at once. It never waits.
+// Wake lets Run look soon. It never waits.
 func (l *Lanes[T]) Wake() { l.all.Wake() }
 
 // lane returns the queue of one lane.
@@ -41,17 +41,14 @@ func (l *Lanes[T]) lane(name string) *Queue[T] {
 
 // Run sends what is due until ctx ends.
 func (l *Lanes[T]) Run(ctx context.Context, send func(ctx context.Context, lane, id string, v T) error) {
-	tick := time.NewTicker(l.all.Every)
-	defer tick.Stop()
+	p := newPacer(l.all.Every)
+	defer p.timer.Stop()
 	for {
 		if err := l.Send(ctx, send); err != nil && ctx.Err() == nil {
 			l.all.Log.Error("outbox not read; it is tried again", zap.Error(err))
 		}
-		select {
-		case <-ctx.Done():
+		if !p.wait(ctx, l.all.wake, 0) {
 			return
-		case <-l.all.wake:
-		case <-tick.C:
 		}
 	}
 }

@@ -37,7 +37,7 @@ type Config struct {
 	MaxAge time.Duration
 	// AtOnce is how many items are sent in parallel. Default: 8.
 	AtOnce int
-	// Every is how soon Run sees a new item without a Wake. Default: 500ms.
+	// Every is how soon Run sees an item that another process has added, or whose time has come. Default: 500ms.
 	Every time.Duration
 	// Tried is called after each try. nil: tries are not counted.
 	Tried func(err error)
@@ -78,9 +78,11 @@ func orElse[V int | time.Duration](v, otherwise V) V {
 	return v
 }
 
-// Add puts an item into the queue, in tx. id identifies the item: adding the same id again replaces an item that has
-// not been tried yet. at is the current time, taken before the transaction.
+// Add puts an item into the queue, in tx, and wakes Run, which then looks until the transaction is committed. id
+// identifies the item: adding the same id again replaces an item that has not been tried yet. at is the current time,
+// taken before the transaction.
 func (q *Queue[T]) Add(tx storage.Tx, id string, at time.Time, v T) error {
+	q.Wake()
 	return q.put(tx, q.key(at, id), Record[T]{Value: v, AddedAt: at})
 }
 
@@ -100,7 +102,7 @@ func (q *Queue[T]) parse(key string) (due time.Time, id string) {
 	return time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(rest[:8])))), rest[8:] //nolint:gosec // key made it of a time
 }
 
-// Wake lets Run look at once. It never waits.
+// Wake lets Run look soon. It never waits.
 func (q *Queue[T]) Wake() {
 	select {
 	case q.wake <- struct{}{}:
@@ -108,12 +110,46 @@ func (q *Queue[T]) Wake() {
 	}
 }
 
+// soon is how soon Run looks after it was woken. While it finds nothing it looks again after twice the time, up to
+// Every: the item is in a transaction that is not committed yet.
+const soon = 2 * time.Millisecond
+
+// pacer says when the next look is due.
+type pacer struct {
+	every, next time.Duration
+	timer       *time.Timer
+}
+
+func newPacer(every time.Duration) *pacer {
+	return &pacer{every: every, next: every, timer: time.NewTimer(every)}
+}
+
+// wait returns true when the next look is due, and false when ctx has ended. At least pause passes, if there is one,
+// whoever wakes.
+func (p *pacer) wait(ctx context.Context, wake <-chan struct{}, pause time.Duration) bool {
+	p.timer.Reset(max(p.next, pause))
+	p.next = min(2*p.next, p.every)
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-wake:
+			if pause == 0 && p.next > 2*soon {
+				p.next = 2 * soon
+				p.timer.Reset(soon)
+			}
+		case <-p.timer.C:
+			return true
+		}
+	}
+}
+
 // Run sends what is due until ctx ends. While the receiver accepts nothing, Run tries one item at a time, with growing
 // pauses.
 func (q *Queue[T]) Run(ctx context.Context, send func(ctx context.Context, id string, v T) error) {
 	pause := time.Duration(0)
-	timer := time.NewTimer(q.Every)
-	defer timer.Stop()
+	p := newPacer(q.Every)
+	defer p.timer.Stop()
 	for {
 		most := q.AtOnce
 		if pause > 0 {
@@ -123,21 +159,16 @@ func (q *Queue[T]) Run(ctx context.Context, send func(ctx context.Context, id st
 		switch {
 		case err != nil && ctx.Err() == nil:
 			q.Log.Error("outbox not read; it is tried again", zap.String("lane", q.Lane), zap.Error(err))
-			pause = 0
+			pause, p.next = 0, q.Every
 		case failed > 0 && sent == 0:
 			pause = min(max(2*pause, time.Second), time.Minute)
 		case sent > 0:
-			pause = 0
-			timer.Reset(0) // there may be more
+			pause, p.next = 0, 0 // there may be more
+		case p.next == 0:
+			p.next = q.Every
 		}
-		if sent == 0 {
-			timer.Reset(max(q.Every, pause))
-		}
-		select {
-		case <-ctx.Done():
+		if !p.wait(ctx, q.wake, pause) {
 			return
-		case <-q.wake:
-		case <-timer.C:
 		}
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -230,5 +232,53 @@ func TestRun(t *testing.T) {
 		t.Errorf("sent %s, want bad", id)
 	}
 	cancel()
+	<-done
+}
+
+// looking counts the looks of Run into a store.
+type looking struct {
+	storage.Store
+	looks atomic.Int64
+}
+
+func (l *looking) View(ctx context.Context, fn func(storage.Tx) error) error {
+	l.looks.Add(1)
+	return l.Store.View(ctx, fn)
+}
+
+// TestAddedItemIsSentSoon: an item does not wait until Run looks by itself, even if its transaction takes a while.
+func TestAddedItemIsSentSoon(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, outbox.Config{})
+	store := &looking{Store: h.store}
+	q := outbox.New(table, store, h.now, outbox.Config{Every: time.Hour})
+	ctx, stop := context.WithCancel(t.Context())
+	got, done := make(chan string), make(chan struct{})
+	go func() {
+		defer close(done)
+		q.Run(ctx, func(_ context.Context, id, _ string) error { got <- id; return nil })
+	}()
+	for _, id := range []string{"a", "b"} {
+		if err := h.store.Update(ctx, func(tx storage.Tx) error { return q.Add(tx, id, h.now(), "v") }); err != nil {
+			t.Fatal(err)
+		}
+		if s := <-got; s != id {
+			t.Errorf("Run sent %q, want %q", s, id)
+		}
+	}
+	err := h.store.Update(ctx, func(tx storage.Tx) error {
+		err := q.Add(tx, "c", h.now(), "v")
+		for from := store.looks.Load(); store.looks.Load() < from+3; { // Run looks, and finds nothing yet
+			runtime.Gosched()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := <-got; s != "c" {
+		t.Errorf("Run sent %q, want c", s)
+	}
+	stop()
 	<-done
 }
