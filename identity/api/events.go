@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -34,9 +35,12 @@ type pagination struct {
 
 // handleEvents serves GET /api/events (identity service document, "Events API"). A page and its total come from one
 // snapshot.
-func (a *API) handleEvents(w http.ResponseWriter, r *http.Request, _ string) error {
+func (a *API) handleEvents(w http.ResponseWriter, r *http.Request, client string) error {
 	q, err := readQuery(r.URL.RawQuery)
 	if err != nil {
+		return err
+	}
+	if q.Partition, err = a.deps.Gate.Partition(r, client, false); err != nil {
 		return err
 	}
 	answer := resultSet{Pagination: pagination{Offset: q.Offset, PageSize: q.Limit}}
@@ -55,6 +59,9 @@ func (a *API) handleEvents(w http.ResponseWriter, r *http.Request, _ string) err
 		}
 		return nil
 	})
+	if errors.Is(err, event.ErrTooMany) {
+		return badQuery("there are too many events to look through: ask for a shorter time").With(err)
+	}
 	if err != nil {
 		return err
 	}
@@ -92,7 +99,8 @@ func (a *API) nameOf(tx storage.Tx, actor string, names map[string]string) (stri
 	return name, nil
 }
 
-// readQuery reads the parameters actor, userId, limit and offset, each at most once. Other parameters are ignored.
+// readQuery reads the parameters actor, userId, limit, offset, since and until, each at most once. Other parameters are
+// ignored.
 func readQuery(raw string) (q event.Query, err error) {
 	if len(raw) > maxQuery {
 		return q, badQuery("the query is too long")
@@ -101,7 +109,7 @@ func readQuery(raw string) (q event.Query, err error) {
 	if err != nil {
 		return q, badQuery("the query is malformed").With(err)
 	}
-	for _, name := range []string{"userId", "actor"} {
+	for _, name := range []string{"userId", "actor", "since", "until"} {
 		if len(values[name]) > 1 {
 			return q, badQuery(name + " is there twice")
 		}
@@ -117,7 +125,26 @@ func readQuery(raw string) (q event.Query, err error) {
 	if q.Offset, ok = number(values["offset"], 0, math.MaxInt32); !ok { // int32 on the wire
 		return q, badOffset()
 	}
+	for name, to := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
+		if s := values.Get(name); s != "" {
+			if *to, ok = moment(s); !ok {
+				return q, badQuery(name + " must be a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970")
+			}
+		}
+	}
+	if !q.Since.IsZero() && !q.Until.IsZero() && !q.Since.Before(q.Until) {
+		return q, badQuery("since must be before until")
+	}
 	return q, nil
+}
+
+// moment reads a time as RFC 3339, or as events have it: milliseconds since 1970.
+func moment(s string) (time.Time, bool) {
+	if n, ok := number([]string{s}, 1, math.MaxInt64/int(time.Millisecond)); ok {
+		return time.UnixMilli(int64(n)), true
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	return t, err == nil && t.Unix() > 0
 }
 
 // fold: a UUID is the same in either case (RFC 9562 4). Actors may have other names.

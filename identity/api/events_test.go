@@ -7,8 +7,10 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -290,4 +292,104 @@ func FuzzEventsQuery(f *testing.F) {
 		}
 		answer(t, w)
 	})
+}
+
+// TestEventsOfATime: "who signed in today?" is asked with since and until.
+func TestEventsOfATime(t *testing.T) {
+	t.Parallel()
+	h := newEvents(t)
+	start := h.time
+	for range 10 { // one each second
+		h.add(ann, "ops")
+	}
+	h.add(ann, "ops", func(e *event.Event) { e.Partition = "west" })
+	at := func(seconds int) string { return start.Add(time.Duration(seconds) * time.Second).Format(time.RFC3339) }
+	milli := func(seconds int) string { return strconv.FormatInt(start.Add(time.Duration(seconds)*time.Second).UnixMilli(), 10) }
+	for _, tt := range []struct {
+		name, query string
+		status      int
+		total, page int
+	}{
+		{"since", "&since=" + at(7), 200, 4, 4},
+		{"until", "&until=" + at(3), 200, 3, 3},
+		{"both", "&since=" + at(2) + "&until=" + at(5), 200, 3, 3},
+		{"milliseconds", "&since=" + milli(2) + "&until=" + milli(5), 200, 3, 3},
+		{"another zone", "&since=" + url.QueryEscape(start.Add(2*time.Second).In(time.FixedZone("", 3600)).Format(time.RFC3339)) + "&until=" + at(5), 200, 3, 3},
+		{"an actor's", "&actor=ops&since=" + at(2) + "&until=" + at(5), 200, 3, 3},
+		{"before all", "&until=" + at(0), 200, 0, 0},
+		{"after all", "&since=" + at(100), 200, 0, 0},
+		{"empty", "&since=&until=", 200, 11, 11},
+		{"the other way round", "&since=" + at(5) + "&until=" + at(2), 400, 0, 0},
+		{"no time", "&since=yesterday", 400, 0, 0},
+		{"a day", "&until=2026-03-04", 400, 0, 0},
+		{"before 1970", "&since=1960-01-01T00:00:00Z", 400, 0, 0},
+		{"negative", "&since=-5", 400, 0, 0},
+		{"too large", "&since=99999999999999999999", 400, 0, 0},
+		{"twice", "&since=" + at(1) + "&since=" + at(2), 400, 0, 0},
+	} {
+		w := h.do("GET", "/api/events?limit=100&offset=0&userId="+ann+tt.query)
+		body := answer(t, w)
+		if w.Code != tt.status {
+			t.Errorf("%s: status %d, want %d: %s", tt.name, w.Code, tt.status, w.Body)
+			continue
+		}
+		if tt.status != 200 {
+			continue
+		}
+		list, _ := body["resultSet"].([]any)
+		if total := body["pagination"].(map[string]any)["totalResults"]; total != float64(tt.total) || len(list) != tt.page {
+			t.Errorf("%s: %v events and %d on the page, want %d and %d", tt.name, total, len(list), tt.total, tt.page)
+		}
+	}
+	w := h.do("GET", "/api/events?limit=2&offset=1&userId="+ann+"&since="+at(2)+"&until="+at(6))
+	list, _ := answer(t, w)["resultSet"].([]any)
+	if len(list) != 2 || list[0].(map[string]any)["occurred"] != float64(start.Add(4*time.Second).UnixMilli()) || list[1].(map[string]any)["occurred"] != float64(start.Add(3*time.Second).UnixMilli()) {
+		t.Errorf("a page of a time: %s", w.Body)
+	}
+}
+
+// TestEventsOfAPartition: an API client with partitions asks for a person of another one.
+func TestEventsOfAPartition(t *testing.T) {
+	t.Parallel()
+	h := newEvents(t)
+	h.add(ann, "ops", func(e *event.Event) { e.Partition = "west" })
+	h.add(bob, "ops")
+	h.gate.Partitioned = true
+	var only []string
+	h.gate.Partitions = func(string) []string { return only }
+	in := func(partition string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set("X-Service-Persons-Partition-Id", partition) }
+	}
+	ask := func(query string, change ...func(*http.Request)) string {
+		w := h.do("GET", "/api/events?limit=10&offset=0&"+query, change...)
+		if w.Code != 200 {
+			return strconv.Itoa(w.Code)
+		}
+		return fmt.Sprint(answer(t, w)["pagination"].(map[string]any)["totalResults"])
+	}
+	for _, tt := range []struct {
+		name, got, want string
+	}{
+		{"all", ask("actor=ops"), "2"},
+		{"one", ask("actor=ops", in("west")), "1"},
+		{"the default one", ask("actor=ops", in("default")), "1"},
+		{"one that there is not", ask("actor=ops", in("east")), "0"},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, tt.got, tt.want)
+		}
+	}
+	only = []string{"west"}
+	for _, tt := range []struct {
+		name, got, want string
+	}{
+		{"peer 42: by an actor of all partitions", ask("actor=ops"), "1"},
+		{"peer 42: a person of another partition", ask("userId=" + bob), "0"},
+		{"peer 42: another partition by its name", ask("userId="+bob, in("default")), "403"},
+		{"its own", ask("userId="+ann, in("west")), "1"},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, tt.got, tt.want)
+		}
+	}
 }

@@ -29,6 +29,7 @@ const issuer = "https://auth.example.com"
 type eventsHarness struct {
 	testing.TB
 	*api.API
+	gate  *rest.Gate
 	store storage.Store
 	rec   *event.Recorder
 	units *config.Units
@@ -49,8 +50,9 @@ func newEvents(t testing.TB) *eventsHarness {
 	h := &eventsHarness{TB: t, store: tested, logs: logs, units: &config.Units{}, names: map[string]string{}, time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
 	h.units.Features.EventsAPIEnabled = true
 	h.rec = &event.Recorder{Random: strings.NewReader(strings.Repeat("0123456789abcdef", 1<<14)), Now: func() time.Time { return h.time }}
+	h.gate = &rest.Gate{Authorize: authorize, Log: zap.New(core), Issuer: issuer}
 	h.API, err = api.New(api.Deps{
-		Store: tested, Gate: &rest.Gate{Authorize: authorize, Log: zap.New(core), Issuer: issuer},
+		Store: tested, Gate: h.gate,
 		Units: func(storage.Tx) (*config.Units, error) { return h.units, nil },
 		Subject: func(_ storage.Tx, id string) (login.Subject, error) {
 			if name, ok := h.names[id]; ok {

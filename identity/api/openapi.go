@@ -127,7 +127,10 @@ func Operations() []openapi.Operation {
 				{Name: "userId", Text: "Id of the person they happened to; not required when actor is given"},
 				{Name: "limit", Text: "How many events, 1 to 1000", Required: true},
 				{Name: "offset", Text: "How many to pass over, at least 0", Required: true},
+				{Name: "since", Text: "Only events from this time on: RFC 3339, or milliseconds since 1970"},
+				{Name: "until", Text: "Only events before this time"},
 			},
+			Header:  []openapi.Param{{Name: rest.PartitionHeader, Text: "Only events of this partition"}},
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: resultSet{}}, {Status: http.StatusBadRequest, Text: "4002 limit, 4003 offset, 4004 neither id"}},
 		},
 	}

@@ -8,7 +8,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -76,8 +78,8 @@ func PeerOrigin(r *http.Request) Origin {
 const DefaultPartition = "default"
 
 const (
-	maxText = 512 // characters of a user agent or reason that are kept
-	maxWho  = 256 // bytes of an actor, person or partition: they are parts of keys
+	maxText = 512 // characters of a user agent, name or reason that are kept
+	maxWho  = 256 // bytes of an id or partition: some are parts of keys
 )
 
 // Recorder makes and appends events. Its fields are set once, before its first use.
@@ -108,8 +110,8 @@ func (r *Recorder) New(kind Type, from Origin) (Event, error) {
 
 // Append writes e to the end of its chain, and into the indexes by person and by actor, in tx.
 func (r *Recorder) Append(tx storage.Tx, e Event) error {
-	e.Reason = Clean(e.Reason)
-	e.PersonID, e.Actor = cut(e.PersonID), cut(e.Actor)
+	e.Reason, e.AgentUser = Clean(e.Reason), Clean(e.AgentUser)
+	e.PersonID, e.Actor, e.ClientID, e.SessionID = cut(e.PersonID), cut(e.Actor), cut(e.ClientID), cut(e.SessionID)
 	if e.Partition = cut(e.Partition); e.Partition == "" {
 		e.Partition = DefaultPartition
 	}
@@ -143,7 +145,18 @@ func (r *Recorder) Append(tx storage.Tx, e Event) error {
 	return r.Also(tx, at, e)
 }
 
-func cut(s string) string { return s[:min(len(s), maxWho)] }
+// cut bounds an id, between two characters: a record with half of one could not be read.
+func cut(s string) string {
+	s = strings.ToValidUTF8(s, string(utf8.RuneError))
+	if len(s) <= maxWho {
+		return s
+	}
+	end := maxWho
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
+}
 
 // Clean makes text from outside fit on one line of a log or record: control characters become spaces, invalid UTF-8
 // becomes replacement characters, and the text is cut after 512 characters.

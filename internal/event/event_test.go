@@ -247,3 +247,69 @@ func FuzzClean(f *testing.F) {
 		}
 	})
 }
+
+// TestLongTexts: a name in letters of several bytes, as long as somebody can make it, is cut between two letters; the
+// event can still be read.
+func TestLongTexts(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	long := strings.Repeat("a", 255) + strings.Repeat("\u20ac", 1000)
+	h.add(created, long, long, func(e *event.Event) { e.AgentUser, e.ClientID, e.SessionID = long+"\x00", long, "x\xff\xfe" })
+	h.must(h.store.View(t.Context(), func(tx storage.Tx) error {
+		page, _, err := event.Find(tx, event.Query{Person: long, Limit: 5})
+		if err != nil || len(page) != 1 {
+			t.Fatalf("Find = %v, %v, want the event", page, err)
+		}
+		e := page[0]
+		for name, s := range map[string]string{"person": e.PersonID, "actor": e.Actor, "client": e.ClientID, "session": e.SessionID, "name": e.AgentUser} {
+			if !utf8.ValidString(s) || len(s) > 256 && name != "name" || utf8.RuneCountInString(s) > 512 || strings.ContainsRune(s, 0) {
+				t.Errorf("%s has %d bytes, valid UTF-8: %t", name, len(s), utf8.ValidString(s))
+			}
+		}
+		if e.ClientID != long[:255] || e.SessionID != "x\ufffd" {
+			t.Errorf("client %q, session %q", e.ClientID, e.SessionID)
+		}
+		return nil
+	}))
+}
+
+// TestFindOfATimeBisects: the place of a time is found among many events without reading them.
+func TestFindOfATimeBisects(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	start := h.time
+	for i := range 300 {
+		h.add(created, "p", "", func(e *event.Event) {
+			if i%7 == 0 {
+				e.Occurred = e.Occurred.Add(-20 * time.Second) // stored late
+			}
+		})
+		h.time = h.time.Add(29 * time.Second)
+	}
+	for _, q := range []event.Query{
+		{Since: start.Add(time.Hour), Until: start.Add(2 * time.Hour)}, {Until: start.Add(10 * time.Minute)}, {Since: start.Add(149 * time.Minute)}, {Until: start.Add(-time.Second)},
+	} {
+		want := 0
+		for i := range 300 {
+			at := start.Add(time.Duration(i) * 30 * time.Second)
+			if i%7 == 0 {
+				at = at.Add(-20 * time.Second)
+			}
+			if (q.Since.IsZero() || !at.Before(q.Since)) && at.Before(orLate(q.Until)) {
+				want++
+			}
+		}
+		q.Person, q.Limit = "p", 10
+		page, total := h.find(q)
+		if total != want || len(page) != min(10, want) {
+			t.Errorf("from %v until %v: %d events and %d on the page, want %d", q.Since, q.Until, total, len(page), want)
+		}
+	}
+}
+
+func orLate(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Unix(1<<40, 0)
+	}
+	return t
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -69,10 +70,24 @@ func (e Ref) put(tx storage.Tx, key string) (uint64, error) {
 // Query asks for events of a person, of an actor, or of both together. At least one is set.
 type Query struct {
 	Person, Actor string
+	Since, Until  time.Time // when they occurred: from, and before. Zero: at any time
+	Partition     string    // empty: any
 	Limit, Offset int
 }
 
+// ErrTooMany says that a query with a time or a partition has more events to look through than it may.
+var ErrTooMany = errors.New("event: too many events to look through")
+
+const (
+	// maxSeen bounds the events that a query looks through.
+	maxSeen = 50_000
+	// maxSkew is how much earlier an event can have occurred than one that was stored before it: the time is taken
+	// before the transaction.
+	maxSkew = time.Minute
+)
+
 func (q Query) key() string {
+	q.Person, q.Actor = cut(q.Person), cut(q.Actor)
 	switch {
 	case q.Actor == "":
 		return byPerson(q.Person)
@@ -83,7 +98,7 @@ func (q Query) key() string {
 }
 
 // Find returns a page of events, newest first, and the total. Its cost depends on the size of the page, not on the
-// offset.
+// offset; with a time or a partition it depends on the events in between. Error: ErrTooMany.
 func Find(tx storage.Tx, q Query) (page []Event, total int, err error) {
 	key := q.key()
 	c, err := counts.Get(tx, key)
@@ -92,6 +107,9 @@ func Find(tx storage.Tx, q Query) (page []Event, total int, err error) {
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("count events: %w", err)
+	}
+	if !q.Since.IsZero() || !q.Until.IsZero() || q.Partition != "" {
+		return c.filtered(tx, key, q)
 	}
 	total = int(min(c.Count, math.MaxInt32)) //nolint:gosec // bounded
 	if q.Offset < 0 || q.Limit <= 0 || uint64(q.Offset) >= c.Count {
@@ -104,6 +122,75 @@ func Find(tx storage.Tx, q Query) (page []Event, total int, err error) {
 		page = append(page, rec.Event)
 	}
 	return page, total, nil
+}
+
+// filtered is Find with a time or a partition.
+func (c countRecord) filtered(tx storage.Tx, key string, q Query) (page []Event, total int, err error) {
+	start := c.Next
+	if !q.Until.IsZero() {
+		if start, err = c.firstAfter(tx, key, q.Until.Add(maxSkew)); err != nil {
+			return nil, 0, err
+		}
+	}
+	seen := 0
+	r := storage.Range{Prefix: []byte(key), After: []byte(numbered(key, start)), Descending: true}
+	for e, err := range index.Scan(tx, r) {
+		if err != nil {
+			return nil, 0, err
+		}
+		rec, err := e.Value.event(tx)
+		if err != nil {
+			return nil, 0, err
+		}
+		if !q.Since.IsZero() && rec.Occurred.Before(q.Since.Add(-maxSkew)) {
+			break
+		}
+		if seen++; seen > maxSeen {
+			return nil, 0, ErrTooMany
+		}
+		if !q.selects(&rec.Event) {
+			continue
+		}
+		if total++; total > q.Offset && len(page) < q.Limit {
+			page = append(page, rec.Event)
+		}
+	}
+	return page, total, nil
+}
+
+func (q Query) selects(e *Event) bool {
+	return (q.Since.IsZero() || !e.Occurred.Before(q.Since)) && (q.Until.IsZero() || e.Occurred.Before(q.Until)) &&
+		(q.Partition == "" || q.Partition == cmp.Or(e.Partition, DefaultPartition))
+}
+
+// firstAfter returns a place of the index from which on all events occurred after a time, by bisection.
+func (c countRecord) firstAfter(tx storage.Tx, key string, at time.Time) (uint64, error) {
+	low, high := uint64(1), c.Next
+	for low < high {
+		middle := low + (high-low)/2
+		after, err := occurredAfter(tx, key, middle, at)
+		if err != nil {
+			return 0, err
+		}
+		if after {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return low, nil
+}
+
+// occurredAfter looks at the event at a place of an index, or at the next one if that was collected.
+func occurredAfter(tx storage.Tx, key string, place uint64, at time.Time) (bool, error) {
+	for e, err := range index.Scan(tx, storage.Range{Prefix: []byte(key), After: []byte(numbered(key, place-1)), Limit: 1}) {
+		if err != nil {
+			return false, err
+		}
+		rec, err := e.Value.event(tx)
+		return rec.Occurred.After(at), err
+	}
+	return true, nil
 }
 
 // from yields up to limit events of an index, newest first, after skipping offset of them.
