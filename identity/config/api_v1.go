@@ -43,15 +43,19 @@ func (a *API) getConfiguration(w http.ResponseWriter, r *http.Request, _ string)
 	if err != nil {
 		return err
 	}
-	return answer(w, r, st, func(st *state) (any, uint64) {
-		out := map[string]any{}
-		for _, un := range table {
-			if slices.Contains(fields, un.name) {
-				out[un.name] = un.of(st.units)
-			}
+	out := map[string]any{}
+	var only unit
+	for _, un := range table {
+		if slices.Contains(fields, un.name) {
+			out[un.name], only = un.of(st.units), un
 		}
-		return out, 0
-	})
+	}
+	tag := rest.Tag(out, 0)
+	if len(out) == 1 { // the tag is that of the unit, so that it can be sent to the unit's own path
+		tag = unitView(only).etag(st)
+	}
+	rest.Tagged(w, r, tag, out)
+	return nil
 }
 
 // parameters returns the query of a request, and refuses parameters other than the known ones.

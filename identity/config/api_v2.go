@@ -77,9 +77,10 @@ func (a *API) getUnits(w http.ResponseWriter, r *http.Request, _ string) error {
 		return err
 	}
 	u := st.units
-	return answerTagged(w, r, a.wholeView().etag(st), cimConfiguration{
+	rest.Tagged(w, r, a.wholeView().etag(st), cimConfiguration{
 		&u.Attributes, &u.CustomMessages, &u.Features, pairs, &u.LoginMethods, u.Organisations, &u.Redirects, &u.StepUp, &u.UIExtension,
 	})
+	return nil
 }
 
 // wholeView is the whole configuration: the version stands for everything stored, and the rest comes from the

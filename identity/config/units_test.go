@@ -238,6 +238,7 @@ func TestIfMatch(t *testing.T) {
 		{"/api/v2/config", "POST", "/api/v2/config", `{"features":{"action_token":{"coupling":{"ttl":%d}}}}`},
 		{"/api/v2/config/custom-messages", "PUT", "/api/v2/config/custom-messages/nl/batch", `{"a":"%d"}`},
 		{"/api/v2/config/redirects/whitelisted-urls", "POST", "/api/v2/config/redirects/whitelisted-urls", `{"url":"https://www.example.com/%d"}`},
+		{"/api/config?fields=password_policy", "POST", "/api/v2/config/password-policy", `{"min_length":8,"max_length":%d,"lower_case_char_required":false,"upper_case_char_required":false,"special_char_required":false,"breached_password_blocked":false}`},
 	} {
 		tag := w.must(200, "GET", tt.get, "").header.Get("ETag")
 		a := w.call(tt.method, tt.path, fmt.Sprintf(tt.body, 101), "If-Match", tag)
@@ -261,6 +262,13 @@ func TestIfMatch(t *testing.T) {
 		}
 		if a := w.call(tt.method, tt.path, fmt.Sprintf(tt.body, 104), "If-Match", "*"); a.status > 204 {
 			t.Errorf("%s %s with * = %d", tt.method, tt.path, a.status)
+		}
+		now := w.must(200, "GET", tt.get, "").header.Get("ETag")
+		for _, held := range []string{"*", now, "W/" + now, `"x", ` + now} { // RFC 9110 13.1.2: only if it is another
+			w.must(412, tt.method, tt.path, fmt.Sprintf(tt.body, 105), "If-None-Match", held)
+		}
+		if a := w.call(tt.method, tt.path, fmt.Sprintf(tt.body, 106), "If-None-Match", tag); a.status > 204 {
+			t.Errorf("%s %s with If-None-Match of another tag = %d", tt.method, tt.path, a.status)
 		}
 	}
 }

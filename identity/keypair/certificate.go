@@ -66,7 +66,7 @@ func (s *Service) handleAddCertificate(w http.ResponseWriter, r *http.Request, c
 	if err != nil {
 		return err
 	}
-	if err := s.store.Update(r.Context(), change.Apply); err != nil {
+	if err := s.apply(r, allPairs, change.Apply); err != nil {
 		return err
 	}
 	rest.JSON(w, http.StatusOK, certificateID{n.id})
@@ -75,31 +75,21 @@ func (s *Service) handleAddCertificate(w http.ResponseWriter, r *http.Request, c
 
 // handleGetCertificates serves GET /v2/config/certificates (identity service document, "Certificates").
 func (s *Service) handleGetCertificates(w http.ResponseWriter, r *http.Request, _ string) error {
-	var pairs []KeyPair
-	err := s.store.View(r.Context(), func(tx storage.Tx) (err error) {
-		pairs, err = s.List(tx)
-		return err
-	})
+	list, err := s.read(r, allPairs)
 	if err != nil {
 		return err
 	}
-	rest.JSON(w, http.StatusOK, pairs)
+	rest.Tagged(w, r, tagOf(list), answers(list))
 	return nil
 }
 
 // handleGetCertificate serves GET /v2/config/certificates/{certificateId} (identity service document, "Certificates").
 func (s *Service) handleGetCertificate(w http.ResponseWriter, r *http.Request, _ string) error {
-	id := r.PathValue("certificateId")
-	var pair KeyPair
-	err := s.store.View(r.Context(), func(tx storage.Tx) error {
-		rec, err := storedPair(tx, id)
-		pair = rec.answer(id)
-		return err
-	})
+	list, err := s.read(r, onePair(r.PathValue("certificateId")))
 	if err != nil {
 		return err
 	}
-	rest.JSON(w, http.StatusOK, pair)
+	rest.Tagged(w, r, tagOf(list), answers(list)[0])
 	return nil
 }
 
@@ -141,7 +131,7 @@ func (s *Service) handleUpdateCertificate(w http.ResponseWriter, r *http.Request
 	if err != nil {
 		return err
 	}
-	if err := s.store.Update(r.Context(), change.Apply); err != nil {
+	if err := s.apply(r, onePair(id), change.Apply); err != nil {
 		return err
 	}
 	rest.JSON(w, http.StatusOK, certificateID{id})
@@ -160,7 +150,7 @@ func (s *Service) handleDeleteCertificate(w http.ResponseWriter, r *http.Request
 	if err != nil {
 		return err
 	}
-	err = s.store.Update(r.Context(), func(tx storage.Tx) error {
+	err = s.apply(r, onePair(id), func(tx storage.Tx) error {
 		if _, err := storedPair(tx, id); err != nil {
 			return err
 		}
@@ -184,7 +174,7 @@ func (s *Service) handleUpdateCertificates(w http.ResponseWriter, r *http.Reques
 	if err != nil {
 		return err
 	}
-	if err := s.store.Update(r.Context(), change.Apply); err != nil {
+	if err := s.apply(r, allPairs, change.Apply); err != nil {
 		return err
 	}
 	rest.JSON(w, http.StatusOK, certificateIDs{change.ids()})

@@ -224,18 +224,8 @@ func sealPurpose(id string) string { return "config_key_pair/" + id }
 
 // List returns every key pair as it is answered, in the order of their names, without Gatehouse's own.
 func (s *Service) List(tx storage.Tx) ([]KeyPair, error) {
-	out := []KeyPair{}
-	for e, err := range keyNames.Scan(tx, storage.Range{}) {
-		if err != nil {
-			return nil, err
-		}
-		rec, err := keyPairs.Get(tx, e.Value)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, rec.answer(e.Value))
-	}
-	return out, nil
+	list, err := allPairs(tx)
+	return answers(list), err
 }
 
 // answer is the pair as it is answered: private_key is always empty.

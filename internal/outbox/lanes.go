@@ -30,7 +30,7 @@ func (l *Lanes[T]) Add(tx storage.Tx, lane, id string, at time.Time, v T) error 
 }
 
 // Wake lets Run look soon. It never waits.
-func (l *Lanes[T]) Wake() { l.all.Wake() }
+func (l *Lanes[T]) Wake() { l.all.look() }
 
 // lane returns the queue of one lane.
 func (l *Lanes[T]) lane(name string) *Queue[T] {

@@ -82,7 +82,7 @@ func orElse[V int | time.Duration](v, otherwise V) V {
 // identifies the item: adding the same id again replaces an item that has not been tried yet. at is the current time,
 // taken before the transaction.
 func (q *Queue[T]) Add(tx storage.Tx, id string, at time.Time, v T) error {
-	q.Wake()
+	q.look()
 	return q.put(tx, q.key(at, id), Record[T]{Value: v, AddedAt: at})
 }
 
@@ -102,8 +102,8 @@ func (q *Queue[T]) parse(key string) (due time.Time, id string) {
 	return time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(rest[:8])))), rest[8:] //nolint:gosec // key made it of a time
 }
 
-// Wake lets Run look soon. It never waits.
-func (q *Queue[T]) Wake() {
+// look lets Run look soon. It never waits.
+func (q *Queue[T]) look() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -124,8 +124,7 @@ func newPacer(every time.Duration) *pacer {
 	return &pacer{every: every, next: every, timer: time.NewTimer(every)}
 }
 
-// wait returns true when the next look is due, and false when ctx has ended. At least pause passes, if there is one,
-// whoever wakes.
+// wait returns true when the next look is due, and false when ctx has ended. During a pause it is not woken.
 func (p *pacer) wait(ctx context.Context, wake <-chan struct{}, pause time.Duration) bool {
 	p.timer.Reset(max(p.next, pause))
 	p.next = min(2*p.next, p.every)

@@ -227,7 +227,6 @@ func TestRun(t *testing.T) {
 		<-got
 	}
 	h.add("bad")
-	h.Wake()
 	if id := <-got; id != "bad" {
 		t.Errorf("sent %s, want bad", id)
 	}

@@ -26,7 +26,6 @@ var unused = allowance{
 
 	"Tables":     "the test that reads the store of an earlier version",
 	"Gate.Enter": "to do: unexport",
-	"Queue.Wake": "to do: call it when an item is added",
 }
 
 // forTests are packages that tests alone use, besides those whose name ends in test.
