@@ -48,7 +48,7 @@ func (rec *arrival) bearer() (string, *refusal) {
 		return "", nil
 	case 1:
 	default:
-		return "", malformed("the Authorization header is sent more than once")
+		return "", badToken("the Authorization header is sent more than once")
 	}
 	const scheme = "bearer"
 	v := rec.authorization[0]
@@ -59,10 +59,18 @@ func (rec *arrival) bearer() (string, *refusal) {
 	if rest != "" && httpguts.IsTokenRune(rune(rest[0])) {
 		return "", nil // another scheme whose name starts alike
 	}
-	if len(rest) < 2 || rest[0] != ' ' || len(rest) > maxBearer || !isB64Token(rest[1:]) {
-		return "", malformed("the bearer token is malformed")
+	token := strings.TrimLeft(rest, " ") // RFC 9110 11.4: 1*SP before the token
+	if len(token) == len(rest) || len(rest) > maxBearer || !isB64Token(token) {
+		return "", badToken("the bearer token is malformed")
 	}
-	return rest[1:], nil
+	return token, nil
+}
+
+// badToken refuses a token that is sent in a way that is not allowed. RFC 6750 3: the answer has a challenge.
+func badToken(text string) *refusal {
+	f := malformed(text)
+	f.challenge = errorParams(f.code, text)
+	return f
 }
 
 // isB64Token: RFC 6750 2.1, 1*( ALPHA / DIGIT / "-" / "." / "_" / "~" / "+" / "/" ) *"="
@@ -84,7 +92,7 @@ func tokenInQuery(rawQuery string) *refusal {
 	}
 	for pair := range strings.SplitSeq(rawQuery, "&") {
 		if queryKey(pair) == "access_token" {
-			return malformed("a token in the query is not accepted: send it in the Authorization header").by(refusals.TokenInQuery)
+			return badToken("a token in the query is not accepted: send it in the Authorization header").by(refusals.TokenInQuery)
 		}
 	}
 	return nil

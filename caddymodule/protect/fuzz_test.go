@@ -17,7 +17,7 @@ func FuzzBearer(f *testing.F) {
 		switch {
 		case bad != nil && token != "":
 			t.Fatalf("bearer(%q) = %q and a refusal", v, token)
-		case token != "" && (len(v) != len("Bearer ")+len(token) || !strings.HasSuffix(v, " "+token) || strings.ContainsAny(token, " \t,\"")):
+		case token != "" && (len(v) < len("Bearer ")+len(token) || !strings.HasSuffix(v, " "+token) || strings.ContainsAny(token, " \t,\"")):
 			t.Fatalf("bearer(%q) = %q", v, token)
 		case token == "" && bad == nil && strings.HasPrefix(strings.ToLower(v), "bearer "):
 			t.Fatalf("bearer(%q) is nobody's", v)
