@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
@@ -28,7 +29,7 @@ type signOut struct {
 	current *login.Result // the current sign-in; nil: signed out
 	account string
 	hint    token.HintClaims // zero: no hint, or a foreign one
-	hinted  bool             // the hint names who is signed in
+	hinted  bool             // the hint, or a site, names who is signed in
 	// target is where the browser goes afterwards. Empty: our own page.
 	target string
 	// offered is a target that only its registration vouches for: a link, never a redirect.
@@ -119,6 +120,9 @@ func (s *Server) checkLogout(ctx context.Context, l *signOut) error {
 		}
 		l.hinted = l.current != nil && s.tokens.SubjectIn(sector, l.current.Subject) == l.hint.Subject
 	}
+	if l.current != nil && s.deps.Pages.IsCSRF(l.form.Get(siteLogoutParam), l.current.SessionID, siteLogoutParam) {
+		l.hinted = true // one of our sites names the session that ends
+	}
 	err := s.view(ctx, func(tx storage.Tx) error { return s.logoutTarget(tx, l, clientID, target) })
 	if errors.Is(err, storage.ErrNotFound) {
 		return oauth.InvalidRequest(err, "client_id is not usable")
@@ -163,10 +167,13 @@ func (s *Server) logoutTarget(tx storage.Tx, l *signOut, clientID, target string
 	return nil
 }
 
-// isSiteTarget tells whether the target is the start page of a site that declares login.
+// isSiteTarget tells whether the target is the start page of a site that declares login, or its page after a sign-out.
 func (s *Server) isSiteTarget(target string) bool {
-	n := len(target) - 1
-	return n > 0 && target[n] == '/' && s.sites[target[:n]]
+	origin, ok := strings.CutSuffix(target, SiteSignedOut)
+	if !ok {
+		origin, ok = strings.CutSuffix(target, "/")
+	}
+	return ok && s.sites[origin]
 }
 
 // leave ends the session and redirects the browser.
@@ -237,8 +244,8 @@ func (s *Server) askLogout(w http.ResponseWriter, r *http.Request, l *signOut) e
 	return nil
 }
 
-// LogoutURL returns the URL to which a site sends a browser to sign out everywhere. The browser comes back to the
-// site's start page.
+// LogoutURL returns the URL to which a site sends a browser to sign out everywhere, after a question. The browser comes
+// back to a page of the site that says so.
 func (s *Server) LogoutURL(origin string) string {
-	return client.WithQuery(s.cfg.Issuer+logoutPath, url.Values{"post_logout_redirect_uri": {origin + "/"}})
+	return client.WithQuery(s.cfg.Issuer+logoutPath, url.Values{"post_logout_redirect_uri": {origin + SiteSignedOut}})
 }

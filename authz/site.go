@@ -24,6 +24,12 @@ import (
 // SiteCodeParam is the reserved query parameter in which a browser carries the one-time code back to a site.
 const SiteCodeParam = "gatehouse_code"
 
+// SiteSignedOut is the path of a site's page that says that the person is signed out.
+const SiteSignedOut = "/.gatehouse/signed-out"
+
+// siteLogoutParam vouches for a sign-out that a person has asked for at a site. It is worthless for another session.
+const siteLogoutParam = "site_request"
+
 const (
 	sitePath         = "/oauth/site"
 	siteFlowLifetime = time.Hour           // how long a sign-in for a site can take
@@ -42,6 +48,8 @@ type SiteDemand struct {
 	Return string        // the requested URL, on that origin
 	Level  int           // least authentication level. 0: any
 	MaxAge time.Duration // oldest sign-in. 0: any
+	// Another asks the person to sign in anew, with whichever account.
+	Another bool
 }
 
 // SiteLogin is what a site gets for a one-time code.
@@ -67,7 +75,7 @@ func (s *Server) BeginSite(ctx context.Context, d SiteDemand, binding string) (s
 	}
 	rec := siteFlowRecord{
 		Origin: d.Origin, Return: d.Return, Binding: secret.Hash(binding), Level: d.Level, CreatedAt: now, ExpiresAt: now.Add(siteFlowLifetime),
-		MaxAge: int64(d.MaxAge / time.Second),
+		MaxAge: int64(d.MaxAge / time.Second), Another: d.Another,
 	}
 	err = s.update(ctx, func(tx storage.Tx) error {
 		return siteFlows.Create(tx, id, rec, rec.ExpiresAt.Add(siteFlowKept))
@@ -127,6 +135,9 @@ func (s *Server) siteDemand(id string, flow *siteFlowRecord) login.Demand {
 	d := login.Demand{
 		Level: flow.Level, MaxAge: -1, Return: sitePath + "?flow=" + url.QueryEscape(id),
 		Client: login.Client{ID: flow.Origin, Name: name, Targets: []string{flow.Origin}},
+	}
+	if flow.Another {
+		d.NotBefore = flow.CreatedAt
 	}
 	if flow.MaxAge > 0 {
 		d.MaxAge = time.Duration(flow.MaxAge)*time.Second + max(0, s.now().Sub(flow.CreatedAt))
@@ -294,17 +305,24 @@ func (s *Server) SiteSession(ctx context.Context, origin, text string) (*token.I
 	}, nil
 }
 
-// EndSite ends the session of a site's cookie; the issuer's session goes on.
-func (s *Server) EndSite(ctx context.Context, origin, text string) error {
+// EndSite ends the session of a site's cookie, and returns the URL at which the browser signs out everywhere without a
+// question. The issuer's session goes on until then.
+func (s *Server) EndSite(ctx context.Context, origin, text string) (string, error) {
 	if !secret.IsToken(secret.SiteSession, text) {
-		return nil
+		return s.LogoutURL(origin), nil
 	}
-	hash := secret.Hash(text)
-	return s.update(ctx, func(tx storage.Tx) error {
+	hash, session := secret.Hash(text), ""
+	err := s.update(ctx, func(tx storage.Tx) error {
+		session = ""
 		rec, found, err := siteSessions.Find(tx, hash)
 		if err != nil || !found || rec.Origin != origin {
 			return err
 		}
+		session = rec.SessionID
 		return siteSessions.Delete(tx, hash)
 	})
+	if err != nil || session == "" {
+		return s.LogoutURL(origin), err
+	}
+	return client.WithQuery(s.LogoutURL(origin), url.Values{siteLogoutParam: {s.deps.Pages.CSRF(session, siteLogoutParam)}}), nil
 }

@@ -123,7 +123,7 @@ func TestSiteSessionEnds(t *testing.T) {
 			h.People.Change(authztest.Demo, func(s *login.Subject) { s.Epoch++ })
 		},
 		"left the site": func(h *authztest.Harness, _ *authztest.Browser, in authz.SiteLogin) {
-			if err := h.Server().EndSite(h.T.Context(), wiki, in.Token); err != nil {
+			if _, err := h.Server().EndSite(h.T.Context(), wiki, in.Token); err != nil {
 				h.T.Error(err)
 			}
 		},
@@ -316,6 +316,63 @@ func TestSiteStorageFails(t *testing.T) {
 	h.Invariants(t)
 }
 
+// A person who leaves by the site's own link is not asked again. The address is worth nothing for another session.
+func TestSignOutFromSite(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	b, other := h.Browser(authztest.Demo), h.Browser(authztest.Demo)
+	in := openSite(t, h, b)
+	elsewhere := openSite(t, h, other)
+	out, err := h.Server().EndSite(t.Context(), wiki, in.Token)
+	if err != nil || siteActive(t, h, wiki, in.Token) {
+		t.Fatalf("EndSite = %v, the session must have ended", err)
+	}
+	asks := func(name string, b *authztest.Browser, link string) {
+		t.Helper()
+		if res := b.Get(link); res.Status != http.StatusOK || res.Location() != "" {
+			t.Errorf("%s: Logout = %d %q, want a question", name, res.Status, res.Location())
+		}
+	}
+	asks("another session", other, out)
+	asks("another value", b, h.Server().LogoutURL(wiki)+"&site_request=AAAA")
+	if again, err := h.Server().EndSite(t.Context(), wiki, in.Token); err != nil || strings.Contains(again, "site_request") {
+		t.Errorf("EndSite of an ended session = %q, %v, want the question", again, err)
+	}
+	if res := b.Get(out); res.Location() != wiki+authz.SiteSignedOut {
+		t.Errorf("Logout = %d %q, want the site's page at once", res.Status, res.Location())
+	}
+	asks("signed out elsewhere", other, h.Server().LogoutURL(wiki))
+	if !siteActive(t, h, wiki, elsewhere.Token) {
+		t.Error("the sign-out of one browser ended another's session")
+	}
+	h.Invariants(t)
+}
+
+// Somebody who is signed in with the wrong account signs in with another one.
+func TestSiteAsksForAnotherAccount(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	b := h.Browser(authztest.Demo)
+	openSite(t, h, b)
+	begin := func(d authz.SiteDemand) string {
+		t.Helper()
+		d.Origin, d.Return = wiki, wiki+"/page"
+		to, err := h.Server().BeginSite(t.Context(), d, binding)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return to
+	}
+	h.Clock.Advance(time.Minute)
+	if res := b.Get(begin(authz.SiteDemand{})); !strings.HasPrefix(res.Location(), wiki+"/page?") {
+		t.Errorf("Site = %d %q, want the way back", res.Status, res.Location())
+	}
+	if res := b.Get(begin(authz.SiteDemand{Another: true})); strings.HasPrefix(res.Location(), wiki) || res.Location() == "" {
+		t.Errorf("Site with Another = %d %q, want the sign-in", res.Status, res.Location())
+	}
+	h.Invariants(t)
+}
+
 func TestLogoutURL(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -323,7 +380,7 @@ func TestLogoutURL(t *testing.T) {
 	in := openSite(t, h, b)
 	res := b.Follow(h.Server().LogoutURL(wiki))
 	action, fields := authztest.Form(res.Body)
-	if res = b.Post(action, fields); res.Location() != wiki+"/" {
+	if res = b.Post(action, fields); res.Location() != wiki+authz.SiteSignedOut {
 		t.Errorf("Logout = %d %q, want back to the site", res.Status, res.Location())
 	}
 	if siteActive(t, h, wiki, in.Token) {

@@ -75,6 +75,9 @@ func (h *Handler) ServeHTTP(answer http.ResponseWriter, r *http.Request, _ caddy
 	w := &statusWriter{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: answer}}
 	defer h.keepFromAccessLog(w, r)
 	defer hurry(w, r, formTime)()
+	if len(r.Header["Expect"]) > 0 {
+		w.held, _ = r.Body.(*timedBody)
+	}
 	if r.URL.Path == "/healthz" && isHost(r, h.app.issuer) {
 		h.serveHealth(w, r)
 		return nil
@@ -250,18 +253,28 @@ func plain(w http.ResponseWriter, status int, text string) {
 type statusWriter struct {
 	*caddyhttp.ResponseWriterWrapper
 	status int
+	held   *timedBody // a body that the client holds back until it is asked for. nil: none
 }
 
 func (w *statusWriter) WriteHeader(status int) {
 	if w.status == 0 && status >= http.StatusOK {
-		w.status = status
+		w.begin(status)
 	}
 	w.ResponseWriterWrapper.WriteHeader(status)
 }
 
+func (w *statusWriter) begin(status int) {
+	w.status = status
+	if w.held != nil && !w.held.begun {
+		// RFC 9110 10.1.1: a final answer says that the body is not wanted. The server would read it first otherwise,
+		// and wait for it.
+		w.Header().Set("Connection", "close")
+	}
+}
+
 func (w *statusWriter) Write(b []byte) (int, error) {
 	if w.status == 0 {
-		w.status = http.StatusOK
+		w.begin(http.StatusOK)
 	}
 	return w.ResponseWriterWrapper.Write(b)
 }

@@ -27,9 +27,11 @@ type timedBody struct {
 	io.ReadCloser
 	until time.Time
 	timer *time.Timer
+	begun bool // somebody has asked for the body
 }
 
 func (b *timedBody) Read(p []byte) (int, error) {
+	b.begun = true
 	if !time.Now().Before(b.until) {
 		return 0, os.ErrDeadlineExceeded
 	}

@@ -46,6 +46,13 @@ type fakeAuthority struct {
 	panics   bool
 	asked    int
 	ended    []string
+	clock    time.Duration // how far the clock of protect is ahead
+}
+
+func (f *fakeAuthority) now() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.Now().Add(f.clock)
 }
 
 type fakeCode struct{ origin, binding, to string }
@@ -126,12 +133,12 @@ func (f *fakeAuthority) FinishSite(_ context.Context, origin, code, binding stri
 	return authz.SiteLogin{Token: raw, Return: c.to}, err
 }
 
-func (f *fakeAuthority) EndSite(_ context.Context, origin, raw string) error {
+func (f *fakeAuthority) EndSite(_ context.Context, origin, raw string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.sessions, origin+" "+raw)
 	f.ended = append(f.ended, raw)
-	return f.err
+	return f.LogoutURL(origin) + "&at_once", f.err
 }
 
 func (f *fakeAuthority) LogoutURL(origin string) string {
@@ -289,7 +296,7 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 	if ctx.Context != nil {
 		p.log = ctx.Logger()
 	}
-	p.recheck = fakeRecheck
+	p.recheck, p.now = fakeRecheck, f.now
 	p.enter = func(context.Context) (Entrance, error) {
 		return Entrance{Authority: f, Pages: pages, Leave: func() {}}, nil
 	}
@@ -342,6 +349,8 @@ func startGateway(t *testing.T) *gateway {
 		"notpath.test":    `"match":[{"not":[{"path":["/assets/*"]}]}],"headers":[{"name":"X-Auth-User","claim":"sub"}]`,
 		"second.test":     `"headers":[{"name":"X-Auth-User","claim":"sub"}]`,
 		"preflight.test":  `"preflight":true`,
+		"down.localhost":  `"login":true,"origins":["` + g.origin("down.localhost") + `"]`,
+		"tidy.localhost":  `"login":true,"origins":["` + g.origin("tidy.localhost") + `"]`,
 		"half.localhost":  `"login":true,"match":[{"path":["/private/*"]}],"origins":["` + g.origin("half.localhost") + `"]`,
 		"staff.test":      `"groups":["staff","admins"]`,
 		"level.test":      `"level":"2"`,
@@ -352,6 +361,7 @@ func startGateway(t *testing.T) *gateway {
 		"tls.test":        `"login":true,"origins":["https://tls.test"]`,
 	}
 	var routes []string
+	upstreams := map[string]string{"down.localhost": "127.0.0.1:" + caddytest.FreePort(t), "tidy.localhost": "127.0.0.1:" + caddytest.FreePort(t)}
 	for host, options := range sites {
 		if options != "" {
 			options = "," + options
@@ -368,11 +378,15 @@ func startGateway(t *testing.T) *gateway {
 		}
 		routes = append(routes, fmt.Sprintf(`{"match":[{"host":[%q]}],"terminal":true,"handle":[%s,
 			{"handler":"reverse_proxy","flush_interval":-1,"upstreams":[{"dial":%q}],"headers":{"request":{"set":{"X-Placeholder":["{http.auth.user.id}|{http.auth.user.name}|{http.auth.user.nothing}"]}}}}]}`,
-			host, first, g.echo.addr))
+			host, first, cmp.Or(upstreams[host], g.echo.addr)))
 	}
+	routes = append(routes, fmt.Sprintf(`{"match":[{"host":["files.test"]}],"terminal":true,"handle":[{"handler":"protect_test","fake":%q},{"handler":"file_server","root":%q}]}`,
+		t.Name(), filepath.Dir(g.log)))
 	slices.Sort(routes)
 	server := func(addr, more string) string {
-		return fmt.Sprintf(`{"listen":[%q],"protocols":["h1","h2c"],"automatic_https":{"disable":true},"logs":{},"routes":[%s]%s}`, addr, strings.Join(routes, ","), more)
+		return fmt.Sprintf(`{"listen":[%q],"protocols":["h1","h2c"],"automatic_https":{"disable":true},"logs":{},"routes":[%s],
+			"errors":{"routes":[{"match":[{"host":["tidy.localhost"]}],"handle":[{"handler":"reverse_proxy","upstreams":[{"dial":%q}]}]}]}%s}`,
+			addr, strings.Join(routes, ","), g.echo.addr, more)
 	}
 	config := fmt.Sprintf(`{"admin":{"disabled":true,"config":{"persist":false}},
 		"logging":{"logs":{"default":{"writer":{"output":"file","filename":%q,"roll":false},"encoder":{"format":"json"},"level":"DEBUG"}}},

@@ -358,6 +358,10 @@ func claim(who *token.Introspection, name string) (value string, ok bool) {
 		return who.Person.Username, who.Person.Username != ""
 	case "groups":
 		return groupList(who.Person.Groups), len(who.Person.Groups) > 0
+	case "name":
+		if who.Person.Profile[name] == "" { // applications greet people by it
+			return who.Person.Username, who.Person.Username != ""
+		}
 	case "email":
 		if who.Person.Profile["email_verified"] == "false" {
 			// Anyone can claim an address, so upstreams that know people by address must not get an unverified one. The

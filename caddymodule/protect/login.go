@@ -35,6 +35,7 @@ const (
 	ownPrefix  = "/.gatehouse/" // paths of a site with login that never reach the upstream
 	logoutPath = ownPrefix + "logout"
 	assetsPath = ownPrefix + "assets/"
+	switchPath = ownPrefix + "another-account" // ?to=, a path of the site
 
 	maxReturn = 8 << 10 // bytes of a URL that a browser is brought back to
 )
@@ -92,11 +93,13 @@ func (p *Protect) siteOf(r *http.Request) *site {
 	return found[0]
 }
 
-// isNavigation tells whether a browser opens a page: only then can it be sent to sign in.
+// isNavigation tells whether a browser opens a page by its address: only then can it be sent to sign in.
 func isNavigation(r *http.Request) bool {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return false
-	}
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && opensPage(r)
+}
+
+// opensPage tells whether a person sees the answer to a request as a page: a navigation, or a form that is sent.
+func opensPage(r *http.Request) bool {
 	if mode := r.Header["Sec-Fetch-Mode"]; len(mode) > 0 {
 		return len(mode) == 1 && mode[0] == "navigate"
 	}
@@ -170,10 +173,18 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 		p.answer(g, cannotTell(err))
 	case own && u.Path == logoutPath:
 		p.logout(g, rec, in.Authority)
+	case own && u.Path == authz.SiteSignedOut && isNavigation(g.r):
+		p.signedOut(g, rec, in)
+	case own && u.Path == switchPath && isNavigation(g.r):
+		to := u.Query().Get("to")
+		if !isPlainTarget(to) || page.LocalPath(to) == "" {
+			to = "/"
+		}
+		p.signIn(g, rec, in.Authority, authz.SiteDemand{Return: g.site.origin + to, Another: true})
 	case own && strings.HasPrefix(u.Path, assetsPath):
 		r := g.r.Clone(g.r.Context())
 		r.URL.Path, r.URL.RawPath = strings.TrimPrefix(u.Path, strings.TrimSuffix(ownPrefix, "/")), ""
-		in.Pages.On(g.site.origin, strings.TrimSuffix(ownPrefix, "/")).Assets().ServeHTTP(g.ResponseWriter, r)
+		p.pages(in, g.site).Assets().ServeHTTP(g.ResponseWriter, r)
 	case own:
 		p.answer(g, refusal{reason: refusals.NotFound, status: http.StatusNotFound, code: "invalid_request", text: "there is nothing here", page: "error.not_found"})
 	case !isNavigation(g.r):
@@ -184,10 +195,10 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 	return true
 }
 
-// signIn sends the browser to the issuer, to come back to target.
-func (p *Protect) signIn(g *passage, rec *arrival, auth authority, target string) bool {
+// signIn sends the browser to the issuer, to come back to the demand's Return.
+func (p *Protect) signIn(g *passage, rec *arrival, auth authority, d authz.SiteDemand) bool {
 	w, r, s := g.ResponseWriter, g.r, g.site
-	if len(target) > maxReturn {
+	if len(d.Return) > maxReturn {
 		return p.answer(g, refusal{reason: refusals.TooLong, status: http.StatusRequestURITooLong, code: "invalid_request", text: "the address is too long to come back to", page: "error.bad_request"})
 	}
 	if p.tries(rec, s) >= maxTries {
@@ -205,7 +216,8 @@ func (p *Protect) signIn(g *passage, rec *arrival, auth authority, target string
 		}
 		s.jar.Set(w, cookie.KindBrowser, binding, 0)
 	}
-	to, err := auth.BeginSite(r.Context(), authz.SiteDemand{Origin: s.origin, Return: target, Level: p.reach, MaxAge: p.session}, binding)
+	d.Origin, d.Level, d.MaxAge = s.origin, p.reach, p.session
+	to, err := auth.BeginSite(r.Context(), d, binding)
 	if err != nil {
 		if e := new(oauth.Error); errors.As(err, &e) && e.Status < http.StatusInternalServerError {
 			return p.answer(g, refusal{reason: refusals.Malformed, status: http.StatusBadRequest, code: e.Code, text: e.Description, page: "error.bad_request", cause: err})
@@ -253,7 +265,7 @@ func (p *Protect) finish(g *passage, rec *arrival, auth authority, codes []strin
 		p.answer(g, refusal{reason: refusals.FlowExpired, status: http.StatusBadRequest, code: "invalid_request", text: "the sign-in is not this browser's, or too old", page: "error.expired", again: requestURI(r)})
 	default:
 		s.jar.Set(w, kindTries, "1", triesFor)
-		p.signIn(g, rec, auth, clean)
+		p.signIn(g, rec, auth, authz.SiteDemand{Return: clean})
 	}
 }
 
@@ -266,7 +278,8 @@ func (p *Protect) tries(rec *arrival, s *site) int {
 }
 
 // logout ends the session of this site when the site or the person made the request, and redirects to the issuer's
-// sign-out, which asks first. A link on another site gets no further than that question.
+// sign-out. That asks first, unless a page of this site made the request: a link on another site or in an e-mail gets
+// no further than the question. (docs/decisions.md#site-sessions)
 func (p *Protect) logout(g *passage, rec *arrival, auth authority) {
 	w, r, s := g.ResponseWriter, g.r, g.site
 	switch {
@@ -277,17 +290,41 @@ func (p *Protect) logout(g *passage, rec *arrival, auth authority) {
 		p.answer(g, refusal{reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request", text: "the form is not this site's", page: "error.forbidden"})
 		return
 	}
+	to := auth.LogoutURL(s.origin)
 	if token := rec.cookie(s.jar, kindSession); ownRequest(r, s) && token != "" {
-		if err := auth.EndSite(r.Context(), s.origin, token); err != nil {
+		everywhere, err := auth.EndSite(r.Context(), s.origin, token)
+		if err != nil {
 			p.answer(g, cannotTell(err))
 			return
+		}
+		if from := r.Header["Sec-Fetch-Site"]; r.Method == http.MethodPost || len(from) == 1 && from[0] == "same-origin" {
+			to = everywhere
 		}
 	}
 	if ownRequest(r, s) {
 		s.jar.Clear(w, kindSession)
 		s.jar.Clear(w, kindTries)
 	}
-	page.Redirect(w, auth.LogoutURL(s.origin))
+	page.Redirect(w, to)
+}
+
+// signedOut serves the page after a sign-out, with the way back to the site.
+func (p *Protect) signedOut(g *passage, rec *arrival, in Entrance) {
+	c := credential{site: g.site, token: rec.cookie(g.site.jar, kindSession)}
+	who, err := c.recheck(g.r.Context(), in.Authority)
+	switch {
+	case err != nil:
+		p.answer(g, cannotTell(err))
+	case who.Active: // the page of an earlier sign-out
+		page.Redirect(g.ResponseWriter, g.site.origin+"/")
+	default:
+		p.pages(in, g.site).Render(g.ResponseWriter, g.r, page.View{Template: "signed_out", Data: page.SignedOut{Again: "/"}})
+	}
+}
+
+// pages writes pages at a site.
+func (p *Protect) pages(in Entrance, s *site) *page.Renderer {
+	return in.Pages.On(s.origin, strings.TrimSuffix(ownPrefix, "/"))
 }
 
 // ownRequest tells whether a request was made by a page of this site or by the person: typed, or from a bookmark.
@@ -310,5 +347,10 @@ func (p *Protect) page(g *passage, f refusal, ref string) {
 		writeRefusal(g.ResponseWriter, g.r, f, ref)
 		return
 	}
-	in.Pages.On(s.origin, strings.TrimSuffix(ownPrefix, "/")).ErrorRef(g.ResponseWriter, g.r, f.status, f.page, f.again, ref)
+	out := page.Failure{Key: f.page, Again: f.again, AgainLabel: f.againLabel, Ref: ref}
+	if who := g.who; f.status == http.StatusForbidden && who != nil && who.Active && who.Person != nil {
+		out.Account, out.Back = who.Person.Username, in.Pages.AccountURL()
+		out.Another = switchPath + "?to=" + url.QueryEscape(requestURI(g.r))
+	}
+	p.pages(in, s).Fail(g.ResponseWriter, g.r, f.status, out)
 }

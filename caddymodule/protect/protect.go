@@ -142,7 +142,7 @@ type authority interface {
 	SiteSession(ctx context.Context, origin, token string) (*token.Introspection, error)
 	BeginSite(ctx context.Context, d authz.SiteDemand, binding string) (url string, err error)
 	FinishSite(ctx context.Context, origin, code, binding string, from event.Origin) (authz.SiteLogin, error)
-	EndSite(ctx context.Context, origin, token string) error
+	EndSite(ctx context.Context, origin, token string) (logoutURL string, err error)
 	LogoutURL(origin string) string
 }
 

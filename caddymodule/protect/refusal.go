@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
@@ -25,6 +28,7 @@ type refusal struct {
 	challenge  string // parameters of WWW-Authenticate after the realm; set for 401
 	page       string // message of the page that browsers get
 	again      string // same-origin link of the page
+	againLabel string // message on it. Empty: the usual one
 	cause      error  // for the log
 }
 
@@ -47,6 +51,7 @@ func cannotTell(cause error) refusal {
 var reasons = map[verdict]refusals.Reason{
 	noCredentials: refusals.NoCredentials, inactive: refusals.TokenInactive, elsewhere: refusals.TokenElsewhere, tooOld: refusals.SignInTooOld,
 	tooLow: refusals.LevelTooLow, scopeMissing: refusals.ScopeMissing, notInGroup: refusals.GroupMissing,
+	notInPartition: refusals.PartitionOther,
 }
 
 // refusalOf returns the refusal for a verdict about the credential of a request.
@@ -103,9 +108,25 @@ func errorParams(code, text string) string {
 // can help.
 func (p *Protect) turnAway(g *passage, rec *arrival, auth authority, v verdict) bool {
 	if g.site != nil && slices.Contains([]verdict{noCredentials, inactive, tooOld, tooLow}, v) && isNavigation(g.r) {
-		return p.signIn(g, rec, auth, g.site.origin+requestURI(g.r))
+		return p.signIn(g, rec, auth, authz.SiteDemand{Return: g.site.origin + requestURI(g.r)})
 	}
-	return p.answer(g, p.refusalOf(g, v))
+	f := p.refusalOf(g, v)
+	if g.site != nil && f.status == http.StatusUnauthorized {
+		// A form that was sent after the session had ended. What it holds would be lost by way of the sign-in.
+		f.page, f.again, f.againLabel = "error.session_ended", p.before(g), "signed_out.again"
+	}
+	return p.answer(g, f)
+}
+
+// before returns the path of the page of this site on which a form or link was used, or of the start page.
+func (p *Protect) before(g *passage) string {
+	if from, err := url.Parse(g.r.Header.Get("Referer")); err == nil && from.Scheme+"://"+from.Host == g.site.origin && !strings.HasPrefix(from.Path, ownPrefix) {
+		query, _ := cutParam(from.RawQuery, authz.SiteCodeParam)
+		if to := (&url.URL{Path: from.Path, RawPath: from.RawPath, RawQuery: query}).RequestURI(); isPlainTarget(to) && page.LocalPath(to) != "" {
+			return to
+		}
+	}
+	return "/"
 }
 
 // answer writes a refusal, logs it and returns false. Browsers that open a page get one.
@@ -121,13 +142,13 @@ func (p *Protect) answer(g *passage, f refusal) bool {
 	case f.status == http.StatusMethodNotAllowed:
 		h.Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
 	}
-	if g.upgrade || (r.ProtoMajor == 1 && (r.ContentLength < 0 || r.ContentLength > maxDrain)) {
+	if g.upgrade || (r.ProtoMajor == 1 && (r.ContentLength < 0 || r.ContentLength > maxDrain || len(r.Header["Expect"]) > 0)) {
 		// RFC 9931: bytes sent ahead in the hope of an upgrade are not a request. And a body of unknown length is not
-		// read to its end.
+		// read to its end, nor one that the client holds back until it is asked for.
 		h.Set("Connection", "close")
 	}
 	ref := refusals.NewRef(p.random)
-	if p.Login && f.page != "" && isNavigation(r) {
+	if p.Login && f.page != "" && opensPage(r) {
 		p.page(g, f, ref)
 	} else {
 		writeRefusal(w, r, f, ref)

@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -33,10 +36,15 @@ type passage struct {
 	entrance Entrance
 	err      error
 
-	looked time.Time // when the credential was last looked up
+	looked  time.Time // when the credential was last looked up
+	wrote   bool      // the answer has begun
+	watched bool      // the credential is looked up again while the answer lasts
+	unwatch func()    // ends that; nil: it ends with the request
+	ended   atomic.Bool
 
-	mu   sync.Mutex // guards conn
+	mu   sync.Mutex // guards what follows
 	conn net.Conn   // of an upgraded connection
+	over bool       // the handler has returned, so the connection belongs to the next request
 }
 
 // open waits for the running instance and holds it, once a request.
@@ -58,46 +66,106 @@ func (g *passage) close() {
 // forward passes the request on. The credential of a connection that stays open is looked up again.
 func (g *passage) forward(next caddyhttp.Handler) error {
 	g.looked = g.protect.now()
-	if g.credential.token != "" && (g.webSocket || isEventStream(g.r)) {
+	if g.credential.token != "" && (g.webSocket || wantsEventStream(g.r)) {
 		ctx, cancel := context.WithCancel(g.r.Context())
 		defer cancel()
 		g.r = g.r.WithContext(ctx)
+		g.watched = true
 		go g.watch(ctx, cancel)
 	}
 	if g.upgrade && !g.webSocket {
 		g.Header().Set("Connection", "close") // RFC 9931: nothing that follows was meant as a request
 	}
+	defer g.finish()
 	err := next.ServeHTTP(g, g.r)
 	dropOurs(g.Header()) // trailers
-	return err
+	if err != nil {
+		return g.failed(err)
+	}
+	return nil
 }
 
-// WriteHeader, Write, ReadFrom and FlushError send the headers: each checks the upstream's cookies before.
-func (g *passage) WriteHeader(status int) {
+// begin is called before any part of the answer is written. It checks the cookies of the upstream, and begins to watch
+// the credential if the answer is a stream that the request has not announced.
+func (g *passage) begin() {
 	dropOurs(g.Header())
+	if g.wrote {
+		return
+	}
+	g.wrote = true
+	if g.credential.token != "" && !g.watched && isEventStream(g.Header()) {
+		ctx, cancel := context.WithCancel(g.r.Context())
+		g.watched, g.unwatch = true, cancel
+		go g.watch(ctx, cancel)
+	}
+}
+
+// finish is called when the handler returns.
+func (g *passage) finish() {
+	if g.unwatch != nil {
+		g.unwatch()
+	}
+	g.mu.Lock()
+	g.over = true
+	g.mu.Unlock()
+}
+
+// WriteHeader, Write, ReadFrom and FlushError send the headers.
+func (g *passage) WriteHeader(status int) {
+	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+		g.begin()
+	} else {
+		dropOurs(g.Header())
+	}
 	g.ResponseWriter.WriteHeader(status)
 }
 
 func (g *passage) Write(b []byte) (int, error) {
-	dropOurs(g.Header())
+	g.begin()
 	if err := g.lookAgain(); err != nil {
 		return 0, err
 	}
 	return g.ResponseWriter.Write(b)
 }
 
-// ReadFrom lets files be sent without copying.
+// chunk is how much of a file is sent between two looks at the clock.
+const chunk = 256 << 10
+
+// ReadFrom lets files be sent without copying, a part at a time, so that a download ends with its credential.
 func (g *passage) ReadFrom(r io.Reader) (int64, error) {
-	dropOurs(g.Header())
-	if rf, ok := g.ResponseWriter.(io.ReaderFrom); ok {
+	g.begin()
+	rf, ok := g.ResponseWriter.(io.ReaderFrom)
+	if !ok {
+		return io.Copy(struct{ io.Writer }{g}, r)
+	}
+	if g.credential.token == "" {
 		return rf.ReadFrom(r)
 	}
-	return io.Copy(struct{ io.Writer }{g.ResponseWriter}, r)
+	// The operating system copies what is read through one LimitedReader at most.
+	whole, ok := r.(*io.LimitedReader)
+	if !ok {
+		whole = &io.LimitedReader{R: r, N: math.MaxInt64}
+	}
+	var sent int64
+	for whole.N > 0 {
+		if err := g.lookAgain(); err != nil {
+			return sent, err
+		}
+		part := &io.LimitedReader{R: whole.R, N: min(chunk, whole.N)}
+		wanted := part.N
+		n, err := rf.ReadFrom(part)
+		sent += n
+		whole.N -= n
+		if err != nil || n < wanted {
+			return sent, err
+		}
+	}
+	return sent, nil
 }
 
 // FlushError sends buffered data, for http.ResponseController.
 func (g *passage) FlushError() error {
-	dropOurs(g.Header())
+	g.begin()
 	return http.NewResponseController(g.ResponseWriter).Flush()
 }
 
@@ -108,6 +176,7 @@ func (g *passage) Flush() { g.FlushError() } //nolint:errcheck // http.Flusher h
 func (g *passage) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(g.ResponseWriter).Hijack()
 	if err == nil {
+		g.wrote = true
 		g.mu.Lock()
 		g.conn = conn
 		g.mu.Unlock()
@@ -131,9 +200,17 @@ func isWebSocket(r *http.Request) bool {
 		len(r.Header["Sec-Websocket-Version"]) == 1 && r.Header["Sec-Websocket-Version"][0] == "13"
 }
 
-// isEventStream tells whether the answer goes on until the client ends it.
-func isEventStream(r *http.Request) bool {
-	return len(r.Header["Accept"]) == 1 && strings.HasPrefix(r.Header["Accept"][0], "text/event-stream")
+const eventStream = "text/event-stream"
+
+// wantsEventStream tells whether the client accepts an answer that goes on until the client ends it, among others.
+func wantsEventStream(r *http.Request) bool {
+	return slices.ContainsFunc(r.Header["Accept"], func(v string) bool { return strings.Contains(v, eventStream) })
+}
+
+// isEventStream tells whether an answer is one, whatever the client has said that it accepts.
+func isEventStream(h http.Header) bool {
+	kind := h["Content-Type"]
+	return len(kind) == 1 && len(kind[0]) >= len(eventStream) && strings.EqualFold(kind[0][:len(eventStream)], eventStream)
 }
 
 // watch looks the credential up again every few seconds until the request is over. It ends the request when the
@@ -163,6 +240,9 @@ var errNoLonger = errors.New("the token or session is no longer valid here")
 func (g *passage) lookAgain() error {
 	if g.credential.token == "" {
 		return nil
+	}
+	if g.ended.Load() {
+		return errNoLonger
 	}
 	now := g.protect.now()
 	if now.Sub(g.looked) < g.protect.recheck {
@@ -195,10 +275,18 @@ func (g *passage) stillAllowed(ctx context.Context) (ok bool) {
 // policyViolation is a WebSocket close frame with code 1008. (RFC 6455 5.5.1, 7.4.1)
 var policyViolation = []byte{0x88, 2, 1008 >> 8, 1008 & 0xff}
 
+// hangUp ends the connection of a WebSocket, or the answer that is being written.
 func (g *passage) hangUp() {
+	g.ended.Store(true)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.conn == nil {
+		if !g.over {
+			// A read that ends ends the request, which the upstream's side waits for. (HTTP/2: the write.)
+			c, past := http.NewResponseController(g.ResponseWriter), time.Unix(1, 0)
+			c.SetWriteDeadline(past) //nolint:errcheck // the next write fails in any case
+			c.SetReadDeadline(past)  //nolint:errcheck // the same
+		}
 		return
 	}
 	if err := g.conn.SetWriteDeadline(g.protect.now().Add(time.Second)); err == nil {

@@ -42,13 +42,12 @@ func newTextHarness(t *testing.T, url string) *textHarness {
 // newTextHarnessWithin gives each try so long.
 func newTextHarnessWithin(t *testing.T, url string, timeout time.Duration) *textHarness {
 	t.Helper()
-	x := &textHarness{T: t, time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), log: new(bytes.Buffer)}
-	store, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = func() time.Time { return x.time } })
+	store, err := badgerstore.OpenMemory()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
-	x.store = store
+	x := &textHarness{T: t, store: store, time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), log: new(bytes.Buffer)}
 	pages, err := page.New(page.Config{Issuer: "https://auth.example.com", Key: make([]byte, 32), Locales: page.Languages(), Brand: page.Brand{Name: "Albers & Co"}})
 	if err != nil {
 		t.Fatal(err)

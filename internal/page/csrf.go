@@ -39,7 +39,8 @@ func (p *Renderer) CSRF(binding, form string) string {
 	return base64.RawURLEncoding.EncodeToString(append(nonce, secret.MAC(p.cfg.Key, "csrf", string(nonce), binding, form)...))
 }
 
-func (p *Renderer) isCSRF(token, binding, form string) bool {
+// IsCSRF tells whether a token is one that CSRF has returned for this binding and form.
+func (p *Renderer) IsCSRF(token, binding, form string) bool {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(raw) <= nonceBytes || binding == "" {
 		return false
@@ -59,7 +60,7 @@ func (p *Renderer) CheckPost(r *http.Request, binding, form string) error {
 	if err := readForm(r); err != nil {
 		return err
 	}
-	if token := r.PostForm["csrf"]; len(token) != 1 || !p.isCSRF(token[0], binding, form) {
+	if token := r.PostForm["csrf"]; len(token) != 1 || !p.IsCSRF(token[0], binding, form) {
 		return &Forbidden{http.StatusForbidden, "the form is not of this browser and page"}
 	}
 	return nil

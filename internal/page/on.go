@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// AccountURL is the address of the account pages, for links on pages of other origins.
+func (p *Renderer) AccountURL() string { return p.cfg.Issuer + "/account" }
+
 // On returns a renderer for pages on another origin than the issuer's, such as a site that protect guards. prefix is
 // the path below which that origin serves Assets.
 func (p *Renderer) On(origin, prefix string) *Renderer {

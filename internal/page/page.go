@@ -5,6 +5,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -52,7 +53,25 @@ type Config struct {
 }
 
 // failure is the data of error.
-type failure struct{ Title, Text, Again, Ref string }
+type failure struct {
+	Title, Text, Ref  string
+	Again, AgainLabel string
+	Account, Another  string
+	Back              string
+}
+
+// Failure is what an error page says and offers.
+type Failure struct {
+	// Key is the stem of two messages: Key.title and Key.text.
+	Key string
+	// Again is a same-origin link to start again, AgainLabel the message on it. Empty: none, and "error.again".
+	Again, AgainLabel string
+	// Ref is the reference of the refusal. Empty: none.
+	Ref string
+	// Account is the name of the person who is signed in, Another a same-origin link to sign in as another one, and Back
+	// the address of a page that they can open. Each can be empty.
+	Account, Another, Back string
+}
 
 // Renderer writes pages. It is safe for concurrent use.
 type Renderer struct {
@@ -119,7 +138,7 @@ func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, v View) {
 	body, lang, err := p.make(r, v, scripts)
 	if err != nil {
 		p.cfg.Log.Error("page not made", zap.String("template", v.Template), zap.Error(err))
-		v = View{Template: "error", Status: http.StatusInternalServerError, Locales: v.Locales, Data: p.failureFor(lang, "error.internal", "", p.ref())}
+		v = View{Template: "error", Status: http.StatusInternalServerError, Locales: v.Locales, Data: p.failureFor(lang, Failure{Key: "error.internal", Ref: p.ref()})}
 		scripts = new(scriptSet)
 		if body, _, err = p.make(r, v, scripts); err != nil {
 			http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
@@ -137,29 +156,32 @@ func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, v View) {
 
 // Error writes an error page and returns the reference id on it, for the log line. key is the key of a message
 // ("error.expired"); again is a same-origin link to start again, or "". Below 500 there is no reference, and the result
-// is "": a refusal brings its own to ErrorRef. 503 and 429 set Retry-After if it is not set yet.
+// is "": a refusal brings its own to Fail. 503 and 429 set Retry-After if it is not set yet.
 func (p *Renderer) Error(w http.ResponseWriter, r *http.Request, status int, key, again string) (ref string) {
 	if status >= http.StatusInternalServerError {
 		ref = p.ref()
 	}
-	p.ErrorRef(w, r, status, key, again, ref)
+	p.Fail(w, r, status, Failure{Key: key, Again: again, Ref: ref})
 	return ref
 }
 
-// ErrorRef is Error with the reference of a refusal. Empty: none.
-func (p *Renderer) ErrorRef(w http.ResponseWriter, r *http.Request, status int, key, again, ref string) {
+// Fail writes an error page that says who is signed in and where to go.
+func (p *Renderer) Fail(w http.ResponseWriter, r *http.Request, status int, f Failure) {
 	if (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && w.Header().Get("Retry-After") == "" {
 		pace.RetryAfter(w, pace.Soon)
 	}
 	lang := p.match(r, nil, "")
-	p.Render(w, r, View{Template: "error", Status: status, Data: p.failureFor(lang, key, again, ref)})
+	p.Render(w, r, View{Template: "error", Status: status, Data: p.failureFor(lang, f)})
 }
 
-func (p *Renderer) failureFor(lang *language, key, again, ref string) failure {
-	if _, ok := lang.find(key + ".title"); !ok {
-		key = "error.internal"
+func (p *Renderer) failureFor(lang *language, f Failure) failure {
+	if _, ok := lang.find(f.Key + ".title"); !ok {
+		f.Key = "error.internal"
 	}
-	return failure{Title: lang.T(key + ".title"), Text: lang.T(key + ".text"), Again: LocalPath(again), Ref: ref}
+	return failure{
+		Title: lang.T(f.Key + ".title"), Text: lang.T(f.Key + ".text"), Ref: f.Ref, Again: LocalPath(f.Again), AgainLabel: lang.T(cmp.Or(f.AgainLabel, "error.again")),
+		Account: f.Account, Another: LocalPath(f.Another), Back: f.Back,
+	}
 }
 
 // ref returns the reference of a failure.

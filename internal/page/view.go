@@ -120,6 +120,8 @@ type SignedOut struct {
 	Continue string // link. Empty: none
 	// GoOn follows Continue automatically, after the frames have had a few seconds.
 	GoOn bool
+	// Again is where the person can sign in again. Empty: the account pages.
+	Again string
 	// Frames are pages of clients that are loaded invisibly, so that they end their own sessions. (OpenID Connect
 	// Front-Channel Logout 2)
 	Frames []string

@@ -14,6 +14,7 @@ const (
 	LevelTooLow    Reason = "level_too_low"
 	ScopeMissing   Reason = "scope_missing"
 	GroupMissing   Reason = "group_missing"
+	PartitionOther Reason = "partition_not_admitted"
 	NotAllowed     Reason = "not_allowed"
 
 	// signing in
@@ -87,6 +88,7 @@ var meanings = map[Reason]meaning{
 	LevelTooLow:    {"the sign-in is weaker than required", "Confirm the sign-in by a second method, or lower the level that is required."},
 	ScopeMissing:   {"the access token lacks a scope that the site requires", "Ask for the scope, allow it to the client, or change scopes at the site."},
 	GroupMissing:   {"the person is in none of the groups that the site requires", "Add the person to one of the groups, or change groups at the site."},
+	PartitionOther: {"the person is in a partition that the site does not admit", "Name the partition at the site (partition), if its administrators are to be trusted there."},
 	NotAllowed:     {"the caller has no right to do this", "Give the caller the right, in the configuration."},
 
 	UnknownName:        {"there is no account of that name", "Check the spelling, or add the person."},

@@ -1,0 +1,62 @@
+package protect
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+)
+
+// failed handles an error of the handlers behind protect. If the upstream cannot be reached, there is a line in the
+// log, and a person gets a page, unless the site has an error page of its own. (docs/decisions.md#upstream-errors)
+func (g *passage) failed(err error) error {
+	p, r := g.protect, g.r
+	// Error routes begin with the request as it is now. What was meant for the upstream is not for an error page, which
+	// another server may write.
+	p.guarded.deleteFrom(r.Header)
+	delete(r.Header, "Authorization")
+
+	cause := caddyhttp.HandlerError{}
+	if !errors.As(err, &cause) {
+		return err
+	}
+	switch cause.StatusCode {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	default:
+		return err
+	}
+	ref := refusals.NewRef(p.random)
+	p.log.Error("upstream not reached", zap.Int("status", cause.StatusCode), zap.String("site", r.Host), zap.String("method", r.Method), zap.String("path", original(r).Path),
+		zap.String("ref", ref), zap.Error(cause.Err))
+	if g.wrote || !p.Login || !isNavigation(r) || hasErrorRoute(r) {
+		return err
+	}
+	site := p.siteOf(r)
+	in, unready := p.enter(r.Context())
+	if unready != nil || site == nil {
+		return err
+	}
+	defer in.Leave()
+	p.pages(in, site).Fail(g.ResponseWriter, r, cause.StatusCode, page.Failure{
+		Key: "error.upstream", Again: requestURI(r), AgainLabel: "error.upstream.again", Ref: ref,
+	})
+	return nil
+}
+
+// hasErrorRoute tells whether the server has error routes for a request: handle_errors in the Caddyfile.
+func hasErrorRoute(r *http.Request) bool {
+	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok || server.Errors == nil {
+		return false
+	}
+	for _, route := range server.Errors.Routes {
+		if match, err := route.MatcherSets.AnyMatchWithError(r); match || err != nil {
+			return true
+		}
+	}
+	return false
+}
