@@ -15,6 +15,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/pace"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -35,8 +37,8 @@ func (s *Service) CheckPassword(ctx context.Context, clientID, username, passwor
 	var si *login.Session
 	err = s.tryPassword(ctx, passwordTry{
 		client: clientID, username: strings.TrimSpace(username), password: password, origin: from,
-		verify: func(a person.Holder) (string, error) { return s.Person.Verify(ctx, a, password) },
-		accept: func(v verdict) (err error) {
+		verify: func(ctx context.Context, a person.Holder) (string, error) { return s.Person.Verify(ctx, a, password) },
+		accept: func(ctx context.Context, v verdict) (err error) {
 			si, err = s.signInByPassword(ctx, clientID, v, from)
 			return err
 		},
@@ -62,9 +64,9 @@ type passwordTry struct {
 	origin             event.Origin
 	many               bool // the client sends the passwords of many people from one address
 
-	verify func(person.Holder) (fresh string, err error)
+	verify func(context.Context, person.Holder) (fresh string, err error)
 	// accept writes what a right password leads to. person.ErrMismatch: what was verified no longer holds.
-	accept func(verdict) error
+	accept func(context.Context, verdict) error
 }
 
 // verdict is a right password.
@@ -76,6 +78,11 @@ type verdict struct {
 
 // tryPassword counts an attempt and checks the password. login.ErrBadCredentials, *login.ThrottledError.
 func (s *Service) tryPassword(ctx context.Context, t passwordTry) error {
+	// What follows from an attempt must not depend on whether the client waits.
+	gone := ctx.Done()
+	ctx, cancel := pace.Outlast(ctx)
+	defer cancel()
+	ctx = secret.AskedBy(ctx, proof.QueueOf(t.origin.ClientIP), gone)
 	a, err := s.Person.LookUp(ctx, t.username)
 	if err != nil {
 		return err
@@ -89,9 +96,9 @@ func (s *Service) tryPassword(ctx context.Context, t passwordTry) error {
 		s.log.Info("password not checked: too many attempts", who...)
 		return &login.ThrottledError{Wait: at.Wait}
 	}
-	fresh, err := t.verify(a)
+	fresh, err := t.verify(ctx, a)
 	if err == nil {
-		err = t.accept(verdict{a, at, fresh})
+		err = t.accept(ctx, verdict{a, at, fresh})
 	}
 	switch {
 	case err == nil:

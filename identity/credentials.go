@@ -46,8 +46,10 @@ func (s *Service) ValidateCredentials(ctx context.Context, c Credentials) (perso
 	var out person.Profile
 	err = s.tryPassword(ctx, passwordTry{
 		client: c.Client, username: username, origin: c.Origin, many: true,
-		verify: func(a person.Holder) (string, error) { return s.Person.Compare(ctx, s.part, a, c.Password.Reveal()) },
-		accept: func(v verdict) (err error) {
+		verify: func(ctx context.Context, a person.Holder) (string, error) {
+			return s.Person.Compare(ctx, s.part, a, c.Password.Reveal())
+		},
+		accept: func(ctx context.Context, v verdict) (err error) {
 			out, err = s.validate(ctx, c, v)
 			return err
 		},

@@ -190,6 +190,8 @@ type browser struct {
 	cookies map[string]string
 	address string
 	header  http.Header // replaces the usual headers of a POST
+	// leaves is the Update of a POST before which the browser hangs up, from 1. 0: it stays.
+	leaves int64
 }
 
 func (h *harness) browser() *browser {
@@ -219,7 +221,14 @@ func (b *browser) do(method, target, body string) *answer {
 			r.Header.Add(name, v)
 		}
 	}
-	b.h.willHangUp(r, body)
+	if b.leaves > 0 && method == http.MethodPost {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		r = r.WithContext(ctx)
+		defer b.h.hangUpBefore(b.leaves, cancel)()
+	} else {
+		b.h.willHangUp(r, body)
+	}
 	w := httptest.NewRecorder()
 	b.h.ServeHTTP(w, r)
 	for _, c := range w.Result().Cookies() {

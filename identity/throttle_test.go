@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -236,8 +237,8 @@ func TestBusyHasher(t *testing.T) {
 	h.start()
 	b := h.browser()
 	form := b.get("/next")
-	// One computation runs. The queue behind it is full as soon as a caller is turned away.
-	ctx, cancel := context.WithCancel(t.Context())
+	// One computation runs. The line of this network is full as soon as a caller is turned away.
+	ctx, cancel := context.WithCancel(secret.AskedBy(t.Context(), proof.QueueOf("203.0.113.7"), nil))
 	var flood sync.WaitGroup
 	turnedAway := make(chan struct{}, 100)
 	for range cap(turnedAway) {
@@ -253,6 +254,9 @@ func TestBusyHasher(t *testing.T) {
 			t.Errorf("try while the hasher is busy: status %d, Retry-After %q, want 503 with it", a.Code, a.Header().Get("Retry-After"))
 		}
 	}
+	elsewhere := h.browser()
+	elsewhere.address = "198.51.100.9:4711"
+	elsewhere.signIn(demo, demoPassword) // a flood keeps only its own network waiting
 	cancel()
 	flood.Wait()
 	b.signIn(demo, demoPassword) // the six attempts that were never checked do not count

@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -53,9 +54,19 @@ func (s *Service) Pages(show, handle Handler) http.Handler {
 		get = s.Page(show)
 	}
 	if handle != nil {
-		post = s.Page(handle)
+		post = s.outlasting(s.Page(handle))
 	}
 	return s.methods(get, post)
+}
+
+// outlasting serves a form to its end even if the browser leaves: a double click or an impatient reload must not leave
+// an attempt counted whose answer was right. A password that has not had its turn yet is not checked for nobody.
+func (s *Service) outlasting(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := pace.Outlast(r.Context())
+		defer cancel()
+		h(w, r.WithContext(secret.AskedBy(ctx, proof.QueueOf(s.origin(r).ClientIP), r.Context().Done())))
+	}
 }
 
 // Page serves every method by h.

@@ -72,15 +72,15 @@ func (s *Service) BeginAttempt(ctx context.Context, a person.Holder, username st
 // Counters returns the counters of an attempt.
 func (s *Service) Counters(subject string, from Source, known bool) []Counter {
 	if known {
-		return []Counter{{storage.Key("device", subject, from.Device), s.cfg.Failures, true}}
+		return []Counter{{Key: storage.Key("device", subject, from.Device), Limit: s.cfg.Failures, Clears: true}}
 	}
 	address := Network(from.Address)
 	out := []Counter{
-		{storage.Key("person-address", subject, address), s.cfg.Failures, true},
-		{storage.Key("person", subject), max(failuresPerPerson, s.cfg.Failures), false},
+		{Key: storage.Key("person-address", subject, address), Limit: s.cfg.Failures, Clears: true},
+		{Key: storage.Key("person", subject), Limit: max(failuresPerPerson, s.cfg.Failures)},
 	}
 	if !from.Many {
-		out = append(out, Counter{storage.Key("address", address), max(failuresPerAddress, s.cfg.Failures), false})
+		out = append(out, Counter{Key: storage.Key("address", address), Limit: max(failuresPerAddress, s.cfg.Failures)})
 	}
 	return out
 }
@@ -98,8 +98,8 @@ func (s *Service) Undo(tx storage.Tx, at Attempt, good bool, now time.Time) erro
 		if err != nil {
 			return err
 		}
-		if rec.Failures--; rec.Failures < c.Limit {
-			rec.Until = time.Time{}
+		if rec.Failures--; rec.Failures < c.Limit || rec.Until.Sub(c.Until).Abs() < time.Millisecond { // stored times are rounded
+			rec.Until = time.Time{} // the wait that this attempt has begun; the one before was over
 		}
 		if rec.Failures <= 0 {
 			err = FailureRecords.Delete(tx, c.Key)
@@ -129,7 +129,13 @@ func RememberDevice(tx storage.Tx, personID string, epoch int64, device string, 
 }
 
 // Network returns what counts as one address: an IPv4 address, or the /64 of an IPv6 address.
-func Network(address string) string {
+func Network(address string) string { return networkOf(address, 64) }
+
+// QueueOf returns whose line for slow hashes an address waits in: that of an IPv4 address, or of an IPv6 /48, the most
+// that one customer of a provider gets.
+func QueueOf(address string) string { return networkOf(address, 48) }
+
+func networkOf(address string, bits int) string {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
 		return base64.RawURLEncoding.EncodeToString([]byte(secret.Hash(address)))
@@ -138,7 +144,7 @@ func Network(address string) string {
 	if ip.Is4() {
 		return ip.String()
 	}
-	p, err := ip.Prefix(64)
+	p, err := ip.Prefix(bits)
 	if err != nil {
 		return ip.String()
 	}

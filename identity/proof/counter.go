@@ -16,6 +16,8 @@ type Counter struct {
 	// Otherwise the owner of any account could clear what is counted against an address, and a stranger who waits for
 	// the person to sign in could clear what is counted against strangers.
 	Clears bool
+	// Until is the wait that the attempt has begun, once it is counted.
+	Until time.Time
 }
 
 // count counts one attempt on all counters, or on none if one of them has a wait, or there is a wait already. exhausted
@@ -33,7 +35,7 @@ func (s *Service) count(tx storage.Tx, counters []Counter, already time.Duration
 	}
 	for i, c := range counters {
 		rec := s.CountFailure(recs[i], c, now)
-		exhausted = exhausted || rec.Until.After(now)
+		exhausted, counters[i].Until = exhausted || rec.Until.After(now), rec.Until
 		if err := FailureRecords.Put(tx, c.Key, rec, s.CollectAt(rec)); err != nil {
 			return 0, false, err
 		}
@@ -80,7 +82,7 @@ func (s *Service) CountFailure(rec FailureRecord, c Counter, now time.Time) Fail
 // CountRequest counts one more of what is done only so often in a window, and returns how long it must wait. With a
 // wait nothing is counted.
 func (s *Service) CountRequest(tx storage.Tx, what, whose string, most int, now time.Time) (wait time.Duration, err error) {
-	wait, _, err = s.count(tx, []Counter{{storage.Key(what, whose), most, false}}, 0, now)
+	wait, _, err = s.count(tx, []Counter{{Key: storage.Key(what, whose), Limit: most}}, 0, now)
 	return wait, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -107,6 +108,8 @@ func (s *Service) VerifyNumber(ctx context.Context, personID, typed, code string
 	if err != nil {
 		return err
 	}
+	ctx, cancel := pace.Outlast(ctx) // an attempt whose code is right must not stay counted
+	defer cancel()
 	spend, err := s.CheckCode(ctx, numberCheck(personID, number, by), code)
 	if err == nil {
 		_, err = s.person.UpdatePerson(ctx, personID, person.Edit{By: by, Verified: true}, func(tx storage.Tx, d *person.Details) error {

@@ -73,8 +73,8 @@ func (s *Service) SendCode(tx storage.Tx, c CodePurpose, code string, now time.T
 // another person's number do not keep that person from codes of other purposes.
 func (s *Service) CountSent(tx storage.Tx, c CodePurpose, already time.Duration, now time.Time) (wait time.Duration, err error) {
 	wait, _, err = s.count(tx, []Counter{
-		{storage.Key("sent", c.Limit), SentCodesMost, false},
-		{storage.Key("sent-to", c.Purpose, secret.Hash(c.To)), SentCodesMost, false},
+		{Key: storage.Key("sent", c.Limit), Limit: SentCodesMost},
+		{Key: storage.Key("sent-to", c.Purpose, secret.Hash(c.To)), Limit: SentCodesMost},
 	}, already, now)
 	return wait, err
 }

@@ -97,7 +97,7 @@ func (s *Service) takeApproval(q *front.Request, x *stepUp, p *promptRecord) err
 func (p *promptRecord) attempt() *proof.Attempt {
 	at := &proof.Attempt{}
 	for _, c := range p.Counters {
-		at.Counters = append(at.Counters, proof.Counter{Key: c.Key, Limit: c.Limit, Clears: c.Clears})
+		at.Counters = append(at.Counters, proof.Counter{Key: c.Key, Limit: c.Limit, Clears: c.Clears, Until: c.Until})
 	}
 	return at
 }
@@ -160,7 +160,7 @@ func (s *Service) prompt(q *front.Request, x *stepUp, now time.Time) (wait time.
 		Agent: session.KeptAgent(from.UserAgent), Client: x.flow.Demand.Client.Name, At: now, ExpiresAt: now.Add(promptLife),
 	}
 	for _, c := range at.Counters {
-		rec.Counters = append(rec.Counters, counterRecord{c.Key, c.Limit, c.Clears})
+		rec.Counters = append(rec.Counters, counterRecord{c.Key, c.Limit, c.Clears, c.Until})
 	}
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error { return s.sendPrompt(tx, x, q.SignIn, rec) })
 	if err != nil {

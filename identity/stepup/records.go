@@ -131,4 +131,6 @@ type counterRecord struct {
 	Key    string `cbor:"1,keyasint"`
 	Limit  int    `cbor:"2,keyasint"`
 	Clears bool   `cbor:"3,keyasint,omitempty"`
+	// Until is the wait that the attempt has begun. Zero: none, or it was not recorded
+	Until time.Time `cbor:"4,keyasint,omitempty"`
 }

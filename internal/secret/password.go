@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/crypto/argon2"
 	"golang.org/x/crypto/bcrypt"
@@ -39,22 +38,17 @@ const (
 	maxLanes      = 16
 	maxBcryptCost = 14
 	bcryptBytes   = 72 // bcrypt reads this much of a password and would ignore the rest
-
-	queueFactor = 16              // waiting computations for each running one
-	maxWait     = 2 * time.Second // for one computation in the queue
 )
 
 // ErrHashFormat says that Verify cannot compute a stored hash within its bounds.
 var ErrHashFormat = errors.New("secret: not a hash that is supported (argon2id, bcrypt, scrypt, PBKDF2, salted SHA), or one that costs too much")
 
 // Hasher computes slow password hashes. It runs a bounded number in parallel, lets a bounded number wait, and answers
-// ErrBusy to the rest. It is safe for concurrent use.
+// ErrBusy to the rest. Networks take turns (see AskedBy). It is safe for concurrent use.
 type Hasher struct {
 	cost     HashCost
-	slots    chan struct{}
-	waiting  atomic.Int64
+	queue    *queue
 	computed atomic.Int64
-	wait     time.Duration
 	random   io.Reader
 	whole    *Hasher // the hasher that this is a Part of. nil: it has slots of its own
 }
@@ -72,17 +66,22 @@ func NewHasher(c HashCost) *Hasher {
 	}
 	c.MemoryKiB, c.Iterations = min(c.MemoryKiB, maxMemoryKiB), min(c.Iterations, maxIterations)
 	c.Iterations = max(1, min(c.Iterations, maxWork/c.MemoryKiB))
-	return &Hasher{cost: c, slots: make(chan struct{}, c.Concurrency), wait: maxWait, random: rand.Reader}
+	return &Hasher{cost: c, queue: newQueue(c.Concurrency, lineFactor*c.Concurrency, queueFactor*c.Concurrency), random: rand.Reader}
 }
 
-// partFactor is how many computations of a Part wait in the queue of the whole for each one that runs: enough to keep
-// it busy, and few enough that other computations hardly wait.
-const partFactor = 2
+// The bounds of a Part.
+const (
+	// partFactor is how many computations of a Part wait in the queue of the whole for each one that runs: enough to keep
+	// it busy, and few enough that other computations hardly wait.
+	partFactor = 2
+	partQueue  = 16 // waiting computations for each of those
+)
 
 // Part returns a hasher for work that must not keep others waiting. It computes in the slots of h but takes only a few
 // places in its queue; the rest wait in a queue of their own or get ErrBusy.
 func (h *Hasher) Part() *Hasher {
-	return &Hasher{cost: h.cost, slots: make(chan struct{}, partFactor*cap(h.slots)), wait: h.wait, random: h.random, whole: h}
+	slots := partFactor * h.queue.size
+	return &Hasher{cost: h.cost, queue: newQueue(slots, partQueue*slots, partQueue*slots), random: h.random, whole: h}
 }
 
 // Hash returns the Argon2id hash of a password in PHC form, or ErrBusy.
@@ -136,7 +135,7 @@ func (h *Hasher) Waste(ctx context.Context, password string) error {
 func (h *Hasher) Computed() int64 { return h.computed.Load() }
 
 // Waiting returns how many computations wait for their turn now, for metrics.
-func (h *Hasher) Waiting() int64 { return h.waiting.Load() }
+func (h *Hasher) Waiting() int64 { return int64(h.queue.Waiting()) }
 
 // CheckImported returns an error unless Verify would accept the hash: the kinds of CheckPHC, and scrypt, PBKDF2 and SHA
 // of other systems.
@@ -187,7 +186,7 @@ func (h *Hasher) bcrypt(ctx context.Context, phc, password string) (bool, error)
 
 // acquire waits for a free slot.
 func (h *Hasher) acquire(ctx context.Context) (release func(), err error) {
-	own, err := h.queue(ctx)
+	own, err := h.queue.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -202,32 +201,6 @@ func (h *Hasher) acquire(ctx context.Context) (release func(), err error) {
 	}
 	h.computed.Add(1)
 	return leave, nil
-}
-
-func (h *Hasher) queue(ctx context.Context) (release func(), err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	release = func() { <-h.slots }
-	select {
-	case h.slots <- struct{}{}:
-		return release, nil
-	default:
-	}
-	defer h.waiting.Add(-1)
-	if h.waiting.Add(1) > int64(queueFactor*cap(h.slots)) {
-		return nil, ErrBusy
-	}
-	timer := time.NewTimer(h.wait)
-	defer timer.Stop()
-	select {
-	case h.slots <- struct{}{}:
-		return release, nil
-	case <-timer.C:
-		return nil, ErrBusy
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 type argonParams struct {

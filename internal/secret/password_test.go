@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -106,28 +107,42 @@ func TestHashFormats(t *testing.T) {
 	}
 }
 
+// occupy takes all slots of a hasher by computations that end when release is called, once for each.
+func occupy(t *testing.T, h *Hasher) (release func()) {
+	t.Helper()
+	var err error
+	for range h.queue.size {
+		if release, err = h.queue.acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return release
+}
+
+func await(cond func() bool) {
+	for !cond() {
+		runtime.Gosched()
+	}
+}
+
 func TestHasherIsBounded(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 2})
-	h.wait = 20 * time.Millisecond
-	for range cap(h.slots) {
-		h.slots <- struct{}{} // computations that never end
-	}
+	h.queue.wait = 20 * time.Millisecond
+	release := occupy(t, h)
 	if err := h.Waste(t.Context(), "x"); !errors.Is(err, ErrBusy) {
 		t.Errorf("Waste after the longest wait = %v, want ErrBusy", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	h.wait = time.Hour
+	h.queue.wait = time.Hour
 	var queued sync.WaitGroup
-	results := make(chan error, queueFactor*cap(h.slots))
+	results := make(chan error, lineFactor*h.queue.size)
 	for range cap(results) {
 		queued.Go(func() { results <- h.Waste(ctx, "x") })
 	}
-	for h.waiting.Load() < int64(cap(results)) { // the queue fills
-		runtime.Gosched()
-	}
+	await(func() bool { return h.Waiting() == int64(cap(results)) }) // the line fills
 	if err := h.Waste(t.Context(), "x"); !errors.Is(err, ErrBusy) {
-		t.Errorf("Waste beyond the queue = %v, want ErrBusy at once", err)
+		t.Errorf("Waste beyond the line = %v, want ErrBusy at once", err)
 	}
 	cancel()
 	queued.Wait()
@@ -140,9 +155,97 @@ func TestHasherIsBounded(t *testing.T) {
 	if h.Computed() != 0 {
 		t.Errorf("%d hashes computed, want 0", h.Computed())
 	}
-	<-h.slots
+	release()
 	if err := h.Waste(t.Context(), "x"); err != nil || h.Computed() != 1 {
 		t.Errorf("Waste with a free place = %v, %d computed, want nil, 1", err, h.Computed())
+	}
+}
+
+// TestFloodOfOneNetworkKeepsOnlyThatNetworkWaiting: a network that asks for one hash is next, however many another one
+// has asked for before.
+func TestFloodOfOneNetworkKeepsOnlyThatNetworkWaiting(t *testing.T) {
+	t.Parallel()
+	h := NewHasher(HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 1})
+	h.queue.wait = time.Hour
+	release := occupy(t, h)
+	served := make(chan string, 2*lineFactor)
+	var all sync.WaitGroup
+	ask := func(network string) {
+		before := h.Waiting()
+		all.Go(func() {
+			if err := h.Waste(AskedBy(t.Context(), network, nil), "x"); err != nil {
+				network += " " + err.Error()
+			}
+			served <- network
+		})
+		await(func() bool { return h.Waiting() > before })
+	}
+	for range lineFactor {
+		ask("flood")
+	}
+	if err := h.Waste(AskedBy(t.Context(), "flood", nil), "x"); !errors.Is(err, ErrBusy) {
+		t.Errorf("one more of the flood: %v, want ErrBusy", err)
+	}
+	ask("home")
+	ask("office")
+	release()
+	all.Wait()
+	close(served)
+	var order []string
+	for n := range served {
+		order = append(order, n)
+	}
+	// The answers of two computations can overtake each other by one.
+	if home, office := slices.Index(order, "home"), slices.Index(order, "office"); home < 0 || home > 3 || office < 0 || office > 4 || len(order) != lineFactor+2 {
+		t.Errorf("home is served as number %d, office as number %d of %d, want among the first", home, office, len(order))
+	}
+	if h.Waiting() != 0 || h.queue.taken != 0 || len(h.queue.lines) != 0 || len(h.queue.turns) != 0 {
+		t.Errorf("the queue is left as %+v, want empty", h.queue)
+	}
+}
+
+// TestFullQueueHasRoomForAnotherNetwork: many networks that flood make room for one that asks once.
+func TestFullQueueHasRoomForAnotherNetwork(t *testing.T) {
+	t.Parallel()
+	q := newQueue(1, 4, 8)
+	q.wait = time.Hour
+	release, err := q.acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	refused := make(chan error, 8)
+	for i := range 8 {
+		network := []string{"a", "b"}[i%2]
+		all.Go(func() {
+			release, err := q.acquire(AskedBy(t.Context(), network, nil))
+			if err == nil {
+				release()
+			} else {
+				refused <- err
+			}
+		})
+	}
+	await(func() bool { return q.Waiting() == 8 })
+	gone := make(chan struct{})
+	all.Go(func() {
+		if release, err := q.acquire(AskedBy(t.Context(), "home", gone)); err == nil {
+			release()
+		} else {
+			refused <- err
+		}
+	})
+	if err := <-refused; !errors.Is(err, ErrBusy) || q.Waiting() != 8 {
+		t.Errorf("one of a long line is refused with %v, and %d wait, want ErrBusy and 8", err, q.Waiting())
+	}
+	close(gone)
+	if err := <-refused; !errors.Is(err, context.Canceled) {
+		t.Errorf("a browser that has gone waits: %v, want context.Canceled", err)
+	}
+	release()
+	all.Wait()
+	if len(refused) != 0 || q.taken != 0 || q.Waiting() != 0 {
+		t.Errorf("%d more are refused, %d slots taken, %d wait, want none", len(refused), q.taken, q.Waiting())
 	}
 }
 
@@ -151,19 +254,15 @@ func TestPartKeepsOthersServed(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 2})
 	part := h.Part()
-	h.wait, part.wait = time.Hour, time.Hour
-	for range cap(h.slots) {
-		h.slots <- struct{}{} // computations that never end
-	}
+	h.queue.wait, part.queue.wait = time.Hour, time.Hour
+	release := occupy(t, h)
 	ctx, cancel := context.WithCancel(t.Context())
 	var queued sync.WaitGroup
-	inQueue, waiting := partFactor*cap(h.slots), queueFactor*cap(part.slots)
+	inQueue, waiting := part.queue.size, part.queue.most
 	for range inQueue + waiting {
 		queued.Go(func() { part.Waste(ctx, "x") }) //nolint:errcheck // it is cancelled
 	}
-	for part.Waiting() < int64(waiting) || h.Waiting() < int64(inQueue) { // the queues fill
-		runtime.Gosched()
-	}
+	await(func() bool { return part.Waiting() >= int64(waiting) && h.Waiting() >= int64(inQueue) }) // the queues fill
 	if n := h.Waiting(); n != int64(inQueue) {
 		t.Errorf("%d computations of the part wait in the queue of the whole, want %d", n, inQueue)
 	}
@@ -172,11 +271,11 @@ func TestPartKeepsOthersServed(t *testing.T) {
 	}
 	cancel()
 	queued.Wait()
-	if h.Waiting() != 0 || part.Waiting() != 0 || len(part.slots) != 0 {
-		t.Errorf("%d and %d wait, %d slots are taken, want none", h.Waiting(), part.Waiting(), len(part.slots))
+	if h.Waiting() != 0 || part.Waiting() != 0 || part.queue.taken != 0 {
+		t.Errorf("%d and %d wait, %d slots are taken, want none", h.Waiting(), part.Waiting(), part.queue.taken)
 	}
-	<-h.slots
-	if err := part.Waste(t.Context(), "x"); err != nil || h.Computed() != 1 || len(h.slots) != 1 || len(part.slots) != 0 {
+	release()
+	if err := part.Waste(t.Context(), "x"); err != nil || h.Computed() != 1 || h.queue.taken != 1 || part.queue.taken != 0 {
 		t.Errorf("Waste of the part with a free place = %v, %d computed, want nil, 1", err, h.Computed())
 	}
 }
