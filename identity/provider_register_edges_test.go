@@ -103,7 +103,11 @@ func TestCustomFieldsOfProviderKeepsAddress(t *testing.T) {
 	if a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
 		t.Fatalf("POST = %d\n%s", a.Code, a.Body)
 	}
-	if p := x.details("ann@partner.example").Profile; p.EmailAddresses[0].Value != "ann@partner.example" || !p.EmailAddresses[0].Verified {
+	si, err := x.session(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := x.details(si.Subject).Profile; p.EmailAddresses[0].Value != "ann@partner.example" || !p.EmailAddresses[0].Verified {
 		t.Errorf("profile = %+v", p)
 	}
 }

@@ -146,7 +146,7 @@ func TestProviderSignIn(t *testing.T) {
 	id := ann()
 	id.AuthTime, id.AMR = e.clock.Now().Add(-10*time.Minute), []string{"CUSTOM_AUTHENTICATOR"}
 	got := e.mustEnter(b, id)
-	p, err := e.Person.Person(t.Context(), "ann@partner.example")
+	p, err := e.Person.Person(t.Context(), got.Subject)
 	if err != nil || p.Name != "Ann Partner" || p.GivenName != "Ann" || !p.EmailVerified || p.State != person.Active {
 		t.Fatalf("Person = %+v, %v, want an active Ann with a verified address", p, err)
 	}

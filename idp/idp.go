@@ -23,8 +23,7 @@ type Identity struct {
 	// Stable is the value of the attribute that the operator identifies people by in addition: it outlives a change of
 	// Subject. Empty: none.
 	Stable string
-	// Username is the username of a person who is created for the identity. Empty: Email if it is verified, else
-	// Subject.
+	// Username is the username of a person who is created for the identity, where the operator maps one. Empty: none.
 	Username string
 	// Email is an address of the person. EmailVerified says that the provider has checked it. Linking relies on
 	// verified addresses only.

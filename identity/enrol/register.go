@@ -78,7 +78,7 @@ func (s *Service) readRegistration(q *front.Request) (*registration, error) {
 	if err := checkOpen(q.Settings); err != nil {
 		return nil, err
 	}
-	x := &registration{Answer: a, u: q.Settings, says: federation.PersonFrom(a.Identity)}
+	x := &registration{Answer: a, u: q.Settings, says: a.Says()}
 	named, fields := x.u.Registration(a.Provider.ID)
 	x.named, x.fields = named && !a.Known.NoPassword, fields
 	if !x.named && len(fields) == 0 { // switched off meanwhile
@@ -123,7 +123,7 @@ func (s *Service) renderRegister(q *front.Request, x *registration, status int, 
 		in.Key = "register_more"
 	}
 	in.Fields = page.Fields(in.Problem != "", x.inputs()...)
-	if !x.Known.NoPassword {
+	if _, verified := person.VerifiedEmail(x.Identity); verified && !x.Known.NoPassword {
 		in.Links = []page.FormLink{{Label: "register.known", URL: federation.ConnectURL(x.Name)}}
 	}
 	in.Cancel = page.LocalPath(x.Flow.Demand.Cancel)

@@ -87,6 +87,8 @@ func usernameProblem(name, email string) string {
 		return "problem.username_form"
 	case strings.Contains(folded, "@") && person.FoldEmail(name) != person.FoldEmail(email):
 		return "problem.username_email"
+	case person.Reserved(folded):
+		return "problem.username_reserved"
 	}
 	return ""
 }

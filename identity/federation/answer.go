@@ -3,6 +3,8 @@ package federation
 import (
 	"cmp"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -108,12 +110,23 @@ func (s *Service) openIdentity(a *Answer) error {
 	if err := cbor.Unmarshal(raw, a.Identity); err != nil {
 		return err
 	}
-	if a.Provider.VerifiesEmail { // the operator vouches for its addresses
-		if email, _ := person.VerifiedEmail(a.Identity); email != "" {
-			a.Identity.Email, a.Identity.EmailVerified = email, true
+	email, _ := person.VerifiedEmail(a.Identity)
+	switch {
+	case !a.Provider.vouchesFor(email):
+		a.Identity.Email, a.Identity.EmailVerified = email, false
+		if len(a.Identity.Details["email"]) > 0 {
+			a.Identity.Details["email_verified"] = []string{"false"}
 		}
+	case a.Provider.VerifiesEmail && email != "": // the operator vouches for its addresses
+		a.Identity.Email, a.Identity.EmailVerified = email, true
 	}
 	return nil
+}
+
+// vouchesFor tells whether the provider can say of an address that it is verified. Domains bound what it says.
+func (p *Provider) vouchesFor(email string) bool {
+	_, domain, _ := strings.Cut(email, "@")
+	return len(p.Domains) == 0 || slices.Contains(p.Domains, strings.ToLower(domain))
 }
 
 // misfit returns a refusal if the sign-in at the provider is too old, or too weak even with a step-up; nil if it fits.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -17,86 +18,142 @@ import (
 // ConnectURL is the page that couples the identity of an answer with an existing account.
 func ConnectURL(flow string) string { return "/sign-in/connect?" + url.Values{"flow": {flow}}.Encode() }
 
+// connecting is a request to couple the identity of an answer with an account.
+type connecting struct {
+	*Answer
+
+	email string // that the provider has verified: whose account there it is
+	// owner is the browser's sign-in, of the person whose password was right for this answer and who has shown enough.
+	// nil: the password comes first.
+	owner *session.Current
+}
+
+// form binds the form to the identity that it would couple: a page for one of them never couples another, nor with
+// another person.
+func (x *connecting) form() string {
+	form := "connect:" + x.Name + ":" + x.Key()
+	if x.owner != nil {
+		form = front.SessionForm(form, x.owner)
+	}
+	return form
+}
+
 // showConnect serves GET /sign-in/connect?flow=…: a person whom a provider has named can have an account here already,
-// and proves it by its password.
+// and proves it by its password. A way to sign in is as much as a method of their own, so a person who has set up one
+// steps up before it is added.
 func (s *Service) showConnect(q *front.Request) error {
-	a, err := s.connectable(q)
+	x, err := s.readConnect(q)
 	if err != nil {
 		return err
 	}
-	in := page.Connect{}
-	if n := PersonFrom(a.Identity).Username; person.IsText(n, person.MaxUsername) {
+	in := page.Connect{Username: x.email}
+	if n := x.Identity.Username; n != "" && person.IsText(n, person.MaxUsername) {
 		in.Username = n
 	}
-	return s.connectPage(q, a, http.StatusOK, in)
+	return s.connectPage(q, x, http.StatusOK, in)
 }
 
-// connectable is AnswerIn for an identity that can be coupled by a password.
-func (s *Service) connectable(q *front.Request) (*Answer, error) {
+// readConnect is AnswerIn for an identity that can be coupled by a password.
+func (s *Service) readConnect(q *front.Request) (*connecting, error) {
 	a, err := s.AnswerIn(q)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case a.SignIn == "": // see ask
-		return nil, expired()
-	case a.Known.NoPassword: // a leaked one must not give access to the account by this page either
-		return nil, forbidden("error.identity")
 	}
-	return a, nil
+	x := &connecting{Answer: a}
+	var verified bool
+	x.email, verified = person.VerifiedEmail(a.Identity)
+	switch {
+	case a.SignIn == "", a.Flow.Invited != "", a.Flow.Couple != "": // see ask
+		return nil, expired()
+	case a.Known.NoPassword, !verified: // a leaked password must not give access to the account by this page either
+		return nil, forbidden("error.identity")
+	case a.Rec.Proved == "" || q.SignIn == nil || q.SignIn.Session.PersonID != a.Rec.Proved:
+		return x, nil
+	}
+	level, err := s.linkLevel(q, q.SignIn)
+	if err == nil {
+		err = s.front.NeedLevel(q, level, ConnectURL(a.Name))
+	}
+	x.owner = q.SignIn
+	return x, err
 }
 
-func (s *Service) connectPage(q *front.Request, a *Answer, status int, in page.Connect) (err error) {
-	if in.CSRF, err = s.front.FormToken(q, connectForm(a)); err != nil {
+// linkLevel returns the level that a session of the person needs before an identity is linked.
+func (s *Service) linkLevel(q *front.Request, si *session.Current) (level int, err error) {
+	err = s.store.View(q.Context(), func(tx storage.Tx) error {
+		level, err = s.raising.SetUpLevel(tx, si)
+		return err
+	})
+	return level, err
+}
+
+func (s *Service) connectPage(q *front.Request, x *connecting, status int, in page.Connect) (err error) {
+	if in.CSRF, err = s.front.FormToken(q, x.form()); err != nil {
 		return err
 	}
-	in.Action, in.Provider, in.Cancel = ConnectURL(a.Name), a.Provider.Name, page.LocalPath(a.Flow.Demand.Cancel)
-	s.pages.Render(q.W, q.Request, s.front.View(a.Flow.Demand, "connect", status, in))
+	if x.owner != nil {
+		in.Known = x.owner.Person.Username
+	}
+	in.Action, in.Provider, in.Account, in.Cancel = ConnectURL(x.Name), x.Provider.Name, x.email, page.LocalPath(x.Flow.Demand.Cancel)
+	s.pages.Render(q.W, q.Request, s.front.View(x.Flow.Demand, "connect", status, in))
 	return nil
 }
 
-// connectForm binds the form to the identity that it would couple: a page for one of them never couples another.
-func connectForm(a *Answer) string { return "connect:" + a.Name + ":" + a.Key() }
-
 // handleConnect serves POST /sign-in/connect?flow=….
 func (s *Service) handleConnect(q *front.Request) error {
-	a, err := s.connectable(q)
+	x, err := s.readConnect(q)
 	if err != nil {
 		return err
 	}
-	q.Again = ConnectURL(a.Name)
-	if err := s.front.CheckForm(q, connectForm(a), q.Again); err != nil {
+	q.Again = ConnectURL(x.Name)
+	if err := s.front.CheckForm(q, x.form(), q.Again); err != nil {
 		return err
 	}
+	if x.owner != nil {
+		return s.connected(q, x, page.Connect{}, s.linkOwn(q, x))
+	}
 	in := page.Connect{Username: strings.TrimSpace(q.PostForm.Get("username"))}
-	typed := proof.TypedPassword{Username: in.Username, Password: q.PostForm.Get("password"), Client: a.Flow.Demand.Client.ID}
+	typed := proof.TypedPassword{Username: in.Username, Password: q.PostForm.Get("password"), Client: x.Flow.Demand.Client.ID}
 	if !person.IsText(in.Username, person.MaxUsername) {
 		in.Username = ""
 	}
-	refuse := func(status int, problem string) error {
-		in.Problem = problem
-		return s.connectPage(q, a, status, in)
-	}
 	switch {
 	case typed.Username == "":
-		return refuse(http.StatusUnprocessableEntity, "problem.username")
+		return s.refuseConnect(q, x, in, "problem.username")
 	case typed.Password == "":
-		return refuse(http.StatusUnprocessableEntity, "problem.password")
+		return s.refuseConnect(q, x, in, "problem.password")
 	}
 	p, wait, err := s.proof.ProvePassword(q.Request, typed)
-	if err == nil && wait == 0 {
-		err = s.connect(q, a, p)
+	if err == nil && wait > 0 {
+		in.Problem, in.Wait = "problem.wait", front.RetryAfter(q.W, wait)
+		return s.connectPage(q, x, http.StatusTooManyRequests, in)
 	}
+	if err == nil {
+		err = s.connect(q, x.Answer, p)
+	}
+	if errors.Is(err, errStepUp) {
+		if err = s.proveOwner(q, x.Answer, p); err == nil {
+			return q.Redirect(ConnectURL(x.Name))
+		}
+	}
+	return s.connected(q, x, in, err)
+}
+
+func (s *Service) refuseConnect(q *front.Request, x *connecting, in page.Connect, problem string) error {
+	in.Problem = problem
+	return s.connectPage(q, x, http.StatusUnprocessableEntity, in)
+}
+
+// connected answers after the identity is coupled, or with why it is not.
+func (s *Service) connected(q *front.Request, x *connecting, in page.Connect, err error) error {
 	switch {
-	case err == nil && wait > 0:
-		in.Wait = front.RetryAfter(q.W, wait)
-		return refuse(http.StatusTooManyRequests, "problem.wait")
 	case err == nil:
-		return s.front.Finish(q, a.SignIn, a.Flow)
+		return s.front.Finish(q, x.SignIn, x.Flow)
 	case errors.Is(err, person.ErrMismatch):
-		return refuse(http.StatusUnprocessableEntity, "problem.mismatch")
+		return s.refuseConnect(q, x, in, "problem.mismatch")
 	case errors.Is(err, person.ErrCoupled), errors.Is(err, person.ErrCoupledOther):
-		s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, "", a.Provider.Name+": coupled already")
-		return refuse(http.StatusUnprocessableEntity, "problem.coupled")
+		s.RecordFailure(q.Request, x.Flow.Demand.Client.ID, "", x.Provider.Name+": coupled already")
+		return s.refuseConnect(q, x, in, "problem.coupled")
 	case errors.Is(err, ErrUsed):
 		return expired()
 	default:
@@ -105,7 +162,7 @@ func (s *Service) handleConnect(q *front.Request) error {
 }
 
 // connect couples the identity with the person whose password was right, and opens the session of that identity, if
-// what was verified still holds.
+// what was verified still holds. errStepUp: the password is not enough.
 func (s *Service) connect(q *front.Request, a *Answer, p proof.RightPassword) error {
 	o, err := s.PrepareSession(q.Request, a)
 	if err != nil {
@@ -121,15 +178,86 @@ func (s *Service) connect(q *front.Request, a *Answer, p proof.RightPassword) er
 		if err != nil {
 			return err
 		}
+		si := &session.Current{Session: session.Record{PersonID: p.Account.ID}, Person: rec}
+		level, err := s.raising.SetUpLevel(tx, si)
+		if err == nil && level > session.PasswordLevel {
+			err = errStepUp
+		}
+		if err != nil {
+			return err
+		}
 		if err := s.person.CoupleIdentity(tx, a.Provider.ID, a.Identity, p.Account.ID, o.Now); err != nil {
 			return err
 		}
-		return s.Bind(tx, a, o, &Match{ID: p.Account.ID, Person: rec, NewlyOne: true})
+		return s.Bind(tx, a, o, &Match{ID: p.Account.ID, Person: rec, NewlyOne: true, linked: true})
 	})
 	if err != nil {
 		return err
 	}
 	s.FinishSignIn(q.W, q.Request, a, o)
 	s.jar.Set(q.W, session.CookieDevice, p.Device, session.DeviceLife)
+	return nil
+}
+
+// proveOwner signs the person in whose password was right, and notes with the answer that they may link it once they
+// have stepped up.
+func (s *Service) proveOwner(q *front.Request, a *Answer, p proof.RightPassword) (err error) {
+	if p.Device == "" {
+		if p.Device, err = s.front.NewID(); err != nil {
+			return err
+		}
+	}
+	key := a.key()
+	return s.front.Admit(q.W, q.Request, a.Flow, front.Identification{
+		Person: p.Account.ID, Level: session.PasswordLevel, AMR: "DEFAULT", Device: p.Device, From: p.From,
+		Prove: func(tx storage.Tx, now time.Time) (person.Record, error) {
+			flow, _, err := ProviderFlows.Find(tx, key)
+			if err == nil && flow.Identity == nil {
+				err = ErrUsed
+			}
+			if err != nil {
+				return person.Record{}, err
+			}
+			flow.Proved = p.Account.ID
+			if err := ProviderFlows.Put(tx, key, flow, flow.ExpiresAt.Add(session.CollectAfter)); err != nil {
+				return person.Record{}, err
+			}
+			return s.proof.Confirm(tx, p, now)
+		},
+	})
+}
+
+// linkOwn couples the identity with the person who has typed the password of the account and stepped up, if their
+// session still may.
+func (s *Service) linkOwn(q *front.Request, x *connecting) error {
+	o, err := s.PrepareSession(q.Request, x.Answer)
+	if err != nil {
+		return err
+	}
+	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+		open, err := s.session.Open(tx, o.old, o.Now)
+		if errors.Is(err, storage.ErrNotFound) || err == nil && open.ID != x.owner.ID {
+			return ErrUsed // signed out meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		level, err := s.raising.SetUpLevel(tx, open)
+		if err == nil && open.Session.Level < level {
+			err = ErrUsed
+		}
+		if err != nil {
+			return err
+		}
+		id := open.Session.PersonID
+		if err := s.person.CoupleIdentity(tx, x.Provider.ID, x.Identity, id, o.Now); err != nil {
+			return err
+		}
+		return s.Bind(tx, x.Answer, o, &Match{ID: id, Person: open.Person, NewlyOne: true, linked: true, shown: &open.Session})
+	})
+	if err != nil {
+		return err
+	}
+	s.FinishSignIn(q.W, q.Request, x.Answer, o)
 	return nil
 }

@@ -25,6 +25,8 @@ var (
 	errUntrusted = fmt.Errorf("%w: another provider of the account is not trusted with addresses", ErrAsk)
 	// errLinked says that a password would not help: the account is linked to another identity at the provider.
 	errLinked = fmt.Errorf("%w: the account is linked to another name at the provider", ErrAsk)
+	// errStepUp says that linking needs more than the password.
+	errStepUp = errors.New("identity: the person has to step up before an identity is linked")
 	// errRegister says that the person is new and has to fill in a form before the account is created.
 	errRegister = errors.New("identity: the person has to register")
 	// errNameTaken says that the username of a new person belongs to another one.

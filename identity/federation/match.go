@@ -18,6 +18,25 @@ type Match struct {
 	NewlyOne  bool // an existing person, coupled with the identity by this sign-in
 	Renamed   bool // the provider named the person otherwise until this sign-in
 	activates bool // this sign-in activates the account
+	// linked says that the person has just linked the identity here. Then the session has only what they have shown here:
+	// a password, and what has raised shown, their session until now (nil: none).
+	linked bool
+	shown  *session.Record
+}
+
+// lower takes from a session what the person has not shown here. If that is too little for what asked, the next step is
+// a sign-in at the provider.
+func (m *Match) lower(rec *session.Record, level int) {
+	if !m.linked {
+		return
+	}
+	if rec.Level = min(rec.Level, session.PasswordLevel); m.shown != nil {
+		rec.Base, rec.Raised = &session.BaseRecord{Level: rec.Level, AMR: rec.AMR}, m.shown.Raised
+		rec.SettleLevel()
+	}
+	if rec.Level < level {
+		rec.SignedInFor = ""
+	}
 }
 
 // admits tells whether a person may sign in at the provider, and whether that activates the account. ErrBlocked: the
@@ -78,7 +97,15 @@ func (s *Service) createPerson(tx storage.Tx, a *Answer, n *Newcomer, now time.T
 	if n.Asked && n.Named {
 		return nil, errRegister
 	}
-	err := person.CreatePerson(tx, n.id, n.Rec, &n.Prof, n.Folded)
+	rec, folded := n.Rec, n.Folded
+	err := person.CreatePerson(tx, n.id, rec, &n.Prof, folded)
+	if _, verified := person.VerifiedEmail(a.Identity); errors.Is(err, person.ErrUsernameTaken) && !n.Named && !verified {
+		// Linking with the other account is not offered: the provider vouches for nothing that speaks for it.
+		rec.Username = a.madeUpName()
+		if folded, err = person.Fold(rec.Username); err == nil {
+			err = person.CreatePerson(tx, n.id, rec, &n.Prof, folded)
+		}
+	}
 	switch {
 	case errors.Is(err, person.ErrUsernameTaken) && !n.Named:
 		return nil, ErrAsk
@@ -87,7 +114,7 @@ func (s *Service) createPerson(tx storage.Tx, a *Answer, n *Newcomer, now time.T
 	case err == nil:
 		err = s.person.CoupleIdentity(tx, a.Provider.ID, a.Identity, n.id, now)
 	}
-	return &Match{ID: n.id, Person: n.Rec, Created: true}, err
+	return &Match{ID: n.id, Person: rec, Created: true}, err
 }
 
 func (s *Service) coupleByEmail(tx storage.Tx, a *Answer, personID string, now time.Time) (*Match, error) {

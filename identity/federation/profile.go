@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	"golang.org/x/text/language"
@@ -43,11 +44,10 @@ func (s *Service) PrepareNewcomer(a *Answer) (*Newcomer, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Newcomer{id: id.String(), Person: PersonFrom(a.Identity)}
+	out := &Newcomer{id: id.String(), Person: a.Says()}
 	if out.Rec, out.Prof, out.Folded, err = out.Person.Records(); err != nil {
 		// The name cannot be typed, so any other one is as good.
-		sum := sha256.Sum256([]byte(a.Key()))
-		out.Person.Username = a.Provider.ID + "-" + hex.EncodeToString(sum[:8])
+		out.Person.Username = a.madeUpName()
 		if out.Rec, out.Prof, out.Folded, err = out.Person.Records(); err != nil {
 			out.Person = person.NewPerson{Username: out.Person.Username, EmailVerified: new(bool)}
 			if out.Rec, out.Prof, out.Folded, err = out.Person.Records(); err != nil {
@@ -60,12 +60,46 @@ func (s *Service) PrepareNewcomer(a *Answer) (*Newcomer, error) {
 	return out, nil
 }
 
-// PersonFrom makes a person of an identity and its details.
-func PersonFrom(id *idp.Identity) person.NewPerson {
+// Says returns the person of an answer with the username that they would get.
+func (a *Answer) Says() person.NewPerson {
+	n := personFrom(a.Identity)
+	if n.Username = a.Provider.names(a.Identity); n.Username == "" {
+		n.Username = a.madeUpName()
+	}
+	return n
+}
+
+// madeUpName is a username that says nothing but where the person comes from.
+func (a *Answer) madeUpName() string {
+	sum := sha256.Sum256([]byte(a.Key()))
+	return a.Provider.ID + "-" + hex.EncodeToString(sum[:8])
+}
+
+// names returns the username of a newcomer, or "" where the provider must not choose one. Applications trust usernames,
+// so a provider names people only where the operator maps a username, or by a verified address in its own domains; and
+// never by a reserved name, or by an address that it has not verified. (docs/decisions.md#usernames-from-providers)
+func (p *Provider) names(id *idp.Identity) string {
+	email, verified := person.VerifiedEmail(id)
+	folded, err := person.Fold(id.Username)
+	switch {
+	case id.Username == "":
+		if _, domain, _ := strings.Cut(email, "@"); verified && slices.Contains(p.Domains, strings.ToLower(domain)) {
+			return email
+		}
+		return ""
+	case err != nil, person.Reserved(folded),
+		strings.Contains(folded, "@") && !(verified && person.FoldEmail(folded) == person.FoldEmail(email)):
+		return ""
+	}
+	return id.Username
+}
+
+// personFrom makes a person of an identity and its details, without a username.
+func personFrom(id *idp.Identity) person.NewPerson {
 	email, verified := person.VerifiedEmail(id)
 	first := func(part string) string { return person.FirstValue(id.Details, SynchronisedDetails[part]...) }
 	n := person.NewPerson{
-		Username: id.Username, Email: email, EmailVerified: &verified,
+		Email: email, EmailVerified: &verified,
 		Name: first("name"), GivenName: first("given_name"), FamilyName: first("family_name"), Locale: first("locale"),
 	}
 	if _, err := language.Parse(n.Locale); err != nil {
@@ -76,13 +110,6 @@ func PersonFrom(id *idp.Identity) person.NewPerson {
 			*name = ""
 		}
 	}
-	switch {
-	case n.Username != "":
-	case verified:
-		n.Username = email
-	default:
-		n.Username = id.Subject
-	}
 	return n
 }
 
@@ -92,7 +119,7 @@ func PersonFrom(id *idp.Identity) person.NewPerson {
 // keep the name from being stored.
 func (s *Service) synchronise(tx storage.Tx, m *Match, p *Member, id *idp.Identity, up *person.Update) error {
 	up.By.ID, up.By.Name = m.ID, m.Person.Username
-	n := PersonFrom(id)
+	n := personFrom(id)
 	if n.Email == "" || !*n.EmailVerified {
 		n.Email, n.EmailVerified = "", nil // an unverified address replaces no other
 	}

@@ -27,7 +27,8 @@ type Provider struct {
 	Path string
 	// CoupleEmail couples an identity with the person who has the same verified e-mail address.
 	CoupleEmail bool
-	// Domains are e-mail domains, in lower case, whose usernames lead to the provider.
+	// Domains are e-mail domains, in lower case, whose usernames lead to the provider. It vouches for no addresses but
+	// theirs. Empty: for any.
 	Domains []string
 	// Timeout is how long Begin and Finish may take. Default: 5 seconds
 	Timeout time.Duration

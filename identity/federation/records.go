@@ -28,6 +28,8 @@ type providerFlowRecord struct {
 	ExpiresAt time.Time `cbor:"8,keyasint"`
 	// Typed is what a newcomer has filled in, sealed, until it is confirmed. Empty: nothing
 	Typed []byte `cbor:"9,keyasint,omitempty"`
+	// Proved is the person whose password was typed to link the identity with their account. Empty: nobody's
+	Proved string `cbor:"10,keyasint,omitempty"`
 }
 
 // endingRecord is a browser's way to a provider and back, for a sign-out that has happened here.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Manager knows the providers of the configuration API.
@@ -22,6 +23,8 @@ type StepUps struct {
 	// from a password.
 	Reachable func(u *config.Units) (reach, byPassword int)
 	Passkeys  func() bool // tells whether there are passkeys at all
+	// SetUpLevel returns the level that a session of the person needs to add a way to sign in.
+	SetUpLevel func(tx storage.Tx, si *session.Current) (int, error)
 }
 
 // RaiseBy sets how sign-ins are raised. New calls it before the service is used.

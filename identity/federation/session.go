@@ -79,6 +79,7 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 	if len(rec.AMR) == 0 {
 		rec.AMR = []string{"DEFAULT"}
 	}
+	m.lower(&rec, a.Flow.Demand.Level)
 	o.locale = m.Person.Locale
 	var err error
 	if rec.Again, err = session.MarkSignedIn(tx, m.ID, o.Now); err != nil {

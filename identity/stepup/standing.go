@@ -136,6 +136,15 @@ func (st *Standing) SetUpLevel() int {
 	return max(a.SetupStepUpMethodsAuthenticationLevel, st.strongest(personal))
 }
 
+// SetUpLevel is that of Standing, for a person whose session is not read yet.
+func (s *Service) SetUpLevel(tx storage.Tx, si *session.Current) (int, error) {
+	st, err := s.ReadStanding(tx, si)
+	if err != nil {
+		return 0, err
+	}
+	return st.SetUpLevel(), nil
+}
+
 // Settable returns the methods that the person can set up on the way to a level.
 func (st *Standing) Settable(level int) (out []*Method) {
 	personal := st.personal()

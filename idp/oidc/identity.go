@@ -56,6 +56,9 @@ func (p *Provider) identity(id *idToken, info object, h heldData) (*idp.Identity
 	return p.describe(merge(id.claims, info), h)
 }
 
+// detailUsername is the detail that names a new person.
+const detailUsername = "username"
+
 // describe reads the claims about the person.
 func (p *Provider) describe(claims object, h heldData) (*idp.Identity, error) {
 	if len(h.Refresh) > maxHeldKey {
@@ -77,8 +80,9 @@ func (p *Provider) describe(claims object, h heldData) (*idp.Identity, error) {
 	if p.cfg.IdentifyBy != "" {
 		out.Stable = idp.Single(flat[p.cfg.IdentifyBy])
 	}
-	if name, err := claims.text("preferred_username"); err == nil && idp.IsText(name, idp.MaxSubject) {
-		out.Username = strings.TrimSpace(name)
+	// A claim names the person only where the operator maps it: people choose their preferred_username themselves.
+	if names := out.Details[detailUsername]; len(names) > 0 && idp.IsText(names[0], idp.MaxSubject) {
+		out.Username = names[0]
 	}
 	if mail, err := claims.text("email"); err == nil && idp.IsText(mail, maxEmail) {
 		if out.Email = strings.TrimSpace(mail); out.Email != "" {

@@ -30,7 +30,7 @@ func TestSignIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &idp.Identity{
-		Issuer: l.op.URL, Subject: "alice", Username: "alice", Email: "alice@example.org", EmailVerified: true, Level: 1, AuthTime: l.clock.Now(),
+		Issuer: l.op.URL, Subject: "alice", Email: "alice@example.org", EmailVerified: true, Level: 1, AuthTime: l.clock.Now(),
 		Details:  map[string][]string{"fullName": {"Alice Example"}, "groups": {"staff", "admins"}, "city": {"Utrecht"}},
 		Sessions: []string{"sid-alice"},
 	}
@@ -50,6 +50,17 @@ func TestSignIn(t *testing.T) {
 		if n := l.op.Count(path); n != want {
 			t.Errorf("%s was asked for %d times, want %d", path, n, want)
 		}
+	}
+}
+
+// TestPreferredUsername: what people call themselves at the provider names them here only where the operator maps it.
+func TestPreferredUsername(t *testing.T) {
+	t.Parallel()
+	l := open(t, func(c *oidc.Config) {
+		c.Mapping.Attributes = append(c.Mapping.Attributes, idp.Attribute{From: "preferred_username", To: "username"})
+	})
+	if got, err := l.signIn(whenever); err != nil || got.Username != "alice" {
+		t.Errorf("identity = %+v, %v, want the username alice", got, err)
 	}
 }
 

@@ -26,6 +26,9 @@ func (s SignIn) Notice() string {
 
 // Fields are the fields of the form.
 func (c Connect) Fields() []Field {
+	if c.Known != "" {
+		return nil
+	}
 	return Fields(c.Problem != "", usernameField(c.Username, c.Problem), passwordField(c.Problem))
 }
 

@@ -94,7 +94,9 @@ type ScopeLine struct{ Name, Description string }
 // Its form sends csrf, username and password.
 type Connect struct {
 	Action, CSRF, Provider string
+	Account                string // of the provider: its e-mail address
 	Username               string
+	Known                  string // username of a person who has shown enough and only has to agree
 	Problem                string // as in SignIn
 	Wait                   int
 	Cancel                 string

@@ -1,0 +1,205 @@
+package identity_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// newLinking returns a harness in which carla, who has a PIN (level 2) if pin is true, and a stranger at partner meet.
+func newLinking(t *testing.T, pin bool) *elsewhere {
+	t.Helper()
+	u := config.Defaults()
+	u.Features.PINEnabled, u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = true, true
+	u.EmailNotifications.IdentityCoupledToAccount = true
+	e := newElsewhere(t, func(c *identity.Config) {
+		c.Persons = append(c.Persons, person.NewPerson{Username: "carla", Password: secret.New(demoPassword), Email: "carla@example.com"})
+	})
+	e.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	e.notices = new(notifytest.Notices)
+	e.start()
+	if pin {
+		b := e.browser()
+		b.post(b.get("/account/security"), "username", "carla", "password", demoPassword)
+		b.pin("827164")
+	}
+	e.at("partner", "identity")
+	return e
+}
+
+// mallory is an identity that claims to be carla, with an address of its own.
+func mallory() *idp.Identity {
+	return &idp.Identity{Issuer: partnerIssuer, Subject: "666", Username: "carla", Email: "mallory@evil.example", EmailVerified: true, Level: 3}
+}
+
+// told returns how many mails of a kind were sent since the last call.
+func (h *harness) told(kind notify.Kind) (n int) {
+	for _, m := range h.notices.Take() {
+		if m.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// TestLinkingAsksForTheSecondFactor: the password of a person who has a PIN is not enough to add another way in.
+func TestLinkingAsksForTheSecondFactor(t *testing.T) {
+	t.Parallel()
+	e := newLinking(t, true)
+	e.asking(func(d *login.Demand) { d.Providers = []string{"partner"} })
+	b := e.browser()
+	page := e.wantAsked("the username of carla", b, mallory())
+	if !strings.Contains(page.Body.String(), "mallory@evil.example") {
+		t.Errorf("the page does not say whose account is linked:\n%s", page.Body)
+	}
+	a := b.post(page, "username", "carla", "password", demoPassword)
+	if a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/sign-in/connect") {
+		t.Fatalf("the right password = %d to %q, want the page again", a.Code, a.Header().Get("Location"))
+	}
+	e.wantLevel(b, 1)
+	if n := e.events()["person.ExternalIdentityCoupledEvent"]; n != 0 {
+		t.Fatalf("the identity is linked by the password alone")
+	}
+	// Neither the page before nor the form of the step-up links it.
+	if again := b.post(page, "username", "carla", "password", demoPassword); again.Code == http.StatusOK || e.events()["person.ExternalIdentityCoupledEvent"] != 0 {
+		t.Errorf("the first form again = %d", again.Code)
+	}
+	e.wantAsked("the identity in another browser", e.browser(), mallory())
+	ask := b.get(a.Header().Get("Location"))
+	if !strings.HasPrefix(ask.url, "/step-up") {
+		t.Fatalf("after the password the page is %s, want the step-up:\n%s", ask.url, ask.Body)
+	}
+	a = b.post(ask, "code", "827164")
+	agree := b.get(a.Header().Get("Location"))
+	if text := agree.Body.String(); !strings.HasPrefix(agree.url, "/sign-in/connect") || !strings.Contains(text, "mallory@evil.example") || !strings.Contains(text, "carla") || strings.Contains(text, `name="password"`) {
+		t.Fatalf("after the PIN the page is %s:\n%s", agree.url, agree.Body)
+	}
+	if n := e.events()["person.ExternalIdentityCoupledEvent"]; n != 0 {
+		t.Fatal("the identity is linked before the person has agreed")
+	}
+	if a = b.post(agree); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
+		t.Fatalf("agreed = %d to %q\n%s", a.Code, a.Header().Get("Location"), a.Body)
+	}
+	e.wantLevel(b, 2)
+	if n := e.told(notify.IdentityCoupled); e.events()["person.ExternalIdentityCoupledEvent"] != 1 || n != 1 {
+		t.Errorf("%d events and %d mails of the link, want one each", e.events()["person.ExternalIdentityCoupledEvent"], n)
+	}
+	if again := b.post(agree); again.Code != http.StatusBadRequest {
+		t.Errorf("the form again = %d, want 400", again.Code)
+	}
+}
+
+// TestLinkingGivesNoLevelThatWasNotShown: the session after a link by password has the level of a password, whatever
+// the provider says; a demand for more leads back to the provider.
+func TestLinkingGivesNoLevelThatWasNotShown(t *testing.T) {
+	t.Parallel()
+	e := newLinking(t, false)
+	e.asking(func(d *login.Demand) { d.Providers, d.Level = []string{"partner"}, 3 })
+	b := e.browser()
+	a := b.post(e.wantAsked("the username of carla", b, mallory()), "username", "carla", "password", demoPassword)
+	if a.Code != http.StatusSeeOther {
+		t.Fatalf("linked = %d\n%s", a.Code, a.Body)
+	}
+	e.wantLevel(b, 1)
+	if away := b.leave(a.Header().Get("Location")); !strings.Contains(away, "state=") {
+		t.Errorf("a demand of level 3 leads to %q, want to the provider", away)
+	}
+	if e.told(notify.IdentityCoupled) != 1 {
+		t.Error("no mail tells of the link")
+	}
+}
+
+// TestLinkingIsForVerifiedAddresses: an identity without a verified address gets an account of its own.
+func TestLinkingIsForVerifiedAddresses(t *testing.T) {
+	t.Parallel()
+	e := newLinking(t, false)
+	e.at("partner")
+	id := mallory()
+	id.EmailVerified = false
+	si := e.mustEnter(e.browser(), id)
+	if p, err := e.Person.Person(t.Context(), si.Subject); err != nil || !strings.HasPrefix(p.Username, "partner-") {
+		t.Errorf("Person = %+v, %v, want one with a made-up username", p, err)
+	}
+}
+
+// TestUsernamesFromProviders: a provider names a newcomer only as far as the operator lets it.
+func TestUsernamesFromProviders(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change  func(*idp.Identity)
+		domains []string
+		want    string // empty: a made-up one
+	}{
+		"a name that the operator maps":               {func(id *idp.Identity) { id.Username = "ann.partner" }, nil, "ann.partner"},
+		"a verified address":                          {func(*idp.Identity) {}, nil, ""},
+		"a verified address of the provider's domain": {func(*idp.Identity) {}, []string{"partner.example"}, "ann@partner.example"},
+		"a verified address of another domain":        {func(*idp.Identity) {}, []string{"corp.example"}, ""},
+		"an address that is not verified":             {func(id *idp.Identity) { id.EmailVerified = false }, []string{"partner.example"}, ""},
+		"an address as the name":                      {func(id *idp.Identity) { id.Username = "boss@example.com" }, nil, ""},
+		"its own verified address as the name":        {func(id *idp.Identity) { id.Username = "Ann@partner.example" }, nil, "Ann@partner.example"},
+		"an address as the name, in full-width signs": {func(id *idp.Identity) { id.Username = "boss＠example.com" }, nil, ""},
+		"root":                              {func(id *idp.Identity) { id.Username = "root" }, nil, ""},
+		"Admin":                             {func(id *idp.Identity) { id.Username = "Admin" }, nil, ""},
+		"postmaster, in full-width letters": {func(id *idp.Identity) { id.Username = "ｐｏｓｔｍａｓｔｅｒ" }, nil, ""},
+		"a subject that is a name":          {func(id *idp.Identity) { id.Subject, id.EmailVerified = "admin", false }, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newElsewhere(t, provider("partner", func(p *federation.Provider) { p.Domains = c.domains }))
+			e.at("partner")
+			id := ann()
+			c.change(id)
+			p, err := e.Person.Person(t.Context(), e.mustEnter(e.browser(), id).Subject)
+			if made := strings.HasPrefix(p.Username, "partner-"); err != nil || p.Username != c.want && !(c.want == "" && made) {
+				t.Errorf("username = %q, %v, want %q, or a made-up one if that is empty", p.Username, err, c.want)
+			}
+		})
+	}
+}
+
+// TestDomainsBoundWhatAProviderVouchesFor: a provider links with nobody by an address outside of its domains.
+func TestDomainsBoundWhatAProviderVouchesFor(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t, couples, provider("partner", func(p *federation.Provider) { p.Domains, p.VerifiesEmail = []string{"partner.example"}, true }))
+	e.at("partner")
+	id := known()
+	id.Details["email_verified"] = []string{"true"}
+	si := e.mustEnter(e.browser(), id)
+	if si.Subject == e.demoID() {
+		t.Error("signed in as the person of an address that the provider cannot vouch for")
+	}
+	if v := si.Details["email_verified"]; len(v) != 1 || v[0] != "false" {
+		t.Errorf("details say that the address is verified: %q", v)
+	}
+	if p, err := e.Person.Person(t.Context(), si.Subject); err != nil || p.EmailVerified {
+		t.Errorf("Person = %+v, %v, want an address that is not verified", p, err)
+	}
+}
+
+// TestReservedUsernames: nobody chooses a username that stands for the system or those who run it.
+func TestReservedUsernames(t *testing.T) {
+	t.Parallel()
+	x := newRegistering(t)
+	b := x.browser()
+	form := x.arrive(b, ann())
+	for _, name := range []string{"admin", "Root", "ｐｏｓｔｍａｓｔｅｒ", "no-reply"} {
+		a := b.post(form, "username", name, "password", "correct horse battery", "password_again", "correct horse battery")
+		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "That username is reserved") {
+			t.Errorf("username %q = %d, want 422 and that it is reserved", name, a.Code)
+		}
+	}
+	if x.persons() != 0 {
+		t.Error("a person was created")
+	}
+}
