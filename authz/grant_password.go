@@ -35,7 +35,11 @@ func (s *Server) grantPassword(ctx context.Context, q *tokenRequest) (*tokenResp
 	if s.deps.Passwords == nil {
 		return nil, oauth.ServerError(errors.New("passwords are not checked here"))
 	}
-	si, err := s.deps.Passwords.CheckPassword(ctx, q.client.ID, username, password, q.from)
+	check := s.deps.Passwords.CheckPassword
+	if q.client.PasswordOnly {
+		check = s.deps.Passwords.CheckPasswordOnly
+	}
+	si, err := check(ctx, q.client.ID, username, password, q.from)
 	if err != nil {
 		return nil, passwordError(err)
 	}
@@ -53,6 +57,8 @@ func passwordError(err error) error {
 	switch {
 	case errors.As(err, new(*login.Refusal)):
 		return oauth.InvalidGrant(err, "signing in with a password is switched off")
+	case errors.Is(err, login.ErrSecondFactor):
+		return oauth.InvalidGrant(err, "the person has set up a second factor, which this grant cannot ask for")
 	case errors.Is(err, login.ErrBadCredentials):
 		return oauth.InvalidGrant(err, "username or password is wrong") // RFC 6749 5.2
 	case errors.As(err, &throttled):

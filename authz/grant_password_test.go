@@ -88,6 +88,22 @@ func TestPasswordGrant(t *testing.T) {
 	wantError(t, "no answer", byPassword(h), 503, "temporarily_unavailable")
 }
 
+// TestPasswordGrantAndTheSecondFactor: a client cannot pass by the second factor of a person, unless the operator says
+// so for this client.
+func TestPasswordGrantAndTheSecondFactor(t *testing.T) {
+	t.Parallel()
+	for only, status := range map[bool]int{false: 400, true: 200} {
+		h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
+			changeClient(c, "legacy", func(c *client.Client) { c.PasswordOnly = only })
+		}))
+		h.People.SetUpSecondFactor(true)
+		res := byPassword(h)
+		if res.Status != status || status == 400 && (res.Text("error") != "invalid_grant" || !strings.Contains(res.Text("error_description"), "second factor")) {
+			t.Errorf("password_only %t = %d %s, want %d", only, res.Status, res.Body, status)
+		}
+	}
+}
+
 func TestPasswordGrantOfABlockedPerson(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)

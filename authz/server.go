@@ -49,8 +49,11 @@ type Authenticator interface {
 // PasswordChecker signs people in for clients that ask for the password themselves. identity implements it.
 type PasswordChecker interface {
 	// CheckPassword returns the sign-in of a person, without a session, and the person's epoch when the password was
-	// checked; or login.ErrBadCredentials, or a *login.ThrottledError. Any other error is a failure, not a verdict.
+	// checked; or login.ErrBadCredentials, login.ErrSecondFactor, or a *login.ThrottledError. Any other error is a
+	// failure, not a verdict.
 	CheckPassword(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error)
+	// CheckPasswordOnly is CheckPassword without login.ErrSecondFactor: the password is enough.
+	CheckPasswordOnly(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error)
 }
 
 // Subjects reads persons and their sessions inside a transaction. identity implements it.

@@ -22,8 +22,19 @@ import (
 
 // CheckPassword signs a person in for a client that has asked for the password itself: without a browser, so without a
 // session. It shares the throttle of the sign-in page and costs the same for unknown people. login.ErrBadCredentials,
-// *login.ThrottledError, secret.ErrBusy, and a *login.Refusal while passwords sign nobody in.
+// *login.ThrottledError, secret.ErrBusy, login.ErrSecondFactor for a person who has set one up, and a *login.Refusal
+// while passwords sign nobody in.
 func (s *Service) CheckPassword(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error) {
+	return s.checkPassword(ctx, clientID, username, password, from, s.StepUp.HasSecondFactor)
+}
+
+// CheckPasswordOnly is CheckPassword for a client to which the password is enough, whatever the person has set up.
+func (s *Service) CheckPasswordOnly(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error) {
+	return s.checkPassword(ctx, clientID, username, password, from, func(storage.Tx, *session.Current) (bool, error) { return false, nil })
+}
+
+// checkPassword is CheckPassword. lacks tells whether the password is not enough for a person.
+func (s *Service) checkPassword(ctx context.Context, clientID, username, password string, from event.Origin, lacks func(storage.Tx, *session.Current) (bool, error)) (*login.Session, error) {
 	u, err := s.Person.Settings(ctx)
 	if err == nil {
 		err = refusePasswords(u)
@@ -39,7 +50,7 @@ func (s *Service) CheckPassword(ctx context.Context, clientID, username, passwor
 		client: clientID, username: strings.TrimSpace(username), password: password, origin: from,
 		verify: func(ctx context.Context, a person.Holder) (string, error) { return s.Person.Verify(ctx, a, password) },
 		accept: func(ctx context.Context, v verdict) (err error) {
-			si, err = s.signInByPassword(ctx, clientID, v, from)
+			si, err = s.signInByPassword(ctx, clientID, v, from, lacks)
 			return err
 		},
 	})
@@ -103,7 +114,7 @@ func (s *Service) tryPassword(ctx context.Context, t passwordTry) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, new(*person.StateError)), errors.As(err, new(*MissingError)):
+	case errors.As(err, new(*person.StateError)), errors.As(err, new(*MissingError)), errors.Is(err, login.ErrSecondFactor):
 		return err // the password is right, and accept has written so
 	case !errors.Is(err, person.ErrMismatch):
 		s.Proof.NotEvaluated(ctx, at)
@@ -124,9 +135,9 @@ func (s *Service) confirm(tx storage.Tx, v verdict, pw person.PasswordRecord, no
 	return s.Proof.Undo(tx, v.attempt, true, now)
 }
 
-// signInByPassword returns a sign-in without a session.
-func (s *Service) signInByPassword(ctx context.Context, clientID string, v verdict, from event.Origin) (*login.Session, error) {
-	ev, err := s.Person.NewEvents(from, front.LoginSucceeded)
+// signInByPassword returns a sign-in without a session. login.ErrSecondFactor: the password is right, but not enough.
+func (s *Service) signInByPassword(ctx context.Context, clientID string, v verdict, from event.Origin, lacks func(storage.Tx, *session.Current) (bool, error)) (*login.Session, error) {
+	ev, err := s.Person.NewEvents(from, front.LoginSucceeded, proof.LoginFailed)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +145,8 @@ func (s *Service) signInByPassword(ctx context.Context, clientID string, v verdi
 	si := &login.Session{Result: login.Result{
 		Subject: v.account.ID, AuthTime: now, Level: session.PasswordLevel, AMR: []string{"DEFAULT"}, Provider: session.LocalProvider,
 	}, Seen: now}
-	return si, s.store.Update(ctx, func(tx storage.Tx) error {
+	var more bool
+	err = s.store.Update(ctx, func(tx storage.Tx) error {
 		p, pw, err := v.account.Unchanged(tx)
 		if err != nil {
 			return err
@@ -143,8 +155,19 @@ func (s *Service) signInByPassword(ctx context.Context, clientID string, v verdi
 		if err := s.confirm(tx, v, pw, now); err != nil {
 			return err
 		}
+		if more, err = lacks(tx, &session.Current{Session: session.Record{PersonID: v.account.ID}, Person: p}); err != nil {
+			return err
+		}
 		e := ev[0]
+		if more {
+			e = ev[1]
+			e.Reason = "the password alone is not enough"
+		}
 		e.PersonID, e.Actor, e.AgentUser, e.ClientID = v.account.ID, v.account.ID, p.Username, clientID
 		return s.events.Append(tx, e)
 	})
+	if err == nil && more {
+		err = login.ErrSecondFactor
+	}
+	return si, err
 }

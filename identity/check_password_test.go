@@ -11,6 +11,40 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
+// TestPasswordGrantAsksForTheSecondFactor: the right password of a person who has a PIN signs nobody in without a page,
+// and is not counted as a wrong one.
+func TestPasswordGrantAsksForTheSecondFactor(t *testing.T) {
+	t.Parallel()
+	h, u := stepping(t, 1)
+	u.Features.PINEnabled = true
+	from := event.Origin{ClientIP: "203.0.113.7"}
+	if _, err := h.CheckPassword(t.Context(), "legacy", demo, demoPassword, from); err != nil {
+		t.Errorf("CheckPassword without a second factor: %v", err)
+	}
+	b := h.browser()
+	b.signIn(demo, demoPassword)
+	b.pin("827164")
+	before := h.events()
+	for range 10 {
+		if _, err := h.CheckPassword(t.Context(), "legacy", demo, demoPassword, from); !errors.Is(err, login.ErrSecondFactor) {
+			t.Fatalf("CheckPassword with a PIN: %v, want ErrSecondFactor", err)
+		}
+	}
+	if n := h.events(); n["login.LoginSucceededEvent"] != before["login.LoginSucceededEvent"] || n["login.LoginFailedEvent"] != 10 {
+		t.Errorf("events = %v, want ten refused sign-ins", n)
+	}
+	if _, err := h.CheckPassword(t.Context(), "legacy", demo, "wrong", from); !errors.Is(err, login.ErrBadCredentials) {
+		t.Errorf("CheckPassword with a wrong password: %v, want ErrBadCredentials: it must not tell of the PIN", err)
+	}
+	if _, err := h.CheckPasswordOnly(t.Context(), "legacy", demo, demoPassword, from); err != nil {
+		t.Errorf("CheckPasswordOnly: %v", err)
+	}
+	u.Features.PINEnabled = false
+	if _, err := h.CheckPassword(t.Context(), "legacy", demo, demoPassword, from); err != nil {
+		t.Errorf("CheckPassword while PINs are switched off: %v", err)
+	}
+}
+
 func TestCheckPassword(t *testing.T) {
 	t.Parallel()
 	from := event.Origin{ClientIP: "192.0.2.1"}

@@ -30,6 +30,7 @@ type People struct {
 	clock *Clock
 
 	mu                  sync.Mutex // guards all below
+	secondFactor        bool
 	persons             map[string]login.Subject
 	sessions            map[string]*session
 	closing             map[string]bool // sessions of which a transaction says that they are closed, if it was kept
@@ -155,11 +156,32 @@ func (p *People) CheckPassword(_ context.Context, _, username, password string, 
 		if s.Username != username || password != Password || !s.Active {
 			continue
 		}
+		if p.secondFactor {
+			return nil, login.ErrSecondFactor
+		}
 		return &login.Session{
 			Result: login.Result{Subject: id, AuthTime: p.clock.Now(), Level: 1, AMR: []string{"DEFAULT"}, Provider: p.provider()}, Epoch: s.Epoch,
 		}, nil
 	}
 	return nil, login.ErrBadCredentials
+}
+
+// CheckPasswordOnly implements authz.PasswordChecker. It is CheckPassword for people who have set up nothing more.
+func (p *People) CheckPasswordOnly(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error) {
+	p.mu.Lock()
+	more := p.secondFactor
+	p.secondFactor = false
+	p.mu.Unlock()
+	si, err := p.CheckPassword(ctx, clientID, username, password, from)
+	p.SetUpSecondFactor(more)
+	return si, err
+}
+
+// SetUpSecondFactor says whether everybody has set up a second factor.
+func (p *People) SetUpSecondFactor(has bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.secondFactor = has
 }
 
 // SignInBy makes another provider the one that checks passwords.

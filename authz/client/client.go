@@ -45,6 +45,8 @@ type Client struct {
 	SubjectType   string `json:"subject_type,omitempty"` // public (default), pairwise
 	TokenFormat   string `json:"token_format,omitempty"` // opaque (default), jwt
 	App           *App   `json:"app,omitempty"`          // of a mobile app instance
+	// PasswordOnly lets the password grant sign in people who have set up a second factor, without it.
+	PasswordOnly bool `json:"password_only,omitempty"`
 	// Audiences are the resources that it can ask tokens for (RFC 8707).
 	Audiences []string `json:"audiences,omitempty"`
 	// Origins are CORS origins besides those of its https redirect URIs.

@@ -220,6 +220,9 @@ func (c *Client) checkGrants(p *Problems) {
 	if c.HasGrant(GrantPassword) && c.Public { // docs/decisions.md#password-grant
 		p.Addf("grants: a public client cannot use password: anyone who knows its name could try passwords")
 	}
+	if c.PasswordOnly && !c.HasGrant(GrantPassword) {
+		p.Addf("password_only: the client does not have the grant password")
+	}
 	if c.HasGrant(GrantPassword) && c.HasGrant(GrantCode) { // docs/decisions.md#password-grant
 		p.Addf("grants: password cannot stand beside authorization_code, which does without the password: keep one of them")
 	}

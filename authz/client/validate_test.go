@@ -39,6 +39,8 @@ func TestValidateClient(t *testing.T) {
 		{"implicit, nowhere to go", func(c *client.Client) { c.Grants, c.RedirectURIs = []string{"implicit"}, nil }, "redirect_uris is missing: implicit"},
 		{"implicit cannot refresh", func(c *client.Client) { c.Grants = []string{"implicit", "refresh_token"} }, "add authorization_code"},
 		{"password", func(c *client.Client) { c.Grants = []string{"password", "refresh_token"} }, ""},
+		{"password only", func(c *client.Client) { c.Grants, c.PasswordOnly = []string{"password"}, true }, ""},
+		{"password only, without the grant", func(c *client.Client) { c.PasswordOnly = true }, "password_only: the client does not have the grant password"},
 		{"password, public", func(c *client.Client) { c.Grants, c.Public, c.Secrets = []string{"password"}, true, nil }, "public client cannot use password"},
 		{"password beside code", func(c *client.Client) { c.Grants = []string{"password", "authorization_code"} }, "cannot stand beside authorization_code"},
 		{"validate_bearer", func(c *client.Client) { c.Grants = []string{"validate_bearer"} }, ""},

@@ -27,6 +27,7 @@ import (
 //		idps                      identity|<id of an idp>...
 //		consent                   on|off|always
 //		pkce                      required
+//		password_only
 //		id_token_alg              RS256|ES256|EdDSA
 //		id_token_claims           on|off
 //		token_format              opaque|jwt
@@ -78,6 +79,7 @@ func (c *Client) subdirectives() options.Subdirectives {
 		"idps":                      options.Values(&c.IDPs, options.CheckProviderID),
 		"consent":                   options.Value(&c.Consent, checkConsent),
 		"pkce":                      {Parse: c.readPKCE},
+		"password_only":             options.Flag(&c.PasswordOnly),
 		"id_token_alg":              options.Value(&c.IDTokenAlg, checkAlg),
 		"id_token_claims":           {Parse: c.readIDTokenClaims},
 		"token_format":              options.Value(&c.TokenFormat, checkTokenFormat),

@@ -48,6 +48,8 @@ type Client struct {
 	Consent string `json:"consent,omitempty"`
 	// Whether this confidential client must use PKCE; public ones always must. Default: false.
 	PKCERequired bool `json:"pkce_required,omitempty"`
+	// Whether the grant password signs people in who have set up a second factor, without it. Default: false.
+	PasswordOnly bool `json:"password_only,omitempty"`
 	// The signature of its ID tokens: RS256, ES256 or EdDSA. Default: RS256.
 	IDTokenAlg string `json:"id_token_alg,omitempty"`
 	// Whether the claims of the scopes are in its ID tokens too, not only at the userinfo endpoint, for libraries that

@@ -82,6 +82,7 @@ Known: ` + strings.Join(client.Libraries(), ", ") + `.`,
 	f.StringVar(&c.Consent, "consent", "", "on, off or always")
 	f.StringVar(&c.AuthMethod, "auth-method", "", "basic or post")
 	f.BoolVar(&c.IDTokenClaims, "id-token-claims", false, "The claims of the scopes are in the ID token too")
+	f.BoolVar(&c.PasswordOnly, "password-only", false, "The grant password signs people in who have set up a second factor, without it")
 	f.BoolVar(&c.PKCERequired, "pkce-required", false, "The client must use PKCE")
 	return cmd
 }

@@ -136,6 +136,13 @@ func (st *Standing) SetUpLevel() int {
 	return max(a.SetupStepUpMethodsAuthenticationLevel, st.strongest(personal))
 }
 
+// HasSecondFactor tells whether the person has set up a method that is switched on. What comes with an address of the
+// profile or from administrators is not set up by the person.
+func (s *Service) HasSecondFactor(tx storage.Tx, si *session.Current) (bool, error) {
+	st, err := s.ReadStanding(tx, si)
+	return err == nil && slices.ContainsFunc(st.Has, func(m *Method) bool { return m.setUp != "" }), err
+}
+
 // SetUpLevel is that of Standing, for a person whose session is not read yet.
 func (s *Service) SetUpLevel(tx storage.Tx, si *session.Current) (int, error) {
 	st, err := s.ReadStanding(tx, si)

@@ -107,6 +107,10 @@ var ErrResponded = errors.New("login: the answer has been written")
 // ErrBadCredentials says that username and password are not a valid pair. It does not tell which of the two is wrong.
 var ErrBadCredentials = errors.New("login: username and password do not match")
 
+// ErrSecondFactor says that username and password match, and that the person has set up a method that nobody has asked
+// for.
+var ErrSecondFactor = errors.New("login: the person has set up a second factor")
+
 // ErrNoCredentials says that the credentials of an API client are missing, malformed or wrong.
 var ErrNoCredentials = errors.New("login: credentials are missing or wrong")
 
