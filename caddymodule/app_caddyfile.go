@@ -163,7 +163,7 @@ func (o *Outbound) readBlock(d *caddyfile.Dispenser) error {
 //	identity {
 //		person <username> { ... }
 //		partitions    [<name>...]
-//		session       { idle|absolute|remember <duration> }
+//		session       { idle|absolute|remember <duration>; per_person <number> }
 //		lockout       { failures <number>; window <duration> }
 //		password_hash { memory <size>; iterations <number>; concurrency <number> }
 //		locales       <locale>...
@@ -183,6 +183,8 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser) error {
 			"idle":     options.Value(&i.Session.Idle, options.CheckDuration),
 			"absolute": options.Value(&i.Session.Absolute, options.CheckDuration),
 			"remember": options.Value(&i.Session.Remember, options.CheckDuration),
+
+			"per_person": options.Value(&i.Session.PerPerson, checkPerPerson),
 		}),
 		"lockout": options.Block(options.Subdirectives{
 			"failures": options.Value(&i.Lockout.Failures, checkFailures),

@@ -22,6 +22,7 @@ var (
 	checkOnOff       = options.OneOf("on", "off")
 	checkUsageLimit  = options.Between(0, 1_000_000_000)
 	checkFailures    = options.Between(1, 1000)
+	checkPerPerson   = options.Between(1, 1000)
 	checkIterations  = options.Between(1, 20)
 	checkConcurrency = options.Between(1, 1024)
 )

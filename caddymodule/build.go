@@ -77,6 +77,8 @@ func (a *App) buildIdentity(r *options.Resolver) identity.Config {
 			Idle:     r.Duration("identity: session idle", i.Session.Idle),
 			Absolute: r.Duration("identity: session absolute", i.Session.Absolute),
 			Remember: r.Duration("identity: session remember", i.Session.Remember),
+
+			PerPerson: r.Count("identity: session per_person", i.Session.PerPerson, checkPerPerson),
 		},
 		Lockout: proof.Config{
 			Failures: r.Count("identity: lockout failures", i.Lockout.Failures, checkFailures),

@@ -94,6 +94,9 @@ type Session struct {
 	Absolute options.Duration `json:"absolute,omitempty"`
 	// At most, when the person asked to stay signed in. Default: 30d.
 	Remember options.Duration `json:"remember,omitempty"`
+	// How many a person has at once, 1 to 1000, and how many of their browsers are recognised. The one that was used
+	// longest ago makes room. Default: 50.
+	PerPerson options.Count `json:"per_person,omitempty"`
 }
 
 // Lockout says when failed sign-ins are slowed down. No lockout is permanent.

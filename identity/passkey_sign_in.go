@@ -130,7 +130,7 @@ func (s *Service) signInByPasskey(x *signIn, challenge []byte, remember bool) (w
 			if err := s.Proof.Undo(tx, t.attempt, true, now); err != nil {
 				return rec, err
 			}
-			return rec, proof.RememberDevice(tx, a.ID, rec.Epoch, proof.Hashed(device), now)
+			return rec, s.Proof.RememberDevice(tx, a.ID, rec.Epoch, proof.Hashed(device), now)
 		},
 	})
 	if errors.Is(err, person.ErrMismatch) {

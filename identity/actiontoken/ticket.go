@@ -213,7 +213,7 @@ func (s *Service) redeem(q *front.Request, hash string) (token, to string, err e
 		return "", "", err
 	}
 	from := s.origin(q.Request)
-	ev, err := s.person.NewEvents(from, front.LoginSucceeded, front.SignedOut, actionTokenUsed)
+	ev, err := s.person.NewEvents(from, front.LoginSucceeded, front.SignedOut, front.SignedOut, actionTokenUsed)
 	if err != nil {
 		return "", "", err
 	}
@@ -240,14 +240,14 @@ func (s *Service) redeem(q *front.Request, hash string) (token, to string, err e
 		if err != nil {
 			return err
 		}
-		if ended != nil {
-			if err := s.events.Append(tx, ended.OwnEvent(ev[1], "another person signed in")); err != nil {
+		for i, x := range ended {
+			if err := s.events.Append(tx, x.OwnEvent(ev[1+i], x.Reason)); err != nil {
 				return err
 			}
 		}
 		in := &session.Current{ID: sid, Session: rec, Person: t.person}
 		if t.token != "" {
-			if err := s.events.Append(tx, in.OwnEvent(ev[2], ActionLogin)); err != nil {
+			if err := s.events.Append(tx, in.OwnEvent(ev[3], ActionLogin)); err != nil {
 				return err
 			}
 		}

@@ -151,7 +151,7 @@ func (s *Service) prepareExternal(q *front.Request, d login.Demand, p *Member, i
 		return nil, err
 	}
 	from, now := s.origin(q.Request), s.now()
-	if x.events, err = s.person.NewEvents(from, front.LoginSucceeded, front.SignedOut, person.EventCreated); err != nil {
+	if x.events, err = s.person.NewEvents(from, front.LoginSucceeded, person.EventCreated, front.SignedOut, front.SignedOut); err != nil {
 		return nil, err
 	}
 	x.person.CreatedAt, x.person.UpdatedAt, x.person.External = now, now, person.ExternalKey(p.ID, x.folded)
@@ -185,10 +185,10 @@ func (s *Service) signInExternal(q *front.Request, d login.Demand, p *Member, id
 		si = &session.Current{ID: sid, Session: rec, Person: m.Person}
 		var happened []event.Event
 		if m.Created {
-			happened = append(happened, si.OwnEvent(x.events[2], "signed in by "+p.Name))
+			happened = append(happened, si.OwnEvent(x.events[1], "signed in by "+p.Name))
 		}
-		if ended != nil {
-			happened = append(happened, ended.OwnEvent(x.events[1], "another person signed in"))
+		for i, o := range ended {
+			happened = append(happened, o.OwnEvent(x.events[2+i], o.Reason))
 		}
 		e := si.OwnEvent(x.events[0], "signed in by "+p.Name)
 		e.ClientID = d.Client.ID

@@ -30,6 +30,7 @@ const (
 	// EvCoupled is the place of the event that a person is coupled with an identity.
 	EvCoupled
 	evActivated
+	evMadeRoom
 )
 
 // Opening is what a sign-in by a provider needs before its transaction.
@@ -57,7 +58,7 @@ func (s *Service) PrepareSession(r *http.Request, a *Answer) (o *Opening, err er
 			return nil, err
 		}
 	}
-	o.Ev, err = s.person.NewEvents(s.origin(r), front.LoginSucceeded, front.SignedOut, person.EventCreated, IdentityCoupled, person.EventActivated)
+	o.Ev, err = s.person.NewEvents(s.origin(r), front.LoginSucceeded, front.SignedOut, person.EventCreated, IdentityCoupled, person.EventActivated, front.SignedOut)
 	return o, err
 }
 
@@ -107,8 +108,8 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 		}
 		happened = append(happened, si.OwnEvent(o.Ev[EvCoupled], reason))
 	}
-	if ended != nil {
-		happened = append(happened, ended.OwnEvent(o.Ev[evSignedOut], "another person signed in"))
+	for i, x := range ended {
+		happened = append(happened, x.OwnEvent(o.Ev[[session.MostEnded]int{evSignedOut, evMadeRoom}[i]], x.Reason))
 	}
 	e := si.OwnEvent(o.Ev[evSucceeded], "signed in by "+a.Provider.Name)
 	e.ClientID = a.Flow.Demand.Client.ID

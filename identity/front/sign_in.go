@@ -33,7 +33,7 @@ func (s *Service) AdmitNew(w http.ResponseWriter, r *http.Request, f FlowRecord,
 			if err != nil {
 				return rec, err
 			}
-			return rec, proof.RememberDevice(tx, personID, rec.Epoch, proof.Hashed(device), now)
+			return rec, s.proof.RememberDevice(tx, personID, rec.Epoch, proof.Hashed(device), now)
 		},
 	})
 }
@@ -84,7 +84,7 @@ func (s *Service) Admit(w http.ResponseWriter, r *http.Request, f FlowRecord, wh
 	if err != nil {
 		return err
 	}
-	ev, err := s.person.NewEvents(who.From, LoginSucceeded, SignedOut)
+	ev, err := s.person.NewEvents(who.From, LoginSucceeded, SignedOut, SignedOut)
 	if err != nil {
 		return err
 	}
@@ -108,8 +108,8 @@ func (s *Service) Admit(w http.ResponseWriter, r *http.Request, f FlowRecord, wh
 		if err != nil {
 			return err
 		}
-		if ended != nil {
-			if err := s.events.Append(tx, ended.OwnEvent(ev[1], "another person signed in")); err != nil {
+		for i, x := range ended {
+			if err := s.events.Append(tx, x.OwnEvent(ev[1+i], x.Reason)); err != nil {
 				return err
 			}
 		}

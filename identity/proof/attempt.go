@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -122,10 +123,48 @@ func (s *Service) Knows(tx storage.Tx, a person.Holder, device string) (bool, er
 	return found && rec.Epoch == a.Person.Epoch, err
 }
 
-// RememberDevice records that a person (with their epoch) has signed in with a device (hash of its cookie).
-func RememberDevice(tx storage.Tx, personID string, epoch int64, device string, now time.Time) error {
+// RememberDevice records that a person (with their epoch) has signed in with a device (hash of its cookie). If there are
+// too many, those that were used longest ago are forgotten.
+func (s *Service) RememberDevice(tx storage.Tx, personID string, epoch int64, device string, now time.Time) error {
+	known, err := DeviceRecords.Has(tx, storage.Key(personID, device))
+	if err == nil && !known {
+		err = s.forgetDevices(tx, personID, epoch)
+	}
+	if err != nil {
+		return err
+	}
 	rec := DeviceRecord{Epoch: epoch, Seen: now}
 	return DeviceRecords.Put(tx, storage.Key(personID, device), rec, now.Add(session.DeviceLife))
+}
+
+// forgetDevices makes room for one more device of a person. Those of another epoch are unknown already.
+func (s *Service) forgetDevices(tx storage.Tx, personID string, epoch int64) error {
+	type device struct {
+		key string
+		rec DeviceRecord
+	}
+	var all []device
+	for e, err := range DeviceRecords.Scan(tx, storage.Range{Prefix: storage.Prefix(personID)}) {
+		if err != nil {
+			return err
+		}
+		all = append(all, device{e.Key, e.Value})
+	}
+	slices.SortStableFunc(all, func(a, b device) int {
+		if stale := a.rec.Epoch == epoch; stale != (b.rec.Epoch == epoch) {
+			if stale {
+				return 1
+			}
+			return -1
+		}
+		return a.rec.Seen.Compare(b.rec.Seen)
+	})
+	for _, d := range all[:max(0, len(all)+1-s.session.PerPerson())] {
+		if err := DeviceRecords.Delete(tx, d.key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Network returns what counts as one address: an IPv4 address, or the /64 of an IPv6 address.

@@ -114,5 +114,5 @@ func (s *Service) Confirm(tx storage.Tx, p RightPassword, now time.Time) (person
 	if err := s.Undo(tx, p.attempt, true, now); err != nil {
 		return rec, err
 	}
-	return rec, RememberDevice(tx, p.Account.ID, rec.Epoch, Hashed(p.Device), now)
+	return rec, s.RememberDevice(tx, p.Account.ID, rec.Epoch, Hashed(p.Device), now)
 }

@@ -2,8 +2,10 @@ package session
 
 import (
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -14,10 +16,21 @@ const (
 	LocalProvider = "identity"
 )
 
+// Ended is a session that has made room for a new one. Each is an event.
+type Ended struct {
+	*Current
+
+	Reason string // of the event
+}
+
+// MostEnded is how many sessions of which a new one takes the place are still good, at most.
+const MostEnded = 2
+
 // Begin opens a session in tx. token is the new cookie, old the hash of the browser's present cookie, and id the id of
 // a new session. If the same person is signed in in this browser, their session continues under the new cookie, so
-// tokens bound to it stay valid. Another person's session in this browser ends.
-func (s *Service) Begin(tx storage.Tx, id, token, old string, rec Record) (sessionID string, ended *Current, err error) {
+// tokens bound to it stay valid. Another person's session in this browser ends, and a session of the same person if
+// they have too many.
+func (s *Service) Begin(tx storage.Tx, id, token, old string, rec Record) (sessionID string, ended []Ended, err error) {
 	u, err := s.units(tx)
 	if err != nil {
 		return "", nil, err
@@ -45,10 +58,19 @@ func (s *Service) Begin(tx storage.Tx, id, token, old string, rec Record) (sessi
 				}
 			}
 		} else {
-			ended = before
+			ended = append(ended, Ended{before, "another person signed in"})
 			if err := s.End(tx, before.ID, before.Session); err != nil {
 				return "", nil, err
 			}
+		}
+	}
+	if sessionID == id {
+		dropped, err := s.makeRoom(tx, rec.PersonID, rec.Seen)
+		if err != nil {
+			return "", nil, err
+		}
+		if dropped != nil {
+			ended = append(ended, Ended{dropped, "too many sessions"})
 		}
 	}
 	if err := Records.Put(tx, sessionID, rec, s.Collect(rec)); err != nil {
@@ -59,6 +81,70 @@ func (s *Service) Begin(tx storage.Tx, id, token, old string, rec Record) (sessi
 	}
 	return sessionID, ended, keyRecords.Create(tx, rec.Cookie, keyRecord{SessionID: sessionID}, s.Collect(rec))
 }
+
+// makeRoom ends sessions of a person until there is room for one more: those that have ended by themselves, and one that
+// is still good, which it returns. Stores of earlier versions hold more; they keep them, but get no further ones.
+func (s *Service) makeRoom(tx storage.Tx, personID string, now time.Time) (*Current, error) {
+	all, err := s.sessionsOf(tx, personID)
+	if err != nil || len(all) < s.cfg.PerPerson {
+		return nil, err
+	}
+	p, err := person.Records.Get(tx, personID)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(a, b Session) int { return a.Record.Seen.Compare(b.Record.Seen) })
+	left := len(all)
+	var good []Session
+	for _, x := range all {
+		if _, err := s.Live(tx, x.ID, now); err == nil && x.Record.Epoch == p.Epoch {
+			good = append(good, x)
+			continue
+		} else if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return nil, err
+		}
+		if err := s.End(tx, x.ID, x.Record); err != nil {
+			return nil, err
+		}
+		if left--; left < s.cfg.PerPerson {
+			return nil, nil //nolint:nilnil // there is room
+		}
+	}
+	if len(good) == 0 {
+		return nil, nil //nolint:nilnil // there is room
+	}
+	oldest := good[0]
+	return &Current{ID: oldest.ID, Session: oldest.Record, Person: p}, s.End(tx, oldest.ID, oldest.Record)
+}
+
+// sessionsOf returns the stored sessions of a person, ended ones too.
+func (s *Service) sessionsOf(tx storage.Tx, personID string) (out []Session, err error) {
+	var stale []string
+	for e, err := range recordsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(personID)}) {
+		if err != nil {
+			return nil, err
+		}
+		id := storage.Parts(e.Key)[1]
+		rec, found, err := Records.Find(tx, id)
+		switch {
+		case err != nil:
+			return nil, err
+		case found && rec.PersonID == personID:
+			out = append(out, Session{id, rec})
+		default:
+			stale = append(stale, e.Key)
+		}
+	}
+	for _, key := range stale {
+		if err := recordsOf.Delete(tx, key); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// PerPerson is how many browsers of a person are recognised at once.
+func (s *Service) PerPerson() int { return s.cfg.PerPerson }
 
 // Renew gives a session another cookie. The cookie before opens it no longer.
 func (s *Service) Renew(tx storage.Tx, id, token string) (Record, error) {

@@ -24,6 +24,9 @@ type Config struct {
 	Idle     time.Duration // without use. Default: 1 hour
 	Absolute time.Duration // in all. Default: 12 hours
 	Remember time.Duration // in all, for a person who stays signed in, used or not. Default: 30 days. Negative: not offered
+	// PerPerson is how many sessions a person has at once, and how many browsers are recognised. The one that was used
+	// longest ago makes room. Default: 50
+	PerPerson int
 }
 
 // Deps is what the service works with.
@@ -63,6 +66,9 @@ func New(cfg Config, d Deps) (*Service, error) {
 	}
 	if cfg.Remember == 0 {
 		cfg.Remember = 30 * 24 * time.Hour
+	}
+	if cfg.PerPerson <= 0 {
+		cfg.PerPerson = 50
 	}
 	if cfg.Idle < time.Minute || cfg.Absolute < time.Minute {
 		return nil, errors.New("identity: sessions must last at least a minute")
