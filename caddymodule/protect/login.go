@@ -31,6 +31,8 @@ const (
 
 	triesFor = 30 * time.Second
 	maxTries = 3
+	// maxKept takes its place for a browser that keeps the site's session: people sign in and out a few times in a row.
+	maxKept = 10
 
 	ownPrefix  = "/.gatehouse/" // paths of a site with login that never reach the upstream
 	logoutPath = ownPrefix + "logout"
@@ -201,7 +203,11 @@ func (p *Protect) signIn(g *passage, rec *arrival, auth authority, d authz.SiteD
 	if len(d.Return) > maxReturn {
 		return p.answer(g, refusal{reason: refusals.TooLong, status: http.StatusRequestURITooLong, code: "invalid_request", text: "the address is too long to come back to", page: "error.bad_request"})
 	}
-	if p.tries(rec, s) >= maxTries {
+	most := maxTries
+	if rec.cookie(s.jar, kindSession) != "" {
+		most = maxKept
+	}
+	if p.tries(rec, s) >= most {
 		s.jar.Clear(w, kindTries)
 		return p.answer(g, refusal{reason: refusals.CookiesMissing, status: http.StatusBadRequest, code: "invalid_request", text: "the browser does not keep the site's session", page: "error.expired", again: requestURI(r)})
 	}
@@ -274,7 +280,7 @@ func (p *Protect) tries(rec *arrival, s *site) int {
 	if err != nil || n < 0 {
 		return 0
 	}
-	return min(n, maxTries)
+	return min(n, maxKept)
 }
 
 // logout ends the session of this site when the site or the person made the request, and redirects to the issuer's

@@ -175,6 +175,37 @@ func TestProtectLogin(t *testing.T) {
 		}
 		t.Error("the browser goes round for ever")
 	})
+	t.Run("signing in and out five times in a row meets no page of an expired sign-in", func(t *testing.T) {
+		cookies := map[string]string{}
+		keep := func(a answer) {
+			for _, c := range a.Cookies() {
+				if cookies[c.Name] = c.Value; c.MaxAge < 0 {
+					delete(cookies, c.Name)
+				}
+			}
+		}
+		line := func() string {
+			var l []string
+			for k, v := range cookies {
+				l = append(l, k+"="+v)
+			}
+			return "Cookie: " + strings.Join(l, "; ")
+		}
+		for i := range maxKept + 1 {
+			a := g.open(t, host, "/again", line())
+			if i == maxKept {
+				g.refused(t, a, http.StatusBadRequest) // a loop ends all the same
+				break
+			}
+			g.refused(t, a, http.StatusFound)
+			keep(a)
+			a = g.open(t, host, withCode("/again", g.code(t)), line())
+			g.refused(t, a, http.StatusSeeOther)
+			keep(a)
+			token := cookies[jar.Name(kindSession)]
+			g.fake.set(func() { delete(g.fake.sessions, g.origin(host)+" "+token) }) // signed out at the issuer
+		}
+	})
 	t.Run("a higher level is asked for, a missing group is a page", func(t *testing.T) {
 		const host = "step.localhost"
 		c := g.session(t, host, person(1, "staff"))
