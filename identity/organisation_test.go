@@ -183,7 +183,7 @@ func TestRequiredAuthenticationLevel(t *testing.T) {
 		if refusal := new(login.Refusal); !errors.As(err, &refusal) || refusal.Code != "access_denied" {
 			t.Errorf("the password grant: %v, want a refusal", err)
 		}
-		if _, err := h.CheckPassword(t.Context(), "other", demo, demoPassword, event.Origin{ClientIP: "203.0.113.7"}); err != nil {
+		if _, err := h.CheckPasswordOnly(t.Context(), "other", demo, demoPassword, event.Origin{ClientIP: "203.0.113.7"}); err != nil {
 			t.Errorf("the password grant of another application: %v", err)
 		}
 	})
