@@ -126,7 +126,7 @@ func TestNobodyLearnsWhoExists(t *testing.T) {
 		for _, c := range []struct{ name, username, password string }{
 			{"wrong password", "person-a", "wrong password."},
 			{"unknown", "person-x", demoPassword},
-			{"blocked", "person-b", demoPassword},
+			{"blocked, wrong password", "person-b", "wrong password."}, // the right one: TestBlockedWithTheRightPassword
 			{"inactive", "person-c", demoPassword},
 			{"no password", "person-d", demoPassword},
 			{"removed", "person-e", demoPassword},

@@ -202,6 +202,9 @@ func (s *Service) handleSignIn(q *front.Request) error {
 		return s.signInPage(x, http.StatusTooManyRequests, in)
 	case err == nil:
 		return s.Front.Finish(q, x.id, x.flow)
+	case errors.As(err, new(*person.StateError)):
+		in.Problem = "problem.blocked"
+		return s.signInPage(x, http.StatusForbidden, in)
 	case errors.Is(err, person.ErrMismatch):
 		return s.signInProblem(x, in, "problem.mismatch")
 	default:

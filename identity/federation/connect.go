@@ -149,6 +149,9 @@ func (s *Service) connected(q *front.Request, x *connecting, in page.Connect, er
 	switch {
 	case err == nil:
 		return s.front.Finish(q, x.SignIn, x.Flow)
+	case errors.As(err, new(*person.StateError)):
+		in.Problem = "problem.blocked"
+		return s.connectPage(q, x, http.StatusForbidden, in)
 	case errors.Is(err, person.ErrMismatch):
 		return s.refuseConnect(q, x, in, "problem.mismatch")
 	case errors.Is(err, person.ErrCoupled), errors.Is(err, person.ErrCoupledOther):

@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -22,7 +23,8 @@ type TypedPassword struct {
 }
 
 // ProvePassword counts the attempt and checks the password. The caller decides what a right one opens. wait is how long
-// no attempt is accepted. person.ErrMismatch is every refusal of the person. Both are logged here.
+// no attempt is accepted. person.ErrMismatch is every refusal of the person, except that the right password of a person
+// who is blocked is a *person.StateError. All are logged here.
 func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p RightPassword, wait time.Duration, err error) {
 	ctx, from := r.Context(), s.origin(r)
 	a, err := s.person.LookUp(ctx, c.Username)
@@ -39,12 +41,19 @@ func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p RightPasswo
 		return p, at.Wait, nil
 	}
 	fresh, err := s.person.Compare(ctx, s.hasher, a, c.Password)
-	if err == nil && a.Person.State != person.Active {
-		if err = person.ErrMismatch; c.Activates {
-			err = s.person.OfInactive(ctx, a)
-		}
+	switch {
+	case err != nil || a.Person.State == person.Active:
+	case a.Person.State == person.Blocked:
+		err = &person.StateError{State: a.Person.State}
+	case c.Activates:
+		err = s.person.OfInactive(ctx, a)
+	default:
+		err = person.ErrMismatch
 	}
 	switch {
+	case errors.As(err, new(*person.StateError)):
+		s.log.Info("sign-in refused: the person is blocked", zap.String("person_id", a.ID), zap.String("client_ip", from.ClientIP))
+		return p, 0, cmp.Or(s.refused(ctx, c.Client, a, at, from, "the account is blocked"), err)
 	case errors.Is(err, person.ErrMismatch):
 		s.log.Info("sign-in refused", zap.String("person_id", a.ID), zap.String("client_ip", from.ClientIP))
 		if err := s.Failed(ctx, c.Client, a, at, from); err != nil {
@@ -64,6 +73,24 @@ func (s *Service) NotEvaluated(ctx context.Context, at Attempt) {
 	if err := s.store.Update(ctx, func(tx storage.Tx) error { return s.Undo(tx, at, false, now) }); err != nil {
 		s.log.Error("attempt not taken back", zap.Error(err))
 	}
+}
+
+// refused writes the event of a right password that does not sign the person in, and takes back the attempt: it was no
+// guess.
+func (s *Service) refused(ctx context.Context, clientID string, a person.Holder, at Attempt, from event.Origin, why string) error {
+	ev, err := s.person.NewEvents(from, LoginFailed)
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	return s.store.Update(ctx, func(tx storage.Tx) error {
+		if err := s.Undo(tx, at, false, now); err != nil {
+			return err
+		}
+		e := ev[0]
+		e.PersonID, e.ClientID, e.Reason = a.ID, clientID, why
+		return s.events.Append(tx, e)
+	})
 }
 
 // Failed writes the events of a refused sign-in.
