@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -59,7 +60,8 @@ func (s *Server) Paths() []string {
 // are 404.
 func (s *Server) routes() http.Handler {
 	table := s.table()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		w := &page.Begun{ResponseWriter: out}
 		rt, found := table[r.URL.Path]
 		if strings.HasPrefix(r.URL.Path, usersPath) {
 			rt, found = table[usersPath], true // the only path with variable parts
@@ -98,8 +100,9 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, rt route, err er
 	s.failPage(w, r, err, key, "")
 }
 
-// recovered turns a panic into a 500 with a reference, and counts it: a count above zero is a defect.
-func (s *Server) recovered(w http.ResponseWriter, r *http.Request, rt route) {
+// recovered turns a panic into a 500 with a reference, or aborts an answer that has begun, and counts it: a count above
+// zero is a defect.
+func (s *Server) recovered(w *page.Begun, r *http.Request, rt route) {
 	cause := recover()
 	if cause == nil {
 		return
@@ -108,14 +111,17 @@ func (s *Server) recovered(w http.ResponseWriter, r *http.Request, rt route) {
 		panic(cause)
 	}
 	s.panics.Add(1)
-	reference := ""
+	stack, reference := debug.Stack(), ""
+	defer func() {
+		s.deps.Log.Error("panic", zap.String("path", r.URL.Path), zap.String("reference", reference), zap.Any("panic", cause), zap.ByteString("stack", stack))
+	}()
+	w.AbortBegun()
 	if rt.machine {
 		reference, _ = secret.ID(s.deps.Random, 16) //nolint:errcheck // an answer without a reference is good enough
 		s.json(w, r, http.StatusInternalServerError, errorBody{errorCode(r, "server_error"), "internal error, reference " + reference})
 	} else {
 		reference = s.deps.Pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
 	}
-	s.deps.Log.Error("panic", zap.String("path", r.URL.Path), zap.String("reference", reference), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
 }
 
 // Panics is how many requests have ended in a panic since the server was made.

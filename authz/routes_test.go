@@ -2,6 +2,7 @@ package authz_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -22,6 +23,38 @@ func TestPanic(t *testing.T) {
 		t.Errorf("Panics = %d, want 1 and a log line", h.Server().Panics())
 	}
 	h.Browser(authztest.Demo).Code("shop") // it goes on
+}
+
+// breaking is a writer that panics in the middle of an answer.
+type breaking struct {
+	*httptest.ResponseRecorder
+	broken bool
+}
+
+func (b *breaking) Write(p []byte) (int, error) {
+	if !b.broken {
+		b.broken = true
+		b.ResponseRecorder.Write(p[:1]) //nolint:errcheck // a recorder
+		panic("in the middle of an answer")
+	}
+	return b.ResponseRecorder.Write(p)
+}
+
+// TestPanicInTheMiddleOfAnAnswer: no error page is written into an answer that has begun.
+func TestPanicInTheMiddleOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	h.AllowFailures()
+	w := &breaking{ResponseRecorder: httptest.NewRecorder()}
+	defer func() {
+		if v := recover(); v != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+			t.Errorf("the handler ends with %v, want ErrAbortHandler", v)
+		}
+		if w.Code != http.StatusOK || w.Body.Len() != 1 || h.Server().Panics() != 1 || !strings.Contains(h.Log(), "in the middle of an answer") {
+			t.Errorf("%d bytes are written, %d panics, want 1 and 1, and a line in the log", w.Body.Len(), h.Server().Panics())
+		}
+	}()
+	h.Server().ServeHTTP(w, httptest.NewRequest(http.MethodGet, h.Issuer+"/.well-known/openid-configuration", nil))
 }
 
 func TestAttacksOnPaths(t *testing.T) {

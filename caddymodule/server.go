@@ -130,6 +130,9 @@ func (i *instance) recovered(w *statusWriter, r *http.Request, cause any) {
 		ref = i.pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
 	}
 	i.log.Error("panic", zap.String("path", r.URL.Path), zap.String("reference", ref), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
+	if ref == "" {
+		panic(http.ErrAbortHandler) // the answer has begun: the client must see that it is not whole
+	}
 }
 
 // countPanics adds the panics that authz and identity have caught themselves since the last call.

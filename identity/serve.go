@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
 // tie tells each room what the others do when something happens in it.
@@ -33,8 +34,10 @@ func (s *Service) tie() {
 	s.Proof.SetLinkPath(stepup.LinkPINReset, stepup.PINResetPath)
 }
 
-// ServeHTTP answers the paths of routes.go and 404 for others. A panic becomes a 500 page with a reference.
-func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP answers the paths of routes.go and 404 for others. A panic becomes a 500 page with a reference, or aborts
+// an answer that has begun.
+func (s *Service) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	w := &page.Begun{ResponseWriter: out}
 	defer func() {
 		v := recover()
 		if v == nil {
@@ -44,8 +47,12 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			panic(v)
 		}
 		s.panics.Add(1)
-		ref := s.pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
-		s.log.Error("panic in a handler", zap.String("ref", ref), zap.String("type", fmt.Sprintf("%T", v)), zap.ByteString("stack", debug.Stack()))
+		stack, ref := debug.Stack(), ""
+		defer func() {
+			s.log.Error("panic in a handler", zap.String("ref", ref), zap.String("type", fmt.Sprintf("%T", v)), zap.ByteString("stack", stack))
+		}()
+		w.AbortBegun()
+		ref = s.pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
 	}()
 	s.mux.ServeHTTP(w, r)
 }

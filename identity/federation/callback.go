@@ -153,16 +153,24 @@ func (s *Service) finish(q *front.Request, a *Answer) error {
 			return err
 		}
 	}
-	key, rec := a.key(), a.Rec
+	key := a.key()
 	raw, err := cbor.Marshal(id)
 	if err != nil {
 		return err
 	}
-	if rec.Identity, err = s.Seal("identity", key, raw); err != nil {
+	sealed, err := s.Seal("identity", key, raw)
+	if err != nil {
 		return err
 	}
-	rec.Answered, rec.State = true, nil
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+		rec, found, err := ProviderFlows.Find(tx, key)
+		if err != nil {
+			return err
+		}
+		if !found { // the answer was not asked for
+			rec = a.Rec
+		}
+		rec.Answered, rec.State, rec.Identity = true, nil, sealed
 		return ProviderFlows.Put(tx, key, rec, rec.ExpiresAt.Add(session.CollectAfter))
 	})
 	if err != nil {

@@ -123,8 +123,8 @@ func (s *Service) Knows(tx storage.Tx, a person.Holder, device string) (bool, er
 	return found && rec.Epoch == a.Person.Epoch, err
 }
 
-// RememberDevice records that a person (with their epoch) has signed in with a device (hash of its cookie). If there are
-// too many, those that were used longest ago are forgotten.
+// RememberDevice records that a person (with their epoch) has signed in with a device (hash of its cookie). If there
+// are too many, those that were used longest ago are forgotten.
 func (s *Service) RememberDevice(tx storage.Tx, personID string, epoch int64, device string, now time.Time) error {
 	known, err := DeviceRecords.Has(tx, storage.Key(personID, device))
 	if err == nil && !known {

@@ -82,8 +82,8 @@ func (s *Service) Begin(tx storage.Tx, id, token, old string, rec Record) (sessi
 	return sessionID, ended, keyRecords.Create(tx, rec.Cookie, keyRecord{SessionID: sessionID}, s.Collect(rec))
 }
 
-// makeRoom ends sessions of a person until there is room for one more: those that have ended by themselves, and one that
-// is still good, which it returns. Stores of earlier versions hold more; they keep them, but get no further ones.
+// makeRoom ends sessions of a person until there is room for one more: those that have ended by themselves, and one
+// that is still good, which it returns. Stores of earlier versions can hold more; then the number does not grow.
 func (s *Service) makeRoom(tx storage.Tx, personID string, now time.Time) (*Current, error) {
 	all, err := s.sessionsOf(tx, personID)
 	if err != nil || len(all) < s.cfg.PerPerson {

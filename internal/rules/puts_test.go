@@ -18,7 +18,6 @@ var putUnread = allowance{
 	"signIn":         "makes the person, if the provider's account is a new one",
 	"storeInactive":  "makes the person",
 	"activateByCode": "refreshActivation has compared the person with the stored one",
-	"finish":         "the flow of an answer of a provider, which is for one answer",
 }
 
 // A putter is a function that gets a transaction and puts a record that one of its arguments is or holds.
