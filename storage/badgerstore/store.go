@@ -30,7 +30,7 @@ var ErrRemoved = errors.New("the storage directory was removed or replaced")
 var errStuck = errors.New("badger does not finish what it writes")
 
 // closeWait is how long Close waits for Badger, which tries for ever to write a table.
-const closeWait = 20 * time.Second
+const closeWait = 10 * time.Second
 
 // defaultMinFree is the default watermark of free space in bytes. Badger writes through memory maps: on a full disk the
 // process would die of SIGBUS, so writes are refused well before.
@@ -88,7 +88,8 @@ type Store struct {
 	maxSize  int64 // of a batch, in bytes as Badger counts them
 	maxCount int   // of a batch, in records
 
-	fault atomic.Pointer[error] // the reason if the store is poisoned
+	fault   atomic.Pointer[error] // the reason if the store is poisoned
+	starved atomic.Pointer[error] // the reason if the last batch was refused for want of descriptors
 
 	sweeping   sync.Mutex // one sweep at a time
 	stopSweeps context.CancelFunc
@@ -378,6 +379,14 @@ func (s *Store) Check(context.Context) error {
 	defer s.snapshots.release(snap)
 	if err := s.present(); err != nil {
 		return s.poison(err)
+	}
+	if err := s.starved.Load(); err != nil {
+		f, still := os.Open(s.opt.Dir)
+		if still != nil {
+			return *err
+		}
+		s.starved.Store(nil)
+		_ = f.Close()
 	}
 	return s.writable()
 }

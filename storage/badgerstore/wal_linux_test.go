@@ -157,8 +157,11 @@ func TestRotationWithoutDescriptors(t *testing.T) {
 	if err := putKey(s, "key", value); !errors.Is(err, storage.ErrUnavailable) || !errors.Is(err, syscall.EMFILE) || tries == 0 {
 		t.Errorf("Update near the end of a log, without descriptors = %v after %d tries", err, tries)
 	}
+	if s.starved.Load() == nil {
+		t.Error("Check will not give the reason")
+	}
 	if err := s.Check(t.Context()); err != nil {
-		t.Errorf("Check = %v: nothing was written, so the store is good", err)
+		t.Errorf("Check = %v: nothing was written, and there are descriptors, so the store is good", err)
 	}
 	if _, err := getKey(s, "key"); err != nil {
 		t.Errorf("View = %v", err)

@@ -189,7 +189,9 @@ func (w *writer) step() bool {
 			err = w.store.writable()
 		}
 		if err == nil {
-			err = w.store.wal.ready()
+			if err = w.store.wal.ready(); err != nil {
+				w.store.starved.Store(&err)
+			}
 		}
 		if err != nil {
 			w.refuse(err)
