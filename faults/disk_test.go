@@ -2,6 +2,7 @@ package faults
 
 import (
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -151,4 +152,39 @@ func startOnFullDisk(t *testing.T, s setup, img *Image, good string, rep *report
 		t.Fatal("no write succeeds 20 s after space was freed")
 	}
 	rep.add("started on the full disk after %d ms, %d reads, %d failed, recovered after %d ms", start.Milliseconds(), reads, unread, back.Milliseconds())
+}
+
+// directoryRemoved is F6: the storage directory is emptied while the server runs. Nothing is acknowledged into files
+// without a name, health says why, and SIGTERM ends the process.
+func directoryRemoved(t *testing.T, rep *report) {
+	s := start(t, lab.Config{}, 1)
+	ctx := t.Context()
+	if a := s.Server.Issue(ctx); a.Status != http.StatusOK {
+		t.Fatalf("Issue = %d: %v", a.Status, a.Err)
+	}
+	entries, err := os.ReadDir(s.Server.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := os.RemoveAll(filepath.Join(s.Server.Data, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		if a := s.Server.Issue(ctx); a.Status != http.StatusServiceUnavailable {
+			t.Errorf("Issue without a storage directory = %d, want 503: %v", a.Status, a.Err)
+		}
+	}
+	if a := s.Server.Get(ctx, s.Server.Issuer()+"/healthz"); a.Status != http.StatusServiceUnavailable || !strings.Contains(string(a.Body), "removed") {
+		t.Errorf("/healthz = %d %s, want 503 with the reason", a.Status, a.Body)
+	}
+	begin := time.Now()
+	if err := s.Server.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if _, gone := s.Server.WaitExit(30 * time.Second); !gone {
+		t.Fatal("the server does not end on SIGTERM")
+	}
+	rep.add("ended %d ms after SIGTERM", time.Since(begin).Milliseconds())
 }

@@ -35,6 +35,7 @@ var faults = []fault{
 	{"F3", "power loss", true, powerLoss},
 	{"F3c", "power loss, control without syncs", true, powerLossControl},
 	{"F5", "disk full", true, diskFull},
+	{"F6", "storage directory removed", false, directoryRemoved},
 	{"F10", "bit flips", false, bitFlips},
 	{"F12", "double open", false, doubleOpen},
 	{"F13", "reloads under load", false, reloadsUnderLoad},
