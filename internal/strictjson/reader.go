@@ -4,15 +4,23 @@ import (
 	"encoding"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/gatehouse-id/gatehouse/internal/near"
 )
 
 // reader reads values from text that is known to be JSON.
-type reader struct{ *json.Decoder }
+type reader struct {
+	*json.Decoder
+
+	unknown []Problem // members that are not known, which are read over so that all of them are found
+}
 
 var rawMessage = reflect.TypeFor[json.RawMessage]()
 
@@ -139,7 +147,7 @@ func wrongType(path, want string, got json.Token) error {
 
 // object reads the members of an object whose opening brace has been read.
 func (d *reader) object(v reflect.Value, path string) error {
-	known := fieldsOf(v.Type())
+	known, before := fieldsOf(v.Type()), len(d.unknown)
 	seen := make(map[string]bool, len(known.names))
 	for d.More() {
 		name, at, err := d.member(path, seen)
@@ -148,7 +156,10 @@ func (d *reader) object(v reflect.Value, path string) error {
 		}
 		index, ok := known.names[name]
 		if !ok {
-			return invalid(at, "unknown member")
+			if err := d.pass(name, at, known); err != nil {
+				return err
+			}
+			continue
 		}
 		if err := d.value(v.FieldByIndex(index), at); err != nil {
 			return err
@@ -156,6 +167,9 @@ func (d *reader) object(v reflect.Value, path string) error {
 	}
 	if _, err := d.Token(); err != nil { // the brace
 		return err
+	}
+	if len(d.unknown) > before { // what is missing may be what is misspelled
+		return nil
 	}
 	var missing []Problem
 	for _, name := range known.required {
@@ -167,6 +181,19 @@ func (d *reader) object(v reflect.Value, path string) error {
 		return &Error{missing}
 	}
 	return nil
+}
+
+// pass reads over the value of an unknown member and notes the member.
+func (d *reader) pass(name, at string, known *fields) error {
+	text := "unknown member"
+	if meant := near.Word(name, slices.Collect(maps.Keys(known.names))); meant != "" {
+		text += ", did you mean " + meant + "?"
+	}
+	if len(d.unknown) < maxProblems {
+		d.unknown = append(d.unknown, Problem{at, text})
+	}
+	_, err := d.any(at)
+	return err
 }
 
 // member reads a name that has not been seen yet.

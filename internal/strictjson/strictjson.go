@@ -73,7 +73,18 @@ func Check(raw []byte, depth int) error {
 // It knows structs, maps with string keys, slices, pointers, strings, booleans, integers, floats, any, json.RawMessage,
 // and types that unmarshal themselves. into must only be used when the error is nil.
 func Decode(raw []byte, into any) error {
-	return newReader(raw).value(reflect.ValueOf(into).Elem(), "")
+	d := newReader(raw)
+	err := d.value(reflect.ValueOf(into).Elem(), "")
+	if len(d.unknown) == 0 {
+		return err
+	}
+	all := d.unknown
+	if e := new(Error); errors.As(err, &e) {
+		all = append(all, e.Problems...)
+	} else if err != nil {
+		return err
+	}
+	return &Error{all[:min(len(all), maxProblems)]}
 }
 
 // Value reads JSON that Check has accepted: an object is a map[string]any, a number a json.Number. Members twice are
@@ -83,5 +94,5 @@ func Value(raw []byte) (any, error) { return newReader(raw).any("") }
 func newReader(raw []byte) *reader {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
-	return &reader{dec}
+	return &reader{Decoder: dec}
 }
