@@ -45,6 +45,9 @@ func ValidateRedirectURI(uri string) error {
 	if slices.Contains(refusedSchemes, u.Scheme) {
 		return fmt.Errorf("must not have the scheme %s", u.Scheme)
 	}
+	if strings.Contains(u.Host+u.Path, "*") { // RFC 9700 4.1.3: exact string matching
+		return errors.New("has a *, which stands for nothing: redirect URIs are compared exactly, so name each of them")
+	}
 	if u.User != nil {
 		return errors.New("must not have user information")
 	}

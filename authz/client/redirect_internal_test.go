@@ -38,7 +38,8 @@ func TestValidateRedirectURI(t *testing.T) {
 		"javascript:alert(1)":                   false,
 		"data:text/html,x":                      false,
 		"myapp:/cb":                             false,
-		"https://*.example.com/cb":              true, // a name like any other: it matches itself alone
+		"https://*.example.com/cb":              false, // it would match itself alone
+		"https://app.example.com/*":             false,
 		"https://a.example.com\\@b.example/":    false,
 	} {
 		if err := ValidateRedirectURI(uri); (err == nil) != good {
