@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,12 +29,17 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, err
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		owner := readPID(f)
 		_ = f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
+			if owner != 0 && owner != os.Getpid() {
+				return nil, fmt.Errorf("%w (process %d)", errInUse, owner)
+			}
 			return nil, errInUse
 		}
 		return nil, fmt.Errorf("lock the directory: %w", err)
 	}
+	writePID(f)
 	return f, nil
 }
 
@@ -46,6 +53,24 @@ func linked(f *os.File) error {
 		return fmt.Errorf("%w: %s is gone", ErrRemoved, filepath.Base(f.Name()))
 	}
 	return nil
+}
+
+// readPID returns the process that has the lock, as it wrote into the file. 0: unknown.
+func readPID(f *os.File) int {
+	raw := make([]byte, 20)
+	n, _ := f.ReadAt(raw, 0)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(raw[:n])))
+	if err != nil || pid < 0 {
+		return 0
+	}
+	return pid
+}
+
+// writePID notes this process for the message to others. The lock holds without it, so that an error does no harm.
+func writePID(f *os.File) {
+	if f.Truncate(0) == nil {
+		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
 }
 
 // syncDir makes created, renamed and removed names in dir durable.

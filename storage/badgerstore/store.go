@@ -7,6 +7,7 @@
 package badgerstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,6 +150,9 @@ func openDir(ctx context.Context, o Options) (*Store, error) {
 	}
 	return s, nil
 }
+
+// Watermark returns MinFree, or its default.
+func (o Options) Watermark() uint64 { return cmp.Or(o.MinFree, defaultMinFree) }
 
 func (o *Options) defaults() {
 	o.collects = o.Now == nil
