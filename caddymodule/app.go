@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,12 +24,15 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/site"
 	"github.com/gatehouse-id/gatehouse/caddymodule/listener"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/api"
 	"github.com/gatehouse-id/gatehouse/identity/breach"
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -76,6 +81,8 @@ type App struct {
 	SMSRaw json.RawMessage `json:"sms,omitempty" caddy:"namespace=gatehouse.sms inline_key=module"`
 	// What delivers prompts on people's devices. Default: none, and every feature that needs them is off.
 	PushRaw json.RawMessage `json:"push,omitempty" caddy:"namespace=gatehouse.push inline_key=module"`
+	// Where the options stand in the Caddyfile, as file:line, for messages. Default: unknown.
+	Places options.Places `json:"places,omitempty"`
 
 	ctx       caddy.Context
 	log       *zap.Logger
@@ -96,14 +103,19 @@ type App struct {
 	breach    breach.Config
 	emitter   *caddyevents.App
 	early     *core // opened by Provision and not yet taken by Start
+	findings  finding.List
+	served    atomic.Bool // a handler that serves the issuer has been provisioned
+	tree      *site.Tree
 
 	idps      *provider.Set
-	bootstrap []byte // JSON of configuration units
+	bootstrap []byte        // JSON of configuration units
+	initial   *config.Units // which are in it
 
 	credentials secret.String // key of the credentials API; empty: it takes no passwords
 
-	mu    sync.Mutex // guards sites and state below
-	sites map[string]bool
+	mu      sync.Mutex // guards sites and guarded
+	sites   map[string]bool
+	guarded map[string][]string // place of a protect without matcher -> the addresses of its site
 
 	running atomic.Pointer[instance] // nil before Start and after Cleanup
 	ready   chan struct{}            // closed when Start or Cleanup is done
@@ -126,7 +138,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.log = ctx, ctx.Logger()
 	a.ready, a.idps = make(chan struct{}), provider.NewSet(a.IDPsRaw)
-	r := options.NewResolver(caddy.NewReplacer())
+	r := options.NewResolverAt(a.Places)
 	if a.Issuer == "" {
 		r.Fail("issuer is missing: add for example https://auth.example.com")
 	}
@@ -162,21 +174,33 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("gatehouse: identity: %w", err)
 	}
 	if err := a.loadIDPs(); err != nil {
-		return err
+		for id := range a.IDPsRaw {
+			if strings.Contains(err.Error(), "key "+id+": ") || strings.Contains(err.Error(), "idp "+id+": ") {
+				err = a.Places.LocateIn(err, "idp "+id)
+			}
+		}
+		return a.Places.Locate(err)
 	}
 	if err := a.loadBootstrap(); err != nil {
 		return err
 	}
-	for _, load := range []func() error{a.loadMail, a.loadSMS, a.loadPush} {
-		if err := load(); err != nil {
-			return err
+	for _, guest := range []struct {
+		name string
+		load func() error
+	}{{"mail", a.loadMail}, {"sms", a.loadSMS}, {"push", a.loadPush}} {
+		if err := guest.load(); err != nil {
+			return a.Places.LocateIn(err, guest.name)
 		}
 	}
-	a.warn()
+	a.checkNames()
 	if err := a.findEmitter(); err != nil {
 		return err
 	}
 	if err := a.loadStorage(); err != nil {
+		return a.Places.LocateIn(err, "storage")
+	}
+	a.checkBootstrap()
+	if err := a.checkSites(); err != nil {
 		return err
 	}
 	return a.openEarly()
@@ -194,7 +218,7 @@ func (a *App) openEarly() (err error) {
 		a.log.Info("this reload can lose connections and requests: put `servers { listener_wrappers { gatehouse tls } }` into the global options, a line each")
 	}
 	if a.early, err = openCore(a.ctx, a.storage, a.keys, a.cost, a.log); err != nil {
-		return fmt.Errorf("gatehouse: %w", err)
+		return a.Places.LocateIn(fmt.Errorf("gatehouse: %w", err), "storage")
 	}
 	return nil
 }
@@ -217,17 +241,6 @@ func (a *App) loadStorage() error {
 	return nil
 }
 
-// warn logs options that are accepted and have no effect.
-func (a *App) warn() {
-	for _, c := range a.authz.APIClients {
-		for _, name := range c.APIs {
-			if name == "credentials" && a.credentials.IsZero() {
-				a.log.Warn("without identity { credentials_key } the credentials API takes no passwords", zap.String("api_client", c.ID))
-			}
-		}
-	}
-}
-
 func (a *App) newPages(key []byte) (*page.Renderer, error) {
 	return page.New(page.Config{Brand: a.brand, Locales: a.persons.Locales, Issuer: a.issuer.String(), Key: key, Extension: a.extension, Icons: a.idps.Icons(), Logos: a.logos(), Log: a.log})
 }
@@ -242,6 +255,28 @@ func (a *App) RegisterSite(origins ...string) {
 	for _, o := range origins {
 		a.sites[o] = true
 	}
+}
+
+// Guard names the addresses of a site whose root a protect guards, and the place of that protect.
+func (a *App) Guard(place string, sites []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.guarded == nil {
+		a.guarded = map[string][]string{}
+	}
+	a.guarded[place] = append(a.guarded[place], sites...)
+}
+
+// guardedSites returns the addresses of the sites that let nobody in without credentials.
+func (a *App) guardedSites() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []string
+	for _, place := range a.tree.Whole() {
+		out = append(out, a.guarded[place]...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Start opens the instance and lets the waiting requests in.

@@ -58,6 +58,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 	start := d.Token()
+	a.Places = options.ReadPlaces(d, "")
 	if d.NextArg() {
 		return d.Errf("gatehouse: unexpected argument %q, its options stand in a block", d.Val())
 	}
@@ -69,7 +70,7 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"client":         {Parse: a.readClient, Repeats: true},
 		"api_client":     {Parse: a.readAPIClient, Repeats: true},
 		"idp":            {Parse: a.readIDP, Repeats: true},
-		"identity":       {Parse: a.Identity.readBlock},
+		"identity":       {Parse: func(d *caddyfile.Dispenser) error { return a.Identity.readBlock(d, a.Places) }},
 		"events":         {Parse: a.Events.readBlock},
 		"outbound":       {Parse: a.Outbound.readBlock},
 		"mail":           {Parse: a.readMail},
@@ -137,7 +138,7 @@ func (a *App) readScope(d *caddyfile.Dispenser) error {
 	}
 	for _, other := range a.Scopes {
 		if other.Name == s.Name {
-			return d.Errf("scope %s is already defined: keep one of them", s.Name)
+			return d.Errf("scope %s is already defined at %s: keep one of them", s.Name, a.Places.Of("scope "+s.Name))
 		}
 	}
 	err := options.ReadBlock(d, "scope "+s.Name, options.Subdirectives{
@@ -174,10 +175,10 @@ func (o *Outbound) readBlock(d *caddyfile.Dispenser) error {
 //		passkeys      on|off
 //		breach        { url <url>; file <file>; timeout <duration>; on_failure open|closed }
 //	}
-func (i *Identity) readBlock(d *caddyfile.Dispenser) error {
+func (i *Identity) readBlock(d *caddyfile.Dispenser, places options.Places) error {
 	start := d.Token()
 	err := options.Block(options.Subdirectives{
-		"person":     {Parse: i.readPerson, Repeats: true},
+		"person":     {Parse: func(d *caddyfile.Dispenser) error { return i.readPerson(d, places) }, Repeats: true},
 		"partitions": {Parse: i.readPartitions},
 		"session": options.Block(options.Subdirectives{
 			"idle":     options.Value(&i.Session.Idle, options.CheckDuration),
@@ -246,7 +247,7 @@ func (i *Identity) readPartitions(d *caddyfile.Dispenser) error {
 //		locale         <tag>
 //		partition      <name>
 //	}
-func (i *Identity) readPerson(d *caddyfile.Dispenser) error {
+func (i *Identity) readPerson(d *caddyfile.Dispenser, places options.Places) error {
 	start := d.Token()
 	var p Person
 	if err := options.ReadName(d, &p.Username, nil); err != nil {
@@ -270,7 +271,7 @@ func (i *Identity) readPerson(d *caddyfile.Dispenser) error {
 	}
 	for _, other := range i.Persons {
 		if other.Username == p.Username && other.Partition == p.Partition {
-			return options.At(start, fmt.Errorf("person %s is already defined: keep one of them", p.Username))
+			return options.At(start, fmt.Errorf("person %s is already defined at %s: keep one of them", p.Username, places.Of("person "+p.Username)))
 		}
 	}
 	if verified {

@@ -190,7 +190,7 @@ func TestProvision(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := validate(t, []byte(`{"admin":{"disabled":true},"apps":{"gatehouse":{`+tt.app+`}}}`))
+			err := validate(t, []byte(`{"admin":{"disabled":true},"apps":{"gatehouse":{`+tt.app+`},`+anySite+`}}`))
 			if tt.want == nil && err != nil {
 				t.Fatalf("Validate: %v", err)
 			}
@@ -205,6 +205,9 @@ func TestProvision(t *testing.T) {
 		})
 	}
 }
+
+// anySite is a site that serves the issuer of any configuration.
+const anySite = `"http":{"servers":{"any":{"listen":[":0"],"routes":[{"handle":[{"handler":"gatehouse"}]}]}}}`
 
 // atHome makes a directory with every file that the golden configurations name, sets their placeholders, and goes
 // there.
@@ -262,6 +265,9 @@ func TestJSONEqualsCaddyfile(t *testing.T) {
 		adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(input), map[string]any{"filename": "Caddyfile"})
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
+		}
+		if !bytes.Contains(adapted, []byte(`"http":`)) {
+			adapted = bytes.Replace(adapted, []byte(`"apps":{`), []byte(`"apps":{`+anySite+`,`), 1)
 		}
 		if err := validate(t, adapted); err != nil {
 			t.Errorf("%s: %v", file, err)

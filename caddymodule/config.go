@@ -21,7 +21,8 @@ type Scope struct {
 
 // Identity is the identity service: the persons and how they sign in.
 type Identity struct {
-	// Persons that are created when they do not exist. An existing person is left alone. Default: none.
+	// Persons that are created when they do not exist. The groups of an existing person follow; whatever else differs is
+	// reported and stays as it is stored. Default: none.
 	Persons []Person `json:"persons,omitempty"`
 	// Keeps persons apart: a username is then unique within its partition. Default: off, all are in the partition
 	// default.

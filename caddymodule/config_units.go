@@ -3,14 +3,16 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-
-	"github.com/caddyserver/caddy/v2"
+	"path/filepath"
+	"strings"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
 // maxBootstrap is the size in bytes of the file of identity { bootstrap }.
@@ -29,23 +31,51 @@ func (a *App) configOf() config.Config {
 
 // loadBootstrap reads and checks the units that an empty storage starts with.
 func (a *App) loadBootstrap() error {
-	r := options.NewResolver(caddy.NewReplacer())
+	r := options.NewResolverAt(a.Places)
 	file, ok := r.Text("identity: bootstrap", a.Identity.Bootstrap, nil)
 	if err := r.Err(); err != nil || !ok {
 		return err
 	}
-	raw, err := os.ReadFile(file)
-	if err == nil && len(raw) > maxBootstrap {
-		err = errors.New("the file has more than 512 KiB")
-	}
+	raw, err := readBootstrap(file)
 	if err == nil {
-		err = a.configOf().Check(raw)
+		a.initial, err = a.configOf().Check(raw)
 	}
 	if err != nil {
-		return fmt.Errorf("gatehouse: identity: bootstrap %s: %w", file, err)
+		return a.Places.Locate(fmt.Errorf("gatehouse: identity: bootstrap %s: %w", file, allProblems(err)))
 	}
 	a.bootstrap = raw
 	return nil
+}
+
+func readBootstrap(file string) ([]byte, error) {
+	raw, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if dir, wdErr := os.Getwd(); wdErr == nil && !filepath.IsAbs(file) {
+			return nil, fmt.Errorf("there is no such file in %s, where Caddy was started: write its whole path", dir)
+		}
+		return nil, errors.New("there is no such file: make it, or correct the path")
+	}
+	if err == nil && len(raw) > maxBootstrap {
+		err = errors.New("the file has more than 512 KiB")
+	}
+	return raw, err
+}
+
+// allProblems names everything that is wrong with a file at once. The text of a rest.Error has only the first.
+func allProblems(err error) error {
+	e := new(rest.Error)
+	if !errors.As(err, &e) {
+		return err
+	}
+	details, ok := e.Details.([]rest.Problem)
+	if !ok {
+		return err
+	}
+	var texts []string
+	for _, p := range details {
+		texts = append(texts, strings.TrimPrefix(p.Path+": "+p.Problem, ": "))
+	}
+	return errors.New(strings.Join(texts, ", and "))
 }
 
 // fixedMethods are the providers of the Caddyfile as the configuration API shows them.

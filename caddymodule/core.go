@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -128,6 +129,9 @@ func openCore(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCos
 	c := &core{place: s.Place()}
 	pooled, loaded, err := stores.LoadOrNew(c.place, func() (caddy.Destructor, error) {
 		store, err := s.Open(ctx, log.Named("storage"))
+		if errors.Is(err, fs.ErrPermission) {
+			return nil, fmt.Errorf("storage %s: this user cannot write to the directory of the storage: make it writable, or name another with `storage`: %w", s.Place(), err)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -210,6 +214,9 @@ func storedKey(s Storage, log *zap.Logger) ([]byte, error) {
 	}
 	path, needed := kf.KeyFile()
 	key, err := readKeyFile(path)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, notWritable(s, path, err)
+	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
@@ -221,10 +228,16 @@ func storedKey(s Storage, log *zap.Logger) ([]byte, error) {
 		return nil, err
 	}
 	if err := writeKeyFile(path, key); err != nil {
-		return nil, fmt.Errorf("write the encryption key: %w", err)
+		return nil, notWritable(s, path, err)
 	}
 	log.Info("made an encryption key: keep a copy of it apart from the backups", zap.String("file", path))
 	return readKeyFile(path)
+}
+
+// notWritable is the error of a storage whose directory cannot be made or used.
+func notWritable(s Storage, path string, err error) error {
+	return fmt.Errorf("storage %s: its key cannot be read or made in %s by this user: make that a directory that is writable, or name another with `storage`: %w",
+		s.Place(), filepath.Dir(path), err)
 }
 
 func readKeyFile(path string) ([]byte, error) {

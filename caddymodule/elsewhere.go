@@ -6,6 +6,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/site"
 )
 
 // elsewhere is a matcher that never matches. It refuses requests for hosts of which the server has no site. Caddy
@@ -31,6 +33,9 @@ func refuseOtherHosts(ctx caddy.Context) {
 		last.MatcherSets = append(caddyhttp.MatcherSets{{elsewhere{server}}}, last.MatcherSets...)
 	}
 }
+
+// Bystander implements site.Bystander.
+func (elsewhere) Bystander() {}
 
 // MatchWithError implements caddyhttp.RequestMatcherWithError.
 func (e elsewhere) MatchWithError(r *http.Request) (bool, error) {
@@ -61,4 +66,7 @@ func takes(set caddyhttp.MatcherSet, r *http.Request) bool {
 	return match || err != nil
 }
 
-var _ caddyhttp.RequestMatcherWithError = elsewhere{}
+var (
+	_ caddyhttp.RequestMatcherWithError = elsewhere{}
+	_ site.Bystander                    = elsewhere{}
+)

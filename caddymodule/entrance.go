@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/command"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 )
 
@@ -34,8 +35,10 @@ func (a *App) Instance(ctx context.Context) (*command.Instance, error) {
 		return nil, errors.New(reason(err))
 	}
 	out := &command.Instance{
+		Sites: a.guardedSites(), PlaceOf: a.Places.Of,
 		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Config: inst.config, Store: inst.core.Store, Place: inst.core.place, Refusals: inst.core.refused,
-		Check: inst.health, Providers: inst.providers.Check, Log: inst.log, Leave: inst.leave,
+		Check: inst.health, Findings: func(ctx context.Context) ([]finding.Finding, error) { return inst.findings(ctx, a) },
+		Providers: inst.providers.Check, Log: inst.log, Leave: inst.leave,
 	}
 	if stats := inst.core.metrics.stats; stats != nil {
 		out.Free = stats().Free

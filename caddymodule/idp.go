@@ -35,7 +35,7 @@ func (a *App) readIDP(d *caddyfile.Dispenser) error {
 		return d.Errf("idp: the id %s must be known when the Caddyfile is read", id)
 	}
 	if a.IDPsRaw[id] != nil {
-		return d.Errf("idp %s is already defined: keep one of them", id)
+		return d.Errf("idp %s is already defined at %s: keep one of them", id, a.Places.Of("idp "+id))
 	}
 	d.NextArg()
 	kind := d.Val()
@@ -65,7 +65,7 @@ func (a *App) checkIDPs() error {
 				continue
 			}
 			known := append([]string{provider.OwnID}, slices.Sorted(maps.Keys(a.IDPsRaw))...)
-			return c.ErrorAt(fmt.Errorf("client %s: idps: there is no provider %s: add `idp %s ...`, or use one of %v", c.ID, id, id, known))
+			return c.ErrorAt(fmt.Errorf("client %s: idps: there is no provider %s: %s", c.ID, id, options.DidYouMean(id, known, fmt.Sprintf("add `idp %s ...`, or use one of %v", id, known))))
 		}
 	}
 	return nil

@@ -40,6 +40,7 @@ type instance struct {
 	core      *core
 	admit     func(*http.Request) bool // whether the network of a request may begin one more sign-in
 	log       *zap.Logger
+	now       func() time.Time
 
 	closers []closer // of the parts above, in the order in which they were opened
 

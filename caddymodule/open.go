@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
@@ -23,7 +24,7 @@ type builder struct {
 
 // open opens what the configuration needs. On an error it has closed again what it opened.
 func (a *App) open() (*instance, error) {
-	b := &builder{App: a, inst: &instance{issuer: a.issuer, log: a.log, gone: make(chan struct{})}}
+	b := &builder{App: a, inst: &instance{issuer: a.issuer, log: a.log, gone: make(chan struct{}), now: time.Now}}
 	b.inst.users.Store(1)
 	for _, open := range []func() error{
 		b.openCore, b.openPages, b.openEvents, b.openConfig, b.openProviders, b.openSenders, b.openBreach, b.openIdentity, b.openAuthz, b.openAPIs, b.openMetrics,
@@ -32,6 +33,10 @@ func (a *App) open() (*instance, error) {
 			b.inst.close()
 			return nil, err
 		}
+	}
+	if err := a.examineStart(b.inst); err != nil {
+		b.inst.close()
+		return nil, err
 	}
 	b.inst.core.recorder.Store(b.events)
 	b.inst.work(a)
@@ -42,7 +47,7 @@ func (b *builder) openCore() (err error) {
 	c := b.early
 	if b.early = nil; c == nil {
 		if c, err = openCore(b.ctx, b.storage, b.keys, b.cost, b.log); err != nil {
-			return err
+			return b.Places.LocateIn(err, "storage")
 		}
 	}
 	b.inst.core, b.inst.admit = c, c.pace.admit

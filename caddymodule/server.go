@@ -50,7 +50,7 @@ func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 		return nil, err
 	}
 	if h.Option(options.AppName) == nil {
-		return nil, h.Err("gatehouse: the global option of the same name is missing: add `gatehouse { issuer https://auth.example.com }` to the global options at the top")
+		return nil, h.WrapErr(options.ErrNoApp("gatehouse"))
 	}
 	return handler, nil
 }
@@ -58,7 +58,14 @@ func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 // UnmarshalCaddyfile reads the directive, which has neither arguments nor a block.
 func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
-	return options.NoMore(d, "gatehouse")
+	at := d.Token()
+	if d.NextArg() {
+		return d.Errf("gatehouse: unexpected argument %q", d.Val())
+	}
+	if n := d.Nesting(); d.NextBlock(n) {
+		return options.At(at, errors.New("gatehouse: the directive of a site has no block: its options stand in the global block, `{ gatehouse { ... } }` at the top of the Caddyfile"))
+	}
+	return nil
 }
 
 // Provision finds the app.
@@ -66,8 +73,11 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.log = ctx.Logger()
 	refuseOtherHosts(ctx)
 	var err error
-	h.app, err = options.App[*App](ctx)
-	return err
+	if h.app, err = options.App[*App](ctx, "gatehouse"); err != nil {
+		return err
+	}
+	h.app.served.Store(true)
+	return nil
 }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.

@@ -102,6 +102,11 @@ func (b *BadgerStorage) Place() string { return "badger " + b.Path }
 // Options implements Storage.
 func (b *BadgerStorage) Options() string { return fmt.Sprintf("min_free %d", b.minFree) }
 
+// Watermark is the free space in bytes below which nothing is written.
+func (b *BadgerStorage) Watermark() uint64 {
+	return badgerstore.Options{MinFree: b.minFree}.Watermark()
+}
+
 // Open implements Storage.
 func (b *BadgerStorage) Open(ctx context.Context, log *zap.Logger) (storage.Store, error) {
 	return badgerstore.Open(ctx, badgerstore.Options{Dir: b.Path, MinFree: b.minFree, Log: log})

@@ -89,6 +89,9 @@ type Service struct {
 	Enrol       *enrol.Service
 	Account     *account.Service
 
+	// Differences are those between the persons of the configuration and the stored ones, at the start.
+	Differences []person.Difference
+
 	store  storage.Store
 	events *event.Recorder
 	pages  *page.Renderer
@@ -105,8 +108,8 @@ type Service struct {
 	panics atomic.Int64
 }
 
-// New returns a service for one configuration and creates its persons that do not exist. Several services can share one
-// store, such as during a reload.
+// New returns a service for one configuration, creates its persons that do not exist, and gives the others its groups.
+// Several services can share one store, such as during a reload.
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
@@ -126,11 +129,11 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	s.tie()
 	s.mux = s.routes()
-	for _, p := range cfg.Persons {
-		if err := s.Person.AddConfigured(ctx, p); err != nil {
-			return nil, fmt.Errorf("identity: person %q: %w", p.Username, err)
-		}
+	differ, err := s.Person.Configure(ctx, cfg.Persons)
+	if err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
 	}
+	s.Differences = differ
 	return s, nil
 }
 

@@ -46,7 +46,7 @@ func Read(d *caddyfile.Dispenser, others []Client) (c Client, err error) {
 	}
 	for _, other := range others {
 		if other.ID == c.ID {
-			return c, d.Errf("client %s is already defined: keep one of them", c.ID)
+			return c, d.Errf("client %s is already defined at %s:%d: keep one of them", c.ID, other.token.File, other.token.Line)
 		}
 	}
 	if err := options.ReadBlock(d, "client "+c.ID, c.subdirectives()); err != nil {
@@ -151,7 +151,7 @@ func ReadAPIClient(d *caddyfile.Dispenser, others []APIClient) (c APIClient, err
 	}
 	for _, other := range others {
 		if other.ID == c.ID {
-			return c, d.Errf("api_client %s is already defined: keep one of them", c.ID)
+			return c, d.Errf("api_client %s is already defined at %s:%d: keep one of them", c.ID, other.token.File, other.token.Line)
 		}
 	}
 	err = options.ReadBlock(d, "api_client "+c.ID, options.Subdirectives{
@@ -169,5 +169,6 @@ func ReadAPIClient(d *caddyfile.Dispenser, others []APIClient) (c APIClient, err
 	if c.Build(r); r.Err() != nil {
 		return c, options.At(start, r.Err())
 	}
+	c.token = start
 	return c, nil
 }

@@ -123,6 +123,8 @@ type APIClient struct {
 	Partitions []string `json:"partitions,omitempty"`
 	// Whether the credentials are switched off. Default: false.
 	Disabled bool `json:"disabled,omitempty"`
+
+	token caddyfile.Token // its place in a Caddyfile
 }
 
 // ErrorAt adds the place in the Caddyfile to an error about the client. A client of JSON has none.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/identity/keypair"
 )
 
@@ -25,6 +26,10 @@ type checkAnswer struct {
 	Place   string `json:"place"`            // where the records lie
 	Error   string `json:"error,omitempty"`  // set when something is wrong
 	Address string `json:"address,omitzero"` // what the issuer's address answered; filled in by the command
+	// Findings are what is wrong with the configuration, and with the machine at this moment.
+	Findings []finding.Finding `json:"findings"`
+	// Sites are the addresses that let nobody in without credentials.
+	Sites []string `json:"sites,omitempty"`
 	// Certificates are those of the configuration, and when they end.
 	Certificates []keypair.Expiry `json:"certificates,omitempty"`
 	// Providers are the identity providers by their ids: ok, or what is wrong.
@@ -41,7 +46,7 @@ type checkAnswer struct {
 }
 
 func adminCheck(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	answer := checkAnswer{Issuer: i.Issuer, Storage: "ok", Place: i.Place, Free: i.Free}
+	answer := checkAnswer{Issuer: i.Issuer, Storage: "ok", Place: i.Place, Free: i.Free, Sites: i.Sites}
 	if reason, err := i.Check(r.Context()); err != nil {
 		answer.Storage, answer.Error = err.Error(), reason
 	}
@@ -58,10 +63,22 @@ func adminCheck(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error
 			answer.Error = "the certificate " + strconv.Quote(e.Name) + " has expired"
 		}
 	}
+	if answer.Findings, err = i.Findings(r.Context()); err != nil {
+		return nil, err
+	}
 	answer.Providers = i.Providers(r.Context())
 	for _, id := range slices.Sorted(maps.Keys(answer.Providers)) {
-		if said := answer.Providers[id]; said != "ok" && answer.Error == "" {
-			answer.Error = "the identity provider " + strconv.Quote(id) + ": " + said
+		said := answer.Providers[id]
+		if said == "ok" {
+			continue
+		}
+		f := finding.Finding{
+			Severity: finding.Error, Place: i.PlaceOf("idp " + id), Reason: "nobody can sign in by the identity provider " + strconv.Quote(id) + ": " + said,
+			Mend: "see whether its address is right, and whether this machine reaches it",
+		}
+		answer.Findings = append(answer.Findings, f)
+		if answer.Error == "" {
+			answer.Error = f.String()
 		}
 	}
 	err = i.checkSenders(r.Context(), &answer)

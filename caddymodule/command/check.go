@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/identity/keypair"
 )
 
@@ -29,7 +31,8 @@ func checkCommand() *cobra.Command {
 server is asked whether its storage takes writes and how long the certificates of the configuration last,
 and the issuer's address whether it leads to this server. Each identity provider is asked for its metadata
 and keys, the mail server whether it accepts Gatehouse, and the services for text messages and prompts
-whether they answer. The exit status is 0 only when everything is in order.`,
+whether they answer. Each protected site is asked for its root without credentials, which it must refuse.
+Warnings about the configuration and the machine are listed; the exit status is 0 only when nothing worse is found.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, raw, err := loadConfig(cmd)
@@ -37,15 +40,29 @@ whether they answer. The exit status is 0 only when everything is in order.`,
 				return err
 			}
 			var lines []string
+			var found []finding.Finding
 			if file != "" {
-				if err := validate(raw); err != nil {
+				if found, err = finding.Collect(func() error { return validate(raw) }); err != nil {
 					return fmt.Errorf("%s: %w", file, err)
 				}
 				lines = append(lines, "configuration  ok ("+file+")")
 			}
 			var answer checkAnswer
 			if err := call(cmd, "/check", nil, &answer); err != nil {
+				for _, f := range found {
+					fmt.Fprintln(cmd.ErrOrStderr(), findingLine(f))
+				}
 				return err
+			}
+			for _, f := range slices.Concat(found, openSites(cmd.Context(), answer.Sites)) {
+				if !slices.Contains(answer.Findings, f) {
+					answer.Findings = append(answer.Findings, f)
+				}
+			}
+			for _, f := range answer.Findings {
+				if f.Severity == finding.Error && answer.Error == "" {
+					answer.Error = f.String()
+				}
 			}
 			answer.Address = "ok"
 			if err := reach(cmd.Context(), answer.Issuer); err != nil {
@@ -72,6 +89,9 @@ func (a *checkAnswer) lines() []string {
 		"storage        " + a.Storage + " (" + a.Place + ", " + humanize.IBytes(a.Free) + " free)",
 		"issuer         " + a.Address + " (" + a.Issuer + ")",
 	}
+	for _, f := range a.Findings {
+		lines = append(lines, findingLine(f))
+	}
 	for _, e := range a.Certificates {
 		lines = append(lines, certificateLine(e))
 	}
@@ -87,6 +107,41 @@ func (a *checkAnswer) lines() []string {
 		}
 	}
 	return lines
+}
+
+func findingLine(f finding.Finding) string { return fmt.Sprintf("%-14s %s", f.Severity, f) }
+
+// openSites asks the root of each protected site without credentials. Whatever the configuration says: a site that
+// answers with its content is open.
+func openSites(ctx context.Context, sites []string) (out []finding.Finding) {
+	client := &http.Client{
+		Timeout:       checkTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		// Nothing secret is sent, and only the status is read: a certificate of Caddy's own authority is as good.
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, Proxy: http.ProxyFromEnvironment}, //nolint:gosec // see above
+	}
+	defer client.CloseIdleConnections()
+	for _, site := range sites {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, site+"/", nil)
+		if err != nil {
+			continue
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			out = append(out, finding.Finding{
+				Severity: finding.Warning, Reason: "the protected site " + site + " cannot be asked from here whether it is open", Mend: "run the command where the address of the site leads to Caddy",
+			})
+			continue
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode >= 200 && resp.StatusCode < 300 {
+			out = append(out, finding.Finding{
+				Severity: finding.Error, Reason: fmt.Sprintf("the protected site %s answers %d to a request without credentials", site, resp.StatusCode),
+				Mend: "look for what answers before `protect`, in Caddy or in front of it, or name the open path with `public`",
+			})
+		}
+	}
+	return out
 }
 
 // validate provisions a configuration, as `caddy validate` does.

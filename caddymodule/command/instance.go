@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
@@ -22,13 +23,18 @@ type Instance struct {
 	Identity *identity.Service
 	Config   *config.Service
 	Store    storage.Store
-	Place    string // where the records lie
-	Free     uint64 // bytes of free space there; 0: unknown
+	Sites    []string // addresses that let nobody in without credentials
+	Place    string   // where the records lie
+	Free     uint64   // bytes of free space there; 0: unknown
 	Refusals *refusal.Recorder
 	Log      *zap.Logger
 
 	// Check tells whether it can serve and write. reason is the part of the error that is safe to show to anyone.
 	Check func(ctx context.Context) (reason string, err error)
+	// Findings returns what is wrong with the configuration, and with the machine at this moment.
+	Findings func(ctx context.Context) ([]finding.Finding, error)
+	// PlaceOf returns where an option stands in the Caddyfile, as file:line, or "".
+	PlaceOf func(option string) string
 	// Providers asks the identity providers and returns their answers by their ids: ok, or what is wrong.
 	Providers func(ctx context.Context) map[string]string
 	// Mail, Texts and Pushes send messages. nil: not configured.

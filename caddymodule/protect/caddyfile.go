@@ -43,12 +43,22 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	if err := p.UnmarshalCaddyfile(h.Dispenser); err != nil {
 		return nil, err
 	}
+	if h.Option(options.AppName) == nil {
+		return nil, options.AtPlace(p.Place(), options.ErrNoApp("protect"))
+	}
 	if p.Login && len(p.Origins) == 0 {
 		origins, err := originsOfSite(h)
 		if err != nil {
 			return nil, h.Errf("protect: login: %v", err)
 		}
 		p.Origins = origins
+	}
+	if !p.Login && !h.IsNamedRoute() {
+		for _, key := range siteKeys(h) {
+			if origin, err := originOfAddress(key, h.Option); err == nil && !slices.Contains(p.Sites, origin) {
+				p.Sites = append(p.Sites, origin)
+			}
+		}
 	}
 	// Values without placeholders are checked here already, where the error can name file and line.
 	for _, hdr := range p.Headers {
@@ -82,17 +92,26 @@ func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if !d.Next() {
 		return d.ArgErr()
 	}
+	p.Places = options.ReadPlaces(d, "protect")
+	known := p.subdirectives()
 	for d.NextArg() {
 		v := d.Val()
 		if err := options.Check(d, "protect", v, options.CheckScope); err != nil {
 			return err
+		}
+		if _, option := known[v]; option {
+			return d.Errf("protect: %s is an option, and arguments are scopes: write `protect { %s }`, or `protect { scopes %s }` for a scope of this name", v, v, v)
 		}
 		if slices.Contains(p.Scopes, v) {
 			return d.Errf("protect: %s is named twice", v)
 		}
 		p.Scopes = append(p.Scopes, v)
 	}
-	return options.ReadBlock(d, "protect", options.Subdirectives{
+	return options.ReadBlock(d, "protect", known, "introspect")
+}
+
+func (p *Protect) subdirectives() options.Subdirectives {
+	return options.Subdirectives{
 		"login":       {Parse: p.readLogin},
 		"scopes":      {Parse: p.readScopes},
 		"groups":      options.Values(&p.Groups, nil),
@@ -104,7 +123,7 @@ func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"preflight":   options.Flag(&p.Preflight),
 		"session":     options.Value(&p.Session, options.CheckDuration),
 		"strip_token": options.Flag(&p.StripToken),
-	}, "introspect")
+	}
 }
 
 func (p *Protect) readLogin(d *caddyfile.Dispenser) error {

@@ -7,11 +7,27 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 )
+
+// globalBlock stands for the options of the app, which is not built into these tests.
+const globalBlock = "{\n\tgatehouse\n}\n"
+
+func init() {
+	httpcaddyfile.RegisterGlobalOption(options.AppName, func(d *caddyfile.Dispenser, _ any) (any, error) { return d.Next(), nil })
+}
 
 func adaptSite(t *testing.T, text string) (string, error) {
 	t.Helper()
+	if own, ok := strings.CutPrefix(text, "{\n"); ok {
+		text = "{\n\tgatehouse\n" + own
+	} else {
+		text = globalBlock + text
+	}
 	out, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
 	return string(out), err
 }
@@ -79,6 +95,10 @@ func TestProtectCaddyfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := findProtect(t, out)
+	if p.Place() != "Caddyfile:5" || p.Places.Of("protect: groups") != "Caddyfile:8" {
+		t.Errorf("places = %v", p.Places)
+	}
+	p.Places = nil
 	got, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
@@ -111,14 +131,14 @@ func TestProtectWarnsOfMatcher(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			_, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte("wiki.example.com {\n\t"+tt.site+"\n}\n"), map[string]any{"filename": "Caddyfile"})
+			_, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(globalBlock+"wiki.example.com {\n\t"+tt.site+"\n}\n"), map[string]any{"filename": "Caddyfile"})
 			if err != nil {
 				t.Fatal(err)
 			}
 			line := 0
 			for _, w := range warnings {
 				if w.Directive == "protect" && strings.Contains(w.Message, "`public`") && strings.HasSuffix(w.File, "Caddyfile") {
-					line = w.Line
+					line = w.Line - strings.Count(globalBlock, "\n")
 				}
 			}
 			if line != tt.want {
@@ -169,9 +189,9 @@ func TestProtectOrigins(t *testing.T) {
 func TestProtectCaddyfileRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, body, want string }{
-		{"unknown word", "colour red", `Caddyfile:3`},
+		{"unknown word", "colour red", `Caddyfile:6`},
 		{"introspect", "introspect https://auth.example.com/x", "introspect is not supported yet"},
-		{"twice", "level 1\n\t\tlevel 2", "level is already set on line 3"},
+		{"twice", "level 1\n\t\tlevel 2", "level is already set on line 6"},
 		{"level", "level 5", "level"},
 		{"level text", "level high", "not a whole number"},
 		{"partition", "partition Acme", "is not the name of a partition"},

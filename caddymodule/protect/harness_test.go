@@ -28,6 +28,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -304,7 +305,7 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 		return event.Origin{ClientIP: ip, UserAgent: r.UserAgent()}
 	}
-	return p.setUp(caddy.NewReplacer())
+	return p.setUp(options.NewResolver(caddy.NewReplacer()))
 }
 
 func init() { caddy.RegisterModule(new(testProtect)) }

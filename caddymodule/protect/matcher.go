@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
-	"go.uber.org/zap"
 )
 
 // The matcher of the directive decides which requests are guarded. It is part of the handler, and not of a route around
@@ -26,10 +25,6 @@ func (p *Protect) loadMatchers(ctx caddy.Context) error {
 	}
 	if err := p.matchers.FromInterface(found); err != nil {
 		return fmt.Errorf("protect: matcher: %w", err)
-	}
-	if p.byPath {
-		p.log.Warn("the matcher of protect leaves all other paths open to everybody: protect the whole site, and name the open paths with `public`",
-			zap.Strings("origins", p.Origins))
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -75,6 +76,10 @@ type Protect struct {
 	// Not supported yet: a configuration that sets it is refused. It is kept for the introspection of tokens of other
 	// issuers.
 	Introspect any `json:"introspect,omitempty"`
+	// The addresses of the site, which `caddy gatehouse check` asks. Default: the origins.
+	Sites []string `json:"sites,omitempty"`
+	// Where the directive and its options stand in the Caddyfile, as file:line, for messages. Default: unknown.
+	Places options.Places `json:"places,omitempty"`
 
 	log     *zap.Logger
 	enter   func(context.Context) (Entrance, error)
@@ -130,6 +135,12 @@ type App interface {
 	RequestReaders() []idp.RequestReader
 	// ScopeLevel is the authentication level that a scope needs. 0: any.
 	ScopeLevel(scope string) int
+	// Known returns the scopes and groups that the configuration names.
+	Known() (scopes, groups []string)
+	// Guard names the addresses of a site whose root needs credentials, and the place of the protect that says so.
+	Guard(place string, sites []string)
+	// Found reports what is wrong with the configuration.
+	Found(f finding.Finding)
 	// RegisterSite names the origins of a site that declares login. Sites do so while they are provisioned.
 	RegisterSite(origins ...string)
 }
@@ -159,16 +170,19 @@ func (*Protect) CaddyModule() caddy.ModuleInfo {
 // only.
 func (p *Protect) Provision(ctx caddy.Context) error {
 	p.log = ctx.Logger()
-	a, err := options.App[App](ctx)
+	a, err := options.App[App](ctx, "protect")
 	if err != nil {
-		return fmt.Errorf("protect: %w", err)
+		return options.AtPlace(p.Place(), err)
 	}
 	p.enter, p.origin, p.idps = a.Entrance, a.Origin, a.RequestReaders()
-	if err := p.setUp(caddy.NewReplacer()); err != nil {
+	if err := p.setUp(options.NewResolverAt(p.Places)); err != nil {
 		return err
 	}
 	if err := p.loadMatchers(ctx); err != nil {
 		return err
+	}
+	for _, f := range p.findings(a.Known()) {
+		a.Found(f)
 	}
 	for _, scope := range p.Scopes {
 		p.reach = max(p.reach, a.ScopeLevel(scope))
@@ -176,12 +190,14 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	if p.Login {
 		a.RegisterSite(p.Origins...)
 	}
+	if len(p.matchers) == 0 && !p.public.match("/") {
+		a.Guard(p.Place(), slices.Concat(p.Sites, p.Origins))
+	}
 	return nil
 }
 
 // setUp turns the options into what ServeHTTP works with.
-func (p *Protect) setUp(repl *caddy.Replacer) error {
-	res := options.NewResolver(repl)
+func (p *Protect) setUp(res *options.Resolver) error {
 	p.Scopes = res.List("scopes", p.Scopes, options.CheckScope)
 	p.Groups = res.List("groups", p.Groups, nil)
 	p.Partitions = res.List("partition", p.Partitions, checkPartition)
@@ -201,7 +217,7 @@ func (p *Protect) setUp(repl *caddy.Replacer) error {
 		res.Fail("%v", err)
 	}
 	if err := res.Err(); err != nil {
-		return fmt.Errorf("protect: %w", err)
+		return p.Places.LocateIn(fmt.Errorf("protect: %w", err), "protect")
 	}
 	if len(p.headers) == 0 {
 		p.headers = defaultHeaders

@@ -107,16 +107,16 @@ func (s *Service) apply(ctx context.Context, raw []byte, by event.Actor, dry boo
 	return changed, nil
 }
 
-// Check tells what is wrong with a JSON object of units, as far as that is possible without a storage: key pairs are
-// not checked.
-func (c Config) Check(raw []byte) error {
+// Check returns the units of a JSON object, or what is wrong with them as far as that is possible without a storage:
+// key pairs are not checked.
+func (c Config) Check(raw []byte) (*Units, error) {
 	b := bundle{Units: Defaults()}
 	if err := rest.DecodeBytes(raw, &b); err != nil {
-		return err
+		return nil, err
 	}
 	standard := Defaults()
 	s := &Service{cfg: c, random: new(counter)}
-	return s.settle(&standard, &b.Units, true)
+	return &b.Units, s.settle(&standard, &b.Units, true)
 }
 
 // counter replaces randomness where ids only have to differ.

@@ -2,13 +2,11 @@ package person
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"strconv"
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -147,33 +145,6 @@ func (s *Service) createAs(ctx context.Context, n NewPerson, by event.Actor, how
 	d := rec.details(id.String(), &prof)
 	d.HasPassword = phc != ""
 	return d, nil
-}
-
-// AddConfigured creates a person of the configuration if the username is unknown. Only then is the password hashed.
-func (s *Service) AddConfigured(ctx context.Context, n NewPerson) error {
-	placed, err := s.Place(n)
-	if err != nil {
-		return err
-	}
-	if _, _, err := placed.Record(); err != nil {
-		return err
-	}
-	typed, err := s.InPartition(placed.Partition, placed.Username)
-	if err != nil {
-		return err
-	}
-	if _, err := s.Person(ctx, typed); !errors.Is(err, ErrNoPerson) {
-		return err
-	}
-	_, err = s.createAs(ctx, n, configuration, unwelcomed)
-	if errors.Is(err, ErrUsernameTaken) { // another node was faster
-		return nil
-	}
-	if errors.As(err, new(*uncertainError)) { // the start does not wait for the check
-		s.log.Error("person of the configuration not created; it is tried at the next start", zap.String("username", n.Username), zap.Error(err))
-		return nil
-	}
-	return err
 }
 
 // RemovePerson removes the person of an id if allow, which gets the person, returns no error.

@@ -24,6 +24,7 @@ var (
 	externalIndex      = storage.NewTable[struct{}]("identity_by_external_id")           // partition, external id, person id
 	stableNames        = storage.NewTable[string]("identity_external_stable")            // provider, hash of issuer and a permanent attribute there -> key in identities
 	IdentitiesOf       = storage.NewTable[struct{}]("identity_external_of")              // person id, key in identities
+	configured         = storage.NewTable[struct{}]("identity_configured")               // person id; those whom the configuration has
 	NoticeTimes        = storage.NewTable[NoticeTimeRecord]("identity_noticed")          // person id
 )
 

@@ -61,7 +61,7 @@ import (
 var (
 	newer = []string{
 		"authz_logout_queue", "refusal_slot", "refusal_next", "identity_external_stable",
-		"identity_group_step", "identity_partition_group_name",
+		"identity_group_step", "identity_partition_group_name", "identity_configured",
 	}
 	gone = []string{"authz_api_client"}
 )

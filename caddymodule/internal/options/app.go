@@ -11,10 +11,11 @@ import (
 const AppName = "gatehouse"
 
 // App returns the configured app as what the caller needs of it, or an error that says how to configure it.
-func App[T any](ctx caddy.Context) (a T, err error) {
+// by names the asking module.
+func App[T any](ctx caddy.Context, by string) (a T, err error) {
 	found, err := ctx.AppIfConfigured(AppName)
 	if errors.Is(err, caddy.ErrNotConfigured) {
-		return a, errors.New("the global option gatehouse is missing: add `gatehouse { issuer https://auth.example.com }` to the global options")
+		return a, ErrNoApp(by)
 	}
 	if err != nil {
 		return a, err
@@ -25,3 +26,11 @@ func App[T any](ctx caddy.Context) (a T, err error) {
 	}
 	return a, nil
 }
+
+// ErrNoApp is the error of a directive that needs the global option, which is missing.
+func ErrNoApp(by string) error {
+	return fmt.Errorf("%s: the global option gatehouse is missing: add `{ gatehouse { issuer https://auth.example.com } }` at the top of the Caddyfile", by)
+}
+
+// AtPlace adds a place to an error. "": it is unknown.
+func AtPlace(place string, err error) error { return located(err, place) }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-id/gatehouse/internal/near"
 )
 
 // Subdirectives are the words of one block of the Caddyfile.
@@ -32,7 +34,7 @@ func ReadBlock(d *caddyfile.Dispenser, of string, known Subdirectives, later ...
 		case slices.Contains(later, word):
 			return d.Errf("%s: %s %w", of, word, ErrNotSupported)
 		case !ok:
-			return d.Errf("%s: unrecognized subdirective %q, known are: %s", of, word, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			return d.Errf("%s: unrecognized subdirective %q, %s", of, word, unknownWord(word, known))
 		case seen[word] > 0 && !sub.Repeats:
 			return d.Errf("%s: %s is already set on line %d: keep one of them", of, word, seen[word])
 		}
@@ -43,6 +45,21 @@ func ReadBlock(d *caddyfile.Dispenser, of string, known Subdirectives, later ...
 	}
 	return nil
 }
+
+// unknownWord says what may have been meant by a word that a block does not know.
+func unknownWord(word string, known Subdirectives) string {
+	words := slices.Sorted(maps.Keys(known))
+	if found := near.Word(word, words); found != "" {
+		return "did you mean " + found + "?"
+	}
+	if slices.Contains(blocks, word) {
+		return "which is an option of gatehouse itself: is a } missing in front of it?"
+	}
+	return "known are: " + strings.Join(words, ", ")
+}
+
+// blocks are the words of the global block that open blocks, and that no other block has.
+var blocks = []string{"api_client", "client", "events", "identity", "idp", "mail", "outbound", "push", "scope", "sms", "storage"}
 
 // NoMore refuses further arguments and a block, which would be ignored.
 func NoMore(d *caddyfile.Dispenser, word string) error {
@@ -58,7 +75,7 @@ func NoMore(d *caddyfile.Dispenser, word string) error {
 // Check applies a check to a value of the Caddyfile. A placeholder is checked later, once it is resolved.
 func Check(d *caddyfile.Dispenser, word, v string, fn func(string) error) error {
 	if v == "" {
-		return d.Errf("%s: the value is empty", word)
+		return missing(d, word, "the value is empty")
 	}
 	if fn == nil || HasPlaceholder(v) {
 		return nil
@@ -78,7 +95,7 @@ func Value[T ~string](dst *T, fn func(string) error) Subdirective {
 func ReadValue[T ~string](d *caddyfile.Dispenser, dst *T, fn func(string) error) error {
 	word := d.Val()
 	if !d.NextArg() {
-		return d.Errf("%s: a value is missing", word)
+		return missing(d, word, "a value is missing")
 	}
 	v := d.Val()
 	if err := Check(d, word, v, fn); err != nil {
@@ -103,7 +120,7 @@ func Values[T ~string](dst *[]T, fn func(string) error) Subdirective {
 			*dst = append(*dst, T(v))
 		}
 		if len(*dst) == 0 {
-			return d.Errf("%s: a value is missing", word)
+			return missing(d, word, "a value is missing")
 		}
 		return NoMore(d, word)
 	}}
@@ -127,7 +144,7 @@ func Text(dst *string) Subdirective {
 		word := d.Val()
 		args := d.RemainingArgs()
 		if len(args) == 0 {
-			return d.Errf("%s: a value is missing", word)
+			return missing(d, word, "a value is missing")
 		}
 		*dst = strings.Join(args, " ")
 		return NoMore(d, word)
@@ -162,7 +179,7 @@ func At(t caddyfile.Token, err error) error {
 func ReadName(d *caddyfile.Dispenser, dst *string, fn func(string) error) error {
 	word := d.Val()
 	if !d.NextArg() {
-		return d.Errf("%s: a name is missing", word)
+		return missing(d, word, "a name is missing")
 	}
 	*dst = d.Val()
 	if err := Check(d, word, *dst, fn); err != nil {

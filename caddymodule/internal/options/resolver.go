@@ -1,6 +1,7 @@
 package options
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -23,12 +24,18 @@ type Resolver struct {
 	repl *caddy.Replacer
 	// verbatim takes every value as it is, with its braces.
 	verbatim bool
+	places   Places
 	problems []string
 }
 
 // NewResolver returns a resolver for a configuration that is loaded, or with nil for a Caddyfile that is adapted: there
 // a value with a placeholder is not known yet.
 func NewResolver(repl *caddy.Replacer) *Resolver { return &Resolver{repl: repl} }
+
+// NewResolverAt returns a resolver for a configuration that is loaded. What it reports has the places.
+func NewResolverAt(places Places) *Resolver {
+	return &Resolver{repl: caddy.NewReplacer(), places: places}
+}
 
 // NewVerbatimResolver returns a resolver for the values of a request. It resolves no placeholders: they would read the
 // server's own environment and files.
@@ -128,7 +135,11 @@ func (r *Resolver) Err() error {
 	if len(r.problems) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s", strings.Join(r.problems, "; "))
+	texts := make([]string, len(r.problems))
+	for i, text := range r.problems {
+		texts[i] = r.places.Locate(errors.New(text)).Error()
+	}
+	return errors.New(strings.Join(texts, "; "))
 }
 
 // Adapt checks the options of the module that begins at start, as far as they are known while a Caddyfile is adapted.

@@ -1,0 +1,191 @@
+package caddymodule
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/dustin/go-humanize"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/listeners"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	clockSlack = 2 * time.Minute // by which the newest record may be ahead of the clock
+	defaultLow = 512 << 20       // bytes of free space below which to warn, where the storage has no watermark
+	lowFactor  = 4               // how many watermarks should be free
+)
+
+// watermarked is a Storage that takes no writes when less than this is free.
+type watermarked interface {
+	// Watermark returns the number of bytes.
+	Watermark() uint64
+}
+
+// examine returns what is wrong at this moment: with the machine, the storage, and what the settings need.
+func (i *instance) examine(ctx context.Context, a *App) ([]finding.Finding, error) {
+	var out []finding.Finding
+	warn := func(option, reason, mend string) {
+		out = append(out, finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend})
+	}
+	i.examineMachine(a, warn)
+	var newest time.Time
+	err := i.core.View(ctx, func(tx storage.Tx) (err error) {
+		newest, err = event.Newest(tx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if ahead := newest.Sub(i.now()); ahead > clockSlack {
+		warn("storage", fmt.Sprintf("the clock is %s behind the newest record of the storage, so tokens and codes live too long", ahead.Round(time.Second)), "set the clock of this machine")
+	}
+	units, err := i.config.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.missingSenders(units, "identity: bootstrap", warn)
+	expiries, err := i.config.KeyPairs().Expiries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range expiries {
+		name, verb := "the certificate "+e.Name, "expires"
+		if e.Name == "" {
+			name = "the certificate of Gatehouse itself"
+		}
+		if e.Over {
+			verb = "has expired"
+		}
+		if e.Over || e.Soon {
+			warn("identity", fmt.Sprintf("%s %s on %s", name, verb, e.NotAfter.UTC().Format(time.DateOnly)), "replace its key pair by the configuration API and give the providers the new one")
+		}
+	}
+	return out, nil
+}
+
+// examineMachine looks at ports, disk and files.
+func (i *instance) examineMachine(a *App, warn func(option, reason, mend string)) {
+	for _, l := range listeners.Foreign(addresses(a.tree.Listen())) {
+		warn("issuer", l.String()+", and gets some of the requests", "stop one of the two")
+	}
+	if stats := i.core.metrics.stats; stats != nil {
+		low := uint64(defaultLow)
+		if w, ok := a.storage.(watermarked); ok {
+			low = lowFactor * w.Watermark()
+		}
+		if free := stats().Free; free > 0 && free < low {
+			warn("storage", fmt.Sprintf("only %s are free at %s, and a full disk takes no writes", humanize.IBytes(free), i.core.place), "make room, or move the storage")
+		}
+	}
+	_, dir, isDir := strings.Cut(i.core.place, " ")
+	kf, ok := a.storage.(KeyFiler)
+	if !ok || !isDir {
+		return
+	}
+	key, _ := kf.KeyFile()
+	for _, f := range []struct{ what, path, mode string }{{"the directory of the storage", dir, "700"}, {"the encryption key", key, "600"}} {
+		if info, err := os.Stat(f.path); err == nil && info.Mode().Perm()&0o077 != 0 {
+			warn("storage", fmt.Sprintf("%s, %s, can be read by others", f.what, f.path), "`chmod "+f.mode+" "+f.path+"`")
+		}
+	}
+}
+
+// missingSenders warns of what the settings switch on and what nothing sends messages for.
+func (a *App) missingSenders(u *config.Units, option string, warn func(option, reason, mend string)) {
+	f := u.Features
+	mail, sms := a.mailer != nil, a.texter != nil
+	activates := person.ActivatesByEmail(u)
+	const mendMail = "add `mail smtp smtp.example.com:587 { from no-reply@example.com }`, or switch it off"
+	const mendSMS = "add `sms webhook https://sms.example.com/send`, or switch it off"
+	for _, need := range []struct {
+		on, there  bool
+		what, mend string
+	}{
+		{f.PasswordResetEnabled, mail, "features.password_reset_enabled is on, and there is no mail to send the link by", mendMail},
+		{f.SignUpEnabled && (u.Attributes.Verification.EmailEnabled || activates), mail, "features.sign_up_enabled is on, and there is no mail to send the link by", mendMail},
+		{f.AcceptingInvitationEnabled, mail || sms, "features.accepting_invitation_enabled is on, and there is no mail to send invitations by", mendMail},
+		{activates, mail, "features.person_activation sends links by e-mail, and there is no mail", mendMail},
+		{u.Attributes.Verification.EmailRequired, mail, "attributes.verification.email_required is on, and there is no mail to send codes by", mendMail},
+		{f.SMSEnabled, sms, "features.sms_enabled is on, and there is nothing to send text messages by", mendSMS},
+		{f.UsernameReminderViaSMSEnabled, sms, "features.username_reminder_via_sms_enabled is on, and there is nothing to send text messages by", mendSMS},
+	} {
+		if need.on && !need.there {
+			warn(option, "settings: "+need.what, need.mend)
+		}
+	}
+}
+
+// addresses are the TCP addresses of Caddy's listeners. A name stands for the loopback addresses or is left out.
+func addresses(listen []string) (out []netip.AddrPort) {
+	for _, l := range listen {
+		addr, err := caddy.ParseNetworkAddressWithDefaults(l, "tcp", 0)
+		if err != nil || addr.Network != "tcp" && addr.Network != "tcp4" && addr.Network != "tcp6" {
+			continue
+		}
+		host, err := netip.ParseAddr(strings.Trim(addr.Host, "[]"))
+		switch {
+		case addr.Host == "":
+			host = netip.IPv6Unspecified()
+		case addr.Host == "localhost":
+			host = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		case err != nil:
+			continue
+		}
+		for port := addr.StartPort; port <= addr.EndPort && port != 0 && port-addr.StartPort < 100; port++ {
+			out = append(out, netip.AddrPortFrom(host, uint16(port))) //nolint:gosec // Caddy has checked it
+		}
+	}
+	return out
+}
+
+// examineStart adds what is wrong at the start to the findings, and refuses to share a port with a process that was
+// there before: each of the two would get half of the requests. Caddy itself shares ports while a configuration is
+// replaced, within one process.
+func (a *App) examineStart(i *instance) error {
+	for _, d := range i.identity.Differences {
+		option := "person " + d.Username
+		if d.Option != "" {
+			option += ": " + d.Option
+		}
+		a.warn(option, d.Reason, d.Mend)
+	}
+	if caddy.ActiveContext().Context == nil {
+		for _, l := range listeners.Foreign(addresses(a.tree.Listen())) {
+			return a.Places.LocateIn(fmt.Errorf("gatehouse: %s, and would get some of the requests: stop it first", l), "issuer")
+		}
+	}
+	found, err := i.examine(a.ctx, a)
+	if err != nil {
+		return err
+	}
+	known := a.findings.All()
+	for _, f := range found {
+		if !slices.Contains(known, f) {
+			a.logFinding(f)
+		}
+	}
+	return nil
+}
+
+// findings are those of the configuration and those of this moment.
+func (i *instance) findings(ctx context.Context, a *App) ([]finding.Finding, error) {
+	now, err := i.examine(ctx, a)
+	all := a.findings.All()
+	for _, f := range now {
+		if !slices.Contains(all, f) {
+			all = append(all, f)
+		}
+	}
+	return all, err
+}

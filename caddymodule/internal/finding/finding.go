@@ -1,0 +1,113 @@
+// Package finding is what is found wrong with a configuration before anyone stumbles over it. `caddy validate`, the
+// start and `caddy gatehouse check` report the same findings. How each is found is not here, but in the package that it
+// is about.
+package finding
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Severity says whether a configuration with the finding is refused.
+type Severity string
+
+// The severities.
+const (
+	Error   Severity = "error"   // the configuration is refused
+	Warning Severity = "warning" // it is logged, and shown by check
+)
+
+// Finding is one thing that is wrong, where, and what to do.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	// Place is file:line of the Caddyfile. Empty: the configuration is JSON, or the finding is about the machine.
+	Place  string `json:"place,omitempty"`
+	Reason string `json:"reason"`
+	Mend   string `json:"mend"`
+}
+
+// String is the finding in one line.
+func (f Finding) String() string {
+	s := f.Reason
+	if f.Mend != "" {
+		s += ": " + f.Mend
+	}
+	if f.Place != "" {
+		s += ", at " + f.Place
+	}
+	return s
+}
+
+// List collects findings. Several goroutines can use it.
+type List struct {
+	mu  sync.Mutex // guards all
+	all []Finding
+}
+
+// Add adds a finding that is not there yet. new is false for one that is.
+func (l *List) Add(f Finding) (added bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if slices.Contains(l.all, f) {
+		return false
+	}
+	l.all = append(l.all, f)
+	return true
+}
+
+// All returns the findings, errors first, otherwise in the order in which they were added.
+func (l *List) All() []Finding {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := slices.Clone(l.all)
+	slices.SortStableFunc(out, func(a, b Finding) int { return strings.Compare(string(a.Severity), string(b.Severity)) })
+	return out
+}
+
+// Err returns the errors among the findings as one, or nil.
+func (l *List) Err() error {
+	var texts []string
+	for _, f := range l.All() {
+		if f.Severity == Error {
+			texts = append(texts, f.String())
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(texts, "; "))
+}
+
+var (
+	collecting sync.Mutex // held by Collect
+	sinkMu     sync.Mutex // guards sink
+	sink       *List
+)
+
+// Collect returns what configurations report while fn provisions them, and the error of fn. It is for a command, whose
+// process has no other configuration: Caddy gives no access to the modules of a configuration that it validates.
+func Collect(fn func() error) ([]Finding, error) {
+	collecting.Lock()
+	defer collecting.Unlock()
+	list := new(List)
+	set := func(l *List) {
+		sinkMu.Lock()
+		defer sinkMu.Unlock()
+		sink = l
+	}
+	set(list)
+	defer set(nil)
+	err := fn()
+	return list.All(), err
+}
+
+// Report hands a finding to Collect, if that is waiting.
+func Report(f Finding) {
+	sinkMu.Lock()
+	defer sinkMu.Unlock()
+	if sink != nil {
+		sink.Add(f)
+	}
+}

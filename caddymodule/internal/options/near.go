@@ -1,0 +1,33 @@
+package options
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/internal/near"
+)
+
+// DidYouMean returns `did you mean "x"?` for a misspelled word, or otherwise.
+func DidYouMean(word string, known []string, otherwise string) string {
+	if found := near.Word(word, known); found != "" {
+		return fmt.Sprintf("did you mean %q?", found)
+	}
+	return otherwise
+}
+
+// Misspelled is a name that is not known and resembles one that is.
+type Misspelled struct{ Name, Near string }
+
+// UnknownScopes returns the scopes that resemble a known one and are probably misspelled. Any other name can be meant:
+// a scope needs only a client that names it.
+func UnknownScopes(scopes, known []string) (out []Misspelled) {
+	for _, s := range scopes {
+		if slices.Contains(known, s) {
+			continue
+		}
+		if found := near.Word(s, known); found != "" {
+			out = append(out, Misspelled{s, found})
+		}
+	}
+	return out
+}

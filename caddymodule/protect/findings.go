@@ -1,0 +1,39 @@
+package protect
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/internal/near"
+)
+
+// Place is where the directive stands in the Caddyfile, as file:line. "": unknown.
+func (p *Protect) Place() string { return p.Places.Of("protect") }
+
+// findings are what is allowed and probably not meant: names that nothing else in the configuration has, and groups of
+// people who have no way to sign in. scopes and groups are those that the configuration names.
+func (p *Protect) findings(scopes, groups []string) (out []finding.Finding) {
+	warn := func(option, reason, mend string) {
+		out = append(out, finding.Finding{Severity: finding.Warning, Place: p.Places.Of("protect: " + option), Reason: "protect: " + reason, Mend: mend})
+	}
+	if p.byPath {
+		warn("", "the matcher leaves all other paths of the site open to everybody", "protect the whole site, and name the open paths with `public`")
+	}
+	for _, s := range p.Scopes {
+		if !slices.Contains(scopes, s) {
+			warn("scopes", fmt.Sprintf("no client and no scope block names the scope %q, so no token of this configuration has it", s),
+				options.DidYouMean(s, scopes, "name it in the `scopes` of a client"))
+		}
+	}
+	for _, g := range p.Groups {
+		if found := near.Word(g, groups); found != "" && !slices.Contains(groups, g) {
+			warn("groups", fmt.Sprintf("nobody in the configuration is in the group %q", g), fmt.Sprintf("did you mean %q?", found))
+		}
+	}
+	if len(p.Groups) > 0 && !p.Login && len(p.Scopes) == 0 && len(p.Audience) == 0 {
+		warn("groups", "groups are of people, and browsers without a session get an error here", "add `login`, or for an API the `scopes` that its clients ask for")
+	}
+	return out
+}
