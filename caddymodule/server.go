@@ -19,6 +19,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -84,6 +85,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 func (h *Handler) ServeHTTP(answer http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
 	w := &statusWriter{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: answer}}
 	defer h.keepFromAccessLog(w, r)
+	page.HoldToHTTPS(w.Header(), h.app.issuer.Scheme+"://"+h.app.issuer.Host)
 	defer hurry(w, r, formTime)()
 	if len(r.Header["Expect"]) > 0 {
 		w.held, _ = r.Body.(*timedBody)

@@ -169,6 +169,7 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 		p.answer(g, refusal{reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
 		return true
 	}
+	page.HoldToHTTPS(g.Header(), g.site.origin)
 	in, err := g.open()
 	switch {
 	case err != nil:
@@ -200,6 +201,7 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 // signIn sends the browser to the issuer, to come back to the demand's Return.
 func (p *Protect) signIn(g *passage, rec *arrival, auth authority, d authz.SiteDemand) bool {
 	w, r, s := g.ResponseWriter, g.r, g.site
+	page.HoldToHTTPS(w.Header(), s.origin)
 	if len(d.Return) > maxReturn {
 		return p.answer(g, refusal{reason: refusals.TooLong, status: http.StatusRequestURITooLong, code: "invalid_request", text: "the address is too long to come back to", page: "error.bad_request"})
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -270,8 +271,22 @@ func TestProtectLogin(t *testing.T) {
 		none(t, g.passed(t, g.get(t, host+":"+g.port, "/")), "Authorization", "Cookie")
 	})
 	t.Run("https origins", func(t *testing.T) {
+		if a := g.open(t, host, "/"); len(a.Header["Strict-Transport-Security"]) > 0 {
+			t.Error("a site of localhost holds the browser to https")
+		}
 		a := g.raw(t, "GET /x HTTP/1.1", "Host: tls.test", "Accept: text/html")
 		g.refused(t, a, http.StatusFound)
+		signedOut := g.raw(t, "GET "+authz.SiteSignedOut+" HTTP/1.1", "Host: tls.test", "Accept: text/html")
+		for _, a := range []answer{a, signedOut} {
+			if a.Header.Get("Strict-Transport-Security") != "max-age=31536000" || a.Header.Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("the headers of %d are %q, want the browser to be held to https", a.StatusCode, a.Header)
+			}
+		}
+		for name, want := range map[string]string{"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin"} {
+			if got := signedOut.Header.Get(name); got != want {
+				t.Errorf("%s = %q, want %q", name, got, want)
+			}
+		}
 		for _, c := range a.Cookies() {
 			if !c.Secure || !strings.HasPrefix(c.Name, "__Host-gh-") {
 				t.Errorf("cookie %s is not bound to the host over https", c)

@@ -3,10 +3,13 @@ package page
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/gatehouse-id/gatehouse/internal/loopback"
 )
 
 // headers sets the headers that every page carries.
@@ -23,10 +26,34 @@ func (p *Renderer) headers(h http.Header, v View, scripts *scriptSet) {
 		h.Set("Refresh", "0; url="+LocalPath(d.To))
 	}
 	h.Set("X-Frame-Options", "DENY") // RFC 7034, for browsers without frame-ancestors
+	h.Set("Permissions-Policy", permissions)
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if v.Client.ID == "" && len(v.Client.Targets) == 0 {
+		// An application can sign people in by a window of its own, which this would cut off from it.
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	}
+	HoldToHTTPS(h, p.origin)
 	h.Set("Referrer-Policy", p.referrer)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept-Language, Cookie")
+}
+
+// permissions are the features of a browser that pages use, and those that no page uses.
+const permissions = "publickey-credentials-create=(self), publickey-credentials-get=(self), clipboard-write=(self), " +
+	"accelerometer=(), autoplay=(), camera=(), display-capture=(), fullscreen=(), geolocation=(), gyroscope=(), magnetometer=(), microphone=(), midi=(), " +
+	"payment=(), screen-wake-lock=(), usb=(), xr-spatial-tracking=()"
+
+// HoldToHTTPS sets Strict-Transport-Security on an answer of an https origin, unless the operator has set another
+// value. Browsers would apply it to every port of localhost, so loopback hosts do not get it. (RFC 6797 7.1)
+func HoldToHTTPS(h http.Header, origin string) {
+	host, ok := strings.CutPrefix(origin, "https://")
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if ok && !loopback.Is(host) && len(h["Strict-Transport-Security"]) == 0 {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
 }
 
 // policy is the Content-Security-Policy. Browsers apply form-action to the redirects that follow a POST, so it must
