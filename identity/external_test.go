@@ -268,6 +268,31 @@ func TestHeaderFromStrangers(t *testing.T) {
 	}
 }
 
+// A cookie of a session that a proxy has opened is taken past the proxy.
+func TestHeaderSessionPastTheProxy(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, withEdge)
+	e := h.behind("X-Remote-User", "ann")
+	through := e.mustSignIn()
+	e.headers = nil // the proxy names nobody any more, and the session goes on
+	if again := e.mustSignIn(); again.SessionID != through.SessionID {
+		t.Errorf("through the proxy: session %q, want %q", again.SessionID, through.SessionID)
+	}
+	for _, address := range []string{"203.0.113.7:4711", "[2001:db8::1]:4711", "127.0.0.1:4711", "nonsense"} {
+		e.address = address
+		if result, w, err := e.ask(); result != nil || err == nil || w.Code != http.StatusForbidden {
+			t.Errorf("from %s: sign-in = %+v, %v, %d, want a refusal", address, result, err, w.Code)
+		}
+		if a := e.get("/account"); !strings.Contains(a.Body.String(), `name="password"`) {
+			t.Errorf("from %s: the account page is %s, want the sign-in page", address, a.Body)
+		}
+	}
+	e.address = proxy
+	if again := e.mustSignIn(); again.SessionID != through.SessionID {
+		t.Errorf("through the proxy again: session %q, want %q", again.SessionID, through.SessionID)
+	}
+}
+
 // TestHeaderAtOnce: twenty first sign-ins at once create one person.
 func TestHeaderAtOnce(t *testing.T) {
 	t.Parallel()

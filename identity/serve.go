@@ -22,6 +22,7 @@ func (s *Service) tie() {
 	s.Person.OnChange(s.StepUp.LowerReached)
 	s.Person.OnPassword(s.Session.KeepSession)
 	s.Person.NameProvidersBy(s.Federation.ProviderName)
+	s.Session.TrustBy(s.Federation.Trusts)
 	s.Session.OnForget(stepup.ForgetSetUps)
 	s.Session.OnForget(account.ForgetNewContact)
 	s.Front.AuthenticateBy(s)

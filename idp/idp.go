@@ -61,6 +61,9 @@ type RequestReader interface {
 	Read(r *http.Request) (*Identity, error)
 	// Cleanse deletes from a request what the provider would read, unless the provider trusts the sender.
 	Cleanse(r *http.Request)
+	// Trusts tells whether the provider trusts the sender of a request. From another sender a session that the provider
+	// has opened is not accepted.
+	Trusts(r *http.Request) bool
 }
 
 // Request describes a sign-in at a Redirector.

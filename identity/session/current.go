@@ -65,8 +65,15 @@ func (s *Service) ReadIn(tx storage.Tx, r *http.Request, now time.Time) (*Curren
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil //nolint:nilnil // the browser is not signed in
 	}
+	if err == nil && s.trusts != nil && !s.trusts(r, c.Session.Provider) {
+		return nil, nil //nolint:nilnil // signed in, but not from here
+	}
 	return c, err
 }
+
+// TrustBy sets what tells whether a session of a provider is accepted from the sender of a request.
+// (docs/decisions.md#header-provider)
+func (s *Service) TrustBy(trusts func(r *http.Request, provider string) bool) { s.trusts = trusts }
 
 // Open returns the live session of a cookie and its person, or storage.ErrNotFound.
 func (s *Service) Open(tx storage.Tx, hash string, now time.Time) (*Current, error) {

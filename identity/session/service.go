@@ -53,6 +53,7 @@ type Service struct {
 	now    func() time.Time
 
 	cfg         Config
+	trusts      func(r *http.Request, provider string) bool // nil: every sender
 	forgetHooks []func(tx storage.Tx, session string) error
 }
 

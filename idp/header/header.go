@@ -104,7 +104,7 @@ func (p *Provider) Parameters() []string { return slices.Clone(p.cfg.Parameters)
 // Read implements idp.RequestReader. Only the peer of the connection decides whether the headers are trusted; what the
 // peer says about its clients (X-Forwarded-For) does not count.
 func (p *Provider) Read(r *http.Request) (*idp.Identity, error) {
-	if !p.trusts(r.RemoteAddr) {
+	if !p.Trusts(r) {
 		return nil, idp.ErrNoIdentity
 	}
 	users := r.Header.Values(p.cfg.User)
@@ -159,7 +159,7 @@ func (p *Provider) details(h http.Header) map[string][]string {
 
 // Cleanse implements idp.RequestReader. It deletes every spelling that a server behind could take for the same name.
 func (p *Provider) Cleanse(r *http.Request) {
-	trusted := p.trusts(r.RemoteAddr)
+	trusted := p.Trusts(r)
 	for name := range r.Header {
 		for _, own := range p.names {
 			if same(own, name) && !(trusted && strings.EqualFold(own, name)) {
@@ -169,9 +169,9 @@ func (p *Provider) Cleanse(r *http.Request) {
 	}
 }
 
-// trusts tells whether the peer of the connection is one of the proxies.
-func (p *Provider) trusts(remote string) bool {
-	at, err := netip.ParseAddrPort(remote)
+// Trusts implements idp.RequestReader: the peer of the connection is one of the proxies.
+func (p *Provider) Trusts(r *http.Request) bool {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return false
 	}
