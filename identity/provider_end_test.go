@@ -67,8 +67,9 @@ func TestFarewell(t *testing.T) {
 	if a := b.get(back); a.url != "/sign-out" || !strings.Contains(a.Body.String(), "You’re signed out") || !cmp.Equal(states, []string{"request 1"}) {
 		t.Errorf("back at %s: %d, states %q", a.url, a.Code, states)
 	}
-	if a := b.get(back); a.Code != http.StatusBadRequest {
-		t.Errorf("a second time: %d, want 400", a.Code)
+	// A message that is refused speaks of signing out, and leads on.
+	if a := b.get(back); a.Code != http.StatusBadRequest || !strings.Contains(a.Body.String(), "We couldn’t complete your sign-out") || !strings.Contains(a.Body.String(), `href="/sign-out"`) {
+		t.Errorf("a second time: %d, want 400 with a way on\n%s", a.Code, a.Body)
 	}
 	for name, end := range map[string]func(context.Context, idp.EndRequest) (*idp.Next, error){
 		"nothing to do": func(context.Context, idp.EndRequest) (*idp.Next, error) { return nil, nil },

@@ -27,7 +27,7 @@ func later(path, missing string) effect { return effect{path: path, later: missi
 const (
 	noMigration = "there is no migration of persons yet"
 	noMobile    = "there is no sign-in by mobile yet"
-	noSAML      = "there is no SAML identity provider yet"
+	noSAML      = "a sign-in at a SAML provider is always kept on the server; its cookie only binds the browser"
 	noType      = "methods of this type do not exist yet; it can be stored with enabled false"
 )
 

@@ -28,6 +28,9 @@ var callbacks = map[string]string{"saml": "acs", "oidc": "callback"}
 // signOuts are the endpoints where a stranger can have XML verified without a flow that began here.
 var signOuts = map[string]string{"saml": "slo"}
 
+// returns are the endpoints where browsers come from a sign-out at a provider.
+var returns = map[string]bool{"slo": true, "signed-out": true}
+
 // handleProvider serves /saml/<id>/<op> and /oidc/<id>/<op>.
 func (s *Service) handleProvider(path string) front.Handler {
 	return func(q *front.Request) error {
@@ -47,7 +50,7 @@ func (s *Service) handleProvider(path string) front.Handler {
 			if op == signOuts[path] && !s.admit(q.Request) {
 				return front.ErrTooMany
 			}
-			if h, ok := p.Source.(idp.Handler); ok && h.Handle(q.W, q.Request, op, &host{s, p}) {
+			if h, ok := p.Source.(idp.Handler); ok && h.Handle(q.W, q.Request, op, &host{s, p, op}) {
 				return nil
 			}
 		}

@@ -17,8 +17,9 @@ import (
 
 // host is what the service offers to the code of a provider.
 type host struct {
-	s *Service
-	p *Member
+	s  *Service
+	p  *Member
+	op string // the endpoint that is served
 }
 
 var _ idp.Host = (*host)(nil)
@@ -154,7 +155,11 @@ func (h *host) Fail(w http.ResponseWriter, r *http.Request, err error) {
 		h.s.pages.Error(w, r, http.StatusForbidden, "error.refused", "")
 	case errors.As(err, new(*idp.Invalid)), errors.Is(err, idp.ErrReplayed), errors.Is(err, idp.ErrNoFlow):
 		h.s.log.Info("message of a provider refused", zap.String("provider", h.p.ID), zap.NamedError("cause", err))
-		h.s.pages.Error(w, r, http.StatusBadRequest, "error.answer", "")
+		key, again := "error.answer", ""
+		if returns[h.op] { // from a sign-out
+			key, again = "error.sign_out", h.Home()
+		}
+		h.s.pages.Error(w, r, http.StatusBadRequest, key, again)
 	default:
 		ref := h.s.pages.Error(w, r, http.StatusServiceUnavailable, "error.unavailable", "")
 		h.s.log.Error("request failed", zap.String("path", r.URL.Path), zap.String("ref", ref), zap.Error(err))

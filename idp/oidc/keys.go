@@ -62,12 +62,32 @@ func (v *verifier) VerifySignature(ctx context.Context, raw string) ([]byte, err
 		v.err = fmt.Errorf("jwks: %w", err)
 		return nil, v.err
 	}
-	for _, key := range candidates(set.keys, header) {
-		if payload, err := parsed.Verify(key.Key); err == nil {
+	if payload, ok := set.verify(parsed); ok {
+		return payload, nil
+	}
+	// The provider can have replaced a key under the same kid. The cache looks again once a minute at most.
+	newer, err := v.p.keys.get(ctx, func(s keySet) bool { return s.from == v.m.JWKSURL && !s.is(set) })
+	if err == nil && newer.from == v.m.JWKSURL && !newer.is(set) {
+		if payload, ok := newer.verify(parsed); ok {
 			return payload, nil
 		}
 	}
 	return nil, errKey
+}
+
+// verify returns the payload of a token that one of the keys has signed.
+func (s keySet) verify(token *jose.JSONWebSignature) (payload []byte, ok bool) {
+	for _, key := range candidates(s.keys, token.Signatures[0].Header) {
+		if payload, err := token.Verify(key.Key); err == nil {
+			return payload, true
+		}
+	}
+	return nil, false
+}
+
+// is tells whether two sets come from one fetch. A set that was fetched has a key.
+func (s keySet) is(other keySet) bool {
+	return len(s.keys) > 0 && len(other.keys) > 0 && &s.keys[0] == &other.keys[0]
 }
 
 // candidates are the keys that can have made a signature. The kid alone chooses; without one, only one key can qualify.

@@ -3,6 +3,7 @@ package oidc_test
 import (
 	"crypto"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +118,43 @@ func TestKeyRotation(t *testing.T) {
 	}
 	if n := l.op.Count("/jwks"); n != 2 {
 		t.Errorf("jwks were fetched %d times, want 2", n)
+	}
+}
+
+// TestKeyReplacedUnderItsName: a provider that replaces a key and keeps its kid locks nobody out until the keys are old.
+func TestKeyReplacedUnderItsName(t *testing.T) {
+	t.Parallel()
+	l := open(t)
+	if _, err := l.signIn(whenever); err != nil {
+		t.Fatal(err)
+	}
+	next := oidctest.NewKeys(t, "next")
+	next.ID = oidctest.NewKeys(t, "op").ID
+	l.op.SetKeys(next)
+	if _, err := l.signIn(whenever); !isInvalid(err) {
+		t.Errorf("within a minute of the last fetch: %v, want invalid", err)
+	}
+	l.clock.turn(61 * time.Second)
+	if _, err := l.signIn(whenever); err != nil {
+		t.Errorf("the new key: %v", err)
+	}
+	if n := l.op.Count("/jwks"); n != 2 {
+		t.Errorf("jwks were fetched %d times, want 2", n)
+	}
+	// A stranger who sends tokens with a known kid makes us ask once a minute at most.
+	forged := oidctest.NewKeys(t, "other")
+	forged.ID = next.ID
+	for range 20 {
+		if w := l.backChannel(t, forged.Sign(t, l.op.LogoutClaims(l.clock.Now().Unix(), nil)), new(host)); w.Code != http.StatusBadRequest {
+			t.Errorf("forged logout token: %d, want 400", w.Code)
+		}
+	}
+	l.clock.turn(61 * time.Second)
+	for range 20 {
+		l.backChannel(t, forged.Sign(t, l.op.LogoutClaims(l.clock.Now().Unix(), nil)), new(host))
+	}
+	if n := l.op.Count("/jwks"); n != 3 {
+		t.Errorf("jwks were fetched %d times, want 3", n)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestSignIn(t *testing.T) {
 	want := &idp.Identity{
 		Issuer: l.op.URL, Subject: "alice", Email: "alice@example.org", EmailVerified: true, Level: 1, AuthTime: l.clock.Now(),
 		Details:  map[string][]string{"fullName": {"Alice Example"}, "groups": {"staff", "admins"}, "city": {"Utrecht"}},
-		Sessions: []string{"sid-alice"},
+		Sessions: []string{"sid-alice"}, Form: "client " + oidctest.ClientID,
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(idp.Identity{}, "Held")); diff != "" {
 		t.Errorf("identity (-want +got):\n%s", diff)

@@ -153,17 +153,14 @@ type incoming struct {
 }
 
 // receive reads a logout message. For the redirect binding it also verifies the signature, which is outside the
-// message.
+// message; a message with an error must not be believed.
 func (p *Provider) receive(r *http.Request, m *idpMetadata) (*incoming, error) {
 	if r.Method == http.MethodGet {
 		q, err := parseRedirect(r.URL.RawQuery)
 		if err != nil {
 			return nil, err
 		}
-		if err := q.verify(m, p.env.Now()); err != nil {
-			return nil, err
-		}
-		return &incoming{q.Param, q.Relay, bindingRedirect, q.Raw}, nil
+		return &incoming{q.Param, q.Relay, bindingRedirect, q.Raw}, q.verify(m, p.env.Now())
 	}
 	if err := r.ParseForm(); err != nil {
 		return nil, &idp.Invalid{Reason: "the form cannot be read"}
@@ -196,13 +193,15 @@ func (p *Provider) logout(ctx context.Context, w http.ResponseWriter, r *http.Re
 			in, err = p.receive(r, m)
 		}
 	}
+	want := logoutExpectation{Provider: m, Destination: p.at("slo")}
+	if in != nil && in.param == paramResponse {
+		want.Signed = err == nil && in.binding == bindingRedirect
+		return p.signedOut(ctx, w, r, h, in, want)
+	}
 	if err != nil {
 		return nil, err
 	}
-	want := logoutExpectation{Provider: m, Destination: p.at("slo"), Signed: in.binding == bindingRedirect}
-	if in.param == paramResponse {
-		return p.signedOut(ctx, w, r, h, in, want)
-	}
+	want.Signed = in.binding == bindingRedirect
 	msg, err := p.verifier.logoutMessage(ctx, in.raw, want)
 	if err != nil {
 		return nil, err
@@ -213,35 +212,47 @@ func (p *Provider) logout(ctx context.Context, w http.ResponseWriter, r *http.Re
 	return p.signOut(ctx, r, h, in, m, msg)
 }
 
-// signedOut reads the provider's answer to our LogoutRequest. Whatever its status, the browser continues to the address
-// that the person asked for.
+// signedOut reads the provider's answer to our LogoutRequest. The person is signed out here already, so the browser
+// continues to the address that they asked for, whatever the answer says and even if it cannot be believed. An answer
+// to no sign-out of this browser is refused.
 func (p *Provider) signedOut(ctx context.Context, w http.ResponseWriter, r *http.Request, h idp.Host, in *incoming, want logoutExpectation) (*idp.Next, error) {
 	if !isFlow(in.relay) {
-		return &idp.Next{URL: h.Home()}, nil
+		return nil, &idp.Invalid{Reason: "the LogoutResponse belongs to no sign-out"}
 	}
 	state, ret, err := h.Ended(w, r, in.relay)
 	if errors.Is(err, idp.ErrNoFlow) {
-		return &idp.Next{URL: h.Home()}, nil
+		return nil, &idp.Invalid{Reason: "the LogoutResponse belongs to no sign-out of this browser"}
 	}
 	if err != nil {
 		return nil, err
 	}
+	err = p.readSignedOut(ctx, in, want, state)
+	if err != nil && !errors.As(err, new(*idp.Invalid)) {
+		return nil, err
+	}
+	if err != nil {
+		p.env.Log.Warn("the provider's answer to a sign-out is refused: the person can still be signed in there", zap.NamedError("cause", err))
+	}
+	return &idp.Next{URL: ret}, nil
+}
+
+// readSignedOut verifies an answer to our LogoutRequest.
+func (p *Provider) readSignedOut(ctx context.Context, in *incoming, want logoutExpectation, state []byte) error {
 	var f flow
 	if err := json.Unmarshal(state, &f); err != nil || f.ID == "" {
-		return nil, &idp.Invalid{Reason: "the flow is not a sign-out"}
+		return &idp.Invalid{Reason: "the flow is not a sign-out"}
 	}
 	want.Request = f.ID
 	msg, err := p.verifier.logoutMessage(ctx, in.raw, want)
-	if err != nil {
-		return nil, err
-	}
-	if msg.IsRequest {
-		return nil, &idp.Invalid{Reason: "the message is not a response"}
-	}
-	if !msg.Success {
+	switch {
+	case err != nil:
+		return err
+	case msg.IsRequest:
+		return &idp.Invalid{Reason: "the message is not a response"}
+	case !msg.Success:
 		p.env.Log.Info("the provider has not signed out everywhere", zap.String("status", msg.Status), zap.String("cause", msg.Cause))
 	}
-	return &idp.Next{URL: ret}, nil
+	return nil
 }
 
 // signOut ends the sessions that a LogoutRequest names, and answers it.

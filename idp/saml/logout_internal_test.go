@@ -270,16 +270,26 @@ func TestSignedOut(t *testing.T) {
 		}, "/bye"},
 		{"attack 166: an unknown RelayState", func(w *world, to string) *http.Request {
 			return w.arrives(answer(w, to, statusSuccess), bindingRedirect, paramResponse, "https://evil.example/", idpKey())
-		}, "/home"},
+		}, ""},
 		{"attack 166: somebody else's flow", func(w *world, to string) *http.Request {
 			return w.arrives(answer(w, to, statusSuccess), bindingRedirect, paramResponse, strings.Repeat("x", 30), idpKey())
-		}, "/home"},
+		}, ""},
+		{"attack 166: no RelayState", func(w *world, to string) *http.Request {
+			return w.arrives(answer(w, to, statusSuccess), bindingPost, paramResponse, "", idpKey())
+		}, ""},
+		// What is refused does not lose the way back: the person has signed out here, and the flow is this browser's.
 		{"attack 162: an answer to another request", func(w *world, _ string) *http.Request {
 			return w.arrives(answer(w, "_other", statusSuccess), bindingRedirect, paramResponse, flowID, idpKey())
-		}, ""},
+		}, "/bye"},
 		{"attack 141: signed by another key", func(w *world, to string) *http.Request {
 			return w.arrives(answer(w, to, statusSuccess), bindingRedirect, paramResponse, flowID, otherKey())
-		}, ""},
+		}, "/bye"},
+		{"attack 141: signed by another key, by POST", func(w *world, to string) *http.Request {
+			return w.arrives(answer(w, to, statusSuccess), bindingPost, paramResponse, flowID, otherKey())
+		}, "/bye"},
+		{"a request in place of an answer", func(w *world, _ string) *http.Request {
+			return w.arrives(w.theirs("LogoutRequest", logoutOf("p-1")), bindingRedirect, paramResponse, flowID, idpKey())
+		}, "/bye"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -302,6 +312,9 @@ func TestSignedOut(t *testing.T) {
 			}
 			if len(h.queries) != 0 {
 				t.Error("an answer has ended sessions")
+			}
+			if tt.want == "" && !errors.As(h.failed, new(*idp.Invalid)) {
+				t.Errorf("failed = %v, want an answer that is not believed: 400", h.failed)
 			}
 		})
 	}

@@ -147,7 +147,7 @@ var catalogue = []section{
 		{147, "transforms, canonicalizations and algorithms other than those of SAML: XSLT, XPath, comments, none, SHA-1, HMAC", "refused"},
 		{148, "comments in names, attributes, audience and issuer", "refused; text is never cut"},
 		{149, "CDATA, instructions, references, NUL, other encodings, document types, something before or behind", "refused, or the same text whole"},
-		{151, "relative and empty namespaces, prefixes unbound or bound again, void canonicalisation", "refused"},
+		{151, "relative and empty namespaces, prefixes unbound or, after signing, bound again, void canonicalisation", "refused"},
 		{152, "one attribute or parameter under two names", "refused"},
 		{153, "documents that are deep, wide or long", "refused before a tree is built, within 50 ms"},
 		{154, "messages that inflate to megabytes", "refused at 64 KiB"},
