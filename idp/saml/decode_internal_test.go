@@ -184,7 +184,6 @@ func TestLibraryBehindTheDoor(t *testing.T) {
 		"a control character":         root("\x01"),
 		"not UTF-8":                   root("\xff"),
 		"an unbound prefix":           root("<x:y/>"),
-		"a prefix of two namespaces":  root(`<md:Extensions xmlns:md="urn:x"/>`),
 		"an ID twice":                 strings.Replace(root(`<md:Extensions ID="_a"/>`), "<md:EntityDescriptor", `<md:EntityDescriptor ID="_a"`, 1),
 		"two documents":               good + good,
 		"half a document":             good[:len(good)/2],

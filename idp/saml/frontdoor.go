@@ -246,16 +246,13 @@ func (s *scanner) attributes() ([]rawAttr, error) {
 }
 
 // bind declares a namespace. Relative and empty namespaces are refused because canonicalization is undefined or
-// ambiguous for them. Redefined prefixes are refused because they serve only to confuse readers.
+// ambiguous for them. A prefix can be bound again further inside: providers put one serialised document into another.
 func (s *scanner) bind(prefix, uri string) error {
 	switch scheme, _, ok := strings.Cut(uri, ":"); {
 	case len(uri) > maxName || !ok || scheme == "" || strings.ContainsFunc(uri, func(c rune) bool { return c <= ' ' || c > '~' || c == '&' }):
 		return errors.New("a namespace that is not an absolute URI")
 	case prefix == "xml" || prefix == "xmlns" || uri == nsXML || uri == nsXMLNS:
 		return errors.New("a reserved namespace")
-	}
-	if bound, ok := s.lookup(prefix); ok && bound != uri && prefix != "" {
-		return errors.New("a prefix that is bound to another namespace already")
 	}
 	if s.scope = append(s.scope, binding{prefix, uri}); len(s.scope) > maxPrefixes {
 		return errors.New("too many namespaces")
