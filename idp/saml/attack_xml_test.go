@@ -98,7 +98,9 @@ func TestXMLAttacks(t *testing.T) {
 			"unbound":    func(root *etree.Element) { root.CreateElement("x:y") },
 			"unbound at": func(root *etree.Element) { root.CreateAttr("x:y", "z") },
 			"redefined":  func(root *etree.Element) { find(root, "./saml:Assertion").CreateAttr("xmlns:saml", samltest.Protocol) },
-			"shadowed": func(root *etree.Element) { find(root, "./saml:Assertion/saml:Subject").CreateAttr("xmlns:saml", "urn:x") },
+			"shadowed": func(root *etree.Element) {
+				find(root, "./saml:Assertion/saml:Subject").CreateAttr("xmlns:saml", "urn:x")
+			},
 			"xml":      func(root *etree.Element) { root.CreateAttr("xmlns:xml", "urn:x") },
 			"xmlns":    func(root *etree.Element) { root.CreateAttr("xmlns:xmlns", "urn:x") },
 			"reserved": func(root *etree.Element) { root.CreateAttr("xmlns:x", "http://www.w3.org/2000/xmlns/") },

@@ -303,6 +303,9 @@ func checkEndpoint(n *node) error {
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Fragment != "" || !isURI(raw) {
 			return fmt.Errorf("%s of %s is not an http address", name, n.name)
 		}
+		if hasProtocolParameters(u) {
+			return fmt.Errorf("%s of %s has a parameter of the SAML protocol in its query", name, n.name)
+		}
 	}
 	if n.name != "ArtifactResolutionService" {
 		return nil

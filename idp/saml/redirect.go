@@ -195,6 +195,18 @@ func post(endpoint, param string, message []byte, relay string) (*idp.Next, erro
 	return &idp.Next{Form: f}, nil
 }
 
+// hasProtocolParameters tells whether the query of an address has a parameter that a message would bring, or cannot be
+// read. A message there would be in the query twice, and readers differ in which one they take.
+func hasProtocolParameters(u *url.URL) bool {
+	query, err := url.ParseQuery(u.RawQuery)
+	for _, name := range []string{paramRequest, paramResponse, paramRelay, paramAlg, paramSig, paramArtifact, paramEncoding} {
+		if query.Has(name) {
+			return true
+		}
+	}
+	return err != nil
+}
+
 // validEndpoint refuses addresses that are not http or https, such as javascript:.
 func validEndpoint(endpoint string) error {
 	u, err := url.Parse(endpoint)
