@@ -48,8 +48,14 @@ func TestPeers(t *testing.T) {
 			key any
 			id  string
 		}{
-			{jose.RS256, keys.RSA, "rsa"}, {jose.RS384, keys.RSA, "rsa"}, {jose.RS512, keys.RSA, "rsa"}, {jose.PS256, keys.RSA, "rsa"}, {jose.PS512, keys.RSA, "rsa"},
-			{jose.ES256, keys.EC, "ec"}, {jose.EdDSA, edwards, "ed"}, {jose.HS256, []byte("a secret that is long enough for HMAC"), "rsa"},
+			{jose.RS256, keys.RSA, "rsa"},
+			{jose.RS384, keys.RSA, "rsa"},
+			{jose.RS512, keys.RSA, "rsa"},
+			{jose.PS256, keys.RSA, "rsa"},
+			{jose.PS512, keys.RSA, "rsa"},
+			{jose.ES256, keys.EC, "ec"},
+			{jose.EdDSA, edwards, "ed"},
+			{jose.HS256, []byte("a secret that is long enough for HMAC"), "rsa"},
 		} {
 			l := open(t)
 			l.op.Change(func(s *oidctest.Script) {
