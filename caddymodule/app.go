@@ -104,7 +104,8 @@ type App struct {
 	emitter   *caddyevents.App
 	early     *core // opened by Provision and not yet taken by Start
 	findings  finding.List
-	served    atomic.Bool // a handler that serves the issuer has been provisioned
+	firsts    []finding.Finding // about settings that an empty storage starts with
+	served    atomic.Bool       // a handler that serves the issuer has been provisioned
 	tree      *site.Tree
 
 	idps      *provider.Set

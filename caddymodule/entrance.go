@@ -34,8 +34,10 @@ func (a *App) Instance(ctx context.Context) (*command.Instance, error) {
 	if err != nil {
 		return nil, errors.New(reason(err))
 	}
+	scopes, _ := a.Known()
 	out := &command.Instance{
-		Sites: a.guardedSites(), PlaceOf: a.Places.Of,
+		Scopes: scopes,
+		Sites:  a.guardedSites(), PlaceOf: a.Places.Of,
 		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Config: inst.config, Store: inst.core.Store, Place: inst.core.place, Refusals: inst.core.refused,
 		Check: inst.health, Findings: func(ctx context.Context) ([]finding.Finding, error) { return inst.findings(ctx, a) },
 		Providers: inst.providers.Check, Log: inst.log, Leave: inst.leave,

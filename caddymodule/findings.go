@@ -80,7 +80,12 @@ func (a *App) checkBootstrap() {
 			return // the settings are in the storage
 		}
 	}
-	a.missingSenders(a.initial, "identity: bootstrap", a.warn)
+	a.missingSenders(a.initial, "identity: bootstrap", func(option, reason, mend string) {
+		f := finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend}
+		a.firsts = append(a.firsts, f) // not among the findings: from the start on the settings of the storage count
+		finding.Report(f)
+		a.logFinding(f)
+	})
 }
 
 // checkSites looks at the sites that Caddy serves. The http app may have asked for this app in the middle of its own

@@ -169,7 +169,7 @@ func (a *App) examineStart(i *instance) error {
 	if err != nil {
 		return err
 	}
-	known := a.findings.All()
+	known := slices.Concat(a.findings.All(), a.firsts)
 	for _, f := range found {
 		if !slices.Contains(known, f) {
 			a.logFinding(f)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 type clientCredentials struct {
 	ID     string `json:"id"`
 	Secret string `json:"secret,omitempty"`
+	// Warnings say what is allowed and probably not meant.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 func adminAddClient(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -29,7 +32,11 @@ func adminAddClient(i *Instance, _ http.ResponseWriter, r *http.Request) (any, e
 	if err != nil {
 		return nil, err
 	}
-	return clientCredentials{client.ID, text}, nil
+	added := clientCredentials{ID: client.ID, Secret: text}
+	for _, s := range options.UnknownScopes(client.Scopes, i.Scopes) {
+		added.Warnings = append(added.Warnings, fmt.Sprintf("the scope %q is not known: did you mean %q?", s.Name, s.Near))
+	}
+	return added, nil
 }
 
 // clientInfo is a client in the form of the configuration, without its secrets.

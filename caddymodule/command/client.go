@@ -64,6 +64,9 @@ Known: ` + strings.Join(client.Libraries(), ", ") + `.`,
 			if added.Secret != "" {
 				lines = append(lines, "secret "+added.Secret, "Note it now: it cannot be shown again.")
 			}
+			for _, w := range added.Warnings {
+				lines = append(lines, "warning: "+w)
+			}
 			return printResult(cmd, added, lines...)
 		},
 	}

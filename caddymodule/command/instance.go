@@ -23,6 +23,7 @@ type Instance struct {
 	Identity *identity.Service
 	Config   *config.Service
 	Store    storage.Store
+	Scopes   []string // that the configuration and the standards name
 	Sites    []string // addresses that let nobody in without credentials
 	Place    string   // where the records lie
 	Free     uint64   // bytes of free space there; 0: unknown
