@@ -138,7 +138,7 @@ func (s *Server) IssueToken(ctx context.Context, q IssueRequest, by event.Actor)
 	if c.TokenFormat == client.FormatJWT && lifetime > client.MaxJWTLifetime {
 		return Issued{}, oauth.InvalidRequest(nil, "the lifetime is too long for a JWT, whose key must stay published")
 	}
-	i, err := s.issueOwn(ctx, c, scope, q.Resources, lifetime, by.Origin, s.now())
+	i, err := s.issueOwn(ctx, c, scope, c.OwnResources(q.Resources), lifetime, by.Origin, s.now())
 	if err != nil {
 		return Issued{}, err
 	}

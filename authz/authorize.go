@@ -12,7 +12,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -59,7 +58,13 @@ func (s *Server) handleAuthorize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if r.Method == http.MethodGet && isResume(f) {
+	if r.Method != http.MethodPost && (isResume(f) || isPosted(f)) {
+		if r.Method == http.MethodHead {
+			return headOnly(w) // nothing happens before somebody looks at the page
+		}
+		if isPosted(f) {
+			return s.resumePosted(w, r, f)
+		}
 		return s.resume(w, r, f)
 	}
 	a := &authorizeRequest{form: f, now: s.now(), page: "error.client"}
@@ -68,13 +73,20 @@ func (s *Server) handleAuthorize(w http.ResponseWriter, r *http.Request) error {
 			return s.refuseAuthorize(w, r, a, err)
 		}
 	}
-	if r.Method == http.MethodPost {
-		// A POST from the client's site carries no SameSite cookie, so the browser is redirected to come back by GET
-		// with it.
-		page.Redirect(w, r.URL.Path+"?"+f.Encode())
-		return nil
+	switch r.Method {
+	case http.MethodPost:
+		return s.keepPosted(w, r, &a.rec)
+	case http.MethodHead:
+		return headOnly(w) // no code is issued for a look at the headers
 	}
 	return s.proceed(w, r, &pendingRequest{client: a.client, rec: a.rec})
+}
+
+// headOnly answers a HEAD request that would lead on. (RFC 9110 9.3.2)
+func headOnly(w http.ResponseWriter) error {
+	apiHeaders(w)
+	w.Header().Del("Content-Type")
+	return nil
 }
 
 // authorizeForm reads the parameters from one place: the query of a GET, the body of a POST.
@@ -82,13 +94,14 @@ func authorizeForm(r *http.Request) (oauth.Form, error) {
 	if len(r.URL.RawQuery) > oauth.MaxQuery {
 		return oauth.Form{}, oauth.InvalidRequest(nil, "the query is too long")
 	}
-	query, err := oauth.ParseQuery(r.URL.RawQuery)
+	query, err := oauth.ParseBrowserQuery(r.URL.RawQuery)
 	if err != nil || r.Method != http.MethodPost {
 		return query, err
 	}
 	if len(query.Values) > 0 {
 		return oauth.Form{}, oauth.InvalidRequest(nil, "parameters of a POST belong in the body")
 	}
+	r.Body = http.MaxBytesReader(nil, r.Body, oauth.MaxQuery)
 	return oauth.ReadForm(r)
 }
 

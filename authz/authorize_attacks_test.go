@@ -78,13 +78,15 @@ func TestAttacksOnRedirects(t *testing.T) {
 				t.Errorf("Authorize(redirect_uri=%s) = %d %q, want a code there", uri, res.Status, res.Location())
 			}
 		}
-		try(t, "native", "http://localhost/cb", "http://localhost:8765/cb", "http://127.0.0.2/cb", "http://127.0.0.1:8765/other", "http://127.0.0.1:8765/cb?x=1",
+		try(t, "native", "http://localhost/cb", "http://localhost:8765/cb", "http://127.0.0.1:99999/cb", "http://127.0.0.1:01234/cb", "http://127.0.0.1:0/cb", "http://127.0.0.2/cb", "http://127.0.0.1:8765/other", "http://127.0.0.1:8765/cb?x=1",
 			"http://0x7f.1/cb", "http://127.1/cb", "https://127.0.0.1:8765/cb", "http://127.0.0.1:8765@evil.example/cb", "http://127.0.0.1.evil.example/cb",
 			"http://127.0.0.1:/cb", "http://127.0.0.1:99999999/cb", "http://[::1%25lo]:80/cb", "http://[::ffff:127.0.0.1]/cb")
 	})
 	t.Run("attack 11: no redirect URI", func(t *testing.T) {
 		wantPage(t, "client with two", b.Authorize("two", "redirect_uri", ""), http.StatusBadRequest)
-		code := b.Code("app", "redirect_uri", "")
+		// OpenID Connect Core 3.1.2.1: required; RFC 6749 3.1.2.3: not if there is only one.
+		wantPage(t, "client with one, for an ID token", b.Authorize("app", "redirect_uri", ""), http.StatusBadRequest)
+		code := b.Code("app", "redirect_uri", "", "scope", "profile")
 		res := h.Token("shop", url.Values{"grant_type": {"authorization_code"}, "code": {code}})
 		if res.Status != http.StatusBadRequest {
 			t.Errorf("Token(code of another client) = %d, want 400", res.Status)
@@ -209,11 +211,19 @@ func TestAttacksOnParameters(t *testing.T) {
 		h.Invariants(t)
 	})
 	t.Run("attack 33: other methods", func(t *testing.T) {
-		for _, method := range []string{http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions} {
+		for _, method := range []string{http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions} {
 			res := h.Do(method, h.AuthorizeURL("shop"), "")
-			if res.Status != http.StatusMethodNotAllowed || res.Header.Get("Allow") != "GET, POST" || res.Location() != "" {
-				t.Errorf("%s /oauth/authorize = %d, Allow %q, want 405 with GET, POST", method, res.Status, res.Header.Get("Allow"))
+			if res.Status != http.StatusMethodNotAllowed || res.Header.Get("Allow") != "GET, HEAD, POST" || res.Location() != "" {
+				t.Errorf("%s /oauth/authorize = %d, Allow %q, want 405 with GET, HEAD, POST", method, res.Status, res.Header.Get("Allow"))
 			}
+		}
+		// HEAD looks, and issues and stores nothing.
+		signedIn := h.Browser(authztest.Demo).SignIn(authztest.Demo)
+		if res := signedIn.Head(h.AuthorizeURL("shop")); res.Status != http.StatusOK || res.Location() != "" || len(res.Header.Values("Set-Cookie")) > 0 {
+			t.Errorf("HEAD /oauth/authorize = %d %v, want 200 and nothing issued", res.Status, res.Header)
+		}
+		if res := signedIn.Head(h.AuthorizeURL("shop", "redirect_uri", evil)); res.Status != http.StatusBadRequest || res.Location() != "" {
+			t.Errorf("HEAD /oauth/authorize with a foreign redirect URI = %d, want 400", res.Status)
 		}
 		h.Invariants(t)
 	})

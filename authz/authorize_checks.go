@@ -62,7 +62,9 @@ func (s *Server) checkRedirectURI(_ context.Context, a *authorizeRequest) error 
 	}
 	sent := a.form.Get("redirect_uri")
 	if sent == "" {
-		if len(a.client.RedirectURIs) != 1 { // RFC 6749 3.1.2.3: then it must be sent
+		scope, err := client.ParseScope(a.form.Get("scope"))
+		// RFC 6749 3.1.2.3: one of several must be sent; OpenID Connect Core 3.1.2.1: always.
+		if len(a.client.RedirectURIs) != 1 || (err == nil && slices.Contains(scope, client.ScopeOpenID)) {
 			return oauth.InvalidRequest(nil, "redirect_uri is missing")
 		}
 		a.rec.RedirectURI = a.client.RedirectURIs[0]
@@ -72,7 +74,7 @@ func (s *Server) checkRedirectURI(_ context.Context, a *authorizeRequest) error 
 	if err := client.ValidateRedirectURI(sent); err != nil {
 		return oauth.InvalidRequest(err, "redirect_uri is not registered")
 	}
-	if !slices.ContainsFunc(a.client.RedirectURIs, func(registered string) bool { return client.MatchRedirectURI(registered, sent) }) {
+	if !a.client.AllowsRedirect(sent) {
 		return oauth.InvalidRequest(nil, "redirect_uri is not registered")
 	}
 	a.rec.RedirectURI, a.rec.RedirectSent = sent, true
@@ -199,7 +201,7 @@ func (s *Server) checkScope(_ context.Context, a *authorizeRequest) error {
 }
 
 func (s *Server) checkResources(_ context.Context, a *authorizeRequest) error {
-	a.rec.Resources = a.form.All("resource")
+	a.rec.Resources = a.client.OwnResources(a.form.All("resource"))
 	return s.clients.May(a.client, registry.Permission{Resources: a.rec.Resources})
 }
 
@@ -253,7 +255,7 @@ func (s *Server) checkHints(ctx context.Context, a *authorizeRequest) error {
 	}
 	hint, err := s.tokens.ReadIDToken(raw)
 	if err != nil {
-		return oauth.InvalidRequest(err, "id_token_hint is not an ID token of this server")
+		return nil //nolint:nilerr // it is a hint: one that says nothing here is ignored (docs/decisions.md#hints)
 	}
 	sector, err := s.hintSector(ctx, hint.Audience)
 	if err != nil {

@@ -133,7 +133,6 @@ func TestAuthorizeRefuses(t *testing.T) {
 		{"hybrid", "shop", []string{"response_type", "code id_token"}, "unsupported_response_type"},
 		{"unknown response mode", "shop", []string{"response_mode", "web_message"}, "invalid_request"},
 		{"form post to an application's scheme", "native", []string{"response_mode", "form_post", "redirect_uri", "com.example.app:/cb"}, "invalid_request"},
-		{"bad hint", "shop", []string{"id_token_hint", "nonsense"}, "invalid_request"},
 		{"client credentials only", "machine", nil, "unauthorized_client"},
 		{"method without challenge", "shop", []string{"code_challenge", ""}, "invalid_request"},
 		{"no challenge where it must be", "strict", []string{"code_challenge", "", "code_challenge_method", ""}, "invalid_request"},

@@ -1,7 +1,10 @@
 package authz_test
 
 import (
+	"context"
 	"encoding/base64"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -47,6 +50,20 @@ func TestClientAttacks(t *testing.T) {
 			t.Errorf("%d events of 200 failures, want some and at most 60", n)
 		}
 	})
+	attack(t, "attack 56: callers who hang up leave their event all the same", func(t *testing.T, h *authztest.Harness) {
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		for path, basic := range map[string][]string{
+			"/oauth/token": authztest.Basic("shop", authztest.Secret("nobody")), "/oauth/revoke": authztest.Basic("nobody", authztest.Secret("nobody")),
+			"/oauth/api/v2/token/introspect": authztest.Basic("ops", authztest.Secret("nobody")),
+		} {
+			r := httptest.NewRequestWithContext(gone, http.MethodPost, path, strings.NewReader("grant_type=client_credentials&token=x"))
+			r.Header.Set("Content-Type", formType)
+			r.Header.Set(basic[0], basic[1])
+			h.Server().ServeHTTP(httptest.NewRecorder(), r)
+		}
+		wantEvent(t, h, "", "token.ClientAuthenticationFailedEvent", 3)
+	})
 	attack(t, "attack 57: names and secrets with special characters", func(t *testing.T, h *authztest.Harness) {
 		f := url.Values{"grant_type": {"client_credentials"}}
 		for id, text := range odd {
@@ -59,9 +76,27 @@ func TestClientAttacks(t *testing.T) {
 				}
 			}
 		}
-		// Raw, "a+b" is always read as "a b", never as the other client.
-		wantError(t, "raw a+b", h.Post("/oauth/token", f, rawBasic("a+b:"+odd["a+b"])...), 401, "invalid_client")
-		wantError(t, "raw a%", h.Post("/oauth/token", f, rawBasic("a%:"+odd["a%"])...), 401, "invalid_client")
+		// Raw credentials, as curl sends them, are those of the client whose secret they are. Nobody becomes another.
+		wantStatus(t, "raw a+b", h.Post("/oauth/token", f, rawBasic("a+b:"+odd["a+b"])...), 200)
+		wantStatus(t, "raw a%", h.Post("/oauth/token", f, rawBasic("a%:"+odd["a%"])...), 200)
+		wantStatus(t, "raw a%20b", h.Post("/oauth/token", f, rawBasic("a%20b:"+odd["a%20b"])...), 200)
+		for id := range odd {
+			for other, text := range odd {
+				if id == other || strings.Contains(id, ":") {
+					continue
+				}
+				res := h.Post("/oauth/token", f, rawBasic(id+":"+text)...)
+				if res.Status != http.StatusOK {
+					wantError(t, "raw "+id+" with the secret of "+other, res, 401, "invalid_client")
+				} else if got := h.Introspect(res.Text("access_token")).JSON()["client_id"]; got != other {
+					t.Errorf("raw %s with the secret of %s is %v", id, other, got) // the encoded name of its owner at most
+				}
+			}
+		}
+		f.Set("client_id", "a b")
+		wantStatus(t, "raw a+b, said to be a b", h.Post("/oauth/token", f, rawBasic("a+b:"+url.QueryEscape(odd["a b"]))...), 200)
+		wantError(t, "raw a+b with its secret, said to be a b", h.Post("/oauth/token", f, rawBasic("a+b:"+odd["a+b"])...), 401, "invalid_client")
+		f.Del("client_id")
 		wantError(t, "raw a:b", h.Post("/oauth/token", f, rawBasic("a:b:"+odd["a:b"])...), 401, "invalid_client")
 		wantStatus(t, "raw a+b as a b", h.Post("/oauth/token", f, rawBasic("a+b:"+url.QueryEscape(odd["a b"]))...), 200)
 	}, authztest.WithClients(oddClients()...))
@@ -79,12 +114,15 @@ func TestClientAttacks(t *testing.T) {
 		post := func(id, text string) *authztest.Response {
 			return h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {id}, "client_secret": {text}, "scope": {"openid"}})
 		}
-		wantError(t, "post, not enabled", post("reports", authztest.Secret("reports")), 401, "invalid_client")
+		wantError(t, "post, not enabled", post("headers", authztest.Secret("headers")), 401, "invalid_client")
 		wantError(t, "post, wrong", post("poster", authztest.Secret("shop")), 401, "invalid_client")
 		wantError(t, "post, no id", post("", authztest.Secret("poster")), 401, "invalid_client")
 		wantStatus(t, "post", post("poster", authztest.Secret("poster")), 200)
+		wantStatus(t, "post, by default", h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"reports"}, "client_secret": {authztest.Secret("reports")}}), 200)
 		wantError(t, "an assertion", h.Post("/oauth/token", url.Values{"client_id": {"shop"}, "client_assertion": {"e30.e30."}}), 401, "invalid_client")
-	})
+	}, authztest.WithClients(&client.Client{
+		ID: "headers", AuthMethod: "basic", Secrets: []secret.String{secret.New(authztest.Secret("headers"))}, Grants: []string{"client_credentials"}, Scopes: []string{"openid"},
+	}))
 	attack(t, "attack 59: a public client asks for client_credentials", func(t *testing.T, h *authztest.Harness) {
 		wantError(t, "spa", h.Token("spa", url.Values{"grant_type": {"client_credentials"}}), 400, "unauthorized_client")
 		wantError(t, "shop", h.Token("shop", url.Values{"grant_type": {"client_credentials"}}), 400, "unauthorized_client")

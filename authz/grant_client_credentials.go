@@ -20,11 +20,7 @@ func (s *Server) grantClientCredentials(ctx context.Context, q *tokenRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	resources, err := narrowAudience(q.form.All("resource"), nil)
-	if err != nil {
-		return nil, err
-	}
-	i, err := s.issueOwn(ctx, q.client, scope, resources, q.client.Lifetimes.AccessToken, q.from, q.now)
+	i, err := s.issueOwn(ctx, q.client, scope, q.client.OwnResources(q.form.All("resource")), q.client.Lifetimes.AccessToken, q.from, q.now)
 	if err != nil {
 		return nil, err
 	}

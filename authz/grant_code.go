@@ -67,7 +67,7 @@ func (s *Server) grantAuthorizationCode(ctx context.Context, q *tokenRequest) (*
 	if !secret.IsToken(secret.Code, code) {
 		return nil, refuseCode(codeUnknown)
 	}
-	g := &codeGrant{tokenRequest: q, key: secret.Hash(code), challenge: challengeOf(q.form.Get("code_verifier")), resources: q.form.All("resource")}
+	g := &codeGrant{tokenRequest: q, key: secret.Hash(code), challenge: challengeOf(q.form.Get("code_verifier")), resources: q.client.OwnResources(q.form.All("resource"))}
 	if err := s.clients.May(q.client, registry.Permission{Resources: g.resources}); err != nil {
 		return nil, err
 	}

@@ -24,10 +24,7 @@ func (s *Server) grantPassword(ctx context.Context, q *tokenRequest) (*tokenResp
 	if err != nil {
 		return nil, err
 	}
-	resources, err := narrowAudience(q.form.All("resource"), nil)
-	if err != nil {
-		return nil, err
-	}
+	resources := q.client.OwnResources(q.form.All("resource"))
 	// Before the password is looked at, and again below for the provider that did.
 	if err := s.clients.May(q.client, registry.Permission{Grant: client.GrantPassword, Scope: scope, Provider: client.DefaultProvider, Resources: resources}); err != nil {
 		return nil, err

@@ -123,7 +123,7 @@ type outcome struct {
 // grantRefresh rotates a refresh token. (RFC 6749 6; RFC 9700 4.14.2; docs/decisions.md#refresh) A lost answer or a
 // second tab gets the same successor again within the grace period; any other second use ends the grant.
 func (s *Server) grantRefresh(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
-	g := &rotation{tokenRequest: q, token: q.form.Get("refresh_token"), resources: q.form.All("resource")}
+	g := &rotation{tokenRequest: q, token: q.form.Get("refresh_token"), resources: q.client.OwnResources(q.form.All("resource"))}
 	if g.token == "" {
 		return nil, oauth.InvalidRequest(nil, "refresh_token is missing")
 	}

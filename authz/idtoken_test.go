@@ -125,13 +125,18 @@ func TestTokensAreNotEachOther(t *testing.T) {
 		if res := h.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens.ID); res.Status != http.StatusUnauthorized {
 			t.Errorf("Userinfo(ID token) = %d, want 401", res.Status)
 		}
-		res := h.Browser("").Authorize("shop", "id_token_hint", tokens.Access)
-		wantRedirectError(t, h, "access token as hint", res, "invalid_request")
+		hinted := func(what, hint string) {
+			// It names nobody: a request for the person of the session is answered, whoever the hint claims to name.
+			if h.Browser(authztest.Guest).SignIn(authztest.Guest).Code("shop", "prompt", "none", "id_token_hint", hint) == "" {
+				t.Errorf("%s counts as a hint", what)
+			}
+		}
+		hinted("an access token", tokens.Access)
 		parts := strings.Split(tokens.ID, ".")
 		for _, forged := range []string{
 			"eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0." + parts[1] + ".", parts[0] + "." + parts[1] + ".AAAA", parts[0] + "." + parts[1] + ".",
 		} {
-			wantRedirectError(t, h, "forged hint", h.Browser("").Authorize("shop", "id_token_hint", forged), "invalid_request")
+			hinted("a forged ID token", forged)
 		}
 		h.Invariants(t)
 	})

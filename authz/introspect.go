@@ -158,7 +158,7 @@ func concerns(c *client.APIClient, i *token.Introspection) bool {
 	if len(c.Partitions) > 0 && i.Person != nil && !slices.Contains(c.Partitions, cmp.Or(i.Person.Partition, event.DefaultPartition)) {
 		return false
 	}
-	return len(c.Audiences) == 0 || slices.ContainsFunc(i.Audience, func(a string) bool { return slices.Contains(c.Audiences, a) })
+	return len(c.Audiences) == 0 || slices.ContainsFunc(i.Audience, func(a string) bool { return client.HasResource(c.Audiences, a) })
 }
 
 func (s *Server) introspectionBody(i *token.Introspection) *introspectionBody {

@@ -51,12 +51,24 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	confirmed := r.Method == http.MethodPost && f.Has("csrf")
+	l := &signOut{form: f}
+	if isPosted(f) {
+		if l, err = s.readPostedLogout(r.Context(), f.Get(postedParam)); err != nil {
+			return err
+		}
+	} else if raw := f.Get("id_token_hint"); raw != "" {
+		if hint, err := s.tokens.ReadIDToken(raw); err == nil { // a foreign one is ignored
+			l.hint = hint
+		}
+	}
 	if r.Method == http.MethodPost && !confirmed {
-		// A POST from the client's site carries no SameSite cookie; a GET does.
-		page.Redirect(w, logoutPath+"?"+f.Encode())
+		if l.hint.Audience != "" {
+			return s.keepPostedLogout(w, r, l)
+		}
+		delete(f.Values, "id_token_hint")
+		page.Redirect(w, logoutPath+"?"+f.Encode()) // nothing in it is secret
 		return nil
 	}
-	l := &signOut{form: f}
 	if l.current, err = s.deps.Auth.Current(r); err != nil {
 		return oauth.StorageError(err)
 	}
@@ -100,14 +112,9 @@ func (s *Server) checkLogoutPost(r *http.Request, l *signOut) error {
 // vouchedForm is the purpose of a confirmation form that follows a valid hint for this client.
 func vouchedForm(clientID string) string { return logoutForm + " for " + clientID }
 
-// checkLogout decides where the browser can go. A foreign hint is ignored; an unregistered target is an error.
+// checkLogout decides where the browser can go. An unregistered target is an error.
 func (s *Server) checkLogout(ctx context.Context, l *signOut) error {
 	target, clientID := l.form.Get("post_logout_redirect_uri"), l.form.Get("client_id")
-	if raw := l.form.Get("id_token_hint"); raw != "" {
-		if hint, err := s.tokens.ReadIDToken(raw); err == nil {
-			l.hint = hint
-		}
-	}
 	if l.hint.Audience != "" {
 		// RP-Initiated Logout 2: "MUST verify that the Client Identifier matches"
 		if clientID != "" && clientID != l.hint.Audience {
@@ -155,8 +162,7 @@ func (s *Server) logoutTarget(tx storage.Tx, l *signOut, clientID, target string
 	if !found {
 		return storage.ErrNotFound
 	}
-	// RP-Initiated Logout 3: the same string as registered.
-	if c.Disabled || !slices.Contains(c.PostLogoutRedirectURIs, target) {
+	if c.Disabled || !slices.ContainsFunc(c.PostLogoutRedirectURIs, func(registered string) bool { return sameTarget(registered, target) }) {
 		return oauth.InvalidRequest(nil, "post_logout_redirect_uri is not registered")
 	}
 	if l.hint.Audience == "" {
@@ -167,13 +173,25 @@ func (s *Server) logoutTarget(tx storage.Tx, l *signOut, clientID, target string
 	return nil
 }
 
+// sameTarget tells whether a target is the registered one: the same string (RP-Initiated Logout 3), or the same origin
+// with and without the slash of its start page, which URL classes add.
+func sameTarget(registered, target string) bool {
+	return registered == target || (strings.TrimSuffix(registered, "/") == strings.TrimSuffix(target, "/") && isOrigin(registered))
+}
+
+// isOrigin tells whether a URI is an origin, with or without a slash.
+func isOrigin(uri string) bool {
+	u, err := url.Parse(uri)
+	return err == nil && u.Host != "" && (u.Path == "" || u.Path == "/") && strings.TrimSuffix(uri, "/") == u.Scheme+"://"+u.Host
+}
+
 // isSiteTarget tells whether the target is the start page of a site that declares login, or its page after a sign-out.
 func (s *Server) isSiteTarget(target string) bool {
 	origin, ok := strings.CutSuffix(target, SiteSignedOut)
 	if !ok {
-		origin, ok = strings.CutSuffix(target, "/")
+		origin = strings.TrimSuffix(target, "/")
 	}
-	return ok && s.sites[origin]
+	return s.sites[origin]
 }
 
 // leave ends the session and redirects the browser.

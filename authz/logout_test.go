@@ -117,12 +117,33 @@ func TestLogoutByPost(t *testing.T) {
 	h := authztest.New(t)
 	b := h.Browser(authztest.Demo)
 	own := b.Tokens("shop").ID
-	res := h.Post("/oauth/logout", url.Values{"id_token_hint": {own}, "post_logout_redirect_uri": {"https://shop.example.com/"}})
+	res := h.Post("/oauth/logout", url.Values{"id_token_hint": {own}, "post_logout_redirect_uri": {"https://shop.example.com/"}, "state": {"s"}})
 	if res.Status != http.StatusSeeOther {
 		t.Fatalf("Logout(POST of a client) = %d, want 303", res.Status)
 	}
-	if res = b.Get(res.Location()); res.Location() != "https://shop.example.com/" {
+	// The ID token names a person with all claims: it must not end up in the browser's history and in logs.
+	if strings.Contains(res.Location(), own) || strings.Contains(res.Location(), strings.Split(own, ".")[1]) {
+		t.Errorf("the address of the 303 holds the ID token: %s", res.Location())
+	}
+	if res = b.Get(res.Location()); res.Location() != "https://shop.example.com/?state=s" {
 		t.Errorf("Logout = %d %q, want back to the client", res.Status, res.Location())
+	}
+	if signedIn(b) {
+		t.Error("the person is still signed in")
+	}
+	// The address is worth nothing later.
+	b = h.Browser(authztest.Demo)
+	res = h.Post("/oauth/logout", url.Values{"id_token_hint": {b.Tokens("shop").ID}})
+	h.Clock.Advance(10 * time.Minute)
+	if got := outcome(b.Get(res.Location())); got != asked_ || !signedIn(b) {
+		t.Errorf("Logout(an old address) = %s, want a question", got)
+	}
+	// Without a hint of ours there is nothing to hide, and strangers have nothing stored.
+	for _, hint := range []string{"", "broken", own + "x"} {
+		res = h.Post("/oauth/logout", url.Values{"id_token_hint": {hint}, "client_id": {"shop"}, "state": {"s"}})
+		if res.Location() != "/oauth/logout?client_id=shop&state=s" {
+			t.Errorf("Logout(POST with the hint %.10q) leads to %s", hint, res.Location())
+		}
 	}
 	h.Invariants(t)
 }

@@ -12,6 +12,7 @@ import (
 // as values. Records' own times and the epochs decide about validity; the expiry passed to storage is for collection.
 var (
 	requests     = storage.NewTable[requestRecord]("authz_request")          // id of the request
+	posted       = storage.NewTable[requestRecord]("authz_posted")           // id; a request without a browser
 	codes        = storage.NewTable[codeRecord]("authz_code")                // hash of the code
 	refreshes    = storage.NewTable[refreshRecord]("authz_refresh")          // hash of the refresh token
 	answers      = storage.NewTable[answerRecord]("authz_refresh_answer")    // hash of the spent refresh token
@@ -21,6 +22,8 @@ var (
 	siteSessions = storage.NewTable[siteSessionRecord]("authz_site_session") // hash of the cookie
 	visits       = storage.NewTable[visitRecord]("authz_visit")              // person, session, client
 	logouts      = storage.NewTable[outbox.Record[logoutRecord]]("authz_logout_queue")
+	// postedLogouts are sign-outs that came by POST: id.
+	postedLogouts = storage.NewTable[postedLogoutRecord]("authz_posted_logout")
 	// earlierLogouts is where versions before the outbox stored logout tokens: person, session, client.
 	earlierLogouts = storage.NewTable[earlierLogoutRecord]("authz_logout")
 )
@@ -73,6 +76,16 @@ type requestRecord struct {
 	Claims       string              `cbor:"24,keyasint,omitempty"` // the claims parameter, checked
 	HintSector   string              `cbor:"25,keyasint,omitempty"` // of a pairwise HintSubject
 	Params       map[string][]string `cbor:"26,keyasint,omitempty"` // requested by a provider
+}
+
+// postedLogoutRecord is a sign-out with what its hint said.
+type postedLogoutRecord struct {
+	ClientID     string    `cbor:"1,keyasint,omitempty"`
+	Target       string    `cbor:"2,keyasint,omitempty"` // post_logout_redirect_uri
+	State        string    `cbor:"3,keyasint,omitempty"`
+	HintSubject  string    `cbor:"4,keyasint"`
+	HintAudience string    `cbor:"5,keyasint"`
+	CreatedAt    time.Time `cbor:"6,keyasint"`
 }
 
 // codeRecord is an authorization code. It stays after it was spent, so that a replay is detected and its tokens are

@@ -93,12 +93,10 @@ func (s *Server) usableClient(ctx context.Context, rec *requestRecord) (*client.
 	if err != nil || c.Disabled {
 		return nil, errClient(err)
 	}
-	for _, registered := range c.RedirectURIs {
-		if client.MatchRedirectURI(registered, rec.RedirectURI) {
-			return c, nil
-		}
+	if !c.AllowsRedirect(rec.RedirectURI) {
+		return nil, errClient(errors.New("redirect_uri is no longer registered"))
 	}
-	return nil, errClient(errors.New("redirect_uri is no longer registered"))
+	return c, nil
 }
 
 // resume serves GET /oauth/authorize?flow=…, where the pages of a request lead back to: to go on, to give up (cancel)

@@ -16,12 +16,12 @@ import (
 // route is one line of the table below.
 type route struct {
 	handle func(http.ResponseWriter, *http.Request) error // an error is written by the kind's writer
-	// methods in the order of the Allow header. HEAD is only answered where it is named.
+	// methods in the order of the Allow header. HEAD is only answered where it is named, and changes nothing there.
 	methods []string
 	// machine: errors are JSON; otherwise pages.
 	machine bool
-	// cors: scripts of the clients' own origins can call it.
-	cors bool
+	// cors: scripts of the clients' own origins can call it; public: those of every origin.
+	cors, public bool
 }
 
 // table is every route of the package. (token server document, "Endpoints" and "Versioning")
@@ -31,20 +31,21 @@ func (s *Server) table() map[string]route {
 		view = []string{http.MethodGet} // pages that change something do not answer HEAD
 		post = []string{http.MethodPost}
 		both = []string{http.MethodGet, http.MethodPost}
+		all  = []string{http.MethodGet, http.MethodHead, http.MethodPost}
 	)
 	t := map[string]route{
 		"/oauth/api/v2/token/introspect":          {handle: s.handleIntrospect, methods: post, machine: true},
 		"/oauth/api/v1/users/":                    {handle: s.handleUsers, methods: []string{http.MethodGet, http.MethodDelete}, machine: true},
-		"/oauth/userinfo":                         {handle: s.handleUserinfo, methods: both, machine: true, cors: true},
-		"/oauth/jwks":                             {handle: s.handleJWKS, methods: get, machine: true, cors: true},
+		"/oauth/userinfo":                         {handle: s.handleUserinfo, methods: all, machine: true, cors: true},
+		"/oauth/jwks":                             {handle: s.handleJWKS, methods: get, machine: true, public: true},
 		"/oauth/logout":                           {handle: s.handleLogout, methods: both},
 		"/oauth/consent":                          {handle: s.handleConsent, methods: post},
 		"/oauth/site":                             {handle: s.handleSite, methods: view},
-		"/.well-known/openid-configuration":       {handle: s.handleMetadata, methods: get, machine: true, cors: true},
-		"/.well-known/oauth-authorization-server": {handle: s.handleMetadata, methods: get, machine: true, cors: true},
+		"/.well-known/openid-configuration":       {handle: s.handleMetadata, methods: get, machine: true, public: true},
+		"/.well-known/oauth-authorization-server": {handle: s.handleMetadata, methods: get, machine: true, public: true},
 	}
 	for _, version := range []string{"/oauth", "/oauth/v1"} {
-		t[version+"/authorize"] = route{handle: s.handleAuthorize, methods: both}
+		t[version+"/authorize"] = route{handle: s.handleAuthorize, methods: all}
 		t[version+"/token"] = route{handle: s.handleToken, methods: post, machine: true, cors: true}
 		t[version+"/revoke"] = route{handle: s.handleRevoke, methods: post, machine: true, cors: true}
 	}
@@ -71,7 +72,7 @@ func (s *Server) routes() http.Handler {
 			return
 		}
 		defer s.recovered(w, r, rt)
-		if rt.cors && s.cors(w, r, rt) {
+		if (rt.cors || rt.public) && s.cors(w, r, rt) {
 			return
 		}
 		if !slices.Contains(rt.methods, r.Method) {

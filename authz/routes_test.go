@@ -8,6 +8,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 func TestPanic(t *testing.T) {
@@ -79,15 +81,13 @@ func TestAttacksOnPaths(t *testing.T) {
 func TestAttacksOnCORS(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Clients[0].Origins = []string{"https://tools.example.com"} }))
-	open := []string{
-		"/oauth/token", "/oauth/v1/token", "/oauth/revoke", "/oauth/userinfo", "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/oauth/jwks",
-	}
+	open := []string{"/oauth/token", "/oauth/v1/token", "/oauth/revoke", "/oauth/userinfo"}
 	closed := []string{"/oauth/authorize", "/oauth/api/v2/token/introspect", "/oauth/consent", "/oauth/logout", "/oauth/site"}
 	t.Run("attack 77: scripts of other origins", func(t *testing.T) {
 		for _, path := range append(open, closed...) {
 			for _, origin := range []string{
 				evil, "null", "http://spa.example.com", "https://spa.example.com.evil.example", "https://spa.example.com:8443", "https://SPA.example.com", "*",
-				"https://disabled.example.com", "http://127.0.0.1",
+				"https://disabled.example.com", "http://localhost", "http://127.0.0.2", "https://127.0.0.1", "http://127.0.0.1.evil.example",
 			} {
 				for _, method := range []string{http.MethodOptions, http.MethodGet, http.MethodPost} {
 					res := h.Do(method, path, "", "Origin", origin, "Access-Control-Request-Method", "POST")
@@ -117,6 +117,51 @@ func TestAttacksOnCORS(t *testing.T) {
 				!strings.Contains(strings.Join(res.Header.Values("Vary"), ","), "Origin") {
 				t.Errorf("GET %s from %s = %d %v", path, origin, res.Status, res.Header)
 			}
+		}
+	}
+	h.Invariants(t)
+}
+
+// TestScriptsOfDevelopers: a single-page application runs on a developer's machine, on the port that the tool has
+// chosen, and one whose address was registered in another spelling runs too.
+func TestScriptsOfDevelopers(t *testing.T) {
+	t.Parallel()
+	app := func(id string, public bool, uri string) *client.Client {
+		c := &client.Client{ID: id, Public: public, RedirectURIs: []string{uri}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}}
+		if !public {
+			c.Secrets = []secret.String{secret.New(authztest.Secret(id))}
+		}
+		return c
+	}
+	h := authztest.New(t, authztest.WithClients(
+		app("vite", true, "http://localhost:5173/callback"), app("web", false, "http://[::1]:8080/callback"), app("shouting", true, "https://APP.Example.com:443/cb"),
+	), authztest.WithConfig(func(c *authz.Config) { c.Clients[0].Origins = []string{"https://TOOLS.example.com:443/"} }))
+	for origin, want := range map[string]bool{
+		"http://localhost:5173": true, "http://localhost:5174": true, "http://127.0.0.1:9": true, "http://[::1]:8080": true, "https://app.example.com": true,
+		"https://tools.example.com":    true,
+		"http://127.0.0.1.nip.io:5173": false, "http://localhost.evil.example": false, "https://app.example.com.evil.example": false, "http://app.example.com": false,
+	} {
+		res := h.Do(http.MethodOptions, "/oauth/token", "", "Origin", origin, "Access-Control-Request-Method", "POST")
+		if got := res.Header.Get("Access-Control-Allow-Origin") == origin; got != want {
+			t.Errorf("scripts of %s are let in: %t, want %t", origin, got, want)
+		}
+	}
+	h.Invariants(t)
+}
+
+// TestMetadataForEverybody: a client in a browser that looks for its server, such as one of MCP, can read what is
+// public.
+func TestMetadataForEverybody(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	for _, path := range []string{"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/oauth/jwks"} {
+		res := h.Do(http.MethodOptions, path, "", "Origin", evil, "Access-Control-Request-Method", "GET", "Access-Control-Request-Headers", "mcp-protocol-version")
+		if res.Status != http.StatusNoContent || res.Header.Get("Access-Control-Allow-Origin") != "*" || !strings.Contains(res.Header.Get("Access-Control-Allow-Headers"), "MCP-Protocol-Version") {
+			t.Errorf("preflight of %s = %d %v", path, res.Status, res.Header)
+		}
+		res = h.Get(path, "Origin", evil)
+		if res.Status != http.StatusOK || res.Header.Get("Access-Control-Allow-Origin") != "*" || res.Header.Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("GET %s = %d %v", path, res.Status, res.Header)
 		}
 	}
 	h.Invariants(t)

@@ -126,9 +126,8 @@ func narrowAudience(asked, granted []string) ([]string, error) {
 	if len(asked) == 0 {
 		return granted, nil
 	}
-	if len(granted) > 0 && !client.IsSubset(asked, granted) {
+	if len(granted) > 0 && !client.HasResources(granted, asked) {
 		return nil, oauth.InvalidTarget(nil)
 	}
-	slices.Sort(asked)
-	return slices.Compact(asked), nil
+	return asked, nil
 }

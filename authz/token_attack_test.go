@@ -108,7 +108,7 @@ func TestCodeAttacks(t *testing.T) {
 		} {
 			var changes []string
 			if !tc.sent {
-				changes = []string{"redirect_uri", ""}
+				changes = []string{"redirect_uri", "", "scope", "profile"}
 			}
 			f := h.CodeForm("shop", b.Code("shop", changes...))
 			f.Set("redirect_uri", tc.redirect)

@@ -132,6 +132,12 @@ func (b *Browser) Get(target string, headers ...string) *Response {
 	return b.h.do(b.client, http.MethodGet, target, "", headers...)
 }
 
+// Head asks for the headers of a page, as a preview of a link does.
+func (b *Browser) Head(target string) *Response {
+	b.h.T.Helper()
+	return b.h.do(b.client, http.MethodHead, target, "")
+}
+
 // Post sends a form as a page of the issuer would, and follows no redirect. headers replace those of a browser.
 func (b *Browser) Post(target string, f url.Values, headers ...string) *Response {
 	b.h.T.Helper()

@@ -22,7 +22,7 @@ type Client struct {
 	// SecretHashes are secrets in PHC form (Argon2id, bcrypt) or, for stored clients, "hmac:" and the keyed hash in
 	// base64url.
 	SecretHashes []string `json:"secret_hashes,omitempty"`
-	// AuthMethod is basic (default), post (basic and post) or private_key_jwt.
+	// AuthMethod is post (default: in the form or as Basic credentials), basic (not in the form) or private_key_jwt.
 	AuthMethod             string              `json:"auth_method,omitempty"`
 	JWKS                   *jose.JSONWebKeySet `json:"jwks,omitempty"`     // public keys of private_key_jwt
 	JWKSURI                string              `json:"jwks_uri,omitempty"` // or where they are
@@ -35,9 +35,9 @@ type Client struct {
 	// Grants are some of grantNames.
 	Grants        []string `json:"grants,omitempty"`
 	Scopes        []string `json:"scopes,omitempty"`
-	DefaultScopes []string `json:"default_scopes,omitempty"`
-	IDPs          []string `json:"idps,omitempty"`    // Default: identity
-	Consent       string   `json:"consent,omitempty"` // on (default: remembered), off, always
+	DefaultScopes []string `json:"default_scopes,omitempty"` // Default: the only scope of a client that has one
+	IDPs          []string `json:"idps,omitempty"`           // Default: identity
+	Consent       string   `json:"consent,omitempty"`        // on (default: remembered), off, always
 	PKCERequired  bool     `json:"pkce_required,omitempty"`
 	IDTokenAlg    string   `json:"id_token_alg,omitempty"` // RS256 (default), ES256, EdDSA
 	// IDTokenClaims puts the claims of the scopes into the ID token too, for libraries that read no others.

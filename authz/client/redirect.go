@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
@@ -69,6 +70,9 @@ func validateRedirectScheme(u *url.URL) error {
 		if u.Host == "" || u.Hostname() == "" {
 			return errors.New("must have a host")
 		}
+		if strings.HasSuffix(u.Host, ":") || (u.Port() != "" && !isPort(u.Port())) {
+			return errors.New("must have a port from 1 to 65535, or none")
+		}
 		if strings.Contains(u.Host, "%") {
 			return errors.New("must not have an encoded host")
 		}
@@ -95,13 +99,18 @@ func isOwnMachine(host string) bool {
 	return host == "127.0.0.1" || host == "::1" || host == "localhost"
 }
 
-// MatchRedirectURI tells whether a redirect URI of a request is the registered one: the same string (RFC 9700 2.1), or
-// the same except for the port if the registered host is a loopback address (RFC 8252 7.3).
-func MatchRedirectURI(registered, sent string) bool {
-	if registered == sent {
-		return true
-	}
-	for _, prefix := range []string{"http://127.0.0.1", "http://[::1]"} {
+// AllowsRedirect tells whether a redirect URI of a request is one of the client's: the same string (RFC 9700 2.1), or,
+// for a public client, the same except for the port of a loopback host. RFC 8252 7.3 says so of the addresses; native
+// apps register localhost just as often. (docs/decisions.md#redirect-uris)
+func (c *Client) AllowsRedirect(sent string) bool {
+	return slices.ContainsFunc(c.RedirectURIs, func(registered string) bool {
+		return registered == sent || (c.Public && samePlace(registered, sent))
+	})
+}
+
+// samePlace tells whether two URIs of the same loopback host differ in the port alone.
+func samePlace(registered, sent string) bool {
+	for _, prefix := range []string{"http://127.0.0.1", "http://[::1]", "http://localhost"} {
 		r, ok := strings.CutPrefix(registered, prefix)
 		if !ok {
 			continue
@@ -128,14 +137,17 @@ func cutPort(s string) (rest string, ok bool) {
 	if s[0] != ':' {
 		return "", false
 	}
-	end := 1
-	for end < len(s) && s[end] >= '0' && s[end] <= '9' {
-		end++
+	end := strings.IndexAny(s, "/?")
+	if end < 0 {
+		end = len(s)
 	}
-	if end == 1 || end > 6 || (end < len(s) && s[end] != '/' && s[end] != '?') {
-		return "", false
-	}
-	return s[end:], true
+	return s[end:], isPort(s[1:end])
+}
+
+// isPort tells whether s is a port as everybody reads it: 1 to 65535, without leading zeros.
+func isPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && n > 0 && s[0] != '0'
 }
 
 // RedirectTarget is what a page's form-action must name for a redirect URI: its origin, or its scheme.

@@ -16,6 +16,12 @@ func TestValidateRedirectURI(t *testing.T) {
 		"http://127.0.0.1:8080/cb":              true,
 		"http://[::1]/cb":                       true,
 		"http://localhost:3000/cb":              true,
+		"http://localhost:65535/cb":             true,
+		"http://localhost:99999/cb":             false,
+		"http://localhost:01234/cb":             false,
+		"http://127.0.0.1:0/cb":                 false,
+		"http://[::1]:/cb":                      false,
+		"https://app.example.com:99999/cb":      false,
 		"com.example.app:/cb":                   true,
 		"com.example.app://cb":                  true,
 		"":                                      false,
@@ -48,15 +54,22 @@ func TestValidateRedirectURI(t *testing.T) {
 	}
 }
 
-// FuzzMatchRedirectURI: a match differs from the registered URI at most by the port of a loopback address.
-func FuzzMatchRedirectURI(f *testing.F) {
+// FuzzAllowsRedirect: an allowed URI differs from the registered one at most by the port of a loopback host, and only
+// for public clients.
+func FuzzAllowsRedirect(f *testing.F) {
 	registered := []string{"https://app/cb", "http://127.0.0.1/cb", "http://127.0.0.1:80/cb?x=1", "http://[::1]/cb", "com.example.app:/cb", "http://localhost/cb"}
-	for _, s := range append(registered, "http://127.0.0.1:1234/cb", "http://127.0.0.1:1234@evil/cb", "http://[::1]:99999/cb", "http://127.0.0.1:/cb", "https://app/cb/") {
+	for _, s := range append(registered, "http://127.0.0.1:1234/cb", "http://127.0.0.1:1234@evil/cb", "http://[::1]:99999/cb", "http://127.0.0.1:/cb", "https://app/cb/", "http://localhost:55611/cb") {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, sent string) {
 		for _, reg := range registered {
-			if !MatchRedirectURI(reg, sent) || reg == sent {
+			if reg == sent {
+				continue
+			}
+			if (&Client{RedirectURIs: []string{reg}}).AllowsRedirect(sent) {
+				t.Errorf("allowed(%q, %q) = true for a confidential client", reg, sent)
+			}
+			if !(&Client{RedirectURIs: []string{reg}, Public: true}).AllowsRedirect(sent) {
 				continue
 			}
 			if ValidateRedirectURI(sent) != nil {
@@ -65,11 +78,11 @@ func FuzzMatchRedirectURI(f *testing.F) {
 			a, errA := url.Parse(reg)
 			b, errB := url.Parse(sent)
 			if errA != nil || errB != nil {
-				t.Fatalf("match(%q, %q) although one is no URI", reg, sent)
+				t.Fatalf("allowed(%q, %q) although one is no URI", reg, sent)
 			}
-			loopback := b.Hostname() == "127.0.0.1" || b.Hostname() == "::1"
+			loopback := b.Hostname() == "127.0.0.1" || b.Hostname() == "::1" || b.Hostname() == "localhost"
 			if !loopback || a.Scheme != b.Scheme || a.Hostname() != b.Hostname() || a.RequestURI() != b.RequestURI() || b.User != nil || b.Fragment != "" {
-				t.Errorf("match(%q, %q) = true", reg, sent)
+				t.Errorf("allowed(%q, %q) = true", reg, sent)
 			}
 		}
 	})

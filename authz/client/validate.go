@@ -48,11 +48,14 @@ const day = 24 * time.Hour
 func (c *Client) WithDefaults() *Client {
 	out := *c
 	setDefault(&out.Name, c.ID)
-	setDefault(&out.AuthMethod, "basic")
+	setDefault(&out.AuthMethod, "post")
 	setDefault(&out.Consent, "on")
 	setDefault(&out.IDTokenAlg, "RS256")
 	setDefault(&out.TokenFormat, formatOpaque)
 	setDefault(&out.MaxSessions, 25)
+	if len(out.DefaultScopes) == 0 && len(out.Scopes) == 1 {
+		out.DefaultScopes = out.Scopes
+	}
 	if len(out.IDPs) == 0 {
 		out.IDPs = []string{DefaultProvider}
 	}

@@ -14,7 +14,7 @@ import (
 // Bounds of what is read.
 const (
 	maxForm       = 64 << 10 // bytes of a form body
-	MaxQuery      = 32 << 10 // bytes of a query; strangers can have one stored, so it is bounded
+	MaxQuery      = 32 << 10 // bytes of a query or form of a page; strangers can have one stored, so it is bounded
 	maxParameters = 1024     // name=value pairs of a form or query
 )
 
@@ -79,7 +79,7 @@ func ParseForm(r *http.Request) (Form, error) {
 			return Form{}, InvalidRequest(nil, "a parameter is repeated")
 		}
 		for _, v := range values {
-			if HasControl(v) {
+			if HasControl(v) && name != "token" { // text that is no token is an unknown token (RFC 7009 2.2, RFC 7662 2.2)
 				return Form{}, InvalidRequest(nil, "a parameter has control characters")
 			}
 		}
@@ -131,10 +131,16 @@ func checkFormType(h http.Header) error {
 // ParseQuery reads name=value pairs. Pairs that could be decoded in several ways are invalid_request: %zz, a bare
 // semicolon (which some read as a separator), bytes that are not UTF-8.
 func ParseQuery(raw string) (Form, error) {
-	f := Form{Values: map[string][]string{}}
 	if strings.Contains(raw, ";") {
 		return Form{}, InvalidRequest(nil, "malformed parameters")
 	}
+	return ParseBrowserQuery(raw)
+}
+
+// ParseBrowserQuery is ParseQuery for addresses that people open: a semicolon is data there, as browsers have it (URL
+// Standard, application/x-www-form-urlencoded parsing).
+func ParseBrowserQuery(raw string) (Form, error) {
+	f := Form{Values: map[string][]string{}}
 	n := 0
 	for pair := range strings.SplitSeq(raw, "&") {
 		if pair == "" {

@@ -10,12 +10,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -26,13 +26,20 @@ import (
 const (
 	failureEventsPerSecond = 5
 	failureEventsBurst     = 50
+	verdictTime            = 5 * time.Second
 )
 
 // identification is what a caller presents to prove who it is.
 type identification struct {
 	id, secret string
-	method     string // basic, post, none, private_key_jwt; then secret is the assertion
+	method     string // one of those below, or private_key_jwt; then secret is the assertion
 }
+
+const (
+	methodBasic = "basic"
+	methodPost  = "post"
+	methodNone  = "none"
+)
 
 var (
 	errNoCredentials = errors.New("credentials are missing or malformed")
@@ -44,49 +51,74 @@ var (
 	errMethod        = errors.New("another authentication method than the client's")
 )
 
+// verdictContext outlives a caller who hangs up, who must not get around the verdict and its event.
+func verdictContext(req *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(req.Context()), verdictTime)
+}
+
 // Authenticate returns the client that sent the request. (RFC 6749 2.3, 3.2.1; token server document, "Authentication")
 func (r *Registry) Authenticate(req *http.Request, f oauth.Form) (*client.Client, error) {
-	p, err := readCredentials(req.Header, f)
+	ctx, cancel := verdictContext(req)
+	defer cancel()
+	readings, err := readCredentials(req.Header, f)
 	if err != nil {
-		return nil, r.refuseClient(req, p.id, err)
+		return nil, r.refuseClient(ctx, req, readings[0].id, err)
 	}
-	if p.method == client.MethodPrivateKey {
-		c, err := r.authenticateByKey(req.Context(), p)
-		return c, r.refuseClient(req, p.id, err)
+	if p := readings[0]; p.method == client.MethodPrivateKey {
+		c, err := r.authenticateByKey(ctx, p)
+		return c, r.refuseClient(ctx, req, p.id, err)
 	}
-	reg, err := r.lookup(req.Context(), p.id)
+	var refused error
+	id := readings[0].id
+	for _, p := range readings {
+		c, why, err := r.authenticateBySecret(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		if why == nil {
+			return c, nil
+		}
+		if refused == nil || errors.Is(refused, errUnknownClient) {
+			refused, id = why, p.id
+		}
+	}
+	return nil, r.refuseClient(ctx, req, id, oauth.InvalidClient(refused))
+}
+
+// authenticateBySecret returns a client by its secret, or a public one by its id, or why it is refused. An error is a
+// failure, not a verdict.
+func (r *Registry) authenticateBySecret(ctx context.Context, p identification) (c *client.Client, refused, err error) {
+	reg, err := r.lookup(ctx, p.id)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	known, against := reg != nil, r.checks.decoy
 	if known {
 		against = reg.credential
 	}
 	// An unknown client is compared too, so that timing does not reveal which clients exist.
-	right, err := r.checks.check(req.Context(), against, "client", p.id, p.secret)
+	right, err := r.checks.check(ctx, against, "client", p.id, p.secret)
 	if err == nil && !right && r.fixed[p.id] != nil {
-		err = r.costLookup(req.Context())
+		err = r.costLookup(ctx)
 	}
 	if err != nil {
-		return nil, cannotCheck(err)
+		return nil, nil, cannotCheck(err)
 	}
 	switch {
 	case !known:
-		err = errUnknownClient
+		return nil, errUnknownClient, nil
 	case reg.client.Disabled:
-		err = errDisabled
+		return nil, errDisabled, nil
 	case reg.client.AuthMethod == client.MethodPrivateKey:
-		err = errMethod // it has no secret
-	case reg.client.Public != (p.method == "none"): // a confidential client is never let in by its name alone
-		err = errMethod
-	case p.method == "post" && reg.client.AuthMethod != "post":
-		err = errMethod
-	case p.method != "none" && !right:
-		err = errSecret
-	default:
-		return reg.client, nil
+		return nil, errMethod, nil // it has no secret
+	case reg.client.Public != (p.method == methodNone): // a confidential client is never let in by its name alone
+		return nil, errMethod, nil
+	case p.method == methodPost && reg.client.AuthMethod == methodBasic:
+		return nil, errMethod, nil
+	case p.method != methodNone && !right:
+		return nil, errSecret, nil
 	}
-	return nil, r.refuseClient(req, p.id, oauth.InvalidClient(err))
+	return reg.client, nil, nil
 }
 
 // lookup is read outside a transaction. A client of the configuration costs no View.
@@ -118,8 +150,9 @@ func cannotCheck(err error) error {
 	return oauth.TemporarilyUnavailable(err)
 }
 
-// readCredentials finds the one way in which a request authenticates its client.
-func readCredentials(h http.Header, f oauth.Form) (identification, error) {
+// readCredentials finds the one way in which a request authenticates its client. Basic credentials can have two
+// readings. With an error there is one, of which only the id can be set.
+func readCredentials(h http.Header, f oauth.Form) ([]identification, error) {
 	headers := h.Values("Authorization")
 	posted := f.Has("client_secret")
 	asserted := f.Has("client_assertion") || f.Has("client_assertion_type")
@@ -129,31 +162,53 @@ func readCredentials(h http.Header, f oauth.Form) (identification, error) {
 			ways++
 		}
 	}
+	none := []identification{{}}
 	if ways > 1 {
-		return identification{}, oauth.InvalidRequest(nil, "more than one way of client authentication") // RFC 6749 2.3
+		return none, oauth.InvalidRequest(nil, "more than one way of client authentication") // RFC 6749 2.3
 	}
 	switch {
 	case len(headers) == 1:
-		p, err := basicCredentials(headers[0], true)
+		readings, err := basicReadings(headers[0])
 		if err != nil {
-			return identification{}, err
+			return none, err
 		}
-		if f.Has("client_id") && f.Get("client_id") != p.id {
-			return identification{}, oauth.InvalidRequest(nil, "client_id is not the authenticated client")
+		if f.Has("client_id") {
+			readings = slices.DeleteFunc(readings, func(p identification) bool { return p.id != f.Get("client_id") })
 		}
-		return p, nil
+		if len(readings) == 0 {
+			return none, oauth.InvalidRequest(nil, "client_id is not the authenticated client")
+		}
+		return readings, nil
 	case posted:
-		return identification{id: f.Get("client_id"), secret: f.Get("client_secret"), method: "post"}, nil
+		return []identification{{id: f.Get("client_id"), secret: f.Get("client_secret"), method: methodPost}}, nil
 	case asserted:
-		return readAssertion(f)
+		p, err := readAssertion(f)
+		return []identification{p}, err
 	case f.Has("client_id"):
-		return identification{id: f.Get("client_id"), method: "none"}, nil
+		return []identification{{id: f.Get("client_id"), method: methodNone}}, nil
 	}
-	return identification{}, oauth.InvalidRequest(errNoCredentials, "client authentication or client_id is missing")
+	return none, oauth.InvalidRequest(errNoCredentials, "client authentication or client_id is missing")
 }
 
-// basicCredentials reads HTTP Basic (RFC 7617). OAuth clients encode id and secret as form values first (RFC 6749
-// 2.3.1). Values are never read both ways, since one client's name could then be another's.
+// basicReadings returns what the Basic credentials of an OAuth client can mean: form values (RFC 6749 2.3.1), and the
+// bytes as they are, which curl and many libraries send. Either way they must be the secret of that very client, so no
+// client becomes another.
+func basicReadings(header string) ([]identification, error) {
+	var out []identification
+	decoded, err := basicCredentials(header, true)
+	if err == nil {
+		out = append(out, decoded)
+	}
+	if raw, failed := basicCredentials(header, false); failed == nil && raw != decoded {
+		out = append(out, raw)
+	}
+	if len(out) == 0 {
+		return nil, err
+	}
+	return out, nil
+}
+
+// basicCredentials reads HTTP Basic (RFC 7617), with id and password as form values or as they are.
 func basicCredentials(header string, formEncoded bool) (identification, error) {
 	scheme, encoded, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Basic") {
@@ -182,12 +237,14 @@ func basicCredentials(header string, formEncoded bool) (identification, error) {
 	if client.CheckID(id) != nil || !client.IsText(password) || len(password) > client.MaxSecret {
 		return identification{}, oauth.InvalidClient(errNoCredentials)
 	}
-	return identification{id: id, secret: password, method: "basic"}, nil
+	return identification{id: id, secret: password, method: methodBasic}, nil
 }
 
 // AuthenticateAPI returns the API client of HTTP Basic credentials, if it is allowed this API. The credentials of OAuth
 // clients are wrong here. (token server document, "Authentication")
 func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APIClient, error) {
+	ctx, cancel := verdictContext(req)
+	defer cancel()
 	headers := req.Header.Values("Authorization")
 	if len(headers) > 1 {
 		return nil, oauth.InvalidRequest(nil, "more than one Authorization header")
@@ -197,16 +254,16 @@ func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APICl
 	}
 	p, err := basicCredentials(headers[0], false)
 	if err != nil {
-		return nil, r.refuseClient(req, "", err)
+		return nil, r.refuseClient(ctx, req, "", err)
 	}
-	reg, right, err := r.checkAPI(req.Context(), p)
+	reg, right, err := r.checkAPI(ctx, p)
 	if err == nil && !right {
 		// The document says only HTTP Basic. Libraries for OAuth clients encode id and secret as form values all the
 		// same (RFC 6749 2.3.1), so credentials that are wrong as they stand are decoded and checked again. Either way
 		// they must be the secret of that API client.
 		if q, encoded := basicCredentials(headers[0], true); encoded == nil && q != p {
 			p = q
-			reg, right, err = r.checkAPI(req.Context(), p)
+			reg, right, err = r.checkAPI(ctx, p)
 		}
 	}
 	if err != nil {
@@ -224,7 +281,7 @@ func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APICl
 	default:
 		return reg.client, nil
 	}
-	return nil, r.refuseClient(req, p.id, oauth.InvalidClient(err))
+	return nil, r.refuseClient(ctx, req, p.id, oauth.InvalidClient(err))
 }
 
 // AuthorizeAPI returns the id of the API client whose Basic credentials a request to an API of another package carries,
@@ -270,7 +327,7 @@ func (r *Registry) checkAPI(ctx context.Context, p identification) (reg *entry[c
 }
 
 // refuseClient writes the event of a failed authentication, as far as the rate allows, and returns err.
-func (r *Registry) refuseClient(req *http.Request, id string, err error) error {
+func (r *Registry) refuseClient(ctx context.Context, req *http.Request, id string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -279,9 +336,11 @@ func (r *Registry) refuseClient(req *http.Request, id string, err error) error {
 	}
 	e, failed := r.deps.Events.New(eventClientAuthFailed, r.deps.Origin(req))
 	if failed == nil {
-		e.ClientID, e.Actor = event.Clean(id), event.Clean(id)
+		if client.CheckID(id) == nil { // otherwise it is no client's
+			e.ClientID, e.Actor = id, id
+		}
 		e.Reason = reasonOf(err)
-		failed = r.deps.Store.Update(req.Context(), func(tx storage.Tx) error { return r.deps.Events.Append(tx, e) })
+		failed = r.deps.Store.Update(ctx, func(tx storage.Tx) error { return r.deps.Events.Append(tx, e) })
 	}
 	if failed != nil {
 		// The answer is a refusal even if its event cannot be written.

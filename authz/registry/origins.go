@@ -3,8 +3,6 @@ package registry
 import (
 	"context"
 	"encoding/json"
-	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +33,9 @@ func (r *Registry) AllowsOrigin(ctx context.Context, origin string) bool {
 			addOrigins(o.fixed, reg.client)
 		}
 	}
-	if o.fixed[origin] {
+	everyPort, loopback := client.AnyPort(origin)
+	allowed := func(of map[string]bool) bool { return of[origin] || (loopback && of[everyPort]) }
+	if allowed(o.fixed) {
 		return true
 	}
 	if o.stored == nil || now.Sub(o.checked) >= corsFresh || now.Before(o.checked) {
@@ -57,20 +57,15 @@ func (r *Registry) AllowsOrigin(ctx context.Context, origin string) bool {
 		}
 		o.stored, o.checked = stored, now
 	}
-	return o.stored[origin]
+	return allowed(o.stored)
 }
 
-// addOrigins adds the origins of the client's scripts: its own and those of its https redirect URIs.
+// addOrigins adds the origins of the client's scripts.
 func addOrigins(to map[string]bool, c *client.Client) {
 	if c.Disabled {
 		return
 	}
-	for _, o := range c.Origins {
-		to[strings.TrimSuffix(o, "/")] = true
-	}
-	for _, uri := range c.RedirectURIs {
-		if u, err := url.Parse(uri); err == nil && u.Scheme == "https" {
-			to["https://"+u.Host] = true
-		}
+	for _, o := range c.ScriptOrigins() {
+		to[o] = true
 	}
 }

@@ -20,15 +20,16 @@ type Client struct {
 	Secrets []options.Sensitive `json:"secrets,omitempty"`
 	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
 	SecretHashes []options.Sensitive `json:"secret_hashes,omitempty"`
-	// How the client authenticates: basic, post (which allows basic too), or private_key_jwt, which needs jwks and no
-	// secret. Default: basic.
+	// How the client authenticates: post (its secret in the form, or as Basic credentials), basic (not in the form), or
+	// private_key_jwt, which needs jwks and no secret. Default: post.
 	AuthMethod string `json:"auth_method,omitempty"`
 	// A file or a URL with the public keys (JSON Web Key Set) of private_key_jwt. A file is read when the configuration
 	// is loaded, a URL when it is needed. Default: none.
 	JWKS string `json:"jwks,omitempty"`
 	// Where the browser may be sent after authorization; compared exactly. Default: none.
 	RedirectURIs []string `json:"redirect_uris,omitempty"`
-	// Where the browser may be sent after sign-out; compared exactly. Default: none.
+	// Where the browser may be sent after sign-out; compared exactly, except that https://app.example.com and
+	// https://app.example.com/ are the same. Default: none.
 	PostLogoutRedirectURIs []string `json:"post_logout_redirect_uris,omitempty"`
 	// Where a logout token is sent when a session that the client knows has ended. Default: none.
 	BackchannelLogoutURI string `json:"backchannel_logout_uri,omitempty"`
@@ -40,7 +41,8 @@ type Client struct {
 	Grants []string `json:"grants,omitempty"`
 	// The scopes it may ask for. Default: none.
 	Scopes []string `json:"scopes,omitempty"`
-	// The scopes it gets when it asks for none; each must be among scopes. Default: none.
+	// The scopes it gets when it asks for none; each must be among scopes. Default: the only one of a client that has
+	// one scope, otherwise none.
 	DefaultScopes []string `json:"default_scopes,omitempty"`
 	// The identity providers it may use, the first is the default: identity, and those of idps. Default: identity.
 	IDPs []string `json:"idps,omitempty"`

@@ -83,7 +83,7 @@ Known: ` + strings.Join(client.Libraries(), ", ") + `.`,
 	f.StringSliceVar(&c.DefaultScopes, "default-scopes", nil, "The scopes it gets when it asks for none")
 	f.StringSliceVar(&c.Audiences, "audiences", nil, "The resources it may ask tokens for")
 	f.StringVar(&c.Consent, "consent", "", "on, off or always")
-	f.StringVar(&c.AuthMethod, "auth-method", "", "basic or post")
+	f.StringVar(&c.AuthMethod, "auth-method", "", "post (default: in the form or Basic credentials), basic or private_key_jwt")
 	f.BoolVar(&c.IDTokenClaims, "id-token-claims", false, "The claims of the scopes are in the ID token too")
 	f.BoolVar(&c.PasswordOnly, "password-only", false, "The grant password signs people in who have set up a second factor, without it")
 	f.BoolVar(&c.PKCERequired, "pkce-required", false, "The client must use PKCE")

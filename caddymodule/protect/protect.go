@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
@@ -384,7 +385,7 @@ func (p *Protect) examine(who *token.Introspection, browser bool) verdict {
 	switch {
 	case who == nil || !who.Active:
 		return inactive
-	case !browser && len(p.Audience) > 0 && !slices.ContainsFunc(p.Audience, func(a string) bool { return slices.Contains(who.Audience, a) }):
+	case !browser && len(p.Audience) > 0 && !slices.ContainsFunc(p.Audience, func(a string) bool { return client.HasResource(who.Audience, a) }):
 		return elsewhere
 	case browser && p.session > 0 && p.now().Sub(who.AuthTime) >= p.session:
 		return tooOld

@@ -42,7 +42,7 @@ var catalogue = []section{
 		{29, "`prompt=none` without session, without consent, with a step-up needed", "`login_required`, `consent_required`, `interaction_required`"},
 		{31, "POST whose query and body disagree", "400, the two are never merged"},
 		{32, "redirect after the password was posted", "303: the password is not posted again"},
-		{33, "HEAD, PUT, DELETE", "405 with Allow"},
+		{33, "PUT, DELETE, and HEAD", "405 with Allow; HEAD issues and stores nothing"},
 		{34, "address of a sign-in or consent page in Referer", "Referrer-Policy: same-origin and nothing from another origin"},
 		{36, "`external_idp` of a provider that the client must not use, with a wrong prefix, empty, twice", "403 or 400, no request to that provider"},
 		{37, "`external_idp_custom_param` with markup, hundreds of keys, huge values", "text only; over the limit 400"},
