@@ -1,7 +1,6 @@
 package authz
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -14,6 +13,8 @@ import (
 var (
 	accessTokens = storage.NewTable[token.Access]("authz_access")
 	uses         = storage.NewTable[struct{}]("authz_access_use")
+
+	earlierLogouts = storage.NewTable[struct{}]("authz_logout")
 )
 
 // MoveToProvider changes an access token as if its person had signed in with another provider, which the client has
@@ -36,7 +37,7 @@ func LoseUses(ctx context.Context, store storage.Store, text string) error {
 
 // SendLogouts does what Run does, until nothing is due.
 func SendLogouts(ctx context.Context, s *Server) error {
-	return cmp.Or(s.moveLogouts(ctx), s.logouts.Send(ctx, s.sendLogout))
+	return s.visits.Send(ctx)
 }
 
 // PutEarlierLogout stores a logout token as versions before the outbox did, after two tries.

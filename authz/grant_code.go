@@ -315,7 +315,7 @@ func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 			return v, err
 		}
 	}
-	if err := s.rememberVisit(tx, g.client, &g.grant.SignIn, g.grant.Scope, g.now); err != nil {
+	if err := s.visits.Remember(tx, g.client, &g.grant.SignIn, g.grant.Scope, g.now); err != nil {
 		return v, err
 	}
 	return v, s.tokens.Issue(tx, g.access)

@@ -93,7 +93,7 @@ func (s *Server) issueIDToken(ctx context.Context, a *agreement) (url.Values, er
 		if _, err := s.settle(tx, a); err != nil {
 			return err
 		}
-		if err := s.rememberVisit(tx, a.client, &signIn, scope, a.now); err != nil {
+		if err := s.visits.Remember(tx, a.client, &signIn, scope, a.now); err != nil {
 			return err
 		}
 		return s.deps.Events.Append(tx, e)

@@ -216,7 +216,7 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *signOut, statu
 	if err != nil {
 		return oauth.StorageError(err)
 	}
-	s.logouts.Wake()
+	s.visits.Wake()
 	if via != "" { // to the identity provider first
 		target = via
 	}

@@ -138,7 +138,7 @@ func TestLogoutByPost(t *testing.T) {
 	if got := outcome(b.Get(res.Location())); got != asked_ || !signedIn(b) {
 		t.Errorf("Logout(an old address) = %s, want a question", got)
 	}
-	// Without a hint of ours there is nothing to hide, and strangers have nothing stored.
+	// Without a valid hint there is nothing to hide, and strangers have nothing stored.
 	for _, hint := range []string{"", "broken", own + "x"} {
 		res = h.Post("/oauth/logout", url.Values{"id_token_hint": {hint}, "client_id": {"shop"}, "state": {"s"}})
 		if res.Location() != "/oauth/logout?client_id=shop&state=s" {

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -20,30 +19,9 @@ var (
 	siteFlows    = storage.NewTable[siteFlowRecord]("authz_site_flow")       // flow id
 	siteCodes    = storage.NewTable[siteCodeRecord]("authz_site_code")       // hash of the one-time code
 	siteSessions = storage.NewTable[siteSessionRecord]("authz_site_session") // hash of the cookie
-	visits       = storage.NewTable[visitRecord]("authz_visit")              // person, session, client
-	logouts      = storage.NewTable[outbox.Record[logoutRecord]]("authz_logout_queue")
 	// postedLogouts are sign-outs that came by POST: id.
 	postedLogouts = storage.NewTable[postedLogoutRecord]("authz_posted_logout")
-	// earlierLogouts is where versions before the outbox stored logout tokens: person, session, client.
-	earlierLogouts = storage.NewTable[earlierLogoutRecord]("authz_logout")
 )
-
-// visitRecord says that a client that is notified of logouts knows a session.
-type visitRecord struct {
-	At time.Time `cbor:"1,keyasint"`
-}
-
-// logoutRecord is a logout token that is to be sent to the client of its lane.
-type logoutRecord struct {
-	Person  string `cbor:"1,keyasint"`
-	Session string `cbor:"2,keyasint"`
-}
-
-// earlierLogoutRecord is what versions before the outbox stored of a logout token. The outbox counts its tries anew.
-type earlierLogoutRecord struct {
-	DueAt time.Time `cbor:"1,keyasint,omitempty"` // zero: at once
-	Tries int       `cbor:"2,keyasint,omitempty"`
-}
 
 // requestRecord is an authorization request that waits for a sign-in or a consent, bound to the browser that started
 // it.

@@ -10,8 +10,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 )
 
-// TestResourceAsURLClassesWriteIt: a client that writes the address of its API through a URL class gets its token, which
-// names the API as the operator wrote it.
+// TestResourceAsURLClassesWriteIt: a client that writes the address of its API through a URL class gets its token,
+// which names the API as the operator wrote it.
 func TestResourceAsURLClassesWriteIt(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {

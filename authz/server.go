@@ -23,10 +23,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/authz/visit"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -131,7 +131,7 @@ type Server struct {
 	mux     http.Handler
 	panics  atomic.Int64
 	sites   map[string]bool
-	logouts *outbox.Lanes[logoutRecord]
+	visits  *visit.Visits
 	tokens  *token.Ledger
 }
 
@@ -159,7 +159,6 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		deps.Admit = func(*http.Request) bool { return true }
 	}
 	s := &Server{deps: deps, cfg: cfg, jar: cookie.For(cfg.Issuer), sites: map[string]bool{}}
-	s.logouts = s.newLogouts()
 	for _, o := range cfg.SiteOrigins {
 		s.sites[o] = true
 	}
@@ -181,6 +180,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
+	s.visits = visit.New(cfg.Issuer, visit.Deps{
+		Store: deps.Store, Keys: deps.Keys, Clients: s.clients, Tokens: s.tokens, Log: deps.Log, Now: deps.Now, Random: deps.Random,
+	})
 	s.mux = s.routes()
 	return s, nil
 }

@@ -84,7 +84,7 @@ func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
 	if err := s.endItems(r.Context(), h, partition, person, item, asker, s.deps.Origin(r)); err != nil {
 		return err
 	}
-	s.logouts.Wake() // clients hear of ended sessions
+	s.visits.Wake() // clients hear of ended sessions
 	apiHeaders(w)
 	w.Header().Del("Content-Type")
 	w.WriteHeader(http.StatusNoContent)

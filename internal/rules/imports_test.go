@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"authz/keys":           {"storage", "internal"},
 	"authz/client":         {"authz/oauth", "internal"},
 	"authz/registry":       {"authz/client", "authz/oauth", "storage", "internal"},
+	"authz/visit":          {"authz/token", "authz/registry", "authz/keys", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/token":          {"authz/registry", "authz/keys", "authz/client", "authz/oauth", "storage", "internal"},
 	"identity":             {"idp", "storage", "internal"},
 	"identity/config":      {"identity/keypair", "storage", "internal"},

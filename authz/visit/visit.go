@@ -1,9 +1,13 @@
-package authz
+// Package visit remembers which clients know which session, and tells them when it ends: by a logout token that is
+// posted to them, or by a page in a frame. When a session ends is the business of identity.
+package visit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,6 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
@@ -41,6 +46,39 @@ const (
 	logoutEvent   = "http://schemas.openid.net/event/backchannel-logout"
 )
 
+// Visits tells clients of the end of sessions. It is safe for concurrent use.
+type Visits struct {
+	deps    Deps
+	issuer  string
+	logouts *outbox.Lanes[logoutRecord]
+}
+
+// Deps is what the visits work with. All are required.
+type Deps struct {
+	Store   storage.Store
+	Keys    *keys.Keys
+	Clients *registry.Registry
+	Tokens  *token.Ledger
+	Log     *zap.Logger
+	Now     func() time.Time
+	Random  io.Reader
+}
+
+// New returns the visits of a store. Several can share one.
+func New(issuer string, deps Deps) *Visits {
+	v := &Visits{deps: deps, issuer: issuer}
+	v.logouts = outbox.NewLanes(logouts, deps.Store, v.now, outbox.Config{
+		First: logoutFirst, Most: logoutMaxWait, Tries: logoutTries, MaxAge: logoutKept, AtOnce: logoutAtOnce, Every: logoutEvery,
+		Log: deps.Log.With(zap.String("sent", "logout token")),
+	}, logoutClients)
+	return v
+}
+
+func (v *Visits) now() time.Time { return v.deps.Now().UTC() }
+
+// Wake sends what is due at once.
+func (v *Visits) Wake() { v.logouts.Wake() }
+
 // logoutClaims are the claims of a logout token. (Back-Channel Logout 2.4: no nonce)
 type logoutClaims struct {
 	Issuer   string              `json:"iss"`
@@ -53,9 +91,9 @@ type logoutClaims struct {
 	Session  string              `json:"sid"`
 }
 
-// rememberVisit records that a client knows a session, in the transaction that issues the ID token and has found the
+// Remember records that a client knows a session, in the transaction that issues the ID token and has found the
 // session live.
-func (s *Server) rememberVisit(tx storage.Tx, c *client.Client, si *token.SignIn, scope []string, now time.Time) error {
+func (v *Visits) Remember(tx storage.Tx, c *client.Client, si *token.SignIn, scope []string, now time.Time) error {
 	if !c.HearsOfLogout() || si.SessionID == "" || !slices.Contains(scope, client.ScopeOpenID) {
 		return nil
 	}
@@ -63,21 +101,16 @@ func (s *Server) rememberVisit(tx storage.Tx, c *client.Client, si *token.SignIn
 }
 
 // SessionEnded queues the logout tokens of a session, in the transaction that ends it.
-func (s *Server) SessionEnded(tx storage.Tx, person, session string) error {
-	return s.endVisits(tx, storage.Prefix(person, session), "")
+func (v *Visits) SessionEnded(tx storage.Tx, person, session string) error {
+	return v.endVisits(tx, storage.Prefix(person, session), "")
 }
 
 // SessionsEnded is SessionEnded for all sessions of a person except one ("": no exception).
-func (s *Server) SessionsEnded(tx storage.Tx, person, except string) error {
-	return s.endVisits(tx, storage.Prefix(person), except)
+func (v *Visits) SessionsEnded(tx storage.Tx, person, except string) error {
+	return v.endVisits(tx, storage.Prefix(person), except)
 }
 
-// TokensEnded ends the grants of a session, in the transaction that ends it. An identity provider can demand that.
-func (s *Server) TokensEnded(tx storage.Tx, person, session string) error {
-	return s.tokens.DropSession(tx, person, session)
-}
-
-func (s *Server) endVisits(tx storage.Tx, prefix []byte, except string) error {
+func (v *Visits) endVisits(tx storage.Tx, prefix []byte, except string) error {
 	for e, err := range visits.Scan(tx, storage.Range{Prefix: prefix}) {
 		if err != nil {
 			return err
@@ -89,14 +122,14 @@ func (s *Server) endVisits(tx storage.Tx, prefix []byte, except string) error {
 		if err := visits.Delete(tx, e.Key); err != nil {
 			return err
 		}
-		c, found, err := s.clients.Find(tx, parts[2])
+		c, found, err := v.deps.Clients.Find(tx, parts[2])
 		if err != nil {
 			return err
 		}
 		if found && c.BackchannelLogoutURI != "" && !c.Disabled {
 			// A transaction reads no clock. The visit has passed, so a token of its time is due at once.
 			rec := logoutRecord{Person: parts[0], Session: parts[1]}
-			if err := s.logouts.Add(tx, c.ID, rec.Session, e.Value.At, rec); err != nil {
+			if err := v.logouts.Add(tx, c.ID, rec.Session, e.Value.At, rec); err != nil {
 				return err
 			}
 		}
@@ -104,28 +137,19 @@ func (s *Server) endVisits(tx storage.Tx, prefix []byte, except string) error {
 	return nil
 }
 
-// newLogouts returns the outbox of logout tokens.
-func (s *Server) newLogouts() *outbox.Lanes[logoutRecord] {
-	return outbox.NewLanes(logouts, s.deps.Store, s.now, outbox.Config{
-		First: logoutFirst, Most: logoutMaxWait, Tries: logoutTries, MaxAge: logoutKept, AtOnce: logoutAtOnce, Every: logoutEvery,
-		Log: s.deps.Log.With(zap.String("sent", "logout token")),
-	}, logoutClients)
-}
+// Run sends logout tokens until ctx ends. Several can run at a time.
+func (v *Visits) Run(ctx context.Context) { v.logouts.Run(ctx, v.sendLogout) }
 
-// Run sends logout tokens until ctx ends. Several servers of one store can run at a time.
-func (s *Server) Run(ctx context.Context) error {
-	if err := s.moveLogouts(ctx); err != nil && ctx.Err() == nil {
-		s.deps.Log.Error("logout tokens of an earlier version not moved; the next start tries again", zap.Error(err))
-	}
-	s.logouts.Run(ctx, s.sendLogout)
-	return nil
+// Send sends what is due now, that of earlier versions too.
+func (v *Visits) Send(ctx context.Context) error {
+	return cmp.Or(v.moveLogouts(ctx), v.logouts.Send(ctx, v.sendLogout))
 }
 
 // moveLogouts moves what earlier versions have stored into the outbox.
-func (s *Server) moveLogouts(ctx context.Context) error {
+func (v *Visits) moveLogouts(ctx context.Context) error {
 	for {
-		now, n := s.now(), 0
-		err := s.deps.Store.Update(ctx, func(tx storage.Tx) error {
+		now, n := v.now(), 0
+		err := v.deps.Store.Update(ctx, func(tx storage.Tx) error {
 			n = 0
 			for e, err := range earlierLogouts.Scan(tx, storage.Range{Limit: logoutMove}) {
 				if err != nil {
@@ -137,7 +161,7 @@ func (s *Server) moveLogouts(ctx context.Context) error {
 					at = now
 				}
 				parts := storage.Parts(e.Key)
-				if err := s.logouts.Add(tx, parts[2], parts[1], at, logoutRecord{Person: parts[0], Session: parts[1]}); err != nil {
+				if err := v.logouts.Add(tx, parts[2], parts[1], at, logoutRecord{Person: parts[0], Session: parts[1]}); err != nil {
 					return err
 				}
 				if err := earlierLogouts.Delete(tx, e.Key); err != nil {
@@ -153,26 +177,26 @@ func (s *Server) moveLogouts(ctx context.Context) error {
 }
 
 // sendLogout makes one try. A client that is gone, disabled or no longer interested needs no token.
-func (s *Server) sendLogout(ctx context.Context, clientID, _ string, rec logoutRecord) error {
-	c, err := s.clients.Get(ctx, clientID)
+func (v *Visits) sendLogout(ctx context.Context, clientID, _ string, rec logoutRecord) error {
+	c, err := v.deps.Clients.Get(ctx, clientID)
 	if errors.Is(err, storage.ErrNotFound) || (err == nil && (c.Disabled || c.BackchannelLogoutURI == "")) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return s.postLogout(ctx, c, rec)
+	return v.postLogout(ctx, c, rec)
 }
 
 // postLogout sends a logout token. (Back-Channel Logout 2.5, 2.8)
-func (s *Server) postLogout(ctx context.Context, c *client.Client, rec logoutRecord) error {
-	id, err := secret.ID(s.deps.Random, 16)
+func (v *Visits) postLogout(ctx context.Context, c *client.Client, rec logoutRecord) error {
+	id, err := secret.ID(v.deps.Random, 16)
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	token, err := s.deps.Keys.Sign(c.IDTokenAlg, keys.TypeLogout, logoutClaims{
-		Issuer: s.cfg.Issuer, Subject: s.tokens.SubjectFor(c, rec.Person), Audience: c.ID, IssuedAt: now.Unix(), Expires: now.Add(logoutLifetime).Unix(), ID: id,
+	now := v.now()
+	token, err := v.deps.Keys.Sign(c.IDTokenAlg, keys.TypeLogout, logoutClaims{
+		Issuer: v.issuer, Subject: v.deps.Tokens.SubjectFor(c, rec.Person), Audience: c.ID, IssuedAt: now.Unix(), Expires: now.Add(logoutLifetime).Unix(), ID: id,
 		Events: map[string]struct{}{logoutEvent: {}}, Session: rec.Session,
 	})
 	if err != nil {
@@ -184,7 +208,7 @@ func (s *Server) postLogout(ctx context.Context, c *client.Client, rec logoutRec
 		return err
 	}
 	req.Header.Set("Content-Type", oauth.FormType)
-	res, err := s.clients.HTTPClient(c).Do(req)
+	res, err := v.deps.Clients.HTTPClient(c).Do(req)
 	if err != nil {
 		// Without the URL, which can hold a secret of the client
 		return fmt.Errorf("post logout token: %w", errors.Unwrap(err))
@@ -199,21 +223,21 @@ func (s *Server) postLogout(ctx context.Context, c *client.Client, rec logoutRec
 	return nil
 }
 
-// LogoutFrames returns the addresses that the page after a sign-out loads in frames, so that the clients of the session
+// Frames returns the addresses that the page after a sign-out loads in frames, so that the clients of the session
 // clear their own sessions. (OpenID Connect Front-Channel Logout 1.0, 2)
-func (s *Server) LogoutFrames(ctx context.Context, person, session string) (frames []string, err error) {
-	err = s.view(ctx, func(tx storage.Tx) error {
+func (v *Visits) Frames(ctx context.Context, person, session string) (frames []string, err error) {
+	err = v.deps.Store.View(ctx, func(tx storage.Tx) error {
 		frames = nil
 		for e, err := range visits.Scan(tx, storage.Range{Prefix: storage.Prefix(person, session)}) {
 			if err != nil {
 				return err
 			}
-			c, found, err := s.clients.Find(tx, storage.Parts(e.Key)[2])
+			c, found, err := v.deps.Clients.Find(tx, storage.Parts(e.Key)[2])
 			if err != nil {
 				return err
 			}
 			if found && c.FrontchannelLogoutURI != "" && !c.Disabled {
-				frames = append(frames, client.WithQuery(c.FrontchannelLogoutURI, url.Values{"iss": {s.cfg.Issuer}, "sid": {session}}))
+				frames = append(frames, client.WithQuery(c.FrontchannelLogoutURI, url.Values{"iss": {v.issuer}, "sid": {session}}))
 			}
 		}
 		return nil
