@@ -71,7 +71,7 @@ func (r *Registry) Authenticate(req *http.Request, f oauth.Form) (*client.Client
 	var refused error
 	id := readings[0].id
 	for _, p := range readings {
-		c, why, err := r.authenticateBySecret(ctx, p)
+		c, why, err := r.authenticateBySecret(ctx, req, p)
 		if err != nil {
 			return nil, err
 		}
@@ -86,8 +86,8 @@ func (r *Registry) Authenticate(req *http.Request, f oauth.Form) (*client.Client
 }
 
 // authenticateBySecret returns a client by its secret, or a public one by its id, or why it is refused. An error is a
-// failure, not a verdict.
-func (r *Registry) authenticateBySecret(ctx context.Context, p identification) (c *client.Client, refused, err error) {
+// failure, not a verdict. No slow hash is computed for a caller that has gone.
+func (r *Registry) authenticateBySecret(ctx context.Context, req *http.Request, p identification) (c *client.Client, refused, err error) {
 	reg, err := r.lookup(ctx, p.id)
 	if err != nil {
 		return nil, nil, err
@@ -97,7 +97,7 @@ func (r *Registry) authenticateBySecret(ctx context.Context, p identification) (
 		against = reg.credential
 	}
 	// An unknown client is compared too, so that timing does not reveal which clients exist.
-	right, err := r.checks.check(ctx, against, "client", p.id, p.secret)
+	right, err := r.checks.check(req.Context(), against, "client", p.id, p.secret)
 	if err == nil && !right && r.fixed[p.id] != nil {
 		err = r.costLookup(ctx)
 	}
@@ -256,14 +256,14 @@ func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APICl
 	if err != nil {
 		return nil, r.refuseClient(ctx, req, "", err)
 	}
-	reg, right, err := r.checkAPI(ctx, p)
+	reg, right, err := r.checkAPI(req.Context(), p)
 	if err == nil && !right {
 		// The document says only HTTP Basic. Libraries for OAuth clients encode id and secret as form values all the
 		// same (RFC 6749 2.3.1), so credentials that are wrong as they stand are decoded and checked again. Either way
 		// they must be the secret of that API client.
 		if q, encoded := basicCredentials(headers[0], true); encoded == nil && q != p {
 			p = q
-			reg, right, err = r.checkAPI(ctx, p)
+			reg, right, err = r.checkAPI(req.Context(), p)
 		}
 	}
 	if err != nil {
