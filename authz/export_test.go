@@ -64,3 +64,6 @@ func EarlierLogouts(ctx context.Context, store storage.Store) (n int, err error)
 	})
 	return n, err
 }
+
+// SettleTallies does what Run does with counted tokens.
+func SettleTallies(ctx context.Context, s *Server) error { return s.tokens.SettleTallies(ctx) }

@@ -204,3 +204,7 @@ func scopesOf(res *authztest.Response) string {
 func narrowAudience(c *authz.Config) {
 	changeClient(c, "reports", func(c *client.Client) { c.Audiences = []string{"https://narrow.example.com"} })
 }
+
+func clientCredentials(scope string) url.Values {
+	return url.Values{"grant_type": {"client_credentials"}, "scope": {scope}}
+}

@@ -162,10 +162,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		a.credentials, _ = api.ParseCredentialsKey(s)
 	}
 	a.extension = r.Plain("identity: extension", a.Identity.Extension, nil)
-	a.events = event.Retention{
-		Kept:  r.Duration("events: retention", a.Events.Retention),
-		Brief: r.Duration("events: token_retention", a.Events.TokenRetention),
-	}
+	a.events = a.Events.retention(r)
 	a.webhooks = a.Events.buildWebhooks(r)
 	a.breach = a.Identity.Breach.build(r)
 	if err := r.Err(); err != nil {

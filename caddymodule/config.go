@@ -142,7 +142,8 @@ type Outbound struct {
 type Events struct {
 	// Of all events except those of token_retention. Default: for ever.
 	Retention options.Duration `json:"retention,omitempty"`
-	// Of the tokens that clients got for themselves, which concern no person. Default: as retention.
+	// Of the tokens that clients got for themselves and of their failed authentications, which concern no person. The
+	// word forever keeps them. Default: 90d, or retention if that is shorter.
 	TokenRetention options.Duration `json:"token_retention,omitempty"`
 	// Receivers of each event that concerns a person or the configuration. Default: none.
 	Webhooks []Webhook `json:"webhooks,omitempty"`

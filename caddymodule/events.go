@@ -28,15 +28,46 @@ var eventStorageReopened = event.Type{Type: "storage.StorageReopenedEvent", Name
 //
 //	events {
 //		retention       <duration>
-//		token_retention <duration>
+//		token_retention <duration>|forever
 //		webhook         <url> { secret <secret> }
 //	}
 func (e *Events) readBlock(d *caddyfile.Dispenser) error {
 	return options.Block(options.Subdirectives{
 		"retention":       options.Value(&e.Retention, options.CheckDuration),
-		"token_retention": options.Value(&e.TokenRetention, options.CheckDuration),
+		"token_retention": options.Value(&e.TokenRetention, checkTokenRetention),
 		"webhook":         {Parse: e.readWebhook, Repeats: true},
 	}).Parse(d)
+}
+
+const (
+	defaultTokenRetention = 90 * 24 * time.Hour
+	keepForever           = "forever"
+)
+
+// checkTokenRetention accepts a duration, or the word that keeps events of tokens for ever.
+func checkTokenRetention(s string) error {
+	if s == keepForever {
+		return nil
+	}
+	if err := options.CheckDuration(s); err != nil {
+		return fmt.Errorf("%w, or %s", err, keepForever)
+	}
+	return nil
+}
+
+// retention says how long events are kept. Events of tokens that clients get for themselves come with every job that
+// runs somewhere, so they do not stay for ever unless somebody says so. (docs/decisions.md#event-retention)
+func (e *Events) retention(r *options.Resolver) event.Retention {
+	out := event.Retention{Kept: r.Duration("events: retention", e.Retention)}
+	switch text, ok := r.Text("events: token_retention", string(e.TokenRetention), checkTokenRetention); {
+	case ok && text == keepForever:
+		out.Brief = event.Forever
+	case ok:
+		out.Brief = r.Duration("events: token_retention", e.TokenRetention)
+	case out.Kept == 0 || out.Kept > defaultTokenRetention:
+		out.Brief = defaultTokenRetention
+	}
+	return out
 }
 
 func (e *Events) readWebhook(d *caddyfile.Dispenser) error {

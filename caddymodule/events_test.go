@@ -203,6 +203,10 @@ func TestRetention(t *testing.T) {
 	if n := collect(); n != 0 || total(id) != 1.0 {
 		t.Errorf("%d events collected, %v of the person left, want 0 and 1", n, total(id))
 	}
+	load("token_retention forever\nretention 1000h")
+	if n := collect(); n != 0 {
+		t.Errorf("%d events collected, want none for ever", n)
+	}
 	load("retention 1000h\ntoken_retention 1ms")
 	if n := collect(); n != 1 || total(id) != 1.0 {
 		t.Errorf("%d events collected, %v of the person left, want the token's alone", n, total(id))
@@ -215,7 +219,7 @@ func TestRetention(t *testing.T) {
 		t.Errorf("verify = %s, want sound chains that begin later", out)
 	}
 	_, metrics := s.do(s.request(http.MethodGet, "http://"+s.admin+"/metrics", nil))
-	for _, want := range []string{"gatehouse_events_collected_total ", "gatehouse_events_sealed_total ", "gatehouse_events_unsealed ", `gatehouse_webhook_posts_total{outcome="taken"} 0`} {
+	for _, want := range []string{"gatehouse_events_collected_total ", "gatehouse_events_sealed_total ", "gatehouse_events_unsealed ", `gatehouse_events_by_type_total{type="person.PersonCreatedEvent"} `, `gatehouse_event_bytes_by_type_total{type="token.AccessTokenIssuedEvent"} `, `gatehouse_webhook_posts_total{outcome="taken"} 0`} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("/metrics does not say %s", want)
 		}

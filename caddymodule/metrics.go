@@ -30,8 +30,9 @@ type metrics struct {
 
 	unkept func() int64 // refusals whose references are not kept
 
-	events func() event.Stats       // of the keeper
-	stats  func() badgerstore.Stats // nil: the engine counts nothing
+	events func() event.Stats             // of the keeper
+	growth func() map[string]event.Growth // of the keeper
+	stats  func() badgerstore.Stats       // nil: the engine counts nothing
 	hasher atomic.Pointer[secret.Hasher]
 
 	certificates atomic.Pointer[expiries]
@@ -42,7 +43,7 @@ type statsKeeper interface{ Stats() badgerstore.Stats }
 
 func newMetrics(s storage.Store, k *event.Keeper) *metrics {
 	m := &metrics{
-		events: k.Stats,
+		events: k.Stats, growth: k.Growth,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gatehouse_requests_total", Help: "Requests answered, by endpoint and outcome (ok, redirect, refused, failed, none).",
 		}, []string{"endpoint", "outcome"}),
@@ -113,6 +114,8 @@ var (
 	descUnkept    = prometheus.NewDesc("gatehouse_refusals_unkept_total", "Refusals whose references are not kept: more than 100 in a second, or storage failed.", nil, nil)
 	descSealed    = prometheus.NewDesc("gatehouse_events_sealed_total", "Events sealed into the chain.", nil, nil)
 	descCollected = prometheus.NewDesc("gatehouse_events_collected_total", "Events removed after their retention.", nil, nil)
+	descGrowth    = prometheus.NewDesc("gatehouse_events_by_type_total", "Events sealed, by type.", []string{"type"}, nil)
+	descBytes     = prometheus.NewDesc("gatehouse_event_bytes_by_type_total", "Bytes of sealed events as they are stored, without indexes, by type.", []string{"type"}, nil)
 	descBehind    = prometheus.NewDesc("gatehouse_events_unsealed", "Events that were not sealed yet at the last look, twice a second.", nil, nil)
 )
 
@@ -127,7 +130,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.texts.Describe(ch)
 	m.pushes.Describe(ch)
 	m.refusals.Describe(ch)
-	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descHashed, descQueue, descCertificate, descUnkept, descSealed, descCollected, descBehind} {
+	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descHashed, descQueue, descCertificate, descUnkept, descSealed, descCollected, descGrowth, descBytes, descBehind} {
 		ch <- d
 	}
 }
@@ -149,6 +152,10 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descSealed, prometheus.CounterValue, float64(st.Sealed))
 	ch <- prometheus.MustNewConstMetric(descCollected, prometheus.CounterValue, float64(st.Collected))
 	ch <- prometheus.MustNewConstMetric(descBehind, prometheus.GaugeValue, float64(st.Behind))
+	for kind, g := range m.growth() {
+		ch <- prometheus.MustNewConstMetric(descGrowth, prometheus.CounterValue, float64(g.Events), kind)
+		ch <- prometheus.MustNewConstMetric(descBytes, prometheus.CounterValue, float64(g.Bytes), kind)
+	}
 	if m.stats != nil {
 		st := m.stats()
 		ch <- prometheus.MustNewConstMetric(descUpdates, prometheus.CounterValue, float64(st.Updates))

@@ -164,6 +164,7 @@ type Draft struct {
 	Token, key string
 	Rec        Access
 	event      event.Event
+	counted    bool // together with others, without an event of its own
 }
 
 // DraftAccess makes an access token for a client. Issue stores it, in the transaction of its cause.
@@ -177,7 +178,7 @@ func (l *Ledger) DraftAccess(c *client.Client, rec Access, kind event.Type, from
 	if rec.Subject == "" {
 		e.Actor = rec.ClientID
 	}
-	i := &Draft{Rec: rec, event: e}
+	i := &Draft{Rec: rec, event: e, counted: l.counts(c, &rec)}
 	if c.TokenFormat == client.FormatJWT {
 		i.Token, i.key, err = l.signAccess(c, &rec)
 	} else if i.Token, err = secret.NewToken(l.deps.Random, secret.AccessToken); err == nil {
@@ -189,7 +190,7 @@ func (l *Ledger) DraftAccess(c *client.Client, rec Access, kind event.Type, from
 	return i, nil
 }
 
-// Issue stores a draft together with its event.
+// Issue stores a draft together with its event, or counts it.
 func (l *Ledger) Issue(tx storage.Tx, i *Draft) error {
 	// Put, not Create: a key of 256 random bits is unique, and looking it up would cost every writer a read.
 	if err := accessTokens.Put(tx, i.key, i.Rec, i.Rec.ExpiresAt.Add(CollectMargin)); err != nil {
@@ -199,6 +200,9 @@ func (l *Ledger) Issue(tx storage.Tx, i *Draft) error {
 		if err := uses.Create(tx, i.key, useRecord{}, i.Rec.ExpiresAt.Add(CollectMargin)); err != nil {
 			return fmt.Errorf("store use of access token: %w", err)
 		}
+	}
+	if i.counted {
+		return tally(tx, &i.Rec)
 	}
 	return l.deps.Events.Append(tx, i.event)
 }

@@ -26,6 +26,7 @@ type Ledger struct {
 	global *globalState
 	// pairwise is the key of pairwise subjects.
 	pairwise []byte
+	pace     pace
 }
 
 // Deps is what the ledger works with. All are required.

@@ -14,10 +14,18 @@ var (
 	accessTokens = storage.NewTable[Access]("authz_access")        // hash of the access token
 	uses         = storage.NewTable[useRecord]("authz_access_use") // hash of an access token with a usage limit
 	secrets      = storage.NewTable[secretRecord]("authz_secret")  // what it is for
+	tallies      = storage.NewTable[tallyRecord]("authz_tally")    // minute, client
 	globals      = storage.NewTable[globalRecord]("authz_global")  // globalKey
 )
 
 const globalKey = "state"
+
+// tallyRecord counts the tokens of a client in a minute that have no event of their own.
+type tallyRecord struct {
+	ClientID string    `cbor:"1,keyasint"`
+	Minute   time.Time `cbor:"2,keyasint"`
+	Tokens   int       `cbor:"3,keyasint"`
+}
 
 // globalRecord concerns every token at once.
 type globalRecord struct {

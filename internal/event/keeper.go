@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,8 +32,12 @@ type Retention struct {
 	Brief time.Duration // 0: the same as Kept
 }
 
+// Forever is a Retention.Brief that keeps brief events for ever, whatever is done with the others.
+const Forever time.Duration = -1
+
+// of returns how long the events of a chain are kept. 0 or less: forever.
 func (r Retention) of(c Chain) time.Duration {
-	if c.Brief && r.Brief > 0 {
+	if c.Brief && r.Brief != 0 {
 		return r.Brief
 	}
 	return r.Kept
@@ -57,6 +62,15 @@ type Keeper struct {
 	settings []*Settings
 
 	sealed, collected, behind atomic.Int64
+
+	growing sync.Mutex // guards growth
+	growth  map[string]Growth
+}
+
+// Growth is what the events of a type have added to the store.
+type Growth struct {
+	Events int64
+	Bytes  int64 // of the events as they are stored, without indexes and blocks
 }
 
 // Stats are what a keeper has counted since it was made.
@@ -68,6 +82,25 @@ type Stats struct {
 // Stats returns the counts of the keeper.
 func (k *Keeper) Stats() Stats {
 	return Stats{Sealed: k.sealed.Load(), Collected: k.collected.Load(), Behind: k.behind.Load()}
+}
+
+// Growth returns what each type of event has added since the keeper was made.
+func (k *Keeper) Growth() map[string]Growth {
+	k.growing.Lock()
+	defer k.growing.Unlock()
+	return maps.Clone(k.growth)
+}
+
+// grow adds what was sealed. It is exact, unlike a count where events are appended, in transactions that can be undone.
+func (k *Keeper) grow(sealed map[string]Growth) {
+	k.growing.Lock()
+	defer k.growing.Unlock()
+	if k.growth == nil {
+		k.growth = map[string]Growth{}
+	}
+	for kind, g := range sealed {
+		k.growth[kind] = Growth{k.growth[kind].Events + g.Events, k.growth[kind].Bytes + g.Bytes}
+	}
 }
 
 // NewKeeper returns a keeper that keeps events forever and passes none on. now can be nil.
@@ -204,10 +237,11 @@ func (k *Keeper) sealSome(ctx context.Context, c Chain) (more bool, err error) {
 	var head chainRecord
 	var made []blockRecord
 	var told []Event
+	var sealed map[string]Growth
 	now := k.now().Truncate(time.Microsecond)
 	tell := k.used().Tell
 	err = k.store.View(ctx, func(tx storage.Tx) (err error) {
-		made, told = nil, nil
+		made, told, sealed = nil, nil, map[string]Growth{}
 		if head, err = chainAt(tx, c.key()); err != nil {
 			return err
 		}
@@ -217,9 +251,11 @@ func (k *Keeper) sealSome(ctx context.Context, c Chain) (more bool, err error) {
 			if err != nil {
 				return err
 			}
-			if err := b.add(raw); err != nil {
+			kind, err := b.add(raw)
+			if err != nil {
 				return err
 			}
+			sealed[kind] = Growth{sealed[kind].Events + 1, sealed[kind].Bytes + int64(len(raw.Key)+len(raw.Value))}
 			if tell != nil && !c.Brief {
 				rec, err := events.Decode(raw.Value)
 				if err != nil {
@@ -265,6 +301,7 @@ func (k *Keeper) sealSome(ctx context.Context, c Chain) (more bool, err error) {
 		for _, b := range made {
 			k.sealed.Add(int64(b.Count)) //nolint:gosec // at most maxInBlock
 		}
+		k.grow(sealed)
 		for _, e := range told {
 			tell(e)
 		}
@@ -284,11 +321,12 @@ type builder struct {
 
 func newBuilder() *builder { return &builder{digest: sha256.New()} }
 
-// add takes a stored event into the block. The hash covers the stored bytes and the number they are stored under.
-func (b *builder) add(raw storage.Record) error {
+// add takes a stored event into the block and returns its type. The hash covers the stored bytes and the number they
+// are stored under.
+func (b *builder) add(raw storage.Record) (kind string, err error) {
 	rec, err := stamps.Decode(raw.Value)
 	if err != nil {
-		return err
+		return "", err
 	}
 	n := numberOf(string(raw.Key))
 	if b.rec.Count == 0 {
@@ -304,7 +342,7 @@ func (b *builder) add(raw storage.Record) error {
 	binary.BigEndian.PutUint64(head[8:], uint64(len(raw.Value)))
 	_, _ = b.digest.Write(head[:]) // a hash never fails
 	_, _ = b.digest.Write(raw.Value)
-	return nil
+	return rec.Type, nil
 }
 
 // block ends the block and begins the next one.

@@ -86,6 +86,7 @@ type record struct {
 // stamp is the part of an event that its block needs.
 type stamp struct {
 	ID       string    `cbor:"i"`
+	Type     string    `cbor:"t"`
 	Occurred time.Time `cbor:"o"`
 }
 

@@ -202,7 +202,8 @@ func (w *verification) block(tx storage.Tx) error {
 			w.problem("event %d was inserted before %s", n, name)
 			return nil
 		}
-		return again.add(raw)
+		_, err := again.add(raw)
+		return err
 	})
 	if err != nil {
 		return err
