@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	chokeGrants    = []string{"authorization_code", "refresh_token", "client_credentials", "implicit", "password", "validate_bearer"}
+	chokeGrants    = []string{"authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password", "validate_bearer"}
 	chokeScopes    = []string{"a.read", "b.read", "high.read"} // the last one needs level 2
 	chokeResources = []string{"https://one.example.com", "https://two.example.com"}
 )
@@ -36,7 +36,9 @@ type choke struct {
 	other  string // a token of another client, for validation
 }
 
-func (c *choke) has(grant string) bool { return slices.Contains(c.client.Grants, grant) }
+func (c *choke) has(grant string) bool {
+	return slices.Contains(c.client.Grants, grant) || (grant == "id_token" && slices.Contains(c.client.Grants, "implicit"))
+}
 
 // allowed is a second implementation of the rules of the choke point.
 func (c *choke) allowed(w wish) bool {
@@ -52,7 +54,7 @@ func (c *choke) allowed(w wish) bool {
 	case slices.Contains(w.scope, "high.read") && (w.grant == "client_credentials" || w.grant == "password"):
 		return false // there is no person, or none who could be asked to step up
 	}
-	byPerson := w.grant == "authorization_code" || w.grant == "implicit" || w.grant == "password"
+	byPerson := w.grant == "authorization_code" || w.grant == "id_token" || w.grant == "implicit" || w.grant == "password"
 	return !byPerson || w.provider == "identity"
 }
 
@@ -82,22 +84,26 @@ func (c *choke) try(t failer, w wish) url.Values {
 		changes = append(changes, "resource", w.resource)
 	}
 	switch w.grant {
-	case "authorization_code", "implicit":
-		if w.grant == "implicit" {
+	case "authorization_code", "id_token", "implicit":
+		switch w.grant {
+		case "implicit":
 			changes = append(changes, "response_type", "token")
+		case "id_token":
+			changes = append(changes, "response_type", "id_token")
+			changes[1] += " openid"
 		}
 		res := c.h.Browser(authztest.Demo).Authorize("choke", changes...)
 		_, answer := res.Redirect()
 		if res.Status >= 500 {
 			t.Fatalf("%+v = %d %s", w, res.Status, res.Body)
 		}
-		if w.grant == "implicit" || !answer.Has("code") {
+		if w.grant != "authorization_code" || !answer.Has("code") {
 			return answer
 		}
 		f = c.h.CodeForm("choke", answer.Get("code"))
 	case "refresh_token":
 		liberal := c.client
-		liberal.Grants, liberal.Scopes, liberal.Audiences, liberal.Disabled = []string{"authorization_code", "refresh_token"}, chokeScopes, chokeResources, false
+		liberal.Grants, liberal.Scopes, liberal.Audiences, liberal.Disabled = []string{"authorization_code", "refresh_token"}, append([]string{"openid"}, chokeScopes...), chokeResources, false
 		c.configure(liberal)
 		c.h.People.After(nil)
 		f.Set("refresh_token", c.h.Tokens("choke", authztest.Demo, "scope", strings.Join(w.scope, " ")).Refresh)
@@ -135,7 +141,7 @@ func TestChokePoint(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &choke{h: h, other: other, client: client.Client{
 			ID: "choke", Secrets: []secret.String{secret.New(authztest.Secret("choke"))}, RedirectURIs: []string{"https://choke.example.com/callback"},
-			Consent: "off", Grants: subset(t, chokeGrants, "grant"), Scopes: subset(t, chokeScopes, "scope"), Audiences: subset(t, chokeResources, "audience"),
+			Consent: "off", Grants: subset(t, chokeGrants, "grant"), Scopes: append(subset(t, chokeScopes, "scope"), "openid"), Audiences: subset(t, chokeResources, "audience"),
 			Disabled: rapid.IntRange(0, 9).Draw(t, "disabled") == 0,
 		}}
 		if c.has("password") { // never together with a code
@@ -168,7 +174,7 @@ func TestChokePointRestrictions(t *testing.T) {
 	other := h.Tokens("other", authztest.Guest).Access
 	full := client.Client{
 		ID: "choke", Secrets: []secret.String{secret.New(authztest.Secret("choke"))}, RedirectURIs: []string{"https://choke.example.com/callback"},
-		Consent: "off", Scopes: chokeScopes, Audiences: chokeResources,
+		Consent: "off", Scopes: append([]string{"openid"}, chokeScopes...), Audiences: chokeResources,
 	}
 	for _, tc := range []struct {
 		name     string
@@ -178,19 +184,20 @@ func TestChokePointRestrictions(t *testing.T) {
 		{"none", func(*client.Client, *wish) {}, chokeGrants},
 		{"grant", func(c *client.Client, w *wish) {
 			c.Grants = slices.DeleteFunc(slices.Clone(c.Grants), func(g string) bool {
-				return g == w.grant || (w.grant == "authorization_code" && g == "refresh_token") // which needs it
+				// What needs it goes too, and what includes it.
+				return g == w.grant || (w.grant == "authorization_code" && g == "refresh_token") || (w.grant == "id_token" && g == "implicit")
 			})
 		}, nil},
-		{"scope", func(c *client.Client, _ *wish) { c.Scopes = []string{"b.read"} }, []string{"validate_bearer"}},
-		{"level", func(_ *client.Client, w *wish) { w.scope = []string{"high.read"} }, []string{"authorization_code", "implicit", "refresh_token", "validate_bearer"}},
+		{"scope", func(c *client.Client, _ *wish) { c.Scopes = []string{"openid", "b.read"} }, []string{"validate_bearer"}},
+		{"level", func(_ *client.Client, w *wish) { w.scope = []string{"high.read"} }, []string{"authorization_code", "id_token", "implicit", "refresh_token", "validate_bearer"}},
 		{"resource", func(c *client.Client, _ *wish) { c.Audiences = chokeResources[1:] }, []string{"validate_bearer"}},
 		{"provider", func(_ *client.Client, w *wish) { w.provider = "partner" }, []string{"client_credentials", "refresh_token", "validate_bearer"}},
 		{"disabled", func(c *client.Client, _ *wish) { c.Disabled = true }, nil},
 	} {
 		for _, grant := range chokeGrants {
-			t.Run(tc.name+" "+grant, func(t *testing.T) {
+			t.Run("peer 66: the restriction of "+tc.name+" for "+grant, func(t *testing.T) {
 				c := &choke{h: h, client: full, other: other}
-				c.client.Grants = []string{"authorization_code", "refresh_token", "client_credentials", "implicit", "validate_bearer"}
+				c.client.Grants = []string{"authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "validate_bearer"}
 				if grant == "password" {
 					c.client.Grants = []string{"password", "client_credentials"}
 				}
@@ -209,8 +216,9 @@ func TestChokePointRestrictions(t *testing.T) {
 
 // check makes the request and compares the answer with the rules.
 func (c *choke) check(t failer, w wish) {
-	token := c.try(t, w).Get("access_token")
-	if got, want := token != "", c.allowed(w); got != want {
+	answer := c.try(t, w)
+	token := answer.Get("access_token")
+	if got, want := token != "" || answer.Has("id_token"), c.allowed(w); got != want {
 		t.Fatalf("%+v of a client with grants %v, scopes %v, audiences %v, disabled %t: given = %t, want %t; log: %s",
 			w, c.client.Grants, c.client.Scopes, c.client.Audiences, c.client.Disabled, got, want, c.h.Log())
 	}

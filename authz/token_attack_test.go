@@ -1,16 +1,21 @@
 package authz_test
 
 import (
+	"context"
 	"encoding/base64"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 func TestCodeAttacks(t *testing.T) {
@@ -46,7 +51,11 @@ func TestCodeAttacks(t *testing.T) {
 	})
 	attack(t, "attack 43: 64 redeem one code at once", func(t *testing.T, h *authztest.Harness) {
 		code := h.Browser(authztest.Demo).Code("shop")
+		// Each of them has found the code good before the first one spends it.
+		inner := h.Store.Store
+		h.Store.Store = &barrier{Store: inner, missing: 64, all: make(chan struct{})}
 		all := together(64, func(int) *authztest.Response { return h.Redeem("shop", code) })
+		h.Store.Store = inner
 		if n := countStatus(all, 200); n != 1 {
 			t.Errorf("%d of 64 got tokens, want exactly 1", n)
 		}
@@ -164,20 +173,75 @@ func TestCodeAttacks(t *testing.T) {
 
 func TestVerifier(t *testing.T) {
 	t.Parallel()
-	h := authztest.New(t)
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
+		changeClient(c, "other", func(c *client.Client) { c.PKCERequired = true })
+	}))
 	b := h.Browser(authztest.Demo)
-	for name, verifier := range map[string]string{
-		"none": "", "short": authztest.Verifier[:42], "other": strings.Repeat("a", 43), "padded": authztest.Verifier + "=", "the challenge": authztest.Challenge,
-		"long": strings.Repeat("a", 129),
-	} {
-		code := b.Code("spa")
-		f := h.CodeForm("spa", code)
-		f.Set("code_verifier", verifier)
-		wantError(t, name, h.Token("spa", f), 400, "invalid_grant")
-		wantError(t, name+", then right", h.Redeem("spa", code), 400, "invalid_grant")
+	// A public client, a confidential one that need not send a challenge and does, and one that must.
+	for _, id := range []string{"spa", "shop", "other"} {
+		for name, verifier := range map[string]string{
+			"none": "", "short": authztest.Verifier[:42], "other": strings.Repeat("a", 43), "padded": authztest.Verifier + "=", "the challenge": authztest.Challenge,
+			"long": strings.Repeat("a", 129),
+		} {
+			code := b.Code(id)
+			f := h.CodeForm(id, code)
+			f.Set("code_verifier", verifier)
+			wantError(t, id+": "+name, h.Token(id, f), 400, "invalid_grant")
+			wantError(t, id+": "+name+", then right", h.Redeem(id, code), 400, "invalid_grant")
+			code = b.Code(id)
+			f = h.CodeForm(id, code)
+			f.Del("code_verifier")
+			wantError(t, id+": left out", h.Token(id, f), 400, "invalid_grant")
+		}
+		wantStatus(t, id+": right", h.Redeem(id, b.Code(id)), 200)
 	}
-	wantStatus(t, "right", h.Redeem("spa", b.Code("spa")), 200)
 	h.Invariants(t)
+}
+
+// TestVerifierIsNoSecret: a confidential client that must use PKCE authenticates all the same. The verifier proves that
+// the code is redeemed where it was asked for, not by whom.
+func TestVerifierIsNoSecret(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
+		changeClient(c, "shop", func(c *client.Client) { c.PKCERequired = true })
+	}))
+	code := h.Browser(authztest.Demo).Code("shop")
+	f := h.CodeForm("shop", code)
+	wantError(t, "nothing", h.Post("/oauth/token", f), 400, "invalid_request")
+	f.Set("client_id", "shop")
+	wantError(t, "its name alone", h.Post("/oauth/token", f), 401, "invalid_client")
+	f.Set("client_secret", "")
+	wantError(t, "an empty secret", h.Post("/oauth/token", f), 401, "invalid_client")
+	f.Set("client_secret", authztest.Secret("other"))
+	wantError(t, "the secret of another client", h.Post("/oauth/token", f), 401, "invalid_client")
+	f.Del("client_secret")
+	f.Del("client_id")
+	wantError(t, "another client", h.Post("/oauth/token", f, authztest.Basic("other", authztest.Secret("other"))...), 400, "invalid_grant")
+	wantStatus(t, "its secret", h.Redeem("shop", code), 200)
+	h.Invariants(t)
+}
+
+// barrier is a store that lets nobody write before a number of callers want to.
+type barrier struct {
+	storage.Store
+
+	mu      sync.Mutex // guards missing
+	missing int
+	all     chan struct{} // closed when they are all there
+}
+
+func (s *barrier) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	s.mu.Lock()
+	if s.missing--; s.missing == 0 {
+		close(s.all)
+	}
+	s.mu.Unlock()
+	select {
+	case <-s.all:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.Store.Update(ctx, fn)
 }
 
 func TestRequestAttacks(t *testing.T) {

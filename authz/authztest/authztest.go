@@ -60,6 +60,7 @@ type Harness struct {
 	log      *syncBuffer
 	watch    *watcher
 	canaries canaries
+	sweep    func(context.Context) (int, error)
 }
 
 // Option changes a harness before it starts.
@@ -102,7 +103,7 @@ func New(t testing.TB, opts ...Option) *Harness {
 		store, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = h.Clock.Now })
 		h.must(err)
 		t.Cleanup(func() { h.must(store.Close()) })
-		h.Store = &FaultyStore{Store: storagetest.Closures(t, store)}
+		h.Store, h.sweep = &FaultyStore{Store: storagetest.Closures(t, store)}, store.Sweep
 	}
 	h.makeDeps()
 	h.People.store = h.Store.Store
@@ -161,6 +162,14 @@ func (h *Harness) must(err error) {
 	if err != nil {
 		h.T.Fatal(err)
 	}
+}
+
+// Sweep removes the records that have expired by the harness's clock, as storage does every few minutes. The store must
+// be the harness's own.
+func (h *Harness) Sweep() {
+	h.T.Helper()
+	_, err := h.sweep(h.T.Context())
+	h.must(err)
 }
 
 // Log returns everything logged so far.

@@ -18,7 +18,7 @@ import (
 const (
 	tallyAfter = 10 // events of a client in a minute
 	tallyTime  = time.Minute
-	tallyLimit = 256              // counts that are read at a time
+	tallyLimit = 256 // counts that are read at a time
 )
 
 // pace counts the tokens of clients in this minute, so that the usual ones cost no read.

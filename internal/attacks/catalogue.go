@@ -79,7 +79,7 @@ var catalogue = []section{
 		{73, "client assertions without or with a wrong algorithm, replayed, too long, with foreign issuer or audience", "401 `invalid_client`"},
 		{74, "times of unknown and known clients, of right and wrong starts of a secret", "no measurable difference"},
 		{76, "other spellings of the path", "the same policy or 404, never a weaker one"},
-		{77, "scripts of other origins", "no Access-Control-Allow-Origin but for the clients' own origins on token, revoke, userinfo, discovery and keys; never with credentials"},
+		{77, "scripts of other origins", "no Access-Control-Allow-Origin but for the clients' own origins on token, revoke and userinfo, and for all on discovery and keys; never with credentials"},
 		{78, "headers and error texts of every answer", "JSON in UTF-8, no-store, printable ASCII texts"},
 	}},
 	{"Revocation and introspection", []attackCase{

@@ -1,0 +1,68 @@
+package authz_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+)
+
+// TestReplayAfterASweep: what remembers that something was used must not be collected while it could be used again.
+func TestReplayAfterASweep(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 73: a client assertion in its last second", func(t *testing.T) {
+		t.Parallel()
+		s := newSigner(t, "signer", jose.EdDSA)
+		h := authztest.New(t, authztest.WithClients(s.client))
+		claims := s.claims(h)
+		claims["exp"] = h.Clock.Now().Unix() + 330 // the farthest that is accepted
+		raw := s.sign(t, claims, "")
+		wantStatus(t, "first", h.Post("/oauth/token", assertionForm(raw)), http.StatusOK)
+		h.Clock.Advance(330*time.Second - time.Millisecond)
+		h.Sweep()
+		wantError(t, "replay", h.Post("/oauth/token", assertionForm(raw)), http.StatusUnauthorized, "invalid_client")
+		claims["jti"] = "another"
+		wantStatus(t, "one of the same age that was not used", h.Post("/oauth/token", assertionForm(s.sign(t, claims, ""))), http.StatusOK)
+		h.Invariants(t)
+	})
+	t.Run("attack 41: a code whose tokens are in use", func(t *testing.T) {
+		t.Parallel()
+		h := authztest.New(t)
+		code := h.Browser(authztest.Demo).Code("shop")
+		first := h.Redeem("shop", code)
+		h.Clock.Advance(24*time.Hour - time.Millisecond)
+		h.Sweep()
+		second := h.Refresh("shop", first.Text("refresh_token"))
+		wantStatus(t, "refresh", second, http.StatusOK)
+		wantError(t, "replay", h.Redeem("shop", code), http.StatusBadRequest, "invalid_grant")
+		wantActive(t, h, "what the code gave", second.Text("access_token"), false)
+		h.Invariants(t)
+	})
+	t.Run("attack 64: a spent refresh token", func(t *testing.T) {
+		t.Parallel()
+		h := authztest.New(t)
+		first := h.Tokens("shop", authztest.Demo).Refresh
+		second := h.Refresh("shop", first).Text("refresh_token")
+		h.Clock.Advance(30*24*time.Hour - time.Second)
+		h.Sweep()
+		third := h.Refresh("shop", second).Text("refresh_token")
+		wantActive(t, h, "the third", third, true)
+		wantError(t, "replay of the first", h.Refresh("shop", first), http.StatusBadRequest, "invalid_grant")
+		wantActive(t, h, "the third, after the replay", third, false)
+		h.Invariants(t)
+	})
+	t.Run("a token with a usage limit", func(t *testing.T) {
+		t.Parallel()
+		h := authztest.New(t, authztest.WithConfig(limited))
+		token := own(h, "scope", "two.read").Text("access_token")
+		wantStatus(t, "first", h.Validate(token), http.StatusOK)
+		wantStatus(t, "second", h.Validate(token), http.StatusOK)
+		h.Clock.Advance(15*time.Minute - time.Millisecond)
+		h.Sweep()
+		wantError(t, "used up", h.Validate(token), http.StatusBadRequest, "invalid_grant")
+		h.Invariants(t)
+	})
+}
