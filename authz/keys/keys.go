@@ -11,12 +11,14 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -320,6 +322,9 @@ func (k *Keys) Verify(raw, typ string) ([]byte, error) {
 	if len(raw) > 16<<10 {
 		return nil, ErrUnverified
 	}
+	if !isCanonical(raw) {
+		return nil, ErrUnverified
+	}
 	parsed, err := jose.ParseSignedCompact(raw, Algorithms)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnverified, err)
@@ -334,6 +339,17 @@ func (k *Keys) Verify(raw, typ string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrUnverified, err)
 	}
 	return payload, nil
+}
+
+// isCanonical tells whether each part of a token is written as it was issued. A decoder that ignores padding, line ends
+// and surplus bits would take other text for the same token.
+func isCanonical(raw string) bool {
+	for part := range strings.SplitSeq(raw, ".") {
+		if _, err := base64.RawURLEncoding.Strict().DecodeString(part); err != nil || strings.ContainsAny(part, "\r\n") {
+			return false
+		}
+	}
+	return true
 }
 
 // JWKS returns the public keys, those that will sign next included, in the order in which they were made.
