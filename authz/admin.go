@@ -40,6 +40,9 @@ func (s *Server) RevokeClient(ctx context.Context, id string, by event.Actor) er
 	return s.clients.Revoke(ctx, id, by)
 }
 
+// MaxLevelOf returns the highest level of sign-ins that an API client can make tokens for.
+func (s *Server) MaxLevelOf(apiClient string) int { return s.clients.MaxLevelOf(apiClient) }
+
 // PartitionsOf returns the partitions that an API client is limited to. None: all.
 func (s *Server) PartitionsOf(apiClient string) []string { return s.clients.PartitionsOf(apiClient) }
 

@@ -29,7 +29,7 @@ func (i *instance) openAPIs(a *App) error {
 	}
 	i.apis = append(i.apis, doc, config.NewAPI(i.config, i.gate, i.pages.ReloadExtension))
 	served, err := api.New(api.Deps{
-		Store: i.core.Store, Gate: i.gate, Units: i.config.Units, Subject: i.identity.Person.Get, Identity: i.identity, CredentialsKey: a.credentials, Origin: a.Origin,
+		Store: i.core.Store, Gate: i.gate, Units: i.config.Units, Subject: i.identity.Person.Get, Identity: i.identity, CredentialsKey: a.credentials, MaxLevel: i.authz.MaxLevelOf, Origin: a.Origin,
 	})
 	if err != nil {
 		return err

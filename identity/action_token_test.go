@@ -90,6 +90,7 @@ func TestActionTokenLevel(t *testing.T) {
 	}{
 		{"as its maker says", actiontoken.NewActionToken{Level: 4}, 4},
 		{"less than the configuration says", actiontoken.NewActionToken{Level: 1}, 1},
+		{"a ceiling below what the configuration says", actiontoken.NewActionToken{Ceiling: 1}, 1},
 		{"as configured", actiontoken.NewActionToken{}, 2},
 		{"app to web, as configured", actiontoken.NewActionToken{AppToWeb: true}, 3},
 	} {

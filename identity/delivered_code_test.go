@@ -76,9 +76,9 @@ func TestDeliveredCode(t *testing.T) {
 	if _, err := h.Proof.MakeDeliveredCode(t.Context(), demo, "step-up", event.Actor{}); !errors.Is(err, proof.ErrCodesOff) {
 		t.Errorf("MakeDeliveredCode, switched off = %v", err)
 	}
-	u.Features.StepUpExternallyDeliveredCodeEnabled = true // the deprecated switch has the same effect
+	u.Features.ExternallyDeliveredCodeStepUp.Enabled = true
 	if a := other.get("/next"); a.Code != http.StatusOK {
-		t.Errorf("level 2 with the deprecated switch = %d", a.Code)
+		t.Errorf("level 2 with codes switched on again = %d", a.Code)
 	}
 	u.StepUp.AuthenticationMethods.ExternallyDeliveredCodeAuthenticationLevel = 1
 	if a := other.get("/next"); a.Code != http.StatusForbidden {

@@ -187,6 +187,54 @@ func TestDomainsBoundWhatAProviderVouchesFor(t *testing.T) {
 	}
 }
 
+// TestUnverifiedAddressesAreMarked: an application sees of an address in the details that nobody has verified it.
+func TestUnverifiedAddressesAreMarked(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*idp.Identity)
+		want   string
+	}{
+		"verified":              {func(*idp.Identity) {}, ""},
+		"not verified":          {func(id *idp.Identity) { id.EmailVerified = false }, "false"},
+		"a detail alone":        {func(id *idp.Identity) { id.Email, id.EmailVerified = "", false }, "false"},
+		"a detail that says so": {func(id *idp.Identity) { id.Email, id.Details["email_verified"] = "", []string{"true"} }, "true"},
+		"another address":       {func(id *idp.Identity) { id.Details["email"] = []string{"boss@partner.example"} }, "false"},
+		"no address in details": {func(id *idp.Identity) { delete(id.Details, "email"); id.EmailVerified = false }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newElsewhere(t)
+			e.at("partner")
+			id := ann()
+			c.change(id)
+			if got := strings.Join(e.mustEnter(e.browser(), id).Details["email_verified"], " "); got != c.want {
+				t.Errorf("email_verified among the details = %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestNamesThatTurnAround: a name cannot change the direction of the text around it.
+func TestNamesThatTurnAround(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t)
+	e.at("partner")
+	id := ann()
+	id.Details["lastName"] = []string{"gpj.\u202enimda"}
+	p, err := e.Person.Person(t.Context(), e.mustEnter(e.browser(), id).Subject)
+	if err != nil || strings.ContainsRune(p.Name+p.FamilyName, '\u202e') {
+		t.Errorf("Person = %+q, %v, want no direction mark", p.Name, err)
+	}
+	for _, c := range "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069" {
+		if person.IsText("Ann"+string(c), person.MaxName) {
+			t.Errorf("IsText with %U = true, want false", c)
+		}
+	}
+	if !person.IsText("\u05d0\u05e0\u200f", person.MaxName) {
+		t.Error("a Hebrew name with a mark of its own direction is refused")
+	}
+}
+
 // TestReservedUsernames: nobody chooses a username that stands for the system or those who run it.
 func TestReservedUsernames(t *testing.T) {
 	t.Parallel()

@@ -87,7 +87,9 @@ type APIClient struct {
 	Audiences []string `json:"audiences,omitempty"` // introspects only tokens for these. Default: all
 	// Partitions are the partitions of persons that it is limited to. Default: all
 	Partitions []string `json:"partitions,omitempty"`
-	Disabled   bool     `json:"disabled,omitempty"`
+	// MaxLevel is the highest level of the LOGIN tokens that it makes. Default: 2
+	MaxLevel int  `json:"max_level,omitempty"`
+	Disabled bool `json:"disabled,omitempty"`
 }
 
 // HasScope tells whether the client can ask for a scope.

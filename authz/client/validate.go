@@ -293,6 +293,12 @@ func (c *APIClient) Validate() error {
 			p.Addf("partitions: %q %w", name, err)
 		}
 	}
+	if c.MaxLevel < 0 || c.MaxLevel > 4 {
+		p.Addf("max_level: %d is not between 1 and 4", c.MaxLevel)
+	}
+	if c.MaxLevel > 0 && !slices.Contains(c.APIs, "persons") {
+		p.Addf("max_level: the API client makes no tokens: add persons to apis, or leave it out")
+	}
 	if len(c.Partitions) > 0 && slices.Contains(c.APIs, "configuration") {
 		p.Addf("partitions: the configuration is that of all partitions: leave out partitions, or configuration in apis")
 	}

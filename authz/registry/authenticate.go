@@ -303,6 +303,17 @@ func (r *Registry) AuthorizeAPI(req *http.Request, api string) (client string, e
 	return "", err
 }
 
+// defaultMaxLevel is the level of a second factor that is not one of the strongest.
+const defaultMaxLevel = 2
+
+// MaxLevelOf returns the highest level of sign-ins that an API client can make tokens for.
+func (r *Registry) MaxLevelOf(apiClient string) int {
+	if reg := r.apis[apiClient]; reg != nil && reg.client.MaxLevel > 0 {
+		return reg.client.MaxLevel
+	}
+	return defaultMaxLevel
+}
+
 // PartitionsOf returns the partitions that an API client is limited to. None: all.
 func (r *Registry) PartitionsOf(apiClient string) []string {
 	if reg := r.apis[apiClient]; reg != nil {

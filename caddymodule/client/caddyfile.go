@@ -142,6 +142,7 @@ func (c *Client) readIDTokenClaims(d *caddyfile.Dispenser) error {
 //		apis        introspection|configuration|credentials|events|persons...
 //		audiences   <uri>...
 //		partitions  <name>...
+//		max_level   1|2|3|4      # of the LOGIN tokens that it makes
 //		disabled
 //	}
 func ReadAPIClient(d *caddyfile.Dispenser, others []APIClient) (c APIClient, err error) {
@@ -160,6 +161,7 @@ func ReadAPIClient(d *caddyfile.Dispenser, others []APIClient) (c APIClient, err
 		"apis":        options.Values(&c.APIs, checkAPI),
 		"audiences":   options.Values(&c.Audiences, options.CheckURI),
 		"partitions":  options.Values(&c.Partitions, login.CheckPartition),
+		"max_level":   options.Value(&c.MaxLevel, options.CheckLevel),
 		"disabled":    options.Flag(&c.Disabled),
 	})
 	if err != nil {

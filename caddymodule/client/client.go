@@ -123,6 +123,8 @@ type APIClient struct {
 	Audiences []string `json:"audiences,omitempty"`
 	// The partitions that it is limited to, of those of identity. Default: all.
 	Partitions []string `json:"partitions,omitempty"`
+	// The highest authentication level, 1 to 4, of the LOGIN tokens that it makes for people. Default: 2.
+	MaxLevel options.Count `json:"max_level,omitempty"`
 	// Whether the credentials are switched off. Default: false.
 	Disabled bool `json:"disabled,omitempty"`
 

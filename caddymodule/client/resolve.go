@@ -128,6 +128,7 @@ func (c *APIClient) Build(r *options.Resolver) *client.APIClient {
 		ID: r.Plain("api_client", c.ID, nil), Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
 		APIs: r.List(of+"apis", c.APIs, checkAPI), Audiences: r.List(of+"audiences", c.Audiences, options.CheckURI),
 		Partitions: r.List(of+"partitions", c.Partitions, login.CheckPartition), Disabled: c.Disabled,
+		MaxLevel: r.Count(of+"max_level", c.MaxLevel, options.CheckLevel),
 	}
 	if r.Adapting() {
 		if options.HasPlaceholder(c.ID) {

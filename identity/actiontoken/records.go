@@ -28,6 +28,8 @@ type Record struct {
 	// Session is the session in which the person has made it on a page. The token ends with that session and gives no
 	// more than it. Empty: an API client has made it.
 	Session string `cbor:"10,keyasint,omitempty"`
+	// Ceiling is the highest level of its LOGIN. 0: none
+	Ceiling int `cbor:"11,keyasint,omitempty"`
 }
 
 // ticketRecord is a ticket that signs a person in once.

@@ -244,6 +244,14 @@ func (r *actionRun) signIn(u *config.Units, result map[string]string) error {
 // level is the authentication level of the LOGIN. That of a link which the person made is never above the present
 // setting.
 func (r *Record) level(f *config.ActionToken) int {
+	if r.Ceiling > 0 {
+		return min(r.Ceiling, r.wanted(f))
+	}
+	return r.wanted(f)
+}
+
+// wanted is level without a ceiling.
+func (r *Record) wanted(f *config.ActionToken) int {
 	switch {
 	case r.Session != "":
 		return min(r.Level, f.Login.AuthenticationLevel)

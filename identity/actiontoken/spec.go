@@ -57,6 +57,8 @@ type NewActionToken struct {
 	Level int `json:"authentication_level,omitempty"`
 	// AppToWeb says that the LOGIN carries a sign-in from an app to the web.
 	AppToWeb bool `json:"app_to_web,omitempty"`
+	// Ceiling is the highest level that a LOGIN gets, whatever the token or the features unit says. 0: none
+	Ceiling int `json:"-"`
 }
 
 // ActionToken is a new action token. The token itself is not stored, so it is never shown again.
@@ -85,6 +87,8 @@ func (n *NewActionToken) check() error {
 		return &person.ValidationError{Field: "ttl", Problem: fmt.Sprintf("must be 1 to %d seconds", maxActionTTL)}
 	case n.Level < 0 || n.Level > highestAuthnLevel:
 		return &person.ValidationError{Field: "authentication_level", Problem: "must be 1 to 4"}
+	case n.Ceiling > 0 && n.Level > n.Ceiling:
+		return &person.ValidationError{Field: "authentication_level", Problem: fmt.Sprintf("is above %d, the max_level of the API client", n.Ceiling)}
 	case !n.has(ActionLogin) && (n.Level != 0 || n.AppToWeb):
 		return &person.ValidationError{Field: "actions", Problem: "have no LOGIN, to which authentication_level and app_to_web belong"}
 	}

@@ -33,6 +33,8 @@ type Deps struct {
 	// CredentialsKey decrypts the passwords that API clients send: 16, 24 or 32 bytes. Default: no password is
 	// accepted.
 	CredentialsKey secret.String
+	// MaxLevel returns the highest level of the LOGIN tokens that an API client makes. nil, or 0: any.
+	MaxLevel func(client string) int
 	// Origin says where a request came from. Default: the server itself.
 	Origin func(*http.Request) event.Origin
 	Now    func() time.Time

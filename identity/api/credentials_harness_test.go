@@ -119,6 +119,7 @@ func newPeopleCosting(t testing.TB, cost secret.HashCost, change ...func(*identi
 	}
 	h.deps = api.Deps{
 		Store: h.store, Gate: &rest.Gate{Authorize: authorizeAll, Log: log, Issuer: issuer}, Units: units, CredentialsKey: key, Origin: origin, Now: c.Now, Random: rand.Reader,
+		MaxLevel: func(string) int { return 2 },
 	}
 	for _, fn := range change {
 		fn(&cfg, &h.deps)

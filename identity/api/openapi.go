@@ -65,7 +65,7 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodPost, Path: "/api/persons/{id}/tokens", ID: "makeActionToken", Tag: personsAPI, Summary: "Makes an action token for a person",
-			Body: actiontoken.NewActionToken{}, Answers: []openapi.Answer{{Status: http.StatusCreated, Body: actiontoken.ActionToken{}}, {Status: http.StatusNotFound}},
+			Body: newTokenRequest{}, Answers: []openapi.Answer{{Status: http.StatusCreated, Body: actiontoken.ActionToken{}}, {Status: http.StatusNotFound}},
 		},
 		{
 			Method: http.MethodDelete, Path: "/api/persons/{id}/tokens", ID: "revokeActionTokens", Tag: personsAPI, Summary: "Revokes every action token of a person",

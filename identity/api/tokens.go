@@ -118,17 +118,56 @@ func refusedToken(err error) error {
 	return e.With(err)
 }
 
+// newTokenRequest is the body of POST /api/persons/{id}/tokens.
+type newTokenRequest struct {
+	Actions []actiontoken.Action `json:"actions" rest:"required"`
+	// TTL counts seconds, 1 up to a year. Default: the shortest lifetime that the features unit sets for the actions.
+	TTL *int `json:"ttl,omitempty"`
+	// RedirectURI is where the person goes afterwards. It must be whitelisted for action tokens. Default: where any
+	// sign-in ends.
+	RedirectURI string `json:"redirect_uri,omitempty"`
+	// Level is the authentication level of a LOGIN, 1 to 4, up to the max_level of the API client. Default: that of the
+	// features unit.
+	Level *int `json:"authentication_level,omitempty"`
+	// AppToWeb says that the LOGIN carries a sign-in from an app to the web.
+	AppToWeb bool `json:"app_to_web,omitempty"`
+}
+
+// token returns what is asked for. A number that is there is never a default.
+func (n *newTokenRequest) token(ceiling int) (actiontoken.NewActionToken, error) {
+	out := actiontoken.NewActionToken{Actions: n.Actions, RedirectURI: n.RedirectURI, AppToWeb: n.AppToWeb, Ceiling: ceiling}
+	if n.TTL != nil {
+		if out.TTL = *n.TTL; out.TTL == 0 {
+			return out, rest.Invalid(rest.Problem{Path: "ttl", Problem: "must be 1 second at least"})
+		}
+	}
+	if n.Level != nil {
+		if out.Level = *n.Level; out.Level == 0 {
+			return out, rest.Invalid(rest.Problem{Path: "authentication_level", Problem: "must be 1 to 4"})
+		}
+	}
+	return out, nil
+}
+
 // handleMakeToken serves POST /api/persons/{id}/tokens.
 func (a *API) handleMakeToken(w http.ResponseWriter, r *http.Request, client string) error {
 	personID, err := a.personOf(r, client)
 	if err != nil {
 		return err
 	}
-	var in actiontoken.NewActionToken
+	var in newTokenRequest
 	if err := rest.Decode(w, r, maxNewToken, &in); err != nil {
 		return err
 	}
-	made, err := a.deps.Identity.ActionToken.Make(r.Context(), personID, in, a.actor(r, client))
+	ceiling := 0
+	if a.deps.MaxLevel != nil {
+		ceiling = a.deps.MaxLevel(client)
+	}
+	want, err := in.token(ceiling)
+	if err != nil {
+		return err
+	}
+	made, err := a.deps.Identity.ActionToken.Make(r.Context(), personID, want, a.actor(r, client))
 	if invalid := new(person.ValidationError); errors.As(err, &invalid) {
 		return rest.Invalid(rest.Problem{Path: invalid.Field, Problem: invalid.Problem})
 	}

@@ -188,6 +188,7 @@ func (s *Service) load(tx storage.Tx, v versionRecord) (*state, error) {
 	}
 	s.addFixed(&u)
 	u.complete()
+	settleTwins(&u, &u)
 	return st, nil
 }
 

@@ -43,7 +43,7 @@ var effects = []effect{
 	later("features.storage_api_enabled", "there is no such API"),
 	later("features.unauthenticated_migration_enabled", noMigration),
 	does("features.username_reminder_via_sms_enabled", "A person who has forgotten the username gets it by text message to their verified number. It needs sms and sms_enabled.", "UsernameReminder"),
-	does("features.step_up_authentication_method_externally_delivered_code_enabled", "Deprecated: says the same as externally_delivered_code_step_up.enabled; one of the two is enough.", "DeliveredCode"),
+	does("features.step_up_authentication_method_externally_delivered_code_enabled", "Deprecated: another name of externally_delivered_code_step_up.enabled. A change of one changes both.", "DeliveredCode"),
 	does("features.action_token.login.enabled", "Action tokens sign a person in. Off: code 1028.", "ActionTokenSwitches"),
 	does("features.action_token.login.ttl", "Lifetime in seconds of a token of type LOGIN, unless its request says otherwise.", "ActionTokenTTL"),
 	does("features.action_token.login.authentication_level", "The level of a sign-in by action token unless its request says otherwise.", "ActionTokenLevel"),

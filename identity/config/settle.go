@@ -102,6 +102,21 @@ func (m *LoginMethod) revealed() (out []string) {
 	return out
 }
 
+// settleTwins gives one setting with two names one value: that of the name that was changed. Of two that differ since
+// an earlier version, either was enough. (docs/decisions.md#configuration-units)
+func settleTwins(from, to *Units) {
+	a, b := &to.Features.ExternallyDeliveredCodeStepUp.Enabled, &to.Features.StepUpExternallyDeliveredCodeEnabled
+	before, beforeB := from.Features.ExternallyDeliveredCodeStepUp.Enabled, from.Features.StepUpExternallyDeliveredCodeEnabled
+	on := *a || *b
+	switch {
+	case *a != before: // also where both are changed
+		on = *a
+	case *b != beforeB:
+		on = *b
+	}
+	*a, *b = on, on
+}
+
 // method returns the login method of an id, or nil.
 func (u *Units) method(id string) *LoginMethod {
 	i := slices.IndexFunc(u.LoginMethods.LoginMethods, func(m LoginMethod) bool { return m.ID == id })

@@ -196,6 +196,31 @@ func TestMerge(t *testing.T) {
 	w.must(204, "POST", "/api/v2/config", `{}`)
 }
 
+// TestOneSettingWithTwoNames: the switch of delivered codes and its deprecated name are one setting, by whichever name
+// it is changed.
+func TestOneSettingWithTwoNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i, step := range []struct {
+		body string
+		want bool
+	}{
+		{`{"step_up_authentication_method_externally_delivered_code_enabled":true}`, true},
+		{`{"externally_delivered_code_step_up":{"enabled":false}}`, false},
+		{`{"externally_delivered_code_step_up":{"enabled":true}}`, true},
+		{`{"step_up_authentication_method_externally_delivered_code_enabled":false}`, false},
+		{`{"externally_delivered_code_step_up":{"expiration_time":300}}`, false},
+		{`{"externally_delivered_code_step_up":{"enabled":true},"step_up_authentication_method_externally_delivered_code_enabled":false}`, true},
+		{`{"externally_delivered_code_step_up":{"enabled":true},"step_up_authentication_method_externally_delivered_code_enabled":false}`, false},
+	} {
+		w.must(204, "POST", "/api/v2/config/features", step.body)
+		f := w.units(w.service).Features
+		if f.ExternallyDeliveredCodeStepUp.Enabled != step.want || f.StepUpExternallyDeliveredCodeEnabled != step.want {
+			t.Errorf("step %d, %s: %t and %t, want both %t", i+1, step.body, f.ExternallyDeliveredCodeStepUp.Enabled, f.StepUpExternallyDeliveredCodeEnabled, step.want)
+		}
+	}
+}
+
 // TestEvent: a change is one event, which names its members and never their values.
 func TestEvent(t *testing.T) {
 	t.Parallel()

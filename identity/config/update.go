@@ -82,6 +82,7 @@ func (s *Service) settle(from, to *Units, keepIDs bool) error {
 	if err := s.settleIDs(from, to, keepIDs); err != nil {
 		return err
 	}
+	settleTwins(from, to)
 	to.complete()
 	if err := to.validate(); err != nil {
 		return err

@@ -110,17 +110,24 @@ func (s *Service) openIdentity(a *Answer) error {
 	if err := cbor.Unmarshal(raw, a.Identity); err != nil {
 		return err
 	}
-	email, _ := person.VerifiedEmail(a.Identity)
-	switch {
-	case !a.Provider.vouchesFor(email):
-		a.Identity.Email, a.Identity.EmailVerified = email, false
-		if len(a.Identity.Details["email"]) > 0 {
-			a.Identity.Details["email_verified"] = []string{"false"}
-		}
-	case a.Provider.VerifiesEmail && email != "": // the operator vouches for its addresses
-		a.Identity.Email, a.Identity.EmailVerified = email, true
-	}
+	a.Provider.settleEmail(a.Identity)
 	return nil
+}
+
+// settleEmail says of an identity whether its address is verified, as far as the provider can vouch for that, or the
+// operator does. An address among the details that is not verified is marked: applications must not take it for the
+// person's own. (docs/decisions.md#attributes-of-a-provider)
+func (p *Provider) settleEmail(id *idp.Identity) {
+	email, verified := person.VerifiedEmail(id)
+	switch {
+	case !p.vouchesFor(email):
+		id.Email, id.EmailVerified, verified = email, false, false
+	case p.VerifiesEmail && email != "":
+		id.Email, id.EmailVerified, verified = email, true, true
+	}
+	if shown := person.FirstValue(id.Details, "email"); shown != "" && !(verified && person.FoldEmail(shown) == person.FoldEmail(email)) {
+		id.Details["email_verified"] = []string{"false"}
+	}
 }
 
 // vouchesFor tells whether the provider can say of an address that it is verified. Domains bound what it says.

@@ -38,7 +38,10 @@ func IsEmail(s string) bool {
 	return err == nil && a.Address == s && len(s) <= 254 && IsText(s, 254)
 }
 
-// IsText tells whether s has at most limit characters, none of them a control character.
+// IsText tells whether s has at most limit characters, none of them a control character. Those that turn the direction
+// of what follows are: a name must not change how the text around it reads.
 func IsText(s string, limit int) bool {
-	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !strings.ContainsFunc(s, func(c rune) bool { return unicode.IsControl(c) || c == '\u2028' || c == '\u2029' })
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !strings.ContainsFunc(s, func(c rune) bool {
+		return unicode.IsControl(c) || c == '\u2028' || c == '\u2029' || c >= '\u202a' && c <= '\u202e' || c >= '\u2066' && c <= '\u2069'
+	})
 }

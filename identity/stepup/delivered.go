@@ -33,10 +33,8 @@ var deliveredMethod = Method{
 	},
 }
 
-// codesEnabled tells whether people step up with delivered codes: by the switch, or by its deprecated form.
-func codesEnabled(u *config.Units) bool {
-	return u.Features.ExternallyDeliveredCodeStepUp.Enabled || u.Features.StepUpExternallyDeliveredCodeEnabled
-}
+// codesEnabled tells whether people step up with delivered codes.
+func codesEnabled(u *config.Units) bool { return u.Features.ExternallyDeliveredCodeStepUp.Enabled }
 
 // StepUpDelivery returns the terms of delivered codes for step-ups.
 func StepUpDelivery(_ storage.Tx, _ string, rec *person.Record, u *config.Units) (proof.DeliveredTerms, error) {
